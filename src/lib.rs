@@ -1,0 +1,26 @@
+//! btcgraph: a self-hosted GraphQL API for the Bitcoin chain.
+//!
+//! One process follows a Bitcoin Core node, keeps its own index in redb, and serves blocks, transactions and
+//! addresses to GraphQL clients. Data goes down the page and never back up:
+//!
+//! ```text
+//!   node/      talks to a Bitcoin Core node, nothing else
+//!     │ raw bytes, node answers
+//!   sync/      follows the node: fork point → disconnect → connect → publish
+//!     │ blocks                                  │ events
+//!   index/     redb tables, one writer          live/   broadcast
+//!     │ Snapshot                                │
+//!   view/      one published Head  ─────────────┤
+//!     │                                         │
+//!   api/       the GraphQL schema  ◄────────────┘
+//!   server/    HTTP, websocket, limits
+//! ```
+//!
+//! `chain/` is the ground all of them stand on: Bitcoin as such, without I/O. `sim/` makes chains for tests and loads.
+
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+pub mod chain;
+pub mod index;
+pub mod node;
+pub mod sim;

@@ -1,0 +1,3 @@
+//! The `btcgraph` command.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! Talks to a Bitcoin Core node, nothing else.

@@ -1,0 +1,1 @@
+//! A simulated regtest chain, for tests, loads and the demo.
