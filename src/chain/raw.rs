@@ -1,1 +1,466 @@
+//! Slices blocks and transactions out of their serialised bytes, without copying or decoding what nobody asks for.
+//!
+//! Everything is checked once, in [`RawTransaction::parse`]; the iterators over inputs, outputs and witnesses then
+//! walk bytes whose shape is known. Rules: the network serialisation of Bitcoin Core (`primitives/transaction.h`,
+//! `serialize.h`) and BIP144.
 
+use bitcoin::hashes::{Hash, HashEngine, sha256d};
+use bitcoin::{Txid, Wtxid};
+
+/// Serialised size of a block header in bytes.
+pub const HEADER_SIZE: usize = 80;
+
+/// Why bytes are not a transaction or a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RawError {
+    /// The bytes end inside a field.
+    #[error("the bytes end early, at offset {offset}")]
+    UnexpectedEnd {
+        /// Where the field that is cut off begins, in bytes.
+        offset: usize,
+    },
+    /// A CompactSize uses more bytes than it needs (Core: "non-canonical ReadCompactSize()").
+    #[error("the length at offset {offset} is not written in its shortest form")]
+    NonCanonicalLength {
+        /// Where the length begins, in bytes.
+        offset: usize,
+    },
+    /// The byte after the segwit marker is not 1 (BIP144), or a transaction without inputs.
+    #[error("unknown transaction format at offset {offset}")]
+    UnknownFormat {
+        /// Where the marker begins, in bytes.
+        offset: usize,
+    },
+    /// Witness flag without any witness (Core: "Superfluous witness record").
+    #[error("a witness is announced, but every witness is empty")]
+    SuperfluousWitness,
+    /// Bytes are left over behind the last transaction.
+    #[error("{count} bytes are left over at the end")]
+    TrailingBytes {
+        /// How many.
+        count: usize,
+    },
+}
+
+/// Walks over bytes front to back.
+#[derive(Clone, Debug)]
+struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, count: usize) -> Result<&'a [u8], RawError> {
+        let end = self.at.checked_add(count).filter(|end| *end <= self.bytes.len());
+        let end = end.ok_or(RawError::UnexpectedEnd { offset: self.at })?;
+        let taken = &self.bytes[self.at..end];
+        self.at = end;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<&'a [u8; N], RawError> {
+        let offset = self.at;
+        self.take(N)?.first_chunk().ok_or(RawError::UnexpectedEnd { offset })
+    }
+
+    fn u32(&mut self) -> Result<u32, RawError> {
+        self.array().map(|bytes| u32::from_le_bytes(*bytes))
+    }
+
+    fn u64(&mut self) -> Result<u64, RawError> {
+        self.array().map(|bytes| u64::from_le_bytes(*bytes))
+    }
+
+    fn compact_size(&mut self) -> Result<u64, RawError> {
+        let offset = self.at;
+        let (value, least) = match self.array::<1>()?[0] {
+            0xfd => (u64::from(u16::from_le_bytes(*self.array()?)), 0xfd),
+            0xfe => (u64::from(self.u32()?), 0x1_0000),
+            0xff => (self.u64()?, 0x1_0000_0000),
+            small => return Ok(u64::from(small)),
+        };
+        if value < least { Err(RawError::NonCanonicalLength { offset }) } else { Ok(value) }
+    }
+
+    /// A length that more bytes than it must follow, so that it fits `usize` and no loop runs far past the end.
+    fn length(&mut self) -> Result<usize, RawError> {
+        let offset = self.at;
+        let length = usize::try_from(self.compact_size()?).ok();
+        length.filter(|length| *length <= self.bytes.len() - self.at).ok_or(RawError::UnexpectedEnd { offset })
+    }
+
+    fn var_bytes(&mut self) -> Result<&'a [u8], RawError> {
+        let length = self.length()?;
+        self.take(length)
+    }
+}
+
+/// One input as serialised.
+#[derive(Clone, Copy, Debug)]
+pub struct RawInput<'a> {
+    /// The txid of the outpoint, in internal byte order; all zero for a coinbase.
+    pub txid: &'a [u8; 32],
+    /// The output number of the outpoint; `0xffff_ffff` for a coinbase.
+    pub vout: u32,
+    /// The scriptSig.
+    pub script_sig: &'a [u8],
+    /// The sequence number.
+    pub sequence: u32,
+}
+
+impl RawInput<'_> {
+    /// The txid of the outpoint.
+    #[must_use]
+    pub fn outpoint_txid(&self) -> Txid {
+        Txid::from_byte_array(*self.txid)
+    }
+
+    /// Whether this is the one input of a coinbase (Core: `COutPoint::IsNull`).
+    #[must_use]
+    pub fn is_null(&self) -> bool {
+        self.vout == u32::MAX && *self.txid == [0; 32]
+    }
+}
+
+/// One output as serialised.
+#[derive(Clone, Copy, Debug)]
+pub struct RawOutput<'a> {
+    /// The amount in sat.
+    pub value: u64,
+    /// The scriptPubKey.
+    pub script_pubkey: &'a [u8],
+}
+
+/// A transaction in its serialised form, with the places of its parts.
+#[derive(Clone, Copy, Debug)]
+pub struct RawTransaction<'a> {
+    bytes: &'a [u8],
+    has_witness: bool,
+    inputs_at: usize,
+    input_count: usize,
+    outputs_at: usize,
+    output_count: usize,
+    outputs_end: usize,
+}
+
+impl<'a> RawTransaction<'a> {
+    /// The transaction at the start of `bytes`, which may go on behind it.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, RawError> {
+        let mut reader = Reader { bytes, at: 0 };
+        reader.take(4)?; // version
+        let has_witness = bytes.get(4) == Some(&0);
+        if has_witness && *reader.array::<2>()? != [0, 1] {
+            return Err(RawError::UnknownFormat { offset: 4 });
+        }
+        let inputs_offset = reader.at;
+        let input_count = reader.length()?;
+        if input_count == 0 {
+            return Err(RawError::UnknownFormat { offset: inputs_offset });
+        }
+        let inputs_at = reader.at;
+        for _ in 0..input_count {
+            reader.take(36)?;
+            reader.var_bytes()?;
+            reader.take(4)?;
+        }
+        let output_count = reader.length()?;
+        let outputs_at = reader.at;
+        for _ in 0..output_count {
+            reader.take(8)?;
+            reader.var_bytes()?;
+        }
+        let outputs_end = reader.at;
+        if has_witness {
+            let mut any = false;
+            for _ in 0..input_count {
+                let items = reader.length()?;
+                any |= items > 0;
+                for _ in 0..items {
+                    reader.var_bytes()?;
+                }
+            }
+            if !any {
+                return Err(RawError::SuperfluousWitness);
+            }
+        }
+        reader.take(4)?; // locktime
+        let bytes = &bytes[..reader.at];
+        Ok(Self { bytes, has_witness, inputs_at, input_count, outputs_at, output_count, outputs_end })
+    }
+
+    /// The transaction that `bytes` are, to the last byte.
+    pub fn parse_whole(bytes: &'a [u8]) -> Result<Self, RawError> {
+        let transaction = Self::parse(bytes)?;
+        match bytes.len() - transaction.bytes.len() {
+            0 => Ok(transaction),
+            count => Err(RawError::TrailingBytes { count }),
+        }
+    }
+
+    /// The serialised transaction, witness included.
+    #[must_use]
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Whether any input has a witness (BIP144).
+    #[must_use]
+    pub fn has_witness(&self) -> bool {
+        self.has_witness
+    }
+
+    /// The version field; Core reads it as unsigned since version 28.
+    #[must_use]
+    pub fn version(&self) -> u32 {
+        self.bytes.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes))
+    }
+
+    /// The locktime field.
+    #[must_use]
+    pub fn lock_time(&self) -> u32 {
+        self.bytes.last_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes))
+    }
+
+    /// Bytes, witness included.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Bytes without marker, flag and witness.
+    #[must_use]
+    pub fn stripped_size(&self) -> usize {
+        if self.has_witness { self.outputs_end - 2 + 4 } else { self.bytes.len() }
+    }
+
+    /// Weight units: three times the stripped size plus the size (BIP141).
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        3 * self.stripped_size() + self.size()
+    }
+
+    /// Double SHA-256 of the serialisation without witness.
+    #[must_use]
+    pub fn txid(&self) -> Txid {
+        if !self.has_witness {
+            return Txid::from_raw_hash(sha256d::Hash::hash(self.bytes));
+        }
+        let mut engine = sha256d::Hash::engine();
+        engine.input(&self.bytes[..4]);
+        engine.input(&self.bytes[6..self.outputs_end]);
+        engine.input(&self.bytes[self.bytes.len() - 4..]);
+        Txid::from_raw_hash(sha256d::Hash::from_engine(engine))
+    }
+
+    /// Double SHA-256 of the whole serialisation (BIP141; the coinbase counts as zero only inside the witness tree).
+    #[must_use]
+    pub fn wtxid(&self) -> Wtxid {
+        Wtxid::from_raw_hash(sha256d::Hash::hash(self.bytes))
+    }
+
+    /// Whether this is a coinbase: one input with the null outpoint.
+    #[must_use]
+    pub fn is_coinbase(&self) -> bool {
+        self.input_count == 1 && self.inputs().next().is_some_and(|input| input.is_null())
+    }
+
+    /// How many inputs there are, at least one.
+    #[must_use]
+    pub fn input_count(&self) -> usize {
+        self.input_count
+    }
+
+    /// How many outputs there are.
+    #[must_use]
+    pub fn output_count(&self) -> usize {
+        self.output_count
+    }
+
+    /// The inputs in order.
+    pub fn inputs(&self) -> impl Iterator<Item = RawInput<'a>> + use<'a> {
+        let mut reader = Reader { bytes: self.bytes, at: self.inputs_at };
+        (0..self.input_count).map_while(move |_| {
+            let txid = reader.array().ok()?;
+            let vout = reader.u32().ok()?;
+            let script_sig = reader.var_bytes().ok()?;
+            let sequence = reader.u32().ok()?;
+            Some(RawInput { txid, vout, script_sig, sequence })
+        })
+    }
+
+    /// The outputs in order.
+    pub fn outputs(&self) -> impl Iterator<Item = RawOutput<'a>> + use<'a> {
+        let mut reader = Reader { bytes: self.bytes, at: self.outputs_at };
+        (0..self.output_count).map_while(move |_| {
+            let value = reader.u64().ok()?;
+            let script_pubkey = reader.var_bytes().ok()?;
+            Some(RawOutput { value, script_pubkey })
+        })
+    }
+
+    /// The output with this number, if there is one.
+    #[must_use]
+    pub fn output(&self, vout: u32) -> Option<RawOutput<'a>> {
+        self.outputs().nth(usize::try_from(vout).ok()?)
+    }
+
+    /// The witness stacks, one for each input in order; none at all for a transaction without witness.
+    pub fn witnesses(&self) -> impl Iterator<Item = Vec<&'a [u8]>> + use<'a> {
+        let mut reader = Reader { bytes: self.bytes, at: self.outputs_end };
+        let count = if self.has_witness { self.input_count } else { 0 };
+        (0..count).map_while(move |_| {
+            let items = reader.length().ok()?;
+            (0..items).map(|_| reader.var_bytes().ok()).collect()
+        })
+    }
+}
+
+/// A block in its serialised form: its header and its transactions.
+#[derive(Clone, Debug)]
+pub struct RawBlock<'a> {
+    /// The 80 bytes of the header.
+    pub header: &'a [u8; HEADER_SIZE],
+    /// The transactions in order, at least one.
+    pub transactions: Vec<RawTransaction<'a>>,
+    /// Bytes of header and transaction count.
+    pub frame_size: usize,
+}
+
+impl<'a> RawBlock<'a> {
+    /// The block that `bytes` are, to the last byte.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, RawError> {
+        let mut reader = Reader { bytes, at: 0 };
+        let header = reader.array()?;
+        let count_at = reader.at;
+        let count = reader.length()?;
+        if count == 0 {
+            return Err(RawError::UnknownFormat { offset: count_at });
+        }
+        let frame_size = reader.at;
+        // a transaction has at least 51 bytes, so a count that lies allocates little
+        let mut transactions = Vec::with_capacity(count.min(bytes.len() / 51 + 1));
+        for _ in 0..count {
+            let start = reader.at;
+            let transaction = RawTransaction::parse(&bytes[start..]).map_err(|error| error.moved_by(start))?;
+            reader.take(transaction.size())?;
+            transactions.push(transaction);
+        }
+        match bytes.len() - reader.at {
+            0 => Ok(Self { header, transactions, frame_size }),
+            count => Err(RawError::TrailingBytes { count }),
+        }
+    }
+}
+
+impl RawError {
+    /// The same error, told in offsets of the bytes around.
+    fn moved_by(self, start: usize) -> Self {
+        match self {
+            Self::UnexpectedEnd { offset } => Self::UnexpectedEnd { offset: offset + start },
+            Self::NonCanonicalLength { offset } => Self::NonCanonicalLength { offset: offset + start },
+            Self::UnknownFormat { offset } => Self::UnknownFormat { offset: offset + start },
+            Self::SuperfluousWitness | Self::TrailingBytes { .. } => self,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bitcoin::absolute::LockTime;
+    use bitcoin::consensus::serialize;
+    use bitcoin::transaction::Version;
+    use bitcoin::{Amount, OutPoint, ScriptBuf, Sequence, Transaction, TxIn, TxOut, Witness};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn bytes(most: usize) -> impl Strategy<Value = Vec<u8>> {
+        proptest::collection::vec(any::<u8>(), 0..most)
+    }
+
+    prop_compose! {
+        fn input()(txid: [u8; 32], vout: u32, script in bytes(300), sequence: u32, witness in proptest::collection::vec(bytes(80), 0..4)) -> TxIn {
+            TxIn {
+                previous_output: OutPoint { txid: Txid::from_byte_array(txid), vout },
+                script_sig: ScriptBuf::from(script),
+                sequence: Sequence(sequence),
+                witness: Witness::from_slice(&witness),
+            }
+        }
+    }
+
+    prop_compose! {
+        fn transaction()(
+            version: i32,
+            lock_time: u32,
+            input in proptest::collection::vec(input(), 1..4),
+            output in proptest::collection::vec((any::<u64>(), bytes(300)), 0..4),
+        ) -> Transaction {
+            let output = output.into_iter().map(|(value, script)| TxOut { value: Amount::from_sat(value), script_pubkey: ScriptBuf::from(script) });
+            Transaction { version: Version(version), lock_time: LockTime::from_consensus(lock_time), input, output: output.collect() }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_the_decoder_of_rust_bitcoin(transaction in transaction(), behind in bytes(20)) {
+            let mut serialized = serialize(&transaction);
+            let size = serialized.len();
+            serialized.extend(behind);
+            let raw = RawTransaction::parse(&serialized).unwrap();
+            prop_assert_eq!(raw.bytes(), &serialized[..size]);
+            prop_assert_eq!(raw.txid(), transaction.compute_txid());
+            prop_assert_eq!(raw.wtxid(), transaction.compute_wtxid());
+            prop_assert_eq!(raw.size(), transaction.total_size());
+            prop_assert_eq!(raw.stripped_size(), transaction.base_size());
+            prop_assert_eq!(raw.weight() as u64, transaction.weight().to_wu());
+            prop_assert_eq!(raw.version().cast_signed(), transaction.version.0);
+            prop_assert_eq!(raw.lock_time(), transaction.lock_time.to_consensus_u32());
+            prop_assert_eq!(raw.is_coinbase(), transaction.is_coinbase());
+            prop_assert_eq!(raw.inputs().count(), transaction.input.len());
+            for (raw, input) in raw.inputs().zip(&transaction.input) {
+                prop_assert_eq!(raw.outpoint_txid(), input.previous_output.txid);
+                prop_assert_eq!(raw.vout, input.previous_output.vout);
+                prop_assert_eq!(raw.script_sig, input.script_sig.as_bytes());
+                prop_assert_eq!(raw.sequence, input.sequence.0);
+            }
+            prop_assert_eq!(raw.outputs().count(), transaction.output.len());
+            for (vout, output) in (0..).zip(&transaction.output) {
+                let raw = raw.output(vout).unwrap();
+                prop_assert_eq!(raw.value, output.value.to_sat());
+                prop_assert_eq!(raw.script_pubkey, output.script_pubkey.as_bytes());
+            }
+            if raw.has_witness() {
+                let witnesses: Vec<Vec<Vec<u8>>> = transaction.input.iter().map(|input| input.witness.to_vec()).collect();
+                prop_assert_eq!(raw.witnesses().map(|stack| stack.iter().map(|item| item.to_vec()).collect::<Vec<_>>()).collect::<Vec<_>>(), witnesses);
+            }
+        }
+
+        #[test]
+        fn a_cut_transaction_is_an_error_and_no_bytes_panic(transaction in transaction(), cut in any::<prop::sample::Index>(), noise in bytes(400)) {
+            let serialized = serialize(&transaction);
+            prop_assert!(RawTransaction::parse(&serialized[..cut.index(serialized.len())]).is_err());
+            let _ = RawTransaction::parse(&noise);
+            let _ = RawBlock::parse(&noise);
+        }
+    }
+
+    #[test]
+    fn a_length_in_a_longer_form_than_needed_is_refused() {
+        let transaction = [&[1, 0, 0, 0, 0xfd, 1, 0][..], &[0; 60]].concat();
+        assert_eq!(RawTransaction::parse(&transaction).unwrap_err(), RawError::NonCanonicalLength { offset: 4 });
+    }
+
+    #[test]
+    fn a_block_is_its_header_and_its_transactions_to_the_last_byte() {
+        let block = bitcoin::constants::genesis_block(bitcoin::Network::Bitcoin);
+        let mut serialized = serialize(&block);
+        let raw = RawBlock::parse(&serialized).unwrap();
+        assert_eq!(raw.frame_size, 81);
+        assert_eq!(raw.transactions.len(), 1);
+        assert!(raw.transactions[0].is_coinbase());
+        assert_eq!(raw.transactions[0].txid(), block.txdata[0].compute_txid());
+        serialized.push(0);
+        assert_eq!(RawBlock::parse(&serialized).unwrap_err(), RawError::TrailingBytes { count: 1 });
+    }
+}
