@@ -22,5 +22,7 @@
 
 pub mod chain;
 pub mod index;
+pub mod live;
 pub mod node;
 pub mod sim;
+pub mod view;

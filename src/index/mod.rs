@@ -1,1 +1,42 @@
-//! Every redb table, key and value of the index; connect, disconnect and read snapshots.
+//! Every redb table, key and value of the index; connecting and disconnecting blocks; read snapshots.
+//!
+//! The index is a function of the chain: the same chain gives the same rows, whichever way it was reached. Rows state
+//! facts and carry their position, so no row is ever rewritten by a later block, and taking a block back is deleting
+//! the rows it added and re-adding the outputs it had spent.
+//!
+//! ```text
+//!   raw bytes ── Parser ──► Block ─┐                     (hashing; any thread, no database)
+//!                                  ▼
+//!              Update::connect ── resolve ── effects ── apply       one write transaction,
+//!              Update::disconnect ─ resolve ── effects ── revert    committed as a whole
+//!                                  │
+//!   Index::snapshot ──► Snapshot   ▼  typed reads of one committed state
+//! ```
+//!
+//! Nothing here knows of a node or of GraphQL. One file a table in `tables/`; `docs/index-format.md` shows them
+//! together.
+
+mod apply;
+mod block;
+mod codec;
+mod effects;
+mod error;
+mod keys;
+mod open;
+mod resolve;
+mod snapshot;
+mod statistics;
+mod tables;
+mod update;
+
+pub use block::{Block, Parser};
+pub use error::IndexError;
+pub use keys::{Salt, ScriptKey, TxNum};
+pub use open::{Index, IndexOptions};
+pub use snapshot::{Occurrence, Snapshot, Spender, StoredTransaction};
+pub use tables::block_hashes::{BlockPlace, ChainMembership};
+pub use tables::blocks::{BlockRow, CountAndValue, QUANTILES, Running, TypeTotals, Unspendable};
+pub use tables::history::HistoryRow;
+pub use tables::stale_blocks::StaleBlock;
+pub use tables::unspent::{UnspentKey, UnspentRow};
+pub use update::{Tip, Update};

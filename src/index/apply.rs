@@ -1,0 +1,171 @@
+//! Writes the effects of blocks into the tables, and takes them out again.
+
+use std::ops::Bound;
+
+use bitcoin::hashes::Hash;
+use redb::ReadableTable;
+
+use super::effects::Effects;
+use super::error::IndexError;
+use super::keys::TxNum;
+use super::resolve::Run;
+use super::tables::block_hashes::{BlockPlace, ChainMembership};
+use super::tables::history::{self, HistoryRow};
+use super::tables::transactions::TransactionRow;
+use super::tables::{blocks, stale_blocks, stale_transactions, unspent};
+use super::update::Tables;
+
+impl Effects {
+    /// Adds the blocks.
+    ///
+    /// Errors: [`IndexError::Unresolved`] if an output they spend is not unspent.
+    pub(super) fn apply(
+        &self,
+        run: &Run<'_>,
+        prevouts: &[super::resolve::Prevout],
+        tables: &mut Tables<'_>,
+    ) -> Result<(), IndexError> {
+        let fees = self.fees.iter();
+        for ((txnum, block, transaction), fee) in run.transactions().zip(fees) {
+            let is_coinbase = transaction.inputs.is_empty();
+            let row = TransactionRow { txid: transaction.txid, fee: *fee, is_coinbase, raw: block.raw(transaction) };
+            tables.transactions.insert(&txnum.to_key(), row.encode().as_slice())?;
+        }
+        for key in &self.txids {
+            tables.txids.insert(key, ())?;
+        }
+        for (outpoint, input) in &self.spends {
+            tables.spends.insert(outpoint, input)?;
+        }
+        for (key, _) in &self.consumed {
+            if tables.unspent.remove(key)?.is_none() {
+                return Err(not_unspent(run, prevouts, key));
+            }
+        }
+        for (key, row) in &self.created {
+            tables.unspent.insert(key, row)?;
+        }
+        self.apply_history(tables)?;
+        for key in &self.payouts {
+            tables.payouts.insert(key, ())?;
+        }
+        for (key, txnum) in &self.p2pk {
+            if tables.p2pk.get(key)?.is_none() {
+                tables.p2pk.insert(key, &txnum.to_key())?;
+            }
+        }
+        let starts = &run.starts[run.starts.len() - run.blocks.len()..];
+        for ((row, start), block) in self.blocks.iter().zip(starts).zip(run.blocks) {
+            tables.blocks.insert(&blocks::key(start.height), row.encode().as_slice())?;
+            tables.block_starts.insert(&start.key(), &start.value())?;
+            let place = BlockPlace { height: start.height, membership: ChainMembership::Main };
+            let hash = block.hash.as_byte_array();
+            let was_stale = tables.block_hashes.insert(hash, &place.value())?.is_some();
+            if was_stale {
+                forget_stale(tables, start.height, block)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The new rows of each script go on from its last one.
+    fn apply_history(&self, tables: &mut Tables<'_>) -> Result<(), IndexError> {
+        for rows in self.history.chunk_by(|one, other| history::split_key(&one.0).0 == history::split_key(&other.0).0) {
+            let (script, _) = history::split_key(&rows[0].0);
+            let last = history::key(script, TxNum(u32::MAX));
+            let mut cursor = tables.history.upper_bound_mut(Bound::Included(&last))?;
+            let mut running = match cursor.peek_prev()? {
+                Some((key, row)) if history::split_key(key.value()).0 == script => HistoryRow::decode(row.value())?,
+                _ => HistoryRow::default(),
+            };
+            for (key, change) in rows {
+                running = running.plus(change).ok_or_else(|| {
+                    IndexError::corrupt("history", "the totals of a script leave their range with a new block")
+                })?;
+                cursor.insert_before(key, &running.encode())?;
+            }
+            cursor.close()?;
+        }
+        Ok(())
+    }
+
+    /// Takes the one block of the run out again, and keeps it as stale.
+    pub(super) fn revert(&self, run: &Run<'_>, tables: &mut Tables<'_>) -> Result<(), IndexError> {
+        for (txnum, _, _) in run.transactions() {
+            tables.transactions.remove(&txnum.to_key())?;
+        }
+        for key in &self.txids {
+            expect("txids", tables.txids.remove(key)?.is_some())?;
+        }
+        for (outpoint, _) in &self.spends {
+            expect("spends", tables.spends.remove(outpoint)?.is_some())?;
+        }
+        for (key, _) in &self.created {
+            expect("unspent", tables.unspent.remove(key)?.is_some())?;
+        }
+        for (key, row) in &self.consumed {
+            tables.unspent.insert(key, row)?;
+        }
+        for (key, _) in &self.history {
+            expect("history", tables.history.remove(key)?.is_some())?;
+        }
+        for key in &self.payouts {
+            expect("payouts", tables.payouts.remove(key)?.is_some())?;
+        }
+        for (key, txnum) in &self.p2pk {
+            let first_here = tables.p2pk.get(key)?.is_some_and(|first| *first.value() == txnum.to_key());
+            if first_here {
+                tables.p2pk.remove(key)?;
+            }
+        }
+        for (block, start) in run.blocks.iter().zip(&run.starts[run.starts.len() - run.blocks.len()..]) {
+            let stored = tables.blocks.remove(&blocks::key(start.height))?;
+            let row = stored.map(|row| blocks::BlockRow::decode(row.value())).transpose()?;
+            let row = row.filter(|row| Some(row) == self.blocks.first());
+            let row = row.ok_or_else(|| {
+                IndexError::corrupt(
+                    "blocks",
+                    format!("the row at height {} is not what its block adds up to", start.height),
+                )
+            })?;
+            tables.block_starts.remove(&start.key())?;
+            let place = BlockPlace { height: start.height, membership: ChainMembership::Stale };
+            tables.block_hashes.insert(block.hash.as_byte_array(), &place.value())?;
+            let stale = stale_blocks::StaleBlock { row, raw: block.bytes.clone() };
+            tables.stale_blocks.insert(&stale_blocks::key(start.height, block.hash), stale.encode().as_slice())?;
+            for (transaction, index) in block.transactions.iter().zip(0..) {
+                tables
+                    .stale_transactions
+                    .insert(&stale_transactions::key(transaction.prefix, block.hash, index), ())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn expect(table: &'static str, was_there: bool) -> Result<(), IndexError> {
+    if was_there { Ok(()) } else { Err(IndexError::corrupt(table, "a row of the block to be disconnected is missing")) }
+}
+
+/// Drops what is kept of a stale block: it is part of the active chain again, or too old.
+pub(super) fn forget_stale(
+    tables: &mut Tables<'_>,
+    height: crate::chain::Height,
+    block: &super::block::Block,
+) -> Result<(), IndexError> {
+    tables.stale_blocks.remove(&stale_blocks::key(height, block.hash))?;
+    for (transaction, index) in block.transactions.iter().zip(0..) {
+        tables.stale_transactions.remove(&stale_transactions::key(transaction.prefix, block.hash, index))?;
+    }
+    Ok(())
+}
+
+/// The error that names the input which spends this output.
+fn not_unspent(run: &Run<'_>, prevouts: &[super::resolve::Prevout], key: &unspent::Key) -> IndexError {
+    let unspent::UnspentKey { txnum, vout, .. } = unspent::split_key(key);
+    // of two inputs that spend one output the later is at fault
+    match prevouts.iter().rposition(|prevout| prevout.txnum == txnum && prevout.vout.to_u32() == vout) {
+        Some(input) => run.unresolved(input, "is spent already, or can never be spent"),
+        None => IndexError::corrupt("unspent", format!("output {vout} of {txnum} is missing")),
+    }
+}

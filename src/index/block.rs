@@ -1,0 +1,198 @@
+//! A block made ready to be connected: hashed, sliced and classified. Needs no database, so any thread can do it while
+//! the writer is busy with the blocks before.
+
+use std::ops::Range;
+
+use bitcoin::block::Header;
+use bitcoin::consensus::deserialize;
+use bitcoin::hashes::{Hash, hash160};
+use bitcoin::{BlockHash, Script, Txid, merkle_tree};
+
+use super::error::IndexError;
+use super::keys::{Position, Salt, ScriptKey, TxidPrefix};
+use crate::chain::ScriptType;
+use crate::chain::raw::RawBlock;
+use crate::chain::script::{never_spendable, p2pk_key};
+
+/// Makes blocks ready for one index (row keys depend on its salt).
+#[derive(Clone, Copy, Debug)]
+pub struct Parser {
+    pub(super) salt: Salt,
+}
+
+/// A block ready to be connected.
+#[derive(Clone, Debug)]
+pub struct Block {
+    pub(super) hash: BlockHash,
+    pub(super) header: Header,
+    pub(super) bytes: Vec<u8>,
+    /// Size without witnesses.
+    pub(super) stripped_size: u32,
+    pub(super) transactions: Vec<BlockTransaction>,
+    /// Outpoints of all inputs but the coinbase's, in order.
+    pub(super) inputs: Vec<(Txid, u32)>,
+    /// All outputs in order.
+    pub(super) outputs: Vec<BlockOutput>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct BlockTransaction {
+    pub(super) txid: Txid,
+    pub(super) prefix: TxidPrefix,
+    /// Where its bytes are in the block.
+    pub(super) raw: Range<usize>,
+    pub(super) stripped_size: u32,
+    pub(super) has_witness: bool,
+    /// Its places in [`Block::inputs`]; empty for the coinbase.
+    pub(super) inputs: Range<usize>,
+    /// Its places in [`Block::outputs`].
+    pub(super) outputs: Range<usize>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BlockOutput {
+    pub(super) vout: Position,
+    pub(super) script: ScriptKey,
+    /// In sat.
+    pub(super) value: u64,
+    pub(super) script_type: ScriptType,
+    pub(super) never_spendable: bool,
+    pub(super) script_size: u32,
+    /// HASH160 of the key of a P2PK output.
+    pub(super) p2pk: Option<hash160::Hash>,
+}
+
+impl Parser {
+    /// Makes the block with this hash ready. Checks that the bytes are that block to the last one: header hash, merkle
+    /// root, one coinbase in front.
+    ///
+    /// Errors: [`IndexError::Malformed`], [`IndexError::InvalidBlock`].
+    pub fn parse(&self, hash: BlockHash, bytes: Vec<u8>) -> Result<Block, IndexError> {
+        let invalid = |what: &str| IndexError::InvalidBlock { hash, what: what.into() };
+        let raw = RawBlock::parse(&bytes).map_err(|source| IndexError::Malformed { hash, source })?;
+        let header: Header = deserialize(raw.header).map_err(|_| invalid("its header cannot be decoded"))?;
+        if header.block_hash() != hash {
+            return Err(invalid(&format!("its header hashes to {}", header.block_hash())));
+        }
+
+        let mut transactions = Vec::with_capacity(raw.transactions.len());
+        let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
+        let (mut at, mut stripped_size) = (raw.frame_size, raw.frame_size);
+        for (index, transaction) in raw.transactions.iter().enumerate() {
+            if transaction.is_coinbase() != (index == 0) {
+                return Err(invalid("its first transaction, and no other, must be a coinbase"));
+            }
+            let (first_input, first_output) = (inputs.len(), outputs.len());
+            if index > 0 {
+                inputs.extend(transaction.inputs().map(|input| (input.outpoint_txid(), input.vout)));
+            }
+            for (vout, output) in (0..).map_while(Position::new).zip(transaction.outputs()) {
+                outputs.push(BlockOutput::of(self.salt, vout, output.value, Script::from_bytes(output.script_pubkey)));
+            }
+            if outputs.len() - first_output != transaction.output_count() {
+                return Err(invalid("a transaction has more outputs than a block can hold"));
+            }
+            let txid = transaction.txid();
+            stripped_size += transaction.stripped_size();
+            transactions.push(BlockTransaction {
+                txid,
+                prefix: self.salt.txid_prefix(&txid),
+                raw: at..at + transaction.size(),
+                stripped_size: small(transaction.stripped_size()),
+                has_witness: transaction.has_witness(),
+                inputs: first_input..inputs.len(),
+                outputs: first_output..outputs.len(),
+            });
+            at += transaction.size();
+        }
+        let txids = transactions.iter().map(|transaction| transaction.txid.to_raw_hash());
+        if merkle_tree::calculate_root(txids) != Some(header.merkle_root.to_raw_hash()) {
+            return Err(invalid("its transactions do not hash to its merkle root"));
+        }
+        let stripped_size = small(stripped_size);
+        Ok(Block { hash, header, bytes, stripped_size, transactions, inputs, outputs })
+    }
+}
+
+/// A size within one block. Blocks are bounded far below 32 bits; a larger one saturates, and is refused by its rows.
+pub(super) fn small(size: usize) -> u32 {
+    u32::try_from(size).unwrap_or(u32::MAX)
+}
+
+impl Block {
+    /// Hash of the header.
+    #[must_use]
+    pub fn hash(&self) -> BlockHash {
+        self.hash
+    }
+
+    /// The block it stands on.
+    #[must_use]
+    pub fn previous(&self) -> BlockHash {
+        self.header.prev_blockhash
+    }
+
+    /// Serialised size in bytes.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// How many transactions it holds.
+    #[must_use]
+    pub fn transaction_count(&self) -> usize {
+        self.transactions.len()
+    }
+
+    pub(super) fn raw(&self, transaction: &BlockTransaction) -> &[u8] {
+        &self.bytes[transaction.raw.clone()]
+    }
+}
+
+impl BlockOutput {
+    pub(super) fn of(salt: Salt, vout: Position, value: u64, script: &Script) -> Self {
+        let script_type = ScriptType::of(script);
+        Self {
+            vout,
+            script: salt.script_key(script.as_bytes()),
+            value,
+            script_type,
+            never_spendable: never_spendable(script),
+            script_size: small(script.len()),
+            p2pk: p2pk_key(script).map(hash160::Hash::hash),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bitcoin::Network;
+    use bitcoin::consensus::serialize;
+    use bitcoin::constants::genesis_block;
+
+    use super::*;
+
+    fn parser() -> Parser {
+        Parser { salt: Salt([1; 16]) }
+    }
+
+    #[test]
+    fn the_genesis_block_is_read() {
+        let genesis = genesis_block(Network::Bitcoin);
+        let block = parser().parse(genesis.block_hash(), serialize(&genesis)).unwrap();
+        assert_eq!((block.size(), block.stripped_size, block.inputs.len(), block.outputs.len()), (285, 285, 0, 1));
+        assert_eq!((block.outputs[0].value, block.outputs[0].script_type), (5_000_000_000, ScriptType::P2pk));
+        assert!(block.outputs[0].p2pk.is_some());
+    }
+
+    #[test]
+    fn bytes_of_another_block_or_with_another_transaction_are_refused() {
+        let genesis = genesis_block(Network::Bitcoin);
+        let error = parser().parse(genesis_block(Network::Signet).block_hash(), serialize(&genesis)).unwrap_err();
+        assert!(error.to_string().contains("its header hashes to"), "{error}");
+        let mut bytes = serialize(&genesis);
+        bytes[284] ^= 1; // the locktime
+        let error = parser().parse(genesis.block_hash(), bytes).unwrap_err();
+        assert!(error.to_string().contains("merkle root"), "{error}");
+    }
+}

@@ -1,0 +1,193 @@
+//! What can go wrong between the index and its file, or between the index and a block.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use bitcoin::{BlockHash, OutPoint, Txid};
+
+use crate::chain::Height;
+use crate::chain::raw::RawError;
+
+/// Why the index could not do what was asked. Nothing was changed: a commit holds all of a block or none of it.
+#[derive(Debug, thiserror::Error)]
+pub enum IndexError {
+    /// The file exists and is something else.
+    #[error("{path} is not a redb database: {reason}. Move it away, or give another --data-dir", path = path.display())]
+    NotADatabase {
+        /// The file.
+        path: PathBuf,
+        /// What redb says.
+        reason: String,
+    },
+    /// A redb database that another program wrote.
+    #[error("{path} is a redb database, but not an index of btcgraph. Move it away, or give another --data-dir", path = path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Written by a version with another format.
+    #[error(
+        "{path} has index format {found}, and this version of btcgraph reads format {expected}. \
+         Run the version that wrote it, or remove the file and import again", path = path.display()
+    )]
+    WrongVersion {
+        /// The file.
+        path: PathBuf,
+        /// The format found.
+        found: u32,
+        /// The format this version writes.
+        expected: u32,
+    },
+    /// An index of another network.
+    #[error("{path} is an index of {found}, not of {expected}. Give --network {found}, or another --data-dir", path = path.display())]
+    WrongNetwork {
+        /// The file.
+        path: PathBuf,
+        /// The network of the file.
+        found: String,
+        /// The network asked for.
+        expected: String,
+    },
+    /// An index whose first block is another one (a custom signet, say).
+    #[error("{path} begins with genesis block {found}, not with {expected}. Give another --data-dir", path = path.display())]
+    WrongGenesis {
+        /// The file.
+        path: PathBuf,
+        /// The genesis block of the file.
+        found: BlockHash,
+        /// The genesis block of the network.
+        expected: BlockHash,
+    },
+    /// The setting `index.salt` differs from the salt the file was made with.
+    #[error("{path} was made with another salt than the setting index.salt names. Remove the setting, or import again", path = path.display())]
+    WrongSalt {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Another process has it open.
+    #[error("{path} is in use by another process. Stop it first, or ask it instead", path = path.display())]
+    InUse {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The disk is full.
+    #[error(
+        "the disk that holds the index is full: free some space and start again; nothing that was committed is lost"
+    )]
+    DiskFull,
+    /// A file or directory cannot be read or written.
+    #[error("cannot {doing} {path}: {source}. Check that it exists and that this user may write to it", path = path.display())]
+    File {
+        /// What was tried.
+        doing: &'static str,
+        /// On which file or directory.
+        path: PathBuf,
+        /// What the operating system says.
+        source: std::io::Error,
+    },
+    /// redb failed.
+    #[error("the index database failed: {0}")]
+    Storage(#[source] Box<redb::Error>),
+    /// A row that cannot be what was written.
+    #[error("the index is damaged: table {table}: {what}. Run `btcgraph verify`, or remove the index and import again")]
+    Corrupt {
+        /// The table.
+        table: &'static str,
+        /// What is wrong with which row.
+        what: String,
+    },
+    /// Bytes that are no block.
+    #[error("block {hash} cannot be read: {source}")]
+    Malformed {
+        /// The block asked for.
+        hash: BlockHash,
+        /// What is wrong.
+        source: RawError,
+    },
+    /// A block that contradicts itself or the rules that the index relies on.
+    #[error("block {hash} is not valid: {what}")]
+    InvalidBlock {
+        /// The block.
+        hash: BlockHash,
+        /// What is wrong.
+        what: String,
+    },
+    /// A block that does not stand on the tip.
+    #[error("block {hash} stands on {previous}, but the tip of the index is {tip}")]
+    NotOnTip {
+        /// The block.
+        hash: BlockHash,
+        /// The block it stands on.
+        previous: BlockHash,
+        /// The tip of the index, or the word "empty".
+        tip: String,
+    },
+    /// An input whose outpoint is not in the index, or is spent already.
+    #[error("input {vin} of transaction {txid} at height {height} spends {outpoint}, which {why}")]
+    Unresolved {
+        /// The height of the block.
+        height: Height,
+        /// The spending transaction.
+        txid: Txid,
+        /// The number of the input.
+        vin: u32,
+        /// The outpoint.
+        outpoint: OutPoint,
+        /// "is not in the index" or "is spent already".
+        why: &'static str,
+    },
+    /// No secret could be drawn for a new index.
+    #[error("the operating system gives no random numbers: {0}")]
+    NoRandomness(#[from] getrandom::Error),
+}
+
+impl IndexError {
+    pub(super) fn corrupt(table: &'static str, what: impl Into<String>) -> Self {
+        Self::Corrupt { table, what: what.into() }
+    }
+
+    fn storage(error: redb::Error) -> Self {
+        match error {
+            redb::Error::Io(io) if io.kind() == ErrorKind::StorageFull => Self::DiskFull,
+            other => Self::Storage(Box::new(other)),
+        }
+    }
+
+    /// What redb says when a file is opened, told for that file.
+    pub(super) fn opening(path: &Path, error: redb::DatabaseError) -> Self {
+        let path = path.to_path_buf();
+        match error {
+            redb::DatabaseError::DatabaseAlreadyOpen => Self::InUse { path },
+            redb::DatabaseError::UpgradeRequired(version) => {
+                Self::NotADatabase { path, reason: format!("its file format {version} is of another redb") }
+            }
+            redb::DatabaseError::Storage(redb::StorageError::Io(source)) => match source.kind() {
+                ErrorKind::InvalidData | ErrorKind::UnexpectedEof => {
+                    Self::NotADatabase { path, reason: source.to_string() }
+                }
+                ErrorKind::StorageFull => Self::DiskFull,
+                _ => Self::File { doing: "open", path, source },
+            },
+            redb::DatabaseError::Storage(redb::StorageError::Corrupted(reason)) => Self::NotADatabase { path, reason },
+            other => Self::storage(other.into()),
+        }
+    }
+}
+
+macro_rules! from_redb {
+    ($($error:ty),*) => {
+        $(impl From<$error> for IndexError {
+            fn from(error: $error) -> Self {
+                Self::storage(error.into())
+            }
+        })*
+    };
+}
+from_redb!(
+    redb::TransactionError,
+    redb::TableError,
+    redb::StorageError,
+    redb::CommitError,
+    redb::SetDurabilityError,
+    redb::CursorError
+);

@@ -1,0 +1,139 @@
+//! What rows are found by: transaction numbers, script keys and txid prefixes, and the salt that keys the latter two.
+
+use std::fmt;
+use std::hash::Hasher;
+
+use bitcoin::Txid;
+use bitcoin::hashes::{Hash, sha256};
+use siphasher::sip128::{Hasher128, SipHasher24};
+
+/// The position of a transaction in the active chain; the genesis coinbase is 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TxNum(pub u32);
+
+impl TxNum {
+    pub(super) fn to_key(self) -> [u8; 4] {
+        self.0.to_be_bytes()
+    }
+
+    pub(super) fn from_key(key: [u8; 4]) -> Self {
+        Self(u32::from_be_bytes(key))
+    }
+}
+
+impl fmt::Display for TxNum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The number of an output in its transaction, or of an input in its transaction, in the three bytes that rows give it.
+///
+/// A block holds at most 111,111 outputs (4,000,000 weight units at 36 a piece), so two bytes are not enough and three
+/// are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Position(u32);
+
+impl Position {
+    pub(super) const ZERO: Self = Self(0);
+    pub(super) const MAX: Self = Self((1 << 24) - 1);
+
+    /// `None` beyond three bytes, where no output of a valid block can be.
+    pub(super) fn new(position: u32) -> Option<Self> {
+        (position < 1 << 24).then_some(Self(position))
+    }
+
+    pub(super) fn to_u32(self) -> u32 {
+        self.0
+    }
+
+    pub(super) fn to_key(self) -> [u8; 3] {
+        let [_, a, b, c] = self.0.to_be_bytes();
+        [a, b, c]
+    }
+
+    pub(super) fn from_key([a, b, c]: [u8; 3]) -> Self {
+        Self(u32::from_be_bytes([0, a, b, c]))
+    }
+}
+
+/// The first 10 bytes of a keyed hash of a scriptPubKey: what rows about a script begin with.
+///
+/// Keyed, because with an unkeyed short hash two scripts that collide can be made on purpose, and their totals would
+/// run together. Over SHA-256 of the script, so that a script hash alone finds the history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ScriptKey(pub(super) [u8; 10]);
+
+/// The first 6 bytes of a keyed hash of a txid. Rows found by it are checked against the full txid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct TxidPrefix(pub(super) [u8; 6]);
+
+/// The random secret of one database, which keys its short hashes (SipHash-2-4-128).
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Salt(pub [u8; 16]);
+
+impl Salt {
+    /// A new secret from the operating system.
+    pub(super) fn random() -> Result<Self, getrandom::Error> {
+        let mut salt = [0; 16];
+        getrandom::fill(&mut salt)?;
+        Ok(Self(salt))
+    }
+
+    fn hash(&self, bytes: &[u8; 32]) -> [u8; 16] {
+        let mut hasher = SipHasher24::new_with_key(&self.0);
+        hasher.write(bytes);
+        hasher.finish128().as_bytes()
+    }
+
+    /// The key of a scriptPubKey.
+    #[must_use]
+    pub fn script_key(&self, script_pubkey: &[u8]) -> ScriptKey {
+        self.script_hash_key(&sha256::Hash::hash(script_pubkey))
+    }
+
+    /// The key of the scriptPubKey that has this SHA-256.
+    #[must_use]
+    pub fn script_hash_key(&self, script_hash: &sha256::Hash) -> ScriptKey {
+        let hash = self.hash(script_hash.as_byte_array());
+        let mut key = [0; 10];
+        key.copy_from_slice(&hash[..10]);
+        ScriptKey(key)
+    }
+
+    pub(super) fn txid_prefix(&self, txid: &Txid) -> TxidPrefix {
+        let hash = self.hash(txid.as_byte_array());
+        let mut prefix = [0; 6];
+        prefix.copy_from_slice(&hash[..6]);
+        TxidPrefix(prefix)
+    }
+}
+
+impl fmt::Debug for Salt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Salt(secret)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_follow_the_salt_and_the_script_hash_alone_gives_the_script_key() {
+        let (one, other) = (Salt([1; 16]), Salt([2; 16]));
+        assert_eq!(one.script_key(b"script"), one.script_hash_key(&sha256::Hash::hash(b"script")));
+        assert_ne!(one.script_key(b"script"), other.script_key(b"script"));
+        assert_ne!(one.script_key(b"script"), one.script_key(b"another"));
+        assert_ne!(one.txid_prefix(&Txid::all_zeros()), other.txid_prefix(&Txid::all_zeros()));
+    }
+
+    #[test]
+    fn positions_hold_every_output_of_a_block_and_sort_as_numbers() {
+        assert_eq!(Position::new(1 << 24), None);
+        let (low, high) = (Position::new(255).unwrap(), Position::new(111_111).unwrap());
+        assert!(low.to_key() < high.to_key());
+        assert_eq!(Position::from_key(high.to_key()), high);
+        assert!(TxNum(255).to_key() < TxNum(256).to_key());
+    }
+}

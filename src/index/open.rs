@@ -1,0 +1,183 @@
+//! The index file: made, checked and opened.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use bitcoin::hashes::Hash;
+use bitcoin::{BlockHash, Network};
+use redb::{Builder, Database, DatabaseError, ReadOnlyDatabase, ReadTransaction, ReadableDatabase, TableError};
+
+use super::block::{Block, Parser};
+use super::error::IndexError;
+use super::keys::Salt;
+use super::snapshot::Snapshot;
+use super::tables::block_starts::BlockStart;
+use super::tables::meta;
+use super::update::{Tables, Tip, Update};
+use crate::chain::network;
+
+/// Which index to open, and how.
+#[derive(Clone, Debug)]
+pub struct IndexOptions {
+    /// The file. It is made, with its directory, if it does not exist.
+    pub path: PathBuf,
+    /// The network it must belong to.
+    pub network: Network,
+    /// The salt of a new index; an existing one must have this salt. `None` draws one, or takes the existing one.
+    pub salt: Option<Salt>,
+    /// Memory for pages of the file, in bytes.
+    pub cache_bytes: usize,
+    /// How many stale blocks to keep.
+    pub stale_blocks_kept: u64,
+}
+
+/// The index, open for one writer and any number of snapshots.
+pub struct Index {
+    database: Database,
+    pub(super) network: Network,
+    pub(super) salt: Salt,
+    pub(super) cache_bytes: u64,
+    pub(super) stale_blocks_kept: u64,
+    /// All of `block_starts`: every spent output asks for the block that created it.
+    pub(super) starts: Vec<BlockStart>,
+    /// Whether `starts` is what the file says. An update that is dropped leaves it false.
+    pub(super) starts_are_committed: bool,
+}
+
+impl Index {
+    /// Opens the index, or makes an empty one.
+    ///
+    /// A file of another program, format, network or salt is refused before anything in it is changed.
+    ///
+    /// Errors: [`IndexError::NotADatabase`], `Foreign`, `WrongVersion`, `WrongNetwork`, `WrongGenesis`, `WrongSalt`,
+    /// `InUse`, `DiskFull`, `File`, `Storage`.
+    pub fn open(options: &IndexOptions) -> Result<Self, IndexError> {
+        let path = &options.path;
+        if path.try_exists().map_err(file("look for", path))? {
+            match ReadOnlyDatabase::open(path) {
+                Ok(database) => check(options, &database.begin_read()?).map(drop)?,
+                // not closed cleanly: repaired below, and checked after that
+                Err(DatabaseError::RepairAborted) => {}
+                Err(error) => return Err(IndexError::opening(path, error)),
+            }
+        } else {
+            create(options)?;
+        }
+        let mut builder = Builder::new();
+        builder.set_cache_size(options.cache_bytes);
+        let database = builder.open(path).map_err(|error| IndexError::opening(path, error))?;
+        let salt = check(options, &database.begin_read()?)?;
+        Ok(Self {
+            database,
+            network: options.network,
+            salt,
+            cache_bytes: u64::try_from(options.cache_bytes).unwrap_or(u64::MAX),
+            stale_blocks_kept: options.stale_blocks_kept,
+            starts: Vec::new(),
+            starts_are_committed: false,
+        })
+    }
+
+    /// Begins a set of changes. There is one writer, so it borrows the index until it is committed or dropped.
+    pub fn update(&mut self) -> Result<Update<'_>, IndexError> {
+        Update::begin(self)
+    }
+
+    /// What is committed now, to be read for as long as the snapshot is kept.
+    pub fn snapshot(&self) -> Result<Snapshot, IndexError> {
+        Snapshot::open(&self.database.begin_read()?, self.network, self.salt)
+    }
+
+    /// Makes blocks ready to be connected here.
+    #[must_use]
+    pub fn parser(&self) -> Parser {
+        Parser { salt: self.salt }
+    }
+
+    pub(super) fn database(&self) -> &Database {
+        &self.database
+    }
+
+    /// A block must name the tip as the block it stands on; the first must be the network's genesis block.
+    pub(super) fn check_stands_on(&self, block: &Block, tip: Option<Tip>) -> Result<(), IndexError> {
+        let genesis = network::genesis_hash(self.network);
+        match tip {
+            Some(tip) if block.previous() == tip.hash => Ok(()),
+            None if block.hash == genesis => Ok(()),
+            None => {
+                Err(IndexError::InvalidBlock { hash: block.hash, what: format!("the first block must be {genesis}") })
+            }
+            Some(tip) => {
+                let tip = format!("{} at height {}", tip.hash, tip.height);
+                Err(IndexError::NotOnTip { hash: block.hash, previous: block.previous(), tip })
+            }
+        }
+    }
+}
+
+fn file<'p>(doing: &'static str, path: &'p Path) -> impl Fn(std::io::Error) -> IndexError + use<'p> {
+    move |source| match source.kind() {
+        std::io::ErrorKind::StorageFull => IndexError::DiskFull,
+        _ => IndexError::File { doing, path: path.to_path_buf(), source },
+    }
+}
+
+/// Makes an empty index. It is written beside its place and moved there whole, so that a crash leaves no half of one.
+fn create(options: &IndexOptions) -> Result<(), IndexError> {
+    let path = &options.path;
+    if let Some(directory) = path.parent() {
+        fs::create_dir_all(directory).map_err(file("make the directory", directory))?;
+    }
+    let unfinished = path.with_extension("new");
+    if unfinished.try_exists().map_err(file("look for", &unfinished))? {
+        fs::remove_file(&unfinished).map_err(file("remove the unfinished", &unfinished))?;
+    }
+    let database = Database::create(&unfinished).map_err(|error| IndexError::opening(&unfinished, error))?;
+    let salt = match options.salt {
+        Some(salt) => salt,
+        None => Salt::random()?,
+    };
+    let transaction = database.begin_write()?;
+    {
+        let mut tables = Tables::open(&transaction)?;
+        tables.meta.insert(meta::FORMAT, meta::FORMAT_VERSION.to_be_bytes().as_slice())?;
+        tables.meta.insert(meta::NETWORK, network::name(options.network).as_bytes())?;
+        tables.meta.insert(meta::GENESIS, network::genesis_hash(options.network).as_byte_array().as_slice())?;
+        tables.meta.insert(meta::SALT, salt.0.as_slice())?;
+    }
+    transaction.commit()?;
+    drop(database);
+    fs::rename(&unfinished, path).map_err(file("make", path))
+}
+
+/// Whether an open file is an index that `options` may use, and its salt.
+fn check(options: &IndexOptions, transaction: &ReadTransaction) -> Result<Salt, IndexError> {
+    let path = options.path.clone();
+    let foreign = || IndexError::Foreign { path: path.clone() };
+    let table = match transaction.open_table(meta::TABLE) {
+        Ok(table) => table,
+        Err(TableError::Storage(error)) => return Err(error.into()),
+        Err(_) => return Err(foreign()),
+    };
+    let read =
+        |name: &str| -> Result<Vec<u8>, IndexError> { Ok(table.get(name)?.ok_or_else(foreign)?.value().to_vec()) };
+    let found = u32::from_be_bytes(read(meta::FORMAT)?.try_into().map_err(|_| foreign())?);
+    if found != meta::FORMAT_VERSION {
+        return Err(IndexError::WrongVersion { path, found, expected: meta::FORMAT_VERSION });
+    }
+    let (found, expected) = (read(meta::NETWORK)?, network::name(options.network));
+    if found != expected.as_bytes() {
+        let found = String::from_utf8_lossy(&found).into_owned();
+        return Err(IndexError::WrongNetwork { path, found, expected: expected.into() });
+    }
+    let found = BlockHash::from_byte_array(read(meta::GENESIS)?.try_into().map_err(|_| foreign())?);
+    let expected = network::genesis_hash(options.network);
+    if found != expected {
+        return Err(IndexError::WrongGenesis { path, found, expected });
+    }
+    let salt = Salt(read(meta::SALT)?.try_into().map_err(|_| foreign())?);
+    if options.salt.is_some_and(|wanted| wanted != salt) {
+        return Err(IndexError::WrongSalt { path });
+    }
+    Ok(salt)
+}

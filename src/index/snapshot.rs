@@ -1,0 +1,265 @@
+//! Reads of one committed state. Cheap to open, does not block the writer, and sees nothing of what is committed later.
+//!
+//! A snapshot pins the pages it may read, so it is kept for a request or an event and then dropped.
+
+use std::ops::RangeInclusive;
+
+use bitcoin::hashes::{Hash, hash160};
+use bitcoin::{BlockHash, Network, Txid};
+use redb::{ReadOnlyTable, ReadTransaction};
+
+use super::error::IndexError;
+use super::keys::{Position, Salt, ScriptKey, TxNum};
+use super::tables::block_hashes::BlockPlace;
+use super::tables::block_starts::BlockStart;
+use super::tables::blocks::BlockRow;
+use super::tables::history::HistoryRow;
+use super::tables::stale_blocks::StaleBlock;
+use super::tables::transactions::TransactionRow;
+use super::tables::unspent::{UnspentKey, UnspentRow};
+use super::tables::{
+    block_hashes, block_starts, blocks, history, meta, p2pk, payouts, spends, stale_blocks, stale_transactions,
+    transactions, txids, unspent,
+};
+use super::update::{Tip, read_tip};
+use crate::chain::Height;
+
+/// One committed state of the index.
+pub struct Snapshot {
+    network: Network,
+    salt: Salt,
+    tip: Option<Tip>,
+    pub(super) blocks: ReadOnlyTable<&'static [u8; 4], &'static [u8]>,
+    pub(super) block_starts: ReadOnlyTable<&'static [u8; 4], &'static [u8; 8]>,
+    pub(super) block_hashes: ReadOnlyTable<&'static [u8; 32], &'static [u8; 5]>,
+    pub(super) transactions: ReadOnlyTable<&'static [u8; 4], &'static [u8]>,
+    pub(super) txids: ReadOnlyTable<&'static [u8; 10], ()>,
+    pub(super) spends: ReadOnlyTable<&'static [u8; 7], &'static [u8; 7]>,
+    pub(super) history: ReadOnlyTable<&'static [u8; 14], &'static [u8; 44]>,
+    pub(super) unspent: ReadOnlyTable<&'static [u8; 17], &'static [u8; 9]>,
+    pub(super) payouts: ReadOnlyTable<&'static [u8; 14], ()>,
+    pub(super) p2pk: ReadOnlyTable<&'static [u8; 30], &'static [u8; 4]>,
+    pub(super) stale_blocks: ReadOnlyTable<&'static [u8; 36], &'static [u8]>,
+    pub(super) stale_transactions: ReadOnlyTable<&'static [u8; 42], ()>,
+}
+
+/// A transaction of the active chain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredTransaction {
+    /// Its position in the chain.
+    pub txnum: TxNum,
+    /// Its txid.
+    pub txid: Txid,
+    /// Its fee in sat, `None` for a coinbase.
+    pub fee: Option<u64>,
+    /// Its serialisation, witness included.
+    pub raw: Vec<u8>,
+}
+
+/// The input that spends an output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spender {
+    /// The spending transaction.
+    pub txnum: TxNum,
+    /// The number of its input.
+    pub vin: u32,
+}
+
+/// Where in the active chain a transaction stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Occurrence {
+    /// The height of its block.
+    pub height: Height,
+    /// Its index in that block.
+    pub index: u32,
+}
+
+impl Snapshot {
+    pub(super) fn open(transaction: &ReadTransaction, network: Network, salt: Salt) -> Result<Self, IndexError> {
+        Ok(Self {
+            network,
+            salt,
+            tip: read_tip(&transaction.open_table(meta::TABLE)?)?,
+            blocks: transaction.open_table(blocks::TABLE)?,
+            block_starts: transaction.open_table(block_starts::TABLE)?,
+            block_hashes: transaction.open_table(block_hashes::TABLE)?,
+            transactions: transaction.open_table(transactions::TABLE)?,
+            txids: transaction.open_table(txids::TABLE)?,
+            spends: transaction.open_table(spends::TABLE)?,
+            history: transaction.open_table(history::TABLE)?,
+            unspent: transaction.open_table(unspent::TABLE)?,
+            payouts: transaction.open_table(payouts::TABLE)?,
+            p2pk: transaction.open_table(p2pk::TABLE)?,
+            stale_blocks: transaction.open_table(stale_blocks::TABLE)?,
+            stale_transactions: transaction.open_table(stale_transactions::TABLE)?,
+        })
+    }
+
+    /// The network whose chain this is.
+    #[must_use]
+    pub fn network(&self) -> Network {
+        self.network
+    }
+
+    /// The newest block, `None` in an empty index.
+    #[must_use]
+    pub fn tip(&self) -> Option<Tip> {
+        self.tip
+    }
+
+    /// The key under which a script's rows stand.
+    #[must_use]
+    pub fn script_key(&self, script_pubkey: &[u8]) -> ScriptKey {
+        self.salt.script_key(script_pubkey)
+    }
+
+    pub(super) fn salt(&self) -> Salt {
+        self.salt
+    }
+
+    /// The block of the active chain at this height, `None` above the tip.
+    pub fn block(&self, height: Height) -> Result<Option<BlockRow>, IndexError> {
+        self.blocks.get(&blocks::key(height))?.map(|row| BlockRow::decode(row.value())).transpose()
+    }
+
+    /// Where the block with this hash is, `None` if this index never saw it (or no longer keeps it).
+    pub fn block_place(&self, hash: BlockHash) -> Result<Option<BlockPlace>, IndexError> {
+        self.block_hashes.get(hash.as_byte_array())?.map(|row| BlockPlace::decode(row.value())).transpose()
+    }
+
+    /// A block that left the active chain.
+    pub fn stale_block(&self, height: Height, hash: BlockHash) -> Result<Option<StaleBlock>, IndexError> {
+        self.stale_blocks.get(&stale_blocks::key(height, hash))?.map(|row| StaleBlock::decode(row.value())).transpose()
+    }
+
+    /// Heights and hashes of all blocks that left the active chain and are kept, lowest first.
+    pub fn stale_block_hashes(&self) -> Result<Vec<(Height, BlockHash)>, IndexError> {
+        let rows = self.stale_blocks.range::<&stale_blocks::Key>(..)?;
+        rows.map(|row| Ok(stale_blocks::split_key(row?.0.value()))).collect()
+    }
+
+    /// The stale blocks that hold a transaction, with its index in each.
+    pub fn stale_occurrences(&self, txid: &Txid) -> Result<Vec<(BlockHash, u32)>, IndexError> {
+        let prefix = self.salt.txid_prefix(txid);
+        let (from, to) = (
+            stale_transactions::key(prefix, filled_hash(0), 0),
+            stale_transactions::key(prefix, filled_hash(0xff), u32::MAX),
+        );
+        let mut found = Vec::new();
+        for row in self.stale_transactions.range::<&stale_transactions::Key>(&from..=&to)? {
+            let (_, hash, index) = stale_transactions::split_key(row?.0.value());
+            let Some(place) = self.block_place(hash)? else { continue };
+            let Some(block) = self.stale_block(place.height, hash)? else { continue };
+            let raw = crate::chain::raw::RawBlock::parse(&block.raw)
+                .map_err(|error| IndexError::corrupt("stale_blocks", format!("row {hash} is no block: {error}")))?;
+            let transaction = usize::try_from(index).ok().and_then(|index| raw.transactions.get(index));
+            if transaction.is_some_and(|transaction| transaction.txid() == *txid) {
+                found.push((hash, index));
+            }
+        }
+        Ok(found)
+    }
+
+    /// The block that holds a transaction, and its index there.
+    pub fn occurrence(&self, txnum: TxNum) -> Result<Occurrence, IndexError> {
+        let row = self.block_starts.range::<&[u8; 4]>(..=&txnum.to_key())?.next_back().transpose()?;
+        let (key, value) = row.ok_or_else(|| IndexError::corrupt("block_starts", "the genesis row is missing"))?;
+        let start = BlockStart::decode(key.value(), value.value());
+        Ok(Occurrence { height: start.height, index: txnum.0 - start.first.0 })
+    }
+
+    /// The transaction at this position of the active chain.
+    pub fn transaction(&self, txnum: TxNum) -> Result<Option<StoredTransaction>, IndexError> {
+        let Some(row) = self.transactions.get(&txnum.to_key())? else { return Ok(None) };
+        let TransactionRow { txid, fee, is_coinbase, raw } = TransactionRow::decode(row.value())?;
+        Ok(Some(StoredTransaction { txnum, txid, fee: (!is_coinbase).then_some(fee), raw: raw.to_vec() }))
+    }
+
+    /// Only the txid of the transaction at this position.
+    pub fn txid(&self, txnum: TxNum) -> Result<Option<Txid>, IndexError> {
+        let row = self.transactions.get(&txnum.to_key())?;
+        row.map(|row| TransactionRow::decode(row.value()).map(|row| row.txid)).transpose()
+    }
+
+    /// All positions of this txid in the active chain, oldest first: none, one, or more for a BIP30 duplicate.
+    pub fn positions(&self, txid: &Txid) -> Result<Vec<TxNum>, IndexError> {
+        let prefix = self.salt.txid_prefix(txid);
+        let (from, to) = (txids::key(prefix, TxNum(0)), txids::key(prefix, TxNum(u32::MAX)));
+        let mut found = Vec::new();
+        for row in self.txids.range::<&txids::Key>(&from..=&to)? {
+            let (_, txnum) = txids::split_key(row?.0.value());
+            if self.txid(txnum)? == Some(*txid) {
+                found.push(txnum);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The input that spends an output of the active chain, `None` while it is unspent.
+    pub fn spender(&self, txnum: TxNum, vout: u32) -> Result<Option<Spender>, IndexError> {
+        let Some(vout) = Position::new(vout) else { return Ok(None) };
+        let row = self.spends.get(&spends::place(txnum, vout))?;
+        Ok(row.map(|row| {
+            let (txnum, vin) = spends::split_place(row.value());
+            Spender { txnum, vin: vin.to_u32() }
+        }))
+    }
+
+    /// Totals of a script after the last transaction before `before`, with that transaction.
+    pub fn totals(&self, script: ScriptKey, before: TxNum) -> Result<Option<(TxNum, HistoryRow)>, IndexError> {
+        let (from, to) = (history::key(script, TxNum(0)), history::key(script, before));
+        let row = self.history.range::<&history::Key>(&from..&to)?.next_back().transpose()?;
+        row.map(|(key, row)| Ok((history::split_key(key.value()).1, HistoryRow::decode(row.value())?))).transpose()
+    }
+
+    /// The first transaction that paid a script.
+    pub fn first_seen(&self, script: ScriptKey) -> Result<Option<TxNum>, IndexError> {
+        let (from, to) = (history::key(script, TxNum(0)), history::key(script, TxNum(u32::MAX)));
+        let row = self.history.range::<&history::Key>(&from..=&to)?.next().transpose()?;
+        Ok(row.map(|(key, _)| history::split_key(key.value()).1))
+    }
+
+    /// Unspent outputs of a script, oldest first.
+    pub fn unspent(
+        &self,
+        script: ScriptKey,
+    ) -> Result<impl Iterator<Item = Result<(UnspentKey, UnspentRow), IndexError>> + use<>, IndexError> {
+        let from = unspent::key(script, TxNum(0), FIRST);
+        let to = unspent::key(script, TxNum(u32::MAX), LAST);
+        let rows = self.unspent.range::<&unspent::Key>(&from..=&to)?;
+        Ok(rows.map(|row| {
+            let (key, row) = row?;
+            Ok((unspent::split_key(key.value()), UnspentRow::decode(row.value())?))
+        }))
+    }
+
+    /// Whether an output is in the UTXO set.
+    pub fn is_unspent(&self, output: UnspentKey) -> Result<bool, IndexError> {
+        let Some(vout) = Position::new(output.vout) else { return Ok(false) };
+        Ok(self.unspent.get(&unspent::key(output.script, output.txnum, vout))?.is_some())
+    }
+
+    /// Heights of the blocks whose coinbase pays a script, within `heights`, lowest first.
+    pub fn payouts(&self, script: ScriptKey, heights: RangeInclusive<Height>) -> Result<Vec<Height>, IndexError> {
+        let (from, to) = (payouts::key(script, *heights.start()), payouts::key(script, *heights.end()));
+        let rows = self.payouts.range::<&payouts::Key>(&from..=&to)?;
+        rows.map(|row| Ok(payouts::split_key(row?.0.value()).1)).collect()
+    }
+
+    /// First transactions of the P2PK scripts whose public key has this HASH160.
+    pub fn p2pk_scripts(&self, key_hash: hash160::Hash) -> Result<Vec<(ScriptKey, TxNum)>, IndexError> {
+        let (from, to) = (p2pk::key(key_hash, ScriptKey([0; 10])), p2pk::key(key_hash, ScriptKey([0xff; 10])));
+        let rows = self.p2pk.range::<&p2pk::Key>(&from..=&to)?;
+        let decode = |(key, row): (redb::AccessGuard<'_, &p2pk::Key>, redb::AccessGuard<'_, &[u8; 4]>)| {
+            (p2pk::split_key(key.value()).1, TxNum::from_key(*row.value()))
+        };
+        rows.map(|row| Ok(decode(row?))).collect()
+    }
+}
+
+const FIRST: Position = Position::ZERO;
+const LAST: Position = Position::MAX;
+
+fn filled_hash(byte: u8) -> BlockHash {
+    Hash::from_byte_array([byte; 32])
+}

@@ -1,0 +1,219 @@
+//! What a block adds up to: sizes, values, fees and their distribution, as its `blocks` row keeps them.
+
+use bitcoin::{Amount, Weight};
+
+use super::block::{Block, BlockOutput, BlockTransaction, small};
+use super::error::IndexError;
+use super::resolve::Prevout;
+use super::tables::blocks::{BlockRow, QUANTILES, Running};
+use crate::chain::{Feerate, Height, ScriptType};
+
+/// The points of the distributions, in percent.
+const PERCENT: [u64; QUANTILES] = [0, 10, 25, 50, 75, 90, 100];
+
+/// Adds up one block, transaction by transaction.
+pub(super) struct Tally {
+    height: Height,
+    row: BlockRow,
+    fees: Vec<u64>,
+    /// (feerate in sat per 1,000 vbytes, weight) of every transaction but the coinbase.
+    feerates: Vec<(u64, u64)>,
+}
+
+impl Tally {
+    /// A block on top of a chain with these totals. `subsidy` in sat, `median_time` in seconds.
+    pub(super) fn new(block: &Block, height: Height, median_time: u32, subsidy: u64, before: &Running) -> Self {
+        let size = small(block.size());
+        let row = BlockRow {
+            hash: block.hash,
+            header: block.header,
+            median_time,
+            size,
+            stripped_size: block.stripped_size,
+            weight: block.stripped_size.saturating_mul(3).saturating_add(size),
+            transactions: small(block.transactions.len()),
+            inputs: small(block.inputs.len()),
+            outputs: small(block.outputs.len()),
+            input_value: 0,
+            output_value: 0,
+            subsidy,
+            fees: 0,
+            coinbase_value: 0,
+            fee_quantiles: [0; QUANTILES],
+            feerate_quantiles: [0; QUANTILES],
+            segwit_transactions: 0,
+            segwit_size: 0,
+            segwit_weight: 0,
+            taproot_outputs: 0,
+            op_return_outputs: 0,
+            op_return_bytes: 0,
+            coin_age: 0,
+            running: before.clone(),
+        };
+        let transactions = block.transactions.len();
+        Self { height, row, fees: Vec::with_capacity(transactions), feerates: Vec::with_capacity(transactions) }
+    }
+
+    pub(super) fn spend(&mut self, prevout: &Prevout) {
+        self.row.input_value += u128::from(prevout.value);
+        let age = self.row.median_time.saturating_sub(prevout.median_time);
+        self.row.coin_age += u128::from(prevout.value) * u128::from(age);
+        self.row.running.types[prevout.script_type.index()].spent.add(prevout.value);
+        self.leave_utxo_set(prevout.value);
+    }
+
+    pub(super) fn create(&mut self, output: &BlockOutput) {
+        self.row.output_value += u128::from(output.value);
+        self.row.running.types[output.script_type.index()].created.add(output.value);
+        match output.script_type {
+            ScriptType::P2tr => self.row.taproot_outputs += 1,
+            ScriptType::OpReturn => {
+                self.row.op_return_outputs += 1;
+                self.row.op_return_bytes = self.row.op_return_bytes.saturating_add(output.script_size);
+            }
+            _ => {}
+        }
+        let unspendable = &mut self.row.running.unspendable;
+        if self.height == Height::GENESIS {
+            unspendable.genesis = unspendable.genesis.saturating_add(output.value);
+        } else if output.never_spendable {
+            unspendable.scripts = unspendable.scripts.saturating_add(output.value);
+        } else {
+            let running = &mut self.row.running;
+            running.utxo_count += 1;
+            running.utxo_value = running.utxo_value.saturating_add(output.value);
+            return;
+        }
+        self.row.running.types[output.script_type.index()].unspendable.add(output.value);
+    }
+
+    /// An output of an earlier copy that this block's copy takes out of the UTXO set (BIP30).
+    pub(super) fn overwrite(&mut self, output: &BlockOutput) {
+        let running = &mut self.row.running;
+        running.unspendable.bip30 = running.unspendable.bip30.saturating_add(output.value);
+        running.types[output.script_type.index()].unspendable.add(output.value);
+        self.leave_utxo_set(output.value);
+    }
+
+    fn leave_utxo_set(&mut self, value: u64) {
+        // an output is taken out once and after it was put in, which the `unspent` table proves before anything is
+        // committed; until then a wrong block must not panic here
+        let running = &mut self.row.running;
+        running.utxo_count = running.utxo_count.saturating_sub(1);
+        running.utxo_value = running.utxo_value.saturating_sub(value);
+    }
+
+    /// The end of a transaction; `fee` in sat, `None` for the coinbase.
+    pub(super) fn transaction(&mut self, transaction: &BlockTransaction, fee: Option<u64>) {
+        let Some(fee) = fee else { return };
+        let size = small(transaction.raw.len());
+        let weight = transaction.stripped_size.saturating_mul(3).saturating_add(size);
+        self.fees.push(fee);
+        self.feerates.push((
+            Feerate::of(Amount::from_sat(fee), Weight::from_wu(weight.into())).to_sat_per_kvb(),
+            u64::from(weight),
+        ));
+        if transaction.has_witness {
+            self.row.segwit_transactions += 1;
+            self.row.segwit_size = self.row.segwit_size.saturating_add(size);
+            self.row.segwit_weight = self.row.segwit_weight.saturating_add(weight);
+        }
+    }
+
+    /// The row of the block. `coinbase_value` in sat.
+    ///
+    /// Errors: [`IndexError::InvalidBlock`] for a coinbase that claims more than subsidy and fees, and for totals that
+    /// leave their range.
+    pub(super) fn finish(mut self, coinbase_value: u64) -> Result<BlockRow, IndexError> {
+        let invalid = |what: &str| IndexError::InvalidBlock { hash: self.row.hash, what: what.into() };
+        let too_large = || invalid("its totals are larger than any chain's can be");
+        let fees = self.fees.iter().try_fold(0_u64, |sum, fee| sum.checked_add(*fee)).ok_or_else(too_large)?;
+        let reward = self.row.subsidy.checked_add(fees).ok_or_else(too_large)?;
+        let unclaimed = reward.checked_sub(coinbase_value).ok_or_else(|| {
+            invalid(&format!("its coinbase claims {coinbase_value} sat, and subsidy and fees are {reward} sat"))
+        })?;
+        let chainwork = crate::chain::difficulty::add_work(self.row.running.chainwork, self.row.header.work());
+        let chainwork = chainwork.ok_or_else(too_large)?;
+
+        let row = &mut self.row;
+        row.fees = fees;
+        row.coinbase_value = coinbase_value;
+        self.fees.sort_unstable();
+        self.feerates.sort_unstable();
+        row.fee_quantiles = fee_quantiles(&self.fees);
+        row.feerate_quantiles = feerate_quantiles(&self.feerates);
+        let running = &mut row.running;
+        running.transactions += u64::from(row.transactions);
+        running.inputs += u64::from(row.inputs);
+        running.outputs += u64::from(row.outputs);
+        running.input_value += row.input_value;
+        running.output_value += row.output_value;
+        running.fees = running.fees.saturating_add(fees);
+        running.subsidy = running.subsidy.saturating_add(row.subsidy);
+        running.size += u64::from(row.size);
+        running.weight += u64::from(row.weight);
+        running.chainwork = chainwork;
+        running.empty_blocks += u32::from(row.transactions == 1);
+        running.unspendable.unclaimed = running.unspendable.unclaimed.saturating_add(unclaimed);
+        Ok(self.row)
+    }
+}
+
+/// `sorted` ascending. Nearest rank at each percentage, but Core's `CalculateTruncatedMedian` in the middle.
+fn fee_quantiles(sorted: &[u64]) -> [u64; QUANTILES] {
+    let Some(last) = sorted.len().checked_sub(1) else { return [0; QUANTILES] };
+    PERCENT.map(|percent| {
+        if percent == 50 && sorted.len() % 2 == 0 {
+            let (low, high) = (sorted[sorted.len() / 2 - 1], sorted[sorted.len() / 2]);
+            return low + (high - low) / 2;
+        }
+        // nearest rank: ceil(percent / 100 * count), the first for 0 percent
+        let rank = (u64::try_from(sorted.len()).unwrap_or(u64::MAX).saturating_mul(percent)).div_ceil(100);
+        usize::try_from(rank).map_or(sorted[last], |rank| sorted[rank.saturating_sub(1).min(last)])
+    })
+}
+
+/// `sorted` ascending by feerate. The feerate at which that share of the weight is reached, as in Core's
+/// `CalculatePercentilesByWeight`.
+fn feerate_quantiles(sorted: &[(u64, u64)]) -> [u64; QUANTILES] {
+    let total: u64 = sorted.iter().map(|(_, weight)| weight).sum();
+    let (mut behind, mut transactions) = (0, sorted.iter());
+    let mut at = (0, 0);
+    PERCENT.map(|percent| {
+        // behind / total < percent / 100, in whole numbers
+        while behind == 0 || u128::from(behind) * 100 < u128::from(total) * u128::from(percent) {
+            let Some(next) = transactions.next() else { break };
+            at = *next;
+            behind += at.1;
+        }
+        at.0
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_block_has_no_distribution() {
+        assert_eq!(fee_quantiles(&[]), [0; 7]);
+        assert_eq!(feerate_quantiles(&[]), [0; 7]);
+    }
+
+    #[test]
+    fn the_middle_fee_is_the_truncated_median() {
+        assert_eq!(fee_quantiles(&[1, 2, 3, 5])[3], 2);
+        assert_eq!(fee_quantiles(&[1, 2, 4, 5])[3], 3);
+        assert_eq!(fee_quantiles(&[1, 2, 3])[3], 2);
+        assert_eq!(fee_quantiles(&(1..=100).collect::<Vec<_>>()), [1, 10, 25, 50, 75, 90, 100]);
+        assert_eq!(fee_quantiles(&[7]), [7; 7]);
+    }
+
+    #[test]
+    fn feerates_are_taken_by_weight_not_by_count() {
+        // one percent of the weight at 9, the rest at 1 and 5
+        let sorted = [(1, 50), (5, 49), (9, 1)];
+        assert_eq!(feerate_quantiles(&sorted), [1, 1, 1, 1, 5, 5, 9]);
+        assert_eq!(feerate_quantiles(&[(3, 400)]), [3; 7]);
+    }
+}

@@ -1,0 +1,54 @@
+//! `meta`: name → value. What the file is and where its tip stands; written when the file is made, and `tip` with
+//! every commit.
+//!
+//! | name | value |
+//! |---|---|
+//! | `format` | u32, [`FORMAT_VERSION`] |
+//! | `network` | its name as the settings spell it, UTF-8 |
+//! | `genesis` | 32 bytes, internal order |
+//! | `salt` | 16 bytes |
+//! | `tip` | height u32 ‖ block hash 32; absent in an empty index |
+
+use bitcoin::BlockHash;
+use bitcoin::hashes::Hash;
+use redb::TableDefinition;
+
+use super::super::codec::{Decoder, Encoder};
+use super::super::error::IndexError;
+use crate::chain::Height;
+
+pub(in crate::index) const TABLE: TableDefinition<'static, &str, &[u8]> = TableDefinition::new("meta");
+
+/// The format of all tables together. Raised with every change of what rows hold.
+pub(in crate::index) const FORMAT_VERSION: u32 = 1;
+
+pub(in crate::index) const FORMAT: &str = "format";
+pub(in crate::index) const NETWORK: &str = "network";
+pub(in crate::index) const GENESIS: &str = "genesis";
+pub(in crate::index) const SALT: &str = "salt";
+pub(in crate::index) const TIP: &str = "tip";
+
+pub(in crate::index) fn encode_tip(height: Height, hash: BlockHash) -> Vec<u8> {
+    let mut row = Encoder::default();
+    row.u32(height.to_u32()).bytes(hash.as_byte_array());
+    row.finish()
+}
+
+pub(in crate::index) fn decode_tip(row: &[u8]) -> Result<(Height, BlockHash), IndexError> {
+    let mut row = Decoder::new("meta", row);
+    let tip = (Height::from(row.u32()?), BlockHash::from_byte_array(row.array()?));
+    row.finish()?;
+    Ok(tip)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tip_survives_its_encoding() {
+        let tip = (Height::from(840_000), BlockHash::from_byte_array([7; 32]));
+        assert_eq!(decode_tip(&encode_tip(tip.0, tip.1)).unwrap(), tip);
+        assert!(decode_tip(&[0; 35]).is_err());
+    }
+}

@@ -1,0 +1,57 @@
+//! The tables, one a file: what a row says, how its key and value are laid out, and both directions of the encoding.
+//!
+//! Keys are fixed-width and big-endian, so that the order of bytes is the order of numbers.
+
+pub(super) mod block_hashes;
+pub(super) mod block_starts;
+pub(super) mod blocks;
+pub(super) mod history;
+pub(super) mod meta;
+pub(super) mod p2pk;
+pub(super) mod payouts;
+pub(super) mod spends;
+pub(super) mod stale_blocks;
+pub(super) mod stale_transactions;
+pub(super) mod transactions;
+pub(super) mod txids;
+pub(super) mod unspent;
+
+use super::keys::{Position, ScriptKey, TxNum};
+
+/// `N` bytes of two fields behind each other, `A` of the first. Rows of one key shape share this.
+fn join<const A: usize, const B: usize, const N: usize>(first: [u8; A], second: [u8; B]) -> [u8; N] {
+    const { assert!(A + B == N) };
+    let mut joined = [0; N];
+    joined[..A].copy_from_slice(&first);
+    joined[A..].copy_from_slice(&second);
+    joined
+}
+
+/// The two fields that [`join`] put together.
+fn split<const A: usize, const B: usize, const N: usize>(joined: &[u8; N]) -> ([u8; A], [u8; B]) {
+    const { assert!(A + B == N) };
+    let (mut first, mut second) = ([0; A], [0; B]);
+    first.copy_from_slice(&joined[..A]);
+    second.copy_from_slice(&joined[A..]);
+    (first, second)
+}
+
+/// (txnum, number of the output or input), as outpoints and inputs are written.
+pub(in crate::index) fn place(txnum: TxNum, position: Position) -> [u8; 7] {
+    join(txnum.to_key(), position.to_key())
+}
+
+pub(in crate::index) fn split_place(place: &[u8; 7]) -> (TxNum, Position) {
+    let (txnum, position) = split(place);
+    (TxNum::from_key(txnum), Position::from_key(position))
+}
+
+/// (script key, txnum), as rows about a script in a transaction begin.
+pub(in crate::index) fn script_place(script: ScriptKey, txnum: TxNum) -> [u8; 14] {
+    join(script.0, txnum.to_key())
+}
+
+pub(in crate::index) fn split_script_place(place: &[u8; 14]) -> (ScriptKey, TxNum) {
+    let (script, txnum) = split(place);
+    (ScriptKey(script), TxNum::from_key(txnum))
+}

@@ -1,0 +1,74 @@
+//! `unspent`: script key (10) ‖ txnum (4) ‖ vout (3) → value in sat u64 ‖ coinbase flag u8. The UTXO set, by script.
+
+use redb::TableDefinition;
+
+use super::super::error::IndexError;
+use super::super::keys::{Position, ScriptKey, TxNum};
+use super::{join, place, split, split_place};
+
+pub(in crate::index) const TABLE: TableDefinition<'static, &[u8; 17], &[u8; 9]> = TableDefinition::new("unspent");
+
+pub(in crate::index) type Key = [u8; 17];
+pub(in crate::index) type Value = [u8; 9];
+
+/// Which output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct UnspentKey {
+    /// Its scriptPubKey.
+    pub script: ScriptKey,
+    /// The transaction that created it.
+    pub txnum: TxNum,
+    /// Its number there.
+    pub vout: u32,
+}
+
+/// What is known of it without reading the transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnspentRow {
+    /// In sat.
+    pub value: u64,
+    /// Whether a coinbase created it, so that it matures.
+    pub is_coinbase: bool,
+}
+
+pub(in crate::index) fn key(script: ScriptKey, txnum: TxNum, vout: Position) -> Key {
+    join(script.0, place(txnum, vout))
+}
+
+pub(in crate::index) fn split_key(key: &Key) -> UnspentKey {
+    let (script, outpoint) = split(key);
+    let (txnum, vout) = split_place(&outpoint);
+    UnspentKey { script: ScriptKey(script), txnum, vout: vout.to_u32() }
+}
+
+impl UnspentRow {
+    pub(in crate::index) fn encode(self) -> Value {
+        join(self.value.to_be_bytes(), [u8::from(self.is_coinbase)])
+    }
+
+    pub(in crate::index) fn decode(row: &Value) -> Result<Self, IndexError> {
+        let (value, [flag]) = split(row);
+        let is_coinbase = match flag {
+            0 => false,
+            1 => true,
+            other => return Err(IndexError::corrupt("unspent", format!("a row has the unknown flag {other}"))),
+        };
+        Ok(Self { value: u64::from_be_bytes(value), is_coinbase })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_survives_its_encoding_and_an_unknown_flag_is_refused() {
+        for is_coinbase in [false, true] {
+            let row = UnspentRow { value: 5_000_000_000, is_coinbase };
+            assert_eq!(UnspentRow::decode(&row.encode()).unwrap(), row);
+        }
+        assert!(UnspentRow::decode(&[0, 0, 0, 0, 0, 0, 0, 0, 9]).is_err());
+        let expected = UnspentKey { script: ScriptKey([1; 10]), txnum: TxNum(2), vout: 3 };
+        assert_eq!(split_key(&key(expected.script, expected.txnum, Position::new(3).unwrap())), expected);
+    }
+}

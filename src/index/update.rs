@@ -1,0 +1,249 @@
+//! The one writer: blocks are disconnected and connected in one write transaction, which is committed as a whole.
+
+use bitcoin::BlockHash;
+use bitcoin::consensus::encode::{VarInt, serialize};
+use bitcoin::hashes::Hash;
+use redb::{ReadableTable, ReadableTableMetadata, Table, WriteTransaction};
+
+use super::apply::forget_stale;
+use super::block::Block;
+use super::effects::Effects;
+use super::error::IndexError;
+use super::keys::TxNum;
+use super::open::Index;
+use super::resolve::Run;
+use super::tables::block_starts::BlockStart;
+use super::tables::blocks::{BlockRow, Running};
+use super::tables::stale_blocks::StaleBlock;
+use super::tables::transactions::TransactionRow;
+use super::tables::{
+    block_hashes, block_starts, blocks, history, meta, p2pk, payouts, spends, stale_blocks, stale_transactions,
+    transactions, txids, unspent,
+};
+use crate::chain::{Height, median_time_past};
+
+/// The newest block of the index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tip {
+    /// Its height.
+    pub height: Height,
+    /// Its hash.
+    pub hash: BlockHash,
+}
+
+/// All tables, open for writing.
+pub(super) struct Tables<'txn> {
+    pub(super) meta: Table<'txn, &'static str, &'static [u8]>,
+    pub(super) blocks: Table<'txn, &'static [u8; 4], &'static [u8]>,
+    pub(super) block_starts: Table<'txn, &'static [u8; 4], &'static [u8; 8]>,
+    pub(super) block_hashes: Table<'txn, &'static [u8; 32], &'static [u8; 5]>,
+    pub(super) transactions: Table<'txn, &'static [u8; 4], &'static [u8]>,
+    pub(super) txids: Table<'txn, &'static [u8; 10], ()>,
+    pub(super) spends: Table<'txn, &'static [u8; 7], &'static [u8; 7]>,
+    pub(super) history: Table<'txn, &'static [u8; 14], &'static [u8; 44]>,
+    pub(super) unspent: Table<'txn, &'static [u8; 17], &'static [u8; 9]>,
+    pub(super) payouts: Table<'txn, &'static [u8; 14], ()>,
+    pub(super) p2pk: Table<'txn, &'static [u8; 30], &'static [u8; 4]>,
+    pub(super) stale_blocks: Table<'txn, &'static [u8; 36], &'static [u8]>,
+    pub(super) stale_transactions: Table<'txn, &'static [u8; 42], ()>,
+}
+
+impl<'txn> Tables<'txn> {
+    /// Opens all of them, and makes those that do not exist yet.
+    pub(super) fn open(transaction: &'txn WriteTransaction) -> Result<Self, IndexError> {
+        Ok(Self {
+            meta: transaction.open_table(meta::TABLE)?,
+            blocks: transaction.open_table(blocks::TABLE)?,
+            block_starts: transaction.open_table(block_starts::TABLE)?,
+            block_hashes: transaction.open_table(block_hashes::TABLE)?,
+            transactions: transaction.open_table(transactions::TABLE)?,
+            txids: transaction.open_table(txids::TABLE)?,
+            spends: transaction.open_table(spends::TABLE)?,
+            history: transaction.open_table(history::TABLE)?,
+            unspent: transaction.open_table(unspent::TABLE)?,
+            payouts: transaction.open_table(payouts::TABLE)?,
+            p2pk: transaction.open_table(p2pk::TABLE)?,
+            stale_blocks: transaction.open_table(stale_blocks::TABLE)?,
+            stale_transactions: transaction.open_table(stale_transactions::TABLE)?,
+        })
+    }
+}
+
+/// Changes that become visible together, or, when dropped without [`Update::commit`], not at all.
+pub struct Update<'i> {
+    index: &'i mut Index,
+    transaction: WriteTransaction,
+    tip: Option<Tip>,
+    /// Rows written into tables whose keys are hashes: each may touch a page of its own.
+    scattered_rows: u64,
+}
+
+impl<'i> Update<'i> {
+    pub(super) fn begin(index: &'i mut Index) -> Result<Self, IndexError> {
+        let mut transaction = index.database().begin_write()?;
+        // a crash is then repaired from the last commit's records instead of by walking the whole file
+        transaction.set_quick_repair(true);
+        let tip = read_tip(&transaction.open_table(meta::TABLE)?)?;
+        if !index.starts_are_committed {
+            let table = transaction.open_table(block_starts::TABLE)?;
+            let rows = table.iter()?.map(|row| row.map(|(key, value)| BlockStart::decode(key.value(), value.value())));
+            index.starts = rows.collect::<Result<_, _>>()?;
+        }
+        index.starts_are_committed = false;
+        Ok(Self { index, transaction, tip, scattered_rows: 0 })
+    }
+
+    /// The tip with the changes made so far.
+    #[must_use]
+    pub fn tip(&self) -> Option<Tip> {
+        self.tip
+    }
+
+    /// Adds blocks that follow each other on top of the tip. Larger runs cost less a block.
+    ///
+    /// Errors: [`IndexError::NotOnTip`], [`IndexError::Unresolved`], [`IndexError::InvalidBlock`], storage errors.
+    /// After an error the update can only be dropped.
+    pub fn connect(&mut self, run: &[Block]) -> Result<(), IndexError> {
+        let mut tables = Tables::open(&self.transaction)?;
+        let (before, mut times) = self.recent(&tables)?;
+        let first = next_txnum(&before)?;
+        let (mut next, mut tip) = (first, self.tip);
+        for block in run {
+            self.index.check_stands_on(block, tip)?;
+            let height = tip.map_or(Height::GENESIS, |tip| tip.height.next());
+            times.push(block.header.time);
+            let median_time = median_time_past(&times).unwrap_or(block.header.time);
+            self.index.starts.push(BlockStart { first: next, height, median_time });
+            next = u32::try_from(block.transactions.len())
+                .ok()
+                .and_then(|count| next.0.checked_add(count))
+                .map(TxNum)
+                .ok_or_else(too_many)?;
+            tip = Some(Tip { height, hash: block.hash });
+        }
+        let run = Run { blocks: run, first, starts: &self.index.starts, salt: self.index.salt };
+        let resolved = run.resolve(&tables)?;
+        let effects = Effects::of(&run, &resolved, &before, self.index.network, &tables)?;
+        effects.apply(&run, &resolved.prevouts, &mut tables)?;
+        self.scattered_rows += effects.scattered_rows();
+        self.tip = tip;
+        write_tip(&mut tables, tip)
+    }
+
+    /// Takes the tip out again and keeps its block as stale. Returns the block taken out, `None` in an empty index.
+    ///
+    /// Errors: [`IndexError::Corrupt`] if the rows are not what the block once added; storage errors.
+    pub fn disconnect(&mut self) -> Result<Option<Tip>, IndexError> {
+        let Some(tip) = self.tip else { return Ok(None) };
+        let mut tables = Tables::open(&self.transaction)?;
+        let row = read_block(&tables, tip.height)?;
+        let before = match tip.height.previous() {
+            Some(previous) => read_block(&tables, previous)?.running,
+            None => Running::zero(),
+        };
+        let block = [self.stored_block(&tables, &row, next_txnum(&before)?)?];
+        let run =
+            Run { blocks: &block, first: next_txnum(&before)?, starts: &self.index.starts, salt: self.index.salt };
+        let resolved = run.resolve(&tables)?;
+        let effects = Effects::of(&run, &resolved, &before, self.index.network, &tables)?;
+        effects.revert(&run, &mut tables)?;
+        self.scattered_rows += effects.scattered_rows();
+        self.index.starts.pop();
+        let previous = tip.height.previous().map(|height| Tip { height, hash: block[0].previous() });
+        self.tip = previous;
+        write_tip(&mut tables, previous)?;
+        self.trim_stale(&mut tables)?;
+        Ok(Some(tip))
+    }
+
+    /// Whether enough is written that going on in this transaction would cost more than committing it: the pages it
+    /// has changed fill half of the cache, beyond which redb writes them twice.
+    pub fn is_full(&self) -> Result<bool, IndexError> {
+        let tables = Tables::open(&self.transaction)?;
+        // rows of hashed tables, about 80 bytes each with the slack of random inserts: no more pages than they have
+        let rows = tables.history.len()? + tables.unspent.len()? + tables.txids.len()? + tables.spends.len()?;
+        let changed = self.scattered_rows.saturating_mul(PAGE).min(rows.saturating_mul(80));
+        Ok(changed > self.index.cache_bytes / 2)
+    }
+
+    /// Makes the changes durable and visible to snapshots taken from now on.
+    pub fn commit(self) -> Result<(), IndexError> {
+        self.transaction.commit()?;
+        self.index.starts_are_committed = true;
+        Ok(())
+    }
+
+    /// Totals of the chain so far, and the times of its last blocks, oldest first.
+    fn recent(&self, tables: &Tables<'_>) -> Result<(Running, Vec<u32>), IndexError> {
+        let Some(tip) = self.tip else { return Ok((Running::zero(), Vec::new())) };
+        let newest = read_block(tables, tip.height)?;
+        let mut times = vec![newest.header.time];
+        let mut height = tip.height;
+        while let Some(previous) = height.previous().filter(|_| times.len() < 11) {
+            times.push(read_block(tables, previous)?.header.time);
+            height = previous;
+        }
+        times.reverse();
+        Ok((newest.running, times))
+    }
+
+    fn stored_block(&self, tables: &Tables<'_>, row: &BlockRow, first: TxNum) -> Result<Block, IndexError> {
+        let mut bytes = serialize(&row.header);
+        bytes.extend(serialize(&VarInt::from(u64::from(row.transactions))));
+        for txnum in (first.0..).take(usize::try_from(row.transactions).unwrap_or(usize::MAX)) {
+            let stored = tables.transactions.get(&TxNum(txnum).to_key())?;
+            let stored =
+                stored.ok_or_else(|| IndexError::corrupt("transactions", format!("row {txnum} is missing")))?;
+            bytes.extend(TransactionRow::decode(stored.value())?.raw);
+        }
+        self.index.parser().parse(row.hash, bytes)
+    }
+
+    /// Keeps the highest stale blocks only.
+    fn trim_stale(&self, tables: &mut Tables<'_>) -> Result<(), IndexError> {
+        while tables.stale_blocks.len()? > self.index.stale_blocks_kept {
+            let Some((height, hash, stale)) = lowest_stale(tables)? else { return Ok(()) };
+            let block = self.index.parser().parse(hash, stale.raw)?;
+            forget_stale(tables, height, &block)?;
+            tables.block_hashes.remove(hash.as_byte_array())?;
+        }
+        Ok(())
+    }
+}
+
+/// Bytes of a redb page.
+const PAGE: u64 = 4096;
+
+pub(super) fn read_tip(meta: &impl ReadableTable<&'static str, &'static [u8]>) -> Result<Option<Tip>, IndexError> {
+    let row = meta.get(meta::TIP)?;
+    row.map(|row| meta::decode_tip(row.value()).map(|(height, hash)| Tip { height, hash })).transpose()
+}
+
+fn write_tip(tables: &mut Tables<'_>, tip: Option<Tip>) -> Result<(), IndexError> {
+    match tip {
+        Some(tip) => tables.meta.insert(meta::TIP, meta::encode_tip(tip.height, tip.hash).as_slice())?,
+        None => tables.meta.remove(meta::TIP)?,
+    };
+    Ok(())
+}
+
+fn read_block(tables: &Tables<'_>, height: Height) -> Result<BlockRow, IndexError> {
+    let row = tables.blocks.get(&blocks::key(height))?;
+    let row = row.ok_or_else(|| IndexError::corrupt("blocks", format!("the row at height {height} is missing")))?;
+    BlockRow::decode(row.value())
+}
+
+fn lowest_stale(tables: &Tables<'_>) -> Result<Option<(Height, BlockHash, StaleBlock)>, IndexError> {
+    let Some((key, row)) = tables.stale_blocks.first()? else { return Ok(None) };
+    let (height, hash) = stale_blocks::split_key(key.value());
+    Ok(Some((height, hash, StaleBlock::decode(row.value())?)))
+}
+
+/// The number of the first transaction after a chain with these totals.
+fn next_txnum(running: &Running) -> Result<TxNum, IndexError> {
+    u32::try_from(running.transactions).map(TxNum).map_err(|_| too_many())
+}
+
+fn too_many() -> IndexError {
+    IndexError::corrupt("transactions", "the chain has more transactions than this format can number (2^32)")
+}
