@@ -1,0 +1,24 @@
+//! The record of tests that could not run here. libtest knows only "passed" and "failed", so a test that lacks what it
+//! needs says so in the file named by `BTCGRAPH_SKIPS` and returns.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+
+/// Appends `test_name<TAB>reason` to the file named by `BTCGRAPH_SKIPS`, and says the same on standard error.
+pub(crate) fn skip(test_name: &str, reason: &str) {
+    eprintln!("skipped {test_name}: {reason}");
+    if let Some(path) = std::env::var_os("BTCGRAPH_SKIPS") {
+        let mut file = OpenOptions::new().create(true).append(true).open(&path).expect("BTCGRAPH_SKIPS can be written");
+        // one write a line, so that lines of tests that run at once do not mix
+        file.write_all(format!("{test_name}\t{reason}\n").as_bytes()).expect("BTCGRAPH_SKIPS can be written");
+    }
+}
+
+/// The name of the running test, as libtest names its thread; with one test thread, the place in the source.
+#[track_caller]
+pub(crate) fn current_test() -> String {
+    match std::thread::current().name() {
+        Some(name) if name != "main" => name.to_owned(),
+        _ => std::panic::Location::caller().to_string(),
+    }
+}
