@@ -20,9 +20,11 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+pub mod api;
 pub mod chain;
 pub mod index;
 pub mod live;
 pub mod node;
+pub mod server;
 pub mod sim;
 pub mod view;
