@@ -136,6 +136,12 @@ pub enum IndexError {
         /// "is not in the index" or "is spent already".
         why: &'static str,
     },
+    /// Whoever watches broke it off.
+    #[error("interrupted")]
+    Interrupted,
+    /// A temporary file cannot be written or read.
+    #[error("cannot sort in a temporary file: {0}. Check that the data directory is writable and has room")]
+    Sorting(#[source] std::io::Error),
     /// No secret could be drawn for a new index.
     #[error("the operating system gives no random numbers: {0}")]
     NoRandomness(#[from] getrandom::Error),
