@@ -1,8 +1,8 @@
 //! A simulated regtest chain, for tests, loads and the demo.
 //!
 //! ```text
-//!   transactions, spending what an Owner can unlock         scripts
-//!        │
+//!   Load, Hostile      choose what happens next            load, hostile
+//!        │ transactions, spending what an Owner can unlock  scripts
 //!   SimChain           makes consensus-valid blocks         builder
 //!        │ blocks      and keeps the unspent outputs        utxo
 //!        ├──► straight to an index
@@ -17,6 +17,9 @@ pub mod blkfile;
 mod builder;
 mod coinbase;
 mod error;
+mod hostile;
+mod hostile_body;
+mod load;
 mod rng;
 mod scripts;
 mod utxo;
@@ -24,6 +27,8 @@ mod utxo;
 pub use builder::{SimChain, Template};
 pub use coinbase::{Reward, regtest_subsidy};
 pub use error::ChainError;
+pub use hostile::Hostile;
+pub use load::{Load, LoadProfile};
 pub use rng::Rng;
 pub use scripts::{Owner, ScriptKind, UnlockError};
 pub use utxo::{Coin, is_never_spendable};
