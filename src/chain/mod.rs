@@ -1,7 +1,22 @@
 //! Bitcoin as such, without I/O: script types and addresses, amounts, difficulty, epochs, merkle branches,
 //! transaction slicing. Knows nothing of storage, node or API.
+//!
+//! Everything here is a function of its arguments and says which BIP or which file of Bitcoin Core its rule is
+//! from. The types of the `bitcoin` crate (`Amount`, `Script`, `Txid`, `Work`) are used as they are; what that crate
+//! leaves open (a height, a feerate, the type of a script) has a type of its own here.
 
+pub mod difficulty;
+mod feerate;
 mod height;
+pub mod network;
 pub mod raw;
+pub mod script;
+#[cfg(test)]
+mod shared_data;
+pub mod subsidy;
+mod time;
 
+pub use feerate::{Feerate, vsize};
 pub use height::Height;
+pub use script::ScriptType;
+pub use time::median_time_past;

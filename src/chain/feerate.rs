@@ -1,0 +1,132 @@
+//! What a transaction pays for its size: virtual size and feerate.
+//!
+//! Estimates and histograms live with the mempool; this is only the arithmetic, which must be the same everywhere.
+
+use std::fmt;
+
+use bitcoin::{Amount, Weight};
+
+/// A feerate in satoshis per 1,000 virtual bytes, as Core counts (`CFeeRate`, `policy/feerate.h`).
+///
+/// A whole number, so that it can be stored, compared and sorted exactly; to show it, use
+/// [`to_sat_per_vb`](Feerate::to_sat_per_vb).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Feerate(u64);
+
+impl Feerate {
+    /// Nothing is paid.
+    pub const ZERO: Feerate = Feerate(0);
+
+    /// The feerate of a transaction, or of several together, rounded down: `fee × 4000 / weight`.
+    ///
+    /// The weight itself is divided by, not the rounded-up virtual size, so two transactions compare as a miner would
+    /// order them. Zero for a weight of zero; the highest representable feerate if the result is beyond it.
+    #[must_use]
+    pub fn of(fee: Amount, weight: Weight) -> Feerate {
+        let per_weight = (u128::from(fee.to_sat()) * 4_000).checked_div(u128::from(weight.to_wu()));
+        Feerate(u64::try_from(per_weight.unwrap_or(0)).unwrap_or(u64::MAX))
+    }
+
+    /// The feerate of this many satoshis per 1,000 virtual bytes.
+    #[must_use]
+    pub const fn from_sat_per_kvb(sat: u64) -> Feerate {
+        Feerate(sat)
+    }
+
+    /// Satoshis per 1,000 virtual bytes.
+    #[must_use]
+    pub const fn to_sat_per_kvb(self) -> u64 {
+        self.0
+    }
+
+    /// Satoshis per virtual byte, for people and JSON. Rounded only above 2^53 sat/kvB, which no fee reaches.
+    #[must_use]
+    pub fn to_sat_per_vb(self) -> f64 {
+        const TWO_POW_32: f64 = 4_294_967_296.0;
+        let [b0, b1, b2, b3, b4, b5, b6, b7] = self.0.to_be_bytes();
+        let high = f64::from(u32::from_be_bytes([b0, b1, b2, b3]));
+        let low = f64::from(u32::from_be_bytes([b4, b5, b6, b7]));
+        (high * TWO_POW_32 + low) / 1_000.0
+    }
+}
+
+impl fmt::Display for Feerate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{:03} sat/vB", self.0 / 1_000, self.0 % 1_000)
+    }
+}
+
+/// The virtual size in vbytes: a quarter of the weight, rounded up (BIP141).
+#[must_use]
+pub const fn vsize(weight: Weight) -> u64 {
+    weight.to_wu().div_ceil(4)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn feerate(fee: u64, weight: u64) -> Feerate {
+        Feerate::of(Amount::from_sat(fee), Weight::from_wu(weight))
+    }
+
+    #[test]
+    fn the_feerate_is_the_fee_by_the_weight_rounded_down() {
+        for (fee, weight, sat_per_kvb) in [
+            (0, 400, 0),
+            (100, 400, 1_000),
+            (141, 561, 1_005), // 1,005.35: by the virtual size of 141 it would be 1,000
+            (1, 4_000_001, 0),
+            (1, 4_000, 1),
+            (7, 0, 0),
+            (0, 0, 0),
+            (u64::MAX, 4_000, u64::MAX),
+            (u64::MAX, 3_999, u64::MAX),
+            (u64::MAX, 1, u64::MAX),
+            (u64::MAX, u64::MAX, 4_000),
+        ] {
+            assert_eq!(feerate(fee, weight).to_sat_per_kvb(), sat_per_kvb, "{fee} sat for {weight}");
+        }
+    }
+
+    #[test]
+    fn a_feerate_is_shown_per_virtual_byte() {
+        for (sat_per_kvb, per_vb, text) in [
+            (0, 0.0, "0.000 sat/vB"),
+            (100, 0.1, "0.100 sat/vB"),
+            (1_005, 1.005, "1.005 sat/vB"),
+            (12_345_678_901, 12_345_678.901, "12345678.901 sat/vB"),
+            (900_719_925_474_099, 900_719_925_474.099, "900719925474.099 sat/vB"),
+        ] {
+            let rate = Feerate::from_sat_per_kvb(sat_per_kvb);
+            assert!((rate.to_sat_per_vb() - per_vb).abs() <= f64::EPSILON * per_vb, "{sat_per_kvb}");
+            assert_eq!(rate.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn the_virtual_size_is_rounded_up() {
+        for (weight, vbytes) in [(0, 0), (1, 1), (4, 1), (5, 2), (561, 141), (4_000_000, 1_000_000)] {
+            assert_eq!(vsize(Weight::from_wu(weight)), vbytes);
+        }
+        assert_eq!(vsize(Weight::from_wu(u64::MAX)), u64::MAX / 4 + 1);
+    }
+
+    proptest! {
+        #[test]
+        fn a_feerate_bounds_the_fee_it_was_made_from(fee in 0_u64..=2_100_000_000_000_000, weight in 1_u64..=4_000_000) {
+            let rate = u128::from(feerate(fee, weight).to_sat_per_kvb());
+            let (fee, weight) = (u128::from(fee), u128::from(weight));
+            prop_assert!(rate * weight <= fee * 4_000);
+            prop_assert!((rate + 1) * weight > fee * 4_000);
+        }
+
+        #[test]
+        fn a_higher_feerate_is_never_shown_as_a_lower_one(one in any::<u64>(), other in any::<u64>()) {
+            let shown = |rate| Feerate::from_sat_per_kvb(rate).to_sat_per_vb();
+            prop_assert!(shown(one.min(other)) <= shown(one.max(other)));
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Real chain data for this room's tests, read from `../shared/data` beside the project. Where it is absent, each
+//! reader notes the calling test as skipped and answers `None`.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use bitcoin::consensus::deserialize;
+use bitcoin::hex::FromHex;
+use bitcoin::{
+    Amount, Block, CompactTarget, OutPoint, ScriptBuf, Sequence, Transaction, TxIn, TxOut, Txid, Witness, absolute,
+    transaction,
+};
+use serde_json::Value;
+
+/// The blocks that [`full_block`] can read.
+pub(super) const FULL_BLOCKS: [&str; 4] = ["full_57042", "full_91721", "full_209999", "full_757738"];
+
+/// The JSON file at `path` below the shared data.
+pub(super) fn json(path: &str, test: &str) -> Option<Value> {
+    let bytes = std::fs::read(present(path, test)?).unwrap();
+    Some(serde_json::from_slice(&bytes).unwrap())
+}
+
+/// The blocks of one of the real chains, in height order.
+pub(super) fn chain(name: &str, test: &str) -> Option<Vec<Block>> {
+    let bytes = std::fs::read(present(&format!("{name}.blk"), test)?).unwrap();
+    let mut rest = bytes.as_slice();
+    let mut blocks = Vec::new();
+    while let Some((_magic, framed)) = rest.split_first_chunk::<4>() {
+        let (length, framed) = framed.split_first_chunk().unwrap();
+        let (block, after) = framed.split_at(u32::from_le_bytes(*length).try_into().unwrap());
+        blocks.push(deserialize(block).unwrap());
+        rest = after;
+    }
+    Some(blocks)
+}
+
+/// A real mainnet block with the output that each input spends.
+pub(super) struct FullBlock {
+    pub(super) height: u32,
+    pub(super) bits: CompactTarget,
+    pub(super) chainwork_before: u128,
+    pub(super) chainwork: u128,
+    pub(super) transactions: Vec<Transaction>,
+    /// For each transaction the outputs it spends, in input order; empty for the coinbase.
+    pub(super) spent: Vec<Vec<TxOut>>,
+}
+
+impl FullBlock {
+    /// The fee of the transaction at this position.
+    pub(super) fn fee(&self, position: usize) -> Amount {
+        let spent: Amount = self.spent[position].iter().map(|output| output.value).sum();
+        let paid: Amount = self.transactions[position].output.iter().map(|output| output.value).sum();
+        spent - paid
+    }
+}
+
+/// One of [`FULL_BLOCKS`].
+pub(super) fn full_block(name: &str, test: &str) -> Option<FullBlock> {
+    let file = json(&format!("blocks/{name}.json"), test)?;
+    let block = &file["blocks"][0];
+    let (mut transactions, mut spent) = (Vec::new(), Vec::new());
+    for (position, transaction) in list(&block["data"]["transactions"]).iter().enumerate() {
+        let is_coinbase = position == 0;
+        let inputs = list(&transaction["inputs"]);
+        transactions.push(Transaction {
+            version: transaction::Version(number(&transaction["version"])),
+            lock_time: absolute::LockTime::from_consensus(number(&transaction["lock_time"])),
+            input: inputs.iter().map(input).collect(),
+            output: list(&transaction["outputs"]).iter().map(output).collect(),
+        });
+        let spends = inputs.iter().filter(|_| !is_coinbase);
+        spent.push(spends.map(|input| output(&input["previous_output"]["data"])).collect());
+    }
+    Some(FullBlock {
+        height: number(&file["expected"]["block_height"]),
+        bits: CompactTarget::from_consensus(number(&block["header"]["bits"])),
+        chainwork_before: text(&file["chain_state"]["total_work"]).parse().unwrap(),
+        chainwork: text(&file["expected"]["total_work"]).parse().unwrap(),
+        transactions,
+        spent,
+    })
+}
+
+fn input(input: &Value) -> TxIn {
+    let previous = &input["previous_output"];
+    let txid: Txid = text(&previous["txid"]).parse().unwrap();
+    TxIn {
+        previous_output: OutPoint { txid, vout: number(&previous["vout"]) },
+        script_sig: ScriptBuf::from_bytes(bytes(&input["script"])),
+        sequence: Sequence(number(&input["sequence"])),
+        witness: Witness::from_slice(&list(&input["witness"]).iter().map(bytes).collect::<Vec<_>>()),
+    }
+}
+
+fn output(output: &Value) -> TxOut {
+    TxOut {
+        value: Amount::from_sat(number(&output["value"])),
+        script_pubkey: ScriptBuf::from_bytes(bytes(&output["pk_script"])),
+    }
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().unwrap()
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap()
+}
+
+fn number<N: TryFrom<i64, Error: std::fmt::Debug>>(value: &Value) -> N {
+    value.as_i64().unwrap().try_into().unwrap()
+}
+
+fn bytes(value: &Value) -> Vec<u8> {
+    Vec::from_hex(text(value).strip_prefix("0x").unwrap()).unwrap()
+}
+
+/// Where a file of the shared data is; if it is not there, the test is noted as skipped.
+fn present(path: &str, test: &str) -> Option<PathBuf> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data").join(path);
+    if file.exists() {
+        return Some(file);
+    }
+    if let Some(skips) = std::env::var_os("BTCGRAPH_SKIPS") {
+        let mut line = String::new();
+        writeln!(line, "{test}\tshared data {path} is absent").unwrap();
+        std::fs::OpenOptions::new().create(true).append(true).open(skips).unwrap().write_all(line.as_bytes()).unwrap();
+    }
+    None
+}
