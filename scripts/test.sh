@@ -23,7 +23,7 @@ export BTCGRAPH_SKIPS
 trap 'rm -f "$BTCGRAPH_SKIPS"' EXIT
 
 status=0
-cargo test --locked "$@" || status=$?
+cargo test --locked --no-fail-fast "$@" || status=$?
 
 if [ -s "$BTCGRAPH_SKIPS" ]; then
   printf '\nskipped:\n'

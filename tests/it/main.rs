@@ -1,1 +1,5 @@
 //! The integration tests, one binary.
+
+mod licences;
+mod rooms;
+mod skips;
