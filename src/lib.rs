@@ -23,4 +23,5 @@
 pub mod chain;
 pub mod index;
 pub mod node;
+pub mod settings;
 pub mod sim;
