@@ -1,5 +1,6 @@
 //! The integration tests, one binary.
 
+mod commands;
 mod licences;
 mod rooms;
 mod skips;
