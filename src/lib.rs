@@ -24,5 +24,6 @@ pub mod chain;
 pub mod index;
 pub mod live;
 pub mod node;
+pub mod settings;
 pub mod sim;
 pub mod view;

@@ -2,4 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod commands;
+mod index;
+mod licences;
+mod rooms;
+mod skips;
 mod support;

@@ -1,0 +1,11 @@
+//! `btcgraph import`: brings the index up to the node's tip.
+
+use btcgraph::settings::Settings;
+use tokio_util::sync::CancellationToken;
+
+use super::failure::{Exit, Failure};
+
+/// Runs until it is done or `stop` is cancelled.
+pub(super) async fn run(_settings: &Settings, _stop: CancellationToken) -> Result<(), Failure> {
+    Err(Failure::new(Exit::Failed, "`import` is not available in this version"))
+}

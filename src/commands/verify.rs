@@ -1,0 +1,11 @@
+//! `btcgraph verify`: checks the index against itself and against the node.
+
+use btcgraph::settings::Settings;
+use tokio_util::sync::CancellationToken;
+
+use super::failure::{Exit, Failure};
+
+/// Runs until it is done or `stop` is cancelled.
+pub(super) async fn run(_settings: &Settings, _stop: CancellationToken) -> Result<(), Failure> {
+    Err(Failure::new(Exit::Failed, "`verify` is not available in this version"))
+}
