@@ -97,7 +97,9 @@ fn the_same_chain_is_reached_through_many_reorganisations() {
             update.disconnect().unwrap().unwrap();
         }
         let parser = update.parser();
-        let parse = |block: &Arc<Block>| parser.parse(block.block_hash(), bitcoin::consensus::serialize(block.as_ref())).unwrap();
+        let parse = |block: &Arc<Block>| {
+            parser.parse(block.block_hash(), bitcoin::consensus::serialize(block.as_ref())).unwrap()
+        };
         update.connect(&branch.iter().map(parse).collect::<Vec<_>>()).unwrap();
         update.commit().unwrap();
         assert_eq!(chain.height().to_u32(), height + 1);
