@@ -26,4 +26,5 @@ pub mod live;
 pub mod node;
 pub mod settings;
 pub mod sim;
+pub mod sync;
 pub mod view;

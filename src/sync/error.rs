@@ -15,7 +15,9 @@ pub enum SyncError {
     #[error(transparent)]
     Index(#[from] IndexError),
     /// The node's chain has another first block.
-    #[error("the node's chain begins with {found}, the index with {expected}: follow the node that the index was made from")]
+    #[error(
+        "the node's chain begins with {found}, the index with {expected}: follow the node that the index was made from"
+    )]
     ForeignChain {
         /// The node's genesis block.
         found: BlockHash,

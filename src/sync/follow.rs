@@ -186,7 +186,11 @@ impl Follow<'_> {
     }
 }
 
-fn connect(update: &mut Update<'_>, batch: &[crate::index::Block], events: &mut Vec<ChainEvent>) -> Result<(), SyncError> {
+fn connect(
+    update: &mut Update<'_>,
+    batch: &[crate::index::Block],
+    events: &mut Vec<ChainEvent>,
+) -> Result<(), SyncError> {
     let first = update.tip().map_or_else(Default::default, |tip| tip.height.next());
     update.connect(batch)?;
     let mut height = first;

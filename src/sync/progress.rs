@@ -34,9 +34,9 @@ impl Progress {
         let bar = (!few && std::io::stderr().is_terminal()).then(|| {
             let bar = ProgressBar::new(u64::from(target.to_u32()));
             // the template is a constant that is known to be good; a plain bar is no reason to stop
-            if let Ok(style) = ProgressStyle::with_template(
-                "{bar:32} block {human_pos} of {human_len}  {msg}  {eta} left",
-            ) {
+            if let Ok(style) =
+                ProgressStyle::with_template("{bar:32} block {human_pos} of {human_len}  {msg}  {eta} left")
+            {
                 bar.set_style(style);
             }
             bar.set_position(fork.map_or(0, |fork| u64::from(fork.height.to_u32())));

@@ -5,6 +5,7 @@
 mod commands;
 mod index;
 mod licences;
+mod node;
 mod rooms;
 mod skips;
 mod support;
