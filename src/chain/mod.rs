@@ -5,9 +5,13 @@
 //! from. The types of the `bitcoin` crate (`Amount`, `Script`, `Txid`, `Work`) are used as they are; what that crate
 //! leaves open (a height, a feerate, the type of a script) has a type of its own here.
 
+mod address;
+pub mod coinbase;
 pub mod difficulty;
+mod epoch;
 mod feerate;
 mod height;
+pub mod merkle;
 pub mod network;
 pub mod raw;
 pub mod script;
@@ -16,6 +20,8 @@ mod shared_data;
 pub mod subsidy;
 mod time;
 
+pub use address::{AddressEncoding, AddressError, address_of, parse_address};
+pub use epoch::{BLOCKS_PER_EPOCH, DifficultyEpoch};
 pub use feerate::{Feerate, vsize};
 pub use height::Height;
 pub use script::ScriptType;

@@ -5,11 +5,13 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use bitcoin::block::{self, Header};
 use bitcoin::consensus::deserialize;
+use bitcoin::hashes::Hash;
 use bitcoin::hex::FromHex;
 use bitcoin::{
-    Amount, Block, CompactTarget, OutPoint, ScriptBuf, Sequence, Transaction, TxIn, TxOut, Txid, Witness, absolute,
-    transaction,
+    Amount, Block, BlockHash, CompactTarget, OutPoint, ScriptBuf, Sequence, Transaction, TxIn, TxMerkleNode, TxOut,
+    Txid, Witness, absolute, transaction,
 };
 use serde_json::Value;
 
@@ -39,7 +41,9 @@ pub(super) fn chain(name: &str, test: &str) -> Option<Vec<Block>> {
 /// A real mainnet block with the output that each input spends.
 pub(super) struct FullBlock {
     pub(super) height: u32,
-    pub(super) bits: CompactTarget,
+    pub(super) hash: BlockHash,
+    /// The header, but for the merkle root, which is zero.
+    pub(super) header: Header,
     pub(super) chainwork_before: u128,
     pub(super) chainwork: u128,
     pub(super) transactions: Vec<Transaction>,
@@ -75,7 +79,15 @@ pub(super) fn full_block(name: &str, test: &str) -> Option<FullBlock> {
     }
     Some(FullBlock {
         height: number(&file["expected"]["block_height"]),
-        bits: CompactTarget::from_consensus(number(&block["header"]["bits"])),
+        hash: text(&file["expected"]["best_block_hash"]).parse().unwrap(),
+        header: Header {
+            version: block::Version::from_consensus(number(&block["header"]["version"])),
+            prev_blockhash: text(&file["chain_state"]["best_block_hash"]).parse().unwrap(),
+            merkle_root: TxMerkleNode::all_zeros(),
+            time: number(&block["header"]["time"]),
+            bits: CompactTarget::from_consensus(number(&block["header"]["bits"])),
+            nonce: number(&block["header"]["nonce"]),
+        },
         chainwork_before: text(&file["chain_state"]["total_work"]).parse().unwrap(),
         chainwork: text(&file["expected"]["total_work"]).parse().unwrap(),
         transactions,

@@ -1,0 +1,172 @@
+//! The merkle tree over a block's transactions: its root, and the branch that proves one transaction to it.
+//!
+//! Each level pairs its hashes in order; a last one without a partner is paired with itself (Core
+//! `consensus/merkle.cpp`). That is why a list that repeats its tail has the same root as the list itself, so a root
+//! alone does not tell how many transactions there are.
+
+use bitcoin::hashes::Hash;
+use bitcoin::{TxMerkleNode, Txid};
+
+/// The merkle root of a block's transactions, in block order. `None` of no transactions.
+#[must_use]
+pub fn root(txids: &[Txid]) -> Option<TxMerkleNode> {
+    let mut level = leaves(txids);
+    while level.len() > 1 {
+        level = level_above(&level);
+    }
+    level.first().copied()
+}
+
+/// The merkle branch of the transaction at `position` in the block: the partner of its hash on each level, leaves
+/// first. Empty for the only transaction of a block, `None` if there is no such position.
+#[must_use]
+pub fn branch(txids: &[Txid], position: usize) -> Option<Vec<TxMerkleNode>> {
+    if position >= txids.len() {
+        return None;
+    }
+    let (mut level, mut position) = (leaves(txids), position);
+    let mut branch = Vec::new();
+    while level.len() > 1 {
+        branch.push(*level.get(position ^ 1).unwrap_or(&level[position]));
+        level = level_above(&level);
+        position /= 2;
+    }
+    Some(branch)
+}
+
+/// The merkle root that a branch leads to from the transaction at `position` in the block.
+///
+/// `None` if the branch cannot be one of that position: it is too short to reach it, or the hash would be its own
+/// partner from the right, which claims one of the repetitions at the end of a level for a transaction.
+#[must_use]
+pub fn root_from_branch(txid: Txid, position: usize, branch: &[TxMerkleNode]) -> Option<TxMerkleNode> {
+    let (mut node, mut position) = (TxMerkleNode::from_raw_hash(txid.to_raw_hash()), position);
+    for partner in branch {
+        let is_right = position % 2 == 1;
+        if is_right && *partner == node {
+            return None;
+        }
+        node = if is_right { parent(*partner, node) } else { parent(node, *partner) };
+        position /= 2;
+    }
+    (position == 0).then_some(node)
+}
+
+fn leaves(txids: &[Txid]) -> Vec<TxMerkleNode> {
+    txids.iter().map(|txid| TxMerkleNode::from_raw_hash(txid.to_raw_hash())).collect()
+}
+
+fn level_above(level: &[TxMerkleNode]) -> Vec<TxMerkleNode> {
+    level.chunks(2).map(|pair| parent(pair[0], *pair.get(1).unwrap_or(&pair[0]))).collect()
+}
+
+fn parent(left: TxMerkleNode, right: TxMerkleNode) -> TxMerkleNode {
+    let mut children = [0; 64];
+    children[..32].copy_from_slice(left.as_byte_array());
+    children[32..].copy_from_slice(right.as_byte_array());
+    TxMerkleNode::hash(&children)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::chain::{network, shared_data};
+
+    fn txids(count: u32) -> Vec<Txid> {
+        (0..count).map(|number| Txid::hash(&number.to_be_bytes())).collect()
+    }
+
+    #[test]
+    fn no_transactions_have_no_root() {
+        assert_eq!(root(&[]), None);
+        assert_eq!(branch(&[], 0), None);
+    }
+
+    #[test]
+    fn the_root_of_one_transaction_is_its_txid() {
+        for block in network::ALL.map(network::genesis_block) {
+            let coinbase = block.txdata[0].compute_txid();
+            assert_eq!(root(&[coinbase]), Some(block.header.merkle_root));
+            assert_eq!(branch(&[coinbase], 0), Some(vec![]));
+            assert_eq!(root_from_branch(coinbase, 0, &[]), Some(block.header.merkle_root));
+        }
+    }
+
+    #[test]
+    fn a_hash_without_partner_is_its_own() {
+        let [one, two, three] = txids(3).try_into().unwrap();
+        assert_eq!(root(&[one, two, three]), root(&[one, two, three, three]));
+        assert_ne!(root(&[one, two, three]), root(&[one, two]));
+    }
+
+    #[test]
+    fn the_repetition_at_the_end_of_a_level_proves_no_transaction() {
+        let three = txids(3);
+        let of_third = branch(&three, 2).unwrap();
+        assert_eq!(root_from_branch(three[2], 2, &of_third), root(&three));
+        assert_eq!(root_from_branch(three[2], 3, &of_third), None);
+    }
+
+    #[test]
+    fn a_branch_too_short_for_its_position_leads_nowhere() {
+        let four = txids(4);
+        let of_last = branch(&four, 3).unwrap();
+        assert_eq!(root_from_branch(four[3], 3, &of_last[..1]), None);
+        assert_eq!(root_from_branch(four[3], 7, &of_last), None);
+        assert_eq!(branch(&four, 4), None);
+    }
+
+    #[test]
+    fn real_blocks_have_the_roots_their_headers_name() {
+        let name = "real_blocks_have_the_roots_their_headers_name";
+        for chain in ["mainnet-0-4521", "signet-0-120", "regtest-kernel-0-206"] {
+            let Some(blocks) = shared_data::chain(chain, name) else { return };
+            for block in blocks {
+                let txids: Vec<Txid> = block.txdata.iter().map(bitcoin::Transaction::compute_txid).collect();
+                assert_eq!(root(&txids), Some(block.header.merkle_root), "{}", block.block_hash());
+            }
+        }
+    }
+
+    #[test]
+    fn every_transaction_of_a_real_block_is_proved_by_its_branch() {
+        for name in shared_data::FULL_BLOCKS {
+            let Some(mut block) =
+                shared_data::full_block(name, "every_transaction_of_a_real_block_is_proved_by_its_branch")
+            else {
+                return;
+            };
+            let txids: Vec<Txid> = block.transactions.iter().map(bitcoin::Transaction::compute_txid).collect();
+            block.header.merkle_root = root(&txids).unwrap();
+            assert_eq!(block.header.block_hash(), block.hash, "only the right root gives the block its hash");
+            for (position, txid) in txids.iter().enumerate() {
+                let branch = branch(&txids, position).unwrap();
+                assert_eq!(root_from_branch(*txid, position, &branch), root(&txids), "{position} of {name}");
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_branch_leads_to_the_root_and_only_from_its_own_place(
+            count in 1_u32..70, at: prop::sample::Index, other: prop::sample::Index,
+        ) {
+            let txids = txids(count);
+            let (at, other) = (at.index(txids.len()), other.index(txids.len()));
+            let branch = branch(&txids, at).unwrap();
+            let leads_there = |txid, position| root_from_branch(txid, position, &branch) == root(&txids);
+            prop_assert!(leads_there(txids[at], at));
+            prop_assert_eq!(leads_there(txids[other], at), other == at);
+            prop_assert_eq!(leads_there(txids[at], other), other == at);
+        }
+
+        #[test]
+        fn the_root_is_the_one_that_rust_bitcoin_computes(count in 1_u32..70) {
+            let txids = txids(count);
+            let theirs = bitcoin::merkle_tree::calculate_root(txids.iter().copied());
+            prop_assert_eq!(root(&txids).map(TxMerkleNode::to_raw_hash), theirs.map(Txid::to_raw_hash));
+        }
+    }
+}
