@@ -1,5 +1,7 @@
 //! The `btcgraph` command: reads the settings, builds the pieces, runs them, stops them cleanly.
 
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
 mod commands;
 
 use std::process::ExitCode;

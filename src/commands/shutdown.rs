@@ -59,3 +59,18 @@ impl Signals {
         ("ctrl-c", 130)
     }
 }
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::process::Command;
+    use std::time::Duration;
+
+    #[tokio::test]
+    async fn a_signal_cancels_the_token() {
+        let stop = super::on_signal().unwrap();
+        assert!(!stop.is_cancelled());
+        let sent = Command::new("kill").args(["-TERM", &std::process::id().to_string()]).status().unwrap();
+        assert!(sent.success());
+        tokio::time::timeout(Duration::from_secs(30), stop.cancelled()).await.expect("the token is cancelled");
+    }
+}

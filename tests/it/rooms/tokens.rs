@@ -108,7 +108,7 @@ fn quote_end(chars: &[char], from: usize) -> usize {
 
 #[test]
 fn code_is_told_from_comments_and_literals() {
-    let source = r####"
+    let source = r##"
         //! redb in a doc comment
         /* redb /* nested */ redb */
         use std::fmt; // redb
@@ -116,7 +116,7 @@ fn code_is_told_from_comments_and_literals() {
         const B: &[u8] = br#"redb " redb"#;
         fn f<'redb>(r#type: &'redb str) -> char { '"'; '\''; 'r' }
         let n = 0xff_u8;
-    "####;
+    "##;
     let expected = "use std :: fmt ; const A : & str = ; const B : & [ u8 ] = ; \
                     fn f < > ( type : & str ) -> char { ; ; } let n = ;";
     let expected: Vec<_> = expected.replace("->", "- >").split(' ').map(ToOwned::to_owned).collect();
