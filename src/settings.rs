@@ -60,8 +60,8 @@ pub struct NodeSettings {
     pub rpc_password: Secret,
     /// How long to wait for one answer, in seconds.
     pub timeout_seconds: u32,
-    /// How often a request that could not reach the node is repeated.
-    pub retries: u32,
+    /// How long a request that could not reach the node is repeated, in seconds.
+    pub patience_seconds: u32,
     /// How many requests are open at once while catching up.
     pub connections: usize,
 }

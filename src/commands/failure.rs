@@ -15,10 +15,8 @@ pub(crate) enum Exit {
     /// The command line or the settings are wrong. clap, too, exits with this one.
     Usage = 2,
     /// The node cannot be reached, refuses, or is on another network.
-    #[allow(dead_code)] // for the commands that talk to the node
     Node = 3,
     /// The index cannot be opened, read or written.
-    #[allow(dead_code)] // for the commands that open the index
     Index = 4,
 }
 

@@ -6,6 +6,7 @@ mod failure;
 mod flags;
 mod import;
 mod logging;
+mod pieces;
 mod serve;
 mod shutdown;
 mod verify;
@@ -43,7 +44,7 @@ enum Command {
     /// Bring the index up to the node's tip, then exit
     Import,
     /// Check the index against itself and against the node
-    Verify,
+    Verify(verify::VerifyArguments),
     /// Print every setting with its value and meaning, passwords masked
     Config {
         /// Print the defaults instead of the values in effect
@@ -63,7 +64,9 @@ impl CommandLine {
             Command::Config { .. } => config::print(&settings),
             Command::Serve => until_stopped(&settings, serve::run),
             Command::Import => until_stopped(&settings, import::run),
-            Command::Verify => until_stopped(&settings, verify::run),
+            Command::Verify(arguments) => {
+                until_stopped(&settings, async |settings: &Settings, stop| verify::run(settings, stop, arguments).await)
+            }
         }
     }
 }

@@ -19,6 +19,12 @@ pub enum IndexError {
         /// What redb says.
         reason: String,
     },
+    /// There is no index.
+    #[error("there is no index at {path} yet: run `btcgraph import` first, or give another --data-dir or --network", path = path.display())]
+    Absent {
+        /// The file.
+        path: PathBuf,
+    },
     /// A redb database that another program wrote.
     #[error("{path} is a redb database, but not an index of btcgraph. Move it away, or give another --data-dir", path = path.display())]
     Foreign {

@@ -95,7 +95,7 @@ pub enum NodeError {
         answer: String,
     },
     /// No whole answer in time.
-    #[error("the node did not answer {asked} within {after:?}. Check its load and disk, or raise node.timeout")]
+    #[error("the node did not answer {asked} within {after:?}. Check its load and disk, or raise node.timeout_seconds")]
     TimedOut {
         /// The method or path.
         asked: String,

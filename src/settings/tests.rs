@@ -49,7 +49,7 @@ fn without_any_source_the_defaults_hold() {
             rpc_user: String::new(),
             rpc_password: Secret::default(),
             timeout_seconds: 60,
-            retries: 5,
+            patience_seconds: 60,
             connections: 4,
         },
         index: IndexSettings {
@@ -157,7 +157,10 @@ fn a_value_that_does_not_fit_is_refused_with_its_setting_and_origin() {
         ("node.timeout_seconds = 1.5", "node.timeout_seconds, given by FILE: must be a whole number"),
         ("node.timeout_seconds = 0", "node.timeout_seconds, given by FILE: must be at least 1"),
         ("node.timeout_seconds = -1", "node.timeout_seconds, given by FILE: must be an unsigned"),
-        ("node.retries = 4294967296", "node.retries, given by FILE: must be an unsigned 32 bit integer"),
+        (
+            "node.patience_seconds = 4294967296",
+            "node.patience_seconds, given by FILE: must be an unsigned 32 bit integer",
+        ),
         ("node.connections = true", "node.connections, given by FILE: must be a whole number"),
         ("node.rpc_url = 'https://a'", "node.rpc_url, given by FILE: must begin with http://"),
         ("index.memory = '1G'", "index.memory, given by FILE: \"1G\" is not a size"),
@@ -192,7 +195,7 @@ fn a_value_that_does_not_fit_is_refused_with_its_setting_and_origin() {
 fn a_file_that_cannot_be_read_or_parsed_is_named() {
     let absent = Sources { file: Some("/nowhere/btcgraph.toml".into()), ..sources() };
     assert!(message(Settings::load(&absent)).starts_with("cannot read the settings file /nowhere/btcgraph.toml: "));
-    let broken = message(load_file("[node]\nretries = "));
+    let broken = message(load_file("[node]\npatience_seconds = "));
     assert!(broken.contains("is not TOML") && broken.contains("line 2"), "{broken}");
 }
 
