@@ -7,5 +7,6 @@ mod index;
 mod licences;
 mod node;
 mod rooms;
+mod sim;
 mod skips;
 mod support;
