@@ -1,13 +1,15 @@
 //! Blocks in the framing of a node's `blk*.dat` files, as `bitcoind -loadblock=FILE` reads them: the network's magic,
 //! the length as 32 bits little-endian, the block. Such a file is not obfuscated.
+//!
+//! A file for a node without any blocks has to begin with genesis, as the node's own files do: reading it is what makes
+//! the node activate its chain. Without it, a regtest node ends at its own consistency check.
 
 use std::io::{self, Write};
 
 use bitcoin::consensus::Encodable;
 use bitcoin::{Block, Network};
 
-/// Writes regtest blocks one after the other. Wrap a file into a [`std::io::BufWriter`] no more: each block is one
-/// write.
+/// Writes regtest blocks one after the other. Each block is one write, so that the file needs no buffer of its own.
 #[derive(Debug)]
 pub struct BlkWriter<W> {
     inner: W,
@@ -16,7 +18,7 @@ pub struct BlkWriter<W> {
 }
 
 impl<W: Write> BlkWriter<W> {
-    /// A writer that starts with an empty file.
+    /// A writer that has written nothing yet.
     pub fn new(inner: W) -> Self {
         BlkWriter { inner, buffer: Vec::new(), written: 0 }
     }
