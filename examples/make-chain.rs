@@ -5,7 +5,7 @@
 //! cargo run --release --example make-chain -- --transactions 1000000 --blocks 400 --seed 1 chain.blk
 //! ```
 //!
-//! The same arguments make the same bytes on every machine.
+//! The file begins with genesis, as a node's own files do. The same arguments make the same bytes on every machine.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -32,7 +32,7 @@ struct Arguments {
     out: PathBuf,
 }
 
-/// What was made, counted from the blocks themselves.
+/// What was made, counted from the blocks themselves, without genesis.
 #[derive(Default)]
 struct Totals {
     inputs: usize,
@@ -45,6 +45,9 @@ fn main() -> anyhow::Result<()> {
     let file = File::create(&arguments.out).with_context(|| format!("cannot write {}", arguments.out.display()))?;
     let mut file = BlkWriter::new(file);
     let mut chain = SimChain::new(arguments.seed).keeping(1);
+    for genesis in chain.active_blocks() {
+        file.write(genesis)?;
+    }
     let mut load =
         Load::new(LoadProfile { transactions: arguments.transactions, blocks: arguments.blocks, seed: arguments.seed });
     let mut totals = Totals::default();

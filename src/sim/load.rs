@@ -19,7 +19,7 @@ const FAN_OUT: u64 = 1_000;
 /// What a block may weigh without its coinbase, which takes less than the difference to 4,000,000.
 const BLOCK_WEIGHT: Weight = Weight::from_wu(3_980_000);
 /// How many scripts there are of a kind whose scripts take point arithmetic to make.
-const COSTLY_SCRIPTS: u32 = 4_096;
+const COSTLY_SCRIPTS: u32 = 1_024;
 /// Owners who mine.
 const MINERS: u64 = 12;
 
@@ -35,8 +35,8 @@ const KINDS: [(u64, ScriptKind); 7] = [
     (30, ScriptKind::P2sh),
     (12, ScriptKind::BareTrue),
     (7, ScriptKind::WitnessV2),
-    (5, ScriptKind::P2trScript),
-    (2, ScriptKind::P2wpkh),
+    (6, ScriptKind::P2trScript),
+    (1, ScriptKind::P2wpkh),
     (2, ScriptKind::P2a),
 ];
 /// Of 100 outputs: those with data, and those to an owner who was never paid before.
@@ -75,7 +75,9 @@ pub struct Load {
     /// Coinbases that wait for maturity, the oldest first, with their heights.
     immature: VecDeque<(u32, Vec<Spendable>)>,
     /// The scripts that take long to make.
-    costly: HashMap<Owner, ScriptBuf>,
+    scripts: HashMap<Owner, ScriptBuf>,
+    /// The witnesses of those that need no signature, which are the same in every spend.
+    witnesses: HashMap<Owner, Witness>,
 }
 
 impl Load {
@@ -89,7 +91,8 @@ impl Load {
             owners: 0,
             coins: Vec::new(),
             immature: VecDeque::new(),
-            costly: HashMap::new(),
+            scripts: HashMap::new(),
+            witnesses: HashMap::new(),
         }
     }
 
@@ -192,7 +195,14 @@ impl Load {
             Vec::new()
         };
         for (index, coin) in spent.iter().enumerate() {
+            if let Some(witness) = self.witnesses.get(&coin.owner) {
+                tx.input[index].witness.clone_from(witness);
+                continue;
+            }
             coin.owner.unlock(&mut tx, index, &prevouts)?;
+            if coin.owner.kind == ScriptKind::P2trScript {
+                self.witnesses.insert(coin.owner, tx.input[index].witness.clone());
+            }
         }
         let txid = tx.compute_txid();
         for ((vout, output), owner) in (0u32..).zip(&tx.output).zip(owners) {
@@ -247,7 +257,7 @@ impl Load {
         if !owner.kind.is_costly() {
             return owner.output(value);
         }
-        let script = self.costly.entry(owner).or_insert_with(|| owner.script_pubkey());
+        let script = self.scripts.entry(owner).or_insert_with(|| owner.script_pubkey());
         TxOut { value, script_pubkey: script.clone() }
     }
 }

@@ -22,6 +22,7 @@ mod hostile_body;
 mod load;
 mod rng;
 mod scripts;
+mod signer;
 mod utxo;
 
 pub use builder::{SimChain, Template};
@@ -31,4 +32,4 @@ pub use hostile::Hostile;
 pub use load::{Load, LoadProfile};
 pub use rng::Rng;
 pub use scripts::{Owner, ScriptKind, UnlockError};
-pub use utxo::{Coin, is_never_spendable};
+pub use utxo::{Coin, Coins, is_never_spendable};

@@ -5,18 +5,15 @@
 
 use std::sync::OnceLock;
 
-use bitcoin::hashes::Hash;
 use bitcoin::key::{TapTweak, TweakedPublicKey, UntweakedPublicKey};
 use bitcoin::opcodes::OP_TRUE;
 use bitcoin::opcodes::all::{OP_CHECKMULTISIG, OP_DROP, OP_RETURN};
-use bitcoin::script::{Builder, PushBytes, PushBytesBuf};
-use bitcoin::secp256k1::{All, Keypair, Message, Secp256k1, SecretKey};
-use bitcoin::sighash::{Prevouts, SighashCache};
+use bitcoin::script::{Builder, PushBytes};
+use bitcoin::secp256k1::{Keypair, SecretKey};
 use bitcoin::taproot::{LeafVersion, TapLeafHash, TapNodeHash};
-use bitcoin::{
-    CompressedPublicKey, EcdsaSighashType, PublicKey, ScriptBuf, TapSighashType, Transaction, TxOut, WitnessProgram,
-    WitnessVersion, ecdsa,
-};
+use bitcoin::{PublicKey, ScriptBuf, Transaction, TxOut, Witness, WitnessProgram, WitnessVersion};
+
+use super::signer::{Signer, p2wpkh_program, secp};
 
 /// The x coordinate of a point without a known private key, from BIP341: a Taproot output with it as internal key is
 /// spent through its scripts only.
@@ -212,57 +209,50 @@ impl Owner {
     }
 
     /// Fills script and witness of an input that spends an output of this owner. `prevouts` are the outputs that all
-    /// inputs spend, in order; they are looked at for kinds that are signed only. Signatures commit to all inputs and outputs, so these have to be in place; inputs can
+    /// inputs spend, in order; they are looked at for kinds that are signed only. Signatures
+    /// commit to all inputs and outputs, so these have to be in place; inputs can
     /// be unlocked in any order.
     pub fn unlock(&self, tx: &mut Transaction, input: usize, prevouts: &[TxOut]) -> Result<(), UnlockError> {
         let inputs = tx.input.len();
         if input >= inputs || (self.kind.is_signed() && prevouts.len() != inputs) {
             return Err(UnlockError::NoSuchInput { input, inputs, prevouts: prevouts.len() });
         }
-        let signer = Signer { owner: *self, input, prevouts };
+        // Deriving the key takes most of the time, and most kinds need none.
+        let signer = || Signer { keypair: self.keypair(), input, prevouts };
+        let txin = &mut tx.input[input];
         match self.kind {
             ScriptKind::P2pk | ScriptKind::P2pkUncompressed => {
-                let signature = signer.legacy(tx)?;
+                let signature = signer().legacy(tx)?;
                 tx.input[input].script_sig = Builder::new().push_slice(signature).into_script();
             }
             ScriptKind::P2pkh => {
-                let signature = signer.legacy(tx)?;
+                let signature = signer().legacy(tx)?;
                 tx.input[input].script_sig =
                     Builder::new().push_slice(signature).push_key(&self.public_key()).into_script();
             }
             ScriptKind::Multisig => {
-                let signature = signer.legacy(tx)?;
+                let signature = signer().legacy(tx)?;
                 // OP_CHECKMULTISIG takes one element too many off the stack.
                 tx.input[input].script_sig = Builder::new().push_int(0).push_slice(signature).into_script();
             }
-            ScriptKind::P2sh => tx.input[input].script_sig = push(&self.drop_and_true()),
+            ScriptKind::P2sh => txin.script_sig = push(&self.drop_and_true()),
             ScriptKind::P2shP2wpkh => {
-                let signature = signer.p2wpkh(tx)?;
+                tx.input[input].witness = signer().p2wpkh(tx)?;
                 tx.input[input].script_sig = push(&self.p2wpkh());
-                tx.input[input].witness.push(signature);
-                tx.input[input].witness.push(self.public_key().to_bytes());
             }
             ScriptKind::P2shP2wsh => {
-                tx.input[input].script_sig = push(&self.drop_and_true().to_p2wsh());
-                tx.input[input].witness.push(self.drop_and_true());
+                txin.script_sig = push(&self.drop_and_true().to_p2wsh());
+                txin.witness = Witness::from_slice(&[self.drop_and_true()]);
             }
-            ScriptKind::P2wpkh => {
-                let signature = signer.p2wpkh(tx)?;
-                tx.input[input].witness.push(signature);
-                tx.input[input].witness.push(self.public_key().to_bytes());
-            }
-            ScriptKind::P2wsh => tx.input[input].witness.push(self.drop_and_true()),
+            ScriptKind::P2wpkh => tx.input[input].witness = signer().p2wpkh(tx)?,
+            ScriptKind::P2wsh => txin.witness = Witness::from_slice(&[self.drop_and_true()]),
             ScriptKind::P2trScript => {
-                tx.input[input].witness.push(self.drop_and_true());
-                tx.input[input].witness.push(self.control_block());
+                txin.witness = Witness::from_slice(&[self.drop_and_true().as_bytes(), &self.control_block()]);
             }
-            ScriptKind::P2trKey => {
-                let signature = signer.taproot(tx)?;
-                tx.input[input].witness.push(signature);
-            }
+            ScriptKind::P2trKey => tx.input[input].witness = signer().taproot(tx)?,
             ScriptKind::P2a | ScriptKind::WitnessV1Unknown | ScriptKind::WitnessV2 | ScriptKind::BareTrue => {}
-            ScriptKind::ZeroMultisig => tx.input[input].script_sig = Builder::new().push_int(0).into_script(),
-            ScriptKind::Empty => tx.input[input].script_sig = Builder::new().push_opcode(OP_TRUE).into_script(),
+            ScriptKind::ZeroMultisig => txin.script_sig = Builder::new().push_int(0).into_script(),
+            ScriptKind::Empty => txin.script_sig = Builder::new().push_opcode(OP_TRUE).into_script(),
             ScriptKind::Malformed | ScriptKind::OpReturn | ScriptKind::BareOpReturn | ScriptKind::Oversized => {
                 return Err(UnlockError::Unspendable(self.kind));
             }
@@ -276,7 +266,7 @@ impl Owner {
     }
 
     fn p2wpkh(self) -> ScriptBuf {
-        ScriptBuf::new_p2wpkh(&CompressedPublicKey(self.keypair().public_key()).wpubkey_hash())
+        p2wpkh_program(&self.keypair())
     }
 
     #[expect(clippy::expect_used, reason = "programs of 20 and 32 bytes are within the 2 to 40 of BIP141")]
@@ -320,60 +310,11 @@ impl Owner {
     }
 }
 
-/// Signs one input. Signatures are a function of key and message, without added randomness.
-struct Signer<'a> {
-    owner: Owner,
-    input: usize,
-    prevouts: &'a [TxOut],
-}
-
-impl Signer<'_> {
-    fn legacy(&self, tx: &Transaction) -> Result<PushBytesBuf, UnlockError> {
-        let script = &self.prevouts[self.input].script_pubkey;
-        let sighash = SighashCache::new(tx)
-            .legacy_signature_hash(self.input, script, EcdsaSighashType::All.to_u32())
-            .map_err(|_| self.no_such_input(tx))?;
-        let signature = self.ecdsa(Message::from_digest(sighash.to_byte_array()));
-        PushBytesBuf::try_from(signature.to_vec()).map_err(|_| self.no_such_input(tx))
-    }
-
-    fn p2wpkh(&self, tx: &Transaction) -> Result<Vec<u8>, UnlockError> {
-        let value = self.prevouts[self.input].value;
-        let sighash = SighashCache::new(tx)
-            .p2wpkh_signature_hash(self.input, &self.owner.p2wpkh(), value, EcdsaSighashType::All)
-            .map_err(|_| self.no_such_input(tx))?;
-        Ok(self.ecdsa(Message::from_digest(sighash.to_byte_array())).to_vec())
-    }
-
-    fn taproot(&self, tx: &Transaction) -> Result<Vec<u8>, UnlockError> {
-        let sighash = SighashCache::new(tx)
-            .taproot_key_spend_signature_hash(self.input, &Prevouts::All(self.prevouts), TapSighashType::Default)
-            .map_err(|_| self.no_such_input(tx))?;
-        let keypair = self.owner.keypair().tap_tweak(secp(), None).to_keypair();
-        let message = Message::from_digest(sighash.to_byte_array());
-        Ok(secp().sign_schnorr_no_aux_rand(&message, &keypair).as_ref().to_vec())
-    }
-
-    fn ecdsa(&self, message: Message) -> ecdsa::Signature {
-        let signature = secp().sign_ecdsa(&message, &self.owner.keypair().secret_key());
-        ecdsa::Signature { signature, sighash_type: EcdsaSighashType::All }
-    }
-
-    fn no_such_input(&self, tx: &Transaction) -> UnlockError {
-        UnlockError::NoSuchInput { input: self.input, inputs: tx.input.len(), prevouts: self.prevouts.len() }
-    }
-}
-
 /// A script that pushes another, as the input of a P2SH output does.
 fn push(script: &ScriptBuf) -> ScriptBuf {
     // Redeem scripts here are a few bytes long; a push takes up to 4 GiB.
     let bytes: &PushBytes = script.as_bytes().try_into().unwrap_or(PushBytes::empty());
     Builder::new().push_slice(bytes).into_script()
-}
-
-fn secp() -> &'static Secp256k1<All> {
-    static SECP: OnceLock<Secp256k1<All>> = OnceLock::new();
-    SECP.get_or_init(Secp256k1::new)
 }
 
 #[expect(clippy::expect_used, reason = "the constant of BIP341 is on the curve")]

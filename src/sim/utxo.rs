@@ -58,7 +58,7 @@ pub(crate) enum Duplicates {
 }
 
 /// Unspent outputs by outpoint. The hasher has fixed keys, so that nothing depends on the operating system.
-pub(crate) type Coins = HashMap<OutPoint, Coin, BuildHasherDefault<DefaultHasher>>;
+pub type Coins = HashMap<OutPoint, Coin, BuildHasherDefault<DefaultHasher>>;
 
 /// The unspent outputs after some block.
 #[derive(Clone, Debug, Default)]
