@@ -209,9 +209,8 @@ impl Owner {
     }
 
     /// Fills script and witness of an input that spends an output of this owner. `prevouts` are the outputs that all
-    /// inputs spend, in order; they are looked at for kinds that are signed only. Signatures
-    /// commit to all inputs and outputs, so these have to be in place; inputs can
-    /// be unlocked in any order.
+    /// inputs spend, in order; only kinds that are signed look at them. Signatures commit to all inputs and
+    /// outputs, so these have to be in place; inputs can be unlocked in any order.
     pub fn unlock(&self, tx: &mut Transaction, input: usize, prevouts: &[TxOut]) -> Result<(), UnlockError> {
         let inputs = tx.input.len();
         if input >= inputs || (self.kind.is_signed() && prevouts.len() != inputs) {
