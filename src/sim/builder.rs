@@ -13,11 +13,12 @@ use bitcoin::{
     Block, BlockHash, CompactTarget, Network, OutPoint, Transaction, TxMerkleNode, Txid, Weight, merkle_tree,
 };
 
-use super::coinbase::{self, Reward, has_witness, regtest_subsidy};
+use super::coinbase::{self, Reward, has_witness};
 use super::scripts::{Owner, ScriptKind};
 use super::utxo::{Change, Coin, Coins, Duplicates, UtxoSet, total};
 use super::{ChainError, Rng};
-use crate::chain::Height;
+use crate::chain::subsidy::subsidy;
+use crate::chain::{Height, median_time_past};
 
 /// The highest cost of signature operations in a block (`MAX_BLOCK_SIGOPS_COST` of Core's `consensus/consensus.h`).
 const MAX_BLOCK_SIGOPS_COST: usize = 80_000;
@@ -173,16 +174,11 @@ impl SimChain {
     /// The median time past of a block, its own time included: what its child's time must be above.
     #[must_use]
     pub fn median_time_past(&self, hash: &BlockHash) -> Option<u32> {
-        let mut times = Vec::with_capacity(MEDIAN_TIME_SPAN);
-        let mut next = self.records.get(hash);
-        while let Some(record) = next
-            && times.len() < MEDIAN_TIME_SPAN
-        {
-            times.push(record.time);
-            next = self.records.get(&record.parent);
-        }
-        times.sort_unstable();
-        times.get(times.len() / 2).copied()
+        let record = self.records.get(hash)?;
+        let back = std::iter::successors(Some(record), |record| self.records.get(&record.parent));
+        let mut times: Vec<u32> = back.take(MEDIAN_TIME_SPAN).map(|record| record.time).collect();
+        times.reverse();
+        median_time_past(&times)
     }
 
     /// The unspent outputs at the tip, in no order to rely on.
@@ -280,7 +276,7 @@ impl SimChain {
         changes: &mut Vec<Change>,
     ) -> Result<Block, ChainError> {
         let time = self.time_after(&parent, template.time)?;
-        let mut earned = regtest_subsidy(height);
+        let mut earned = subsidy(height, Network::Regtest);
         let mut sigops = 0usize;
         let mut txids = vec![Txid::all_zeros()];
         for tx in &template.transactions {

@@ -1,4 +1,4 @@
-//! What a block earns and pays: the subsidy, and the coinbase transaction with the block's height (BIP34), its extra
+//! What a block pays its miner: the coinbase transaction with the block's height (BIP34), its extra
 //! nonce and its commitment to witnesses (BIP141).
 
 use bitcoin::hashes::Hash;
@@ -12,19 +12,10 @@ use super::ChainError;
 use super::utxo::total;
 use crate::chain::Height;
 
-/// Blocks between two halvings on regtest (Core's `kernel/chainparams.cpp`).
-const HALVING_INTERVAL: u32 = 150;
 /// What remains of the 100 bytes of a coinbase script for a tag, after the height and the extra nonce.
 const MAX_TAG: usize = 80;
 /// What a witness commitment starts with, after OP_RETURN and the length of the push (BIP141).
 const COMMITMENT_HEADER: [u8; 4] = [0xaa, 0x21, 0xa9, 0xed];
-
-/// The subsidy of a regtest block.
-#[must_use]
-pub fn regtest_subsidy(height: Height) -> Amount {
-    let halvings = height.to_u32() / HALVING_INTERVAL;
-    Amount::from_sat(Amount::from_int_btc(50).to_sat().checked_shr(halvings).unwrap_or(0))
-}
 
 /// What a coinbase pays.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

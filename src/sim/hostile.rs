@@ -6,12 +6,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bitcoin::hashes::Hash;
-use bitcoin::{Amount, Block, BlockHash, OutPoint, ScriptBuf, Transaction, Txid};
+use bitcoin::{Amount, Block, BlockHash, Network, OutPoint, ScriptBuf, Transaction, Txid};
 
 use super::hostile_body::{Body, SCRIPTS_OF_A_KIND, Spendable, any_owner};
 use super::utxo::COINBASE_MATURITY;
-use super::{ChainError, Owner, Reward, Rng, ScriptKind, SimChain, Template, regtest_subsidy};
+use super::{ChainError, Owner, Reward, Rng, ScriptKind, SimChain, Template};
 use crate::chain::Height;
+use crate::chain::subsidy::subsidy;
 
 /// Numbers of the owners of coinbases that will be repeated, whom nobody else pays.
 const PLANTED: u32 = 1_000_000;
@@ -116,7 +117,7 @@ impl Hostile {
 
     /// Mostly all that the block earns, over several outputs, some of which can never be spent.
     fn reward(&mut self, height: Height) -> Reward {
-        let subsidy = regtest_subsidy(height).to_sat();
+        let subsidy = subsidy(height, Network::Regtest).to_sat();
         if self.rng.chance(3) {
             return Reward::exactly(vec![any_owner(&mut self.rng).output(Amount::ZERO)]);
         }

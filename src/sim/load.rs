@@ -8,11 +8,13 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use bitcoin::{
-    Amount, Block, OutPoint, ScriptBuf, Sequence, Transaction, TxIn, TxOut, Weight, Witness, absolute, transaction,
+    Amount, Block, Network, OutPoint, ScriptBuf, Sequence, Transaction, TxIn, TxOut, Weight, Witness, absolute,
+    transaction,
 };
 
 use super::utxo::COINBASE_MATURITY;
-use super::{ChainError, Owner, Reward, Rng, ScriptKind, SimChain, Template, regtest_subsidy};
+use super::{ChainError, Owner, Reward, Rng, ScriptKind, SimChain, Template};
+use crate::chain::subsidy::subsidy;
 
 /// Outputs of each coinbase before there are transactions.
 const FAN_OUT: u64 = 1_000;
@@ -117,7 +119,7 @@ impl Load {
         }
         let (transactions, owners, reward) = if height.to_u32() <= COINBASE_MATURITY {
             let owners: Vec<Owner> = (0..FAN_OUT).map(|_| self.fresh_owner()).collect();
-            let value = regtest_subsidy(height) / FAN_OUT;
+            let value = subsidy(height, Network::Regtest) / FAN_OUT;
             let outputs = owners.iter().map(|owner| self.output(*owner, value.to_sat())).collect();
             (Vec::new(), owners, Reward::exactly(outputs))
         } else {

@@ -26,10 +26,10 @@ mod signer;
 mod utxo;
 
 pub use builder::{SimChain, Template};
-pub use coinbase::{Reward, regtest_subsidy};
+pub use coinbase::Reward;
 pub use error::ChainError;
 pub use hostile::Hostile;
 pub use load::{Load, LoadProfile};
 pub use rng::Rng;
 pub use scripts::{Owner, ScriptKind, UnlockError};
-pub use utxo::{Coin, Coins, is_never_spendable};
+pub use utxo::{Coin, Coins};

@@ -330,7 +330,7 @@ mod tests {
     use bitcoin::{Amount, OutPoint, ScriptBuf, Sequence, TxIn, Witness, absolute, transaction};
 
     use super::*;
-    use crate::sim::is_never_spendable;
+    use crate::chain::script::never_spendable;
 
     fn spend_of(owner: Owner) -> Result<Transaction, UnlockError> {
         let mut tx = Transaction {
@@ -373,7 +373,7 @@ mod tests {
         assert_eq!(script(ScriptKind::Oversized).len(), 10_001);
         for kind in ScriptKind::ALL {
             let never = matches!(kind, ScriptKind::OpReturn | ScriptKind::BareOpReturn | ScriptKind::Oversized);
-            assert_eq!(is_never_spendable(&script(kind)), never, "{kind:?}");
+            assert_eq!(never_spendable(&script(kind)), never, "{kind:?}");
         }
     }
 

@@ -3,18 +3,15 @@
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, DefaultHasher};
 
-use bitcoin::blockdata::opcodes::all::OP_RETURN;
-use bitcoin::{Amount, OutPoint, Script, Transaction, TxOut, Txid};
+use bitcoin::{Amount, OutPoint, Transaction, TxOut, Txid};
 
 use super::ChainError;
 use crate::chain::Height;
+use crate::chain::script::never_spendable;
 
 /// Blocks after a coinbase's own before its outputs can be spent (`COINBASE_MATURITY` of Core's
 /// `consensus/consensus.h`).
 pub(crate) const COINBASE_MATURITY: u32 = 100;
-
-/// The longest script that can be executed, in bytes (`MAX_SCRIPT_SIZE` of Core's `script/script.h`).
-const MAX_SCRIPT_SIZE: usize = 10_000;
 
 /// An unspent output.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,13 +30,6 @@ impl Coin {
     pub fn is_mature_at(&self, height: Height) -> bool {
         !self.coinbase || height.to_u32().saturating_sub(self.height.to_u32()) >= COINBASE_MATURITY
     }
-}
-
-/// Whether an output with this script can never be spent and is therefore no unspent output: it starts with
-/// OP_RETURN or is longer than 10,000 bytes (`CScript::IsUnspendable` of Core's `script/script.h`).
-#[must_use]
-pub fn is_never_spendable(script: &Script) -> bool {
-    script.as_bytes().first() == Some(&OP_RETURN.to_u8()) || script.len() > MAX_SCRIPT_SIZE
 }
 
 /// One change of the unspent outputs. A block's changes in order lead from its parent's unspent outputs to its own;
@@ -116,7 +106,7 @@ impl UtxoSet {
     ) -> Result<(), ChainError> {
         let coinbase = tx.is_coinbase();
         for (vout, output) in (0u32..).zip(&tx.output) {
-            if is_never_spendable(&output.script_pubkey) {
+            if never_spendable(&output.script_pubkey) {
                 continue;
             }
             let outpoint = OutPoint { txid, vout };

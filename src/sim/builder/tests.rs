@@ -50,16 +50,6 @@ fn a_block_keeps_the_rules_of_header_coinbase_and_commitment() {
 }
 
 #[test]
-fn the_subsidy_halves_every_150_blocks_down_to_nothing() {
-    let subsidy = |height: u32| regtest_subsidy(Height::from(height)).to_sat();
-    assert_eq!(subsidy(149), 5_000_000_000);
-    assert_eq!(subsidy(150), 2_500_000_000);
-    assert_eq!(subsidy(299), 2_500_000_000);
-    assert_eq!(subsidy(150 * 33), 0);
-    assert_eq!(subsidy(u32::MAX), 0);
-}
-
-#[test]
 fn the_same_seed_makes_the_same_blocks_and_another_seed_makes_others() {
     let tip = |seed| {
         let mut chain = SimChain::new(seed);
