@@ -26,5 +26,7 @@ pub mod index;
 pub mod live;
 pub mod node;
 pub mod server;
+pub mod settings;
 pub mod sim;
+pub mod sync;
 pub mod view;

@@ -1,3 +1,19 @@
-//! The `btcgraph` command.
+//! The `btcgraph` command: reads the settings, builds the pieces, runs them, stops them cleanly.
 
-fn main() {}
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+mod commands;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    match commands::CommandLine::parse().run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprint!("{}", failure.report());
+            failure.exit().into()
+        }
+    }
+}

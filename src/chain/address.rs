@@ -37,13 +37,16 @@ const ALL_BUT_MAIN: &[Network] = &[Network::Testnet, Network::Testnet4, Network:
 /// What bech32 addresses begin with, and the networks that use it.
 const BECH32_PREFIXES: [(&str, &[Network]); 3] = [("bc", MAIN), ("tb", TESTNETS), ("bcrt", REGTEST)];
 
-/// The version bytes of WIF private keys, and of BIP32 extended keys with its SLIP132 relatives' shared length.
+/// The version bytes of private keys in wallet import format: mainnet, all others.
 const PRIVATE_KEY_VERSIONS: [u8; 2] = [0x80, 0xef];
+
+/// Bytes in an extended key, whatever its version (BIP32).
 const EXTENDED_KEY_LENGTH: usize = 78;
 
 /// Why a text is not an address of the network.
 ///
-/// A position counts characters from 0. Messages never repeat the text, which may be a private key.
+/// A position counts characters from 0. Messages never repeat the whole text, which may be a
+/// private key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
     /// There is no text.
@@ -88,7 +91,7 @@ pub enum AddressError {
         position: Option<usize>,
     },
     /// The checksum is the one of the other bech32 variant.
-    #[error("witness version {version} needs a {needed} checksum, but this is the one of {found}", needed = variants(*version).0, found = variants(*version).1)]
+    #[error("{}", wrong_variant(*version))]
     ChecksumVariant {
         /// The witness version.
         version: u8,
@@ -315,9 +318,9 @@ fn at(position: Option<usize>) -> String {
     position.map(|position| format!(", probably at position {position} (counted from 0)")).unwrap_or_default()
 }
 
-/// The checksum variant that a witness version needs, and the other one.
-const fn variants(version: u8) -> (&'static str, &'static str) {
-    if version == 0 { ("bech32", "bech32m") } else { ("bech32m", "bech32") }
+fn wrong_variant(version: u8) -> String {
+    let (needed, found) = if version == 0 { ("bech32", "bech32m") } else { ("bech32m", "bech32") };
+    format!("witness version {version} needs a {needed} checksum, but this is the one of {found}")
 }
 
 const fn allowed_lengths(version: u8) -> &'static str {

@@ -116,7 +116,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_feerate_bounds_the_fee_it_was_made_from(fee in 0_u64..=2_100_000_000_000_000, weight in 1_u64..=4_000_000) {
+        fn a_feerate_bounds_the_fee_it_was_made_from(
+            fee in 0_u64..=2_100_000_000_000_000, weight in 1_u64..=4_000_000,
+        ) {
             let rate = u128::from(feerate(fee, weight).to_sat_per_kvb());
             let (fee, weight) = (u128::from(fee), u128::from(weight));
             prop_assert!(rate * weight <= fee * 4_000);

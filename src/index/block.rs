@@ -4,12 +4,16 @@
 use std::ops::Range;
 
 use bitcoin::block::Header;
-use bitcoin::consensus::deserialize;
+use bitcoin::consensus::encode::VarInt;
+use bitcoin::consensus::{deserialize, serialize};
 use bitcoin::hashes::{Hash, hash160};
 use bitcoin::{BlockHash, Script, Txid, merkle_tree};
+use redb::ReadableTable;
 
 use super::error::IndexError;
-use super::keys::{Position, Salt, ScriptKey, TxidPrefix};
+use super::keys::{Position, Salt, ScriptKey, TxNum, TxidPrefix};
+use super::tables::blocks::BlockRow;
+use super::tables::transactions::TransactionRow;
 use crate::chain::ScriptType;
 use crate::chain::raw::RawBlock;
 use crate::chain::script::{never_spendable, p2pk_key};
@@ -114,6 +118,24 @@ impl Parser {
     }
 }
 
+/// A stored block of the active chain, put together again from its row and its transactions.
+pub(super) fn assemble(
+    row: &BlockRow,
+    first: TxNum,
+    transactions: &impl ReadableTable<&'static [u8; 4], &'static [u8]>,
+) -> Result<Vec<u8>, IndexError> {
+    let mut bytes = Vec::with_capacity(usize::try_from(row.size).unwrap_or(0));
+    bytes.extend(serialize(&row.header));
+    bytes.extend(serialize(&VarInt::from(u64::from(row.transactions))));
+    for index in 0..row.transactions {
+        let txnum = TxNum(first.0.saturating_add(index));
+        let stored = transactions.get(&txnum.to_key())?;
+        let stored = stored.ok_or_else(|| IndexError::corrupt("transactions", format!("row {txnum} is missing")))?;
+        bytes.extend(TransactionRow::decode(stored.value())?.raw);
+    }
+    Ok(bytes)
+}
+
 /// A size within one block. Blocks are bounded far below 32 bits; a larger one saturates, and is refused by its rows.
 pub(super) fn small(size: usize) -> u32 {
     u32::try_from(size).unwrap_or(u32::MAX)
@@ -167,7 +189,6 @@ impl BlockOutput {
 #[cfg(test)]
 mod tests {
     use bitcoin::Network;
-    use bitcoin::consensus::serialize;
     use bitcoin::constants::genesis_block;
 
     use super::*;

@@ -19,6 +19,12 @@ pub enum IndexError {
         /// What redb says.
         reason: String,
     },
+    /// There is no index.
+    #[error("there is no index at {path} yet: run `btcgraph import` first, or give another --data-dir or --network", path = path.display())]
+    Absent {
+        /// The file.
+        path: PathBuf,
+    },
     /// A redb database that another program wrote.
     #[error("{path} is a redb database, but not an index of btcgraph. Move it away, or give another --data-dir", path = path.display())]
     Foreign {
@@ -136,6 +142,12 @@ pub enum IndexError {
         /// "is not in the index" or "is spent already".
         why: &'static str,
     },
+    /// Whoever watches broke it off.
+    #[error("interrupted")]
+    Interrupted,
+    /// A temporary file cannot be written or read.
+    #[error("cannot sort in a temporary file: {0}. Check that the data directory is writable and has room")]
+    Sorting(#[source] std::io::Error),
     /// No secret could be drawn for a new index.
     #[error("the operating system gives no random numbers: {0}")]
     NoRandomness(#[from] getrandom::Error),

@@ -25,9 +25,11 @@ mod keys;
 mod open;
 mod resolve;
 mod snapshot;
+mod sorter;
 mod statistics;
 mod tables;
 mod update;
+mod verify;
 
 pub use block::{Block, Parser};
 pub use error::IndexError;
@@ -40,3 +42,4 @@ pub use tables::history::HistoryRow;
 pub use tables::stale_blocks::StaleBlock;
 pub use tables::unspent::{UnspentKey, UnspentRow};
 pub use update::{Tip, Update};
+pub use verify::{Report, TableReport, UtxoSet, VerifyOptions, VerifyProgress, verify};

@@ -53,6 +53,17 @@ impl Index {
     /// `InUse`, `DiskFull`, `File`, `Storage`.
     pub fn open(options: &IndexOptions) -> Result<Self, IndexError> {
         let path = &options.path;
+        if !path.try_exists().map_err(file("look for", path))? {
+            create(options)?;
+        }
+        Self::open_existing(options)
+    }
+
+    /// Opens the index if there is one.
+    ///
+    /// Errors: as [`Index::open`]; [`IndexError::Absent`].
+    pub fn open_existing(options: &IndexOptions) -> Result<Self, IndexError> {
+        let path = &options.path;
         if path.try_exists().map_err(file("look for", path))? {
             match ReadOnlyDatabase::open(path) {
                 Ok(database) => check(options, &database.begin_read()?).map(drop)?,
@@ -61,7 +72,7 @@ impl Index {
                 Err(error) => return Err(IndexError::opening(path, error)),
             }
         } else {
-            create(options)?;
+            return Err(IndexError::Absent { path: path.clone() });
         }
         let mut builder = Builder::new();
         builder.set_cache_size(options.cache_bytes);

@@ -122,6 +122,13 @@ impl Snapshot {
         self.blocks.get(&blocks::key(height))?.map(|row| BlockRow::decode(row.value())).transpose()
     }
 
+    /// The hash of the block at a height that is not above the tip.
+    pub fn block_hash(&self, height: Height) -> Result<BlockHash, IndexError> {
+        let row = self.block(height)?;
+        let row = row.ok_or_else(|| IndexError::corrupt("blocks", format!("the row at height {height} is missing")))?;
+        Ok(row.hash)
+    }
+
     /// Where the block with this hash is, `None` if this index never saw it (or no longer keeps it).
     pub fn block_place(&self, hash: BlockHash) -> Result<Option<BlockPlace>, IndexError> {
         self.block_hashes.get(hash.as_byte_array())?.map(|row| BlockPlace::decode(row.value())).transpose()

@@ -1,12 +1,11 @@
 //! The one writer: blocks are disconnected and connected in one write transaction, which is committed as a whole.
 
 use bitcoin::BlockHash;
-use bitcoin::consensus::encode::{VarInt, serialize};
 use bitcoin::hashes::Hash;
 use redb::{ReadableTable, ReadableTableMetadata, Table, WriteTransaction};
 
 use super::apply::forget_stale;
-use super::block::Block;
+use super::block::{Block, Parser, assemble};
 use super::effects::Effects;
 use super::error::IndexError;
 use super::keys::TxNum;
@@ -15,7 +14,6 @@ use super::resolve::Run;
 use super::tables::block_starts::BlockStart;
 use super::tables::blocks::{BlockRow, Running};
 use super::tables::stale_blocks::StaleBlock;
-use super::tables::transactions::TransactionRow;
 use super::tables::{
     block_hashes, block_starts, blocks, history, meta, p2pk, payouts, spends, stale_blocks, stale_transactions,
     transactions, txids, unspent,
@@ -99,6 +97,12 @@ impl<'i> Update<'i> {
         self.tip
     }
 
+    /// Makes blocks ready to be connected here.
+    #[must_use]
+    pub fn parser(&self) -> Parser {
+        self.index.parser()
+    }
+
     /// Adds blocks that follow each other on top of the tip. Larger runs cost less a block.
     ///
     /// Errors: [`IndexError::NotOnTip`], [`IndexError::Unresolved`], [`IndexError::InvalidBlock`], storage errors.
@@ -141,7 +145,8 @@ impl<'i> Update<'i> {
             Some(previous) => read_block(&tables, previous)?.running,
             None => Running::zero(),
         };
-        let block = [self.stored_block(&tables, &row, next_txnum(&before)?)?];
+        let bytes = assemble(&row, next_txnum(&before)?, &tables.transactions)?;
+        let block = [self.index.parser().parse(row.hash, bytes)?];
         let run =
             Run { blocks: &block, first: next_txnum(&before)?, starts: &self.index.starts, salt: self.index.salt };
         let resolved = run.resolve(&tables)?;
@@ -185,18 +190,6 @@ impl<'i> Update<'i> {
         }
         times.reverse();
         Ok((newest.running, times))
-    }
-
-    fn stored_block(&self, tables: &Tables<'_>, row: &BlockRow, first: TxNum) -> Result<Block, IndexError> {
-        let mut bytes = serialize(&row.header);
-        bytes.extend(serialize(&VarInt::from(u64::from(row.transactions))));
-        for txnum in (first.0..).take(usize::try_from(row.transactions).unwrap_or(usize::MAX)) {
-            let stored = tables.transactions.get(&TxNum(txnum).to_key())?;
-            let stored =
-                stored.ok_or_else(|| IndexError::corrupt("transactions", format!("row {txnum} is missing")))?;
-            bytes.extend(TransactionRow::decode(stored.value())?.raw);
-        }
-        self.index.parser().parse(row.hash, bytes)
     }
 
     /// Keeps the highest stale blocks only.

@@ -1,1 +1,44 @@
-//! Talks to a Bitcoin Core node, nothing else.
+//! Talks to a Bitcoin Core node, nothing else: what it is asked, how it answers, and what to do when it does not.
+//! Blocking, without an async runtime; knows nothing of the index and of GraphQL.
+//!
+//! ```text
+//!   Node          connect, chain and network state                         node.rs
+//!     ├ headers, hashes by height, chain tips                              headers.rs
+//!     ├ blocks, spent outputs, raw transactions                            blocks.rs → spent_outputs.rs, verbose.rs
+//!     │     ▲ many at once, in order, in bounded memory: BlockFetcher      fetcher.rs
+//!     │ every question: try, wait, try again, until patience or StopFlag   retry.rs
+//!     ▼
+//!   rpc.rs  JSON-RPC (bitcoincore-rpc) ── credentials.rs      rest.rs  binary, no login
+//!     └───────────────── http.rs  one connection pool, timeouts, size limits ───┘
+//! ```
+//!
+//! `answers.rs` holds the node's answers as types, `amounts.rs` its decimal amounts as exact satoshi, `settings.rs` how
+//! to reach it, `error.rs` all that can go wrong with what to do about it.
+
+mod amounts;
+mod answers;
+mod blocks;
+mod credentials;
+mod error;
+#[cfg(test)]
+mod fake;
+mod fetcher;
+mod headers;
+mod http;
+#[expect(clippy::module_inception, reason = "the type this room is about")]
+mod node;
+mod rest;
+mod retry;
+mod rpc;
+mod settings;
+mod spent_outputs;
+mod verbose;
+
+pub use answers::{ChainInfo, ChainTip, ChainTipStatus, HeaderInfo, NetworkInfo, TxOutSetHash, TxOutSetInfo};
+pub use error::NodeError;
+pub use fetcher::{BlockFetcher, FetchedBlock};
+pub use headers::MAX_HEADERS;
+pub use node::Node;
+pub use retry::{RetryPolicy, StopFlag};
+pub use settings::{Auth, NodeSettings};
+pub use verbose::{SpentOutput, VerboseBlock, VerboseInput, VerboseTransaction};

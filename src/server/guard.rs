@@ -26,8 +26,8 @@ pub struct GuardLimits {
     pub tokens: usize,
     /// Brackets within each other in its text, and selections within each other with fragments expanded.
     pub nesting: usize,
-    /// Fields, with fragments expanded, of all operations and fragments together.
-    pub fields: usize,
+    /// Fields and fragments selected, with fragments expanded, in all operations and fragments together.
+    pub selections: usize,
     /// Aliases among these.
     pub aliases: usize,
     /// Fields on the root of an operation.
@@ -42,7 +42,7 @@ impl Default for GuardLimits {
             query_bytes: 32 * 1024,
             tokens: 5_000,
             nesting: 64,
-            fields: 5_000,
+            selections: 5_000,
             aliases: 100,
             root_fields: 50,
             directives: 50,
@@ -186,7 +186,7 @@ fn end_of_string(bytes: &[u8], start: usize) -> Option<usize> {
 /// What a selection set comes to with its fragments expanded. Saturates.
 #[derive(Clone, Copy, Default)]
 struct Size {
-    fields: usize,
+    selections: usize,
     aliases: usize,
     directives: usize,
     depth: usize,
@@ -195,7 +195,7 @@ struct Size {
 
 impl Size {
     fn add(&mut self, other: Size) {
-        self.fields = self.fields.saturating_add(other.fields);
+        self.selections = self.selections.saturating_add(other.selections);
         self.aliases = self.aliases.saturating_add(other.aliases);
         self.directives = self.directives.saturating_add(other.directives);
     }
@@ -231,7 +231,7 @@ fn check(document: &ExecutableDocument, limits: &GuardLimits) -> Result<(), Refu
     for name in document.fragments.keys() {
         total.add(measure.fragment(name, 0)?);
     }
-    within("fields with fragments expanded", limits.fields, total.fields)?;
+    within("selections with fragments expanded", limits.selections, total.selections)?;
     within("aliases", limits.aliases, total.aliases)?;
     within("directives", limits.directives, total.directives)
 }
@@ -246,10 +246,11 @@ impl<'d> Measure<'d> {
         within("levels with fragments expanded", self.limits.nesting, depth)?;
         let mut size = Size::default();
         for selection in &set.items {
+            // a spread counts, too: one of an unknown fragment has no fields, and still doubles with those around it
+            size.selections = size.selections.saturating_add(1);
             size.directives = size.directives.saturating_add(selection.node.directives().len());
             let inner = match &selection.node {
                 Selection::Field(field) => {
-                    size.fields = size.fields.saturating_add(1);
                     size.root_fields = size.root_fields.saturating_add(1);
                     size.aliases = size.aliases.saturating_add(usize::from(field.node.alias.is_some()));
                     self.selection_set(&field.node.selection_set.node, depth + 1)?

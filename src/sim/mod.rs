@@ -1,1 +1,35 @@
 //! A simulated regtest chain, for tests, loads and the demo.
+//!
+//! ```text
+//!   Load, Hostile      choose what happens next            load, hostile
+//!        │ transactions, spending what an Owner can unlock  scripts
+//!   SimChain           makes consensus-valid blocks         builder
+//!        │ blocks      and keeps the unspent outputs        utxo
+//!        ├──► straight to an index
+//!        ├──► `submitblock` of a real node
+//!        └──► a file for `bitcoind -loadblock`              blkfile
+//! ```
+//!
+//! Everything here is a function of a seed and of the calls made: there is no wall clock, no randomness of the
+//! operating system and no I/O but the blk file writer.
+
+pub mod blkfile;
+mod builder;
+mod coinbase;
+mod error;
+mod hostile;
+mod hostile_body;
+mod load;
+mod rng;
+mod scripts;
+mod signer;
+mod utxo;
+
+pub use builder::{SimChain, Template};
+pub use coinbase::Reward;
+pub use error::ChainError;
+pub use hostile::Hostile;
+pub use load::{Load, LoadProfile};
+pub use rng::Rng;
+pub use scripts::{Owner, ScriptKind, UnlockError};
+pub use utxo::{Coin, Coins};

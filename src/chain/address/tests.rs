@@ -267,7 +267,9 @@ proptest! {
     }
 
     #[test]
-    fn base58_addresses_with_a_replaced_character_are_refused(hash: [u8; 20], at: prop::sample::Index, by in 0_usize..58) {
+    fn base58_addresses_with_a_replaced_character_are_refused(
+        hash: [u8; 20], at: prop::sample::Index, by in 0_usize..58,
+    ) {
         let mut address = address_of(&p2pkh(hash), Network::Bitcoin).unwrap().into_bytes();
         let at = at.index(address.len());
         let replacement = BASE58_ALPHABET.as_bytes()[by];

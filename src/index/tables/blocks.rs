@@ -19,10 +19,6 @@ pub(in crate::index) fn key(height: Height) -> [u8; 4] {
     height.to_u32().to_be_bytes()
 }
 
-pub(in crate::index) fn height_of(key: &[u8; 4]) -> Height {
-    u32::from_be_bytes(*key).into()
-}
-
 /// How many points the fee and feerate distributions have: 0, 10, 25, 50, 75, 90 and 100 percent.
 pub const QUANTILES: usize = 7;
 

@@ -77,11 +77,14 @@ fn nesting_cannot_hide_behind_quotes_that_never_close() {
 fn fragments_are_counted_as_they_expand_without_expanding_them() {
     assert_eq!(refusal(&doubling_fragments(8)), None);
     for count in [13, 25, 60] {
-        assert_eq!(which(&doubling_fragments(count)), "fields with fragments expanded");
+        assert_eq!(which(&doubling_fragments(count)), "selections with fragments expanded");
     }
+    // the same without a field at its end
+    let empty = doubling_fragments(25).replace("on Block { hash }", "on Block { ...Unknown }");
+    assert_eq!(which(&empty), "selections with fragments expanded");
     // the same with fragments that no operation uses
     let unused = doubling_fragments(25).replace("{ tip { ...F0 } }", "{ tip { hash } }");
-    assert_eq!(which(&unused), "fields with fragments expanded");
+    assert_eq!(which(&unused), "selections with fragments expanded");
 }
 
 #[test]
@@ -137,9 +140,9 @@ fn a_refusal_carries_its_code_and_what_was_too_much() {
         serde_json::to_value(error.extensions).unwrap(),
         serde_json::json!({
             "code": "QUERY_LIMIT_EXCEEDED",
-            "which": "fields with fragments expanded",
+            "which": "selections with fragments expanded",
             "limit": 5000,
-            "actual": 134_217_727,
+            "actual": 301_989_861,
         })
     );
     let error = ServerError::from(refusal("{ tip { ").unwrap());

@@ -64,7 +64,8 @@ pub(crate) struct RealNode {
 }
 
 impl RealNode {
-    /// Starts a node on regtest; `None`, and a line in the skips, when there is no bitcoind.
+    /// Starts a node on regtest; `None`, and a line in the skips, when there is no bitcoind. The arguments must leave
+    /// the cookie on: give users by `-rpcauth`, not `-rpcuser`.
     #[track_caller]
     pub(crate) fn start(extra_args: &[&str]) -> Option<RealNode> {
         RealNode::with_chain("regtest", extra_args)
@@ -189,7 +190,8 @@ impl RealNode {
         self.kill();
     }
 
-    /// Kills the node as a power cut would; its data stays for [`RealNode::start_again`].
+    /// Kills the node as a power cut would; its data stays for [`RealNode::start_again`], but for the newest blocks,
+    /// which a node writes to disk only now and then.
     pub(crate) fn kill(&mut self) {
         if let Some(mut process) = self.process.take() {
             // fails only for a process that has ended by itself

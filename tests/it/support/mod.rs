@@ -1,4 +1,7 @@
-//! What the integration tests stand on: a real node to ask, and the record of tests that could not run.
+//! What the integration tests stand on: a real node to ask, a naive model to compare with, and the
+//! record of tests that could not run.
 
 pub(crate) mod bitcoind;
+pub(crate) mod indexed;
+pub(crate) mod model;
 pub(crate) mod skips;

@@ -1,0 +1,21 @@
+# What a developer and CI run. Needs a Rust toolchain; each target sets up the rest by itself.
+
+.PHONY: help test lint bench audit
+
+help: ## This list
+	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1	\2/p' Makefile
+
+test: ## All tests, on a real node too where one can be had; ends with what was skipped and why
+	scripts/test.sh
+
+lint: ## Formatting, clippy and the documentation, warnings as errors
+	cargo fmt --check
+	cargo clippy --locked --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --document-private-items
+
+bench: ## The benchmarks
+	cargo bench --locked
+
+audit: ## Licences, sources and known vulnerabilities of the dependencies, by cargo-deny
+	@cargo deny --version >/dev/null 2>&1 || { echo "cargo-deny is not installed; to install it: cargo install --locked cargo-deny" >&2; exit 1; }
+	cargo deny --locked check

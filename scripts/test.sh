@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Runs all tests after setting up what they need, and ends with the table of those that could not run.
+#
+#   usage: scripts/test.sh [ARGUMENTS OF cargo test]
+#
+# A test that cannot run here (no node, say) appends `name<TAB>reason` to the file named by $BTCGRAPH_SKIPS and
+# returns. With CI=true only absent shared data excuses a test, so that nothing goes unnoticed there.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# The licence test reads the dependencies of all platforms, which a build alone does not download.
+cargo fetch --locked || echo "test.sh: going on with the dependencies that are already here" >&2
+
+if node=$(scripts/bitcoind.sh); then
+  export BITCOIND_EXE=$node
+else
+  echo "test.sh: going on without a node; the tests that need one will be listed as skipped" >&2
+fi
+
+mkdir -p target
+BTCGRAPH_SKIPS=$(mktemp "$PWD/target/skips.XXXXXX")
+export BTCGRAPH_SKIPS
+trap 'rm -f "$BTCGRAPH_SKIPS"' EXIT
+
+status=0
+cargo test --locked --no-fail-fast "$@" || status=$?
+
+if [ -s "$BTCGRAPH_SKIPS" ]; then
+  printf '\nskipped:\n'
+  sort -u "$BTCGRAPH_SKIPS" | awk -F '\t' '{ printf "  %-60s %s\n", $1, $2 }'
+  if [ "${CI:-}" = true ] && grep -qvE '	.*(shared data|\.\./shared)' "$BTCGRAPH_SKIPS"; then
+    echo "test.sh: on CI every test has to run unless it is for shared data that is not there" >&2
+    [ "$status" -ne 0 ] || status=1
+  fi
+else
+  printf '\nskipped: none\n'
+fi
+exit "$status"

@@ -1,0 +1,101 @@
+//! How a command fails: with a message for the user, its causes, and an exit code that scripts can tell apart.
+
+use std::fmt::Display;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use btcgraph::settings::SettingsError;
+
+/// What kind of failure it was. The numbers are promised by `--help`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Exit {
+    /// The operation failed, or `verify` found differences.
+    Failed = 1,
+    /// The command line or the settings are wrong. clap, too, exits with this one.
+    Usage = 2,
+    /// The node cannot be reached, refuses, or is on another network.
+    Node = 3,
+    /// The index cannot be opened, read or written.
+    Index = 4,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        ExitCode::from(exit as u8)
+    }
+}
+
+/// Why a command failed.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    exit: Exit,
+    error: anyhow::Error,
+}
+
+impl Failure {
+    /// A failure without a cause beneath it.
+    pub(crate) fn new(exit: Exit, message: impl Display) -> Self {
+        Failure { exit, error: anyhow::Error::msg(message.to_string()) }
+    }
+
+    /// The kind of failure.
+    pub(crate) fn exit(&self) -> Exit {
+        self.exit
+    }
+
+    /// The message, and on a line of its own each cause that adds to it, ending in a line break.
+    pub(crate) fn report(&self) -> String {
+        let mut report = format!("btcgraph: {}\n", self.error);
+        for cause in self.error.chain().skip(1).map(ToString::to_string) {
+            // an error type that shows its cause in its own message has said this already
+            if !report.contains(&cause) {
+                report.push_str("  because: ");
+                report.push_str(&cause);
+                report.push('\n');
+            }
+        }
+        report
+    }
+}
+
+impl From<SettingsError> for Failure {
+    fn from(error: SettingsError) -> Self {
+        Failure { exit: Exit::Usage, error: error.into() }
+    }
+}
+
+/// Turns an error into a [`Failure`].
+pub(crate) trait OrExit<T> {
+    /// On an error, fails with this kind of failure and with `tried` as what could not be done.
+    fn or_exit(self, exit: Exit, tried: impl Display + Send + Sync + 'static) -> Result<T, Failure>;
+}
+
+impl<T, E> OrExit<T> for Result<T, E>
+where
+    Result<T, E>: Context<T, E>,
+{
+    fn or_exit(self, exit: Exit, tried: impl Display + Send + Sync + 'static) -> Result<T, Failure> {
+        self.context(tried).map_err(|error| Failure { exit, error })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_tells_what_was_tried_and_each_cause_once() {
+        let inner: Result<(), _> = Err(std::io::Error::other("disk full"));
+        let middle = inner.context("cannot write block 7");
+        let failure = middle.or_exit(Exit::Index, "cannot import").unwrap_err();
+        assert_eq!(
+            failure.report(),
+            "btcgraph: cannot import\n  because: cannot write block 7\n  because: disk full\n"
+        );
+
+        let repeating = Err::<(), _>(anyhow::anyhow!("disk full")).context("cannot write: disk full");
+        let failure = repeating.or_exit(Exit::Index, "cannot import").unwrap_err();
+        assert_eq!(failure.report(), "btcgraph: cannot import\n  because: cannot write: disk full\n");
+    }
+}

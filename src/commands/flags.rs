@@ -1,0 +1,80 @@
+//! The flags that give settings. Each goes before or after the command, and wins over file and environment.
+
+use std::path::PathBuf;
+
+use btcgraph::settings::{Flag, Platform, Sources};
+use clap::Args;
+
+/// Those settings that have a flag; the rest are set by file or environment. What a value means, and whether it fits,
+/// is for the settings to say, so that every source is treated alike. Not `Debug`, for it may hold the password.
+#[derive(Args)]
+#[command(next_help_heading = "Settings (`btcgraph config` prints all of them)")]
+pub(super) struct Flags {
+    /// Settings file to lay over the defaults
+    #[arg(long, global = true, value_name = "PATH")]
+    config: Option<PathBuf>,
+    /// Network to follow: mainnet, testnet3, testnet4, signet or regtest [default: mainnet]
+    #[arg(long, global = true, value_name = "NAME")]
+    network: Option<String>,
+    /// Where btcgraph keeps its files [default: in the platform's data directory]
+    #[arg(long, global = true, value_name = "PATH")]
+    data_dir: Option<String>,
+    /// The node's RPC server [default: http://127.0.0.1 and the network's port]
+    #[arg(long, global = true, value_name = "URL")]
+    rpc_url: Option<String>,
+    /// The node's cookie file [default: in the node's default data directory]
+    #[arg(long, global = true, value_name = "PATH")]
+    rpc_cookie: Option<String>,
+    /// User at the node's RPC server, instead of the cookie
+    #[arg(long, global = true, value_name = "NAME")]
+    rpc_user: Option<String>,
+    /// Password of that user; others on this machine can read it here, so prefer BTCGRAPH_NODE__RPC_PASSWORD
+    #[arg(long, global = true, value_name = "PASSWORD")]
+    rpc_password: Option<String>,
+    /// Where the bytes of transactions are kept: auto or index [default: auto]
+    #[arg(long, global = true, value_name = "WHERE")]
+    raw_transactions: Option<String>,
+    /// Memory for the database's cache and import buffers [default: 1GiB]
+    #[arg(long, global = true, value_name = "SIZE")]
+    memory: Option<String>,
+    /// IP address and port to listen on; port 0 is any free one [default: 127.0.0.1:8080]
+    #[arg(long, global = true, value_name = "ADDRESS")]
+    listen: Option<String>,
+    /// File to write the port to once the server listens
+    #[arg(long, global = true, value_name = "PATH")]
+    port_file: Option<String>,
+    /// How log lines are written: human or json [default: human]
+    #[arg(long, global = true, value_name = "FORMAT")]
+    log_format: Option<String>,
+}
+
+impl Flags {
+    /// Where this process takes its settings from.
+    pub(super) fn sources(self) -> Sources {
+        Sources { environment: std::env::vars_os().collect(), ..self.sources_alone() }
+    }
+
+    /// As [`Flags::sources`], without the environment.
+    pub(super) fn sources_alone(self) -> Sources {
+        let given = [
+            ("--network", "network", self.network),
+            ("--data-dir", "data_dir", self.data_dir),
+            ("--rpc-url", "node.rpc_url", self.rpc_url),
+            ("--rpc-cookie", "node.rpc_cookie", self.rpc_cookie),
+            ("--rpc-user", "node.rpc_user", self.rpc_user),
+            ("--rpc-password", "node.rpc_password", self.rpc_password),
+            ("--raw-transactions", "index.raw_transactions", self.raw_transactions),
+            ("--memory", "index.memory", self.memory),
+            ("--listen", "server.listen", self.listen),
+            ("--port-file", "server.port_file", self.port_file),
+            ("--log-format", "log.format", self.log_format),
+        ];
+        let flags = given.into_iter().filter_map(|(name, setting, value)| Some(Flag { name, setting, value: value? }));
+        Sources {
+            file: self.config,
+            environment: Vec::new(),
+            flags: flags.collect(),
+            platform: Platform::of_this_user(),
+        }
+    }
+}

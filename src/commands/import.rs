@@ -1,0 +1,41 @@
+//! `btcgraph import`: brings the index up to the node's tip.
+
+use btcgraph::live::Live;
+use btcgraph::settings::Settings;
+use btcgraph::sync::{self, Follow, Until};
+use btcgraph::view::Published;
+use tokio_util::sync::CancellationToken;
+use tracing::info;
+
+use super::failure::Failure;
+use super::pieces;
+
+/// Runs until the index is at the node's tip or `stop` is cancelled; either way what was committed stays.
+pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<(), Failure> {
+    let settings = settings.clone();
+    let flag = pieces::stop_flag(&stop);
+    pieces::blocking(move || {
+        let mut index = pieces::open_index(&settings)?;
+        let node = match pieces::connect(&settings, &flag) {
+            Err(_) if flag.is_raised() => return Ok(()),
+            node => node?,
+        };
+        let published = Published::default();
+        sync::run(Follow {
+            node: &node,
+            index: &mut index,
+            published: &published,
+            live: &Live::default(),
+            until: Until::CaughtUp,
+            connections: pieces::connections(&settings),
+            buffer_bytes: pieces::buffer_bytes(&settings),
+        })?;
+        match published.head().map(|head| head.tip) {
+            Some(tip) if flag.is_raised() => info!(height = %tip.height, "stopped; the next start goes on from here"),
+            Some(tip) => info!(height = %tip.height, hash = %tip.hash, "the index is at the node's tip"),
+            None => info!("stopped before the first block"),
+        }
+        Ok(())
+    })
+    .await
+}

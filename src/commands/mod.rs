@@ -1,0 +1,124 @@
+//! The command line: which commands there are, and what all of them need before they start — settings, log, runtime,
+//! and the signals that stop them. One file a command.
+
+mod config;
+mod failure;
+mod flags;
+mod import;
+mod logging;
+mod pieces;
+mod serve;
+mod shutdown;
+mod verify;
+
+use btcgraph::settings::Settings;
+use clap::{Parser, Subcommand};
+use tokio_util::sync::CancellationToken;
+
+use failure::{Exit, Failure, OrExit};
+use flags::Flags;
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  done, or stopped by ctrl-c or SIGTERM
+  1  the operation failed, or `verify` found differences
+  2  wrong use: the command line or the settings
+  3  the node cannot be reached, refuses, or is on another network
+  4  the index cannot be opened, read or written
+  A second ctrl-c or SIGTERM ends the process at once, with 130 or 143.";
+
+/// A GraphQL API for the Bitcoin chain, with an index of its own, kept from your Bitcoin Core node.
+#[derive(Parser)]
+#[command(name = "btcgraph", version, after_help = EXIT_CODES)]
+pub(crate) struct CommandLine {
+    #[command(subcommand)]
+    command: Command,
+    #[command(flatten)]
+    flags: Flags,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Follow the node, keep the index equal to it, and answer GraphQL requests
+    Serve,
+    /// Bring the index up to the node's tip, then exit
+    Import,
+    /// Check the index against itself and against the node
+    Verify(verify::VerifyArguments),
+    /// Print every setting with its value and meaning, passwords masked
+    Config {
+        /// Print the defaults instead of the values in effect
+        #[arg(long)]
+        defaults: bool,
+    },
+}
+
+impl CommandLine {
+    /// Does what the command line asks for.
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        if let Command::Config { defaults: true } = self.command {
+            return config::print_defaults();
+        }
+        let settings = Settings::load(&self.flags.sources())?;
+        match self.command {
+            Command::Config { .. } => config::print(&settings),
+            Command::Serve => until_stopped(&settings, serve::run),
+            Command::Import => until_stopped(&settings, import::run),
+            Command::Verify(arguments) => {
+                until_stopped(&settings, async |settings: &Settings, stop| verify::run(settings, stop, arguments).await)
+            }
+        }
+    }
+}
+
+/// Runs `command` with the log, a runtime, and a token that a signal cancels.
+fn until_stopped(
+    settings: &Settings,
+    command: impl AsyncFnOnce(&Settings, CancellationToken) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    logging::start(&settings.log)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.or_exit(Exit::Failed, "cannot start the runtime")?;
+    runtime.block_on(async {
+        let stop = shutdown::on_signal().or_exit(Exit::Failed, "cannot listen for signals")?;
+        command(settings, stop).await
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        CommandLine::command().debug_assert();
+    }
+
+    #[test]
+    fn every_flag_gives_the_setting_it_is_named_for() {
+        let line = "btcgraph config --listen 0.0.0.0:1 --port-file /p --data-dir /d --network regtest --rpc-url http://n:1 \
+                    --rpc-user u --rpc-password p --raw-transactions index --memory 2GiB --log-format json";
+        let settings = Settings::load(&CommandLine::parse_from(line.split_whitespace()).flags.sources_alone()).unwrap();
+        let printed = settings.to_documented_toml().unwrap();
+        for expected in [
+            "listen = \"0.0.0.0:1\"",
+            "port_file = \"/p\"",
+            "data_dir = \"/d\"",
+            "network = \"regtest\"",
+            "rpc_url = \"http://n:1\"",
+            "rpc_user = \"u\"",
+            "raw_transactions = \"index\"",
+            "memory = \"2GiB\"",
+            "format = \"json\"",
+        ] {
+            assert!(printed.lines().any(|line| line == expected), "{expected} in:\n{printed}");
+        }
+        assert_eq!(settings.node.rpc_password.expose(), "p");
+
+        let line = "btcgraph --rpc-cookie /c import";
+        let settings = Settings::load(&CommandLine::parse_from(line.split_whitespace()).flags.sources_alone()).unwrap();
+        assert_eq!(settings.node.rpc_cookie, std::path::Path::new("/c"));
+    }
+}

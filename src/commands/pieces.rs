@@ -1,0 +1,106 @@
+//! The pieces that the commands are built from, made as the settings say.
+
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use btcgraph::index::{Index, IndexError, IndexOptions, Salt};
+use btcgraph::node::{Auth, Node, NodeError, NodeSettings, RetryPolicy, StopFlag};
+use btcgraph::settings::{self, NodeAuth, Settings};
+use btcgraph::sync::SyncError;
+use tokio_util::sync::CancellationToken;
+
+use super::failure::{Exit, Failure, OrExit};
+
+/// The index of the settings' network, open for writing.
+pub(super) fn open_index(settings: &Settings) -> Result<Index, Failure> {
+    Ok(Index::open(&index_options(settings))?)
+}
+
+/// Where the index is and how it is opened. Three quarters of the memory are its cache, the rest buffers.
+pub(super) fn index_options(settings: &Settings) -> IndexOptions {
+    IndexOptions {
+        path: settings.index_file(),
+        network: settings.network,
+        salt: match settings.index.salt {
+            settings::Salt::Random => None,
+            settings::Salt::Fixed(salt) => Some(Salt(salt)),
+        },
+        cache_bytes: memory(settings) / 4 * 3,
+        stale_blocks_kept: settings.index.stale_blocks.into(),
+    }
+}
+
+/// Bytes that blocks on their way into the index may take.
+pub(super) fn buffer_bytes(settings: &Settings) -> usize {
+    memory(settings) / 4
+}
+
+/// Requests to the node at once while catching up.
+pub(super) fn connections(settings: &Settings) -> NonZeroUsize {
+    NonZeroUsize::new(settings.node.connections).unwrap_or(NonZeroUsize::MIN)
+}
+
+fn memory(settings: &Settings) -> usize {
+    usize::try_from(settings.index.memory.to_bytes()).unwrap_or(usize::MAX)
+}
+
+/// How to reach the node of the settings. Raising `stop` ends all waiting for it.
+pub(super) fn node_settings(settings: &Settings, stop: &StopFlag) -> NodeSettings {
+    let auth = match settings.node.auth() {
+        NodeAuth::Cookie(path) => Auth::Cookie(path),
+        NodeAuth::Password(user, password) => Auth::UserPassword { user, password: password.expose().into() },
+    };
+    let patience = Duration::from_secs(settings.node.patience_seconds.into());
+    let mut node = NodeSettings::new(settings.network, settings.node.rpc_url.clone(), auth);
+    node.timeout = settings.node.timeout();
+    node.retry = RetryPolicy { patience, ..RetryPolicy::default() };
+    node.connect_retry = node.retry;
+    node.stop = stop.clone();
+    node
+}
+
+/// A flag for blocking threads that goes up when `stop` is cancelled.
+pub(super) fn stop_flag(stop: &CancellationToken) -> StopFlag {
+    let (flag, stop) = (StopFlag::new(), stop.clone());
+    let raised = flag.clone();
+    tokio::spawn(async move {
+        stop.cancelled().await;
+        raised.raise();
+    });
+    flag
+}
+
+/// Runs what blocks on a thread of its own.
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    tokio::task::spawn_blocking(work).await.or_exit(Exit::Failed, "a thread of btcgraph failed")?
+}
+
+/// Reaches the node of the settings.
+pub(super) fn connect(settings: &Settings, stop: &StopFlag) -> Result<Node, Failure> {
+    Ok(Node::connect(node_settings(settings, stop))?)
+}
+
+impl From<IndexError> for Failure {
+    fn from(error: IndexError) -> Self {
+        Failure::new(Exit::Index, error)
+    }
+}
+
+impl From<NodeError> for Failure {
+    fn from(error: NodeError) -> Self {
+        Failure::new(Exit::Node, error)
+    }
+}
+
+impl From<SyncError> for Failure {
+    fn from(error: SyncError) -> Self {
+        let exit = match &error {
+            SyncError::Node(_) | SyncError::ForeignChain { .. } => Exit::Node,
+            SyncError::Index(_) => Exit::Index,
+            SyncError::Threads(_) => Exit::Failed,
+        };
+        Failure::new(exit, error)
+    }
+}

@@ -1,0 +1,166 @@
+//! Checks the whole index against itself.
+//!
+//! From the chain as it is stored (`blocks`, `block_starts`, `transactions`) and the links between transactions
+//! (`spends`) every other row is worked out again and compared with the row that is there, in both directions: no row
+//! may be missing, differ, or be left over. Totals are recounted from the first block on. On the way the UTXO set is
+//! hashed as Bitcoin Core hashes it, so that one figure tells whether a node agrees.
+//!
+//! ```text
+//!   pass 1   transactions ∥ spends, in order ──► expected rows, outputs to be spent ──► sorted on disk
+//!   pass 2   transactions ∥ outputs they spend ──► fees, statistics, `blocks` rows, changes to scripts
+//!   pass 3   expected rows ∥ tables, in order of their keys
+//! ```
+//!
+//! Nothing is looked up at random: the passes read in order and sort outside of memory where orders differ.
+
+mod chain;
+mod compare;
+mod link;
+mod recount;
+mod report;
+mod stale;
+mod utxo;
+
+use std::collections::HashMap;
+use std::io;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+pub use report::{Report, TableReport, UtxoSet};
+
+use super::error::IndexError;
+use super::keys::TxNum;
+use super::snapshot::Snapshot;
+use super::sorter::Sorter;
+use super::tables::txids;
+use report::Differences;
+
+/// How much the check may use, and where.
+#[derive(Clone, Debug)]
+pub struct VerifyOptions {
+    /// Memory for sorting, in bytes.
+    pub memory: usize,
+    /// Where what does not fit into memory goes. For all of mainnet some 300 GB.
+    pub directory: PathBuf,
+}
+
+/// How far the check has come.
+#[derive(Clone, Copy, Debug)]
+pub struct VerifyProgress {
+    /// What is being done.
+    pub phase: &'static str,
+    /// How much of it is done: transactions or rows.
+    pub done: u64,
+    /// How much there is to do.
+    pub total: u64,
+}
+
+/// Checks everything. `watch` is told every few thousand rows how far it is, and may break it off.
+///
+/// Errors: [`IndexError::Interrupted`]; storage errors. What is wrong with the index is no error but in the report.
+pub fn verify(
+    snapshot: &Snapshot,
+    options: &VerifyOptions,
+    watch: &mut dyn FnMut(VerifyProgress) -> ControlFlow<()>,
+) -> Result<Report, IndexError> {
+    let mut work = Work::new(snapshot, options, watch)?;
+    work.read_chain()?;
+    let utxo_set = work.hash_utxo_set()?;
+    work.recount()?;
+    let tables = work.compare_tables()?;
+    Ok(Report { tip: snapshot.tip(), utxo_set, tables, differences: work.differences.finish() })
+}
+
+/// What the passes hand to each other.
+struct Work<'a> {
+    snapshot: &'a Snapshot,
+    watch: &'a mut dyn FnMut(VerifyProgress) -> ControlFlow<()>,
+    differences: Differences,
+    /// A copy that a later copy overwrote → that later copy (BIP30).
+    overwritten_by: HashMap<TxNum, TxNum>,
+    /// Outputs that copies overwrote, by the overwriting transaction.
+    overwritten: HashMap<TxNum, Vec<super::block::BlockOutput>>,
+    transactions: u64,
+    links: Option<Sorter>,
+    utxos: Option<Sorter>,
+    history: Sorter,
+    unspent: Sorter,
+    txids: Sorter,
+    payouts: Sorter,
+    p2pk: Sorter,
+    block_hashes: Sorter,
+    stale_transactions: Sorter,
+}
+
+impl<'a> Work<'a> {
+    fn new(
+        snapshot: &'a Snapshot,
+        options: &VerifyOptions,
+        watch: &'a mut dyn FnMut(VerifyProgress) -> ControlFlow<()>,
+    ) -> Result<Self, IndexError> {
+        let sorter = |share: usize| Sorter::new(&options.directory, options.memory / share);
+        let transactions = match snapshot.tip() {
+            Some(tip) => snapshot.block(tip.height)?.map_or(0, |row| row.running.transactions),
+            None => 0,
+        };
+        let mut work = Self {
+            snapshot,
+            watch,
+            differences: Differences::default(),
+            overwritten_by: HashMap::new(),
+            overwritten: HashMap::new(),
+            transactions,
+            links: Some(sorter(4)),
+            utxos: Some(sorter(8)),
+            history: sorter(4),
+            unspent: sorter(8),
+            txids: sorter(16),
+            payouts: sorter(32),
+            p2pk: sorter(32),
+            block_hashes: sorter(32),
+            stale_transactions: sorter(32),
+        };
+        work.find_duplicates()?;
+        Ok(work)
+    }
+
+    /// Txids that stand in the chain more than once. That `txids` itself is whole is checked later.
+    fn find_duplicates(&mut self) -> Result<(), IndexError> {
+        let mut copies: Vec<(TxNum, bitcoin::Txid)> = Vec::new();
+        let (mut before, mut first) = (None, None);
+        for row in self.snapshot.txids.range::<&txids::Key>(..)? {
+            let (prefix, txnum) = txids::split_key(row?.0.value());
+            if before != Some(prefix) {
+                (before, first) = (Some(prefix), Some(txnum));
+                copies.clear();
+                continue;
+            }
+            for txnum in first.take().into_iter().chain([txnum]) {
+                let Some(txid) = self.snapshot.txid(txnum)? else { continue };
+                if let Some((copy, _)) = copies.iter().rfind(|(_, other)| *other == txid) {
+                    self.overwritten_by.insert(*copy, txnum);
+                }
+                copies.push((txnum, txid));
+            }
+        }
+        Ok(())
+    }
+
+    fn progress(&mut self, phase: &'static str, done: u64, total: u64) -> Result<(), IndexError> {
+        if done % 4096 != 0 && done != total {
+            return Ok(());
+        }
+        match (self.watch)(VerifyProgress { phase, done, total }) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => Err(IndexError::Interrupted),
+        }
+    }
+}
+
+/// An error of the temporary files.
+fn sorting(error: io::Error) -> IndexError {
+    match error.kind() {
+        io::ErrorKind::StorageFull => IndexError::DiskFull,
+        _ => IndexError::Sorting(error),
+    }
+}

@@ -1,0 +1,203 @@
+//! Pass 2: reads the stored chain again, now beside what its inputs spend, and recounts every block.
+
+use std::iter::Peekable;
+
+use super::super::block::{Block, BlockTransaction, assemble};
+use super::super::error::IndexError;
+use super::super::keys::{Position, TxNum};
+use super::super::sorter::{Sorted, Sorter};
+use super::super::statistics::Tally;
+use super::super::tables::blocks::{BlockRow, Running};
+use super::super::tables::history::{self, Change};
+use super::super::tables::spends;
+use super::super::tables::transactions::TransactionRow;
+use super::link::Link;
+use super::{Work, sorting};
+use crate::chain::subsidy::subsidy;
+use crate::chain::{Height, median_time_past};
+use crate::index::Parser;
+
+/// Outputs that are spent, in the order of the inputs that spend them.
+type Links = Peekable<std::iter::Flatten<std::option::IntoIter<Sorted>>>;
+
+impl Work<'_> {
+    pub(super) fn recount(&mut self) -> Result<(), IndexError> {
+        let links = self.links.take().map(Sorter::sorted).transpose().map_err(sorting)?;
+        let mut links: Links = links.into_iter().flatten().peekable();
+        let parser = Parser { salt: self.snapshot.salt() };
+        let (mut before, mut times, mut txnum) = (Running::zero(), Vec::new(), TxNum(0));
+        let heights = self.snapshot.tip().map_or(0, |tip| tip.height.to_u32() + 1);
+        for height in (0..heights).map(Height::from) {
+            let stored = match self.differences.tell(self.snapshot.block(height))? {
+                Some(Some(row)) => row,
+                _ => return Ok(()), // told by the first pass
+            };
+            times.push(stored.header.time);
+            let assembled = assemble(&stored, txnum, &self.snapshot.transactions);
+            let block = match assembled.and_then(|bytes| parser.parse(stored.hash, bytes)) {
+                Ok(block) => block,
+                Err(
+                    error @ (IndexError::Corrupt { .. }
+                    | IndexError::Malformed { .. }
+                    | IndexError::InvalidBlock { .. }),
+                ) => {
+                    self.differences.add(format!("transactions: the block at height {height} is not whole: {error}"));
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            };
+            let median_time = median_time_past(&times).unwrap_or(stored.header.time);
+            let row = self.recount_block(&block, height, median_time, &before, txnum, &mut links)?;
+            if row.as_ref() != Some(&stored) {
+                self.differences.add(format!("blocks: the row at height {height} is not what its block adds up to"));
+            }
+            txnum = TxNum(txnum.0.saturating_add(stored.transactions));
+            before = stored.running;
+        }
+        for record in links {
+            let link = Link::decode(&record.map_err(sorting)?)?;
+            self.left_over("spends", &spends::place(link.prevout.txnum, link.prevout.vout));
+        }
+        Ok(())
+    }
+
+    /// The row that the block should have; `None`, and told, if its amounts cannot be.
+    fn recount_block(
+        &mut self,
+        block: &Block,
+        height: Height,
+        median_time: u32,
+        before: &Running,
+        first: TxNum,
+        links: &mut Links,
+    ) -> Result<Option<BlockRow>, IndexError> {
+        let subsidy = subsidy(height, self.snapshot.network()).to_sat();
+        let mut tally = Tally::new(block, height, median_time, subsidy, before);
+        let mut coinbase_value = 0;
+        for (transaction, txnum) in block.transactions.iter().zip((first.0..).map(TxNum)) {
+            let output_value = self.recount_outputs(block, transaction, height, txnum, &mut tally)?;
+            let input_value = self.recount_inputs(block, transaction, txnum, &mut tally, links)?;
+            for overwritten in self.overwritten.remove(&txnum).unwrap_or_default() {
+                tally.overwrite(&overwritten);
+                self.change(history::key(overwritten.script, txnum), Kind::Overwritten, overwritten.value)?;
+            }
+            let fee = if transaction.inputs.is_empty() {
+                coinbase_value = output_value;
+                None
+            } else {
+                input_value.checked_sub(output_value)
+            };
+            tally.transaction(transaction, fee);
+            let stored = self.snapshot.transactions.get(&txnum.to_key())?;
+            let stored = stored.map(|row| TransactionRow::decode(row.value()).map(|row| row.fee)).transpose();
+            if self.differences.tell(stored)?.flatten() != Some(fee.unwrap_or(0)) {
+                self.differences.add(format!("transactions: row {txnum} has another fee than its amounts give"));
+            }
+            self.progress("recounting", u64::from(txnum.0) + 1, self.transactions)?;
+        }
+        match tally.finish(coinbase_value) {
+            Ok(row) => Ok(Some(row)),
+            Err(IndexError::InvalidBlock { what, .. }) => {
+                self.differences.add(format!("blocks: height {height}: {what}"));
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn recount_outputs(
+        &mut self,
+        block: &Block,
+        transaction: &BlockTransaction,
+        height: Height,
+        txnum: TxNum,
+        tally: &mut Tally,
+    ) -> Result<u64, IndexError> {
+        let mut value = 0_u64;
+        let kind = if transaction.inputs.is_empty() { Kind::CoinbaseReceived } else { Kind::Received };
+        for output in &block.outputs[transaction.outputs.clone()] {
+            value = value.saturating_add(output.value);
+            tally.create(output);
+            if height != Height::GENESIS && !output.never_spendable {
+                self.change(history::key(output.script, txnum), kind, output.value)?;
+            }
+        }
+        Ok(value)
+    }
+
+    fn recount_inputs(
+        &mut self,
+        block: &Block,
+        transaction: &BlockTransaction,
+        txnum: TxNum,
+        tally: &mut Tally,
+        links: &mut Links,
+    ) -> Result<u64, IndexError> {
+        let mut value = 0_u64;
+        let inputs = &block.inputs[transaction.inputs.clone()];
+        for ((txid, vout), vin) in inputs.iter().zip((0..).map_while(Position::new)) {
+            let place = spends::place(txnum, vin);
+            while let Some(record) = links.next_if(|record| record.as_ref().is_ok_and(|record| record[..7] < place[..]))
+            {
+                let link = Link::decode(&record.map_err(sorting)?)?;
+                self.left_over("spends", &spends::place(link.prevout.txnum, link.prevout.vout));
+            }
+            let record = links.next_if(|record| !record.as_ref().is_ok_and(|record| record[..7] != place[..]));
+            let link = record.map(|record| Link::decode(&record.map_err(sorting)?)).transpose()?;
+            let named = link.as_ref().map(|link| (link.txid, link.prevout.vout.to_u32()));
+            match link {
+                Some(link) if named == Some((*txid, *vout)) && link.prevout.txnum < txnum => {
+                    value = value.saturating_add(link.prevout.value);
+                    tally.spend(&link.prevout);
+                    self.change(history::key(link.prevout.script, txnum), Kind::Spent, link.prevout.value)?;
+                }
+                _ => {
+                    let vin = vin.to_u32();
+                    self.differences.add(format!(
+                        "spends: input {vin} of transaction {} spends {txid}:{vout}, which no row says",
+                        transaction.txid
+                    ));
+                }
+            }
+        }
+        Ok(value)
+    }
+
+    fn change(&mut self, key: history::Key, kind: Kind, value: u64) -> Result<(), IndexError> {
+        self.history.push(&[&key, &[kind as u8], &value.to_be_bytes()]).map_err(sorting)
+    }
+}
+
+/// What one output or input does to a script.
+#[derive(Clone, Copy)]
+#[repr(u8)]
+enum Kind {
+    Received,
+    CoinbaseReceived,
+    Spent,
+    Overwritten,
+}
+
+/// The change that a record of [`Work::change`] stands for, with its key.
+pub(super) fn decode_change(record: &[u8]) -> Option<(history::Key, Change)> {
+    let (key, rest) = record.split_first_chunk()?;
+    let (kind, value) = rest.split_first_chunk::<1>()?;
+    let value = u64::from_be_bytes(value.try_into().ok()?);
+    let amount = u128::from(value);
+    let change = match kind[0] {
+        kind if kind == Kind::Received as u8 => Change { received: amount, outputs_received: 1, ..Change::default() },
+        kind if kind == Kind::CoinbaseReceived as u8 => Change {
+            received: amount,
+            outputs_received: 1,
+            coinbase_received: value,
+            is_coinbase_payment: true,
+            ..Change::default()
+        },
+        kind if kind == Kind::Spent as u8 => Change { spent: amount, outputs_spent: 1, ..Change::default() },
+        kind if kind == Kind::Overwritten as u8 => {
+            Change { overwritten: amount, outputs_overwritten: 1, ..Change::default() }
+        }
+        _ => return None,
+    };
+    Some((*key, change))
+}

@@ -1,0 +1,176 @@
+//! A node for unit tests: a small HTTP server that answers as the test tells it, so that a test can make it slow,
+//! busy, wrong or gone. What a real node answers is tested on a real node.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use bitcoin::{BlockHash, Network, constants};
+use serde_json::{Value, json};
+
+use super::retry::RetryPolicy;
+use super::settings::{Auth, NodeSettings};
+
+/// What the fake node is asked.
+pub(super) enum Asked<'a> {
+    /// A path below `/rest/`.
+    Rest(&'a str),
+    /// A method and its parameters.
+    Rpc(&'a str, &'a [Value]),
+}
+
+/// What it says.
+pub(super) enum Says {
+    Result(Value),
+    Error(i32, &'static str),
+    Bytes(Vec<u8>),
+    /// Any HTTP status with any body, in place of the whole answer.
+    Status(u16, &'static str),
+}
+
+/// Answers what [`Node::connect`](super::Node::connect) asks as a regtest node with REST would, and nothing else.
+pub(super) fn regtest(asked: &Asked<'_>) -> Says {
+    match asked {
+        Asked::Rpc("getblockchaininfo", _) => Says::Result(json!({
+            "chain": "regtest", "blocks": 0, "headers": 0, "bestblockhash": regtest_genesis(),
+            "verificationprogress": 1, "initialblockdownload": false, "size_on_disk": 0, "pruned": false,
+        })),
+        Asked::Rpc("getblockhash", [Value::Number(height)]) if height.as_u64() == Some(0) => {
+            Says::Result(json!(regtest_genesis()))
+        }
+        Asked::Rpc("getnetworkinfo", _) => {
+            Says::Result(json!({"version": 1, "subversion": "/fake/", "connections": 0, "warnings": []}))
+        }
+        Asked::Rest("chaininfo.json") => Says::Bytes(b"{}".to_vec()),
+        Asked::Rest(_) => Says::Status(404, ""),
+        Asked::Rpc(..) => Says::Error(-32601, "Method not found"),
+    }
+}
+
+fn regtest_genesis() -> BlockHash {
+    constants::genesis_block(Network::Regtest).block_hash()
+}
+
+type Answer = dyn Fn(&Asked<'_>) -> Says + Send + Sync;
+
+/// The running server; dropping it closes its port and connections.
+pub(super) struct FakeNode {
+    port: u16,
+    stopped: Arc<AtomicBool>,
+    connections: Arc<Mutex<Vec<TcpStream>>>,
+    accepting: Option<thread::JoinHandle<()>>,
+}
+
+impl FakeNode {
+    pub(super) fn start(answer: impl Fn(&Asked<'_>) -> Says + Send + Sync + 'static) -> FakeNode {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let stopped = Arc::new(AtomicBool::new(false));
+        let connections = Arc::new(Mutex::new(Vec::new()));
+        let accepting = thread::spawn({
+            let (stopped, connections, answer) = (Arc::clone(&stopped), Arc::clone(&connections), Arc::new(answer));
+            move || {
+                for connection in listener.incoming() {
+                    let connection = connection.unwrap();
+                    let mut open = connections.lock().unwrap();
+                    if stopped.load(Ordering::Acquire) {
+                        return;
+                    }
+                    open.push(connection.try_clone().unwrap());
+                    let answer = Arc::clone(&answer);
+                    thread::spawn(move || serve(connection, &*answer));
+                }
+            }
+        });
+        FakeNode { port, stopped, connections, accepting: Some(accepting) }
+    }
+
+    /// Settings to reach it, patient for a short time only.
+    pub(super) fn settings(&self) -> NodeSettings {
+        let auth = Auth::UserPassword { user: "user".into(), password: "password".into() };
+        let retry = RetryPolicy {
+            first_pause: Duration::from_millis(1),
+            longest_pause: Duration::from_millis(10),
+            patience: Duration::from_millis(200),
+        };
+        let url = format!("http://127.0.0.1:{}", self.port);
+        NodeSettings { retry, connect_retry: retry, ..NodeSettings::new(Network::Regtest, url, auth) }
+    }
+}
+
+impl Drop for FakeNode {
+    fn drop(&mut self) {
+        self.stopped.store(true, Ordering::Release);
+        // wakes the accepting thread
+        let _ = TcpStream::connect(("127.0.0.1", self.port));
+        self.accepting.take().unwrap().join().unwrap();
+        for connection in self.connections.lock().unwrap().drain(..) {
+            // it may have been closed by the other side
+            let _ = connection.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+/// Serves one connection until it closes.
+fn serve(connection: TcpStream, answer: &Answer) {
+    let mut reader = BufReader::new(connection.try_clone().unwrap());
+    let mut writer = connection;
+    while let Some((path, body)) = read_request(&mut reader) {
+        let (status, body) = match path.strip_prefix("/rest/") {
+            Some(path) => match answer(&Asked::Rest(path)) {
+                Says::Bytes(bytes) => (200, bytes),
+                Says::Status(status, text) => (status, text.into()),
+                Says::Result(_) | Says::Error(..) => panic!("REST knows no JSON-RPC"),
+            },
+            None => answer_rpc(&serde_json::from_slice(&body).unwrap(), answer),
+        };
+        let head = format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\n\r\n", body.len());
+        if writer.write_all(head.as_bytes()).and_then(|()| writer.write_all(&body)).is_err() {
+            return;
+        }
+    }
+}
+
+/// Path and body of the next request; `None` when the connection is closed.
+fn read_request(reader: &mut impl BufRead) -> Option<(String, Vec<u8>)> {
+    let mut line = String::new();
+    reader.read_line(&mut line).ok().filter(|&length| length > 0)?;
+    let path = line.split(' ').nth(1).unwrap().to_owned();
+    let mut length = 0;
+    loop {
+        line.clear();
+        reader.read_line(&mut line).ok()?;
+        match line.trim_end().split_once(": ") {
+            Some((name, value)) if name.eq_ignore_ascii_case("content-length") => length = value.parse().unwrap(),
+            Some(_) => {}
+            None => break,
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    Some((path, body))
+}
+
+fn answer_rpc(request: &Value, answer: &Answer) -> (u16, Vec<u8>) {
+    let one = |request: &Value| {
+        let params = request["params"].as_array().map_or(&[][..], Vec::as_slice);
+        let (result, error) = match answer(&Asked::Rpc(request["method"].as_str().unwrap(), params)) {
+            Says::Result(result) => (result, Value::Null),
+            Says::Error(code, message) => (Value::Null, json!({"code": code, "message": message})),
+            Says::Status(status, text) => return Err((status, text.into())),
+            Says::Bytes(_) => panic!("RPC knows no bytes"),
+        };
+        Ok(json!({"result": result, "error": error, "id": request["id"]}))
+    };
+    let whole = match request {
+        Value::Array(requests) => requests.iter().map(one).collect::<Result<Value, _>>(),
+        request => one(request),
+    };
+    match whole {
+        Ok(answer) => (200, answer.to_string().into()),
+        Err(status) => status,
+    }
+}

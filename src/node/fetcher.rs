@@ -1,0 +1,432 @@
+//! [`BlockFetcher`]: many blocks from the node, several at once, handed out in order, in bounded memory.
+//!
+//! ```text
+//!   hashes ──► claim the next one ──► worker ──► Node::block ──► arrived, by position ──► next(), in order
+//!                 ▲ only while the memory bound has room for the largest block possible    │
+//!                 └──────────────────────── room comes back ◄──────────────────────────────┘
+//! ```
+//!
+//! A block's size is known only when it is there, so a claim reserves the size of the largest block and gives back
+//! the difference. Positions are claimed in order, so when nothing is reserved the next block to hand out is the next
+//! to be claimed: that claim is always allowed, and a bound below one block slows down but never stands still.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use bitcoin::BlockHash;
+
+use super::blocks::MAX_BLOCK_BYTES;
+use super::error::NodeError;
+use super::node::Node;
+use super::retry::StopFlag;
+
+/// A consumer that waits for a block looks at the stop flag this often.
+const STOP_CHECK: Duration = Duration::from_millis(100);
+
+/// A block as it is serialised on the wire.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FetchedBlock {
+    /// The block's hash.
+    pub hash: BlockHash,
+    /// The whole block.
+    pub bytes: Vec<u8>,
+}
+
+/// An iterator over blocks, in the order of the hashes it was given. An error comes after the blocks before it and
+/// ends the iteration. Dropping it ends the worker threads without waiting for requests under way, each of which ends
+/// within the node's timeout.
+pub struct BlockFetcher {
+    queue: Arc<Queue>,
+    stop: StopFlag,
+}
+
+struct Queue {
+    state: Mutex<State>,
+    /// Room has come back, or the end: workers look again.
+    claimable: Condvar,
+    /// A block has arrived, or a worker has ended: the consumer looks again.
+    arrived: Condvar,
+    memory: u64,
+}
+
+struct State {
+    hashes: Box<dyn Iterator<Item = BlockHash> + Send>,
+    /// The position of the next hash to be claimed.
+    next_claim: u64,
+    /// The position of the next block to be handed out; never beyond `next_claim`.
+    next_out: u64,
+    /// Fetched and waiting for those before them.
+    arrived: BTreeMap<u64, Result<FetchedBlock, NodeError>>,
+    /// Bytes of `arrived`, plus the largest block for each request under way.
+    reserved: u64,
+    /// No more claims: the hashes are used up, a block failed, or the consumer is gone.
+    closed: bool,
+    workers: usize,
+}
+
+impl BlockFetcher {
+    /// Starts fetching. `connections` requests are under way at once where `memory`, in bytes of blocks that are
+    /// fetched or on their way and not handed out, leaves room for them: 4 MB each. The hashes may be a long list;
+    /// their iterator is called on the workers and must not wait for anything.
+    ///
+    /// Waiting ends by the node's stop flag too: the iteration then ends with [`NodeError::Stopped`].
+    pub fn new<H>(node: &Node, hashes: H, connections: NonZeroUsize, memory: u64) -> Result<BlockFetcher, NodeError>
+    where
+        H: IntoIterator<Item = BlockHash>,
+        H::IntoIter: Send + 'static,
+    {
+        let fetcher = BlockFetcher {
+            queue: Arc::new(Queue {
+                state: Mutex::new(State {
+                    hashes: Box::new(hashes.into_iter()),
+                    next_claim: 0,
+                    next_out: 0,
+                    arrived: BTreeMap::new(),
+                    reserved: 0,
+                    closed: false,
+                    workers: 0,
+                }),
+                claimable: Condvar::new(),
+                arrived: Condvar::new(),
+                memory,
+            }),
+            stop: node.stop().child(),
+        };
+        for number in 0..connections.get() {
+            let worker = Worker::new(Arc::clone(&fetcher.queue), node.with_stop(fetcher.stop.clone()));
+            let thread = thread::Builder::new().name(format!("fetch-{number}"));
+            // on an error the fetcher is dropped, which ends the threads already started
+            thread.spawn(move || worker.run()).map_err(NodeError::Threads)?;
+        }
+        Ok(fetcher)
+    }
+}
+
+impl Iterator for BlockFetcher {
+    type Item = Result<FetchedBlock, NodeError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let mut state = self.queue.lock();
+        let result = loop {
+            let position = state.next_out;
+            if let Some(result) = state.arrived.remove(&position) {
+                break result;
+            }
+            if state.closed && state.next_out == state.next_claim {
+                return None;
+            }
+            if self.stop.is_raised() {
+                break Err(NodeError::Stopped);
+            }
+            if state.workers == 0 {
+                break Err(NodeError::Threads(io::Error::other("it ended before its block arrived")));
+            }
+            // the stop flag wakes nobody, so it is looked at from time to time
+            let waited = self.queue.arrived.wait_timeout(state, STOP_CHECK);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        };
+        if let Ok(block) = &result {
+            state.next_out += 1;
+            state.reserved = state.reserved.saturating_sub(length(&block.bytes));
+        } else {
+            // nothing after an error is handed out
+            state.close();
+            state.arrived.clear();
+            state.next_out = state.next_claim;
+            self.stop.raise();
+        }
+        drop(state);
+        self.queue.claimable.notify_all();
+        Some(result)
+    }
+}
+
+impl Drop for BlockFetcher {
+    fn drop(&mut self) {
+        self.stop.raise();
+        let mut state = self.queue.lock();
+        state.close();
+        state.arrived.clear();
+        drop(state);
+        self.queue.claimable.notify_all();
+    }
+}
+
+impl Queue {
+    /// A panic elsewhere leaves the state whole, as no step of it panics halfway.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for room and takes the next hash; `None` at the end.
+    fn claim(&self) -> Option<(u64, BlockHash)> {
+        let mut state = self.lock();
+        loop {
+            if state.closed {
+                return None;
+            }
+            if state.reserved == 0 || state.reserved.saturating_add(MAX_BLOCK_BYTES) <= self.memory {
+                let Some(hash) = state.hashes.next() else {
+                    state.close();
+                    drop(state);
+                    self.claimable.notify_all();
+                    return None;
+                };
+                let position = state.next_claim;
+                state.next_claim += 1;
+                state.reserved += MAX_BLOCK_BYTES;
+                return Some((position, hash));
+            }
+            state = self.claimable.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn deliver(&self, position: u64, block: Result<FetchedBlock, NodeError>) {
+        let mut state = self.lock();
+        let taken = block.as_ref().map_or(0, |block| length(&block.bytes));
+        state.reserved = state.reserved.saturating_sub(MAX_BLOCK_BYTES).saturating_add(taken);
+        if block.is_err() {
+            state.close();
+        }
+        state.arrived.insert(position, block);
+        drop(state);
+        self.arrived.notify_all();
+        self.claimable.notify_all();
+    }
+}
+
+impl State {
+    /// No more claims. Lets go of the hashes, which may be many.
+    fn close(&mut self) {
+        self.closed = true;
+        self.hashes = Box::new(std::iter::empty());
+    }
+}
+
+/// A thread's share in the queue. Dropping it, in whatever way the thread ends, tells the consumer not to wait for it.
+struct Worker {
+    queue: Arc<Queue>,
+    node: Node,
+}
+
+impl Worker {
+    fn new(queue: Arc<Queue>, node: Node) -> Worker {
+        queue.lock().workers += 1;
+        Worker { queue, node }
+    }
+
+    fn run(&self) {
+        while let Some((position, hash)) = self.queue.claim() {
+            let block = self.node.block(&hash).map(|bytes| FetchedBlock { hash, bytes });
+            self.queue.deliver(position, block);
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let mut state = self.queue.lock();
+        state.workers -= 1;
+        if thread::panicking() {
+            // its block will not arrive, so nothing after it can be handed out
+            state.close();
+        }
+        drop(state);
+        self.queue.claimable.notify_all();
+        self.queue.arrived.notify_all();
+    }
+}
+
+fn length(bytes: &[u8]) -> u64 {
+    // a length in memory fits 64 bits on every platform
+    u64::try_from(bytes.len()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::mpsc;
+    use std::time::Instant;
+
+    use bitcoin::hashes::Hash;
+
+    use super::super::fake::{Asked, FakeNode, Says, regtest};
+    use super::*;
+
+    /// Blocks of different sizes and, what the node is asked for, their paths.
+    fn blocks(count: u32, size: impl Fn(u32) -> usize) -> Vec<FetchedBlock> {
+        let block = |number: u32| {
+            let mut bytes = vec![0; size(number)];
+            bytes[..4].copy_from_slice(&number.to_le_bytes());
+            FetchedBlock { hash: BlockHash::hash(&bytes[..80]), bytes }
+        };
+        (0..count).map(block).collect()
+    }
+
+    fn hashes(blocks: &[FetchedBlock]) -> Vec<BlockHash> {
+        blocks.iter().map(|block| block.hash).collect()
+    }
+
+    /// A node with these blocks, which runs `before(number of the block)` before it answers.
+    fn node_with(
+        blocks: &[FetchedBlock],
+        before: impl Fn(usize) -> Option<Says> + Send + Sync + 'static,
+    ) -> (FakeNode, Node) {
+        let by_path: HashMap<String, (usize, Vec<u8>)> = blocks
+            .iter()
+            .enumerate()
+            .map(|(number, block)| (format!("block/{}.bin", block.hash), (number, block.bytes.clone())))
+            .collect();
+        let fake = FakeNode::start(move |asked| match asked {
+            Asked::Rest(path) => match by_path.get(*path) {
+                Some((number, bytes)) => before(*number).unwrap_or_else(|| Says::Bytes(bytes.clone())),
+                None => regtest(asked),
+            },
+            Asked::Rpc("getblock", _) => Says::Error(-5, "Block not found"),
+            Asked::Rpc(..) => regtest(asked),
+        });
+        let node = Node::connect(fake.settings()).unwrap();
+        (fake, node)
+    }
+
+    fn connections(count: usize) -> NonZeroUsize {
+        NonZeroUsize::new(count).unwrap()
+    }
+
+    fn wait_until(what: &str, condition: impl Fn() -> bool) {
+        let started = Instant::now();
+        while !condition() {
+            assert!(started.elapsed() < Duration::from_secs(20), "waited for {what}");
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn blocks_come_in_order_whatever_order_the_node_answers_in() {
+        let blocks = blocks(200, |number| 80 + usize::try_from(number % 7).unwrap() * 1000);
+        let (_fake, node) = node_with(&blocks, |number| {
+            // an irregular delay, so that later blocks overtake earlier ones
+            thread::sleep(Duration::from_micros(u64::try_from(number * 7919 % 13).unwrap() * 300));
+            None
+        });
+        let fetched: Result<Vec<_>, _> =
+            BlockFetcher::new(&node, hashes(&blocks), connections(5), 64_000_000).unwrap().collect();
+        assert!(fetched.unwrap() == blocks);
+    }
+
+    #[test]
+    fn an_earlier_block_that_is_late_holds_back_the_later_ones_and_no_more_than_memory_allows_are_fetched() {
+        const SIZE: usize = 1_000_000;
+        let blocks = blocks(30, |_| SIZE);
+        let asked = Arc::new(AtomicUsize::new(0));
+        let (release, held) = mpsc::channel::<()>();
+        let held = Mutex::new(held);
+        let (_fake, node) = node_with(&blocks, {
+            let asked = Arc::clone(&asked);
+            move |number| {
+                asked.fetch_add(1, Ordering::SeqCst);
+                if number == 0 {
+                    let _ = held.lock().unwrap().recv();
+                }
+                None
+            }
+        });
+        // the first block's request reserves 4 MB; 1 MB blocks are fetched while 4 MB more are free
+        let fetcher = BlockFetcher::new(&node, hashes(&blocks), connections(3), 12_000_000).unwrap();
+        let state = |of: fn(&State) -> u64| of(&fetcher.queue.lock());
+        wait_until("memory to be full", || state(|state| u64::try_from(state.arrived.len()).unwrap()) == 5);
+        assert_eq!(asked.load(Ordering::SeqCst), 6);
+        assert_eq!(state(|state| state.reserved), 9_000_000);
+        release.send(()).unwrap();
+        let mut out = 0;
+        for block in fetcher {
+            block.unwrap();
+            out += 1;
+            // fetched or under way, and not handed out: 1 MB each at least
+            assert!(asked.load(Ordering::SeqCst) - out <= 12);
+        }
+        assert_eq!(out, 30);
+    }
+
+    #[test]
+    fn a_bound_below_one_block_fetches_one_at_a_time() {
+        let blocks = blocks(10, |_| 5000);
+        let (under_way, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (_fake, node) = node_with(&blocks, {
+            let most = Arc::clone(&most);
+            move |_| {
+                most.fetch_max(under_way.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                // time for a second request, if there were one
+                thread::sleep(Duration::from_millis(2));
+                under_way.fetch_sub(1, Ordering::SeqCst);
+                None
+            }
+        });
+        let fetcher = BlockFetcher::new(&node, hashes(&blocks), connections(4), 0).unwrap();
+        assert!(fetcher.map(Result::unwrap).collect::<Vec<_>>() == blocks);
+        assert_eq!(most.load(Ordering::SeqCst), 1);
+    }
+
+    #[test]
+    fn an_error_comes_after_the_blocks_before_it_and_ends_the_iteration() {
+        let blocks = blocks(20, |_| 100);
+        let (_fake, node) = node_with(&blocks, |number| (number == 7).then_some(Says::Status(404, "not found")));
+        let mut fetcher = BlockFetcher::new(&node, hashes(&blocks), connections(4), 64_000_000).unwrap();
+        for block in &blocks[..7] {
+            assert!(fetcher.next().unwrap().unwrap() == *block);
+        }
+        let error = fetcher.next().unwrap().unwrap_err();
+        assert!(matches!(error, NodeError::BlockNotFound { hash } if hash == blocks[7].hash));
+        assert!(fetcher.next().is_none());
+        assert!(fetcher.next().is_none());
+    }
+
+    #[test]
+    fn dropping_it_ends_its_threads_and_its_requests() {
+        let blocks = blocks(1000, |_| 1000);
+        let asked = Arc::new(AtomicUsize::new(0));
+        let (_fake, node) = node_with(&blocks, {
+            let asked = Arc::clone(&asked);
+            move |_| {
+                asked.fetch_add(1, Ordering::SeqCst);
+                None
+            }
+        });
+        // room for two requests, so that the workers wait for room when the consumer goes away
+        let mut fetcher = BlockFetcher::new(&node, hashes(&blocks), connections(8), 8_000_000).unwrap();
+        fetcher.next().unwrap().unwrap();
+        let queue = Arc::clone(&fetcher.queue);
+        drop(fetcher);
+        wait_until("the threads to end", || queue.lock().workers == 0);
+        assert_eq!(u64::try_from(asked.load(Ordering::SeqCst)).unwrap(), queue.lock().next_claim);
+        assert!(asked.load(Ordering::SeqCst) < 1000);
+        assert!(!node.stop().is_raised());
+    }
+
+    #[test]
+    fn the_nodes_stop_flag_ends_it_even_while_the_node_does_not_answer() {
+        let blocks = blocks(10, |_| 100);
+        let (release, held) = mpsc::channel::<()>();
+        let held = Mutex::new(held);
+        let (_fake, node) = node_with(&blocks, move |_| {
+            let _ = held.lock().unwrap().recv();
+            None
+        });
+        let mut fetcher = BlockFetcher::new(&node, hashes(&blocks), connections(2), 64_000_000).unwrap();
+        node.stop().raise();
+        assert!(matches!(fetcher.next(), Some(Err(NodeError::Stopped))));
+        assert!(fetcher.next().is_none());
+        drop(release);
+    }
+
+    #[test]
+    fn no_hashes_are_no_blocks() {
+        let (_fake, node) = node_with(&[], |_| None);
+        assert!(BlockFetcher::new(&node, Vec::new(), connections(3), 0).unwrap().next().is_none());
+    }
+}

@@ -1,0 +1,148 @@
+//! HTTP to the node: one pool of kept-alive connections for RPC and REST, a time and a size limit on every answer.
+//! Never through a proxy, never a redirect.
+
+use std::io::{self, Read};
+use std::time::Duration;
+
+use ureq::http::{Response, header};
+use ureq::{Agent, Body, Timeout};
+
+use super::error::NodeError;
+
+/// bitcoind closes connections that were idle for 30 s (`rpcservertimeout`); ours are let go before.
+const MAX_IDLE_AGE: Duration = Duration::from_secs(15);
+const MAX_IDLE_CONNECTIONS: usize = 64;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How much of an answer that we do not understand an error message quotes, in characters.
+const EXCERPT: usize = 200;
+
+/// What one answer may take.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// From the connection to the last byte.
+    pub(super) timeout: Duration,
+    /// Of the body, in bytes.
+    pub(super) bytes: u64,
+}
+
+/// An answer that is neither "forbidden" nor "come back later".
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) body: Vec<u8>,
+}
+
+impl Answer {
+    /// Status and beginning of the body, for an error message.
+    pub(super) fn excerpt(&self) -> String {
+        let text = String::from_utf8_lossy(&self.body);
+        format!("HTTP {} {:?}", self.status, text.trim().chars().take(EXCERPT).collect::<String>())
+    }
+}
+
+pub(super) struct Http {
+    agent: Agent,
+    url: String,
+}
+
+impl Http {
+    /// For a URL that [`NodeSettings::checked_url`](super::NodeSettings) has passed.
+    pub(super) fn new(url: String) -> Http {
+        let config = Agent::config_builder()
+            .proxy(None)
+            .max_redirects(0)
+            .http_status_as_error(false)
+            .user_agent(concat!("btcgraph/", env!("CARGO_PKG_VERSION")))
+            .timeout_connect(Some(CONNECT_TIMEOUT))
+            .max_idle_connections(MAX_IDLE_CONNECTIONS)
+            .max_idle_connections_per_host(MAX_IDLE_CONNECTIONS)
+            .max_idle_age(MAX_IDLE_AGE)
+            .build();
+        Http { agent: config.new_agent(), url }
+    }
+
+    pub(super) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Gets a path, which begins with a slash.
+    pub(super) fn get(&self, path: &str, limits: Limits) -> Result<Answer, NodeError> {
+        let request = self.agent.get(format!("{}{path}", self.url));
+        let response = request.config().timeout_global(Some(limits.timeout)).build().call();
+        self.answer(path, limits, response)
+    }
+
+    /// Posts a JSON body to the RPC server. `asked` names the question in errors.
+    pub(super) fn post(
+        &self,
+        asked: &str,
+        authorization: &str,
+        body: &[u8],
+        limits: Limits,
+    ) -> Result<Answer, NodeError> {
+        let request = self
+            .agent
+            .post(format!("{}/", self.url))
+            .header(header::AUTHORIZATION, authorization)
+            .header(header::CONTENT_TYPE, "application/json");
+        let response = request.config().timeout_global(Some(limits.timeout)).build().send(body);
+        self.answer(asked, limits, response)
+    }
+
+    fn answer(
+        &self,
+        asked: &str,
+        limits: Limits,
+        response: Result<Response<Body>, ureq::Error>,
+    ) -> Result<Answer, NodeError> {
+        let mut response = response.map_err(|error| self.failure(asked, limits, error))?;
+        let body = read_body(response.body_mut(), limits.bytes).map_err(|error| self.failure(asked, limits, error))?;
+        let answer = Answer { status: response.status().as_u16(), body };
+        match answer.status {
+            403 => Err(NodeError::Forbidden { url: self.url.clone(), asked: asked.to_owned() }),
+            503 => {
+                let text = String::from_utf8_lossy(&answer.body).trim().to_owned();
+                // src/rest.cpp, CheckWarmup; the RPC server tells the same by error code
+                match text.strip_prefix("Service temporarily unavailable: ") {
+                    Some(progress) => {
+                        Err(NodeError::WarmingUp { url: self.url.clone(), progress: progress.to_owned() })
+                    }
+                    None => Err(NodeError::Busy { url: self.url.clone(), answer: text }),
+                }
+            }
+            _ => Ok(answer),
+        }
+    }
+
+    fn failure(&self, asked: &str, limits: Limits, error: ureq::Error) -> NodeError {
+        let unreachable = |cause: String| NodeError::Unreachable { url: self.url.clone(), cause };
+        let timed_out = || NodeError::TimedOut { asked: asked.to_owned(), after: limits.timeout };
+        match error {
+            ureq::Error::Timeout(Timeout::Connect | Timeout::Resolve) => {
+                unreachable(format!("no connection within {CONNECT_TIMEOUT:?}"))
+            }
+            ureq::Error::Timeout(_) => timed_out(),
+            ureq::Error::Io(error) if matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock) => {
+                timed_out()
+            }
+            ureq::Error::Io(error) => unreachable(error.to_string()),
+            ureq::Error::HostNotFound => unreachable("the host name is not known".to_owned()),
+            ureq::Error::ConnectionFailed => unreachable("no connection".to_owned()),
+            ureq::Error::BodyExceedsLimit(_) => NodeError::Protocol {
+                asked: asked.to_owned(),
+                problem: format!("it is longer than {} bytes", limits.bytes),
+            },
+            other => NodeError::Protocol { asked: asked.to_owned(), problem: other.to_string() },
+        }
+    }
+}
+
+/// Reads a whole body into memory that is as large as the body, not the next power of two.
+fn read_body(body: &mut Body, limit: u64) -> Result<Vec<u8>, ureq::Error> {
+    let announced = body.content_length().unwrap_or(0);
+    if announced > limit {
+        return Err(ureq::Error::BodyExceedsLimit(limit));
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(announced).unwrap_or(0));
+    body.with_config().limit(limit).reader().read_to_end(&mut bytes)?;
+    Ok(bytes)
+}

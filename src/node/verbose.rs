@@ -1,0 +1,142 @@
+//! A block in the node's own words (`getblock` with verbosity 3): what each input spends and which fee each
+//! transaction pays, with exact amounts. For checking the index against the node; slow, so not for building it.
+
+use bitcoin::{Amount, BlockHash, OutPoint, ScriptBuf, TxOut, Txid};
+use serde::Deserialize;
+
+use super::amounts::ExactAmount;
+use crate::chain::Height;
+
+/// A block as the node explains it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(from = "wire::Block")]
+pub struct VerboseBlock {
+    /// The block's hash.
+    pub hash: BlockHash,
+    /// The block's height.
+    pub height: Height,
+    /// The transactions, the coinbase first.
+    pub transactions: Vec<VerboseTransaction>,
+}
+
+/// A transaction as the node explains it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VerboseTransaction {
+    /// The transaction's id.
+    pub txid: Txid,
+    /// Its inputs.
+    pub inputs: Vec<VerboseInput>,
+    /// Its outputs.
+    pub outputs: Vec<TxOut>,
+    /// What it leaves to the miner; `None` for the coinbase, and when the node has no undo data of the block.
+    pub fee: Option<Amount>,
+}
+
+/// An input as the node explains it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VerboseInput {
+    /// The output that it spends; `None` in a coinbase.
+    pub outpoint: Option<OutPoint>,
+    /// What that output is; `None` in a coinbase, and when the node has no undo data of the block.
+    pub spent: Option<SpentOutput>,
+}
+
+/// An output that an input spends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpentOutput {
+    /// Value and script.
+    pub output: TxOut,
+    /// The height of the block that made it.
+    pub height: Height,
+    /// Whether a coinbase made it.
+    pub is_coinbase: bool,
+}
+
+/// The shapes of the JSON.
+mod wire {
+    use super::{
+        BlockHash, Deserialize, ExactAmount, Height, OutPoint, ScriptBuf, SpentOutput, TxOut, Txid, VerboseBlock,
+        VerboseInput, VerboseTransaction,
+    };
+
+    #[derive(Deserialize)]
+    pub(super) struct Block {
+        hash: BlockHash,
+        height: u32,
+        tx: Vec<Transaction>,
+    }
+
+    #[derive(Deserialize)]
+    struct Transaction {
+        txid: Txid,
+        vin: Vec<Input>,
+        vout: Vec<Output>,
+        fee: Option<ExactAmount>,
+    }
+
+    #[derive(Deserialize)]
+    struct Input {
+        txid: Option<Txid>,
+        vout: Option<u32>,
+        prevout: Option<Prevout>,
+    }
+
+    #[derive(Deserialize)]
+    struct Prevout {
+        generated: bool,
+        height: u32,
+        value: ExactAmount,
+        #[serde(rename = "scriptPubKey")]
+        script: Script,
+    }
+
+    #[derive(Deserialize)]
+    struct Output {
+        value: ExactAmount,
+        #[serde(rename = "scriptPubKey")]
+        script: Script,
+    }
+
+    #[derive(Deserialize)]
+    struct Script {
+        hex: ScriptBuf,
+    }
+
+    impl From<Block> for VerboseBlock {
+        fn from(block: Block) -> Self {
+            VerboseBlock {
+                hash: block.hash,
+                height: Height::from(block.height),
+                transactions: block.tx.into_iter().map(VerboseTransaction::from).collect(),
+            }
+        }
+    }
+
+    impl From<Transaction> for VerboseTransaction {
+        fn from(transaction: Transaction) -> Self {
+            VerboseTransaction {
+                txid: transaction.txid,
+                inputs: transaction.vin.into_iter().map(VerboseInput::from).collect(),
+                outputs: transaction.vout.into_iter().map(|output| tx_out(output.value, output.script)).collect(),
+                fee: transaction.fee.map(|fee| fee.0),
+            }
+        }
+    }
+
+    impl From<Input> for VerboseInput {
+        fn from(input: Input) -> Self {
+            VerboseInput {
+                outpoint: input.txid.zip(input.vout).map(|(txid, vout)| OutPoint { txid, vout }),
+                spent: input.prevout.map(|prevout| SpentOutput {
+                    output: tx_out(prevout.value, prevout.script),
+                    height: Height::from(prevout.height),
+                    is_coinbase: prevout.generated,
+                }),
+            }
+        }
+    }
+
+    fn tx_out(value: ExactAmount, script: Script) -> TxOut {
+        TxOut { value: value.0, script_pubkey: script.hex }
+    }
+}

@@ -1,0 +1,331 @@
+//! The settings: what there is to set, where it is taken from, and the defaults that depend on the network and the
+//! platform.
+//!
+//! `settings/defaults.toml` is compiled in. It documents every setting and says which ones exist; the structs here
+//! give each its type. [`Settings::load`] lays file, environment and flags over it and works out what was left empty.
+//! Only `main` and its commands know the settings; a room is handed what it needs.
+
+mod layers;
+mod platform;
+mod print;
+mod values;
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bitcoin::Network;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::chain::network;
+
+pub use layers::{Flag, Origin};
+pub use platform::Platform;
+pub use values::{ByteSize, LogFormat, MASK, NotASalt, NotASize, RawTransactions, Salt, Secret};
+
+/// The defaults file: every setting with its default and its meaning.
+pub const DEFAULTS: &str = include_str!("settings/defaults.toml");
+
+/// The settings in effect, with nothing left to work out.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// The network to follow.
+    #[serde(deserialize_with = "network_by_name", serialize_with = "name_of_network")]
+    pub network: Network,
+    /// Holds one folder a network, see [`Settings::network_dir`].
+    pub data_dir: PathBuf,
+    /// The node that is followed.
+    pub node: NodeSettings,
+    /// The index.
+    pub index: IndexSettings,
+    /// The GraphQL server.
+    pub server: ServerSettings,
+    /// The log.
+    pub log: LogSettings,
+}
+
+/// The node that is followed.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeSettings {
+    /// Address of the RPC server, without credentials.
+    pub rpc_url: String,
+    /// The node's authentication cookie; empty if `rpc_user` is set.
+    pub rpc_cookie: PathBuf,
+    /// User name; empty if the cookie is used.
+    pub rpc_user: String,
+    /// Password of `rpc_user`.
+    pub rpc_password: Secret,
+    /// How long to wait for one answer, in seconds.
+    pub timeout_seconds: u32,
+    /// How long a request that could not reach the node is repeated, in seconds.
+    pub patience_seconds: u32,
+    /// How many requests are open at once while catching up.
+    pub connections: usize,
+}
+
+/// How btcgraph proves to the node who it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NodeAuth {
+    /// By the content of the cookie file, which the node writes anew at each start.
+    Cookie(PathBuf),
+    /// By a user name and its password.
+    Password(String, Secret),
+}
+
+impl NodeSettings {
+    /// How to authenticate to the node.
+    #[must_use]
+    pub fn auth(&self) -> NodeAuth {
+        if self.rpc_user.is_empty() {
+            NodeAuth::Cookie(self.rpc_cookie.clone())
+        } else {
+            NodeAuth::Password(self.rpc_user.clone(), self.rpc_password.clone())
+        }
+    }
+
+    /// How long to wait for one answer.
+    #[must_use]
+    pub fn timeout(&self) -> Duration {
+        Duration::from_secs(self.timeout_seconds.into())
+    }
+}
+
+/// The index.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct IndexSettings {
+    /// Where the bytes of transactions are kept.
+    pub raw_transactions: RawTransactions,
+    /// For the database's cache and the buffers of an import together.
+    pub memory: ByteSize,
+    /// How many blocks that left the main chain are kept.
+    pub stale_blocks: u32,
+    /// Of the script keys of a new index.
+    pub salt: Salt,
+}
+
+/// The GraphQL server.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServerSettings {
+    /// Where to listen; port 0 is any free port.
+    pub listen: std::net::SocketAddr,
+    /// Where to write the port once the server listens; empty for nowhere.
+    pub port_file: PathBuf,
+    /// The largest request body.
+    pub max_body: ByteSize,
+    /// The longest query.
+    pub max_query: ByteSize,
+    /// The most tokens in a query.
+    pub max_tokens: usize,
+    /// How deep the brackets of a query may nest.
+    pub max_nesting: usize,
+    /// How deep the fields of a query may nest.
+    pub max_depth: usize,
+    /// The most items on one page of a list.
+    pub max_page_size: usize,
+    /// The most subscriptions open on one websocket.
+    pub max_subscriptions_per_socket: usize,
+}
+
+impl ServerSettings {
+    /// Where to write the port once the server listens.
+    #[must_use]
+    pub fn port_file(&self) -> Option<&Path> {
+        Some(self.port_file.as_path()).filter(|path| !path.as_os_str().is_empty())
+    }
+}
+
+/// The log.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct LogSettings {
+    /// How lines are written.
+    pub format: LogFormat,
+    /// Which events are told, as `tracing_subscriber::EnvFilter` reads it.
+    pub filter: String,
+}
+
+/// What settings are loaded from, beside the defaults. Holds secrets as they were given, so it cannot be printed.
+#[derive(Clone, Default)]
+pub struct Sources {
+    /// A settings file.
+    pub file: Option<PathBuf>,
+    /// The environment; variables that do not begin with `BTCGRAPH_` are ignored.
+    pub environment: Vec<(OsString, OsString)>,
+    /// What was given on the command line.
+    pub flags: Vec<Flag>,
+    /// The directories of this user, `None` if unknown.
+    pub platform: Option<Platform>,
+}
+
+impl Settings {
+    /// The settings that `sources` give. Names the setting and the place that gave it in every error.
+    pub fn load(sources: &Sources) -> Result<Self, SettingsError> {
+        let mut merged = layers::Merged::defaults(DEFAULTS)?;
+        if let Some(path) = &sources.file {
+            let path = sources.platform.as_ref().map_or_else(|| path.clone(), |p| platform::expand_home(path, &p.home));
+            merged.add_file(&path)?;
+        }
+        merged.add_environment(&sources.environment)?;
+        merged.add_flags(&sources.flags)?;
+        let settings: Settings = merged.read()?;
+        settings.check(&merged)?;
+        settings.work_out(sources.platform.as_ref())
+    }
+
+    /// The folder of the network that is followed.
+    #[must_use]
+    pub fn network_dir(&self) -> PathBuf {
+        self.data_dir.join(network::name(self.network))
+    }
+
+    /// The index's database file.
+    #[must_use]
+    pub fn index_file(&self) -> PathBuf {
+        self.network_dir().join("index.redb")
+    }
+
+    /// The settings as a documented TOML file, secrets masked.
+    pub fn to_documented_toml(&self) -> Result<String, SettingsError> {
+        print::print(self).map_err(|error| SettingsError::Defaults(error.to_string()))
+    }
+
+    /// Refuses what no type refuses.
+    fn check(&self, merged: &layers::Merged) -> Result<(), SettingsError> {
+        let invalid =
+            |setting: &str, reason: &str| Err(SettingsError::invalid(setting, &merged.origin(setting), reason));
+        let (node, server) = (&self.node, &self.server);
+        for (setting, is_zero) in [
+            ("node.timeout_seconds", node.timeout_seconds == 0),
+            ("node.connections", node.connections == 0),
+            ("server.max_body", server.max_body.to_bytes() == 0),
+            ("server.max_query", server.max_query.to_bytes() == 0),
+            ("server.max_tokens", server.max_tokens == 0),
+            ("server.max_nesting", server.max_nesting == 0),
+            ("server.max_depth", server.max_depth == 0),
+            ("server.max_page_size", server.max_page_size == 0),
+            ("server.max_subscriptions_per_socket", server.max_subscriptions_per_socket == 0),
+        ] {
+            if is_zero {
+                return invalid(setting, "must be at least 1");
+            }
+        }
+        if self.index.memory < ByteSize::new(1 << 20) {
+            return invalid("index.memory", "must be at least 1MiB");
+        }
+        if node.rpc_url.contains('@') {
+            return invalid(
+                "node.rpc_url",
+                "must not hold a user and password: set node.rpc_user and node.rpc_password",
+            );
+        }
+        if !node.rpc_url.is_empty() && !node.rpc_url.starts_with("http://") {
+            return invalid("node.rpc_url", "must begin with http:// (Bitcoin Core's RPC server speaks nothing else)");
+        }
+        let (cookie, user) = (!node.rpc_cookie.as_os_str().is_empty(), !node.rpc_user.is_empty());
+        if cookie && user {
+            let reason =
+                format!("node.rpc_user is set too, by {}: set only one of them", merged.origin("node.rpc_user"));
+            return invalid("node.rpc_cookie", &reason);
+        }
+        if user == node.rpc_password.is_empty() {
+            let (there, missing) =
+                if user { ("node.rpc_user", "node.rpc_password") } else { ("node.rpc_password", "node.rpc_user") };
+            return invalid(there, &format!("{missing} has to be set with it"));
+        }
+        Ok(())
+    }
+
+    /// Fills in what was left empty to be worked out.
+    fn work_out(mut self, platform: Option<&Platform>) -> Result<Self, SettingsError> {
+        if let Some(Platform { home, .. }) = platform {
+            for path in [&mut self.data_dir, &mut self.node.rpc_cookie, &mut self.server.port_file] {
+                *path = platform::expand_home(path, home);
+            }
+        }
+        let known = |setting| platform.ok_or(SettingsError::NoHome { setting });
+        if self.data_dir.as_os_str().is_empty() {
+            self.data_dir.clone_from(&known("data_dir")?.data);
+        }
+        if self.node.rpc_url.is_empty() {
+            self.node.rpc_url = platform::rpc_url(self.network);
+        }
+        if self.node.rpc_cookie.as_os_str().is_empty() && self.node.rpc_user.is_empty() {
+            self.node.rpc_cookie = known("node.rpc_cookie")?.node_cookie(self.network);
+        }
+        Ok(self)
+    }
+}
+
+/// Why there are no settings.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// The settings file cannot be read.
+    #[error("cannot read the settings file {}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The settings file is not TOML.
+    #[error("{origin} is not TOML: {reason}")]
+    Syntax {
+        /// The file.
+        origin: Origin,
+        /// What is wrong, and where.
+        reason: String,
+    },
+    /// There is no such setting.
+    #[error("there is no setting {setting:?} (given by {origin}){}",
+        nearest.as_ref().map_or(String::new(), |name| format!("; did you mean {name:?}?")))]
+    Unknown {
+        /// The name that was given.
+        setting: String,
+        /// Who gave it.
+        origin: Origin,
+        /// The name that was probably meant.
+        nearest: Option<String>,
+    },
+    /// A setting has a value that it cannot have.
+    #[error("the setting {setting}, given by {origin}: {reason}")]
+    Invalid {
+        /// The setting.
+        setting: String,
+        /// Who gave it.
+        origin: Origin,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A default lies in the user's home directory, which is not known.
+    #[error("this user has no home directory to find a default for the setting {setting} in: set it")]
+    NoHome {
+        /// The setting.
+        setting: &'static str,
+    },
+    /// The defaults file and the types of the settings do not fit each other: a mistake in btcgraph.
+    #[error("btcgraph's own defaults are broken: {0}")]
+    Defaults(String),
+}
+
+impl SettingsError {
+    fn invalid(setting: &str, origin: &Origin, reason: impl Into<String>) -> Self {
+        SettingsError::Invalid { setting: setting.to_owned(), origin: origin.clone(), reason: reason.into() }
+    }
+}
+
+fn network_by_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Network, D::Error> {
+    network::from_name(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde passes a reference
+fn name_of_network<S: Serializer>(network: &Network, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(network::name(*network))
+}
+
+#[cfg(test)]
+mod tests;

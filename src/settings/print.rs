@@ -1,0 +1,33 @@
+//! Settings as a file: the defaults file with each value replaced by the one in effect, so that what is printed comes
+//! with its documentation.
+
+use serde_json::Value;
+
+use super::{DEFAULTS, Settings};
+
+/// The documented settings file that gives `settings`, except for secrets, which are masked.
+pub(super) fn print(settings: &Settings) -> Result<String, serde_json::Error> {
+    let values = serde_json::to_value(settings)?;
+    let mut section = &values;
+    let mut printed = String::with_capacity(DEFAULTS.len());
+    for line in DEFAULTS.lines() {
+        if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+            section = &values[name];
+        }
+        match line.split_once(" = ").filter(|_| !line.starts_with('#')) {
+            Some((name, _)) => {
+                printed.push_str(name);
+                printed.push_str(" = ");
+                printed.push_str(&toml(&section[name]));
+            }
+            None => printed.push_str(line),
+        }
+        printed.push('\n');
+    }
+    Ok(printed)
+}
+
+/// A number, truth value or text in TOML, which writes them as JSON does, but for DEL, which it wants escaped.
+fn toml(value: &Value) -> String {
+    value.to_string().replace('\u{7f}', "\\u007f")
+}

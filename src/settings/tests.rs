@@ -1,0 +1,253 @@
+//! What the settings promise, through [`Settings::load`] as `main` uses it.
+
+use std::io::Write;
+
+use super::*;
+
+fn platform() -> Platform {
+    Platform {
+        home: "/home/alice".into(),
+        data: "/home/alice/data/btcgraph".into(),
+        node_data: "/home/alice/core".into(),
+    }
+}
+
+fn sources() -> Sources {
+    Sources { platform: Some(platform()), ..Sources::default() }
+}
+
+fn with_environment(variables: &[(&str, &str)]) -> Sources {
+    Sources { environment: variables.iter().map(|(name, value)| (name.into(), value.into())).collect(), ..sources() }
+}
+
+fn with_flag(name: &'static str, setting: &'static str, value: &str) -> Sources {
+    Sources { flags: vec![Flag { name, setting, value: value.to_owned() }], ..sources() }
+}
+
+/// Loads settings from a file of this text.
+fn load_file(text: &str) -> Result<Settings, SettingsError> {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    Settings::load(&Sources { file: Some(file.path().to_owned()), ..sources() })
+}
+
+/// The message of an error with those of its causes.
+fn message(result: Result<Settings, SettingsError>) -> String {
+    let error = result.expect_err("the settings are refused");
+    let cause = std::error::Error::source(&error).map_or(String::new(), |cause| format!(": {cause}"));
+    format!("{error}{cause}")
+}
+
+#[test]
+fn without_any_source_the_defaults_hold() {
+    let expected = Settings {
+        network: Network::Bitcoin,
+        data_dir: "/home/alice/data/btcgraph".into(),
+        node: NodeSettings {
+            rpc_url: "http://127.0.0.1:8332".to_owned(),
+            rpc_cookie: "/home/alice/core/.cookie".into(),
+            rpc_user: String::new(),
+            rpc_password: Secret::default(),
+            timeout_seconds: 60,
+            patience_seconds: 60,
+            connections: 4,
+        },
+        index: IndexSettings {
+            raw_transactions: RawTransactions::Auto,
+            memory: ByteSize::new(1 << 30),
+            stale_blocks: 1000,
+            salt: Salt::Random,
+        },
+        server: ServerSettings {
+            listen: ([127, 0, 0, 1], 8080).into(),
+            port_file: PathBuf::new(),
+            max_body: ByteSize::new(256 << 10),
+            max_query: ByteSize::new(32 << 10),
+            max_tokens: 5000,
+            max_nesting: 64,
+            max_depth: 20,
+            max_page_size: 100,
+            max_subscriptions_per_socket: 100,
+        },
+        log: LogSettings { format: LogFormat::Human, filter: "info".to_owned() },
+    };
+    let settings = Settings::load(&sources()).unwrap();
+    assert_eq!(settings, expected);
+    assert_eq!(settings.index_file(), Path::new("/home/alice/data/btcgraph/mainnet/index.redb"));
+    assert_eq!(settings.node.auth(), NodeAuth::Cookie("/home/alice/core/.cookie".into()));
+    assert_eq!(settings.server.port_file(), None);
+}
+
+#[test]
+fn a_later_source_wins_over_an_earlier_one() {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(b"[server]\nmax_depth = 1\nmax_tokens = 1\nmax_nesting = 1\n").unwrap();
+    let loaded = Settings::load(&Sources {
+        file: Some(file.path().to_owned()),
+        flags: vec![Flag { name: "--depth", setting: "server.max_depth", value: "3".to_owned() }],
+        ..with_environment(&[("BTCGRAPH_SERVER__MAX_DEPTH", "2"), ("BTCGRAPH_SERVER__MAX_TOKENS", "2")])
+    })
+    .unwrap();
+    let server = loaded.server;
+    assert_eq!((server.max_depth, server.max_tokens, server.max_nesting, server.max_page_size), (3, 2, 1, 100));
+}
+
+#[test]
+fn the_networks_port_cookie_and_folder_follow_the_network() {
+    for (name, port, folder) in
+        [("testnet4", 48332, "testnet4"), ("signet", 38332, "signet"), ("regtest", 18443, "regtest")]
+    {
+        let settings = Settings::load(&with_flag("--network", "network", name)).unwrap();
+        assert_eq!(settings.node.rpc_url, format!("http://127.0.0.1:{port}"));
+        assert_eq!(settings.node.rpc_cookie, Path::new("/home/alice/core").join(folder).join(".cookie"));
+        assert_eq!(settings.network_dir(), Path::new("/home/alice/data/btcgraph").join(name));
+    }
+}
+
+#[test]
+fn a_leading_tilde_is_the_home_directory_in_every_path() {
+    let settings = load_file("data_dir = '~/a'\nnode.rpc_cookie = '~/b'\nserver.port_file = '~/c'").unwrap();
+    assert_eq!(settings.data_dir, Path::new("/home/alice/a"));
+    assert_eq!(settings.node.rpc_cookie, Path::new("/home/alice/b"));
+    assert_eq!(settings.server.port_file(), Some(Path::new("/home/alice/c")));
+}
+
+#[test]
+fn a_user_and_password_take_the_cookies_place() {
+    let settings = load_file("node.rpc_user = 'alice'\nnode.rpc_password = '007'").unwrap();
+    assert_eq!(settings.node.rpc_cookie, Path::new(""));
+    assert_eq!(settings.node.auth(), NodeAuth::Password("alice".to_owned(), "007".into()));
+    let both = load_file("node.rpc_user = 'alice'\nnode.rpc_password = 'x'\nnode.rpc_cookie = '/c'");
+    assert!(message(both).ends_with("set only one of them"));
+    assert!(message(load_file("node.rpc_user = 'alice'")).ends_with("node.rpc_password has to be set with it"));
+    assert!(message(load_file("node.rpc_password = 'x'")).ends_with("node.rpc_user has to be set with it"));
+}
+
+#[test]
+fn a_password_of_digits_stays_as_it_is() {
+    let sources = with_environment(&[("BTCGRAPH_NODE__RPC_USER", "u"), ("BTCGRAPH_NODE__RPC_PASSWORD", "0123")]);
+    assert_eq!(Settings::load(&sources).unwrap().node.rpc_password.expose(), "0123");
+}
+
+#[test]
+fn a_misspelled_setting_is_named_with_its_origin_and_the_likely_one() {
+    let sources = with_environment(&[("BTCGRAPH_NODE__RCP_URL", "x")]);
+    assert_eq!(
+        message(Settings::load(&sources)),
+        "there is no setting \"node.rcp_url\" (given by the environment variable BTCGRAPH_NODE__RCP_URL); \
+         did you mean \"node.rpc_url\"?"
+    );
+    assert!(message(load_file("rpc_url = 'http://a'")).ends_with("; did you mean \"node.rpc_url\"?"));
+    let refusal = message(load_file("[nothing_like_it]"));
+    assert!(refusal.starts_with("there is no setting \"nothing_like_it\" (given by /"), "{refusal}");
+}
+
+#[test]
+fn variables_that_are_not_settings_are_left_alone() {
+    let sources = with_environment(&[("BTCGRAPH_SKIPS", "/tmp/skips"), ("BTC", "x"), ("PATH", "/bin")]);
+    assert!(Settings::load(&sources).is_ok());
+}
+
+#[test]
+fn a_value_that_does_not_fit_is_refused_with_its_setting_and_origin() {
+    for (file, refusal) in [
+        ("network = 'main'", "network, given by FILE: there is no network named \"main\""),
+        ("network = 1", "network, given by FILE: must be text, in quotes"),
+        ("node.timeout_seconds = '60'", "node.timeout_seconds, given by FILE: must be a whole number"),
+        ("node.timeout_seconds = 1.5", "node.timeout_seconds, given by FILE: must be a whole number"),
+        ("node.timeout_seconds = 0", "node.timeout_seconds, given by FILE: must be at least 1"),
+        ("node.timeout_seconds = -1", "node.timeout_seconds, given by FILE: must be an unsigned"),
+        (
+            "node.patience_seconds = 4294967296",
+            "node.patience_seconds, given by FILE: must be an unsigned 32 bit integer",
+        ),
+        ("node.connections = true", "node.connections, given by FILE: must be a whole number"),
+        ("node.rpc_url = 'https://a'", "node.rpc_url, given by FILE: must begin with http://"),
+        ("index.memory = '1G'", "index.memory, given by FILE: \"1G\" is not a size"),
+        ("index.memory = '1kB'", "index.memory, given by FILE: must be at least 1MiB"),
+        ("index.salt = '00'", "index.salt, given by FILE: a salt is 16 bytes in hex"),
+        (
+            "index.raw_transactions = 'node'",
+            "index.raw_transactions, given by FILE: reading raw transactions from the node is not available in this version",
+        ),
+        ("index.raw_transactions = 'x'", "index.raw_transactions, given by FILE: must be one of auto, index"),
+        ("server.listen = 'localhost:80'", "server.listen, given by FILE: invalid socket address syntax"),
+        ("server.max_body = '0B'", "server.max_body, given by FILE: must be at least 1"),
+        ("log.format = 'xml'", "log.format, given by FILE: must be one of human, json"),
+        ("[[server]]", "there is no setting \"server\" (given by FILE)"),
+        ("node = 'x'", "there is no setting \"node\" (given by FILE)"),
+    ] {
+        let message = message(load_file(file));
+        let (before, after) = refusal.split_once("FILE").unwrap();
+        assert!(message.contains(before) && message.contains(after), "{file}: {message}");
+    }
+    let flag = with_flag("--listen", "server.listen", "8080");
+    assert!(message(Settings::load(&flag)).starts_with("the setting server.listen, given by --listen: "));
+    let variable = with_environment(&[("BTCGRAPH_SERVER__MAX_DEPTH", "deep")]);
+    assert_eq!(
+        message(Settings::load(&variable)),
+        "the setting server.max_depth, given by the environment variable BTCGRAPH_SERVER__MAX_DEPTH: \
+         must be a whole number"
+    );
+}
+
+#[test]
+fn a_file_that_cannot_be_read_or_parsed_is_named() {
+    let absent = Sources { file: Some("/nowhere/btcgraph.toml".into()), ..sources() };
+    assert!(message(Settings::load(&absent)).starts_with("cannot read the settings file /nowhere/btcgraph.toml: "));
+    let broken = message(load_file("[node]\npatience_seconds = "));
+    assert!(broken.contains("is not TOML") && broken.contains("line 2"), "{broken}");
+}
+
+#[test]
+fn without_a_home_directory_only_what_needs_one_has_to_be_set() {
+    let homeless = |flags: &[(&'static str, &str)]| {
+        let flags =
+            flags.iter().map(|&(setting, value)| Flag { name: "--flag", setting, value: value.to_owned() }).collect();
+        Settings::load(&Sources { flags, ..Sources::default() })
+    };
+    assert!(message(homeless(&[])).contains("data_dir"));
+    assert!(message(homeless(&[("data_dir", "/d")])).contains("node.rpc_cookie"));
+    assert!(homeless(&[("data_dir", "/d"), ("node.rpc_cookie", "/c")]).is_ok());
+}
+
+#[test]
+fn secrets_are_in_no_output() {
+    let settings = load_file("node.rpc_user = 'alice'\nnode.rpc_password = 'hunter2'").unwrap();
+    for output in [
+        format!("{settings:?}"),
+        format!("{:?}", settings.node.auth()),
+        settings.to_documented_toml().unwrap(),
+        message(load_file("[node]\nrpc_password = hunter2")),
+        message(load_file("[node]\nrpc_password = ['hunter2']")),
+        message(load_file("[node]\nrpc_url = 'http://alice:hunter2@localhost:8332'")),
+        message(load_file("[node]\nrpc_user = 'a'\nrpc_cookie = '/c'\nrpc_password = 'hunter2'")),
+    ] {
+        assert!(!output.contains("hunter2"), "{output}");
+    }
+}
+
+#[test]
+fn what_is_printed_is_the_documented_file_that_gives_the_same_settings() {
+    let given = "network = 'signet'\ndata_dir = '/a \"b\" \\ c'\n[server]\nmax_depth = 7\nmax_query = '1kB'\n\
+                 [index]\nsalt = '000102030405060708090a0b0c0d0e0f'\n[log]\nformat = 'json'";
+    let settings = load_file(given).unwrap();
+    let printed = settings.to_documented_toml().unwrap();
+    assert_eq!(load_file(&printed).unwrap(), settings);
+
+    let comments =
+        |text: &str| text.lines().filter(|line| line.starts_with('#')).map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(comments(&printed), comments(DEFAULTS));
+}
+
+#[test]
+fn every_setting_is_documented() {
+    let mut documented = false;
+    for line in DEFAULTS.lines() {
+        match line {
+            "" => documented = false,
+            line if line.starts_with('#') => documented = true,
+            line => assert!(documented, "`{line}` has no comment before it"),
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Blocks in the framing of a node's `blk*.dat` files, as `bitcoind -loadblock=FILE` reads them: the network's magic,
+//! the length as 32 bits little-endian, the block. Such a file is not obfuscated.
+//!
+//! A file for a node without any blocks has to begin with genesis, as the node's own files do: reading it is what makes
+//! the node activate its chain. Without it, a regtest node ends at its own consistency check.
+
+use std::io::{self, Write};
+
+use bitcoin::consensus::Encodable;
+use bitcoin::{Block, Network};
+
+/// Writes regtest blocks one after the other. Each block is one write, so that the file needs no buffer of its own.
+#[derive(Debug)]
+pub struct BlkWriter<W> {
+    inner: W,
+    buffer: Vec<u8>,
+    written: u64,
+}
+
+impl<W: Write> BlkWriter<W> {
+    /// A writer that has written nothing yet.
+    pub fn new(inner: W) -> Self {
+        BlkWriter { inner, buffer: Vec::new(), written: 0 }
+    }
+
+    /// Appends a block. Fails when the file cannot be written.
+    pub fn write(&mut self, block: &Block) -> io::Result<()> {
+        let header = Network::Regtest.magic().to_bytes();
+        self.buffer.clear();
+        self.buffer.extend_from_slice(&header);
+        self.buffer.extend_from_slice(&[0; 4]);
+        let length = block.consensus_encode(&mut self.buffer).map_err(io::Error::from)?;
+        let length = u32::try_from(length).map_err(io::Error::other)?;
+        self.buffer[4..8].copy_from_slice(&length.to_le_bytes());
+        self.inner.write_all(&self.buffer)?;
+        self.written += u64::from(length) + 8;
+        Ok(())
+    }
+
+    /// Bytes written so far, framing included.
+    #[must_use]
+    pub fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Flushes and gives the file back.
+    pub fn finish(mut self) -> io::Result<W> {
+        self.inner.flush()?;
+        Ok(self.inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bitcoin::consensus::deserialize;
+
+    use super::*;
+    use crate::sim::SimChain;
+
+    #[test]
+    fn a_file_is_magic_length_and_block_again_and_again() {
+        let blocks = SimChain::new(1).mine_empty(3).unwrap();
+        let mut writer = BlkWriter::new(Vec::new());
+        for block in &blocks {
+            writer.write(block).unwrap();
+        }
+        let written = writer.written();
+        let file = writer.finish().unwrap();
+        assert_eq!(u64::try_from(file.len()).unwrap(), written);
+
+        let mut rest = &file[..];
+        for block in &blocks {
+            assert_eq!(rest[..4], [0xfa, 0xbf, 0xb5, 0xda]);
+            let length = usize::try_from(u32::from_le_bytes(rest[4..8].try_into().unwrap())).unwrap();
+            assert_eq!(&deserialize::<Block>(&rest[8..8 + length]).unwrap(), &**block);
+            rest = &rest[8 + length..];
+        }
+        assert!(rest.is_empty());
+    }
+}

@@ -1,0 +1,90 @@
+//! Why a block cannot be made.
+
+use bitcoin::{Amount, BlockHash, OutPoint, Txid};
+
+use super::UnlockError;
+use crate::chain::Height;
+
+/// Why a block cannot be made. The chain is as it was before the call.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ChainError {
+    /// The block was never made on this chain.
+    #[error("block {0} is not part of this simulated chain")]
+    UnknownBlock(BlockHash),
+    /// The block was made, but its body and changes were dropped to save memory.
+    #[error("block {0} is too deep: its body was dropped, keep more blocks to build there")]
+    Forgotten(BlockHash),
+    /// An input spends what does not exist or is spent already, as seen from the parent block.
+    #[error("transaction {txid} spends {outpoint}, which is not unspent there")]
+    MissingCoin {
+        /// The spending transaction.
+        txid: Txid,
+        /// What it spends.
+        outpoint: OutPoint,
+    },
+    /// An input spends a coinbase output that has fewer than 100 confirmations.
+    #[error("transaction {txid} at height {height} spends {outpoint}, a coinbase output of height {created}")]
+    Immature {
+        /// The spending transaction.
+        txid: Txid,
+        /// What it spends.
+        outpoint: OutPoint,
+        /// The height of the spending block.
+        height: Height,
+        /// The height of the coinbase.
+        created: Height,
+    },
+    /// A transaction without inputs or without outputs.
+    #[error("transaction {0} has no inputs or no outputs")]
+    EmptyTransaction(Txid),
+    /// A transaction pays more than it spends.
+    #[error("transaction {txid} pays {paid} out of {spent}")]
+    Overspent {
+        /// The transaction.
+        txid: Txid,
+        /// The sum of its inputs.
+        spent: Amount,
+        /// The sum of its outputs.
+        paid: Amount,
+    },
+    /// A transaction would overwrite unspent outputs of an earlier copy of itself (BIP30).
+    #[error("transaction {0} is in the chain already, with outputs unspent")]
+    Duplicate(Txid),
+    /// The coinbase pays more than the subsidy and the fees.
+    #[error("the coinbase pays or withholds {claimed}, the block earns {earned}")]
+    RewardTooHigh {
+        /// What the coinbase pays, and what the miner asked to leave unclaimed.
+        claimed: Amount,
+        /// Subsidy and fees.
+        earned: Amount,
+    },
+    /// The coinbase would have no output.
+    #[error("the coinbase has no output: give it one, or a script for the rest of the reward")]
+    EmptyReward,
+    /// The coinbase tag makes the coinbase script longer than 100 bytes.
+    #[error("a coinbase tag of {0} bytes is too long, 80 are possible")]
+    LongTag(usize),
+    /// The block would be heavier than consensus allows.
+    #[error("the block would weigh {0} weight units, 4000000 are possible")]
+    TooHeavy(u64),
+    /// The block would have more signature operations than consensus allows.
+    #[error("the block would cost {0} signature operations, 80000 are possible")]
+    TooManySigops(usize),
+    /// The block's time is not after the median of the 11 blocks before it, or does not fit into 32 bits.
+    #[error("the block time {time} is not after the median time past {median_time_past}")]
+    TimeTooOld {
+        /// The block's time, in seconds since 1970.
+        time: u32,
+        /// What it must be above, in seconds since 1970.
+        median_time_past: u32,
+    },
+    /// No nonce gives a block hash below the target. With the regtest target this does not happen.
+    #[error("no nonce meets the regtest target")]
+    NoNonce,
+    /// An earlier coinbase cannot be repeated, because it commits to witnesses of its own block.
+    #[error("the coinbase of block {0} commits to witnesses and cannot be repeated")]
+    CommittedCoinbase(BlockHash),
+    /// A generator tried to spend what its owner cannot.
+    #[error(transparent)]
+    Unlock(#[from] UnlockError),
+}

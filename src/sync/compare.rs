@@ -1,0 +1,152 @@
+//! Compares the index with the node it was made from: the hash over the UTXO set, and blocks picked at random.
+
+use std::collections::BTreeSet;
+
+use bitcoin::{OutPoint, TxOut};
+
+use super::error::SyncError;
+use crate::chain::Height;
+use crate::chain::raw::RawTransaction;
+use crate::index::{IndexError, Report, Snapshot, StoredTransaction, TxNum};
+use crate::node::{Node, TxOutSetHash, TxOutSetInfo, VerboseBlock, VerboseInput, VerboseTransaction};
+
+/// What was compared with the node, and what differs.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    /// The node's own account of its UTXO set, `None` if it is not at the tip of the index.
+    pub utxo_set: Option<TxOutSetInfo>,
+    /// The heights of the blocks that were compared input by input and output by output.
+    pub blocks: Vec<Height>,
+    /// What differs; empty when all is well.
+    pub differences: Vec<String>,
+}
+
+/// Compares the tip, the UTXO set that `report` found, and `count` blocks drawn at random (the tip always among them).
+///
+/// Errors: [`SyncError`]; what differs is no error but in the comparison.
+pub fn compare_with_node(
+    node: &Node,
+    chain: &Snapshot,
+    report: &Report,
+    count: usize,
+) -> Result<Comparison, SyncError> {
+    let mut comparison = Comparison { utxo_set: None, blocks: Vec::new(), differences: Vec::new() };
+    let Some(tip) = chain.tip() else { return Ok(comparison) };
+    if node.block_hash(tip.height)? != Some(tip.hash) {
+        comparison.differences.push(format!(
+            "block {} at height {} is not in the node's active chain: bring the index up to date first",
+            tip.hash, tip.height
+        ));
+        return Ok(comparison);
+    }
+    let info = node.txout_set_info(TxOutSetHash::HashSerialized3)?;
+    if info.best_block == tip.hash {
+        compare_utxo_sets(report, &info, &mut comparison.differences);
+        comparison.utxo_set = Some(info);
+    }
+    for height in draw(tip.height, count)? {
+        let block = node.block_verbose(&chain.block_hash(height)?)?;
+        comparison.differences.extend(compare_block(chain, height, &block)?);
+        comparison.blocks.push(height);
+    }
+    Ok(comparison)
+}
+
+fn compare_utxo_sets(report: &Report, info: &TxOutSetInfo, differences: &mut Vec<String>) {
+    let ours = &report.utxo_set;
+    let mut compare = |what: &str, ours: String, theirs: String| {
+        if ours != theirs {
+            differences.push(format!("UTXO set: {what}: the index has {ours}, the node {theirs}"));
+        }
+    };
+    compare("outputs", ours.outputs.to_string(), info.outputs.to_string());
+    compare("amount", ours.total_amount.to_string(), info.total_amount.to_string());
+    if let Some(hash) = &info.hash_serialized_3 {
+        compare("hash_serialized_3", ours.hash_serialized_3.to_string(), hash.to_string());
+    }
+}
+
+/// `count` different heights up to the tip, the tip among them.
+fn draw(tip: Height, count: usize) -> Result<BTreeSet<Height>, SyncError> {
+    let mut heights = BTreeSet::from([tip]);
+    let blocks = u64::from(tip.to_u32()) + 1;
+    let count = count.min(usize::try_from(blocks).unwrap_or(usize::MAX));
+    while heights.len() < count {
+        let drawn = getrandom::u64().map_err(IndexError::from)? % blocks;
+        heights.extend(u32::try_from(drawn).map(Height::from));
+    }
+    Ok(heights)
+}
+
+/// What differs between a block of the index and the node's account of it.
+fn compare_block(chain: &Snapshot, height: Height, block: &VerboseBlock) -> Result<Vec<String>, IndexError> {
+    let Some(row) = chain.block(height)? else { return Ok(vec![format!("height {height}: the index has no block")]) };
+    let mut differences = Vec::new();
+    if row.hash != block.hash || usize::try_from(row.transactions) != Ok(block.transactions.len()) {
+        differences.push(format!("height {height}: the index and the node have different blocks"));
+        return Ok(differences);
+    }
+    let first = row.running.transactions - u64::from(row.transactions);
+    for (position, expected) in (first..).zip(&block.transactions) {
+        let txnum = TxNum(u32::try_from(position).unwrap_or(u32::MAX));
+        let found = match chain.transaction(txnum)? {
+            Some(stored) => compare_transaction(chain, &stored, expected)?,
+            None => Some("is missing".into()),
+        };
+        if let Some(what) = found {
+            differences.push(format!("height {height}, transaction {}: {what}", expected.txid));
+        }
+    }
+    Ok(differences)
+}
+
+fn compare_transaction(
+    chain: &Snapshot,
+    stored: &StoredTransaction,
+    expected: &VerboseTransaction,
+) -> Result<Option<String>, IndexError> {
+    let Ok(raw) = RawTransaction::parse_whole(&stored.raw) else { return Ok(Some("is damaged".into())) };
+    if (stored.txid, raw.txid()) != (expected.txid, expected.txid) {
+        return Ok(Some(format!("the index has {} in its place", stored.txid)));
+    }
+    if expected.fee.is_some() && stored.fee != expected.fee.map(bitcoin::Amount::to_sat) {
+        return Ok(Some(format!("the index has a fee of {:?} sat, the node {:?}", stored.fee, expected.fee)));
+    }
+    let outputs = raw.outputs().map(|output| TxOut {
+        value: bitcoin::Amount::from_sat(output.value),
+        script_pubkey: bitcoin::ScriptBuf::from_bytes(output.script_pubkey.to_vec()),
+    });
+    if !outputs.eq(expected.outputs.iter().cloned()) {
+        return Ok(Some("its outputs differ".into()));
+    }
+    for (vin, input) in (0..).zip(&expected.inputs) {
+        if let Some(what) = compare_input(chain, stored.txnum, vin, input)? {
+            return Ok(Some(format!("input {vin}: {what}")));
+        }
+    }
+    Ok(None)
+}
+
+/// Follows an input to what it spends and back again.
+fn compare_input(
+    chain: &Snapshot,
+    spending: TxNum,
+    vin: u32,
+    expected: &VerboseInput,
+) -> Result<Option<String>, IndexError> {
+    let (Some(OutPoint { txid, vout }), Some(spent)) = (expected.outpoint, &expected.spent) else { return Ok(None) };
+    let before = chain.positions(&txid)?.into_iter().rfind(|txnum| *txnum < spending);
+    let Some(funding) = before else { return Ok(Some(format!("the index does not have {txid}"))) };
+    let Some(stored) = chain.transaction(funding)? else { return Ok(Some(format!("{txid} is missing"))) };
+    let output = RawTransaction::parse_whole(&stored.raw).ok().and_then(|raw| raw.output(vout));
+    let same_output = output.is_some_and(|output| {
+        output.value == spent.output.value.to_sat() && output.script_pubkey == spent.output.script_pubkey.as_bytes()
+    });
+    if !same_output || stored.fee.is_none() != spent.is_coinbase || chain.occurrence(funding)?.height != spent.height {
+        return Ok(Some(format!("the index and the node disagree on output {txid}:{vout}")));
+    }
+    match chain.spender(funding, vout)? {
+        Some(spender) if (spender.txnum, spender.vin) == (spending, vin) => Ok(None),
+        _ => Ok(Some(format!("the index does not say that it spends {txid}:{vout}"))),
+    }
+}

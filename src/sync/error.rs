@@ -1,0 +1,49 @@
+//! What ends the loop.
+
+use bitcoin::BlockHash;
+
+use crate::index::IndexError;
+use crate::node::NodeError;
+
+/// Why following the node came to an end.
+#[derive(Debug, thiserror::Error)]
+pub enum SyncError {
+    /// The node does not answer, or cannot serve the index.
+    #[error(transparent)]
+    Node(#[from] NodeError),
+    /// The index cannot take what the node says.
+    #[error(transparent)]
+    Index(#[from] IndexError),
+    /// The node's chain has another first block.
+    #[error(
+        "the node's chain begins with {found}, the index with {expected}: follow the node that the index was made from"
+    )]
+    ForeignChain {
+        /// The node's genesis block.
+        found: BlockHash,
+        /// The genesis block of the index.
+        expected: BlockHash,
+    },
+    /// A thread could not be started.
+    #[error("cannot start a thread for reading blocks: {0}. Raise the limit of threads for this user")]
+    Threads(#[source] std::io::Error),
+}
+
+impl SyncError {
+    /// Whether waiting may help: the node is away or busy, or its chain moved while it was read.
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Node(NodeError::BlockNotFound { .. }) => true,
+            Self::Node(error) => error.is_transient(),
+            Self::Index(IndexError::NotOnTip { .. }) => true,
+            Self::Index(_) | Self::ForeignChain { .. } | Self::Threads(_) => false,
+        }
+    }
+
+    /// Whether this only says that the service is stopping.
+    #[must_use]
+    pub fn is_stop(&self) -> bool {
+        matches!(self, Self::Node(NodeError::Stopped))
+    }
+}

@@ -1,0 +1,217 @@
+//! Follows the node: disconnects to the fork point, connects up to the node's tip, publishes.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use bitcoin::BlockHash;
+use tracing::{error, info, warn};
+
+use super::error::SyncError;
+use super::fork::fork_point;
+use super::pipeline::{Pipeline, PipelineLimits};
+use super::progress::Progress;
+use crate::chain::network::genesis_hash;
+use crate::index::{Index, Tip, Update};
+use crate::live::{ChainEvent, Event, Live};
+use crate::node::{ChainInfo, Node};
+use crate::view::{Head, Published, SyncState};
+
+/// When to stop following.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// When the index has reached the node's tip.
+    CaughtUp,
+    /// When the node's stop flag goes up.
+    Stopped,
+}
+
+/// What is followed, where it goes, and how much memory that may take.
+pub struct Follow<'a> {
+    /// The node. Its stop flag ends the loop.
+    pub node: &'a Node,
+    /// The index, whose one writer the loop is.
+    pub index: &'a mut Index,
+    /// Where the Heads go.
+    pub published: &'a Published,
+    /// Where the events go.
+    pub live: &'a Live,
+    /// When to stop.
+    pub until: Until,
+    /// Blocks asked of the node at once.
+    pub connections: NonZeroUsize,
+    /// Bytes that blocks on their way may take in all.
+    pub buffer_bytes: usize,
+}
+
+/// The node is asked for its tip this often.
+const POLL: Duration = Duration::from_secs(1);
+/// A commit at least this often, so that an interruption costs little.
+const COMMIT: Duration = Duration::from_secs(10);
+/// Hashes asked for at once. A reorganisation of the node while they are read is noticed when they are used up.
+const HASHES: usize = 20_000;
+/// The longest wait between tries while the node is away.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// Follows until told to stop. Publishes what the index holds already before the node is asked for the first time.
+///
+/// Errors: [`SyncError`]; with [`Until::Stopped`] only those that waiting cannot help.
+pub fn run(mut follow: Follow<'_>) -> Result<(), SyncError> {
+    publish(&follow, &[])?;
+    let mut pause = POLL;
+    loop {
+        let step = follow.step();
+        let pausing = match step {
+            Ok(Step::InSync) if follow.until == Until::CaughtUp => return Ok(()),
+            Ok(Step::InSync) => POLL,
+            Ok(Step::Moved) => Duration::ZERO,
+            Err(error) if error.is_stop() => return Ok(()),
+            Err(error) if error.is_transient() && follow.until == Until::Stopped => {
+                follow.published.set_state(SyncState { in_sync: false, ..follow.published.state() });
+                warn!(%error, again_in = ?pause, "following the node is interrupted");
+                pause
+            }
+            Err(error) => {
+                error!(%error, "following the node ends");
+                return Err(error);
+            }
+        };
+        pause = if pausing > POLL || pausing == pause { (pause * 2).min(LONGEST_PAUSE) } else { POLL };
+        if follow.node.stop().sleep(pausing).is_err() {
+            return Ok(());
+        }
+    }
+}
+
+enum Step {
+    /// The index was at the node's tip.
+    InSync,
+    /// Blocks were connected or disconnected; look again.
+    Moved,
+}
+
+impl Follow<'_> {
+    fn step(&mut self) -> Result<Step, SyncError> {
+        let info = self.node.chain_info()?;
+        let chain = self.index.snapshot()?;
+        let in_sync = chain.tip().is_some_and(|tip| tip.hash == info.best_block_hash);
+        let (node_height, node_headers) = (Some(info.blocks), Some(info.headers));
+        self.published.set_state(SyncState { node_height, node_headers, in_sync });
+        if in_sync {
+            return Ok(Step::InSync);
+        }
+        let fork = fork_point(self.node, &chain)?;
+        drop(chain);
+        let hashes = self.hashes_behind(fork, &info)?;
+        self.advance(fork, hashes, &info)?;
+        Ok(Step::Moved)
+    }
+
+    /// Hashes of the node's active chain after the fork point, as many as are read at once.
+    fn hashes_behind(&self, fork: Option<Tip>, info: &ChainInfo) -> Result<Vec<BlockHash>, SyncError> {
+        let genesis = genesis_hash(self.node.settings().network);
+        let (mut last, mut hashes) = match fork {
+            Some(fork) => (fork.hash, Vec::new()),
+            None => (genesis, vec![genesis]),
+        };
+        while hashes.len() < HASHES && last != info.best_block_hash {
+            let headers = self.node.headers(&last, 2_000)?;
+            let Some((newest, _)) = headers.last().filter(|_| headers.len() > 1) else { break };
+            last = *newest;
+            hashes.extend(headers.iter().skip(1).map(|(hash, _)| *hash));
+        }
+        Ok(hashes)
+    }
+
+    /// Disconnects down to the fork point and connects the blocks after it, in as few commits as memory and patience
+    /// allow. What was connected before an error is kept.
+    fn advance(&mut self, fork: Option<Tip>, hashes: Vec<BlockHash>, info: &ChainInfo) -> Result<(), SyncError> {
+        let limits = self.limits();
+        let mut progress = Progress::new(fork, info.blocks, hashes.len());
+        let mut events = Vec::new();
+        let mut update = self.index.update()?;
+        while update.tip() != fork {
+            let Some(tip) = update.disconnect()? else { break };
+            events.push(ChainEvent::Disconnected(tip));
+            if update.is_full()? {
+                // the shorter chain is committed, not published: readers never see it
+                update.commit()?;
+                update = self.index.update()?;
+            }
+        }
+        if !events.is_empty() {
+            let lowest = fork.map_or(0, |fork| fork.height.to_u32());
+            info!(depth = events.len(), fork_height = lowest, "the node left blocks of the index's chain");
+        }
+
+        let parser = update.parser();
+        let mut since = Instant::now();
+        let mut failure = None;
+        for batch in Pipeline::start(self.node, hashes, parser, limits)? {
+            let batch = match batch {
+                Ok(batch) => batch,
+                Err(error) => {
+                    failure = Some(error);
+                    break;
+                }
+            };
+            if self.node.stop().is_raised() {
+                break;
+            }
+            connect(&mut update, &batch, &mut events)?;
+            progress.connected(update.tip(), &batch);
+            if since.elapsed() > COMMIT || update.is_full()? {
+                update.commit()?;
+                publish(self, &std::mem::take(&mut events))?;
+                update = self.index.update()?;
+                since = Instant::now();
+            }
+        }
+        update.commit()?;
+        publish(self, &events)?;
+        progress.finish();
+        failure.map_or(Ok(()), Err)
+    }
+
+    fn limits(&self) -> PipelineLimits {
+        // a block takes about four times its size once it is parsed and its rows are worked out, and there are up to
+        // three batches of them
+        let share = self.buffer_bytes / 16;
+        PipelineLimits {
+            connections: self.connections,
+            fetched_bytes: u64::try_from(self.buffer_bytes / 4).unwrap_or(u64::MAX),
+            batch_bytes: share.max(1),
+            batch_blocks: 1_000,
+        }
+    }
+}
+
+fn connect(
+    update: &mut Update<'_>,
+    batch: &[crate::index::Block],
+    events: &mut Vec<ChainEvent>,
+) -> Result<(), SyncError> {
+    let first = update.tip().map_or_else(Default::default, |tip| tip.height.next());
+    update.connect(batch)?;
+    let mut height = first;
+    for block in batch {
+        events.push(ChainEvent::Connected(Tip { height, hash: block.hash() }));
+        height = height.next();
+    }
+    Ok(())
+}
+
+/// Makes the committed state the one that is read, then tells what happened.
+fn publish(follow: &Follow<'_>, events: &[ChainEvent]) -> Result<(), SyncError> {
+    let chain = follow.index.snapshot()?;
+    let Some(tip) = chain.tip() else { return Ok(()) };
+    let head = Arc::new(Head { chain, tip, taken_at: SystemTime::now() });
+    follow.published.publish(Arc::clone(&head));
+    let state = follow.published.state();
+    let in_sync = state.node_height.is_some_and(|height| height <= tip.height);
+    follow.published.set_state(SyncState { in_sync, ..state });
+    for event in events {
+        follow.live.publish(Event { event: event.clone(), head: Arc::clone(&head) });
+    }
+    Ok(())
+}

@@ -1,0 +1,24 @@
+//! The loop that keeps the index equal to the node.
+//!
+//! ```text
+//!   node tip ≠ index tip?
+//!        │ yes
+//!   fork point ──► disconnect down to it ──► connect up to the node's tip ──► commit ──► publish the Head ──► events
+//!                                                 ▲
+//!                    fetch (several at once) ──► parse ──► batches
+//! ```
+//!
+//! One thread does all of this and owns the index. It asks the node again every second. Everything up to a commit can
+//! be lost at any moment and is then simply done again.
+
+mod compare;
+mod error;
+mod follow;
+mod fork;
+mod pipeline;
+mod progress;
+
+pub use compare::{Comparison, compare_with_node};
+pub use error::SyncError;
+pub use follow::{Follow, Until, run};
+pub use progress::Progress;

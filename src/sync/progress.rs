@@ -1,0 +1,98 @@
+//! Shows how far catching up has come: a bar with rate and remaining time on a terminal, a log line every ten seconds
+//! elsewhere. Nothing at all for a handful of blocks.
+
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use tracing::info;
+
+use crate::chain::Height;
+use crate::index::{Block, Tip};
+
+/// A line in the log this often.
+const LINE: Duration = Duration::from_secs(10);
+/// Fewer blocks than this are simply logged.
+const FEW: usize = 100;
+
+/// The progress of one stretch of blocks.
+pub struct Progress {
+    bar: Option<ProgressBar>,
+    target: Height,
+    started: Instant,
+    last_line: Instant,
+    blocks: u64,
+    transactions: u64,
+    few: bool,
+}
+
+impl Progress {
+    /// From a fork point towards the node's tip; `blocks` of them in this stretch.
+    #[must_use]
+    pub fn new(fork: Option<Tip>, target: Height, blocks: usize) -> Self {
+        let few = blocks < FEW;
+        let bar = (!few && std::io::stderr().is_terminal()).then(|| {
+            let bar = ProgressBar::new(u64::from(target.to_u32()));
+            // the template is a constant that is known to be good; a plain bar is no reason to stop
+            if let Ok(style) =
+                ProgressStyle::with_template("{bar:32} block {human_pos} of {human_len}  {msg}  {eta} left")
+            {
+                bar.set_style(style);
+            }
+            bar.set_position(fork.map_or(0, |fork| u64::from(fork.height.to_u32())));
+            bar.reset_eta();
+            bar
+        });
+        let now = Instant::now();
+        Self { bar, target, started: now, last_line: now, blocks: 0, transactions: 0, few }
+    }
+
+    /// These blocks were connected, and this is the tip now.
+    pub fn connected(&mut self, tip: Option<Tip>, blocks: &[Block]) {
+        let Some(tip) = tip else { return };
+        self.blocks += u64::try_from(blocks.len()).unwrap_or(u64::MAX);
+        let transactions = blocks.iter().map(Block::transaction_count).sum::<usize>();
+        self.transactions += u64::try_from(transactions).unwrap_or(u64::MAX);
+        if self.few {
+            for (block, behind) in blocks.iter().rev().zip(0..).collect::<Vec<_>>().into_iter().rev() {
+                let height = tip.height.to_u32().saturating_sub(behind);
+                info!(height, hash = %block.hash(), transactions = block.transaction_count(), "connected a block");
+            }
+        } else if let Some(bar) = &self.bar {
+            bar.set_position(u64::from(tip.height.to_u32()));
+            bar.set_message(format!("{:.0} transactions/s", self.rate(self.transactions)));
+        } else if self.last_line.elapsed() > LINE {
+            self.last_line = Instant::now();
+            let left = self.target.to_u32().saturating_sub(tip.height.to_u32());
+            let seconds_left = f64::from(left) / self.rate(self.blocks).max(f64::MIN_POSITIVE);
+            info!(
+                height = tip.height.to_u32(),
+                of = self.target.to_u32(),
+                transactions_per_second = format_args!("{:.0}", self.rate(self.transactions)),
+                seconds_left = format_args!("{seconds_left:.0}"),
+                "catching up"
+            );
+        }
+    }
+
+    /// The stretch is at its end.
+    pub fn finish(self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+        if !self.few {
+            info!(
+                blocks = self.blocks,
+                transactions = self.transactions,
+                seconds = format_args!("{:.1}", self.started.elapsed().as_secs_f64()),
+                transactions_per_second = format_args!("{:.0}", self.rate(self.transactions)),
+                "connected"
+            );
+        }
+    }
+
+    fn rate(&self, count: u64) -> f64 {
+        // counts here are far below 2^32 a run; a rate needs no more digits than that
+        f64::from(u32::try_from(count).unwrap_or(u32::MAX)) / self.started.elapsed().as_secs_f64().max(0.001)
+    }
+}

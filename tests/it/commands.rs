@@ -1,0 +1,88 @@
+//! The `btcgraph` binary as a shell sees it: what it prints where, and how it exits.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// The binary, without any settings of whoever runs the tests.
+fn btcgraph(home: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_btcgraph"));
+    command.env_clear().env("HOME", home).env("PATH", "/usr/bin:/bin");
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    let home = tempfile::tempdir().unwrap();
+    btcgraph(home.path()).args(arguments).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+#[test]
+fn config_prints_the_values_in_effect_with_their_documentation() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("btcgraph.toml");
+    std::fs::write(&file, "[node]\nrpc_user = 'alice'\nrpc_password = 'hunter2'\ntimeout_seconds = 7\n").unwrap();
+    let output = btcgraph(home.path())
+        .args(["config", "--network", "regtest", "--config"])
+        .arg(&file)
+        .env("BTCGRAPH_SERVER__MAX_DEPTH", "9")
+        .output()
+        .unwrap();
+    assert_eq!(text(&output.stderr), "");
+    assert!(output.status.success());
+    let printed = text(&output.stdout);
+    for line in [
+        "# The network to follow: mainnet, testnet3, testnet4, signet or regtest. The node must follow the same one.",
+        "network = \"regtest\"",
+        "rpc_url = \"http://127.0.0.1:18443\"",
+        "rpc_password = \"********\"",
+        "timeout_seconds = 7",
+        "max_depth = 9",
+    ] {
+        assert!(printed.lines().any(|printed| printed == line), "{line} in:\n{printed}");
+    }
+    assert!(!printed.contains("hunter2"));
+}
+
+#[test]
+fn config_prints_the_defaults_even_if_the_settings_are_wrong() {
+    let output = run(&["config", "--defaults", "--network", "nonsense"]);
+    assert!(output.status.success());
+    assert_eq!(text(&output.stdout), btcgraph::settings::DEFAULTS);
+}
+
+#[test]
+fn wrong_settings_exit_with_2_and_say_what_is_wrong_on_standard_error() {
+    let output = run(&["serve", "--memory", "plenty"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(text(&output.stdout), "");
+    let said = text(&output.stderr);
+    assert!(
+        said.starts_with("btcgraph: the setting index.memory, given by --memory: \"plenty\" is not a size"),
+        "{said}"
+    );
+
+    let output = run(&["serve", "--config", "/nowhere.toml"]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = text(&output.stderr);
+    assert!(said.starts_with("btcgraph: cannot read the settings file /nowhere.toml\n  because: "), "{said}");
+}
+
+#[test]
+fn a_wrong_command_line_exits_with_2() {
+    for arguments in [&["no-such-command"][..], &["config", "--no-such-flag"], &[]] {
+        assert_eq!(run(arguments).status.code(), Some(2), "{arguments:?}");
+    }
+}
+
+#[test]
+fn help_tells_the_commands_flags_and_exit_codes() {
+    let output = run(&["--help"]);
+    assert!(output.status.success());
+    let help = text(&output.stdout);
+    for part in ["serve", "import", "verify", "config", "--rpc-cookie <PATH>", "Exit codes:"] {
+        assert!(help.contains(part), "{part} in:\n{help}");
+    }
+}

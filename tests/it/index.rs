@@ -1,0 +1,167 @@
+//! The index, fed straight with hostile chains: the same chain gives the same rows, whichever way it was reached.
+
+use std::sync::Arc;
+
+use bitcoin::{Amount, Block};
+use btcgraph::index::IndexError;
+use btcgraph::sim::{Hostile, SimChain};
+
+use crate::support::indexed::{Indexed, SALT, options};
+
+fn hostile_chain(seed: u64, blocks: u32) -> (SimChain, Hostile) {
+    let (mut chain, mut hostile) = (SimChain::new(seed), Hostile::new(seed));
+    for _ in 0..blocks {
+        hostile.mine(&mut chain).unwrap();
+    }
+    (chain, hostile)
+}
+
+fn blocks(chain: &SimChain) -> Vec<Arc<Block>> {
+    chain.active_blocks().cloned().collect()
+}
+
+fn refs(blocks: &[Arc<Block>]) -> impl Iterator<Item = &Block> {
+    blocks.iter().map(Arc::as_ref)
+}
+
+#[test]
+fn one_by_one_or_in_batches_the_rows_are_the_same() {
+    let (chain, _) = hostile_chain(1, 220);
+    let blocks = blocks(&chain);
+    let one_by_one = Indexed::of(refs(&blocks), 1).rows();
+    for run in [2, 7, 50, 1_000] {
+        assert_eq!(Indexed::of(refs(&blocks), run).rows(), one_by_one, "{run} blocks at a time");
+    }
+}
+
+#[test]
+fn the_unspent_outputs_are_those_of_the_chain() {
+    let (chain, _) = hostile_chain(2, 200);
+    let utxos = Indexed::of(refs(&blocks(&chain)), 10).verified().utxo_set;
+    assert_eq!(utxos.outputs, u64::try_from(chain.unspent().len()).unwrap());
+    assert_eq!(utxos.total_amount, chain.unspent().values().map(|coin| coin.output.value).sum::<Amount>());
+}
+
+#[test]
+fn after_a_reorganisation_the_rows_are_those_of_a_fresh_index() {
+    for (seed, depth) in [(3, 1), (4, 6), (5, 100), (6, 160)] {
+        let (mut chain, mut hostile) = hostile_chain(seed, 160);
+        let old = blocks(&chain);
+        let mut indexed = Indexed::of(refs(&old), 20);
+        let branch = hostile.branch(&mut chain, depth, depth + 2).unwrap();
+        let taken = indexed.disconnect_to(161 - depth);
+        assert_eq!(taken.len(), usize::try_from(depth).unwrap());
+        indexed.connect(refs(&branch), 3);
+        let fresh = Indexed::of(refs(&blocks(&chain)), 20);
+        assert_eq!(indexed.rows(), fresh.rows(), "{depth} blocks deep");
+
+        let snapshot = indexed.index.snapshot().unwrap();
+        for (tip, block) in taken.iter().zip(old.iter().rev()) {
+            let stale = snapshot.stale_block(tip.height, tip.hash).unwrap().unwrap();
+            assert_eq!(stale.raw, bitcoin::consensus::serialize(block.as_ref()));
+            assert_eq!(snapshot.stale_occurrences(&block.txdata[0].compute_txid()).unwrap(), [(tip.hash, 0)]);
+        }
+    }
+}
+
+#[test]
+fn disconnecting_and_connecting_the_same_blocks_changes_nothing() {
+    let (chain, _) = hostile_chain(7, 150);
+    let blocks = blocks(&chain);
+    let mut indexed = Indexed::of(refs(&blocks), 20);
+    let before = (indexed.rows(), indexed.verified().tables);
+    indexed.disconnect_to(30);
+    indexed.connect(refs(&blocks[30..]), 9);
+    // block_hashes and stale_transactions as well: nothing is stale any more
+    assert_eq!((indexed.rows(), indexed.verified().tables), before);
+}
+
+#[test]
+fn back_to_nothing_every_table_is_empty() {
+    let (chain, _) = hostile_chain(8, 130);
+    let mut indexed = Indexed::of(refs(&blocks(&chain)), 20);
+    indexed.disconnect_to(0);
+    assert_eq!(indexed.index.snapshot().unwrap().tip(), None);
+    assert!(indexed.rows().iter().all(|(_, rows, _)| *rows == 0));
+}
+
+#[test]
+fn the_same_chain_is_reached_through_many_reorganisations() {
+    let (mut chain, mut hostile) = hostile_chain(9, 110);
+    let mut indexed = Indexed::of(refs(&blocks(&chain)), 50);
+    for depth in [1, 2, 3, 5, 8, 13, 21, 1, 34, 1, 1] {
+        let height = chain.height().to_u32();
+        let branch = hostile.branch(&mut chain, depth, depth + 1).unwrap();
+        let mut update = indexed.index.update().unwrap();
+        for _ in 0..depth {
+            update.disconnect().unwrap().unwrap();
+        }
+        let parser = update.parser();
+        let parse = |block: &Arc<Block>| {
+            parser.parse(block.block_hash(), bitcoin::consensus::serialize(block.as_ref())).unwrap()
+        };
+        update.connect(&branch.iter().map(parse).collect::<Vec<_>>()).unwrap();
+        update.commit().unwrap();
+        assert_eq!(chain.height().to_u32(), height + 1);
+        assert_eq!(indexed.rows(), Indexed::of(refs(&blocks(&chain)), 40).rows());
+    }
+}
+
+#[test]
+fn an_update_that_is_dropped_leaves_no_trace() {
+    let (chain, _) = hostile_chain(10, 120);
+    let blocks = blocks(&chain);
+    let mut indexed = Indexed::of(refs(&blocks[..100]), 20);
+    let before = indexed.rows();
+    {
+        let mut update = indexed.index.update().unwrap();
+        update.disconnect().unwrap();
+        update.disconnect().unwrap();
+    }
+    assert_eq!(indexed.rows(), before);
+    indexed.connect(refs(&blocks[100..]), 20);
+    assert_eq!(indexed.rows(), Indexed::of(refs(&blocks), 1).rows());
+}
+
+#[test]
+fn reopened_it_goes_on_where_it_was() {
+    let (chain, _) = hostile_chain(11, 120);
+    let blocks = blocks(&chain);
+    let Indexed { index, directory } = Indexed::of(refs(&blocks[..100]), 20);
+    drop(index);
+    let index = btcgraph::index::Index::open(&options(directory.path())).unwrap();
+    let mut indexed = Indexed { index, directory };
+    indexed.connect(refs(&blocks[100..]), 20);
+    assert_eq!(indexed.rows(), Indexed::of(refs(&blocks), 1).rows());
+}
+
+#[test]
+fn only_the_highest_stale_blocks_are_kept() {
+    let (chain, _) = hostile_chain(12, 120);
+    let directory = tempfile::tempdir().unwrap();
+    let few = btcgraph::index::IndexOptions { stale_blocks_kept: 5, ..options(directory.path()) };
+    let mut indexed = Indexed { index: btcgraph::index::Index::open(&few).unwrap(), directory };
+    indexed.connect(refs(&blocks(&chain)), 20);
+    let taken = indexed.disconnect_to(101);
+    let kept: Vec<_> = indexed.index.snapshot().unwrap().stale_block_hashes().unwrap();
+    let expected: Vec<_> = taken.iter().take(5).rev().map(|tip| (tip.height, tip.hash)).collect();
+    assert_eq!(kept, expected);
+    let snapshot = indexed.index.snapshot().unwrap();
+    assert_eq!(snapshot.block_place(taken[5].hash).unwrap(), None);
+    indexed.verified();
+}
+
+#[test]
+fn a_block_that_does_not_fit_is_refused_and_changes_nothing() {
+    let (chain, _) = hostile_chain(13, 120);
+    let blocks = blocks(&chain);
+    let mut indexed = Indexed::of(refs(&blocks[..110]), 20);
+    let before = indexed.rows();
+    let parser = indexed.index.parser();
+    let block = &blocks[115];
+    let parsed = parser.parse(block.block_hash(), bitcoin::consensus::serialize(block.as_ref())).unwrap();
+    let error = indexed.index.update().unwrap().connect(&[parsed]).unwrap_err();
+    assert!(matches!(error, IndexError::NotOnTip { .. }), "{error}");
+    assert_eq!(indexed.rows(), before);
+    assert_eq!(SALT.script_key(b""), indexed.index.snapshot().unwrap().script_key(b""));
+}

@@ -1,0 +1,84 @@
+//! An index in a temporary directory, fed straight with blocks.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use bitcoin::consensus::serialize;
+use bitcoin::{Block, Network};
+use btcgraph::index::{Index, IndexOptions, Report, Salt, Tip, VerifyOptions, verify};
+use tempfile::TempDir;
+
+/// The salt of every index in the tests, so that equal chains make equal rows.
+pub(crate) const SALT: Salt = Salt(*b"salt of the test");
+
+/// An index and its directory, which goes with it.
+pub(crate) struct Indexed {
+    pub(crate) index: Index,
+    pub(crate) directory: TempDir,
+}
+
+pub(crate) fn options(directory: &Path) -> IndexOptions {
+    IndexOptions {
+        path: directory.join("index.redb"),
+        network: Network::Regtest,
+        salt: Some(SALT),
+        cache_bytes: 64 << 20,
+        stale_blocks_kept: 1_000,
+    }
+}
+
+impl Indexed {
+    pub(crate) fn empty() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let index = Index::open(&options(directory.path())).unwrap();
+        Self { index, directory }
+    }
+
+    /// A fresh index of these blocks, connected `run` at a time.
+    pub(crate) fn of<'b>(blocks: impl IntoIterator<Item = &'b Block>, run: usize) -> Self {
+        let mut indexed = Self::empty();
+        indexed.connect(blocks, run);
+        indexed
+    }
+
+    pub(crate) fn connect<'b>(&mut self, blocks: impl IntoIterator<Item = &'b Block>, run: usize) {
+        let parser = self.index.parser();
+        let parse = |block: &Block| parser.parse(block.block_hash(), serialize(block)).unwrap();
+        let blocks: Vec<_> = blocks.into_iter().map(parse).collect();
+        for run in blocks.chunks(run) {
+            let mut update = self.index.update().unwrap();
+            update.connect(run).unwrap();
+            update.commit().unwrap();
+        }
+    }
+
+    /// Takes blocks out until this many are left; returns those taken out, newest first.
+    pub(crate) fn disconnect_to(&mut self, blocks: u32) -> Vec<Tip> {
+        let mut update = self.index.update().unwrap();
+        let mut taken = Vec::new();
+        while update.tip().is_some_and(|tip| tip.height.to_u32() >= blocks) {
+            taken.extend(update.disconnect().unwrap());
+        }
+        update.commit().unwrap();
+        taken
+    }
+
+    /// Checks the whole index; fails unless it is clean.
+    pub(crate) fn verified(&self) -> Report {
+        let report = self.report();
+        assert_eq!(report.differences, Vec::<String>::new());
+        report
+    }
+
+    pub(crate) fn report(&self) -> Report {
+        let options = VerifyOptions { memory: 64 << 20, directory: self.directory.path().into() };
+        verify(&self.index.snapshot().unwrap(), &options, &mut |_| ControlFlow::Continue(())).unwrap()
+    }
+
+    /// Name, rows and digest of every table that is a function of the chain.
+    pub(crate) fn rows(&self) -> Vec<(&'static str, u64, String)> {
+        let tables = self.verified().tables.into_iter();
+        let tables = tables.filter(|table| !matches!(table.name, "block_hashes" | "stale_transactions"));
+        tables.map(|table| (table.name, table.rows, table.digest.to_string())).collect()
+    }
+}
