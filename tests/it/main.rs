@@ -4,9 +4,9 @@
 
 mod commands;
 mod index;
+mod index_model;
 mod licences;
 mod node;
 mod rooms;
 mod sim;
-mod skips;
 mod support;
