@@ -3,10 +3,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod commands;
+mod follow;
 mod index;
 mod index_model;
 mod licences;
 mod node;
+mod real_chains;
 mod rooms;
 mod sim;
 mod support;
