@@ -123,7 +123,7 @@ fn a_repeated_coinbase_overwrites_what_is_unspent_of_the_earlier_copy_and_gives_
             hostile.mine(&mut chain).unwrap();
         }
         let blocks = blocks(&chain);
-        let with = |height: u32| model(&blocks[..usize::try_from(height).unwrap() + 1]);
+        let with = |height: u32| model(&blocks[..=usize::try_from(height).unwrap()]);
         let first = chain.height_of(&earlier).unwrap().to_u32();
         let second = chain.height_of(&later).unwrap().to_u32();
         for run in [1, 7, 1_000] {

@@ -17,7 +17,7 @@ use crate::support::skips::shared_data;
 struct Chain {
     file: &'static str,
     /// Core's name.
-    chain: &'static str,
+    core_name: &'static str,
     network: bitcoin::Network,
     /// The project's name.
     flag: &'static str,
@@ -31,7 +31,7 @@ struct Chain {
 const CHAINS: [Chain; 3] = [
     Chain {
         file: "mainnet-0-4521",
-        chain: "main",
+        core_name: "main",
         network: bitcoin::Network::Bitcoin,
         flag: "mainnet",
         height: 4521,
@@ -41,7 +41,7 @@ const CHAINS: [Chain; 3] = [
     },
     Chain {
         file: "signet-0-120",
-        chain: "signet",
+        core_name: "signet",
         network: bitcoin::Network::Signet,
         flag: "signet",
         height: 120,
@@ -51,7 +51,7 @@ const CHAINS: [Chain; 3] = [
     },
     Chain {
         file: "regtest-kernel-0-206",
-        chain: "regtest",
+        core_name: "regtest",
         network: bitcoin::Network::Regtest,
         flag: "regtest",
         height: 206,
@@ -80,7 +80,8 @@ fn import(chain: &Chain) {
     let Some(blocks) = shared_data(&format!("{}.blk", chain.file)) else { return };
     let table = shared_data(&format!("{}.tsv", chain.file)).unwrap();
     let load = format!("-loadblock={}", blocks.display());
-    let Some(node) = RealNode::with_chain(chain.chain, &[&load, "-minimumchainwork=0", "-checkblockindex=0"]) else {
+    let Some(node) = RealNode::with_chain(chain.core_name, &[&load, "-minimumchainwork=0", "-checkblockindex=0"])
+    else {
         return;
     };
     wait_for("the node to load the chain", Duration::from_mins(2), || {
