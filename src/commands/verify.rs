@@ -54,9 +54,10 @@ fn check(settings: &Settings, stop: &StopFlag, arguments: &VerifyArguments) -> R
         report => report?,
     };
     watch.finish();
-    let comparison = match arguments.without_node {
-        true => None,
-        false => Some(compare(settings, stop, &snapshot, &report, arguments.blocks)?),
+    let comparison = if arguments.without_node {
+        None
+    } else {
+        Some(compare(settings, stop, &snapshot, &report, arguments.blocks)?)
     };
     let text = describe(&report, comparison.as_ref());
     std::io::stdout().lock().write_all(text.as_bytes()).or_exit(Exit::Failed, "cannot print the report")?;

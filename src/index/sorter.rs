@@ -179,9 +179,9 @@ mod tests {
                 let (first, second) = record.split_at(record.len() / 2);
                 sorter.push(&[first, second]).unwrap();
             }
-            let sorted = sorter.sorted().unwrap().collect::<io::Result<Vec<_>>>().unwrap();
+            let found = sorter.sorted().unwrap().collect::<io::Result<Vec<_>>>().unwrap();
             records.sort();
-            prop_assert_eq!(sorted, records);
+            prop_assert_eq!(found, records);
         }
     }
 
@@ -191,7 +191,7 @@ mod tests {
         let large = vec![7; 3 * READ];
         sorter.push(&[&large]).unwrap();
         sorter.push(&[b"small"]).unwrap();
-        let sorted = sorter.sorted().unwrap().collect::<io::Result<Vec<_>>>().unwrap();
-        assert_eq!(sorted, [large, b"small".to_vec()]);
+        let found = sorter.sorted().unwrap().collect::<io::Result<Vec<_>>>().unwrap();
+        assert_eq!(found, [large, b"small".to_vec()]);
     }
 }

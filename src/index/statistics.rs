@@ -163,7 +163,7 @@ impl Tally {
 fn fee_quantiles(sorted: &[u64]) -> [u64; QUANTILES] {
     let Some(last) = sorted.len().checked_sub(1) else { return [0; QUANTILES] };
     PERCENT.map(|percent| {
-        if percent == 50 && sorted.len() % 2 == 0 {
+        if percent == 50 && sorted.len().is_multiple_of(2) {
             let (low, high) = (sorted[sorted.len() / 2 - 1], sorted[sorted.len() / 2]);
             return low + (high - low) / 2;
         }

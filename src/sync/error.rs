@@ -34,9 +34,8 @@ impl SyncError {
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::Node(NodeError::BlockNotFound { .. }) => true,
+            Self::Node(NodeError::BlockNotFound { .. }) | Self::Index(IndexError::NotOnTip { .. }) => true,
             Self::Node(error) => error.is_transient(),
-            Self::Index(IndexError::NotOnTip { .. }) => true,
             Self::Index(_) | Self::ForeignChain { .. } | Self::Threads(_) => false,
         }
     }

@@ -13,7 +13,7 @@ use crate::index::{Block, Tip};
 /// A line in the log this often.
 const LINE: Duration = Duration::from_secs(10);
 /// Fewer blocks than this are simply logged.
-const FEW: usize = 100;
+const FEW: usize = 12;
 
 /// The progress of one stretch of blocks.
 pub struct Progress {

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::skips::skip;
+use crate::support::skips::skip;
 
 #[test]
 fn every_dependency_has_an_allowed_licence() {

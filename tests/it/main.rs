@@ -3,10 +3,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod commands;
+mod faults;
+mod follow;
 mod index;
+mod index_model;
 mod licences;
 mod node;
+mod real_chains;
 mod rooms;
 mod sim;
-mod skips;
 mod support;

@@ -26,7 +26,8 @@ pub struct HistoryRow {
     pub received: u128,
     /// Value of its outputs that were spent, in sat.
     pub spent: u128,
-    /// Value it received from coinbases, in sat.
+    /// Value it received from coinbases, in sat. What a BIP30 duplicate overwrites is *not* taken off: this counts
+    /// what is still maturing, and the copy that stays begins to mature anew.
     pub coinbase_received: u64,
     /// Transactions that paid or spent it.
     pub transactions: u32,

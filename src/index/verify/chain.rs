@@ -4,6 +4,7 @@ use std::iter::Peekable;
 
 use bitcoin::Script;
 use bitcoin::hashes::{Hash, HashEngine, sha256};
+use bitcoin::hex::DisplayHex;
 
 use super::super::block::BlockOutput;
 use super::super::error::IndexError;
@@ -142,7 +143,7 @@ impl Work<'_> {
 }
 
 pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    DisplayHex::to_lower_hex_string(bytes)
 }
 
 /// SHA-256 over rows as they are read.

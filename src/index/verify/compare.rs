@@ -23,13 +23,12 @@ impl Work<'_> {
         self.expect_stale_blocks()?;
         let snapshot = self.snapshot;
         let take = |sorter: &mut Sorter| std::mem::replace(sorter, Sorter::new(Path::new(""), 0)).sorted();
-        let mut tables = Vec::new();
-
-        tables.push(self.digest("blocks", rows(&snapshot.blocks)?)?);
-        tables.push(self.digest("block_starts", rows(&snapshot.block_starts)?)?);
-        tables.push(self.digest("transactions", rows(&snapshot.transactions)?)?);
-        tables.push(self.digest("spends", rows(&snapshot.spends)?)?);
-
+        let mut tables = vec![
+            self.digest("blocks", rows(&snapshot.blocks)?)?,
+            self.digest("block_starts", rows(&snapshot.block_starts)?)?,
+            self.digest("transactions", rows(&snapshot.transactions)?)?,
+            self.digest("spends", rows(&snapshot.spends)?)?,
+        ];
         let expected = take(&mut self.txids).map_err(sorting)?.map(|record| split(record, 10));
         tables.push(self.compare("txids", expected, rows(&snapshot.txids)?)?);
         let expected = take(&mut self.unspent).map_err(sorting)?.map(|record| split(record, 17));

@@ -147,7 +147,7 @@ impl<'a> Work<'a> {
     }
 
     fn progress(&mut self, phase: &'static str, done: u64, total: u64) -> Result<(), IndexError> {
-        if done % 4096 != 0 && done != total {
+        if !done.is_multiple_of(4096) && done != total {
             return Ok(());
         }
         match (self.watch)(VerifyProgress { phase, done, total }) {

@@ -28,10 +28,8 @@ impl Work<'_> {
         let (mut before, mut times, mut txnum) = (Running::zero(), Vec::new(), TxNum(0));
         let heights = self.snapshot.tip().map_or(0, |tip| tip.height.to_u32() + 1);
         for height in (0..heights).map(Height::from) {
-            let stored = match self.differences.tell(self.snapshot.block(height))? {
-                Some(Some(row)) => row,
-                _ => return Ok(()), // told by the first pass
-            };
+            // a row that is missing was told by the first pass
+            let Some(Some(stored)) = self.differences.tell(self.snapshot.block(height))? else { return Ok(()) };
             times.push(stored.header.time);
             let assembled = assemble(&stored, txnum, &self.snapshot.transactions);
             let block = match assembled.and_then(|bytes| parser.parse(stored.hash, bytes)) {

@@ -4,4 +4,5 @@
 pub(crate) mod bitcoind;
 pub(crate) mod indexed;
 pub(crate) mod model;
+pub(crate) mod program;
 pub(crate) mod skips;

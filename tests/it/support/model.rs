@@ -184,7 +184,8 @@ impl Model {
             totals.outputs_spent += change.outputs_spent;
             totals.transactions += 1;
             if tx.is_coinbase() {
-                totals.coinbase_received = totals.coinbase_received + change.received - change.overwritten;
+                // what is overwritten stays counted here: it tells how much is immature, not what the balance is
+                totals.coinbase_received += change.received;
                 totals.coinbase_transactions += 1;
                 self.payouts.entry(script.clone()).or_default().insert(height);
             }

@@ -1,0 +1,319 @@
+//! Following a real node: through reorganisations of any depth, restarts and back to genesis, the index says what the
+//! node says, and holds the rows that a fresh index of the same chain would hold.
+
+use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use bitcoin::consensus::encode::serialize_hex;
+use bitcoin::{Amount, Block, Network};
+use btcgraph::chain::Height;
+use btcgraph::index::{BlockRow, Index};
+use btcgraph::live::{ChainEvent, Live};
+use btcgraph::node::{Auth, Node, NodeSettings};
+use btcgraph::sim::{Hostile, SimChain};
+use btcgraph::sync::{Follow, Until, compare_with_node, run};
+use btcgraph::view::Published;
+use serde_json::{Value, json};
+
+use crate::support::bitcoind::RealNode;
+use crate::support::indexed::{Indexed, options};
+
+/// A node, its client and an index that follows it.
+struct Followed {
+    real: RealNode,
+    node: Node,
+    indexed: Indexed,
+    published: Published,
+    live: Live,
+}
+
+impl Followed {
+    fn start(args: &[&str]) -> Option<Self> {
+        let real = RealNode::start(args)?;
+        let auth = Auth::Cookie(real.cookie_path());
+        let node = Node::connect(NodeSettings::new(Network::Regtest, real.rpc_url(), auth)).unwrap();
+        Some(Self { real, node, indexed: Indexed::empty(), published: Published::default(), live: Live::default() })
+    }
+
+    fn submit<'b>(&self, blocks: impl IntoIterator<Item = &'b Arc<Block>>) {
+        for block in blocks {
+            let verdict = self.real.must("submitblock", &[json!(serialize_hex(block.as_ref()))]);
+            assert!(verdict.is_null() || verdict == "inconclusive", "{verdict}");
+        }
+    }
+
+    fn catch_up(&mut self) {
+        follow(&self.node, &mut self.indexed.index, &self.published, &self.live);
+    }
+
+    /// Everything the node can be asked about the chain, and the rows of a fresh index of it.
+    fn assert_agrees(&mut self) {
+        self.catch_up();
+        let report = self.indexed.verified();
+        let snapshot = self.indexed.index.snapshot().unwrap();
+        let blocks = usize::try_from(snapshot.tip().unwrap().height.to_u32()).unwrap() + 1;
+        let comparison = compare_with_node(&self.node, &snapshot, &report, blocks.min(60)).unwrap();
+        assert_eq!(comparison.differences, Vec::<String>::new());
+        assert!(comparison.utxo_set.is_some_and(|info| info.hash_serialized_3.is_some()));
+        assert_eq!(comparison.blocks.len(), blocks.min(60));
+
+        let mut fresh = Indexed::empty();
+        follow(&self.node, &mut fresh.index, &Published::default(), &Live::default());
+        assert_eq!(self.indexed.rows(), fresh.rows());
+        assert_eq!(self.published.head().unwrap().tip, snapshot.tip().unwrap());
+    }
+
+    fn block(&self, height: u32) -> BlockRow {
+        self.indexed.index.snapshot().unwrap().block(Height::from(height)).unwrap().unwrap()
+    }
+}
+
+fn follow(node: &Node, index: &mut Index, published: &Published, live: &Live) {
+    run(Follow {
+        node,
+        index,
+        published,
+        live,
+        until: Until::CaughtUp,
+        connections: NonZeroUsize::new(4).unwrap(),
+        buffer_bytes: 64 << 20,
+    })
+    .unwrap();
+}
+
+fn hostile_chain(seed: u64, blocks: u32) -> (SimChain, Hostile, Vec<Arc<Block>>) {
+    let (mut chain, mut hostile) = (SimChain::new(seed), Hostile::new(seed));
+    let blocks = (0..blocks).map(|_| hostile.mine(&mut chain).unwrap()).collect();
+    (chain, hostile, blocks)
+}
+
+#[test]
+fn every_script_type_is_created_spent_reorganised_and_still_equal_to_the_node() {
+    let Some(mut followed) = Followed::start(&[]) else { return };
+    let (mut chain, mut hostile, blocks) = hostile_chain(1, 260);
+    followed.submit(&blocks[..130]);
+    followed.assert_agrees();
+    followed.submit(&blocks[130..]);
+    followed.assert_agrees();
+    let types = followed.block(260).running.types;
+    let never_spent = [btcgraph::chain::ScriptType::OpReturn];
+    for script_type in btcgraph::chain::ScriptType::ALL {
+        let totals = types[script_type.index()];
+        assert!(totals.created.count > 0, "{script_type:?} is created");
+        assert!(totals.spent.count > 0 || never_spent.contains(&script_type), "{script_type:?} is spent");
+    }
+    for depth in [1, 6, 100] {
+        let branch = hostile.branch(&mut chain, depth, depth + 1).unwrap();
+        followed.submit(&branch);
+        followed.assert_agrees();
+    }
+    assert_stale_blocks_are_tips_of_the_node(&followed, 1 + 6 + 100);
+}
+
+/// Every stale block of the index stands on a branch that the node lists as well, and no block is missing.
+fn assert_stale_blocks_are_tips_of_the_node(followed: &Followed, expected: usize) {
+    let mut known = BTreeSet::new();
+    for tip in followed.real.must("getchaintips", &[]).as_array().unwrap() {
+        let mut hash = tip["hash"].clone();
+        for _ in 0..tip["branchlen"].as_u64().unwrap() {
+            known.insert(hash.as_str().unwrap().to_owned());
+            hash = followed.real.must("getblockheader", &[hash])["previousblockhash"].clone();
+        }
+    }
+    let stale = followed.indexed.index.snapshot().unwrap().stale_block_hashes().unwrap();
+    let stale: BTreeSet<_> = stale.into_iter().map(|(_, hash)| hash.to_string()).collect();
+    assert_eq!(stale, known);
+    assert_eq!(stale.len(), expected);
+}
+
+#[test]
+fn statistics_of_blocks_are_those_of_getblockstats() {
+    let Some(mut followed) = Followed::start(&[]) else { return };
+    let (_, _, blocks) = hostile_chain(2, 230);
+    followed.submit(&blocks);
+    followed.catch_up();
+    for height in 1..=230_u32 {
+        let stats = followed.real.must("getblockstats", &[json!(height)]);
+        let row = followed.block(height);
+        let previous = followed.block(height - 1).running;
+        let whole = |row: u64| row / 1_000;
+        let found = json!({
+            "blockhash": row.hash.to_string(),
+            "ins": row.inputs,
+            "outs": row.outputs,
+            "txs": row.transactions,
+            "total_out": row.output_value - u128::from(row.coinbase_value),
+            "totalfee": row.fees,
+            "subsidy": row.subsidy,
+            "mediantime": row.median_time,
+            "minfee": row.fee_quantiles[0],
+            "medianfee": row.fee_quantiles[3],
+            "maxfee": row.fee_quantiles[6],
+            "minfeerate": whole(row.feerate_quantiles[0]),
+            "maxfeerate": whole(row.feerate_quantiles[6]),
+            "feerate_percentiles": row.feerate_quantiles[1..6].iter().copied().map(whole).collect::<Vec<_>>(),
+            "swtxs": row.segwit_transactions,
+            "swtotal_size": row.segwit_size,
+            "swtotal_weight": row.segwit_weight,
+            "utxo_increase_actual": i128::from(row.running.utxo_count) - i128::from(previous.utxo_count),
+        });
+        for (name, value) in found.as_object().unwrap() {
+            assert_eq!(*value, stats[name], "{name} at height {height}");
+        }
+        let header = followed.real.must("getblock", &[json!(row.hash.to_string()), json!(1)]);
+        let found = (row.size, row.stripped_size, row.weight);
+        let theirs = ["size", "strippedsize", "weight"].map(|name| header[name].as_u64().unwrap());
+        assert_eq!([found.0, found.1, found.2].map(u64::from), theirs, "sizes at height {height}");
+        assert_eq!(format!("{:064x}", row.running.chainwork), header["chainwork"].as_str().unwrap());
+    }
+}
+
+#[test]
+fn the_outputs_of_a_script_are_those_of_scantxoutset() {
+    let Some(mut followed) = Followed::start(&[]) else { return };
+    let (chain, _, blocks) = hostile_chain(3, 200);
+    followed.submit(&blocks);
+    followed.catch_up();
+    let snapshot = followed.indexed.index.snapshot().unwrap();
+    let scripts: BTreeSet<_> = chain.unspent().values().map(|coin| coin.output.script_pubkey.clone()).collect();
+    assert!(scripts.len() > 50);
+    // the node cannot be asked for the empty script
+    for script in scripts.into_iter().filter(|script| !script.is_empty()) {
+        let scan =
+            followed.real.must("scantxoutset", &[json!("start"), json!([format!("raw({})", script.to_hex_string())])]);
+        let mut theirs: Vec<_> = scan["unspents"].as_array().unwrap().iter().map(unspent).collect();
+        let rows = snapshot.unspent(snapshot.script_key(script.as_bytes())).unwrap();
+        let mut ours: Vec<_> = rows
+            .map(|row| {
+                let (key, row) = row.unwrap();
+                let txid = snapshot.txid(key.txnum).unwrap().unwrap().to_string();
+                let height = snapshot.occurrence(key.txnum).unwrap().height.to_u32();
+                (txid, u64::from(key.vout), row.value, u64::from(height), row.is_coinbase)
+            })
+            .collect();
+        theirs.sort();
+        ours.sort();
+        assert_eq!(ours, theirs, "{script}");
+        let totals = snapshot.totals(snapshot.script_key(script.as_bytes()), btcgraph::index::TxNum(u32::MAX)).unwrap();
+        let (_, totals) = totals.unwrap();
+        let sum: u64 = theirs.iter().map(|unspent| unspent.2).sum();
+        assert_eq!(totals.received - totals.spent, u128::from(sum));
+    }
+}
+
+fn unspent(unspent: &Value) -> (String, u64, u64, u64, bool) {
+    (
+        unspent["txid"].as_str().unwrap().to_owned(),
+        unspent["vout"].as_u64().unwrap(),
+        Amount::from_btc(unspent["amount"].as_f64().unwrap()).unwrap().to_sat(),
+        unspent["height"].as_u64().unwrap(),
+        unspent["coinbase"].as_bool().unwrap(),
+    )
+}
+
+#[test]
+fn a_shortened_chain_and_the_way_back_to_genesis_are_followed() {
+    let Some(mut followed) = Followed::start(&[]) else { return };
+    let (_, _, blocks) = hostile_chain(4, 140);
+    followed.submit(&blocks);
+    followed.assert_agrees();
+    let invalidate = |followed: &Followed, height: u32| {
+        let hash = followed.real.must("getblockhash", &[json!(height)]);
+        followed.real.must("invalidateblock", &[hash]);
+    };
+    invalidate(&followed, 131);
+    followed.assert_agrees();
+    assert_eq!(followed.published.head().unwrap().tip.height, Height::from(130));
+    invalidate(&followed, 1);
+    followed.assert_agrees();
+    assert_eq!(followed.published.head().unwrap().tip.height, Height::GENESIS);
+    followed.real.mine(3);
+    followed.assert_agrees();
+    followed.real.must("reconsiderblock", &[json!(blocks[0].block_hash().to_string())]);
+    followed.assert_agrees();
+    assert_eq!(followed.published.head().unwrap().tip.height, Height::from(140));
+}
+
+#[test]
+fn transactions_move_vanish_or_confirm_elsewhere() {
+    let Some(mut followed) = Followed::start(&[]) else { return };
+    let address = followed.real.wallet_address("bech32");
+    followed.real.mine_to(&address, 105);
+    let to = followed.real.wallet_address("legacy");
+    let moving = followed.real.must("sendtoaddress", &[json!(to), json!(1)]);
+    let first = followed.real.mine(1);
+    let vanishing = followed.real.must("sendtoaddress", &[json!(to), json!(2)]);
+    followed.real.mine(1);
+    followed.assert_agrees();
+    let position = |followed: &Followed, txid: &Value| {
+        let snapshot = followed.indexed.index.snapshot().unwrap();
+        let found = snapshot.positions(&txid.as_str().unwrap().parse().unwrap()).unwrap();
+        found.last().map(|txnum| snapshot.occurrence(*txnum).unwrap().height.to_u32())
+    };
+    assert_eq!((position(&followed, &moving), position(&followed, &vanishing)), (Some(106), Some(107)));
+
+    followed.real.must("invalidateblock", &[json!(first[0].to_string())]);
+    let only = followed.real.wallet_address("bech32");
+    // an empty block first, then one with the moving transaction alone
+    followed.real.must("generateblock", &[json!(only), json!([])]);
+    followed.real.must("generateblock", &[json!(only), json!([moving])]);
+    followed.real.must("generateblock", &[json!(only), json!([])]);
+    followed.assert_agrees();
+    assert_eq!((position(&followed, &moving), position(&followed, &vanishing)), (Some(107), None));
+    let snapshot = followed.indexed.index.snapshot().unwrap();
+    let stale = snapshot.stale_occurrences(&vanishing.as_str().unwrap().parse().unwrap()).unwrap();
+    assert_eq!(stale.len(), 1);
+}
+
+#[test]
+fn it_goes_on_after_a_restart_of_either_side() {
+    let Some(mut followed) = Followed::start(&[]) else { return };
+    let (mut chain, mut hostile, blocks) = hostile_chain(5, 150);
+    followed.submit(&blocks[..120]);
+    followed.catch_up();
+    let Followed { mut real, node, indexed, published, live } = followed;
+    let Indexed { index, directory } = indexed;
+    drop(index);
+    real.restart();
+    let index = Index::open(&options(directory.path())).unwrap();
+    let mut followed = Followed { real, node, indexed: Indexed { index, directory }, published, live };
+    followed.submit(&blocks[120..]);
+    followed.submit(&hostile.branch(&mut chain, 20, 22).unwrap());
+    followed.assert_agrees();
+}
+
+#[test]
+fn events_tell_every_block_that_leaves_before_those_that_join_and_carry_their_head() {
+    let Some(mut followed) = Followed::start(&[]) else { return };
+    let (mut chain, mut hostile, blocks) = hostile_chain(6, 20);
+    followed.submit(&blocks);
+    followed.catch_up();
+    let mut events = followed.live.subscribe();
+    let old: Vec<_> = blocks.iter().rev().take(3).map(|block| block.block_hash()).collect();
+    let branch = hostile.branch(&mut chain, 3, 4).unwrap();
+    followed.submit(&branch);
+    followed.catch_up();
+    let mut told = Vec::new();
+    while let Ok(event) = events.try_recv() {
+        assert_eq!(event.head.tip.hash, chain.tip());
+        told.push(match event.event {
+            ChainEvent::Disconnected(tip) => (false, tip.height.to_u32(), tip.hash),
+            ChainEvent::Connected(tip) => (true, tip.height.to_u32(), tip.hash),
+        });
+    }
+    let left = old.into_iter().zip([20, 19, 18]).map(|(hash, height)| (false, height, hash));
+    let joined = branch.iter().zip(18..).map(|(block, height)| (true, height, block.block_hash()));
+    assert_eq!(told, left.chain(joined).collect::<Vec<_>>());
+}
+
+#[test]
+fn without_rest_the_rows_are_the_same() {
+    let Some(mut followed) = Followed::start(&["-rest=0"]) else { return };
+    let (_, _, blocks) = hostile_chain(7, 130);
+    followed.submit(&blocks);
+    followed.assert_agrees();
+    let genesis = bitcoin::constants::genesis_block(Network::Regtest);
+    let straight = Indexed::of(std::iter::once(&genesis).chain(blocks.iter().map(Arc::as_ref)), 10);
+    assert_eq!(followed.indexed.rows(), straight.rows());
+}

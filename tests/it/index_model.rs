@@ -1,0 +1,162 @@
+//! The index against the naive model: every row of every script, output and block of hostile chains, repeated coinbases
+//! (BIP30) among them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bitcoin::{Block, ScriptBuf};
+use btcgraph::chain::Height;
+use btcgraph::index::{Snapshot, Spender, TxNum};
+use btcgraph::sim::{Hostile, SimChain};
+
+use crate::support::indexed::Indexed;
+use crate::support::model::Model;
+
+fn assert_agrees(chain: &Snapshot, model: &Model) {
+    let tip = chain.tip().unwrap();
+    assert_eq!(usize::try_from(tip.height.to_u32()).unwrap() + 1, model.blocks.len());
+    assert_blocks_agree(chain, model);
+    for (txnum, (txid, height)) in (0..).zip(&model.transactions) {
+        let stored = chain.transaction(TxNum(txnum)).unwrap().unwrap();
+        assert_eq!((stored.txid, chain.occurrence(TxNum(txnum)).unwrap().height.to_u32()), (*txid, *height));
+    }
+    for (txid, copies) in &model.copies {
+        let expected: Vec<_> = copies.iter().copied().map(TxNum).collect();
+        assert_eq!(chain.positions(txid).unwrap(), expected);
+    }
+    for (script, rows) in &model.history {
+        assert_history_agrees(chain, script, rows);
+        let unspent = model.unspent.get(script).into_iter().flatten();
+        let expected: Vec<_> =
+            unspent.map(|((txnum, vout), coin)| (*txnum, *vout, coin.value, coin.coinbase)).collect();
+        let found: Vec<_> = chain
+            .unspent(chain.script_key(script.as_bytes()))
+            .unwrap()
+            .map(|row| row.map(|(key, row)| (key.txnum.0, key.vout, row.value, row.is_coinbase)).unwrap())
+            .collect();
+        assert_eq!(found, expected, "unspent outputs of {script}");
+        let expected: Vec<_> = model.payouts.get(script).into_iter().flatten().copied().map(Height::from).collect();
+        let all = Height::GENESIS..=tip.height;
+        assert_eq!(chain.payouts(chain.script_key(script.as_bytes()), all).unwrap(), expected);
+    }
+    for ((funding, vout), (spending, vin)) in &model.spends {
+        let expected = Spender { txnum: TxNum(*spending), vin: *vin };
+        assert_eq!(chain.spender(TxNum(*funding), *vout).unwrap(), Some(expected));
+    }
+}
+
+fn assert_history_agrees(chain: &Snapshot, script: &ScriptBuf, rows: &BTreeMap<u32, crate::support::model::Totals>) {
+    let key = chain.script_key(script.as_bytes());
+    assert_eq!(chain.first_seen(key).unwrap().map(|txnum| txnum.0), rows.first_key_value().map(|(txnum, _)| *txnum));
+    for (txnum, totals) in rows {
+        let (found, row) = chain.totals(key, TxNum(txnum + 1)).unwrap().unwrap();
+        let found = (
+            (found.0, row.received, row.spent, row.coinbase_received),
+            (row.transactions, row.outputs_received, row.outputs_spent, row.coinbase_transactions),
+        );
+        let expected = (
+            (*txnum, u128::from(totals.received), u128::from(totals.spent), totals.coinbase_received),
+            (totals.transactions, totals.outputs_received, totals.outputs_spent, totals.coinbase_transactions),
+        );
+        assert_eq!(found, expected, "totals of {script} after transaction {txnum}");
+    }
+}
+
+fn assert_blocks_agree(chain: &Snapshot, model: &Model) {
+    let (mut subsidy, mut lost) = (0, [0; 4]);
+    for (height, expected) in (0..).zip(&model.blocks) {
+        let row = chain.block(Height::from(height)).unwrap().unwrap();
+        assert_eq!(row.hash, expected.hash);
+        let found = (row.transactions, row.inputs, row.outputs, row.input_value, row.output_value);
+        let values = (u128::from(expected.input_value), u128::from(expected.output_value));
+        assert_eq!(found, (expected.transactions, expected.inputs, expected.outputs, values.0, values.1));
+        assert_eq!((row.subsidy, row.fees), (expected.subsidy, expected.fees), "at height {height}");
+        let running = &row.running;
+        assert_eq!(running.transactions, u64::from(expected.first_txnum + expected.transactions));
+        assert_eq!((running.utxo_count, running.utxo_value), (expected.utxo_count, expected.utxo_value));
+        subsidy += expected.subsidy;
+        assert_eq!(running.subsidy, subsidy);
+        let kinds = expected.unspendable;
+        for (sum, value) in
+            lost.iter_mut().zip([kinds.genesis_block, kinds.bip30, kinds.scripts, kinds.unclaimed_rewards])
+        {
+            *sum += value;
+        }
+        let found = running.unspendable;
+        assert_eq!([found.genesis, found.bip30, found.scripts, found.unclaimed], lost, "at height {height}");
+        let in_utxo_set: u64 = running
+            .types
+            .iter()
+            .map(|totals| totals.created.count - totals.spent.count - totals.unspendable.count)
+            .sum();
+        assert_eq!(in_utxo_set, running.utxo_count, "at height {height}");
+    }
+}
+
+fn blocks(chain: &SimChain) -> Vec<Arc<Block>> {
+    chain.active_blocks().cloned().collect()
+}
+
+fn model(blocks: &[Arc<Block>]) -> Model {
+    Model::of(blocks.iter().map(Arc::as_ref))
+}
+
+#[test]
+fn a_hostile_chain_is_counted_as_the_model_counts_it() {
+    for seed in 20..24 {
+        let (mut chain, mut hostile) = (SimChain::new(seed), Hostile::new(seed));
+        for _ in 0..180 {
+            hostile.mine(&mut chain).unwrap();
+        }
+        let blocks = blocks(&chain);
+        let indexed = Indexed::of(blocks.iter().map(Arc::as_ref), 25);
+        assert_agrees(&indexed.index.snapshot().unwrap(), &model(&blocks));
+    }
+}
+
+#[test]
+fn a_repeated_coinbase_overwrites_what_is_unspent_of_the_earlier_copy_and_gives_it_back() {
+    for spent in 0..=3 {
+        let (mut chain, mut hostile) = (SimChain::new(30), Hostile::new(30));
+        let (earlier, later) = hostile.repeat_coinbase(&mut chain, spent).unwrap();
+        for _ in 0..30 {
+            hostile.mine(&mut chain).unwrap();
+        }
+        let blocks = blocks(&chain);
+        let with = |height: u32| model(&blocks[..=usize::try_from(height).unwrap()]);
+        let first = chain.height_of(&earlier).unwrap().to_u32();
+        let second = chain.height_of(&later).unwrap().to_u32();
+        for run in [1, 7, 1_000] {
+            let mut indexed = Indexed::of(blocks.iter().map(Arc::as_ref), run);
+            indexed.verified();
+            assert_agrees(&indexed.index.snapshot().unwrap(), &with(chain.height().to_u32()));
+            // with the later copy, without it, and without either
+            for height in [second, second - 1, first, first - 1] {
+                indexed.disconnect_to(height + 1);
+                indexed.verified();
+                assert_agrees(&indexed.index.snapshot().unwrap(), &with(height));
+            }
+            indexed.connect(blocks[usize::try_from(first).unwrap()..].iter().map(Arc::as_ref), run);
+            indexed.verified();
+            assert_agrees(&indexed.index.snapshot().unwrap(), &with(chain.height().to_u32()));
+        }
+    }
+}
+
+#[test]
+fn a_coinbase_repeated_twice_overwrites_the_copy_just_before_it() {
+    let (mut chain, mut hostile) = (SimChain::new(31), Hostile::new(31));
+    let (earlier, _) = hostile.repeat_coinbase(&mut chain, 1).unwrap();
+    chain.mine_duplicate_coinbase(&earlier, Vec::new()).unwrap();
+    hostile.mine(&mut chain).unwrap();
+    let blocks = blocks(&chain);
+    for run in [1, 1_000] {
+        let mut indexed = Indexed::of(blocks.iter().map(Arc::as_ref), run);
+        indexed.verified();
+        for left in (blocks.len() - 4..=blocks.len()).rev() {
+            indexed.disconnect_to(u32::try_from(left).unwrap());
+            indexed.verified();
+            assert_agrees(&indexed.index.snapshot().unwrap(), &model(&blocks[..left]));
+        }
+    }
+}
