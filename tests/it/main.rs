@@ -15,3 +15,4 @@ mod rooms;
 mod schema;
 mod sim;
 mod support;
+mod view;

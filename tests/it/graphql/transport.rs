@@ -1,6 +1,7 @@
 //! The schema over HTTP and websockets: what gets through, what is refused, and how connections end.
 
 use std::future::Future;
+use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::time::Duration;
@@ -318,4 +319,34 @@ async fn a_server_that_stops_closes_websockets_with_1012_and_accepts_nobody() {
     }
     served.stop().await;
     assert!(TcpStream::connect(address).await.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_stops_finishes_the_request_it_is_reading() {
+    let served = Served::start(&Api::of_chain(&chain())).await;
+    let (address, shutdown) = (served.address, served.shutdown.clone());
+    let client = move || {
+        let body = json!({ "query": "{ tip { height } }" }).to_string();
+        let mut stream = std::net::TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let head = format!(
+            "POST /graphql HTTP/1.1\r\nHost: here\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
+             Expect: 100-continue\r\n\r\n",
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut continues = [0; 25];
+        stream.read_exact(&mut continues).unwrap();
+        assert_eq!(&continues, b"HTTP/1.1 100 Continue\r\n\r\n");
+        // the server waits for the body now
+        shutdown.cancel();
+        stream.write_all(body.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let answer = tokio::task::spawn_blocking(client).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+    assert!(answer.ends_with(&json!({ "data": { "tip": { "height": 3 } } }).to_string()), "{answer}");
+    served.stop().await;
 }

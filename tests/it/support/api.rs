@@ -11,7 +11,7 @@ use btcgraph::api::{self, Schema};
 use btcgraph::index::{Index, IndexOptions};
 use btcgraph::live::{ChainEvent, Event, Live};
 use btcgraph::sim::{Owner, SimChain};
-use btcgraph::view::{Head, Published, SyncState, Tip};
+use btcgraph::view::{Head, Published, SyncState, Tip, View};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -79,12 +79,18 @@ impl Api {
             events.push(ChainEvent::Connected(Tip { height: height.into(), hash: block.hash() }));
         }
         let chain = self.index.snapshot().unwrap();
-        let head = Arc::new(Head { tip: chain.tip().unwrap(), chain, taken_at: SystemTime::now() });
+        let Some(tip) = chain.tip() else { return };
+        let head = Arc::new(Head { tip, chain, taken_at: SystemTime::now() });
         self.heads.push(Arc::downgrade(&head));
         self.published.publish(head.clone());
         for event in events {
             self.live.publish(Event { event, head: head.clone() });
         }
+    }
+
+    /// A view of the newest Head.
+    pub(crate) fn view(&self) -> View {
+        View::new(self.published.head().unwrap())
     }
 
     /// What following says of the node.
