@@ -1,44 +1,56 @@
 //! GraphQL by POST: one request, one answer, no batches.
 
+use async_graphql::futures_util::StreamExt;
 use async_graphql::{Executor, Request as GraphqlRequest, Response as GraphqlResponse, ServerError};
-use axum::body::{Body, to_bytes};
+use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 
 use super::Server;
 use crate::api::code;
 
+/// How much of a body that is refused is read all the same, in multiples of the limit. A client that is still writing
+/// when its connection is closed may never read why.
+const READ_ON: usize = 4;
+
 /// Answers a GraphQL request.
 ///
 /// 415 unless the body is JSON, 413 if it is too large, 400 if it is no request; else 200, whatever its errors.
 pub(super) async fn post(State(server): State<Server>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
+    let limit = server.limits.body_bytes;
+    let body = receive(body, limit).await;
     if !is_json(&parts.headers) {
         return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send the request as application/json");
     }
-    let request = match read(&parts.headers, body, server.limits.body_bytes).await {
-        Ok(request) => request,
-        Err(refused) => return refused,
+    let Some(body) = body else {
+        let message = format!("the body of a request has at most {limit} bytes");
+        return refuse(StatusCode::PAYLOAD_TOO_LARGE, &message);
     };
-    answer(StatusCode::OK, &server.executor.execute(request).await)
+    match serde_json::from_slice::<GraphqlRequest>(&body) {
+        Ok(request) => answer(StatusCode::OK, &server.executor.execute(request).await),
+        Err(error) => {
+            let message = format!("the body is no GraphQL request: a JSON object with a query is expected ({error})");
+            refuse(StatusCode::BAD_REQUEST, &message)
+        }
+    }
 }
 
-async fn read(headers: &HeaderMap, body: Body, limit: usize) -> Result<GraphqlRequest, Response> {
-    let too_large = || {
-        let message = format!("the body of a request has at most {limit} bytes");
-        refuse(StatusCode::PAYLOAD_TOO_LARGE, &message)
-    };
-    let announced = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
-    if announced.is_some_and(|length| length > limit) {
-        return Err(too_large());
+/// The whole body; `None` if it is larger than the limit, or does not end.
+async fn receive(body: Body, limit: usize) -> Option<Vec<u8>> {
+    let (mut chunks, mut received, mut size) = (body.into_data_stream(), Vec::new(), 0_usize);
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk.ok()?;
+        size = size.saturating_add(chunk.len());
+        if size <= limit {
+            received.extend_from_slice(&chunk);
+        } else if size > limit.saturating_mul(READ_ON) {
+            return None;
+        }
     }
-    let body = to_bytes(body, limit).await.map_err(|_| too_large())?;
-    serde_json::from_slice(&body).map_err(|error| {
-        let message = format!("the body is no GraphQL request: a JSON object with a query is expected ({error})");
-        refuse(StatusCode::BAD_REQUEST, &message)
-    })
+    (size <= limit).then_some(received)
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
