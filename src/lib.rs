@@ -20,10 +20,12 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+pub mod api;
 pub mod chain;
 pub mod index;
 pub mod live;
 pub mod node;
+pub mod server;
 pub mod settings;
 pub mod sim;
 pub mod sync;

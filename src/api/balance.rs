@@ -1,0 +1,28 @@
+use async_graphql::SimpleObject;
+use bitcoin::Script;
+
+use super::error::ApiError;
+use super::scalars::Sats;
+use crate::view::View;
+
+/// What a script holds. Outputs that can never be spent are in none of these amounts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, SimpleObject)]
+pub(super) struct Balance {
+    /// The sum of its outputs on the main chain that no transaction of the main chain spends, in satoshis.
+    confirmed: Sats,
+    /// The part of `confirmed` that coinbases created and the next block may not spend yet, in satoshis.
+    immature: Sats,
+    /// The part of `confirmed` that the next block may spend, in satoshis.
+    spendable: Sats,
+}
+
+impl Balance {
+    pub(super) fn of(view: &View, script: &Script) -> Result<Self, ApiError> {
+        let confirmed = view.totals(view.script_key(script))?.balance()?;
+        let immature = view.immature(script)?;
+        let spendable = confirmed
+            .checked_sub(immature)
+            .ok_or_else(|| ApiError::internal("a script has more immature coins than coins"))?;
+        Ok(Self { confirmed: Sats::new(confirmed)?, immature: Sats::new(immature)?, spendable: Sats::new(spendable)? })
+    }
+}

@@ -1,0 +1,218 @@
+use std::sync::Arc;
+
+use async_graphql::{ID, Object};
+use bitcoin::consensus::serialize;
+
+use super::block_header::{BlockHeader, merkle_root};
+use super::connection::Connection;
+use super::cursor::Scope;
+use super::enums::ChainStatus;
+use super::error::ApiError;
+use super::node::block_id;
+use super::page::{self, PageArgs};
+use super::scalars::{BlockHash, DateTime, Hex, Sats, UInt53, int};
+use super::transaction::Transaction;
+use crate::chain::difficulty;
+use crate::view::{self, View};
+
+/// A block, and the view it was found in.
+#[derive(Clone)]
+pub(super) struct Block {
+    view: Arc<View>,
+    block: Arc<view::Block>,
+}
+
+impl Block {
+    pub(super) fn new(view: &Arc<View>, block: view::Block) -> Self {
+        Self { view: view.clone(), block: Arc::new(block) }
+    }
+
+    /// A block that may not be there.
+    pub(super) fn maybe(
+        view: &Arc<View>,
+        found: Result<Option<view::Block>, view::IndexError>,
+    ) -> Option<Result<Self, ApiError>> {
+        found.map(|found| found.map(|block| Self::new(view, block))).map_err(ApiError::from).transpose()
+    }
+
+    fn raw_header(&self) -> &bitcoin::block::Header {
+        &self.block.row.header
+    }
+
+    fn transaction_page(&self, args: &PageArgs) -> Result<Connection<Transaction, Option<UInt53>>, ApiError> {
+        let hash = self.block.row.hash;
+        let scope = Scope::new("transactions", block_id(hash), self.block.is_main().then_some(hash));
+        let count = self.block.row.transactions;
+        let window = args.read(&scope, &self.view)?.of(count);
+        let transactions = self.view.block_transactions(&self.block, window.rows.clone())?;
+        let nodes = transactions.into_iter().map(|transaction| Transaction::new(&self.view, transaction)).collect();
+        Ok(Connection::new(&scope, &window, nodes, Some(count.into())))
+    }
+}
+
+/// A block, on the main chain or stale.
+#[Object]
+impl Block {
+    /// `Block:` and the hash.
+    pub(super) async fn id(&self) -> ID {
+        block_id(self.block.row.hash).into()
+    }
+
+    /// The hash of its header.
+    async fn hash(&self) -> BlockHash {
+        BlockHash(self.block.row.hash)
+    }
+
+    /// How many blocks come before it in its chain; 0 for the genesis block.
+    async fn height(&self) -> Result<i32, ApiError> {
+        int(self.block.height.to_u32())
+    }
+
+    /// Its header, field by field.
+    async fn header(&self) -> BlockHeader {
+        BlockHeader { hash: self.block.row.hash, height: self.block.height, header: *self.raw_header() }
+    }
+
+    /// The 80 bytes of its header.
+    async fn header_hex(&self) -> Hex {
+        Hex::new(serialize(self.raw_header()))
+    }
+
+    /// The version field, read as unsigned. Its bits signal deployments (BIP9).
+    async fn version(&self) -> UInt53 {
+        self.raw_header().version.to_consensus().cast_unsigned().into()
+    }
+
+    /// The root of the merkle tree over its txids, in display (reversed) byte order.
+    async fn merkle_root(&self) -> Hex {
+        merkle_root(self.raw_header())
+    }
+
+    /// The time in its header. The miner sets it: it may lie up to two hours ahead, and before that of the block in
+    /// front. To compare blocks by time, use `medianTime`.
+    async fn time(&self) -> DateTime {
+        DateTime::from_unix(self.raw_header().time)
+    }
+
+    /// Median time past: the median of the header times of this block and the ten before it (BIP113). Never falls
+    /// along a chain.
+    async fn median_time(&self) -> DateTime {
+        DateTime::from_unix(self.block.row.median_time)
+    }
+
+    /// The time in its header, in seconds since 1970 began (UTC).
+    async fn timestamp(&self) -> UInt53 {
+        self.raw_header().time.into()
+    }
+
+    /// The target in its compact form.
+    async fn bits(&self) -> UInt53 {
+        self.raw_header().bits.to_consensus().into()
+    }
+
+    /// The number that miners vary.
+    async fn nonce(&self) -> UInt53 {
+        self.raw_header().nonce.into()
+    }
+
+    /// How much harder than the easiest mainnet target it was to find; below 1 on test networks that allow easier
+    /// ones.
+    async fn difficulty(&self) -> f64 {
+        difficulty::difficulty(self.raw_header().bits)
+    }
+
+    /// The number that its hash may not exceed, 256 bits, big-endian.
+    async fn target(&self) -> Result<Hex, ApiError> {
+        let target = difficulty::target(self.raw_header().bits).ok_or_else(|| {
+            ApiError::internal(&format!("block {} is indexed, but its bits stand for no target", self.block.row.hash))
+        })?;
+        Ok(Hex::new(target.to_be_bytes()))
+    }
+
+    /// The expected number of hashes to find its whole chain, from genesis up to and including it; 256 bits,
+    /// big-endian.
+    async fn chainwork(&self) -> Hex {
+        Hex::new(self.block.row.running.chainwork.to_be_bytes())
+    }
+
+    /// Its serialised size in bytes, witnesses included.
+    async fn size(&self) -> Result<i32, ApiError> {
+        int(self.block.row.size)
+    }
+
+    /// Its serialised size in bytes without witnesses.
+    async fn stripped_size(&self) -> Result<i32, ApiError> {
+        int(self.block.row.stripped_size)
+    }
+
+    /// Its weight in weight units: three times the stripped size plus the size (BIP141). At most 4,000,000.
+    async fn weight(&self) -> Result<i32, ApiError> {
+        int(self.block.row.weight)
+    }
+
+    /// How many transactions it holds, the coinbase among them.
+    async fn tx_count(&self) -> Result<i32, ApiError> {
+        int(self.block.row.transactions)
+    }
+
+    /// Whether it is part of the main chain. Stale blocks are those that this server saw disconnected; it knows of no
+    /// others.
+    async fn chain_status(&self) -> ChainStatus {
+        self.block.membership.into()
+    }
+
+    /// How many blocks of the main chain confirm it, itself included: 1 for the tip, 0 for a stale block.
+    async fn confirmations(&self) -> Result<i32, ApiError> {
+        if self.block.is_main() { int(self.view.confirmations(self.block.height)) } else { Ok(0) }
+    }
+
+    /// The block it stands on; null for the genesis block.
+    async fn previous(&self) -> Option<Result<Block, ApiError>> {
+        Block::maybe(&self.view, self.view.previous_block(&self.block))
+    }
+
+    /// The block that stands on it on the main chain; null for the tip and for stale blocks.
+    async fn next(&self) -> Option<Result<Block, ApiError>> {
+        Block::maybe(&self.view, self.view.next_block(&self.block))
+    }
+
+    /// What its coinbase may create beyond the fees, in satoshis.
+    async fn subsidy(&self) -> Result<Sats, ApiError> {
+        Sats::new(self.block.row.subsidy)
+    }
+
+    /// The sum of the fees of its transactions, in satoshis.
+    async fn total_fees(&self) -> Result<Sats, ApiError> {
+        Sats::new(self.block.row.fees)
+    }
+
+    /// The sum of the outputs of its coinbase, in satoshis.
+    async fn coinbase_value(&self) -> Result<Sats, ApiError> {
+        Sats::new(self.block.row.coinbase_value)
+    }
+
+    /// What its coinbase could have claimed and did not, in satoshis: subsidy plus fees minus the coinbase value. These
+    /// coins never exist.
+    async fn unclaimed_reward(&self) -> Result<Sats, ApiError> {
+        let row = &self.block.row;
+        let unclaimed = row.subsidy.checked_add(row.fees).and_then(|reward| reward.checked_sub(row.coinbase_value));
+        Sats::new(unclaimed.ok_or_else(|| ApiError::internal("a coinbase claims more than subsidy and fees"))?)
+    }
+
+    /// Its transactions in their order, the coinbase first. Of a stale block, those that the main chain holds are shown
+    /// as they are there.
+    #[graphql(complexity = "page::cost(first, last, child_complexity)")]
+    async fn transactions(
+        &self,
+        #[graphql(
+            desc = "At most this many from the front, or behind `after`; 25 if neither first nor last is given, \
+                          100 at most."
+        )]
+        first: Option<i32>,
+        #[graphql(desc = "Only what comes behind the row with this cursor.")] after: Option<String>,
+        #[graphql(desc = "At most this many from the end, or in front of `before`; 100 at most.")] last: Option<i32>,
+        #[graphql(desc = "Only what comes in front of the row with this cursor.")] before: Option<String>,
+    ) -> Option<Result<Connection<Transaction, Option<UInt53>>, ApiError>> {
+        Some(self.transaction_page(&PageArgs { first, after, last, before }))
+    }
+}

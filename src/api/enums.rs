@@ -1,0 +1,124 @@
+//! Enumerations, and how those of the rooms below are named here.
+
+use async_graphql::Enum;
+
+use crate::{chain, view};
+
+/// Whether a block is part of the chain that this server follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
+pub(super) enum ChainStatus {
+    /// Part of the main chain, the one with the most work.
+    Main,
+    /// Was part of it once, and was disconnected by a reorganisation.
+    Stale,
+}
+
+impl From<view::ChainMembership> for ChainStatus {
+    fn from(membership: view::ChainMembership) -> Self {
+        match membership {
+            view::ChainMembership::Main => Self::Main,
+            view::ChainMembership::Stale => Self::Stale,
+        }
+    }
+}
+
+/// Where a transaction is now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
+pub(super) enum TxState {
+    /// In a block of the main chain.
+    Confirmed,
+    /// Only in blocks that were disconnected by a reorganisation.
+    ReorgedOut,
+}
+
+/// What became of an output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
+pub(super) enum SpendStatus {
+    /// No transaction of the main chain spends it. A coinbase output may still have to mature.
+    Unspent,
+    /// A transaction of the main chain spends it.
+    Spent,
+    /// No transaction can ever spend it, see `unspendableReason`.
+    Unspendable,
+}
+
+/// Why an output can never be spent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
+pub(super) enum UnspendableReason {
+    /// Its script starts with OP_RETURN.
+    OpReturn,
+    /// Its script is longer than 10,000 bytes.
+    OversizeScript,
+    /// It belongs to the genesis block, whose coinbase never entered the UTXO set.
+    GenesisCoinbase,
+    /// A later transaction with the same txid took its place before it was spent (BIP30).
+    #[graphql(name = "BIP30_OVERWRITTEN")]
+    Bip30Overwritten,
+}
+
+impl From<view::UnspendableReason> for UnspendableReason {
+    fn from(reason: view::UnspendableReason) -> Self {
+        match reason {
+            view::UnspendableReason::OpReturn => Self::OpReturn,
+            view::UnspendableReason::OversizeScript => Self::OversizeScript,
+            view::UnspendableReason::GenesisCoinbase => Self::GenesisCoinbase,
+            view::UnspendableReason::Bip30Overwritten => Self::Bip30Overwritten,
+        }
+    }
+}
+
+/// The form of a scriptPubKey, as Bitcoin Core tells them apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
+pub(super) enum ScriptType {
+    /// Pay to public key: `<key> OP_CHECKSIG`. Has no address.
+    #[graphql(name = "P2PK")]
+    P2pk,
+    /// Pay to public key hash.
+    #[graphql(name = "P2PKH")]
+    P2pkh,
+    /// Pay to script hash (BIP16), which includes nested segwit.
+    #[graphql(name = "P2SH")]
+    P2sh,
+    /// Pay to witness public key hash (BIP141): witness version 0, 20 bytes.
+    #[graphql(name = "P2WPKH")]
+    P2wpkh,
+    /// Pay to witness script hash (BIP141): witness version 0, 32 bytes.
+    #[graphql(name = "P2WSH")]
+    P2wsh,
+    /// Pay to taproot (BIP341): witness version 1, 32 bytes.
+    #[graphql(name = "P2TR")]
+    P2tr,
+    /// Pay to anchor, which anyone can spend.
+    #[graphql(name = "P2A")]
+    P2a,
+    /// Bare multisig: `m <keys> n OP_CHECKMULTISIG`. Has no address.
+    #[graphql(name = "P2MS")]
+    P2ms,
+    /// Starts with OP_RETURN: carries data and can never be spent.
+    OpReturn,
+    /// A witness program of version 1 to 16 that no rule gives a meaning yet (BIP141).
+    WitnessUnknown,
+    /// None of the other forms.
+    Nonstandard,
+    /// A script without bytes.
+    Empty,
+}
+
+impl From<chain::ScriptType> for ScriptType {
+    fn from(script_type: chain::ScriptType) -> Self {
+        match script_type {
+            chain::ScriptType::P2pk => Self::P2pk,
+            chain::ScriptType::P2pkh => Self::P2pkh,
+            chain::ScriptType::P2sh => Self::P2sh,
+            chain::ScriptType::P2wpkh => Self::P2wpkh,
+            chain::ScriptType::P2wsh => Self::P2wsh,
+            chain::ScriptType::P2tr => Self::P2tr,
+            chain::ScriptType::P2a => Self::P2a,
+            chain::ScriptType::P2ms => Self::P2ms,
+            chain::ScriptType::OpReturn => Self::OpReturn,
+            chain::ScriptType::WitnessUnknown => Self::WitnessUnknown,
+            chain::ScriptType::Nonstandard => Self::Nonstandard,
+            chain::ScriptType::Empty => Self::Empty,
+        }
+    }
+}

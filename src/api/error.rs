@@ -1,0 +1,212 @@
+//! Errors as clients see them: a message, a code that programs can compare, and details.
+//!
+//! [`ApiError`] is the only error a resolver returns. It has no `Display`, so that no foreign error turns into one (or
+//! into a client's message) by accident: an error of the index becomes INTERNAL_SERVER_ERROR with an id, and its text
+//! goes to the log under that id.
+
+use async_graphql::{ErrorExtensionValues, ServerError, Value};
+
+use crate::chain::Height;
+use crate::view::IndexError;
+
+/// The values of `extensions.code`.
+pub mod code {
+    /// The document is not GraphQL.
+    pub const GRAPHQL_PARSE_FAILED: &str = "GRAPHQL_PARSE_FAILED";
+    /// The document does not fit the schema.
+    pub const GRAPHQL_VALIDATION_FAILED: &str = "GRAPHQL_VALIDATION_FAILED";
+    /// An argument cannot be what was given.
+    pub const BAD_USER_INPUT: &str = "BAD_USER_INPUT";
+    /// The request is larger than a limit; `which`, `limit` and, where it is known, `actual` say by how much.
+    pub const QUERY_LIMIT_EXCEEDED: &str = "QUERY_LIMIT_EXCEEDED";
+    /// The chain is not indexed yet.
+    pub const NOT_READY: &str = "NOT_READY";
+    /// The row that a cursor points to is not on the main chain any more; `forkHeight` says up to where it still is.
+    pub const CURSOR_ORPHANED: &str = "CURSOR_ORPHANED";
+    /// What a cursor or a subscription would go on from is not kept any more.
+    pub const CURSOR_EXPIRED: &str = "CURSOR_EXPIRED";
+    /// A fault of the server; `id` is in its log.
+    pub const INTERNAL_SERVER_ERROR: &str = "INTERNAL_SERVER_ERROR";
+}
+
+/// Why a field could not be answered.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ApiError {
+    code: &'static str,
+    message: String,
+    details: Vec<(&'static str, Value)>,
+}
+
+impl ApiError {
+    fn new(code: &'static str, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), details: Vec::new() }
+    }
+
+    fn with(mut self, name: &'static str, value: impl Into<Value>) -> Self {
+        self.details.push((name, value.into()));
+        self
+    }
+
+    /// An argument that cannot be what was given.
+    pub(super) fn bad_user_input(message: impl Into<String>) -> Self {
+        Self::new(code::BAD_USER_INPUT, message)
+    }
+
+    /// The same for a text whose character at `position` (from 0) is at fault.
+    pub(super) fn bad_user_input_at(message: impl Into<String>, position: Option<usize>) -> Self {
+        let error = Self::bad_user_input(message);
+        match position {
+            Some(position) => error.with("position", position),
+            None => error,
+        }
+    }
+
+    /// More than a limit allows.
+    pub(super) fn limit_exceeded(which: &'static str, limit: u64, actual: u64) -> Self {
+        Self::new(code::QUERY_LIMIT_EXCEEDED, format!("{which} is {actual}, and the limit is {limit}"))
+            .with("which", which)
+            .with("limit", limit)
+            .with("actual", actual)
+    }
+
+    /// No block is indexed yet. `node_height` is that of the node's newest block.
+    pub(super) fn not_ready(node_height: Option<Height>) -> Self {
+        Self::new(code::NOT_READY, "the chain is not indexed yet, try again later")
+            .with("indexedHeight", Value::Null)
+            .with("nodeHeight", node_height.map_or(Value::Null, |height| height.to_u32().into()))
+    }
+
+    /// A cursor on a row whose block left the main chain. `fork` is the height up to which that block's chain is still
+    /// the main one, if it is known.
+    pub(super) fn cursor_orphaned(fork: Option<Height>) -> Self {
+        let known = match fork {
+            Some(height) => format!("its chain and the main chain part after height {height}"),
+            None => "where its chain and the main chain part is not known here".to_owned(),
+        };
+        Self::new(
+            code::CURSOR_ORPHANED,
+            format!("the block that this cursor points into is not on the main chain: {known}"),
+        )
+        .with("forkHeight", fork.map_or(Value::Null, |height| height.to_u32().into()))
+    }
+
+    /// A subscription that fell behind further than what is kept to catch up.
+    pub(super) fn cursor_expired(message: impl Into<String>) -> Self {
+        Self::new(code::CURSOR_EXPIRED, message)
+    }
+
+    /// A fault of ours. The client is told an id, and the log what happened.
+    pub(super) fn internal(what: &str) -> Self {
+        let id = getrandom::u64().map_or_else(|_| "unknown".to_owned(), |id| format!("{id:016x}"));
+        tracing::error!(%id, error = what, "a request failed");
+        Self::new(
+            code::INTERNAL_SERVER_ERROR,
+            format!("the server failed to answer; the reason is in its log under id {id}"),
+        )
+        .with("id", id)
+    }
+
+    /// The code, as in [`code`].
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        self.code
+    }
+
+    fn extensions(self) -> ErrorExtensionValues {
+        let mut values = ErrorExtensionValues::default();
+        values.set("code", self.code);
+        for (name, value) in self.details {
+            values.set(name, value);
+        }
+        values
+    }
+}
+
+impl From<IndexError> for ApiError {
+    fn from(error: IndexError) -> Self {
+        Self::internal(&error.to_string())
+    }
+}
+
+impl From<ApiError> for async_graphql::Error {
+    fn from(error: ApiError) -> Self {
+        let mut converted = async_graphql::Error::new(error.message.clone());
+        converted.extensions = Some(error.extensions());
+        converted
+    }
+}
+
+impl From<ApiError> for ServerError {
+    fn from(error: ApiError) -> Self {
+        let mut converted = ServerError::new(error.message.clone(), None);
+        converted.extensions = Some(error.extensions());
+        converted
+    }
+}
+
+/// Gives an error of the engine a code, unless it has one.
+pub(super) fn set_code(error: &mut ServerError, code: &str) {
+    let extensions = error.extensions.get_or_insert_default();
+    if extensions.get("code").is_none() {
+        extensions.set("code", code);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn on_the_wire(error: ApiError) -> serde_json::Value {
+        serde_json::to_value(ServerError::from(error)).unwrap()
+    }
+
+    #[test]
+    fn every_error_has_its_code_and_details() {
+        for (error, expected) in [
+            (
+                ApiError::bad_user_input("no"),
+                serde_json::json!({ "message": "no", "extensions": { "code": "BAD_USER_INPUT" } }),
+            ),
+            (
+                ApiError::limit_exceeded("first", 100, 101),
+                serde_json::json!({
+                    "message": "first is 101, and the limit is 100",
+                    "extensions": { "code": "QUERY_LIMIT_EXCEEDED", "which": "first", "limit": 100, "actual": 101 },
+                }),
+            ),
+            (
+                ApiError::not_ready(Some(7.into())),
+                serde_json::json!({
+                    "message": "the chain is not indexed yet, try again later",
+                    "extensions": { "code": "NOT_READY", "indexedHeight": null, "nodeHeight": 7 },
+                }),
+            ),
+            (
+                ApiError::cursor_orphaned(Some(170.into())),
+                serde_json::json!({
+                    "message": "the block that this cursor points into is not on the main chain: \
+                                its chain and the main chain part after height 170",
+                    "extensions": { "code": "CURSOR_ORPHANED", "forkHeight": 170 },
+                }),
+            ),
+        ] {
+            assert_eq!(on_the_wire(error), expected);
+        }
+    }
+
+    #[test]
+    fn a_fault_of_the_index_is_masked_and_numbered() {
+        let error = IndexError::Corrupt { table: "blocks", what: "a secret".to_owned() };
+        let text = on_the_wire(error.into()).to_string();
+        assert!(text.contains("INTERNAL_SERVER_ERROR") && text.contains("\"id\""), "{text}");
+        assert!(!text.contains("secret") && !text.contains("blocks"), "{text}");
+    }
+
+    #[test]
+    fn a_code_is_given_only_to_errors_without_one() {
+        let mut error = ServerError::new("engine", None);
+        set_code(&mut error, code::GRAPHQL_VALIDATION_FAILED);
+        set_code(&mut error, code::BAD_USER_INPUT);
+        assert_eq!(error.extensions.unwrap().get("code"), Some(&Value::from("GRAPHQL_VALIDATION_FAILED")));
+    }
+}

@@ -1,0 +1,92 @@
+//! How a subscription follows the chain without leaving out a block.
+//!
+//! ```text
+//!   event ──► take back to the fork what its Head does not have ──► walk its Head up to the event's block
+//! ```
+//!
+//! An event says up to where to go; the way there is read from the event's own Head. So whatever was missed, because
+//! the reader was too slow for the ring or because it began to listen a moment late, is told with the next event.
+
+use std::sync::Arc;
+
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
+
+use super::error::ApiError;
+use crate::chain::Height;
+use crate::live::{ChainEvent, Event};
+use crate::view::{self, Head, Tip, View};
+
+/// The place of one reader in the chain.
+pub(super) struct Follower {
+    events: Receiver<Arc<Event>>,
+    /// The last block told, or the tip when the reader came.
+    told: Tip,
+    /// Blocks yet to be told: from this Head, up to this height.
+    ahead: Option<(Arc<Head>, Height)>,
+}
+
+impl Follower {
+    /// A reader that has been told everything up to `tip`.
+    pub(super) fn new(events: Receiver<Arc<Event>>, tip: Tip) -> Self {
+        Self { events, told: tip, ahead: None }
+    }
+
+    /// The next block that joined the main chain, and the view to answer from; `None` once there will be no more.
+    ///
+    /// Errors: CURSOR_EXPIRED if the reader stands on a branch that is no longer kept; INTERNAL_SERVER_ERROR. There is
+    /// nothing to be told after an error.
+    pub(super) async fn next(&mut self) -> Option<Result<(View, view::Block), ApiError>> {
+        loop {
+            match self.walk() {
+                Ok(Some(found)) => return Some(Ok(found)),
+                Ok(None) => {}
+                Err(error) => return Some(Err(error)),
+            }
+            let event = match self.events.recv().await {
+                Ok(event) => event,
+                Err(RecvError::Lagged(missed)) => {
+                    tracing::debug!(missed, "a subscription fell behind and goes on from the index");
+                    continue;
+                }
+                Err(RecvError::Closed) => return None,
+            };
+            if let Err(error) = self.turn_to(&event) {
+                return Some(Err(error));
+            }
+        }
+    }
+
+    /// The next block on the way, if there is one.
+    fn walk(&mut self) -> Result<Option<(View, view::Block)>, ApiError> {
+        let Some((head, to)) = self.ahead.take() else { return Ok(None) };
+        if self.told.height >= to {
+            return Ok(None);
+        }
+        let view = View::new(head.clone());
+        let Some(block) = view.block_at(self.told.height.next())? else { return Ok(None) };
+        self.told = Tip { height: block.height, hash: block.row.hash };
+        self.ahead = Some((head, to));
+        Ok(Some((view, block)))
+    }
+
+    /// Goes back to the newest block that the event's chain shares with what was told, and looks ahead from there.
+    fn turn_to(&mut self, event: &Event) -> Result<(), ApiError> {
+        let view = View::new(event.head.clone());
+        let fork = view.fork_height(self.told.hash)?.ok_or_else(|| {
+            ApiError::cursor_expired(format!(
+                "the branch of block {} is not kept any more: subscribe again, and read what changed since",
+                self.told.hash
+            ))
+        })?;
+        if fork != self.told.height {
+            let hash = view.block_at(fork)?.map(|block| block.row.hash);
+            let hash = hash.ok_or_else(|| ApiError::internal("the fork is not on the main chain"))?;
+            self.told = Tip { height: fork, hash };
+        }
+        if let ChainEvent::Connected(tip) = event.event {
+            self.ahead = Some((event.head.clone(), tip.height));
+        }
+        Ok(())
+    }
+}

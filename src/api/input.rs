@@ -1,0 +1,101 @@
+use std::sync::Arc;
+
+use async_graphql::Object;
+
+use super::error::ApiError;
+use super::output::Output;
+use super::scalars::{Hex, Txid, UInt53, int};
+use super::transaction::Transaction;
+use crate::view::{self, View};
+
+/// An input, by its number in a transaction.
+#[derive(Clone)]
+pub(super) struct Input {
+    view: Arc<View>,
+    transaction: Arc<view::Transaction>,
+    vin: u32,
+}
+
+impl Input {
+    pub(super) fn new(view: &Arc<View>, transaction: &Arc<view::Transaction>, vin: u32) -> Self {
+        Self { view: view.clone(), transaction: transaction.clone(), vin }
+    }
+
+    /// The spend of an output, as an input.
+    pub(super) fn spending(view: &Arc<View>, spender: view::Spender) -> Result<Self, ApiError> {
+        let transaction = Arc::new(view.spending_transaction(spender)?);
+        Ok(Self::new(view, &transaction, spender.vin))
+    }
+
+    fn part(&self) -> Result<&bitcoin::TxIn, ApiError> {
+        let part = usize::try_from(self.vin).ok().and_then(|vin| self.transaction.parts.input.get(vin));
+        part.ok_or_else(|| {
+            ApiError::internal(&format!("transaction {} has no input {}", self.transaction.txid, self.vin))
+        })
+    }
+
+    fn outpoint(&self) -> Result<Option<bitcoin::OutPoint>, ApiError> {
+        Ok((!self.transaction.parts.is_coinbase()).then_some(self.part()?.previous_output))
+    }
+
+    fn find_prevout(&self) -> Result<Option<Output>, ApiError> {
+        let Some(outpoint) = self.outpoint()? else { return Ok(None) };
+        match self.view.transaction(&outpoint.txid)? {
+            Some(funding) => Ok(Some(Output::new(&self.view, &Arc::new(funding), outpoint.vout))),
+            // what a transaction of the main chain spends is on the main chain
+            None if self.transaction.place.is_some() => {
+                Err(ApiError::internal(&format!("{outpoint} is spent on the main chain, but not in the index")))
+            }
+            None => Ok(None),
+        }
+    }
+}
+
+/// An input of a transaction: which output it spends, and what allows it to.
+#[Object]
+impl Input {
+    /// Its number in the transaction, from 0.
+    async fn index(&self) -> Result<i32, ApiError> {
+        int(self.vin)
+    }
+
+    /// The transaction it is part of.
+    async fn transaction(&self) -> Transaction {
+        Transaction::new(&self.view, self.transaction.clone())
+    }
+
+    /// The transaction whose output it spends; null in a coinbase.
+    async fn outpoint_txid(&self) -> Option<Result<Txid, ApiError>> {
+        Some(self.outpoint().transpose()?.map(|outpoint| Txid(outpoint.txid)))
+    }
+
+    /// The number of that output; null in a coinbase.
+    async fn outpoint_vout(&self) -> Option<Result<i32, ApiError>> {
+        Some(self.outpoint().transpose()?.and_then(|outpoint| int(outpoint.vout)))
+    }
+
+    /// The output it spends; null in a coinbase.
+    async fn prevout(&self) -> Option<Result<Output, ApiError>> {
+        self.find_prevout().transpose()
+    }
+
+    /// The sequence number: 4294967295 switches the lock time off, values below 2147483648 are relative locks (BIP68).
+    async fn sequence(&self) -> Result<UInt53, ApiError> {
+        Ok(self.part()?.sequence.0.into())
+    }
+
+    /// Whether it is the input of a coinbase, which spends no output.
+    async fn is_coinbase(&self) -> bool {
+        self.transaction.parts.is_coinbase()
+    }
+
+    /// The script that runs in front of the spent output's; in a coinbase, what its miner wrote there.
+    async fn script_sig_hex(&self) -> Result<Hex, ApiError> {
+        Ok(Hex::new(self.part()?.script_sig.to_bytes()))
+    }
+
+    /// The items of its witness, the bottom of the stack first (BIP141); empty if it has none.
+    async fn witness(&self) -> Result<Vec<Hex>, ApiError> {
+        Ok(self.part()?.witness.iter().map(Hex::new).collect())
+    }
+}

@@ -1,0 +1,44 @@
+//! How large a valid document may be. What bounds the text itself, before it is parsed, is the server's guard.
+
+use super::error::ApiError;
+
+/// The most that a query may ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Levels of fields below each other. The introspection query of common clients has 15.
+    pub depth: usize,
+    /// Fields of the answer, estimated: each costs 1, and what is asked of a row counts for every row of its page.
+    pub complexity: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { depth: 20, complexity: 50_000 }
+    }
+}
+
+impl Limits {
+    /// Errors: QUERY_LIMIT_EXCEEDED.
+    pub(super) fn check(&self, depth: usize, complexity: usize) -> Result<(), ApiError> {
+        for (which, limit, actual) in [("depth", self.depth, depth), ("complexity", self.complexity, complexity)] {
+            if actual > limit {
+                let number = |size: usize| u64::try_from(size).unwrap_or(u64::MAX);
+                return Err(ApiError::limit_exceeded(which, number(limit), number(actual)));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_is_reached_but_not_passed() {
+        let limits = Limits { depth: 2, complexity: 10 };
+        assert_eq!(limits.check(2, 10), Ok(()));
+        assert_eq!(limits.check(3, 10), Err(ApiError::limit_exceeded("depth", 2, 3)));
+        assert_eq!(limits.check(2, 11), Err(ApiError::limit_exceeded("complexity", 10, 11)));
+    }
+}

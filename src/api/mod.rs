@@ -1,0 +1,118 @@
+//! The GraphQL schema: one file a type, and the few rules they share.
+//!
+//! ```text
+//!   request ──► request.rs   one view for all root fields, limits, codes on errors
+//!                  │
+//!       query.rs · subscription.rs                roots; the only ones that take a view
+//!                  │ Arc<View>
+//!       block · transaction · input · output · address · …      objects carry the view they were made from
+//!                  │
+//!       connection.rs ◄── page.rs ◄── cursor.rs   pages of rows
+//! ```
+//!
+//! What can fail is `Option<Result<T, ApiError>>`, which nulls the field and not its parent. Knows nothing of storage
+//! and nothing of HTTP.
+
+// resolvers are async by the engine's convention; reads of a pinned view do not wait
+#![allow(clippy::unused_async)]
+
+mod address;
+mod balance;
+mod block;
+mod block_header;
+mod connection;
+mod cursor;
+mod enums;
+mod error;
+mod follow;
+mod input;
+mod ledger_stats;
+mod limits;
+mod lock_time;
+mod node;
+mod output;
+mod page;
+mod query;
+mod request;
+mod scalars;
+mod subscription;
+mod transaction;
+
+use std::sync::Arc;
+
+use async_graphql::futures_util::stream::BoxStream;
+use async_graphql::{Data, EmptyMutation, Executor, Request, Response, SDLExportOptions};
+
+pub use error::{ApiError, code};
+pub use limits::Limits;
+
+use crate::chain::Height;
+use crate::live::Live;
+use crate::view::Published;
+
+type Engine = async_graphql::Schema<query::Query, EmptyMutation, subscription::Subscription>;
+
+/// The schema, ready to execute requests. Cheap to clone; all clones are one.
+///
+/// A document from outside must pass the server's guard first: the engine's parser recurses as deep as the document.
+#[derive(Clone)]
+pub struct Schema {
+    engine: Engine,
+    published: Published,
+}
+
+/// How far the server is, for those who watch over it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Readiness {
+    /// Whether it answers for the node's tip.
+    pub ready: bool,
+    /// The height it answers for, `None` while no block is indexed.
+    pub indexed_height: Option<u32>,
+    /// The height of the node's newest block, `None` until the node was asked.
+    pub node_height: Option<u32>,
+}
+
+/// The schema over what is published, and told by events.
+#[must_use]
+pub fn schema(published: Published, live: Live, limits: Limits) -> Schema {
+    Schema { engine: engine(published.clone(), live, limits), published }
+}
+
+/// The schema in the schema definition language, as `schema.graphql` holds it.
+#[must_use]
+pub fn sdl() -> String {
+    engine(Published::default(), Live::default(), Limits::default())
+        .sdl_with_options(SDLExportOptions::new().include_specified_by().use_space_ident())
+}
+
+fn engine(published: Published, live: Live, limits: Limits) -> Engine {
+    let query = query::Query::new(published.clone());
+    Engine::build(query, EmptyMutation, subscription::Subscription::new(published, live))
+        .register_output_type::<node::Node>()
+        .extension(request::RequestExtensions(limits))
+        .finish()
+}
+
+impl Schema {
+    /// How far the server is.
+    #[must_use]
+    pub fn readiness(&self) -> Readiness {
+        let state = self.published.state();
+        let indexed = self.published.head().map(|head| head.tip.height);
+        Readiness {
+            ready: indexed.is_some() && state.in_sync,
+            indexed_height: indexed.map(Height::to_u32),
+            node_height: state.node_height.map(Height::to_u32),
+        }
+    }
+}
+
+impl Executor for Schema {
+    async fn execute(&self, request: Request) -> Response {
+        self.engine.execute(request).await
+    }
+
+    fn execute_stream(&self, request: Request, session_data: Option<Arc<Data>>) -> BoxStream<'static, Response> {
+        Executor::execute_stream(&self.engine, request, session_data)
+    }
+}

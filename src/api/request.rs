@@ -1,0 +1,105 @@
+//! What happens to every request around its execution: one view for all its fields, limits, and a code on every error.
+
+use std::sync::{Arc, OnceLock};
+
+use async_graphql::extensions::{
+    Extension, ExtensionContext, ExtensionFactory, NextParseQuery, NextPrepareRequest, NextRequest, NextSubscribe,
+    NextValidation,
+};
+use async_graphql::futures_util::StreamExt;
+use async_graphql::futures_util::stream::BoxStream;
+use async_graphql::parser::types::ExecutableDocument;
+use async_graphql::{Context, Request, Response, ServerError, ServerResult, ValidationResult, Variables};
+
+use super::error::{ApiError, code, set_code};
+use super::limits::Limits;
+use crate::view::{Published, View};
+
+/// The view that all root fields of a request share, pinned by the first of them.
+///
+/// Only root fields of queries look here. Objects carry the view they were made from, because the context of a
+/// subscription is as old as the subscription.
+#[derive(Default)]
+struct RequestView(OnceLock<Option<Arc<View>>>);
+
+/// The view of this request. Errors: NOT_READY while no block is indexed.
+pub(super) fn pinned_view(ctx: &Context<'_>, published: &Published) -> Result<Arc<View>, ApiError> {
+    let pin = || published.head().map(|head| Arc::new(View::new(head)));
+    let view = match ctx.data_opt::<RequestView>() {
+        Some(RequestView(pinned)) => pinned.get_or_init(pin).clone(),
+        None => pin(),
+    };
+    view.ok_or_else(|| ApiError::not_ready(published.state().node_height))
+}
+
+/// Makes a [`RequestExtension`] for each request.
+pub(super) struct RequestExtensions(pub(super) Limits);
+
+impl ExtensionFactory for RequestExtensions {
+    fn create(&self) -> Arc<dyn Extension> {
+        Arc::new(RequestExtension(self.0))
+    }
+}
+
+struct RequestExtension(Limits);
+
+#[async_graphql::async_trait::async_trait]
+impl Extension for RequestExtension {
+    async fn request(&self, ctx: &ExtensionContext<'_>, next: NextRequest<'_>) -> Response {
+        with_codes(next.run(ctx).await)
+    }
+
+    fn subscribe<'s>(
+        &self,
+        ctx: &ExtensionContext<'_>,
+        stream: BoxStream<'s, Response>,
+        next: NextSubscribe<'_>,
+    ) -> BoxStream<'s, Response> {
+        next.run(ctx, stream).map(with_codes).boxed()
+    }
+
+    async fn prepare_request(
+        &self,
+        ctx: &ExtensionContext<'_>,
+        request: Request,
+        next: NextPrepareRequest<'_>,
+    ) -> ServerResult<Request> {
+        next.run(ctx, request.data(RequestView::default())).await
+    }
+
+    async fn parse_query(
+        &self,
+        ctx: &ExtensionContext<'_>,
+        query: &str,
+        variables: &Variables,
+        next: NextParseQuery<'_>,
+    ) -> ServerResult<ExecutableDocument> {
+        next.run(ctx, query, variables).await.map_err(|mut error| {
+            set_code(&mut error, code::GRAPHQL_PARSE_FAILED);
+            error
+        })
+    }
+
+    async fn validation(
+        &self,
+        ctx: &ExtensionContext<'_>,
+        next: NextValidation<'_>,
+    ) -> Result<ValidationResult, Vec<ServerError>> {
+        let result = next.run(ctx).await.map_err(|mut errors| {
+            for error in &mut errors {
+                set_code(error, code::GRAPHQL_VALIDATION_FAILED);
+            }
+            errors
+        })?;
+        self.0.check(result.depth, result.complexity).map_err(|error| vec![error.into()])?;
+        Ok(result)
+    }
+}
+
+/// What the engine refuses after validation are arguments, variables and operation names.
+fn with_codes(mut response: Response) -> Response {
+    for error in &mut response.errors {
+        set_code(error, code::BAD_USER_INPUT);
+    }
+    response
+}

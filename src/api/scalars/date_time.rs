@@ -1,0 +1,76 @@
+use async_graphql::{InputValueError, InputValueResult, Scalar, ScalarType, Value};
+use jiff::Timestamp;
+
+/// A moment, to the second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::api) struct DateTime(u32);
+
+impl DateTime {
+    /// This many seconds after 1970 began, UTC.
+    pub(in crate::api) fn from_unix(seconds: u32) -> Self {
+        Self(seconds)
+    }
+}
+
+/// A moment in UTC to the second, as RFC 3339 writes it: 2009-01-03T18:15:05Z. Input must be in UTC, too, and between
+/// 1970 and 2106, where the clock of block headers ends.
+#[Scalar(specified_by_url = "https://www.rfc-editor.org/rfc/rfc3339")]
+impl ScalarType for DateTime {
+    fn parse(value: Value) -> InputValueResult<Self> {
+        match moment(&value) {
+            Some(seconds) => Ok(Self(seconds)),
+            None => Err(InputValueError::expected_type(value)),
+        }
+    }
+
+    fn is_valid(value: &Value) -> bool {
+        moment(value).is_some()
+    }
+
+    fn to_value(&self) -> Value {
+        text(self.0).map_or(Value::Null, Value::from)
+    }
+}
+
+/// `None` never: every 32-bit second lies within the years that the calendar knows.
+fn text(seconds: u32) -> Option<String> {
+    Timestamp::from_second(seconds.into()).ok().map(|moment| moment.to_string())
+}
+
+fn moment(value: &Value) -> Option<u32> {
+    let Value::String(input) = value else { return None };
+    let moment: Timestamp = input.parse().ok()?;
+    let seconds = u32::try_from(moment.as_second()).ok()?;
+    // the parser takes more than RFC 3339; what we would write ourselves is the form we take
+    (text(seconds).as_ref() == Some(input)).then_some(seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::accepts;
+    use super::*;
+
+    #[test]
+    fn a_moment_is_written_and_read_in_one_form() {
+        for (seconds, text) in
+            [(0, "1970-01-01T00:00:00Z"), (1_231_006_505, "2009-01-03T18:15:05Z"), (u32::MAX, "2106-02-07T06:28:15Z")]
+        {
+            assert_eq!(DateTime::from_unix(seconds).to_value(), Value::from(text));
+            assert_eq!(DateTime::parse(Value::from(text)).unwrap(), DateTime(seconds));
+        }
+        for bad in [
+            "2009-01-03",
+            "2009-01-03 18:15:05Z",
+            "2009-01-03T18:15:05",
+            "2009-01-03T18:15:05+00:00",
+            "2009-01-03T18:15:05.5Z",
+            "2009-02-30T18:15:05Z",
+            "1969-12-31T23:59:59Z",
+            "2106-02-07T06:28:16Z",
+            "now",
+        ] {
+            assert!(!accepts::<DateTime>(&Value::from(bad)), "{bad}");
+        }
+        assert!(!accepts::<DateTime>(&Value::from(1_231_006_505)));
+    }
+}

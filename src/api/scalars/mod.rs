@@ -1,0 +1,91 @@
+//! Scalars, one file each, and the rule for the built-in `Int`.
+//!
+//! Each is as strict in `is_valid` as in `parse`, so that a bad literal or variable is refused before anything is
+//! executed. async-graphql exposes every Rust integer as `Int`, which clients read as 32 bits: resolvers return `i32`
+//! by way of [`int`], or one of these types.
+
+mod big_int;
+mod date_time;
+mod hashes;
+mod hex;
+mod sats;
+mod uint53;
+
+pub(super) use big_int::BigInt;
+pub(super) use date_time::DateTime;
+pub(super) use hashes::{BlockHash, Txid, Wtxid};
+pub(super) use hex::Hex;
+pub(super) use sats::Sats;
+pub(super) use uint53::UInt53;
+
+use super::error::ApiError;
+
+/// The largest integer that every JSON reader keeps exact: 2^53 - 1.
+const MAX_EXACT: u64 = (1 << 53) - 1;
+
+/// A number that fits the built-in `Int` by its nature: heights, counts within a block, positions.
+pub(super) fn int(value: u32) -> Result<i32, ApiError> {
+    i32::try_from(value).map_err(|_| ApiError::internal(&format!("{value} does not fit the GraphQL type Int")))
+}
+
+/// A JSON number, or a decimal string, from 0 to [`MAX_EXACT`].
+fn exact_integer(value: &async_graphql::Value) -> Option<u64> {
+    let number = match value {
+        async_graphql::Value::Number(number) => number.as_u64()?,
+        async_graphql::Value::String(text) => canonical_decimal(text)?.parse().ok()?,
+        _ => return None,
+    };
+    (number <= MAX_EXACT).then_some(number)
+}
+
+/// The text, if it is a decimal number as it would be printed: digits without sign and without leading zeros.
+fn canonical_decimal(text: &str) -> Option<&str> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    (digits && (text == "0" || !text.starts_with('0'))).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use async_graphql::{Name, ScalarType, Value};
+
+    use super::*;
+
+    /// What every scalar must hold: `is_valid` and `parse` agree on every input.
+    pub(super) fn accepts<T: ScalarType>(value: &Value) -> bool {
+        let (valid, parsed) = (T::is_valid(value), T::parse(value.clone()).is_ok());
+        assert_eq!(valid, parsed, "is_valid and parse disagree on {value}");
+        valid
+    }
+
+    #[test]
+    fn numbers_are_exact_integers_and_strings_are_canonical() {
+        for good in [Value::from(0), Value::from(MAX_EXACT), Value::from("0"), Value::from("9007199254740991")] {
+            assert!(accepts::<Sats>(&good), "{good}");
+        }
+        for bad in [
+            Value::Null,
+            Value::from(-1),
+            Value::from(1.5),
+            Value::from(MAX_EXACT + 1),
+            Value::from("9007199254740992"),
+            Value::from(""),
+            Value::from("-1"),
+            Value::from("+1"),
+            Value::from("01"),
+            Value::from("1.0"),
+            Value::from(" 1"),
+            Value::from(true),
+            Value::from(vec![1]),
+            Value::Enum(Name::new("ONE")),
+        ] {
+            assert!(!accepts::<Sats>(&bad) && !accepts::<UInt53>(&bad), "{bad}");
+        }
+        assert!(!accepts::<UInt53>(&Value::from("1")), "a counter is a number");
+    }
+
+    #[test]
+    fn int_takes_what_fits_and_nothing_else() {
+        assert_eq!(int(2_147_483_647), Ok(i32::MAX));
+        assert_eq!(int(2_147_483_648).unwrap_err().code(), "INTERNAL_SERVER_ERROR");
+    }
+}

@@ -1,0 +1,53 @@
+use async_graphql::{InputValueError, InputValueResult, Scalar, ScalarType, Value};
+use bitcoin::Amount;
+
+use super::super::error::ApiError;
+use super::{MAX_EXACT, exact_integer};
+
+/// An amount in satoshis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::api) struct Sats(u64);
+
+impl Sats {
+    /// This many satoshis. Beyond 2^53 - 1, which is four times all coins there can be, it is an error and never a
+    /// rounded number.
+    pub(in crate::api) fn new(sat: u64) -> Result<Self, ApiError> {
+        if sat > MAX_EXACT {
+            return Err(ApiError::internal(&format!("the amount {sat} sat is larger than all coins there can be")));
+        }
+        Ok(Self(sat))
+    }
+
+    /// This amount.
+    pub(in crate::api) fn of(amount: Amount) -> Result<Self, ApiError> {
+        Self::new(amount.to_sat())
+    }
+}
+
+/// An amount in satoshis, 0 to 2^53 - 1, as an exact JSON number. (All coins that can exist are 2.1e15 sat.) As input
+/// also a decimal string. A sum that could be larger is a BigInt.
+#[Scalar]
+impl ScalarType for Sats {
+    fn parse(value: Value) -> InputValueResult<Self> {
+        exact_integer(&value).map(Self).ok_or_else(|| InputValueError::expected_type(value))
+    }
+
+    fn is_valid(value: &Value) -> bool {
+        exact_integer(value).is_some()
+    }
+
+    fn to_value(&self) -> Value {
+        self.0.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_amount_beyond_exact_numbers_is_an_error() {
+        assert_eq!(Sats::new(MAX_EXACT).unwrap().to_value(), Value::from(9_007_199_254_740_991_u64));
+        assert_eq!(Sats::new(MAX_EXACT + 1).unwrap_err().code(), "INTERNAL_SERVER_ERROR");
+    }
+}

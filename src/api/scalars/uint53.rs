@@ -1,0 +1,37 @@
+use async_graphql::{InputValueError, InputValueResult, Scalar, ScalarType, Value};
+
+use super::exact_integer;
+
+/// A counter or a 32-bit field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::api) struct UInt53(u64);
+
+impl From<u32> for UInt53 {
+    fn from(value: u32) -> Self {
+        Self(value.into())
+    }
+}
+
+/// A whole number, 0 to 2^53 - 1, as an exact JSON number: unsigned 32-bit fields (version, time, bits, nonce,
+/// sequence, lock time) and counters that outgrow Int.
+#[Scalar(name = "UInt53")]
+impl ScalarType for UInt53 {
+    fn parse(value: Value) -> InputValueResult<Self> {
+        match number(&value) {
+            Some(number) => Ok(Self(number)),
+            None => Err(InputValueError::expected_type(value)),
+        }
+    }
+
+    fn is_valid(value: &Value) -> bool {
+        number(value).is_some()
+    }
+
+    fn to_value(&self) -> Value {
+        self.0.into()
+    }
+}
+
+fn number(value: &Value) -> Option<u64> {
+    if matches!(value, Value::Number(_)) { exact_integer(value) } else { None }
+}

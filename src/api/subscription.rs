@@ -1,0 +1,43 @@
+use std::sync::Arc;
+
+use async_graphql::Subscription;
+use async_graphql::futures_util::stream::{self, Stream};
+
+use super::block::Block;
+use super::error::ApiError;
+use super::follow::Follower;
+use crate::live::Live;
+use crate::view::Published;
+
+/// The root of all subscriptions.
+pub(super) struct Subscription {
+    published: Published,
+    live: Live,
+}
+
+impl Subscription {
+    pub(super) fn new(published: Published, live: Live) -> Self {
+        Self { published, live }
+    }
+}
+
+/// What can be listened to. One field a subscription.
+#[Subscription]
+impl Subscription {
+    /// Every block that joins the main chain from now on, in order, each told from the state it made. None is left
+    /// out: a reader that is too slow is told what it missed. After a reorganisation the blocks of the new branch
+    /// follow, beginning with the first above the fork.
+    async fn new_block(&self) -> Result<impl Stream<Item = Result<Block, ApiError>> + use<>, ApiError> {
+        // the Head is read first: what is published between the two is then told by the next event
+        let head = self.published.head().ok_or_else(|| ApiError::not_ready(self.published.state().node_height))?;
+        let follower = Follower::new(self.live.subscribe(), head.tip);
+        drop(head);
+        Ok(stream::unfold(Some(follower), |follower| async {
+            let mut follower = follower?;
+            match follower.next().await? {
+                Ok((view, block)) => Some((Ok(Block::new(&Arc::new(view), block)), Some(follower))),
+                Err(error) => Some((Err(error), None)),
+            }
+        }))
+    }
+}

@@ -1,0 +1,223 @@
+use std::sync::Arc;
+
+use async_graphql::{ID, Object};
+
+use super::block::Block;
+use super::connection::Connection;
+use super::cursor::Scope;
+use super::enums::TxState;
+use super::error::ApiError;
+use super::input::Input;
+use super::lock_time::LockTime;
+use super::node::transaction_id;
+use super::output::Output;
+use super::page::{self, PageArgs};
+use super::scalars::{Hex, Sats, Txid, UInt53, Wtxid, int};
+use crate::chain::vsize;
+use crate::view::{self, View};
+
+/// A transaction, and the view it was found in.
+#[derive(Clone)]
+pub(super) struct Transaction {
+    view: Arc<View>,
+    transaction: Arc<view::Transaction>,
+}
+
+impl Transaction {
+    pub(super) fn new(view: &Arc<View>, transaction: impl Into<Arc<view::Transaction>>) -> Self {
+        Self { view: view.clone(), transaction: transaction.into() }
+    }
+
+    /// A connection over its parts. They are the same whichever block holds the transaction, but a cursor is bound to
+    /// the block all the same, so that a client that walks through pages learns of a reorganisation under its feet.
+    fn scope(&self, connection: &'static str) -> Result<Scope, ApiError> {
+        let block = match self.transaction.place {
+            Some(place) => self.view.block_at(place.height)?.map(|block| block.row.hash),
+            None => None,
+        };
+        Ok(Scope::new(connection, transaction_id(self.transaction.txid), block))
+    }
+
+    fn input_page(&self, args: &PageArgs) -> Result<Connection<Input, i32>, ApiError> {
+        let scope = self.scope("inputs")?;
+        let count = small(self.transaction.parts.input.len())?;
+        let window = args.read(&scope, &self.view)?.of(count);
+        let inputs = window.rows.clone().map(|vin| Input::new(&self.view, &self.transaction, vin));
+        Ok(Connection::new(&scope, &window, inputs.collect(), int(count)?))
+    }
+
+    fn output_page(&self, args: &PageArgs) -> Result<Connection<Output, Option<UInt53>>, ApiError> {
+        let scope = self.scope("outputs")?;
+        let count = small(self.transaction.parts.output.len())?;
+        let window = args.read(&scope, &self.view)?.of(count);
+        let outputs = window.rows.clone().map(|vout| Output::new(&self.view, &self.transaction, vout));
+        Ok(Connection::new(&scope, &window, outputs.collect(), Some(count.into())))
+    }
+
+    fn weight_units(&self) -> u64 {
+        self.transaction.parts.weight().to_wu()
+    }
+
+    fn fee_in_sat(&self) -> Result<Option<u64>, ApiError> {
+        Ok(self.view.fee(&self.transaction)?)
+    }
+}
+
+/// A transaction, wherever it is. The parts of a txid are the same in every block that holds it; where it is, and what
+/// became of its outputs, is told of its place on the main chain.
+#[Object]
+impl Transaction {
+    /// `Transaction:` and the txid.
+    pub(super) async fn id(&self) -> ID {
+        transaction_id(self.transaction.txid).into()
+    }
+
+    /// The hash of its serialisation without witness, by which outpoints name it.
+    async fn txid(&self) -> Txid {
+        Txid(self.transaction.txid)
+    }
+
+    /// The hash of its whole serialisation. Equals the txid where there is no witness.
+    async fn wtxid(&self) -> Wtxid {
+        Wtxid(self.transaction.parts.compute_wtxid())
+    }
+
+    /// The version field, read as unsigned.
+    async fn version(&self) -> UInt53 {
+        self.transaction.parts.version.0.cast_unsigned().into()
+    }
+
+    /// From when on a block may hold it.
+    async fn lock_time(&self) -> LockTime {
+        LockTime::new(&self.view, &self.transaction)
+    }
+
+    /// Its serialised size in bytes, witnesses included.
+    async fn size(&self) -> Result<i32, ApiError> {
+        int(small(self.transaction.raw.len())?)
+    }
+
+    /// Its serialised size in bytes without witnesses.
+    async fn stripped_size(&self) -> Result<i32, ApiError> {
+        int(small(self.transaction.parts.base_size())?)
+    }
+
+    /// Its weight in weight units: three times the stripped size plus the size (BIP141).
+    async fn weight(&self) -> Result<i32, ApiError> {
+        small(self.weight_units()).and_then(int)
+    }
+
+    /// Its virtual size in vbytes: a quarter of the weight, rounded up (BIP141).
+    async fn vsize(&self) -> Result<i32, ApiError> {
+        small(vsize(self.transaction.parts.weight())).and_then(int)
+    }
+
+    /// Whether it is the first transaction of a block, which creates new coins.
+    async fn is_coinbase(&self) -> bool {
+        self.transaction.parts.is_coinbase()
+    }
+
+    /// Its serialisation, witnesses included.
+    async fn hex(&self) -> Hex {
+        Hex::new(self.transaction.raw.clone())
+    }
+
+    /// Where it is now.
+    async fn state(&self) -> TxState {
+        if self.transaction.place.is_some() { TxState::Confirmed } else { TxState::ReorgedOut }
+    }
+
+    /// How many blocks of the main chain confirm it: 1 in the tip, 0 while it is in no block of the main chain.
+    async fn confirmations(&self) -> Result<i32, ApiError> {
+        int(self.transaction.place.map_or(0, |place| self.view.confirmations(place.height)))
+    }
+
+    /// The block of the main chain that holds it; null while there is none. Of a txid that the chain holds twice
+    /// (BIP30) the later one.
+    async fn block(&self) -> Option<Result<Block, ApiError>> {
+        Block::maybe(&self.view, self.view.block_at(self.transaction.place?.height))
+    }
+
+    /// Its place in that block, 0 for the coinbase; null while there is none.
+    async fn index_in_block(&self) -> Option<Result<i32, ApiError>> {
+        Some(int(self.transaction.place?.index))
+    }
+
+    /// Its inputs in their order.
+    #[graphql(complexity = "page::cost(first, last, child_complexity)")]
+    async fn inputs(
+        &self,
+        #[graphql(
+            desc = "At most this many from the front, or behind `after`; 25 if neither first nor last is given, \
+                          100 at most."
+        )]
+        first: Option<i32>,
+        #[graphql(desc = "Only what comes behind the row with this cursor.")] after: Option<String>,
+        #[graphql(desc = "At most this many from the end, or in front of `before`; 100 at most.")] last: Option<i32>,
+        #[graphql(desc = "Only what comes in front of the row with this cursor.")] before: Option<String>,
+    ) -> Option<Result<Connection<Input, i32>, ApiError>> {
+        Some(self.input_page(&PageArgs { first, after, last, before }))
+    }
+
+    /// Its outputs in their order.
+    #[graphql(complexity = "page::cost(first, last, child_complexity)")]
+    async fn outputs(
+        &self,
+        #[graphql(
+            desc = "At most this many from the front, or behind `after`; 25 if neither first nor last is given, \
+                          100 at most."
+        )]
+        first: Option<i32>,
+        #[graphql(desc = "Only what comes behind the row with this cursor.")] after: Option<String>,
+        #[graphql(desc = "At most this many from the end, or in front of `before`; 100 at most.")] last: Option<i32>,
+        #[graphql(desc = "Only what comes in front of the row with this cursor.")] before: Option<String>,
+    ) -> Option<Result<Connection<Output, Option<UInt53>>, ApiError>> {
+        Some(self.output_page(&PageArgs { first, after, last, before }))
+    }
+
+    /// How many inputs it has.
+    async fn input_count(&self) -> Result<i32, ApiError> {
+        int(small(self.transaction.parts.input.len())?)
+    }
+
+    /// How many outputs it has.
+    async fn output_count(&self) -> Result<i32, ApiError> {
+        int(small(self.transaction.parts.output.len())?)
+    }
+
+    /// The sum of the outputs it spends, in satoshis. Null for a coinbase, and where an output it spends is not known.
+    async fn input_value(&self) -> Option<Result<Sats, ApiError>> {
+        let fee = self.fee_in_sat().transpose()?;
+        Some(fee.and_then(|fee| Sats::new(self.transaction.output_value().saturating_add(fee))))
+    }
+
+    /// The sum of its outputs, in satoshis.
+    async fn output_value(&self) -> Result<Sats, ApiError> {
+        Sats::new(self.transaction.output_value())
+    }
+
+    /// What it leaves to the miner, in satoshis: input value minus output value. Null for a coinbase, and where an
+    /// output it spends is not known.
+    async fn fee(&self) -> Option<Result<Sats, ApiError>> {
+        Some(self.fee_in_sat().transpose()?.and_then(Sats::new))
+    }
+
+    /// Its fee by its size, in satoshis per vbyte, not rounded: the fee divided by a quarter of the weight. Null where
+    /// the fee is null.
+    async fn fee_rate(&self) -> Option<Result<f64, ApiError>> {
+        let fee = self.fee_in_sat().transpose()?;
+        Some(fee.map(|fee| to_f64(fee) * 4.0 / to_f64(self.weight_units())))
+    }
+}
+
+/// The nearest double; exact for every amount that can exist.
+fn to_f64(value: u64) -> f64 {
+    const TWO_POW_32: f64 = 4_294_967_296.0;
+    let [b0, b1, b2, b3, b4, b5, b6, b7] = value.to_be_bytes();
+    f64::from(u32::from_be_bytes([b0, b1, b2, b3])) * TWO_POW_32 + f64::from(u32::from_be_bytes([b4, b5, b6, b7]))
+}
+
+/// A size or count within one transaction, which a block bounds far below 32 bits.
+fn small(size: impl TryInto<u32>) -> Result<u32, ApiError> {
+    size.try_into().map_err(|_| ApiError::internal("a transaction is larger than any block"))
+}

@@ -1,0 +1,294 @@
+//! What a document must hold before the engine sees it. Pure: text in, parsed document or refusal out.
+//!
+//! ```text
+//!   text ── scan ──► bytes, tokens, bracket nesting       no parser has run: brackets nested some thousand deep
+//!        ── parse ─► document                             overflow the stack of the engine's, and abort the process
+//!        ── check ─► fragments expanded, with a memo      fragments that spread the next one twice double with each
+//!        ──────────► handed on, so that it is not parsed again
+//! ```
+//!
+//! The engine's own walks are not memoised, so the bounds here are what bounds them.
+
+use std::collections::HashMap;
+
+use async_graphql::ServerError;
+use async_graphql::parser::parse_query;
+use async_graphql::parser::types::{ExecutableDocument, OperationType, Selection, SelectionSet};
+
+use crate::api::code;
+
+/// How large a document may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GuardLimits {
+    /// Bytes of its text.
+    pub query_bytes: usize,
+    /// Lexical tokens in its text.
+    pub tokens: usize,
+    /// Brackets within each other in its text, and selections within each other with fragments expanded.
+    pub nesting: usize,
+    /// Fields and fragments selected, with fragments expanded, in all operations and fragments together.
+    pub selections: usize,
+    /// Aliases among these.
+    pub aliases: usize,
+    /// Fields on the root of an operation.
+    pub root_fields: usize,
+    /// Directives, with fragments expanded.
+    pub directives: usize,
+}
+
+impl Default for GuardLimits {
+    fn default() -> Self {
+        Self {
+            query_bytes: 32 * 1024,
+            tokens: 5_000,
+            nesting: 64,
+            selections: 5_000,
+            aliases: 100,
+            root_fields: 50,
+            directives: 50,
+        }
+    }
+}
+
+/// Why a document is not executed.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Refusal {
+    /// It is larger than a limit.
+    #[error("the query has {actual} {which}, and the limit is {limit}")]
+    TooLarge {
+        /// What there is too much of.
+        which: &'static str,
+        /// How much there may be.
+        limit: usize,
+        /// How much there is, as far as was counted.
+        actual: usize,
+    },
+    /// A string that does not end.
+    #[error("a string that begins at byte {at} does not end")]
+    OpenString {
+        /// Where it begins.
+        at: usize,
+    },
+    /// It is not GraphQL.
+    #[error("{0}")]
+    Syntax(ServerError),
+    /// A fragment that spreads itself, however far around.
+    #[error("the fragment {name:?} spreads itself")]
+    Cycle {
+        /// The fragment.
+        name: String,
+    },
+    /// A subscription that is not one field.
+    #[error("a subscription has exactly one field on its root, outside of fragments")]
+    SubscriptionRoot,
+}
+
+impl From<Refusal> for ServerError {
+    fn from(refusal: Refusal) -> Self {
+        let mut error = match &refusal {
+            Refusal::Syntax(error) => error.clone(),
+            refusal => ServerError::new(refusal.to_string(), None),
+        };
+        let extensions = error.extensions.get_or_insert_default();
+        match refusal {
+            Refusal::TooLarge { which, limit, actual } => {
+                extensions.set("code", code::QUERY_LIMIT_EXCEEDED);
+                extensions.set("which", which);
+                extensions.set("limit", limit);
+                extensions.set("actual", actual);
+            }
+            Refusal::OpenString { .. } | Refusal::Syntax(_) => extensions.set("code", code::GRAPHQL_PARSE_FAILED),
+            Refusal::Cycle { .. } | Refusal::SubscriptionRoot => {
+                extensions.set("code", code::GRAPHQL_VALIDATION_FAILED);
+            }
+        }
+        error
+    }
+}
+
+/// The document, if it may be executed.
+pub fn admit(query: &str, limits: &GuardLimits) -> Result<ExecutableDocument, Refusal> {
+    scan(query, limits)?;
+    let document = parse_query(query).map_err(|error| Refusal::Syntax(error.into()))?;
+    check(&document, limits)?;
+    Ok(document)
+}
+
+fn within(which: &'static str, limit: usize, actual: usize) -> Result<(), Refusal> {
+    if actual > limit { Err(Refusal::TooLarge { which, limit, actual }) } else { Ok(()) }
+}
+
+/// Bounds the text without parsing it. Strings and comments are skipped by the rules of the GraphQL grammar, so that
+/// what is skipped here is a string or a comment for the parser, too.
+fn scan(query: &str, limits: &GuardLimits) -> Result<(), Refusal> {
+    within("bytes", limits.query_bytes, query.len())?;
+    let bytes = query.as_bytes();
+    let (mut at, mut tokens, mut nesting) = (0, 0_usize, 0_usize);
+    while let Some(byte) = bytes.get(at) {
+        match byte {
+            b' ' | b'\t' | b'\n' | b'\r' | b',' => {
+                at += 1;
+                continue;
+            }
+            b'#' => {
+                at += bytes[at..].iter().take_while(|byte| !matches!(byte, b'\n' | b'\r')).count();
+                continue;
+            }
+            b'"' => at = end_of_string(bytes, at).ok_or(Refusal::OpenString { at })?,
+            b'{' | b'[' | b'(' => {
+                nesting += 1;
+                within("levels of brackets", limits.nesting, nesting)?;
+                at += 1;
+            }
+            b'}' | b']' | b')' => {
+                nesting = nesting.saturating_sub(1);
+                at += 1;
+            }
+            byte if is_word(*byte) => at += bytes[at..].iter().take_while(|byte| is_word(**byte)).count(),
+            _ => at += 1,
+        }
+        tokens += 1;
+        within("tokens", limits.tokens, tokens)?;
+    }
+    Ok(())
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || !byte.is_ascii()
+}
+
+/// The place behind the string that begins at `start`. `None` if it does not end: a block string without its end must
+/// be refused here, because the parser would try again and read it as an empty string and something behind it.
+fn end_of_string(bytes: &[u8], start: usize) -> Option<usize> {
+    let mut at;
+    if bytes[start..].starts_with(br#"""""#) {
+        at = start + 3;
+        loop {
+            match &bytes[at..] {
+                [b'\\', b'"', b'"', b'"', ..] => at += 4,
+                [b'"', b'"', b'"', ..] => return Some(at + 3),
+                [_, ..] => at += 1,
+                [] => return None,
+            }
+        }
+    }
+    at = start + 1;
+    loop {
+        match bytes.get(at)? {
+            b'"' => return Some(at + 1),
+            b'\n' | b'\r' => return None,
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
+}
+
+/// What a selection set comes to with its fragments expanded. Saturates.
+#[derive(Clone, Copy, Default)]
+struct Size {
+    selections: usize,
+    aliases: usize,
+    directives: usize,
+    depth: usize,
+    root_fields: usize,
+}
+
+impl Size {
+    fn add(&mut self, other: Size) {
+        self.selections = self.selections.saturating_add(other.selections);
+        self.aliases = self.aliases.saturating_add(other.aliases);
+        self.directives = self.directives.saturating_add(other.directives);
+    }
+}
+
+enum Memo {
+    /// Being measured: to meet it again is a cycle.
+    Open,
+    Done(Size),
+}
+
+struct Measure<'d> {
+    document: &'d ExecutableDocument,
+    limits: &'d GuardLimits,
+    fragments: HashMap<&'d str, Memo>,
+}
+
+/// Bounds what the document comes to when its fragments are expanded.
+fn check(document: &ExecutableDocument, limits: &GuardLimits) -> Result<(), Refusal> {
+    let mut measure = Measure { document, limits, fragments: HashMap::new() };
+    let mut total = Size::default();
+    for (_, operation) in document.operations.iter() {
+        let operation = &operation.node;
+        let mut size = measure.selection_set(&operation.selection_set.node, 0)?;
+        size.directives = size.directives.saturating_add(operation.directives.len());
+        within("root fields", limits.root_fields, size.root_fields)?;
+        if operation.ty == OperationType::Subscription && !is_one_field(&operation.selection_set.node) {
+            return Err(Refusal::SubscriptionRoot);
+        }
+        total.add(size);
+    }
+    // those that no operation spreads are validated all the same
+    for name in document.fragments.keys() {
+        total.add(measure.fragment(name, 0)?);
+    }
+    within("selections with fragments expanded", limits.selections, total.selections)?;
+    within("aliases", limits.aliases, total.aliases)?;
+    within("directives", limits.directives, total.directives)
+}
+
+/// The engine looks for the field of a subscription outside of fragments only, and would merge two into one stream.
+fn is_one_field(root: &SelectionSet) -> bool {
+    matches!(root.items.as_slice(), [only] if matches!(only.node, Selection::Field(_)))
+}
+
+impl<'d> Measure<'d> {
+    fn selection_set(&mut self, set: &'d SelectionSet, depth: usize) -> Result<Size, Refusal> {
+        within("levels with fragments expanded", self.limits.nesting, depth)?;
+        let mut size = Size::default();
+        for selection in &set.items {
+            // a spread counts, too: one of an unknown fragment has no fields, and still doubles with those around it
+            size.selections = size.selections.saturating_add(1);
+            size.directives = size.directives.saturating_add(selection.node.directives().len());
+            let inner = match &selection.node {
+                Selection::Field(field) => {
+                    size.root_fields = size.root_fields.saturating_add(1);
+                    size.aliases = size.aliases.saturating_add(usize::from(field.node.alias.is_some()));
+                    self.selection_set(&field.node.selection_set.node, depth + 1)?
+                }
+                Selection::InlineFragment(fragment) => {
+                    let inner = self.selection_set(&fragment.node.selection_set.node, depth + 1)?;
+                    size.root_fields = size.root_fields.saturating_add(inner.root_fields);
+                    inner
+                }
+                Selection::FragmentSpread(spread) => {
+                    let inner = self.fragment(&spread.node.fragment_name.node, depth + 1)?;
+                    size.root_fields = size.root_fields.saturating_add(inner.root_fields);
+                    inner
+                }
+            };
+            size.depth = size.depth.max(inner.depth + 1);
+            size.add(inner);
+        }
+        Ok(size)
+    }
+
+    fn fragment(&mut self, name: &'d str, depth: usize) -> Result<Size, Refusal> {
+        // validation says that an unknown fragment is unknown
+        let Some((name, fragment)) = self.document.fragments.get_key_value(name) else { return Ok(Size::default()) };
+        match self.fragments.get(name.as_str()) {
+            Some(Memo::Open) => return Err(Refusal::Cycle { name: name.to_string() }),
+            Some(Memo::Done(size)) => {
+                within("levels with fragments expanded", self.limits.nesting, depth.saturating_add(size.depth))?;
+                return Ok(*size);
+            }
+            None => {}
+        }
+        self.fragments.insert(name, Memo::Open);
+        let size = self.selection_set(&fragment.node.selection_set.node, depth)?;
+        self.fragments.insert(name, Memo::Done(size));
+        Ok(size)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,164 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn refusal(query: &str) -> Option<Refusal> {
+    admit(query, &GuardLimits::default()).err()
+}
+
+fn which(query: &str) -> &'static str {
+    match refusal(query) {
+        Some(Refusal::TooLarge { which, .. }) => which,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// An argument of lists within lists. Some thousand of them overflow the stack of the engine's parser.
+fn nested_argument(levels: usize) -> String {
+    format!("{{ block(height: {}1{}) {{ hash }} }}", "[".repeat(levels), "]".repeat(levels))
+}
+
+/// Each fragment spreads the next one twice.
+fn doubling_fragments(count: usize) -> String {
+    let mut query = "{ tip { ...F0 } }".to_owned();
+    for number in 0..count {
+        query += &format!(" fragment F{number} on Block {{ ...F{next} ...F{next} }}", next = number + 1);
+    }
+    query + &format!(" fragment F{count} on Block {{ hash }}")
+}
+
+#[test]
+fn ordinary_documents_pass() {
+    for query in [
+        "{ tip { hash } }",
+        "query Q($h: Int) { block(height: $h) { ...F } } fragment F on Block { hash previous { ...G } } fragment G on Block { height }",
+        "subscription { newBlock { hash } }",
+        "# a comment with ( [ {\n{ tip { hash } }",
+        r#"{ address(address: "a \" ( [ {") { id } }"#,
+        r#"{ address(address: """ ( [ { \""" ( """) { id } }"#,
+        "{ a: tip { hash } b: tip { hash } }",
+    ] {
+        assert_eq!(refusal(query), None, "{query}");
+    }
+    assert_eq!(refusal(&nested_argument(60)), None);
+}
+
+#[test]
+fn deep_nesting_is_refused_before_it_is_parsed() {
+    for levels in [63, 2_000, 8_000] {
+        assert_eq!(which(&nested_argument(levels)), "levels of brackets");
+        let objects = format!("{{ block(height: {}1{}) {{ hash }} }}", "{a:".repeat(levels), "}".repeat(levels));
+        assert_eq!(which(&objects), "levels of brackets");
+    }
+    assert_eq!(which(&"{a".repeat(65)), "levels of brackets");
+    assert_eq!(
+        which(&format!("query($a: {}Int{}) {{ tip {{ hash }} }}", "[".repeat(64), "]".repeat(64))),
+        "levels of brackets"
+    );
+}
+
+#[test]
+fn nesting_cannot_hide_behind_quotes_that_never_close() {
+    let deep = "[".repeat(5_000);
+    for query in [
+        format!(r#"{{ block(height: ["""abc" {deep}"#),
+        format!("{{ block(height: [\"abc\n {deep}"),
+        format!("{{ block(height: [\"abc\\\n\" {deep}"),
+        format!(r#"{{ block(height: [""" \""" {deep}"#),
+        format!(r#"{{ block(height: ["""""" {deep}"#),
+        format!(r#"{{ block(height: ["" {deep}"#),
+        format!("{{ #\r block(height: [{deep}"),
+    ] {
+        assert!(matches!(refusal(&query), Some(Refusal::OpenString { .. } | Refusal::TooLarge { .. })), "{query:.40}");
+    }
+}
+
+#[test]
+fn fragments_are_counted_as_they_expand_without_expanding_them() {
+    assert_eq!(refusal(&doubling_fragments(8)), None);
+    for count in [13, 25, 60] {
+        assert_eq!(which(&doubling_fragments(count)), "selections with fragments expanded");
+    }
+    // the same without a field at its end
+    let empty = doubling_fragments(25).replace("on Block { hash }", "on Block { ...Unknown }");
+    assert_eq!(which(&empty), "selections with fragments expanded");
+    // the same with fragments that no operation uses
+    let unused = doubling_fragments(25).replace("{ tip { ...F0 } }", "{ tip { hash } }");
+    assert_eq!(which(&unused), "selections with fragments expanded");
+}
+
+#[test]
+fn a_long_chain_of_fragments_counts_as_depth() {
+    let mut query = "{ tip { ...F0 } }".to_owned();
+    for number in 0..100 {
+        query += &format!(" fragment F{number} on Block {{ ...F{} }}", number + 1);
+    }
+    query += " fragment F100 on Block { hash }";
+    assert_eq!(which(&query), "levels with fragments expanded");
+}
+
+#[test]
+fn a_fragment_that_spreads_itself_is_refused() {
+    for query in [
+        "{ tip { ...A } } fragment A on Block { ...A }",
+        "{ tip { ...A } } fragment A on Block { previous { ...B ...B } } fragment B on Block { ...A ...A }",
+        "{ tip { hash } } fragment A on Block { ...B } fragment B on Block { ...A }",
+    ] {
+        assert!(matches!(refusal(query), Some(Refusal::Cycle { .. })), "{query}");
+    }
+    assert_eq!(refusal("{ tip { ...Unknown } }"), None, "validation says so");
+}
+
+#[test]
+fn every_limit_is_held() {
+    let many = |item: &str, count: usize| item.repeat(count);
+    assert_eq!(which(&format!("{{ tip {{ hash }} }} #{}", many("x", 33_000))), "bytes");
+    assert_eq!(which(&format!("{{ tip {{ {} }} }}", many("id ", 5_001))), "tokens");
+    let aliases: String = (0..101).map(|number| format!("a{number}: hash ")).collect();
+    assert_eq!(which(&format!("{{ tip {{ {aliases} }} }}")), "aliases");
+    assert_eq!(which(&format!("{{ {} }}", many("tip { hash } ", 51))), "root fields");
+    assert_eq!(which(&format!("{{ ...F }} fragment F on Query {{ {} }}", many("tip { id } ", 51))), "root fields");
+    assert_eq!(which(&format!("{{ tip {{ hash {} }} }}", many("@include(if: true) ", 51))), "directives");
+}
+
+#[test]
+fn a_subscription_has_one_field_on_its_root() {
+    for query in [
+        "subscription { newBlock { hash } newBlock { height } }",
+        "subscription { a: newBlock { hash } b: newBlock { hash } }",
+        "subscription { ...F } fragment F on Subscription { newBlock { hash } }",
+        "subscription { ... on Subscription { newBlock { hash } } }",
+    ] {
+        assert_eq!(refusal(query), Some(Refusal::SubscriptionRoot), "{query}");
+    }
+}
+
+#[test]
+fn a_refusal_carries_its_code_and_what_was_too_much() {
+    let error = ServerError::from(refusal(&doubling_fragments(25)).unwrap());
+    assert_eq!(
+        serde_json::to_value(error.extensions).unwrap(),
+        serde_json::json!({
+            "code": "QUERY_LIMIT_EXCEEDED",
+            "which": "selections with fragments expanded",
+            "limit": 5000,
+            "actual": 301_989_861,
+        })
+    );
+    let error = ServerError::from(refusal("{ tip { ").unwrap());
+    assert_eq!(error.extensions.unwrap().get("code"), Some(&"GRAPHQL_PARSE_FAILED".into()));
+}
+
+proptest! {
+    #[test]
+    fn no_text_panics_and_what_passes_is_within_the_limits(query in r#"[ \n{}()\[\]"\\#a:.,$@!]{0,200}"#) {
+        let _ = admit(&query, &GuardLimits::default());
+    }
+
+    #[test]
+    fn strings_end_where_the_parser_ends_them(content in r#"["\\a\[ ]{0,12}"#) {
+        // whatever the string swallows, brackets behind it are counted or the document is refused
+        let query = format!(r#"{{ a(b: "{content}" {}"#, "[".repeat(70));
+        prop_assert!(refusal(&query).is_some());
+    }
+}

@@ -1,0 +1,25 @@
+//! Whether the process lives, and whether it answers for the node's tip. For supervisors, not for people.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
+
+use super::Server;
+
+/// 200 as long as the process can answer at all.
+pub(super) async fn live() -> impl IntoResponse {
+    Json(serde_json::json!({ "live": true }))
+}
+
+/// 200 if it answers for the node's tip, else 503; with the heights either way.
+pub(super) async fn ready(State(server): State<Server>) -> impl IntoResponse {
+    let readiness = server.schema.readiness();
+    let status = if readiness.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let body = serde_json::json!({
+        "ready": readiness.ready,
+        "indexedHeight": readiness.indexed_height,
+        "nodeHeight": readiness.node_height,
+    });
+    (status, Json(body))
+}

@@ -1,0 +1,103 @@
+//! The way in: HTTP and websockets, and what a request must hold before the schema executes it.
+//!
+//! ```text
+//!   POST /graphql ──► http.rs ──────┐
+//!                                   ├──► executor.rs ── guard.rs ──► api::Schema
+//!   GET  /graphql ──► websocket.rs ─┘
+//!   /health/live  /health/ready  /schema.graphql
+//! ```
+//!
+//! Knows nothing of Bitcoin.
+
+mod executor;
+pub mod guard;
+mod health;
+mod http;
+mod websocket;
+
+use std::io;
+use std::time::Duration;
+
+use axum::Router;
+use axum::http::header::CONTENT_TYPE;
+use axum::routing::get;
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::api::{self, Schema};
+use executor::Guarded;
+use guard::GuardLimits;
+
+/// How long open connections have to end once the server stops.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How large a request may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of the body of a POST.
+    pub body_bytes: usize,
+    /// Bytes of a websocket message.
+    pub message_bytes: usize,
+    /// What the document must hold.
+    pub guard: GuardLimits,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { body_bytes: 256 * 1024, message_bytes: 64 * 1024, guard: GuardLimits::default() }
+    }
+}
+
+/// What every handler has.
+#[derive(Clone)]
+struct Server {
+    executor: Guarded,
+    schema: Schema,
+    limits: Limits,
+    shutdown: CancellationToken,
+    /// Held by whoever still answers. The last to drop it lets [`serve`] return.
+    _open: mpsc::Sender<()>,
+}
+
+/// Serves the schema until `shutdown` is cancelled. Then no connection is accepted, websockets are closed with 1012,
+/// and requests that are being answered are finished, for at most five seconds.
+///
+/// Errors: what the operating system says of the listener.
+pub async fn serve(
+    listener: TcpListener,
+    schema: Schema,
+    limits: Limits,
+    shutdown: CancellationToken,
+) -> io::Result<()> {
+    let (open, mut all_closed) = mpsc::channel(1);
+    let executor = Guarded::new(schema.clone(), limits.guard);
+    let server = Server { executor, schema, limits, shutdown: shutdown.clone(), _open: open };
+    let serving = axum::serve(listener, router(server)).with_graceful_shutdown(shutdown.clone().cancelled_owned());
+    let finished = async {
+        serving.await?;
+        // websockets are not connections of the HTTP server any more
+        all_closed.recv().await;
+        Ok(())
+    };
+    let deadline = async {
+        shutdown.cancelled().await;
+        tokio::time::sleep(SHUTDOWN_TIMEOUT).await;
+    };
+    tokio::select! {
+        result = finished => result,
+        () = deadline => {
+            tracing::warn!("connections are still open, and are cut off");
+            Ok(())
+        }
+    }
+}
+
+fn router(server: Server) -> Router {
+    Router::new()
+        .route("/graphql", get(websocket::upgrade).post(http::post))
+        .route("/health/live", get(health::live))
+        .route("/health/ready", get(health::ready))
+        .route("/schema.graphql", get(async || ([(CONTENT_TYPE, "text/plain; charset=utf-8")], api::sdl())))
+        .with_state(server)
+}

@@ -1,0 +1,89 @@
+//! What became of an output: spent by which input, waiting to mature, or out of reach for ever.
+
+use bitcoin::Script;
+use bitcoin::constants::COINBASE_MATURITY;
+
+use super::{Transaction, View};
+use crate::chain::Height;
+use crate::chain::script::never_spendable;
+use crate::index::{IndexError, TxNum};
+
+/// Why an output can never be spent (the kinds of Core's coinstatsindex).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnspendableReason {
+    /// Its script starts with OP_RETURN.
+    OpReturn,
+    /// Its script is longer than 10,000 bytes.
+    OversizeScript,
+    /// It is the output of the genesis block, which never entered the UTXO set.
+    GenesisCoinbase,
+    /// A later transaction with the same txid took its place before it was spent (BIP30).
+    Bip30Overwritten,
+}
+
+/// The input that spends an output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spender {
+    /// The position of the spending transaction.
+    pub txnum: TxNum,
+    /// The number of its input.
+    pub vin: u32,
+    /// The height of its block.
+    pub height: Height,
+}
+
+impl Transaction {
+    /// The lowest height of a block that may spend outputs of this transaction: 100 above its own for a coinbase of
+    /// the active chain (Core `COINBASE_MATURITY`). `None` for all others.
+    #[must_use]
+    pub fn mature_at(&self) -> Option<Height> {
+        let place = self.place.filter(|_| self.parts.is_coinbase())?;
+        place.height.to_u32().checked_add(COINBASE_MATURITY).map(Height::from)
+    }
+}
+
+impl View {
+    /// The input on the active chain that spends this output, `None` while there is none.
+    pub fn spender(&self, transaction: &Transaction, vout: u32) -> Result<Option<Spender>, IndexError> {
+        let Some(place) = transaction.place else { return Ok(None) };
+        let Some(spender) = self.head.chain.spender(place.txnum, vout)? else { return Ok(None) };
+        let height = self.head.chain.occurrence(spender.txnum)?.height;
+        Ok(Some(Spender { txnum: spender.txnum, vin: spender.vin, height }))
+    }
+
+    /// The transaction of a spending input.
+    pub fn spending_transaction(&self, spender: Spender) -> Result<Transaction, IndexError> {
+        self.transaction_at(spender.txnum)
+    }
+
+    /// Why this output can never be spent, `None` if it can or could.
+    pub fn unspendable(&self, transaction: &Transaction, vout: u32) -> Result<Option<UnspendableReason>, IndexError> {
+        let index = usize::try_from(vout).unwrap_or(usize::MAX);
+        let Some(output) = transaction.parts.output.get(index) else { return Ok(None) };
+        if transaction.place.is_some_and(|place| place.txnum == TxNum(0)) {
+            return Ok(Some(UnspendableReason::GenesisCoinbase));
+        }
+        if let Some(reason) = unspendable_script(&output.script_pubkey) {
+            return Ok(Some(reason));
+        }
+        let Some(place) = transaction.place else { return Ok(None) };
+        let overwritten = self.latest_position(&transaction.txid)?.is_some_and(|latest| latest > place.txnum)
+            && self.head.chain.spender(place.txnum, vout)?.is_none();
+        Ok(overwritten.then_some(UnspendableReason::Bip30Overwritten))
+    }
+
+    /// Whether the next block may spend outputs of this transaction, as far as coinbase maturity goes. False for the
+    /// coinbase of a stale block, which no block of the active chain can spend.
+    #[must_use]
+    pub fn is_mature(&self, transaction: &Transaction) -> bool {
+        !transaction.parts.is_coinbase()
+            || transaction.mature_at().is_some_and(|height| height <= self.tip().height.next())
+    }
+}
+
+fn unspendable_script(script: &Script) -> Option<UnspendableReason> {
+    if !never_spendable(script) {
+        return None;
+    }
+    Some(if script.is_op_return() { UnspendableReason::OpReturn } else { UnspendableReason::OversizeScript })
+}

@@ -1,0 +1,166 @@
+//! Transactions wherever they are: on the active chain, or, failing that, in a stale block.
+//!
+//! Of a txid that the chain holds twice (BIP30) the latest copy answers.
+
+use std::ops::Range;
+
+use bitcoin::Txid;
+use bitcoin::consensus::deserialize;
+
+use super::block::Block;
+use super::{View, corrupt};
+use crate::chain::Height;
+use crate::chain::raw::RawBlock;
+use crate::index::{IndexError, TxNum};
+
+/// Lock times below this are heights, from it on Unix seconds (`LOCKTIME_THRESHOLD`, Core `script/script.h`).
+const LOCK_TIME_THRESHOLD: u32 = 500_000_000;
+
+/// A sequence number that switches the lock time off (`CTxIn::SEQUENCE_FINAL`, Core `primitives/transaction.h`).
+const SEQUENCE_FINAL: u32 = u32::MAX;
+
+/// A transaction and where it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transaction {
+    /// Its txid.
+    pub txid: Txid,
+    /// Its parts.
+    pub parts: bitcoin::Transaction,
+    /// Its serialisation, witness included.
+    pub raw: Vec<u8>,
+    /// Its place on the active chain, `None` if only stale blocks hold it.
+    pub place: Option<Place>,
+}
+
+/// Where on the active chain a transaction is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Its position in the chain.
+    pub txnum: TxNum,
+    /// The height of its block.
+    pub height: Height,
+    /// Its index in that block.
+    pub index: u32,
+    /// Its fee in sat, `None` for a coinbase.
+    pub fee: Option<u64>,
+}
+
+impl Transaction {
+    /// Value of all outputs in sat. Saturates, which no valid transaction reaches.
+    #[must_use]
+    pub fn output_value(&self) -> u64 {
+        self.parts.output.iter().fold(0, |sum, output| sum.saturating_add(output.value.to_sat()))
+    }
+}
+
+impl View {
+    /// The transaction with this txid; `None` if the index does not know it.
+    pub fn transaction(&self, txid: &Txid) -> Result<Option<Transaction>, IndexError> {
+        if let Some(txnum) = self.latest_position(txid)? {
+            return self.transaction_at(txnum).map(Some);
+        }
+        for (hash, index) in self.head.chain.stale_occurrences(txid)? {
+            let Some(block) = self.block(hash)? else { continue };
+            return Ok(stale_transactions(&block, index..index.saturating_add(1))?.pop());
+        }
+        Ok(None)
+    }
+
+    /// The transactions with these indexes in a block, as they are now: of a txid that the chain holds elsewhere the
+    /// copy there. Indexes beyond the last are left out.
+    pub fn block_transactions(&self, block: &Block, indexes: Range<u32>) -> Result<Vec<Transaction>, IndexError> {
+        if !block.is_main() {
+            let transactions = stale_transactions(block, indexes)?;
+            return transactions
+                .into_iter()
+                .map(|stale| match self.latest_position(&stale.txid)? {
+                    Some(txnum) => self.transaction_at(txnum),
+                    None => Ok(stale),
+                })
+                .collect();
+        }
+        let first = block.first_txnum()?;
+        let end = indexes.end.min(block.row.transactions);
+        (indexes.start..end)
+            .map(|index| {
+                let transaction = self.transaction_at(TxNum(first.0.saturating_add(index)))?;
+                match self.latest_position(&transaction.txid)? {
+                    Some(latest) if transaction.place.is_none_or(|place| place.txnum != latest) => {
+                        self.transaction_at(latest)
+                    }
+                    _ => Ok(transaction),
+                }
+            })
+            .collect()
+    }
+
+    /// The fee in sat; `None` for a coinbase, and for a stale transaction that spends what the index does not know.
+    pub fn fee(&self, transaction: &Transaction) -> Result<Option<u64>, IndexError> {
+        if let Some(place) = transaction.place {
+            return Ok(place.fee);
+        }
+        if transaction.parts.is_coinbase() {
+            return Ok(None);
+        }
+        let mut input_value = 0_u64;
+        for input in &transaction.parts.input {
+            let outpoint = input.previous_output;
+            let Some(funding) = self.transaction(&outpoint.txid)? else { return Ok(None) };
+            let vout = usize::try_from(outpoint.vout).unwrap_or(usize::MAX);
+            let Some(prevout) = funding.parts.output.get(vout) else { return Ok(None) };
+            input_value = input_value.saturating_add(prevout.value.to_sat());
+        }
+        Ok(input_value.checked_sub(transaction.output_value()))
+    }
+
+    /// Whether the lock time lets the next block hold the transaction (Core `IsFinalTx`, with the median time past of
+    /// the tip as BIP113 says). Relative locks of its inputs are not looked at.
+    pub fn is_final_at_next_block(&self, transaction: &Transaction) -> Result<bool, IndexError> {
+        let lock_time = transaction.parts.lock_time.to_consensus_u32();
+        if transaction.parts.input.iter().all(|input| input.sequence.0 == SEQUENCE_FINAL) {
+            return Ok(true);
+        }
+        if lock_time < LOCK_TIME_THRESHOLD {
+            return Ok(lock_time < self.tip().height.next().to_u32());
+        }
+        Ok(lock_time < self.tip_block()?.row.median_time)
+    }
+
+    /// The newest copy of this txid on the active chain.
+    pub(super) fn latest_position(&self, txid: &Txid) -> Result<Option<TxNum>, IndexError> {
+        Ok(self.head.chain.positions(txid)?.last().copied())
+    }
+
+    /// The transaction at a position that must be there.
+    pub(super) fn transaction_at(&self, txnum: TxNum) -> Result<Transaction, IndexError> {
+        let stored = self.head.chain.transaction(txnum)?;
+        let stored = stored.ok_or_else(|| corrupt("transactions", format!("row {txnum} is missing")))?;
+        let at = self.head.chain.occurrence(txnum)?;
+        let place = Place { txnum, height: at.height, index: at.index, fee: stored.fee };
+        Ok(Transaction {
+            txid: stored.txid,
+            parts: decode("transactions", &stored.raw)?,
+            raw: stored.raw,
+            place: Some(place),
+        })
+    }
+}
+
+/// Transactions out of the bytes of a stale block.
+fn stale_transactions(block: &Block, indexes: Range<u32>) -> Result<Vec<Transaction>, IndexError> {
+    let damaged = |what: String| corrupt("stale_blocks", format!("row {} is no block: {what}", block.row.hash));
+    let bytes = block.stale_raw.as_deref().ok_or_else(|| damaged("it has no bytes".to_owned()))?;
+    let raw = RawBlock::parse(bytes).map_err(|error| damaged(error.to_string()))?;
+    let transactions = raw.transactions.iter().zip(0_u32..).filter(|(_, index)| indexes.contains(index));
+    transactions
+        .map(|(transaction, _)| {
+            let raw = transaction.bytes().to_vec();
+            let parts = decode("stale_blocks", &raw)?;
+            Ok(Transaction { txid: transaction.txid(), parts, raw, place: None })
+        })
+        .collect()
+}
+
+fn decode(table: &'static str, raw: &[u8]) -> Result<bitcoin::Transaction, IndexError> {
+    deserialize(raw).map_err(|error| corrupt(table, format!("a row holds no transaction: {error}")))
+}
