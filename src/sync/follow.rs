@@ -57,7 +57,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 ///
 /// Errors: [`SyncError`]; with [`Until::Stopped`] only those that waiting cannot help.
 pub fn run(mut follow: Follow<'_>) -> Result<(), SyncError> {
-    publish(&follow, &[])?;
+    publish(follow.index, follow.published)?;
     let mut pause = POLL;
     loop {
         let step = follow.step();
@@ -162,15 +162,27 @@ impl Follow<'_> {
             progress.connected(update.tip(), &batch);
             if since.elapsed() > COMMIT || update.is_full()? {
                 update.commit()?;
-                publish(self, &std::mem::take(&mut events))?;
+                self.publish(std::mem::take(&mut events))?;
                 update = self.index.update()?;
                 since = Instant::now();
             }
         }
         update.commit()?;
-        publish(self, &events)?;
+        self.publish(events)?;
         progress.finish();
         failure.map_or(Ok(()), Err)
+    }
+
+    /// Makes the committed state the one that is read, then tells what happened.
+    fn publish(&self, events: Vec<ChainEvent>) -> Result<(), SyncError> {
+        let Some(head) = publish(self.index, self.published)? else { return Ok(()) };
+        let state = self.published.state();
+        let in_sync = state.node_height.is_some_and(|height| height <= head.tip.height);
+        self.published.set_state(SyncState { in_sync, ..state });
+        for event in events {
+            self.live.publish(Event { event, head: Arc::clone(&head) });
+        }
+        Ok(())
     }
 
     fn limits(&self) -> PipelineLimits {
@@ -201,17 +213,11 @@ fn connect(
     Ok(())
 }
 
-/// Makes the committed state the one that is read, then tells what happened.
-fn publish(follow: &Follow<'_>, events: &[ChainEvent]) -> Result<(), SyncError> {
-    let chain = follow.index.snapshot()?;
-    let Some(tip) = chain.tip() else { return Ok(()) };
+/// Makes the committed state the one that is read. An empty index publishes nothing.
+pub fn publish(index: &Index, published: &Published) -> Result<Option<Arc<Head>>, SyncError> {
+    let chain = index.snapshot()?;
+    let Some(tip) = chain.tip() else { return Ok(None) };
     let head = Arc::new(Head { chain, tip, taken_at: SystemTime::now() });
-    follow.published.publish(Arc::clone(&head));
-    let state = follow.published.state();
-    let in_sync = state.node_height.is_some_and(|height| height <= tip.height);
-    follow.published.set_state(SyncState { in_sync, ..state });
-    for event in events {
-        follow.live.publish(Event { event: event.clone(), head: Arc::clone(&head) });
-    }
-    Ok(())
+    published.publish(Arc::clone(&head));
+    Ok(Some(head))
 }
