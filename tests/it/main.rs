@@ -11,5 +11,6 @@ mod licences;
 mod node;
 mod real_chains;
 mod rooms;
+mod serve;
 mod sim;
 mod support;
