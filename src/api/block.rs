@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use async_graphql::{ID, Object};
+use async_graphql::{Context, ID, Object};
 use bitcoin::consensus::serialize;
 
 use super::block_header::{BlockHeader, merkle_root};
@@ -10,6 +10,7 @@ use super::enums::ChainStatus;
 use super::error::ApiError;
 use super::node::block_id;
 use super::page::{self, PageArgs};
+use super::request::limits;
 use super::scalars::{BlockHash, DateTime, Hex, Sats, UInt53, int};
 use super::transaction::Transaction;
 use crate::chain::difficulty;
@@ -39,11 +40,15 @@ impl Block {
         &self.block.row.header
     }
 
-    fn transaction_page(&self, args: &PageArgs) -> Result<Connection<Transaction, Option<UInt53>>, ApiError> {
+    fn transaction_page(
+        &self,
+        ctx: &Context<'_>,
+        args: &PageArgs,
+    ) -> Result<Connection<Transaction, Option<UInt53>>, ApiError> {
         let hash = self.block.row.hash;
         let scope = Scope::new("transactions", block_id(hash), self.block.is_main().then_some(hash));
         let count = self.block.row.transactions;
-        let window = args.read(&scope, &self.view)?.of(count);
+        let window = args.read(&scope, &self.view, limits(ctx)?)?.of(count);
         let transactions = self.view.block_transactions(&self.block, window.rows.clone())?;
         let nodes = transactions.into_iter().map(|transaction| Transaction::new(&self.view, transaction)).collect();
         Ok(Connection::new(&scope, &window, nodes, Some(count.into())))
@@ -204,15 +209,15 @@ impl Block {
     #[graphql(complexity = "page::cost(first, last, child_complexity)")]
     async fn transactions(
         &self,
+        ctx: &Context<'_>,
         #[graphql(
-            desc = "At most this many from the front, or behind `after`; 25 if neither first nor last is given, \
-                          100 at most."
+            desc = "At most this many from the front, or behind `after`. 25 if neither first nor last is given."
         )]
         first: Option<i32>,
         #[graphql(desc = "Only what comes behind the row with this cursor.")] after: Option<String>,
-        #[graphql(desc = "At most this many from the end, or in front of `before`; 100 at most.")] last: Option<i32>,
+        #[graphql(desc = "At most this many from the end, or in front of `before`.")] last: Option<i32>,
         #[graphql(desc = "Only what comes in front of the row with this cursor.")] before: Option<String>,
     ) -> Option<Result<Connection<Transaction, Option<UInt53>>, ApiError>> {
-        Some(self.transaction_page(&PageArgs { first, after, last, before }))
+        Some(self.transaction_page(ctx, &PageArgs { first, after, last, before }))
     }
 }

@@ -9,15 +9,20 @@ pub struct Limits {
     pub depth: usize,
     /// Fields of the answer, estimated: each costs 1, and what is asked of a row counts for every row of its page.
     pub complexity: usize,
+    /// Rows of a page of a connection; at most [`MAX_PAGE_SIZE`](Limits::MAX_PAGE_SIZE), whatever is set here.
+    pub page_size: u32,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { depth: 20, complexity: 50_000 }
+        Self { depth: 20, complexity: 50_000, page_size: 100 }
     }
 }
 
 impl Limits {
+    /// The most that `page_size` can be.
+    pub const MAX_PAGE_SIZE: u32 = 1_000;
+
     /// Errors: QUERY_LIMIT_EXCEEDED.
     pub(super) fn check(&self, depth: usize, complexity: usize) -> Result<(), ApiError> {
         for (which, limit, actual) in [("depth", self.depth, depth), ("complexity", self.complexity, complexity)] {
@@ -36,7 +41,7 @@ mod tests {
 
     #[test]
     fn a_limit_is_reached_but_not_passed() {
-        let limits = Limits { depth: 2, complexity: 10 };
+        let limits = Limits { depth: 2, complexity: 10, ..Limits::default() };
         assert_eq!(limits.check(2, 10), Ok(()));
         assert_eq!(limits.check(3, 10), Err(ApiError::limit_exceeded("depth", 2, 3)));
         assert_eq!(limits.check(2, 11), Err(ApiError::limit_exceeded("complexity", 10, 11)));

@@ -89,6 +89,7 @@ fn engine(published: Published, live: Live, limits: Limits) -> Engine {
     let query = query::Query::new(published.clone());
     Engine::build(query, EmptyMutation, subscription::Subscription::new(published, live))
         .register_output_type::<node::Node>()
+        .data(limits)
         .extension(request::RequestExtensions(limits))
         .finish()
 }

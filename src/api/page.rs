@@ -7,13 +7,11 @@ use std::ops::Range;
 
 use super::cursor::Scope;
 use super::error::ApiError;
+use super::limits::Limits;
 use crate::view::View;
 
 /// Rows of a page if neither `first` nor `last` is given.
 pub(super) const DEFAULT_SIZE: u32 = 25;
-
-/// The most rows of a page.
-pub(super) const MAX_SIZE: u32 = 100;
 
 /// The paging arguments of a connection as given.
 #[derive(Clone, Debug, Default)]
@@ -51,9 +49,9 @@ impl PageArgs {
     /// What is asked for.
     ///
     /// Errors: BAD_USER_INPUT for both directions at once, a negative count and cursors from elsewhere;
-    /// QUERY_LIMIT_EXCEEDED above [`MAX_SIZE`]; CURSOR_ORPHANED as [`Scope::position`] says.
-    pub(super) fn read(&self, scope: &Scope, view: &View) -> Result<PageRequest, ApiError> {
-        let take = take(self.first, self.last)?;
+    /// QUERY_LIMIT_EXCEEDED for more rows than the limits allow; CURSOR_ORPHANED as [`Scope::position`] says.
+    pub(super) fn read(&self, scope: &Scope, view: &View, limits: &Limits) -> Result<PageRequest, ApiError> {
+        let take = take(self.first, self.last, limits.page_size.min(Limits::MAX_PAGE_SIZE))?;
         let position = |cursor: &Option<String>| cursor.as_deref().map(|cursor| scope.position(cursor, view));
         let (after, before) = (position(&self.after).transpose()?, position(&self.before).transpose()?);
         match take {
@@ -71,20 +69,20 @@ fn mixed(one: &str, other: &str) -> ApiError {
     ApiError::bad_user_input(format!("{one} and {other} do not go together: give first and after, or last and before"))
 }
 
-fn take(first: Option<i32>, last: Option<i32>) -> Result<Take, ApiError> {
+fn take(first: Option<i32>, last: Option<i32>, limit: u32) -> Result<Take, ApiError> {
     match (first, last) {
         (Some(_), Some(_)) => Err(mixed("first", "last")),
-        (None, None) => Ok(Take::First(DEFAULT_SIZE)),
-        (Some(count), None) => size("first", count).map(Take::First),
-        (None, Some(count)) => size("last", count).map(Take::Last),
+        (None, None) => Ok(Take::First(DEFAULT_SIZE.min(limit))),
+        (Some(count), None) => size("first", count, limit).map(Take::First),
+        (None, Some(count)) => size("last", count, limit).map(Take::Last),
     }
 }
 
-fn size(name: &'static str, count: i32) -> Result<u32, ApiError> {
+fn size(name: &'static str, count: i32, limit: u32) -> Result<u32, ApiError> {
     let size = u32::try_from(count)
         .map_err(|_| ApiError::bad_user_input(format!("{name} is {count}, and a count cannot be negative")))?;
-    if size > MAX_SIZE {
-        return Err(ApiError::limit_exceeded(name, MAX_SIZE.into(), size.into()));
+    if size > limit {
+        return Err(ApiError::limit_exceeded(name, limit.into(), size.into()));
     }
     Ok(size)
 }
@@ -104,7 +102,7 @@ impl PageRequest {
 
 /// What a connection costs before its page is known: one for itself, and its rows times what is asked of each.
 pub(super) fn cost(first: Option<i32>, last: Option<i32>, per_row: usize) -> usize {
-    let rows = match take(first, last) {
+    let rows = match take(first, last, Limits::MAX_PAGE_SIZE) {
         Ok(Take::First(size) | Take::Last(size)) => size,
         Err(_) => 0, // refused before any row is read
     };
@@ -151,16 +149,19 @@ mod tests {
             (Some(-1), None, "BAD_USER_INPUT"),
             (None, Some(i32::MIN), "BAD_USER_INPUT"),
             (Some(1), Some(1), "BAD_USER_INPUT"),
-            (Some(101), None, "QUERY_LIMIT_EXCEEDED"),
+            (Some(1_001), None, "QUERY_LIMIT_EXCEEDED"),
             (None, Some(i32::MAX), "QUERY_LIMIT_EXCEEDED"),
         ] {
-            assert_eq!(take(first, last).unwrap_err().code(), code);
+            assert_eq!(take(first, last, 100).unwrap_err().code(), code);
             assert_eq!(cost(first, last, 7), 1);
         }
-        assert_eq!(take(None, None), Ok(Take::First(25)));
-        assert_eq!(take(Some(0), None), Ok(Take::First(0)));
-        assert_eq!(take(None, Some(100)), Ok(Take::Last(100)));
+        assert_eq!(take(Some(101), None, 100).unwrap_err().code(), "QUERY_LIMIT_EXCEEDED");
+        assert_eq!(take(None, None, 100), Ok(Take::First(25)));
+        assert_eq!(take(None, None, 10), Ok(Take::First(10)));
+        assert_eq!(take(Some(0), None, 100), Ok(Take::First(0)));
+        assert_eq!(take(None, Some(100), 100), Ok(Take::Last(100)));
         assert_eq!(cost(Some(10), None, 7), 71);
+        assert_eq!(cost(None, None, usize::MAX), usize::MAX);
     }
 
     proptest! {

@@ -32,6 +32,11 @@ pub(super) fn pinned_view(ctx: &Context<'_>, published: &Published) -> Result<Ar
     view.ok_or_else(|| ApiError::not_ready(published.state().node_height))
 }
 
+/// The limits of the schema.
+pub(super) fn limits<'c>(ctx: &Context<'c>) -> Result<&'c Limits, ApiError> {
+    ctx.data_opt::<Limits>().ok_or_else(|| ApiError::internal("the schema was built without limits"))
+}
+
 /// Makes a [`RequestExtension`] for each request.
 pub(super) struct RequestExtensions(pub(super) Limits);
 

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use async_graphql::{ID, Object};
+use async_graphql::{Context, ID, Object};
 
 use super::block::Block;
 use super::connection::Connection;
@@ -12,6 +12,7 @@ use super::lock_time::LockTime;
 use super::node::transaction_id;
 use super::output::Output;
 use super::page::{self, PageArgs};
+use super::request::limits;
 use super::scalars::{Hex, Sats, Txid, UInt53, Wtxid, int};
 use crate::chain::vsize;
 use crate::view::{self, View};
@@ -38,18 +39,18 @@ impl Transaction {
         Ok(Scope::new(connection, transaction_id(self.transaction.txid), block))
     }
 
-    fn input_page(&self, args: &PageArgs) -> Result<Connection<Input, i32>, ApiError> {
+    fn input_page(&self, ctx: &Context<'_>, args: &PageArgs) -> Result<Connection<Input, i32>, ApiError> {
         let scope = self.scope("inputs")?;
         let count = small(self.transaction.parts.input.len())?;
-        let window = args.read(&scope, &self.view)?.of(count);
+        let window = args.read(&scope, &self.view, limits(ctx)?)?.of(count);
         let inputs = window.rows.clone().map(|vin| Input::new(&self.view, &self.transaction, vin));
         Ok(Connection::new(&scope, &window, inputs.collect(), int(count)?))
     }
 
-    fn output_page(&self, args: &PageArgs) -> Result<Connection<Output, Option<UInt53>>, ApiError> {
+    fn output_page(&self, ctx: &Context<'_>, args: &PageArgs) -> Result<Connection<Output, Option<UInt53>>, ApiError> {
         let scope = self.scope("outputs")?;
         let count = small(self.transaction.parts.output.len())?;
-        let window = args.read(&scope, &self.view)?.of(count);
+        let window = args.read(&scope, &self.view, limits(ctx)?)?.of(count);
         let outputs = window.rows.clone().map(|vout| Output::new(&self.view, &self.transaction, vout));
         Ok(Connection::new(&scope, &window, outputs.collect(), Some(count.into())))
     }
@@ -147,32 +148,32 @@ impl Transaction {
     #[graphql(complexity = "page::cost(first, last, child_complexity)")]
     async fn inputs(
         &self,
+        ctx: &Context<'_>,
         #[graphql(
-            desc = "At most this many from the front, or behind `after`; 25 if neither first nor last is given, \
-                          100 at most."
+            desc = "At most this many from the front, or behind `after`. 25 if neither first nor last is given."
         )]
         first: Option<i32>,
         #[graphql(desc = "Only what comes behind the row with this cursor.")] after: Option<String>,
-        #[graphql(desc = "At most this many from the end, or in front of `before`; 100 at most.")] last: Option<i32>,
+        #[graphql(desc = "At most this many from the end, or in front of `before`.")] last: Option<i32>,
         #[graphql(desc = "Only what comes in front of the row with this cursor.")] before: Option<String>,
     ) -> Option<Result<Connection<Input, i32>, ApiError>> {
-        Some(self.input_page(&PageArgs { first, after, last, before }))
+        Some(self.input_page(ctx, &PageArgs { first, after, last, before }))
     }
 
     /// Its outputs in their order.
     #[graphql(complexity = "page::cost(first, last, child_complexity)")]
     async fn outputs(
         &self,
+        ctx: &Context<'_>,
         #[graphql(
-            desc = "At most this many from the front, or behind `after`; 25 if neither first nor last is given, \
-                          100 at most."
+            desc = "At most this many from the front, or behind `after`. 25 if neither first nor last is given."
         )]
         first: Option<i32>,
         #[graphql(desc = "Only what comes behind the row with this cursor.")] after: Option<String>,
-        #[graphql(desc = "At most this many from the end, or in front of `before`; 100 at most.")] last: Option<i32>,
+        #[graphql(desc = "At most this many from the end, or in front of `before`.")] last: Option<i32>,
         #[graphql(desc = "Only what comes in front of the row with this cursor.")] before: Option<String>,
     ) -> Option<Result<Connection<Output, Option<UInt53>>, ApiError>> {
-        Some(self.output_page(&PageArgs { first, after, last, before }))
+        Some(self.output_page(ctx, &PageArgs { first, after, last, before }))
     }
 
     /// How many inputs it has.

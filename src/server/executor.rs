@@ -6,6 +6,8 @@ use async_graphql::futures_util::StreamExt;
 use async_graphql::futures_util::stream::{self, BoxStream};
 use async_graphql::{Data, Executor, Request, Response, ServerError};
 
+use tokio::sync::Semaphore;
+
 use super::guard::{self, GuardLimits, Refusal};
 use crate::api::Schema;
 
@@ -32,6 +34,41 @@ impl Guarded {
 fn refused(refusal: Refusal) -> Response {
     tracing::debug!(%refusal, "a query was refused");
     Response::from_errors(vec![ServerError::from(refusal)])
+}
+
+/// The same for one websocket, which runs a bounded number of operations at once.
+#[derive(Clone)]
+pub(super) struct PerSocket {
+    executor: Guarded,
+    limit: usize,
+    free: Arc<Semaphore>,
+}
+
+impl PerSocket {
+    pub(super) fn new(executor: Guarded, limit: usize) -> Self {
+        Self { executor, limit, free: Arc::new(Semaphore::new(limit)) }
+    }
+}
+
+impl Executor for PerSocket {
+    async fn execute(&self, request: Request) -> Response {
+        self.executor.execute(request).await
+    }
+
+    fn execute_stream(&self, request: Request, session_data: Option<Arc<Data>>) -> BoxStream<'static, Response> {
+        let Ok(place) = self.free.clone().try_acquire_owned() else {
+            let limit = self.limit;
+            let too_many =
+                Refusal::TooLarge { which: "operations on its websocket", limit, actual: limit.saturating_add(1) };
+            return stream::iter([refused(too_many)]).boxed();
+        };
+        let answers = self.executor.execute_stream(request, session_data);
+        // the place is free again once the stream is dropped: at its end, and when the client stops it
+        stream::unfold((answers, place), |(mut answers, place)| async {
+            Some((answers.next().await?, (answers, place)))
+        })
+        .boxed()
+    }
 }
 
 impl Executor for Guarded {

@@ -39,13 +39,20 @@ pub struct Limits {
     pub body_bytes: usize,
     /// Bytes of a websocket message.
     pub message_bytes: usize,
+    /// Queries and subscriptions that one websocket may have open at once.
+    pub operations_per_socket: usize,
     /// What the document must hold.
     pub guard: GuardLimits,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { body_bytes: 256 * 1024, message_bytes: 64 * 1024, guard: GuardLimits::default() }
+        Self {
+            body_bytes: 256 * 1024,
+            message_bytes: 64 * 1024,
+            operations_per_socket: 100,
+            guard: GuardLimits::default(),
+        }
     }
 }
 

@@ -14,6 +14,7 @@ use axum::response::{IntoResponse, Response};
 use tokio::time::timeout;
 
 use super::Server;
+use super::executor::PerSocket;
 
 /// The server stops, and may come back (RFC 6455, IANA registry of close codes).
 const SERVICE_RESTART: u16 = 1012;
@@ -44,7 +45,8 @@ async fn serve(socket: WebSocket, protocol: WebSocketProtocols, server: Server) 
             _ => None,
         })
     });
-    let mut answers = Box::pin(Protocol::new(server.executor.clone(), messages, protocol));
+    let executor = PerSocket::new(server.executor.clone(), server.limits.operations_per_socket);
+    let mut answers = Box::pin(Protocol::new(executor, messages, protocol));
     loop {
         let message = tokio::select! {
             biased;
