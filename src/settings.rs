@@ -137,6 +137,10 @@ pub struct ServerSettings {
     pub max_depth: usize,
     /// The most fields an answer may have, every page taken as full.
     pub max_complexity: usize,
+    /// The most items on one page of a list; above 1,000 it counts as 1,000.
+    pub max_page_size: u32,
+    /// The most operations open at once on one websocket.
+    pub max_operations_per_socket: usize,
 }
 
 impl ServerSettings {
@@ -219,6 +223,8 @@ impl Settings {
             ("server.max_selections", server.max_selections == 0),
             ("server.max_root_fields", server.max_root_fields == 0),
             ("server.max_complexity", server.max_complexity == 0),
+            ("server.max_page_size", server.max_page_size == 0),
+            ("server.max_operations_per_socket", server.max_operations_per_socket == 0),
         ] {
             if is_zero {
                 return invalid(setting, "must be at least 1");

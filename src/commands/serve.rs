@@ -21,7 +21,11 @@ use super::pieces;
 /// Runs until `stop` is cancelled. Answers from the first moment for the tip that the index has.
 pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<(), Failure> {
     let (published, live) = (Published::default(), Live::default());
-    let limits = api::Limits { depth: settings.server.max_depth, complexity: settings.server.max_complexity };
+    let limits = api::Limits {
+        depth: settings.server.max_depth,
+        complexity: settings.server.max_complexity,
+        page_size: settings.server.max_page_size,
+    };
     let schema = api::schema(published.clone(), live.clone(), limits);
     let index = pieces::open_index(settings)?;
     sync::publish(&index, &published)?;
@@ -77,6 +81,7 @@ fn limits_of(settings: &ServerSettings) -> Limits {
     Limits {
         body_bytes: bytes(settings.max_body),
         message_bytes: bytes(settings.max_message),
+        operations_per_socket: settings.max_operations_per_socket,
         guard: GuardLimits {
             query_bytes: bytes(settings.max_query),
             tokens: settings.max_tokens,

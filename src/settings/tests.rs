@@ -72,6 +72,8 @@ fn without_any_source_the_defaults_hold() {
             max_directives: 50,
             max_depth: 20,
             max_complexity: 50_000,
+            max_page_size: 100,
+            max_operations_per_socket: 100,
         },
         log: LogSettings { format: LogFormat::Human, filter: "info".to_owned() },
     };
