@@ -22,8 +22,8 @@ impl Served {
     fn start(node: &RealNode, directory: &Path) -> Self {
         let port_file = directory.join("port");
         let _ = std::fs::remove_file(&port_file);
-        let mut program = btcgraph_on(node, directory, &["serve", "--listen", "127.0.0.1:0", "--port-file"]);
-        let process = program.arg(&port_file).stderr(Stdio::null()).spawn().unwrap();
+        let mut program = btcgraph_on(node, directory, &["serve", "--listen", "127.0.0.1:0"]);
+        let process = program.arg("--port-file").arg(&port_file).stderr(Stdio::null()).spawn().unwrap();
         let port = wait_for("the port file", Duration::from_secs(30), || {
             std::fs::read_to_string(&port_file).ok().filter(|port| !port.is_empty())
         });
