@@ -34,7 +34,14 @@ pub struct GuardLimits {
     pub root_fields: usize,
     /// Directives, with fragments expanded.
     pub directives: usize,
+    /// Selections about the schema itself, with fragments expanded. Full introspection by common clients has 230.
+    pub introspection: usize,
 }
+
+/// Lists of the introspection schema that lead from type to type, and how many may be within each other: each
+/// multiplies the answer (the rule and its number are those of `MaxIntrospectionDepthRule` in graphql-js).
+const INTROSPECTION_LISTS: [&str; 4] = ["fields", "interfaces", "possibleTypes", "inputFields"];
+const NESTED_INTROSPECTION_LISTS: usize = 2;
 
 impl Default for GuardLimits {
     fn default() -> Self {
@@ -46,6 +53,7 @@ impl Default for GuardLimits {
             aliases: 100,
             root_fields: 50,
             directives: 50,
+            introspection: 500,
         }
     }
 }
@@ -54,7 +62,7 @@ impl Default for GuardLimits {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Refusal {
     /// It is larger than a limit.
-    #[error("the query has {actual} {which}, and the limit is {limit}")]
+    #[error("a request has at most {limit} {which}, and this one has {actual}")]
     TooLarge {
         /// What there is too much of.
         which: &'static str,
@@ -191,6 +199,10 @@ struct Size {
     directives: usize,
     depth: usize,
     root_fields: usize,
+    /// Selections below `__schema` and `__type`.
+    introspection: usize,
+    /// Lists of [`INTROSPECTION_LISTS`] within each other.
+    lists: usize,
 }
 
 impl Size {
@@ -198,6 +210,8 @@ impl Size {
         self.selections = self.selections.saturating_add(other.selections);
         self.aliases = self.aliases.saturating_add(other.aliases);
         self.directives = self.directives.saturating_add(other.directives);
+        self.introspection = self.introspection.saturating_add(other.introspection);
+        self.lists = self.lists.max(other.lists);
     }
 }
 
@@ -233,6 +247,7 @@ fn check(document: &ExecutableDocument, limits: &GuardLimits) -> Result<(), Refu
     }
     within("selections with fragments expanded", limits.selections, total.selections)?;
     within("aliases", limits.aliases, total.aliases)?;
+    within("selections of introspection", limits.introspection, total.introspection)?;
     within("directives", limits.directives, total.directives)
 }
 
@@ -253,7 +268,16 @@ impl<'d> Measure<'d> {
                 Selection::Field(field) => {
                     size.root_fields = size.root_fields.saturating_add(1);
                     size.aliases = size.aliases.saturating_add(usize::from(field.node.alias.is_some()));
-                    self.selection_set(&field.node.selection_set.node, depth + 1)?
+                    let mut inner = self.selection_set(&field.node.selection_set.node, depth + 1)?;
+                    match field.node.name.node.as_str() {
+                        "__schema" | "__type" => {
+                            within("introspection lists within each other", NESTED_INTROSPECTION_LISTS, inner.lists)?;
+                            inner.introspection = inner.selections;
+                        }
+                        name if INTROSPECTION_LISTS.contains(&name) => inner.lists = inner.lists.saturating_add(1),
+                        _ => {}
+                    }
+                    inner
                 }
                 Selection::InlineFragment(fragment) => {
                     let inner = self.selection_set(&fragment.node.selection_set.node, depth + 1)?;

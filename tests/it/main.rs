@@ -5,12 +5,14 @@
 mod commands;
 mod faults;
 mod follow;
+mod graphql;
 mod index;
 mod index_model;
 mod licences;
 mod node;
 mod real_chains;
 mod rooms;
+mod schema;
 mod serve;
 mod sim;
 mod support;

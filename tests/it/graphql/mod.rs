@@ -1,0 +1,9 @@
+//! The schema as a client sees it, over an index fed straight with blocks.
+
+mod addresses;
+mod blocks;
+mod pages;
+mod requests;
+mod subscription;
+mod transactions;
+mod transport;

@@ -1,0 +1,110 @@
+//! What holds for every request: before the first block, at its limits, and when it does not fit the schema.
+
+use bitcoin::Network;
+use btcgraph::api::{Limits, Readiness};
+use btcgraph::sim::SimChain;
+use btcgraph::view::SyncState;
+use serde_json::{Value, json};
+
+use crate::support::api::{Api, error};
+
+#[test]
+fn an_empty_index_is_not_ready_and_never_answers_null_or_zero() {
+    let api = Api::empty(Network::Regtest, Limits::default());
+    let unknown = "00".repeat(32);
+    for (field, question) in [
+        ("tip", "tip { id }".to_owned()),
+        ("block", "block(height: 0) { id }".to_owned()),
+        ("transaction", format!("transaction(txid: \"{unknown}\") {{ id }}")),
+        ("address", "address(address: \"bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080\") { id }".to_owned()),
+    ] {
+        let not_ready = json!({ "code": "NOT_READY", "indexedHeight": null, "nodeHeight": null });
+        assert_eq!(
+            api.ask(&format!("{{ {question} }}")),
+            json!({
+                "data": { field: null },
+                "errors": [error(&json!([field]), 3, "the chain is not indexed yet, try again later", &not_ready)],
+            })
+        );
+    }
+    assert_eq!(api.data("{ __typename }"), json!({ "__typename": "Query" }));
+
+    api.set_state(SyncState { node_height: Some(9.into()), ..SyncState::default() });
+    assert_eq!(api.ask("{ tip { id } }")["errors"][0]["extensions"]["nodeHeight"], json!(9));
+    let expected = Readiness { ready: false, indexed_height: None, node_height: Some(9) };
+    assert_eq!(api.schema.readiness(), expected);
+}
+
+#[test]
+fn it_is_ready_once_it_answers_for_the_tip_of_the_node() {
+    let mut chain = SimChain::new(20);
+    chain.mine_empty(3).unwrap();
+    let api = Api::of_chain(&chain);
+    let mut expected = Readiness { ready: false, indexed_height: Some(3), node_height: None };
+    assert_eq!(api.schema.readiness(), expected);
+    api.set_state(SyncState { node_height: Some(3.into()), node_headers: Some(3.into()), in_sync: true });
+    expected = Readiness { ready: true, node_height: Some(3), ..expected };
+    assert_eq!(api.schema.readiness(), expected);
+}
+
+#[test]
+fn a_document_that_does_not_fit_the_schema_fails_validation() {
+    let api = Api::of_chain(&SimChain::new(21));
+    for document in [
+        "{ nothing }",
+        "{ tip }",
+        "{ block(height: \"1\") { id } }",
+        "{ block(size: 1) { id } }",
+        "{ address { id } }",
+        "{ tip { ...Unknown } }",
+        "query($unused: Int) { tip { id } }",
+        "mutation { nothing }",
+    ] {
+        assert_eq!(api.refusal(document), json!("GRAPHQL_VALIDATION_FAILED"), "{document}");
+    }
+    assert_eq!(api.refusal("{ tip {"), json!("GRAPHQL_PARSE_FAILED"));
+    assert_eq!(api.refusal("query($h: Int!) { block(height: $h) { id } }"), json!("BAD_USER_INPUT"));
+    assert_eq!(api.refusal("query A { tip { id } } query B { tip { id } }"), json!("BAD_USER_INPUT"));
+}
+
+#[test]
+fn a_query_that_is_too_deep_or_asks_for_too_much_is_refused_with_the_limit() {
+    let api = Api::of_chain(&SimChain::new(22));
+    let deep = |levels: usize| format!("{{ tip {}{{ hash }}{} }}", "{ previous ".repeat(levels), " }".repeat(levels));
+    assert_eq!(api.ask(&deep(18)).get("errors"), None);
+    let extensions = |document: &str| api.ask(document)["errors"][0]["extensions"].clone();
+    assert_eq!(
+        extensions(&deep(19)),
+        json!({ "code": "QUERY_LIMIT_EXCEEDED", "which": "depth", "limit": 20, "actual": 21 })
+    );
+    let wide = "{ tip { transactions(first: 100) { nodes { outputs(first: 100) { nodes { id vout value asm scriptType } } } } } }";
+    // 1 + 100 * (1 + 1 + 100 * (1 + 5)) + 1
+    let expected = json!({ "code": "QUERY_LIMIT_EXCEEDED", "which": "complexity", "limit": 50_000, "actual": 60_202 });
+    assert_eq!(extensions(wide), expected);
+    assert_eq!(api.ask(&wide.replacen("100", "50", 1)).get("errors"), None);
+}
+
+#[test]
+fn the_introspection_query_of_common_clients_passes() {
+    let api = Api::of_chain(&SimChain::new(23));
+    let mut of_type = String::new();
+    for _ in 0..9 {
+        of_type = format!("ofType {{ kind name {of_type} }}");
+    }
+    let schema = api.data(&format!(
+        "query IntrospectionQuery {{ __schema {{ description queryType {{ name }} mutationType {{ name }} subscriptionType {{ name }}
+            types {{ ...FullType }} directives {{ name description isRepeatable locations args(includeDeprecated: true) {{ ...InputValue }} }} }} }}
+         fragment FullType on __Type {{ kind name description specifiedByURL
+            fields(includeDeprecated: true) {{ name description args(includeDeprecated: true) {{ ...InputValue }} type {{ ...TypeRef }} isDeprecated deprecationReason }}
+            inputFields(includeDeprecated: true) {{ ...InputValue }} interfaces {{ ...TypeRef }}
+            enumValues(includeDeprecated: true) {{ name description isDeprecated deprecationReason }} possibleTypes {{ ...TypeRef }} }}
+         fragment InputValue on __InputValue {{ name description type {{ ...TypeRef }} defaultValue isDeprecated deprecationReason }}
+         fragment TypeRef on __Type {{ kind name {of_type} }}"
+    ));
+    let node = schema["__schema"]["types"].as_array().unwrap().iter().find(|found| found["name"] == "Node").unwrap();
+    let mut possible: Vec<&str> =
+        node["possibleTypes"].as_array().unwrap().iter().filter_map(|found| found["name"].as_str()).collect();
+    possible.sort_unstable();
+    assert_eq!(possible, ["Address", "Block", "Output", "Transaction"]);
+    assert_eq!(schema["__schema"]["mutationType"], Value::Null);
+}

@@ -1,0 +1,177 @@
+//! `newBlock`: every block is told once it is connected, from its own state, however slow the reader is.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_graphql::futures_util::StreamExt;
+use async_graphql::futures_util::stream::BoxStream;
+use async_graphql::{Executor, Request, Response};
+use bitcoin::{Block, Network};
+use btcgraph::api::Limits;
+use btcgraph::sim::SimChain;
+use serde_json::{Value, json};
+
+use crate::support::api::{Api, response_json};
+
+type Blocks = BoxStream<'static, Response>;
+
+fn subscribe(api: &Api, fields: &str) -> Blocks {
+    api.schema.execute_stream(Request::new(format!("subscription {{ newBlock {{ {fields} }} }}")), None)
+}
+
+/// The next response, within a time that only a lost block exceeds.
+async fn next(blocks: &mut Blocks) -> Value {
+    let response = tokio::time::timeout(Duration::from_secs(10), blocks.next()).await;
+    response_json(response.expect("a block is told").expect("the subscription goes on"))
+}
+
+async fn next_hash(blocks: &mut Blocks) -> String {
+    let response = next(blocks).await;
+    response["data"]["newBlock"]["hash"].as_str().unwrap_or_else(|| panic!("{response}")).to_owned()
+}
+
+/// Lets the subscription take its place; it has nothing to tell yet.
+async fn settle(blocks: &mut Blocks) {
+    let waits = tokio::time::timeout(Duration::ZERO, blocks.next()).await;
+    assert!(waits.is_err(), "nothing happened yet: {waits:?}");
+}
+
+fn hash(block: &Block) -> String {
+    block.block_hash().to_string()
+}
+
+fn all(blocks: &[Arc<Block>]) -> impl Iterator<Item = &Block> {
+    blocks.iter().map(Arc::as_ref)
+}
+
+#[tokio::test]
+async fn a_thousand_events_are_answered_from_a_thousand_tips_and_leave_no_read_open() {
+    let mut chain = SimChain::new(30);
+    chain.mine(Vec::new()).unwrap();
+    let mut api = Api::of_chain(&chain);
+    let mut blocks = subscribe(
+        &api,
+        "height hash confirmations next { hash } transactions { nodes { confirmations block { confirmations } } }",
+    );
+    settle(&mut blocks).await;
+    for height in 2..=1_001 {
+        let block = chain.mine(Vec::new()).unwrap();
+        api.connect(&block);
+        let expected = json!({
+            "height": height,
+            "hash": hash(&block),
+            "confirmations": 1,
+            "next": null,
+            "transactions": { "nodes": [{ "confirmations": 1, "block": { "confirmations": 1 } }] },
+        });
+        assert_eq!(next(&mut blocks).await, json!({ "data": { "newBlock": expected } }));
+    }
+    settle(&mut blocks).await;
+    assert_eq!(api.heads_held(), 1, "only the published Head is held");
+}
+
+#[tokio::test]
+async fn blocks_of_one_commit_are_told_one_by_one() {
+    let mut chain = SimChain::new(31);
+    let mut api = Api::of_chain(&chain);
+    let mut blocks = subscribe(&api, "height confirmations");
+    settle(&mut blocks).await;
+    api.change(0, all(&chain.mine_empty(3).unwrap()));
+    for (height, confirmations) in [(1, 3), (2, 2), (3, 1)] {
+        let told = json!({ "data": { "newBlock": { "height": height, "confirmations": confirmations } } });
+        assert_eq!(next(&mut blocks).await, told);
+    }
+    settle(&mut blocks).await;
+}
+
+#[tokio::test]
+async fn a_reader_that_falls_behind_the_ring_misses_no_block() {
+    let mut chain = SimChain::new(32);
+    let mut api = Api::of_chain(&chain);
+    let mut blocks = subscribe(&api, "hash");
+    settle(&mut blocks).await;
+    let mined = chain.mine_empty(300).unwrap();
+    for block in &mined {
+        api.connect(block);
+    }
+    for block in &mined {
+        assert_eq!(next_hash(&mut blocks).await, hash(block));
+    }
+    settle(&mut blocks).await;
+}
+
+#[tokio::test]
+async fn after_a_reorganisation_the_new_branch_follows_from_the_fork() {
+    let mut chain = SimChain::new(33);
+    let old = chain.mine_empty(5).unwrap();
+    let mut api = Api::of_chain(&chain);
+    let mut blocks = subscribe(&api, "hash chainStatus");
+    settle(&mut blocks).await;
+    let mut branch = vec![chain.mine_on(old[1].block_hash(), Vec::new()).unwrap()];
+    for _ in 0..3 {
+        branch.push(chain.mine_on(branch[branch.len() - 1].block_hash(), Vec::new()).unwrap());
+    }
+    api.change(3, all(&branch));
+    for block in &branch {
+        let told = json!({ "data": { "newBlock": { "hash": hash(block), "chainStatus": "MAIN" } } });
+        assert_eq!(next(&mut blocks).await, told);
+    }
+    // and back again: the blocks of the first branch are connected, and told, anew
+    api.change(4, all(&old[2..]));
+    for block in &old[2..] {
+        assert_eq!(next_hash(&mut blocks).await, hash(block));
+    }
+    settle(&mut blocks).await;
+}
+
+#[tokio::test]
+async fn a_reader_that_slept_through_a_reorganisation_goes_on_from_the_fork() {
+    let mut chain = SimChain::new(34);
+    let first = chain.mine_empty(4).unwrap();
+    let mut api = Api::of_chain(&chain);
+    let mut blocks = subscribe(&api, "hash");
+    settle(&mut blocks).await;
+    // told up to block 6 of a branch that leaves at block 3
+    let old = chain.mine_empty(2).unwrap();
+    for block in &old {
+        api.connect(block);
+        assert_eq!(next_hash(&mut blocks).await, hash(block));
+    }
+    let mut new = vec![chain.mine_on(first[2].block_hash(), Vec::new()).unwrap()];
+    for _ in 0..200 {
+        new.push(chain.mine_on(new[new.len() - 1].block_hash(), Vec::new()).unwrap());
+    }
+    api.change(3, all(&new[..4]));
+    for block in &new[4..] {
+        api.connect(block);
+    }
+    for block in &new {
+        assert_eq!(next_hash(&mut blocks).await, hash(block));
+    }
+    settle(&mut blocks).await;
+}
+
+#[tokio::test]
+async fn a_block_that_is_taken_back_and_connected_again_is_told_again() {
+    let mut chain = SimChain::new(35);
+    chain.mine(Vec::new()).unwrap();
+    let mut api = Api::of_chain(&chain);
+    let mut blocks = subscribe(&api, "hash");
+    settle(&mut blocks).await;
+    let block = chain.mine(Vec::new()).unwrap();
+    api.connect(&block);
+    api.change(1, []);
+    api.connect(&block);
+    for _ in 0..2 {
+        assert_eq!(next_hash(&mut blocks).await, hash(&block));
+    }
+    settle(&mut blocks).await;
+}
+
+#[tokio::test]
+async fn a_subscription_to_an_empty_index_is_not_ready() {
+    let api = Api::empty(Network::Regtest, Limits::default());
+    let response = next(&mut subscribe(&api, "hash")).await;
+    assert_eq!(response["data"], Value::Null);
+    assert_eq!(response["errors"][0]["extensions"]["code"], json!("NOT_READY"));
+}

@@ -1,0 +1,321 @@
+//! The schema over HTTP and websockets: what gets through, what is refused, and how connections end.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::time::Duration;
+
+use btcgraph::server::{self, Limits};
+use btcgraph::sim::SimChain;
+use btcgraph::view::SyncState;
+use futures_util::{SinkExt, StreamExt};
+use serde_json::{Value, json};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::http::HeaderValue;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::{Error, Message};
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
+use tokio_util::sync::CancellationToken;
+
+use crate::support::api::Api;
+
+/// A running server.
+struct Served {
+    address: SocketAddr,
+    shutdown: CancellationToken,
+    serving: tokio::task::JoinHandle<std::io::Result<()>>,
+}
+
+impl Served {
+    async fn start(api: &Api) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let (address, shutdown) = (listener.local_addr().unwrap(), CancellationToken::new());
+        let serving = server::serve(listener, api.schema.clone(), Limits::default(), shutdown.clone());
+        Self { address, shutdown, serving: tokio::spawn(serving) }
+    }
+
+    /// Status and body.
+    async fn http(
+        &self,
+        method: &'static str,
+        path: &str,
+        content_type: &str,
+        body: impl Into<Vec<u8>>,
+    ) -> (u16, String) {
+        let (url, content_type, body) =
+            (format!("http://{}{path}", self.address), content_type.to_owned(), body.into());
+        let request = move || {
+            let agent: ureq::Agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
+            let mut response = match method {
+                "GET" => agent.get(url).call(),
+                _ => agent.post(url).content_type(content_type).send(body),
+            }
+            .unwrap();
+            (response.status().as_u16(), response.body_mut().read_to_string().unwrap())
+        };
+        tokio::task::spawn_blocking(request).await.unwrap()
+    }
+
+    async fn get(&self, path: &str) -> (u16, String) {
+        self.http("GET", path, "", "").await
+    }
+
+    async fn post(&self, document: &str) -> (u16, Value) {
+        let body = json!({ "query": document }).to_string();
+        let (status, body) = self.http("POST", "/graphql", "application/json", body).await;
+        (status, serde_json::from_str(&body).unwrap())
+    }
+
+    async fn socket(&self) -> Socket {
+        let mut request = format!("ws://{}/graphql", self.address).into_client_request().unwrap();
+        request.headers_mut().insert("Sec-WebSocket-Protocol", HeaderValue::from_static("graphql-transport-ws"));
+        let (mut stream, response) = connect_async(request).await.unwrap();
+        assert_eq!(response.headers()["Sec-WebSocket-Protocol"], "graphql-transport-ws");
+        stream.send(Message::text(json!({ "type": "connection_init" }).to_string())).await.unwrap();
+        let mut socket = Socket { stream };
+        assert_eq!(socket.receive().await, json!({ "type": "connection_ack" }));
+        socket
+    }
+
+    /// Stops the server, and waits until it has.
+    async fn stop(self) {
+        self.shutdown.cancel();
+        within(Box::pin(self.serving)).await.unwrap().unwrap();
+    }
+}
+
+struct Socket {
+    stream: WebSocketStream<MaybeTlsStream<TcpStream>>,
+}
+
+impl Socket {
+    async fn ask(&mut self, id: &str, document: &str) {
+        let message = json!({ "id": id, "type": "subscribe", "payload": { "query": document } });
+        self.stream.send(Message::text(message.to_string())).await.unwrap();
+    }
+
+    async fn frame(&mut self) -> Option<Result<Message, Error>> {
+        within(Box::pin(self.stream.next())).await
+    }
+
+    async fn receive(&mut self) -> Value {
+        loop {
+            match self.frame().await {
+                Some(Ok(Message::Text(text))) => return serde_json::from_str(&text).unwrap(),
+                Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}
+
+async fn within<T>(future: Pin<Box<dyn Future<Output = T> + '_>>) -> T {
+    tokio::time::timeout(Duration::from_secs(20), future).await.expect("an answer in time")
+}
+
+fn chain() -> SimChain {
+    let mut chain = SimChain::new(40);
+    chain.mine_empty(3).unwrap();
+    chain
+}
+
+/// An argument of 2,000 lists in each other, in 4 KB: it overflows the stack of the engine's parser.
+fn nested_argument() -> String {
+    format!("{{ block(height: {}1{}) {{ hash }} }}", "[".repeat(2_000), "]".repeat(2_000))
+}
+
+/// 26 fragments, each but the last spreading the next twice: the engine's walks would take 2^25 steps.
+fn doubling_fragments() -> String {
+    let spread = |number| format!("fragment F{number} on Block {{ ...F{next} ...F{next} }} ", next = number + 1);
+    let spreads = (0..25).map(spread).collect::<Vec<_>>().concat();
+    format!("{{ tip {{ ...F0 }} }} {spreads} fragment F25 on Block {{ hash }}")
+}
+
+/// Documents that would kill the engine or keep it busy, and the code they are refused with.
+fn killers() -> [(String, &'static str); 3] {
+    [
+        (nested_argument(), "QUERY_LIMIT_EXCEEDED"),
+        (doubling_fragments(), "QUERY_LIMIT_EXCEEDED"),
+        ("{ tip { ...A } } fragment A on Block { ...A ...A }".to_owned(), "GRAPHQL_VALIDATION_FAILED"),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_query_is_answered_over_http_and_over_a_websocket_alike() {
+    let served = Served::start(&Api::of_chain(&chain())).await;
+    let document = "{ tip { height } none: block(height: 4) { id } bad: block { id } }";
+    let (status, over_http) = served.post(document).await;
+    assert_eq!((status, &over_http["data"]), (200, &json!({ "tip": { "height": 3 }, "none": null, "bad": null })));
+    assert_eq!(over_http["errors"][0]["extensions"], json!({ "code": "BAD_USER_INPUT" }));
+
+    let mut socket = served.socket().await;
+    socket.ask("1", document).await;
+    assert_eq!(socket.receive().await, json!({ "type": "next", "id": "1", "payload": over_http }));
+    assert_eq!(socket.receive().await, json!({ "type": "complete", "id": "1" }));
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn documents_that_would_kill_the_engine_are_refused_over_http() {
+    let served = Served::start(&Api::of_chain(&chain())).await;
+    for (document, code) in killers() {
+        let (status, answer) = served.post(&document).await;
+        assert_eq!((status, &answer["data"]), (200, &Value::Null));
+        assert_eq!(answer["errors"][0]["extensions"]["code"], json!(code), "{document:.60}");
+    }
+    assert_eq!(served.post("{ tip { height } }").await.1, json!({ "data": { "tip": { "height": 3 } } }));
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn documents_that_would_kill_the_engine_are_refused_over_a_websocket() {
+    let served = Served::start(&Api::of_chain(&chain())).await;
+    let mut socket = served.socket().await;
+    for (document, code) in killers() {
+        for operation in [document.clone(), format!("subscription {{ newBlock {{ hash }} }} {document}")] {
+            socket.ask("1", &operation).await;
+            let answer = socket.receive().await;
+            let found = &answer["payload"]["errors"][0]["extensions"]["code"];
+            // an anonymous query beside a subscription is no document at all, but must not kill either
+            assert!(*found == json!(code) || *found == json!("GRAPHQL_PARSE_FAILED"), "{answer}");
+            assert_eq!(socket.receive().await, json!({ "type": "complete", "id": "1" }));
+        }
+    }
+    socket.ask("2", "{ tip { height } }").await;
+    assert_eq!(socket.receive().await["payload"], json!({ "data": { "tip": { "height": 3 } } }));
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_body_that_is_no_request_is_refused() {
+    let served = Served::start(&Api::of_chain(&chain())).await;
+    let query = json!({ "query": "{ tip { height } }" });
+    let deep =
+        format!("{{\"query\": \"{{ tip {{ id }} }}\", \"variables\": {}{} }}", "[".repeat(10_000), "]".repeat(10_000));
+    for (content_type, body, status) in [
+        ("text/plain", query.to_string(), 415),
+        ("", query.to_string(), 415),
+        ("application/x-www-form-urlencoded", "query={tip{height}}".to_owned(), 415),
+        ("application/json", "{".to_owned(), 400),
+        ("application/json", json!([query, query]).to_string(), 400),
+        ("application/json", json!({ "query": 1 }).to_string(), 400),
+        ("application/json", deep, 400),
+        ("application/json", format!("{}{}", query, " ".repeat(256 * 1024)), 413),
+        ("application/json; charset=utf-8", query.to_string(), 200),
+    ] {
+        let (found, answer) = served.http("POST", "/graphql", content_type, body).await;
+        assert_eq!(found, status, "{content_type}: {answer}");
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        assert_eq!(answer.get("errors").is_some(), status != 200, "{answer}");
+    }
+    let (status, answer) = served.post(&format!("{{ tip {{ id }} }} #{}", "x".repeat(33 * 1024))).await;
+    assert_eq!((status, &answer["errors"][0]["extensions"]["which"]), (200, &json!("bytes")));
+    let (status, _) = served.get("/graphql?query=%7Btip%7Bid%7D%7D").await;
+    assert_eq!(status, 400, "a GET is for websockets only");
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn health_and_schema_are_served_beside() {
+    let api = Api::of_chain(&chain());
+    let served = Served::start(&api).await;
+    assert_eq!(served.get("/health/live").await, (200, json!({ "live": true }).to_string()));
+    let ready =
+        |ready: bool, node: Value| json!({ "ready": ready, "indexedHeight": 3, "nodeHeight": node }).to_string();
+    let (status, body) = served.get("/health/ready").await;
+    assert_eq!((status, serde_json::from_str::<Value>(&body).unwrap().to_string()), (503, ready(false, Value::Null)));
+    api.set_state(SyncState { node_height: Some(3.into()), node_headers: Some(3.into()), in_sync: true });
+    let (status, body) = served.get("/health/ready").await;
+    assert_eq!((status, serde_json::from_str::<Value>(&body).unwrap().to_string()), (200, ready(true, json!(3))));
+    assert_eq!(served.get("/schema.graphql").await, (200, btcgraph::api::sdl()));
+    assert_eq!(served.get("/nothing").await.0, 404);
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_subscription_tells_of_new_blocks_until_it_is_stopped() {
+    let mut chain = chain();
+    let mut api = Api::of_chain(&chain);
+    let served = Served::start(&api).await;
+    let mut socket = served.socket().await;
+    socket.ask("blocks", "subscription { newBlock { height hash } }").await;
+    // the server takes messages in order, so once this is answered the subscription stands
+    socket.ask("tip", "{ tip { height } }").await;
+    assert_eq!(socket.receive().await["payload"]["data"]["tip"]["height"], json!(3));
+    assert_eq!(socket.receive().await, json!({ "type": "complete", "id": "tip" }));
+    for height in 4..=6 {
+        let block = chain.mine(Vec::new()).unwrap();
+        api.connect(&block);
+        let told = json!({ "data": { "newBlock": { "height": height, "hash": block.block_hash().to_string() } } });
+        assert_eq!(socket.receive().await, json!({ "type": "next", "id": "blocks", "payload": told }));
+    }
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_subscription_of_two_fields_is_refused() {
+    let served = Served::start(&Api::of_chain(&chain())).await;
+    let mut socket = served.socket().await;
+    socket.ask("1", "subscription { newBlock { hash } other: newBlock { hash } }").await;
+    let answer = socket.receive().await;
+    assert_eq!(answer["payload"]["errors"][0]["extensions"]["code"], json!("GRAPHQL_VALIDATION_FAILED"), "{answer}");
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_socket_has_at_most_a_hundred_operations_open() {
+    let served = Served::start(&Api::of_chain(&chain())).await;
+    let mut socket = served.socket().await;
+    for id in 0..=100 {
+        socket.ask(&id.to_string(), "subscription { newBlock { hash } }").await;
+    }
+    let answer = socket.receive().await;
+    assert_eq!(answer["id"], json!("100"));
+    assert_eq!(
+        answer["payload"]["errors"][0]["extensions"],
+        json!({ "code": "QUERY_LIMIT_EXCEEDED", "which": "operations on its websocket", "limit": 100, "actual": 101 })
+    );
+    assert_eq!(socket.receive().await, json!({ "type": "complete", "id": "100" }));
+    // one that is stopped makes room for another
+    socket.stream.send(Message::text(json!({ "type": "complete", "id": "7" }).to_string())).await.unwrap();
+    assert_eq!(socket.receive().await, json!({ "type": "complete", "id": "7" }));
+    socket.ask("tip", "{ tip { height } }").await;
+    assert_eq!(socket.receive().await["payload"]["data"]["tip"]["height"], json!(3));
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_that_is_too_large_ends_the_socket() {
+    let served = Served::start(&Api::of_chain(&chain())).await;
+    let mut socket = served.socket().await;
+    // the server may close before it has read all of it
+    let _ = socket.stream.send(Message::text("x".repeat(65 * 1024))).await;
+    let frame = socket.frame().await;
+    assert!(!matches!(frame, Some(Ok(Message::Text(_)))), "{frame:?}");
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_websocket_without_a_known_protocol_is_refused() {
+    let served = Served::start(&Api::of_chain(&chain())).await;
+    let url = format!("ws://{}/graphql", served.address);
+    let refused = connect_async(url.into_client_request().unwrap()).await.unwrap_err();
+    assert!(matches!(&refused, Error::Http(response) if response.status() == 400), "{refused}");
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_stops_closes_websockets_with_1012_and_accepts_nobody() {
+    let served = Served::start(&Api::of_chain(&chain())).await;
+    let mut sockets = [served.socket().await, served.socket().await];
+    sockets[0].ask("1", "subscription { newBlock { hash } }").await;
+    let address = served.address;
+    served.shutdown.cancel();
+    for socket in &mut sockets {
+        let Some(Ok(Message::Close(Some(frame)))) = socket.frame().await else { panic!("no close frame") };
+        assert_eq!(frame.code, CloseCode::Restart);
+    }
+    served.stop().await;
+    assert!(TcpStream::connect(address).await.is_err());
+}

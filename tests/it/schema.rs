@@ -1,0 +1,135 @@
+//! The committed schema: it is that of the running code, it is described to the last argument, and what it calls Int
+//! fits 32 bits.
+
+use std::collections::BTreeMap;
+
+use async_graphql::parser::parse_schema;
+use async_graphql::parser::types::{
+    FieldDefinition, InputValueDefinition, ServiceDocument, TypeKind, TypeSystemDefinition,
+};
+use async_graphql::{Positioned, parser::types::BaseType, parser::types::Type};
+
+/// Where `Int` is used, and why 32 bits are enough for ever.
+const INT_FITS: &[(&str, &str)] = &[
+    ("Block.confirmations", "at most the height of the tip plus one"),
+    ("Block.height", "a block every ten minutes: 2^31 of them take 40,000 years"),
+    ("Block.size", "at most 4,000,000 bytes (consensus)"),
+    ("Block.strippedSize", "at most 1,000,000 bytes (consensus)"),
+    ("Block.transactions(first)", "a count of rows, limited by the server"),
+    ("Block.transactions(last)", "a count of rows, limited by the server"),
+    ("Block.txCount", "a transaction has 60 bytes at least, a block 4,000,000 at most"),
+    ("Block.weight", "at most 4,000,000 (consensus)"),
+    ("BlockHeader.height", "as Block.height"),
+    ("Input.index", "an input has 41 bytes at least, a block 4,000,000 at most"),
+    ("Input.outpointVout", "an output has 9 bytes at least, a block 4,000,000 at most; null in a coinbase"),
+    ("InputConnection.totalCount", "as Input.index"),
+    ("LedgerStats.minedBlocks", "at most the height of the tip plus one"),
+    ("LockTime.height", "below 500,000,000 by definition"),
+    ("Output.matureAtHeight", "a height plus 100"),
+    ("Output.spentHeight", "as Block.height"),
+    ("Output.vout", "as Input.outpointVout"),
+    ("Query.block(height)", "as Block.height"),
+    ("Transaction.confirmations", "as Block.confirmations"),
+    ("Transaction.indexInBlock", "as Block.txCount"),
+    ("Transaction.inputCount", "as Input.index"),
+    ("Transaction.inputs(first)", "a count of rows, limited by the server"),
+    ("Transaction.inputs(last)", "a count of rows, limited by the server"),
+    ("Transaction.outputCount", "as Input.outpointVout"),
+    ("Transaction.outputs(first)", "a count of rows, limited by the server"),
+    ("Transaction.outputs(last)", "a count of rows, limited by the server"),
+    ("Transaction.size", "as Block.size"),
+    ("Transaction.strippedSize", "as Block.strippedSize"),
+    ("Transaction.vsize", "a quarter of the weight"),
+    ("Transaction.weight", "as Block.weight"),
+];
+
+fn committed() -> String {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("schema.graphql");
+    std::fs::read_to_string(path).expect("schema.graphql is part of the project")
+}
+
+#[test]
+fn the_committed_schema_is_that_of_the_code() {
+    assert!(
+        committed() == btcgraph::api::sdl(),
+        "schema.graphql is not the schema of the code. If the change is meant: btcgraph schema > schema.graphql"
+    );
+}
+
+/// Everything that can have a description, by its place in the schema.
+struct Walk {
+    described: BTreeMap<String, bool>,
+    ints: Vec<String>,
+}
+
+impl Walk {
+    fn of(document: &ServiceDocument) -> Self {
+        let mut walk = Self { described: BTreeMap::new(), ints: Vec::new() };
+        for definition in &document.definitions {
+            let TypeSystemDefinition::Type(definition) = definition else { continue };
+            let definition = &definition.node;
+            let name = definition.name.node.to_string();
+            walk.described.insert(name.clone(), definition.description.is_some());
+            match &definition.kind {
+                TypeKind::Object(object) => walk.fields(&name, &object.fields),
+                TypeKind::Interface(interface) => walk.fields(&name, &interface.fields),
+                TypeKind::InputObject(input) => {
+                    for field in &input.fields {
+                        walk.input(&format!("{name}.{}", field.node.name.node), field);
+                    }
+                }
+                TypeKind::Enum(values) => {
+                    for value in &values.values {
+                        walk.described
+                            .insert(format!("{name}.{}", value.node.value.node), value.node.description.is_some());
+                    }
+                }
+                TypeKind::Scalar | TypeKind::Union(_) => {}
+            }
+        }
+        walk.ints.sort();
+        walk
+    }
+
+    fn fields(&mut self, owner: &str, fields: &[Positioned<FieldDefinition>]) {
+        for field in fields {
+            let place = format!("{owner}.{}", field.node.name.node);
+            self.described.insert(place.clone(), field.node.description.is_some());
+            if is_int(&field.node.ty.node) {
+                self.ints.push(place.clone());
+            }
+            for argument in &field.node.arguments {
+                self.input(&format!("{place}({})", argument.node.name.node), argument);
+            }
+        }
+    }
+
+    fn input(&mut self, place: &str, value: &Positioned<InputValueDefinition>) {
+        self.described.insert(place.to_owned(), value.node.description.is_some());
+        if is_int(&value.node.ty.node) {
+            self.ints.push(place.to_owned());
+        }
+    }
+}
+
+fn is_int(found: &Type) -> bool {
+    match &found.base {
+        BaseType::Named(name) => name == "Int",
+        BaseType::List(item) => is_int(item),
+    }
+}
+
+#[test]
+fn everything_in_the_schema_has_a_description() {
+    let walk = Walk::of(&parse_schema(committed()).unwrap());
+    assert!(walk.described.len() > 100, "the schema was read");
+    let bare: Vec<_> = walk.described.iter().filter(|(_, described)| !**described).collect();
+    assert!(bare.is_empty(), "{bare:?}");
+}
+
+#[test]
+fn what_is_an_int_fits_32_bits_for_ever() {
+    let walk = Walk::of(&parse_schema(committed()).unwrap());
+    let listed: Vec<_> = INT_FITS.iter().map(|(place, _)| (*place).to_owned()).collect();
+    assert_eq!(walk.ints, listed, "an Int of the schema without a reason here, or the other way round");
+}

@@ -1,0 +1,203 @@
+//! The schema over an index in a temporary directory: blocks go in, answers come out. Commits and events are made as
+//! following makes them.
+
+use std::sync::{Arc, Weak};
+use std::time::SystemTime;
+
+use async_graphql::{Executor, Request, Response};
+use bitcoin::consensus::serialize;
+use bitcoin::{Amount, Block, BlockHash, Network, OutPoint, Sequence, Transaction, TxIn, TxOut, absolute, transaction};
+use btcgraph::api::{self, Schema};
+use btcgraph::index::{Index, IndexOptions};
+use btcgraph::live::{ChainEvent, Event, Live};
+use btcgraph::sim::{Owner, SimChain};
+use btcgraph::view::{Head, Published, SyncState, Tip};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::indexed::SALT;
+
+/// An index, what is published of it, and the schema over that.
+pub(crate) struct Api {
+    index: Index,
+    published: Published,
+    live: Live,
+    pub(crate) schema: Schema,
+    /// Every Head that was published, to see which are still held.
+    heads: Vec<Weak<Head>>,
+    _directory: TempDir,
+}
+
+impl Api {
+    /// Over an empty index.
+    pub(crate) fn empty(network: Network, limits: api::Limits) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let options = IndexOptions {
+            path: directory.path().join("index.redb"),
+            network,
+            salt: Some(SALT),
+            cache_bytes: 64 << 20,
+            stale_blocks_kept: 1_000,
+        };
+        let (published, live) = (Published::default(), Live::default());
+        let schema = api::schema(published.clone(), live.clone(), limits);
+        let index = Index::open(&options).unwrap();
+        Self { index, published, live, schema, heads: Vec::new(), _directory: directory }
+    }
+
+    /// Over an index of these blocks.
+    pub(crate) fn of<'b>(network: Network, blocks: impl IntoIterator<Item = &'b Block>) -> Self {
+        let mut api = Self::empty(network, api::Limits::default());
+        api.change(0, blocks);
+        api
+    }
+
+    /// Over an index of the simulated chain.
+    pub(crate) fn of_chain(chain: &SimChain) -> Self {
+        Self::of(Network::Regtest, chain.active_blocks().map(Arc::as_ref))
+    }
+
+    /// One more block.
+    pub(crate) fn connect(&mut self, block: &Block) {
+        self.change(0, [block]);
+    }
+
+    /// Takes `depth` blocks out and adds others, in one commit; publishes the Head, then tells of each block.
+    pub(crate) fn change<'b>(&mut self, depth: u32, blocks: impl IntoIterator<Item = &'b Block>) {
+        let parser = self.index.parser();
+        let parse = |block: &Block| parser.parse(block.block_hash(), serialize(block)).unwrap();
+        let blocks: Vec<_> = blocks.into_iter().map(parse).collect();
+        let mut events = Vec::new();
+        let mut update = self.index.update().unwrap();
+        for _ in 0..depth {
+            events.push(ChainEvent::Disconnected(update.disconnect().unwrap().unwrap()));
+        }
+        let first = update.tip().map_or(0, |tip| tip.height.to_u32() + 1);
+        update.connect(&blocks).unwrap();
+        update.commit().unwrap();
+        for (block, height) in blocks.iter().zip(first..) {
+            events.push(ChainEvent::Connected(Tip { height: height.into(), hash: block.hash() }));
+        }
+        let chain = self.index.snapshot().unwrap();
+        let head = Arc::new(Head { tip: chain.tip().unwrap(), chain, taken_at: SystemTime::now() });
+        self.heads.push(Arc::downgrade(&head));
+        self.published.publish(head.clone());
+        for event in events {
+            self.live.publish(Event { event, head: head.clone() });
+        }
+    }
+
+    /// What following says of the node.
+    pub(crate) fn set_state(&self, state: SyncState) {
+        self.published.set_state(state);
+    }
+
+    /// How many of the Heads published so far are still held by somebody.
+    pub(crate) fn heads_held(&self) -> usize {
+        self.heads.iter().filter(|head| head.strong_count() > 0).count()
+    }
+
+    /// The whole response to a document.
+    pub(crate) fn ask(&self, document: &str) -> Value {
+        self.execute(Request::new(document))
+    }
+
+    /// The whole response to a document with variables.
+    pub(crate) fn ask_with(&self, document: &str, variables: Value) -> Value {
+        self.execute(Request::new(document).variables(async_graphql::Variables::from_json(variables)))
+    }
+
+    /// The data of a response that must have no errors.
+    #[track_caller]
+    pub(crate) fn data(&self, document: &str) -> Value {
+        let mut response = self.ask(document);
+        assert_eq!(response.get("errors"), None, "{response:#}");
+        response["data"].take()
+    }
+
+    /// The code that all errors of a response have, which must have no other data than null.
+    #[track_caller]
+    pub(crate) fn refusal(&self, document: &str) -> Value {
+        let response = self.ask(document);
+        let data = &response["data"];
+        let nothing = data.is_null() || data.as_object().is_some_and(|data| data.values().all(Value::is_null));
+        assert!(nothing, "{response:#}");
+        let errors = response["errors"].as_array().unwrap_or_else(|| panic!("no error: {response:#}"));
+        let code = |error: &Value| error["extensions"]["code"].clone();
+        assert!(errors.iter().all(|error| code(error) == code(&errors[0])), "{response:#}");
+        code(&errors[0])
+    }
+
+    fn execute(&self, request: Request) -> Value {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        response_json(runtime.block_on(self.schema.execute(request)))
+    }
+}
+
+pub(crate) fn response_json(response: Response) -> Value {
+    serde_json::to_value(response).unwrap()
+}
+
+/// A transaction that spends these coins of the chain, which their owner can, to these outputs.
+pub(crate) fn spend(chain: &SimChain, owner: Owner, coins: &[OutPoint], output: Vec<TxOut>) -> Transaction {
+    let prevouts: Vec<TxOut> = coins.iter().map(|coin| chain.coin(coin).unwrap().output.clone()).collect();
+    spend_outputs(owner, coins, &prevouts, output)
+}
+
+/// The same for outputs that need not be in the chain yet.
+pub(crate) fn spend_outputs(owner: Owner, coins: &[OutPoint], prevouts: &[TxOut], output: Vec<TxOut>) -> Transaction {
+    let input = coins.iter().map(|coin| TxIn { previous_output: *coin, sequence: Sequence::MAX, ..TxIn::default() });
+    let mut spending = Transaction {
+        version: transaction::Version::TWO,
+        lock_time: absolute::LockTime::ZERO,
+        input: input.collect(),
+        output,
+    };
+    for input in 0..coins.len() {
+        owner.unlock(&mut spending, input, prevouts).unwrap();
+    }
+    spending
+}
+
+/// Mines `count` blocks one on the other, the first on `parent` and the last with these transactions.
+pub(crate) fn branch(
+    chain: &mut SimChain,
+    parent: BlockHash,
+    count: usize,
+    transactions: &[Transaction],
+) -> Vec<Arc<Block>> {
+    let mut blocks: Vec<Arc<Block>> = Vec::new();
+    for number in 1..=count {
+        let parent = blocks.last().map_or(parent, |block| block.block_hash());
+        let transactions = if number == count { transactions.to_vec() } else { Vec::new() };
+        blocks.push(chain.mine_on(parent, transactions).unwrap());
+    }
+    blocks
+}
+
+/// The outpoint of a coinbase's output.
+pub(crate) fn coinbase_output(block: &Block, vout: u32) -> OutPoint {
+    OutPoint { txid: block.txdata[0].compute_txid(), vout }
+}
+
+pub(crate) fn sat(sat: u64) -> Amount {
+    Amount::from_sat(sat)
+}
+
+/// Blocks of a real chain from a file of the shared data; `None`, which is recorded, where it is absent.
+pub(crate) fn real_chain(name: &str) -> Option<Vec<Block>> {
+    let bytes = std::fs::read(super::skips::shared_data(name)?).unwrap();
+    let (mut rest, mut blocks) = (bytes.as_slice(), Vec::new());
+    while let Some((header, framed)) = rest.split_first_chunk::<8>() {
+        let length = u32::from_le_bytes([header[4], header[5], header[6], header[7]]);
+        let (block, after) = framed.split_at(length.try_into().unwrap());
+        blocks.push(bitcoin::consensus::deserialize(block).unwrap());
+        rest = after;
+    }
+    Some(blocks)
+}
+
+/// An error of a field, as the response shows it.
+pub(crate) fn error(path: &Value, column: u32, message: &str, extensions: &Value) -> Value {
+    json!({ "message": message, "locations": [{ "line": 1, "column": column }], "path": path, "extensions": extensions })
+}
