@@ -133,6 +133,8 @@ pub struct ServerSettings {
     pub max_root_fields: usize,
     /// The most directives in a query.
     pub max_directives: usize,
+    /// The most fields about the schema itself in a query.
+    pub max_introspection: usize,
     /// How deep the fields of a query may nest.
     pub max_depth: usize,
     /// The most fields an answer may have, every page taken as full.

@@ -90,6 +90,7 @@ fn limits_of(settings: &ServerSettings) -> Limits {
             aliases: settings.max_aliases,
             root_fields: settings.max_root_fields,
             directives: settings.max_directives,
+            introspection: settings.max_introspection,
         },
     }
 }

@@ -70,6 +70,7 @@ fn without_any_source_the_defaults_hold() {
             max_aliases: 100,
             max_root_fields: 50,
             max_directives: 50,
+            max_introspection: 500,
             max_depth: 20,
             max_complexity: 50_000,
             max_page_size: 100,
