@@ -16,14 +16,15 @@ pub(super) fn witnesses_are_committed(block: &Block) -> bool {
     let Some(coinbase) = block.transactions.first().and_then(raw) else { return false };
     let commitment =
         coinbase.outputs().map(|output| output.script_pubkey).filter(|script| is_commitment(script)).last();
-    let (Some(commitment), [Some(reserved)]) = (commitment, &*coinbase.witnesses().map(one_item).collect::<Vec<_>>())
+    let (Some(commitment), [Some(reserved)]) =
+        (commitment, &*coinbase.witnesses().map(|stack| one_item(&stack)).collect::<Vec<_>>())
     else {
         return false;
     };
     let others = block.transactions.iter().skip(1).map(raw);
     // the coinbase, whose own witness holds the reserved value, counts as zero
     let wtxids = std::iter::once(Some(Wtxid::all_zeros())).chain(others.map(|raw| raw.map(|raw| raw.wtxid())));
-    let wtxids: Option<Vec<_>> = wtxids.map(|wtxid| wtxid.map(|wtxid| wtxid.to_raw_hash())).collect();
+    let wtxids: Option<Vec<_>> = wtxids.map(|wtxid| wtxid.map(Wtxid::to_raw_hash)).collect();
     let root = wtxids.and_then(|wtxids| merkle_tree::calculate_root(wtxids.into_iter()));
     root.is_some_and(|root| {
         let hash = sha256d::Hash::hash(&[*root.as_byte_array(), **reserved].concat());
@@ -37,6 +38,6 @@ fn is_commitment(script_pubkey: &[u8]) -> bool {
 }
 
 /// The only item of a witness, if it is one of 32 bytes.
-fn one_item<'w>(stack: Vec<&'w [u8]>) -> Option<&'w [u8; 32]> {
-    if let [item] = stack[..] { item.try_into().ok() } else { None }
+fn one_item<'w>(stack: &[&'w [u8]]) -> Option<&'w [u8; 32]> {
+    if let [item] = *stack { item.try_into().ok() } else { None }
 }
