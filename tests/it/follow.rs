@@ -306,7 +306,7 @@ fn a_node_that_flips_between_branches_restarts_and_grows_is_followed_to_its_last
     let node = followed.node.with_stop(stop.clone());
     std::thread::scope(|scope| {
         let Followed { real, indexed, published, live, .. } = &mut followed;
-        let follower = scope.spawn({
+        let running = scope.spawn({
             let (published, live) = (published.clone(), live.clone());
             move || try_to_follow(&node, &mut indexed.index, &published, &live, Until::Stopped)
         });
@@ -324,7 +324,7 @@ fn a_node_that_flips_between_branches_restarts_and_grows_is_followed_to_its_last
         let reached = || published.head().is_some_and(|head| head.tip.hash == last).then_some(());
         wait_for("the index to reach the last tip", Duration::from_mins(1), reached);
         stop.raise();
-        follower.join().unwrap().unwrap();
+        running.join().unwrap().unwrap();
     });
     followed.assert_agrees();
 }
@@ -340,7 +340,7 @@ fn a_node_that_is_away_for_a_while_is_told_as_out_of_sync_and_then_followed_agai
     let node = Node::connect(impatient).unwrap();
     std::thread::scope(|scope| {
         let Followed { real, indexed, published, live, .. } = &mut followed;
-        let follower = scope.spawn({
+        let running = scope.spawn({
             let (published, live) = (published.clone(), live.clone());
             move || try_to_follow(&node, &mut indexed.index, &published, &live, Until::Stopped)
         });
@@ -356,7 +356,7 @@ fn a_node_that_is_away_for_a_while_is_told_as_out_of_sync_and_then_followed_agai
             published.state().in_sync && published.head().is_some_and(|head| head.tip.hash == last)
         });
         stop.raise();
-        follower.join().unwrap().unwrap();
+        running.join().unwrap().unwrap();
     });
     followed.assert_agrees();
 }
