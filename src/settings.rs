@@ -117,18 +117,32 @@ pub struct ServerSettings {
     pub port_file: PathBuf,
     /// The largest request body.
     pub max_body: ByteSize,
+    /// The largest websocket message.
+    pub max_message: ByteSize,
     /// The longest query.
     pub max_query: ByteSize,
     /// The most tokens in a query.
     pub max_tokens: usize,
     /// How deep the brackets of a query may nest.
     pub max_nesting: usize,
+    /// The most fields and fragments a query may select, fragments expanded.
+    pub max_selections: usize,
+    /// The most aliases in a query.
+    pub max_aliases: usize,
+    /// The most fields on the root of a query.
+    pub max_root_fields: usize,
+    /// The most directives in a query.
+    pub max_directives: usize,
+    /// The most fields about the schema itself in a query.
+    pub max_introspection: usize,
     /// How deep the fields of a query may nest.
     pub max_depth: usize,
-    /// The most items on one page of a list.
-    pub max_page_size: usize,
-    /// The most subscriptions open on one websocket.
-    pub max_subscriptions_per_socket: usize,
+    /// The most fields an answer may have, every page taken as full.
+    pub max_complexity: usize,
+    /// The most items on one page of a list; above 1,000 it counts as 1,000.
+    pub max_page_size: u32,
+    /// The most operations open at once on one websocket.
+    pub max_operations_per_socket: usize,
 }
 
 impl ServerSettings {
@@ -203,12 +217,16 @@ impl Settings {
             ("node.timeout_seconds", node.timeout_seconds == 0),
             ("node.connections", node.connections == 0),
             ("server.max_body", server.max_body.to_bytes() == 0),
+            ("server.max_message", server.max_message.to_bytes() == 0),
             ("server.max_query", server.max_query.to_bytes() == 0),
             ("server.max_tokens", server.max_tokens == 0),
             ("server.max_nesting", server.max_nesting == 0),
             ("server.max_depth", server.max_depth == 0),
+            ("server.max_selections", server.max_selections == 0),
+            ("server.max_root_fields", server.max_root_fields == 0),
+            ("server.max_complexity", server.max_complexity == 0),
             ("server.max_page_size", server.max_page_size == 0),
-            ("server.max_subscriptions_per_socket", server.max_subscriptions_per_socket == 0),
+            ("server.max_operations_per_socket", server.max_operations_per_socket == 0),
         ] {
             if is_zero {
                 return invalid(setting, "must be at least 1");

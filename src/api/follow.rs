@@ -10,7 +10,9 @@
 use std::sync::Arc;
 
 use tokio::sync::broadcast::Receiver;
-use tokio::sync::broadcast::error::RecvError;
+use tokio_stream::StreamExt;
+use tokio_stream::wrappers::BroadcastStream;
+use tokio_stream::wrappers::errors::BroadcastStreamRecvError;
 
 use super::error::ApiError;
 use crate::chain::Height;
@@ -19,7 +21,7 @@ use crate::view::{self, Head, Tip, View};
 
 /// The place of one reader in the chain.
 pub(super) struct Follower {
-    events: Receiver<Arc<Event>>,
+    events: BroadcastStream<Arc<Event>>,
     /// The last block told, or the tip when the reader came.
     told: Tip,
     /// Blocks yet to be told: from this Head, up to this height.
@@ -29,7 +31,7 @@ pub(super) struct Follower {
 impl Follower {
     /// A reader that has been told everything up to `tip`.
     pub(super) fn new(events: Receiver<Arc<Event>>, tip: Tip) -> Self {
-        Self { events, told: tip, ahead: None }
+        Self { events: BroadcastStream::new(events), told: tip, ahead: None }
     }
 
     /// The next block that joined the main chain, and the view to answer from; `None` once there will be no more.
@@ -43,13 +45,12 @@ impl Follower {
                 Ok(None) => {}
                 Err(error) => return Some(Err(error)),
             }
-            let event = match self.events.recv().await {
+            let event = match self.events.next().await? {
                 Ok(event) => event,
-                Err(RecvError::Lagged(missed)) => {
+                Err(BroadcastStreamRecvError::Lagged(missed)) => {
                     tracing::debug!(missed, "a subscription fell behind and goes on from the index");
                     continue;
                 }
-                Err(RecvError::Closed) => return None,
             };
             if let Err(error) = self.turn_to(&event) {
                 return Some(Err(error));

@@ -16,11 +16,11 @@ pub(super) fn print_defaults() -> Result<(), Failure> {
     to_stdout(DEFAULTS)
 }
 
-/// A reader that has seen enough, as in `btcgraph config | head`, is no failure.
-fn to_stdout(text: &str) -> Result<(), Failure> {
+/// Prints a text. A reader that has seen enough, as in `btcgraph config | head`, is no failure.
+pub(super) fn to_stdout(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        printed => printed.or_exit(Exit::Failed, "cannot print the settings"),
+        printed => printed.or_exit(Exit::Failed, "cannot print"),
     }
 }

@@ -45,6 +45,8 @@ enum Command {
     Import,
     /// Check the index against itself and against the node
     Verify(verify::VerifyArguments),
+    /// Print the GraphQL schema in the schema definition language
+    Schema,
     /// Print every setting with its value and meaning, passwords masked
     Config {
         /// Print the defaults instead of the values in effect
@@ -56,12 +58,14 @@ enum Command {
 impl CommandLine {
     /// Does what the command line asks for.
     pub(crate) fn run(self) -> Result<(), Failure> {
-        if let Command::Config { defaults: true } = self.command {
-            return config::print_defaults();
+        match self.command {
+            Command::Config { defaults: true } => return config::print_defaults(),
+            Command::Schema => return config::to_stdout(&btcgraph::api::sdl()),
+            _ => {}
         }
         let settings = Settings::load(&self.flags.sources())?;
         match self.command {
-            Command::Config { .. } => config::print(&settings),
+            Command::Config { .. } | Command::Schema => config::print(&settings),
             Command::Serve => until_stopped(&settings, serve::run),
             Command::Import => until_stopped(&settings, import::run),
             Command::Verify(arguments) => {

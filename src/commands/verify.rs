@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use btcgraph::index::{Index, IndexError, Report, Snapshot, VerifyOptions, VerifyProgress, verify};
+use btcgraph::index::{Index, IndexError, IndexOptions, Report, Snapshot, VerifyOptions, VerifyProgress, verify};
 use btcgraph::node::StopFlag;
 use btcgraph::settings::Settings;
 use btcgraph::sync::{Comparison, compare_with_node};
@@ -42,22 +42,27 @@ pub(super) async fn run(
 }
 
 fn check(settings: &Settings, stop: &StopFlag, arguments: &VerifyArguments) -> Result<(), Failure> {
-    let index = Index::open_existing(&pieces::index_options(settings))?;
+    // everything is read once and in order, so that the cache needs little of the memory and sorting the rest
+    let small_cache = pieces::buffer_bytes(settings);
+    let index = Index::open_existing(&IndexOptions { cache_bytes: small_cache, ..pieces::index_options(settings) })?;
     let snapshot = index.snapshot()?;
     let options = VerifyOptions {
-        memory: pieces::buffer_bytes(settings).saturating_mul(3),
+        memory: small_cache.saturating_mul(3),
         directory: arguments.temporary_dir.clone().unwrap_or_else(|| settings.network_dir()),
     };
     let mut watch = Watch::new(stop);
     let report = match verify(&snapshot, &options, &mut |progress| watch.step(progress)) {
-        Err(IndexError::Interrupted) => return Ok(()),
+        Err(IndexError::Interrupted) => return stopped(),
         report => report?,
     };
     watch.finish();
     let comparison = if arguments.without_node {
         None
     } else {
-        Some(compare(settings, stop, &snapshot, &report, arguments.blocks)?)
+        match compare(settings, stop, &snapshot, &report, arguments.blocks) {
+            Err(_) if stop.is_raised() => return stopped(),
+            comparison => Some(comparison?),
+        }
     };
     let text = describe(&report, comparison.as_ref());
     std::io::stdout().lock().write_all(text.as_bytes()).or_exit(Exit::Failed, "cannot print the report")?;
@@ -66,6 +71,13 @@ fn check(settings: &Settings, stop: &StopFlag, arguments: &VerifyArguments) -> R
         0 => Ok(()),
         _ => Err(Failure::new(Exit::Failed, "the index is not what it must be; see the list above")),
     }
+}
+
+/// A signal ends the check without a verdict.
+#[expect(clippy::unnecessary_wraps, reason = "what a stopped command returns")]
+fn stopped() -> Result<(), Failure> {
+    info!("stopped before the check was done: whether the index is as it must be was not found out");
+    Ok(())
 }
 
 fn compare(

@@ -67,8 +67,8 @@ pub(super) struct BlockOutput {
 }
 
 impl Parser {
-    /// Makes the block with this hash ready. Checks that the bytes are that block to the last one: header hash, merkle
-    /// root, one coinbase in front.
+    /// Makes the block with this hash ready. Checks header hash, merkle root, and one coinbase in front, so that all but
+    /// the witnesses is certain to be that block; witnesses are taken as the node gives them.
     ///
     /// Errors: [`IndexError::Malformed`], [`IndexError::InvalidBlock`].
     pub fn parse(&self, hash: BlockHash, bytes: Vec<u8>) -> Result<Block, IndexError> {
@@ -124,7 +124,8 @@ pub(super) fn assemble(
     first: TxNum,
     transactions: &impl ReadableTable<&'static [u8; 4], &'static [u8]>,
 ) -> Result<Vec<u8>, IndexError> {
-    let mut bytes = Vec::with_capacity(usize::try_from(row.size).unwrap_or(0));
+    // a damaged row may say any size: no more than a block can take is set aside for it
+    let mut bytes = Vec::with_capacity(usize::try_from(row.size).unwrap_or(0).min(4_000_000));
     bytes.extend(serialize(&row.header));
     bytes.extend(serialize(&VarInt::from(u64::from(row.transactions))));
     for index in 0..row.transactions {

@@ -92,7 +92,7 @@ pub enum IndexError {
         source: std::io::Error,
     },
     /// redb failed.
-    #[error("the index database failed: {0}")]
+    #[error("the index database failed: {0}. Check the disk and the system's log, then run `btcgraph verify`")]
     Storage(#[source] Box<redb::Error>),
     /// A row that cannot be what was written.
     #[error("the index is damaged: table {table}: {what}. Run `btcgraph verify`, or remove the index and import again")]
@@ -103,7 +103,7 @@ pub enum IndexError {
         what: String,
     },
     /// Bytes that are no block.
-    #[error("block {hash} cannot be read: {source}")]
+    #[error("block {hash} cannot be read: {source}. Check the node that it came from, or run `btcgraph verify`")]
     Malformed {
         /// The block asked for.
         hash: BlockHash,
@@ -111,7 +111,7 @@ pub enum IndexError {
         source: RawError,
     },
     /// A block that contradicts itself or the rules that the index relies on.
-    #[error("block {hash} is not valid: {what}")]
+    #[error("block {hash} is not valid: {what}. Check the node that it came from, or run `btcgraph verify`")]
     InvalidBlock {
         /// The block.
         hash: BlockHash,
@@ -119,7 +119,7 @@ pub enum IndexError {
         what: String,
     },
     /// A block that does not stand on the tip.
-    #[error("block {hash} stands on {previous}, but the tip of the index is {tip}")]
+    #[error("block {hash} stands on {previous}, but the tip of the index is {tip}. Disconnect down to the fork first")]
     NotOnTip {
         /// The block.
         hash: BlockHash,
@@ -129,7 +129,10 @@ pub enum IndexError {
         tip: String,
     },
     /// An input whose outpoint is not in the index, or is spent already.
-    #[error("input {vin} of transaction {txid} at height {height} spends {outpoint}, which {why}")]
+    #[error(
+        "input {vin} of transaction {txid} at height {height} spends {outpoint}, which {why}. Check the node that the \
+         block came from, or run `btcgraph verify`"
+    )]
     Unresolved {
         /// The height of the block.
         height: Height,
@@ -139,11 +142,14 @@ pub enum IndexError {
         vin: u32,
         /// The outpoint.
         outpoint: OutPoint,
-        /// "is not in the index" or "is spent already".
+        /// "is not in the index", or "is spent already, or can never be spent".
         why: &'static str,
     },
+    /// A step of an update failed before, so what it holds is no state of any chain.
+    #[error("a step of this update has failed: drop it, and begin another")]
+    Broken,
     /// Whoever watches broke it off.
-    #[error("interrupted")]
+    #[error("the check was broken off by whoever watches it")]
     Interrupted,
     /// A temporary file cannot be written or read.
     #[error("cannot sort in a temporary file: {0}. Check that the data directory is writable and has room")]

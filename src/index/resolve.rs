@@ -126,8 +126,8 @@ impl<'a> Run<'a> {
                 places.extend(same.iter().map(|wanted| (txnum, wanted)));
             }
         }
-        places.sort_unstable_by_key(|(txnum, wanted)| (*txnum, wanted.vout));
-        for same in places.chunk_by(|one, other| one.0 == other.0) {
+        places.sort_unstable_by_key(|(txnum, wanted)| (*txnum, wanted.txid, wanted.vout));
+        for same in places.chunk_by(|one, other| (one.0, one.1.txid) == (other.0, other.1.txid)) {
             let (txnum, txid) = (same[0].0, same[0].1.txid);
             let Some(row) = tables.transactions.get(&txnum.to_key())? else { continue };
             let row = TransactionRow::decode(row.value())?;

@@ -6,8 +6,10 @@ use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// Bytes that are read of a run at once while merging.
+/// The most bytes that are read of a run at once while merging; fewer when there are many runs for the memory.
 const READ: usize = 1 << 16;
+/// The fewest, which bounds the memory of some `memory² / 1,500` bytes of records: 3 GB with 2 MiB.
+const LEAST_READ: usize = 512;
 
 /// Takes records in any order.
 pub(super) struct Sorter {
@@ -86,8 +88,11 @@ impl Sorter {
         let mut file = spilled.file.into_inner().map_err(io::IntoInnerError::into_error)?;
         let mut runs = Vec::with_capacity(spilled.runs.len());
         let mut heap = BinaryHeap::with_capacity(spilled.runs.len());
+        // the buffer that records were collected in has been written out, and what it held goes to the runs
+        (self.bytes, self.records) = (Vec::new(), Vec::new());
+        let at_once = (self.memory / spilled.runs.len().max(1)).clamp(LEAST_READ, READ);
         for (at, end) in spilled.runs {
-            let mut run = Run { at, end, buffer: Vec::new(), read: 0 };
+            let mut run = Run { at, end, at_once, buffer: Vec::new(), read: 0 };
             if let Some(record) = run.next(&mut file)? {
                 heap.push(Reverse((record, runs.len())));
             }
@@ -107,6 +112,8 @@ pub(super) enum Sorted {
 pub(super) struct Run {
     at: u64,
     end: u64,
+    /// Bytes to read at once, or more for a larger record.
+    at_once: usize,
     buffer: Vec<u8>,
     read: usize,
 }
@@ -134,7 +141,7 @@ impl Run {
         }
         self.buffer.drain(..self.read);
         self.read = 0;
-        let wanted = u64::try_from(count.max(READ) - self.buffer.len()).map_err(io::Error::other)?;
+        let wanted = u64::try_from(count.max(self.at_once) - self.buffer.len()).map_err(io::Error::other)?;
         let taken = wanted.min(self.end - self.at);
         file.seek(SeekFrom::Start(self.at))?;
         Read::take(&mut *file, taken).read_to_end(&mut self.buffer)?;

@@ -74,6 +74,8 @@ pub struct Update<'i> {
     tip: Option<Tip>,
     /// Rows written into tables whose keys are hashes: each may touch a page of its own.
     scattered_rows: u64,
+    /// Whether a step began and did not end well: the tables may then hold half of a block.
+    broken: bool,
 }
 
 impl<'i> Update<'i> {
@@ -88,7 +90,7 @@ impl<'i> Update<'i> {
             index.starts = rows.collect::<Result<_, _>>()?;
         }
         index.starts_are_committed = false;
-        Ok(Self { index, transaction, tip, scattered_rows: 0 })
+        Ok(Self { index, transaction, tip, scattered_rows: 0, broken: false })
     }
 
     /// The tip with the changes made so far.
@@ -108,6 +110,10 @@ impl<'i> Update<'i> {
     /// Errors: [`IndexError::NotOnTip`], [`IndexError::Unresolved`], [`IndexError::InvalidBlock`], storage errors.
     /// After an error the update can only be dropped.
     pub fn connect(&mut self, run: &[Block]) -> Result<(), IndexError> {
+        self.whole(|update| update.connect_run(run))
+    }
+
+    fn connect_run(&mut self, run: &[Block]) -> Result<(), IndexError> {
         let mut tables = Tables::open(&self.transaction)?;
         let (before, mut times) = self.recent(&tables)?;
         let first = next_txnum(&before)?;
@@ -136,8 +142,23 @@ impl<'i> Update<'i> {
 
     /// Takes the tip out again and keeps its block as stale. Returns the block taken out, `None` in an empty index.
     ///
-    /// Errors: [`IndexError::Corrupt`] if the rows are not what the block once added; storage errors.
+    /// Errors: [`IndexError::Corrupt`] if the rows are not what the block once added; storage errors. After an error the
+    /// update can only be dropped.
     pub fn disconnect(&mut self) -> Result<Option<Tip>, IndexError> {
+        self.whole(Self::disconnect_tip)
+    }
+
+    /// Does a step of which nothing is ever committed unless it succeeds.
+    fn whole<T>(&mut self, step: impl FnOnce(&mut Self) -> Result<T, IndexError>) -> Result<T, IndexError> {
+        if std::mem::replace(&mut self.broken, true) {
+            return Err(IndexError::Broken);
+        }
+        let done = step(self)?;
+        self.broken = false;
+        Ok(done)
+    }
+
+    fn disconnect_tip(&mut self) -> Result<Option<Tip>, IndexError> {
         let Some(tip) = self.tip else { return Ok(None) };
         let mut tables = Tables::open(&self.transaction)?;
         let row = read_block(&tables, tip.height)?;
@@ -172,7 +193,12 @@ impl<'i> Update<'i> {
     }
 
     /// Makes the changes durable and visible to snapshots taken from now on.
+    ///
+    /// Errors: [`IndexError::Broken`] after a step that failed; storage errors. Nothing is changed then.
     pub fn commit(self) -> Result<(), IndexError> {
+        if self.broken {
+            return Err(IndexError::Broken);
+        }
         self.transaction.commit()?;
         self.index.starts_are_committed = true;
         Ok(())

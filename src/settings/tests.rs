@@ -62,12 +62,19 @@ fn without_any_source_the_defaults_hold() {
             listen: ([127, 0, 0, 1], 8080).into(),
             port_file: PathBuf::new(),
             max_body: ByteSize::new(256 << 10),
+            max_message: ByteSize::new(64 << 10),
             max_query: ByteSize::new(32 << 10),
             max_tokens: 5000,
             max_nesting: 64,
+            max_selections: 5000,
+            max_aliases: 100,
+            max_root_fields: 50,
+            max_directives: 50,
+            max_introspection: 500,
             max_depth: 20,
+            max_complexity: 50_000,
             max_page_size: 100,
-            max_subscriptions_per_socket: 100,
+            max_operations_per_socket: 100,
         },
         log: LogSettings { format: LogFormat::Human, filter: "info".to_owned() },
     };
@@ -89,7 +96,7 @@ fn a_later_source_wins_over_an_earlier_one() {
     })
     .unwrap();
     let server = loaded.server;
-    assert_eq!((server.max_depth, server.max_tokens, server.max_nesting, server.max_page_size), (3, 2, 1, 100));
+    assert_eq!((server.max_depth, server.max_tokens, server.max_nesting, server.max_aliases), (3, 2, 1, 100));
 }
 
 #[test]

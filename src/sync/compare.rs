@@ -86,7 +86,9 @@ fn compare_block(chain: &Snapshot, height: Height, block: &VerboseBlock) -> Resu
         differences.push(format!("height {height}: the index and the node have different blocks"));
         return Ok(differences);
     }
-    let first = row.running.transactions - u64::from(row.transactions);
+    let Some(first) = row.running.transactions.checked_sub(row.transactions.into()) else {
+        return Ok(vec![format!("height {height}: the index counts fewer transactions up to the block than in it")]);
+    };
     for (position, expected) in (first..).zip(&block.transactions) {
         let txnum = TxNum(u32::try_from(position).unwrap_or(u32::MAX));
         let found = match chain.transaction(txnum)? {

@@ -2,6 +2,7 @@
 
 use bitcoin::BlockHash;
 
+use crate::chain::Height;
 use crate::index::IndexError;
 use crate::node::NodeError;
 
@@ -24,17 +25,31 @@ pub enum SyncError {
         /// The genesis block of the index.
         expected: BlockHash,
     },
+    /// The node has only a part of the chain that the index holds, and no other block.
+    #[error(
+        "the node is at height {node} of the very chain that the index holds up to height {index}, and far behind it. \
+         Wait until the node has caught up (its -reindex, or its first download, is under way?), or follow another \
+         node; to go back with this one, remove the index and import again"
+    )]
+    NodeBehind {
+        /// The height up to which the node agrees.
+        node: Height,
+        /// The height of the index.
+        index: Height,
+    },
     /// A thread could not be started.
     #[error("cannot start a thread for reading blocks: {0}. Raise the limit of threads for this user")]
     Threads(#[source] std::io::Error),
 }
 
 impl SyncError {
-    /// Whether waiting may help: the node is away or busy, or its chain moved while it was read.
+    /// Whether waiting may help: the node is away or busy or far behind, or its chain moved while it was read.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::Node(NodeError::BlockNotFound { .. }) | Self::Index(IndexError::NotOnTip { .. }) => true,
+            Self::Node(NodeError::BlockNotFound { .. })
+            | Self::Index(IndexError::NotOnTip { .. })
+            | Self::NodeBehind { .. } => true,
             Self::Node(error) => error.is_transient(),
             Self::Index(_) | Self::ForeignChain { .. } | Self::Threads(_) => false,
         }

@@ -8,7 +8,7 @@ use bitcoin::BlockHash;
 use tracing::{error, info, warn};
 
 use super::error::SyncError;
-use super::fork::fork_point;
+use super::fork::{fork_point, refuse_to_shrink, skip_common};
 use super::pipeline::{Pipeline, PipelineLimits};
 use super::progress::Progress;
 use crate::chain::network::genesis_hash;
@@ -57,17 +57,20 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 ///
 /// Errors: [`SyncError`]; with [`Until::Stopped`] only those that waiting cannot help.
 pub fn run(mut follow: Follow<'_>) -> Result<(), SyncError> {
-    publish(&follow, &[])?;
-    let mut pause = POLL;
+    publish(follow.index, follow.published)?;
+    let mut failures = 0;
     loop {
-        let step = follow.step();
-        let pausing = match step {
+        let pause = match follow.step() {
             Ok(Step::InSync) if follow.until == Until::CaughtUp => return Ok(()),
-            Ok(Step::InSync) => POLL,
-            Ok(Step::Moved) => Duration::ZERO,
+            Ok(step) => {
+                failures = 0;
+                if matches!(step, Step::Moved) { Duration::ZERO } else { POLL }
+            }
             Err(error) if error.is_stop() => return Ok(()),
             Err(error) if error.is_transient() && follow.until == Until::Stopped => {
                 follow.published.set_state(SyncState { in_sync: false, ..follow.published.state() });
+                let pause = pause_after(failures);
+                failures += 1;
                 warn!(%error, again_in = ?pause, "following the node is interrupted");
                 pause
             }
@@ -76,33 +79,47 @@ pub fn run(mut follow: Follow<'_>) -> Result<(), SyncError> {
                 return Err(error);
             }
         };
-        pause = if pausing > POLL || pausing == pause { (pause * 2).min(LONGEST_PAUSE) } else { POLL };
-        if follow.node.stop().sleep(pausing).is_err() {
+        if follow.node.stop().sleep(pause).is_err() {
             return Ok(());
         }
     }
 }
 
+/// How long to wait before the next try, after this many failures in a row before the last: doubling up to a bound.
+fn pause_after(failures: u32) -> Duration {
+    POLL.saturating_mul(2_u32.saturating_pow(failures)).min(LONGEST_PAUSE)
+}
+
 enum Step {
     /// The index was at the node's tip.
     InSync,
-    /// Blocks were connected or disconnected; look again.
+    /// Blocks were connected or disconnected; look again at once.
     Moved,
+    /// The node's chain changed while it was asked, so that there was nothing to do; look again in a while.
+    Unsettled,
 }
 
 impl Follow<'_> {
     fn step(&mut self) -> Result<Step, SyncError> {
         let info = self.node.chain_info()?;
         let chain = self.index.snapshot()?;
-        let in_sync = chain.tip().is_some_and(|tip| tip.hash == info.best_block_hash);
+        let tip = chain.tip();
+        let in_sync = tip.is_some_and(|tip| tip.hash == info.best_block_hash);
         let (node_height, node_headers) = (Some(info.blocks), Some(info.headers));
         self.published.set_state(SyncState { node_height, node_headers, in_sync });
         if in_sync {
             return Ok(Step::InSync);
         }
-        let fork = fork_point(self.node, &chain)?;
+        let mut fork = fork_point(self.node, &chain)?;
+        let mut hashes = self.hashes_behind(fork, &info)?;
+        skip_common(&chain, &mut fork, &mut hashes)?;
+        if hashes.is_empty() {
+            if fork == tip {
+                return Ok(Step::Unsettled);
+            }
+            refuse_to_shrink(self.node, tip, fork)?;
+        }
         drop(chain);
-        let hashes = self.hashes_behind(fork, &info)?;
         self.advance(fork, hashes, &info)?;
         Ok(Step::Moved)
     }
@@ -124,18 +141,23 @@ impl Follow<'_> {
     }
 
     /// Disconnects down to the fork point and connects the blocks after it, in as few commits as memory and patience
-    /// allow. What was connected before an error is kept.
+    /// allow. What was connected before the node failed is kept; a shorter chain alone is not worth publishing, so
+    /// unless a block joins, those that left stay until the next try.
     fn advance(&mut self, fork: Option<Tip>, hashes: Vec<BlockHash>, info: &ChainInfo) -> Result<(), SyncError> {
-        let limits = self.limits();
+        let (limits, target) = (self.limits(), Some(info.best_block_hash));
+        let shrinks = hashes.is_empty();
         let mut progress = Progress::new(fork, info.blocks, hashes.len());
         let mut events = Vec::new();
+        // how many of the events are committed, but not published yet
+        let mut committed = 0;
         let mut update = self.index.update()?;
         while update.tip() != fork {
             let Some(tip) = update.disconnect()? else { break };
             events.push(ChainEvent::Disconnected(tip));
             if update.is_full()? {
-                // the shorter chain is committed, not published: readers never see it
+                // not published: readers see the shorter chain only if the node fails now
                 update.commit()?;
+                committed = events.len();
                 update = self.index.update()?;
             }
         }
@@ -146,31 +168,54 @@ impl Follow<'_> {
 
         let parser = update.parser();
         let mut since = Instant::now();
-        let mut failure = None;
+        let mut result = Ok(());
         for batch in Pipeline::start(self.node, hashes, parser, limits)? {
             let batch = match batch {
+                Ok(_) if self.node.stop().is_raised() => break,
                 Ok(batch) => batch,
                 Err(error) => {
-                    failure = Some(error);
+                    result = Err(error);
                     break;
                 }
             };
-            if self.node.stop().is_raised() {
-                break;
+            if let Err(error) = connect(&mut update, &batch, &mut events) {
+                drop(update);
+                events.truncate(committed);
+                self.announce(target, &events)?;
+                return Err(error);
             }
-            connect(&mut update, &batch, &mut events)?;
             progress.connected(update.tip(), &batch);
             if since.elapsed() > COMMIT || update.is_full()? {
                 update.commit()?;
-                publish(self, &std::mem::take(&mut events))?;
+                self.announce(target, &std::mem::take(&mut events))?;
+                committed = 0;
                 update = self.index.update()?;
                 since = Instant::now();
             }
         }
-        update.commit()?;
-        publish(self, &events)?;
+        if shrinks || update.tip() != fork {
+            update.commit()?;
+        } else {
+            drop(update);
+            events.truncate(committed);
+        }
+        self.announce(target, &events)?;
         progress.finish();
-        failure.map_or(Ok(()), Err)
+        result
+    }
+
+    /// Makes the committed state the one that is read, then tells what happened; `target` is the node's newest block.
+    fn announce(&self, target: Option<BlockHash>, events: &[ChainEvent]) -> Result<(), SyncError> {
+        if events.is_empty() {
+            return Ok(());
+        }
+        let Some(head) = publish(self.index, self.published)? else { return Ok(()) };
+        let in_sync = target == Some(head.tip.hash);
+        self.published.set_state(SyncState { in_sync, ..self.published.state() });
+        for event in events {
+            self.live.publish(Event { event: event.clone(), head: Arc::clone(&head) });
+        }
+        Ok(())
     }
 
     fn limits(&self) -> PipelineLimits {
@@ -201,17 +246,23 @@ fn connect(
     Ok(())
 }
 
-/// Makes the committed state the one that is read, then tells what happened.
-fn publish(follow: &Follow<'_>, events: &[ChainEvent]) -> Result<(), SyncError> {
-    let chain = follow.index.snapshot()?;
-    let Some(tip) = chain.tip() else { return Ok(()) };
+/// Makes the committed state the one that is read. An empty index publishes nothing.
+pub fn publish(index: &Index, published: &Published) -> Result<Option<Arc<Head>>, SyncError> {
+    let chain = index.snapshot()?;
+    let Some(tip) = chain.tip() else { return Ok(None) };
     let head = Arc::new(Head { chain, tip, taken_at: SystemTime::now() });
-    follow.published.publish(Arc::clone(&head));
-    let state = follow.published.state();
-    let in_sync = state.node_height.is_some_and(|height| height <= tip.height);
-    follow.published.set_state(SyncState { in_sync, ..state });
-    for event in events {
-        follow.live.publish(Event { event: event.clone(), head: Arc::clone(&head) });
+    published.publish(Arc::clone(&head));
+    Ok(Some(head))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pause_doubles_with_every_failure_in_a_row_up_to_half_a_minute() {
+        let pauses: Vec<_> = (0..8).map(|failures| pause_after(failures).as_secs()).collect();
+        assert_eq!(pauses, [1, 2, 4, 8, 16, 30, 30, 30]);
+        assert_eq!(pause_after(u32::MAX), LONGEST_PAUSE);
     }
-    Ok(())
 }

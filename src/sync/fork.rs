@@ -5,7 +5,11 @@ use bitcoin::BlockHash;
 use super::error::SyncError;
 use crate::chain::Height;
 use crate::index::{Snapshot, Tip};
-use crate::node::Node;
+use crate::node::{ChainTipStatus, Node};
+
+/// How many blocks a node may lose and the index follows it without asking why: what a node that was killed may have
+/// to fetch again.
+const FEW: u32 = 144;
 
 /// The highest block that is in both active chains, `None` if the index is empty.
 ///
@@ -27,6 +31,46 @@ pub(super) fn fork_point(node: &Node, chain: &Snapshot) -> Result<Option<Tip>, S
         }
     }
     Ok(Some(agrees))
+}
+
+/// Moves the fork point up over the first of the hashes behind it that are in the index's chain too: the node's chain may
+/// have changed while the fork point was looked for, and no block is disconnected only to be connected again.
+pub(super) fn skip_common(
+    chain: &Snapshot,
+    fork: &mut Option<Tip>,
+    hashes: &mut Vec<BlockHash>,
+) -> Result<(), SyncError> {
+    let Some(agreed) = fork else { return Ok(()) };
+    let mut common = 0;
+    for hash in hashes.iter() {
+        let next = agreed.height.next();
+        if chain.block(next)?.is_none_or(|row| row.hash != *hash) {
+            break;
+        }
+        *agreed = Tip { height: next, hash: *hash };
+        common += 1;
+    }
+    hashes.drain(..common);
+    Ok(())
+}
+
+/// Whether the index may go down to `fork` although the node offers no other block in return. It may not when the node
+/// is merely behind on the same chain, as after `-reindex` or with a new data directory: going down to genesis with it
+/// and up again would take days. It may when the node holds the blocks that it left for invalid.
+///
+/// Errors: [`SyncError::NodeBehind`].
+pub(super) fn refuse_to_shrink(node: &Node, tip: Option<Tip>, fork: Option<Tip>) -> Result<(), SyncError> {
+    let (Some(tip), Some(fork)) = (tip, fork) else { return Ok(()) };
+    if tip.height.to_u32().saturating_sub(fork.height.to_u32()) <= FEW {
+        return Ok(());
+    }
+    let left_as_invalid = node.chain_tips()?.into_iter().any(|branch| {
+        let leaves_at = branch.height.to_u32().checked_sub(branch.branch_length);
+        branch.status == ChainTipStatus::Invalid
+            && branch.height >= tip.height
+            && leaves_at == Some(fork.height.to_u32())
+    });
+    if left_as_invalid { Ok(()) } else { Err(SyncError::NodeBehind { node: fork.height, index: tip.height }) }
 }
 
 fn agreement_at_genesis(node: &Node, chain: &Snapshot) -> Result<Tip, SyncError> {

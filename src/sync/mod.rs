@@ -20,5 +20,5 @@ mod progress;
 
 pub use compare::{Comparison, compare_with_node};
 pub use error::SyncError;
-pub use follow::{Follow, Until, run};
+pub use follow::{Follow, Until, publish, run};
 pub use progress::Progress;

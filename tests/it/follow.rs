@@ -4,19 +4,20 @@
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bitcoin::consensus::encode::serialize_hex;
 use bitcoin::{Amount, Block, Network};
 use btcgraph::chain::Height;
-use btcgraph::index::{BlockRow, Index};
+use btcgraph::index::{BlockRow, Index, IndexOptions};
 use btcgraph::live::{ChainEvent, Live};
-use btcgraph::node::{Auth, Node, NodeSettings};
+use btcgraph::node::{Auth, Node, NodeSettings, StopFlag};
 use btcgraph::sim::{Hostile, SimChain};
-use btcgraph::sync::{Follow, Until, compare_with_node, run};
+use btcgraph::sync::{Follow, SyncError, Until, compare_with_node, run};
 use btcgraph::view::Published;
 use serde_json::{Value, json};
 
-use crate::support::bitcoind::RealNode;
+use crate::support::bitcoind::{RealNode, wait_for};
 use crate::support::indexed::{Indexed, options};
 
 /// A node, its client and an index that follows it.
@@ -47,6 +48,10 @@ impl Followed {
         follow(&self.node, &mut self.indexed.index, &self.published, &self.live);
     }
 
+    fn try_to_catch_up(&mut self) -> Result<(), SyncError> {
+        try_to_follow(&self.node, &mut self.indexed.index, &self.published, &self.live, Until::CaughtUp)
+    }
+
     /// Everything the node can be asked about the chain, and the rows of a fresh index of it.
     fn assert_agrees(&mut self) {
         self.catch_up();
@@ -70,16 +75,18 @@ impl Followed {
 }
 
 fn follow(node: &Node, index: &mut Index, published: &Published, live: &Live) {
-    run(Follow {
-        node,
-        index,
-        published,
-        live,
-        until: Until::CaughtUp,
-        connections: NonZeroUsize::new(4).unwrap(),
-        buffer_bytes: 64 << 20,
-    })
-    .unwrap();
+    try_to_follow(node, index, published, live, Until::CaughtUp).unwrap();
+}
+
+fn try_to_follow(
+    node: &Node,
+    index: &mut Index,
+    published: &Published,
+    live: &Live,
+    until: Until,
+) -> Result<(), SyncError> {
+    let connections = NonZeroUsize::new(4).unwrap();
+    run(Follow { node, index, published, live, until, connections, buffer_bytes: 64 << 20 })
 }
 
 fn hostile_chain(seed: u64, blocks: u32) -> (SimChain, Hostile, Vec<Arc<Block>>) {
@@ -233,6 +240,125 @@ fn a_shortened_chain_and_the_way_back_to_genesis_are_followed() {
     followed.real.must("reconsiderblock", &[json!(blocks[0].block_hash().to_string())]);
     followed.assert_agrees();
     assert_eq!(followed.published.head().unwrap().tip.height, Height::from(140));
+}
+
+#[test]
+fn a_node_that_begins_again_on_the_same_chain_is_waited_for_and_its_other_chain_is_followed() {
+    let Some(mut followed) = Followed::start(&[]) else { return };
+    let (mut chain, mut hostile, blocks) = hostile_chain(8, 160);
+    followed.submit(&blocks);
+    followed.catch_up();
+    let before = followed.indexed.rows();
+
+    // a node with a new data directory, which downloads the same chain again
+    let Some(other) = Followed::start(&[]) else { return };
+    (followed.real, followed.node) = (other.real, other.node);
+    for downloaded in [&blocks[..0], &blocks[..10]] {
+        followed.submit(downloaded);
+        let error = followed.try_to_catch_up().unwrap_err();
+        assert!(matches!(error, SyncError::NodeBehind { .. }) && error.is_transient(), "{error}");
+        assert!(!followed.published.state().in_sync);
+        assert_eq!(followed.published.head().unwrap().tip.height, Height::from(160));
+        assert_eq!(followed.indexed.rows(), before);
+    }
+    // few blocks are given back without asking why
+    followed.submit(&blocks[10..140]);
+    followed.assert_agrees();
+    assert_eq!(followed.published.head().unwrap().tip.height, Height::from(140));
+    assert!(followed.published.state().in_sync);
+    followed.submit(&blocks[140..]);
+    followed.submit(&hostile.branch(&mut chain, 150, 152).unwrap());
+    followed.assert_agrees();
+}
+
+#[test]
+fn a_reorganisation_in_many_commits_tells_every_block_once_and_ends_with_the_same_rows() {
+    let Some(mut followed) = Followed::start(&[]) else { return };
+    let (mut chain, mut hostile, blocks) = hostile_chain(9, 140);
+    // so little cache that every block is a commit
+    let small = IndexOptions { cache_bytes: 1 << 14, ..options(followed.indexed.directory.path()) };
+    drop(followed.indexed.index);
+    followed.indexed.index = Index::open(&small).unwrap();
+    followed.submit(&blocks);
+    followed.catch_up();
+    let mut events = followed.live.subscribe();
+    followed.submit(&hostile.branch(&mut chain, 20, 22).unwrap());
+    followed.assert_agrees();
+    let (mut left, mut joined) = (Vec::new(), Vec::new());
+    while let Ok(event) = events.try_recv() {
+        match event.event {
+            ChainEvent::Disconnected(tip) => left.push(tip.height.to_u32()),
+            ChainEvent::Connected(tip) => joined.push(tip.height.to_u32()),
+        }
+    }
+    assert_eq!(left, (121..=140).rev().collect::<Vec<_>>());
+    assert_eq!(joined, (121..=142).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_node_that_flips_between_branches_restarts_and_grows_is_followed_to_its_last_tip() {
+    let Some(mut followed) = Followed::start(&[]) else { return };
+    let (mut chain, mut hostile, blocks) = hostile_chain(10, 130);
+    followed.submit(&blocks);
+    let (tip, stop) = (chain.tip(), StopFlag::new());
+    let branch = hostile.branch(&mut chain, 12, 14).unwrap();
+    followed.submit(&branch);
+    let node = followed.node.with_stop(stop.clone());
+    std::thread::scope(|scope| {
+        let Followed { real, indexed, published, live, .. } = &mut followed;
+        let running = scope.spawn({
+            let (published, live) = (published.clone(), live.clone());
+            move || try_to_follow(&node, &mut indexed.index, &published, &live, Until::Stopped)
+        });
+        // each flip comes while the one before is still being read
+        for round in 0..12 {
+            let (method, root) = if round % 2 == 0 { ("invalidateblock", 0) } else { ("reconsiderblock", 0) };
+            real.must(method, &[json!(branch[root].block_hash().to_string())]);
+            if round == 5 {
+                real.restart();
+            }
+        }
+        real.must("invalidateblock", &[json!(branch[0].block_hash().to_string())]);
+        real.must("preciousblock", &[json!(tip.to_string())]);
+        let last = *real.mine(2).last().unwrap();
+        let reached = || published.head().is_some_and(|head| head.tip.hash == last).then_some(());
+        wait_for("the index to reach the last tip", Duration::from_mins(1), reached);
+        stop.raise();
+        running.join().unwrap().unwrap();
+    });
+    followed.assert_agrees();
+}
+
+#[test]
+fn a_node_that_is_away_for_a_while_is_told_as_out_of_sync_and_then_followed_again() {
+    let Some(mut followed) = Followed::start(&[]) else { return };
+    let stop = StopFlag::new();
+    let auth = Auth::Cookie(followed.real.cookie_path());
+    let mut impatient = NodeSettings::new(Network::Regtest, followed.real.rpc_url(), auth);
+    impatient.retry.patience = Duration::ZERO;
+    impatient.stop = stop.clone();
+    let node = Node::connect(impatient).unwrap();
+    std::thread::scope(|scope| {
+        let Followed { real, indexed, published, live, .. } = &mut followed;
+        let running = scope.spawn({
+            let (published, live) = (published.clone(), live.clone());
+            move || try_to_follow(&node, &mut indexed.index, &published, &live, Until::Stopped)
+        });
+        let wait = |what: &str, condition: &dyn Fn() -> bool| {
+            wait_for(what, Duration::from_mins(1), || condition().then_some(()));
+        };
+        wait("the index to be in sync", &|| published.state().in_sync);
+        real.stop();
+        wait("the node to be missed", &|| !published.state().in_sync);
+        real.start_again();
+        let last = *real.mine(3).last().unwrap();
+        wait("the index to be in sync again", &|| {
+            published.state().in_sync && published.head().is_some_and(|head| head.tip.hash == last)
+        });
+        stop.raise();
+        running.join().unwrap().unwrap();
+    });
+    followed.assert_agrees();
 }
 
 #[test]

@@ -1,9 +1,11 @@
 //! The index, fed straight with hostile chains: the same chain gives the same rows, whichever way it was reached.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use bitcoin::{Amount, Block};
-use btcgraph::index::IndexError;
+use btcgraph::chain::Height;
+use btcgraph::index::{IndexError, VerifyOptions, verify};
 use btcgraph::sim::{Hostile, SimChain};
 
 use crate::support::indexed::{Indexed, SALT, options};
@@ -164,4 +166,57 @@ fn a_block_that_does_not_fit_is_refused_and_changes_nothing() {
     assert!(matches!(error, IndexError::NotOnTip { .. }), "{error}");
     assert_eq!(indexed.rows(), before);
     assert_eq!(SALT.script_key(b""), indexed.index.snapshot().unwrap().script_key(b""));
+}
+
+#[test]
+fn an_update_with_a_failed_step_cannot_be_committed() {
+    let (chain, _) = hostile_chain(14, 120);
+    let blocks = blocks(&chain);
+    let mut indexed = Indexed::of(refs(&blocks[..110]), 20);
+    let before = indexed.rows();
+    let parser = indexed.index.parser();
+    let parse = |block: &Block| parser.parse(block.block_hash(), bitcoin::consensus::serialize(block)).unwrap();
+    let mut update = indexed.index.update().unwrap();
+    update.connect(&[parse(&blocks[110])]).unwrap();
+    // the second of them does not stand on the first
+    update.connect(&[parse(&blocks[111]), parse(&blocks[113])]).unwrap_err();
+    assert!(matches!(update.disconnect(), Err(IndexError::Broken)));
+    assert!(matches!(update.commit(), Err(IndexError::Broken)));
+    assert_eq!(indexed.rows(), before);
+    indexed.connect(refs(&blocks[110..]), 20);
+    assert_eq!(indexed.rows(), Indexed::of(refs(&blocks), 1).rows());
+}
+
+#[test]
+fn a_snapshot_says_the_same_through_all_commits_after_it() {
+    let (mut chain, mut hostile) = hostile_chain(15, 120);
+    let mut indexed = Indexed::of(refs(&blocks(&chain)), 20);
+    let (held, before) = (indexed.index.snapshot().unwrap(), indexed.report());
+    let branch = hostile.branch(&mut chain, 60, 62).unwrap();
+    indexed.disconnect_to(61);
+    indexed.connect(refs(&branch), 1);
+    let options = VerifyOptions { memory: 1 << 20, directory: indexed.directory.path().into() };
+    assert_eq!(verify(&held, &options, &mut |_| ControlFlow::Continue(())).unwrap(), before);
+    assert_ne!(indexed.report(), before);
+}
+
+#[test]
+fn a_block_may_become_main_and_stale_again_and_stale_blocks_of_one_height_stand_side_by_side() {
+    let (mut chain, mut hostile) = hostile_chain(16, 110);
+    let old = blocks(&chain);
+    let mut indexed = Indexed::of(refs(&old), 20);
+    let branches: Vec<_> = (0..3).map(|_| hostile.branch(&mut chain, 3, 3).unwrap()).collect();
+    let own: Vec<_> = old[108..].to_vec();
+    for _ in 0..2 {
+        for branch in branches.iter().chain([&own]) {
+            indexed.disconnect_to(108);
+            indexed.connect(refs(branch), 2);
+        }
+    }
+    assert_eq!(indexed.rows(), Indexed::of(refs(&old), 20).rows());
+    let snapshot = indexed.index.snapshot().unwrap();
+    let mut expected: Vec<_> = branches.iter().flat_map(|branch| (108..).map(Height::from).zip(branch)).collect();
+    expected.sort_by_key(|(height, block)| (*height, bitcoin::hashes::Hash::to_byte_array(block.block_hash())));
+    let expected: Vec<_> = expected.into_iter().map(|(height, block)| (height, block.block_hash())).collect();
+    assert_eq!(snapshot.stale_block_hashes().unwrap(), expected);
 }

@@ -4,10 +4,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bitcoin::{Block, ScriptBuf};
+use bitcoin::absolute::LockTime;
+use bitcoin::constants::genesis_block;
+use bitcoin::transaction::Version;
+use bitcoin::{Amount, Block, Network, OutPoint, ScriptBuf, Transaction, TxIn, TxOut, Txid};
 use btcgraph::chain::Height;
 use btcgraph::index::{Snapshot, Spender, TxNum};
-use btcgraph::sim::{Hostile, SimChain};
+use btcgraph::sim::{Hostile, Rng, SimChain};
 
 use crate::support::indexed::Indexed;
 use crate::support::model::Model;
@@ -90,6 +93,99 @@ fn assert_blocks_agree(chain: &Snapshot, model: &Model) {
             .map(|totals| totals.created.count - totals.spent.count - totals.unspendable.count)
             .sum();
         assert_eq!(in_utxo_set, running.utxo_count, "at height {height}");
+    }
+}
+
+/// Chains in which nearly everything repeats: three coinbases that come again and again, and transactions that are what
+/// they are by what they spend, so that those behind a repeated coinbase repeat as well. No node would take them, for
+/// coinbases are spent before they mature.
+struct Repeating {
+    random: Rng,
+    blocks: Vec<Arc<Block>>,
+    unspent: BTreeMap<OutPoint, TxOut>,
+    repeated: BTreeMap<Txid, u32>,
+}
+
+impl Repeating {
+    fn new(seed: u64, blocks: u32) -> Self {
+        let genesis = Arc::new(genesis_block(Network::Regtest));
+        let mut chain =
+            Self { random: Rng::new(seed), blocks: vec![genesis], unspent: BTreeMap::new(), repeated: BTreeMap::new() };
+        for _ in 0..blocks {
+            chain.grow();
+        }
+        chain
+    }
+
+    fn grow(&mut self) {
+        let which = u8::try_from(self.random.below(3)).unwrap();
+        let values = [1_000_000, 0, 7, 50_000, 2_000_000, 3_000_000];
+        let mut transactions = vec![transaction(OutPoint::null(), which, &values)];
+        self.add(&transactions[0].clone());
+        for _ in 0..self.random.below(5) {
+            // mostly what the coinbase pays, so that the same is often spent again
+            let coinbase = transactions[0].compute_txid();
+            let near = self.random.chance(60);
+            let spendable: Vec<_> = self.unspent.keys().copied().collect();
+            let near: Vec<_> = spendable.iter().copied().filter(|spent| near && spent.txid == coinbase).collect();
+            let spendable = if near.is_empty() { spendable } else { near };
+            let spent = spendable[usize::try_from(self.random.below(spendable.len() as u64)).unwrap()];
+            let value = self.unspent.remove(&spent).unwrap().value.to_sat();
+            let spending = transaction(spent, 0, &[value / 2, value / 4, value / 8, 0, 0, 0]);
+            self.add(&spending);
+            transactions.push(spending);
+        }
+        let previous = self.blocks.last().unwrap().header;
+        let mut block = Block { header: previous, txdata: transactions };
+        block.header.prev_blockhash = previous.block_hash();
+        block.header.time += 600;
+        block.header.merkle_root = block.compute_merkle_root().unwrap();
+        self.blocks.push(Arc::new(block));
+    }
+
+    fn add(&mut self, transaction: &Transaction) {
+        let txid = transaction.compute_txid();
+        *self.repeated.entry(txid).or_default() += 1;
+        for (vout, output) in (0..).zip(&transaction.output) {
+            if !output.script_pubkey.is_op_return() && output.script_pubkey.len() <= 10_000 {
+                self.unspent.insert(OutPoint { txid, vout }, output.clone());
+            }
+        }
+    }
+}
+
+/// Pays the values to a script that is shared by all, the empty script, OP_RETURN, one of the longest that can be spent
+/// and one that is longer, and the shared one again.
+fn transaction(spent: OutPoint, which: u8, values: &[u64; 6]) -> Transaction {
+    let scripts = [vec![0x51], Vec::new(), vec![0x6a, 1], vec![0x51; 10_000], vec![0x51; 10_001], vec![0x51]]
+        .map(ScriptBuf::from);
+    let output = values.iter().zip(scripts);
+    let output = output.map(|(value, script_pubkey)| TxOut { value: Amount::from_sat(*value), script_pubkey });
+    let input = TxIn { previous_output: spent, script_sig: ScriptBuf::from(vec![1, which]), ..TxIn::default() };
+    Transaction { version: Version::ONE, lock_time: LockTime::ZERO, input: vec![input], output: output.collect() }
+}
+
+#[test]
+fn whatever_repeats_overwrites_its_earlier_copy_in_any_batch_and_through_any_reorganisation() {
+    for seed in 40..46 {
+        let mut chain = Repeating::new(seed, 60);
+        let often = chain.repeated.iter().filter(|(_, times)| **times > 2).count();
+        assert!(often > 6, "{often} transactions come three times");
+        let refs = |from: usize| chain.blocks[from..].iter().map(Arc::as_ref);
+        let one_by_one = Indexed::of(refs(0), 1);
+        assert_agrees(&one_by_one.index.snapshot().unwrap(), &model(&chain.blocks));
+        for run in [3, 1_000] {
+            let mut indexed = Indexed::of(refs(0), run);
+            assert_eq!(indexed.rows(), one_by_one.rows());
+            for _ in 0..4 {
+                let left = usize::try_from(chain.random.between(1, 61)).unwrap();
+                indexed.disconnect_to(u32::try_from(left).unwrap());
+                indexed.verified();
+                assert_agrees(&indexed.index.snapshot().unwrap(), &model(&chain.blocks[..left]));
+                indexed.connect(chain.blocks[left..].iter().map(Arc::as_ref), run);
+                assert_eq!(indexed.rows(), one_by_one.rows());
+            }
+        }
     }
 }
 

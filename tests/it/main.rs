@@ -13,6 +13,7 @@ mod node;
 mod real_chains;
 mod rooms;
 mod schema;
+mod serve;
 mod sim;
 mod support;
 mod view;

@@ -2,9 +2,9 @@
 
 use std::iter::Peekable;
 
-use bitcoin::Script;
 use bitcoin::hashes::{Hash, HashEngine, sha256};
 use bitcoin::hex::DisplayHex;
+use bitcoin::{BlockHash, Script};
 
 use super::super::block::BlockOutput;
 use super::super::error::IndexError;
@@ -18,6 +18,7 @@ use super::super::tables::{p2pk, payouts, spends, txids, unspent};
 use super::link::Link;
 use super::{Work, sorting, utxo};
 use crate::chain::Height;
+use crate::chain::network::genesis_hash;
 
 /// The rows of `spends`, in the order of the outputs they are about.
 type Spends<'a> = Peekable<Box<dyn Iterator<Item = Result<(spends::Place, spends::Place), IndexError>> + 'a>>;
@@ -28,7 +29,7 @@ impl Work<'_> {
         let rows = snapshot.spends.range::<&spends::Place>(..)?;
         let rows = rows.map(|row| row.map(|(key, value)| (*key.value(), *value.value())).map_err(IndexError::from));
         let mut spends: Spends<'_> = (Box::new(rows) as Box<dyn Iterator<Item = _>>).peekable();
-        let mut txnum = TxNum(0);
+        let (mut txnum, mut below) = (TxNum(0), None);
         let heights = snapshot.tip().map_or(0, |tip| tip.height.to_u32() + 1);
         for height in (0..heights).map(Height::from) {
             let Some(row) = self.differences.tell(snapshot.block(height))?.flatten() else {
@@ -36,6 +37,12 @@ impl Work<'_> {
                 return Ok(());
             };
             self.read_block_places(height, &row, txnum)?;
+            self.check_links(height, &row, below.replace(row.hash));
+            if u64::from(txnum.0) + u64::from(row.transactions) > self.transactions {
+                self.differences
+                    .add(format!("blocks: the row at height {height} counts more transactions than the tip"));
+                return Ok(());
+            }
             for index in 0..row.transactions {
                 self.read_transaction(&row, height, txnum, index == 0, &mut spends)?;
                 self.progress("reading the chain", u64::from(txnum.0) + 1, self.transactions)?;
@@ -54,11 +61,29 @@ impl Work<'_> {
         if found != Some(start.value()) {
             self.differences.add(format!("block_starts: the row of height {height} is missing or differs"));
         }
+        let place = BlockPlace { height, membership: ChainMembership::Main };
+        self.block_hashes.push(&[row.hash.as_byte_array(), &place.value()]).map_err(sorting)
+    }
+
+    /// Each block must be what its header hashes to and stand on the one below, the lowest be the network's genesis
+    /// block, the highest the tip.
+    fn check_links(&mut self, height: Height, row: &BlockRow, below: Option<BlockHash>) {
         if row.hash != row.header.block_hash() {
             self.differences.add(format!("blocks: the row at height {height} names a hash that is not its header's"));
         }
-        let place = BlockPlace { height, membership: ChainMembership::Main };
-        self.block_hashes.push(&[row.hash.as_byte_array(), &place.value()]).map_err(sorting)
+        match below {
+            Some(below) if row.header.prev_blockhash != below => {
+                let what = format!("blocks: the row at height {height} does not stand on the block below it");
+                self.differences.add(what);
+            }
+            None if row.hash != genesis_hash(self.snapshot.network()) => {
+                self.differences.add("blocks: the row at height 0 is not the network's genesis block");
+            }
+            _ => {}
+        }
+        if self.snapshot.tip().is_some_and(|tip| tip.height == height && tip.hash != row.hash) {
+            self.differences.add("meta: the tip names another block than the highest row of blocks");
+        }
     }
 
     fn read_transaction(

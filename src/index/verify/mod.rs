@@ -20,6 +20,7 @@ mod recount;
 mod report;
 mod stale;
 mod utxo;
+mod witnesses;
 
 use std::collections::HashMap;
 use std::io;
@@ -32,6 +33,7 @@ use super::error::IndexError;
 use super::keys::TxNum;
 use super::snapshot::Snapshot;
 use super::sorter::Sorter;
+use super::tables::blocks::Running;
 use super::tables::txids;
 use report::Differences;
 
@@ -76,6 +78,8 @@ struct Work<'a> {
     snapshot: &'a Snapshot,
     watch: &'a mut dyn FnMut(VerifyProgress) -> ControlFlow<()>,
     differences: Differences,
+    /// Totals of the chain as the tip's row has them, if it can be read.
+    newest: Option<Running>,
     /// A copy that a later copy overwrote → that later copy (BIP30).
     overwritten_by: HashMap<TxNum, TxNum>,
     /// Outputs that copies overwrote, by the overwriting transaction.
@@ -99,14 +103,16 @@ impl<'a> Work<'a> {
         watch: &'a mut dyn FnMut(VerifyProgress) -> ControlFlow<()>,
     ) -> Result<Self, IndexError> {
         let sorter = |share: usize| Sorter::new(&options.directory, options.memory / share);
-        let transactions = match snapshot.tip() {
-            Some(tip) => snapshot.block(tip.height)?.map_or(0, |row| row.running.transactions),
-            None => 0,
-        };
+        let mut differences = Differences::default();
+        let newest = snapshot.tip().map(|tip| snapshot.block(tip.height)).transpose();
+        // a row that is missing or damaged is told when the chain is read
+        let newest = differences.tell(newest)?.flatten().flatten();
+        let transactions = newest.as_ref().map_or(0, |row| row.running.transactions);
         let mut work = Self {
             snapshot,
             watch,
-            differences: Differences::default(),
+            differences,
+            newest: newest.map(|row| row.running),
             overwritten_by: HashMap::new(),
             overwritten: HashMap::new(),
             transactions,
@@ -136,7 +142,8 @@ impl<'a> Work<'a> {
                 continue;
             }
             for txnum in first.take().into_iter().chain([txnum]) {
-                let Some(txid) = self.snapshot.txid(txnum)? else { continue };
+                let txid = self.snapshot.txid(txnum);
+                let Some(txid) = self.differences.tell(txid)?.flatten() else { continue };
                 if let Some((copy, _)) = copies.iter().rfind(|(_, other)| *other == txid) {
                     self.overwritten_by.insert(*copy, txnum);
                 }

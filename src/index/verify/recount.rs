@@ -12,6 +12,7 @@ use super::super::tables::history::{self, Change};
 use super::super::tables::spends;
 use super::super::tables::transactions::TransactionRow;
 use super::link::Link;
+use super::witnesses::witnesses_are_committed;
 use super::{Work, sorting};
 use crate::chain::subsidy::subsidy;
 use crate::chain::{Height, median_time_past};
@@ -33,6 +34,11 @@ impl Work<'_> {
             times.push(stored.header.time);
             let assembled = assemble(&stored, txnum, &self.snapshot.transactions);
             let block = match assembled.and_then(|bytes| parser.parse(stored.hash, bytes)) {
+                Ok(block) if !witnesses_are_committed(&block) => {
+                    let what = "are not those that its coinbase commits to";
+                    self.differences.add(format!("transactions: witnesses of the block at height {height} {what}"));
+                    block
+                }
                 Ok(block) => block,
                 Err(
                     error @ (IndexError::Corrupt { .. }

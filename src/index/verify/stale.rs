@@ -1,4 +1,5 @@
-//! Blocks that left the chain: each must be whole, and found by its hash and by its transactions.
+//! Blocks that left the chain: each must be whole, and found by its hash and by its transactions. The totals in its row
+//! are those of its own branch, which is not kept, and cannot be counted again.
 
 use bitcoin::hashes::Hash;
 
@@ -6,6 +7,7 @@ use super::super::block::Parser;
 use super::super::error::IndexError;
 use super::super::tables::block_hashes::{BlockPlace, ChainMembership};
 use super::super::tables::stale_transactions;
+use super::witnesses::witnesses_are_committed;
 use super::{Work, sorting};
 
 impl Work<'_> {
@@ -22,6 +24,15 @@ impl Work<'_> {
                     continue;
                 }
             };
+            if !witnesses_are_committed(&block) {
+                let what = "are not those that its coinbase commits to";
+                self.differences.add(format!("stale_blocks: witnesses of the block at height {height} {what}"));
+            }
+            let what_it_is = (block.hash, block.header, block.size(), block.stripped_size);
+            let size = usize::try_from(stale.row.size).unwrap_or(usize::MAX);
+            if what_it_is != (stale.row.hash, stale.row.header, size, stale.row.stripped_size) {
+                self.differences.add(format!("stale_blocks: the row at height {height} is not its block's"));
+            }
             let place = BlockPlace { height, membership: ChainMembership::Stale };
             self.block_hashes.push(&[hash.as_byte_array(), &place.value()]).map_err(sorting)?;
             for (transaction, index) in block.transactions.iter().zip(0..) {

@@ -37,10 +37,7 @@ impl Work<'_> {
     pub(super) fn hash_utxo_set(&mut self) -> Result<UtxoSet, IndexError> {
         let mut engine = sha256d::Hash::engine();
         let (mut outputs, mut total) = (0_u64, 0_u64);
-        let expected = match self.snapshot.tip() {
-            Some(tip) => self.snapshot.block(tip.height)?.map(|row| row.running),
-            None => None,
-        };
+        let expected = self.newest.take();
         let rows = expected.as_ref().map_or(0, |running| running.utxo_count);
         for record in self.utxos.take().map(super::Sorter::sorted).transpose().map_err(sorting)?.into_iter().flatten() {
             let record = record.map_err(sorting)?;
