@@ -141,6 +141,8 @@ pub struct ServerSettings {
     pub max_complexity: usize,
     /// The most items on one page of a list; above 1,000 it counts as 1,000.
     pub max_page_size: u32,
+    /// The most bytes of transactions that one answer may read and tell.
+    pub max_transaction_bytes: ByteSize,
     /// The most operations open at once on one websocket.
     pub max_operations_per_socket: usize,
 }
@@ -226,6 +228,7 @@ impl Settings {
             ("server.max_root_fields", server.max_root_fields == 0),
             ("server.max_complexity", server.max_complexity == 0),
             ("server.max_page_size", server.max_page_size == 0),
+            ("server.max_transaction_bytes", server.max_transaction_bytes.to_bytes() == 0),
             ("server.max_operations_per_socket", server.max_operations_per_socket == 0),
         ] {
             if is_zero {

@@ -49,7 +49,9 @@ impl Block {
         let scope = Scope::new("transactions", block_id(hash), self.block.is_main().then_some(hash));
         let count = self.block.row.transactions;
         let window = args.read(&scope, &self.view, limits(ctx)?)?.of(count);
+        self.view.count(0)?;
         let transactions = self.view.block_transactions(&self.block, window.rows.clone())?;
+        self.view.count(transactions.iter().map(|transaction| transaction.raw.len()).sum())?;
         let nodes = transactions.into_iter().map(|transaction| Transaction::new(&self.view, transaction)).collect();
         Ok(Connection::new(&scope, &window, nodes, Some(count.into())))
     }

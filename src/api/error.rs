@@ -7,7 +7,7 @@
 use async_graphql::{ErrorExtensionValues, ServerError, Value};
 
 use crate::chain::Height;
-use crate::view::IndexError;
+use crate::view::{AllowanceExceeded, IndexError};
 
 /// The values of `extensions.code`.
 pub mod code {
@@ -125,6 +125,17 @@ impl ApiError {
 impl From<IndexError> for ApiError {
     fn from(error: IndexError) -> Self {
         Self::internal(&error.to_string())
+    }
+}
+
+impl From<AllowanceExceeded> for ApiError {
+    fn from(error: AllowanceExceeded) -> Self {
+        let number = |bytes: usize| u64::try_from(bytes).unwrap_or(u64::MAX);
+        let AllowanceExceeded { limit, actual } = error;
+        Self::new(code::QUERY_LIMIT_EXCEEDED, error.to_string())
+            .with("which", "transactionBytes")
+            .with("limit", number(limit))
+            .with("actual", number(actual))
     }
 }
 

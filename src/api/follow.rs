@@ -26,12 +26,14 @@ pub(super) struct Follower {
     told: Tip,
     /// Blocks yet to be told: from this Head, up to this height.
     ahead: Option<(Arc<Head>, Height)>,
+    /// Bytes of transactions that each view may read and tell.
+    allowance: usize,
 }
 
 impl Follower {
-    /// A reader that has been told everything up to `tip`.
-    pub(super) fn new(events: Receiver<Arc<Event>>, tip: Tip) -> Self {
-        Self { events: BroadcastStream::new(events), told: tip, ahead: None }
+    /// A reader that has been told everything up to `tip`, and whose views get this allowance each.
+    pub(super) fn new(events: Receiver<Arc<Event>>, tip: Tip, allowance: usize) -> Self {
+        Self { events: BroadcastStream::new(events), told: tip, ahead: None, allowance }
     }
 
     /// The next block that joined the main chain, and the view to answer from; `None` once there will be no more.
@@ -64,7 +66,7 @@ impl Follower {
         if self.told.height >= to {
             return Ok(None);
         }
-        let view = View::new(head.clone());
+        let view = View::with_allowance(head.clone(), self.allowance);
         let Some(block) = view.block_at(self.told.height.next())? else { return Ok(None) };
         self.told = Tip { height: block.height, hash: block.row.hash };
         self.ahead = Some((head, to));

@@ -23,8 +23,9 @@ impl Input {
 
     /// The spend of an output, as an input.
     pub(super) fn spending(view: &Arc<View>, spender: view::Spender) -> Result<Self, ApiError> {
-        let transaction = Arc::new(view.spending_transaction(spender)?);
-        Ok(Self::new(view, &transaction, spender.vin))
+        let found = Transaction::read(view, |view| view.spending_transaction(spender).map(Some))?;
+        let transaction = found.ok_or_else(|| ApiError::internal("a spending transaction is not there"))?;
+        Ok(Self::new(view, &Arc::new(transaction), spender.vin))
     }
 
     fn part(&self) -> Result<&bitcoin::TxIn, ApiError> {
@@ -40,7 +41,7 @@ impl Input {
 
     fn find_prevout(&self) -> Result<Option<Output>, ApiError> {
         let Some(outpoint) = self.outpoint()? else { return Ok(None) };
-        match self.view.transaction(&outpoint.txid)? {
+        match Transaction::read(&self.view, |view| view.transaction(&outpoint.txid))? {
             Some(funding) => Ok(Some(Output::new(&self.view, &Arc::new(funding), outpoint.vout))),
             // what a transaction of the main chain spends is on the main chain
             None if self.transaction.place.is_some() => {
@@ -91,11 +92,15 @@ impl Input {
 
     /// The script that runs in front of the spent output's; in a coinbase, what its miner wrote there.
     async fn script_sig_hex(&self) -> Result<Hex, ApiError> {
-        Ok(Hex::new(self.part()?.script_sig.to_bytes()))
+        let script = &self.part()?.script_sig;
+        self.view.count(script.len())?;
+        Ok(Hex::new(script.to_bytes()))
     }
 
     /// The items of its witness, the bottom of the stack first (BIP141); empty if it has none.
     async fn witness(&self) -> Result<Vec<Hex>, ApiError> {
-        Ok(self.part()?.witness.iter().map(Hex::new).collect())
+        let witness = &self.part()?.witness;
+        self.view.count(witness.size())?;
+        Ok(witness.iter().map(Hex::new).collect())
     }
 }

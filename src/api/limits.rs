@@ -11,11 +11,14 @@ pub struct Limits {
     pub complexity: usize,
     /// Rows of a page of a connection; at most [`MAX_PAGE_SIZE`](Limits::MAX_PAGE_SIZE), whatever is set here.
     pub page_size: u32,
+    /// Bytes of transactions that one answer, or one event of a subscription, may read and tell. Rows are counted
+    /// by `complexity`; this is for what a row can weigh.
+    pub transaction_bytes: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { depth: 20, complexity: 50_000, page_size: 100 }
+        Self { depth: 20, complexity: 50_000, page_size: 100, transaction_bytes: 32 << 20 }
     }
 }
 

@@ -85,12 +85,16 @@ impl Output {
 
     /// The script that a spend must satisfy.
     async fn script_pub_key(&self) -> Result<Hex, ApiError> {
-        Ok(Hex::new(self.part()?.script_pubkey.to_bytes()))
+        let script = &self.part()?.script_pubkey;
+        self.view.count(script.len())?;
+        Ok(Hex::new(script.to_bytes()))
     }
 
     /// That script as opcodes and pushes, to read.
     async fn asm(&self) -> Result<String, ApiError> {
-        Ok(self.part()?.script_pubkey.to_asm_string())
+        let script = &self.part()?.script_pubkey;
+        self.view.count(script.len())?;
+        Ok(script.to_asm_string())
     }
 
     /// The form of that script.

@@ -50,7 +50,8 @@ impl Query {
     fn find_transaction(&self, ctx: &Context<'_>, txid: Option<Txid>) -> Result<Option<Transaction>, ApiError> {
         let view = self.view(ctx)?;
         let txid = txid.ok_or_else(|| ApiError::bad_user_input("give a txid"))?;
-        Ok(view.transaction(&txid.0)?.map(|transaction| Transaction::new(&view, transaction)))
+        let found = Transaction::read(&view, |view| view.transaction(&txid.0))?;
+        Ok(found.map(|transaction| Transaction::new(&view, transaction)))
     }
 }
 

@@ -24,7 +24,8 @@ struct RequestView(OnceLock<Option<Arc<View>>>);
 
 /// The view of this request. Errors: NOT_READY while no block is indexed.
 pub(super) fn pinned_view(ctx: &Context<'_>, published: &Published) -> Result<Arc<View>, ApiError> {
-    let pin = || published.head().map(|head| Arc::new(View::new(head)));
+    let bytes = limits(ctx)?.transaction_bytes;
+    let pin = || published.head().map(|head| Arc::new(View::with_allowance(head, bytes)));
     let view = match ctx.data_opt::<RequestView>() {
         Some(RequestView(pinned)) => pinned.get_or_init(pin).clone(),
         None => pin(),

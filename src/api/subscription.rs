@@ -1,11 +1,12 @@
 use std::sync::Arc;
 
-use async_graphql::Subscription;
 use async_graphql::futures_util::stream::{self, Stream};
+use async_graphql::{Context, Subscription};
 
 use super::block::Block;
 use super::error::ApiError;
 use super::follow::Follower;
+use super::request::limits;
 use crate::live::Live;
 use crate::view::Published;
 
@@ -27,10 +28,13 @@ impl Subscription {
     /// Every block that joins the main chain from now on, in order, each told from the state it made. None is left
     /// out: a reader that is too slow is told what it missed. After a reorganisation the blocks of the new branch
     /// follow, beginning with the first above the fork.
-    async fn new_block(&self) -> Result<impl Stream<Item = Result<Block, ApiError>> + use<>, ApiError> {
+    async fn new_block(
+        &self,
+        ctx: &Context<'_>,
+    ) -> Result<impl Stream<Item = Result<Block, ApiError>> + use<>, ApiError> {
         // the Head is read first: what is published between the two is then told by the next event
         let head = self.published.head().ok_or_else(|| ApiError::not_ready(self.published.state().node_height))?;
-        let follower = Follower::new(self.live.subscribe(), head.tip);
+        let follower = Follower::new(self.live.subscribe(), head.tip, limits(ctx)?.transaction_bytes);
         drop(head);
         Ok(stream::unfold(Some(follower), |follower| async {
             let mut follower = follower?;

@@ -29,6 +29,20 @@ impl Transaction {
         Self { view: view.clone(), transaction: transaction.into() }
     }
 
+    /// The transaction that `find` finds, if any. It counts as read.
+    ///
+    /// Errors: QUERY_LIMIT_EXCEEDED; what `find` says.
+    pub(super) fn read(
+        view: &View,
+        find: impl FnOnce(&View) -> Result<Option<view::Transaction>, view::IndexError>,
+    ) -> Result<Option<view::Transaction>, ApiError> {
+        // how large it is shows only once it is read: at least nothing more is read when the answer is too large already
+        view.count(0)?;
+        let found = find(view)?;
+        view.count(found.as_ref().map_or(0, |transaction| transaction.raw.len()))?;
+        Ok(found)
+    }
+
     /// A connection over its parts. They are the same whichever block holds the transaction, but a cursor is bound to
     /// the block all the same, so that a client that walks through pages learns of a reorganisation under its feet.
     fn scope(&self, connection: &'static str) -> Result<Scope, ApiError> {
@@ -60,6 +74,10 @@ impl Transaction {
     }
 
     fn fee_in_sat(&self) -> Result<Option<u64>, ApiError> {
+        if self.transaction.place.is_none() {
+            // the fee of a stale transaction stands in no row: the outputs it spends are read, one for each input
+            self.view.count(self.transaction.raw.len())?;
+        }
         Ok(self.view.fee(&self.transaction)?)
     }
 }
@@ -79,8 +97,9 @@ impl Transaction {
     }
 
     /// The hash of its whole serialisation. Equals the txid where there is no witness.
-    async fn wtxid(&self) -> Wtxid {
-        Wtxid(self.transaction.parts.compute_wtxid())
+    async fn wtxid(&self) -> Result<Wtxid, ApiError> {
+        self.view.count(self.transaction.raw.len())?;
+        Ok(Wtxid(self.transaction.parts.compute_wtxid()))
     }
 
     /// The version field, read as unsigned.
@@ -119,8 +138,9 @@ impl Transaction {
     }
 
     /// Its serialisation, witnesses included.
-    async fn hex(&self) -> Hex {
-        Hex::new(self.transaction.raw.clone())
+    async fn hex(&self) -> Result<Hex, ApiError> {
+        self.view.count(self.transaction.raw.len())?;
+        Ok(Hex::new(self.transaction.raw.clone()))
     }
 
     /// Where it is now.

@@ -8,7 +8,7 @@ use btcgraph::live::Live;
 use btcgraph::node::{Node, NodeError, StopFlag};
 use btcgraph::server::guard::GuardLimits;
 use btcgraph::server::{self, Limits};
-use btcgraph::settings::{ServerSettings, Settings};
+use btcgraph::settings::{ByteSize, ServerSettings, Settings};
 use btcgraph::sync::{self, Follow, Until};
 use btcgraph::view::Published;
 use tokio::net::TcpListener;
@@ -25,6 +25,7 @@ pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<
         depth: settings.server.max_depth,
         complexity: settings.server.max_complexity,
         page_size: settings.server.max_page_size,
+        transaction_bytes: bytes(settings.server.max_transaction_bytes),
     };
     let schema = api::schema(published.clone(), live.clone(), limits);
     let index = pieces::open_index(settings)?;
@@ -76,8 +77,11 @@ fn connect(settings: &Settings, stop: &StopFlag) -> Result<Option<Node>, Failure
     }
 }
 
+fn bytes(size: ByteSize) -> usize {
+    usize::try_from(size.to_bytes()).unwrap_or(usize::MAX)
+}
+
 fn limits_of(settings: &ServerSettings) -> Limits {
-    let bytes = |size: btcgraph::settings::ByteSize| usize::try_from(size.to_bytes()).unwrap_or(usize::MAX);
     Limits {
         body_bytes: bytes(settings.max_body),
         message_bytes: bytes(settings.max_message),

@@ -1,5 +1,7 @@
 //! GraphQL by POST: one request, one answer, no batches.
 
+use std::time::Duration;
+
 use async_graphql::futures_util::StreamExt;
 use async_graphql::{Executor, Request as GraphqlRequest, Response as GraphqlResponse, ServerError};
 use axum::body::Body;
@@ -7,6 +9,7 @@ use axum::extract::{Request, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
+use tokio::time::timeout;
 
 use super::Server;
 use crate::api::code;
@@ -15,27 +18,41 @@ use crate::api::code;
 /// when its connection is closed may never read why.
 const READ_ON: usize = 4;
 
+/// How long a client may take to send a body.
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// Answers a GraphQL request.
 ///
-/// 415 unless the body is JSON, 413 if it is too large, 400 if it is no request; else 200, whatever its errors.
+/// 415 unless the body is JSON, 408 if it does not come, 413 if it is too large, 400 if it is no request; else 200, whatever its errors.
 pub(super) async fn post(State(server): State<Server>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let limit = server.limits.body_bytes;
-    let body = receive(body, limit).await;
+    let body = timeout(BODY_TIMEOUT, receive(body, limit)).await;
     if !is_json(&parts.headers) {
         return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send the request as application/json");
     }
+    let Ok(body) = body else {
+        return refuse(StatusCode::REQUEST_TIMEOUT, "the body of the request did not come in time");
+    };
     let Some(body) = body else {
         let message = format!("the body of a request has at most {limit} bytes");
         return refuse(StatusCode::PAYLOAD_TOO_LARGE, &message);
     };
-    match serde_json::from_slice::<GraphqlRequest>(&body) {
+    match parse(&body) {
         Ok(request) => answer(StatusCode::OK, &server.executor.execute(request).await),
-        Err(error) => {
-            let message = format!("the body is no GraphQL request: a JSON object with a query is expected ({error})");
+        Err(reason) => {
+            let message = format!("the body is no GraphQL request: a JSON object with a query is expected ({reason})");
             refuse(StatusCode::BAD_REQUEST, &message)
         }
     }
+}
+
+fn parse(body: &[u8]) -> Result<GraphqlRequest, String> {
+    // a list would be read, too: its items as the fields in their order
+    if !body.trim_ascii_start().starts_with(b"{") {
+        return Err("this is none; of several requests each is sent by itself".to_owned());
+    }
+    serde_json::from_slice(body).map_err(|error| error.to_string())
 }
 
 /// The whole body; `None` if it is larger than the limit, or does not end.

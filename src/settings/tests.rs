@@ -74,6 +74,7 @@ fn without_any_source_the_defaults_hold() {
             max_depth: 20,
             max_complexity: 50_000,
             max_page_size: 100,
+            max_transaction_bytes: ByteSize::new(32 << 20),
             max_operations_per_socket: 100,
         },
         log: LogSettings { format: LogFormat::Human, filter: "info".to_owned() },

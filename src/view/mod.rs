@@ -12,6 +12,7 @@
 //!
 //! How rows are stored is the index's business, and how questions are asked is the API's.
 
+mod allowance;
 mod block;
 mod head;
 mod ledger;
@@ -22,6 +23,9 @@ use std::sync::Arc;
 
 use bitcoin::Network;
 
+use allowance::Allowance;
+
+pub use allowance::AllowanceExceeded;
 pub use block::Block;
 pub use head::{Head, Published, SyncState};
 pub use ledger::Totals;
@@ -35,13 +39,28 @@ pub use crate::index::{ChainMembership, HistoryRow, IndexError, ScriptKey, Tip};
 /// Every question fails only where the index does ([`IndexError::Storage`], [`IndexError::Corrupt`]).
 pub struct View {
     head: Arc<Head>,
+    allowance: Allowance,
 }
 
 impl View {
-    /// A view of this Head.
+    /// A view of this Head, to ask without limit.
     #[must_use]
     pub fn new(head: Arc<Head>) -> Self {
-        Self { head }
+        Self::with_allowance(head, usize::MAX)
+    }
+
+    /// A view of this Head for an answer that may read and tell this many bytes of transactions.
+    #[must_use]
+    pub fn with_allowance(head: Arc<Head>, bytes: usize) -> Self {
+        Self { head, allowance: Allowance::new(bytes) }
+    }
+
+    /// Counts bytes of transactions that the answer has read or is about to tell; the view cannot know by itself what
+    /// of it a question is worth.
+    ///
+    /// Errors: more than the allowance, now or before. With 0 bytes it only asks whether there is any left.
+    pub fn count(&self, bytes: usize) -> Result<(), AllowanceExceeded> {
+        self.allowance.take(bytes)
     }
 
     /// The newest block.

@@ -1,5 +1,7 @@
 //! What holds for every request: before the first block, at its limits, and when it does not fit the schema.
 
+use std::sync::Arc;
+
 use bitcoin::Network;
 use btcgraph::api::{Limits, Readiness};
 use btcgraph::sim::SimChain;
@@ -82,6 +84,49 @@ fn a_query_that_is_too_deep_or_asks_for_too_much_is_refused_with_the_limit() {
     let expected = json!({ "code": "QUERY_LIMIT_EXCEEDED", "which": "complexity", "limit": 50_000, "actual": 60_202 });
     assert_eq!(extensions(wide), expected);
     assert_eq!(api.ask(&wide.replacen("100", "50", 1)).get("errors"), None);
+}
+
+#[test]
+fn an_answer_that_comes_to_too_many_bytes_of_transactions_is_refused_with_the_limit() {
+    let chain = SimChain::new(24);
+    let mut api = Api::empty(Network::Regtest, Limits { transaction_bytes: 2_000, ..Limits::default() });
+    api.change(0, chain.active_blocks().map(Arc::as_ref));
+    // the coinbase of genesis has 204 bytes: read once, told as often as it is asked for
+    let told = |times: usize| {
+        let again: String = (1..times).map(|number| format!(" again{number}: hex")).collect();
+        format!("{{ tip {{ height transactions {{ nodes {{ hex{again} }} }} }} }}")
+    };
+    for _ in 0..2 {
+        assert_eq!(api.ask(&told(8)).get("errors"), None, "each answer has the whole allowance");
+    }
+    let response = api.ask(&told(9));
+    assert_eq!(response["data"], json!({ "tip": { "height": 0, "transactions": null } }));
+    let expected =
+        json!({ "code": "QUERY_LIMIT_EXCEEDED", "which": "transactionBytes", "limit": 2_000, "actual": 2_040 });
+    assert_eq!(response["errors"][0]["extensions"], expected);
+
+    let coinbase = api.data("{ tip { transactions { nodes { txid } } } }")["tip"]["transactions"]["nodes"][0]["txid"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let reads: String =
+        (0..10).map(|number| format!(" read{number}: transaction(txid: \"{coinbase}\") {{ size }}")).collect();
+    let response = api.ask(&format!("{{ {reads} }}"));
+    assert_eq!(
+        response["errors"].as_array().map(Vec::len),
+        Some(1),
+        "nine are read, the tenth is too much: {response}"
+    );
+    for field in [
+        "wtxid",
+        "inputs { nodes { scriptSigHex } }",
+        "outputs { nodes { scriptPubKey } }",
+        "outputs { nodes { asm } }",
+    ] {
+        let again: String = (0..60).map(|number| format!(" of{number}: {field}")).collect();
+        let response = api.ask(&format!("{{ tip {{ transactions(first: 1) {{ nodes {{ {again} }} }} }} }}"));
+        assert_eq!(response["errors"][0]["extensions"]["which"], json!("transactionBytes"), "{field}");
+    }
 }
 
 #[test]

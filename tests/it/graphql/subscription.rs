@@ -45,6 +45,20 @@ fn all(blocks: &[Arc<Block>]) -> impl Iterator<Item = &Block> {
 }
 
 #[tokio::test]
+async fn each_event_has_the_whole_allowance_of_transaction_bytes() {
+    let mut chain = SimChain::new(37);
+    let mut api = Api::empty(Network::Regtest, Limits { transaction_bytes: 2_000, ..Limits::default() });
+    api.change(0, chain.active_blocks().map(Arc::as_ref));
+    let mut blocks = subscribe(&api, "transactions { nodes { hex } }");
+    settle(&mut blocks).await;
+    for _ in 0..20 {
+        api.connect(&chain.mine(Vec::new()).unwrap());
+        let response = next(&mut blocks).await;
+        assert_eq!(response.get("errors"), None, "{response}");
+    }
+}
+
+#[tokio::test]
 async fn a_thousand_events_are_answered_from_a_thousand_tips_and_leave_no_read_open() {
     let mut chain = SimChain::new(30);
     chain.mine(Vec::new()).unwrap();

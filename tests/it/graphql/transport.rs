@@ -200,6 +200,7 @@ async fn a_body_that_is_no_request_is_refused() {
         ("application/x-www-form-urlencoded", "query={tip{height}}".to_owned(), 415),
         ("application/json", "{".to_owned(), 400),
         ("application/json", json!([query, query]).to_string(), 400),
+        ("application/json", json!(["{ tip { height } }"]).to_string(), 400),
         ("application/json", json!({ "query": 1 }).to_string(), 400),
         ("application/json", deep, 400),
         ("application/json", format!("{}{}", query, " ".repeat(256 * 1024)), 413),
