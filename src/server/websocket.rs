@@ -5,12 +5,14 @@
 
 use std::time::Duration;
 
+use async_graphql::Data;
 use async_graphql::futures_util::{SinkExt, StreamExt, future};
 use async_graphql::http::{ALL_WEBSOCKET_PROTOCOLS, WebSocket as Protocol, WebSocketProtocols, WsMessage};
 use axum::extract::State;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::Server;
@@ -18,6 +20,12 @@ use super::executor::PerSocket;
 
 /// The server stops, and may come back (RFC 6455, IANA registry of close codes).
 const SERVICE_RESTART: u16 = 1012;
+
+/// The client did not send `connection_init` in time (graphql-transport-ws).
+const INIT_TIMED_OUT: u16 = 4408;
+
+/// How long it may take to.
+const INIT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The longest reason that fits a close frame, in bytes (RFC 6455, section 5.5).
 const LONGEST_REASON: usize = 123;
@@ -46,11 +54,23 @@ async fn serve(socket: WebSocket, protocol: WebSocketProtocols, server: Server) 
         })
     });
     let executor = PerSocket::new(server.executor.clone(), server.limits.operations_per_socket);
-    let mut answers = Box::pin(Protocol::new(executor, messages, protocol));
+    let (initialised, was_initialised) = oneshot::channel();
+    let protocol = Protocol::new(executor, messages, protocol).on_connection_init(move |_| {
+        // an error only says that the socket is closing
+        let _ = initialised.send(());
+        future::ok(Data::default())
+    });
+    let mut answers = Box::pin(protocol);
+    let mut too_late = Box::pin(async {
+        if timeout(INIT_TIMEOUT, was_initialised).await.is_ok() {
+            future::pending::<()>().await;
+        }
+    });
     loop {
         let message = tokio::select! {
             biased;
             () = server.shutdown.cancelled() => close(SERVICE_RESTART, "the server stops"),
+            () = &mut too_late => close(INIT_TIMED_OUT, "Connection initialisation timeout"),
             answer = answers.next() => match answer {
                 Some(WsMessage::Text(text)) => Message::Text(text.into()),
                 Some(WsMessage::Close(code, reason)) => close(code, &reason),

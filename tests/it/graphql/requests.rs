@@ -93,7 +93,7 @@ fn an_answer_that_comes_to_too_many_bytes_of_transactions_is_refused_with_the_li
     api.change(0, chain.active_blocks().map(Arc::as_ref));
     // the coinbase of genesis has 204 bytes: read once, told as often as it is asked for
     let told = |times: usize| {
-        let again: String = (1..times).map(|number| format!(" again{number}: hex")).collect();
+        let again = (1..times).map(|number| format!(" again{number}: hex")).collect::<Vec<_>>().concat();
         format!("{{ tip {{ height transactions {{ nodes {{ hex{again} }} }} }} }}")
     };
     for _ in 0..2 {
@@ -109,8 +109,8 @@ fn an_answer_that_comes_to_too_many_bytes_of_transactions_is_refused_with_the_li
         .as_str()
         .unwrap()
         .to_owned();
-    let reads: String =
-        (0..10).map(|number| format!(" read{number}: transaction(txid: \"{coinbase}\") {{ size }}")).collect();
+    let read = |number: u32| format!(" read{number}: transaction(txid: \"{coinbase}\") {{ size }}");
+    let reads = (0..10).map(read).collect::<Vec<_>>().concat();
     let response = api.ask(&format!("{{ {reads} }}"));
     assert_eq!(
         response["errors"].as_array().map(Vec::len),
@@ -123,7 +123,7 @@ fn an_answer_that_comes_to_too_many_bytes_of_transactions_is_refused_with_the_li
         "outputs { nodes { scriptPubKey } }",
         "outputs { nodes { asm } }",
     ] {
-        let again: String = (0..60).map(|number| format!(" of{number}: {field}")).collect();
+        let again = (0..60).map(|number| format!(" of{number}: {field}")).collect::<Vec<_>>().concat();
         let response = api.ask(&format!("{{ tip {{ transactions(first: 1) {{ nodes {{ {again} }} }} }} }}"));
         assert_eq!(response["errors"][0]["extensions"]["which"], json!("transactionBytes"), "{field}");
     }

@@ -68,13 +68,18 @@ impl Served {
         (status, serde_json::from_str(&body).unwrap())
     }
 
-    async fn socket(&self) -> Socket {
+    /// A websocket that has sent nothing yet.
+    async fn connect(&self) -> Socket {
         let mut request = format!("ws://{}/graphql", self.address).into_client_request().unwrap();
         request.headers_mut().insert("Sec-WebSocket-Protocol", HeaderValue::from_static("graphql-transport-ws"));
-        let (mut stream, response) = connect_async(request).await.unwrap();
+        let (stream, response) = connect_async(request).await.unwrap();
         assert_eq!(response.headers()["Sec-WebSocket-Protocol"], "graphql-transport-ws");
-        stream.send(Message::text(json!({ "type": "connection_init" }).to_string())).await.unwrap();
-        let mut socket = Socket { stream };
+        Socket { stream }
+    }
+
+    async fn socket(&self) -> Socket {
+        let mut socket = self.connect().await;
+        socket.stream.send(Message::text(json!({ "type": "connection_init" }).to_string())).await.unwrap();
         assert_eq!(socket.receive().await, json!({ "type": "connection_ack" }));
         socket
     }
@@ -285,6 +290,18 @@ async fn a_socket_has_at_most_a_hundred_operations_open() {
     assert_eq!(socket.receive().await, json!({ "type": "complete", "id": "7" }));
     socket.ask("tip", "{ tip { height } }").await;
     assert_eq!(socket.receive().await["payload"]["data"]["tip"]["height"], json!(3));
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_socket_that_is_not_initialised_in_time_is_closed_and_others_stay() {
+    let served = Served::start(&Api::of_chain(&chain())).await;
+    let mut initialised = served.socket().await;
+    let mut silent = served.connect().await;
+    let Some(Ok(Message::Close(Some(frame)))) = silent.frame().await else { panic!("it is closed") };
+    assert_eq!(u16::from(frame.code), 4408);
+    initialised.ask("tip", "{ tip { height } }").await;
+    assert_eq!(initialised.receive().await["payload"]["data"]["tip"]["height"], json!(3));
     served.stop().await;
 }
 
