@@ -88,6 +88,11 @@ impl FakeNode {
         FakeNode { port, stopped, connections, accepting: Some(accepting) }
     }
 
+    /// How many connections were ever opened to it.
+    pub(super) fn connections(&self) -> usize {
+        self.connections.lock().unwrap().len()
+    }
+
     /// Settings to reach it, patient for a short time only.
     pub(super) fn settings(&self) -> NodeSettings {
         let auth = Auth::UserPassword { user: "user".into(), password: "password".into() };

@@ -403,8 +403,9 @@ mod tests {
         let queue = Arc::clone(&fetcher.queue);
         drop(fetcher);
         wait_until("the threads to end", || queue.lock().workers == 0);
-        assert_eq!(u64::try_from(asked.load(Ordering::SeqCst)).unwrap(), queue.lock().next_claim);
-        assert!(asked.load(Ordering::SeqCst) < 1000);
+        // one was handed out, two more had room, and none was claimed afterwards
+        assert!((1..=3).contains(&queue.lock().next_claim), "{}", queue.lock().next_claim);
+        assert!((1..=3).contains(&asked.load(Ordering::SeqCst)));
         assert!(!node.stop().is_raised());
     }
 

@@ -305,6 +305,17 @@ mod tests {
     }
 
     #[test]
+    fn all_questions_of_a_thread_go_over_one_connection() {
+        let fake = FakeNode::start(regtest);
+        let node = Node::connect(fake.settings()).unwrap();
+        for _ in 0..20 {
+            node.chain_info().unwrap();
+            node.shared.rest.get("chaininfo.json", node.limits()).map(|_| ()).unwrap();
+        }
+        assert_eq!(fake.connections(), 1);
+    }
+
+    #[test]
     fn an_answer_beyond_the_size_limit_is_refused() {
         let fake = FakeNode::start(|asked| match asked {
             Asked::Rest("block/0f9188f13cb7b2c71f2a335e3a4fc328bf5beb436012afca590b1a11466e2206.bin") => {
