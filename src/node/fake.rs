@@ -88,16 +88,27 @@ impl FakeNode {
         FakeNode { port, stopped, connections, accepting: Some(accepting) }
     }
 
-    /// Settings to reach it, patient for a short time only.
+    /// How many connections were ever opened to it.
+    pub(super) fn connections(&self) -> usize {
+        self.connections.lock().unwrap().len()
+    }
+
+    /// Settings to reach it, with short pauses.
     pub(super) fn settings(&self) -> NodeSettings {
         let auth = Auth::UserPassword { user: "user".into(), password: "password".into() };
         let retry = RetryPolicy {
             first_pause: Duration::from_millis(1),
             longest_pause: Duration::from_millis(10),
-            patience: Duration::from_millis(200),
+            patience: Duration::from_secs(20),
         };
         let url = format!("http://127.0.0.1:{}", self.port);
         NodeSettings { retry, connect_retry: retry, ..NodeSettings::new(Network::Regtest, url, auth) }
+    }
+
+    /// Settings to reach it that ask once.
+    pub(super) fn impatient_settings(&self) -> NodeSettings {
+        let retry = RetryPolicy { patience: Duration::ZERO, ..RetryPolicy::default() };
+        NodeSettings { retry, connect_retry: retry, ..self.settings() }
     }
 }
 

@@ -390,21 +390,30 @@ mod tests {
     fn dropping_it_ends_its_threads_and_its_requests() {
         let blocks = blocks(1000, |_| 1000);
         let asked = Arc::new(AtomicUsize::new(0));
+        let (release, held) = mpsc::channel::<()>();
+        let held = Mutex::new(held);
         let (_fake, node) = node_with(&blocks, {
             let asked = Arc::clone(&asked);
-            move |_| {
+            move |number| {
                 asked.fetch_add(1, Ordering::SeqCst);
+                if number > 0 {
+                    // ends when the sender is dropped
+                    let _ = held.lock().unwrap().recv();
+                }
                 None
             }
         });
-        // room for two requests, so that the workers wait for room when the consumer goes away
+        // room for two requests: when the first block is out, two more are under way and the other workers wait
         let mut fetcher = BlockFetcher::new(&node, hashes(&blocks), connections(8), 8_000_000).unwrap();
         fetcher.next().unwrap().unwrap();
         let queue = Arc::clone(&fetcher.queue);
+        wait_until("two more requests", || queue.lock().next_claim == 3);
         drop(fetcher);
-        wait_until("the threads to end", || queue.lock().workers == 0);
-        assert_eq!(u64::try_from(asked.load(Ordering::SeqCst)).unwrap(), queue.lock().next_claim);
-        assert!(asked.load(Ordering::SeqCst) < 1000);
+        wait_until("the waiting threads to end", || queue.lock().workers <= 2);
+        drop(release);
+        wait_until("all threads to end", || queue.lock().workers == 0);
+        assert_eq!(queue.lock().next_claim, 3);
+        assert!(asked.load(Ordering::SeqCst) <= 3);
         assert!(!node.stop().is_raised());
     }
 

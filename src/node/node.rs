@@ -249,7 +249,8 @@ mod tests {
 
     #[test]
     fn a_node_that_goes_on_starting_is_an_error_with_its_words_when_patience_ends() {
-        let error = connect(|_| Some(Says::Error(-28, "Loading block index…"))).unwrap_err();
+        let fake = FakeNode::start(|_| Says::Error(-28, "Loading block index…"));
+        let error = Node::connect(fake.impatient_settings()).unwrap_err();
         assert!(matches!(&error, NodeError::WarmingUp { progress, .. } if progress == "Loading block index…"));
         assert!(error.is_transient());
     }
@@ -299,9 +300,20 @@ mod tests {
             regtest(asked)
         });
         let timeout = Duration::from_millis(300);
-        let error = Node::connect(NodeSettings { timeout, ..fake.settings() }).unwrap_err();
+        let error = Node::connect(NodeSettings { timeout, ..fake.impatient_settings() }).unwrap_err();
         drop(release);
         assert!(matches!(&error, NodeError::TimedOut { after, .. } if *after == timeout), "{error}");
+    }
+
+    #[test]
+    fn all_questions_of_a_thread_go_over_one_connection() {
+        let fake = FakeNode::start(regtest);
+        let node = Node::connect(fake.settings()).unwrap();
+        for _ in 0..20 {
+            node.chain_info().unwrap();
+            node.shared.rest.get("chaininfo.json", node.limits()).map(|_| ()).unwrap();
+        }
+        assert_eq!(fake.connections(), 1);
     }
 
     #[test]
