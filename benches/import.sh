@@ -12,7 +12,7 @@ blocks=${3:-400}
 mkdir -p "$directory/node"
 directory=$(cd "$directory" && pwd)
 bitcoind=$(scripts/bitcoind.sh)
-port=28443
+port=$((20000 + RANDOM % 20000))
 cookie=$directory/node/regtest/.cookie
 
 cargo build --release --locked --bins --examples
@@ -24,7 +24,10 @@ rpc() { # method, parameters as JSON
     sed -E 's/^\{"result":"?([^",}]*).*/\1/'
 }
 wait_for_height() {
-  until [ -e "$cookie" ] && [ "$(rpc getblockcount 2>/dev/null)" = "$1" ]; do sleep 1; done
+  until [ -e "$cookie" ] && [ "$(rpc getblockcount 2>/dev/null)" = "$1" ]; do
+    kill -0 "$node" 2>/dev/null || { echo "import.sh: the node has ended; see $directory/node/regtest/debug.log" >&2; exit 1; }
+    sleep 1
+  done
 }
 "$bitcoind" -datadir="$directory/node" -chain=regtest -connect=0 -listen=0 -dnsseed=0 -checkblockindex=0 -rest=1 \
   -server=1 -rpcport=$port -dbcache=1000 -maxtipage=9999999999 -loadblock="$chain" >/dev/null 2>&1 &
