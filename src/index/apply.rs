@@ -54,7 +54,7 @@ impl Effects {
                 tables.p2pk.insert(key, &txnum.to_key())?;
             }
         }
-        let starts = &run.starts[run.starts.len() - run.blocks.len()..];
+        let starts = run.own_starts();
         for ((row, start), block) in self.blocks.iter().zip(starts).zip(run.blocks) {
             tables.blocks.insert(&blocks::key(start.height), row.encode().as_slice())?;
             tables.block_starts.insert(&start.key(), &start.value())?;
@@ -118,7 +118,7 @@ impl Effects {
                 tables.p2pk.remove(key)?;
             }
         }
-        for (block, start) in run.blocks.iter().zip(&run.starts[run.starts.len() - run.blocks.len()..]) {
+        for (block, start) in run.blocks.iter().zip(run.own_starts()) {
             let stored = tables.blocks.remove(&blocks::key(start.height))?;
             let row = stored.map(|row| blocks::BlockRow::decode(row.value())).transpose()?;
             let row = row.filter(|row| Some(row) == self.blocks.first());

@@ -47,7 +47,7 @@ impl Effects {
     ) -> Result<Self, IndexError> {
         let mut builder = Builder { run, resolved, tables, effects: Self::empty(), inputs: resolved.prevouts.iter() };
         let mut txnums = (run.first.0..).map(TxNum);
-        let starts = &run.starts[run.starts.len() - run.blocks.len()..];
+        let starts = run.own_starts();
         let mut before = before;
         for (block, start) in run.blocks.iter().zip(starts) {
             let subsidy = subsidy(start.height, network).to_sat();

@@ -61,9 +61,15 @@ impl<'a> Run<'a> {
         (self.first.0..).map(TxNum).zip(all).map(|(txnum, (block, transaction))| (txnum, block, transaction))
     }
 
-    fn median_time(&self, txnum: TxNum) -> u32 {
+    /// The starts of these blocks alone.
+    pub(super) fn own_starts(&self) -> &'a [BlockStart] {
+        &self.starts[self.starts.len() - self.blocks.len()..]
+    }
+
+    /// The start of the block that holds a transaction.
+    fn start_of(&self, txnum: TxNum) -> Option<&'a BlockStart> {
         let behind = self.starts.partition_point(|start| start.first <= txnum);
-        behind.checked_sub(1).and_then(|at| self.starts.get(at)).map_or(0, |start| start.median_time)
+        behind.checked_sub(1).and_then(|at| self.starts.get(at))
     }
 
     /// Finds what every input spends.
@@ -109,7 +115,8 @@ impl<'a> Run<'a> {
 
     fn prevout(&self, txnum: TxNum, is_coinbase: bool, output: &BlockOutput) -> Prevout {
         let BlockOutput { vout, script, value, script_type, .. } = *output;
-        Prevout { txnum, vout, script, value, script_type, is_coinbase, median_time: self.median_time(txnum) }
+        let median_time = self.start_of(txnum).map_or(0, |start| start.median_time);
+        Prevout { txnum, vout, script, value, script_type, is_coinbase, median_time }
     }
 
     /// The outputs that are not of these blocks, read in the order of the index.
@@ -179,9 +186,8 @@ impl<'a> Run<'a> {
         for (txnum, block, transaction) in self.transactions() {
             let inputs = &block.inputs[transaction.inputs.clone()];
             if let Some((txid, vout)) = inputs.get(input) {
-                let behind = self.starts.partition_point(|start| start.first <= txnum);
                 return IndexError::Unresolved {
-                    height: behind.checked_sub(1).map_or_else(Default::default, |at| self.starts[at].height),
+                    height: self.start_of(txnum).map_or_else(Default::default, |start| start.height),
                     txid: transaction.txid,
                     vin: super::block::small(input),
                     outpoint: OutPoint { txid: *txid, vout: *vout },
