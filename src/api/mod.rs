@@ -3,7 +3,7 @@
 //! ```text
 //!   request ──► request.rs   one view for all root fields, limits, codes on errors
 //!                  │
-//!       query.rs · subscription.rs                roots; the only ones that take a view
+//!       query/ · subscription.rs                  roots; the only ones that take a view
 //!                  │ Arc<View>
 //!       block · transaction · input · output · address · …      objects carry the view they were made from
 //!                  │
@@ -86,7 +86,7 @@ pub fn sdl() -> String {
 }
 
 fn engine(published: Published, live: Live, limits: Limits) -> Engine {
-    let query = query::Query::new(published.clone());
+    let query = query::Query::new(&published);
     Engine::build(query, EmptyMutation, subscription::Subscription::new(published, live))
         .register_output_type::<node::Node>()
         .data(limits)

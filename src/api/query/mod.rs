@@ -1,0 +1,37 @@
+//! The root of all queries, a file for each kind of thing that can be asked for.
+
+mod blocks;
+mod ledgers;
+mod transactions;
+
+use std::sync::Arc;
+
+use async_graphql::{Context, MergedObject};
+
+use super::error::ApiError;
+use super::request::pinned_view;
+use crate::view::{Published, View};
+
+/// What can be asked. All fields of one request are answered from one state of the chain.
+#[derive(MergedObject)]
+pub(super) struct Query(blocks::BlockQuery, transactions::TransactionQuery, ledgers::LedgerQuery);
+
+impl Query {
+    pub(super) fn new(published: &Published) -> Self {
+        let root = Root { published: published.clone() };
+        Self(blocks::BlockQuery(root.clone()), transactions::TransactionQuery(root.clone()), ledgers::LedgerQuery(root))
+    }
+}
+
+/// What every part of the root stands on.
+#[derive(Clone)]
+struct Root {
+    published: Published,
+}
+
+impl Root {
+    /// The view that this request is answered from. Errors: NOT_READY while no block is indexed.
+    fn view(&self, ctx: &Context<'_>) -> Result<Arc<View>, ApiError> {
+        pinned_view(ctx, &self.published)
+    }
+}
