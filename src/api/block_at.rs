@@ -38,7 +38,7 @@ impl BlockAt {
                 None => Err(ApiError::bad_user_input(format!("there is no block {}", hash.0))),
             },
             Some(Self::Time(time)) => view.block_before(time.to_unix())?.ok_or_else(|| {
-                ApiError::bad_user_input("at that time there was no block yet: the chain begins later".to_owned())
+                ApiError::bad_user_input(format!("there was no block yet at {time}: the chain begins later"))
             }),
         }
     }

@@ -71,9 +71,11 @@ impl Scope {
     pub(super) fn place(&self, cursor: &str, view: &View) -> Result<Place, ApiError> {
         let place = self.read(cursor).ok_or_else(|| {
             ApiError::bad_user_input(format!(
-                "{cursor:.80?} is not a cursor of {}.{} with these arguments: give one that this connection has handed \
+                "{:?} is not a cursor of {}.{} with these arguments: give one that this connection has handed \
                  out, with the same filter and order",
-                self.owner, self.connection
+                cursor.chars().take(80).collect::<String>(),
+                self.owner,
+                self.connection
             ))
         })?;
         if let Some(hash) = place.block {

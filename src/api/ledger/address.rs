@@ -82,13 +82,14 @@ impl Address {
     /// The public key whose hash it holds (P2PKH, P2WPKH, and P2SH around P2WPKH), as the first spend, or an output to the
     /// bare key, revealed it; null until then, and for addresses that do not stand for one key.
     async fn public_key(&self) -> Option<Result<Hex, ApiError>> {
-        self.view.public_key(&self.script).map(|key| key.map(Hex::new)).map_err(ApiError::from).transpose()
+        self.view.public_key::<ApiError>(&self.script).map(|key| key.map(Hex::new)).transpose()
     }
 
     /// The scripts that pay the same public key without hashing it (P2PK), as far as it is known. They are other ledgers,
     /// and never part of this one's figures; `addresses` sums them up.
+    #[graphql(name = "p2pkScripts")]
     async fn p2pk_scripts(&self) -> Result<Vec<Script>, ApiError> {
-        let scripts = self.view.p2pk_scripts(&self.script)?;
+        let scripts = self.view.p2pk_scripts::<ApiError>(&self.script)?;
         Ok(scripts.into_iter().map(|script| Script::of(&self.view, script)).collect())
     }
 

@@ -59,8 +59,8 @@ impl LedgerFilter {
 
     fn keeps(&self, movement: &Movement) -> bool {
         let right_way = match self.direction {
-            Direction::In => movement.received > 0,
-            Direction::Out => movement.spent > 0,
+            Direction::In => movement.pays,
+            Direction::Out => movement.spends,
             Direction::Both => true,
         };
         let large_enough =
@@ -74,7 +74,9 @@ impl LedgerFilter {
         if let (Some(from), Some(to)) = (self.from_time, self.to_time)
             && from.to_unix() > to.to_unix()
         {
-            return Err(ApiError::bad_user_input("toTime is before fromTime"));
+            return Err(ApiError::bad_user_input(format!(
+                "fromTime is {from}, and toTime is {to}, which is before it"
+            )));
         }
         if let Some(time) = self.from_time {
             // the first block at that time or after it is the first after the second before
@@ -98,10 +100,10 @@ pub(in crate::api) struct LedgerEntry {
 /// A transaction that paid or spent a ledger, and what it did to it.
 #[Object]
 impl LedgerEntry {
-    /// The transaction.
+    /// The transaction. Of a txid that the chain holds twice (BIP30) the later copy, whichever of them this is.
     async fn transaction(&self) -> Result<Transaction, ApiError> {
         let view = &self.holdings.view;
-        let found = Transaction::read(view, |view| view.transaction_at(self.movement.txnum).map(Some))?;
+        let found = Transaction::read(view, |view| view.newest_copy(self.movement.txnum).map(Some))?;
         let found = found.ok_or_else(|| ApiError::internal("a transaction of a history is not there"))?;
         Ok(Transaction::new(view, found))
     }
@@ -128,7 +130,7 @@ impl LedgerEntry {
 
     /// Whether it both spends outputs of the ledger and pays it: change, or coins that only moved.
     async fn sent_to_self(&self) -> bool {
-        self.movement.received > 0 && self.movement.spent > 0
+        self.movement.pays && self.movement.spends
     }
 
     /// The addresses of the ledger that it paid or spent; of a script without address the scriptPubKey in hexadecimal
@@ -157,16 +159,13 @@ impl Holdings {
         let within = txnum(walk.positions.start)?..txnum(walk.positions.end)?;
         let rows = self.view.movements(&self.ledger, &within, walk.ascending)?.map(|movement| {
             let movement = movement?;
-            if filter.scans() {
-                self.view.count(ROW_BYTES)?;
-            }
+            self.view.count(ROW_BYTES)?;
             let kept = filter.keeps(&movement);
             Ok::<_, ApiError>((movement.txnum.0.into(), kept.then_some(movement)))
         });
         let scan_rows = limits(ctx)?.scan_rows;
         let page = request.page(|read| filter.scans() && read >= scan_rows, rows)?;
-        let counted =
-            if filter.scans() { None } else { self.view.count_movements(&self.ledger, &txnums, scan_rows)? };
+        let counted = if filter.scans() { None } else { self.count_movements(&txnums, scan_rows)? };
         let held_by = |position| Ok(Some(self.view.block_hash(self.view.height_of(txnum(position)?)?)?));
         let total_count = counted.map(|counted| counted.transactions.into());
         Connection::new(&scope, page, total_count, held_by, |_, movement| {

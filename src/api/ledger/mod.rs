@@ -16,6 +16,7 @@ mod set;
 mod stats;
 mod utxo;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use async_graphql::{Context, Interface};
@@ -38,7 +39,7 @@ use super::page::PageArgs;
 use super::request::limits;
 use super::scalars::{UInt53, int};
 use crate::chain::Height;
-use crate::view::{self, ScriptKey, View};
+use crate::view::{self, Movements, ScriptKey, TxNum, View};
 
 /// Anything that holds coins: what it received and spent, what it holds, now or right after any block of the main chain.
 // the same argument of two fields is said twice
@@ -144,6 +145,19 @@ impl Holdings {
         Ok(self.view.count(self.ledger.scripts().len().saturating_mul(ROW_BYTES))?)
     }
 
+    /// How many transactions among these paid or spent the ledger; `None` if that takes reading more than `most` rows.
+    /// Those that it takes count as read.
+    fn count_movements(&self, txnums: &Range<TxNum>, most: u32) -> Result<Option<Movements>, ApiError> {
+        self.view.count_movements(&self.ledger, txnums, |rows| {
+            if rows > most {
+                return Ok(false);
+            }
+            let rows = usize::try_from(rows).unwrap_or(usize::MAX);
+            self.view.count(rows.saturating_mul(ROW_BYTES))?;
+            Ok::<_, ApiError>(true)
+        })
+    }
+
     fn stats(&self, ctx: &Context<'_>, at: Option<BlockAt>) -> Result<LedgerStats, ApiError> {
         let at = BlockAt::resolve(at, &self.view)?;
         LedgerStats::of(self.clone(), at, limits(ctx)?.scan_rows)
@@ -165,9 +179,16 @@ impl Holdings {
         let height = |position: u64| u32::try_from(position).map_or(tip.next(), Height::from);
         let heights = height(walk.positions.start)..height(walk.positions.end);
         let rows = self.view.payouts(&self.ledger, &heights, walk.ascending)?;
-        let page = request.page(|_| false, rows.map(|row| row.map(|height| (height.to_u32().into(), Some(height)))))?;
+        let page = request.page(
+            |_| false,
+            rows.map(|row| {
+                self.view.count(ROW_BYTES)?;
+                let height = row?;
+                Ok::<_, ApiError>((u64::from(height.to_u32()), Some(height)))
+            }),
+        )?;
         let everything = self.view.txnums(Height::GENESIS..tip.next())?;
-        let counted = self.view.count_movements(&self.ledger, &everything, limits(ctx)?.scan_rows)?;
+        let counted = self.count_movements(&everything, limits(ctx)?.scan_rows)?;
         let total = counted.map(|counted| int(counted.coinbases)).transpose()?;
         let hash = |position| Ok(Some(self.view.block_hash(height(position))?));
         Connection::new(&scope, page, total, hash, |_, height| {

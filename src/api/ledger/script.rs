@@ -47,7 +47,7 @@ impl Script {
 
     /// The script with this SHA-256.
     pub(in crate::api) fn with_hash(view: &Arc<View>, hash: sha256::Hash) -> Result<Self, ApiError> {
-        Ok(match view.script_of_hash(&hash)? {
+        Ok(match view.script_of_hash::<ApiError>(&hash)? {
             Some(script) => Self::of(view, script),
             None => Self { view: view.clone(), hash, bytes: None, holdings: Holdings::new(view, script_id(&hash), []) },
         })

@@ -24,10 +24,9 @@ impl LedgerStats {
     }
 
     fn counted(&self) -> Result<Option<Movements>, ApiError> {
-        let Holdings { view, ledger, .. } = &self.holdings;
         self.holdings.count_scripts()?;
-        let until = view.txnums(Height::GENESIS..self.at.height.next())?;
-        Ok(view.count_movements(ledger, &until, self.scan_rows)?)
+        let until = self.holdings.view.txnums(Height::GENESIS..self.at.height.next())?;
+        self.holdings.count_movements(&until, self.scan_rows)
     }
 
     fn block_of(&self, txnum: Option<TxNum>) -> Result<Option<view::Block>, IndexError> {

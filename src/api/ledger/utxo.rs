@@ -66,7 +66,7 @@ pub(in crate::api) struct Utxo {
 
 impl Utxo {
     fn transaction(&self) -> Result<Arc<view::Transaction>, ApiError> {
-        let found = Transaction::read(&self.view, |view| view.transaction_at(self.coin.position.txnum).map(Some))?;
+        let found = Transaction::read(&self.view, |view| view.newest_copy(self.coin.position.txnum).map(Some))?;
         found.map(Arc::new).ok_or_else(|| ApiError::internal("the transaction of an unspent output is not there"))
     }
 }
@@ -197,9 +197,7 @@ impl Holdings {
         let coins = self.view.coins(&self.ledger, &output_positions(&walk.positions), walk.ascending)?;
         let rows = coins.map(|coin| {
             let coin = coin?;
-            if filter.scans() {
-                self.view.count(ROW_BYTES)?;
-            }
+            self.view.count(ROW_BYTES)?;
             let kept = filter.keeps(coin, || Ok(self.view.height_of(coin.position.txnum)?), at.height)?;
             Ok::<_, ApiError>((coin.position.to_u64(), kept.then_some(coin)))
         });
@@ -219,7 +217,7 @@ impl Holdings {
         let rows = candidates.map(|candidate| {
             let candidate = candidate?;
             bytes.set(bytes.get().saturating_add(candidate.bytes));
-            self.view.count(ROW_BYTES)?;
+            self.view.count(ROW_BYTES.saturating_add(candidate.bytes))?;
             let kept = match candidate.coin {
                 Some(coin) => filter.keeps(coin, || Ok(self.view.height_of(coin.position.txnum)?), at.height)?,
                 None => false,

@@ -1,3 +1,5 @@
+use std::fmt;
+
 use async_graphql::{InputValueError, InputValueResult, Scalar, ScalarType, Value};
 use jiff::Timestamp;
 
@@ -34,6 +36,12 @@ impl ScalarType for DateTime {
 
     fn to_value(&self) -> Value {
         text(self.0).map_or(Value::Null, Value::from)
+    }
+}
+
+impl fmt::Display for DateTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&text(self.0).unwrap_or_default())
     }
 }
 

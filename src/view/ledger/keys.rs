@@ -7,14 +7,19 @@ use super::View;
 use crate::chain::ScriptType;
 use crate::chain::script::{p2pk_key, revealed_key};
 use crate::index::{IndexError, TxNum};
-use crate::view::corrupt;
+use crate::view::{AllowanceExceeded, corrupt};
 
 impl View {
     /// The public key that a script commits to by its hash, if an output to the bare key (P2PK) or the first spend has
     /// revealed it. `None` for scripts that do not stand for one key.
-    pub fn public_key(&self, script_pubkey: &Script) -> Result<Option<Vec<u8>>, IndexError> {
+    ///
+    /// Errors: those of the index, and the allowance, from which the transactions are taken that are read for it.
+    pub fn public_key<E>(&self, script_pubkey: &Script) -> Result<Option<Vec<u8>>, E>
+    where
+        E: From<IndexError> + From<AllowanceExceeded>,
+    {
         if let Some(hash) = key_hash(script_pubkey)
-            && let Some(script) = self.p2pk_with_hash(hash)?.first()
+            && let Some(script) = self.p2pk_with_hash::<E>(hash)?.first()
         {
             return Ok(p2pk_key(script).map(<[u8]>::to_vec));
         }
@@ -22,25 +27,33 @@ impl View {
             return Ok(None);
         }
         let Some(txnum) = self.first_spend(script_pubkey)? else { return Ok(None) };
-        let inputs = self.transaction_at(txnum)?.parts.input;
+        let inputs = self.counted_transaction::<E>(txnum)?.parts.input;
         Ok(inputs.iter().find_map(|input| revealed_key(script_pubkey, &input.script_sig, &input.witness)))
     }
 
     /// The P2PK scripts that pay the public key behind a script, as far as that is known.
-    pub fn p2pk_scripts(&self, script_pubkey: &Script) -> Result<Vec<ScriptBuf>, IndexError> {
+    ///
+    /// Errors: as of [`public_key`](Self::public_key).
+    pub fn p2pk_scripts<E>(&self, script_pubkey: &Script) -> Result<Vec<ScriptBuf>, E>
+    where
+        E: From<IndexError> + From<AllowanceExceeded>,
+    {
         if let Some(hash) = key_hash(script_pubkey) {
             return self.p2pk_with_hash(hash);
         }
-        match self.public_key(script_pubkey)? {
+        match self.public_key::<E>(script_pubkey)? {
             Some(key) => self.p2pk_with_hash(hash160::Hash::hash(&key)),
             None => Ok(Vec::new()),
         }
     }
 
-    fn p2pk_with_hash(&self, hash: hash160::Hash) -> Result<Vec<ScriptBuf>, IndexError> {
+    fn p2pk_with_hash<E>(&self, hash: hash160::Hash) -> Result<Vec<ScriptBuf>, E>
+    where
+        E: From<IndexError> + From<AllowanceExceeded>,
+    {
         let mut scripts = Vec::new();
         for (_, txnum) in self.head.chain.p2pk_scripts(hash)? {
-            let outputs = self.transaction_at(txnum)?.parts.output;
+            let outputs = self.counted_transaction::<E>(txnum)?.parts.output;
             let pays = |script: &ScriptBuf| p2pk_key(script).is_some_and(|key| hash160::Hash::hash(key) == hash);
             let script = outputs.into_iter().map(|output| output.script_pubkey).find(pays);
             scripts.push(script.ok_or_else(|| corrupt("p2pk", format!("transaction {txnum} pays no such key")))?);

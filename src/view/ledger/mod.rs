@@ -24,7 +24,7 @@ pub use coins::{Candidate, Coin};
 pub use movements::{Movement, Movements};
 pub use totals::Totals;
 
-use super::{Block, View};
+use super::{AllowanceExceeded, Block, Transaction, View};
 use crate::chain::Height;
 use crate::index::{IndexError, ScriptKey, TxNum};
 
@@ -64,6 +64,17 @@ impl View {
         self.head.chain.script_key(script_pubkey.as_bytes())
     }
 
+    /// The transaction at a position that must be there, counted as read.
+    fn counted_transaction<E>(&self, txnum: TxNum) -> Result<Transaction, E>
+    where
+        E: From<IndexError> + From<AllowanceExceeded>,
+    {
+        self.count(0)?;
+        let transaction = self.transaction_at(txnum)?;
+        self.count(transaction.raw.len())?;
+        Ok(transaction)
+    }
+
     /// The transactions in the blocks at these heights, as far as there are any.
     pub fn txnums(&self, heights: Range<Height>) -> Result<Range<TxNum>, IndexError> {
         let tip = self.tip().height;
@@ -76,10 +87,15 @@ impl View {
     }
 
     /// The scriptPubKey with this SHA-256, `None` if no output of the active chain that could be spent has it.
-    pub fn script_of_hash(&self, hash: &sha256::Hash) -> Result<Option<bitcoin::ScriptBuf>, IndexError> {
+    ///
+    /// Errors: those of the index, and the allowance, from which the transaction is taken that is read for it.
+    pub fn script_of_hash<E>(&self, hash: &sha256::Hash) -> Result<Option<bitcoin::ScriptBuf>, E>
+    where
+        E: From<IndexError> + From<AllowanceExceeded>,
+    {
         let key = self.head.chain.script_hash_key(hash);
         let Some(first) = self.head.chain.first_seen(key)? else { return Ok(None) };
-        let outputs = self.transaction_at(first)?.parts.output;
+        let outputs = self.counted_transaction::<E>(first)?.parts.output;
         // the key is a short hash: only the script itself tells whether the rows are those of the one that was meant
         let matching = |script: &bitcoin::ScriptBuf| sha256::Hash::hash(script.as_bytes()) == *hash;
         Ok(outputs.into_iter().map(|output| output.script_pubkey).find(matching))

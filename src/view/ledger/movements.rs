@@ -18,6 +18,10 @@ pub struct Movement {
     pub spent: u64,
     /// What the ledger held after it, in sat.
     pub balance_after: u64,
+    /// Whether it has an output to the ledger, of whatever value.
+    pub pays: bool,
+    /// Whether it spends an output of the ledger, of whatever value.
+    pub spends: bool,
     /// Whether it is a coinbase that pays the ledger.
     pub is_coinbase: bool,
     /// The scripts of the ledger that it paid or spent.
@@ -57,6 +61,16 @@ impl Step {
     fn spent(&self) -> Option<u64> {
         self.after.spent.checked_sub(self.before.spent)?.try_into().ok()
     }
+
+    /// A transaction that spends nothing has its row because it pays, even if that only replaces what an earlier copy
+    /// paid (BIP30), so that the count stays.
+    fn pays(&self) -> bool {
+        self.after.outputs_received != self.before.outputs_received || !self.spends()
+    }
+
+    fn spends(&self) -> bool {
+        self.after.outputs_spent != self.before.outputs_spent
+    }
 }
 
 impl View {
@@ -89,13 +103,13 @@ impl View {
     }
 
     /// How many transactions among these paid or spent a ledger. The running totals tell it of one script; the histories
-    /// of several have to be merged. `None` if that takes reading more than `most` rows.
-    pub fn count_movements(
+    /// of several have to be merged. `may_read` is asked first whether that many rows may be read: `None` if not.
+    pub fn count_movements<E: From<IndexError>>(
         &self,
         ledger: &Ledger,
         txnums: &Range<TxNum>,
-        most: u32,
-    ) -> Result<Option<Movements>, IndexError> {
+        may_read: impl FnOnce(u32) -> Result<bool, E>,
+    ) -> Result<Option<Movements>, E> {
         let (mut sum, mut scripts) = (Movements::default(), 0_usize);
         for script in ledger.scripts() {
             let count = |end: TxNum| {
@@ -112,7 +126,7 @@ impl View {
         if scripts <= 1 {
             return Ok(Some(sum));
         }
-        if sum.transactions > most {
+        if !may_read(sum.transactions)? {
             return Ok(None);
         }
         let mut counted = Movements::default();
@@ -150,6 +164,8 @@ impl View {
             received,
             spent,
             balance_after: if ascending { moved } else { known },
+            pays: steps.iter().any(Step::pays),
+            spends: steps.iter().any(Step::spends),
             is_coinbase: steps.iter().any(|step| step.after.coinbase_transactions != step.before.coinbase_transactions),
             scripts: steps.iter().map(|step| step.script).collect(),
         })

@@ -5,6 +5,7 @@ use bitcoin::constants::COINBASE_MATURITY;
 
 use super::{Ledger, View};
 use crate::chain::Height;
+use crate::chain::script::never_spendable;
 use crate::index::{IndexError, ScriptKey, TxNum};
 use crate::view::{Block, corrupt};
 
@@ -120,7 +121,7 @@ impl View {
                 continue;
             }
             for output in &coinbase.parts.output {
-                if ledger.contains(self.script_key(&output.script_pubkey)) {
+                if !never_spendable(&output.script_pubkey) && ledger.contains(self.script_key(&output.script_pubkey)) {
                     sum = sum.saturating_add(output.value.to_sat());
                 }
             }
