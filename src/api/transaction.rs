@@ -40,7 +40,7 @@ impl Transaction {
         // how large it is shows only once it is read: at least nothing more is read when the answer is too large already
         view.count(0)?;
         let found = find(view)?;
-        view.count(found.as_ref().map_or(0, |transaction| transaction.raw.len()))?;
+        view.count(found.as_ref().map_or(0, |transaction| transaction.bytes_read))?;
         Ok(found)
     }
 

@@ -30,6 +30,9 @@ pub struct Transaction {
     pub place: Option<Place>,
     /// The block that holds it, if it is told as the copy that a later transaction with the same txid replaced (BIP30).
     pub replaced_in: Option<BlockHash>,
+    /// Bytes that were read to find it: its own, or, if it was looked for by its txid, those of the stale block that
+    /// holds it.
+    pub bytes_read: usize,
 }
 
 /// Where on the active chain a transaction is.
@@ -61,7 +64,9 @@ impl View {
         }
         for (hash, index) in self.head.chain.stale_occurrences(txid)? {
             let Some(block) = self.block(hash)? else { continue };
-            return stale_transaction(&block, index);
+            let bytes_read = block.stale_raw.as_ref().map_or(0, Vec::len);
+            let found = stale_transaction(&block, index)?;
+            return Ok(found.map(|found| Transaction { bytes_read, ..found }));
         }
         Ok(None)
     }
@@ -191,6 +196,7 @@ impl View {
         Ok(Transaction {
             txid: stored.txid,
             parts: decode("transactions", &stored.raw)?,
+            bytes_read: stored.raw.len(),
             raw: stored.raw,
             place: Some(place),
             replaced_in: None,
@@ -213,6 +219,7 @@ fn stale_transaction(block: &Block, index: u32) -> Result<Option<Transaction>, I
         raw: transaction.bytes().to_vec(),
         place: None,
         replaced_in: None,
+        bytes_read: transaction.bytes().len(),
     }))
 }
 
