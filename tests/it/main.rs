@@ -9,6 +9,7 @@ mod follow;
 mod graphql;
 mod index;
 mod index_model;
+mod ledgers;
 mod licences;
 mod node;
 mod real_chains;

@@ -13,13 +13,13 @@ use crate::support::bitcoind::{RealNode, wait_for};
 use crate::support::program::btcgraph_on;
 
 /// A running `btcgraph serve`, killed when dropped.
-struct Served {
+pub(crate) struct Served {
     process: Child,
     address: String,
 }
 
 impl Served {
-    fn start(node: &RealNode, directory: &Path) -> Self {
+    pub(crate) fn start(node: &RealNode, directory: &Path) -> Self {
         let port_file = directory.join("port");
         let _ = std::fs::remove_file(&port_file);
         let mut program = btcgraph_on(node, directory, &["serve", "--listen", "127.0.0.1:0"]);
@@ -30,7 +30,7 @@ impl Served {
         Self { process, address: format!("127.0.0.1:{port}") }
     }
 
-    fn query(&self, query: &str) -> Value {
+    pub(crate) fn query(&self, query: &str) -> Value {
         let body = json!({ "query": query }).to_string();
         let request = ureq::post(format!("http://{}/graphql", self.address)).header("content-type", "application/json");
         let mut response = request.send(&body).unwrap();

@@ -1,6 +1,7 @@
 //! The schema over an index in a temporary directory: blocks go in, answers come out. Commits and events are made as
 //! following makes them.
 
+use std::num::NonZeroUsize;
 use std::sync::{Arc, Weak};
 use std::time::SystemTime;
 
@@ -10,7 +11,9 @@ use bitcoin::{Amount, Block, BlockHash, Network, OutPoint, Sequence, Transaction
 use btcgraph::api::{self, Schema};
 use btcgraph::index::{Index, IndexOptions};
 use btcgraph::live::{ChainEvent, Event, Live};
+use btcgraph::node::Node;
 use btcgraph::sim::{Owner, SimChain};
+use btcgraph::sync::{Follow, Until, run};
 use btcgraph::view::{Head, Published, SyncState, Tip, View};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -86,6 +89,14 @@ impl Api {
         for event in events {
             self.live.publish(Event { event, head: head.clone() });
         }
+    }
+
+    /// Follows a node up to its tip.
+    pub(crate) fn catch_up(&mut self, node: &Node) {
+        let connections = NonZeroUsize::new(4).unwrap();
+        let (published, live) = (&self.published, &self.live);
+        let (until, buffer_bytes) = (Until::CaughtUp, 64 << 20);
+        run(Follow { node, index: &mut self.index, published, live, until, connections, buffer_bytes }).unwrap();
     }
 
     /// A view of the newest Head.

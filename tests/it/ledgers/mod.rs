@@ -1,0 +1,14 @@
+//! What scripts hold and held, as a client reads it: figures against the model and the node, lists page by page, and
+//! everything that is refused.
+
+mod at_any_block;
+mod expected;
+mod figures;
+mod first_keys;
+mod lists;
+mod poller;
+mod real_node;
+mod refusals;
+mod reorganised;
+mod scans;
+mod walk;

@@ -1,0 +1,239 @@
+//! Answers against those of a real node whose wallet made all sorts of transactions: transactions and blocks field by
+//! field, and the coins of scripts, before and after reorganisations.
+
+use std::collections::BTreeSet;
+
+use bitcoin::Network;
+use btcgraph::api::Limits;
+use btcgraph::node::{Auth, Node, NodeSettings};
+use btcgraph::sim::Rng;
+use serde_json::{Value, json};
+
+use crate::support::api::Api;
+use crate::support::bitcoind::RealNode;
+
+const TRANSACTION: &str = "txid wtxid version size vsize weight hex isCoinbase fee lockTime { raw }
+    inputs(first: 100) { nodes { outpointTxid outpointVout sequence scriptSigHex witness
+        prevout { value scriptPubKey scriptType address isCoinbase transaction { block { height } } } } }
+    outputs(first: 100) { nodes { vout value scriptPubKey scriptType address } }";
+
+/// An amount of the node, which it writes in bitcoin.
+fn sats(amount: &Value) -> Value {
+    let text = amount.to_string();
+    let (whole, rest) = text.split_once('.').unwrap_or((&text, ""));
+    let (whole, rest) = (whole.parse::<u64>().unwrap(), format!("{rest:0<8}").parse::<u64>().unwrap());
+    json!(whole * 100_000_000 + rest)
+}
+
+fn script_type(output: &Value) -> Value {
+    json!(match output["scriptPubKey"]["type"].as_str().unwrap() {
+        "pubkey" => "P2PK",
+        "pubkeyhash" => "P2PKH",
+        "scripthash" => "P2SH",
+        "witness_v0_keyhash" => "P2WPKH",
+        "witness_v0_scripthash" => "P2WSH",
+        "witness_v1_taproot" => "P2TR",
+        "multisig" => "P2MS",
+        "nulldata" => "OP_RETURN",
+        other => panic!("the wallet made {other}"),
+    })
+}
+
+fn output(node: &Value) -> Value {
+    let script = &node["scriptPubKey"];
+    json!({
+        "value": sats(&node["value"]), "scriptPubKey": script["hex"], "scriptType": script_type(node), "address": script["address"],
+    })
+}
+
+/// What the node says of a transaction, in the shape of [`TRANSACTION`].
+fn told_by_node(node: &Value) -> Value {
+    let inputs = node["vin"].as_array().unwrap().iter().map(|input| {
+        let coinbase = input.get("coinbase");
+        let prevout = input.get("prevout").map_or(Value::Null, |prevout| {
+            let mut told = output(prevout);
+            told["isCoinbase"] = prevout["generated"].clone();
+            told["transaction"] = json!({ "block": { "height": prevout["height"] } });
+            told
+        });
+        json!({
+            "outpointTxid": input["txid"],
+            "outpointVout": input["vout"],
+            "sequence": input["sequence"],
+            "scriptSigHex": coinbase.unwrap_or(&input["scriptSig"]["hex"]),
+            "witness": input.get("txinwitness").unwrap_or(&json!([])),
+            "prevout": prevout,
+        })
+    });
+    let inputs: Vec<_> = inputs.collect();
+    let outputs = node["vout"].as_array().unwrap().iter().map(|part| {
+        let mut told = output(part);
+        told["vout"] = part["n"].clone();
+        told
+    });
+    let is_coinbase = node["vin"][0].get("coinbase").is_some();
+    json!({
+        "txid": node["txid"], "wtxid": node["hash"], "version": node["version"], "size": node["size"],
+        "vsize": node["vsize"], "weight": node["weight"], "hex": node["hex"], "isCoinbase": is_coinbase,
+        "fee": if is_coinbase { Value::Null } else { sats(&node["fee"]) },
+        "lockTime": { "raw": node["locktime"] },
+        "inputs": { "nodes": inputs },
+        "outputs": { "nodes": outputs.collect::<Vec<_>>() },
+    })
+}
+
+/// Transactions of every kind that a wallet makes, and blocks to bare keys and scripts without address.
+fn make_transactions(node: &RealNode, rounds: u32) {
+    const KEY: &str = "0279be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798";
+    let kinds = ["legacy", "p2sh-segwit", "bech32", "bech32m"];
+    for round in 0..rounds {
+        let to = kinds.map(|kind| node.wallet_address(kind));
+        let amounts = json!({ &to[0]: 0.5, &to[1]: 0.25, &to[2]: 1.125, &to[3]: 0.000_010_00 });
+        node.must("sendmany", &[json!(""), amounts]);
+        node.must("sendtoaddress", &[json!(to[0]), json!(0.75), json!(""), json!(""), json!(true)]);
+        let data = format!("{round:08x}").repeat(5);
+        node.must("send", &[json!([{ "data": data }, { &to[2]: 0.01 }])]);
+        // spends what is not confirmed, and is replaced
+        let all = json!([{ &to[1]: 2 }]);
+        let replaced = node.must("send", &[all, Value::Null, json!("unset"), json!(3), json!({ "replaceable": true })]);
+        node.must("bumpfee", &[replaced["txid"].clone()]);
+        match round % 4 {
+            0 => node.must("generatetodescriptor", &[json!(1), json!(format!("pk({KEY})"))]),
+            1 => node.must("generatetodescriptor", &[json!(1), json!(format!("multi(1,{KEY},{KEY})"))]),
+            2 => node.must("generatetodescriptor", &[json!(1), json!(format!("wsh(pk({KEY}))"))]),
+            _ => json!(node.mine_to(&to[3], 1)),
+        };
+    }
+}
+
+struct Compared {
+    node: RealNode,
+    client: Node,
+    api: Api,
+    random: Rng,
+}
+
+impl Compared {
+    fn start() -> Option<Self> {
+        let node = RealNode::start(&[])?;
+        let settings = NodeSettings::new(Network::Regtest, node.rpc_url(), Auth::Cookie(node.cookie_path()));
+        let client = Node::connect(settings).unwrap();
+        Some(Self {
+            node,
+            client,
+            api: Api::empty(Network::Regtest, Limits { complexity: usize::MAX, ..Limits::default() }),
+            random: Rng::new(6),
+        })
+    }
+
+    fn assert_agrees(&mut self) {
+        self.api.catch_up(&self.client);
+        let tip = self.node.must("getblockcount", &[]).as_u64().unwrap();
+        let mut scripts = BTreeSet::new();
+        // all blocks with transactions, and some without
+        let early: Vec<_> = (0..5).map(|_| self.random.between(1, 99)).collect();
+        for height in (100..=tip).chain(early) {
+            self.assert_block(height, tip, &mut scripts);
+        }
+        self.assert_scripts(&scripts);
+    }
+
+    fn assert_block(&mut self, height: u64, tip: u64, scripts: &mut BTreeSet<String>) {
+        let hash = self.node.must("getblockhash", &[json!(height)]);
+        let block = self.node.must("getblock", &[hash.clone(), json!(3)]);
+        let found = self.api.data(&format!(
+            "{{ block(height: {height}) {{ hash size strippedSize weight txCount totalFees
+                transactions(first: 100) {{ nodes {{ {TRANSACTION} indexInBlock }} }} }} }}"
+        ));
+        let mut fees = 0;
+        let told = (0..).zip(block["tx"].as_array().unwrap()).map(|(index, transaction): (u32, _)| {
+            let mut told = told_by_node(transaction);
+            fees += told["fee"].as_u64().unwrap_or_default();
+            told["indexInBlock"] = json!(index);
+            told
+        });
+        let told: Vec<_> = told.collect();
+        let expected = json!({
+            "hash": hash, "size": block["size"], "strippedSize": block["strippedsize"], "weight": block["weight"],
+            "txCount": block["nTx"], "totalFees": fees, "transactions": { "nodes": told },
+        });
+        assert_eq!(found["block"], expected, "block {height}");
+        let outputs =
+            block["tx"].as_array().unwrap().iter().flat_map(|transaction| transaction["vout"].as_array().unwrap());
+        scripts.extend(outputs.map(|output| output["scriptPubKey"]["hex"].as_str().unwrap().to_owned()));
+
+        let some = self.random.choose(block["tx"].as_array().unwrap()).unwrap();
+        let node = self.node.must("getrawtransaction", &[some["txid"].clone(), json!(2)]);
+        let found = self.api.data(&format!(
+            "{{ transaction(txid: {}) {{ {TRANSACTION} confirmations block {{ hash height medianTime }} }} }}",
+            some["txid"]
+        ));
+        let mut expected = told_by_node(&node);
+        expected["confirmations"] = node["confirmations"].clone();
+        assert_eq!(node["confirmations"], json!(tip - height + 1));
+        expected["block"] = json!({
+            "hash": node["blockhash"], "height": height, "medianTime": found["transaction"]["block"]["medianTime"],
+        });
+        assert_eq!(found["transaction"], expected);
+    }
+
+    /// Coins of scripts against a scan of all unspent outputs.
+    fn assert_scripts(&mut self, scripts: &BTreeSet<String>) {
+        let all: Vec<_> = scripts.iter().collect();
+        let some: BTreeSet<&String> = (0..40).filter_map(|_| self.random.choose(&all)).copied().collect();
+        let descriptors: Vec<_> = some.iter().map(|script| format!("raw({script})")).collect();
+        let scan = self.node.must("scantxoutset", &[json!("start"), json!(descriptors)]);
+        let row = |coin: &Value| {
+            json!({
+                "outpoint": format!("{}:{}", coin["txid"].as_str().unwrap(), coin["vout"]),
+                "value": sats(&coin["amount"]),
+                "height": coin["height"],
+                "isCoinbase": coin["coinbase"],
+            })
+        };
+        let by_outpoint = |mut rows: Vec<Value>| {
+            rows.sort_by_key(|row| row["outpoint"].to_string());
+            rows
+        };
+        let unspents = scan["unspents"].as_array().unwrap();
+        for script in &some {
+            let expected: Vec<_> =
+                unspents.iter().filter(|coin| coin["scriptPubKey"] == json!(script)).map(row).collect();
+            let found = self.api.data(&format!(
+                "{{ script(scriptPubKey: \"{script}\") {{ balance {{ confirmed }}
+                    utxos(first: 100) {{ totalCount totalValue nodes {{ outpoint value height isCoinbase }} }} }} }}"
+            ));
+            let (found, total) =
+                (&found["script"], expected.iter().map(|coin| coin["value"].as_u64().unwrap()).sum::<u64>());
+            assert_eq!(found["balance"]["confirmed"], json!(total), "{script}");
+            assert_eq!(found["utxos"]["totalValue"], json!(total));
+            assert_eq!(found["utxos"]["totalCount"], json!(expected.len()));
+            let rows = found["utxos"]["nodes"].as_array().unwrap().clone();
+            assert_eq!(by_outpoint(rows), by_outpoint(expected), "{script}");
+        }
+        let hexes: Vec<_> = some.iter().collect();
+        let together = self
+            .api
+            .data(&format!("{{ addresses(of: {{ scripts: {} }}) {{ balance {{ confirmed }} }} }}", json!(hexes)));
+        assert_eq!(together["addresses"]["balance"]["confirmed"], sats(&scan["total_amount"]));
+    }
+}
+
+#[test]
+fn transactions_blocks_and_coins_are_those_of_the_node_through_reorganisations() {
+    let Some(mut compared) = Compared::start() else { return };
+    let miner = compared.node.wallet_address("bech32");
+    compared.node.mine_to(&miner, 120);
+    make_transactions(&compared.node, 6);
+    compared.assert_agrees();
+    for depth in [1, 6] {
+        let tip = compared.node.must("getblockcount", &[]).as_u64().unwrap();
+        let fork = compared.node.must("getblockhash", &[json!(tip - depth + 1)]);
+        compared.node.must("invalidateblock", &[fork]);
+        // what was confirmed is confirmed again, elsewhere and later, among new payments
+        compared.node.mine(1);
+        make_transactions(&compared.node, 3);
+        compared.node.mine(4);
+        compared.assert_agrees();
+    }
+}

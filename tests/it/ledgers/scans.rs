@@ -1,0 +1,200 @@
+//! Filters that the index cannot seek: pages end at the limit of rows with what they have, and lead on.
+
+use bitcoin::hashes::{Hash, sha256};
+use bitcoin::{Network, OutPoint, TxOut};
+use btcgraph::api::Limits;
+use btcgraph::sim::{Owner, Rng, ScriptKind, SimChain};
+use serde_json::{Value, json};
+
+use super::expected::{Scripts, Truth, UTXO, hostile_chain, known_scripts, name, set};
+use super::walk::List;
+use crate::support::api::{Api, branch, coinbase_output, sat, spend};
+
+fn limited(chain: &SimChain, scan_rows: u32) -> Api {
+    let mut api = Api::empty(Network::Regtest, Limits { scan_rows, ..Limits::default() });
+    api.change(0, chain.active_blocks().map(std::convert::AsRef::as_ref));
+    api
+}
+
+/// A field so many times, each under a name of its own.
+fn repeated(field: &str, times: usize) -> String {
+    (0..times).map(|number| format!("f{number}: {field}")).collect::<Vec<_>>().join("\n")
+}
+
+/// Filtered lists, and their rows.
+fn filtered(truth: &Truth, past: &Truth, owner: &str, scripts: &Scripts) -> Vec<(List, Vec<Value>)> {
+    let entries = truth.entries(scripts);
+    let txnums: Vec<u32> = truth.txnums(scripts).into_iter().collect();
+    let keep = |kept: &dyn Fn(u32, &Value) -> bool| {
+        let rows = txnums.iter().zip(&entries).filter(|(txnum, entry)| kept(**txnum, entry));
+        rows.map(|(_, entry)| entry["transaction"].clone())
+            .map(|transaction| json!({ "transaction": transaction }))
+            .collect::<Vec<_>>()
+    };
+    let list = |field, arguments: &str, row| List::new(owner, field, arguments, row);
+    let transactions = |arguments: &str| list("transactions", arguments, "transaction { txid }");
+    let newest = |mut rows: Vec<Value>| {
+        rows.reverse();
+        rows
+    };
+    let large = 2_000_000_000;
+    let coins = |truth: &Truth, kept: &dyn Fn(&Value) -> bool| {
+        truth.utxos(scripts).into_iter().filter(|coin| kept(coin)).collect::<Vec<_>>()
+    };
+    let ripe = |coin: &Value, tip: u32| coin["matureAtHeight"].as_u64().is_none_or(|at| at <= u64::from(tip) + 1);
+    vec![
+        (transactions("order: ASC, filter: { direction: IN }"), keep(&|txnum, _| truth.ways(txnum, scripts).0)),
+        (transactions("filter: { direction: OUT }"), newest(keep(&|txnum, _| truth.ways(txnum, scripts).1))),
+        (
+            transactions(&format!("filter: {{ minAbsNet: {large} }}")),
+            newest(keep(&|_, entry| entry["net"].as_i64().unwrap().unsigned_abs() >= large)),
+        ),
+        (transactions("order: ASC, filter: { coinbaseOnly: true }"), keep(&|txnum, _| truth.is_coinbase(txnum))),
+        (
+            transactions("filter: { coinbaseOnly: true, direction: OUT, fromHeight: 1 }"),
+            Vec::new(), // a coinbase spends nothing
+        ),
+        (
+            list("utxos", &format!("filter: {{ minValue: {large} }}"), UTXO),
+            coins(truth, &|coin| coin["value"].as_u64() >= Some(large)),
+        ),
+        (list("utxos", "filter: { includeImmature: false }", UTXO), coins(truth, &|coin| ripe(coin, truth.tip()))),
+        (list("utxos", &format!("at: {{ height: {} }}", past.tip()), UTXO), past.utxos(scripts)),
+        (
+            list("utxos", &format!("at: {{ height: {} }}, filter: {{ minValue: {large} }}", past.tip()), UTXO),
+            coins(past, &|coin| coin["value"].as_u64() >= Some(large)),
+        ),
+    ]
+}
+
+#[test]
+fn nothing_is_lost_or_repeated_however_few_rows_a_page_may_read() {
+    let (chain, _) = hostile_chain(100, 135);
+    let (truth, past) = (Truth::whole(&chain), Truth::at(&chain, 118));
+    let scripts: Scripts = known_scripts(&chain).into_iter().step_by(13).collect();
+    let owner = set(&scripts, &mut Rng::new(3));
+    let mut short_pages = 0;
+    for (scan_rows, size) in [(2, 3), (5, 1), (7, 100), (30, 6)] {
+        let mut api = limited(&chain, scan_rows);
+        for (list, expected) in filtered(&truth, &past, &owner, &scripts) {
+            assert_eq!(list.forwards(&mut api, size, |_| ()), expected, "{list:?}, {scan_rows} rows");
+            assert_eq!(list.backwards(&mut api, size, |_| ()), expected, "{list:?} backwards, {scan_rows} rows");
+            let first = list.page(&api, "first: 50");
+            assert!(first.rows.len() <= usize::try_from(scan_rows).unwrap());
+            short_pages += u32::from(first.has_next && first.rows.is_empty());
+        }
+    }
+    assert!(short_pages > 5, "{short_pages} pages were empty and led on");
+}
+
+#[test]
+fn a_filter_hides_the_totals_and_a_long_history_of_several_scripts_its_count() {
+    let (chain, _) = hostile_chain(101, 130);
+    let truth = Truth::whole(&chain);
+    let scripts: Scripts = known_scripts(&chain).into_iter().collect();
+    let owner = set(&scripts, &mut Rng::new(4));
+    let count = truth.txnums(&scripts).len();
+    let ask = "stats { txCount minedBlocks received } all: transactions(first: 1) { totalCount nodes { net } }
+        some: transactions(first: 1, filter: { direction: IN }) { totalCount }
+        from: transactions(first: 1, filter: { fromHeight: 101 }) { totalCount }
+        coins: utxos(first: 1) { totalCount totalValue }
+        ripe: utxos(first: 1, filter: { includeImmature: false }) { totalCount totalValue }";
+    let figures = truth.figures(&scripts);
+    for (scan_rows, known) in [(20_000, true), (10, false)] {
+        let data = limited(&chain, scan_rows).data(&format!("{{ owner: {owner} {{ {ask} }} }}"));
+        let found = &data["owner"];
+        let or_null = |value: Value| if known { value } else { Value::Null };
+        assert_eq!(found["stats"]["txCount"], or_null(json!(count)));
+        assert_eq!(found["stats"]["minedBlocks"], or_null(figures["stats"]["minedBlocks"].clone()));
+        assert_eq!(found["stats"]["received"], figures["stats"]["received"]);
+        assert_eq!(found["all"]["totalCount"], or_null(json!(count)));
+        let late = truth.txnums(&scripts).into_iter().filter(|txnum| truth.height(*txnum) > 100).count();
+        assert_eq!(found["from"]["totalCount"], or_null(json!(late)));
+        assert_eq!(found["some"]["totalCount"], Value::Null);
+        assert_eq!(found["coins"]["totalCount"], figures["stats"]["utxoCount"]);
+        assert_eq!(found["coins"]["totalValue"], figures["balance"]["confirmed"]);
+        assert_eq!(found["ripe"], json!({ "totalCount": null, "totalValue": null }));
+    }
+}
+
+#[test]
+fn an_answer_reads_no_more_than_it_may_however_often_it_asks() {
+    let (chain, _) = hostile_chain(102, 130);
+    let truth = Truth::whole(&chain);
+    let mut busy: Vec<_> = truth.model.history.iter().collect();
+    busy.sort_by_key(|(_, rows)| rows.len());
+    let scripts: Scripts = busy.into_iter().rev().take(3).map(|(script, _)| script.clone()).collect();
+    let owner = set(&scripts, &mut Rng::new(5));
+    let limits = Limits { transaction_bytes: 300_000, complexity: usize::MAX, ..Limits::default() };
+    let mut api = Api::empty(Network::Regtest, limits);
+    api.change(0, chain.active_blocks().map(std::convert::AsRef::as_ref));
+    for field in [
+        "stats { txCount }",
+        "transactions(first: 0) { totalCount }",
+        "coinbaseBlocks(first: 0) { totalCount }",
+        "transactions(first: 100) { nodes { net } }",
+        "transactions(first: 100, filter: { direction: OUT }) { nodes { net } }",
+        "utxos(first: 100) { nodes { value } }",
+        "utxos(first: 100, at: { height: 128 }) { nodes { value } }",
+    ] {
+        let ask = |times: usize| api.ask(&format!("{{ owner: {owner} {{ {} }} }}", repeated(field, times)));
+        assert_eq!(ask(1).get("errors"), None, "{field}");
+        let refused = ask(600);
+        let refusal = &refused["errors"][0]["extensions"];
+        assert_eq!(refusal["code"], json!("QUERY_LIMIT_EXCEEDED"), "{field}");
+        assert_eq!(refusal["which"], json!("transactionBytes"), "{field}: {refusal}");
+    }
+}
+
+/// A transaction with 1,000 small outputs and one of 5,000 to `owner`.
+fn wide(owner: Owner) -> impl Iterator<Item = TxOut> {
+    std::iter::repeat_n(Owner::new(ScriptKind::BareTrue, 1).output(sat(1)), 1_000).chain([owner.output(sat(5_000))])
+}
+
+#[test]
+fn transactions_that_are_read_for_a_key_or_a_script_count_as_read() {
+    let mut chain = SimChain::new(103);
+    let (miner, owner) = (SimChain::miner(), Owner::new(ScriptKind::P2wpkh, 1));
+    let first = chain.mine(Vec::new()).unwrap();
+    chain.mine_empty(100).unwrap();
+    // both the payment and the spend are large
+    let paid = spend(&chain, miner, &[coinbase_output(&first, 0)], wide(owner).collect());
+    chain.mine(vec![paid.clone()]).unwrap();
+    let coin = OutPoint { txid: paid.compute_txid(), vout: 1_000 };
+    chain.mine(vec![spend(&chain, owner, &[coin], wide(miner).take(1_000).collect())]).unwrap();
+    let limits = Limits { transaction_bytes: 100_000, ..Limits::default() };
+    let mut api = Api::empty(Network::Regtest, limits);
+    api.change(0, chain.active_blocks().map(std::convert::AsRef::as_ref));
+    let hash = sha256::Hash::hash(owner.script_pubkey().as_bytes());
+    let by_hash = format!("script(scriptHash: \"{hash}\", byteOrder: SHA256_NATURAL) {{ hex }}");
+    let of_address = |field: &str| format!("address(address: \"{}\") {{ {field} }}", name(&owner.script_pubkey()));
+    for field in [by_hash, of_address("publicKey"), of_address("utxos(at: { height: 103 }) { totalCount }")] {
+        let ask = |times: usize| api.ask(&format!("{{ {} }}", repeated(&field, times)));
+        assert_eq!(ask(1).get("errors"), None, "{field}");
+        let refused = ask(20);
+        assert_eq!(refused["errors"][0]["extensions"]["which"], json!("transactionBytes"), "{field}");
+    }
+}
+
+#[test]
+fn a_stale_block_that_is_searched_for_a_transaction_counts_as_read() {
+    let mut chain = SimChain::new(104);
+    let first = chain.mine(Vec::new()).unwrap();
+    chain.mine_empty(100).unwrap();
+    let miner = SimChain::miner();
+    let large = spend(&chain, miner, &[coinbase_output(&first, 0)], wide(miner).collect());
+    let stale = chain.mine(vec![large]).unwrap();
+    let limits = Limits { transaction_bytes: 100_000, ..Limits::default() };
+    let mut api = Api::empty(Network::Regtest, limits);
+    api.change(0, chain.active_blocks().map(std::convert::AsRef::as_ref));
+    let blocks = branch(&mut chain, stale.header.prev_blockhash, 2, &[]);
+    api.change(1, blocks.iter().map(std::convert::AsRef::as_ref));
+    let txid = stale.txdata[0].compute_txid();
+    let field = format!("transaction(txid: \"{txid}\") {{ state }}");
+    let ask = |times: usize| api.ask(&format!("{{ {} }}", repeated(&field, times)));
+    assert_eq!(ask(1)["data"], json!({ "f0": { "state": "REORGED_OUT" } }));
+    assert_eq!(ask(20)["errors"][0]["extensions"]["which"], json!("transactionBytes"));
+    let page =
+        api.data(&format!("{{ block(hash: \"{}\") {{ transactions {{ nodes {{ state }} }} }} }}", stale.block_hash()));
+    assert_eq!(page["block"]["transactions"]["nodes"].as_array().unwrap().len(), 2);
+}
