@@ -12,6 +12,7 @@ mod index_model;
 mod licences;
 mod node;
 mod real_chains;
+mod reference;
 mod rooms;
 mod schema;
 mod serve;
