@@ -14,6 +14,7 @@ mod node;
 mod real_chains;
 mod reference;
 mod rooms;
+mod scenarios;
 mod schema;
 mod serve;
 mod sim;
