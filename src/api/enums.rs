@@ -22,6 +22,15 @@ impl From<view::ChainMembership> for ChainStatus {
     }
 }
 
+/// In which direction a list is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
+pub(super) enum SortOrder {
+    /// Oldest first.
+    Asc,
+    /// Newest first.
+    Desc,
+}
+
 /// Where a transaction is now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 pub(super) enum TxState {

@@ -19,6 +19,7 @@
 mod address;
 mod balance;
 mod block;
+mod block_at;
 mod block_header;
 mod connection;
 mod cursor;

@@ -2,8 +2,6 @@
 //!
 //! Of a txid that the chain holds twice (BIP30) the latest copy answers.
 
-use std::ops::Range;
-
 use bitcoin::Txid;
 use bitcoin::consensus::deserialize;
 
@@ -61,37 +59,34 @@ impl View {
         }
         for (hash, index) in self.head.chain.stale_occurrences(txid)? {
             let Some(block) = self.block(hash)? else { continue };
-            return Ok(stale_transactions(&block, index..index.saturating_add(1))?.pop());
+            return stale_transaction(&block, index);
         }
         Ok(None)
     }
 
-    /// The transactions with these indexes in a block, as they are now: of a txid that the chain holds elsewhere the
-    /// copy there. Indexes beyond the last are left out.
-    pub fn block_transactions(&self, block: &Block, indexes: Range<u32>) -> Result<Vec<Transaction>, IndexError> {
+    /// The transaction with this index in a block, as it is now: of a txid that the chain holds elsewhere the newest
+    /// copy. `None` beyond the last.
+    pub fn block_transaction(&self, block: &Block, index: u32) -> Result<Option<Transaction>, IndexError> {
         if !block.is_main() {
-            let transactions = stale_transactions(block, indexes)?;
-            return transactions
-                .into_iter()
-                .map(|stale| match self.latest_position(&stale.txid)? {
-                    Some(txnum) => self.transaction_at(txnum),
-                    None => Ok(stale),
-                })
-                .collect();
+            let Some(stale) = stale_transaction(block, index)? else { return Ok(None) };
+            return match self.latest_position(&stale.txid)? {
+                Some(txnum) => self.transaction_at(txnum).map(Some),
+                None => Ok(Some(stale)),
+            };
         }
-        let first = block.first_txnum()?;
-        let end = indexes.end.min(block.row.transactions);
-        (indexes.start..end)
-            .map(|index| {
-                let transaction = self.transaction_at(TxNum(first.0.saturating_add(index)))?;
-                match self.latest_position(&transaction.txid)? {
-                    Some(latest) if transaction.place.is_none_or(|place| place.txnum != latest) => {
-                        self.transaction_at(latest)
-                    }
-                    _ => Ok(transaction),
-                }
-            })
-            .collect()
+        if index >= block.row.transactions {
+            return Ok(None);
+        }
+        self.newest_copy(TxNum(block.first_txnum()?.0.saturating_add(index))).map(Some)
+    }
+
+    /// The transaction at a position that must be there, or, if a later one has the same txid (BIP30), that one.
+    pub(super) fn newest_copy(&self, txnum: TxNum) -> Result<Transaction, IndexError> {
+        let transaction = self.transaction_at(txnum)?;
+        match self.latest_position(&transaction.txid)? {
+            Some(latest) if latest != txnum => self.transaction_at(latest),
+            _ => Ok(transaction),
+        }
     }
 
     /// The fee in sat; `None` for a coinbase, and for a stale transaction that spends what the index does not know.
@@ -146,19 +141,16 @@ impl View {
     }
 }
 
-/// Transactions out of the bytes of a stale block.
-fn stale_transactions(block: &Block, indexes: Range<u32>) -> Result<Vec<Transaction>, IndexError> {
+/// A transaction out of the bytes of a stale block.
+fn stale_transaction(block: &Block, index: u32) -> Result<Option<Transaction>, IndexError> {
     let damaged = |what: String| corrupt("stale_blocks", format!("row {} is no block: {what}", block.row.hash));
     let bytes = block.stale_raw.as_deref().ok_or_else(|| damaged("it has no bytes".to_owned()))?;
     let raw = RawBlock::parse(bytes).map_err(|error| damaged(error.to_string()))?;
-    let transactions = raw.transactions.iter().zip(0_u32..).filter(|(_, index)| indexes.contains(index));
-    transactions
-        .map(|(transaction, _)| {
-            let raw = transaction.bytes().to_vec();
-            let parts = decode("stale_blocks", &raw)?;
-            Ok(Transaction { txid: transaction.txid(), parts, raw, place: None })
-        })
-        .collect()
+    let Some(transaction) = usize::try_from(index).ok().and_then(|index| raw.transactions.get(index)) else {
+        return Ok(None);
+    };
+    let parts = decode("stale_blocks", transaction.bytes())?;
+    Ok(Some(Transaction { txid: transaction.txid(), parts, raw: transaction.bytes().to_vec(), place: None }))
 }
 
 fn decode(table: &'static str, raw: &[u8]) -> Result<bitcoin::Transaction, IndexError> {
