@@ -18,14 +18,18 @@
 
 mod address;
 mod balance;
+mod bitcoin_node;
 mod block;
 mod block_at;
 mod block_header;
+mod chain_tip;
 mod connection;
 mod cursor;
+mod database_info;
 mod enums;
 mod error;
 mod follow;
+mod global_id;
 mod input;
 mod ledger_stats;
 mod limits;
@@ -35,8 +39,13 @@ mod output;
 mod page;
 mod query;
 mod request;
+mod running;
 mod scalars;
+mod server_info;
+mod server_limits;
+mod snapshot;
 mod subscription;
+mod sync_progress;
 mod transaction;
 
 use std::sync::Arc;
@@ -45,11 +54,12 @@ use async_graphql::futures_util::stream::BoxStream;
 use async_graphql::{Data, EmptyMutation, Executor, Request, Response, SDLExportOptions};
 
 pub use error::{ApiError, code};
-pub use limits::Limits;
+pub use limits::{Limits, RequestLimits};
 
 use crate::chain::Height;
 use crate::live::Live;
 use crate::view::Published;
+use running::Running;
 
 type Engine = async_graphql::Schema<query::Query, EmptyMutation, subscription::Subscription>;
 
@@ -87,9 +97,9 @@ pub fn sdl() -> String {
 }
 
 fn engine(published: Published, live: Live, limits: Limits) -> Engine {
-    let query = query::Query::new(&published);
-    Engine::build(query, EmptyMutation, subscription::Subscription::new(published, live))
-        .register_output_type::<node::Node>()
+    let running = Arc::new(Running::start(limits, published.node_limits()));
+    let query = query::Query::new(&published, &running);
+    Engine::build(query, EmptyMutation, subscription::Subscription::new(published, live, running))
         .data(limits)
         .extension(request::RequestExtensions(limits))
         .finish()
@@ -99,12 +109,10 @@ impl Schema {
     /// How far the server is.
     #[must_use]
     pub fn readiness(&self) -> Readiness {
-        let state = self.published.state();
-        let indexed = self.published.head().map(|head| head.tip.height);
         Readiness {
-            ready: indexed.is_some() && state.in_sync,
-            indexed_height: indexed.map(Height::to_u32),
-            node_height: state.node_height.map(Height::to_u32),
+            ready: self.published.is_in_sync(),
+            indexed_height: self.published.head().map(|head| head.tip.height.to_u32()),
+            node_height: self.published.state().node_height.map(Height::to_u32),
         }
     }
 }

@@ -6,6 +6,7 @@ use bitcoin::{BlockHash, OutPoint, Txid};
 use super::address::Address;
 use super::block::Block;
 use super::output::Output;
+use super::server_info::ServerInfo;
 use super::transaction::Transaction;
 
 /// Anything with an identity of its own.
@@ -25,7 +26,12 @@ pub(super) enum Node {
     Output(Output),
     /// An address.
     Address(Address),
+    /// This server.
+    Server(ServerInfo),
 }
+
+/// The id of this server. There is one in every process, so it is the same on every server.
+pub(super) const SERVER_ID: &str = "Server:main";
 
 pub(super) fn block_id(hash: BlockHash) -> String {
     format!("Block:{hash}")
