@@ -114,3 +114,19 @@ fn write_port(file: Option<&Path>, address: SocketAddr) -> Result<(), Failure> {
     let written = std::fs::write(file, address.port().to_string());
     written.or_exit(Exit::Failed, format!("cannot write the port to {}", file.display()))
 }
+
+#[cfg(test)]
+mod tests {
+    use btcgraph::settings::{Platform, Sources};
+
+    use super::*;
+
+    #[test]
+    fn the_defaults_of_the_settings_are_those_of_the_rooms() {
+        let platform = Platform { home: "/h".into(), data: "/d".into(), node_data: "/n".into() };
+        let settings = Settings::load(&Sources { platform: Some(platform), ..Sources::default() }).unwrap();
+        assert_eq!(limits_of(&settings.server), api::Limits::default());
+        assert_eq!(node_limits(&settings.server), NodeLimits::default());
+        assert_eq!(Limits::from(limits_of(&settings.server).request), Limits::default());
+    }
+}
