@@ -3,23 +3,28 @@
 use std::fmt;
 use std::str::FromStr;
 
+use bitcoin::hashes::sha256;
 use bitcoin::{BlockHash, Network, OutPoint, Txid};
 
 use super::error::ApiError;
-use super::node::{SERVER_ID, address_id, block_id, output_id, transaction_id};
+use super::node::{SERVER_ID, address_id, block_id, output_id, script_id, transaction_id};
 use crate::chain::{address_of, parse_address};
 
 /// How much of an id that is refused its error quotes, in characters.
-const QUOTED: usize = 150;
+const QUOTED: usize = 250;
 
 /// What an id names, whether it exists or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum GlobalId {
     Block(BlockHash),
-    Transaction(Txid),
-    Output(OutPoint),
+    /// With the block that holds it, if it is meant as the copy that a later one with the same txid replaced (BIP30).
+    Transaction(Txid, Option<BlockHash>),
+    /// With the block that holds its transaction, likewise.
+    Output(OutPoint, Option<BlockHash>),
     /// As it is usually written.
     Address(String),
+    /// By the SHA-256 of the script.
+    Script(sha256::Hash),
     Server,
 }
 
@@ -35,8 +40,8 @@ impl GlobalId {
             let dots = if quoted.len() < id.len() { "…" } else { "" };
             ApiError::bad_user_input(format!(
                 "{quoted:?}{dots} is not an id: give one as it was in an answer, such as Block:<hash>, \
-                 Transaction:<txid>, Output:<txid>:<number> or Address:<address> (in this network, hexadecimal digits \
-                 and bech32 in lower case)"
+                 Transaction:<txid>, Output:<txid>:<number>, Script:<SHA-256> or Address:<address> (of this network; \
+                 hexadecimal digits and bech32 in lower case)"
             ))
         })
     }
@@ -47,18 +52,31 @@ fn read(id: &str, network: Network) -> Option<GlobalId> {
     let (kind, content) = id.split_once(':')?;
     Some(match kind {
         "Block" => GlobalId::Block(hash(content)?),
-        "Transaction" => GlobalId::Transaction(hash(content)?),
+        "Transaction" => {
+            let (txid, replaced_in) = copy(content)?;
+            GlobalId::Transaction(hash(txid)?, replaced_in)
+        }
         "Output" => {
-            let (txid, vout) = content.split_once(':')?;
-            GlobalId::Output(OutPoint { txid: hash(txid)?, vout: vout.parse().ok()? })
+            let (outpoint, replaced_in) = copy(content)?;
+            let (txid, vout) = outpoint.split_once(':')?;
+            GlobalId::Output(OutPoint { txid: hash(txid)?, vout: vout.parse().ok()? }, replaced_in)
         }
         "Address" => {
             let script = parse_address(content, network).ok()?;
             GlobalId::Address(address_of(&script, network)?)
         }
+        "Script" => GlobalId::Script(hash(content)?),
         "Server" => GlobalId::Server,
         _ => return None,
     })
+}
+
+/// What comes before an `@` and the hash of a block, and that hash if it is there.
+fn copy(content: &str) -> Option<(&str, Option<BlockHash>)> {
+    match content.split_once('@') {
+        Some((content, block)) => Some((content, Some(hash(block)?))),
+        None => Some((content, None)),
+    }
 }
 
 fn hash<H: FromStr>(content: &str) -> Option<H> {
@@ -69,9 +87,10 @@ impl fmt::Display for GlobalId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&match self {
             Self::Block(hash) => block_id(*hash),
-            Self::Transaction(txid) => transaction_id(*txid),
-            Self::Output(outpoint) => output_id(*outpoint),
+            Self::Transaction(txid, replaced_in) => transaction_id(*txid, *replaced_in),
+            Self::Output(outpoint, replaced_in) => output_id(*outpoint, *replaced_in),
             Self::Address(address) => address_id(address),
+            Self::Script(hash) => script_id(hash),
             Self::Server => SERVER_ID.to_owned(),
         })
     }
@@ -89,12 +108,15 @@ mod tests {
 
     #[test]
     fn every_type_has_one_spelling() {
-        let txid: Txid = HASH.parse().unwrap();
+        let (txid, block): (Txid, BlockHash) = (HASH.parse().unwrap(), HASH.parse().unwrap());
         for (id, expected) in [
-            (format!("Block:{HASH}"), GlobalId::Block(HASH.parse().unwrap())),
-            (format!("Transaction:{HASH}"), GlobalId::Transaction(txid)),
-            (format!("Output:{HASH}:0"), GlobalId::Output(OutPoint { txid, vout: 0 })),
-            (format!("Output:{HASH}:4294967295"), GlobalId::Output(OutPoint { txid, vout: u32::MAX })),
+            (format!("Block:{HASH}"), GlobalId::Block(block)),
+            (format!("Transaction:{HASH}"), GlobalId::Transaction(txid, None)),
+            (format!("Transaction:{HASH}@{HASH}"), GlobalId::Transaction(txid, Some(block))),
+            (format!("Output:{HASH}:0"), GlobalId::Output(OutPoint { txid, vout: 0 }, None)),
+            (format!("Output:{HASH}:4294967295"), GlobalId::Output(OutPoint { txid, vout: u32::MAX }, None)),
+            (format!("Output:{HASH}:7@{HASH}"), GlobalId::Output(OutPoint { txid, vout: 7 }, Some(block))),
+            (format!("Script:{HASH}"), GlobalId::Script(HASH.parse().unwrap())),
             (format!("Address:{ADDRESS}"), GlobalId::Address(ADDRESS.to_owned())),
             (
                 "Address:1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa".to_owned(),
@@ -123,6 +145,11 @@ mod tests {
             format!("Block:{HASH}0"),
             "Block:0".to_owned(),
             format!("Transaction:{HASH}:0"),
+            format!("Transaction:{HASH}@"),
+            format!("Transaction:{HASH}@{HASH}@{HASH}"),
+            format!("Block:{HASH}@{HASH}"),
+            format!("Output:{HASH}@{HASH}:0"),
+            format!("Script:{}", HASH.to_uppercase()),
             format!("Output:{HASH}"),
             format!("Output:{HASH}:"),
             format!("Output:{HASH}:00"),
@@ -152,19 +179,21 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back(bytes: [u8; 32], vout: u32) {
-            let txid = Txid::from_byte_array(bytes);
+        fn what_is_written_is_read_back(bytes: [u8; 32], vout: u32, copied: bool) {
+            let (txid, block) = (Txid::from_byte_array(bytes), BlockHash::from_byte_array(bytes));
+            let replaced_in = copied.then_some(block);
             for id in [
-                GlobalId::Block(BlockHash::from_byte_array(bytes)),
-                GlobalId::Transaction(txid),
-                GlobalId::Output(OutPoint { txid, vout }),
+                GlobalId::Block(block),
+                GlobalId::Transaction(txid, replaced_in),
+                GlobalId::Output(OutPoint { txid, vout }, replaced_in),
+                GlobalId::Script(sha256::Hash::from_byte_array(bytes)),
             ] {
                 prop_assert_eq!(GlobalId::parse(&id.to_string(), Network::Bitcoin), Ok(id));
             }
         }
 
         #[test]
-        fn no_text_is_read_as_what_is_written_otherwise(id in "(Block|Output|Address|Server|[a-zA-Z]*):[ -~é]*") {
+        fn no_text_is_read_as_what_is_written_otherwise(id in "(Block|Output|Address|Script|Server|[a-zA-Z]*):[ -~é]*") {
             if let Ok(read) = GlobalId::parse(&id, Network::Bitcoin) {
                 prop_assert_eq!(read.to_string(), id);
             }

@@ -7,7 +7,7 @@
 //! ```text
 //!   Published ── head() ──► Head ── View::new ──► View ──► Block         block
 //!                                                     ├──► Transaction   transaction, output
-//!                                                     ├──► Totals        ledger
+//!                                                     ├──► Totals …      ledger
 //!                                                     └──► Ask           the node, for what is not in the index
 //! ```
 //!
@@ -32,11 +32,11 @@ pub use allowance::AllowanceExceeded;
 pub use ask::{Ask, AskError, NodeLimits};
 pub use block::Block;
 pub use head::{Head, Pace, Published, SyncPhase, SyncState};
-pub use ledger::Totals;
-pub use output::{Spender, UnspendableReason};
+pub use ledger::{Candidate, Coin, Ledger, Movement, Movements, Totals};
+pub use output::{SpendStatus, Spender, UnspendableReason};
 pub use transaction::{Place, Transaction};
 
-pub use crate::index::{ChainMembership, FORMAT_VERSION, HistoryRow, IndexError, ScriptKey, TableRows, Tip};
+pub use crate::index::{ChainMembership, FORMAT_VERSION, IndexError, OutputPosition, ScriptKey, TableRows, Tip, TxNum};
 pub use crate::node::{ChainInfo, ChainTip, ChainTipStatus, NetworkInfo};
 
 /// One state of the chain and the questions that can be asked of it. Kept for one request or one event.

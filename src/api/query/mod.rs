@@ -10,7 +10,7 @@ use std::sync::Arc;
 use async_graphql::{Context, MergedObject};
 
 use super::error::ApiError;
-use super::request::{Pinned, pinned};
+use super::request::{Pinned, limits, pinned};
 use super::running::Running;
 use crate::view::{Published, View};
 
@@ -35,6 +35,9 @@ impl Query {
     }
 }
 
+/// What was found for each item of a list, in its order: nothing where there is none.
+type Found<T> = Vec<Option<Result<T, ApiError>>>;
+
 /// What every part of the root stands on.
 #[derive(Clone)]
 struct Root {
@@ -50,5 +53,11 @@ impl Root {
     /// What this request is answered from, also while no block is indexed.
     fn pinned(&self, ctx: &Context<'_>) -> Result<Pinned, ApiError> {
         pinned(ctx, &self.published)
+    }
+
+    /// The same for a field with a list of this many ids, hashes or outpoints. Errors: QUERY_LIMIT_EXCEEDED.
+    fn view_of_list(&self, ctx: &Context<'_>, count: usize) -> Result<Arc<View>, ApiError> {
+        limits(ctx)?.check_ids(count)?;
+        self.view(ctx)
     }
 }

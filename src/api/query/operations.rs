@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use async_graphql::{Context, ID, Object};
+use bitcoin::{BlockHash, Txid};
 
-use super::super::address::Address;
 use super::super::bitcoin_node::BitcoinNode;
 use super::super::block::Block;
 use super::super::chain_tip::ChainTip;
 use super::super::error::ApiError;
 use super::super::global_id::GlobalId;
+use super::super::ledger::{Address, Script};
 use super::super::node::{Node, SERVER_ID};
 use super::super::output::Output;
 use super::super::request::limits;
@@ -18,16 +19,13 @@ use super::super::server_info::ServerInfo;
 use super::super::snapshot::Snapshot;
 use super::super::sync_progress::SyncProgress;
 use super::super::transaction::Transaction;
-use super::Root;
-use crate::view::View;
+use super::{Found, Root};
+use crate::view::{self, View};
 
 /// What a round trip to the node costs, in fields.
 const NODE_COST: usize = 50;
 /// How many branches the node is taken to know, to estimate what its answer costs.
 const BRANCHES: usize = 25;
-
-/// An item for each id.
-type Found = Vec<Option<Result<Node, ApiError>>>;
 
 /// Tells of the server, and finds things by their ids.
 pub(super) struct OperationsQuery {
@@ -58,30 +56,36 @@ impl OperationsQuery {
         let view = self.root.view(ctx)?;
         match GlobalId::parse(id, view.network())? {
             GlobalId::Block(hash) => Ok(view.block(hash)?.map(|block| Node::Block(Block::new(&view, block)))),
-            GlobalId::Transaction(txid) => {
-                let found = Transaction::read(&view, |view| view.transaction(&txid))?;
+            GlobalId::Transaction(txid, replaced_in) => {
+                let found = find_transaction(&view, txid, replaced_in)?;
                 Ok(found.map(|transaction| Node::Transaction(Transaction::new(&view, transaction))))
             }
-            GlobalId::Output(outpoint) => Ok(find_output(&view, outpoint)?.map(Node::Output)),
+            GlobalId::Output(outpoint, replaced_in) => {
+                let found = find_transaction(&view, outpoint.txid, replaced_in)?;
+                Ok(found.and_then(|transaction| Output::of(&view, transaction, outpoint.vout)).map(Node::Output))
+            }
             GlobalId::Address(address) => Address::parse(&view, &address).map(Node::Address).map(Some),
+            GlobalId::Script(hash) => Script::with_hash(&view, hash).map(Node::Script).map(Some),
             GlobalId::Server => Ok(Some(Node::Server(self.this_server(ctx)?))),
         }
     }
 
-    fn find_all(&self, ctx: &Context<'_>, ids: &[ID]) -> Result<Found, ApiError> {
-        let limit = limits(ctx)?.ids;
-        if ids.len() > limit {
-            let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
-            return Err(ApiError::limit_exceeded("ids", number(limit), number(ids.len())));
-        }
+    fn find_all(&self, ctx: &Context<'_>, ids: &[ID]) -> Result<Found<Node>, ApiError> {
+        limits(ctx)?.check_ids(ids.len())?;
         Ok(ids.iter().map(|id| self.find(ctx, id).transpose()).collect())
     }
 }
 
-fn find_output(view: &Arc<View>, outpoint: bitcoin::OutPoint) -> Result<Option<Output>, ApiError> {
-    let Some(transaction) = Transaction::read(view, |view| view.transaction(&outpoint.txid))? else { return Ok(None) };
-    let exists = usize::try_from(outpoint.vout).is_ok_and(|vout| vout < transaction.parts.output.len());
-    Ok(exists.then(|| Output::new(view, &Arc::new(transaction), outpoint.vout)))
+/// The transaction with this txid, or the copy of it that a later one replaced and this block holds.
+fn find_transaction(
+    view: &View,
+    txid: Txid,
+    replaced_in: Option<BlockHash>,
+) -> Result<Option<view::Transaction>, ApiError> {
+    Transaction::read(view, |view| match replaced_in {
+        Some(block) => view.replaced_transaction(&txid, block),
+        None => view.transaction(&txid),
+    })
 }
 
 #[Object]
@@ -97,12 +101,12 @@ impl OperationsQuery {
     }
 
     /// Several objects by their ids: as many as ids, in their order, each as in `node`. At most `server.limits.ids`.
-    #[graphql(complexity = "ids.len().saturating_mul(child_complexity.max(1)).saturating_add(1)")]
+    #[graphql(complexity = "ids.len().saturating_mul(child_complexity.saturating_add(1))")]
     async fn nodes(
         &self,
         ctx: &Context<'_>,
         #[graphql(desc = "The ids, exactly as they were in answers.")] ids: Vec<ID>,
-    ) -> Option<Result<Found, ApiError>> {
+    ) -> Option<Result<Found<Node>, ApiError>> {
         Some(self.find_all(ctx, &ids))
     }
 

@@ -8,10 +8,10 @@ use super::{MAX_EXACT, exact_integer};
 pub(in crate::api) struct UInt53(u64);
 
 impl UInt53 {
-    /// This number. Beyond 2^53 - 1 it is an error and never a rounded number.
+    /// This counter. Beyond 2^53 - 1 it is an error and never a rounded number.
     pub(in crate::api) fn new(value: u64) -> Result<Self, ApiError> {
         if value > MAX_EXACT {
-            return Err(ApiError::internal(&format!("{value} does not fit the GraphQL type UInt53")));
+            return Err(ApiError::internal(&format!("the counter {value} is larger than an exact JSON number")));
         }
         Ok(Self(value))
     }
@@ -19,6 +19,11 @@ impl UInt53 {
     /// A bound: one that is not reached anyway is told as 2^53 - 1.
     pub(in crate::api) fn bound(value: usize) -> Self {
         Self(u64::try_from(value).map_or(MAX_EXACT, |value| value.min(MAX_EXACT)))
+    }
+
+    /// The number.
+    pub(in crate::api) fn to_u64(self) -> u64 {
+        self.0
     }
 }
 
