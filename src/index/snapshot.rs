@@ -242,6 +242,20 @@ impl Snapshot {
         row.map(|row| TransactionRow::decode(row.value()).map(|row| row.txid)).transpose()
     }
 
+    /// The newest transaction of the active chain with this txid.
+    pub fn newest(&self, txid: &Txid) -> Result<Option<StoredTransaction>, IndexError> {
+        let prefix = self.salt.txid_prefix(txid);
+        let (from, to) = (txids::key(prefix, TxNum(0)), txids::key(prefix, TxNum(u32::MAX)));
+        for row in self.txids.range::<&txids::Key>(&from..=&to)?.rev() {
+            let (_, txnum) = txids::split_key(row?.0.value());
+            let found = self.transaction(txnum)?;
+            if found.as_ref().is_some_and(|found| found.txid == *txid) {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+
     /// All positions of this txid in the active chain, oldest first: none, one, or more for a BIP30 duplicate.
     pub fn positions(&self, txid: &Txid) -> Result<Vec<TxNum>, IndexError> {
         let prefix = self.salt.txid_prefix(txid);

@@ -9,7 +9,7 @@ use super::block::Block;
 use super::{View, corrupt};
 use crate::chain::Height;
 use crate::chain::raw::RawBlock;
-use crate::index::{IndexError, TxNum};
+use crate::index::{IndexError, StoredTransaction, TxNum};
 
 /// Lock times below this are heights, from it on Unix seconds (`LOCKTIME_THRESHOLD`, Core `script/script.h`).
 const LOCK_TIME_THRESHOLD: u32 = 500_000_000;
@@ -56,8 +56,8 @@ impl Transaction {
 impl View {
     /// The transaction with this txid; `None` if the index does not know it.
     pub fn transaction(&self, txid: &Txid) -> Result<Option<Transaction>, IndexError> {
-        if let Some(txnum) = self.latest_position(txid)? {
-            return self.transaction_at(txnum).map(Some);
+        if let Some(stored) = self.head.chain.newest(txid)? {
+            return self.placed(stored).map(Some);
         }
         for (hash, index) in self.head.chain.stale_occurrences(txid)? {
             let Some(block) = self.block(hash)? else { continue };
@@ -185,9 +185,12 @@ impl View {
     /// The transaction at a position that must be there.
     pub fn transaction_at(&self, txnum: TxNum) -> Result<Transaction, IndexError> {
         let stored = self.head.chain.transaction(txnum)?;
-        let stored = stored.ok_or_else(|| corrupt("transactions", format!("row {txnum} is missing")))?;
-        let at = self.head.chain.occurrence(txnum)?;
-        let place = Place { txnum, height: at.height, index: at.index, fee: stored.fee };
+        self.placed(stored.ok_or_else(|| corrupt("transactions", format!("row {txnum} is missing")))?)
+    }
+
+    fn placed(&self, stored: StoredTransaction) -> Result<Transaction, IndexError> {
+        let at = self.head.chain.occurrence(stored.txnum)?;
+        let place = Place { txnum: stored.txnum, height: at.height, index: at.index, fee: stored.fee };
         Ok(Transaction {
             txid: stored.txid,
             parts: decode("transactions", &stored.raw)?,

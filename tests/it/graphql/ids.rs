@@ -44,6 +44,27 @@ fn every_id_in_an_answer_finds_its_object() {
 }
 
 #[test]
+fn the_copy_that_a_later_transaction_replaced_has_an_id_of_its_own() {
+    let mut chain = SimChain::new(66);
+    let first = chain.mine(Vec::new()).unwrap();
+    chain.mine_empty(2).unwrap();
+    let second = chain.mine_duplicate_coinbase(&first.block_hash(), Vec::new()).unwrap();
+    let api = Api::of_chain(&chain);
+    let earlier = &api.data("{ transactionByIndex(index: 1) { id outputs { nodes { id } } } }")["transactionByIndex"];
+    let later = format!("Transaction:{}", first.txdata[0].compute_txid());
+    assert_eq!(earlier["id"], json!(format!("{later}@{}", first.block_hash())));
+    for (id, block) in [(&earlier["id"], &first), (&json!(later), &second)] {
+        let found = api.data(&format!("{{ node(id: {id}) {{ id ... on Transaction {{ block {{ hash }} }} }} }}"));
+        assert_eq!(found, json!({ "node": { "id": id, "block": { "hash": block.block_hash().to_string() } } }));
+    }
+    let output = &earlier["outputs"]["nodes"][0]["id"];
+    assert_eq!(api.data(&format!("{{ node(id: {output}) {{ id }} }}")), json!({ "node": { "id": output } }));
+    // no copy was replaced in this block
+    let other = format!("{later}@{}", second.block_hash());
+    assert_eq!(api.data(&format!("{{ node(id: \"{other}\") {{ id }} }}")), json!({ "node": null }));
+}
+
+#[test]
 fn an_id_of_nothing_is_null_and_a_text_that_is_none_an_error_that_names_it() {
     let (api, tip) = api();
     let (unknown, coinbase) = ("00".repeat(32), tip["transactions"]["nodes"][0]["id"].as_str().unwrap().to_owned());
