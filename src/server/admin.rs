@@ -39,12 +39,18 @@ const BODY: usize = 64 * 1024;
 /// How many lines wait for a client that reads slowly.
 const LINES: usize = 16;
 
-/// What a request makes happen. Both return at once; an error is what is wrong with the request.
+/// Takes note that the node has a block of this hash. Errors: why that is no hash.
+pub type Notify = dyn Fn(&str) -> Result<(), String> + Send + Sync;
+
+/// Starts the check that these bytes describe, and returns at once. Errors: why they describe none.
+pub type Verify = dyn Fn(&[u8], Job) -> Result<(), String> + Send + Sync;
+
+/// What the requests make happen.
 pub struct Admin {
-    /// The node has a block of this hash.
-    pub notify: Box<dyn Fn(&str) -> Result<(), String> + Send + Sync>,
-    /// Starts the check that these bytes describe.
-    pub verify: Box<dyn Fn(&[u8], Job) -> Result<(), String> + Send + Sync>,
+    /// On `/notify`.
+    pub notify: Box<Notify>,
+    /// On `/verify`.
+    pub verify: Box<Verify>,
 }
 
 /// A check that was asked for, in the hands of the thread that does it. No other starts until it is finished or dropped.
