@@ -6,7 +6,7 @@ use bitcoin::consensus::serialize;
 use super::block_header::{BlockHeader, merkle_root};
 use super::connection::Connection;
 use super::cursor::Scope;
-use super::enums::ChainStatus;
+use super::enums::{ChainStatus, SortOrder};
 use super::error::ApiError;
 use super::node::block_id;
 use super::page::{self, PageArgs};
@@ -46,14 +46,24 @@ impl Block {
         args: &PageArgs,
     ) -> Result<Connection<Transaction, Option<UInt53>>, ApiError> {
         let hash = self.block.row.hash;
-        let scope = Scope::new("transactions", block_id(hash), self.block.is_main().then_some(hash));
+        let scope = Scope::new("transactions", block_id(hash));
+        let held_by = self.block.is_main().then_some(hash);
         let count = self.block.row.transactions;
-        let window = args.read(&scope, &self.view, limits(ctx)?)?.of(count);
+        let page = args.read(&scope, &self.view, limits(ctx)?)?.of(0..count.into(), SortOrder::Asc);
         self.view.count(0)?;
-        let transactions = self.view.block_transactions(&self.block, window.rows.clone())?;
-        self.view.count(transactions.iter().map(|transaction| transaction.raw.len()).sum())?;
-        let nodes = transactions.into_iter().map(|transaction| Transaction::new(&self.view, transaction)).collect();
-        Ok(Connection::new(&scope, &window, nodes, Some(count.into())))
+        Connection::new(
+            &scope,
+            page,
+            Some(count.into()),
+            |_| Ok(held_by),
+            |index, ()| {
+                let index =
+                    u32::try_from(index).map_err(|_| ApiError::internal("a block has too many transactions"))?;
+                let found = Transaction::read(&self.view, |view| view.block_transaction(&self.block, index))?;
+                let found = found.ok_or_else(|| ApiError::internal("a block lacks one of its transactions"))?;
+                Ok(Transaction::new(&self.view, found))
+            },
+        )
     }
 }
 

@@ -1,24 +1,31 @@
 //! Connections: a page of rows with a cursor each (Relay cursor connections specification).
 
 use async_graphql::{OutputType, SimpleObject};
+use bitcoin::BlockHash;
 
+use super::block::Block;
 use super::cursor::Scope;
+use super::error::ApiError;
 use super::input::Input;
+use super::ledger::{LedgerEntry, Utxo};
 use super::output::Output;
-use super::page::Window;
+use super::page::{Cut, Page};
 use super::scalars::UInt53;
 use super::transaction::Transaction;
 
 /// Whether there is more around a page, and the cursors to go on from.
 #[derive(Clone, Debug, SimpleObject)]
 pub(super) struct PageInfo {
-    /// Whether there are rows behind this page: go on with `after: endCursor`.
+    /// Whether there are rows behind this page: go on with `after: endCursor`. Only false means the end: under a filter
+    /// a page may hold fewer rows than asked for, or none, and have others behind it.
     has_next_page: bool,
     /// Whether there are rows in front of this page: go on with `before: startCursor`.
     has_previous_page: bool,
-    /// The cursor of the first row of this page; null on an empty page.
+    /// The cursor of the first row of this page; null on an empty page. If reading backwards ended at a limit, that of
+    /// the last row read, which a filter may have left out of the page.
     start_cursor: Option<String>,
-    /// The cursor of the last row of this page; null on an empty page.
+    /// The cursor of the last row of this page; null on an empty page. If reading forwards ended at a limit, that of
+    /// the last row read, which a filter may have left out of the page.
     end_cursor: Option<String>,
 }
 
@@ -27,7 +34,10 @@ pub(super) struct PageInfo {
 #[graphql(
     concrete(name = "TransactionEdge", params(Transaction)),
     concrete(name = "InputEdge", params(Input)),
-    concrete(name = "OutputEdge", params(Output))
+    concrete(name = "OutputEdge", params(Output)),
+    concrete(name = "BlockEdge", params(Block)),
+    concrete(name = "UtxoEdge", params(Utxo)),
+    concrete(name = "LedgerEntryEdge", params(LedgerEntry))
 )]
 pub(super) struct Edge<N: OutputType> {
     /// Where this row stands: give it as `after` or `before` to go on from here. It holds while the block that holds
@@ -42,18 +52,20 @@ pub(super) struct Edge<N: OutputType> {
 #[graphql(
     concrete(name = "TransactionConnection", params(Transaction, "Option<UInt53>")),
     concrete(name = "InputConnection", params(Input, i32)),
-    concrete(name = "OutputConnection", params(Output, "Option<UInt53>"))
+    concrete(name = "OutputConnection", params(Output, "Option<UInt53>")),
+    concrete(name = "BlockConnection", params(Block, "Option<i32>")),
+    concrete(name = "LedgerEntryConnection", params(LedgerEntry, "Option<UInt53>"))
 )]
 pub(super) struct Connection<N: OutputType, C: OutputType>
 where
     Edge<N>: OutputType,
 {
     /// The rows of this page with their cursors.
-    edges: Vec<Edge<N>>,
+    pub(super) edges: Vec<Edge<N>>,
     /// The rows of this page.
-    nodes: Vec<N>,
+    pub(super) nodes: Vec<N>,
     /// Whether there is more around this page.
-    page_info: PageInfo,
+    pub(super) page_info: PageInfo,
     /// How many rows the whole list has.
     total_count: C,
 }
@@ -62,19 +74,30 @@ impl<N: OutputType + Clone, C: OutputType> Connection<N, C>
 where
     Edge<N>: OutputType,
 {
-    /// The page of these rows, which are those of the window.
-    pub(super) fn new(scope: &Scope, window: &Window, nodes: Vec<N>, total_count: C) -> Self {
-        let edges: Vec<Edge<N>> = nodes
-            .iter()
-            .zip(window.rows.clone())
-            .map(|(node, position)| Edge { cursor: scope.cursor(position), node: node.clone() })
-            .collect();
-        let page_info = PageInfo {
-            has_next_page: window.has_next,
-            has_previous_page: window.has_previous,
-            start_cursor: edges.first().map(|edge| edge.cursor.clone()),
-            end_cursor: edges.last().map(|edge| edge.cursor.clone()),
-        };
-        Self { edges, nodes, page_info, total_count }
+    /// The connection of a page. `block` finds the block of the main chain that holds the row at a position (see
+    /// [`Scope::cursor`]), `node` makes the node of a row.
+    ///
+    /// Errors: the first of these two.
+    pub(super) fn new<R>(
+        scope: &Scope,
+        page: Page<R>,
+        total_count: C,
+        block: impl Fn(u64) -> Result<Option<BlockHash>, ApiError>,
+        mut node: impl FnMut(u64, R) -> Result<N, ApiError>,
+    ) -> Result<Self, ApiError> {
+        let cursor = |position| Ok::<_, ApiError>(scope.cursor(position, block(position)?));
+        let edge = |(position, row)| Ok::<_, ApiError>(Edge { cursor: cursor(position)?, node: node(position, row)? });
+        let edges = page.rows.into_iter().map(edge).collect::<Result<Vec<_>, _>>()?;
+        let (mut start_cursor, mut end_cursor) =
+            (edges.first().map(|edge| edge.cursor.clone()), edges.last().map(|edge| edge.cursor.clone()));
+        match page.cut {
+            Some(Cut::Front(position)) => start_cursor = Some(cursor(position)?),
+            Some(Cut::Back(position)) => end_cursor = Some(cursor(position)?),
+            None => {}
+        }
+        let page_info =
+            PageInfo { has_next_page: page.has_next, has_previous_page: page.has_previous, start_cursor, end_cursor };
+        let nodes = edges.iter().map(|edge| edge.node.clone()).collect();
+        Ok(Self { edges, nodes, page_info, total_count })
     }
 }

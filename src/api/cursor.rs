@@ -1,11 +1,12 @@
 //! Cursors: where a row stands in a connection, as an opaque text.
 //!
 //! A cursor holds its format version, the position of the row, the hash of the block *that holds the row*, and a seal
-//! over all of it together with the connection and the object it belongs to. A cursor of another connection or object,
-//! or one that was cut or changed, does not fit its seal. Nothing in it is secret, and nothing it says is trusted.
+//! over all of it together with the connection, its filter and the object it belongs to. A cursor of another connection,
+//! filter or object, or one that was cut or changed, does not fit its seal. Nothing in it is secret, and nothing it says
+//! is trusted.
 //!
 //! ```text
-//!   base64url( version u8 ‖ position u32 ‖ [block hash 32] ‖ seal 8 )
+//!   base64url( version u8 ‖ position u64 ‖ [block hash 32] ‖ seal 8 )
 //! ```
 
 use base64::Engine;
@@ -18,62 +19,75 @@ use crate::view::{ChainMembership, View};
 
 const VERSION: u8 = 1;
 const SEAL: usize = 8;
-const WITHOUT_BLOCK: usize = 1 + 4 + SEAL;
+const WITHOUT_BLOCK: usize = 1 + 8 + SEAL;
 const WITH_BLOCK: usize = WITHOUT_BLOCK + 32;
 
-/// A connection of one object, whose rows cursors point to.
+/// A connection of one object under one filter, whose rows cursors point to.
 #[derive(Clone, Debug)]
 pub(super) struct Scope {
     /// The type and the field of the connection.
     connection: &'static str,
     /// The id of the object it belongs to.
     owner: String,
-    /// The block that holds its rows, if it is on the main chain: a cursor lives as long as that block stays there.
-    /// Rows of a stale block stay what they are, so their cursors hold none.
-    block: Option<BlockHash>,
+    /// The filter and the order of its rows, in a form that differs where they differ.
+    filter: String,
+}
+
+/// What a cursor says: the position of a row, and the block of the main chain that holds it, if the row lives only as
+/// long as that block stays there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) position: u64,
+    pub(super) block: Option<BlockHash>,
 }
 
 impl Scope {
-    pub(super) fn new(connection: &'static str, owner: String, block: Option<BlockHash>) -> Self {
-        Self { connection, owner, block }
+    pub(super) fn new(connection: &'static str, owner: String) -> Self {
+        Self { connection, owner, filter: String::new() }
     }
 
-    /// The cursor of the row at this position.
-    pub(super) fn cursor(&self, position: u32) -> String {
-        let mut bytes = vec![VERSION];
+    /// The same connection under a filter, an order, or whatever else chooses its rows.
+    pub(super) fn filtered(self, filter: String) -> Self {
+        Self { filter, ..self }
+    }
+
+    /// The cursor of the row at this position. `block` is the block of the main chain that holds the row; rows that
+    /// stay what they are whatever happens to the chain have none.
+    pub(super) fn cursor(&self, position: u64, block: Option<BlockHash>) -> String {
+        let mut bytes = Vec::with_capacity(WITH_BLOCK);
+        bytes.push(VERSION);
         bytes.extend(position.to_be_bytes());
-        if let Some(block) = self.block {
+        if let Some(block) = block {
             bytes.extend(block.as_byte_array());
         }
         bytes.extend(self.seal(&bytes));
         URL_SAFE_NO_PAD.encode(bytes)
     }
 
-    /// The position that a cursor of this connection points to.
+    /// What a cursor of this connection points to.
     ///
-    /// Errors: BAD_USER_INPUT for a text that is no cursor, or one of another connection or object; CURSOR_ORPHANED if
-    /// the block that held the row is not on the main chain any more.
-    pub(super) fn position(&self, cursor: &str, view: &View) -> Result<u32, ApiError> {
-        let (position, block) = self.read(cursor).ok_or_else(|| {
-            ApiError::bad_user_input(format!("this is not a cursor of {}.{}", self.owner, self.connection))
+    /// Errors: BAD_USER_INPUT for a text that is no cursor, or one of another connection, filter or object;
+    /// CURSOR_ORPHANED if the block that held the row is not on the main chain any more.
+    pub(super) fn place(&self, cursor: &str, view: &View) -> Result<Place, ApiError> {
+        let place = self.read(cursor).ok_or_else(|| {
+            ApiError::bad_user_input(format!(
+                "{cursor:.80?} is not a cursor of {}.{} with these arguments: give one that this connection has handed \
+                 out, with the same filter and order",
+                self.owner, self.connection
+            ))
         })?;
-        match block {
-            Some(hash) if Some(hash) != self.block => {
-                let fork = view.fork_height(hash)?;
-                let place = view.block_place(hash)?;
-                if place.is_some_and(|place| place.membership == ChainMembership::Main) {
-                    Ok(position)
-                } else {
-                    Err(ApiError::cursor_orphaned(fork))
-                }
+        if let Some(hash) = place.block {
+            let found = view.block_place(hash)?;
+            if found.is_none_or(|place| place.membership != ChainMembership::Main) {
+                return Err(ApiError::cursor_orphaned(view.fork_height(hash)?));
             }
-            _ => Ok(position),
         }
+        Ok(place)
     }
 
-    fn read(&self, cursor: &str) -> Option<(u32, Option<BlockHash>)> {
-        // the longest cursor has 60 characters; a longer text need not be decoded to be refused
-        let bytes = (cursor.len() <= 64).then(|| URL_SAFE_NO_PAD.decode(cursor).ok()).flatten()?;
+    fn read(&self, cursor: &str) -> Option<Place> {
+        // the longest cursor has 66 characters; a longer text need not be decoded to be refused
+        let bytes = (cursor.len() <= 66).then(|| URL_SAFE_NO_PAD.decode(cursor).ok()).flatten()?;
         let known = bytes.len() == WITHOUT_BLOCK || bytes.len() == WITH_BLOCK;
         let (content, seal) = bytes.split_at_checked(bytes.len().checked_sub(SEAL)?)?;
         if !known || self.seal(content) != seal {
@@ -82,12 +96,14 @@ impl Scope {
         let (version, content) = content.split_first()?;
         let (position, block) = content.split_first_chunk()?;
         let block = block.first_chunk().map(|hash| BlockHash::from_byte_array(*hash));
-        (*version == VERSION).then_some((u32::from_be_bytes(*position), block))
+        (*version == VERSION).then_some(Place { position: u64::from_be_bytes(*position), block })
     }
 
     fn seal(&self, content: &[u8]) -> [u8; SEAL] {
         let mut engine = sha256::Hash::engine();
-        for part in [self.connection.as_bytes(), b"\0", self.owner.as_bytes(), b"\0", content] {
+        for part in
+            [self.connection.as_bytes(), b"\0", self.owner.as_bytes(), b"\0", self.filter.as_bytes(), b"\0", content]
+        {
             engine.input(part);
         }
         let hash = sha256::Hash::from_engine(engine).to_byte_array();
@@ -103,23 +119,23 @@ mod tests {
 
     use super::*;
 
-    fn scope(owner: &str, block: Option<[u8; 32]>) -> Scope {
-        Scope::new("Block.transactions", owner.to_owned(), block.map(BlockHash::from_byte_array))
+    fn scope(owner: &str) -> Scope {
+        Scope::new("transactions", owner.to_owned())
     }
 
     proptest! {
         #[test]
-        fn a_cursor_leads_back_to_its_row_and_block(position: u32, block: Option<[u8; 32]>) {
-            let scope = scope("Block:a", block);
-            let cursor = scope.cursor(position);
+        fn a_cursor_leads_back_to_its_row_and_block(position: u64, block: Option<[u8; 32]>) {
+            let block = block.map(BlockHash::from_byte_array);
+            let cursor = scope("Block:a").cursor(position, block);
             prop_assert!(cursor.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_'));
-            prop_assert_eq!(scope.read(&cursor), Some((position, block.map(BlockHash::from_byte_array))));
+            prop_assert_eq!(scope("Block:a").read(&cursor), Some(Place { position, block }));
         }
 
         #[test]
-        fn a_changed_cursor_and_any_other_text_is_refused(position: u32, at: prop::sample::Index, noise in ".{0,80}") {
-            let scope = scope("Block:a", Some([7; 32]));
-            let mut cursor = scope.cursor(position).into_bytes();
+        fn a_changed_cursor_and_any_other_text_is_refused(position: u64, at: prop::sample::Index, noise in ".{0,80}") {
+            let scope = scope("Block:a");
+            let mut cursor = scope.cursor(position, Some(BlockHash::from_byte_array([7; 32]))).into_bytes();
             let at = at.index(cursor.len());
             cursor[at] = if cursor[at] == b'A' { b'B' } else { b'A' };
             prop_assert_eq!(scope.read(&String::from_utf8(cursor).unwrap()), None);
@@ -128,10 +144,10 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_of_another_object_or_connection_is_refused() {
-        let cursor = scope("Block:a", None).cursor(3);
-        assert!(scope("Block:a", Some([1; 32])).read(&cursor).is_some(), "the block that holds the rows may change");
-        assert_eq!(scope("Block:b", None).read(&cursor), None);
-        assert_eq!(Scope::new("Transaction.inputs", "Block:a".to_owned(), None).read(&cursor), None);
+    fn a_cursor_of_another_object_connection_or_filter_is_refused() {
+        let cursor = scope("Block:a").cursor(3, None);
+        assert_eq!(scope("Block:b").read(&cursor), None);
+        assert_eq!(Scope::new("inputs", "Block:a".to_owned()).read(&cursor), None);
+        assert_eq!(scope("Block:a").filtered("DESC".to_owned()).read(&cursor), None);
     }
 }

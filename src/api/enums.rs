@@ -22,6 +22,15 @@ impl From<view::ChainMembership> for ChainStatus {
     }
 }
 
+/// In which direction a list is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
+pub(super) enum SortOrder {
+    /// Oldest first.
+    Asc,
+    /// Newest first.
+    Desc,
+}
+
 /// Where a transaction is now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 pub(super) enum TxState {
@@ -40,6 +49,16 @@ pub(super) enum SpendStatus {
     Spent,
     /// No transaction can ever spend it, see `unspendableReason`.
     Unspendable,
+}
+
+impl From<view::SpendStatus> for SpendStatus {
+    fn from(status: view::SpendStatus) -> Self {
+        match status {
+            view::SpendStatus::Unspent => Self::Unspent,
+            view::SpendStatus::Spent => Self::Spent,
+            view::SpendStatus::Unspendable => Self::Unspendable,
+        }
+    }
 }
 
 /// Why an output can never be spent.

@@ -14,17 +14,43 @@ pub struct Limits {
     /// Bytes of transactions that one answer, or one event of a subscription, may read and tell. Rows are counted
     /// by `complexity`; this is for what a row can weigh.
     pub transaction_bytes: usize,
+    /// Rows that one page reads while it looks for those that a filter lets through.
+    pub scan_rows: u32,
+    /// Ids, hashes or txids of one list that a client gives.
+    pub ids: usize,
+    /// Block headers of one list.
+    pub headers: u32,
+    /// Compact block filters of one list.
+    pub filters: u32,
+    /// Points of one series over time.
+    pub points: u32,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { depth: 20, complexity: 50_000, page_size: 100, transaction_bytes: 32 << 20 }
+        Self {
+            depth: 20,
+            complexity: 50_000,
+            page_size: 100,
+            transaction_bytes: 32 << 20,
+            scan_rows: 20_000,
+            ids: 10_000,
+            headers: 2_000,
+            filters: 1_000,
+            points: 2_000,
+        }
     }
 }
 
 impl Limits {
     /// The most that `page_size` can be.
     pub const MAX_PAGE_SIZE: u32 = 1_000;
+
+    /// Whether a list that a client gives may be this long. Errors: QUERY_LIMIT_EXCEEDED.
+    pub(super) fn check_ids(&self, count: usize) -> Result<(), ApiError> {
+        let number = |size: usize| u64::try_from(size).unwrap_or(u64::MAX);
+        if count > self.ids { Err(ApiError::limit_exceeded("ids", number(self.ids), number(count))) } else { Ok(()) }
+    }
 
     /// Errors: QUERY_LIMIT_EXCEEDED.
     pub(super) fn check(&self, depth: usize, complexity: usize) -> Result<(), ApiError> {

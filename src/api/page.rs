@@ -1,11 +1,19 @@
 //! Which rows a page holds: pure arithmetic over positions.
 //!
-//! `first` and `after` walk forwards, `last` and `before` backwards, as in the Relay cursor connections specification;
-//! both directions at once are refused, because that specification warns of what they would mean together.
+//! A connection is a list of rows, each at a position (a `u64` that orders them), told upwards or downwards. `first` and
+//! `after` walk forwards through that list, `last` and `before` backwards, as in the Relay cursor connections
+//! specification; both directions at once are refused, because that specification warns of what they would mean
+//! together.
+//!
+//! ```text
+//!   PageArgs ── read ──► PageRequest ── walk(order) ──► Walk: which positions, from which end
+//!                             └── page(rows in the order of the walk) ──► Page
+//! ```
 
 use std::ops::Range;
 
-use super::cursor::Scope;
+use super::cursor::{Place, Scope};
+use super::enums::SortOrder;
 use super::error::ApiError;
 use super::limits::Limits;
 use crate::view::View;
@@ -29,39 +37,58 @@ enum Take {
     Last(u32),
 }
 
-/// Paging arguments that make sense: positions instead of cursors.
+/// Paging arguments that make sense: what cursors say instead of cursors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PageRequest {
     take: Take,
-    after: Option<u32>,
-    before: Option<u32>,
+    /// The row to go on from, in the direction of `take`.
+    from: Option<Place>,
 }
 
-/// The rows of a page, by position, and whether there are others around it.
+/// The positions that a page may come from, and the end where reading begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Window {
-    pub(super) rows: Range<u32>,
+pub(super) struct Walk {
+    /// Positions of the list that lie beyond the cursor.
+    pub(super) positions: Range<u64>,
+    /// Whether to read the lowest first.
+    pub(super) ascending: bool,
+}
+
+/// The rows of a page, in the order of the list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Page<R> {
+    /// Rows with their positions.
+    pub(super) rows: Vec<(u64, R)>,
     pub(super) has_previous: bool,
     pub(super) has_next: bool,
+    /// Where reading ended, if it ended at the limit and not at a row of the page.
+    pub(super) cut: Option<Cut>,
+}
+
+/// The position of the last row that was read, and the end of the page that it lies at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cut {
+    Front(u64),
+    Back(u64),
 }
 
 impl PageArgs {
     /// What is asked for.
     ///
     /// Errors: BAD_USER_INPUT for both directions at once, a negative count and cursors from elsewhere;
-    /// QUERY_LIMIT_EXCEEDED for more rows than the limits allow; CURSOR_ORPHANED as [`Scope::position`] says.
+    /// QUERY_LIMIT_EXCEEDED for more rows than the limits allow; CURSOR_ORPHANED as [`Scope::place`] says.
     pub(super) fn read(&self, scope: &Scope, view: &View, limits: &Limits) -> Result<PageRequest, ApiError> {
         let take = take(self.first, self.last, limits.page_size.min(Limits::MAX_PAGE_SIZE))?;
-        let position = |cursor: &Option<String>| cursor.as_deref().map(|cursor| scope.position(cursor, view));
-        let (after, before) = (position(&self.after).transpose()?, position(&self.before).transpose()?);
-        match take {
-            Take::First(_) if before.is_some() && self.first.is_some() => Err(mixed("first", "before")),
-            Take::Last(_) if after.is_some() => Err(mixed("last", "after")),
-            _ if after.is_some() && before.is_some() => Err(mixed("after", "before")),
+        let (take, from) = match (take, &self.after, &self.before) {
+            (_, Some(_), Some(_)) => return Err(mixed("after", "before")),
+            (Take::First(_), None, Some(_)) if self.first.is_some() => return Err(mixed("first", "before")),
+            (Take::Last(_), Some(_), None) => return Err(mixed("last", "after")),
             // `before` alone asks for the page in front of it
-            Take::First(size) if before.is_some() => Ok(PageRequest { take: Take::Last(size), after, before }),
-            take => Ok(PageRequest { take, after, before }),
-        }
+            (Take::First(size) | Take::Last(size), None, Some(before)) => (Take::Last(size), Some(before)),
+            (take, after, None) => (take, after.as_ref()),
+        };
+        let from = from.map(|cursor| scope.place(cursor, view)).transpose()?;
+        Ok(PageRequest { take, from })
     }
 }
 
@@ -88,15 +115,73 @@ fn size(name: &'static str, count: i32, limit: u32) -> Result<u32, ApiError> {
 }
 
 impl PageRequest {
-    /// The page of a list of `count` rows.
-    pub(super) fn of(self, count: u32) -> Window {
-        let from = self.after.map_or(0, |after| after.saturating_add(1)).min(count);
-        let to = self.before.unwrap_or(count).clamp(from, count);
-        let rows = match self.take {
-            Take::First(size) => from..to.min(from.saturating_add(size)),
-            Take::Last(size) => from.max(to.saturating_sub(size))..to,
+    /// What the cursor says that the page goes on from, if there is one.
+    pub(super) fn from(&self) -> Option<Place> {
+        self.from
+    }
+
+    /// Which positions of a list that lies within `list` to read, from which end.
+    pub(super) fn walk(&self, list: Range<u64>, order: SortOrder) -> Walk {
+        let ascending = matches!(self.take, Take::First(_)) == (order == SortOrder::Asc);
+        let positions = match self.from {
+            Some(Place { position, .. }) if ascending => {
+                position.saturating_add(1).clamp(list.start, list.end.max(list.start))..list.end
+            }
+            Some(Place { position, .. }) => list.start..position.clamp(list.start, list.end.max(list.start)),
+            None => list,
         };
-        Window { has_previous: rows.start > 0, has_next: rows.end < count, rows }
+        Walk { positions, ascending }
+    }
+
+    /// The page of a list whose rows come in the order of the [`Walk`], a row that a filter leaves out as `None`. `enough`
+    /// is asked before each row, with how many were read: if it ends the page, the page says where.
+    ///
+    /// Errors: the first of the rows.
+    pub(super) fn page<R, E>(
+        &self,
+        enough: impl Fn(u32) -> bool,
+        rows: impl IntoIterator<Item = Result<(u64, Option<R>), E>>,
+    ) -> Result<Page<R>, E> {
+        let (Take::First(size) | Take::Last(size)) = self.take;
+        let (mut found, mut wanted) = (Vec::new(), size);
+        let (mut read, mut last_read, mut more) = (0, None, false);
+        for row in rows {
+            let (position, row) = row?;
+            if wanted == 0 || enough(read) {
+                more = true;
+                break;
+            }
+            read += 1;
+            last_read = Some(position);
+            if let Some(row) = row {
+                wanted -= 1;
+                found.push((position, row));
+            }
+        }
+        let cut = last_read.filter(|last| more && found.last().is_none_or(|(position, _)| position != last));
+        Ok(match self.take {
+            Take::First(_) => {
+                Page { rows: found, has_previous: self.from.is_some(), has_next: more, cut: cut.map(Cut::Back) }
+            }
+            Take::Last(_) => {
+                found.reverse();
+                Page { rows: found, has_previous: more, has_next: self.from.is_some(), cut: cut.map(Cut::Front) }
+            }
+        })
+    }
+
+    /// The page of a list in which every position of `list` is a row.
+    pub(super) fn of(&self, list: Range<u64>, order: SortOrder) -> Page<()> {
+        let Walk { positions, ascending } = self.walk(list, order);
+        let row = |position| Ok::<_, std::convert::Infallible>((position, Some(())));
+        let page = if ascending {
+            self.page(|_| false, positions.map(row))
+        } else {
+            self.page(|_| false, positions.rev().map(row))
+        };
+        match page {
+            Ok(page) => page,
+        }
     }
 }
 
@@ -115,12 +200,20 @@ mod tests {
 
     use super::*;
 
-    fn forwards(size: u32, after: Option<u32>) -> PageRequest {
-        PageRequest { take: Take::First(size), after, before: None }
+    fn place(position: u64) -> Place {
+        Place { position, block: None }
     }
 
-    fn backwards(size: u32, before: Option<u32>) -> PageRequest {
-        PageRequest { take: Take::Last(size), after: None, before }
+    fn forwards(size: u32, after: Option<u64>) -> PageRequest {
+        PageRequest { take: Take::First(size), from: after.map(place) }
+    }
+
+    fn backwards(size: u32, before: Option<u64>) -> PageRequest {
+        PageRequest { take: Take::Last(size), from: before.map(place) }
+    }
+
+    fn positions<R>(page: &Page<R>) -> Vec<u64> {
+        page.rows.iter().map(|(position, _)| *position).collect()
     }
 
     #[test]
@@ -131,16 +224,48 @@ mod tests {
             (forwards(3, None), 4, 0..3, false, true),
             (forwards(3, Some(2)), 4, 3..4, true, false),
             (forwards(3, Some(3)), 4, 4..4, true, false),
-            (forwards(3, Some(u32::MAX)), 4, 4..4, true, false),
+            (forwards(3, Some(u64::MAX)), 4, 4..4, true, false),
             (forwards(0, None), 4, 0..0, false, true),
             (backwards(3, None), 4, 1..4, true, false),
             (backwards(3, Some(1)), 4, 0..1, false, true),
             (backwards(3, Some(0)), 4, 0..0, false, true),
-            (backwards(3, Some(9)), 4, 1..4, true, false),
             (backwards(0, None), 4, 4..4, true, false),
         ] {
-            assert_eq!(request.of(count), Window { rows, has_previous, has_next }, "{request:?} of {count}");
+            let page = request.of(0..count, SortOrder::Asc);
+            assert_eq!(positions(&page), rows.collect::<Vec<_>>(), "{request:?} of {count}");
+            assert_eq!((page.has_previous, page.has_next), (has_previous, has_next), "{request:?} of {count}");
+            assert_eq!(page.cut, None);
         }
+    }
+
+    #[test]
+    fn a_list_told_downwards_is_walked_from_its_highest_row() {
+        let order = SortOrder::Desc;
+        assert_eq!(positions(&forwards(2, None).of(5..10, order)), [9, 8]);
+        assert_eq!(positions(&forwards(2, Some(8)).of(5..10, order)), [7, 6]);
+        assert_eq!(positions(&backwards(2, None).of(5..10, order)), [6, 5]);
+        assert_eq!(positions(&backwards(2, Some(6)).of(5..10, order)), [8, 7]);
+        assert!(positions(&backwards(2, Some(99)).of(5..10, order)).is_empty());
+    }
+
+    #[test]
+    fn a_page_ends_at_the_last_row_that_may_be_read_and_says_so() {
+        let every_fourth = |position: u64| Ok::<_, ()>((position, position.is_multiple_of(4).then_some(())));
+        let read = |request: PageRequest, most| {
+            let walk = request.walk(0..100, SortOrder::Asc);
+            let rows: Vec<_> = if walk.ascending { walk.positions.collect() } else { walk.positions.rev().collect() };
+            request.page(|read| read >= most, rows.into_iter().map(every_fourth)).unwrap()
+        };
+        let page = read(forwards(10, Some(0)), 3);
+        assert_eq!((positions(&page), page.cut, page.has_next), (vec![], Some(Cut::Back(3)), true));
+        let page = read(forwards(10, Some(3)), 3);
+        assert_eq!((positions(&page), page.cut, page.has_next), (vec![4], Some(Cut::Back(6)), true));
+        let page = read(forwards(1, Some(3)), 50);
+        assert_eq!((positions(&page), page.cut, page.has_next), (vec![4], None, true));
+        let page = read(backwards(10, None), 2);
+        assert_eq!((positions(&page), page.cut, page.has_previous), (vec![], Some(Cut::Front(98)), true));
+        let page = read(forwards(100, Some(90)), 50);
+        assert_eq!((positions(&page), page.cut, page.has_next), (vec![92, 96], None, false));
     }
 
     #[test]
@@ -164,35 +289,55 @@ mod tests {
         assert_eq!(cost(None, None, usize::MAX), usize::MAX);
     }
 
+    fn order() -> impl Strategy<Value = SortOrder> {
+        prop_oneof![Just(SortOrder::Asc), Just(SortOrder::Desc)]
+    }
+
     proptest! {
         #[test]
-        fn pages_put_together_are_the_list_in_both_directions(count in 0_u32..300, size in 1_u32..=100) {
+        fn pages_put_together_are_the_list_in_both_directions(
+            start in 0_u64..50, count in 0_u64..300, size in 1_u32..=100, order in order(), most in 1_u32..400,
+        ) {
+            let list = start..start + count;
+            let kept = |position: &u64| !position.is_multiple_of(3);
+            let mut whole: Vec<u64> = list.clone().filter(kept).collect();
+            if order == SortOrder::Desc { whole.reverse() }
+            let read = |request: PageRequest| {
+                let walk = request.walk(list.clone(), order);
+                let rows: Vec<_> = if walk.ascending { walk.positions.collect() } else { walk.positions.rev().collect() };
+                let rows = rows.into_iter().map(|position| Ok::<_, ()>((position, kept(&position).then_some(()))));
+                request.page(|read| read >= most, rows).unwrap()
+            };
+
             let (mut all, mut after) = (Vec::new(), None);
             loop {
-                let page = forwards(size, after).of(count);
-                prop_assert_eq!(page.has_previous, page.rows.start > 0);
-                all.extend(page.rows.clone());
+                let page = read(forwards(size, after));
+                prop_assert!(page.rows.len() <= usize::try_from(size).unwrap());
+                all.extend(positions(&page));
                 if !page.has_next { break }
-                after = page.rows.last();
+                let Some(Cut::Back(end)) = page.cut.or(page.rows.last().map(|row| Cut::Back(row.0))) else { unreachable!() };
+                after = Some(end);
             }
-            prop_assert_eq!(&all, &(0..count).collect::<Vec<_>>());
+            prop_assert_eq!(&all, &whole);
 
             let (mut all, mut before) = (Vec::new(), None);
             loop {
-                let mut page = backwards(size, before).of(count);
-                all.splice(0..0, page.rows.clone());
+                let page = read(backwards(size, before));
+                all.splice(0..0, positions(&page));
                 if !page.has_previous { break }
-                before = page.rows.next();
+                let Some(Cut::Front(start)) = page.cut.or(page.rows.first().map(|row| Cut::Front(row.0))) else { unreachable!() };
+                before = Some(start);
             }
-            prop_assert_eq!(&all, &(0..count).collect::<Vec<_>>());
+            prop_assert_eq!(&all, &whole);
         }
 
         #[test]
-        fn no_page_leaves_the_list_or_its_size(take in prop_oneof![any::<u32>().prop_map(Take::First), any::<u32>().prop_map(Take::Last)], after: Option<u32>, before: Option<u32>, count: u32) {
-            let (Take::First(size) | Take::Last(size)) = take;
-            let page = PageRequest { take, after, before }.of(count);
-            prop_assert!(page.rows.start <= page.rows.end && page.rows.end <= count);
-            prop_assert!(page.rows.end - page.rows.start <= size);
+        fn no_page_leaves_the_list_or_its_size(size in 0_u32..200, from: Option<u64>, forward: bool, start: u64, count in 0_u64..500, order in order()) {
+            let request = if forward { forwards(size, from) } else { backwards(size, from) };
+            let list = start..start.saturating_add(count);
+            let page = request.of(list.clone(), order);
+            prop_assert!(positions(&page).iter().all(|position| list.contains(position)));
+            prop_assert!(page.rows.len() <= usize::try_from(size).unwrap());
         }
     }
 }

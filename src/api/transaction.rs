@@ -1,15 +1,16 @@
 use std::sync::Arc;
 
-use async_graphql::{Context, ID, Object};
+use async_graphql::{Context, ID, Object, OutputType};
 
 use super::block::Block;
-use super::connection::Connection;
+use super::connection::{Connection, Edge};
 use super::cursor::Scope;
-use super::enums::TxState;
+use super::enums::{SortOrder, TxState};
 use super::error::ApiError;
 use super::input::Input;
 use super::lock_time::LockTime;
 use super::node::transaction_id;
+use super::occurrence::TxOccurrence;
 use super::output::Output;
 use super::page::{self, PageArgs};
 use super::request::limits;
@@ -43,30 +44,47 @@ impl Transaction {
         Ok(found)
     }
 
-    /// A connection over its parts. They are the same whichever block holds the transaction, but a cursor is bound to
-    /// the block all the same, so that a client that walks through pages learns of a reorganisation under its feet.
-    fn scope(&self, connection: &'static str) -> Result<Scope, ApiError> {
-        let block = match self.transaction.place {
-            Some(place) => self.view.block_at(place.height)?.map(|block| block.row.hash),
+    /// A page of its parts. They are the same whichever block holds the transaction, but a cursor is bound to the block
+    /// all the same, so that a client that walks through pages learns of a reorganisation under its feet.
+    fn part_page<N: OutputType + Clone, C: OutputType>(
+        &self,
+        ctx: &Context<'_>,
+        args: &PageArgs,
+        (connection, count): (&'static str, u32),
+        total_count: C,
+        part: impl Fn(u32) -> N,
+    ) -> Result<Connection<N, C>, ApiError>
+    where
+        Edge<N>: OutputType,
+    {
+        let scope = Scope::new(connection, transaction_id(self.transaction.txid, self.transaction.replaced_in));
+        let page = args.read(&scope, &self.view, limits(ctx)?)?.of(0..count.into(), SortOrder::Asc);
+        let held_by = match self.transaction.place {
+            Some(place) => Some(self.view.block_hash(place.height)?),
             None => None,
         };
-        Ok(Scope::new(connection, transaction_id(self.transaction.txid), block))
+        Connection::new(
+            &scope,
+            page,
+            total_count,
+            |_| Ok(held_by),
+            |index, ()| {
+                let index = u32::try_from(index).map_err(|_| ApiError::internal("a transaction has too many parts"))?;
+                Ok(part(index))
+            },
+        )
     }
 
     fn input_page(&self, ctx: &Context<'_>, args: &PageArgs) -> Result<Connection<Input, i32>, ApiError> {
-        let scope = self.scope("inputs")?;
         let count = small(self.transaction.parts.input.len())?;
-        let window = args.read(&scope, &self.view, limits(ctx)?)?.of(count);
-        let inputs = window.rows.clone().map(|vin| Input::new(&self.view, &self.transaction, vin));
-        Ok(Connection::new(&scope, &window, inputs.collect(), int(count)?))
+        let input = |vin| Input::new(&self.view, &self.transaction, vin);
+        self.part_page(ctx, args, ("inputs", count), int(count)?, input)
     }
 
     fn output_page(&self, ctx: &Context<'_>, args: &PageArgs) -> Result<Connection<Output, Option<UInt53>>, ApiError> {
-        let scope = self.scope("outputs")?;
         let count = small(self.transaction.parts.output.len())?;
-        let window = args.read(&scope, &self.view, limits(ctx)?)?.of(count);
-        let outputs = window.rows.clone().map(|vout| Output::new(&self.view, &self.transaction, vout));
-        Ok(Connection::new(&scope, &window, outputs.collect(), Some(count.into())))
+        let output = |vout| Output::new(&self.view, &self.transaction, vout);
+        self.part_page(ctx, args, ("outputs", count), Some(count.into()), output)
     }
 
     fn weight_units(&self) -> u64 {
@@ -86,9 +104,10 @@ impl Transaction {
 /// became of its outputs, is told of its place on the main chain.
 #[Object]
 impl Transaction {
-    /// `Transaction:` and the txid.
+    /// `Transaction:` and the txid. Of a transaction that a later one with the same txid replaced (BIP30), also `@` and the
+    /// hash of its block.
     pub(super) async fn id(&self) -> ID {
-        transaction_id(self.transaction.txid).into()
+        transaction_id(self.transaction.txid, self.transaction.replaced_in).into()
     }
 
     /// The hash of its serialisation without witness, by which outpoints name it.
@@ -162,6 +181,22 @@ impl Transaction {
     /// Its place in that block, 0 for the coinbase; null while there is none.
     async fn index_in_block(&self) -> Option<Result<i32, ApiError>> {
         Some(int(self.transaction.place?.index))
+    }
+
+    /// Its position among all transactions of the main chain, 0 for the coinbase of the genesis block; null while it is
+    /// in no block of the main chain.
+    async fn global_index(&self) -> Option<UInt53> {
+        Some(self.transaction.place?.txnum.0.into())
+    }
+
+    /// All blocks that hold it: those of the main chain, oldest first, then stale ones. Stale blocks are those that this
+    /// server saw disconnected.
+    async fn occurrences(&self) -> Result<Vec<TxOccurrence>, ApiError> {
+        let found = self.view.occurrences(&self.transaction.txid)?;
+        let bytes = found.iter().filter(|(block, _)| !block.is_main()).map(|(block, _)| block.row.size);
+        let bytes = bytes.fold(0_u32, u32::saturating_add);
+        self.view.count(usize::try_from(bytes).unwrap_or(usize::MAX))?;
+        Ok(found.into_iter().map(|found| TxOccurrence::new(&self.view, found)).collect())
     }
 
     /// Its inputs in their order.

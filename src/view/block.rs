@@ -50,6 +50,11 @@ impl View {
         Ok(self.head.chain.block(height)?.map(|row| Block::main(height, row)))
     }
 
+    /// The hash of the block at a height that is not above the tip.
+    pub fn block_hash(&self, height: Height) -> Result<BlockHash, IndexError> {
+        self.head.chain.block_hash(height)
+    }
+
     /// The block with this hash, on the active chain or stale; `None` if the index does not know it.
     pub fn block(&self, hash: BlockHash) -> Result<Option<Block>, IndexError> {
         let Some(place) = self.head.chain.block_place(hash)? else { return Ok(None) };
@@ -80,6 +85,29 @@ impl View {
     /// The block this one stands on, `None` for genesis, or where only the block itself is kept.
     pub fn previous_block(&self, block: &Block) -> Result<Option<Block>, IndexError> {
         self.block(block.row.header.prev_blockhash)
+    }
+
+    /// The newest block whose median time past is at or before this second; `None` before the genesis block.
+    pub fn block_before(&self, seconds: u32) -> Result<Option<Block>, IndexError> {
+        match self.first_height_after(seconds)?.previous() {
+            Some(height) => self.main_block(height).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The height of the first block whose median time past is after this second; one above the tip if there is none.
+    /// Found by bisection, because the median time past never falls along a chain (BIP113).
+    pub fn first_height_after(&self, seconds: u32) -> Result<Height, IndexError> {
+        let (mut low, mut high) = (0, self.tip().height.to_u32() + 1);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.main_block(Height::from(middle))?.row.median_time > seconds {
+                high = middle;
+            } else {
+                low = middle + 1;
+            }
+        }
+        Ok(Height::from(low))
     }
 
     /// How many blocks, itself included, confirm a block at this height of the active chain.

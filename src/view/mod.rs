@@ -7,7 +7,7 @@
 //! ```text
 //!   Published ── head() ──► Head ── View::new ──► View ──► Block         block
 //!                                                     ├──► Transaction   transaction, output
-//!                                                     └──► Totals        ledger
+//!                                                     └──► Totals …      ledger
 //! ```
 //!
 //! How rows are stored is the index's business, and how questions are asked is the API's.
@@ -28,11 +28,11 @@ use allowance::Allowance;
 pub use allowance::AllowanceExceeded;
 pub use block::Block;
 pub use head::{Head, Published, SyncState};
-pub use ledger::Totals;
-pub use output::{Spender, UnspendableReason};
+pub use ledger::{Candidate, Coin, Ledger, Movement, Movements, Totals};
+pub use output::{SpendStatus, Spender, UnspendableReason};
 pub use transaction::{Place, Transaction};
 
-pub use crate::index::{ChainMembership, HistoryRow, IndexError, ScriptKey, Tip};
+pub use crate::index::{ChainMembership, IndexError, OutputPosition, ScriptKey, Tip, TxNum};
 
 /// One state of the chain and the questions that can be asked of it. Kept for one request or one event.
 ///

@@ -63,7 +63,7 @@ fn what_is_indexed_is_answered_while_the_node_is_away_and_a_signal_stops_it_clea
     served.wait_for_height(2);
     drop(served);
     node.stop();
-    let served = Served::start(&node, directory.path());
+    let mut served = Served::start(&node, directory.path());
     assert_eq!(served.query("{ tip { height } }"), json!({ "data": { "tip": { "height": 2 } } }));
     node.start_again();
     node.mine(1);

@@ -3,10 +3,10 @@
 use async_graphql::{Context, Object};
 
 use super::super::block::Block;
+use super::super::block_at::height_of;
 use super::super::error::ApiError;
 use super::super::scalars::BlockHash;
 use super::Root;
-use crate::chain::Height;
 
 /// Finds blocks.
 pub(super) struct BlockQuery(pub(super) Root);
@@ -16,18 +16,11 @@ impl BlockQuery {
         let view = self.0.view(ctx)?;
         let found = match (hash, height) {
             (Some(hash), None) => view.block(hash.0)?,
-            (None, Some(height)) => view.block_at(height_of(height)?)?,
+            (None, Some(height)) => view.block_at(height_of("height", height)?)?,
             _ => return Err(ApiError::bad_user_input("give hash or height, exactly one of them")),
         };
         Ok(found.map(|block| Block::new(&view, block)))
     }
-}
-
-/// A height as it was given. Errors: BAD_USER_INPUT below 0.
-fn height_of(height: i32) -> Result<Height, ApiError> {
-    u32::try_from(height)
-        .map(Height::from)
-        .map_err(|_| ApiError::bad_user_input(format!("height is {height}, and the first block is at height 0")))
 }
 
 #[Object]

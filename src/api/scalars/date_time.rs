@@ -10,6 +10,11 @@ impl DateTime {
     pub(in crate::api) fn from_unix(seconds: u32) -> Self {
         Self(seconds)
     }
+
+    /// Seconds after 1970 began, UTC.
+    pub(in crate::api) fn to_unix(self) -> u32 {
+        self.0
+    }
 }
 
 /// A moment in UTC to the second, as RFC 3339 writes it: 2009-01-03T18:15:05Z. Input must be in UTC, too, and between

@@ -9,6 +9,7 @@ mod date_time;
 mod hashes;
 mod hex;
 mod sats;
+mod signed_sats;
 mod uint53;
 
 pub(super) use big_int::BigInt;
@@ -16,6 +17,7 @@ pub(super) use date_time::DateTime;
 pub(super) use hashes::{BlockHash, Txid, Wtxid};
 pub(super) use hex::Hex;
 pub(super) use sats::Sats;
+pub(super) use signed_sats::SignedSats;
 pub(super) use uint53::UInt53;
 
 use super::error::ApiError;

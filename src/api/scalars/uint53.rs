@@ -1,10 +1,26 @@
 use async_graphql::{InputValueError, InputValueResult, Scalar, ScalarType, Value};
 
-use super::exact_integer;
+use super::super::error::ApiError;
+use super::{MAX_EXACT, exact_integer};
 
 /// A counter or a 32-bit field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::api) struct UInt53(u64);
+
+impl UInt53 {
+    /// This counter. Beyond 2^53 - 1 it is an error and never a rounded number.
+    pub(in crate::api) fn new(value: u64) -> Result<Self, ApiError> {
+        if value > MAX_EXACT {
+            return Err(ApiError::internal(&format!("the counter {value} is larger than an exact JSON number")));
+        }
+        Ok(Self(value))
+    }
+
+    /// The number.
+    pub(in crate::api) fn to_u64(self) -> u64 {
+        self.0
+    }
+}
 
 impl From<u32> for UInt53 {
     fn from(value: u32) -> Self {

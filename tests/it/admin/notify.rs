@@ -40,7 +40,7 @@ fn any_number_of_notices_at_any_time_does_no_harm() {
     let Some(node) = RealNode::start(&[]) else { return };
     node.mine(300);
     let directory = tempfile::tempdir().unwrap();
-    let served = Served::start_with(&node, directory.path(), &NEVER);
+    let mut served = Served::start_with(&node, directory.path(), &NEVER);
     let notices = || -> Vec<Child> {
         let notice = |_| btcgraph(directory.path(), &["notify", UNKNOWN]).stdout(Stdio::null()).spawn().unwrap();
         (0..30).map(notice).collect()

@@ -13,7 +13,7 @@ fn the_socket_is_the_users_alone_and_goes_with_the_server() {
     let Some(node) = RealNode::start(&[]) else { return };
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("regtest/admin.sock");
-    let served = Served::start(&node, directory.path());
+    let mut served = Served::start(&node, directory.path());
     let found = socket.symlink_metadata().unwrap();
     assert!(found.file_type().is_socket());
     assert_eq!(found.permissions().mode() & 0o777, 0o600);

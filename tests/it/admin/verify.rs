@@ -22,7 +22,7 @@ fn the_server_that_has_the_index_open_gives_the_report_of_the_closed_file() {
     let address = node.wallet_address("bech32m");
     node.mine_to(&address, 110);
     let directory = tempfile::tempdir().unwrap();
-    let served = Served::start(&node, directory.path());
+    let mut served = Served::start(&node, directory.path());
     served.wait_for_height(110);
     for arguments in [&[][..], &["--without-node"], &["--temporary-dir", "."]] {
         let (code, open, by_server) = verify(&node, directory.path(), arguments);
@@ -44,7 +44,7 @@ fn what_differs_is_told_with_the_same_exit_code() {
     let Some(node) = RealNode::start(&[]) else { return };
     node.mine(20);
     let directory = tempfile::tempdir().unwrap();
-    let served = Served::start(&node, directory.path());
+    let mut served = Served::start(&node, directory.path());
     served.wait_for_height(20);
     served.stop();
     remove_a_row(&directory.path().join("regtest/index.redb"));

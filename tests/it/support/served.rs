@@ -1,18 +1,19 @@
-//! A running `btcgraph serve`.
+//! A running `btcgraph serve` on a real node, and requests to it.
 
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::bitcoind::{RealNode, wait_for};
 use super::program::btcgraph_on;
 
-/// A server, killed when dropped.
+/// A running server, killed when dropped.
 pub(crate) struct Served {
-    pub(crate) process: Child,
-    /// Where it answers, as `127.0.0.1:PORT`.
+    process: Child,
+    /// Host and port.
     pub(crate) address: String,
 }
 
@@ -35,7 +36,13 @@ impl Served {
         Self { process, address: format!("127.0.0.1:{port}") }
     }
 
+    /// The whole response to a document.
     pub(crate) fn query(&self, query: &str) -> Value {
+        self.query_as(query)
+    }
+
+    /// The same, read as another type.
+    pub(crate) fn query_as<T: DeserializeOwned>(&self, query: &str) -> T {
         let body = json!({ "query": query }).to_string();
         let request = ureq::post(format!("http://{}/graphql", self.address)).header("content-type", "application/json");
         let mut response = request.send(&body).unwrap();
@@ -48,10 +55,18 @@ impl Served {
         });
     }
 
-    /// Asks it to stop, and waits until it has.
-    pub(crate) fn stop(mut self) -> ExitStatus {
+    /// Waits until it answers for the node's tip.
+    pub(crate) fn catch_up(&self, node: &RealNode) {
+        let tip = node.must("getbestblockhash", &[]);
+        wait_for("the server to catch up", Duration::from_secs(30), || {
+            (self.query("{ tip { hash } }")["data"]["tip"]["hash"] == tip).then_some(())
+        });
+    }
+
+    /// Asks it to stop, as an operator does, and waits until it has.
+    pub(crate) fn stop(&mut self) -> ExitStatus {
         let pid = self.process.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        assert!(std::process::Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
         wait_for("the server to stop", Duration::from_secs(10), || self.process.try_wait().unwrap())
     }
 }
