@@ -5,10 +5,13 @@
 //!                                   ├──► executor.rs ── guard.rs ──► api::Schema
 //!   GET  /graphql ──► websocket.rs ─┘
 //!   /health/live  /health/ready  /schema.graphql
+//!
+//!   admin.rs: the socket for commands on this machine, apart from all of this
 //! ```
 //!
 //! Knows nothing of Bitcoin.
 
+pub mod admin;
 mod executor;
 pub mod guard;
 mod health;
@@ -103,6 +106,14 @@ pub async fn serve(
         all_closed.recv().await;
         Ok(())
     };
+    within_deadline(finished, &shutdown).await
+}
+
+/// Lets a server finish, but not for longer than [`SHUTDOWN_TIMEOUT`] from when it was told to stop.
+async fn within_deadline(
+    finished: impl Future<Output = io::Result<()>>,
+    shutdown: &CancellationToken,
+) -> io::Result<()> {
     let deadline = async {
         shutdown.cancelled().await;
         tokio::time::sleep(SHUTDOWN_TIMEOUT).await;

@@ -11,6 +11,7 @@ use super::error::SyncError;
 use super::fork::{fork_point, refuse_to_shrink, skip_common};
 use super::pipeline::{Pipeline, PipelineLimits};
 use super::progress::{FEW, Progress};
+use super::wake::Wake;
 use crate::chain::network::genesis_hash;
 use crate::index::{Index, Tip, Update};
 use crate::live::{ChainEvent, Event, Live};
@@ -38,19 +39,23 @@ pub struct Follow<'a> {
     pub live: &'a Live,
     /// When to stop.
     pub until: Until,
+    /// The node is asked for its tip this often,
+    pub poll: Duration,
+    /// and at once when this is woken.
+    pub wake: &'a Wake,
     /// Blocks asked of the node at once.
     pub connections: NonZeroUsize,
     /// Bytes that blocks on their way may take in all.
     pub buffer_bytes: usize,
 }
 
-/// The node is asked for its tip this often.
-const POLL: Duration = Duration::from_secs(1);
 /// A commit at least this often, so that an interruption costs little.
 const COMMIT: Duration = Duration::from_secs(10);
 /// Hashes asked for at once. A reorganisation of the node while they are read is noticed when they are used up.
 const HASHES: usize = 20_000;
-/// The longest wait between tries while the node is away.
+/// The first wait between tries while the node is away,
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// and the longest.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// Follows until told to stop. Publishes what the index holds already before the node is asked for the first time.
@@ -64,7 +69,7 @@ pub fn run(mut follow: Follow<'_>) -> Result<(), SyncError> {
             Ok(Step::InSync) if follow.until == Until::CaughtUp => return Ok(()),
             Ok(step) => {
                 failures = 0;
-                if matches!(step, Step::Moved) { Duration::ZERO } else { POLL }
+                if matches!(step, Step::Moved) { Duration::ZERO } else { follow.poll }
             }
             Err(error) if error.is_stop() => return Ok(()),
             Err(error) if error.is_transient() && follow.until == Until::Stopped => {
@@ -80,7 +85,7 @@ pub fn run(mut follow: Follow<'_>) -> Result<(), SyncError> {
                 return Err(error);
             }
         };
-        if follow.node.stop().sleep(pause).is_err() {
+        if !follow.wake.pause(pause, follow.node.stop()) {
             return Ok(());
         }
     }
@@ -88,7 +93,7 @@ pub fn run(mut follow: Follow<'_>) -> Result<(), SyncError> {
 
 /// How long to wait before the next try, after this many failures in a row before the last: doubling up to a bound.
 fn pause_after(failures: u32) -> Duration {
-    POLL.saturating_mul(2_u32.saturating_pow(failures)).min(LONGEST_PAUSE)
+    FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(failures)).min(LONGEST_PAUSE)
 }
 
 enum Step {

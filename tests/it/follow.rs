@@ -13,7 +13,7 @@ use btcgraph::index::{BlockRow, Index, IndexOptions, OutputPosition};
 use btcgraph::live::{ChainEvent, Live};
 use btcgraph::node::{Auth, Node, NodeSettings, StopFlag};
 use btcgraph::sim::{Hostile, SimChain};
-use btcgraph::sync::{Follow, SyncError, Until, compare_with_node, run};
+use btcgraph::sync::{Follow, SyncError, Until, Wake, compare_with_node, run};
 use btcgraph::view::Published;
 use serde_json::{Value, json};
 
@@ -86,7 +86,8 @@ fn try_to_follow(
     until: Until,
 ) -> Result<(), SyncError> {
     let connections = NonZeroUsize::new(4).unwrap();
-    run(Follow { node, index, published, live, until, connections, buffer_bytes: 64 << 20 })
+    let (poll, wake) = (Duration::from_secs(1), &Wake::default());
+    run(Follow { node, index, published, live, until, poll, wake, connections, buffer_bytes: 64 << 20 })
 }
 
 fn hostile_chain(seed: u64, blocks: u32) -> (SimChain, Hostile, Vec<Arc<Block>>) {

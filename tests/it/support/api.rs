@@ -3,7 +3,7 @@
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Weak};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use async_graphql::{Executor, Request, Response};
 use bitcoin::consensus::serialize;
@@ -13,7 +13,7 @@ use btcgraph::index::{Index, IndexOptions};
 use btcgraph::live::{ChainEvent, Event, Live};
 use btcgraph::node::Node;
 use btcgraph::sim::{Owner, SimChain};
-use btcgraph::sync::{Follow, Until, run};
+use btcgraph::sync::{Follow, Until, Wake, run};
 use btcgraph::view::{Head, Published, SyncState, Tip, View};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -105,6 +105,8 @@ impl Api {
             published: &self.published,
             live: &self.live,
             until: Until::CaughtUp,
+            poll: Duration::from_secs(1),
+            wake: &Wake::default(),
             connections: NonZeroUsize::MIN,
             buffer_bytes: 64 << 20,
         };
