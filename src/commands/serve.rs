@@ -9,7 +9,7 @@ use bitcoin::BlockHash;
 use btcgraph::api::{self, RequestLimits};
 use btcgraph::live::Live;
 use btcgraph::node::{Node, NodeError, StopFlag};
-use btcgraph::server::{self, Limits, admin::Admin};
+use btcgraph::server::{self, admin::Admin};
 use btcgraph::settings::{ByteSize, ServerSettings, Settings};
 use btcgraph::sync::{self, Follow, Until, Wake};
 use btcgraph::view::{NodeLimits, Published};
