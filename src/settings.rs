@@ -143,6 +143,16 @@ pub struct ServerSettings {
     pub max_page_size: u32,
     /// The most bytes of transactions that one answer may read and tell.
     pub max_transaction_bytes: ByteSize,
+    /// The most rows that one page reads while it looks for those that a filter lets through.
+    pub max_scan_rows: u32,
+    /// The most ids, hashes or txids in one list of a request.
+    pub max_ids: usize,
+    /// The most block headers in one list.
+    pub max_headers: u32,
+    /// The most compact block filters in one list.
+    pub max_filters: u32,
+    /// The most points of one series over time.
+    pub max_points: u32,
     /// The most operations open at once on one websocket.
     pub max_operations_per_socket: usize,
 }
@@ -228,6 +238,11 @@ impl Settings {
             ("server.max_root_fields", server.max_root_fields == 0),
             ("server.max_complexity", server.max_complexity == 0),
             ("server.max_page_size", server.max_page_size == 0),
+            ("server.max_scan_rows", server.max_scan_rows == 0),
+            ("server.max_ids", server.max_ids == 0),
+            ("server.max_headers", server.max_headers == 0),
+            ("server.max_filters", server.max_filters == 0),
+            ("server.max_points", server.max_points == 0),
             ("server.max_transaction_bytes", server.max_transaction_bytes.to_bytes() == 0),
             ("server.max_operations_per_socket", server.max_operations_per_socket == 0),
         ] {

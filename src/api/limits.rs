@@ -14,11 +14,31 @@ pub struct Limits {
     /// Bytes of transactions that one answer, or one event of a subscription, may read and tell. Rows are counted
     /// by `complexity`; this is for what a row can weigh.
     pub transaction_bytes: usize,
+    /// Rows that one page reads while it looks for those that a filter lets through.
+    pub scan_rows: u32,
+    /// Ids, hashes or txids of one list that a client gives.
+    pub ids: usize,
+    /// Block headers of one list.
+    pub headers: u32,
+    /// Compact block filters of one list.
+    pub filters: u32,
+    /// Points of one series over time.
+    pub points: u32,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { depth: 20, complexity: 50_000, page_size: 100, transaction_bytes: 32 << 20 }
+        Self {
+            depth: 20,
+            complexity: 50_000,
+            page_size: 100,
+            transaction_bytes: 32 << 20,
+            scan_rows: 20_000,
+            ids: 10_000,
+            headers: 2_000,
+            filters: 1_000,
+            points: 2_000,
+        }
     }
 }
 

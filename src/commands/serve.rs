@@ -26,6 +26,11 @@ pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<
         complexity: settings.server.max_complexity,
         page_size: settings.server.max_page_size,
         transaction_bytes: bytes(settings.server.max_transaction_bytes),
+        scan_rows: settings.server.max_scan_rows,
+        ids: settings.server.max_ids,
+        headers: settings.server.max_headers,
+        filters: settings.server.max_filters,
+        points: settings.server.max_points,
     };
     let schema = api::schema(published.clone(), live.clone(), limits);
     let index = pieces::open_index(settings)?;
