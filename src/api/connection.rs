@@ -3,6 +3,7 @@
 use async_graphql::{OutputType, SimpleObject};
 use bitcoin::BlockHash;
 
+use super::block::Block;
 use super::cursor::Scope;
 use super::error::ApiError;
 use super::input::Input;
@@ -30,6 +31,7 @@ pub(super) struct PageInfo {
 /// A row of a page.
 #[derive(Clone, SimpleObject)]
 #[graphql(
+    concrete(name = "BlockEdge", params(Block)),
     concrete(name = "TransactionEdge", params(Transaction)),
     concrete(name = "InputEdge", params(Input)),
     concrete(name = "OutputEdge", params(Output))
@@ -45,6 +47,7 @@ pub(super) struct Edge<N: OutputType> {
 /// A page of a list.
 #[derive(SimpleObject)]
 #[graphql(
+    concrete(name = "BlockConnection", params(Block, "Option<i32>")),
     concrete(name = "TransactionConnection", params(Transaction, "Option<UInt53>")),
     concrete(name = "InputConnection", params(Input, i32)),
     concrete(name = "OutputConnection", params(Output, "Option<UInt53>"))

@@ -5,6 +5,7 @@ use bitcoin::{BlockHash, OutPoint, Txid};
 
 use super::address::Address;
 use super::block::Block;
+use super::chain::Chain;
 use super::output::Output;
 use super::transaction::Transaction;
 
@@ -25,7 +26,12 @@ pub(super) enum Node {
     Output(Output),
     /// An address.
     Address(Address),
+    /// The main chain.
+    Chain(Chain),
 }
+
+/// The id of the one chain.
+pub(super) const CHAIN_ID: &str = "Chain:main";
 
 pub(super) fn block_id(hash: BlockHash) -> String {
     format!("Block:{hash}")

@@ -14,6 +14,7 @@ use super::output::Output;
 use super::page::{self, PageArgs};
 use super::request::limits;
 use super::scalars::{Hex, Sats, Txid, UInt53, Wtxid, int};
+use crate::chain::float::to_f64;
 use crate::chain::vsize;
 use crate::view::{self, View};
 
@@ -246,13 +247,6 @@ impl Transaction {
         let fee = self.fee_in_sat().transpose()?;
         Some(fee.map(|fee| to_f64(fee) * 4.0 / to_f64(self.weight_units())))
     }
-}
-
-/// The nearest double; exact for every amount that can exist.
-fn to_f64(value: u64) -> f64 {
-    const TWO_POW_32: f64 = 4_294_967_296.0;
-    let [b0, b1, b2, b3, b4, b5, b6, b7] = value.to_be_bytes();
-    f64::from(u32::from_be_bytes([b0, b1, b2, b3])) * TWO_POW_32 + f64::from(u32::from_be_bytes([b4, b5, b6, b7]))
 }
 
 /// A size or count within one transaction, which a block bounds far below 32 bits.

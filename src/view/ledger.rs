@@ -1,8 +1,8 @@
 //! What a script received and spent, and how much of it has yet to mature.
 
-use bitcoin::constants::COINBASE_MATURITY;
 use bitcoin::{Script, Txid};
 
+use super::chain::first_immature;
 use super::{View, corrupt};
 use crate::chain::Height;
 use crate::index::{HistoryRow, IndexError, ScriptKey, TxNum};
@@ -63,7 +63,7 @@ impl View {
     pub fn immature(&self, script_pubkey: &Script) -> Result<u64, IndexError> {
         let script = self.script_key(script_pubkey);
         let tip = self.tip_block()?;
-        let first = Height::from(tip.height.to_u32().saturating_sub(COINBASE_MATURITY - 2));
+        let first = first_immature(tip.height);
         let (before, overwritten_before) = match first.previous() {
             Some(height) => {
                 let row = self.main_block(height)?.row;

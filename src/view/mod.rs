@@ -5,7 +5,7 @@
 //! chain. Nothing else begins reads.
 //!
 //! ```text
-//!   Published ── head() ──► Head ── View::new ──► View ──► Block         block
+//!   Published ── head() ──► Head ── View::new ──► View ──► Block         block, chain
 //!                                                     ├──► Transaction   transaction, output
 //!                                                     └──► Totals        ledger
 //! ```
@@ -14,6 +14,7 @@
 
 mod allowance;
 mod block;
+mod chain;
 mod head;
 mod ledger;
 mod output;
@@ -27,12 +28,15 @@ use allowance::Allowance;
 
 pub use allowance::AllowanceExceeded;
 pub use block::Block;
+pub use chain::{BlockRange, ImmatureCoinbase, Pace, Supply};
 pub use head::{Head, Published, SyncState};
 pub use ledger::Totals;
 pub use output::{Spender, UnspendableReason};
 pub use transaction::{Place, Transaction};
 
-pub use crate::index::{ChainMembership, HistoryRow, IndexError, ScriptKey, Tip};
+pub use crate::index::{
+    BlockRow, ChainMembership, CountAndValue, HistoryRow, IndexError, QUANTILES, Running, ScriptKey, Tip, TypeTotals,
+};
 
 /// One state of the chain and the questions that can be asked of it. Kept for one request or one event.
 ///

@@ -8,7 +8,6 @@ use bitcoin::consensus::deserialize;
 use super::block::Block;
 use super::{View, corrupt};
 use crate::chain::Height;
-use crate::chain::raw::RawBlock;
 use crate::index::{IndexError, TxNum};
 
 /// Lock times below this are heights, from it on Unix seconds (`LOCKTIME_THRESHOLD`, Core `script/script.h`).
@@ -59,7 +58,7 @@ impl View {
         }
         for (hash, index) in self.head.chain.stale_occurrences(txid)? {
             let Some(block) = self.block(hash)? else { continue };
-            return stale_transaction(&block, index);
+            return self.stale_transaction(&block, index);
         }
         Ok(None)
     }
@@ -68,7 +67,7 @@ impl View {
     /// copy. `None` beyond the last.
     pub fn block_transaction(&self, block: &Block, index: u32) -> Result<Option<Transaction>, IndexError> {
         if !block.is_main() {
-            let Some(stale) = stale_transaction(block, index)? else { return Ok(None) };
+            let Some(stale) = self.stale_transaction(block, index)? else { return Ok(None) };
             return match self.latest_position(&stale.txid)? {
                 Some(txnum) => self.transaction_at(txnum).map(Some),
                 None => Ok(Some(stale)),
@@ -139,18 +138,16 @@ impl View {
             place: Some(place),
         })
     }
-}
 
-/// A transaction out of the bytes of a stale block.
-fn stale_transaction(block: &Block, index: u32) -> Result<Option<Transaction>, IndexError> {
-    let damaged = |what: String| corrupt("stale_blocks", format!("row {} is no block: {what}", block.row.hash));
-    let bytes = block.stale_raw.as_deref().ok_or_else(|| damaged("it has no bytes".to_owned()))?;
-    let raw = RawBlock::parse(bytes).map_err(|error| damaged(error.to_string()))?;
-    let Some(transaction) = usize::try_from(index).ok().and_then(|index| raw.transactions.get(index)) else {
-        return Ok(None);
-    };
-    let parts = decode("stale_blocks", transaction.bytes())?;
-    Ok(Some(Transaction { txid: transaction.txid(), parts, raw: transaction.bytes().to_vec(), place: None }))
+    /// A transaction out of the bytes of a stale block.
+    fn stale_transaction(&self, block: &Block, index: u32) -> Result<Option<Transaction>, IndexError> {
+        let raw = self.stale_parts(block)?;
+        let Some(transaction) = usize::try_from(index).ok().and_then(|index| raw.transactions.get(index)) else {
+            return Ok(None);
+        };
+        let parts = decode("stale_blocks", transaction.bytes())?;
+        Ok(Some(Transaction { txid: transaction.txid(), parts, raw: transaction.bytes().to_vec(), place: None }))
+    }
 }
 
 fn decode(table: &'static str, raw: &[u8]) -> Result<bitcoin::Transaction, IndexError> {

@@ -1,6 +1,7 @@
 //! The root of all queries, a file for each kind of thing that can be asked for.
 
 mod blocks;
+mod chain;
 mod ledgers;
 mod transactions;
 
@@ -14,12 +15,17 @@ use crate::view::{Published, View};
 
 /// What can be asked. All fields of one request are answered from one state of the chain.
 #[derive(MergedObject)]
-pub(super) struct Query(blocks::BlockQuery, transactions::TransactionQuery, ledgers::LedgerQuery);
+pub(super) struct Query(blocks::BlockQuery, transactions::TransactionQuery, ledgers::LedgerQuery, chain::ChainQuery);
 
 impl Query {
     pub(super) fn new(published: &Published) -> Self {
         let root = Root { published: published.clone() };
-        Self(blocks::BlockQuery(root.clone()), transactions::TransactionQuery(root.clone()), ledgers::LedgerQuery(root))
+        Self(
+            blocks::BlockQuery(root.clone()),
+            transactions::TransactionQuery(root.clone()),
+            ledgers::LedgerQuery(root.clone()),
+            chain::ChainQuery(root),
+        )
     }
 }
 

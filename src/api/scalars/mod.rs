@@ -8,6 +8,7 @@ mod big_int;
 mod date_time;
 mod hashes;
 mod hex;
+mod int53;
 mod sats;
 mod uint53;
 
@@ -15,6 +16,7 @@ pub(super) use big_int::BigInt;
 pub(super) use date_time::DateTime;
 pub(super) use hashes::{BlockHash, Txid, Wtxid};
 pub(super) use hex::Hex;
+pub(super) use int53::Int53;
 pub(super) use sats::Sats;
 pub(super) use uint53::UInt53;
 

@@ -1,10 +1,21 @@
 use async_graphql::{InputValueError, InputValueResult, Scalar, ScalarType, Value};
 
-use super::exact_integer;
+use super::super::error::ApiError;
+use super::{MAX_EXACT, exact_integer};
 
 /// A counter or a 32-bit field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::api) struct UInt53(u64);
+
+impl UInt53 {
+    /// This number. Beyond 2^53 - 1, which no counter reaches, it is an error and never a rounded number.
+    pub(in crate::api) fn new(number: u64) -> Result<Self, ApiError> {
+        if number > MAX_EXACT {
+            return Err(ApiError::internal(&format!("the counter {number} is larger than any can be")));
+        }
+        Ok(Self(number))
+    }
+}
 
 impl From<u32> for UInt53 {
     fn from(value: u32) -> Self {
