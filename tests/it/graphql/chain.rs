@@ -145,7 +145,8 @@ fn the_coins_are_those_that_a_node_counts_at_every_height() {
     });
     let sat = |amount: &Value| (amount.as_f64().unwrap() * 100_000_000.0).round();
     let api = Api::of_chain(&chain);
-    let mut kinds = BTreeMap::from([("genesis_block", 0.0), ("bip30", 0.0), ("scripts", 0.0), ("unclaimed_rewards", 0.0)]);
+    let mut kinds =
+        BTreeMap::from([("genesis_block", 0.0), ("bip30", 0.0), ("scripts", 0.0), ("unclaimed_rewards", 0.0)]);
     for height in 0..=150 {
         let core = node.must("gettxoutsetinfo", &[json!("none"), json!(height)]);
         for (kind, sum) in &mut kinds {
@@ -184,7 +185,9 @@ fn a_range_is_timed_from_the_block_in_front_of_it() {
         "range(fromHeight: 21, toHeight: 24) { fromTime toTime averageInterval hashrate tps difficultySum averageFeeRate
            size weight }",
     );
-    let of = |height: u32| api.data(&format!("{{ block(height: {height}) {{ medianTime difficulty size weight }} }}"))["block"].take();
+    let of = |height: u32| {
+        api.data(&format!("{{ block(height: {height}) {{ medianTime difficulty size weight }} }}"))["block"].take()
+    };
     let blocks: Vec<Value> = (21..=24).map(of).collect();
     let total = |name: &str| blocks.iter().map(|block| block[name].as_u64().unwrap()).sum::<u64>();
     assert_eq!((&range["fromTime"], &range["toTime"]), (&blocks[0]["medianTime"], &blocks[3]["medianTime"]));
