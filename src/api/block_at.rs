@@ -1,3 +1,5 @@
+use std::ops::Range;
+
 use async_graphql::OneofObject;
 
 use super::error::ApiError;
@@ -47,4 +49,19 @@ pub(super) fn height_of(name: &str, height: i32) -> Result<Height, ApiError> {
     u32::try_from(height)
         .map(Height::from)
         .map_err(|_| ApiError::bad_user_input(format!("{name} is {height}, and the first block is at height 0")))
+}
+
+/// The heights from one to another, both included, and either left open.
+///
+/// Errors: BAD_USER_INPUT for a negative one, and if they are the wrong way round.
+pub(super) fn height_range(view: &View, (from, to): (Option<i32>, Option<i32>)) -> Result<Range<Height>, ApiError> {
+    let from = from.map(|from| height_of("fromHeight", from)).transpose()?;
+    let to = to.map(|to| height_of("toHeight", to)).transpose()?;
+    if let (Some(from), Some(to)) = (from, to)
+        && from > to
+    {
+        return Err(ApiError::bad_user_input(format!("fromHeight is {from}, and toHeight is {to}, which is below it")));
+    }
+    let end = view.tip().height.next();
+    Ok(from.unwrap_or(Height::GENESIS)..to.map_or(end, |to| to.next().min(end)))
 }

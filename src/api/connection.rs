@@ -7,6 +7,7 @@ use super::block::Block;
 use super::cursor::Scope;
 use super::error::ApiError;
 use super::input::Input;
+use super::ledger::{LedgerEntry, Utxo};
 use super::output::Output;
 use super::page::{Cut, Page};
 use super::scalars::UInt53;
@@ -31,10 +32,12 @@ pub(super) struct PageInfo {
 /// A row of a page.
 #[derive(Clone, SimpleObject)]
 #[graphql(
-    concrete(name = "BlockEdge", params(Block)),
     concrete(name = "TransactionEdge", params(Transaction)),
     concrete(name = "InputEdge", params(Input)),
-    concrete(name = "OutputEdge", params(Output))
+    concrete(name = "OutputEdge", params(Output)),
+    concrete(name = "BlockEdge", params(Block)),
+    concrete(name = "UtxoEdge", params(Utxo)),
+    concrete(name = "LedgerEntryEdge", params(LedgerEntry))
 )]
 pub(super) struct Edge<N: OutputType> {
     /// Where this row stands: give it as `after` or `before` to go on from here. It holds while the block that holds
@@ -47,21 +50,22 @@ pub(super) struct Edge<N: OutputType> {
 /// A page of a list.
 #[derive(SimpleObject)]
 #[graphql(
-    concrete(name = "BlockConnection", params(Block, "Option<i32>")),
     concrete(name = "TransactionConnection", params(Transaction, "Option<UInt53>")),
     concrete(name = "InputConnection", params(Input, i32)),
-    concrete(name = "OutputConnection", params(Output, "Option<UInt53>"))
+    concrete(name = "OutputConnection", params(Output, "Option<UInt53>")),
+    concrete(name = "BlockConnection", params(Block, "Option<i32>")),
+    concrete(name = "LedgerEntryConnection", params(LedgerEntry, "Option<UInt53>"))
 )]
 pub(super) struct Connection<N: OutputType, C: OutputType>
 where
     Edge<N>: OutputType,
 {
     /// The rows of this page with their cursors.
-    edges: Vec<Edge<N>>,
+    pub(super) edges: Vec<Edge<N>>,
     /// The rows of this page.
-    nodes: Vec<N>,
+    pub(super) nodes: Vec<N>,
     /// Whether there is more around this page.
-    page_info: PageInfo,
+    pub(super) page_info: PageInfo,
     /// How many rows the whole list has.
     total_count: C,
 }

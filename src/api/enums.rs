@@ -51,6 +51,16 @@ pub(super) enum SpendStatus {
     Unspendable,
 }
 
+impl From<view::SpendStatus> for SpendStatus {
+    fn from(status: view::SpendStatus) -> Self {
+        match status {
+            view::SpendStatus::Unspent => Self::Unspent,
+            view::SpendStatus::Spent => Self::Spent,
+            view::SpendStatus::Unspendable => Self::Unspendable,
+        }
+    }
+}
+
 /// Why an output can never be spent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 pub(super) enum UnspendableReason {

@@ -112,6 +112,11 @@ impl ApiError {
         self.code
     }
 
+    /// What it says, without code and details.
+    pub(super) fn into_message(self) -> String {
+        self.message
+    }
+
     fn extensions(self) -> ErrorExtensionValues {
         let mut values = ErrorExtensionValues::default();
         values.set("code", self.code);

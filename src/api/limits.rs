@@ -46,6 +46,12 @@ impl Limits {
     /// The most that `page_size` can be.
     pub const MAX_PAGE_SIZE: u32 = 1_000;
 
+    /// Whether a list that a client gives may be this long. Errors: QUERY_LIMIT_EXCEEDED.
+    pub(super) fn check_ids(&self, count: usize) -> Result<(), ApiError> {
+        let number = |size: usize| u64::try_from(size).unwrap_or(u64::MAX);
+        if count > self.ids { Err(ApiError::limit_exceeded("ids", number(self.ids), number(count))) } else { Ok(()) }
+    }
+
     /// Errors: QUERY_LIMIT_EXCEEDED.
     pub(super) fn check(&self, depth: usize, complexity: usize) -> Result<(), ApiError> {
         for (which, limit, actual) in [("depth", self.depth, depth), ("complexity", self.complexity, complexity)] {

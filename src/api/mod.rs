@@ -5,7 +5,7 @@
 //!                  │
 //!       query/ · subscription.rs                  roots; the only ones that take a view
 //!                  │ Arc<View>
-//!       block · transaction · input · output · address · …      objects carry the view they were made from
+//!       block · transaction · input · output · ledger/ · …      objects carry the view they were made from
 //!                  │
 //!       connection.rs ◄── page.rs ◄── cursor.rs   pages of rows
 //! ```
@@ -15,9 +15,9 @@
 
 // resolvers are async by the engine's convention; reads of a pinned view do not wait
 #![allow(clippy::unused_async)]
+// the arguments of a field are those of its resolver
+#![allow(clippy::too_many_arguments)]
 
-mod address;
-mod balance;
 mod block;
 mod block_at;
 mod block_fee_stats;
@@ -32,10 +32,12 @@ mod enums;
 mod error;
 mod follow;
 mod input;
-mod ledger_stats;
+mod ledger;
 mod limits;
 mod lock_time;
 mod node;
+mod occurrence;
+mod op_return;
 mod output;
 mod page;
 mod query;
@@ -98,6 +100,7 @@ fn engine(published: Published, live: Live, limits: Limits) -> Engine {
     let query = query::Query::new(&published);
     Engine::build(query, EmptyMutation, subscription::Subscription::new(published, live))
         .register_output_type::<node::Node>()
+        .register_output_type::<ledger::Ledger>()
         .data(limits)
         .extension(request::RequestExtensions(limits))
         .finish()

@@ -1,11 +1,12 @@
 //! Global ids: typed, and made of content, never of a height.
 
 use async_graphql::{ID, Interface};
+use bitcoin::hashes::sha256;
 use bitcoin::{BlockHash, OutPoint, Txid};
 
-use super::address::Address;
 use super::block::Block;
 use super::chain::Chain;
+use super::ledger::{Address, Script};
 use super::output::Output;
 use super::transaction::Transaction;
 
@@ -28,6 +29,8 @@ pub(super) enum Node {
     Address(Address),
     /// The main chain.
     Chain(Chain),
+    /// A script.
+    Script(Script),
 }
 
 /// The id of the one chain.
@@ -37,14 +40,25 @@ pub(super) fn block_id(hash: BlockHash) -> String {
     format!("Block:{hash}")
 }
 
-pub(super) fn transaction_id(txid: Txid) -> String {
-    format!("Transaction:{txid}")
+/// The transaction with this txid, or the copy of it that `replaced_in` holds.
+pub(super) fn transaction_id(txid: Txid, replaced_in: Option<BlockHash>) -> String {
+    format!("Transaction:{txid}{}", copy(replaced_in))
 }
 
-pub(super) fn output_id(outpoint: OutPoint) -> String {
-    format!("Output:{}:{}", outpoint.txid, outpoint.vout)
+/// An output of the transaction with this txid, or of the copy of it that `replaced_in` holds.
+pub(super) fn output_id(outpoint: OutPoint, replaced_in: Option<BlockHash>) -> String {
+    format!("Output:{}:{}{}", outpoint.txid, outpoint.vout, copy(replaced_in))
+}
+
+fn copy(replaced_in: Option<BlockHash>) -> String {
+    replaced_in.map_or_else(String::new, |block| format!("@{block}"))
 }
 
 pub(super) fn address_id(address: &str) -> String {
     format!("Address:{address}")
+}
+
+/// The hash is written in natural byte order.
+pub(super) fn script_id(hash: &sha256::Hash) -> String {
+    format!("Script:{hash}")
 }

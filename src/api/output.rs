@@ -3,14 +3,18 @@ use std::sync::Arc;
 use async_graphql::{ID, Object};
 use bitcoin::OutPoint;
 
+use super::block_at::BlockAt;
 use super::enums::{ScriptType, SpendStatus, UnspendableReason};
 use super::error::ApiError;
 use super::input::Input;
+use super::ledger::Script;
 use super::node::output_id;
+use super::op_return::OpReturn;
 use super::scalars::{Hex, Sats, int};
 use super::transaction::Transaction;
 use crate::chain;
 use crate::chain::address_of;
+use crate::chain::script::op_return;
 use crate::view::{self, View};
 
 /// An output, by its number in a transaction.
@@ -24,6 +28,18 @@ pub(super) struct Output {
 impl Output {
     pub(super) fn new(view: &Arc<View>, transaction: &Arc<view::Transaction>, vout: u32) -> Self {
         Self { view: view.clone(), transaction: transaction.clone(), vout }
+    }
+
+    /// The output at an outpoint, `None` if the index knows no such transaction or it has no such output.
+    pub(super) fn find(view: &Arc<View>, outpoint: OutPoint) -> Result<Option<Self>, ApiError> {
+        let found = Transaction::read(view, |view| view.transaction(&outpoint.txid))?;
+        Ok(found.and_then(|transaction| Self::of(view, transaction, outpoint.vout)))
+    }
+
+    /// An output of a transaction, `None` if it has no such output.
+    pub(super) fn of(view: &Arc<View>, transaction: view::Transaction, vout: u32) -> Option<Self> {
+        let exists = usize::try_from(vout).is_ok_and(|vout| vout < transaction.parts.output.len());
+        exists.then(|| Self::new(view, &Arc::new(transaction), vout))
     }
 
     fn outpoint_of(&self) -> OutPoint {
@@ -43,24 +59,19 @@ impl Output {
         Ok(self.view.unspendable(&self.transaction, self.vout)?.map(UnspendableReason::from))
     }
 
-    fn status(&self) -> Result<Option<SpendStatus>, ApiError> {
-        if self.transaction.place.is_none() {
-            return Ok(None);
-        }
-        if self.reason()?.is_some() {
-            return Ok(Some(SpendStatus::Unspendable));
-        }
-        let spent = self.spender()?.is_some();
-        Ok(Some(if spent { SpendStatus::Spent } else { SpendStatus::Unspent }))
+    fn status(&self, at: Option<BlockAt>) -> Result<Option<SpendStatus>, ApiError> {
+        let at = BlockAt::resolve(at, &self.view)?;
+        Ok(self.view.spend_status(&self.transaction, self.vout, &at)?.map(SpendStatus::from))
     }
 }
 
 /// An output of a transaction: an amount, the script that guards it, and what became of it.
 #[Object]
 impl Output {
-    /// `Output:`, the txid, a colon and the number.
+    /// `Output:`, the txid, a colon and the number. Of a transaction that a later one with the same txid replaced (BIP30),
+    /// also `@` and the hash of its block.
     pub(super) async fn id(&self) -> ID {
-        output_id(self.outpoint_of()).into()
+        output_id(self.outpoint_of(), self.transaction.replaced_in).into()
     }
 
     /// The txid, a colon and the number.
@@ -110,6 +121,22 @@ impl Output {
         }
     }
 
+    /// That script with its history.
+    async fn script(&self) -> Result<Script, ApiError> {
+        Ok(Script::of(&self.view, self.part()?.script_pubkey.clone()))
+    }
+
+    /// What it carries, if its script starts with OP_RETURN; null for all others.
+    async fn op_return(&self) -> Option<Result<OpReturn, ApiError>> {
+        let script = match self.part() {
+            Ok(part) => &part.script_pubkey,
+            Err(error) => return Some(Err(error)),
+        };
+        let (payload, pushes) = op_return(script)?;
+        // payload, pushes and text: the same bytes up to three times
+        Some(self.view.count(script.len() * 3).map(|()| OpReturn::new(payload, &pushes)).map_err(ApiError::from))
+    }
+
     /// Whether a coinbase created it, so that it must mature before it can be spent.
     async fn is_coinbase(&self) -> bool {
         self.transaction.parts.is_coinbase()
@@ -126,9 +153,12 @@ impl Output {
         self.view.is_mature(&self.transaction)
     }
 
-    /// What became of it; null while no block of the main chain holds it.
-    async fn spend_status(&self) -> Option<Result<SpendStatus, ApiError>> {
-        self.status().transpose()
+    /// What became of it; null while no block of the main chain holds it, and before the first that did.
+    async fn spend_status(
+        &self,
+        #[graphql(desc = "As it was right after this block. The newest block if none is given.")] at: Option<BlockAt>,
+    ) -> Option<Result<SpendStatus, ApiError>> {
+        self.status(at).transpose()
     }
 
     /// Why it can never be spent; null if it can, or was.

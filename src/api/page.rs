@@ -133,13 +133,13 @@ impl PageRequest {
         Walk { positions, ascending }
     }
 
-    /// The page of a list whose rows come in the order of the [`Walk`], a row that a filter leaves out as `None`. At most
-    /// `most` rows are read; if that ends the page, it says where.
+    /// The page of a list whose rows come in the order of the [`Walk`], a row that a filter leaves out as `None`. `enough`
+    /// is asked before each row, with how many were read: if it ends the page, the page says where.
     ///
     /// Errors: the first of the rows.
     pub(super) fn page<R, E>(
         &self,
-        most: u32,
+        enough: impl Fn(u32) -> bool,
         rows: impl IntoIterator<Item = Result<(u64, Option<R>), E>>,
     ) -> Result<Page<R>, E> {
         let (Take::First(size) | Take::Last(size)) = self.take;
@@ -147,7 +147,7 @@ impl PageRequest {
         let (mut read, mut last_read, mut more) = (0, None, false);
         for row in rows {
             let (position, row) = row?;
-            if wanted == 0 || read == most {
+            if wanted == 0 || enough(read) {
                 more = true;
                 break;
             }
@@ -175,9 +175,9 @@ impl PageRequest {
         let Walk { positions, ascending } = self.walk(list, order);
         let row = |position| Ok::<_, std::convert::Infallible>((position, Some(())));
         let page = if ascending {
-            self.page(u32::MAX, positions.map(row))
+            self.page(|_| false, positions.map(row))
         } else {
-            self.page(u32::MAX, positions.rev().map(row))
+            self.page(|_| false, positions.rev().map(row))
         };
         match page {
             Ok(page) => page,
@@ -256,11 +256,11 @@ mod tests {
 
     #[test]
     fn a_page_ends_at_the_last_row_that_may_be_read_and_says_so() {
-        let every_fourth = |position: u64| Ok::<_, ()>((position, (position % 4 == 0).then_some(())));
+        let every_fourth = |position: u64| Ok::<_, ()>((position, position.is_multiple_of(4).then_some(())));
         let read = |request: PageRequest, most| {
             let walk = request.walk(0..100, SortOrder::Asc);
             let rows: Vec<_> = if walk.ascending { walk.positions.collect() } else { walk.positions.rev().collect() };
-            request.page(most, rows.into_iter().map(every_fourth)).unwrap()
+            request.page(|read| read >= most, rows.into_iter().map(every_fourth)).unwrap()
         };
         let page = read(forwards(10, Some(0)), 3);
         assert_eq!((positions(&page), page.cut, page.has_next), (vec![], Some(Cut::Back(3)), true));
@@ -306,14 +306,14 @@ mod tests {
             start in 0_u64..50, count in 0_u64..300, size in 1_u32..=100, order in order(), most in 1_u32..400,
         ) {
             let list = start..start + count;
-            let kept = |position: &u64| position % 3 != 0;
+            let kept = |position: &u64| !position.is_multiple_of(3);
             let mut whole: Vec<u64> = list.clone().filter(kept).collect();
             if order == SortOrder::Desc { whole.reverse() }
             let read = |request: PageRequest| {
                 let walk = request.walk(list.clone(), order);
                 let rows: Vec<_> = if walk.ascending { walk.positions.collect() } else { walk.positions.rev().collect() };
                 let rows = rows.into_iter().map(|position| Ok::<_, ()>((position, kept(&position).then_some(()))));
-                request.page(most, rows).unwrap()
+                request.page(|read| read >= most, rows).unwrap()
             };
 
             let (mut all, mut after) = (Vec::new(), None);

@@ -10,6 +10,7 @@ use super::error::ApiError;
 use super::input::Input;
 use super::lock_time::LockTime;
 use super::node::transaction_id;
+use super::occurrence::TxOccurrence;
 use super::output::Output;
 use super::page::{self, PageArgs};
 use super::request::limits;
@@ -57,7 +58,7 @@ impl Transaction {
     where
         Edge<N>: OutputType,
     {
-        let scope = Scope::new(connection, transaction_id(self.transaction.txid));
+        let scope = Scope::new(connection, transaction_id(self.transaction.txid, self.transaction.replaced_in));
         let page = args.read(&scope, &self.view, limits(ctx)?)?.of(0..count.into(), SortOrder::Asc);
         let held_by = match self.transaction.place {
             Some(place) => Some(self.view.block_hash(place.height)?),
@@ -104,9 +105,10 @@ impl Transaction {
 /// became of its outputs, is told of its place on the main chain.
 #[Object]
 impl Transaction {
-    /// `Transaction:` and the txid.
+    /// `Transaction:` and the txid. Of a transaction that a later one with the same txid replaced (BIP30), also `@` and the
+    /// hash of its block.
     pub(super) async fn id(&self) -> ID {
-        transaction_id(self.transaction.txid).into()
+        transaction_id(self.transaction.txid, self.transaction.replaced_in).into()
     }
 
     /// The hash of its serialisation without witness, by which outpoints name it.
@@ -180,6 +182,22 @@ impl Transaction {
     /// Its place in that block, 0 for the coinbase; null while there is none.
     async fn index_in_block(&self) -> Option<Result<i32, ApiError>> {
         Some(int(self.transaction.place?.index))
+    }
+
+    /// Its position among all transactions of the main chain, 0 for the coinbase of the genesis block; null while it is
+    /// in no block of the main chain.
+    async fn global_index(&self) -> Option<UInt53> {
+        Some(self.transaction.place?.txnum.0.into())
+    }
+
+    /// All blocks that hold it: those of the main chain, oldest first, then stale ones. Stale blocks are those that this
+    /// server saw disconnected.
+    async fn occurrences(&self) -> Result<Vec<TxOccurrence>, ApiError> {
+        let found = self.view.occurrences(&self.transaction.txid)?;
+        let bytes = found.iter().filter(|(block, _)| !block.is_main()).map(|(block, _)| block.row.size);
+        let bytes = bytes.fold(0_u32, u32::saturating_add);
+        self.view.count(usize::try_from(bytes).unwrap_or(usize::MAX))?;
+        Ok(found.into_iter().map(|found| TxOccurrence::new(&self.view, found)).collect())
     }
 
     /// Its inputs in their order.

@@ -172,6 +172,19 @@ pub fn revealed_key(script_pubkey: &Script, script_sig: &Script, witness: &Witne
     matches.then(|| key.to_vec())
 }
 
+/// What an OP_RETURN output carries: the bytes behind the opcode, and the data of each push among them, up to where the
+/// script ends or is cut short (small numbers push nothing of their own). `None` for every other script.
+#[must_use]
+pub fn op_return(script: &Script) -> Option<(&[u8], Vec<&[u8]>)> {
+    let [OP_RETURN, payload @ ..] = script.as_bytes() else { return None };
+    let (mut rest, mut pushes) = (payload, Vec::new());
+    while let Some((operation, after)) = next_operation(rest) {
+        pushes.extend(operation.pushed);
+        rest = after;
+    }
+    Some((payload, pushes))
+}
+
 /// Version and program of a witness program (BIP141; Core `CScript::IsWitnessProgram`): a small number, then one
 /// direct push of 2 to 40 bytes, and nothing else.
 fn witness_program(script: &Script) -> Option<(u8, &[u8])> {

@@ -27,6 +27,41 @@ impl fmt::Display for TxNum {
     }
 }
 
+/// The position of an output in the active chain: its transaction's, then its number there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OutputPosition {
+    /// The position of the transaction.
+    pub txnum: TxNum,
+    /// The number of the output.
+    pub vout: u32,
+}
+
+impl OutputPosition {
+    /// Behind every output there can be.
+    pub const END: Self = Self { txnum: TxNum(u32::MAX), vout: u32::MAX };
+
+    /// In front of all outputs of a transaction.
+    #[must_use]
+    pub fn first_of(txnum: TxNum) -> Self {
+        Self { txnum, vout: 0 }
+    }
+
+    /// One number for both, in the same order.
+    #[must_use]
+    pub fn to_u64(self) -> u64 {
+        u64::from(self.txnum.0) << 32 | u64::from(self.vout)
+    }
+
+    /// The position that [`to_u64`](Self::to_u64) made a number of.
+    #[must_use]
+    pub fn from_u64(position: u64) -> Self {
+        let (mut txnum, mut vout) = ([0; 4], [0; 4]);
+        txnum.copy_from_slice(&position.to_be_bytes()[..4]);
+        vout.copy_from_slice(&position.to_be_bytes()[4..]);
+        Self { txnum: TxNum(u32::from_be_bytes(txnum)), vout: u32::from_be_bytes(vout) }
+    }
+}
+
 /// The number of an output in its transaction, or of an input in its transaction, in the three bytes that rows give it.
 ///
 /// A block holds at most 111,111 outputs (4,000,000 weight units at 36 a piece), so two bytes are not enough and three
@@ -36,7 +71,6 @@ pub(super) struct Position(u32);
 
 impl Position {
     pub(super) const ZERO: Self = Self(0);
-    pub(super) const MAX: Self = Self((1 << 24) - 1);
 
     /// `None` beyond three bytes, where no output of a valid block can be.
     pub(super) fn new(position: u32) -> Option<Self> {
@@ -126,6 +160,14 @@ mod tests {
         assert_ne!(one.script_key(b"script"), other.script_key(b"script"));
         assert_ne!(one.script_key(b"script"), one.script_key(b"another"));
         assert_ne!(one.txid_prefix(&Txid::all_zeros()), other.txid_prefix(&Txid::all_zeros()));
+    }
+
+    #[test]
+    fn output_positions_sort_as_the_numbers_they_become() {
+        let position = |txnum, vout| OutputPosition { txnum: TxNum(txnum), vout };
+        let sorted = [position(0, 0), position(0, 7), position(1, 0), position(1 << 31, 111_111), OutputPosition::END];
+        assert!(sorted.is_sorted() && sorted.map(OutputPosition::to_u64).is_sorted());
+        assert_eq!(sorted.map(|position| OutputPosition::from_u64(position.to_u64())), sorted);
     }
 
     #[test]

@@ -25,6 +25,7 @@ mod keys;
 mod open;
 mod ranges;
 mod resolve;
+mod scripts;
 mod snapshot;
 mod sorter;
 mod statistics;
@@ -34,7 +35,7 @@ mod verify;
 
 pub use block::{Block, Parser};
 pub use error::IndexError;
-pub use keys::{Salt, ScriptKey, TxNum};
+pub use keys::{OutputPosition, Salt, ScriptKey, TxNum};
 pub use open::{Index, IndexOptions};
 pub use snapshot::{Occurrence, Snapshot, Spender, StoredTransaction};
 pub use tables::block_hashes::{BlockPlace, ChainMembership};

@@ -2,21 +2,17 @@
 //!
 //! A snapshot pins the pages it may read, so it is kept for a request or an event and then dropped.
 
-use std::ops::RangeInclusive;
-
-use bitcoin::hashes::{Hash, hash160};
+use bitcoin::hashes::Hash;
 use bitcoin::{BlockHash, Network, Txid};
 use redb::{ReadOnlyTable, ReadTransaction};
 
 use super::error::IndexError;
-use super::keys::{Position, Salt, ScriptKey, TxNum};
+use super::keys::{Position, Salt, TxNum};
 use super::tables::block_hashes::BlockPlace;
 use super::tables::block_starts::BlockStart;
 use super::tables::blocks::BlockRow;
-use super::tables::history::HistoryRow;
 use super::tables::stale_blocks::StaleBlock;
 use super::tables::transactions::TransactionRow;
-use super::tables::unspent::{UnspentKey, UnspentRow};
 use super::tables::{
     block_hashes, block_starts, blocks, history, meta, p2pk, payouts, spends, stale_blocks, stale_transactions,
     transactions, txids, unspent,
@@ -107,12 +103,6 @@ impl Snapshot {
         self.tip
     }
 
-    /// The key under which a script's rows stand.
-    #[must_use]
-    pub fn script_key(&self, script_pubkey: &[u8]) -> ScriptKey {
-        self.salt.script_key(script_pubkey)
-    }
-
     pub(super) fn salt(&self) -> Salt {
         self.salt
     }
@@ -124,9 +114,9 @@ impl Snapshot {
 
     /// The hash of the block at a height that is not above the tip.
     pub fn block_hash(&self, height: Height) -> Result<BlockHash, IndexError> {
-        let row = self.block(height)?;
+        let row = self.blocks.get(&blocks::key(height))?;
         let row = row.ok_or_else(|| IndexError::corrupt("blocks", format!("the row at height {height} is missing")))?;
-        Ok(row.hash)
+        BlockRow::decode_hash(row.value())
     }
 
     /// Where the block with this hash is, `None` if this index never saw it (or no longer keeps it).
@@ -188,6 +178,20 @@ impl Snapshot {
         row.map(|row| TransactionRow::decode(row.value()).map(|row| row.txid)).transpose()
     }
 
+    /// The newest transaction of the active chain with this txid.
+    pub fn newest(&self, txid: &Txid) -> Result<Option<StoredTransaction>, IndexError> {
+        let prefix = self.salt.txid_prefix(txid);
+        let (from, to) = (txids::key(prefix, TxNum(0)), txids::key(prefix, TxNum(u32::MAX)));
+        for row in self.txids.range::<&txids::Key>(&from..=&to)?.rev() {
+            let (_, txnum) = txids::split_key(row?.0.value());
+            let found = self.transaction(txnum)?;
+            if found.as_ref().is_some_and(|found| found.txid == *txid) {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+
     /// All positions of this txid in the active chain, oldest first: none, one, or more for a BIP30 duplicate.
     pub fn positions(&self, txid: &Txid) -> Result<Vec<TxNum>, IndexError> {
         let prefix = self.salt.txid_prefix(txid);
@@ -211,61 +215,7 @@ impl Snapshot {
             Spender { txnum, vin: vin.to_u32() }
         }))
     }
-
-    /// Totals of a script after the last transaction before `before`, with that transaction.
-    pub fn totals(&self, script: ScriptKey, before: TxNum) -> Result<Option<(TxNum, HistoryRow)>, IndexError> {
-        let (from, to) = (history::key(script, TxNum(0)), history::key(script, before));
-        let row = self.history.range::<&history::Key>(&from..&to)?.next_back().transpose()?;
-        row.map(|(key, row)| Ok((history::split_key(key.value()).1, HistoryRow::decode(row.value())?))).transpose()
-    }
-
-    /// The first transaction that paid a script.
-    pub fn first_seen(&self, script: ScriptKey) -> Result<Option<TxNum>, IndexError> {
-        let (from, to) = (history::key(script, TxNum(0)), history::key(script, TxNum(u32::MAX)));
-        let row = self.history.range::<&history::Key>(&from..=&to)?.next().transpose()?;
-        Ok(row.map(|(key, _)| history::split_key(key.value()).1))
-    }
-
-    /// Unspent outputs of a script, oldest first.
-    pub fn unspent(
-        &self,
-        script: ScriptKey,
-    ) -> Result<impl Iterator<Item = Result<(UnspentKey, UnspentRow), IndexError>> + use<>, IndexError> {
-        let from = unspent::key(script, TxNum(0), FIRST);
-        let to = unspent::key(script, TxNum(u32::MAX), LAST);
-        let rows = self.unspent.range::<&unspent::Key>(&from..=&to)?;
-        Ok(rows.map(|row| {
-            let (key, row) = row?;
-            Ok((unspent::split_key(key.value()), UnspentRow::decode(row.value())?))
-        }))
-    }
-
-    /// Whether an output is in the UTXO set.
-    pub fn is_unspent(&self, output: UnspentKey) -> Result<bool, IndexError> {
-        let Some(vout) = Position::new(output.vout) else { return Ok(false) };
-        Ok(self.unspent.get(&unspent::key(output.script, output.txnum, vout))?.is_some())
-    }
-
-    /// Heights of the blocks whose coinbase pays a script, within `heights`, lowest first.
-    pub fn payouts(&self, script: ScriptKey, heights: RangeInclusive<Height>) -> Result<Vec<Height>, IndexError> {
-        let (from, to) = (payouts::key(script, *heights.start()), payouts::key(script, *heights.end()));
-        let rows = self.payouts.range::<&payouts::Key>(&from..=&to)?;
-        rows.map(|row| Ok(payouts::split_key(row?.0.value()).1)).collect()
-    }
-
-    /// First transactions of the P2PK scripts whose public key has this HASH160.
-    pub fn p2pk_scripts(&self, key_hash: hash160::Hash) -> Result<Vec<(ScriptKey, TxNum)>, IndexError> {
-        let (from, to) = (p2pk::key(key_hash, ScriptKey([0; 10])), p2pk::key(key_hash, ScriptKey([0xff; 10])));
-        let rows = self.p2pk.range::<&p2pk::Key>(&from..=&to)?;
-        let decode = |(key, row): (redb::AccessGuard<'_, &p2pk::Key>, redb::AccessGuard<'_, &[u8; 4]>)| {
-            (p2pk::split_key(key.value()).1, TxNum::from_key(*row.value()))
-        };
-        rows.map(|row| Ok(decode(row?))).collect()
-    }
 }
-
-const FIRST: Position = Position::ZERO;
-const LAST: Position = Position::MAX;
 
 fn filled_hash(byte: u8) -> BlockHash {
     Hash::from_byte_array([byte; 32])

@@ -3,7 +3,7 @@
 //! Every `blocks` row holds the totals of the chain up to it, so a run of any length is the difference of two rows.
 
 use bitcoin::constants::COINBASE_MATURITY;
-use bitcoin::{Script, Txid, Work};
+use bitcoin::{Script, Work};
 
 use super::block::Block;
 use super::{View, corrupt};
@@ -11,7 +11,7 @@ use crate::chain::Height;
 use crate::chain::difficulty::work_between;
 use crate::chain::raw::RawTransaction;
 use crate::chain::script::never_spendable;
-use crate::index::{BlockRow, IndexError, Running, TxNum};
+use crate::index::{BlockRow, IndexError, Running};
 
 /// A run of blocks that follow each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -193,8 +193,7 @@ impl View {
     /// not spend yet. Outputs that can never be spent do not count, nor those that a duplicate had overwritten by then
     /// (BIP30).
     pub fn immature_coinbase(&self, at: &Block) -> Result<ImmatureCoinbase, IndexError> {
-        let end = u32::try_from(at.row.running.transactions)
-            .map_err(|_| corrupt("blocks", "the chain has more transactions than fit"))?;
+        let end = at.end_txnum()?;
         let mut immature = ImmatureCoinbase::default();
         // the outputs of the genesis block never entered the UTXO set
         for height in first_immature(at.height).to_u32().max(1)..=at.height.to_u32() {
@@ -204,7 +203,7 @@ impl View {
             immature.bytes_read = immature.bytes_read.saturating_add(raw.len());
             let coinbase = RawTransaction::parse_whole(&raw)
                 .map_err(|error| corrupt("transactions", format!("row {txnum} holds no transaction: {error}")))?;
-            if self.overwritten_before(&coinbase.txid(), txnum, TxNum(end))? {
+            if self.is_overwritten(&coinbase.txid(), txnum, end)? {
                 continue;
             }
             let spendable =
@@ -212,11 +211,6 @@ impl View {
             immature.value = spendable.fold(immature.value, |sum, output| sum.saturating_add(output.value));
         }
         Ok(immature)
-    }
-
-    /// Whether a later copy of a transaction took its place before this position of the chain.
-    fn overwritten_before(&self, txid: &Txid, txnum: TxNum, end: TxNum) -> Result<bool, IndexError> {
-        Ok(self.head.chain.positions(txid)?.into_iter().any(|copy| copy > txnum && copy < end))
     }
 }
 

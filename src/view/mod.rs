@@ -7,7 +7,7 @@
 //! ```text
 //!   Published ── head() ──► Head ── View::new ──► View ──► Block         block, chain
 //!                                                     ├──► Transaction   transaction, output
-//!                                                     └──► Totals        ledger
+//!                                                     └──► Totals …      ledger
 //! ```
 //!
 //! How rows are stored is the index's business, and how questions are asked is the API's.
@@ -30,12 +30,13 @@ pub use allowance::AllowanceExceeded;
 pub use block::Block;
 pub use chain::{BlockRange, ImmatureCoinbase, Pace, Supply};
 pub use head::{Head, Published, SyncState};
-pub use ledger::Totals;
-pub use output::{Spender, UnspendableReason};
+pub use ledger::{Candidate, Coin, Ledger, Movement, Movements, Totals};
+pub use output::{SpendStatus, Spender, UnspendableReason};
 pub use transaction::{Place, Transaction};
 
 pub use crate::index::{
-    BlockRow, ChainMembership, CountAndValue, HistoryRow, IndexError, QUANTILES, Running, ScriptKey, Tip, TypeTotals,
+    BlockRow, ChainMembership, CountAndValue, IndexError, OutputPosition, QUANTILES, Running, ScriptKey, Tip, TxNum,
+    TypeTotals,
 };
 
 /// One state of the chain and the questions that can be asked of it. Kept for one request or one event.

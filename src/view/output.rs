@@ -3,7 +3,7 @@
 use bitcoin::Script;
 use bitcoin::constants::COINBASE_MATURITY;
 
-use super::{Transaction, View};
+use super::{Block, Transaction, View};
 use crate::chain::Height;
 use crate::chain::script::never_spendable;
 use crate::index::{IndexError, TxNum};
@@ -19,6 +19,17 @@ pub enum UnspendableReason {
     GenesisCoinbase,
     /// A later transaction with the same txid took its place before it was spent (BIP30).
     Bip30Overwritten,
+}
+
+/// What became of an output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpendStatus {
+    /// No transaction of the active chain spends it.
+    Unspent,
+    /// A transaction of the active chain spends it.
+    Spent,
+    /// No transaction can ever spend it.
+    Unspendable,
 }
 
 /// The input that spends an output.
@@ -54,6 +65,32 @@ impl View {
     /// The transaction of a spending input.
     pub fn spending_transaction(&self, spender: Spender) -> Result<Transaction, IndexError> {
         self.transaction_at(spender.txnum)
+    }
+
+    /// What had become of this output right after a block; `None` if no block up to it held the output. Of a txid that the
+    /// chain holds twice (BIP30) the newest copy up to that block is meant.
+    pub fn spend_status(
+        &self,
+        transaction: &Transaction,
+        vout: u32,
+        at: &Block,
+    ) -> Result<Option<SpendStatus>, IndexError> {
+        let Some(place) = transaction.place else { return Ok(None) };
+        let end = at.end_txnum()?;
+        let own_copy = (transaction.replaced_in.is_some() && place.txnum < end).then_some(place.txnum);
+        let copies = self.positions(&transaction.txid)?;
+        let newest = copies.iter().copied().rfind(|copy| *copy < end);
+        let copy = if transaction.replaced_in.is_some() { own_copy } else { newest };
+        let Some(copy) = copy else { return Ok(None) };
+        let index = usize::try_from(vout).unwrap_or(usize::MAX);
+        let Some(output) = transaction.parts.output.get(index) else { return Ok(None) };
+        if copy == TxNum(0) || never_spendable(&output.script_pubkey) {
+            return Ok(Some(SpendStatus::Unspendable));
+        }
+        if self.head.chain.spender(copy, vout)?.is_some_and(|spender| spender.txnum < end) {
+            return Ok(Some(SpendStatus::Spent));
+        }
+        Ok(Some(if newest == Some(copy) { SpendStatus::Unspent } else { SpendStatus::Unspendable }))
     }
 
     /// Why this output can never be spent, `None` if it can or could.

@@ -2,13 +2,13 @@
 //!
 //! Of a txid that the chain holds twice (BIP30) the latest copy answers.
 
-use bitcoin::Txid;
 use bitcoin::consensus::deserialize;
+use bitcoin::{BlockHash, Txid};
 
 use super::block::Block;
 use super::{View, corrupt};
 use crate::chain::Height;
-use crate::index::{IndexError, TxNum};
+use crate::index::{IndexError, StoredTransaction, TxNum};
 
 /// Lock times below this are heights, from it on Unix seconds (`LOCKTIME_THRESHOLD`, Core `script/script.h`).
 const LOCK_TIME_THRESHOLD: u32 = 500_000_000;
@@ -27,6 +27,8 @@ pub struct Transaction {
     pub raw: Vec<u8>,
     /// Its place on the active chain, `None` if only stale blocks hold it.
     pub place: Option<Place>,
+    /// The block that holds it, if it is told as the copy that a later transaction with the same txid replaced (BIP30).
+    pub replaced_in: Option<BlockHash>,
 }
 
 /// Where on the active chain a transaction is.
@@ -53,14 +55,57 @@ impl Transaction {
 impl View {
     /// The transaction with this txid; `None` if the index does not know it.
     pub fn transaction(&self, txid: &Txid) -> Result<Option<Transaction>, IndexError> {
-        if let Some(txnum) = self.latest_position(txid)? {
-            return self.transaction_at(txnum).map(Some);
+        if let Some(stored) = self.head.chain.newest(txid)? {
+            return self.placed(stored).map(Some);
         }
         for (hash, index) in self.head.chain.stale_occurrences(txid)? {
             let Some(block) = self.block(hash)? else { continue };
             return self.stale_transaction(&block, index);
         }
         Ok(None)
+    }
+
+    /// The transaction at a position, and no other of the same txid; `None` behind the last.
+    pub fn transaction_by_index(&self, txnum: TxNum) -> Result<Option<Transaction>, IndexError> {
+        if txnum >= self.tip_block()?.end_txnum()? {
+            return Ok(None);
+        }
+        let mut transaction = self.transaction_at(txnum)?;
+        if self.latest_position(&transaction.txid)? != Some(txnum)
+            && let Some(place) = transaction.place
+        {
+            transaction.replaced_in = Some(self.block_hash(place.height)?);
+        }
+        Ok(Some(transaction))
+    }
+
+    /// The copy of a transaction that this block of the active chain holds, if a later one replaced it (BIP30).
+    pub fn replaced_transaction(&self, txid: &Txid, block: BlockHash) -> Result<Option<Transaction>, IndexError> {
+        for txnum in self.positions(txid)? {
+            let found = self.transaction_by_index(txnum)?;
+            if let Some(found) = found.filter(|found| found.replaced_in == Some(block)) {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    /// All blocks that hold a transaction with this txid, with its index in each: those of the active chain, oldest
+    /// first, then stale ones.
+    pub fn occurrences(&self, txid: &Txid) -> Result<Vec<(Block, u32)>, IndexError> {
+        let mut found = Vec::new();
+        for txnum in self.positions(txid)? {
+            let at = self.head.chain.occurrence(txnum)?;
+            found.push((self.main_block(at.height)?, at.index));
+        }
+        for (hash, index) in self.head.chain.stale_occurrences(txid)? {
+            let block = self.block(hash)?;
+            found.push((
+                block.ok_or_else(|| corrupt("stale_transactions", format!("there is no block {hash}")))?,
+                index,
+            ));
+        }
+        Ok(found)
     }
 
     /// The transaction with this index in a block, as it is now: of a txid that the chain holds elsewhere the newest
@@ -80,7 +125,7 @@ impl View {
     }
 
     /// The transaction at a position that must be there, or, if a later one has the same txid (BIP30), that one.
-    pub(super) fn newest_copy(&self, txnum: TxNum) -> Result<Transaction, IndexError> {
+    pub fn newest_copy(&self, txnum: TxNum) -> Result<Transaction, IndexError> {
         let transaction = self.transaction_at(txnum)?;
         match self.latest_position(&transaction.txid)? {
             Some(latest) if latest != txnum => self.transaction_at(latest),
@@ -122,20 +167,35 @@ impl View {
 
     /// The newest copy of this txid on the active chain.
     pub(super) fn latest_position(&self, txid: &Txid) -> Result<Option<TxNum>, IndexError> {
-        Ok(self.head.chain.positions(txid)?.last().copied())
+        Ok(self.positions(txid)?.last().copied())
+    }
+
+    /// All copies of this txid on the active chain, oldest first.
+    pub(super) fn positions(&self, txid: &Txid) -> Result<Vec<TxNum>, IndexError> {
+        self.head.chain.positions(txid)
+    }
+
+    /// The txid of the transaction at a position that must be there.
+    pub fn txid_at(&self, txnum: TxNum) -> Result<Txid, IndexError> {
+        let txid = self.head.chain.txid(txnum)?;
+        txid.ok_or_else(|| corrupt("transactions", format!("row {txnum} is missing")))
     }
 
     /// The transaction at a position that must be there.
-    pub(super) fn transaction_at(&self, txnum: TxNum) -> Result<Transaction, IndexError> {
+    pub fn transaction_at(&self, txnum: TxNum) -> Result<Transaction, IndexError> {
         let stored = self.head.chain.transaction(txnum)?;
-        let stored = stored.ok_or_else(|| corrupt("transactions", format!("row {txnum} is missing")))?;
-        let at = self.head.chain.occurrence(txnum)?;
-        let place = Place { txnum, height: at.height, index: at.index, fee: stored.fee };
+        self.placed(stored.ok_or_else(|| corrupt("transactions", format!("row {txnum} is missing")))?)
+    }
+
+    fn placed(&self, stored: StoredTransaction) -> Result<Transaction, IndexError> {
+        let at = self.head.chain.occurrence(stored.txnum)?;
+        let place = Place { txnum: stored.txnum, height: at.height, index: at.index, fee: stored.fee };
         Ok(Transaction {
             txid: stored.txid,
             parts: decode("transactions", &stored.raw)?,
             raw: stored.raw,
             place: Some(place),
+            replaced_in: None,
         })
     }
 
@@ -146,7 +206,13 @@ impl View {
             return Ok(None);
         };
         let parts = decode("stale_blocks", transaction.bytes())?;
-        Ok(Some(Transaction { txid: transaction.txid(), parts, raw: transaction.bytes().to_vec(), place: None }))
+        Ok(Some(Transaction {
+            txid: transaction.txid(),
+            parts,
+            raw: transaction.bytes().to_vec(),
+            place: None,
+            replaced_in: None,
+        }))
     }
 }
 

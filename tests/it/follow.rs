@@ -9,7 +9,7 @@ use std::time::Duration;
 use bitcoin::consensus::encode::serialize_hex;
 use bitcoin::{Amount, Block, Network};
 use btcgraph::chain::Height;
-use btcgraph::index::{BlockRow, Index, IndexOptions};
+use btcgraph::index::{BlockRow, Index, IndexOptions, OutputPosition};
 use btcgraph::live::{ChainEvent, Live};
 use btcgraph::node::{Auth, Node, NodeSettings, StopFlag};
 use btcgraph::sim::{Hostile, SimChain};
@@ -190,7 +190,8 @@ fn the_outputs_of_a_script_are_those_of_scantxoutset() {
         let scan =
             followed.real.must("scantxoutset", &[json!("start"), json!([format!("raw({})", script.to_hex_string())])]);
         let mut theirs: Vec<_> = scan["unspents"].as_array().unwrap().iter().map(unspent).collect();
-        let rows = snapshot.unspent(snapshot.script_key(script.as_bytes())).unwrap();
+        let everywhere = OutputPosition::default()..OutputPosition::END;
+        let rows = snapshot.unspent(snapshot.script_key(script.as_bytes()), everywhere).unwrap();
         let mut ours: Vec<_> = rows
             .map(|row| {
                 let (key, row) = row.unwrap();

@@ -9,22 +9,18 @@ use async_graphql::parser::types::{
 };
 use async_graphql::{Positioned, parser::types::BaseType, parser::types::Type};
 
-/// Where `Int` is used, and why 32 bits are enough for ever.
+/// Where `Int` is used, and why 32 bits are enough for ever. Not listed are `first` and `last`, counts of rows that the
+/// server limits.
 const INT_FITS: &[(&str, &str)] = &[
     ("Block.confirmations", "at most the height of the tip plus one"),
     ("Block.height", "a block every ten minutes: 2^31 of them take 40,000 years"),
     ("Block.size", "at most 4,000,000 bytes (consensus)"),
     ("Block.strippedSize", "at most 1,000,000 bytes (consensus)"),
     ("Block.transaction(index)", "as Block.txCount"),
-    ("Block.transactions(first)", "a count of rows, limited by the server"),
-    ("Block.transactions(last)", "a count of rows, limited by the server"),
     ("Block.txCount", "a transaction has 60 bytes at least, a block 4,000,000 at most"),
     ("Block.weight", "at most 4,000,000 (consensus)"),
     ("BlockAt.height", "as Block.height"),
-    (
-        "BlockConnection.totalCount",
-        "at most the height of the tip plus one; of stale blocks as many as a setting keeps",
-    ),
+    ("BlockConnection.totalCount", "as Block.height"),
     ("BlockHeader.height", "as Block.height"),
     ("BlockStats.inputCount", "as Input.index"),
     ("BlockStats.opReturnBytes", "as Block.size"),
@@ -36,7 +32,6 @@ const INT_FITS: &[(&str, &str)] = &[
     ("BlockStats.taprootOutputCount", "as Input.outpointVout"),
     ("BlockStats.utxoDelta", "at most the outputs or the inputs of a block"),
     ("Chain.range(fromHeight)", "as Block.height"),
-    ("Chain.range(last)", "a count of blocks, as Block.height"),
     ("Chain.range(toHeight)", "as Block.height"),
     ("ChainSummary.blocks", "the height of the tip plus one"),
     ("ChainSummary.blocks24h", "at most the height of the tip plus one"),
@@ -44,20 +39,22 @@ const INT_FITS: &[(&str, &str)] = &[
     ("Input.index", "an input has 41 bytes at least, a block 4,000,000 at most"),
     ("Input.outpointVout", "an output has 9 bytes at least, a block 4,000,000 at most; null in a coinbase"),
     ("InputConnection.totalCount", "as Input.index"),
+    ("LedgerFilter.fromHeight", "as Block.height"),
+    ("LedgerFilter.toHeight", "as Block.height"),
     ("LedgerStats.minedBlocks", "at most the height of the tip plus one"),
     ("LockTime.height", "below 500,000,000 by definition"),
+    ("OutPointInput.vout", "as Input.outpointVout"),
     ("Output.matureAtHeight", "a height plus 100"),
     ("Output.spentHeight", "as Block.height"),
     ("Output.vout", "as Input.outpointVout"),
     ("Query.block(height)", "as Block.height"),
-    ("Query.blocks(first)", "a count of rows, limited by the server"),
     ("Query.blocks(fromHeight)", "as Block.height"),
-    ("Query.blocks(last)", "a count of rows, limited by the server"),
     ("Query.blocks(toHeight)", "as Block.height"),
     ("Query.headers(count)", "a count of headers, limited by the server"),
     ("Query.headers(fromHeight)", "as Block.height"),
-    ("Query.staleBlocks(first)", "a count of rows, limited by the server"),
-    ("Query.staleBlocks(last)", "a count of rows, limited by the server"),
+    ("Query.output(vout)", "as Input.outpointVout"),
+    ("Query.transactions(fromHeight)", "as Block.height"),
+    ("Query.transactions(toHeight)", "as Block.height"),
     ("RangeStats.blockCount", "at most the height of the tip plus one"),
     ("RangeStats.emptyBlocks", "at most the height of the tip plus one"),
     ("RangeStats.fromHeight", "as Block.height"),
@@ -66,15 +63,16 @@ const INT_FITS: &[(&str, &str)] = &[
     ("Transaction.confirmations", "as Block.confirmations"),
     ("Transaction.indexInBlock", "as Block.txCount"),
     ("Transaction.inputCount", "as Input.index"),
-    ("Transaction.inputs(first)", "a count of rows, limited by the server"),
-    ("Transaction.inputs(last)", "a count of rows, limited by the server"),
     ("Transaction.outputCount", "as Input.outpointVout"),
-    ("Transaction.outputs(first)", "a count of rows, limited by the server"),
-    ("Transaction.outputs(last)", "a count of rows, limited by the server"),
     ("Transaction.size", "as Block.size"),
     ("Transaction.strippedSize", "as Block.strippedSize"),
     ("Transaction.vsize", "a quarter of the weight"),
     ("Transaction.weight", "as Block.weight"),
+    ("TxOccurrence.index", "as Block.txCount"),
+    ("Utxo.confirmations", "as Block.confirmations"),
+    ("Utxo.height", "as Block.height"),
+    ("Utxo.matureAtHeight", "a height plus 100"),
+    ("UtxoFilter.minConfirmations", "as Block.confirmations"),
 ];
 
 fn committed() -> String {
@@ -140,7 +138,8 @@ impl Walk {
 
     fn input(&mut self, place: &str, value: &Positioned<InputValueDefinition>) {
         self.described.insert(place.to_owned(), value.node.description.is_some());
-        if is_int(&value.node.ty.node) {
+        let counts_rows = ["first", "last"].contains(&value.node.name.node.as_str());
+        if is_int(&value.node.ty.node) && !counts_rows {
             self.ints.push(place.to_owned());
         }
     }

@@ -1,7 +1,5 @@
 //! The whole path: a real node, the program that follows it, and clients over HTTP and a websocket.
 
-use std::path::Path;
-use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
@@ -9,47 +7,8 @@ use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 
-use crate::support::bitcoind::{RealNode, wait_for};
-use crate::support::program::btcgraph_on;
-
-/// A running `btcgraph serve`, killed when dropped.
-struct Served {
-    process: Child,
-    address: String,
-}
-
-impl Served {
-    fn start(node: &RealNode, directory: &Path) -> Self {
-        let port_file = directory.join("port");
-        let _ = std::fs::remove_file(&port_file);
-        let mut program = btcgraph_on(node, directory, &["serve", "--listen", "127.0.0.1:0"]);
-        let process = program.arg("--port-file").arg(&port_file).stderr(Stdio::null()).spawn().unwrap();
-        let port = wait_for("the port file", Duration::from_secs(30), || {
-            std::fs::read_to_string(&port_file).ok().filter(|port| !port.is_empty())
-        });
-        Self { process, address: format!("127.0.0.1:{port}") }
-    }
-
-    fn query(&self, query: &str) -> Value {
-        let body = json!({ "query": query }).to_string();
-        let request = ureq::post(format!("http://{}/graphql", self.address)).header("content-type", "application/json");
-        let mut response = request.send(&body).unwrap();
-        serde_json::from_str(&response.body_mut().read_to_string().unwrap()).unwrap()
-    }
-
-    fn wait_for_height(&self, height: u32) {
-        wait_for("the server to catch up", Duration::from_secs(30), || {
-            (self.query("{ tip { height } }")["data"]["tip"]["height"] == json!(height)).then_some(())
-        });
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
+use crate::support::bitcoind::RealNode;
+use crate::support::served::Served;
 
 #[tokio::test]
 async fn a_new_block_of_the_node_reaches_a_subscriber_and_is_answered_at_once() {
@@ -110,8 +69,5 @@ fn what_is_indexed_is_answered_while_the_node_is_away_and_a_signal_stops_it_clea
     node.mine(1);
     served.wait_for_height(3);
 
-    let pid = served.process.id().to_string();
-    assert!(std::process::Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
-    let status = wait_for("the server to stop", Duration::from_secs(10), || served.process.try_wait().unwrap());
-    assert_eq!(status.code(), Some(0));
+    assert_eq!(served.stop().code(), Some(0));
 }

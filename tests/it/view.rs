@@ -6,14 +6,14 @@ use std::sync::Arc;
 use bitcoin::{Block, Network, OutPoint, ScriptBuf};
 use btcgraph::index::TxNum;
 use btcgraph::sim::{Hostile, SimChain};
-use btcgraph::view::{Place, Transaction, UnspendableReason, View};
+use btcgraph::view::{Ledger, Place, Transaction, UnspendableReason, View};
 
 use crate::support::api::Api;
 
 /// Value, immature value and number of the unspent outputs of each script.
-fn holdings(chain: &SimChain) -> BTreeMap<ScriptBuf, (u64, u64, u32)> {
+fn holdings(chain: &SimChain) -> BTreeMap<ScriptBuf, (u64, u64, u64)> {
     let next = chain.height().next();
-    let mut holdings = BTreeMap::<_, (u64, u64, u32)>::new();
+    let mut holdings = BTreeMap::<_, (u64, u64, u64)>::new();
     for coin in chain.unspent().values() {
         let held = holdings.entry(coin.output.script_pubkey.clone()).or_default();
         let value = coin.output.value.to_sat();
@@ -25,15 +25,17 @@ fn holdings(chain: &SimChain) -> BTreeMap<ScriptBuf, (u64, u64, u32)> {
 }
 
 #[track_caller]
-fn assert_agrees(view: &View, chain: &SimChain, scripts: &mut BTreeMap<ScriptBuf, (u64, u64, u32)>) {
+fn assert_agrees(view: &View, chain: &SimChain, scripts: &mut BTreeMap<ScriptBuf, (u64, u64, u64)>) {
     // scripts that hold nothing any more must say so
     for held in scripts.values_mut() {
         *held = (0, 0, 0);
     }
     scripts.extend(holdings(chain));
     for (script, expected) in scripts {
-        let totals = view.totals(view.script_key(script)).unwrap();
-        let found = (totals.balance().unwrap(), view.immature(script).unwrap(), totals.utxo_count().unwrap());
+        let (ledger, tip) = (Ledger::of([view.script_key(script)]), view.tip_block().unwrap());
+        let totals = view.totals(&ledger, &tip).unwrap();
+        let immature = view.immature(&ledger, &tip).unwrap();
+        let found = (totals.balance().unwrap(), immature, totals.utxo_count().unwrap());
         assert_eq!(found, *expected, "{script} at height {}", chain.height());
     }
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use async_graphql::{Context, Object};
 
 use super::super::block::Block;
-use super::super::block_at::height_of;
+use super::super::block_at::{height_of, height_range};
 use super::super::block_header::BlockHeader;
 use super::super::connection::Connection;
 use super::super::cursor::Scope;
@@ -14,14 +14,11 @@ use super::super::error::ApiError;
 use super::super::page::{self, PageArgs};
 use super::super::request::limits;
 use super::super::scalars::{BlockHash, DateTime, int};
-use super::Root;
+use super::{Found, Root};
 use crate::chain::Height;
 use crate::view::View;
 
 type Blocks = Connection<Block, Option<i32>>;
-
-/// What was found for each of several keys, in their order.
-type Each = Vec<Option<Result<Block, ApiError>>>;
 
 /// Finds blocks.
 pub(super) struct BlockQuery(pub(super) Root);
@@ -38,30 +35,21 @@ struct Between {
 impl Between {
     /// The heights of these blocks. Errors: BAD_USER_INPUT for a negative height, and for an end before its beginning.
     fn heights(&self, view: &View) -> Result<Range<u64>, ApiError> {
-        let from_height = self.from_height.map(|height| height_of("fromHeight", height)).transpose()?;
-        let to_height = self.to_height.map(|height| height_of("toHeight", height)).transpose()?;
-        if let (Some(from), Some(to)) = (from_height, to_height)
-            && from > to
-        {
-            return Err(ApiError::bad_user_input(format!("fromHeight is {from}, which is above the toHeight {to}")));
-        }
+        let chosen = height_range(view, (self.from_height, self.to_height))?;
         if let (Some(from), Some(to)) = (self.from_time, self.to_time)
             && from.to_unix() > to.to_unix()
         {
             return Err(ApiError::bad_user_input("fromTime is later than toTime"));
         }
-        let mut heights = 0..u64::from(view.tip().height.to_u32()) + 1;
-        let mut narrow = |from: Height, end: u64| {
-            heights = heights.start.max(from.to_u32().into())..heights.end.min(end);
-        };
-        narrow(from_height.unwrap_or_default(), to_height.map_or(u64::MAX, |to| u64::from(to.to_u32()) + 1));
+        let (mut start, mut end) = (chosen.start, chosen.end);
         if let Some(before) = self.from_time.and_then(|from| from.to_unix().checked_sub(1)) {
-            narrow(view.first_height_after(before)?, u64::MAX);
+            start = start.max(view.first_height_after(before)?);
         }
         if let Some(to) = self.to_time {
-            narrow(Height::GENESIS, view.first_height_after(to.to_unix())?.to_u32().into());
+            end = end.min(view.first_height_after(to.to_unix())?);
         }
-        Ok(heights.start..heights.end.max(heights.start))
+        let (start, end) = (u64::from(start.to_u32()), u64::from(end.to_u32()));
+        Ok(start..end.max(start))
     }
 }
 
@@ -107,7 +95,7 @@ impl BlockQuery {
         let request = args.read(&scope, &view, limits(ctx)?)?;
         let walk = request.walk(0..u64::MAX, SortOrder::Desc);
         let rows = view.stale_blocks(walk.positions)?.map(|row| row.map(|(position, place)| (position, Some(place))));
-        let page = if walk.ascending { request.page(u32::MAX, rows)? } else { request.page(u32::MAX, rows.rev())? };
+        let page = if walk.ascending { request.page(|_| false, rows)? } else { request.page(|_| false, rows.rev())? };
         let count = u32::try_from(view.stale_block_count()?).map_err(|_| ApiError::internal("too many blocks"))?;
         Connection::new(
             &scope,
@@ -119,12 +107,8 @@ impl BlockQuery {
         )
     }
 
-    fn each(&self, ctx: &Context<'_>, hashes: &[BlockHash]) -> Result<Each, ApiError> {
-        let (view, limit) = (self.0.view(ctx)?, limits(ctx)?.ids);
-        if hashes.len() > limit {
-            let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
-            return Err(ApiError::limit_exceeded("ids", number(limit), number(hashes.len())));
-        }
+    fn each(&self, ctx: &Context<'_>, hashes: &[BlockHash]) -> Result<Found<Block>, ApiError> {
+        let view = self.0.view_of_list(ctx, hashes.len())?;
         Ok(hashes.iter().map(|hash| Block::maybe(&view, view.block(hash.0))).collect())
     }
 
@@ -146,8 +130,6 @@ impl BlockQuery {
     }
 }
 
-// the arguments of a field are parameters here, and a list has many
-#[allow(clippy::too_many_arguments)]
 #[Object]
 impl BlockQuery {
     /// The newest block of the main chain.
@@ -201,7 +183,7 @@ impl BlockQuery {
         &self,
         ctx: &Context<'_>,
         #[graphql(desc = "The hashes of the blocks.")] hashes: Vec<BlockHash>,
-    ) -> Option<Result<Each, ApiError>> {
+    ) -> Option<Result<Found<Block>, ApiError>> {
         Some(self.each(ctx, &hashes))
     }
 

@@ -1,10 +1,16 @@
 //! Addresses and scripts.
 
-use async_graphql::{Context, Object};
+use std::sync::Arc;
 
-use super::super::address::Address;
+use async_graphql::{Context, Object};
+use bitcoin::ScriptBuf;
+
 use super::super::error::ApiError;
+use super::super::ledger::{Address, AddressSet, ByteOrder, Script, WatchInput};
+use super::super::request::limits;
+use super::super::scalars::Hex;
 use super::Root;
+use crate::view::View;
 
 /// Finds what holds coins.
 pub(super) struct LedgerQuery(pub(super) Root);
@@ -19,5 +25,33 @@ impl LedgerQuery {
         #[graphql(desc = "The address: base58, bech32 or bech32m, of this server's network.")] address: String,
     ) -> Option<Result<Address, ApiError>> {
         Some(self.0.view(ctx).and_then(|view| Address::parse(&view, &address)))
+    }
+
+    /// Several addresses and scripts, looked at as one ledger.
+    #[graphql(complexity = "of.len().saturating_add(child_complexity)")]
+    async fn addresses(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "What belongs to the set.")] of: WatchInput,
+    ) -> Option<Result<AddressSet, ApiError>> {
+        Some(self.0.view(ctx).and_then(|view| AddressSet::of(&view, of, limits(ctx)?)))
+    }
+
+    /// A script by itself, or by its SHA-256. Give exactly one of the two. Every script has an answer, also one that was
+    /// never used.
+    async fn script(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "The scriptPubKey.")] script_pub_key: Option<Hex>,
+        #[graphql(desc = "SHA-256 of the scriptPubKey, 32 bytes.")] script_hash: Option<Hex>,
+        #[graphql(desc = "How `scriptHash` is written.", default_with = "ByteOrder::ElectrumReversed")]
+        byte_order: ByteOrder,
+    ) -> Option<Result<Script, ApiError>> {
+        let find = |view: &Arc<View>| match (script_pub_key, script_hash) {
+            (Some(script), None) => Ok(Script::of(view, ScriptBuf::from_bytes(script.into_bytes()))),
+            (None, Some(hash)) => Script::with_hash_in(view, &hash, byte_order),
+            _ => Err(ApiError::bad_user_input("give scriptPubKey or scriptHash, exactly one of them")),
+        };
+        Some(self.0.view(ctx).and_then(|view| find(&view)))
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use async_graphql::{Context, MergedObject};
 
 use super::error::ApiError;
-use super::request::pinned_view;
+use super::request::{limits, pinned_view};
 use crate::view::{Published, View};
 
 /// What can be asked. All fields of one request are answered from one state of the chain.
@@ -29,6 +29,9 @@ impl Query {
     }
 }
 
+/// What was found for each item of a list, in its order: nothing where there is none.
+type Found<T> = Vec<Option<Result<T, ApiError>>>;
+
 /// What every part of the root stands on.
 #[derive(Clone)]
 struct Root {
@@ -39,5 +42,11 @@ impl Root {
     /// The view that this request is answered from. Errors: NOT_READY while no block is indexed.
     fn view(&self, ctx: &Context<'_>) -> Result<Arc<View>, ApiError> {
         pinned_view(ctx, &self.published)
+    }
+
+    /// The same for a field with a list of this many ids, hashes or outpoints. Errors: QUERY_LIMIT_EXCEEDED.
+    fn view_of_list(&self, ctx: &Context<'_>, count: usize) -> Result<Arc<View>, ApiError> {
+        limits(ctx)?.check_ids(count)?;
+        self.view(ctx)
     }
 }

@@ -1,22 +1,85 @@
 //! Transactions and their outputs.
 
-use async_graphql::{Context, Object};
+use std::sync::Arc;
 
+use async_graphql::{Context, InputObject, Object};
+use bitcoin::OutPoint;
+
+use super::super::block_at::height_range;
+use super::super::connection::Connection;
+use super::super::cursor::Scope;
+use super::super::enums::SortOrder;
 use super::super::error::ApiError;
-use super::super::scalars::Txid;
+use super::super::output::Output;
+use super::super::page::{self, PageArgs};
+use super::super::request::limits;
+use super::super::scalars::{Txid, UInt53};
 use super::super::transaction::Transaction;
-use super::Root;
+use super::{Found, Root};
+use crate::view::{TxNum, View};
 
 /// Finds transactions.
 pub(super) struct TransactionQuery(pub(super) Root);
+
+/// An output, named by its transaction and its number there.
+#[derive(Clone, Copy, Debug, InputObject)]
+pub(super) struct OutPointInput {
+    /// The txid of the transaction.
+    txid: Txid,
+    /// The number of the output, from 0.
+    vout: i32,
+}
 
 impl TransactionQuery {
     fn find(&self, ctx: &Context<'_>, txid: Option<Txid>) -> Result<Option<Transaction>, ApiError> {
         let view = self.0.view(ctx)?;
         let txid = txid.ok_or_else(|| ApiError::bad_user_input("give a txid"))?;
-        let found = Transaction::read(&view, |view| view.transaction(&txid.0))?;
+        by_txid(&view, txid)
+    }
+
+    fn find_by_index(&self, ctx: &Context<'_>, index: UInt53) -> Result<Option<Transaction>, ApiError> {
+        let view = self.0.view(ctx)?;
+        // no chain has as many transactions as 32 bits can count
+        let Ok(txnum) = u32::try_from(index.to_u64()).map(TxNum) else { return Ok(None) };
+        let found = Transaction::read(&view, |view| view.transaction_by_index(txnum))?;
         Ok(found.map(|transaction| Transaction::new(&view, transaction)))
     }
+
+    fn page(
+        &self,
+        ctx: &Context<'_>,
+        order: SortOrder,
+        heights: (Option<i32>, Option<i32>),
+        args: &PageArgs,
+    ) -> Result<Connection<Transaction, Option<UInt53>>, ApiError> {
+        let view = self.0.view(ctx)?;
+        let scope = Scope::new("transactions", "Query".to_owned()).filtered(format!("{order:?} {heights:?}"));
+        let txnums = view.txnums(height_range(&view, heights)?)?;
+        let page = args.read(&scope, &view, limits(ctx)?)?.of(txnums.start.0.into()..txnums.end.0.into(), order);
+        let txnum = |position: u64| {
+            u32::try_from(position).map(TxNum).map_err(|_| ApiError::internal("a position beyond all transactions"))
+        };
+        let held_by = |position| Ok(Some(view.block_hash(view.height_of(txnum(position)?)?)?));
+        let count = UInt53::from(txnums.end.0 - txnums.start.0);
+        Connection::new(&scope, page, Some(count), held_by, |position, ()| {
+            let txnum = txnum(position)?;
+            let found = Transaction::read(&view, |view| view.newest_copy(txnum).map(Some))?;
+            let found = found.ok_or_else(|| ApiError::internal("a transaction of the chain is not there"))?;
+            Ok(Transaction::new(&view, found))
+        })
+    }
+}
+
+fn by_txid(view: &Arc<View>, txid: Txid) -> Result<Option<Transaction>, ApiError> {
+    let found = Transaction::read(view, |view| view.transaction(&txid.0))?;
+    Ok(found.map(|transaction| Transaction::new(view, transaction)))
+}
+
+fn by_outpoint(view: &Arc<View>, txid: Txid, vout: i32) -> Result<Option<Output>, ApiError> {
+    let vout = u32::try_from(vout).map_err(|_| {
+        ApiError::bad_user_input(format!("vout is {vout}, and the first output of a transaction has the number 0"))
+    })?;
+    Output::find(view, OutPoint { txid: txid.0, vout })
 }
 
 #[Object]
@@ -28,5 +91,73 @@ impl TransactionQuery {
         #[graphql(desc = "The txid of the transaction.")] txid: Option<Txid>,
     ) -> Option<Result<Transaction, ApiError>> {
         self.find(ctx, txid).transpose()
+    }
+
+    /// Transactions by their txids, in the order given; null for each that is in no block that this server knows.
+    #[graphql(complexity = "txids.len().saturating_mul(child_complexity.saturating_add(1))")]
+    async fn transactions_by_id(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "The txids of the transactions.")] txids: Vec<Txid>,
+    ) -> Option<Result<Found<Transaction>, ApiError>> {
+        let view = match self.0.view_of_list(ctx, txids.len()) {
+            Ok(view) => view,
+            Err(error) => return Some(Err(error)),
+        };
+        Some(Ok(txids.into_iter().map(|txid| by_txid(&view, txid).transpose()).collect()))
+    }
+
+    /// The transaction at a position of the main chain: 0 is the coinbase of the genesis block. Null behind the last. Of a
+    /// txid that the chain holds twice (BIP30), this alone tells the copies apart.
+    async fn transaction_by_index(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "The position, from 0.")] index: UInt53,
+    ) -> Option<Result<Transaction, ApiError>> {
+        self.find_by_index(ctx, index).transpose()
+    }
+
+    /// The transactions of the main chain, block by block, in the order of their blocks.
+    #[graphql(complexity = "page::cost(first, last, child_complexity)")]
+    async fn transactions(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(
+            desc = "At most this many from the front, or behind `after`. 25 if neither first nor last is given."
+        )]
+        first: Option<i32>,
+        #[graphql(desc = "Only what comes behind the row with this cursor.")] after: Option<String>,
+        #[graphql(desc = "At most this many from the end, or in front of `before`.")] last: Option<i32>,
+        #[graphql(desc = "Only what comes in front of the row with this cursor.")] before: Option<String>,
+        #[graphql(desc = "Newest or oldest first.", default_with = "SortOrder::Desc")] order: SortOrder,
+        #[graphql(desc = "Only transactions in blocks at this height or above.")] from_height: Option<i32>,
+        #[graphql(desc = "Only transactions in blocks at this height or below.")] to_height: Option<i32>,
+    ) -> Option<Result<Connection<Transaction, Option<UInt53>>, ApiError>> {
+        Some(self.page(ctx, order, (from_height, to_height), &PageArgs { first, after, last, before }))
+    }
+
+    /// An output. Null if there is no such transaction in a block that this server knows, or it has no such output.
+    async fn output(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "The txid of its transaction.")] txid: Txid,
+        #[graphql(desc = "Its number there, from 0.")] vout: i32,
+    ) -> Option<Result<Output, ApiError>> {
+        self.0.view(ctx).and_then(|view| by_outpoint(&view, txid, vout)).transpose()
+    }
+
+    /// Outputs, in the order given; null for each that is not there.
+    #[graphql(complexity = "outpoints.len().saturating_mul(child_complexity.saturating_add(1))")]
+    async fn outputs(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "Which outputs.")] outpoints: Vec<OutPointInput>,
+    ) -> Option<Result<Found<Output>, ApiError>> {
+        let view = match self.0.view_of_list(ctx, outpoints.len()) {
+            Ok(view) => view,
+            Err(error) => return Some(Err(error)),
+        };
+        let find = |OutPointInput { txid, vout }| by_outpoint(&view, txid, vout).transpose();
+        Some(Ok(outpoints.into_iter().map(find).collect()))
     }
 }

@@ -8,6 +8,12 @@ use async_graphql::{InputValueError, InputValueResult, Scalar, ScalarType, Value
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::api) struct BlockHash(pub(in crate::api) bitcoin::BlockHash);
 
+impl From<bitcoin::BlockHash> for BlockHash {
+    fn from(hash: bitcoin::BlockHash) -> Self {
+        Self(hash)
+    }
+}
+
 /// The hash of a transaction without its witness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::api) struct Txid(pub(in crate::api) bitcoin::Txid);

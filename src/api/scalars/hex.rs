@@ -10,6 +10,16 @@ impl Hex {
     pub(in crate::api) fn new(bytes: impl Into<Vec<u8>>) -> Self {
         Self(bytes.into())
     }
+
+    /// The bytes.
+    pub(in crate::api) fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The bytes.
+    pub(in crate::api) fn into_bytes(self) -> Vec<u8> {
+        self.0
+    }
 }
 
 /// Bytes as hexadecimal digits, two a byte, without 0x in front. Lower case; input may be either.

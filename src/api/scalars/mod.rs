@@ -10,6 +10,7 @@ mod hashes;
 mod hex;
 mod int53;
 mod sats;
+mod signed_sats;
 mod uint53;
 
 pub(super) use big_int::BigInt;
@@ -18,6 +19,7 @@ pub(super) use hashes::{BlockHash, Txid, Wtxid};
 pub(super) use hex::Hex;
 pub(super) use int53::Int53;
 pub(super) use sats::Sats;
+pub(super) use signed_sats::SignedSats;
 pub(super) use uint53::UInt53;
 
 use super::error::ApiError;

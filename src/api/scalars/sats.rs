@@ -18,6 +18,11 @@ impl Sats {
         Ok(Self(sat))
     }
 
+    /// The number.
+    pub(in crate::api) fn to_sat(self) -> u64 {
+        self.0
+    }
+
     /// This amount.
     pub(in crate::api) fn of(amount: Amount) -> Result<Self, ApiError> {
         Self::new(amount.to_sat())

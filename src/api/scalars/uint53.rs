@@ -8,12 +8,17 @@ use super::{MAX_EXACT, exact_integer};
 pub(in crate::api) struct UInt53(u64);
 
 impl UInt53 {
-    /// This number. Beyond 2^53 - 1, which no counter reaches, it is an error and never a rounded number.
-    pub(in crate::api) fn new(number: u64) -> Result<Self, ApiError> {
-        if number > MAX_EXACT {
-            return Err(ApiError::internal(&format!("the counter {number} is larger than any can be")));
+    /// This counter. Beyond 2^53 - 1 it is an error and never a rounded number.
+    pub(in crate::api) fn new(value: u64) -> Result<Self, ApiError> {
+        if value > MAX_EXACT {
+            return Err(ApiError::internal(&format!("the counter {value} is larger than an exact JSON number")));
         }
-        Ok(Self(number))
+        Ok(Self(value))
+    }
+
+    /// The number.
+    pub(in crate::api) fn to_u64(self) -> u64 {
+        self.0
     }
 }
 

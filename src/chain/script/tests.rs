@@ -293,3 +293,19 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn an_op_return_output_tells_its_payload_and_pushes() {
+    let parts = |hex: &str| {
+        let script = ScriptBuf::from_hex(hex).unwrap();
+        op_return(&script).map(|(payload, pushes)| (payload.to_vec(), pushes.concat(), pushes.len()))
+    };
+    assert_eq!(parts("6a"), Some((vec![], vec![], 0)));
+    assert_eq!(parts("6a0568656c6c6f"), Some((b"\x05hello".to_vec(), b"hello".to_vec(), 1)));
+    assert_eq!(parts("6a5d0102024243"), Some((vec![0x5d, 1, 2, 2, 0x42, 0x43], vec![2, 0x42, 0x43], 2)));
+    assert_eq!(parts("6a4c02aabb"), Some((vec![0x4c, 2, 0xaa, 0xbb], vec![0xaa, 0xbb], 1)));
+    // cut short in the middle of the second push
+    assert_eq!(parts("6a01aa05bb"), Some((vec![1, 0xaa, 5, 0xbb], vec![0xaa], 1)));
+    assert_eq!(parts("51"), None);
+    assert_eq!(parts(""), None);
+}

@@ -256,6 +256,11 @@ impl BlockRow {
         Ok(decoded)
     }
 
+    /// Only the hash of the block.
+    pub(in crate::index) fn decode_hash(row: &[u8]) -> Result<BlockHash, IndexError> {
+        Ok(BlockHash::from_byte_array(Decoder::new("blocks", row).array()?))
+    }
+
     /// The row at the front of what is left, as in `stale_blocks`.
     pub(in crate::index) fn decode_from(row: &mut Decoder<'_>) -> Result<Self, IndexError> {
         let hash = BlockHash::from_byte_array(row.array()?);

@@ -6,4 +6,6 @@ pub(crate) mod bitcoind;
 pub(crate) mod indexed;
 pub(crate) mod model;
 pub(crate) mod program;
+pub(crate) mod scenario;
+pub(crate) mod served;
 pub(crate) mod skips;

@@ -1,13 +1,12 @@
 use async_graphql::SimpleObject;
-use bitcoin::Script;
 
-use super::error::ApiError;
-use super::scalars::Sats;
-use crate::view::View;
+use super::super::error::ApiError;
+use super::super::scalars::Sats;
+use crate::view::{Block, Ledger, View};
 
-/// What a script holds. Outputs that can never be spent are in none of these amounts.
+/// What a ledger holds. Outputs that can never be spent are in none of these amounts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, SimpleObject)]
-pub(super) struct Balance {
+pub(in crate::api) struct Balance {
     /// The sum of its outputs on the main chain that no transaction of the main chain spends, in satoshis.
     confirmed: Sats,
     /// The part of `confirmed` that coinbases created and the next block may not spend yet, in satoshis.
@@ -17,9 +16,10 @@ pub(super) struct Balance {
 }
 
 impl Balance {
-    pub(super) fn of(view: &View, script: &Script) -> Result<Self, ApiError> {
-        let confirmed = view.totals(view.script_key(script))?.balance()?;
-        let immature = view.immature(script)?;
+    /// What a ledger held right after a block.
+    pub(super) fn of(view: &View, ledger: &Ledger, at: &Block) -> Result<Self, ApiError> {
+        let confirmed = view.totals(ledger, at)?.balance()?;
+        let immature = view.immature(ledger, at)?;
         let spendable = confirmed
             .checked_sub(immature)
             .ok_or_else(|| ApiError::internal("a script has more immature coins than coins"))?;

@@ -1,0 +1,180 @@
+//! The history of a ledger, page by page.
+
+use std::ops::Range;
+
+use async_graphql::{Context, Enum, InputObject, Object};
+
+use super::super::block_at::height_range;
+use super::super::connection::Connection;
+use super::super::cursor::Scope;
+use super::super::enums::SortOrder;
+use super::super::error::ApiError;
+use super::super::page::PageArgs;
+use super::super::request::limits;
+use super::super::scalars::{DateTime, Sats, SignedSats, UInt53};
+use super::super::transaction::Transaction;
+use super::{Holdings, ROW_BYTES};
+use crate::chain::Height;
+use crate::view::{Movement, TxNum, View};
+
+/// Which way coins go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Enum)]
+pub(in crate::api) enum Direction {
+    /// Transactions with an output to the ledger, change included.
+    In,
+    /// Transactions that spend an output of the ledger.
+    Out,
+    /// All transactions.
+    #[default]
+    Both,
+}
+
+/// Which transactions of a ledger to tell. Heights and times choose by position, which costs nothing; the others are
+/// looked for row by row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, InputObject)]
+pub(in crate::api) struct LedgerFilter {
+    /// Only transactions that move coins this way.
+    #[graphql(default)]
+    direction: Direction,
+    /// Only transactions in blocks at this height or above.
+    from_height: Option<i32>,
+    /// Only transactions in blocks at this height or below.
+    to_height: Option<i32>,
+    /// Only transactions in blocks whose median time past is at this moment or after it.
+    from_time: Option<DateTime>,
+    /// Only transactions in blocks whose median time past is at this moment or before it.
+    to_time: Option<DateTime>,
+    /// Only transactions by which the ledger grows or shrinks by at least this many satoshis.
+    min_abs_net: Option<Sats>,
+    /// Only coinbases that pay the ledger.
+    #[graphql(default)]
+    coinbase_only: bool,
+}
+
+impl LedgerFilter {
+    /// Whether rows are left out that lie between others.
+    fn scans(&self) -> bool {
+        self.direction != Direction::Both || self.min_abs_net.is_some() || self.coinbase_only
+    }
+
+    fn keeps(&self, movement: &Movement) -> bool {
+        let right_way = match self.direction {
+            Direction::In => movement.received > 0,
+            Direction::Out => movement.spent > 0,
+            Direction::Both => true,
+        };
+        let large_enough =
+            self.min_abs_net.is_none_or(|least| movement.net().unsigned_abs() >= u128::from(least.to_sat()));
+        right_way && large_enough && (movement.is_coinbase || !self.coinbase_only)
+    }
+
+    /// The transactions that the heights and times leave.
+    fn txnums(&self, view: &View) -> Result<Range<TxNum>, ApiError> {
+        let Range { start: mut from, mut end } = height_range(view, (self.from_height, self.to_height))?;
+        if let (Some(from), Some(to)) = (self.from_time, self.to_time)
+            && from.to_unix() > to.to_unix()
+        {
+            return Err(ApiError::bad_user_input("toTime is before fromTime"));
+        }
+        if let Some(time) = self.from_time {
+            // the first block at that time or after it is the first after the second before
+            let first = time.to_unix().checked_sub(1).map(|before| view.first_height_after(before)).transpose()?;
+            from = from.max(first.unwrap_or(Height::GENESIS));
+        }
+        if let Some(time) = self.to_time {
+            end = end.min(view.first_height_after(time.to_unix())?);
+        }
+        Ok(view.txnums(from..end)?)
+    }
+}
+
+/// A transaction, as far as it concerns a ledger.
+#[derive(Clone)]
+pub(in crate::api) struct LedgerEntry {
+    holdings: Holdings,
+    movement: Movement,
+}
+
+/// A transaction that paid or spent a ledger, and what it did to it.
+#[Object]
+impl LedgerEntry {
+    /// The transaction.
+    async fn transaction(&self) -> Result<Transaction, ApiError> {
+        let view = &self.holdings.view;
+        let found = Transaction::read(view, |view| view.transaction_at(self.movement.txnum).map(Some))?;
+        let found = found.ok_or_else(|| ApiError::internal("a transaction of a history is not there"))?;
+        Ok(Transaction::new(view, found))
+    }
+
+    /// By how many satoshis the ledger grew, or shrank: received minus spent.
+    async fn net(&self) -> Result<SignedSats, ApiError> {
+        SignedSats::new(self.movement.net())
+    }
+
+    /// The sum of its outputs to the ledger, change included, in satoshis. What they overwrite (BIP30) is taken off.
+    async fn received(&self) -> Result<Sats, ApiError> {
+        Sats::new(self.movement.received)
+    }
+
+    /// The sum of the ledger's outputs that it spends, in satoshis.
+    async fn spent(&self) -> Result<Sats, ApiError> {
+        Sats::new(self.movement.spent)
+    }
+
+    /// What the ledger held right after it, in satoshis.
+    async fn balance_after(&self) -> Option<Result<Sats, ApiError>> {
+        Some(Sats::new(self.movement.balance_after))
+    }
+
+    /// Whether it both spends outputs of the ledger and pays it: change, or coins that only moved.
+    async fn sent_to_self(&self) -> bool {
+        self.movement.received > 0 && self.movement.spent > 0
+    }
+
+    /// The addresses of the ledger that it paid or spent; of a script without address the scriptPubKey in hexadecimal
+    /// digits.
+    async fn touched(&self) -> Vec<String> {
+        let names = self.movement.scripts.iter().filter_map(|script| self.holdings.name(*script));
+        names.map(str::to_owned).collect()
+    }
+}
+
+impl Holdings {
+    /// A page of the transactions that paid or spent the ledger.
+    pub(super) fn transactions(
+        &self,
+        ctx: &Context<'_>,
+        filter: Option<LedgerFilter>,
+        order: SortOrder,
+        args: &PageArgs,
+    ) -> Result<Connection<LedgerEntry, Option<UInt53>>, ApiError> {
+        let filter = filter.unwrap_or_default();
+        let scope = Scope::new("transactions", self.owner.clone()).filtered(format!("{filter:?} {order:?}"));
+        let request = args.read(&scope, &self.view, limits(ctx)?)?;
+        self.count_scripts()?;
+        let txnums = filter.txnums(&self.view)?;
+        let walk = request.walk(u64::from(txnums.start.0)..u64::from(txnums.end.0), order);
+        let within = txnum(walk.positions.start)?..txnum(walk.positions.end)?;
+        let rows = self.view.movements(&self.ledger, &within, walk.ascending)?.map(|movement| {
+            let movement = movement?;
+            if filter.scans() {
+                self.view.count(ROW_BYTES)?;
+            }
+            let kept = filter.keeps(&movement);
+            Ok::<_, ApiError>((movement.txnum.0.into(), kept.then_some(movement)))
+        });
+        let scan_rows = limits(ctx)?.scan_rows;
+        let page = request.page(|read| filter.scans() && read >= scan_rows, rows)?;
+        let counted =
+            if filter.scans() { None } else { self.view.count_movements(&self.ledger, &txnums, scan_rows)? };
+        let held_by = |position| Ok(Some(self.view.block_hash(self.view.height_of(txnum(position)?)?)?));
+        let total_count = counted.map(|counted| counted.transactions.into());
+        Connection::new(&scope, page, total_count, held_by, |_, movement| {
+            Ok(LedgerEntry { holdings: self.clone(), movement })
+        })
+    }
+}
+
+fn txnum(position: u64) -> Result<TxNum, ApiError> {
+    u32::try_from(position).map(TxNum).map_err(|_| ApiError::internal("a position beyond all transactions"))
+}

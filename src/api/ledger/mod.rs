@@ -1,0 +1,179 @@
+//! What holds coins: addresses, scripts, and sets of them. Each is a [`Ledger`], and all are answered by one
+//! [`Holdings`]; they differ only in what names them.
+//!
+//! ```text
+//!   address.rs ┐                     ┌─► stats.rs, balance.rs
+//!   script.rs  ├──► Holdings (here) ─┼─► utxo.rs    pages of unspent outputs
+//!   set.rs     ┘                     ├─► entry.rs   pages of transactions, as far as they concern the ledger
+//!                                    └─► blocks whose coinbase pays it
+//! ```
+
+mod address;
+mod balance;
+mod entry;
+mod script;
+mod set;
+mod stats;
+mod utxo;
+
+use std::sync::Arc;
+
+use async_graphql::{Context, Interface};
+
+pub(super) use address::Address;
+pub(super) use balance::Balance;
+pub(super) use entry::{LedgerEntry, LedgerFilter};
+pub(super) use script::{ByteOrder, Script};
+pub(super) use set::{AddressSet, WatchInput};
+pub(super) use stats::LedgerStats;
+pub(super) use utxo::{Utxo, UtxoConnection, UtxoFilter};
+
+use super::block::Block;
+use super::block_at::BlockAt;
+use super::connection::Connection;
+use super::cursor::Scope;
+use super::enums::SortOrder;
+use super::error::ApiError;
+use super::page::PageArgs;
+use super::request::limits;
+use super::scalars::{UInt53, int};
+use crate::chain::Height;
+use crate::view::{self, ScriptKey, View};
+
+/// Anything that holds coins: what it received and spent, what it holds, now or right after any block of the main chain.
+// the same argument of two fields is said twice
+#[allow(clippy::duplicated_attributes)]
+#[derive(Interface)]
+#[graphql(
+    field(
+        name = "stats",
+        ty = "Option<Result<LedgerStats, ApiError>>",
+        desc = "What it received and spent over all its history. Zeros if it was never used.",
+        arg(
+            name = "at",
+            ty = "Option<BlockAt>",
+            desc = "As it was right after this block. The newest block if none is given."
+        )
+    ),
+    field(
+        name = "balance",
+        ty = "Option<Result<Balance, ApiError>>",
+        desc = "What it holds. Zeros if it was never used.",
+        arg(
+            name = "at",
+            ty = "Option<BlockAt>",
+            desc = "As it was right after this block. The newest block if none is given."
+        )
+    ),
+    field(
+        name = "utxos",
+        ty = "Option<Result<UtxoConnection, ApiError>>",
+        desc = "Its unspent outputs, newest first.",
+        arg(name = "filter", ty = "Option<UtxoFilter>", desc = "Only outputs that hold all of this."),
+        arg(
+            name = "at",
+            ty = "Option<BlockAt>",
+            desc = "As they were right after this block. The newest block if none is given."
+        ),
+        arg(
+            name = "first",
+            ty = "Option<i32>",
+            desc = "At most this many from the front, or behind `after`. 25 if neither first nor last is given."
+        ),
+        arg(name = "after", ty = "Option<String>", desc = "Only what comes behind the row with this cursor."),
+        arg(name = "last", ty = "Option<i32>", desc = "At most this many from the end, or in front of `before`."),
+        arg(name = "before", ty = "Option<String>", desc = "Only what comes in front of the row with this cursor."),
+    ),
+    field(
+        name = "transactions",
+        ty = "Option<Result<Connection<LedgerEntry, Option<UInt53>>, ApiError>>",
+        desc = "The transactions that paid or spent it.",
+        arg(name = "filter", ty = "Option<LedgerFilter>", desc = "Only transactions that hold all of this."),
+        arg(name = "order", ty = "SortOrder", desc = "Newest or oldest first.", default_with = "SortOrder::Desc"),
+        arg(
+            name = "first",
+            ty = "Option<i32>",
+            desc = "At most this many from the front, or behind `after`. 25 if neither first nor last is given."
+        ),
+        arg(name = "after", ty = "Option<String>", desc = "Only what comes behind the row with this cursor."),
+        arg(name = "last", ty = "Option<i32>", desc = "At most this many from the end, or in front of `before`."),
+        arg(name = "before", ty = "Option<String>", desc = "Only what comes in front of the row with this cursor."),
+    )
+)]
+pub(super) enum Ledger {
+    /// An address.
+    Address(Address),
+    /// A script.
+    Script(Script),
+    /// Several addresses and scripts together.
+    AddressSet(AddressSet),
+}
+
+/// What a row of one script weighs in what an answer may read.
+const ROW_BYTES: usize = 64;
+
+/// The coins of some scripts, and the view they are looked at in.
+#[derive(Clone)]
+pub(super) struct Holdings {
+    view: Arc<View>,
+    ledger: Arc<view::Ledger>,
+    /// How each script of the ledger is written: its address, or the script itself. Sorted by key.
+    names: Arc<[(ScriptKey, String)]>,
+    /// What names the ledger in cursors: the id of the object, or its content.
+    owner: String,
+}
+
+impl Holdings {
+    /// The holdings of these scripts, each with how it is written.
+    pub(super) fn new(view: &Arc<View>, owner: String, scripts: impl IntoIterator<Item = (ScriptKey, String)>) -> Self {
+        let mut names: Vec<_> = scripts.into_iter().collect();
+        names.sort_unstable();
+        names.dedup_by_key(|(key, _)| *key);
+        let ledger = view::Ledger::of(names.iter().map(|(key, _)| *key));
+        Self { view: view.clone(), ledger: Arc::new(ledger), names: names.into(), owner }
+    }
+
+    /// How a script of the ledger is written.
+    fn name(&self, script: ScriptKey) -> Option<&str> {
+        let index = self.names.binary_search_by_key(&script, |(key, _)| *key).ok()?;
+        Some(&self.names[index].1)
+    }
+
+    /// Counts reading one row of each script, before that is done.
+    fn count_scripts(&self) -> Result<(), ApiError> {
+        Ok(self.view.count(self.ledger.scripts().len().saturating_mul(ROW_BYTES))?)
+    }
+
+    fn stats(&self, ctx: &Context<'_>, at: Option<BlockAt>) -> Result<LedgerStats, ApiError> {
+        let at = BlockAt::resolve(at, &self.view)?;
+        LedgerStats::of(self.clone(), at, limits(ctx)?.scan_rows)
+    }
+
+    fn balance(&self, at: Option<BlockAt>) -> Result<Balance, ApiError> {
+        let at = BlockAt::resolve(at, &self.view)?;
+        self.count_scripts()?;
+        Balance::of(&self.view, &self.ledger, &at)
+    }
+
+    /// Blocks whose coinbase pays the ledger, newest first.
+    fn coinbase_blocks(&self, ctx: &Context<'_>, args: &PageArgs) -> Result<Connection<Block, Option<i32>>, ApiError> {
+        let scope = Scope::new("coinbaseBlocks", self.owner.clone());
+        let request = args.read(&scope, &self.view, limits(ctx)?)?;
+        self.count_scripts()?;
+        let tip = self.view.tip().height;
+        let walk = request.walk(0..u64::from(tip.next().to_u32()), SortOrder::Desc);
+        let height = |position: u64| u32::try_from(position).map_or(tip.next(), Height::from);
+        let heights = height(walk.positions.start)..height(walk.positions.end);
+        let rows = self.view.payouts(&self.ledger, &heights, walk.ascending)?;
+        let page = request.page(|_| false, rows.map(|row| row.map(|height| (height.to_u32().into(), Some(height)))))?;
+        let everything = self.view.txnums(Height::GENESIS..tip.next())?;
+        let counted = self.view.count_movements(&self.ledger, &everything, limits(ctx)?.scan_rows)?;
+        let total = counted.map(|counted| int(counted.coinbases)).transpose()?;
+        let hash = |position| Ok(Some(self.view.block_hash(height(position))?));
+        Connection::new(&scope, page, total, hash, |_, height| {
+            let block = self.view.block_at(height)?;
+            let block = block.ok_or_else(|| ApiError::internal("a block that pays a script is not there"))?;
+            Ok(Block::new(&self.view, block))
+        })
+    }
+}

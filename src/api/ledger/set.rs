@@ -1,0 +1,175 @@
+use std::sync::Arc;
+
+use async_graphql::{Context, InputObject, Object, SimpleObject};
+use bitcoin::ScriptBuf;
+use bitcoin::hashes::{Hash, HashEngine, sha256};
+
+use super::super::block::Block;
+use super::super::block_at::BlockAt;
+use super::super::connection::Connection;
+use super::super::enums::SortOrder;
+use super::super::error::ApiError;
+use super::super::limits::Limits;
+use super::super::page::{self, PageArgs};
+use super::super::scalars::{Hex, UInt53};
+use super::{Address, Balance, Holdings, LedgerEntry, LedgerFilter, LedgerStats, UtxoConnection, UtxoFilter};
+use crate::view::View;
+
+/// What belongs to a set.
+#[derive(Clone, Debug, InputObject)]
+pub(in crate::api) struct WatchInput {
+    /// Addresses of the network. One that is none stays out of the set, and its entry in `members` says why.
+    addresses: Option<Vec<String>>,
+    /// scriptPubKeys.
+    scripts: Option<Vec<Hex>>,
+}
+
+impl WatchInput {
+    /// How many are given.
+    pub(in crate::api) fn len(&self) -> usize {
+        self.addresses.as_ref().map_or(0, Vec::len).saturating_add(self.scripts.as_ref().map_or(0, Vec::len))
+    }
+}
+
+/// What became of one address or script that was given for a set.
+#[derive(Clone, SimpleObject)]
+pub(in crate::api) struct AddressLookup {
+    /// The address, or the scriptPubKey in hexadecimal digits, as it was given.
+    input: String,
+    /// The address that it stands for; null for a script that has none, and where there is an error.
+    address: Option<Address>,
+    /// Why it is no address of this network; null if it is part of the set.
+    error: Option<String>,
+}
+
+/// Several addresses and scripts, looked at as one ledger.
+#[derive(Clone)]
+pub(in crate::api) struct AddressSet {
+    members: Vec<AddressLookup>,
+    holdings: Holdings,
+}
+
+impl AddressSet {
+    /// The set of what is given.
+    ///
+    /// Errors: QUERY_LIMIT_EXCEEDED for too many; BAD_USER_INPUT if neither list is given.
+    pub(in crate::api) fn of(view: &Arc<View>, input: WatchInput, limits: &Limits) -> Result<Self, ApiError> {
+        limits.check_ids(input.len())?;
+        if input.addresses.is_none() && input.scripts.is_none() {
+            return Err(ApiError::bad_user_input("give addresses or scripts, or both"));
+        }
+        let (mut members, mut scripts) = (Vec::with_capacity(input.len()), Vec::with_capacity(input.len()));
+        for text in input.addresses.into_iter().flatten() {
+            members.push(match Address::parse(view, &text) {
+                Ok(address) => {
+                    scripts.push((address.script_pubkey().clone(), address.text().to_owned()));
+                    AddressLookup { input: text, address: Some(address), error: None }
+                }
+                Err(error) => AddressLookup { input: text, address: None, error: Some(error.into_message()) },
+            });
+        }
+        for script in input.scripts.into_iter().flatten() {
+            let script = ScriptBuf::from_bytes(script.into_bytes());
+            let address = Address::of(view, script.clone());
+            let hex = script.to_hex_string();
+            scripts.push((script, address.as_ref().map_or_else(|| hex.clone(), |address| address.text().to_owned())));
+            members.push(AddressLookup { input: hex, address, error: None });
+        }
+        let owner = content_id(scripts.iter().map(|(script, _)| script));
+        let scripts = scripts.into_iter().map(|(script, name)| (view.script_key(&script), name));
+        Ok(Self { members, holdings: Holdings::new(view, owner, scripts) })
+    }
+}
+
+/// What names a set in cursors: the same for the same scripts, in whatever order and form they are given.
+fn content_id<'s>(scripts: impl Iterator<Item = &'s ScriptBuf>) -> String {
+    let mut hashes: Vec<_> = scripts.map(|script| sha256::Hash::hash(script.as_bytes())).collect();
+    hashes.sort_unstable();
+    hashes.dedup();
+    let mut engine = sha256::Hash::engine();
+    for hash in &hashes {
+        engine.input(hash.as_byte_array());
+    }
+    format!("AddressSet:{}", sha256::Hash::from_engine(engine))
+}
+
+/// Several addresses and scripts as one ledger: sums, and one list of transactions in which none is told twice.
+#[Object]
+impl AddressSet {
+    /// Each address and script that was given, in the order given, addresses first.
+    async fn members(&self) -> Vec<AddressLookup> {
+        self.members.clone()
+    }
+
+    /// What it received and spent over all its history. Zeros if it was never used.
+    pub(super) async fn stats(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "As it was right after this block. The newest block if none is given.")] at: Option<BlockAt>,
+    ) -> Option<Result<LedgerStats, ApiError>> {
+        Some(self.holdings.stats(ctx, at))
+    }
+
+    /// What it holds. Zeros if it was never used.
+    pub(super) async fn balance(
+        &self,
+        #[graphql(desc = "As it was right after this block. The newest block if none is given.")] at: Option<BlockAt>,
+    ) -> Option<Result<Balance, ApiError>> {
+        Some(self.holdings.balance(at))
+    }
+
+    /// Its unspent outputs, newest first. Of a block in the past they are found by reading the history up to it, so a page
+    /// may hold fewer rows than asked for, as under a filter.
+    #[graphql(complexity = "page::cost(first, last, child_complexity)")]
+    pub(super) async fn utxos(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "Only outputs that hold all of this.")] filter: Option<UtxoFilter>,
+        #[graphql(desc = "As they were right after this block. The newest block if none is given.")] at: Option<
+            BlockAt,
+        >,
+        #[graphql(
+            desc = "At most this many from the front, or behind `after`. 25 if neither first nor last is given."
+        )]
+        first: Option<i32>,
+        #[graphql(desc = "Only what comes behind the row with this cursor.")] after: Option<String>,
+        #[graphql(desc = "At most this many from the end, or in front of `before`.")] last: Option<i32>,
+        #[graphql(desc = "Only what comes in front of the row with this cursor.")] before: Option<String>,
+    ) -> Option<Result<UtxoConnection, ApiError>> {
+        Some(self.holdings.utxos(ctx, filter, at, &PageArgs { first, after, last, before }))
+    }
+
+    /// The transactions that paid or spent it.
+    #[graphql(complexity = "page::cost(first, last, child_complexity)")]
+    pub(super) async fn transactions(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "Only transactions that hold all of this.")] filter: Option<LedgerFilter>,
+        #[graphql(desc = "Newest or oldest first.", default_with = "SortOrder::Desc")] order: SortOrder,
+        #[graphql(
+            desc = "At most this many from the front, or behind `after`. 25 if neither first nor last is given."
+        )]
+        first: Option<i32>,
+        #[graphql(desc = "Only what comes behind the row with this cursor.")] after: Option<String>,
+        #[graphql(desc = "At most this many from the end, or in front of `before`.")] last: Option<i32>,
+        #[graphql(desc = "Only what comes in front of the row with this cursor.")] before: Option<String>,
+    ) -> Option<Result<Connection<LedgerEntry, Option<UInt53>>, ApiError>> {
+        Some(self.holdings.transactions(ctx, filter, order, &PageArgs { first, after, last, before }))
+    }
+
+    /// The blocks whose coinbase pays it, newest first.
+    #[graphql(complexity = "page::cost(first, last, child_complexity)")]
+    async fn coinbase_blocks(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(
+            desc = "At most this many from the front, or behind `after`. 25 if neither first nor last is given."
+        )]
+        first: Option<i32>,
+        #[graphql(desc = "Only what comes behind the row with this cursor.")] after: Option<String>,
+        #[graphql(desc = "At most this many from the end, or in front of `before`.")] last: Option<i32>,
+        #[graphql(desc = "Only what comes in front of the row with this cursor.")] before: Option<String>,
+    ) -> Option<Result<Connection<Block, Option<i32>>, ApiError>> {
+        Some(self.holdings.coinbase_blocks(ctx, &PageArgs { first, after, last, before }))
+    }
+}

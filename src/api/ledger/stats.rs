@@ -1,0 +1,96 @@
+use async_graphql::Object;
+
+use super::super::block::Block;
+use super::super::error::ApiError;
+use super::super::scalars::{BigInt, UInt53, int};
+use super::Holdings;
+use crate::chain::Height;
+use crate::view::{self, IndexError, Movements, Totals, TxNum};
+
+/// The totals of a ledger right after a block.
+pub(in crate::api) struct LedgerStats {
+    holdings: Holdings,
+    at: view::Block,
+    totals: Totals,
+    /// Rows that may be read to count transactions.
+    scan_rows: u32,
+}
+
+impl LedgerStats {
+    pub(super) fn of(holdings: Holdings, at: view::Block, scan_rows: u32) -> Result<Self, ApiError> {
+        holdings.count_scripts()?;
+        let totals = holdings.view.totals(&holdings.ledger, &at)?;
+        Ok(Self { holdings, at, totals, scan_rows })
+    }
+
+    fn counted(&self) -> Result<Option<Movements>, ApiError> {
+        let Holdings { view, ledger, .. } = &self.holdings;
+        self.holdings.count_scripts()?;
+        let until = view.txnums(Height::GENESIS..self.at.height.next())?;
+        Ok(view.count_movements(ledger, &until, self.scan_rows)?)
+    }
+
+    fn block_of(&self, txnum: Option<TxNum>) -> Result<Option<view::Block>, IndexError> {
+        let view = &self.holdings.view;
+        txnum.map_or(Ok(None), |txnum| view.block_at(view.height_of(txnum)?))
+    }
+
+    fn first(&self) -> Result<Option<view::Block>, IndexError> {
+        self.block_of(self.holdings.view.first_seen(&self.holdings.ledger, &self.at)?)
+    }
+}
+
+/// What a ledger received and spent on the main chain. Outputs that can never be spent are counted nowhere.
+#[Object]
+impl LedgerStats {
+    /// How many transactions paid or spent it; one that did both, or touched several of its scripts, counts once. Null
+    /// for a set whose histories are too long to merge (`server.limits` says how many rows are read).
+    async fn tx_count(&self) -> Option<Result<UInt53, ApiError>> {
+        self.counted().map(|counted| counted.map(|counted| counted.transactions.into())).transpose()
+    }
+
+    /// How many outputs it received.
+    async fn received_count(&self) -> Result<UInt53, ApiError> {
+        UInt53::new(self.totals.outputs_received)
+    }
+
+    /// The sum of these outputs, in satoshis: lifetime turnover, change to itself included.
+    async fn received(&self) -> BigInt {
+        self.totals.received.into()
+    }
+
+    /// How many of its outputs were spent.
+    async fn spent_count(&self) -> Result<UInt53, ApiError> {
+        UInt53::new(self.totals.outputs_spent)
+    }
+
+    /// The sum of the spent outputs, in satoshis. Received minus spent is the confirmed balance.
+    async fn spent(&self) -> BigInt {
+        self.totals.spent.into()
+    }
+
+    /// How many of its outputs are unspent.
+    async fn utxo_count(&self) -> Result<UInt53, ApiError> {
+        UInt53::new(self.totals.utxo_count()?)
+    }
+
+    /// The block of the first transaction that paid it; null if there is none.
+    async fn first_seen(&self) -> Option<Result<Block, ApiError>> {
+        Block::maybe(&self.holdings.view, self.first())
+    }
+
+    /// The block of the newest transaction that paid or spent it; null if there is none.
+    async fn last_seen(&self) -> Option<Result<Block, ApiError>> {
+        Block::maybe(&self.holdings.view, self.block_of(self.totals.last_seen))
+    }
+
+    /// How many coinbases paid it; one that paid several of its scripts counts once. Null where `txCount` is.
+    async fn mined_blocks(&self) -> Option<Result<i32, ApiError>> {
+        self.counted().and_then(|counted| counted.map(|counted| int(counted.coinbases)).transpose()).transpose()
+    }
+
+    /// Whether any transaction ever paid it.
+    async fn used(&self) -> bool {
+        self.totals.last_seen.is_some()
+    }
+}

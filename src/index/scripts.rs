@@ -1,0 +1,102 @@
+//! Reads of what a snapshot holds about scripts: their history, their unspent outputs, the coinbases that pay them.
+//!
+//! Every list can be read from either end, and from anywhere in between at the cost of one seek.
+
+use std::ops::Range;
+
+use bitcoin::hashes::{hash160, sha256};
+
+use super::error::IndexError;
+use super::keys::{OutputPosition, Position, ScriptKey, TxNum};
+use super::snapshot::Snapshot;
+use super::tables::history::HistoryRow;
+use super::tables::unspent::{UnspentKey, UnspentRow};
+use super::tables::{history, p2pk, payouts, unspent};
+use crate::chain::Height;
+
+impl Snapshot {
+    /// The key under which a script's rows stand.
+    #[must_use]
+    pub fn script_key(&self, script_pubkey: &[u8]) -> ScriptKey {
+        self.salt().script_key(script_pubkey)
+    }
+
+    /// The key under which the rows of the script with this SHA-256 stand.
+    #[must_use]
+    pub fn script_hash_key(&self, script_hash: &sha256::Hash) -> ScriptKey {
+        self.salt().script_hash_key(script_hash)
+    }
+
+    /// Totals of a script after the last transaction before `before`, with that transaction.
+    pub fn totals(&self, script: ScriptKey, before: TxNum) -> Result<Option<(TxNum, HistoryRow)>, IndexError> {
+        self.history(script, TxNum(0)..before)?.next_back().transpose()
+    }
+
+    /// The first transaction that paid a script.
+    pub fn first_seen(&self, script: ScriptKey) -> Result<Option<TxNum>, IndexError> {
+        let first = self.history(script, TxNum(0)..TxNum(u32::MAX))?.next().transpose()?;
+        Ok(first.map(|(txnum, _)| txnum))
+    }
+
+    /// The transactions among these that paid or spent a script, each with the totals after it, oldest first.
+    pub fn history(
+        &self,
+        script: ScriptKey,
+        txnums: Range<TxNum>,
+    ) -> Result<impl DoubleEndedIterator<Item = Result<(TxNum, HistoryRow), IndexError>> + use<>, IndexError> {
+        let (from, to) = (history::key(script, txnums.start), history::key(script, txnums.end.max(txnums.start)));
+        let rows = self.history.range::<&history::Key>(&from..&to)?;
+        Ok(rows.map(|row| {
+            let (key, row) = row?;
+            Ok((history::split_key(key.value()).1, HistoryRow::decode(row.value())?))
+        }))
+    }
+
+    /// Unspent outputs of a script at these positions, oldest first.
+    pub fn unspent(
+        &self,
+        script: ScriptKey,
+        positions: Range<OutputPosition>,
+    ) -> Result<impl DoubleEndedIterator<Item = Result<(UnspentKey, UnspentRow), IndexError>> + use<>, IndexError> {
+        let key = |at: OutputPosition| {
+            // beyond the numbers that rows can have there is none
+            Position::new(at.vout).map_or_else(
+                || unspent::key(script, TxNum(at.txnum.0.saturating_add(1)), Position::ZERO),
+                |vout| unspent::key(script, at.txnum, vout),
+            )
+        };
+        let (from, to) = (key(positions.start), key(positions.end.max(positions.start)));
+        let rows = self.unspent.range::<&unspent::Key>(&from..&to)?;
+        Ok(rows.map(|row| {
+            let (key, row) = row?;
+            Ok((unspent::split_key(key.value()), UnspentRow::decode(row.value())?))
+        }))
+    }
+
+    /// Whether an output is in the UTXO set.
+    pub fn is_unspent(&self, output: UnspentKey) -> Result<bool, IndexError> {
+        let Some(vout) = Position::new(output.vout) else { return Ok(false) };
+        Ok(self.unspent.get(&unspent::key(output.script, output.txnum, vout))?.is_some())
+    }
+
+    /// Heights of the blocks whose coinbase pays a script, within `heights`, lowest first.
+    pub fn payouts(
+        &self,
+        script: ScriptKey,
+        heights: Range<Height>,
+    ) -> Result<impl DoubleEndedIterator<Item = Result<Height, IndexError>> + use<>, IndexError> {
+        let (from, to) = (payouts::key(script, heights.start), payouts::key(script, heights.end.max(heights.start)));
+        let rows = self.payouts.range::<&payouts::Key>(&from..&to)?;
+        Ok(rows.map(|row| Ok(payouts::split_key(row?.0.value()).1)))
+    }
+
+    /// First transactions of the P2PK scripts whose public key has this HASH160.
+    pub fn p2pk_scripts(&self, key_hash: hash160::Hash) -> Result<Vec<(ScriptKey, TxNum)>, IndexError> {
+        let (from, to) = (p2pk::key(key_hash, ScriptKey([0; 10])), p2pk::key(key_hash, ScriptKey([0xff; 10])));
+        let rows = self.p2pk.range::<&p2pk::Key>(&from..=&to)?;
+        let decode = |(key, row): (redb::AccessGuard<'_, &p2pk::Key>, redb::AccessGuard<'_, &[u8; 4]>)| {
+            (p2pk::split_key(key.value()).1, TxNum::from_key(*row.value()))
+        };
+        rows.map(|row| Ok(decode(row?))).collect()
+    }
+}

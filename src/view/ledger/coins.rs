@@ -1,0 +1,146 @@
+//! The unspent outputs of a ledger, now or right after a block.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use super::merge::Merge;
+use super::{Ledger, View};
+use crate::chain::Height;
+use crate::chain::script::never_spendable;
+use crate::index::{IndexError, OutputPosition, TxNum};
+use crate::view::Block;
+
+/// An unspent output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Coin {
+    /// Where in the active chain it is.
+    pub position: OutputPosition,
+    /// In sat.
+    pub value: u64,
+    /// Whether a coinbase created it, so that it matures.
+    pub is_coinbase: bool,
+}
+
+/// A row of a walk through a history: where it stands, how many bytes of transactions were read for it, and the coin
+/// that it is, unless it was spent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// Where the output is. For a transaction without outputs to the ledger, the end of its outputs that the walk
+    /// leaves them at.
+    pub position: OutputPosition,
+    /// Serialised size of the transaction, at its first row.
+    pub bytes: usize,
+    /// The coin, if it was unspent.
+    pub coin: Option<Coin>,
+}
+
+impl View {
+    /// The unspent outputs of a ledger at these positions, oldest or newest first.
+    pub fn coins(
+        &self,
+        ledger: &Ledger,
+        positions: &Range<OutputPosition>,
+        ascending: bool,
+    ) -> Result<impl Iterator<Item = Result<Coin, IndexError>> + use<>, IndexError> {
+        let rows = ledger.scripts().iter().map(|script| {
+            let mut rows = self.head.chain.unspent(*script, positions.clone())?;
+            Ok(std::iter::from_fn(move || if ascending { rows.next() } else { rows.next_back() }))
+        });
+        let rows = rows.collect::<Result<Vec<_>, IndexError>>()?;
+        let place = |txnum, vout| OutputPosition { txnum, vout };
+        let merged =
+            Merge::new(rows, ascending, |(key, _)| OutputPosition { txnum: key.txnum, vout: key.vout }.to_u64())?;
+        Ok(merged.map(move |row| {
+            let (key, row) = row?;
+            Ok(Coin { position: place(key.txnum, key.vout), value: row.value, is_coinbase: row.is_coinbase })
+        }))
+    }
+
+    /// The outputs of a ledger at these positions, with what was unspent of them right after the block `at`; oldest or
+    /// newest first. No table holds what was unspent once: each transaction of the history up to that block is read.
+    pub fn coins_at<'v>(
+        &'v self,
+        ledger: &Ledger,
+        at: &Block,
+        positions: &Range<OutputPosition>,
+        ascending: bool,
+    ) -> Result<impl Iterator<Item = Result<Candidate, IndexError>> + use<'v>, IndexError> {
+        let end = at.end_txnum()?;
+        let last = TxNum(positions.end.txnum.0.saturating_add(1)).min(end);
+        let mut movements = self.movements(ledger, &(positions.start.txnum..last), ascending)?;
+        let (ledger, positions) = (ledger.clone(), positions.clone());
+        let mut pending = VecDeque::new();
+        Ok(std::iter::from_fn(move || {
+            loop {
+                if let Some(candidate) = pending.pop_front() {
+                    return Some(Ok(candidate));
+                }
+                let txnum = match movements.next()? {
+                    Ok(movement) => movement.txnum,
+                    Err(error) => return Some(Err(error)),
+                };
+                match self.outputs_at(&ledger, txnum, end, ascending) {
+                    Ok(found) => pending.extend(found.into_iter().filter(|found| positions.contains(&found.position))),
+                    Err(error) => return Some(Err(error)),
+                }
+            }
+        }))
+    }
+
+    /// The outputs of one transaction to a ledger, in front of the transaction `end`.
+    fn outputs_at(
+        &self,
+        ledger: &Ledger,
+        txnum: TxNum,
+        end: TxNum,
+        ascending: bool,
+    ) -> Result<Vec<Candidate>, IndexError> {
+        let transaction = self.transaction_at(txnum)?;
+        let overwritten = self.is_overwritten(&transaction.txid, txnum, end)?;
+        let mut found = Vec::new();
+        for (output, vout) in transaction.parts.output.iter().zip(0_u32..) {
+            if never_spendable(&output.script_pubkey) || !ledger.contains(self.script_key(&output.script_pubkey)) {
+                continue;
+            }
+            let spent = self.head.chain.spender(txnum, vout)?.is_some_and(|spender| spender.txnum < end);
+            let position = OutputPosition { txnum, vout };
+            let is_coinbase = transaction.parts.is_coinbase();
+            let coin = Coin { position, value: output.value.to_sat(), is_coinbase };
+            found.push(Candidate { position, bytes: 0, coin: (!spent && !overwritten).then_some(coin) });
+        }
+        if !ascending {
+            found.reverse();
+        }
+        match found.first_mut() {
+            Some(first) => first.bytes = transaction.raw.len(),
+            None => found.push(Candidate {
+                position: OutputPosition { txnum, vout: if ascending { u32::MAX } else { 0 } },
+                bytes: transaction.raw.len(),
+                coin: None,
+            }),
+        }
+        Ok(found)
+    }
+
+    /// Heights among these of the blocks whose coinbase pays a ledger, each once, lowest or highest first.
+    pub fn payouts(
+        &self,
+        ledger: &Ledger,
+        heights: &Range<Height>,
+        ascending: bool,
+    ) -> Result<impl Iterator<Item = Result<Height, IndexError>> + use<>, IndexError> {
+        let rows = ledger.scripts().iter().map(|script| {
+            let mut rows = self.head.chain.payouts(*script, heights.clone())?;
+            Ok(std::iter::from_fn(move || if ascending { rows.next() } else { rows.next_back() }))
+        });
+        let rows = rows.collect::<Result<Vec<_>, IndexError>>()?;
+        let mut merged = Merge::new(rows, ascending, |height: &Height| u64::from(height.to_u32()))?.peekable();
+        Ok(std::iter::from_fn(move || {
+            let row = merged.next()?;
+            if let Ok(height) = &row {
+                while merged.next_if(|next| next.as_ref().is_ok_and(|next| next == height)).is_some() {}
+            }
+            Some(row)
+        }))
+    }
+}

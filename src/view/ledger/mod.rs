@@ -1,0 +1,95 @@
+//! What scripts hold and held: totals, histories and coins, of one script or of several together, now or right after any
+//! block.
+//!
+//! ```text
+//!   Ledger (script keys) ──► totals.rs     what was received and spent, what has yet to mature
+//!                        ├─► movements.rs  the transactions that paid or spent it
+//!                        └─► coins.rs      its unspent outputs
+//!                        ├─► keys.rs       the public key that was revealed, and scripts that pay it bare
+//!                               merge.rs   several scripts' rows as one list
+//! ```
+
+mod coins;
+mod keys;
+mod merge;
+mod movements;
+mod totals;
+
+use std::ops::Range;
+
+use bitcoin::Script;
+use bitcoin::hashes::{Hash, sha256};
+
+pub use coins::{Candidate, Coin};
+pub use movements::{Movement, Movements};
+pub use totals::Totals;
+
+use super::{Block, View};
+use crate::chain::Height;
+use crate::index::{IndexError, ScriptKey, TxNum};
+
+/// Scripts whose coins are looked at as one: one script of an address, several of a set.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ledger {
+    /// Sorted, none of them twice.
+    scripts: Vec<ScriptKey>,
+}
+
+impl Ledger {
+    /// The ledger of these scripts. One that is given twice counts once.
+    pub fn of(scripts: impl IntoIterator<Item = ScriptKey>) -> Self {
+        let mut scripts: Vec<_> = scripts.into_iter().collect();
+        scripts.sort_unstable();
+        scripts.dedup();
+        Self { scripts }
+    }
+
+    /// Its scripts, none of them twice.
+    #[must_use]
+    pub fn scripts(&self) -> &[ScriptKey] {
+        &self.scripts
+    }
+
+    /// Whether this script is one of them.
+    #[must_use]
+    pub fn contains(&self, script: ScriptKey) -> bool {
+        self.scripts.binary_search(&script).is_ok()
+    }
+}
+
+impl View {
+    /// The key under which the rows of a script stand.
+    #[must_use]
+    pub fn script_key(&self, script_pubkey: &Script) -> ScriptKey {
+        self.head.chain.script_key(script_pubkey.as_bytes())
+    }
+
+    /// The transactions in the blocks at these heights, as far as there are any.
+    pub fn txnums(&self, heights: Range<Height>) -> Result<Range<TxNum>, IndexError> {
+        let tip = self.tip().height;
+        let end_before = |height: Height| match height.min(tip.next()).previous() {
+            Some(height) => self.main_block(height)?.end_txnum(),
+            None => Ok(TxNum(0)),
+        };
+        let start = end_before(heights.start)?;
+        Ok(start..end_before(heights.end)?.max(start))
+    }
+
+    /// The scriptPubKey with this SHA-256, `None` if no output of the active chain that could be spent has it.
+    pub fn script_of_hash(&self, hash: &sha256::Hash) -> Result<Option<bitcoin::ScriptBuf>, IndexError> {
+        let key = self.head.chain.script_hash_key(hash);
+        let Some(first) = self.head.chain.first_seen(key)? else { return Ok(None) };
+        let outputs = self.transaction_at(first)?.parts.output;
+        // the key is a short hash: only the script itself tells whether the rows are those of the one that was meant
+        let matching = |script: &bitcoin::ScriptBuf| sha256::Hash::hash(script.as_bytes()) == *hash;
+        Ok(outputs.into_iter().map(|output| output.script_pubkey).find(matching))
+    }
+}
+
+impl Block {
+    /// The position behind its last transaction. Means nothing for a stale block.
+    pub(super) fn end_txnum(&self) -> Result<TxNum, IndexError> {
+        let count = u32::try_from(self.row.running.transactions);
+        count.map(TxNum).map_err(|_| super::corrupt("blocks", "the chain has more transactions than fit"))
+    }
+}

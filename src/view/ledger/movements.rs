@@ -1,0 +1,212 @@
+//! The transactions that paid or spent a ledger.
+
+use std::ops::Range;
+
+use super::merge::Merge;
+use super::{Ledger, View};
+use crate::index::{HistoryRow, IndexError, ScriptKey, TxNum};
+use crate::view::corrupt;
+
+/// What one transaction did to a ledger.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Movement {
+    /// The position of the transaction.
+    pub txnum: TxNum,
+    /// The value of its outputs to the ledger, in sat. What they overwrite (BIP30) is taken off.
+    pub received: u64,
+    /// The value of the ledger's outputs that it spends, in sat.
+    pub spent: u64,
+    /// What the ledger held after it, in sat.
+    pub balance_after: u64,
+    /// Whether it is a coinbase that pays the ledger.
+    pub is_coinbase: bool,
+    /// The scripts of the ledger that it paid or spent.
+    pub scripts: Vec<ScriptKey>,
+}
+
+impl Movement {
+    /// By how much, in sat, the ledger grew or shrank.
+    #[must_use]
+    pub fn net(&self) -> i128 {
+        i128::from(self.received) - i128::from(self.spent)
+    }
+}
+
+/// How many transactions paid or spent a ledger. One that touches several of its scripts counts once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Movements {
+    /// All of them.
+    pub transactions: u32,
+    /// Coinbases that paid it.
+    pub coinbases: u32,
+}
+
+/// What one transaction did to one script.
+struct Step {
+    txnum: TxNum,
+    script: ScriptKey,
+    before: HistoryRow,
+    after: HistoryRow,
+}
+
+impl Step {
+    fn received(&self) -> Option<u64> {
+        self.after.received.checked_sub(self.before.received)?.try_into().ok()
+    }
+
+    fn spent(&self) -> Option<u64> {
+        self.after.spent.checked_sub(self.before.spent)?.try_into().ok()
+    }
+}
+
+impl View {
+    /// The transactions among these that paid or spent a ledger, oldest or newest first.
+    pub fn movements<'v>(
+        &'v self,
+        ledger: &Ledger,
+        txnums: &Range<TxNum>,
+        ascending: bool,
+    ) -> Result<impl Iterator<Item = Result<Movement, IndexError>> + use<'v>, IndexError> {
+        let steps = ledger.scripts().iter().map(|script| self.steps(*script, txnums, ascending));
+        let mut steps =
+            Merge::new(steps.collect::<Result<Vec<_>, _>>()?, ascending, |step| u64::from(step.txnum.0))?.peekable();
+        let ledger = ledger.clone();
+        let mut balance = None;
+        Ok(std::iter::from_fn(move || {
+            let mut together = vec![match steps.next()? {
+                Ok(step) => step,
+                Err(error) => return Some(Err(error)),
+            }];
+            let txnum = together[0].txnum;
+            while let Some(step) = steps.next_if(|step| step.as_ref().is_ok_and(|step| step.txnum == txnum)) {
+                match step {
+                    Ok(step) => together.push(step),
+                    Err(error) => return Some(Err(error)),
+                }
+            }
+            Some(self.movement(&ledger, &together, ascending, &mut balance))
+        }))
+    }
+
+    /// How many transactions among these paid or spent a ledger. The running totals tell it of one script; the histories
+    /// of several have to be merged. `None` if that takes reading more than `most` rows.
+    pub fn count_movements(
+        &self,
+        ledger: &Ledger,
+        txnums: &Range<TxNum>,
+        most: u32,
+    ) -> Result<Option<Movements>, IndexError> {
+        let (mut sum, mut scripts) = (Movements::default(), 0_usize);
+        for script in ledger.scripts() {
+            let count = |end: TxNum| {
+                let row = self.head.chain.totals(*script, end)?.map(|(_, row)| row).unwrap_or_default();
+                Ok::<_, IndexError>((row.transactions, row.coinbase_transactions))
+            };
+            let (before, after) =
+                (if txnums.start == TxNum(0) { (0, 0) } else { count(txnums.start)? }, count(txnums.end)?);
+            let transactions = after.0.saturating_sub(before.0);
+            scripts += usize::from(transactions > 0);
+            sum.transactions = sum.transactions.saturating_add(transactions);
+            sum.coinbases = sum.coinbases.saturating_add(after.1.saturating_sub(before.1));
+        }
+        if scripts <= 1 {
+            return Ok(Some(sum));
+        }
+        if sum.transactions > most {
+            return Ok(None);
+        }
+        let mut counted = Movements::default();
+        for movement in self.movements(ledger, txnums, true)? {
+            counted.transactions += 1;
+            counted.coinbases += u32::from(movement?.is_coinbase);
+        }
+        Ok(Some(counted))
+    }
+
+    /// What a transaction did to the ledger, from what it did to each script. `balance` is what the ledger held at the
+    /// end of the transaction where the walk stands: before this one going upwards, after it going downwards.
+    fn movement(
+        &self,
+        ledger: &Ledger,
+        steps: &[Step],
+        ascending: bool,
+        balance: &mut Option<u64>,
+    ) -> Result<Movement, IndexError> {
+        let damaged = || corrupt("history", "the totals of a script fall, or leave what there can be");
+        let sum = |part: fn(&Step) -> Option<u64>| {
+            steps.iter().try_fold(0_u64, |sum, step| sum.checked_add(part(step)?)).ok_or_else(damaged)
+        };
+        let txnum = steps.first().map(|step| step.txnum).ok_or_else(damaged)?;
+        let (received, spent) = (sum(Step::received)?, sum(Step::spent)?);
+        let known = match *balance {
+            Some(balance) => balance,
+            None => self.balance_before(ledger, if ascending { txnum } else { TxNum(txnum.0.saturating_add(1)) })?,
+        };
+        let (gain, loss) = if ascending { (received, spent) } else { (spent, received) };
+        let moved = known.checked_add(gain).and_then(|sum| sum.checked_sub(loss)).ok_or_else(damaged)?;
+        *balance = Some(moved);
+        Ok(Movement {
+            txnum,
+            received,
+            spent,
+            balance_after: if ascending { moved } else { known },
+            is_coinbase: steps.iter().any(|step| step.after.coinbase_transactions != step.before.coinbase_transactions),
+            scripts: steps.iter().map(|step| step.script).collect(),
+        })
+    }
+
+    /// What a ledger held in front of a transaction, in sat.
+    fn balance_before(&self, ledger: &Ledger, txnum: TxNum) -> Result<u64, IndexError> {
+        self.totals_before(ledger, txnum)?.balance()
+    }
+
+    /// The rows of one script, each with the one before it.
+    fn steps<'v>(
+        &'v self,
+        script: ScriptKey,
+        txnums: &Range<TxNum>,
+        ascending: bool,
+    ) -> Result<impl Iterator<Item = Result<Step, IndexError>> + use<'v>, IndexError> {
+        let start = txnums.start;
+        // downwards the row before is the next one to come, so the walk may look below the range
+        let from = if ascending { start } else { TxNum(0) };
+        let mut rows = self.head.chain.history(script, from..txnums.end)?;
+        let mut pending: Option<(TxNum, HistoryRow)> = None;
+        Ok(std::iter::from_fn(move || {
+            let step = if ascending {
+                let (txnum, after) = match rows.next()? {
+                    Ok(row) => row,
+                    Err(error) => return Some(Err(error)),
+                };
+                let before = match pending {
+                    Some((_, before)) => Ok(before),
+                    None => self
+                        .head
+                        .chain
+                        .totals(script, txnum)
+                        .map(|row| row.map_or_else(HistoryRow::default, |row| row.1)),
+                };
+                pending = Some((txnum, after));
+                before.map(|before| Step { txnum, script, before, after })
+            } else {
+                let row = pending.take().map(Ok).or_else(|| rows.next_back())?;
+                let (txnum, after) = match row {
+                    Ok(row) => row,
+                    Err(error) => return Some(Err(error)),
+                };
+                if txnum < start {
+                    return None;
+                }
+                match rows.next_back().transpose() {
+                    Ok(before) => {
+                        pending = before;
+                        let before = before.map_or_else(HistoryRow::default, |row| row.1);
+                        Ok(Step { txnum, script, before, after })
+                    }
+                    Err(error) => Err(error),
+                }
+            };
+            Some(step)
+        }))
+    }
+}
