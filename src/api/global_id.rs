@@ -7,7 +7,7 @@ use bitcoin::hashes::sha256;
 use bitcoin::{BlockHash, Network, OutPoint, Txid};
 
 use super::error::ApiError;
-use super::node::{SERVER_ID, address_id, block_id, output_id, script_id, transaction_id};
+use super::node::{CHAIN_ID, SERVER_ID, address_id, block_id, output_id, script_id, transaction_id};
 use crate::chain::{address_of, parse_address};
 
 /// How much of an id that is refused its error quotes, in characters.
@@ -25,6 +25,7 @@ pub(super) enum GlobalId {
     Address(String),
     /// By the SHA-256 of the script.
     Script(sha256::Hash),
+    Chain,
     Server,
 }
 
@@ -66,6 +67,7 @@ fn read(id: &str, network: Network) -> Option<GlobalId> {
             GlobalId::Address(address_of(&script, network)?)
         }
         "Script" => GlobalId::Script(hash(content)?),
+        "Chain" => GlobalId::Chain,
         "Server" => GlobalId::Server,
         _ => return None,
     })
@@ -91,6 +93,7 @@ impl fmt::Display for GlobalId {
             Self::Output(outpoint, replaced_in) => output_id(*outpoint, *replaced_in),
             Self::Address(address) => address_id(address),
             Self::Script(hash) => script_id(hash),
+            Self::Chain => CHAIN_ID.to_owned(),
             Self::Server => SERVER_ID.to_owned(),
         })
     }
@@ -122,6 +125,7 @@ mod tests {
                 "Address:1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa".to_owned(),
                 GlobalId::Address("1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa".to_owned()),
             ),
+            ("Chain:main".to_owned(), GlobalId::Chain),
             ("Server:main".to_owned(), GlobalId::Server),
         ] {
             assert_eq!(GlobalId::parse(&id, Network::Bitcoin), Ok(expected), "{id}");
@@ -162,6 +166,7 @@ mod tests {
             "Address:bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080".to_owned(),
             "Server:".to_owned(),
             "Server:other".to_owned(),
+            "Chain:other".to_owned(),
             "Unknown:main".to_owned(),
         ] {
             let error = GlobalId::parse(&id, Network::Bitcoin).unwrap_err();
@@ -193,7 +198,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_is_read_as_what_is_written_otherwise(id in "(Block|Output|Address|Script|Server|[a-zA-Z]*):[ -~é]*") {
+        fn no_text_is_read_as_what_is_written_otherwise(id in "(Block|Output|Address|Script|Chain|Server|[a-zA-Z]*):[ -~é]*") {
             if let Ok(read) = GlobalId::parse(&id, Network::Bitcoin) {
                 prop_assert_eq!(read.to_string(), id);
             }

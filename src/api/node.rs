@@ -5,6 +5,7 @@ use bitcoin::hashes::sha256;
 use bitcoin::{BlockHash, OutPoint, Txid};
 
 use super::block::Block;
+use super::chain::Chain;
 use super::ledger::{Address, Script};
 use super::output::Output;
 use super::server_info::ServerInfo;
@@ -27,6 +28,8 @@ pub(super) enum Node {
     Output(Output),
     /// An address.
     Address(Address),
+    /// The main chain.
+    Chain(Chain),
     /// A script.
     Script(Script),
     /// This server.
@@ -35,6 +38,9 @@ pub(super) enum Node {
 
 /// The id of this server. There is one in every process, so it is the same on every server.
 pub(super) const SERVER_ID: &str = "Server:main";
+
+/// The id of the one chain.
+pub(super) const CHAIN_ID: &str = "Chain:main";
 
 pub(super) fn block_id(hash: BlockHash) -> String {
     format!("Block:{hash}")

@@ -152,6 +152,6 @@ mod tests {
         let settings = Settings::load(&Sources { platform: Some(platform), ..Sources::default() }).unwrap();
         assert_eq!(limits_of(&settings.server), api::Limits::default());
         assert_eq!(node_limits(&settings.server), NodeLimits::default());
-        assert_eq!(Limits::from(limits_of(&settings.server).request), Limits::default());
+        assert_eq!(server::Limits::from(limits_of(&settings.server).request), server::Limits::default());
     }
 }

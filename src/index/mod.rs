@@ -23,6 +23,7 @@ mod effects;
 mod error;
 mod keys;
 mod open;
+mod ranges;
 mod resolve;
 mod scripts;
 mod snapshot;

@@ -5,7 +5,7 @@
 //! chain. Nothing else begins reads.
 //!
 //! ```text
-//!   Published ── head() ──► Head ── View::new ──► View ──► Block         block
+//!   Published ── head() ──► Head ── View::new ──► View ──► Block         block, chain
 //!                                                     ├──► Transaction   transaction, output
 //!                                                     ├──► Totals …      ledger
 //!                                                     └──► Ask           the node, for what is not in the index
@@ -16,6 +16,7 @@
 mod allowance;
 mod ask;
 mod block;
+mod chain;
 mod head;
 mod ledger;
 mod output;
@@ -31,12 +32,16 @@ use allowance::Allowance;
 pub use allowance::AllowanceExceeded;
 pub use ask::{Ask, AskError, NodeLimits};
 pub use block::Block;
+pub use chain::{BlockRange, ImmatureCoinbase, Span, Supply};
 pub use head::{Head, Pace, Published, SyncPhase, SyncState};
 pub use ledger::{Candidate, Coin, Ledger, Movement, Movements, Totals};
 pub use output::{SpendStatus, Spender, UnspendableReason};
-pub use transaction::{Place, Transaction};
+pub use transaction::{MerkleProof, Place, Transaction};
 
-pub use crate::index::{ChainMembership, FORMAT_VERSION, IndexError, OutputPosition, ScriptKey, TableRows, Tip, TxNum};
+pub use crate::index::{
+    BlockRow, ChainMembership, CountAndValue, FORMAT_VERSION, IndexError, OutputPosition, QUANTILES, Running,
+    ScriptKey, TableRows, Tip, TxNum, TypeTotals,
+};
 pub use crate::node::{ChainInfo, ChainTip, ChainTipStatus, NetworkInfo};
 
 /// One state of the chain and the questions that can be asked of it. Kept for one request or one event.

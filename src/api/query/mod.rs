@@ -1,6 +1,7 @@
 //! The root of all queries, a file for each kind of thing that can be asked for.
 
 mod blocks;
+mod chain;
 mod ledgers;
 mod operations;
 mod transactions;
@@ -20,6 +21,7 @@ pub(super) struct Query(
     blocks::BlockQuery,
     transactions::TransactionQuery,
     ledgers::LedgerQuery,
+    chain::ChainQuery,
     operations::OperationsQuery,
 );
 
@@ -30,6 +32,7 @@ impl Query {
             blocks::BlockQuery(root.clone()),
             transactions::TransactionQuery(root.clone()),
             ledgers::LedgerQuery(root.clone()),
+            chain::ChainQuery(root.clone()),
             operations::OperationsQuery::new(root, running.clone()),
         )
     }

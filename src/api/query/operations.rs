@@ -7,6 +7,7 @@ use bitcoin::{BlockHash, Txid};
 
 use super::super::bitcoin_node::BitcoinNode;
 use super::super::block::Block;
+use super::super::chain::Chain;
 use super::super::chain_tip::ChainTip;
 use super::super::error::ApiError;
 use super::super::global_id::GlobalId;
@@ -66,6 +67,7 @@ impl OperationsQuery {
             }
             GlobalId::Address(address) => Address::parse(&view, &address).map(Node::Address).map(Some),
             GlobalId::Script(hash) => Script::with_hash(&view, hash).map(Node::Script).map(Some),
+            GlobalId::Chain => Ok(Some(Node::Chain(Chain::new(view)))),
             GlobalId::Server => Ok(Some(Node::Server(self.this_server(ctx)?))),
         }
     }

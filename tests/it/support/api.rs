@@ -34,6 +34,15 @@ pub(crate) struct Api {
 impl Api {
     /// Over an empty index.
     pub(crate) fn empty(network: Network, limits: api::Limits) -> Self {
+        Self::with_index(network, limits, |options| options)
+    }
+
+    /// The same, with an index that is set up otherwise.
+    pub(crate) fn with_index(
+        network: Network,
+        limits: api::Limits,
+        otherwise: impl FnOnce(IndexOptions) -> IndexOptions,
+    ) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let options = IndexOptions {
             path: directory.path().join("index.redb"),
@@ -44,7 +53,7 @@ impl Api {
         };
         let (published, live) = (Published::default(), Live::default());
         let schema = api::schema(published.clone(), live.clone(), limits);
-        let index = Index::open(&options).unwrap();
+        let index = Index::open(&otherwise(options)).unwrap();
         Self { index, published, live, schema, heads: Vec::new(), _directory: directory }
     }
 
