@@ -165,6 +165,10 @@ pub struct ServerSettings {
     pub max_filters: u32,
     /// The most points of one series over time.
     pub max_points: u32,
+    /// The most requests to the node at once, of all clients together.
+    pub max_node_requests: usize,
+    /// How long a client's question to the node may take, in seconds.
+    pub node_timeout_seconds: u32,
     /// The most operations open at once on one websocket.
     pub max_operations_per_socket: usize,
 }
@@ -264,6 +268,8 @@ impl Settings {
             ("server.max_headers", server.max_headers == 0),
             ("server.max_filters", server.max_filters == 0),
             ("server.max_points", server.max_points == 0),
+            ("server.max_node_requests", server.max_node_requests == 0),
+            ("server.node_timeout_seconds", server.node_timeout_seconds == 0),
             ("server.max_transaction_bytes", server.max_transaction_bytes.to_bytes() == 0),
             ("server.max_operations_per_socket", server.max_operations_per_socket == 0),
         ] {

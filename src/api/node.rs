@@ -7,6 +7,7 @@ use bitcoin::{BlockHash, OutPoint, Txid};
 use super::block::Block;
 use super::ledger::{Address, Script};
 use super::output::Output;
+use super::server_info::ServerInfo;
 use super::transaction::Transaction;
 
 /// Anything with an identity of its own.
@@ -28,7 +29,12 @@ pub(super) enum Node {
     Address(Address),
     /// A script.
     Script(Script),
+    /// This server.
+    Server(ServerInfo),
 }
+
+/// The id of this server. There is one in every process, so it is the same on every server.
+pub(super) const SERVER_ID: &str = "Server:main";
 
 pub(super) fn block_id(hash: BlockHash) -> String {
     format!("Block:{hash}")

@@ -3,16 +3,16 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::time::Duration;
 
 use bitcoin::BlockHash;
-use btcgraph::api;
+use btcgraph::api::{self, RequestLimits};
 use btcgraph::live::Live;
 use btcgraph::node::{Node, NodeError, StopFlag};
-use btcgraph::server::guard::GuardLimits;
-use btcgraph::server::{self, Limits, admin::Admin};
+use btcgraph::server::{self, admin::Admin};
 use btcgraph::settings::{ByteSize, ServerSettings, Settings};
 use btcgraph::sync::{self, Follow, Until, Wake};
-use btcgraph::view::Published;
+use btcgraph::view::{NodeLimits, Published};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
@@ -22,18 +22,8 @@ use super::{admin, pieces, verify};
 
 /// Runs until `stop` is cancelled. Answers from the first moment for the tip that the index has.
 pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<(), Failure> {
-    let (published, live) = (Published::default(), Live::default());
-    let limits = api::Limits {
-        depth: settings.server.max_depth,
-        complexity: settings.server.max_complexity,
-        page_size: settings.server.max_page_size,
-        transaction_bytes: bytes(settings.server.max_transaction_bytes),
-        scan_rows: settings.server.max_scan_rows,
-        ids: settings.server.max_ids,
-        headers: settings.server.max_headers,
-        filters: settings.server.max_filters,
-        points: settings.server.max_points,
-    };
+    let (published, live) = (Published::with_node_limits(node_limits(&settings.server)), Live::default());
+    let limits = limits_of(&settings.server);
     let schema = api::schema(published.clone(), live.clone(), limits);
     let index = pieces::open_index(settings)?;
     sync::publish(&index, &published)?;
@@ -47,13 +37,14 @@ pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<
     let wake = Wake::default();
     let admin = server::admin::serve(admin_socket, admin_of(settings, &wake, &published), stop.clone());
     let administering = tokio::spawn(until_it_ends(admin, stop.clone()));
-    let public = server::serve(listener, schema, limits_of(&settings.server), stop.clone());
+    let public = server::serve(listener, schema, limits.request.into(), stop.clone());
     let serving = tokio::spawn(until_it_ends(public, stop.clone()));
     let flag = pieces::stop_flag(&stop);
     let settings = settings.clone();
     let following = pieces::blocking(move || {
         let mut index = index;
         let Some(node) = connect(&settings, &flag)? else { return Ok(()) };
+        published.set_node(node.clone());
         Ok(sync::run(Follow {
             node: &node,
             index: &mut index,
@@ -111,12 +102,26 @@ fn bytes(size: ByteSize) -> usize {
     usize::try_from(size.to_bytes()).unwrap_or(usize::MAX)
 }
 
-fn limits_of(settings: &ServerSettings) -> Limits {
-    Limits {
-        body_bytes: bytes(settings.max_body),
-        message_bytes: bytes(settings.max_message),
-        operations_per_socket: settings.max_operations_per_socket,
-        guard: GuardLimits {
+fn node_limits(settings: &ServerSettings) -> NodeLimits {
+    let timeout = Duration::from_secs(settings.node_timeout_seconds.into());
+    NodeLimits { requests: settings.max_node_requests, timeout }
+}
+
+fn limits_of(settings: &ServerSettings) -> api::Limits {
+    api::Limits {
+        depth: settings.max_depth,
+        complexity: settings.max_complexity,
+        page_size: settings.max_page_size,
+        transaction_bytes: bytes(settings.max_transaction_bytes),
+        scan_rows: settings.max_scan_rows,
+        ids: settings.max_ids,
+        headers: settings.max_headers,
+        filters: settings.max_filters,
+        points: settings.max_points,
+        request: RequestLimits {
+            body_bytes: bytes(settings.max_body),
+            message_bytes: bytes(settings.max_message),
+            operations_per_socket: settings.max_operations_per_socket,
             query_bytes: bytes(settings.max_query),
             tokens: settings.max_tokens,
             nesting: settings.max_nesting,
@@ -133,4 +138,21 @@ fn write_port(file: Option<&Path>, address: SocketAddr) -> Result<(), Failure> {
     let Some(file) = file else { return Ok(()) };
     let written = std::fs::write(file, address.port().to_string());
     written.or_exit(Exit::Failed, format!("cannot write the port to {}", file.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use btcgraph::server::Limits;
+    use btcgraph::settings::{Platform, Sources};
+
+    use super::*;
+
+    #[test]
+    fn the_defaults_of_the_settings_are_those_of_the_rooms() {
+        let platform = Platform { home: "/h".into(), data: "/d".into(), node_data: "/n".into() };
+        let settings = Settings::load(&Sources { platform: Some(platform), ..Sources::default() }).unwrap();
+        assert_eq!(limits_of(&settings.server), api::Limits::default());
+        assert_eq!(node_limits(&settings.server), NodeLimits::default());
+        assert_eq!(Limits::from(limits_of(&settings.server).request), Limits::default());
+    }
 }

@@ -81,6 +81,8 @@ fn without_any_source_the_defaults_hold() {
             max_headers: 2_000,
             max_filters: 1_000,
             max_points: 2_000,
+            max_node_requests: 4,
+            node_timeout_seconds: 5,
             max_operations_per_socket: 100,
         },
         admin: AdminSettings { listen: AdminAddress::default_in(Path::new("/home/alice/data/btcgraph/mainnet")) },

@@ -10,13 +10,13 @@ use tracing::{error, info, warn};
 use super::error::SyncError;
 use super::fork::{fork_point, refuse_to_shrink, skip_common};
 use super::pipeline::{Pipeline, PipelineLimits};
-use super::progress::Progress;
+use super::progress::{FEW, Progress};
 use super::wake::Wake;
 use crate::chain::network::genesis_hash;
 use crate::index::{Index, Tip, Update};
 use crate::live::{ChainEvent, Event, Live};
 use crate::node::{ChainInfo, Node};
-use crate::view::{Head, Published, SyncState};
+use crate::view::{Head, Pace, Published, SyncPhase, SyncState};
 
 /// When to stop following.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +73,8 @@ pub fn run(mut follow: Follow<'_>) -> Result<(), SyncError> {
             }
             Err(error) if error.is_stop() => return Ok(()),
             Err(error) if error.is_transient() && follow.until == Until::Stopped => {
-                follow.published.set_state(SyncState { in_sync: false, ..follow.published.state() });
+                let phase = SyncPhase::WaitingForNode;
+                follow.published.set_state(SyncState { phase, node_tip: None, pace: None, ..follow.published.state() });
                 let pause = pause_after(failures);
                 failures += 1;
                 warn!(%error, again_in = ?pause, "following the node is interrupted");
@@ -110,8 +111,7 @@ impl Follow<'_> {
         let chain = self.index.snapshot()?;
         let tip = chain.tip();
         let in_sync = tip.is_some_and(|tip| tip.hash == info.best_block_hash);
-        let (node_height, node_headers) = (Some(info.blocks), Some(info.headers));
-        self.published.set_state(SyncState { node_height, node_headers, in_sync });
+        self.published.set_state(state_of(&info, tip, self.published.state().pace));
         if in_sync {
             return Ok(Step::InSync);
         }
@@ -149,7 +149,7 @@ impl Follow<'_> {
     /// allow. What was connected before the node failed is kept; a shorter chain alone is not worth publishing, so
     /// unless a block joins, those that left stay until the next try.
     fn advance(&mut self, fork: Option<Tip>, hashes: Vec<BlockHash>, info: &ChainInfo) -> Result<(), SyncError> {
-        let (limits, target) = (self.limits(), Some(info.best_block_hash));
+        let (limits, published) = (self.limits(), self.published);
         let shrinks = hashes.is_empty();
         let mut progress = Progress::new(fork, info.blocks, hashes.len());
         let mut events = Vec::new();
@@ -186,13 +186,17 @@ impl Follow<'_> {
             if let Err(error) = connect(&mut update, &batch, &mut events) {
                 drop(update);
                 events.truncate(committed);
-                self.announce(target, &events)?;
+                self.announce(&events)?;
                 return Err(error);
             }
             progress.connected(update.tip(), &batch);
+            let state = published.state();
+            if state.phase == SyncPhase::CatchingUp {
+                published.set_state(SyncState { pace: progress.pace(), ..state });
+            }
             if since.elapsed() > COMMIT || update.is_full()? {
                 update.commit()?;
-                self.announce(target, &std::mem::take(&mut events))?;
+                self.announce(&std::mem::take(&mut events))?;
                 committed = 0;
                 update = self.index.update()?;
                 since = Instant::now();
@@ -204,19 +208,17 @@ impl Follow<'_> {
             drop(update);
             events.truncate(committed);
         }
-        self.announce(target, &events)?;
+        self.announce(&events)?;
         progress.finish();
         result
     }
 
-    /// Makes the committed state the one that is read, then tells what happened; `target` is the node's newest block.
-    fn announce(&self, target: Option<BlockHash>, events: &[ChainEvent]) -> Result<(), SyncError> {
+    /// Makes the committed state the one that is read, then tells what happened.
+    fn announce(&self, events: &[ChainEvent]) -> Result<(), SyncError> {
         if events.is_empty() {
             return Ok(());
         }
         let Some(head) = publish(self.index, self.published)? else { return Ok(()) };
-        let in_sync = target == Some(head.tip.hash);
-        self.published.set_state(SyncState { in_sync, ..self.published.state() });
         for event in events {
             self.live.publish(Event { event: event.clone(), head: Arc::clone(&head) });
         }
@@ -233,6 +235,22 @@ impl Follow<'_> {
             batch_bytes: share.max(1),
             batch_blocks: 1_000,
         }
+    }
+}
+
+/// What the node says of its chain, seen from the tip of the index. The pace of catching up holds until that is over.
+fn state_of(info: &ChainInfo, tip: Option<Tip>, pace: Option<Pace>) -> SyncState {
+    let behind = tip.map(|tip| info.blocks.to_u32().saturating_sub(tip.height.to_u32()));
+    let phase = match behind {
+        Some(behind) if behind < FEW => SyncPhase::Following,
+        _ => SyncPhase::CatchingUp,
+    };
+    SyncState {
+        phase,
+        node_height: Some(info.blocks),
+        node_headers: Some(info.headers),
+        node_tip: Some(info.best_block_hash),
+        pace: pace.filter(|_| phase == SyncPhase::CatchingUp),
     }
 }
 

@@ -2,6 +2,8 @@
 
 mod addresses;
 mod blocks;
+mod ids;
+mod operations;
 mod pages;
 mod requests;
 mod subscription;
