@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 
-use crate::support::bitcoind::RealNode;
+use crate::support::bitcoind::{RealNode, wait_for};
 use crate::support::served::Served;
 
 #[tokio::test]
