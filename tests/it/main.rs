@@ -4,6 +4,7 @@
 
 mod commands;
 mod damage;
+mod documented;
 mod faults;
 mod follow;
 mod graphql;
