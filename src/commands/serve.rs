@@ -142,7 +142,6 @@ fn write_port(file: Option<&Path>, address: SocketAddr) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
-    use btcgraph::server::Limits;
     use btcgraph::settings::{Platform, Sources};
 
     use super::*;
