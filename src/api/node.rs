@@ -8,6 +8,7 @@ use super::block::Block;
 use super::chain::Chain;
 use super::ledger::{Address, Script};
 use super::output::Output;
+use super::server_info::ServerInfo;
 use super::transaction::Transaction;
 
 /// Anything with an identity of its own.
@@ -31,10 +32,15 @@ pub(super) enum Node {
     Chain(Chain),
     /// A script.
     Script(Script),
+    /// This server.
+    Server(ServerInfo),
 }
 
 /// The id of the one chain.
 pub(super) const CHAIN_ID: &str = "Chain:main";
+
+/// The id of this server. There is one in every process, so it is the same on every server.
+pub(super) const SERVER_ID: &str = "Server:main";
 
 pub(super) fn block_id(hash: BlockHash) -> String {
     format!("Block:{hash}")

@@ -13,24 +13,49 @@ use async_graphql::{Context, Request, Response, ServerError, ServerResult, Valid
 
 use super::error::{ApiError, code, set_code};
 use super::limits::Limits;
-use crate::view::{Published, View};
+use crate::view::{Ask, Published, SyncState, View};
 
-/// The view that all root fields of a request share, pinned by the first of them.
+/// What all root fields of a request share, pinned by the first of them.
 ///
 /// Only root fields of queries look here. Objects carry the view they were made from, because the context of a
 /// subscription is as old as the subscription.
 #[derive(Default)]
-struct RequestView(OnceLock<Option<Arc<View>>>);
+struct RequestView(OnceLock<Pinned>);
 
-/// The view of this request. Errors: NOT_READY while no block is indexed.
-pub(super) fn pinned_view(ctx: &Context<'_>, published: &Published) -> Result<Arc<View>, ApiError> {
+/// What a request is answered from.
+#[derive(Clone)]
+pub(super) struct Pinned {
+    /// The state of the chain, `None` while no block is indexed.
+    pub(super) view: Option<Arc<View>>,
+    /// How far the index had come at that moment.
+    pub(super) state: SyncState,
+    /// The way to ask the node, the same as the view's.
+    pub(super) ask: Ask,
+}
+
+impl Pinned {
+    fn new(published: &Published, bytes: usize) -> Self {
+        let ask = published.ask();
+        // in this order, or the state could be older than the Head
+        let view = published.head().map(|head| Arc::new(published.view_of(head, bytes, ask.clone())));
+        let state = view.as_ref().map_or_else(|| published.state(), |view| *view.sync_state());
+        Self { view, state, ask }
+    }
+
+    /// The view. Errors: NOT_READY while no block is indexed.
+    pub(super) fn view(&self) -> Result<Arc<View>, ApiError> {
+        self.view.clone().ok_or_else(|| ApiError::not_ready(&self.state))
+    }
+}
+
+/// What this request is answered from.
+pub(super) fn pinned(ctx: &Context<'_>, published: &Published) -> Result<Pinned, ApiError> {
     let bytes = limits(ctx)?.transaction_bytes;
-    let pin = || published.head().map(|head| Arc::new(View::with_allowance(head, bytes)));
-    let view = match ctx.data_opt::<RequestView>() {
+    let pin = || Pinned::new(published, bytes);
+    Ok(match ctx.data_opt::<RequestView>() {
         Some(RequestView(pinned)) => pinned.get_or_init(pin).clone(),
         None => pin(),
-    };
-    view.ok_or_else(|| ApiError::not_ready(published.state().node_height))
+    })
 }
 
 /// The limits of the schema.

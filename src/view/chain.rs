@@ -30,7 +30,7 @@ pub struct BlockRange {
 
 /// What was done in a run of blocks, and how long it took by median time past.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pace {
+pub struct RangePace {
     /// Seconds, above zero.
     pub seconds: u32,
     /// Blocks that were found in this time.
@@ -74,7 +74,7 @@ impl BlockRange {
     /// What was done between the median time past of the block in front and that of the last block. In front of the
     /// genesis block there is none: of a range that begins there, everything is counted behind it. `None` if no time
     /// passed.
-    pub fn pace(&self) -> Result<Option<Pace>, IndexError> {
+    pub fn pace(&self) -> Result<Option<RangePace>, IndexError> {
         let (start, blocks) = match &self.before {
             Some(before) => (before, self.blocks()),
             None => (&self.first, self.blocks() - 1),
@@ -83,7 +83,7 @@ impl BlockRange {
         let transactions = self.last.running.transactions.checked_sub(start.running.transactions);
         let work = work_between(start.running.chainwork, self.last.running.chainwork);
         let (Some(transactions), Some(work)) = (transactions, work) else { return Err(self.fallen()) };
-        Ok((seconds > 0).then_some(Pace { seconds, blocks, transactions, work }))
+        Ok((seconds > 0).then_some(RangePace { seconds, blocks, transactions, work }))
     }
 
     fn fallen(&self) -> IndexError {
@@ -194,16 +194,23 @@ impl View {
     /// (BIP30).
     pub fn immature_coinbase(&self, at: &Block) -> Result<ImmatureCoinbase, IndexError> {
         let end = at.end_txnum()?;
+        let first = first_immature(at.height);
+        let overwritten_before = match first.previous() {
+            Some(height) => self.main_block(height)?.row.running.unspendable.bip30,
+            None => 0,
+        };
+        // only where something was overwritten can one of these coinbases have been
+        let overwrites = at.row.running.unspendable.bip30 != overwritten_before;
         let mut immature = ImmatureCoinbase::default();
         // the outputs of the genesis block never entered the UTXO set
-        for height in first_immature(at.height).to_u32().max(1)..=at.height.to_u32() {
+        for height in first.to_u32().max(1)..=at.height.to_u32() {
             let block = self.main_block(height.into())?;
             let txnum = block.first_txnum()?;
             let raw = self.coinbase(&block)?;
             immature.bytes_read = immature.bytes_read.saturating_add(raw.len());
             let coinbase = RawTransaction::parse_whole(&raw)
                 .map_err(|error| corrupt("transactions", format!("row {txnum} holds no transaction: {error}")))?;
-            if self.is_overwritten(&coinbase.txid(), txnum, end)? {
+            if overwrites && self.is_overwritten(&coinbase.txid(), txnum, end)? {
                 continue;
             }
             let spendable =
@@ -295,7 +302,7 @@ mod tests {
         assert_eq!(range.sum(|running| running.output_value).unwrap(), 20 << 64);
         assert_eq!(range.work().unwrap(), work(8));
         assert_eq!(range.utxo_delta().unwrap(), -2);
-        assert_eq!(range.pace().unwrap(), Some(Pace { seconds: 60, blocks: 3, transactions: 20, work: work(8) }));
+        assert_eq!(range.pace().unwrap(), Some(RangePace { seconds: 60, blocks: 3, transactions: 20, work: work(8) }));
     }
 
     #[test]
@@ -303,7 +310,7 @@ mod tests {
         let range = range(0, 2, None, row(100, 1, 2, 0), row(160, 30, 6, 7));
         assert_eq!((range.blocks(), range.sum(|running| running.transactions).unwrap()), (3, 30));
         assert_eq!((range.work().unwrap(), range.utxo_delta().unwrap()), (work(6), 7));
-        assert_eq!(range.pace().unwrap(), Some(Pace { seconds: 60, blocks: 2, transactions: 29, work: work(4) }));
+        assert_eq!(range.pace().unwrap(), Some(RangePace { seconds: 60, blocks: 2, transactions: 29, work: work(4) }));
     }
 
     #[test]

@@ -2,8 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod admin;
 mod commands;
 mod damage;
+mod documented;
 mod faults;
 mod follow;
 mod graphql;

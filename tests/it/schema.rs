@@ -12,6 +12,9 @@ use async_graphql::{Positioned, parser::types::BaseType, parser::types::Type};
 /// Where `Int` is used, and why 32 bits are enough for ever. Not listed are `first` and `last`, counts of rows that the
 /// server limits.
 const INT_FITS: &[(&str, &str)] = &[
+    ("BitcoinNode.blocks", "as Block.height"),
+    ("BitcoinNode.connections", "a connection takes a port or a file descriptor"),
+    ("BitcoinNode.headers", "as Block.height"),
     ("Block.confirmations", "at most the height of the tip plus one"),
     ("Block.height", "a block every ten minutes: 2^31 of them take 40,000 years"),
     ("Block.size", "at most 4,000,000 bytes (consensus)"),
@@ -36,6 +39,9 @@ const INT_FITS: &[(&str, &str)] = &[
     ("ChainSummary.blocks", "the height of the tip plus one"),
     ("ChainSummary.blocks24h", "at most the height of the tip plus one"),
     ("ChainSummary.staleBlocks30d", "at most as many as a setting keeps"),
+    ("ChainTip.branchLength", "at most the height of its tip"),
+    ("ChainTip.height", "as Block.height"),
+    ("DatabaseInfo.formatVersion", "raised by hand"),
     ("Input.index", "an input has 41 bytes at least, a block 4,000,000 at most"),
     ("Input.outpointVout", "an output has 9 bytes at least, a block 4,000,000 at most; null in a coinbase"),
     ("InputConnection.totalCount", "as Input.index"),
@@ -59,7 +65,13 @@ const INT_FITS: &[(&str, &str)] = &[
     ("RangeStats.emptyBlocks", "at most the height of the tip plus one"),
     ("RangeStats.fromHeight", "as Block.height"),
     ("RangeStats.toHeight", "as Block.height"),
+    ("ServerInfo.subscriptions", "each takes memory: there cannot be 2^31"),
+    ("Snapshot.height", "as Block.height"),
+    ("Snapshot.nodeHeaders", "as Block.height"),
+    ("Snapshot.nodeHeight", "as Block.height"),
     ("Supply.height", "as Block.height"),
+    ("SyncProgress.indexedHeight", "as Block.height"),
+    ("SyncProgress.targetHeight", "as Block.height"),
     ("Transaction.confirmations", "as Block.confirmations"),
     ("Transaction.indexInBlock", "as Block.txCount"),
     ("Transaction.inputCount", "as Input.index"),

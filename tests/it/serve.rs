@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 
-use crate::support::bitcoind::RealNode;
+use crate::support::bitcoind::{RealNode, wait_for};
 use crate::support::served::Served;
 
 #[tokio::test]
@@ -65,9 +65,24 @@ fn what_is_indexed_is_answered_while_the_node_is_away_and_a_signal_stops_it_clea
     node.stop();
     let mut served = Served::start(&node, directory.path());
     assert_eq!(served.query("{ tip { height } }"), json!({ "data": { "tip": { "height": 2 } } }));
+    let question = "{ snapshot { height inSync } sync { phase ready } bitcoinNode { reachable chain } }";
+    let away = json!({
+        "snapshot": { "height": 2, "inSync": false },
+        "sync": { "phase": "WAITING_FOR_NODE", "ready": false },
+        "bitcoinNode": { "reachable": false, "chain": null },
+    });
+    assert_eq!(served.query(question)["data"], away);
     node.start_again();
     node.mine(1);
     served.wait_for_height(3);
+    let back = json!({
+        "snapshot": { "height": 3, "inSync": true },
+        "sync": { "phase": "FOLLOWING", "ready": true },
+        "bitcoinNode": { "reachable": true, "chain": "regtest" },
+    });
+    wait_for("the server to be in sync", Duration::from_secs(30), || {
+        (served.query(question)["data"] == back).then_some(())
+    });
 
     assert_eq!(served.stop().code(), Some(0));
 }

@@ -5,6 +5,8 @@ mod block_figures;
 mod block_lists;
 mod blocks;
 mod chain;
+mod ids;
+mod operations;
 mod pages;
 mod requests;
 mod subscription;

@@ -1,8 +1,9 @@
 //! The schema over an index in a temporary directory: blocks go in, answers come out. Commits and events are made as
 //! following makes them.
 
+use std::num::NonZeroUsize;
 use std::sync::{Arc, Weak};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use async_graphql::{Executor, Request, Response};
 use bitcoin::consensus::serialize;
@@ -10,7 +11,9 @@ use bitcoin::{Amount, Block, BlockHash, Network, OutPoint, Sequence, Transaction
 use btcgraph::api::{self, Schema};
 use btcgraph::index::{Index, IndexOptions};
 use btcgraph::live::{ChainEvent, Event, Live};
+use btcgraph::node::Node;
 use btcgraph::sim::{Owner, SimChain};
+use btcgraph::sync::{Follow, Until, Wake, run};
 use btcgraph::view::{Head, Published, SyncState, Tip, View};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -102,6 +105,28 @@ impl Api {
         View::new(self.published.head().unwrap())
     }
 
+    /// Brings the index to the node's tip as following does, and lets answers ask the node.
+    pub(crate) fn follow(&mut self, node: &Node) {
+        self.set_node(node);
+        let follow = Follow {
+            node,
+            index: &mut self.index,
+            published: &self.published,
+            live: &self.live,
+            until: Until::CaughtUp,
+            poll: Duration::from_secs(1),
+            wake: &Wake::default(),
+            connections: NonZeroUsize::MIN,
+            buffer_bytes: 64 << 20,
+        };
+        run(follow).unwrap();
+    }
+
+    /// Lets answers ask the node.
+    pub(crate) fn set_node(&self, node: &Node) {
+        self.published.set_node(node.clone());
+    }
+
     /// What following says of the node.
     pub(crate) fn set_state(&self, state: SyncState) {
         self.published.set_state(state);
@@ -144,7 +169,7 @@ impl Api {
     }
 
     fn execute(&self, request: Request) -> Value {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         response_json(runtime.block_on(self.schema.execute(request)))
     }
 }

@@ -18,11 +18,18 @@ pub(crate) struct Served {
 }
 
 impl Served {
+    /// Follows the node with an index in `directory`.
     pub(crate) fn start(node: &RealNode, directory: &Path) -> Self {
+        Self::start_with(node, directory, &[])
+    }
+
+    /// The same, with variables in its environment.
+    pub(crate) fn start_with(node: &RealNode, directory: &Path, variables: &[(&str, &str)]) -> Self {
         let port_file = directory.join("port");
         let _ = std::fs::remove_file(&port_file);
         let mut program = btcgraph_on(node, directory, &["serve", "--listen", "127.0.0.1:0"]);
-        let process = program.arg("--port-file").arg(&port_file).stderr(Stdio::null()).spawn().unwrap();
+        program.envs(variables.iter().copied()).arg("--port-file").arg(&port_file);
+        let process = program.stderr(Stdio::null()).spawn().unwrap();
         let port = wait_for("the port file", Duration::from_secs(30), || {
             std::fs::read_to_string(&port_file).ok().filter(|port| !port.is_empty())
         });
