@@ -72,6 +72,6 @@ fn main() -> anyhow::Result<()> {
     println!("an address with {most} transactions, {} with about 30", quiet.len());
     std::fs::write(arguments.out.join("transactions.txt"), transactions)?;
     std::fs::write(arguments.out.join("busy.txt"), format!("{busiest}\n"))?;
-    let quiet: String = quiet.iter().map(|(address, _)| format!("{address}\n")).collect();
-    Ok(std::fs::write(arguments.out.join("quiet.txt"), quiet)?)
+    let quiet: Vec<_> = quiet.iter().map(|(address, _)| address.as_str()).collect();
+    Ok(std::fs::write(arguments.out.join("quiet.txt"), quiet.join("\n"))?)
 }

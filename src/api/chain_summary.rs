@@ -5,7 +5,7 @@ use async_graphql::Object;
 use super::error::ApiError;
 use super::scalars::{BigInt, Sats, UInt53, int};
 use crate::chain::difficulty::{difficulty, hashes};
-use crate::view::{BlockRange, RangePace, View};
+use crate::view::{BlockRange, Span, View};
 
 const DAY: u32 = 86_400;
 const STALE_BLOCK_DAYS: u32 = 30;
@@ -23,8 +23,8 @@ impl ChainSummary {
         Ok(Self { view: view.clone(), day })
     }
 
-    fn rate(&self, of: impl Fn(&RangePace) -> f64) -> Option<Result<f64, ApiError>> {
-        match self.day.pace() {
+    fn rate(&self, of: impl Fn(&Span) -> f64) -> Option<Result<f64, ApiError>> {
+        match self.day.span() {
             Ok(pace) => pace.map(|pace| Ok(of(&pace))),
             Err(error) => Some(Err(error.into())),
         }

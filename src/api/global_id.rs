@@ -166,8 +166,7 @@ mod tests {
             "Address:bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080".to_owned(),
             "Server:".to_owned(),
             "Server:other".to_owned(),
-            "Chain:".to_owned(),
-            "Chain:regtest".to_owned(),
+            "Chain:other".to_owned(),
             "Unknown:main".to_owned(),
         ] {
             let error = GlobalId::parse(&id, Network::Bitcoin).unwrap_err();

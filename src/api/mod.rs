@@ -39,6 +39,7 @@ mod input;
 mod ledger;
 mod limits;
 mod lock_time;
+mod merkle_proof;
 mod node;
 mod occurrence;
 mod op_return;

@@ -36,11 +36,11 @@ pub(super) enum Node {
     Server(ServerInfo),
 }
 
-/// The id of the one chain.
-pub(super) const CHAIN_ID: &str = "Chain:main";
-
 /// The id of this server. There is one in every process, so it is the same on every server.
 pub(super) const SERVER_ID: &str = "Server:main";
+
+/// The id of the one chain.
+pub(super) const CHAIN_ID: &str = "Chain:main";
 
 pub(super) fn block_id(hash: BlockHash) -> String {
     format!("Block:{hash}")

@@ -4,7 +4,7 @@ use super::error::ApiError;
 use super::scalars::{BigInt, DateTime, Hex, Int53, Sats, UInt53, int};
 use crate::chain::difficulty::{difficulty_of_work, hashes};
 use crate::chain::float::to_f64;
-use crate::view::{BlockRange, RangePace, Running};
+use crate::view::{BlockRange, Running, Span};
 
 /// The sums over a range of blocks.
 pub(super) struct RangeStats(pub(super) BlockRange);
@@ -14,8 +14,8 @@ impl RangeStats {
         UInt53::new(self.0.sum(total)?)
     }
 
-    fn rate(&self, of: impl Fn(&RangePace) -> f64) -> Option<Result<f64, ApiError>> {
-        match self.0.pace() {
+    fn rate(&self, of: impl Fn(&Span) -> f64) -> Option<Result<f64, ApiError>> {
+        match self.0.span() {
             Ok(pace) => pace.map(|pace| Ok(of(&pace))),
             Err(error) => Some(Err(error.into())),
         }

@@ -9,6 +9,7 @@ use super::enums::{SortOrder, TxState};
 use super::error::ApiError;
 use super::input::Input;
 use super::lock_time::LockTime;
+use super::merkle_proof::MerkleProof;
 use super::node::transaction_id;
 use super::occurrence::TxOccurrence;
 use super::output::Output;
@@ -86,6 +87,14 @@ impl Transaction {
         let count = small(self.transaction.parts.output.len())?;
         let output = |vout| Output::new(&self.view, &self.transaction, vout);
         self.part_page(ctx, args, ("outputs", count), Some(count.into()), output)
+    }
+
+    fn proof(&self) -> Result<Option<MerkleProof>, ApiError> {
+        let Some(place) = self.transaction.place else { return Ok(None) };
+        // all txids of the block are read
+        let block = self.view.block_at(place.height)?.ok_or_else(|| ApiError::internal("a block is not there"))?;
+        self.view.count(usize::try_from(block.row.transactions).unwrap_or(usize::MAX).saturating_mul(32))?;
+        MerkleProof::new(&self.view.merkle_proof(block, place.index)?).map(Some)
     }
 
     fn weight_units(&self) -> u64 {
@@ -198,6 +207,12 @@ impl Transaction {
         let bytes = bytes.fold(0_u32, u32::saturating_add);
         self.view.count(usize::try_from(bytes).unwrap_or(usize::MAX))?;
         Ok(found.into_iter().map(|found| TxOccurrence::new(&self.view, found)).collect())
+    }
+
+    /// The proof that its block holds it; null while no block of the main chain does.
+    #[graphql(complexity = "50 + child_complexity")]
+    async fn merkle_proof(&self) -> Option<Result<MerkleProof, ApiError>> {
+        self.proof().transpose()
     }
 
     /// Its inputs in their order.

@@ -9,7 +9,7 @@ use bitcoin::BlockHash;
 use btcgraph::api::{self, RequestLimits};
 use btcgraph::live::Live;
 use btcgraph::node::{Node, NodeError, StopFlag};
-use btcgraph::server::{self, Limits, admin::Admin};
+use btcgraph::server::{self, admin::Admin};
 use btcgraph::settings::{ByteSize, ServerSettings, Settings};
 use btcgraph::sync::{self, Follow, Until, Wake};
 use btcgraph::view::{NodeLimits, Published};
@@ -142,6 +142,7 @@ fn write_port(file: Option<&Path>, address: SocketAddr) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
+    use btcgraph::server::Limits;
     use btcgraph::settings::{Platform, Sources};
 
     use super::*;
@@ -152,6 +153,6 @@ mod tests {
         let settings = Settings::load(&Sources { platform: Some(platform), ..Sources::default() }).unwrap();
         assert_eq!(limits_of(&settings.server), api::Limits::default());
         assert_eq!(node_limits(&settings.server), NodeLimits::default());
-        assert_eq!(Limits::from(limits_of(&settings.server).request), Limits::default());
+        assert_eq!(server::Limits::from(limits_of(&settings.server).request), server::Limits::default());
     }
 }

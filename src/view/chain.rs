@@ -30,7 +30,7 @@ pub struct BlockRange {
 
 /// What was done in a run of blocks, and how long it took by median time past.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RangePace {
+pub struct Span {
     /// Seconds, above zero.
     pub seconds: u32,
     /// Blocks that were found in this time.
@@ -74,7 +74,7 @@ impl BlockRange {
     /// What was done between the median time past of the block in front and that of the last block. In front of the
     /// genesis block there is none: of a range that begins there, everything is counted behind it. `None` if no time
     /// passed.
-    pub fn pace(&self) -> Result<Option<RangePace>, IndexError> {
+    pub fn span(&self) -> Result<Option<Span>, IndexError> {
         let (start, blocks) = match &self.before {
             Some(before) => (before, self.blocks()),
             None => (&self.first, self.blocks() - 1),
@@ -83,7 +83,7 @@ impl BlockRange {
         let transactions = self.last.running.transactions.checked_sub(start.running.transactions);
         let work = work_between(start.running.chainwork, self.last.running.chainwork);
         let (Some(transactions), Some(work)) = (transactions, work) else { return Err(self.fallen()) };
-        Ok((seconds > 0).then_some(RangePace { seconds, blocks, transactions, work }))
+        Ok((seconds > 0).then_some(Span { seconds, blocks, transactions, work }))
     }
 
     fn fallen(&self) -> IndexError {
@@ -302,7 +302,7 @@ mod tests {
         assert_eq!(range.sum(|running| running.output_value).unwrap(), 20 << 64);
         assert_eq!(range.work().unwrap(), work(8));
         assert_eq!(range.utxo_delta().unwrap(), -2);
-        assert_eq!(range.pace().unwrap(), Some(RangePace { seconds: 60, blocks: 3, transactions: 20, work: work(8) }));
+        assert_eq!(range.span().unwrap(), Some(Span { seconds: 60, blocks: 3, transactions: 20, work: work(8) }));
     }
 
     #[test]
@@ -310,22 +310,22 @@ mod tests {
         let range = range(0, 2, None, row(100, 1, 2, 0), row(160, 30, 6, 7));
         assert_eq!((range.blocks(), range.sum(|running| running.transactions).unwrap()), (3, 30));
         assert_eq!((range.work().unwrap(), range.utxo_delta().unwrap()), (work(6), 7));
-        assert_eq!(range.pace().unwrap(), Some(RangePace { seconds: 60, blocks: 2, transactions: 29, work: work(4) }));
+        assert_eq!(range.span().unwrap(), Some(Span { seconds: 60, blocks: 2, transactions: 29, work: work(4) }));
     }
 
     #[test]
     fn without_time_between_its_ends_a_range_has_no_pace() {
         let genesis = row(100, 1, 2, 0);
-        assert_eq!(range(0, 0, None, genesis.clone(), genesis.clone()).pace().unwrap(), None);
+        assert_eq!(range(0, 0, None, genesis.clone(), genesis.clone()).span().unwrap(), None);
         let next = row(100, 2, 4, 1);
-        assert_eq!(range(1, 1, Some(genesis), next.clone(), next).pace().unwrap(), None);
+        assert_eq!(range(1, 1, Some(genesis), next.clone(), next).span().unwrap(), None);
     }
 
     #[test]
     fn totals_that_fall_are_damage() {
         let range = range(1, 1, Some(row(100, 2, 4, 0)), row(99, 1, 2, 0), row(99, 1, 2, 0));
         for damage in
-            [range.sum(|running| running.transactions).map(drop), range.work().map(drop), range.pace().map(drop)]
+            [range.sum(|running| running.transactions).map(drop), range.work().map(drop), range.span().map(drop)]
         {
             assert!(damage.unwrap_err().to_string().contains("falls between the heights 1 and 1"));
         }

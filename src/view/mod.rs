@@ -32,11 +32,11 @@ use allowance::Allowance;
 pub use allowance::AllowanceExceeded;
 pub use ask::{Ask, AskError, NodeLimits};
 pub use block::Block;
-pub use chain::{BlockRange, ImmatureCoinbase, RangePace, Supply};
+pub use chain::{BlockRange, ImmatureCoinbase, Span, Supply};
 pub use head::{Head, Pace, Published, SyncPhase, SyncState};
 pub use ledger::{Candidate, Coin, Ledger, Movement, Movements, Totals};
 pub use output::{SpendStatus, Spender, UnspendableReason};
-pub use transaction::{Place, Transaction};
+pub use transaction::{MerkleProof, Place, Transaction};
 
 pub use crate::index::{
     BlockRow, ChainMembership, CountAndValue, FORMAT_VERSION, IndexError, OutputPosition, QUANTILES, Running,

@@ -3,11 +3,11 @@
 //! Of a txid that the chain holds twice (BIP30) the latest copy answers.
 
 use bitcoin::consensus::deserialize;
-use bitcoin::{BlockHash, Txid};
+use bitcoin::{BlockHash, TxMerkleNode, Txid};
 
 use super::block::Block;
 use super::{View, corrupt};
-use crate::chain::Height;
+use crate::chain::{Height, merkle};
 use crate::index::{IndexError, StoredTransaction, TxNum};
 
 /// Lock times below this are heights, from it on Unix seconds (`LOCKTIME_THRESHOLD`, Core `script/script.h`).
@@ -52,7 +52,27 @@ impl Transaction {
     }
 }
 
+/// That a block of the active chain holds a transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MerkleProof {
+    /// The block.
+    pub block: Block,
+    /// The index of the transaction in it.
+    pub index: u32,
+    /// What its txid is paired with on each level, leaves first.
+    pub branch: Vec<TxMerkleNode>,
+}
+
 impl View {
+    /// The proof that a block holds the transaction with this index.
+    pub fn merkle_proof(&self, block: Block, index: u32) -> Result<MerkleProof, IndexError> {
+        let txids = self.txids(&block)?;
+        let branch = usize::try_from(index).ok().and_then(|index| merkle::branch(&txids, index));
+        let missing = || corrupt("transactions", format!("block {} has no transaction {index}", block.row.hash));
+        let branch = branch.ok_or_else(missing)?;
+        Ok(MerkleProof { block, index, branch })
+    }
+
     /// The transaction with this txid; `None` if the index does not know it.
     pub fn transaction(&self, txid: &Txid) -> Result<Option<Transaction>, IndexError> {
         if let Some(stored) = self.head.chain.newest(txid)? {

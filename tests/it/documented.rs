@@ -3,6 +3,7 @@
 //! docs/api.md holds pairs of a query and its answer, both in code blocks, on the first 4,522 blocks of mainnet. To write
 //! the answers anew: `BTCGRAPH_UPDATE_DOCS=1 cargo test --test it documented`.
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use bitcoin::consensus::deserialize;
@@ -34,11 +35,11 @@ fn with_answers(guide: &str, answer: impl Fn(&str) -> String) -> (String, usize)
     let (mut rest, mut text, mut count) = (guide, String::new(), 0);
     while let Some((before, behind)) = rest.split_once("```graphql\n") {
         let (query, behind) = behind.split_once("```\n").expect("a query ends");
-        text += &format!("{before}```graphql\n{query}```\n");
+        write!(text, "{before}```graphql\n{query}```\n").unwrap();
         rest = behind;
         let Some(behind) = behind.strip_prefix("\n```json\n") else { continue };
         let (_, behind) = behind.split_once("```\n").expect("an answer ends");
-        text += &format!("\n```json\n{}\n```\n", answer(query));
+        write!(text, "\n```json\n{}\n```\n", answer(query)).unwrap();
         rest = behind;
         count += 1;
     }

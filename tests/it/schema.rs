@@ -49,6 +49,8 @@ const INT_FITS: &[(&str, &str)] = &[
     ("LedgerFilter.toHeight", "as Block.height"),
     ("LedgerStats.minedBlocks", "at most the height of the tip plus one"),
     ("LockTime.height", "below 500,000,000 by definition"),
+    ("MerkleProof.height", "as Block.height"),
+    ("MerkleProof.position", "as Block.txCount"),
     ("OutPointInput.vout", "as Input.outpointVout"),
     ("Output.matureAtHeight", "a height plus 100"),
     ("Output.spentHeight", "as Block.height"),

@@ -87,6 +87,7 @@ impl Address {
 
     /// The scripts that pay the same public key without hashing it (P2PK), as far as it is known. They are other ledgers,
     /// and never part of this one's figures; `addresses` sums them up.
+    #[graphql(name = "p2pkScripts")]
     async fn p2pk_scripts(&self) -> Result<Vec<Script>, ApiError> {
         let scripts = self.view.p2pk_scripts(&self.script)?;
         Ok(scripts.into_iter().map(|script| Script::of(&self.view, script)).collect())
