@@ -194,16 +194,23 @@ impl View {
     /// (BIP30).
     pub fn immature_coinbase(&self, at: &Block) -> Result<ImmatureCoinbase, IndexError> {
         let end = at.end_txnum()?;
+        let first = first_immature(at.height);
+        let overwritten_before = match first.previous() {
+            Some(height) => self.main_block(height)?.row.running.unspendable.bip30,
+            None => 0,
+        };
+        // only where something was overwritten can one of these coinbases have been
+        let overwrites = at.row.running.unspendable.bip30 != overwritten_before;
         let mut immature = ImmatureCoinbase::default();
         // the outputs of the genesis block never entered the UTXO set
-        for height in first_immature(at.height).to_u32().max(1)..=at.height.to_u32() {
+        for height in first.to_u32().max(1)..=at.height.to_u32() {
             let block = self.main_block(height.into())?;
             let txnum = block.first_txnum()?;
             let raw = self.coinbase(&block)?;
             immature.bytes_read = immature.bytes_read.saturating_add(raw.len());
             let coinbase = RawTransaction::parse_whole(&raw)
                 .map_err(|error| corrupt("transactions", format!("row {txnum} holds no transaction: {error}")))?;
-            if self.is_overwritten(&coinbase.txid(), txnum, end)? {
+            if overwrites && self.is_overwritten(&coinbase.txid(), txnum, end)? {
                 continue;
             }
             let spendable =
