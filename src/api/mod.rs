@@ -39,6 +39,7 @@ mod input;
 mod ledger;
 mod limits;
 mod lock_time;
+mod mends;
 mod merkle_proof;
 mod node;
 mod occurrence;
@@ -66,6 +67,7 @@ use async_graphql::{Data, EmptyMutation, Executor, Request, Response, SDLExportO
 
 pub use error::{ApiError, code};
 pub use limits::{Limits, RequestLimits};
+pub use request::RequestExtensions;
 
 use crate::chain::Height;
 use crate::live::Live;

@@ -3,16 +3,17 @@
 use std::sync::{Arc, OnceLock};
 
 use async_graphql::extensions::{
-    Extension, ExtensionContext, ExtensionFactory, NextParseQuery, NextPrepareRequest, NextRequest, NextSubscribe,
-    NextValidation,
+    Extension, ExtensionContext, ExtensionFactory, NextParseQuery, NextPrepareRequest, NextRequest, NextResolve,
+    NextSubscribe, NextValidation, ResolveInfo,
 };
 use async_graphql::futures_util::StreamExt;
 use async_graphql::futures_util::stream::BoxStream;
 use async_graphql::parser::types::ExecutableDocument;
-use async_graphql::{Context, Request, Response, ServerError, ServerResult, ValidationResult, Variables};
+use async_graphql::{Context, Request, Response, ServerError, ServerResult, ValidationResult, Value, Variables};
 
 use super::error::{ApiError, code, set_code};
 use super::limits::Limits;
+use super::mends::{fill_defaults, keep_path, restore_path};
 use crate::view::{Ask, Published, SyncState, View};
 
 /// What all root fields of a request share, pinned by the first of them.
@@ -63,8 +64,9 @@ pub(super) fn limits<'c>(ctx: &Context<'c>) -> Result<&'c Limits, ApiError> {
     ctx.data_opt::<Limits>().ok_or_else(|| ApiError::internal("the schema was built without limits"))
 }
 
-/// Makes a [`RequestExtension`] for each request.
-pub(super) struct RequestExtensions(pub(super) Limits);
+/// What is done around every request, as an extension of the engine: limits, a code on every error, and what the engine
+/// would answer otherwise than the specification says.
+pub struct RequestExtensions(pub Limits);
 
 impl ExtensionFactory for RequestExtensions {
     fn create(&self) -> Arc<dyn Extension> {
@@ -95,7 +97,9 @@ impl Extension for RequestExtension {
         request: Request,
         next: NextPrepareRequest<'_>,
     ) -> ServerResult<Request> {
-        next.run(ctx, request.data(RequestView::default())).await
+        let mut request = request.data(RequestView::default());
+        fill_defaults(&mut request);
+        next.run(ctx, request).await
     }
 
     async fn parse_query(
@@ -125,11 +129,22 @@ impl Extension for RequestExtension {
         self.0.check(result.depth, result.complexity).map_err(|error| vec![error.into()])?;
         Ok(result)
     }
+
+    async fn resolve(
+        &self,
+        ctx: &ExtensionContext<'_>,
+        info: ResolveInfo<'_>,
+        next: NextResolve<'_>,
+    ) -> ServerResult<Option<Value>> {
+        let at = info.path_node;
+        next.run(ctx, info).await.map_err(|error| keep_path(error, at))
+    }
 }
 
 /// What the engine refuses after validation are arguments, variables and operation names.
 fn with_codes(mut response: Response) -> Response {
     for error in &mut response.errors {
+        restore_path(error);
         set_code(error, code::BAD_USER_INPUT);
     }
     response

@@ -118,6 +118,9 @@ fn every_query_of_the_guide_gives_the_answer_behind_it() {
     if std::env::var_os("BTCGRAPH_UPDATE_DOCS").is_some() {
         std::fs::write(path, expected).unwrap();
     } else {
-        assert_eq!(guide, expected, "{GUIDE} is not what the code answers");
+        for ((line, found), number) in guide.lines().zip(expected.lines()).zip(1..) {
+            assert_eq!(line, found, "{GUIDE} is not what the code answers, from line {number} on");
+        }
+        assert_eq!(guide.len(), expected.len(), "{GUIDE} is not what the code answers at its end");
     }
 }

@@ -1,5 +1,5 @@
 //! What the comparison must find: a resolver written in the wrong way, and each thing that this version of the engine is
-//! known to do otherwise than the spec says.
+//! known to do otherwise than the spec says; and what is mended around the engine.
 //!
 //! When a test here fails after an upgrade of the engine, the engine was mended: take it out, and what it allows in
 //! the comparison with it.
@@ -25,11 +25,17 @@ fn differences<Q: ObjectType + 'static>(engine: &Engine<Q>, document: &str) -> O
 /// Nothing differs for the first document; for the second something does, in these words.
 #[track_caller]
 fn assert_found<Q: ObjectType + 'static>(engine: &Engine<Q>, same: &str, other: &str, words: &str) {
-    let Some(found) = differences(engine, same) else { return };
-    assert_eq!(found, [""; 0]);
-    let found = differences(engine, other).unwrap();
+    assert_same(engine, same);
+    let Some(found) = differences(engine, other) else { return };
     assert!(!found.is_empty(), "nothing differs for {other}");
     assert!(found.iter().any(|difference| difference.contains(words)), "no {words:?} in {}", found.join("\n\n"));
+}
+
+/// Nothing differs for the document.
+#[track_caller]
+fn assert_same<Q: ObjectType + 'static>(engine: &Engine<Q>, document: &str) {
+    let Some(found) = differences(engine, document) else { return };
+    assert_eq!(found, [""; 0]);
 }
 
 struct Notations;
@@ -51,9 +57,8 @@ fn a_result_around_an_option_nulls_the_parent_and_is_found() {
 }
 
 #[test]
-fn the_path_of_an_error_that_passes_list_items_ends_at_the_topmost() {
-    let engine = engine(Query(Singles, Lists));
-    assert_found(&engine, "{ tree { root { sure } } }", "{ hedge { root { sure } } }", "nothing failed as");
+fn the_path_of_an_error_that_passes_list_items_is_whole() {
+    assert_same(&engine(Query(Singles, Lists)), "{ hedge { root { sure } } }");
 }
 
 #[test]
@@ -77,20 +82,13 @@ fn of_a_list_of_lists_only_the_first_mention_is_answered() {
 }
 
 #[test]
-fn a_default_of_a_variable_is_no_condition() {
-    let engine = engine(Query(Singles, Lists));
-    let same = "{ stone { id ... @include(if: true) { marks } } }";
-    let other = "query ($yes: Boolean = true) { stone { id marks @include(if: $yes) } }";
-    assert_found(&engine, same, other, "\"}}\nnot:  {\"stone\":{\"id\":");
+fn a_default_of_a_variable_is_a_condition() {
+    let document =
+        "query ($yes: Boolean = true) { stone { id marks @include(if: $yes) ... @skip(if: $yes) { marks } } }";
+    assert_same(&engine(Query(Singles, Lists)), document);
 }
 
 #[test]
-fn an_error_of_a_field_that_an_interface_resolves_has_no_path() {
-    let words = "path: \"\" }";
-    assert_found(
-        &engine(Exposes),
-        "{ exposed { ... on Stone { sure } ... on Tree { sure } } }",
-        "{ exposed { sure } }",
-        words,
-    );
+fn an_error_of_a_field_that_an_interface_resolves_has_its_path() {
+    assert_same(&engine(Exposes), "{ exposed { sure } }");
 }

@@ -3,21 +3,20 @@
 //!
 //! `tests/web/reference.js` holds the same function; the two must stay equal.
 
-use std::sync::Arc;
-
-use async_graphql::extensions::{Extension, ExtensionFactory};
 use async_graphql::{
     Context, EmptyMutation, EmptySubscription, Error, ID, Interface, MergedObject, Object, ObjectType, Schema,
     SimpleObject,
 };
+use btcgraph::api::{Limits, RequestExtensions};
 use serde_json::{Value, json};
 
 /// A root of queries under test.
 pub(super) type Engine<Q> = Schema<Q, EmptyMutation, EmptySubscription>;
 
-/// The schema, with an extension as ours has one: the engine then takes other paths through its code.
+/// The schema, with what ours does around every request.
 pub(super) fn engine<Q: ObjectType + 'static>(query: Q) -> Engine<Q> {
-    Schema::build(query, EmptyMutation, EmptySubscription).extension(NoExtension).finish()
+    let limits = Limits { depth: usize::MAX, complexity: usize::MAX, ..Limits::default() };
+    Schema::build(query, EmptyMutation, EmptySubscription).extension(RequestExtensions(limits)).finish()
 }
 
 /// How the resolvers of one execution behave.
@@ -360,14 +359,3 @@ impl Exposes {
         made(ctx).await
     }
 }
-
-/// Does nothing.
-struct NoExtension;
-
-impl ExtensionFactory for NoExtension {
-    fn create(&self) -> Arc<dyn Extension> {
-        Arc::new(NoExtension)
-    }
-}
-
-impl Extension for NoExtension {}
