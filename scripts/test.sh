@@ -17,6 +17,8 @@ else
   echo "test.sh: going on without a node; the tests that need one will be listed as skipped" >&2
 fi
 
+scripts/npm.sh || echo "test.sh: going on without graphql-js; the tests that need it will be listed as skipped" >&2
+
 mkdir -p target
 BTCGRAPH_SKIPS=$(mktemp "$PWD/target/skips.XXXXXX")
 export BTCGRAPH_SKIPS

@@ -5,6 +5,7 @@
 //! give each its type. [`Settings::load`] lays file, environment and flags over it and works out what was left empty.
 //! Only `main` and its commands know the settings; a room is handed what it needs.
 
+mod admin;
 mod layers;
 mod platform;
 mod print;
@@ -20,6 +21,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::chain::network;
 
+pub use admin::{AdminAddress, NotAnAdminAddress};
 pub use layers::{Flag, Origin};
 pub use platform::Platform;
 pub use values::{ByteSize, LogFormat, MASK, NotASalt, NotASize, RawTransactions, Salt, Secret};
@@ -42,6 +44,8 @@ pub struct Settings {
     pub index: IndexSettings,
     /// The GraphQL server.
     pub server: ServerSettings,
+    /// What runs the server, on this machine alone.
+    pub admin: AdminSettings,
     /// The log.
     pub log: LogSettings,
 }
@@ -64,6 +68,8 @@ pub struct NodeSettings {
     pub patience_seconds: u32,
     /// How many requests are open at once while catching up.
     pub connections: usize,
+    /// How often the node is asked for its tip, in seconds.
+    pub poll_seconds: u32,
 }
 
 /// How btcgraph proves to the node who it is.
@@ -90,6 +96,12 @@ impl NodeSettings {
     #[must_use]
     pub fn timeout(&self) -> Duration {
         Duration::from_secs(self.timeout_seconds.into())
+    }
+
+    /// How often the node is asked for its tip.
+    #[must_use]
+    pub fn poll(&self) -> Duration {
+        Duration::from_secs(self.poll_seconds.into())
     }
 }
 
@@ -153,6 +165,10 @@ pub struct ServerSettings {
     pub max_filters: u32,
     /// The most points of one series over time.
     pub max_points: u32,
+    /// The most requests to the node at once, of all clients together.
+    pub max_node_requests: usize,
+    /// How long a client's question to the node may take, in seconds.
+    pub node_timeout_seconds: u32,
     /// The most operations open at once on one websocket.
     pub max_operations_per_socket: usize,
 }
@@ -163,6 +179,14 @@ impl ServerSettings {
     pub fn port_file(&self) -> Option<&Path> {
         Some(self.port_file.as_path()).filter(|path| !path.as_os_str().is_empty())
     }
+}
+
+/// The socket of `serve` that commands talk to.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct AdminSettings {
+    /// Where it is.
+    pub listen: AdminAddress,
 }
 
 /// The log.
@@ -228,6 +252,7 @@ impl Settings {
         for (setting, is_zero) in [
             ("node.timeout_seconds", node.timeout_seconds == 0),
             ("node.connections", node.connections == 0),
+            ("node.poll_seconds", node.poll_seconds == 0),
             ("server.max_body", server.max_body.to_bytes() == 0),
             ("server.max_message", server.max_message.to_bytes() == 0),
             ("server.max_query", server.max_query.to_bytes() == 0),
@@ -243,6 +268,8 @@ impl Settings {
             ("server.max_headers", server.max_headers == 0),
             ("server.max_filters", server.max_filters == 0),
             ("server.max_points", server.max_points == 0),
+            ("server.max_node_requests", server.max_node_requests == 0),
+            ("server.node_timeout_seconds", server.node_timeout_seconds == 0),
             ("server.max_transaction_bytes", server.max_transaction_bytes.to_bytes() == 0),
             ("server.max_operations_per_socket", server.max_operations_per_socket == 0),
         ] {
@@ -279,13 +306,17 @@ impl Settings {
     /// Fills in what was left empty to be worked out.
     fn work_out(mut self, platform: Option<&Platform>) -> Result<Self, SettingsError> {
         if let Some(Platform { home, .. }) = platform {
-            for path in [&mut self.data_dir, &mut self.node.rpc_cookie, &mut self.server.port_file] {
+            let paths = [&mut self.data_dir, &mut self.node.rpc_cookie, &mut self.server.port_file];
+            for path in paths.into_iter().chain(self.admin.listen.path_mut()) {
                 *path = platform::expand_home(path, home);
             }
         }
         let known = |setting| platform.ok_or(SettingsError::NoHome { setting });
         if self.data_dir.as_os_str().is_empty() {
             self.data_dir.clone_from(&known("data_dir")?.data);
+        }
+        if self.admin.listen.is_empty() {
+            self.admin.listen = AdminAddress::default_in(&self.network_dir());
         }
         if self.node.rpc_url.is_empty() {
             self.node.rpc_url = platform::rpc_url(self.network);

@@ -3,18 +3,33 @@ use std::sync::Arc;
 use async_graphql::{Context, ID, Object};
 use bitcoin::consensus::serialize;
 
+use super::block_fee_stats::BlockFeeStats;
 use super::block_header::{BlockHeader, merkle_root};
+use super::block_stats::BlockStats;
 use super::connection::Connection;
+use super::cumulative_stats::CumulativeStats;
 use super::cursor::Scope;
 use super::enums::{ChainStatus, SortOrder};
 use super::error::ApiError;
 use super::node::block_id;
 use super::page::{self, PageArgs};
 use super::request::limits;
-use super::scalars::{BlockHash, DateTime, Hex, Sats, UInt53, int};
+use super::scalars::{BlockHash, DateTime, Hex, Sats, Txid, UInt53, int};
 use super::transaction::Transaction;
 use crate::chain::difficulty;
 use crate::view::{self, View};
+
+/// How many txids a block is taken to have before they are counted; full blocks have a few thousand.
+const TXIDS: usize = 1_000;
+
+/// How many siblings a block is taken to have before they are known: more than a height of a public chain ever had.
+const SIBLINGS: usize = 4;
+
+/// What a txid adds to an answer.
+const TXID_DIGITS: usize = 64;
+
+/// What finding a block reads, in round numbers.
+const ROW_BYTES: usize = 1_024;
 
 /// A block, and the view it was found in.
 #[derive(Clone)]
@@ -40,6 +55,20 @@ impl Block {
         &self.block.row.header
     }
 
+    fn raw(&self) -> Result<Hex, ApiError> {
+        self.view.count(self.block.row.size.try_into().unwrap_or(usize::MAX))?;
+        Ok(Hex::new(self.view.raw_block(&self.block)?))
+    }
+
+    fn transaction_at(&self, index: i32) -> Result<Option<Transaction>, ApiError> {
+        let index = u32::try_from(index).map_err(|_| {
+            ApiError::bad_user_input(format!("index is {index}, and the first transaction has the index 0"))
+        })?;
+        self.view.count(self.block.bytes_to_open())?;
+        let found = Transaction::read(&self.view, |view| view.block_transaction(&self.block, index))?;
+        Ok(found.map(|transaction| Transaction::new(&self.view, transaction)))
+    }
+
     fn transaction_page(
         &self,
         ctx: &Context<'_>,
@@ -50,7 +79,7 @@ impl Block {
         let held_by = self.block.is_main().then_some(hash);
         let count = self.block.row.transactions;
         let page = args.read(&scope, &self.view, limits(ctx)?)?.of(0..count.into(), SortOrder::Asc);
-        self.view.count(0)?;
+        self.view.count(self.block.bytes_to_open())?;
         Connection::new(
             &scope,
             page,
@@ -93,6 +122,12 @@ impl Block {
     /// The 80 bytes of its header.
     async fn header_hex(&self) -> Hex {
         Hex::new(serialize(self.raw_header()))
+    }
+
+    /// The whole block as serialised. Null only with an error: a block counts with its whole size against what one answer
+    /// may tell of transactions.
+    async fn raw_hex(&self) -> Option<Result<Hex, ApiError>> {
+        Some(self.raw())
     }
 
     /// The version field, read as unsigned. Its bits signal deployments (BIP9).
@@ -183,6 +218,19 @@ impl Block {
         if self.block.is_main() { int(self.view.confirmations(self.block.height)) } else { Ok(0) }
     }
 
+    /// All other blocks that this server knows at the same height, that of the main chain first. Most heights have none.
+    #[graphql(complexity = "page::list_cost(SIBLINGS, child_complexity)")]
+    async fn siblings(&self) -> Result<Vec<Block>, ApiError> {
+        let hashes = self.view.siblings(&self.block)?;
+        // blocks of one height are each other's siblings: without a count a nested question would multiply them
+        self.view.count(hashes.len().saturating_mul(ROW_BYTES))?;
+        let find = |hash| {
+            let block = self.view.block(hash)?;
+            block.ok_or_else(|| ApiError::internal("a sibling of a block is not there"))
+        };
+        hashes.into_iter().map(|hash| find(hash).map(|block| Block::new(&self.view, block))).collect()
+    }
+
     /// The block it stands on; null for the genesis block.
     async fn previous(&self) -> Option<Result<Block, ApiError>> {
         Block::maybe(&self.view, self.view.previous_block(&self.block))
@@ -214,6 +262,37 @@ impl Block {
         let row = &self.block.row;
         let unclaimed = row.subsidy.checked_add(row.fees).and_then(|reward| reward.checked_sub(row.coinbase_value));
         Sats::new(unclaimed.ok_or_else(|| ApiError::internal("a coinbase claims more than subsidy and fees"))?)
+    }
+
+    /// The fees of its transactions.
+    async fn fees(&self) -> BlockFeeStats {
+        BlockFeeStats::of(&self.view, &self.block)
+    }
+
+    /// Its inputs, outputs and sizes, added up.
+    async fn stats(&self) -> BlockStats {
+        BlockStats::of(&self.view, &self.block)
+    }
+
+    /// The totals of its chain up to and including it.
+    async fn cumulative(&self) -> CumulativeStats {
+        CumulativeStats::of(&self.block.row.running)
+    }
+
+    /// The txids of all its transactions in their order, the coinbase's first. `transactions` has them in pages.
+    #[graphql(complexity = "page::list_cost(TXIDS, child_complexity.max(1))")]
+    async fn txids(&self) -> Result<Vec<Txid>, ApiError> {
+        let told = usize::try_from(self.block.row.transactions).unwrap_or(usize::MAX).saturating_mul(TXID_DIGITS);
+        self.view.count(told.saturating_add(self.block.bytes_to_open()))?;
+        Ok(self.view.txids(&self.block)?.into_iter().map(Txid).collect())
+    }
+
+    /// One of its transactions, shown as in `transactions`; null beyond the last.
+    async fn transaction(
+        &self,
+        #[graphql(desc = "Its place in the block, 0 for the coinbase.")] index: i32,
+    ) -> Option<Result<Transaction, ApiError>> {
+        self.transaction_at(index).transpose()
     }
 
     /// Its transactions in their order, the coinbase first. Of a stale block, those that the main chain holds are shown

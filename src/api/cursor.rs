@@ -14,7 +14,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bitcoin::BlockHash;
 use bitcoin::hashes::{Hash, HashEngine, sha256};
 
-use super::error::ApiError;
+use super::error::{ApiError, shown};
 use crate::view::{ChainMembership, View};
 
 const VERSION: u8 = 1;
@@ -71,9 +71,9 @@ impl Scope {
     pub(super) fn place(&self, cursor: &str, view: &View) -> Result<Place, ApiError> {
         let place = self.read(cursor).ok_or_else(|| {
             ApiError::bad_user_input(format!(
-                "{:?} is not a cursor of {}.{} with these arguments: give one that this connection has handed \
+                "{} is not a cursor of {}.{} with these arguments: give one that this connection has handed \
                  out, with the same filter and order",
-                cursor.chars().take(80).collect::<String>(),
+                shown(cursor),
                 self.owner,
                 self.connection
             ))

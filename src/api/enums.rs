@@ -31,6 +31,56 @@ pub(super) enum SortOrder {
     Desc,
 }
 
+/// What following the Bitcoin node is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
+pub(super) enum SyncPhase {
+    /// The node was not reached yet, or is away. What is indexed is answered all the same.
+    WaitingForNode,
+    /// The index is far behind the node's newest block, twelve blocks at least, or empty.
+    CatchingUp,
+    /// The index is at the node's newest block, or a few blocks behind it.
+    Following,
+}
+
+impl From<view::SyncPhase> for SyncPhase {
+    fn from(phase: view::SyncPhase) -> Self {
+        match phase {
+            view::SyncPhase::WaitingForNode => Self::WaitingForNode,
+            view::SyncPhase::CatchingUp => Self::CatchingUp,
+            view::SyncPhase::Following => Self::Following,
+        }
+    }
+}
+
+/// What the Bitcoin node knows of a branch of the block tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
+pub(super) enum ChainTipStatus {
+    /// The main chain of the node.
+    Active,
+    /// Fully validated, and not part of the node's main chain.
+    ValidFork,
+    /// The node has all its blocks, and never validated them fully.
+    ValidHeaders,
+    /// The node does not have all its blocks; the headers are valid.
+    HeadersOnly,
+    /// It holds at least one invalid block.
+    Invalid,
+}
+
+impl ChainTipStatus {
+    /// `None` for a word of the node that has no name here.
+    pub(super) fn of(status: view::ChainTipStatus) -> Option<Self> {
+        match status {
+            view::ChainTipStatus::Active => Some(Self::Active),
+            view::ChainTipStatus::ValidFork => Some(Self::ValidFork),
+            view::ChainTipStatus::ValidHeaders => Some(Self::ValidHeaders),
+            view::ChainTipStatus::HeadersOnly => Some(Self::HeadersOnly),
+            view::ChainTipStatus::Invalid => Some(Self::Invalid),
+            view::ChainTipStatus::Unknown => None,
+        }
+    }
+}
+
 /// Where a transaction is now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 pub(super) enum TxState {

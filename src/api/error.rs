@@ -6,8 +6,9 @@
 
 use async_graphql::{ErrorExtensionValues, ServerError, Value};
 
+use super::enums::SyncPhase;
 use crate::chain::Height;
-use crate::view::{AllowanceExceeded, IndexError};
+use crate::view::{AllowanceExceeded, AskError, IndexError, SyncState};
 
 /// The values of `extensions.code`.
 pub mod code {
@@ -19,12 +20,15 @@ pub mod code {
     pub const BAD_USER_INPUT: &str = "BAD_USER_INPUT";
     /// The request is larger than a limit; `which`, `limit` and, where it is known, `actual` say by how much.
     pub const QUERY_LIMIT_EXCEEDED: &str = "QUERY_LIMIT_EXCEEDED";
-    /// The chain is not indexed yet.
+    /// The chain is not indexed yet; `phase`, `indexedHeight`, `nodeHeight`, `blocksPerSecond` and `etaSeconds` say how
+    /// far that is, as `sync` does.
     pub const NOT_READY: &str = "NOT_READY";
     /// The row that a cursor points to is not on the main chain any more; `forkHeight` says up to where it still is.
     pub const CURSOR_ORPHANED: &str = "CURSOR_ORPHANED";
     /// What a cursor or a subscription would go on from is not kept any more.
     pub const CURSOR_EXPIRED: &str = "CURSOR_EXPIRED";
+    /// The Bitcoin node did not answer. The rest of the answer does not need it.
+    pub const NODE_UNAVAILABLE: &str = "NODE_UNAVAILABLE";
     /// A fault of the server; `id` is in its log.
     pub const INTERNAL_SERVER_ERROR: &str = "INTERNAL_SERVER_ERROR";
 }
@@ -69,11 +73,20 @@ impl ApiError {
             .with("actual", actual)
     }
 
-    /// No block is indexed yet. `node_height` is that of the node's newest block.
-    pub(super) fn not_ready(node_height: Option<Height>) -> Self {
+    /// No block is indexed yet, and this is how far it is.
+    pub(super) fn not_ready(state: &SyncState) -> Self {
+        let pace = state.pace;
         Self::new(code::NOT_READY, "the chain is not indexed yet, try again later")
+            .with("phase", SyncPhase::from(state.phase))
             .with("indexedHeight", Value::Null)
-            .with("nodeHeight", node_height.map_or(Value::Null, |height| height.to_u32().into()))
+            .with("nodeHeight", state.node_height.map_or(Value::Null, |height| height.to_u32().into()))
+            .with("blocksPerSecond", pace.map_or(Value::Null, |pace| pace.blocks_per_second.into()))
+            .with("etaSeconds", pace.map_or(Value::Null, |pace| pace.left.as_secs().into()))
+    }
+
+    /// The node did not answer what only it knows.
+    pub(super) fn node_unavailable(error: &AskError) -> Self {
+        Self::new(code::NODE_UNAVAILABLE, error.to_client())
     }
 
     /// A cursor on a row whose block left the main chain. `fork` is the height up to which that block's chain is still
@@ -160,6 +173,12 @@ impl From<ApiError> for ServerError {
     }
 }
 
+/// A text of a client as a message tells it back: quoted, and its first 100 characters only, for a request can give one
+/// text to many fields.
+pub(super) fn shown(text: &str) -> String {
+    format!("{:?}", text.chars().take(100).collect::<String>())
+}
+
 /// Gives an error of the engine a code, unless it has one.
 pub(super) fn set_code(error: &mut ServerError, code: &str) {
     let extensions = error.extensions.get_or_insert_default();
@@ -170,7 +189,10 @@ pub(super) fn set_code(error: &mut ServerError, code: &str) {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::view::Pace;
 
     fn on_the_wire(error: ApiError) -> serde_json::Value {
         serde_json::to_value(ServerError::from(error)).unwrap()
@@ -191,10 +213,29 @@ mod tests {
                 }),
             ),
             (
-                ApiError::not_ready(Some(7.into())),
+                ApiError::not_ready(&SyncState {
+                    phase: crate::view::SyncPhase::CatchingUp,
+                    node_height: Some(7.into()),
+                    pace: Some(Pace { blocks_per_second: 0.5, left: Duration::from_secs(14) }),
+                    ..SyncState::default()
+                }),
                 serde_json::json!({
                     "message": "the chain is not indexed yet, try again later",
-                    "extensions": { "code": "NOT_READY", "indexedHeight": null, "nodeHeight": 7 },
+                    "extensions": {
+                        "code": "NOT_READY",
+                        "phase": "CATCHING_UP",
+                        "indexedHeight": null,
+                        "nodeHeight": 7,
+                        "blocksPerSecond": 0.5,
+                        "etaSeconds": 14,
+                    },
+                }),
+            ),
+            (
+                ApiError::node_unavailable(&AskError::NotConnected),
+                serde_json::json!({
+                    "message": "the server has not reached its Bitcoin node yet",
+                    "extensions": { "code": "NODE_UNAVAILABLE" },
                 }),
             ),
             (

@@ -17,7 +17,7 @@ use tokio_stream::wrappers::errors::BroadcastStreamRecvError;
 use super::error::ApiError;
 use crate::chain::Height;
 use crate::live::{ChainEvent, Event};
-use crate::view::{self, Head, Tip, View};
+use crate::view::{self, Head, Published, Tip, View};
 
 /// The place of one reader in the chain.
 pub(super) struct Follower {
@@ -26,14 +26,15 @@ pub(super) struct Follower {
     told: Tip,
     /// Blocks yet to be told: from this Head, up to this height.
     ahead: Option<(Arc<Head>, Height)>,
+    published: Published,
     /// Bytes of transactions that each view may read and tell.
     allowance: usize,
 }
 
 impl Follower {
     /// A reader that has been told everything up to `tip`, and whose views get this allowance each.
-    pub(super) fn new(events: Receiver<Arc<Event>>, tip: Tip, allowance: usize) -> Self {
-        Self { events: BroadcastStream::new(events), told: tip, ahead: None, allowance }
+    pub(super) fn new(events: Receiver<Arc<Event>>, tip: Tip, published: Published, allowance: usize) -> Self {
+        Self { events: BroadcastStream::new(events), told: tip, ahead: None, published, allowance }
     }
 
     /// The next block that joined the main chain, and the view to answer from; `None` once there will be no more.
@@ -66,7 +67,7 @@ impl Follower {
         if self.told.height >= to {
             return Ok(None);
         }
-        let view = View::with_allowance(head.clone(), self.allowance);
+        let view = self.published.view_of(head.clone(), self.allowance, self.published.ask());
         let Some(block) = view.block_at(self.told.height.next())? else { return Ok(None) };
         self.told = Tip { height: block.height, hash: block.row.hash };
         self.ahead = Some((head, to));

@@ -1,4 +1,4 @@
-//! How large a valid document may be. What bounds the text itself, before it is parsed, is the server's guard.
+//! How large a valid document may be, and what else clients are told of limits.
 
 use super::error::ApiError;
 
@@ -24,6 +24,53 @@ pub struct Limits {
     pub filters: u32,
     /// Points of one series over time.
     pub points: u32,
+    /// What a request must hold before it comes here.
+    pub request: RequestLimits,
+}
+
+/// What the server holds every request to before the schema sees it. Here they are only told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestLimits {
+    /// Bytes of the body of a POST.
+    pub body_bytes: usize,
+    /// Bytes of a websocket message.
+    pub message_bytes: usize,
+    /// Queries and subscriptions that one websocket may have open at once.
+    pub operations_per_socket: usize,
+    /// Bytes of a document.
+    pub query_bytes: usize,
+    /// Lexical tokens in a document.
+    pub tokens: usize,
+    /// Brackets within each other in a document, and selections within each other with fragments expanded.
+    pub nesting: usize,
+    /// Fields and fragments selected, with fragments expanded, in all operations and fragments together.
+    pub selections: usize,
+    /// Aliases among these.
+    pub aliases: usize,
+    /// Fields on the root of an operation.
+    pub root_fields: usize,
+    /// Directives, with fragments expanded.
+    pub directives: usize,
+    /// Selections about the schema itself, with fragments expanded. Full introspection by common clients has 230.
+    pub introspection: usize,
+}
+
+impl Default for RequestLimits {
+    fn default() -> Self {
+        Self {
+            body_bytes: 256 * 1024,
+            message_bytes: 64 * 1024,
+            operations_per_socket: 100,
+            query_bytes: 32 * 1024,
+            tokens: 5_000,
+            nesting: 64,
+            selections: 5_000,
+            aliases: 100,
+            root_fields: 50,
+            directives: 50,
+            introspection: 500,
+        }
+    }
 }
 
 impl Default for Limits {
@@ -38,6 +85,7 @@ impl Default for Limits {
             headers: 2_000,
             filters: 1_000,
             points: 2_000,
+            request: RequestLimits::default(),
         }
     }
 }

@@ -18,27 +18,46 @@
 // the arguments of a field are those of its resolver
 #![allow(clippy::too_many_arguments)]
 
+mod bitcoin_node;
 mod block;
 mod block_at;
+mod block_fee_stats;
 mod block_header;
+mod block_stats;
+mod chain;
+mod chain_summary;
+mod chain_tip;
 mod connection;
+mod cumulative_stats;
 mod cursor;
+mod database_info;
 mod enums;
 mod error;
 mod follow;
+mod global_id;
 mod input;
 mod ledger;
 mod limits;
 mod lock_time;
+mod mends;
+mod merkle_proof;
 mod node;
 mod occurrence;
 mod op_return;
 mod output;
 mod page;
 mod query;
+mod range_stats;
 mod request;
+mod running;
 mod scalars;
+mod script_type_count;
+mod server_info;
+mod server_limits;
+mod snapshot;
 mod subscription;
+mod supply;
+mod sync_progress;
 mod transaction;
 
 use std::sync::Arc;
@@ -47,11 +66,13 @@ use async_graphql::futures_util::stream::BoxStream;
 use async_graphql::{Data, EmptyMutation, Executor, Request, Response, SDLExportOptions};
 
 pub use error::{ApiError, code};
-pub use limits::Limits;
+pub use limits::{Limits, RequestLimits};
+pub use request::RequestExtensions;
 
 use crate::chain::Height;
 use crate::live::Live;
 use crate::view::Published;
+use running::Running;
 
 type Engine = async_graphql::Schema<query::Query, EmptyMutation, subscription::Subscription>;
 
@@ -89,9 +110,9 @@ pub fn sdl() -> String {
 }
 
 fn engine(published: Published, live: Live, limits: Limits) -> Engine {
-    let query = query::Query::new(&published);
-    Engine::build(query, EmptyMutation, subscription::Subscription::new(published, live))
-        .register_output_type::<node::Node>()
+    let running = Arc::new(Running::start(limits, published.node_limits()));
+    let query = query::Query::new(&published, &running);
+    Engine::build(query, EmptyMutation, subscription::Subscription::new(published, live, running))
         .register_output_type::<ledger::Ledger>()
         .data(limits)
         .extension(request::RequestExtensions(limits))
@@ -102,12 +123,10 @@ impl Schema {
     /// How far the server is.
     #[must_use]
     pub fn readiness(&self) -> Readiness {
-        let state = self.published.state();
-        let indexed = self.published.head().map(|head| head.tip.height);
         Readiness {
-            ready: indexed.is_some() && state.in_sync,
-            indexed_height: indexed.map(Height::to_u32),
-            node_height: state.node_height.map(Height::to_u32),
+            ready: self.published.is_in_sync(),
+            indexed_height: self.published.head().map(|head| head.tip.height.to_u32()),
+            node_height: self.published.state().node_height.map(Height::to_u32),
         }
     }
 }

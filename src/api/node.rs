@@ -5,8 +5,10 @@ use bitcoin::hashes::sha256;
 use bitcoin::{BlockHash, OutPoint, Txid};
 
 use super::block::Block;
+use super::chain::Chain;
 use super::ledger::{Address, Script};
 use super::output::Output;
+use super::server_info::ServerInfo;
 use super::transaction::Transaction;
 
 /// Anything with an identity of its own.
@@ -26,9 +28,19 @@ pub(super) enum Node {
     Output(Output),
     /// An address.
     Address(Address),
+    /// The main chain.
+    Chain(Chain),
     /// A script.
     Script(Script),
+    /// This server.
+    Server(ServerInfo),
 }
+
+/// The id of this server. There is one in every process, so it is the same on every server.
+pub(super) const SERVER_ID: &str = "Server:main";
+
+/// The id of the one chain.
+pub(super) const CHAIN_ID: &str = "Chain:main";
 
 pub(super) fn block_id(hash: BlockHash) -> String {
     format!("Block:{hash}")

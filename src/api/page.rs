@@ -194,6 +194,12 @@ pub(super) fn cost(first: Option<i32>, last: Option<i32>, per_row: usize) -> usi
     usize::try_from(rows).unwrap_or(usize::MAX).saturating_mul(per_row).saturating_add(1)
 }
 
+/// What a list without pages costs: one for itself, and its items times what is asked of each.
+pub(super) fn list_cost(items: impl TryInto<usize>, per_item: usize) -> usize {
+    // a negative count is refused before any item is read
+    items.try_into().unwrap_or(0).saturating_mul(per_item).saturating_add(1)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -287,6 +293,7 @@ mod tests {
         assert_eq!(take(None, Some(100), 100), Ok(Take::Last(100)));
         assert_eq!(cost(Some(10), None, 7), 71);
         assert_eq!(cost(None, None, usize::MAX), usize::MAX);
+        assert_eq!((list_cost(10_i32, 7), list_cost(-1_i32, 7), list_cost(2, usize::MAX)), (71, 1, usize::MAX));
     }
 
     fn order() -> impl Strategy<Value = SortOrder> {

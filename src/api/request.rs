@@ -3,34 +3,60 @@
 use std::sync::{Arc, OnceLock};
 
 use async_graphql::extensions::{
-    Extension, ExtensionContext, ExtensionFactory, NextParseQuery, NextPrepareRequest, NextRequest, NextSubscribe,
-    NextValidation,
+    Extension, ExtensionContext, ExtensionFactory, NextParseQuery, NextPrepareRequest, NextRequest, NextResolve,
+    NextSubscribe, NextValidation, ResolveInfo,
 };
 use async_graphql::futures_util::StreamExt;
 use async_graphql::futures_util::stream::BoxStream;
 use async_graphql::parser::types::ExecutableDocument;
-use async_graphql::{Context, Request, Response, ServerError, ServerResult, ValidationResult, Variables};
+use async_graphql::{Context, Request, Response, ServerError, ServerResult, ValidationResult, Value, Variables};
 
 use super::error::{ApiError, code, set_code};
 use super::limits::Limits;
-use crate::view::{Published, View};
+use super::mends::{fill_defaults, keep_path, restore_path};
+use crate::view::{Ask, Published, SyncState, View};
 
-/// The view that all root fields of a request share, pinned by the first of them.
+/// What all root fields of a request share, pinned by the first of them.
 ///
 /// Only root fields of queries look here. Objects carry the view they were made from, because the context of a
 /// subscription is as old as the subscription.
 #[derive(Default)]
-struct RequestView(OnceLock<Option<Arc<View>>>);
+struct RequestView(OnceLock<Pinned>);
 
-/// The view of this request. Errors: NOT_READY while no block is indexed.
-pub(super) fn pinned_view(ctx: &Context<'_>, published: &Published) -> Result<Arc<View>, ApiError> {
+/// What a request is answered from.
+#[derive(Clone)]
+pub(super) struct Pinned {
+    /// The state of the chain, `None` while no block is indexed.
+    pub(super) view: Option<Arc<View>>,
+    /// How far the index had come at that moment.
+    pub(super) state: SyncState,
+    /// The way to ask the node, the same as the view's.
+    pub(super) ask: Ask,
+}
+
+impl Pinned {
+    fn new(published: &Published, bytes: usize) -> Self {
+        let ask = published.ask();
+        // in this order, or the state could be older than the Head
+        let view = published.head().map(|head| Arc::new(published.view_of(head, bytes, ask.clone())));
+        let state = view.as_ref().map_or_else(|| published.state(), |view| *view.sync_state());
+        Self { view, state, ask }
+    }
+
+    /// The view. Errors: NOT_READY while no block is indexed.
+    pub(super) fn view(&self) -> Result<Arc<View>, ApiError> {
+        self.view.clone().ok_or_else(|| ApiError::not_ready(&self.state))
+    }
+}
+
+/// What this request is answered from.
+pub(super) fn pinned(ctx: &Context<'_>, published: &Published) -> Result<Pinned, ApiError> {
     let bytes = limits(ctx)?.transaction_bytes;
-    let pin = || published.head().map(|head| Arc::new(View::with_allowance(head, bytes)));
-    let view = match ctx.data_opt::<RequestView>() {
+    let pin = || Pinned::new(published, bytes);
+    Ok(match ctx.data_opt::<RequestView>() {
         Some(RequestView(pinned)) => pinned.get_or_init(pin).clone(),
         None => pin(),
-    };
-    view.ok_or_else(|| ApiError::not_ready(published.state().node_height))
+    })
 }
 
 /// The limits of the schema.
@@ -38,8 +64,9 @@ pub(super) fn limits<'c>(ctx: &Context<'c>) -> Result<&'c Limits, ApiError> {
     ctx.data_opt::<Limits>().ok_or_else(|| ApiError::internal("the schema was built without limits"))
 }
 
-/// Makes a [`RequestExtension`] for each request.
-pub(super) struct RequestExtensions(pub(super) Limits);
+/// What is done around every request, as an extension of the engine: limits, a code on every error, and what the engine
+/// would answer otherwise than the specification says.
+pub struct RequestExtensions(pub Limits);
 
 impl ExtensionFactory for RequestExtensions {
     fn create(&self) -> Arc<dyn Extension> {
@@ -70,7 +97,9 @@ impl Extension for RequestExtension {
         request: Request,
         next: NextPrepareRequest<'_>,
     ) -> ServerResult<Request> {
-        next.run(ctx, request.data(RequestView::default())).await
+        let mut request = request.data(RequestView::default());
+        fill_defaults(&mut request);
+        next.run(ctx, request).await
     }
 
     async fn parse_query(
@@ -100,11 +129,22 @@ impl Extension for RequestExtension {
         self.0.check(result.depth, result.complexity).map_err(|error| vec![error.into()])?;
         Ok(result)
     }
+
+    async fn resolve(
+        &self,
+        ctx: &ExtensionContext<'_>,
+        info: ResolveInfo<'_>,
+        next: NextResolve<'_>,
+    ) -> ServerResult<Option<Value>> {
+        let at = info.path_node;
+        next.run(ctx, info).await.map_err(|error| keep_path(error, at))
+    }
 }
 
 /// What the engine refuses after validation are arguments, variables and operation names.
 fn with_codes(mut response: Response) -> Response {
     for error in &mut response.errors {
+        restore_path(error);
         set_code(error, code::BAD_USER_INPUT);
     }
     response

@@ -7,6 +7,7 @@ use super::block::Block;
 use super::error::ApiError;
 use super::follow::Follower;
 use super::request::limits;
+use super::running::Running;
 use crate::live::Live;
 use crate::view::Published;
 
@@ -14,11 +15,12 @@ use crate::view::Published;
 pub(super) struct Subscription {
     published: Published,
     live: Live,
+    running: Arc<Running>,
 }
 
 impl Subscription {
-    pub(super) fn new(published: Published, live: Live) -> Self {
-        Self { published, live }
+    pub(super) fn new(published: Published, live: Live, running: Arc<Running>) -> Self {
+        Self { published, live, running }
     }
 }
 
@@ -33,15 +35,17 @@ impl Subscription {
         ctx: &Context<'_>,
     ) -> Result<impl Stream<Item = Result<Block, ApiError>> + use<>, ApiError> {
         // the Head is read first: what is published between the two is then told by the next event
-        let head = self.published.head().ok_or_else(|| ApiError::not_ready(self.published.state().node_height))?;
-        let follower = Follower::new(self.live.subscribe(), head.tip, limits(ctx)?.transaction_bytes);
+        let head = self.published.head().ok_or_else(|| ApiError::not_ready(&self.published.state()))?;
+        let allowance = limits(ctx)?.transaction_bytes;
+        let follower = Follower::new(self.live.subscribe(), head.tip, self.published.clone(), allowance);
         drop(head);
-        Ok(stream::unfold(Some(follower), |follower| async {
+        let blocks = stream::unfold(Some(follower), |follower| async {
             let mut follower = follower?;
             match follower.next().await? {
                 Ok((view, block)) => Some((Ok(Block::new(&Arc::new(view), block)), Some(follower))),
                 Err(error) => Some((Err(error), None)),
             }
-        }))
+        });
+        Ok(Running::count(&self.running, blocks))
     }
 }

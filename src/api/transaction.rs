@@ -9,12 +9,14 @@ use super::enums::{SortOrder, TxState};
 use super::error::ApiError;
 use super::input::Input;
 use super::lock_time::LockTime;
+use super::merkle_proof::MerkleProof;
 use super::node::transaction_id;
 use super::occurrence::TxOccurrence;
 use super::output::Output;
 use super::page::{self, PageArgs};
 use super::request::limits;
 use super::scalars::{Hex, Sats, Txid, UInt53, Wtxid, int};
+use crate::chain::float::to_f64;
 use crate::chain::vsize;
 use crate::view::{self, View};
 
@@ -85,6 +87,14 @@ impl Transaction {
         let count = small(self.transaction.parts.output.len())?;
         let output = |vout| Output::new(&self.view, &self.transaction, vout);
         self.part_page(ctx, args, ("outputs", count), Some(count.into()), output)
+    }
+
+    fn proof(&self) -> Result<Option<MerkleProof>, ApiError> {
+        let Some(place) = self.transaction.place else { return Ok(None) };
+        // all txids of the block are read
+        let block = self.view.block_at(place.height)?.ok_or_else(|| ApiError::internal("a block is not there"))?;
+        self.view.count(usize::try_from(block.row.transactions).unwrap_or(usize::MAX).saturating_mul(32))?;
+        MerkleProof::new(&self.view.merkle_proof(block, place.index)?).map(Some)
     }
 
     fn weight_units(&self) -> u64 {
@@ -199,6 +209,12 @@ impl Transaction {
         Ok(found.into_iter().map(|found| TxOccurrence::new(&self.view, found)).collect())
     }
 
+    /// The proof that its block holds it; null while no block of the main chain does.
+    #[graphql(complexity = "50 + child_complexity")]
+    async fn merkle_proof(&self) -> Option<Result<MerkleProof, ApiError>> {
+        self.proof().transpose()
+    }
+
     /// Its inputs in their order.
     #[graphql(complexity = "page::cost(first, last, child_complexity)")]
     async fn inputs(
@@ -264,13 +280,6 @@ impl Transaction {
         let fee = self.fee_in_sat().transpose()?;
         Some(fee.map(|fee| to_f64(fee) * 4.0 / to_f64(self.weight_units())))
     }
-}
-
-/// The nearest double; exact for every amount that can exist.
-fn to_f64(value: u64) -> f64 {
-    const TWO_POW_32: f64 = 4_294_967_296.0;
-    let [b0, b1, b2, b3, b4, b5, b6, b7] = value.to_be_bytes();
-    f64::from(u32::from_be_bytes([b0, b1, b2, b3])) * TWO_POW_32 + f64::from(u32::from_be_bytes([b4, b5, b6, b7]))
 }
 
 /// A size or count within one transaction, which a block bounds far below 32 bits.

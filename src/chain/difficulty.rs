@@ -5,6 +5,8 @@
 
 use bitcoin::{CompactTarget, Target, Work};
 
+use super::float;
+
 /// The sign bit of the compact form. A target with it is negative, or zero.
 const SIGN: u32 = 0x0080_0000;
 
@@ -66,6 +68,27 @@ pub fn no_work() -> Work {
 pub fn add_work(chainwork: Work, block: Work) -> Option<Work> {
     let room = Work::from_be_bytes([0xff; 32]) - chainwork;
     (block <= room).then(|| chainwork + block)
+}
+
+/// The work that was done between two states of one chain, `None` if the later one has less of it.
+#[must_use]
+pub fn work_between(earlier: Work, later: Work) -> Option<Work> {
+    (earlier <= later).then(|| later - earlier)
+}
+
+/// Work as a number of hashes.
+#[must_use]
+pub fn hashes(work: Work) -> f64 {
+    float::from_bytes(&work.to_be_bytes())
+}
+
+/// The sum of the [`difficulty`] of blocks with this much [`work`] together: the work by that of the easiest mainnet
+/// target. The work of each block is a whole number, so the sum is off by less than 2^-32 a block.
+#[must_use]
+pub fn difficulty_of_work(work: Work) -> f64 {
+    // the easiest target is 0xffff × 2^208, and a work is 2^256 by the target
+    const TWO_POW_48: f64 = 281_474_976_710_656.0;
+    hashes(work) * 65_535.0 / TWO_POW_48
 }
 
 #[cfg(test)]
@@ -166,6 +189,20 @@ mod tests {
             let after = add_work(number(block.chainwork_before), work(block.header.bits));
             assert_eq!(after, Some(number(block.chainwork)), "in {name}");
         }
+    }
+
+    #[test]
+    fn difficulties_are_summed_by_their_work() {
+        for compact in [0x1d00_ffff, 0x1b04_04cb, 0x1708_f9ae] {
+            let (one, by_work) = (difficulty(bits(compact)), difficulty_of_work(work(bits(compact))));
+            assert!((by_work / one - 1.0).abs() < 1e-9, "{compact:08x}: {by_work} for {one}");
+        }
+        let (easy, hard) = (work(bits(0x1d00_ffff)), work(bits(0x1b04_04cb)));
+        let sum = difficulty_of_work(add_work(easy, hard).unwrap());
+        assert!((sum - 16_308.420_938_523_983).abs() < 1e-6, "{sum}");
+        assert_eq!(work_between(easy, add_work(easy, hard).unwrap()), Some(hard));
+        assert_eq!(work_between(hard, easy), None);
+        assert!((hashes(easy) - 4_295_032_833.0).abs() < f64::EPSILON);
     }
 
     #[test]

@@ -6,6 +6,8 @@ use std::fmt;
 
 use bitcoin::{Amount, Weight};
 
+use super::float::to_f64;
+
 /// A feerate in satoshis per 1,000 virtual bytes, as Core counts (`CFeeRate`, `policy/feerate.h`).
 ///
 /// A whole number, so that it can be stored, compared and sorted exactly; to show it, use
@@ -42,11 +44,7 @@ impl Feerate {
     /// Satoshis per virtual byte, for people and JSON. Rounded only above 2^53 sat/kvB, which no fee reaches.
     #[must_use]
     pub fn to_sat_per_vb(self) -> f64 {
-        const TWO_POW_32: f64 = 4_294_967_296.0;
-        let [b0, b1, b2, b3, b4, b5, b6, b7] = self.0.to_be_bytes();
-        let high = f64::from(u32::from_be_bytes([b0, b1, b2, b3]));
-        let low = f64::from(u32::from_be_bytes([b4, b5, b6, b7]));
-        (high * TWO_POW_32 + low) / 1_000.0
+        to_f64(self.0) / 1_000.0
     }
 }
 

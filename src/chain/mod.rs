@@ -10,6 +10,7 @@ pub mod coinbase;
 pub mod difficulty;
 mod epoch;
 mod feerate;
+pub mod float;
 mod height;
 pub mod merkle;
 pub mod network;

@@ -5,12 +5,14 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use btcgraph::settings::SettingsError;
+use serde::{Deserialize, Serialize};
 
 /// What kind of failure it was. The numbers are promised by `--help`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub(crate) enum Exit {
-    /// The operation failed, or `verify` found differences.
+    /// The operation failed, `verify` found differences, or there is no server to `notify`.
     Failed = 1,
     /// The command line or the settings are wrong. clap, too, exits with this one.
     Usage = 2,
@@ -44,18 +46,22 @@ impl Failure {
         self.exit
     }
 
-    /// The message, and on a line of its own each cause that adds to it, ending in a line break.
+    /// What the user is told: who says it, and the message.
     pub(crate) fn report(&self) -> String {
-        let mut report = format!("btcgraph: {}\n", self.error);
+        format!("btcgraph: {}\n", self.message())
+    }
+
+    /// What went wrong, and on a line of its own each cause that adds to it.
+    pub(crate) fn message(&self) -> String {
+        let mut message = self.error.to_string();
         for cause in self.error.chain().skip(1).map(ToString::to_string) {
             // an error type that shows its cause in its own message has said this already
-            if !report.contains(&cause) {
-                report.push_str("  because: ");
-                report.push_str(&cause);
-                report.push('\n');
+            if !message.contains(&cause) {
+                message.push_str("\n  because: ");
+                message.push_str(&cause);
             }
         }
-        report
+        message
     }
 }
 

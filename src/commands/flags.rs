@@ -43,6 +43,9 @@ pub(super) struct Flags {
     /// File to write the port to once the server listens
     #[arg(long, global = true, value_name = "PATH")]
     port_file: Option<String>,
+    /// Where `serve` listens for `notify` and `verify`: a path or 127.0.0.1:PORT [default: admin.sock beside the index]
+    #[arg(long, global = true, value_name = "SOCKET")]
+    admin: Option<String>,
     /// How log lines are written: human or json [default: human]
     #[arg(long, global = true, value_name = "FORMAT")]
     log_format: Option<String>,
@@ -67,6 +70,7 @@ impl Flags {
             ("--memory", "index.memory", self.memory),
             ("--listen", "server.listen", self.listen),
             ("--port-file", "server.port_file", self.port_file),
+            ("--admin", "admin.listen", self.admin),
             ("--log-format", "log.format", self.log_format),
         ];
         let flags = given.into_iter().filter_map(|(name, setting, value)| Some(Flag { name, setting, value: value? }));

@@ -2,7 +2,7 @@
 
 use btcgraph::live::Live;
 use btcgraph::settings::Settings;
-use btcgraph::sync::{self, Follow, Until};
+use btcgraph::sync::{self, Follow, Until, Wake};
 use btcgraph::view::Published;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
@@ -27,6 +27,8 @@ pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<
             published: &published,
             live: &Live::default(),
             until: Until::CaughtUp,
+            poll: settings.node.poll(),
+            wake: &Wake::default(),
             connections: pieces::connections(&settings),
             buffer_bytes: pieces::buffer_bytes(&settings),
         })?;

@@ -1,16 +1,19 @@
 //! The command line: which commands there are, and what all of them need before they start — settings, log, runtime,
 //! and the signals that stop them. One file a command.
 
+mod admin;
 mod config;
 mod failure;
 mod flags;
 mod import;
 mod logging;
+mod notify;
 mod pieces;
 mod serve;
 mod shutdown;
 mod verify;
 
+use bitcoin::BlockHash;
 use btcgraph::settings::Settings;
 use clap::{Parser, Subcommand};
 use tokio_util::sync::CancellationToken;
@@ -21,7 +24,7 @@ use flags::Flags;
 const EXIT_CODES: &str = "\
 Exit codes:
   0  done, or stopped by ctrl-c or SIGTERM
-  1  the operation failed, or `verify` found differences
+  1  the operation failed, `verify` found differences, or there is no server to `notify`
   2  wrong use: the command line or the settings
   3  the node cannot be reached, refuses, or is on another network
   4  the index cannot be opened, read or written
@@ -43,8 +46,13 @@ enum Command {
     Serve,
     /// Bring the index up to the node's tip, then exit
     Import,
-    /// Check the index against itself and against the node
+    /// Check the index against itself and against the node; a server that has it open does it
     Verify(verify::VerifyArguments),
+    /// Tell a running server that the node has a new block, for the node's -blocknotify="btcgraph notify %s"
+    Notify {
+        /// The hash of the block
+        hash: BlockHash,
+    },
     /// Print the GraphQL schema in the schema definition language
     Schema,
     /// Print every setting with its value and meaning, passwords masked
@@ -67,6 +75,7 @@ impl CommandLine {
         match self.command {
             Command::Config { .. } | Command::Schema => config::print(&settings),
             Command::Serve => until_stopped(&settings, serve::run),
+            Command::Notify { hash } => notify::run(&settings, hash),
             Command::Import => until_stopped(&settings, import::run),
             Command::Verify(arguments) => {
                 until_stopped(&settings, async |settings: &Settings, stop| verify::run(settings, stop, arguments).await)
@@ -103,7 +112,7 @@ mod tests {
     #[test]
     fn every_flag_gives_the_setting_it_is_named_for() {
         let line = "btcgraph config --listen 0.0.0.0:1 --port-file /p --data-dir /d --network regtest --rpc-url http://n:1 \
-                    --rpc-user u --rpc-password p --raw-transactions index --memory 2GiB --log-format json";
+                    --rpc-user u --rpc-password p --raw-transactions index --memory 2GiB --log-format json --admin /s";
         let settings = Settings::load(&CommandLine::parse_from(line.split_whitespace()).flags.sources_alone()).unwrap();
         let printed = settings.to_documented_toml().unwrap();
         for expected in [
@@ -116,6 +125,7 @@ mod tests {
             "raw_transactions = \"index\"",
             "memory = \"2GiB\"",
             "format = \"json\"",
+            "listen = \"/s\"",
         ] {
             assert!(printed.lines().any(|line| line == expected), "{expected} in:\n{printed}");
         }

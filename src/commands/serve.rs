@@ -1,58 +1,58 @@
 //! `btcgraph serve`: follows the node and answers requests.
 
+use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::time::Duration;
 
-use btcgraph::api::{self, Schema};
+use bitcoin::BlockHash;
+use btcgraph::api::{self, RequestLimits};
 use btcgraph::live::Live;
 use btcgraph::node::{Node, NodeError, StopFlag};
-use btcgraph::server::guard::GuardLimits;
-use btcgraph::server::{self, Limits};
+use btcgraph::server::{self, admin::Admin};
 use btcgraph::settings::{ByteSize, ServerSettings, Settings};
-use btcgraph::sync::{self, Follow, Until};
-use btcgraph::view::Published;
+use btcgraph::sync::{self, Follow, Until, Wake};
+use btcgraph::view::{NodeLimits, Published};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::failure::{Exit, Failure, OrExit};
-use super::pieces;
+use super::{admin, pieces, verify};
 
 /// Runs until `stop` is cancelled. Answers from the first moment for the tip that the index has.
 pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<(), Failure> {
-    let (published, live) = (Published::default(), Live::default());
-    let limits = api::Limits {
-        depth: settings.server.max_depth,
-        complexity: settings.server.max_complexity,
-        page_size: settings.server.max_page_size,
-        transaction_bytes: bytes(settings.server.max_transaction_bytes),
-        scan_rows: settings.server.max_scan_rows,
-        ids: settings.server.max_ids,
-        headers: settings.server.max_headers,
-        filters: settings.server.max_filters,
-        points: settings.server.max_points,
-    };
+    let (published, live) = (Published::with_node_limits(node_limits(&settings.server)), Live::default());
+    let limits = limits_of(&settings.server);
     let schema = api::schema(published.clone(), live.clone(), limits);
     let index = pieces::open_index(settings)?;
     sync::publish(&index, &published)?;
+    let admin_socket = admin::bind(&settings.admin.listen).await?;
     let listener = TcpListener::bind(settings.server.listen).await;
     let listener = listener.or_exit(Exit::Failed, format!("cannot listen on {}", settings.server.listen))?;
     let address = listener.local_addr().or_exit(Exit::Failed, "cannot tell the address")?;
     write_port(settings.server.port_file(), address)?;
-    info!(url = %format_args!("http://{address}/graphql"), "serving");
+    info!(url = %format_args!("http://{address}/graphql"), admin = %settings.admin.listen, "serving");
 
-    let serving = tokio::spawn(serve(listener, schema, limits_of(&settings.server), stop.clone()));
+    let wake = Wake::default();
+    let admin = server::admin::serve(admin_socket, admin_of(settings, &wake, &published), stop.clone());
+    let administering = tokio::spawn(until_it_ends(admin, stop.clone()));
+    let public = server::serve(listener, schema, limits.request.into(), stop.clone());
+    let serving = tokio::spawn(until_it_ends(public, stop.clone()));
     let flag = pieces::stop_flag(&stop);
     let settings = settings.clone();
     let following = pieces::blocking(move || {
         let mut index = index;
         let Some(node) = connect(&settings, &flag)? else { return Ok(()) };
+        published.set_node(node.clone());
         Ok(sync::run(Follow {
             node: &node,
             index: &mut index,
             published: &published,
             live: &live,
             until: Until::Stopped,
+            poll: settings.node.poll(),
+            wake: &wake,
             connections: pieces::connections(&settings),
             buffer_bytes: pieces::buffer_bytes(&settings),
         })?)
@@ -60,14 +60,30 @@ pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<
     let followed = following.await;
     // whichever ended first, the other ends too
     stop.cancel();
-    let served = serving.await.or_exit(Exit::Failed, "the server failed")?;
-    followed.and(served)
+    let served = serving.await.or_exit(Exit::Failed, "the server failed");
+    let administered = administering.await.or_exit(Exit::Failed, "the admin socket failed");
+    followed.and(served?).and(administered?)
 }
 
-async fn serve(listener: TcpListener, schema: Schema, limits: Limits, stop: CancellationToken) -> Result<(), Failure> {
-    let served = server::serve(listener, schema, limits, stop.clone()).await;
+/// A server, at whose end everything else ends too.
+async fn until_it_ends(server: impl Future<Output = io::Result<()>>, stop: CancellationToken) -> Result<(), Failure> {
+    let ended = server.await;
     stop.cancel();
-    served.or_exit(Exit::Failed, "cannot accept connections")
+    ended.or_exit(Exit::Failed, "cannot accept connections")
+}
+
+/// What commands on this machine may ask for.
+fn admin_of(settings: &Settings, wake: &Wake, published: &Published) -> Admin {
+    let (settings, wake, published) = (settings.clone(), wake.clone(), published.clone());
+    Admin {
+        notify: Box::new(move |hash| {
+            let hash: BlockHash = hash.parse().map_err(|_| format!("{hash:?} is no hash of a block"))?;
+            debug!(%hash, "the node has a new block");
+            wake.wake();
+            Ok(())
+        }),
+        verify: Box::new(move |question, job| verify::answer(question, job, &settings, &published)),
+    }
 }
 
 /// The node, however long it takes to come; `None` if the service stops before.
@@ -86,12 +102,26 @@ fn bytes(size: ByteSize) -> usize {
     usize::try_from(size.to_bytes()).unwrap_or(usize::MAX)
 }
 
-fn limits_of(settings: &ServerSettings) -> Limits {
-    Limits {
-        body_bytes: bytes(settings.max_body),
-        message_bytes: bytes(settings.max_message),
-        operations_per_socket: settings.max_operations_per_socket,
-        guard: GuardLimits {
+fn node_limits(settings: &ServerSettings) -> NodeLimits {
+    let timeout = Duration::from_secs(settings.node_timeout_seconds.into());
+    NodeLimits { requests: settings.max_node_requests, timeout }
+}
+
+fn limits_of(settings: &ServerSettings) -> api::Limits {
+    api::Limits {
+        depth: settings.max_depth,
+        complexity: settings.max_complexity,
+        page_size: settings.max_page_size,
+        transaction_bytes: bytes(settings.max_transaction_bytes),
+        scan_rows: settings.max_scan_rows,
+        ids: settings.max_ids,
+        headers: settings.max_headers,
+        filters: settings.max_filters,
+        points: settings.max_points,
+        request: RequestLimits {
+            body_bytes: bytes(settings.max_body),
+            message_bytes: bytes(settings.max_message),
+            operations_per_socket: settings.max_operations_per_socket,
             query_bytes: bytes(settings.max_query),
             tokens: settings.max_tokens,
             nesting: settings.max_nesting,
@@ -108,4 +138,20 @@ fn write_port(file: Option<&Path>, address: SocketAddr) -> Result<(), Failure> {
     let Some(file) = file else { return Ok(()) };
     let written = std::fs::write(file, address.port().to_string());
     written.or_exit(Exit::Failed, format!("cannot write the port to {}", file.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use btcgraph::settings::{Platform, Sources};
+
+    use super::*;
+
+    #[test]
+    fn the_defaults_of_the_settings_are_those_of_the_rooms() {
+        let platform = Platform { home: "/h".into(), data: "/d".into(), node_data: "/n".into() };
+        let settings = Settings::load(&Sources { platform: Some(platform), ..Sources::default() }).unwrap();
+        assert_eq!(limits_of(&settings.server), api::Limits::default());
+        assert_eq!(node_limits(&settings.server), NodeLimits::default());
+        assert_eq!(server::Limits::from(limits_of(&settings.server).request), server::Limits::default());
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use bitcoin::hashes::Hash;
 use bitcoin::{BlockHash, Network};
@@ -34,6 +35,7 @@ pub struct IndexOptions {
 /// The index, open for one writer and any number of snapshots.
 pub struct Index {
     database: Database,
+    path: Arc<Path>,
     pub(super) network: Network,
     pub(super) salt: Salt,
     pub(super) cache_bytes: u64,
@@ -80,6 +82,7 @@ impl Index {
         let salt = check(options, &database.begin_read()?)?;
         Ok(Self {
             database,
+            path: Arc::from(path.as_path()),
             network: options.network,
             salt,
             cache_bytes: u64::try_from(options.cache_bytes).unwrap_or(u64::MAX),
@@ -96,7 +99,7 @@ impl Index {
 
     /// What is committed now, to be read for as long as the snapshot is kept.
     pub fn snapshot(&self) -> Result<Snapshot, IndexError> {
-        Snapshot::open(&self.database.begin_read()?, self.network, self.salt)
+        Snapshot::open(&self.database.begin_read()?, self.network, self.salt, Arc::clone(&self.path))
     }
 
     /// Makes blocks ready to be connected here.

@@ -2,9 +2,12 @@
 //!
 //! A snapshot pins the pages it may read, so it is kept for a request or an event and then dropped.
 
+use std::path::Path;
+use std::sync::Arc;
+
 use bitcoin::hashes::Hash;
 use bitcoin::{BlockHash, Network, Txid};
-use redb::{ReadOnlyTable, ReadTransaction};
+use redb::{ReadOnlyTable, ReadTransaction, ReadableTableMetadata, TableHandle};
 
 use super::error::IndexError;
 use super::keys::{Position, Salt, TxNum};
@@ -22,6 +25,7 @@ use crate::chain::Height;
 
 /// One committed state of the index.
 pub struct Snapshot {
+    file: Arc<Path>,
     network: Network,
     salt: Salt,
     tip: Option<Tip>,
@@ -37,6 +41,15 @@ pub struct Snapshot {
     pub(super) p2pk: ReadOnlyTable<&'static [u8; 30], &'static [u8; 4]>,
     pub(super) stale_blocks: ReadOnlyTable<&'static [u8; 36], &'static [u8]>,
     pub(super) stale_transactions: ReadOnlyTable<&'static [u8; 42], ()>,
+}
+
+/// A table and how many rows it has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableRows {
+    /// Its name, as the description of the file format has it.
+    pub name: String,
+    /// Its rows.
+    pub rows: u64,
 }
 
 /// A transaction of the active chain.
@@ -71,8 +84,14 @@ pub struct Occurrence {
 }
 
 impl Snapshot {
-    pub(super) fn open(transaction: &ReadTransaction, network: Network, salt: Salt) -> Result<Self, IndexError> {
+    pub(super) fn open(
+        transaction: &ReadTransaction,
+        network: Network,
+        salt: Salt,
+        file: Arc<Path>,
+    ) -> Result<Self, IndexError> {
         Ok(Self {
+            file,
             network,
             salt,
             tip: read_tip(&transaction.open_table(meta::TABLE)?)?,
@@ -101,6 +120,51 @@ impl Snapshot {
     #[must_use]
     pub fn tip(&self) -> Option<Tip> {
         self.tip
+    }
+
+    /// How many rows each table has, by counters that the tables keep themselves.
+    pub fn tables(&self) -> Result<Vec<TableRows>, IndexError> {
+        // by name, so that a new table is not forgotten here
+        let Self {
+            file: _,
+            network: _,
+            salt: _,
+            tip: _,
+            blocks,
+            block_starts,
+            block_hashes,
+            transactions,
+            txids,
+            spends,
+            history,
+            unspent,
+            payouts,
+            p2pk,
+            stale_blocks,
+            stale_transactions,
+        } = self;
+        let rows = [
+            (blocks::TABLE.name(), blocks.len()?),
+            (block_starts::TABLE.name(), block_starts.len()?),
+            (block_hashes::TABLE.name(), block_hashes.len()?),
+            (transactions::TABLE.name(), transactions.len()?),
+            (txids::TABLE.name(), txids.len()?),
+            (spends::TABLE.name(), spends.len()?),
+            (history::TABLE.name(), history.len()?),
+            (unspent::TABLE.name(), unspent.len()?),
+            (payouts::TABLE.name(), payouts.len()?),
+            (p2pk::TABLE.name(), p2pk.len()?),
+            (stale_blocks::TABLE.name(), stale_blocks.len()?),
+            (stale_transactions::TABLE.name(), stale_transactions.len()?),
+        ];
+        Ok(rows.into_iter().map(|(name, rows)| TableRows { name: name.to_owned(), rows }).collect())
+    }
+
+    /// Bytes of the index file as it is now, not when this state was committed; `None` if the file system does not
+    /// tell.
+    #[must_use]
+    pub fn file_bytes(&self) -> Option<u64> {
+        std::fs::metadata(&self.file).ok().map(|file| file.len())
     }
 
     pub(super) fn salt(&self) -> Salt {
@@ -176,6 +240,20 @@ impl Snapshot {
     pub fn txid(&self, txnum: TxNum) -> Result<Option<Txid>, IndexError> {
         let row = self.transactions.get(&txnum.to_key())?;
         row.map(|row| TransactionRow::decode(row.value()).map(|row| row.txid)).transpose()
+    }
+
+    /// The newest transaction of the active chain with this txid.
+    pub fn newest(&self, txid: &Txid) -> Result<Option<StoredTransaction>, IndexError> {
+        let prefix = self.salt.txid_prefix(txid);
+        let (from, to) = (txids::key(prefix, TxNum(0)), txids::key(prefix, TxNum(u32::MAX)));
+        for row in self.txids.range::<&txids::Key>(&from..=&to)?.rev() {
+            let (_, txnum) = txids::split_key(row?.0.value());
+            let found = self.transaction(txnum)?;
+            if found.as_ref().is_some_and(|found| found.txid == *txid) {
+                return Ok(found);
+            }
+        }
+        Ok(None)
     }
 
     /// All positions of this txid in the active chain, oldest first: none, one, or more for a BIP30 duplicate.

@@ -3,7 +3,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::retry::RetryPolicy;
 use super::settings::{Auth, NodeSettings};
 
 /// What the fake node is asked.
-pub(super) enum Asked<'a> {
+pub(crate) enum Asked<'a> {
     /// A path below `/rest/`.
     Rest(&'a str),
     /// A method and its parameters.
@@ -23,7 +23,7 @@ pub(super) enum Asked<'a> {
 }
 
 /// What it says.
-pub(super) enum Says {
+pub(crate) enum Says {
     Result(Value),
     Error(i32, &'static str),
     Bytes(Vec<u8>),
@@ -32,7 +32,7 @@ pub(super) enum Says {
 }
 
 /// Answers what [`Node::connect`](super::Node::connect) asks as a regtest node with REST would, and nothing else.
-pub(super) fn regtest(asked: &Asked<'_>) -> Says {
+pub(crate) fn regtest(asked: &Asked<'_>) -> Says {
     match asked {
         Asked::Rpc("getblockchaininfo", _) => Says::Result(json!({
             "chain": "regtest", "blocks": 0, "headers": 0, "bestblockhash": regtest_genesis(),
@@ -57,21 +57,24 @@ fn regtest_genesis() -> BlockHash {
 type Answer = dyn Fn(&Asked<'_>) -> Says + Send + Sync;
 
 /// The running server; dropping it closes its port and connections.
-pub(super) struct FakeNode {
+pub(crate) struct FakeNode {
     port: u16,
     stopped: Arc<AtomicBool>,
     connections: Arc<Mutex<Vec<TcpStream>>>,
+    requests: Arc<AtomicUsize>,
     accepting: Option<thread::JoinHandle<()>>,
 }
 
 impl FakeNode {
-    pub(super) fn start(answer: impl Fn(&Asked<'_>) -> Says + Send + Sync + 'static) -> FakeNode {
+    pub(crate) fn start(answer: impl Fn(&Asked<'_>) -> Says + Send + Sync + 'static) -> FakeNode {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let stopped = Arc::new(AtomicBool::new(false));
         let connections = Arc::new(Mutex::new(Vec::new()));
+        let requests = Arc::new(AtomicUsize::new(0));
         let accepting = thread::spawn({
             let (stopped, connections, answer) = (Arc::clone(&stopped), Arc::clone(&connections), Arc::new(answer));
+            let requests = Arc::clone(&requests);
             move || {
                 for connection in listener.incoming() {
                     let connection = connection.unwrap();
@@ -81,20 +84,26 @@ impl FakeNode {
                     }
                     open.push(connection.try_clone().unwrap());
                     let answer = Arc::clone(&answer);
-                    thread::spawn(move || serve(connection, &*answer));
+                    let requests = Arc::clone(&requests);
+                    thread::spawn(move || serve(connection, &requests, &*answer));
                 }
             }
         });
-        FakeNode { port, stopped, connections, accepting: Some(accepting) }
+        FakeNode { port, stopped, connections, requests, accepting: Some(accepting) }
     }
 
     /// How many connections were ever opened to it.
-    pub(super) fn connections(&self) -> usize {
+    pub(crate) fn connections(&self) -> usize {
         self.connections.lock().unwrap().len()
     }
 
+    /// How many HTTP requests it was sent.
+    pub(crate) fn requests(&self) -> usize {
+        self.requests.load(Ordering::Acquire)
+    }
+
     /// Settings to reach it, with short pauses.
-    pub(super) fn settings(&self) -> NodeSettings {
+    pub(crate) fn settings(&self) -> NodeSettings {
         let auth = Auth::UserPassword { user: "user".into(), password: "password".into() };
         let retry = RetryPolicy {
             first_pause: Duration::from_millis(1),
@@ -106,7 +115,7 @@ impl FakeNode {
     }
 
     /// Settings to reach it that ask once.
-    pub(super) fn impatient_settings(&self) -> NodeSettings {
+    pub(crate) fn impatient_settings(&self) -> NodeSettings {
         let retry = RetryPolicy { patience: Duration::ZERO, ..RetryPolicy::default() };
         NodeSettings { retry, connect_retry: retry, ..self.settings() }
     }
@@ -126,10 +135,11 @@ impl Drop for FakeNode {
 }
 
 /// Serves one connection until it closes.
-fn serve(connection: TcpStream, answer: &Answer) {
+fn serve(connection: TcpStream, requests: &AtomicUsize, answer: &Answer) {
     let mut reader = BufReader::new(connection.try_clone().unwrap());
     let mut writer = connection;
     while let Some((path, body)) = read_request(&mut reader) {
+        requests.fetch_add(1, Ordering::AcqRel);
         let (status, body) = match path.strip_prefix("/rest/") {
             Some(path) => match answer(&Asked::Rest(path)) {
                 Says::Bytes(bytes) => (200, bytes),

@@ -6,6 +6,7 @@
 //!     ├ headers, hashes by height, chain tips                              headers.rs
 //!     ├ blocks, spent outputs, raw transactions                            blocks.rs → spent_outputs.rs, verbose.rs
 //!     │     ▲ many at once, in order, in bounded memory: BlockFetcher      fetcher.rs
+//!     ├ what a client waits for: many questions in one request, once    questions.rs
 //!     │ every question: try, wait, try again, until patience or StopFlag   retry.rs
 //!     ▼
 //!   rpc.rs  JSON-RPC (bitcoincore-rpc) ── credentials.rs      rest.rs  binary, no login
@@ -21,12 +22,13 @@ mod blocks;
 mod credentials;
 mod error;
 #[cfg(test)]
-mod fake;
+pub(crate) mod fake;
 mod fetcher;
 mod headers;
 mod http;
 #[expect(clippy::module_inception, reason = "the type this room is about")]
 mod node;
+mod questions;
 mod rest;
 mod retry;
 mod rpc;
@@ -39,6 +41,7 @@ pub use error::NodeError;
 pub use fetcher::{BlockFetcher, FetchedBlock};
 pub use headers::MAX_HEADERS;
 pub use node::Node;
+pub use questions::{Answer, Question};
 pub use retry::{RetryPolicy, StopFlag};
 pub use settings::{Auth, NodeSettings};
 pub use verbose::{SpentOutput, VerboseBlock, VerboseInput, VerboseTransaction};

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bitcoin::{BlockHash, constants};
 use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tracing::{info, warn};
 
@@ -184,6 +185,15 @@ impl Node {
         calls: &[Vec<Value>],
     ) -> Result<Vec<Result<T, NodeError>>, NodeError> {
         self.shared.rpc.batch(method, calls, self.limits())
+    }
+
+    /// Calls different methods in one request, once.
+    pub(super) fn batch_of_once(
+        &self,
+        calls: &[(&str, Vec<Value>)],
+        limits: Limits,
+    ) -> Result<Vec<Result<Box<RawValue>, NodeError>>, NodeError> {
+        self.shared.rpc.batch_of(calls, limits)
     }
 
     /// Gets a path below `/rest/`, patiently. Notices when REST has disappeared, as after a restart with `rest=0`.

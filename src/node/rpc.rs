@@ -9,6 +9,7 @@ use bitcoincore_rpc::jsonrpc::{self, Request, Response};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::credentials::Credentials;
 use super::error::NodeError;
@@ -54,22 +55,45 @@ impl Rpc {
         calls: &[Vec<Value>],
         limits: Limits,
     ) -> Result<Vec<Result<T, NodeError>>, NodeError> {
+        self.send(method, calls.iter().map(|params| (method, params.as_slice())), limits)
+    }
+
+    /// Calls different methods in one request; answers, as they came, in the order of `calls`.
+    pub(super) fn batch_of(
+        &self,
+        calls: &[(&str, Vec<Value>)],
+        limits: Limits,
+    ) -> Result<Vec<Result<Box<RawValue>, NodeError>>, NodeError> {
+        let methods: Vec<_> = calls.iter().map(|(method, _)| *method).collect();
+        self.send(&methods.join(", "), calls.iter().map(|(method, params)| (*method, params.as_slice())), limits)
+    }
+
+    /// Sends the calls in one request. `asked` names all of them where the whole request fails.
+    fn send<'c, T: DeserializeOwned>(
+        &self,
+        asked: &str,
+        calls: impl Iterator<Item = (&'c str, &'c [Value])>,
+        limits: Limits,
+    ) -> Result<Vec<Result<T, NodeError>>, NodeError> {
+        let client = self.client(asked, limits);
+        let failure = |method: &str, error| self.failure(method, bitcoincore_rpc::Error::JsonRpc(error));
+        let calls = calls
+            .map(|(method, params)| match serde_json::value::to_raw_value(params) {
+                Ok(params) => Ok((method, params)),
+                Err(error) => Err(failure(method, error.into())),
+            })
+            .collect::<Result<Vec<_>, _>>()?;
         if calls.is_empty() {
             return Ok(Vec::new());
         }
-        let client = self.client(method, limits);
-        let failure = |error| self.failure(method, bitcoincore_rpc::Error::JsonRpc(error));
-        let params = calls
-            .iter()
-            .map(|params| serde_json::value::to_raw_value(params).map_err(|error| failure(error.into())))
-            .collect::<Result<Vec<_>, _>>()?;
-        let requests: Vec<_> = params.iter().map(|params| client.build_request(method, Some(params))).collect();
-        let responses = client.send_batch(&requests).map_err(failure)?;
-        let answer = |response: Option<Response>| match response {
-            Some(response) => response.result().map_err(failure),
+        let requests: Vec<_> =
+            calls.iter().map(|(method, params)| client.build_request(method, Some(params))).collect();
+        let responses = client.send_batch(&requests).map_err(|error| failure(asked, error))?;
+        let answer = |(method, response): (&str, Option<Response>)| match response {
+            Some(response) => response.result().map_err(|error| failure(method, error)),
             None => Err(NodeError::Protocol { asked: method.to_owned(), problem: "an answer is missing".to_owned() }),
         };
-        Ok(responses.into_iter().map(answer).collect())
+        Ok(calls.iter().map(|(method, _)| *method).zip(responses).map(answer).collect())
     }
 
     fn client(&self, method: &str, limits: Limits) -> jsonrpc::Client {

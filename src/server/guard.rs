@@ -45,16 +45,7 @@ const NESTED_INTROSPECTION_LISTS: usize = 2;
 
 impl Default for GuardLimits {
     fn default() -> Self {
-        Self {
-            query_bytes: 32 * 1024,
-            tokens: 5_000,
-            nesting: 64,
-            selections: 5_000,
-            aliases: 100,
-            root_fields: 50,
-            directives: 50,
-            introspection: 500,
-        }
+        super::Limits::default().guard
     }
 }
 

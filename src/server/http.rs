@@ -19,7 +19,7 @@ use crate::api::code;
 const READ_ON: usize = 4;
 
 /// How long a client may take to send a body.
-const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+pub(super) const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Answers a GraphQL request.
 ///
@@ -56,7 +56,7 @@ fn parse(body: &[u8]) -> Result<GraphqlRequest, String> {
 }
 
 /// The whole body; `None` if it is larger than the limit, or does not end.
-async fn receive(body: Body, limit: usize) -> Option<Vec<u8>> {
+pub(super) async fn receive(body: Body, limit: usize) -> Option<Vec<u8>> {
     let (mut chunks, mut received, mut size) = (body.into_data_stream(), Vec::new(), 0_usize);
     while let Some(chunk) = chunks.next().await {
         let chunk = chunk.ok()?;

@@ -5,10 +5,13 @@
 //!                                   ├──► executor.rs ── guard.rs ──► api::Schema
 //!   GET  /graphql ──► websocket.rs ─┘
 //!   /health/live  /health/ready  /schema.graphql
+//!
+//!   admin.rs: the socket for commands on this machine, apart from all of this
 //! ```
 //!
 //! Knows nothing of Bitcoin.
 
+pub mod admin;
 mod executor;
 pub mod guard;
 mod health;
@@ -25,7 +28,7 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::api::{self, Schema};
+use crate::api::{self, RequestLimits, Schema};
 use executor::Guarded;
 use guard::GuardLimits;
 
@@ -47,11 +50,27 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
+        RequestLimits::default().into()
+    }
+}
+
+/// What clients are told is what holds.
+impl From<RequestLimits> for Limits {
+    fn from(told: RequestLimits) -> Self {
         Self {
-            body_bytes: 256 * 1024,
-            message_bytes: 64 * 1024,
-            operations_per_socket: 100,
-            guard: GuardLimits::default(),
+            body_bytes: told.body_bytes,
+            message_bytes: told.message_bytes,
+            operations_per_socket: told.operations_per_socket,
+            guard: GuardLimits {
+                query_bytes: told.query_bytes,
+                tokens: told.tokens,
+                nesting: told.nesting,
+                selections: told.selections,
+                aliases: told.aliases,
+                root_fields: told.root_fields,
+                directives: told.directives,
+                introspection: told.introspection,
+            },
         }
     }
 }
@@ -87,6 +106,14 @@ pub async fn serve(
         all_closed.recv().await;
         Ok(())
     };
+    within_deadline(finished, &shutdown).await
+}
+
+/// Lets a server finish, but not for longer than [`SHUTDOWN_TIMEOUT`] from when it was told to stop.
+async fn within_deadline(
+    finished: impl Future<Output = io::Result<()>>,
+    shutdown: &CancellationToken,
+) -> io::Result<()> {
     let deadline = async {
         shutdown.cancelled().await;
         tokio::time::sleep(SHUTDOWN_TIMEOUT).await;

@@ -51,6 +51,7 @@ fn without_any_source_the_defaults_hold() {
             timeout_seconds: 60,
             patience_seconds: 60,
             connections: 4,
+            poll_seconds: 1,
         },
         index: IndexSettings {
             raw_transactions: RawTransactions::Auto,
@@ -80,8 +81,11 @@ fn without_any_source_the_defaults_hold() {
             max_headers: 2_000,
             max_filters: 1_000,
             max_points: 2_000,
+            max_node_requests: 4,
+            node_timeout_seconds: 5,
             max_operations_per_socket: 100,
         },
+        admin: AdminSettings { listen: AdminAddress::default_in(Path::new("/home/alice/data/btcgraph/mainnet")) },
         log: LogSettings { format: LogFormat::Human, filter: "info".to_owned() },
     };
     let settings = Settings::load(&sources()).unwrap();
@@ -119,10 +123,44 @@ fn the_networks_port_cookie_and_folder_follow_the_network() {
 
 #[test]
 fn a_leading_tilde_is_the_home_directory_in_every_path() {
-    let settings = load_file("data_dir = '~/a'\nnode.rpc_cookie = '~/b'\nserver.port_file = '~/c'").unwrap();
+    let file = "data_dir = '~/a'\nnode.rpc_cookie = '~/b'\nserver.port_file = '~/c'\nadmin.listen = '~/d'";
+    let settings = load_file(file).unwrap();
     assert_eq!(settings.data_dir, Path::new("/home/alice/a"));
     assert_eq!(settings.node.rpc_cookie, Path::new("/home/alice/b"));
     assert_eq!(settings.server.port_file(), Some(Path::new("/home/alice/c")));
+    assert_eq!(settings.admin.listen, AdminAddress::Unix("/home/alice/d".into()));
+}
+
+#[cfg(unix)]
+#[test]
+fn the_admin_socket_is_beside_the_index_unless_it_is_set() {
+    let socket = |file| load_file(file).unwrap().admin.listen;
+    let unix = |path: &str| AdminAddress::Unix(path.into());
+    assert_eq!(socket("network = 'signet'\ndata_dir = '/d'"), unix("/d/signet/admin.sock"));
+    assert_eq!(socket("admin.listen = './btcgraph.sock'"), unix("./btcgraph.sock"));
+    assert_eq!(socket("admin.listen = '127.0.0.1:81'"), AdminAddress::Tcp(([127, 0, 0, 1], 81).into()));
+    assert_eq!(socket("admin.listen = '[::1]:81'").to_string(), "[::1]:81");
+    let settings = load_file("data_dir = '/d'\nadmin.listen = ''").unwrap();
+    let printed = settings.to_documented_toml().unwrap();
+    assert!(printed.contains("\n[admin]\n") && printed.contains("\nlisten = \"/d/mainnet/admin.sock\"\n"), "{printed}");
+}
+
+#[test]
+fn an_admin_socket_that_others_could_reach_or_nobody_could_find_is_refused() {
+    for (listen, reason) in [
+        ("0.0.0.0:8081", "0.0.0.0:8081 can be reached from other machines"),
+        ("192.168.1.5:8081", "192.168.1.5:8081 can be reached from other machines"),
+        ("[::]:8081", "[::]:8081 can be reached from other machines"),
+        ("127.0.0.1:0", "127.0.0.1:0 would be another port at each start"),
+        ("localhost:8081", "\"localhost:8081\" is neither"),
+        ("8081", "\"8081\" is neither"),
+        ("admin.sock", "\"admin.sock\" is neither"),
+    ] {
+        let message = message(Settings::load(&with_flag("--admin", "admin.listen", listen)));
+        let expected = format!("the setting admin.listen, given by --admin: {reason}");
+        assert!(message.starts_with(&expected), "{message}");
+        assert!(message.contains("127.0.0.1:8081"), "it says what would do: {message}");
+    }
 }
 
 #[test]
@@ -174,6 +212,7 @@ fn a_value_that_does_not_fit_is_refused_with_its_setting_and_origin() {
             "node.patience_seconds = 4294967296",
             "node.patience_seconds, given by FILE: must be an unsigned 32 bit integer",
         ),
+        ("node.poll_seconds = 0", "node.poll_seconds, given by FILE: must be at least 1"),
         ("node.connections = true", "node.connections, given by FILE: must be a whole number"),
         ("node.rpc_url = 'https://a'", "node.rpc_url, given by FILE: must begin with http://"),
         ("index.memory = '1G'", "index.memory, given by FILE: \"1G\" is not a size"),

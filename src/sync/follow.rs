@@ -10,12 +10,13 @@ use tracing::{error, info, warn};
 use super::error::SyncError;
 use super::fork::{fork_point, refuse_to_shrink, skip_common};
 use super::pipeline::{Pipeline, PipelineLimits};
-use super::progress::Progress;
+use super::progress::{FEW, Progress};
+use super::wake::Wake;
 use crate::chain::network::genesis_hash;
 use crate::index::{Index, Tip, Update};
 use crate::live::{ChainEvent, Event, Live};
 use crate::node::{ChainInfo, Node};
-use crate::view::{Head, Published, SyncState};
+use crate::view::{Head, Pace, Published, SyncPhase, SyncState};
 
 /// When to stop following.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,19 +39,23 @@ pub struct Follow<'a> {
     pub live: &'a Live,
     /// When to stop.
     pub until: Until,
+    /// The node is asked for its tip this often,
+    pub poll: Duration,
+    /// and at once when this is woken.
+    pub wake: &'a Wake,
     /// Blocks asked of the node at once.
     pub connections: NonZeroUsize,
     /// Bytes that blocks on their way may take in all.
     pub buffer_bytes: usize,
 }
 
-/// The node is asked for its tip this often.
-const POLL: Duration = Duration::from_secs(1);
 /// A commit at least this often, so that an interruption costs little.
 const COMMIT: Duration = Duration::from_secs(10);
 /// Hashes asked for at once. A reorganisation of the node while they are read is noticed when they are used up.
 const HASHES: usize = 20_000;
-/// The longest wait between tries while the node is away.
+/// The first wait between tries while the node is away,
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// and the longest.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// Follows until told to stop. Publishes what the index holds already before the node is asked for the first time.
@@ -64,11 +69,12 @@ pub fn run(mut follow: Follow<'_>) -> Result<(), SyncError> {
             Ok(Step::InSync) if follow.until == Until::CaughtUp => return Ok(()),
             Ok(step) => {
                 failures = 0;
-                if matches!(step, Step::Moved) { Duration::ZERO } else { POLL }
+                if matches!(step, Step::Moved) { Duration::ZERO } else { follow.poll }
             }
             Err(error) if error.is_stop() => return Ok(()),
             Err(error) if error.is_transient() && follow.until == Until::Stopped => {
-                follow.published.set_state(SyncState { in_sync: false, ..follow.published.state() });
+                let phase = SyncPhase::WaitingForNode;
+                follow.published.set_state(SyncState { phase, node_tip: None, pace: None, ..follow.published.state() });
                 let pause = pause_after(failures);
                 failures += 1;
                 warn!(%error, again_in = ?pause, "following the node is interrupted");
@@ -79,7 +85,7 @@ pub fn run(mut follow: Follow<'_>) -> Result<(), SyncError> {
                 return Err(error);
             }
         };
-        if follow.node.stop().sleep(pause).is_err() {
+        if !follow.wake.pause(pause, follow.node.stop()) {
             return Ok(());
         }
     }
@@ -87,7 +93,7 @@ pub fn run(mut follow: Follow<'_>) -> Result<(), SyncError> {
 
 /// How long to wait before the next try, after this many failures in a row before the last: doubling up to a bound.
 fn pause_after(failures: u32) -> Duration {
-    POLL.saturating_mul(2_u32.saturating_pow(failures)).min(LONGEST_PAUSE)
+    FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(failures)).min(LONGEST_PAUSE)
 }
 
 enum Step {
@@ -105,8 +111,7 @@ impl Follow<'_> {
         let chain = self.index.snapshot()?;
         let tip = chain.tip();
         let in_sync = tip.is_some_and(|tip| tip.hash == info.best_block_hash);
-        let (node_height, node_headers) = (Some(info.blocks), Some(info.headers));
-        self.published.set_state(SyncState { node_height, node_headers, in_sync });
+        self.published.set_state(state_of(&info, tip, self.published.state().pace));
         if in_sync {
             return Ok(Step::InSync);
         }
@@ -144,7 +149,7 @@ impl Follow<'_> {
     /// allow. What was connected before the node failed is kept; a shorter chain alone is not worth publishing, so
     /// unless a block joins, those that left stay until the next try.
     fn advance(&mut self, fork: Option<Tip>, hashes: Vec<BlockHash>, info: &ChainInfo) -> Result<(), SyncError> {
-        let (limits, target) = (self.limits(), Some(info.best_block_hash));
+        let (limits, published) = (self.limits(), self.published);
         let shrinks = hashes.is_empty();
         let mut progress = Progress::new(fork, info.blocks, hashes.len());
         let mut events = Vec::new();
@@ -181,13 +186,17 @@ impl Follow<'_> {
             if let Err(error) = connect(&mut update, &batch, &mut events) {
                 drop(update);
                 events.truncate(committed);
-                self.announce(target, &events)?;
+                self.announce(&events)?;
                 return Err(error);
             }
             progress.connected(update.tip(), &batch);
+            let state = published.state();
+            if state.phase == SyncPhase::CatchingUp {
+                published.set_state(SyncState { pace: progress.pace(), ..state });
+            }
             if since.elapsed() > COMMIT || update.is_full()? {
                 update.commit()?;
-                self.announce(target, &std::mem::take(&mut events))?;
+                self.announce(&std::mem::take(&mut events))?;
                 committed = 0;
                 update = self.index.update()?;
                 since = Instant::now();
@@ -199,19 +208,17 @@ impl Follow<'_> {
             drop(update);
             events.truncate(committed);
         }
-        self.announce(target, &events)?;
+        self.announce(&events)?;
         progress.finish();
         result
     }
 
-    /// Makes the committed state the one that is read, then tells what happened; `target` is the node's newest block.
-    fn announce(&self, target: Option<BlockHash>, events: &[ChainEvent]) -> Result<(), SyncError> {
+    /// Makes the committed state the one that is read, then tells what happened.
+    fn announce(&self, events: &[ChainEvent]) -> Result<(), SyncError> {
         if events.is_empty() {
             return Ok(());
         }
         let Some(head) = publish(self.index, self.published)? else { return Ok(()) };
-        let in_sync = target == Some(head.tip.hash);
-        self.published.set_state(SyncState { in_sync, ..self.published.state() });
         for event in events {
             self.live.publish(Event { event: event.clone(), head: Arc::clone(&head) });
         }
@@ -228,6 +235,22 @@ impl Follow<'_> {
             batch_bytes: share.max(1),
             batch_blocks: 1_000,
         }
+    }
+}
+
+/// What the node says of its chain, seen from the tip of the index. The pace of catching up holds until that is over.
+fn state_of(info: &ChainInfo, tip: Option<Tip>, pace: Option<Pace>) -> SyncState {
+    let behind = tip.map(|tip| info.blocks.to_u32().saturating_sub(tip.height.to_u32()));
+    let phase = match behind {
+        Some(behind) if behind < FEW => SyncPhase::Following,
+        _ => SyncPhase::CatchingUp,
+    };
+    SyncState {
+        phase,
+        node_height: Some(info.blocks),
+        node_headers: Some(info.headers),
+        node_tip: Some(info.best_block_hash),
+        pace: pace.filter(|_| phase == SyncPhase::CatchingUp),
     }
 }
 

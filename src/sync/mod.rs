@@ -8,8 +8,8 @@
 //!                    fetch (several at once) ──► parse ──► batches
 //! ```
 //!
-//! One thread does all of this and owns the index. It asks the node again every second. Everything up to a commit can
-//! be lost at any moment and is then simply done again.
+//! One thread does all of this and owns the index. It asks the node again every second, or when it is woken.
+//! Everything up to a commit can be lost at any moment and is then simply done again.
 
 mod compare;
 mod error;
@@ -17,8 +17,10 @@ mod follow;
 mod fork;
 mod pipeline;
 mod progress;
+mod wake;
 
 pub use compare::{Comparison, compare_with_node};
 pub use error::SyncError;
 pub use follow::{Follow, Until, publish, run};
 pub use progress::Progress;
+pub use wake::Wake;

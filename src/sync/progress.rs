@@ -9,11 +9,12 @@ use tracing::info;
 
 use crate::chain::Height;
 use crate::index::{Block, Tip};
+use crate::view::Pace;
 
 /// A line in the log this often.
 const LINE: Duration = Duration::from_secs(10);
-/// Fewer blocks than this are simply logged.
-const FEW: usize = 12;
+/// Fewer blocks than this are simply logged, and no catching up.
+pub(super) const FEW: u32 = 12;
 
 /// The progress of one stretch of blocks.
 pub struct Progress {
@@ -24,13 +25,16 @@ pub struct Progress {
     blocks: u64,
     transactions: u64,
     few: bool,
+    /// Heights from the last block connected to the target.
+    left: u32,
 }
 
 impl Progress {
     /// From a fork point towards the node's tip; `blocks` of them in this stretch.
     #[must_use]
     pub fn new(fork: Option<Tip>, target: Height, blocks: usize) -> Self {
-        let few = blocks < FEW;
+        let few = u32::try_from(blocks).is_ok_and(|blocks| blocks < FEW);
+        let from = fork.map_or(0, |fork| fork.height.to_u32());
         let bar = (!few && std::io::stderr().is_terminal()).then(|| {
             let bar = ProgressBar::new(u64::from(target.to_u32()));
             // the template is a constant that is known to be good; a plain bar is no reason to stop
@@ -39,12 +43,21 @@ impl Progress {
             {
                 bar.set_style(style);
             }
-            bar.set_position(fork.map_or(0, |fork| u64::from(fork.height.to_u32())));
+            bar.set_position(u64::from(from));
             bar.reset_eta();
             bar
         });
         let now = Instant::now();
-        Self { bar, target, started: now, last_line: now, blocks: 0, transactions: 0, few }
+        Self {
+            bar,
+            target,
+            started: now,
+            last_line: now,
+            blocks: 0,
+            transactions: 0,
+            few,
+            left: target.to_u32().saturating_sub(from),
+        }
     }
 
     /// These blocks were connected, and this is the tip now.
@@ -53,6 +66,7 @@ impl Progress {
         self.blocks += u64::try_from(blocks.len()).unwrap_or(u64::MAX);
         let transactions = blocks.iter().map(Block::transaction_count).sum::<usize>();
         self.transactions += u64::try_from(transactions).unwrap_or(u64::MAX);
+        self.left = self.target.to_u32().saturating_sub(tip.height.to_u32());
         if self.few {
             for (block, behind) in blocks.iter().rev().zip(0..).collect::<Vec<_>>().into_iter().rev() {
                 let height = tip.height.to_u32().saturating_sub(behind);
@@ -63,16 +77,22 @@ impl Progress {
             bar.set_message(format!("{:.0} transactions/s", self.rate(self.transactions)));
         } else if self.last_line.elapsed() > LINE {
             self.last_line = Instant::now();
-            let left = self.target.to_u32().saturating_sub(tip.height.to_u32());
-            let seconds_left = f64::from(left) / self.rate(self.blocks).max(f64::MIN_POSITIVE);
             info!(
                 height = tip.height.to_u32(),
                 of = self.target.to_u32(),
                 transactions_per_second = format_args!("{:.0}", self.rate(self.transactions)),
-                seconds_left = format_args!("{seconds_left:.0}"),
+                seconds_left = self.pace().map(|pace| pace.left.as_secs()),
                 "catching up"
             );
         }
+    }
+
+    /// How fast this stretch is so far; `None` until a block was connected.
+    #[must_use]
+    pub fn pace(&self) -> Option<Pace> {
+        let blocks_per_second = self.rate(self.blocks);
+        let left = Duration::try_from_secs_f64(f64::from(self.left) / blocks_per_second).ok()?;
+        Some(Pace { blocks_per_second, left })
     }
 
     /// The stretch is at its end.

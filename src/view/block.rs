@@ -1,10 +1,15 @@
 //! Blocks of the active chain and stale ones, and how they follow each other.
 
-use bitcoin::BlockHash;
+use std::ops::Range;
+use std::sync::OnceLock;
+
+use bitcoin::consensus::{encode, serialize};
+use bitcoin::{BlockHash, Txid};
 
 use super::{View, corrupt};
 use crate::chain::Height;
-use crate::index::{BlockPlace, BlockRow, ChainMembership, IndexError, TxNum};
+use crate::chain::raw::{HEADER_SIZE, RawBlock, RawTransaction};
+use crate::index::{BlockPlace, BlockRow, ChainMembership, IndexError, Snapshot, TxNum};
 
 /// A block that the index knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,19 +20,41 @@ pub struct Block {
     pub row: BlockRow,
     /// Whether it is part of the active chain.
     pub membership: ChainMembership,
-    /// The serialised block, of a stale one only: the rows of its transactions are gone.
-    pub(super) stale_raw: Option<Vec<u8>>,
+    /// The serialised block, of a stale one only, whose transactions have no rows; read when it is first needed.
+    stale_raw: OnceLock<Vec<u8>>,
 }
 
 impl Block {
+    fn new(height: Height, row: BlockRow, membership: ChainMembership) -> Self {
+        Self { height, row, membership, stale_raw: OnceLock::new() }
+    }
+
     fn main(height: Height, row: BlockRow) -> Self {
-        Self { height, row, membership: ChainMembership::Main, stale_raw: None }
+        Self::new(height, row, ChainMembership::Main)
     }
 
     /// Whether it is part of the active chain.
     #[must_use]
     pub fn is_main(&self) -> bool {
         self.membership == ChainMembership::Main
+    }
+
+    /// How many bytes are read before the first of its transactions can be: those of a stale block are cut out of the
+    /// whole of it.
+    #[must_use]
+    pub fn bytes_to_open(&self) -> usize {
+        if self.is_main() { 0 } else { self.row.size.try_into().unwrap_or(usize::MAX) }
+    }
+
+    /// The weight of all its transactions but the coinbase, whose serialisation is given: what its fees are paid for.
+    pub fn paying_weight(&self, coinbase: &[u8]) -> Result<u64, IndexError> {
+        let damaged = |what: String| corrupt("blocks", format!("block {}: {what}", self.row.hash));
+        let coinbase = RawTransaction::parse_whole(coinbase).map_err(|error| damaged(error.to_string()))?;
+        // header and transaction count have no witness, so each of their bytes weighs four
+        let frame = 4 * (HEADER_SIZE + encode::VarInt(self.row.transactions.into()).size());
+        let rest = u64::try_from(frame.saturating_add(coinbase.weight())).ok();
+        let weight = rest.and_then(|rest| u64::from(self.row.weight).checked_sub(rest));
+        weight.ok_or_else(|| damaged("it weighs less than its coinbase".to_owned()))
     }
 
     /// The position of its first transaction. Means nothing for a stale block.
@@ -67,14 +94,96 @@ impl View {
                 Err(corrupt("block_hashes", format!("{hash} leads to height {}, where another block is", place.height)))
             };
         }
-        let stale = self.head.chain.stale_block(place.height, hash)?;
-        let stale = stale.ok_or_else(|| corrupt("stale_blocks", format!("the row of {hash} is missing")))?;
-        Ok(Some(Block {
-            height: place.height,
-            row: stale.row,
-            membership: ChainMembership::Stale,
-            stale_raw: Some(stale.raw),
-        }))
+        self.stale_block(place.height, hash).map(Some)
+    }
+
+    /// A stale block that must be kept.
+    pub fn stale_block(&self, height: Height, hash: BlockHash) -> Result<Block, IndexError> {
+        let row = self.head.chain.stale_block_row(height, hash)?;
+        let row = row.ok_or_else(|| corrupt("stale_blocks", format!("the row of {hash} is missing")))?;
+        Ok(Block::new(height, row, ChainMembership::Stale))
+    }
+
+    /// The kept stale blocks whose position is in this range, lowest first, each with its position: its height × 2^32,
+    /// and below that what tells the blocks of one height apart. Read as they are asked for.
+    #[allow(clippy::type_complexity)]
+    pub fn stale_blocks(
+        &self,
+        positions: Range<u64>,
+    ) -> Result<impl DoubleEndedIterator<Item = Result<(u64, (Height, BlockHash)), IndexError>> + use<>, IndexError>
+    {
+        let found = self.head.chain.stale_blocks_within(positions)?;
+        Ok(found.map(|found| found.map(|(height, hash)| (Snapshot::stale_position(height, hash), (height, hash)))))
+    }
+
+    /// How many stale blocks are kept.
+    pub fn stale_block_count(&self) -> Result<u64, IndexError> {
+        self.head.chain.stale_block_count()
+    }
+
+    /// The hashes of all other known blocks at the height of this one, that of the active chain first.
+    pub fn siblings(&self, block: &Block) -> Result<Vec<BlockHash>, IndexError> {
+        let height = u64::from(block.height.to_u32()) << 32;
+        let main = if block.is_main() { None } else { self.block_at(block.height)?.map(|main| main.row.hash) };
+        let stale = self.stale_blocks(height..height + (1 << 32))?;
+        let stale = stale.map(|found| found.map(|(_, (_, hash))| hash));
+        main.map(Ok)
+            .into_iter()
+            .chain(stale)
+            .filter(|hash| !hash.as_ref().is_ok_and(|hash| *hash == block.row.hash))
+            .collect()
+    }
+
+    /// The serialised block.
+    pub fn raw_block(&self, block: &Block) -> Result<Vec<u8>, IndexError> {
+        if !block.is_main() {
+            return self.stale_bytes(block).map(<[u8]>::to_vec);
+        }
+        let size = usize::try_from(block.row.size).unwrap_or_default();
+        let mut bytes = Vec::with_capacity(size);
+        bytes.extend(serialize(&block.row.header));
+        bytes.extend(serialize(&encode::VarInt(block.row.transactions.into())));
+        self.head.chain.append_raw_transactions(block.first_txnum()?, block.row.transactions, &mut bytes)?;
+        if bytes.len() != size {
+            return Err(corrupt("blocks", format!("block {} has {} bytes, not {size}", block.row.hash, bytes.len())));
+        }
+        Ok(bytes)
+    }
+
+    /// The txids of all transactions of a block, in order.
+    pub fn txids(&self, block: &Block) -> Result<Vec<Txid>, IndexError> {
+        if block.is_main() {
+            return self.head.chain.txids(block.first_txnum()?, block.row.transactions);
+        }
+        Ok(self.stale_parts(block)?.transactions.iter().map(RawTransaction::txid).collect())
+    }
+
+    /// The serialised coinbase of a block.
+    pub fn coinbase(&self, block: &Block) -> Result<Vec<u8>, IndexError> {
+        if block.is_main() {
+            let txnum = block.first_txnum()?;
+            let stored = self.head.chain.transaction(txnum)?;
+            return Ok(stored.ok_or_else(|| corrupt("transactions", format!("row {txnum} is missing")))?.raw);
+        }
+        let coinbase = self.stale_parts(block)?.transactions.first().map(|coinbase| coinbase.bytes().to_vec());
+        coinbase.ok_or_else(|| corrupt("stale_blocks", format!("row {} has no transactions", block.row.hash)))
+    }
+
+    /// The bytes of a stale block.
+    fn stale_bytes<'b>(&self, block: &'b Block) -> Result<&'b [u8], IndexError> {
+        if let Some(bytes) = block.stale_raw.get() {
+            return Ok(bytes);
+        }
+        let stale = self.head.chain.stale_block(block.height, block.row.hash)?;
+        let stale =
+            stale.ok_or_else(|| corrupt("stale_blocks", format!("the row of {} is missing", block.row.hash)))?;
+        Ok(block.stale_raw.get_or_init(|| stale.raw))
+    }
+
+    /// A stale block, taken apart.
+    pub(super) fn stale_parts<'b>(&self, block: &'b Block) -> Result<RawBlock<'b>, IndexError> {
+        RawBlock::parse(self.stale_bytes(block)?)
+            .map_err(|error| corrupt("stale_blocks", format!("row {} is no block: {error}", block.row.hash)))
     }
 
     /// The block after this one on the active chain; `None` for the tip and for stale blocks.
@@ -130,8 +239,8 @@ impl View {
             if place.membership == ChainMembership::Main {
                 return Ok(Some(place.height));
             }
-            let Some(stale) = self.head.chain.stale_block(place.height, hash)? else { return Ok(None) };
-            hash = stale.row.header.prev_blockhash;
+            let Some(stale) = self.head.chain.stale_block_row(place.height, hash)? else { return Ok(None) };
+            hash = stale.header.prev_blockhash;
         }
     }
 

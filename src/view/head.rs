@@ -1,12 +1,16 @@
 //! One state of the chain, published whole.
 
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
+use bitcoin::BlockHash;
 
+use super::View;
+use super::ask::{Ask, NodeAccess, NodeLimits};
 use crate::chain::Height;
 use crate::index::{Snapshot, Tip};
+use crate::node::Node;
 
 /// A committed state of the index that is not empty. It lives until the next is published and its last reader is done.
 pub struct Head {
@@ -18,15 +22,48 @@ pub struct Head {
     pub taken_at: SystemTime,
 }
 
-/// How far the index has come, as `sync` last saw it.
+/// What following the node is doing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SyncPhase {
+    /// The node was not reached yet, or is away.
+    #[default]
+    WaitingForNode,
+    /// The index is far behind the node's tip.
+    CatchingUp,
+    /// The index is at the node's tip, or a few blocks behind.
+    Following,
+}
+
+/// How fast catching up is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pace {
+    /// Blocks a second.
+    pub blocks_per_second: f64,
+    /// The time to the node's tip if it goes on like that. Younger blocks are larger, so it is rather short.
+    pub left: Duration,
+}
+
+/// How far the index has come, as `sync` last saw it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SyncState {
-    /// The node's newest block, `None` until it was asked.
+    /// What is being done.
+    pub phase: SyncPhase,
+    /// The node's newest block, as last told; `None` until it was asked.
     pub node_height: Option<Height>,
-    /// The node's newest header, `None` until it was asked.
+    /// The node's newest header, as last told; `None` until it was asked.
     pub node_headers: Option<Height>,
-    /// Whether the published Head was the node's tip when the node was last asked.
-    pub in_sync: bool,
+    /// The hash of the node's newest block; `None` until it was asked, and while it is away.
+    pub node_tip: Option<BlockHash>,
+    /// How fast catching up is; `None` at other times, and until it shows.
+    pub pace: Option<Pace>,
+}
+
+impl SyncState {
+    /// Whether this block was the node's newest when the node was last asked.
+    #[must_use]
+    pub fn is_at(&self, tip: Tip) -> bool {
+        self.node_tip == Some(tip.hash)
+    }
 }
 
 /// Where `sync` puts the newest Head and everybody else finds it. Cheap to clone; all clones are one.
@@ -34,9 +71,16 @@ pub struct SyncState {
 pub struct Published {
     head: Arc<ArcSwapOption<Head>>,
     state: Arc<ArcSwap<SyncState>>,
+    node: NodeAccess,
 }
 
 impl Published {
+    /// Nothing yet, to ask the node within these limits once it is there.
+    #[must_use]
+    pub fn with_node_limits(limits: NodeLimits) -> Self {
+        Self { node: NodeAccess::new(limits), ..Self::default() }
+    }
+
     /// Replaces the Head at once for everybody who asks from now on.
     pub fn publish(&self, head: Arc<Head>) {
         self.head.store(Some(head));
@@ -57,5 +101,36 @@ impl Published {
     #[must_use]
     pub fn state(&self) -> SyncState {
         **self.state.load()
+    }
+
+    /// Whether the newest Head was the node's newest block, too, when the node was last asked.
+    #[must_use]
+    pub fn is_in_sync(&self) -> bool {
+        // in this order, or the state could be older than the Head
+        self.head().is_some_and(|head| self.state().is_at(head.tip))
+    }
+
+    /// Says which node is asked for what the index does not know.
+    pub fn set_node(&self, node: Node) {
+        self.node.set(node);
+    }
+
+    /// How much clients may ask of the node.
+    #[must_use]
+    pub fn node_limits(&self) -> NodeLimits {
+        self.node.limits()
+    }
+
+    /// For one answer: the way to ask the node.
+    #[must_use]
+    pub fn ask(&self) -> Ask {
+        Ask::new(&self.node)
+    }
+
+    /// For one answer: a view of this Head, with how far the index has come now, that may read and tell this many
+    /// bytes of transactions.
+    #[must_use]
+    pub fn view_of(&self, head: Arc<Head>, bytes: usize, ask: Ask) -> View {
+        View { state: self.state(), ask, ..View::with_allowance(head, bytes) }
     }
 }

@@ -5,34 +5,44 @@
 //! chain. Nothing else begins reads.
 //!
 //! ```text
-//!   Published ── head() ──► Head ── View::new ──► View ──► Block         block
+//!   Published ── head() ──► Head ── View::new ──► View ──► Block         block, chain
 //!                                                     ├──► Transaction   transaction, output
-//!                                                     └──► Totals …      ledger
+//!                                                     ├──► Totals …      ledger
+//!                                                     └──► Ask           the node, for what is not in the index
 //! ```
 //!
 //! How rows are stored is the index's business, and how questions are asked is the API's.
 
 mod allowance;
+mod ask;
 mod block;
+mod chain;
 mod head;
 mod ledger;
 mod output;
 mod transaction;
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use bitcoin::Network;
 
 use allowance::Allowance;
 
 pub use allowance::AllowanceExceeded;
+pub use ask::{Ask, AskError, NodeLimits};
 pub use block::Block;
-pub use head::{Head, Published, SyncState};
+pub use chain::{BlockRange, ImmatureCoinbase, Span, Supply};
+pub use head::{Head, Pace, Published, SyncPhase, SyncState};
 pub use ledger::{Candidate, Coin, Ledger, Movement, Movements, Totals};
 pub use output::{SpendStatus, Spender, UnspendableReason};
-pub use transaction::{Place, Transaction};
+pub use transaction::{MerkleProof, Place, Transaction};
 
-pub use crate::index::{ChainMembership, IndexError, OutputPosition, ScriptKey, Tip, TxNum};
+pub use crate::index::{
+    BlockRow, ChainMembership, CountAndValue, FORMAT_VERSION, IndexError, OutputPosition, QUANTILES, Running,
+    ScriptKey, TableRows, Tip, TxNum, TypeTotals,
+};
+pub use crate::node::{ChainInfo, ChainTip, ChainTipStatus, NetworkInfo};
 
 /// One state of the chain and the questions that can be asked of it. Kept for one request or one event.
 ///
@@ -40,10 +50,13 @@ pub use crate::index::{ChainMembership, IndexError, OutputPosition, ScriptKey, T
 pub struct View {
     head: Arc<Head>,
     allowance: Allowance,
+    state: SyncState,
+    ask: Ask,
 }
 
 impl View {
-    /// A view of this Head, to ask without limit.
+    /// A view of this Head, to ask without limit. It knows nothing of the node; [`Published::view_of`] makes one that
+    /// does.
     #[must_use]
     pub fn new(head: Arc<Head>) -> Self {
         Self::with_allowance(head, usize::MAX)
@@ -52,7 +65,7 @@ impl View {
     /// A view of this Head for an answer that may read and tell this many bytes of transactions.
     #[must_use]
     pub fn with_allowance(head: Arc<Head>, bytes: usize) -> Self {
-        Self { head, allowance: Allowance::new(bytes) }
+        Self { head, allowance: Allowance::new(bytes), state: SyncState::default(), ask: Ask::default() }
     }
 
     /// Counts bytes of transactions that the answer has read or is about to tell; the view cannot know by itself what
@@ -67,6 +80,41 @@ impl View {
     #[must_use]
     pub fn tip(&self) -> Tip {
         self.head.tip
+    }
+
+    /// When this state was published.
+    #[must_use]
+    pub fn taken_at(&self) -> SystemTime {
+        self.head.taken_at
+    }
+
+    /// How far the index had come when the view was made.
+    #[must_use]
+    pub fn sync_state(&self) -> &SyncState {
+        &self.state
+    }
+
+    /// Whether the newest block was the node's newest, too, when the node was last asked.
+    #[must_use]
+    pub fn is_in_sync(&self) -> bool {
+        self.state.is_at(self.head.tip)
+    }
+
+    /// Asks the node for what is not in the index. Its answers are those of this moment, not of the view's.
+    #[must_use]
+    pub fn ask(&self) -> &Ask {
+        &self.ask
+    }
+
+    /// How many rows each table of the index has, without reading them.
+    pub fn tables(&self) -> Result<Vec<TableRows>, IndexError> {
+        self.head.chain.tables()
+    }
+
+    /// Bytes of the index file, `None` if the file system does not tell.
+    #[must_use]
+    pub fn file_bytes(&self) -> Option<u64> {
+        self.head.chain.file_bytes()
     }
 
     /// The network whose chain this is.

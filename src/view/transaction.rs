@@ -3,13 +3,12 @@
 //! Of a txid that the chain holds twice (BIP30) the latest copy answers.
 
 use bitcoin::consensus::deserialize;
-use bitcoin::{BlockHash, Txid};
+use bitcoin::{BlockHash, TxMerkleNode, Txid};
 
 use super::block::Block;
 use super::{View, corrupt};
-use crate::chain::Height;
-use crate::chain::raw::RawBlock;
-use crate::index::{IndexError, TxNum};
+use crate::chain::{Height, merkle};
+use crate::index::{IndexError, StoredTransaction, TxNum};
 
 /// Lock times below this are heights, from it on Unix seconds (`LOCKTIME_THRESHOLD`, Core `script/script.h`).
 const LOCK_TIME_THRESHOLD: u32 = 500_000_000;
@@ -56,16 +55,37 @@ impl Transaction {
     }
 }
 
+/// That a block of the active chain holds a transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MerkleProof {
+    /// The block.
+    pub block: Block,
+    /// The index of the transaction in it.
+    pub index: u32,
+    /// What its txid is paired with on each level, leaves first.
+    pub branch: Vec<TxMerkleNode>,
+}
+
 impl View {
+    /// The proof that a block holds the transaction with this index.
+    pub fn merkle_proof(&self, block: Block, index: u32) -> Result<MerkleProof, IndexError> {
+        let txids = self.txids(&block)?;
+        let branch = usize::try_from(index).ok().and_then(|index| merkle::branch(&txids, index));
+        let missing = || corrupt("transactions", format!("block {} has no transaction {index}", block.row.hash));
+        let branch = branch.ok_or_else(missing)?;
+        Ok(MerkleProof { block, index, branch })
+    }
+
     /// The transaction with this txid; `None` if the index does not know it.
     pub fn transaction(&self, txid: &Txid) -> Result<Option<Transaction>, IndexError> {
-        if let Some(txnum) = self.latest_position(txid)? {
-            return self.transaction_at(txnum).map(Some);
+        if let Some(stored) = self.head.chain.newest(txid)? {
+            return self.placed(stored).map(Some);
         }
         for (hash, index) in self.head.chain.stale_occurrences(txid)? {
             let Some(block) = self.block(hash)? else { continue };
-            let bytes_read = block.stale_raw.as_ref().map_or(0, Vec::len);
-            let found = stale_transaction(&block, index)?;
+            // both the search above and this read the whole block
+            let bytes_read = usize::try_from(block.row.size).unwrap_or(usize::MAX);
+            let found = self.stale_transaction(&block, index)?;
             return Ok(found.map(|found| Transaction { bytes_read, ..found }));
         }
         Ok(None)
@@ -118,7 +138,7 @@ impl View {
     /// copy. `None` beyond the last.
     pub fn block_transaction(&self, block: &Block, index: u32) -> Result<Option<Transaction>, IndexError> {
         if !block.is_main() {
-            let Some(stale) = stale_transaction(block, index)? else { return Ok(None) };
+            let Some(stale) = self.stale_transaction(block, index)? else { return Ok(None) };
             return match self.latest_position(&stale.txid)? {
                 Some(txnum) => self.transaction_at(txnum).map(Some),
                 None => Ok(Some(stale)),
@@ -190,9 +210,12 @@ impl View {
     /// The transaction at a position that must be there.
     pub fn transaction_at(&self, txnum: TxNum) -> Result<Transaction, IndexError> {
         let stored = self.head.chain.transaction(txnum)?;
-        let stored = stored.ok_or_else(|| corrupt("transactions", format!("row {txnum} is missing")))?;
-        let at = self.head.chain.occurrence(txnum)?;
-        let place = Place { txnum, height: at.height, index: at.index, fee: stored.fee };
+        self.placed(stored.ok_or_else(|| corrupt("transactions", format!("row {txnum} is missing")))?)
+    }
+
+    fn placed(&self, stored: StoredTransaction) -> Result<Transaction, IndexError> {
+        let at = self.head.chain.occurrence(stored.txnum)?;
+        let place = Place { txnum: stored.txnum, height: at.height, index: at.index, fee: stored.fee };
         Ok(Transaction {
             txid: stored.txid,
             parts: decode("transactions", &stored.raw)?,
@@ -202,25 +225,23 @@ impl View {
             replaced_in: None,
         })
     }
-}
 
-/// A transaction out of the bytes of a stale block.
-fn stale_transaction(block: &Block, index: u32) -> Result<Option<Transaction>, IndexError> {
-    let damaged = |what: String| corrupt("stale_blocks", format!("row {} is no block: {what}", block.row.hash));
-    let bytes = block.stale_raw.as_deref().ok_or_else(|| damaged("it has no bytes".to_owned()))?;
-    let raw = RawBlock::parse(bytes).map_err(|error| damaged(error.to_string()))?;
-    let Some(transaction) = usize::try_from(index).ok().and_then(|index| raw.transactions.get(index)) else {
-        return Ok(None);
-    };
-    let parts = decode("stale_blocks", transaction.bytes())?;
-    Ok(Some(Transaction {
-        txid: transaction.txid(),
-        parts,
-        raw: transaction.bytes().to_vec(),
-        place: None,
-        replaced_in: None,
-        bytes_read: transaction.bytes().len(),
-    }))
+    /// A transaction out of the bytes of a stale block.
+    fn stale_transaction(&self, block: &Block, index: u32) -> Result<Option<Transaction>, IndexError> {
+        let raw = self.stale_parts(block)?;
+        let Some(transaction) = usize::try_from(index).ok().and_then(|index| raw.transactions.get(index)) else {
+            return Ok(None);
+        };
+        let parts = decode("stale_blocks", transaction.bytes())?;
+        Ok(Some(Transaction {
+            txid: transaction.txid(),
+            parts,
+            raw: transaction.bytes().to_vec(),
+            place: None,
+            replaced_in: None,
+            bytes_read: transaction.bytes().len(),
+        }))
+    }
 }
 
 fn decode(table: &'static str, raw: &[u8]) -> Result<bitcoin::Transaction, IndexError> {

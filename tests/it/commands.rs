@@ -82,7 +82,7 @@ fn help_tells_the_commands_flags_and_exit_codes() {
     let output = run(&["--help"]);
     assert!(output.status.success());
     let help = text(&output.stdout);
-    for part in ["serve", "import", "verify", "config", "--rpc-cookie <PATH>", "Exit codes:"] {
+    for part in ["serve", "import", "verify", "notify", "config", "--rpc-cookie <PATH>", "Exit codes:"] {
         assert!(help.contains(part), "{part} in:\n{help}");
     }
 }

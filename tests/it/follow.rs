@@ -13,7 +13,7 @@ use btcgraph::index::{BlockRow, Index, IndexOptions, OutputPosition};
 use btcgraph::live::{ChainEvent, Live};
 use btcgraph::node::{Auth, Node, NodeSettings, StopFlag};
 use btcgraph::sim::{Hostile, SimChain};
-use btcgraph::sync::{Follow, SyncError, Until, compare_with_node, run};
+use btcgraph::sync::{Follow, SyncError, Until, Wake, compare_with_node, run};
 use btcgraph::view::Published;
 use serde_json::{Value, json};
 
@@ -86,7 +86,8 @@ fn try_to_follow(
     until: Until,
 ) -> Result<(), SyncError> {
     let connections = NonZeroUsize::new(4).unwrap();
-    run(Follow { node, index, published, live, until, connections, buffer_bytes: 64 << 20 })
+    let (poll, wake) = (Duration::from_secs(1), &Wake::default());
+    run(Follow { node, index, published, live, until, poll, wake, connections, buffer_bytes: 64 << 20 })
 }
 
 fn hostile_chain(seed: u64, blocks: u32) -> (SimChain, Hostile, Vec<Arc<Block>>) {
@@ -258,7 +259,7 @@ fn a_node_that_begins_again_on_the_same_chain_is_waited_for_and_its_other_chain_
         followed.submit(downloaded);
         let error = followed.try_to_catch_up().unwrap_err();
         assert!(matches!(error, SyncError::NodeBehind { .. }) && error.is_transient(), "{error}");
-        assert!(!followed.published.state().in_sync);
+        assert!(!followed.published.is_in_sync());
         assert_eq!(followed.published.head().unwrap().tip.height, Height::from(160));
         assert_eq!(followed.indexed.rows(), before);
     }
@@ -266,7 +267,7 @@ fn a_node_that_begins_again_on_the_same_chain_is_waited_for_and_its_other_chain_
     followed.submit(&blocks[10..140]);
     followed.assert_agrees();
     assert_eq!(followed.published.head().unwrap().tip.height, Height::from(140));
-    assert!(followed.published.state().in_sync);
+    assert!(followed.published.is_in_sync());
     followed.submit(&blocks[140..]);
     followed.submit(&hostile.branch(&mut chain, 150, 152).unwrap());
     followed.assert_agrees();
@@ -348,13 +349,13 @@ fn a_node_that_is_away_for_a_while_is_told_as_out_of_sync_and_then_followed_agai
         let wait = |what: &str, condition: &dyn Fn() -> bool| {
             wait_for(what, Duration::from_mins(1), || condition().then_some(()));
         };
-        wait("the index to be in sync", &|| published.state().in_sync);
+        wait("the index to be in sync", &|| published.is_in_sync());
         real.stop();
-        wait("the node to be missed", &|| !published.state().in_sync);
+        wait("the node to be missed", &|| !published.is_in_sync());
         real.start_again();
         let last = *real.mine(3).last().unwrap();
         wait("the index to be in sync again", &|| {
-            published.state().in_sync && published.head().is_some_and(|head| head.tip.hash == last)
+            published.is_in_sync() && published.head().is_some_and(|head| head.tip.hash == last)
         });
         stop.raise();
         running.join().unwrap().unwrap();

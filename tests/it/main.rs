@@ -2,8 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod admin;
 mod commands;
 mod damage;
+mod documented;
 mod faults;
 mod follow;
 mod graphql;
@@ -13,7 +15,9 @@ mod ledgers;
 mod licences;
 mod node;
 mod real_chains;
+mod reference;
 mod rooms;
+mod scenarios;
 mod schema;
 mod serve;
 mod sim;

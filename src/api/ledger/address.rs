@@ -7,7 +7,7 @@ use super::super::block::Block;
 use super::super::block_at::BlockAt;
 use super::super::connection::Connection;
 use super::super::enums::{ScriptType, SortOrder};
-use super::super::error::ApiError;
+use super::super::error::{ApiError, shown};
 use super::super::node::address_id;
 use super::super::page::{self, PageArgs};
 use super::super::scalars::{Hex, UInt53};
@@ -31,7 +31,7 @@ impl Address {
     /// Errors: BAD_USER_INPUT, with the position of the fault where there is one.
     pub(in crate::api) fn parse(view: &Arc<View>, text: &str) -> Result<Self, ApiError> {
         let script = parse_address(text, view.network())
-            .map_err(|error| ApiError::bad_user_input_at(error.to_string(), error.position()))?;
+            .map_err(|error| ApiError::bad_user_input_at(format!("{}: {error}", shown(text)), error.position()))?;
         Self::of(view, script).ok_or_else(|| ApiError::internal("the script of an address has no address"))
     }
 

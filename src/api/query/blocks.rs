@@ -1,15 +1,62 @@
 //! Blocks.
 
+use std::ops::Range;
+
 use async_graphql::{Context, Object};
 
 use super::super::block::Block;
-use super::super::block_at::height_of;
+use super::super::block_at::{height_of, height_range};
+use super::super::block_header::BlockHeader;
+use super::super::connection::Connection;
+use super::super::cursor::Scope;
+use super::super::enums::SortOrder;
 use super::super::error::ApiError;
-use super::super::scalars::BlockHash;
-use super::Root;
+use super::super::page::{self, PageArgs};
+use super::super::request::limits;
+use super::super::scalars::{BlockHash, DateTime, int};
+use super::{Found, Root};
+use crate::chain::Height;
+use crate::view::View;
+
+type Blocks = Connection<Block, Option<i32>>;
 
 /// Finds blocks.
 pub(super) struct BlockQuery(pub(super) Root);
+
+/// Which blocks of the main chain are asked for: those that all of these let through.
+#[derive(Clone, Copy, Debug)]
+struct Between {
+    from_height: Option<i32>,
+    to_height: Option<i32>,
+    from_time: Option<DateTime>,
+    to_time: Option<DateTime>,
+}
+
+impl Between {
+    /// The heights of these blocks. Errors: BAD_USER_INPUT for a negative height, and for an end before its beginning.
+    fn heights(&self, view: &View) -> Result<Range<u64>, ApiError> {
+        let chosen = height_range(view, (self.from_height, self.to_height))?;
+        if let (Some(from), Some(to)) = (self.from_time, self.to_time)
+            && from.to_unix() > to.to_unix()
+        {
+            return Err(ApiError::bad_user_input("fromTime is later than toTime"));
+        }
+        let (mut start, mut end) = (chosen.start, chosen.end);
+        if let Some(before) = self.from_time.and_then(|from| from.to_unix().checked_sub(1)) {
+            start = start.max(view.first_height_after(before)?);
+        }
+        if let Some(to) = self.to_time {
+            end = end.min(view.first_height_after(to.to_unix())?);
+        }
+        let (start, end) = (u64::from(start.to_u32()), u64::from(end.to_u32()));
+        Ok(start..end.max(start))
+    }
+}
+
+/// A position of a list of blocks of the main chain.
+fn height_at(position: u64) -> Result<Height, ApiError> {
+    u32::try_from(position).map(Height::from).map_err(|_| ApiError::internal("a block stands higher than heights go"))
+}
 
 impl BlockQuery {
     fn find(&self, ctx: &Context<'_>, hash: Option<BlockHash>, height: Option<i32>) -> Result<Option<Block>, ApiError> {
@@ -20,6 +67,66 @@ impl BlockQuery {
             _ => return Err(ApiError::bad_user_input("give hash or height, exactly one of them")),
         };
         Ok(found.map(|block| Block::new(&view, block)))
+    }
+
+    fn page(&self, ctx: &Context<'_>, args: &PageArgs, order: SortOrder, between: Between) -> Result<Blocks, ApiError> {
+        let view = self.0.view(ctx)?;
+        // the arguments as given, and not the heights they stand for: these change when blocks arrive
+        let scope = Scope::new("blocks", "Query".to_owned()).filtered(format!("{order:?} {between:?}"));
+        let heights = between.heights(&view)?;
+        let count = u32::try_from(heights.end - heights.start).map_err(|_| ApiError::internal("too many blocks"))?;
+        let page = args.read(&scope, &view, limits(ctx)?)?.of(heights, order);
+        Connection::new(
+            &scope,
+            page,
+            Some(int(count)?),
+            |position| Ok(Some(view.block_hash(height_at(position)?)?)),
+            |position, ()| {
+                let block = view.block_at(height_at(position)?)?;
+                let block = block.ok_or_else(|| ApiError::internal("the main chain lacks one of its blocks"))?;
+                Ok(Block::new(&view, block))
+            },
+        )
+    }
+
+    fn stale_page(&self, ctx: &Context<'_>, args: &PageArgs) -> Result<Blocks, ApiError> {
+        let view = self.0.view(ctx)?;
+        let scope = Scope::new("staleBlocks", "Query".to_owned());
+        let request = args.read(&scope, &view, limits(ctx)?)?;
+        let walk = request.walk(0..u64::MAX, SortOrder::Desc);
+        let rows = view.stale_blocks(walk.positions)?.map(|row| row.map(|(position, place)| (position, Some(place))));
+        let page = if walk.ascending { request.page(|_| false, rows)? } else { request.page(|_| false, rows.rev())? };
+        let count = u32::try_from(view.stale_block_count()?).map_err(|_| ApiError::internal("too many blocks"))?;
+        Connection::new(
+            &scope,
+            page,
+            Some(int(count)?),
+            // a stale block stays one, whatever happens to the main chain
+            |_| Ok(None),
+            |_, (height, hash)| Ok(Block::new(&view, view.stale_block(height, hash)?)),
+        )
+    }
+
+    fn each(&self, ctx: &Context<'_>, hashes: &[BlockHash]) -> Result<Found<Block>, ApiError> {
+        let view = self.0.view_of_list(ctx, hashes.len())?;
+        Ok(hashes.iter().map(|hash| Block::maybe(&view, view.block(hash.0))).collect())
+    }
+
+    fn headers_from(&self, ctx: &Context<'_>, from: i32, count: i32) -> Result<Vec<BlockHeader>, ApiError> {
+        let (view, limit) = (self.0.view(ctx)?, limits(ctx)?.headers);
+        let from = height_of("fromHeight", from)?;
+        let count = u32::try_from(count)
+            .map_err(|_| ApiError::bad_user_input(format!("count is {count}, and a count cannot be negative")))?;
+        if count > limit {
+            return Err(ApiError::limit_exceeded("headers", limit.into(), count.into()));
+        }
+        let end = from.to_u32().saturating_add(count).min(view.tip().height.next().to_u32());
+        let header = |height: u32| {
+            let block = view.block_at(height.into())?;
+            let block = block.ok_or_else(|| ApiError::internal("the main chain lacks one of its blocks"))?;
+            Ok(BlockHeader { hash: block.row.hash, height: block.height, header: block.row.header })
+        };
+        (from.to_u32()..end).map(header).collect()
     }
 }
 
@@ -39,5 +146,73 @@ impl BlockQuery {
         #[graphql(desc = "The height of the block on the main chain, from 0.")] height: Option<i32>,
     ) -> Option<Result<Block, ApiError>> {
         self.find(ctx, hash, height).transpose()
+    }
+
+    /// The blocks of the main chain, or of a part of it.
+    #[graphql(complexity = "page::cost(first, last, child_complexity)")]
+    async fn blocks(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(
+            desc = "At most this many from the front, or behind `after`. 25 if neither first nor last is given."
+        )]
+        first: Option<i32>,
+        #[graphql(desc = "Only what comes behind the row with this cursor.")] after: Option<String>,
+        #[graphql(desc = "At most this many from the end, or in front of `before`.")] last: Option<i32>,
+        #[graphql(desc = "Only what comes in front of the row with this cursor.")] before: Option<String>,
+        #[graphql(desc = "By height: downwards from the newest, or upwards.", default_with = "Some(SortOrder::Desc)")]
+        order: Option<SortOrder>,
+        #[graphql(desc = "Only blocks at this height or above it.")] from_height: Option<i32>,
+        #[graphql(desc = "Only blocks at this height or below it, which may be above the tip.")] to_height: Option<i32>,
+        #[graphql(desc = "Only blocks whose median time past is at this moment or after it.")] from_time: Option<
+            DateTime,
+        >,
+        #[graphql(desc = "Only blocks whose median time past is at this moment or before it.")] to_time: Option<
+            DateTime,
+        >,
+    ) -> Option<Result<Blocks, ApiError>> {
+        let between = Between { from_height, to_height, from_time, to_time };
+        let order = order.unwrap_or(SortOrder::Desc);
+        Some(self.page(ctx, &PageArgs { first, after, last, before }, order, between))
+    }
+
+    /// Blocks by their hashes, on the main chain or stale: as many as hashes are given, in their order. Null stands for
+    /// a hash that is not known.
+    #[graphql(complexity = "page::list_cost(hashes.len(), child_complexity)")]
+    async fn blocks_by_hash(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "The hashes of the blocks.")] hashes: Vec<BlockHash>,
+    ) -> Option<Result<Found<Block>, ApiError>> {
+        Some(self.each(ctx, &hashes))
+    }
+
+    /// The headers of blocks of the main chain that follow each other, lowest first; fewer than asked for where the
+    /// chain ends.
+    #[graphql(complexity = "page::list_cost(count, child_complexity)")]
+    async fn headers(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "The height of the first.")] from_height: i32,
+        #[graphql(desc = "How many.")] count: i32,
+    ) -> Option<Result<Vec<BlockHeader>, ApiError>> {
+        Some(self.headers_from(ctx, from_height, count))
+    }
+
+    /// The stale blocks that this server keeps, highest first: blocks that it saw leave the main chain. It knows of no
+    /// others, and a new server of none.
+    #[graphql(complexity = "page::cost(first, last, child_complexity)")]
+    async fn stale_blocks(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(
+            desc = "At most this many from the front, or behind `after`. 25 if neither first nor last is given."
+        )]
+        first: Option<i32>,
+        #[graphql(desc = "Only what comes behind the row with this cursor.")] after: Option<String>,
+        #[graphql(desc = "At most this many from the end, or in front of `before`.")] last: Option<i32>,
+        #[graphql(desc = "Only what comes in front of the row with this cursor.")] before: Option<String>,
+    ) -> Option<Result<Blocks, ApiError>> {
+        Some(self.stale_page(ctx, &PageArgs { first, after, last, before }))
     }
 }

@@ -1,7 +1,9 @@
 //! The root of all queries, a file for each kind of thing that can be asked for.
 
 mod blocks;
+mod chain;
 mod ledgers;
+mod operations;
 mod transactions;
 
 use std::sync::Arc;
@@ -9,17 +11,30 @@ use std::sync::Arc;
 use async_graphql::{Context, MergedObject};
 
 use super::error::ApiError;
-use super::request::{limits, pinned_view};
+use super::request::{Pinned, limits, pinned};
+use super::running::Running;
 use crate::view::{Published, View};
 
 /// What can be asked. All fields of one request are answered from one state of the chain.
 #[derive(MergedObject)]
-pub(super) struct Query(blocks::BlockQuery, transactions::TransactionQuery, ledgers::LedgerQuery);
+pub(super) struct Query(
+    blocks::BlockQuery,
+    transactions::TransactionQuery,
+    ledgers::LedgerQuery,
+    chain::ChainQuery,
+    operations::OperationsQuery,
+);
 
 impl Query {
-    pub(super) fn new(published: &Published) -> Self {
+    pub(super) fn new(published: &Published, running: &Arc<Running>) -> Self {
         let root = Root { published: published.clone() };
-        Self(blocks::BlockQuery(root.clone()), transactions::TransactionQuery(root.clone()), ledgers::LedgerQuery(root))
+        Self(
+            blocks::BlockQuery(root.clone()),
+            transactions::TransactionQuery(root.clone()),
+            ledgers::LedgerQuery(root.clone()),
+            chain::ChainQuery(root.clone()),
+            operations::OperationsQuery::new(root, running.clone()),
+        )
     }
 }
 
@@ -35,7 +50,12 @@ struct Root {
 impl Root {
     /// The view that this request is answered from. Errors: NOT_READY while no block is indexed.
     fn view(&self, ctx: &Context<'_>) -> Result<Arc<View>, ApiError> {
-        pinned_view(ctx, &self.published)
+        self.pinned(ctx)?.view()
+    }
+
+    /// What this request is answered from, also while no block is indexed.
+    fn pinned(&self, ctx: &Context<'_>) -> Result<Pinned, ApiError> {
+        pinned(ctx, &self.published)
     }
 
     /// The same for a field with a list of this many ids, hashes or outpoints. Errors: QUERY_LIMIT_EXCEEDED.

@@ -1,4 +1,5 @@
 use std::fmt;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use async_graphql::{InputValueError, InputValueResult, Scalar, ScalarType, Value};
 use jiff::Timestamp;
@@ -11,6 +12,12 @@ impl DateTime {
     /// This many seconds after 1970 began, UTC.
     pub(in crate::api) fn from_unix(seconds: u32) -> Self {
         Self(seconds)
+    }
+
+    /// This moment, as far as the calendar of block headers goes: from 1970 to 2106.
+    pub(in crate::api) fn from_system(moment: SystemTime) -> Self {
+        let seconds = moment.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        Self(u32::try_from(seconds).unwrap_or(u32::MAX))
     }
 
     /// Seconds after 1970 began, UTC.

@@ -16,6 +16,11 @@ impl UInt53 {
         Ok(Self(value))
     }
 
+    /// A bound: one that is not reached anyway is told as 2^53 - 1.
+    pub(in crate::api) fn bound(value: usize) -> Self {
+        Self(u64::try_from(value).map_or(MAX_EXACT, |value| value.min(MAX_EXACT)))
+    }
+
     /// The number.
     pub(in crate::api) fn to_u64(self) -> u64 {
         self.0

@@ -33,6 +33,17 @@ pub(in crate::index) fn split_key(key: &Key) -> (Height, BlockHash) {
     (u32::from_be_bytes(height).into(), BlockHash::from_byte_array(hash))
 }
 
+/// The first eight bytes of a key as a number: the order of these numbers is the order of the rows.
+pub(in crate::index) fn position(key: &Key) -> u64 {
+    let (position, _): ([u8; 8], [u8; 28]) = split(key);
+    u64::from_be_bytes(position)
+}
+
+/// The lowest key with this [`position`].
+pub(in crate::index) fn first_key(position: u64) -> Key {
+    join(position.to_be_bytes(), [0; 28])
+}
+
 impl StaleBlock {
     pub(in crate::index) fn encode(&self) -> Vec<u8> {
         let (row, mut encoder) = (self.row.encode(), Encoder::default());
@@ -57,5 +68,16 @@ mod tests {
         assert_eq!(StaleBlock::decode(&stale.encode()).unwrap(), stale);
         let place = (Height::from(5), BlockHash::from_byte_array([4; 32]));
         assert_eq!(split_key(&key(place.0, place.1)), place);
+    }
+
+    #[test]
+    fn positions_order_rows_by_height_and_then_by_hash() {
+        let key = |height: u32, byte| key(Height::from(height), BlockHash::from_byte_array([byte; 32]));
+        assert_eq!(position(&key(5, 4)), 5 << 32 | 0x0404_0404);
+        for (low, high) in [(key(5, 4), key(5, 5)), (key(5, 255), key(6, 0))] {
+            assert!(low < high && position(&low) < position(&high));
+        }
+        assert!(first_key(position(&key(5, 4))) <= key(5, 4));
+        assert!(first_key(position(&key(5, 4)) + 1) > key(5, 4));
     }
 }

@@ -1,12 +1,12 @@
 //! What a ledger received and spent up to a block, and how much of it has yet to mature.
 
 use bitcoin::Txid;
-use bitcoin::constants::COINBASE_MATURITY;
 
 use super::{Ledger, View};
 use crate::chain::Height;
 use crate::chain::script::never_spendable;
 use crate::index::{IndexError, ScriptKey, TxNum};
+use crate::view::chain::first_immature;
 use crate::view::{Block, corrupt};
 
 /// A ledger's totals up to a block of the active chain. Zeros for scripts that never appeared.
@@ -86,7 +86,7 @@ impl View {
     /// immature. None of them can be spent, so it is what coinbases paid in these 99 blocks; only an output that a
     /// duplicate has overwritten meanwhile (BIP30) must not be counted with its successor.
     pub fn immature(&self, ledger: &Ledger, at: &Block) -> Result<u64, IndexError> {
-        let first = Height::from(at.height.to_u32().saturating_sub(COINBASE_MATURITY - 2));
+        let first = first_immature(at.height);
         let (before, overwritten_before) = match first.previous() {
             Some(height) => {
                 let block = self.main_block(height)?;

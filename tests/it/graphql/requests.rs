@@ -19,8 +19,18 @@ fn an_empty_index_is_not_ready_and_never_answers_null_or_zero() {
         ("block", "block(height: 0) { id }".to_owned()),
         ("transaction", format!("transaction(txid: \"{unknown}\") {{ id }}")),
         ("address", "address(address: \"bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080\") { id }".to_owned()),
+        ("snapshot", "snapshot { height }".to_owned()),
+        ("chainTips", "chainTips { hash }".to_owned()),
+        ("node", format!("node(id: \"Block:{unknown}\") {{ id }}")),
     ] {
-        let not_ready = json!({ "code": "NOT_READY", "indexedHeight": null, "nodeHeight": null });
+        let not_ready = json!({
+            "code": "NOT_READY",
+            "phase": "WAITING_FOR_NODE",
+            "indexedHeight": null,
+            "nodeHeight": null,
+            "blocksPerSecond": null,
+            "etaSeconds": null,
+        });
         assert_eq!(
             api.ask(&format!("{{ {question} }}")),
             json!({
@@ -44,7 +54,8 @@ fn it_is_ready_once_it_answers_for_the_tip_of_the_node() {
     let api = Api::of_chain(&chain);
     let mut expected = Readiness { ready: false, indexed_height: Some(3), node_height: None };
     assert_eq!(api.schema.readiness(), expected);
-    api.set_state(SyncState { node_height: Some(3.into()), node_headers: Some(3.into()), in_sync: true });
+    let (node_height, node_tip) = (Some(3.into()), Some(api.view().tip().hash));
+    api.set_state(SyncState { node_height, node_tip, ..SyncState::default() });
     expected = Readiness { ready: true, node_height: Some(3), ..expected };
     assert_eq!(api.schema.readiness(), expected);
 }
@@ -150,6 +161,6 @@ fn the_introspection_query_of_common_clients_passes() {
     let mut possible: Vec<&str> =
         node["possibleTypes"].as_array().unwrap().iter().filter_map(|found| found["name"].as_str()).collect();
     possible.sort_unstable();
-    assert_eq!(possible, ["Address", "Block", "Output", "Script", "Transaction"]);
+    assert_eq!(possible, ["Address", "Block", "Chain", "Output", "Script", "ServerInfo", "Transaction"]);
     assert_eq!(schema["__schema"]["mutationType"], Value::Null);
 }

@@ -233,7 +233,8 @@ async fn health_and_schema_are_served_beside() {
         |ready: bool, node: Value| json!({ "ready": ready, "indexedHeight": 3, "nodeHeight": node }).to_string();
     let (status, body) = served.get("/health/ready").await;
     assert_eq!((status, serde_json::from_str::<Value>(&body).unwrap().to_string()), (503, ready(false, Value::Null)));
-    api.set_state(SyncState { node_height: Some(3.into()), node_headers: Some(3.into()), in_sync: true });
+    let (node_height, node_tip) = (Some(3.into()), Some(api.view().tip().hash));
+    api.set_state(SyncState { node_height, node_tip, ..SyncState::default() });
     let (status, body) = served.get("/health/ready").await;
     assert_eq!((status, serde_json::from_str::<Value>(&body).unwrap().to_string()), (200, ready(true, json!(3))));
     assert_eq!(served.get("/schema.graphql").await, (200, btcgraph::api::sdl()));

@@ -10,8 +10,8 @@ use bitcoin::consensus::encode::deserialize_hex;
 use bitcoin::{Block, OutPoint, ScriptBuf};
 use serde_json::{Value, json};
 
-use crate::serve::Served;
 use crate::support::bitcoind::{RealNode, wait_for};
+use crate::support::served::Served;
 
 const PAUSE: Duration = Duration::from_millis(50);
 

@@ -30,6 +30,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("async_graphql", &["api", "server"]),
     ("async_graphql_axum", &["server"]),
     ("anyhow", &["main", "commands"]),
+    ("dataloader", &["view"]),
 ];
 
 /// Crates that are not named in a place that could name any other.

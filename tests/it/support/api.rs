@@ -3,7 +3,7 @@
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Weak};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use async_graphql::{Executor, Request, Response};
 use bitcoin::consensus::serialize;
@@ -13,7 +13,7 @@ use btcgraph::index::{Index, IndexOptions};
 use btcgraph::live::{ChainEvent, Event, Live};
 use btcgraph::node::Node;
 use btcgraph::sim::{Owner, SimChain};
-use btcgraph::sync::{Follow, Until, run};
+use btcgraph::sync::{Follow, Until, Wake, run};
 use btcgraph::view::{Head, Published, SyncState, Tip, View};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -34,6 +34,15 @@ pub(crate) struct Api {
 impl Api {
     /// Over an empty index.
     pub(crate) fn empty(network: Network, limits: api::Limits) -> Self {
+        Self::with_index(network, limits, |options| options)
+    }
+
+    /// The same, with an index that is set up otherwise.
+    pub(crate) fn with_index(
+        network: Network,
+        limits: api::Limits,
+        otherwise: impl FnOnce(IndexOptions) -> IndexOptions,
+    ) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let options = IndexOptions {
             path: directory.path().join("index.redb"),
@@ -44,7 +53,7 @@ impl Api {
         };
         let (published, live) = (Published::default(), Live::default());
         let schema = api::schema(published.clone(), live.clone(), limits);
-        let index = Index::open(&options).unwrap();
+        let index = Index::open(&otherwise(options)).unwrap();
         Self { index, published, live, schema, heads: Vec::new(), _directory: directory }
     }
 
@@ -91,17 +100,31 @@ impl Api {
         }
     }
 
-    /// Follows a node up to its tip.
-    pub(crate) fn catch_up(&mut self, node: &Node) {
-        let connections = NonZeroUsize::new(4).unwrap();
-        let (published, live) = (&self.published, &self.live);
-        let (until, buffer_bytes) = (Until::CaughtUp, 64 << 20);
-        run(Follow { node, index: &mut self.index, published, live, until, connections, buffer_bytes }).unwrap();
-    }
-
     /// A view of the newest Head.
     pub(crate) fn view(&self) -> View {
         View::new(self.published.head().unwrap())
+    }
+
+    /// Brings the index to the node's tip as following does, and lets answers ask the node.
+    pub(crate) fn follow(&mut self, node: &Node) {
+        self.set_node(node);
+        let follow = Follow {
+            node,
+            index: &mut self.index,
+            published: &self.published,
+            live: &self.live,
+            until: Until::CaughtUp,
+            poll: Duration::from_secs(1),
+            wake: &Wake::default(),
+            connections: NonZeroUsize::MIN,
+            buffer_bytes: 64 << 20,
+        };
+        run(follow).unwrap();
+    }
+
+    /// Lets answers ask the node.
+    pub(crate) fn set_node(&self, node: &Node) {
+        self.published.set_node(node.clone());
     }
 
     /// What following says of the node.
@@ -146,7 +169,7 @@ impl Api {
     }
 
     fn execute(&self, request: Request) -> Value {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         response_json(runtime.block_on(self.schema.execute(request)))
     }
 }

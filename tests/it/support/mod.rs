@@ -6,4 +6,7 @@ pub(crate) mod bitcoind;
 pub(crate) mod indexed;
 pub(crate) mod model;
 pub(crate) mod program;
+pub(crate) mod proxy;
+pub(crate) mod scenario;
+pub(crate) mod served;
 pub(crate) mod skips;

@@ -1,0 +1,87 @@
+use async_graphql::SimpleObject;
+
+use super::error::ApiError;
+use super::scalars::{BlockHash, int};
+use crate::view::{Ask, ChainInfo, NetworkInfo};
+
+/// The Bitcoin node that this server follows, as it answers now. Its chain can be ahead of the rest of this answer.
+#[derive(Default, SimpleObject)]
+pub(super) struct BitcoinNode {
+    /// Whether the node answers. If not, everything else here is null.
+    reachable: bool,
+    /// The version of its software: 29.5.0.
+    version: Option<String>,
+    /// The name and version of its software as it tells other nodes (BIP14).
+    subversion: Option<String>,
+    /// Its own name for its chain: main, test, testnet4, signet or regtest.
+    chain: Option<String>,
+    /// The height of its newest block.
+    blocks: Option<i32>,
+    /// The height of its newest header; above `blocks` while it downloads blocks.
+    headers: Option<i32>,
+    /// The hash of its newest block.
+    best_block_hash: Option<BlockHash>,
+    /// Its estimate of how much of the chain it has verified, 0 to 1.
+    verification_progress: Option<f64>,
+    /// Whether it takes itself to be downloading the chain. True as well if its newest block is old.
+    initial_block_download: Option<bool>,
+    /// Whether it deletes old blocks.
+    pruned: Option<bool>,
+    /// How many other nodes it is connected to.
+    connections: Option<i32>,
+    /// What it warns of; an empty list if of nothing.
+    warnings: Option<Vec<String>>,
+}
+
+impl BitcoinNode {
+    /// What the node says of itself. A node that answers a part of it is reachable.
+    pub(super) async fn ask(ask: &Ask) -> Result<Self, ApiError> {
+        let (chain, network) = tokio::join!(ask.chain_info(), ask.network_info());
+        let mut node = Self::default();
+        if let Ok(chain) = chain {
+            node.add_chain(&chain)?;
+        }
+        if let Ok(network) = network {
+            node.add_network(&network)?;
+        }
+        Ok(node)
+    }
+
+    fn add_chain(&mut self, info: &ChainInfo) -> Result<(), ApiError> {
+        self.reachable = true;
+        self.chain = Some(info.chain.clone());
+        self.blocks = Some(int(info.blocks.to_u32())?);
+        self.headers = Some(int(info.headers.to_u32())?);
+        self.best_block_hash = Some(BlockHash(info.best_block_hash));
+        self.verification_progress = Some(info.verification_progress);
+        self.initial_block_download = Some(info.initial_block_download);
+        self.pruned = Some(info.pruned);
+        // the network's answer has the same ones
+        self.warnings = Some(info.warnings.clone());
+        Ok(())
+    }
+
+    fn add_network(&mut self, info: &NetworkInfo) -> Result<(), ApiError> {
+        self.reachable = true;
+        self.version = Some(version(info.version));
+        self.subversion = Some(info.subversion.clone());
+        self.connections = Some(int(info.connections)?);
+        self.warnings = Some(info.warnings.clone());
+        Ok(())
+    }
+}
+
+/// A version number as people write it (Core `CLIENT_VERSION`: two digits for each part but the first).
+fn version(number: u32) -> String {
+    format!("{}.{}.{}", number / 10_000, number / 100 % 100, number % 100)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn versions_are_written_as_people_do() {
+        assert_eq!(super::version(290_500), "29.5.0");
+        assert_eq!(super::version(300_001), "30.0.1");
+        assert_eq!(super::version(210_102), "21.1.2");
+    }
+}

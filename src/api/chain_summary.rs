@@ -1,0 +1,120 @@
+use std::sync::Arc;
+
+use async_graphql::Object;
+
+use super::error::ApiError;
+use super::scalars::{BigInt, Sats, UInt53, int};
+use crate::chain::difficulty::{difficulty, hashes};
+use crate::view::{BlockRange, Span, View};
+
+const DAY: u32 = 86_400;
+const STALE_BLOCK_DAYS: u32 = 30;
+
+/// The main figures of the chain at the tip.
+pub(super) struct ChainSummary {
+    view: Arc<View>,
+    /// The blocks of the last day.
+    day: BlockRange,
+}
+
+impl ChainSummary {
+    pub(super) fn of(view: &Arc<View>) -> Result<Self, ApiError> {
+        let day = view.range(view.first_height_within(DAY)?, view.tip().height)?;
+        Ok(Self { view: view.clone(), day })
+    }
+
+    fn rate(&self, of: impl Fn(&Span) -> f64) -> Option<Result<f64, ApiError>> {
+        match self.day.span() {
+            Ok(pace) => pace.map(|pace| Ok(of(&pace))),
+            Err(error) => Some(Err(error.into())),
+        }
+    }
+
+    fn average_fee(&self) -> Result<Option<Sats>, ApiError> {
+        let transactions = self.day.sum(|running| running.transactions)?;
+        let paying = transactions.saturating_sub(self.day.blocks().into());
+        self.day.sum(|running| running.fees)?.checked_div(paying).map(Sats::new).transpose()
+    }
+}
+
+/// The main figures of the chain at its tip. The clock is median time past: "24h" is every block whose median time past
+/// is less than 24 hours before that of the tip, the tip itself at least.
+#[Object]
+impl ChainSummary {
+    /// How many blocks the main chain has, the genesis block among them.
+    async fn blocks(&self) -> Result<i32, ApiError> {
+        int(self.view.tip().height.next().to_u32())
+    }
+
+    /// How many transactions they hold, coinbases among them.
+    async fn transactions(&self) -> Result<UInt53, ApiError> {
+        UInt53::new(self.day.last.running.transactions)
+    }
+
+    /// How many outputs they created.
+    async fn outputs(&self) -> Result<UInt53, ApiError> {
+        UInt53::new(self.day.last.running.outputs)
+    }
+
+    /// The size of all blocks, in bytes.
+    async fn size_bytes(&self) -> Result<UInt53, ApiError> {
+        UInt53::new(self.day.last.running.size)
+    }
+
+    /// The difficulty of the tip.
+    async fn difficulty(&self) -> f64 {
+        difficulty(self.day.last.header.bits)
+    }
+
+    /// How many hashes a second it took to find the blocks of the last 24 hours. Null if no time passed, as on a chain
+    /// that has only begun.
+    #[graphql(name = "hashrate24h")]
+    async fn hashrate_24h(&self) -> Option<Result<f64, ApiError>> {
+        self.rate(|pace| hashes(pace.work) / f64::from(pace.seconds))
+    }
+
+    /// How many blocks were found in the last 24 hours.
+    #[graphql(name = "blocks24h")]
+    async fn blocks_24h(&self) -> Result<i32, ApiError> {
+        int(self.day.blocks())
+    }
+
+    /// How many transactions these hold, coinbases among them.
+    #[graphql(name = "transactions24h")]
+    async fn transactions_24h(&self) -> Result<UInt53, ApiError> {
+        UInt53::new(self.day.sum(|running| running.transactions)?)
+    }
+
+    /// The sum of the outputs that these create, in satoshis. It has no upper bound, because coins are paid on again and
+    /// again.
+    #[graphql(name = "outputValue24h")]
+    async fn output_value_24h(&self) -> Result<BigInt, ApiError> {
+        Ok(self.day.sum(|running| running.output_value)?.into())
+    }
+
+    /// The mean fee of their transactions but the coinbases, in satoshis, rounded down. Null if there are none.
+    #[graphql(name = "averageFee24h")]
+    async fn average_fee_24h(&self) -> Option<Result<Sats, ApiError>> {
+        self.average_fee().transpose()
+    }
+
+    /// The sum of their subsidies, in satoshis, claimed or not.
+    #[graphql(name = "subsidy24h")]
+    async fn subsidy_24h(&self) -> Result<Sats, ApiError> {
+        Sats::new(self.day.sum(|running| running.subsidy)?)
+    }
+
+    /// The mean time from block to block in the last 24 hours, in seconds. Null if no time passed.
+    #[graphql(name = "averageBlockInterval24h")]
+    async fn average_block_interval_24h(&self) -> Option<Result<f64, ApiError>> {
+        self.rate(|pace| f64::from(pace.seconds) / f64::from(pace.blocks))
+    }
+
+    /// How many stale blocks this server knows at the heights that the main chain reached in the last 30 days. It knows
+    /// of those that it saw disconnected, and keeps only the highest.
+    #[graphql(name = "staleBlocks30d", complexity = 100)]
+    async fn stale_blocks_30d(&self) -> Result<i32, ApiError> {
+        let first = self.view.first_height_within(STALE_BLOCK_DAYS * DAY)?;
+        int(self.view.stale_blocks_from(first)?)
+    }
+}

@@ -1,0 +1,18 @@
+//! The chain as a whole.
+
+use async_graphql::{Context, Object};
+
+use super::super::chain::Chain;
+use super::super::error::ApiError;
+use super::Root;
+
+/// Finds the chain.
+pub(super) struct ChainQuery(pub(super) Root);
+
+#[Object]
+impl ChainQuery {
+    /// The main chain as a whole: its main figures, its coins, and sums over ranges of blocks.
+    async fn chain(&self, ctx: &Context<'_>) -> Result<Chain, ApiError> {
+        self.0.view(ctx).map(Chain::new)
+    }
+}

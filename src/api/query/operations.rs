@@ -1,0 +1,147 @@
+//! The server, the progress of its index, the node behind it; and objects by their ids.
+
+use std::sync::Arc;
+
+use async_graphql::{Context, ID, Object};
+use bitcoin::{BlockHash, Txid};
+
+use super::super::bitcoin_node::BitcoinNode;
+use super::super::block::Block;
+use super::super::chain::Chain;
+use super::super::chain_tip::ChainTip;
+use super::super::error::ApiError;
+use super::super::global_id::GlobalId;
+use super::super::ledger::{Address, Script};
+use super::super::node::{Node, SERVER_ID};
+use super::super::output::Output;
+use super::super::request::limits;
+use super::super::running::Running;
+use super::super::server_info::ServerInfo;
+use super::super::snapshot::Snapshot;
+use super::super::sync_progress::SyncProgress;
+use super::super::transaction::Transaction;
+use super::{Found, Root};
+use crate::view::{self, View};
+
+/// What a round trip to the node costs, in fields.
+const NODE_COST: usize = 50;
+/// How many branches the node is taken to know, to estimate what its answer costs.
+const BRANCHES: usize = 25;
+
+/// Tells of the server, and finds things by their ids.
+pub(super) struct OperationsQuery {
+    root: Root,
+    running: Arc<Running>,
+}
+
+impl OperationsQuery {
+    pub(super) fn new(root: Root, running: Arc<Running>) -> Self {
+        Self { root, running }
+    }
+
+    fn this_server(&self, ctx: &Context<'_>) -> Result<ServerInfo, ApiError> {
+        Ok(ServerInfo::new(&self.running, self.root.pinned(ctx)?))
+    }
+
+    async fn tips(&self, ctx: &Context<'_>) -> Result<Vec<ChainTip>, ApiError> {
+        let view = self.root.view(ctx)?;
+        let tips = view.ask().chain_tips().await.map_err(|error| ApiError::node_unavailable(&error))?;
+        Ok(tips.iter().map(|tip| ChainTip::new(&view, tip.clone())).collect())
+    }
+
+    /// Errors: BAD_USER_INPUT if it is no id; NOT_READY while no block is indexed, unless it is the server.
+    fn find(&self, ctx: &Context<'_>, id: &str) -> Result<Option<Node>, ApiError> {
+        if id == SERVER_ID {
+            return Ok(Some(Node::Server(self.this_server(ctx)?)));
+        }
+        let view = self.root.view(ctx)?;
+        match GlobalId::parse(id, view.network())? {
+            GlobalId::Block(hash) => Ok(view.block(hash)?.map(|block| Node::Block(Block::new(&view, block)))),
+            GlobalId::Transaction(txid, replaced_in) => {
+                let found = find_transaction(&view, txid, replaced_in)?;
+                Ok(found.map(|transaction| Node::Transaction(Transaction::new(&view, transaction))))
+            }
+            GlobalId::Output(outpoint, replaced_in) => {
+                let found = find_transaction(&view, outpoint.txid, replaced_in)?;
+                Ok(found.and_then(|transaction| Output::of(&view, transaction, outpoint.vout)).map(Node::Output))
+            }
+            GlobalId::Address(address) => Address::parse(&view, &address).map(Node::Address).map(Some),
+            GlobalId::Script(hash) => Script::with_hash(&view, hash).map(Node::Script).map(Some),
+            GlobalId::Chain => Ok(Some(Node::Chain(Chain::new(view)))),
+            GlobalId::Server => Ok(Some(Node::Server(self.this_server(ctx)?))),
+        }
+    }
+
+    fn find_all(&self, ctx: &Context<'_>, ids: &[ID]) -> Result<Found<Node>, ApiError> {
+        limits(ctx)?.check_ids(ids.len())?;
+        Ok(ids.iter().map(|id| self.find(ctx, id).transpose()).collect())
+    }
+}
+
+/// The transaction with this txid, or the copy of it that a later one replaced and this block holds.
+fn find_transaction(
+    view: &View,
+    txid: Txid,
+    replaced_in: Option<BlockHash>,
+) -> Result<Option<view::Transaction>, ApiError> {
+    Transaction::read(view, |view| match replaced_in {
+        Some(block) => view.replaced_transaction(&txid, block),
+        None => view.transaction(&txid),
+    })
+}
+
+#[Object]
+impl OperationsQuery {
+    /// An object by its id, of whatever type. Null if there is none with this id; a text that no object can have as
+    /// its id is BAD_USER_INPUT.
+    async fn node(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "The id, exactly as it was in an answer.")] id: ID,
+    ) -> Option<Result<Node, ApiError>> {
+        self.find(ctx, &id).transpose()
+    }
+
+    /// Several objects by their ids: as many as ids, in their order, each as in `node`. At most `server.limits.ids`.
+    #[graphql(complexity = "ids.len().saturating_mul(child_complexity.saturating_add(1))")]
+    async fn nodes(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "The ids, exactly as they were in answers.")] ids: Vec<ID>,
+    ) -> Option<Result<Found<Node>, ApiError>> {
+        Some(self.find_all(ctx, &ids))
+    }
+
+    /// The state of the chain that this answer is made from.
+    async fn snapshot(&self, ctx: &Context<'_>) -> Option<Result<Snapshot, ApiError>> {
+        Some(self.root.view(ctx).map(Snapshot::new))
+    }
+
+    /// How far the index has come. Answers also before any block is indexed.
+    async fn sync(&self, ctx: &Context<'_>) -> Result<SyncProgress, ApiError> {
+        Ok(SyncProgress::new(self.root.pinned(ctx)?))
+    }
+
+    /// This server. Answers also before any block is indexed.
+    async fn server(&self, ctx: &Context<'_>) -> Result<ServerInfo, ApiError> {
+        self.this_server(ctx)
+    }
+
+    /// The Bitcoin node that this server follows, asked now. Answers also before any block is indexed, and while the
+    /// node is away.
+    #[graphql(complexity = "NODE_COST.saturating_add(child_complexity)")]
+    async fn bitcoin_node(&self, ctx: &Context<'_>) -> Option<Result<BitcoinNode, ApiError>> {
+        let ask = match self.root.pinned(ctx) {
+            Ok(pinned) => pinned.ask,
+            Err(error) => return Some(Err(error)),
+        };
+        Some(BitcoinNode::ask(&ask).await)
+    }
+
+    /// The ends of all branches of the block tree that the Bitcoin node knows, its main chain among them, asked now.
+    /// NODE_UNAVAILABLE if it does not answer.
+    #[graphql(complexity = "BRANCHES.saturating_mul(child_complexity).saturating_add(NODE_COST)")]
+    async fn chain_tips(&self, ctx: &Context<'_>) -> Option<Result<Vec<ChainTip>, ApiError>> {
+        Some(self.tips(ctx).await)
+    }
+}

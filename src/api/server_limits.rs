@@ -1,0 +1,89 @@
+use async_graphql::SimpleObject;
+
+use super::limits::Limits;
+use super::scalars::UInt53;
+use crate::view::NodeLimits;
+
+/// How large requests and answers may be, and how much they may cost. What goes beyond is refused with
+/// QUERY_LIMIT_EXCEEDED, which names the limit, unless a field here says otherwise. All of it is set by whoever runs
+/// the server.
+#[derive(SimpleObject)]
+#[graphql(name = "Limits")]
+pub(super) struct ServerLimits {
+    /// The most bytes of the body of a POST. A larger one is refused with HTTP status 413.
+    body_bytes: UInt53,
+    /// The most bytes of a websocket message. A larger one ends the connection.
+    message_bytes: UInt53,
+    /// The most operations that one websocket may have open at once.
+    operations_per_socket: UInt53,
+    /// The most bytes of a document.
+    query_bytes: UInt53,
+    /// The most lexical tokens in a document.
+    tokens: UInt53,
+    /// The most brackets within each other in a document, and selections within each other with fragments expanded.
+    nesting: UInt53,
+    /// The most fields and fragments that a document may select, with fragments expanded.
+    selections: UInt53,
+    /// The most aliases in a document, with fragments expanded.
+    aliases: UInt53,
+    /// The most fields on the root of an operation.
+    root_fields: UInt53,
+    /// The most directives in a document, with fragments expanded.
+    directives: UInt53,
+    /// The most selections about the schema itself in a document.
+    introspection: UInt53,
+    /// The most levels of fields below each other.
+    depth: UInt53,
+    /// The most that a query may cost: fields of its answer, every page taken as full. What the Bitcoin node is asked
+    /// costs more.
+    complexity: UInt53,
+    /// The most rows of one page of a connection: what `first` and `last` may be.
+    page_size: UInt53,
+    /// The most bytes of transactions that one answer, or one event of a subscription, may read and tell.
+    transaction_bytes: UInt53,
+    /// The most rows that one page reads while it looks for those that a filter lets through. A page that ends there
+    /// is no error: it may have fewer rows than asked for, or none, and still a next page.
+    scan_rows: UInt53,
+    /// The most ids, hashes or txids in one list of a request.
+    ids: UInt53,
+    /// The most block headers in one list.
+    headers: UInt53,
+    /// The most compact block filters in one list.
+    filters: UInt53,
+    /// The most points of one series over time.
+    points: UInt53,
+    /// The most requests to the Bitcoin node at once, of all clients together. Others wait, within `nodeSeconds`.
+    node_requests: UInt53,
+    /// The most seconds that an answer of the Bitcoin node is waited for; then the field is NODE_UNAVAILABLE.
+    node_seconds: f64,
+}
+
+impl ServerLimits {
+    pub(super) fn new(limits: &Limits, node: NodeLimits) -> Self {
+        let request = &limits.request;
+        Self {
+            body_bytes: UInt53::bound(request.body_bytes),
+            message_bytes: UInt53::bound(request.message_bytes),
+            operations_per_socket: UInt53::bound(request.operations_per_socket),
+            query_bytes: UInt53::bound(request.query_bytes),
+            tokens: UInt53::bound(request.tokens),
+            nesting: UInt53::bound(request.nesting),
+            selections: UInt53::bound(request.selections),
+            aliases: UInt53::bound(request.aliases),
+            root_fields: UInt53::bound(request.root_fields),
+            directives: UInt53::bound(request.directives),
+            introspection: UInt53::bound(request.introspection),
+            depth: UInt53::bound(limits.depth),
+            complexity: UInt53::bound(limits.complexity),
+            page_size: limits.page_size.min(Limits::MAX_PAGE_SIZE).into(),
+            transaction_bytes: UInt53::bound(limits.transaction_bytes),
+            scan_rows: limits.scan_rows.into(),
+            ids: UInt53::bound(limits.ids),
+            headers: limits.headers.into(),
+            filters: limits.filters.into(),
+            points: limits.points.into(),
+            node_requests: UInt53::bound(node.requests),
+            node_seconds: node.timeout.as_secs_f64(),
+        }
+    }
+}

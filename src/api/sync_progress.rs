@@ -1,0 +1,88 @@
+use async_graphql::Object;
+
+use super::enums::SyncPhase;
+use super::error::ApiError;
+use super::request::Pinned;
+use super::scalars::{UInt53, int};
+use crate::chain::Height;
+
+/// How far the index has come.
+pub(super) struct SyncProgress(Pinned);
+
+impl SyncProgress {
+    pub(super) fn new(pinned: Pinned) -> Self {
+        Self(pinned)
+    }
+
+    fn indexed(&self) -> Option<Height> {
+        self.0.view.as_ref().map(|view| view.tip().height)
+    }
+}
+
+/// The share of the blocks up to `target` that is indexed. After a reorganisation the index may be higher for a moment.
+fn share(indexed: Option<Height>, target: Height) -> f64 {
+    let blocks = |height: Height| f64::from(height.to_u32()) + 1.0;
+    (indexed.map_or(0.0, blocks) / blocks(target)).min(1.0)
+}
+
+/// How far the index has come on its way to the newest block of the Bitcoin node. It answers also before any block is
+/// indexed, and while the node is away.
+#[Object]
+impl SyncProgress {
+    /// What following the node is doing.
+    async fn phase(&self) -> SyncPhase {
+        self.0.state.phase.into()
+    }
+
+    /// The height that answers are made for; null while no block is indexed.
+    async fn indexed_height(&self) -> Option<Result<i32, ApiError>> {
+        self.indexed().map(|height| int(height.to_u32()))
+    }
+
+    /// The height of the newest block of the node, as it last said; null until it was asked. It grows while the node
+    /// itself is catching up.
+    async fn target_height(&self) -> Option<Result<i32, ApiError>> {
+        self.0.state.node_height.map(|height| int(height.to_u32()))
+    }
+
+    /// The share of the node's blocks that is indexed, 0 to 1; null until the node was asked. Younger blocks are
+    /// larger, so the second half takes longer than the first.
+    async fn progress(&self) -> Option<f64> {
+        self.0.state.node_height.map(|target| share(self.indexed(), target))
+    }
+
+    /// Blocks that are indexed in a second; null unless catching up.
+    async fn blocks_per_second(&self) -> Option<f64> {
+        self.0.state.pace.map(|pace| pace.blocks_per_second)
+    }
+
+    /// Seconds until catching up is done if it goes on at that pace; null unless catching up.
+    async fn eta_seconds(&self) -> Option<Result<UInt53, ApiError>> {
+        self.0.state.pace.map(|pace| UInt53::new(pace.left.as_secs()))
+    }
+
+    /// Whether answers are made for the node's newest block, as far as the node last said. False while it is away.
+    async fn ready(&self) -> bool {
+        self.0.view.as_ref().is_some_and(|view| view.is_in_sync())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_share_counts_blocks_from_the_genesis_block_on() {
+        for (indexed, target, expected) in [
+            (None, 0, 0.0),
+            (None, 9, 0.0),
+            (Some(0), 0, 1.0),
+            (Some(4), 9, 0.5),
+            (Some(9), 9, 1.0),
+            (Some(10), 9, 1.0),
+        ] {
+            let share = share(indexed.map(Height::from), Height::from(target));
+            assert!((share - expected).abs() < 1e-12, "{indexed:?} of {target}: {share}");
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Both ends of the admin socket: what `serve` binds, and how other commands ask it.
+//!
+//! A question is one HTTP/1.0 request, and its answer goes on to the end of the connection, so that nothing of it needs
+//! decoding.
+
+use std::io;
+use std::time::Duration;
+
+use btcgraph::server::admin::{Socket, SocketError};
+use btcgraph::settings::AdminAddress;
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader, Lines};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::failure::{Exit, Failure};
+
+/// How long a server may take to begin its answer. One that is idle takes some milliseconds.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The most bytes of an answer's head, and of a reason.
+const SHORT: u64 = 16 * 1024;
+
+/// Listens where the settings say.
+pub(super) async fn bind(address: &AdminAddress) -> Result<Socket, Failure> {
+    let socket = match address {
+        AdminAddress::Unix(path) => Socket::unix(path).await,
+        AdminAddress::Tcp(address) => Socket::tcp(*address).await,
+    };
+    Ok(socket?)
+}
+
+impl From<SocketError> for Failure {
+    fn from(error: SocketError) -> Self {
+        Failure::new(Exit::Failed, error)
+    }
+}
+
+/// What a server answers.
+pub(super) struct Answer {
+    /// The status of HTTP.
+    pub(super) status: u16,
+    body: BufReader<Box<dyn Connection>>,
+}
+
+trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Connection for T {}
+
+/// Asks the server at this address. Waits five seconds at most.
+///
+/// Errors: there is no server, or it does not answer in time, or it is none of btcgraph.
+pub(super) async fn ask(address: &AdminAddress, path: &str, body: &[u8]) -> io::Result<Answer> {
+    within_patience(exchange(address, path, body)).await
+}
+
+async fn exchange(address: &AdminAddress, path: &str, body: &[u8]) -> io::Result<Answer> {
+    let mut connection = connect(address).await?;
+    let head = format!("POST {path} HTTP/1.0\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n", body.len());
+    connection.write_all(&[head.as_bytes(), body].concat()).await?;
+    let mut body = BufReader::new(connection);
+    let status = read_head(&mut body).await?;
+    Ok(Answer { status, body })
+}
+
+async fn connect(address: &AdminAddress) -> io::Result<Box<dyn Connection>> {
+    Ok(match address {
+        AdminAddress::Tcp(address) => Box::new(TcpStream::connect(address).await?),
+        #[cfg(unix)]
+        AdminAddress::Unix(path) => Box::new(tokio::net::UnixStream::connect(path).await?),
+        #[cfg(not(unix))]
+        AdminAddress::Unix(_) => return Err(io::ErrorKind::Unsupported.into()),
+    })
+}
+
+/// Reads up to the empty line; the status in the first one.
+async fn read_head(body: &mut (impl AsyncBufReadExt + Unpin)) -> io::Result<u16> {
+    let mut lines = body.take(SHORT).lines();
+    let no_http = || io::Error::new(io::ErrorKind::InvalidData, "what answers is no server of btcgraph");
+    let first = lines.next_line().await?.ok_or(io::ErrorKind::UnexpectedEof)?;
+    let status = first.strip_prefix("HTTP/1.").and_then(|rest| rest.split(' ').nth(1)?.parse().ok());
+    let status = status.ok_or_else(no_http)?;
+    while let Some(line) = lines.next_line().await? {
+        if line.is_empty() {
+            return Ok(status);
+        }
+    }
+    Err(no_http())
+}
+
+impl Answer {
+    /// Why the server does not do what it was asked for. Waits five seconds at most.
+    pub(super) async fn reason(self) -> String {
+        let mut reason = Vec::new();
+        let read = within_patience(async { self.body.take(SHORT).read_to_end(&mut reason).await }).await;
+        // what did come, if anything, is told all the same
+        drop(read);
+        format!("the server says {}: {}", self.status, String::from_utf8_lossy(&reason).trim())
+    }
+
+    /// The lines of the answer, each as it comes.
+    pub(super) fn lines(self) -> Lines<impl AsyncBufReadExt + Unpin> {
+        self.body.lines()
+    }
+}
+
+async fn within_patience<T>(work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    timeout(PATIENCE, work).await.unwrap_or_else(|_| {
+        let seconds = PATIENCE.as_secs();
+        Err(io::Error::new(io::ErrorKind::TimedOut, format!("it does not answer within {seconds} seconds")))
+    })
+}

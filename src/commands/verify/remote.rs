@@ -1,0 +1,148 @@
+//! The check of an index that a server holds open: asked for by the command, done by the server.
+//!
+//! The command sends a [`Question`], the server answers with a [`Line`] of JSON for each step and one for the end. When
+//! the command ends early, so does the check.
+
+use std::fs;
+use std::path::PathBuf;
+
+use btcgraph::index::IndexError;
+use btcgraph::node::StopFlag;
+use btcgraph::server::admin::Job;
+use btcgraph::settings::Settings;
+use btcgraph::view::Published;
+use serde::{Deserialize, Serialize};
+use tracing::{error, info};
+
+use super::super::failure::{Exit, Failure, OrExit};
+use super::super::{admin, pieces};
+use super::check::{Outcome, VerifyArguments, check};
+use super::watch::Watch;
+
+/// What the server is asked.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Question {
+    /// The index file, for another server may have come to listen at the socket.
+    index: PathBuf,
+    arguments: VerifyArguments,
+}
+
+/// What it answers.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Line {
+    /// Some of a phase is done.
+    Progress { phase: String, done: u64, total: u64 },
+    /// The last line: the report is complete.
+    Done { report: String, differences: usize },
+    /// The last line: the check could not be done.
+    Failed { exit: Exit, message: String },
+    /// The last line: the server stops.
+    Stopped,
+}
+
+/// Asks the server that holds the index of the settings open.
+pub(super) async fn ask(
+    settings: &Settings,
+    mut arguments: VerifyArguments,
+    in_use: &IndexError,
+) -> Result<Outcome, Failure> {
+    let address = &settings.admin.listen;
+    if let Some(directory) = &mut arguments.temporary_dir {
+        let whole = std::path::absolute(&*directory);
+        *directory = whole.or_exit(Exit::Usage, format!("--temporary-dir {}", directory.display()))?;
+    }
+    let index = canonical_index(settings)?;
+    let question = serde_json::to_vec(&Question { index, arguments }).or_exit(Exit::Failed, "cannot ask the server")?;
+    let tried = format!("{in_use}. No `btcgraph serve` could be asked at {address} (--admin)");
+    let answer = admin::ask(address, "/verify", &question).await.or_exit(Exit::Index, tried)?;
+    if answer.status != 200 {
+        return Err(Failure::new(Exit::Failed, answer.reason().await));
+    }
+    info!(socket = %address, "the server that holds the index open checks it");
+    let (mut lines, mut watch) = (answer.lines(), Watch::default());
+    let broken = "the server broke off the check; its log may say why";
+    while let Some(line) = lines.next_line().await.or_exit(Exit::Failed, broken)? {
+        let line = serde_json::from_str(&line).or_exit(Exit::Failed, "the server is of another version");
+        if let Ok(Line::Progress { phase, done, total }) = &line {
+            watch.step(phase, *done, *total);
+            continue;
+        }
+        watch.finish();
+        return match line? {
+            Line::Done { report, differences } => Ok(Outcome::Done { report, differences }),
+            Line::Failed { exit, message } => Err(Failure::new(exit, message)),
+            Line::Stopped | Line::Progress { .. } => {
+                Err(Failure::new(Exit::Failed, "the server stops, before the check was done"))
+            }
+        };
+    }
+    watch.finish();
+    Err(Failure::new(Exit::Failed, broken))
+}
+
+/// Does what a command asks for, on a thread of its own. Errors: that it asks for nothing that is known here.
+pub(crate) fn answer(question: &[u8], job: Job, settings: &Settings, published: &Published) -> Result<(), String> {
+    let question: Question = serde_json::from_slice(question)
+        .map_err(|error| format!("this is no question of this version of btcgraph: {error}"))?;
+    let (stop, settings, published) = (pieces::stop_flag(job.stop()), settings.clone(), published.clone());
+    let work = move || {
+        info!("checking the index");
+        let last = match answer_checked(&question, &job, &settings, &published, &stop) {
+            Ok(Outcome::Done { report, differences }) => {
+                info!(differences, "checked the index");
+                Line::Done { report, differences }
+            }
+            Ok(Outcome::Stopped) => {
+                info!("the check of the index was broken off");
+                Line::Stopped
+            }
+            Err(failure) => Line::Failed { exit: failure.exit(), message: failure.message() },
+        };
+        job.finish(json(&last));
+    };
+    // not one of the runtime's threads, which the process waits for at its end: the node may take minutes to answer
+    if let Err(error) = std::thread::Builder::new().name("verify".into()).spawn(work) {
+        error!(%error, "cannot start a thread for checking the index");
+    }
+    Ok(())
+}
+
+fn answer_checked(
+    question: &Question,
+    job: &Job,
+    settings: &Settings,
+    published: &Published,
+    stop: &StopFlag,
+) -> Result<Outcome, Failure> {
+    let index = canonical_index(settings)?;
+    if question.index != index {
+        let (ours, asked) = (index.display(), question.index.display());
+        return Err(Failure::new(
+            Exit::Index,
+            format!("the server at this socket has the index {ours} open, not {asked}: give another --admin"),
+        ));
+    }
+    let Some(head) = published.head() else {
+        return Err(Failure::new(Exit::Failed, "the index is empty yet: wait until the server has indexed a block"));
+    };
+    // the rest of the memory is the cache of the index
+    let memory = pieces::buffer_bytes(settings);
+    check(&head.chain, settings, memory, &question.arguments, stop, &mut |progress| {
+        let phase = progress.phase.to_owned();
+        job.tell(json(&Line::Progress { phase, done: progress.done, total: progress.total }));
+    })
+}
+
+fn canonical_index(settings: &Settings) -> Result<PathBuf, Failure> {
+    let file = settings.index_file();
+    fs::canonicalize(&file).or_exit(Exit::Index, format!("cannot look for the index {}", file.display()))
+}
+
+fn json(line: &Line) -> String {
+    serde_json::to_string(line).unwrap_or_else(|error| {
+        error!(%error, "cannot tell a client how the check goes");
+        String::new()
+    })
+}

@@ -1,0 +1,80 @@
+//! Reads of many rows in one pass over a table.
+//!
+//! Rows are decoded where they stand: what nobody asks for, above all the bytes of transactions and stale blocks, is
+//! not copied.
+
+use std::ops::Range;
+
+use bitcoin::{BlockHash, Txid};
+
+use super::codec::Decoder;
+use super::error::IndexError;
+use super::keys::TxNum;
+use super::snapshot::Snapshot;
+use super::tables::blocks::BlockRow;
+use super::tables::stale_blocks;
+use super::tables::transactions::TransactionRow;
+use crate::chain::Height;
+
+impl Snapshot {
+    /// The txids of `count` transactions of the active chain from a position on. They must all be there.
+    pub fn txids(&self, first: TxNum, count: u32) -> Result<Vec<Txid>, IndexError> {
+        let mut txids = Vec::with_capacity(usize::try_from(count).unwrap_or_default());
+        self.each_transaction(first, count, |row| txids.push(row.txid))?;
+        Ok(txids)
+    }
+
+    /// Appends the serialisations of `count` transactions of the active chain from a position on. They must all be
+    /// there.
+    pub fn append_raw_transactions(&self, first: TxNum, count: u32, bytes: &mut Vec<u8>) -> Result<(), IndexError> {
+        self.each_transaction(first, count, |row| bytes.extend_from_slice(row.raw))
+    }
+
+    fn each_transaction(
+        &self,
+        first: TxNum,
+        count: u32,
+        mut visit: impl FnMut(TransactionRow<'_>),
+    ) -> Result<(), IndexError> {
+        let end = first.0.checked_add(count);
+        let end = end.ok_or_else(|| IndexError::corrupt("transactions", "the chain has more than fit".to_owned()))?;
+        let mut rows = self.transactions.range::<&[u8; 4]>(&first.to_key()..&TxNum(end).to_key())?;
+        for txnum in (first.0..end).map(TxNum) {
+            let row = rows.next().transpose()?.filter(|(key, _)| *key.value() == txnum.to_key());
+            let (_, row) = row.ok_or_else(|| IndexError::corrupt("transactions", format!("row {txnum} is missing")))?;
+            visit(TransactionRow::decode(row.value())?);
+        }
+        Ok(())
+    }
+
+    /// What is known of a block that left the active chain, without its bytes.
+    pub fn stale_block_row(&self, height: Height, hash: BlockHash) -> Result<Option<BlockRow>, IndexError> {
+        let Some(row) = self.stale_blocks.get(&stale_blocks::key(height, hash))? else { return Ok(None) };
+        BlockRow::decode_from(&mut Decoder::new("stale_blocks", row.value())).map(Some)
+    }
+
+    /// Heights and hashes of the kept stale blocks whose [`stale_position`](Self::stale_position) lies in `positions`,
+    /// lowest first, read as they are asked for.
+    pub fn stale_blocks_within(
+        &self,
+        positions: Range<u64>,
+    ) -> Result<impl DoubleEndedIterator<Item = Result<(Height, BlockHash), IndexError>> + use<>, IndexError> {
+        let start = stale_blocks::first_key(positions.start);
+        let end = stale_blocks::first_key(positions.end.max(positions.start));
+        let rows = self.stale_blocks.range::<&stale_blocks::Key>(&start..&end)?;
+        Ok(rows.map(|row| Ok(stale_blocks::split_key(row?.0.value()))))
+    }
+
+    /// Where a stale block stands among all of them: its height, and below that the first four bytes of its hash, which
+    /// tell the few blocks of one height apart.
+    #[must_use]
+    pub fn stale_position(height: Height, hash: BlockHash) -> u64 {
+        stale_blocks::position(&stale_blocks::key(height, hash))
+    }
+
+    /// How many stale blocks are kept.
+    pub fn stale_block_count(&self) -> Result<u64, IndexError> {
+        use redb::ReadableTableMetadata;
+        Ok(self.stale_blocks.len()?)
+    }
+}

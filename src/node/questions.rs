@@ -1,0 +1,134 @@
+//! Questions that somebody waits for: different ones in one request, asked once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::answers::{ChainInfo, ChainTip, NetworkInfo};
+use super::error::NodeError;
+use super::http::Limits;
+use super::node::Node;
+
+/// What can be asked together with other things.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Question {
+    /// The tips of all branches that the node knows.
+    ChainTips,
+    /// The state of the node's chain.
+    ChainInfo,
+    /// The node's software and peers.
+    NetworkInfo,
+}
+
+/// The answer to the [`Question`] of the same name. Cheap to clone.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// In no particular order.
+    ChainTips(Arc<Vec<ChainTip>>),
+    /// As of one moment.
+    ChainInfo(Arc<ChainInfo>),
+    /// As of one moment.
+    NetworkInfo(Arc<NetworkInfo>),
+}
+
+impl Question {
+    /// The RPC method and its parameters.
+    fn call(self) -> (&'static str, Vec<Value>) {
+        match self {
+            Question::ChainTips => ("getchaintips", Vec::new()),
+            Question::ChainInfo => ("getblockchaininfo", Vec::new()),
+            Question::NetworkInfo => ("getnetworkinfo", Vec::new()),
+        }
+    }
+
+    fn read(self, answer: &RawValue) -> Result<Answer, NodeError> {
+        Ok(match self {
+            Question::ChainTips => Answer::ChainTips(self.parse(answer)?),
+            Question::ChainInfo => Answer::ChainInfo(self.parse(answer)?),
+            Question::NetworkInfo => Answer::NetworkInfo(self.parse(answer)?),
+        })
+    }
+
+    fn parse<T: DeserializeOwned>(self, answer: &RawValue) -> Result<Arc<T>, NodeError> {
+        serde_json::from_str(answer.get())
+            .map(Arc::new)
+            .map_err(|error| NodeError::Protocol { asked: self.call().0.to_owned(), problem: error.to_string() })
+    }
+}
+
+impl Node {
+    /// Asks all of these in one request, once and without patience: whoever waits for them would rather be told that
+    /// there is no answer. The answers come in the order of the questions; each can fail by itself.
+    ///
+    /// `timeout` is for one exchange; where the node has written a new cookie there are two.
+    pub fn ask_once(
+        &self,
+        questions: &[Question],
+        timeout: Duration,
+    ) -> Result<Vec<Result<Answer, NodeError>>, NodeError> {
+        let calls: Vec<_> = questions.iter().map(|question| question.call()).collect();
+        let answers = self.batch_of_once(&calls, Limits { timeout, ..self.limits() })?;
+        Ok(questions.iter().zip(answers).map(|(question, answer)| question.read(&answer?)).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use serde_json::json;
+
+    use super::super::fake::{Asked, FakeNode, Says, regtest};
+    use super::*;
+
+    const TIMEOUT: Duration = Duration::from_secs(20);
+
+    #[test]
+    fn different_questions_are_answered_in_their_order_and_fail_one_by_one() {
+        let fake = FakeNode::start(|asked| match asked {
+            Asked::Rpc("getchaintips", _) => Says::Error(-1, "not now"),
+            _ => regtest(asked),
+        });
+        let node = Node::connect(fake.settings()).unwrap();
+        let before = fake.requests();
+        let questions = [Question::NetworkInfo, Question::ChainTips, Question::ChainInfo];
+        let answers = node.ask_once(&questions, TIMEOUT).unwrap();
+        assert_eq!(fake.requests(), before + 1);
+        assert!(matches!(&answers[0], Ok(Answer::NetworkInfo(info)) if info.subversion == "/fake/"), "{answers:?}");
+        assert!(matches!(&answers[1], Err(NodeError::Rpc { method, code: -1, .. }) if method == "getchaintips"));
+        assert!(matches!(&answers[2], Ok(Answer::ChainInfo(info)) if info.chain == "regtest"), "{answers:?}");
+    }
+
+    #[test]
+    fn an_answer_of_another_form_is_named_and_harms_no_other() {
+        let fake = FakeNode::start(|asked| match asked {
+            Asked::Rpc("getchaintips", _) => Says::Result(json!({ "height": 0 })),
+            _ => regtest(asked),
+        });
+        let node = Node::connect(fake.settings()).unwrap();
+        let answers = node.ask_once(&[Question::ChainTips, Question::ChainInfo], TIMEOUT).unwrap();
+        assert!(matches!(&answers[0], Err(NodeError::Protocol { asked, .. }) if asked == "getchaintips"));
+        assert!(answers[1].is_ok());
+    }
+
+    #[test]
+    fn a_failure_is_not_tried_again() {
+        let tries = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&tries);
+        let fake = FakeNode::start(move |asked| match asked {
+            Asked::Rpc("getchaintips", _) => {
+                counted.fetch_add(1, Ordering::Relaxed);
+                Says::Status(503, "Work queue depth exceeded")
+            }
+            _ => regtest(asked),
+        });
+        let node = Node::connect(fake.settings()).unwrap();
+        let error = node.ask_once(&[Question::ChainTips], TIMEOUT).unwrap_err();
+        assert!(matches!(error, NodeError::Busy { .. }), "{error}");
+        assert_eq!(tries.load(Ordering::Relaxed), 1);
+        assert!(node.ask_once(&[], TIMEOUT).unwrap().is_empty());
+    }
+}

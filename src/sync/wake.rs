@@ -1,0 +1,96 @@
+//! Waking the loop before its next poll, when somebody knows that the node has a new block.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::node::StopFlag;
+
+/// A pause looks at the stop flag this often.
+const STEP: Duration = Duration::from_millis(50);
+
+/// Ends the pause that the loop makes, or the next one it would make. Any number of wakings until then count as one, and
+/// none is lost. Cheap to clone; all clones are one.
+#[derive(Clone, Debug, Default)]
+pub struct Wake(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    woken: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Wake {
+    /// Ends the pause. Never blocks, and may be called at any time, for nothing too.
+    pub fn wake(&self) {
+        *self.woken() = true;
+        self.0.changed.notify_all();
+    }
+
+    /// Waits this long, or until it is woken. False as soon as the flag is up, within 100 ms.
+    pub(super) fn pause(&self, pause: Duration, stop: &StopFlag) -> bool {
+        let started = Instant::now();
+        let mut woken = self.woken();
+        loop {
+            if stop.is_raised() {
+                return false;
+            }
+            let left = pause.saturating_sub(started.elapsed());
+            if std::mem::take(&mut *woken) || left.is_zero() {
+                return true;
+            }
+            let waited = self.0.changed.wait_timeout(woken, left.min(STEP));
+            woken = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// A truth value is never half written, so a thread that failed while it held it left it whole.
+    fn woken(&self) -> MutexGuard<'_, bool> {
+        self.0.woken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FOR_EVER: Duration = Duration::from_hours(1_000_000);
+
+    #[test]
+    fn waking_ends_a_pause_that_is_under_way() {
+        let wake = Wake::default();
+        let paused = std::thread::spawn({
+            let wake = wake.clone();
+            move || wake.pause(FOR_EVER, &StopFlag::new())
+        });
+        wake.wake();
+        assert!(paused.join().unwrap());
+    }
+
+    #[test]
+    fn waking_many_times_before_a_pause_ends_that_pause_and_no_other() {
+        let (wake, stop) = (Wake::default(), StopFlag::new());
+        for _ in 0..1_000 {
+            wake.wake();
+        }
+        assert!(wake.pause(FOR_EVER, &stop));
+        assert!(!*wake.woken(), "nothing is left of it");
+    }
+
+    #[test]
+    fn the_stop_flag_ends_a_pause_even_if_it_is_woken() {
+        let (wake, parent) = (Wake::default(), StopFlag::new());
+        let paused = std::thread::spawn({
+            let (wake, stop) = (wake.clone(), parent.child());
+            move || wake.pause(FOR_EVER, &stop)
+        });
+        parent.raise();
+        assert!(!paused.join().unwrap());
+        wake.wake();
+        assert!(!wake.pause(FOR_EVER, &parent));
+    }
+
+    #[test]
+    fn a_pause_that_nobody_ends_ends_by_itself() {
+        assert!(Wake::default().pause(Duration::from_millis(1), &StopFlag::new()));
+    }
+}

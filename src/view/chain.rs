@@ -1,0 +1,354 @@
+//! The chain as a whole: sums over any run of blocks, and where all coins are.
+//!
+//! Every `blocks` row holds the totals of the chain up to it, so a run of any length is the difference of two rows.
+
+use bitcoin::constants::COINBASE_MATURITY;
+use bitcoin::{Script, Work};
+
+use super::block::Block;
+use super::{View, corrupt};
+use crate::chain::Height;
+use crate::chain::difficulty::work_between;
+use crate::chain::raw::RawTransaction;
+use crate::chain::script::never_spendable;
+use crate::index::{BlockRow, IndexError, Running};
+
+/// A run of blocks that follow each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockRange {
+    /// The height of its first block.
+    pub from: Height,
+    /// The height of its last block.
+    pub to: Height,
+    /// The block in front of it, `None` before the genesis block.
+    pub before: Option<BlockRow>,
+    /// Its first block.
+    pub first: BlockRow,
+    /// Its last block.
+    pub last: BlockRow,
+}
+
+/// What was done in a run of blocks, and how long it took by median time past.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Seconds, above zero.
+    pub seconds: u32,
+    /// Blocks that were found in this time.
+    pub blocks: u32,
+    /// Their transactions.
+    pub transactions: u64,
+    /// Their work.
+    pub work: Work,
+}
+
+impl BlockRange {
+    /// How many blocks there are.
+    #[must_use]
+    pub fn blocks(&self) -> u32 {
+        (self.to.to_u32() - self.from.to_u32()).saturating_add(1)
+    }
+
+    /// What the range adds to a running total.
+    pub fn sum<N: TryFrom<u128>>(&self, total: impl Fn(&Running) -> N) -> Result<N, IndexError>
+    where
+        u128: From<N>,
+    {
+        let before = self.before.as_ref().map_or(0, |row| u128::from(total(&row.running)));
+        let sum = u128::from(total(&self.last.running)).checked_sub(before);
+        sum.and_then(|sum| N::try_from(sum).ok()).ok_or_else(|| self.fallen())
+    }
+
+    /// By how many outputs the UTXO set grew; negative if it shrank.
+    pub fn utxo_delta(&self) -> Result<i64, IndexError> {
+        let count = |row: &BlockRow| i64::try_from(row.running.utxo_count).map_err(|_| self.fallen());
+        let before = self.before.as_ref().map_or(Ok(0), count)?;
+        Ok(count(&self.last)? - before)
+    }
+
+    /// The work of all its blocks.
+    pub fn work(&self) -> Result<Work, IndexError> {
+        let before = self.before.as_ref().map_or_else(crate::chain::difficulty::no_work, |row| row.running.chainwork);
+        work_between(before, self.last.running.chainwork).ok_or_else(|| self.fallen())
+    }
+
+    /// What was done between the median time past of the block in front and that of the last block. In front of the
+    /// genesis block there is none: of a range that begins there, everything is counted behind it. `None` if no time
+    /// passed.
+    pub fn span(&self) -> Result<Option<Span>, IndexError> {
+        let (start, blocks) = match &self.before {
+            Some(before) => (before, self.blocks()),
+            None => (&self.first, self.blocks() - 1),
+        };
+        let seconds = self.last.median_time.checked_sub(start.median_time).ok_or_else(|| self.fallen())?;
+        let transactions = self.last.running.transactions.checked_sub(start.running.transactions);
+        let work = work_between(start.running.chainwork, self.last.running.chainwork);
+        let (Some(transactions), Some(work)) = (transactions, work) else { return Err(self.fallen()) };
+        Ok((seconds > 0).then_some(Span { seconds, blocks, transactions, work }))
+    }
+
+    fn fallen(&self) -> IndexError {
+        corrupt("blocks", format!("a running total falls between the heights {} and {}", self.from, self.to))
+    }
+}
+
+/// Where the coins are that the subsidies of a chain allowed, in sat. The first is the sum of the other five.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Supply {
+    /// The subsidies of all blocks, the genesis block's among them.
+    pub subsidy_issued: u64,
+    /// The value of the UTXO set.
+    pub circulating: u64,
+    /// What can never be spent.
+    pub unspendable: u64,
+    /// The genesis coinbase.
+    pub genesis: u64,
+    /// Outputs that were overwritten by a transaction of the same txid (BIP30).
+    pub bip30: u64,
+    /// Outputs whose script can never succeed.
+    pub scripts: u64,
+    /// Rewards that coinbases did not claim.
+    pub unclaimed: u64,
+}
+
+impl Supply {
+    /// The supply of a chain with these totals. Errors: totals that do not add up.
+    pub fn of(running: &Running) -> Result<Self, IndexError> {
+        let unspendable = running.unspendable;
+        let total = unspendable.total().filter(|total| total.checked_add(running.utxo_value) == Some(running.subsidy));
+        let total = total.ok_or_else(|| corrupt("blocks", "the coins of a row are not those that were issued"))?;
+        Ok(Self {
+            subsidy_issued: running.subsidy,
+            circulating: running.utxo_value,
+            unspendable: total,
+            genesis: unspendable.genesis,
+            bip30: unspendable.bip30,
+            scripts: unspendable.scripts,
+            unclaimed: unspendable.unclaimed,
+        })
+    }
+}
+
+/// What coinbases paid that the next block may not spend yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ImmatureCoinbase {
+    /// In sat.
+    pub value: u64,
+    /// Bytes of the coinbases that were read to find it.
+    pub bytes_read: usize,
+}
+
+/// The lowest height whose coinbase the block after `height` may not spend yet: a coinbase of height c may be spent
+/// from height c + 100 on (Core `COINBASE_MATURITY`), so with the tip at h those above h − 99 are immature.
+pub(super) fn first_immature(height: Height) -> Height {
+    Height::from(height.to_u32().saturating_sub(COINBASE_MATURITY - 2))
+}
+
+impl View {
+    /// The blocks of the active chain from one height to another, both included. The first may not be above the second,
+    /// nor the second above the tip.
+    pub fn range(&self, from: Height, to: Height) -> Result<BlockRange, IndexError> {
+        let before = from.previous().map(|height| self.main_block(height)).transpose()?;
+        Ok(BlockRange {
+            from,
+            to,
+            before: before.map(|block| block.row),
+            first: self.main_block(from)?.row,
+            last: self.main_block(to)?.row,
+        })
+    }
+
+    /// A block as a range, on the active chain or stale; `None` if the block it stands on is not kept.
+    pub fn range_of_one(&self, block: &Block) -> Result<Option<BlockRange>, IndexError> {
+        let (height, row) = (block.height, &block.row);
+        let before = match height.previous() {
+            None => None,
+            Some(_) => match self.previous_block(block)? {
+                Some(before) => Some(before.row),
+                None => return Ok(None),
+            },
+        };
+        Ok(Some(BlockRange { from: height, to: height, before, first: row.clone(), last: row.clone() }))
+    }
+
+    /// The height of the first block whose median time past is less than this many seconds before that of the tip. At
+    /// most the height of the tip.
+    pub fn first_height_within(&self, seconds: u32) -> Result<Height, IndexError> {
+        match self.tip_block()?.row.median_time.checked_sub(seconds.max(1)) {
+            Some(start) => self.first_height_after(start),
+            None => Ok(Height::GENESIS),
+        }
+    }
+
+    /// How many of the kept stale blocks stand at this height or above it.
+    pub fn stale_blocks_from(&self, height: Height) -> Result<u32, IndexError> {
+        let mut count = 0_u32;
+        for found in self.stale_blocks(u64::from(height.to_u32()) << 32..u64::MAX)? {
+            found?;
+            count = count.saturating_add(1);
+        }
+        Ok(count)
+    }
+
+    /// What coinbases of the active chain had paid up to and including this block of it that the block after it could
+    /// not spend yet. Outputs that can never be spent do not count, nor those that a duplicate had overwritten by then
+    /// (BIP30).
+    pub fn immature_coinbase(&self, at: &Block) -> Result<ImmatureCoinbase, IndexError> {
+        let end = at.end_txnum()?;
+        let first = first_immature(at.height);
+        let overwritten_before = match first.previous() {
+            Some(height) => self.main_block(height)?.row.running.unspendable.bip30,
+            None => 0,
+        };
+        // only where something was overwritten can one of these coinbases have been
+        let overwrites = at.row.running.unspendable.bip30 != overwritten_before;
+        let mut immature = ImmatureCoinbase::default();
+        // the outputs of the genesis block never entered the UTXO set
+        for height in first.to_u32().max(1)..=at.height.to_u32() {
+            let block = self.main_block(height.into())?;
+            let txnum = block.first_txnum()?;
+            let raw = self.coinbase(&block)?;
+            immature.bytes_read = immature.bytes_read.saturating_add(raw.len());
+            let coinbase = RawTransaction::parse_whole(&raw)
+                .map_err(|error| corrupt("transactions", format!("row {txnum} holds no transaction: {error}")))?;
+            if overwrites && self.is_overwritten(&coinbase.txid(), txnum, end)? {
+                continue;
+            }
+            let spendable =
+                coinbase.outputs().filter(|output| !never_spendable(Script::from_bytes(output.script_pubkey)));
+            immature.value = spendable.fold(immature.value, |sum, output| sum.saturating_add(output.value));
+        }
+        Ok(immature)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bitcoin::hashes::Hash;
+    use bitcoin::{BlockHash, CompactTarget, TxMerkleNode, block};
+
+    use super::*;
+    use crate::index::{QUANTILES, Running, TypeTotals, Unspendable};
+
+    fn work(low: u64) -> Work {
+        let mut bytes = [0; 32];
+        bytes[24..].copy_from_slice(&low.to_be_bytes());
+        Work::from_be_bytes(bytes)
+    }
+
+    /// A row with these running totals; what it says of the block itself is nothing.
+    fn row(median_time: u32, transactions: u64, chainwork: u64, utxo_count: u64) -> BlockRow {
+        let header = block::Header {
+            version: block::Version::ONE,
+            prev_blockhash: BlockHash::all_zeros(),
+            merkle_root: TxMerkleNode::all_zeros(),
+            time: 0,
+            bits: CompactTarget::from_consensus(0x207f_ffff),
+            nonce: 0,
+        };
+        let running = Running {
+            transactions,
+            inputs: 0,
+            outputs: 0,
+            input_value: 0,
+            output_value: u128::from(transactions) << 64,
+            fees: 0,
+            subsidy: 100,
+            size: 0,
+            weight: 0,
+            chainwork: work(chainwork),
+            empty_blocks: 0,
+            unspendable: Unspendable { genesis: 1, bip30: 2, scripts: 3, unclaimed: 4 },
+            utxo_count,
+            utxo_value: 90,
+            types: [TypeTotals::default(); crate::chain::ScriptType::ALL.len()],
+        };
+        BlockRow {
+            hash: BlockHash::all_zeros(),
+            header,
+            median_time,
+            size: 0,
+            stripped_size: 0,
+            weight: 0,
+            transactions: 0,
+            inputs: 0,
+            outputs: 0,
+            input_value: 0,
+            output_value: 0,
+            subsidy: 0,
+            fees: 0,
+            coinbase_value: 0,
+            fee_quantiles: [0; QUANTILES],
+            feerate_quantiles: [0; QUANTILES],
+            segwit_transactions: 0,
+            segwit_size: 0,
+            segwit_weight: 0,
+            taproot_outputs: 0,
+            op_return_outputs: 0,
+            op_return_bytes: 0,
+            coin_age: 0,
+            running,
+        }
+    }
+
+    fn range(from: u32, to: u32, before: Option<BlockRow>, first: BlockRow, last: BlockRow) -> BlockRange {
+        BlockRange { from: from.into(), to: to.into(), before, first, last }
+    }
+
+    #[test]
+    fn a_range_is_what_its_last_block_adds_to_the_block_in_front_of_it() {
+        let range = range(3, 5, Some(row(100, 10, 4, 9)), row(110, 11, 6, 8), row(160, 30, 12, 7));
+        assert_eq!(range.blocks(), 3);
+        assert_eq!(range.sum(|running| running.transactions).unwrap(), 20);
+        assert_eq!(range.sum(|running| running.output_value).unwrap(), 20 << 64);
+        assert_eq!(range.work().unwrap(), work(8));
+        assert_eq!(range.utxo_delta().unwrap(), -2);
+        assert_eq!(range.span().unwrap(), Some(Span { seconds: 60, blocks: 3, transactions: 20, work: work(8) }));
+    }
+
+    #[test]
+    fn a_range_from_genesis_on_holds_everything_but_is_timed_from_the_genesis_block() {
+        let range = range(0, 2, None, row(100, 1, 2, 0), row(160, 30, 6, 7));
+        assert_eq!((range.blocks(), range.sum(|running| running.transactions).unwrap()), (3, 30));
+        assert_eq!((range.work().unwrap(), range.utxo_delta().unwrap()), (work(6), 7));
+        assert_eq!(range.span().unwrap(), Some(Span { seconds: 60, blocks: 2, transactions: 29, work: work(4) }));
+    }
+
+    #[test]
+    fn without_time_between_its_ends_a_range_has_no_pace() {
+        let genesis = row(100, 1, 2, 0);
+        assert_eq!(range(0, 0, None, genesis.clone(), genesis.clone()).span().unwrap(), None);
+        let next = row(100, 2, 4, 1);
+        assert_eq!(range(1, 1, Some(genesis), next.clone(), next).span().unwrap(), None);
+    }
+
+    #[test]
+    fn totals_that_fall_are_damage() {
+        let range = range(1, 1, Some(row(100, 2, 4, 0)), row(99, 1, 2, 0), row(99, 1, 2, 0));
+        for damage in
+            [range.sum(|running| running.transactions).map(drop), range.work().map(drop), range.span().map(drop)]
+        {
+            assert!(damage.unwrap_err().to_string().contains("falls between the heights 1 and 1"));
+        }
+    }
+
+    #[test]
+    fn the_supply_is_told_only_where_it_adds_up() {
+        let good = row(0, 0, 0, 0).running;
+        let supply = Supply::of(&good).unwrap();
+        assert_eq!((supply.subsidy_issued, supply.circulating, supply.unspendable), (100, 90, 10));
+        assert_eq!((supply.genesis, supply.bip30, supply.scripts, supply.unclaimed), (1, 2, 3, 4));
+        for bad in [
+            Running { utxo_value: 91, ..good.clone() },
+            Running { unspendable: Unspendable { bip30: u64::MAX, ..good.unspendable }, ..good },
+        ] {
+            assert!(Supply::of(&bad).is_err());
+        }
+    }
+
+    #[test]
+    fn the_coinbases_of_the_last_99_blocks_are_immature() {
+        for (height, first) in [(0, 0), (98, 0), (99, 1), (100, 2), (915_117, 915_019)] {
+            assert_eq!(first_immature(Height::from(height)), Height::from(first));
+        }
+    }
+}

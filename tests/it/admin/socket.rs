@@ -1,0 +1,60 @@
+//! The life of the socket's file.
+
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+
+use crate::support::bitcoind::RealNode;
+use crate::support::program::{btcgraph, btcgraph_on, run};
+use crate::support::served::Served;
+
+const UNKNOWN: &str = "00000000000000000000000000000000000000000000000000000000000000ff";
+
+#[test]
+fn the_socket_is_the_users_alone_and_goes_with_the_server() {
+    let Some(node) = RealNode::start(&[]) else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("regtest/admin.sock");
+    let mut served = Served::start(&node, directory.path());
+    let found = socket.symlink_metadata().unwrap();
+    assert!(found.file_type().is_socket());
+    assert_eq!(found.permissions().mode() & 0o777, 0o600);
+    assert_eq!(served.stop().code(), Some(0));
+    assert!(socket.symlink_metadata().is_err(), "it is gone");
+}
+
+#[test]
+fn a_killed_servers_socket_is_taken_over() {
+    let Some(node) = RealNode::start(&[]) else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("regtest/admin.sock");
+    drop(Served::start(&node, directory.path()));
+    assert!(socket.exists(), "a killed server leaves its socket");
+    let served = Served::start(&node, directory.path());
+    let (code, printed) = run(&mut btcgraph(directory.path(), &["notify", UNKNOWN]));
+    assert_eq!(code, Some(0), "{printed}");
+    drop(served);
+}
+
+#[test]
+fn a_second_server_at_the_same_socket_is_refused_and_the_first_goes_on() {
+    let Some(node) = RealNode::start(&[]) else { return };
+    let (directory, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let socket = directory.path().join("regtest/admin.sock");
+    let served = Served::start(&node, directory.path());
+    let serve = ["serve", "--listen", "127.0.0.1:0"];
+    let (code, printed) = run(btcgraph_on(&node, other.path(), &serve).arg("--admin").arg(&socket));
+    assert_eq!(code, Some(1), "{printed}");
+    let said = format!("another server listens at {} already", socket.display());
+    assert!(printed.contains(&said), "{printed}");
+    let (code, printed) = run(&mut btcgraph(directory.path(), &["notify", UNKNOWN]));
+    assert_eq!(code, Some(0), "{printed}");
+    drop(served);
+}
+
+#[test]
+fn a_socket_that_other_machines_could_reach_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let (code, printed) = run(&mut btcgraph(directory.path(), &["serve", "--admin", "0.0.0.0:8081"]));
+    assert_eq!(code, Some(2), "{printed}");
+    assert!(printed.contains("can be reached from other machines"), "{printed}");
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+}

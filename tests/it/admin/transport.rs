@@ -1,0 +1,170 @@
+//! The socket's HTTP: what gets through, what is refused, and how checks begin and end.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use btcgraph::server::admin::{Admin, Job, Socket, serve};
+use tempfile::TempDir;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// A served socket whose handlers hand on what they are given.
+struct Served {
+    directory: TempDir,
+    notices: Receiver<String>,
+    jobs: Receiver<(Vec<u8>, Job)>,
+    shutdown: CancellationToken,
+    serving: JoinHandle<std::io::Result<()>>,
+}
+
+impl Served {
+    async fn start() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let ((notice, notices), (job, jobs)) = (channel(), channel());
+        let admin = Admin {
+            notify: Box::new(move |hash| match hash {
+                "nonsense" => Err("that is nonsense".into()),
+                hash => notice.send(hash.into()).map_err(|error| error.to_string()),
+            }),
+            verify: Box::new(move |question, started| match question {
+                b"nonsense" => Err("that is nonsense".into()),
+                question => job.send((question.into(), started)).map_err(|error| error.to_string()),
+            }),
+        };
+        let socket = Socket::unix(&directory.path().join("s")).await.unwrap();
+        let shutdown = CancellationToken::new();
+        let serving = tokio::spawn(serve(socket, admin, shutdown.clone()));
+        Self { directory, notices, jobs, shutdown, serving }
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.directory.path().join("s")
+    }
+
+    async fn answer(&self, head: &str, body: &str) -> String {
+        let (socket, head, body) = (self.socket(), head.to_owned(), body.to_owned());
+        tokio::task::spawn_blocking(move || rest(send(&socket, &head, &body))).await.unwrap()
+    }
+
+    /// The check that was started last.
+    fn job(&self) -> (Vec<u8>, Job) {
+        self.jobs.recv_timeout(Duration::from_secs(10)).unwrap()
+    }
+}
+
+/// Sends a request: its first line and more lines of its head, and its body.
+fn send(socket: &Path, head: &str, body: &str) -> UnixStream {
+    let mut stream = UnixStream::connect(socket).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let (line, fields) = head.split_once('\n').unwrap_or((head, ""));
+    let length = body.len();
+    let head = format!("{line} HTTP/1.0\r\nHost: localhost\r\nContent-Length: {length}\r\n{fields}\r\n");
+    // a server that refuses a body need not read it
+    let _ = stream.write_all(&[head.as_bytes(), body.as_bytes()].concat());
+    stream
+}
+
+fn rest(mut stream: UnixStream) -> String {
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+fn status(answer: &str) -> u16 {
+    answer.split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_are_answered_by_what_was_handed_in() {
+    let served = Served::start().await;
+    assert_eq!(status(&served.answer("POST /notify/abc", "").await), 202);
+    assert_eq!(served.notices.try_recv().unwrap(), "abc");
+    for (line, body) in [("POST /notify/nonsense", ""), ("POST /verify", "nonsense")] {
+        let answer = served.answer(line, body).await;
+        assert_eq!(status(&answer), 400);
+        assert!(answer.ends_with("that is nonsense"), "{answer}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_socket_does_not_know_or_take_is_refused() {
+    let served = Served::start().await;
+    let large = "x".repeat(100_000);
+    for (head, body, expected) in [
+        ("GET /notify/abc", "", 405),
+        ("POST /notify", "", 404),
+        ("POST /notify/%ff", "", 400),
+        ("POST /graphql", "", 404),
+        ("POST /verify", &large, 413),
+        ("POST /notify/abc\nOrigin: http://evil.example\r\n", "", 403),
+        ("POST /notify/abc\nOrigin: null\r\n", "", 403),
+        ("POST /verify\nOrigin: http://127.0.0.1:8080\r\n", "{}", 403),
+    ] {
+        assert_eq!(status(&served.answer(head, body).await), expected, "{head}");
+    }
+    assert!(served.notices.try_recv().is_err() && served.jobs.try_recv().is_err(), "nothing was done");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_check_is_streamed_and_no_other_starts_before_its_end() {
+    let served = Served::start().await;
+    let first = send(&served.socket(), "POST /verify", "question");
+    let (question, job) = served.job();
+    assert_eq!(question, b"question");
+    assert_eq!(status(&served.answer("POST /verify", "another").await), 409);
+    job.tell("one".into());
+    tokio::task::spawn_blocking(move || job.finish("two".into())).await.unwrap();
+    let answer = rest(first);
+    assert_eq!(status(&answer), 200);
+    assert!(answer.ends_with("\r\n\r\none\ntwo\n"), "{answer}");
+
+    let _second = send(&served.socket(), "POST /verify", "another");
+    assert_eq!(served.job().0, b"another");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_check_that_fails_without_a_word_ends_its_answer_and_makes_room() {
+    let served = Served::start().await;
+    let first = send(&served.socket(), "POST /verify", "question");
+    drop(served.job());
+    assert_eq!(status(&rest(first)), 200);
+    let _second = send(&served.socket(), "POST /verify", "question");
+    served.job();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_check_is_told_to_stop_when_its_client_has_gone() {
+    let served = Served::start().await;
+    let client = send(&served.socket(), "POST /verify", "question");
+    let (_, job) = served.job();
+    assert!(!job.stop().is_cancelled());
+    drop(client);
+    tokio::time::timeout(Duration::from_secs(10), job.stop().cancelled()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn at_shutdown_a_check_may_say_its_last_word_and_the_socket_goes() {
+    let served = Served::start().await;
+    let client = send(&served.socket(), "POST /verify", "question");
+    let (_, job) = served.job();
+    served.shutdown.cancel();
+    tokio::time::timeout(Duration::from_secs(10), job.stop().cancelled()).await.unwrap();
+    tokio::task::spawn_blocking(move || job.finish("stopped".into())).await.unwrap();
+    assert!(rest(client).ends_with("\r\n\r\nstopped\n"));
+    let socket = served.socket();
+    served.serving.await.unwrap().unwrap();
+    assert!(!socket.exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_check_that_does_not_stop_does_not_hold_up_the_end() {
+    let served = Served::start().await;
+    let client = send(&served.socket(), "POST /verify", "question");
+    let (_, _job) = served.job();
+    served.shutdown.cancel();
+    tokio::time::timeout(Duration::from_secs(30), served.serving).await.unwrap().unwrap().unwrap();
+    drop(client);
+}

@@ -1,0 +1,108 @@
+//! `btcgraph verify` on an index that a server holds open says what it says on the closed file.
+
+use std::path::Path;
+
+use redb::{Database, ReadableTable, TableDefinition};
+
+use crate::support::bitcoind::RealNode;
+use crate::support::program::{btcgraph_on, run};
+use crate::support::served::Served;
+
+/// Exit code, report, and whether a server made it.
+fn verify(node: &RealNode, directory: &Path, arguments: &[&str]) -> (Option<i32>, String, bool) {
+    let mut program = btcgraph_on(node, directory, &["verify", "--blocks", "1000"]);
+    let output = program.args(arguments).output().unwrap();
+    let log = String::from_utf8(output.stderr).unwrap();
+    (output.status.code(), String::from_utf8(output.stdout).unwrap(), log.contains("the server that holds the index"))
+}
+
+#[test]
+fn the_server_that_has_the_index_open_gives_the_report_of_the_closed_file() {
+    let Some(node) = RealNode::start(&[]) else { return };
+    let address = node.wallet_address("bech32m");
+    node.mine_to(&address, 110);
+    let directory = tempfile::tempdir().unwrap();
+    let mut served = Served::start(&node, directory.path());
+    served.wait_for_height(110);
+    for arguments in [&[][..], &["--without-node"], &["--temporary-dir", "."]] {
+        let (code, open, by_server) = verify(&node, directory.path(), arguments);
+        assert!(open.contains("at height 110") && open.contains("everything agrees"), "{open}");
+        assert_eq!((code, by_server), (Some(0), true));
+    }
+    let (_, open, _) = verify(&node, directory.path(), &[]);
+    assert!(open.contains("111 blocks compared output by output"), "{open}");
+    // the server was not disturbed
+    node.mine(1);
+    served.wait_for_height(111);
+    let (_, open, _) = verify(&node, directory.path(), &[]);
+    assert_eq!(served.stop().code(), Some(0));
+    assert_eq!(verify(&node, directory.path(), &[]), (Some(0), open, false));
+}
+
+#[test]
+fn what_differs_is_told_with_the_same_exit_code() {
+    let Some(node) = RealNode::start(&[]) else { return };
+    node.mine(20);
+    let directory = tempfile::tempdir().unwrap();
+    let mut served = Served::start(&node, directory.path());
+    served.wait_for_height(20);
+    served.stop();
+    remove_a_row(&directory.path().join("regtest/index.redb"));
+    let (code, closed, by_server) = verify(&node, directory.path(), &[]);
+    assert_eq!((code, by_server), (Some(1), false), "{closed}");
+    assert!(closed.contains("DIFFERS  payouts: "), "{closed}");
+    let served = Served::start(&node, directory.path());
+    served.wait_for_height(20);
+    assert_eq!(verify(&node, directory.path(), &[]), (Some(1), closed, true));
+}
+
+fn remove_a_row(file: &Path) {
+    let database = Database::open(file).unwrap();
+    let transaction = database.begin_write().unwrap();
+    {
+        let table = TableDefinition::<&[u8; 14], ()>::new("payouts");
+        let mut table = transaction.open_table(table).unwrap();
+        let first = *table.iter().unwrap().next().unwrap().unwrap().0.value();
+        table.remove(&first).unwrap().unwrap();
+    }
+    transaction.commit().unwrap();
+}
+
+#[test]
+fn the_servers_trouble_with_the_node_has_the_commands_exit_code() {
+    let Some(mut node) = RealNode::start(&[]) else { return };
+    node.mine(1);
+    let directory = tempfile::tempdir().unwrap();
+    let served = Served::start_with(&node, directory.path(), &[("BTCGRAPH_NODE__PATIENCE_SECONDS", "0")]);
+    served.wait_for_height(1);
+    node.kill();
+    let (code, printed) = run(&mut btcgraph_on(&node, directory.path(), &["verify"]));
+    assert_eq!(code, Some(3), "{printed}");
+    assert!(printed.contains("cannot reach the node"), "{printed}");
+}
+
+#[test]
+fn an_index_that_is_open_without_a_server_cannot_be_verified() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(node) = RealNode::start(&[]) else { return };
+    drop(Served::start(&node, directory.path()));
+    let _open = Database::open(directory.path().join("regtest/index.redb")).unwrap();
+    let (code, printed) = run(&mut btcgraph_on(&node, directory.path(), &["verify"]));
+    assert_eq!(code, Some(4), "{printed}");
+    assert!(printed.contains("in use by another process") && printed.contains("admin.sock"), "{printed}");
+}
+
+#[test]
+fn a_server_of_another_index_does_not_answer_for_this_one() {
+    let Some(node) = RealNode::start(&[]) else { return };
+    node.mine(1);
+    let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let first = Served::start(&node, one.path());
+    let second = Served::start(&node, two.path());
+    first.wait_for_height(1);
+    second.wait_for_height(1);
+    let socket = two.path().join("regtest/admin.sock");
+    let (code, printed) = run(btcgraph_on(&node, one.path(), &["verify"]).arg("--admin").arg(socket));
+    assert_eq!(code, Some(4), "{printed}");
+    assert!(printed.contains("the server at this socket has the index") && printed.contains("--admin"), "{printed}");
+}

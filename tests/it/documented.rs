@@ -1,0 +1,126 @@
+//! The guide to the API is true: each of its queries gives the answer that stands behind it.
+//!
+//! docs/api.md holds pairs of a query and its answer, both in code blocks, on the first 4,522 blocks of mainnet. To write
+//! the answers anew: `BTCGRAPH_UPDATE_DOCS=1 cargo test --test it documented`.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use async_graphql::{Executor, Name, Request, Value};
+use bitcoin::consensus::deserialize;
+use bitcoin::{Block, Network};
+
+use crate::support::api::Api;
+use crate::support::skips::shared_data;
+
+const GUIDE: &str = "docs/api.md";
+/// Characters of a line of JSON in the guide.
+const WIDTH: usize = 110;
+
+/// The blocks of a file in blk framing, in its order: magic, length, block.
+fn blocks(path: &Path) -> Vec<Block> {
+    let file = std::fs::read(path).unwrap();
+    let (mut rest, mut blocks) = (file.as_slice(), Vec::new());
+    while let Some((length, block)) = rest.get(4..).and_then(<[u8]>::split_first_chunk) {
+        let length = usize::try_from(u32::from_le_bytes(*length)).unwrap();
+        if length == 0 {
+            break;
+        }
+        blocks.push(deserialize(&block[..length]).unwrap());
+        rest = &block[length..];
+    }
+    blocks
+}
+
+/// The text with each answer replaced by what `answer` says to the query in front of it, and how many there were.
+fn with_answers(guide: &str, answer: impl Fn(&str) -> String) -> (String, usize) {
+    let (mut rest, mut text, mut count) = (guide, String::new(), 0);
+    while let Some((before, behind)) = rest.split_once("```graphql\n") {
+        let (query, behind) = behind.split_once("```\n").expect("a query ends");
+        write!(text, "{before}```graphql\n{query}```\n").unwrap();
+        rest = behind;
+        let Some(behind) = behind.strip_prefix("\n```json\n") else { continue };
+        let (_, behind) = behind.split_once("```\n").expect("an answer ends");
+        write!(text, "\n```json\n{}\n```\n", answer(query)).unwrap();
+        rest = behind;
+        count += 1;
+    }
+    (text + rest, count)
+}
+
+/// The whole response, its keys in the order in which they were asked for.
+fn answer_in_order(api: &Api, query: &str) -> Value {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let response = runtime.block_on(api.schema.execute(Request::new(query)));
+    let mut whole = async_graphql::indexmap::IndexMap::new();
+    if !response.errors.is_empty() {
+        let errors = serde_json::to_value(&response.errors).unwrap();
+        whole.insert(Name::new("errors"), Value::from_json(errors).unwrap());
+    }
+    whole.insert(Name::new("data"), response.data);
+    Value::Object(whole)
+}
+
+/// JSON in which what fits a line stands in a line.
+fn write_json(value: &Value, indent: usize, text: &mut String) {
+    let line = one_line(value);
+    if indent + line.len() <= WIDTH {
+        text.push_str(&line);
+        return;
+    }
+    let (open, close, items): (_, _, Vec<_>) = match value {
+        Value::Object(fields) => ('{', '}', fields.iter().map(|(name, item)| (Some(name), item)).collect()),
+        Value::List(items) => ('[', ']', items.iter().map(|item| (None, item)).collect()),
+        _ => {
+            text.push_str(&line);
+            return;
+        }
+    };
+    text.push(open);
+    for (index, (name, item)) in items.into_iter().enumerate() {
+        text.push_str(if index == 0 { "\n" } else { ",\n" });
+        text.push_str(&" ".repeat(indent + 2));
+        if let Some(name) = name {
+            write!(text, "{:?}: ", name.as_str()).unwrap();
+        }
+        write_json(item, indent + 2, text);
+    }
+    write!(text, "\n{}{close}", " ".repeat(indent)).unwrap();
+}
+
+fn one_line(value: &Value) -> String {
+    match value {
+        Value::Object(fields) if fields.is_empty() => "{}".to_owned(),
+        Value::Object(fields) => {
+            let fields = fields.iter().map(|(name, item)| format!("{:?}: {}", name.as_str(), one_line(item)));
+            format!("{{ {} }}", fields.collect::<Vec<_>>().join(", "))
+        }
+        Value::List(items) => format!("[{}]", items.iter().map(one_line).collect::<Vec<_>>().join(", ")),
+        other => other.clone().into_json().unwrap().to_string(),
+    }
+}
+
+#[test]
+fn every_query_of_the_guide_gives_the_answer_behind_it() {
+    let Some(data) = shared_data("mainnet-0-4521.blk") else { return };
+    let blocks = blocks(&data);
+    assert_eq!(blocks.len(), 4_522);
+    let api = Api::of(Network::Bitcoin, &blocks);
+    let answer = |query: &str| {
+        let mut text = String::new();
+        write_json(&answer_in_order(&api, query), 0, &mut text);
+        text
+    };
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(GUIDE);
+    let guide = std::fs::read_to_string(&path).unwrap();
+    let (expected, count) = with_answers(&guide, answer);
+    assert!(count >= 10, "the guide has {count} answers");
+    if std::env::var_os("BTCGRAPH_UPDATE_DOCS").is_some() {
+        std::fs::write(path, expected).unwrap();
+    } else {
+        for ((line, found), number) in guide.lines().zip(expected.lines()).zip(1..) {
+            assert_eq!(line, found, "{GUIDE} is not what the code answers, from line {number} on");
+        }
+        assert_eq!(guide.len(), expected.len(), "{GUIDE} is not what the code answers at its end");
+    }
+}

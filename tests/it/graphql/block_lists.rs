@@ -1,0 +1,317 @@
+//! Lists of blocks: pages of the main chain and of stale blocks, blocks by many hashes, headers.
+
+use std::sync::Arc;
+
+use bitcoin::consensus::encode::serialize_hex;
+use bitcoin::hashes::Hash;
+use bitcoin::{Block, Network};
+use btcgraph::api::Limits;
+use btcgraph::sim::SimChain;
+use serde_json::{Value, json};
+
+use crate::support::api::{Api, branch};
+
+fn page(api: &Api, list: &str, arguments: &str) -> Value {
+    let mut data = api.data(&format!(
+        "{{ {list}({arguments}) {{ nodes {{ height hash }} totalCount
+            pageInfo {{ hasNextPage hasPreviousPage startCursor endCursor }} }} }}"
+    ));
+    data[list].take()
+}
+
+fn hashes(page: &Value) -> Vec<String> {
+    page["nodes"].as_array().unwrap().iter().map(|node| node["hash"].as_str().unwrap().to_owned()).collect()
+}
+
+/// All pages put together; after the first, something happens to the chain.
+fn walk(
+    api: &mut Api,
+    list: &str,
+    arguments: &str,
+    (forwards, size): (bool, usize),
+    mut happen: impl FnMut(&mut Api),
+) -> Vec<String> {
+    let (count, from, more, end) = if forwards {
+        ("first", "after", "hasNextPage", "endCursor")
+    } else {
+        ("last", "before", "hasPreviousPage", "startCursor")
+    };
+    let (mut all, mut cursor, mut first) = (Vec::new(), Value::Null, true);
+    loop {
+        let page = page(api, list, &format!("{count}: {size}, {from}: {cursor} {arguments}"));
+        let rows = hashes(&page);
+        assert!(rows.len() <= size);
+        if forwards {
+            all.extend(rows);
+        } else {
+            all.splice(0..0, rows);
+        }
+        if page["pageInfo"][more] == json!(false) {
+            return all;
+        }
+        cursor = page["pageInfo"][end].clone();
+        if std::mem::take(&mut first) {
+            happen(api);
+        }
+    }
+}
+
+fn hash_of(block: &Arc<Block>) -> String {
+    block.block_hash().to_string()
+}
+
+#[test]
+fn pages_of_blocks_put_together_are_the_chain_in_both_orders_and_directions_while_blocks_arrive() {
+    let mut chain = SimChain::new(70);
+    chain.mine_empty(60).unwrap();
+    let mut api = Api::of_chain(&chain);
+    for size in 1..=100 {
+        for (way, (order, forwards)) in
+            [("ASC", true), ("ASC", false), ("DESC", true), ("DESC", false)].into_iter().enumerate()
+        {
+            let arrives = size % 4 == way;
+            let before: Vec<String> = chain.active_blocks().map(hash_of).collect();
+            let found = walk(&mut api, "blocks", &format!("order: {order}"), (forwards, size), |api| {
+                if arrives {
+                    api.connect(&chain.mine(Vec::new()).unwrap());
+                }
+            });
+            // a walk that ends at the tip comes by what has arrived there, one that began there does not
+            let towards_tip = forwards == (order == "ASC");
+            let mut expected: Vec<String> =
+                if towards_tip { chain.active_blocks().map(hash_of).collect() } else { before };
+            if order == "DESC" {
+                expected.reverse();
+            }
+            assert_eq!(found, expected, "{order}, forwards {forwards}, {size} at a time");
+        }
+    }
+}
+
+#[test]
+fn blocks_are_told_from_the_newest_unless_told_otherwise() {
+    let mut chain = SimChain::new(71);
+    chain.mine_empty(30).unwrap();
+    let api = Api::of_chain(&chain);
+    let newest: Vec<String> = chain.active_blocks().map(hash_of).collect::<Vec<_>>().into_iter().rev().collect();
+    for arguments in ["first: null", "order: DESC", "order: null"] {
+        let page = page(&api, "blocks", arguments);
+        assert_eq!(hashes(&page), newest[..25], "{arguments}");
+        assert_eq!((&page["totalCount"], &page["pageInfo"]["hasNextPage"]), (&json!(31), &json!(true)));
+    }
+}
+
+#[test]
+fn blocks_are_chosen_by_height_and_by_median_time_past() {
+    // median times past of 0 to 10, which is the median of fewer than eleven, then ten minutes apart
+    let mut chain = SimChain::new(72).with_clock(1_700_000_000, 600);
+    chain.mine_empty(30).unwrap();
+    let api = Api::of_chain(&chain);
+    let median = |height: u32| {
+        let data = api.data(&format!("{{ block(height: {height}) {{ medianTime }} }}"));
+        data["block"]["medianTime"].as_str().unwrap().to_owned()
+    };
+    let heights = |arguments: &str| {
+        let page = page(&api, "blocks", &format!("first: 100, order: ASC, {arguments}"));
+        let heights: Vec<u64> =
+            page["nodes"].as_array().unwrap().iter().map(|node| node["height"].as_u64().unwrap()).collect();
+        assert_eq!(page["totalCount"], json!(heights.len()), "{arguments}");
+        heights
+    };
+    let (at_20, at_25) = (median(20), median(25));
+    for (arguments, expected) in [
+        ("fromHeight: 0, toHeight: 0".to_owned(), 0..1),
+        ("fromHeight: 28".to_owned(), 28..31),
+        ("toHeight: 2".to_owned(), 0..3),
+        ("fromHeight: 29, toHeight: 2147483647".to_owned(), 29..31),
+        ("fromHeight: 31".to_owned(), 31..31),
+        ("fromHeight: 2147483647, toHeight: 2147483647".to_owned(), 31..31),
+        (format!("fromTime: \"{at_20}\""), 20..31),
+        (format!("toTime: \"{at_20}\""), 0..21),
+        (format!("fromTime: \"{at_20}\", toTime: \"{at_25}\""), 20..26),
+        (format!("fromTime: \"{at_20}\", toTime: \"{at_20}\""), 20..21),
+        (format!("fromTime: \"{at_20}\", toTime: \"{at_25}\", fromHeight: 24"), 24..26),
+        (format!("fromTime: \"{at_20}\", toHeight: 10"), 0..0),
+        (r#"fromTime: "2106-02-07T06:28:15Z""#.to_owned(), 0..0),
+        (r#"fromTime: "1970-01-01T00:00:00Z""#.to_owned(), 0..31),
+        (r#"toTime: "1970-01-01T00:00:00Z""#.to_owned(), 0..0),
+    ] {
+        assert_eq!(heights(&arguments), expected.collect::<Vec<_>>(), "{arguments}");
+    }
+}
+
+#[test]
+fn a_cursor_holds_for_the_same_arguments_also_when_blocks_have_arrived() {
+    let mut chain = SimChain::new(73);
+    chain.mine_empty(30).unwrap();
+    let mut api = Api::of_chain(&chain);
+    let chosen = r#"order: ASC, fromHeight: 2, toHeight: 90, fromTime: "2000-01-01T00:00:00Z""#;
+    let cursor = page(&api, "blocks", &format!("first: 3, {chosen}"))["pageInfo"]["endCursor"].clone();
+    chain.mine_empty(5).unwrap();
+    for block in chain.active_blocks().skip(31) {
+        api.connect(block);
+    }
+    let next = page(&api, "blocks", &format!("first: 1, after: {cursor}, {chosen}"));
+    assert_eq!(next["nodes"][0]["height"], json!(5));
+    for other in [
+        "",
+        r#"order: DESC, fromHeight: 2, toHeight: 90, fromTime: "2000-01-01T00:00:00Z""#,
+        r#"order: ASC, fromHeight: 3, toHeight: 90, fromTime: "2000-01-01T00:00:00Z""#,
+        r#"order: ASC, fromHeight: 2, toHeight: 91, fromTime: "2000-01-01T00:00:00Z""#,
+        r#"order: ASC, fromHeight: 2, toHeight: 90, fromTime: "2000-01-01T00:00:01Z""#,
+        r#"order: ASC, fromHeight: 2, toHeight: 90, toTime: "2000-01-01T00:00:00Z""#,
+    ] {
+        let refusal = api.refusal(&format!("{{ blocks(after: {cursor}, {other}) {{ totalCount }} }}"));
+        assert_eq!(refusal, json!("BAD_USER_INPUT"), "{other}");
+    }
+    assert_eq!(api.refusal(&format!("{{ staleBlocks(after: {cursor}) {{ totalCount }} }}")), json!("BAD_USER_INPUT"));
+}
+
+#[test]
+fn a_cursor_on_a_block_that_left_the_main_chain_is_orphaned() {
+    let mut chain = SimChain::new(74);
+    chain.mine_empty(10).unwrap();
+    let mut api = Api::of_chain(&chain);
+    let cursor = page(&api, "blocks", "first: 2")["pageInfo"]["endCursor"].clone();
+    let parent = chain.hash_at(7.into()).unwrap();
+    let new = branch(&mut chain, parent, 5, &[]);
+    api.change(3, new.iter().map(Arc::as_ref));
+    let response = api.ask(&format!("{{ blocks(after: {cursor}) {{ totalCount }} }}"));
+    assert_eq!(response["errors"][0]["extensions"], json!({ "code": "CURSOR_ORPHANED", "forkHeight": 7 }));
+}
+
+#[test]
+fn arguments_that_choose_no_blocks_are_refused() {
+    let mut chain = SimChain::new(75);
+    chain.mine_empty(3).unwrap();
+    let api = Api::of_chain(&chain);
+    for (field, code) in [
+        ("blocks(fromHeight: -1) { totalCount }", "BAD_USER_INPUT"),
+        ("blocks(toHeight: -1) { totalCount }", "BAD_USER_INPUT"),
+        ("blocks(fromHeight: 3, toHeight: 2) { totalCount }", "BAD_USER_INPUT"),
+        ("blocks(fromHeight: 9, toHeight: 8) { totalCount }", "BAD_USER_INPUT"),
+        (
+            r#"blocks(fromTime: "2020-01-02T00:00:00Z", toTime: "2020-01-01T00:00:00Z") { totalCount }"#,
+            "BAD_USER_INPUT",
+        ),
+        (r#"blocks(fromTime: "2020-01-02") { totalCount }"#, "GRAPHQL_VALIDATION_FAILED"),
+        ("blocks(first: -1) { totalCount }", "BAD_USER_INPUT"),
+        ("blocks(first: 101) { totalCount }", "QUERY_LIMIT_EXCEEDED"),
+        ("staleBlocks(last: 101) { totalCount }", "QUERY_LIMIT_EXCEEDED"),
+        ("staleBlocks(first: 1, last: 1) { totalCount }", "BAD_USER_INPUT"),
+        (r#"staleBlocks(after: "x") { totalCount }"#, "BAD_USER_INPUT"),
+        ("headers(fromHeight: -1, count: 1) { height }", "BAD_USER_INPUT"),
+        ("headers(fromHeight: 0, count: -1) { height }", "BAD_USER_INPUT"),
+        ("headers(fromHeight: 0, count: 2001) { height }", "QUERY_LIMIT_EXCEEDED"),
+        ("headers(fromHeight: 0) { height }", "GRAPHQL_VALIDATION_FAILED"),
+        (r#"blocksByHash(hashes: ["00"]) { height }"#, "GRAPHQL_VALIDATION_FAILED"),
+        ("chain { supply(at: { height: 4 }) { height } }", "BAD_USER_INPUT"),
+    ] {
+        let response = api.ask(&format!("{{ {field} }}"));
+        assert_eq!(response["errors"][0]["extensions"]["code"], json!(code), "{field}: {response}");
+    }
+}
+
+#[test]
+fn headers_come_from_a_height_up_to_the_tip() {
+    let mut chain = SimChain::new(76);
+    chain.mine_empty(5).unwrap();
+    let api = Api::of_chain(&chain);
+    let blocks: Vec<_> = chain.active_blocks().collect();
+    for (from, count, expected) in
+        [(0, 0, 0..0), (0, 1, 0..1), (2, 3, 2..5), (4, 2_000, 4..6), (6, 1, 6..6), (2_147_483_647, 2_000, 0..0)]
+    {
+        let found = api.data(&format!("{{ headers(fromHeight: {from}, count: {count}) {{ height hash hex }} }}"));
+        let expected: Vec<_> = expected
+            .map(|height| json!({ "height": height, "hash": hash_of(blocks[height]), "hex": serialize_hex(&blocks[height].header) }))
+            .collect();
+        assert_eq!(found["headers"], json!(expected), "{count} from {from}");
+    }
+    let response = api.ask("{ headers(fromHeight: 0, count: 2001) { hash } }");
+    let extensions = json!({ "code": "QUERY_LIMIT_EXCEEDED", "which": "headers", "limit": 2_000, "actual": 2_001 });
+    assert_eq!(response["errors"][0]["extensions"], extensions);
+}
+
+#[test]
+fn blocks_by_hash_keep_the_order_and_the_length_of_the_list() {
+    let mut chain = SimChain::new(77);
+    chain.mine_empty(3).unwrap();
+    let stale = chain.block(&chain.tip()).unwrap().clone();
+    let mut api = Api::of_chain(&chain);
+    let new = branch(&mut chain, stale.header.prev_blockhash, 2, &[]);
+    api.change(1, new.iter().map(Arc::as_ref));
+    let unknown = "0".repeat(63) + "1";
+    let asked = [hash_of(&new[1]), unknown, hash_of(&stale), hash_of(&new[1]), hash_of(&new[0])];
+    let found = api.data(&format!("{{ blocksByHash(hashes: {asked:?}) {{ hash chainStatus }} }}"));
+    let told = |hash: &String, status: &str| json!({ "hash": hash, "chainStatus": status });
+    assert_eq!(
+        found["blocksByHash"],
+        json!([
+            told(&asked[0], "MAIN"),
+            null,
+            told(&asked[2], "STALE"),
+            told(&asked[3], "MAIN"),
+            told(&asked[4], "MAIN")
+        ])
+    );
+    assert_eq!(api.data("{ blocksByHash(hashes: []) { hash } }"), json!({ "blocksByHash": [] }));
+
+    let few = Api::empty(Network::Regtest, Limits { ids: 2, ..Limits::default() });
+    let mut few = few;
+    few.change(0, chain.active_blocks().map(Arc::as_ref));
+    let response = few.ask(&format!("{{ blocksByHash(hashes: {asked:?}) {{ hash }} }}"));
+    let extensions = json!({ "code": "QUERY_LIMIT_EXCEEDED", "which": "ids", "limit": 2, "actual": 5 });
+    assert_eq!(response["errors"][0]["extensions"], extensions);
+}
+
+/// The stale blocks in the order in which they are told: highest first, those of one height by their hashes.
+fn expected(stale: &[(u32, Arc<Block>)]) -> Vec<String> {
+    let mut sorted = stale.to_vec();
+    sorted.sort_by_key(|(height, block)| (*height, block.block_hash().to_byte_array()));
+    sorted.iter().rev().map(|(_, block)| hash_of(block)).collect()
+}
+
+/// Replaces the highest blocks of the main chain, and notes them.
+fn reorganise(api: &mut Api, chain: &mut SimChain, depth: u32, stale: &mut Vec<(u32, Arc<Block>)>) {
+    let tip = chain.height().to_u32();
+    let parent = chain.hash_at((tip - depth).into()).unwrap();
+    for height in tip - depth + 1..=tip {
+        stale.push((height, chain.block(&chain.hash_at(height.into()).unwrap()).unwrap().clone()));
+    }
+    let new = branch(chain, parent, usize::try_from(depth).unwrap() + 1, &[]);
+    api.change(depth, new.iter().map(Arc::as_ref));
+}
+
+#[test]
+fn pages_of_stale_blocks_put_together_are_all_of_them_while_others_become_stale() {
+    let (mut chain, mut stale) = (SimChain::new(78), Vec::new());
+    chain.mine_empty(10).unwrap();
+    let mut api = Api::of_chain(&chain);
+    assert_eq!(page(&api, "staleBlocks", "first: 5")["totalCount"], json!(0));
+    for depth in [1, 2, 3, 4, 5, 6, 7, 8, 9] {
+        reorganise(&mut api, &mut chain, depth, &mut stale);
+    }
+    for size in 1..=100 {
+        for forwards in [true, false] {
+            let before = expected(&stale);
+            let happens = (size % 5 == 0) == forwards && size % 10 < 6;
+            let found = walk(&mut api, "staleBlocks", "", (forwards, size), |api| {
+                if happens {
+                    reorganise(api, &mut chain, 1, &mut stale);
+                }
+            });
+            // what has become stale meanwhile is higher than all others: a walk that goes up comes by it
+            assert_eq!(
+                found,
+                if forwards { before } else { expected(&stale) },
+                "forwards {forwards}, {size} at a time"
+            );
+        }
+    }
+    let page = page(&api, "staleBlocks", "first: 1");
+    assert_eq!(page["totalCount"], json!(stale.len()));
+    let told = api.data("{ staleBlocks(first: 100) { nodes { chainStatus confirmations next { hash } } } }");
+    assert!(told["staleBlocks"]["nodes"].as_array().unwrap().iter().all(|node| {
+        node["chainStatus"] == json!("STALE") && node["confirmations"] == json!(0) && node["next"].is_null()
+    }));
+}

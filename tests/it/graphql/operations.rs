@@ -1,0 +1,343 @@
+//! What is told of the server, of the index's progress and of the node behind it.
+
+use std::time::Duration;
+
+use async_graphql::futures_util::StreamExt;
+use async_graphql::{Executor, Request};
+use bitcoin::Network;
+use btcgraph::api::{Limits, RequestLimits};
+use btcgraph::node::{Auth, Node, NodeSettings};
+use btcgraph::sim::SimChain;
+use btcgraph::view::{Pace, SyncPhase, SyncState};
+use serde_json::{Value, json};
+
+use crate::support::api::Api;
+use crate::support::bitcoind::RealNode;
+use crate::support::proxy::CountingProxy;
+
+fn connect(real: &RealNode, url: String) -> Node {
+    Node::connect(NodeSettings::new(Network::Regtest, url, Auth::Cookie(real.cookie_path()))).unwrap()
+}
+
+/// An index that has followed the node to its tip, and asks it.
+fn followed(real: &RealNode) -> Api {
+    let mut api = Api::empty(Network::Regtest, Limits::default());
+    api.follow(&connect(real, real.rpc_url()));
+    api
+}
+
+#[test]
+fn what_needs_no_block_is_answered_before_there_is_one() {
+    let api = Api::empty(Network::Regtest, Limits::default());
+    let questions = "{ sync { phase indexedHeight targetHeight progress blocksPerSecond etaSeconds ready }
+        server { id version features subscriptions limits { depth } database { formatVersion fileBytes } }
+        node(id: \"Server:main\") { __typename }
+        bitcoinNode { reachable version subversion chain blocks headers bestBlockHash verificationProgress
+            initialBlockDownload pruned connections warnings } }";
+    let nothing_known = json!({
+        "phase": "WAITING_FOR_NODE",
+        "indexedHeight": null,
+        "targetHeight": null,
+        "progress": null,
+        "blocksPerSecond": null,
+        "etaSeconds": null,
+        "ready": false,
+    });
+    let server = json!({
+        "id": "Server:main",
+        "version": env!("CARGO_PKG_VERSION"),
+        "features": [],
+        "subscriptions": 0,
+        "limits": { "depth": 20 },
+        "database": { "formatVersion": 1, "fileBytes": null },
+    });
+    let node = json!({
+        "reachable": false,
+        "version": null,
+        "subversion": null,
+        "chain": null,
+        "blocks": null,
+        "headers": null,
+        "bestBlockHash": null,
+        "verificationProgress": null,
+        "initialBlockDownload": null,
+        "pruned": null,
+        "connections": null,
+        "warnings": null,
+    });
+    let typename = json!({ "__typename": "ServerInfo" });
+    let expected = json!({ "sync": nothing_known, "server": server, "node": typename, "bitcoinNode": node });
+    assert_eq!(api.data(questions), expected);
+    let response = api.ask("{ server { database { tables { rows } } } }");
+    assert_eq!(response["data"], json!({ "server": { "database": { "tables": null } } }));
+    assert_eq!(response["errors"][0]["extensions"]["code"], json!("NOT_READY"));
+}
+
+#[test]
+fn progress_is_told_with_its_pace_also_by_what_is_not_ready() {
+    let api = Api::empty(Network::Regtest, Limits::default());
+    api.set_state(SyncState {
+        phase: SyncPhase::CatchingUp,
+        node_height: Some(99.into()),
+        node_headers: Some(120.into()),
+        pace: Some(Pace { blocks_per_second: 2.5, left: Duration::from_secs(40) }),
+        ..SyncState::default()
+    });
+    let response =
+        api.ask("{ sync { phase indexedHeight targetHeight progress blocksPerSecond etaSeconds } tip { id } }");
+    let progress = json!({
+        "phase": "CATCHING_UP",
+        "indexedHeight": null,
+        "targetHeight": 99,
+        "progress": 0.0,
+        "blocksPerSecond": 2.5,
+        "etaSeconds": 40,
+    });
+    assert_eq!(response["data"], json!({ "sync": progress, "tip": null }));
+    let extensions = json!({
+        "code": "NOT_READY",
+        "phase": "CATCHING_UP",
+        "indexedHeight": null,
+        "nodeHeight": 99,
+        "blocksPerSecond": 2.5,
+        "etaSeconds": 40,
+    });
+    assert_eq!(response["errors"][0]["extensions"], extensions);
+}
+
+#[test]
+fn an_answer_is_in_sync_only_if_its_own_tip_is_the_nodes() {
+    let mut chain = SimChain::new(63);
+    chain.mine_empty(3).unwrap();
+    let mut api = Api::of_chain(&chain);
+    let question = "{ snapshot { height hash nodeHeight nodeHeaders inSync } sync { ready progress } }";
+    let tip = api.view().tip();
+    let (node_height, node_headers) = (Some(tip.height), Some(7.into()));
+    let following = SyncState { phase: SyncPhase::Following, node_height, node_headers, ..SyncState::default() };
+    let expected = |in_sync: bool| {
+        json!({
+            "snapshot": {
+                "height": 3, "hash": tip.hash.to_string(), "nodeHeight": 3, "nodeHeaders": 7, "inSync": in_sync,
+            },
+            "sync": { "ready": in_sync, "progress": 1.0 },
+        })
+    };
+    api.set_state(SyncState { node_tip: Some(tip.hash), ..following });
+    assert_eq!(api.data(question), expected(true));
+    api.set_state(SyncState { node_tip: None, ..following });
+    assert_eq!(api.data(question), expected(false), "the node is away");
+    // the node's tip is known, and this is another block of the same height
+    let parent = chain.active_blocks().nth(2).unwrap().block_hash();
+    let other = chain.mine_on(parent, Vec::new()).unwrap();
+    api.change(1, [other.as_ref()]);
+    api.set_state(SyncState { node_tip: Some(tip.hash), ..following });
+    assert_eq!(api.data("{ snapshot { height inSync } }"), json!({ "snapshot": { "height": 3, "inSync": false } }));
+}
+
+#[test]
+fn following_tells_the_phase_and_that_it_is_in_sync() {
+    let Some(real) = RealNode::start(&[]) else { return };
+    real.mine(20);
+    let api = followed(&real);
+    assert_eq!(
+        api.data("{ sync { phase indexedHeight targetHeight progress blocksPerSecond etaSeconds ready } snapshot { inSync } }"),
+        json!({
+            "sync": {
+                "phase": "FOLLOWING",
+                "indexedHeight": 20,
+                "targetHeight": 20,
+                "progress": 1.0,
+                "blocksPerSecond": null,
+                "etaSeconds": null,
+                "ready": true,
+            },
+            "snapshot": { "inSync": true },
+        })
+    );
+}
+
+#[test]
+fn every_limit_is_told_as_it_was_set() {
+    let request = RequestLimits {
+        body_bytes: 1,
+        message_bytes: 2,
+        operations_per_socket: 3,
+        query_bytes: 4,
+        tokens: 5,
+        nesting: 6,
+        selections: 7,
+        aliases: 8,
+        root_fields: 9,
+        directives: 10,
+        introspection: usize::MAX,
+    };
+    let limits = Limits {
+        depth: 12,
+        complexity: 1_300,
+        page_size: 14,
+        transaction_bytes: 15,
+        scan_rows: 16,
+        ids: 17,
+        headers: 18,
+        filters: 19,
+        points: 20,
+        request,
+    };
+    let told = Api::empty(Network::Regtest, limits).data(
+        "{ server { limits { bodyBytes messageBytes operationsPerSocket queryBytes tokens nesting selections aliases
+            rootFields directives introspection depth complexity pageSize transactionBytes scanRows ids headers filters
+            points nodeRequests nodeSeconds } } }",
+    );
+    let expected = json!({
+        "bodyBytes": 1, "messageBytes": 2, "operationsPerSocket": 3, "queryBytes": 4, "tokens": 5, "nesting": 6,
+        "selections": 7, "aliases": 8, "rootFields": 9, "directives": 10, "introspection": 9_007_199_254_740_991_u64,
+        "depth": 12, "complexity": 1_300, "pageSize": 14, "transactionBytes": 15, "scanRows": 16, "ids": 17,
+        "headers": 18, "filters": 19, "points": 20, "nodeRequests": 4, "nodeSeconds": 5.0,
+    });
+    assert_eq!(told["server"]["limits"], expected);
+}
+
+#[test]
+fn the_rows_of_every_table_and_the_size_of_the_file_are_told_and_not_where_it_is() {
+    let mut chain = SimChain::new(62);
+    chain.mine_empty(4).unwrap();
+    let api = Api::of_chain(&chain);
+    let answer = api.data("{ server { database { formatVersion fileBytes tables { name rows } } } }");
+    let database = &answer["server"]["database"];
+    assert!(database["fileBytes"].as_u64().unwrap() > 0);
+    let rows = |name: &str| {
+        let tables = database["tables"].as_array().unwrap();
+        tables.iter().find(|table| table["name"] == name).unwrap_or_else(|| panic!("no table {name}"))["rows"].clone()
+    };
+    assert_eq!((rows("blocks"), rows("block_hashes"), rows("transactions")), (json!(5), json!(5), json!(5)));
+    assert_eq!((rows("spends"), rows("stale_blocks")), (json!(0), json!(0)));
+    assert!(!answer.to_string().contains('/'), "{answer}");
+}
+
+#[tokio::test]
+async fn subscriptions_count_from_their_start_to_their_end() {
+    let mut chain = SimChain::new(64);
+    let mut api = Api::of_chain(&chain);
+    let open = async |api: &Api| {
+        let response = api.schema.execute(Request::new("{ server { subscriptions } }")).await;
+        response.data.into_json().unwrap()["server"]["subscriptions"].clone()
+    };
+    let subscribe = || api.schema.execute_stream(Request::new("subscription { newBlock { height } }"), None);
+    let (mut first, second) = (subscribe(), subscribe());
+    assert_eq!(open(&api).await, json!(0), "a stream begins when it is read");
+    api.connect(&chain.mine(Vec::new()).unwrap());
+    let waits = tokio::time::timeout(Duration::ZERO, first.next()).await;
+    assert!(waits.is_err(), "what happened before is not told: {waits:?}");
+    assert_eq!(open(&api).await, json!(1));
+    api.connect(&chain.mine(Vec::new()).unwrap());
+    assert!(first.next().await.unwrap().is_ok());
+    assert_eq!(open(&api).await, json!(1));
+    drop((first, second));
+    assert_eq!(open(&api).await, json!(0));
+}
+
+#[test]
+fn chain_tips_are_the_nodes_with_the_blocks_that_the_index_knows() {
+    let Some(real) = RealNode::start(&[]) else { return };
+    let stale = real.mine(3);
+    let mut api = followed(&real);
+    real.must("invalidateblock", &[json!(stale[1])]);
+    let active = real.mine(4);
+    api.follow(&connect(&real, real.rpc_url()));
+    let question = "{ chainTips { hash height branchLength status block { height chainStatus } } }";
+    let told = |stale_status: &str| {
+        let mut tips = api.data(question)["chainTips"].as_array().unwrap().clone();
+        tips.sort_by_key(|tip| tip["height"].as_u64());
+        let stale = json!({
+            "hash": stale[2], "height": 3, "branchLength": 2, "status": stale_status,
+            "block": { "height": 3, "chainStatus": "STALE" },
+        });
+        let active = json!({
+            "hash": active[3], "height": 5, "branchLength": 0, "status": "ACTIVE",
+            "block": { "height": 5, "chainStatus": "MAIN" },
+        });
+        assert_eq!(tips, [stale, active]);
+    };
+    told("INVALID");
+    real.must("reconsiderblock", &[json!(stale[1])]);
+    told("VALID_FORK");
+
+    // one that the index has not seen yet
+    let newest = real.mine(1)[0];
+    let tips = api.data("{ snapshot { height } chainTips { hash block { hash } } }");
+    let newest = tips["chainTips"].as_array().unwrap().iter().find(|tip| tip["hash"] == json!(newest)).unwrap();
+    assert_eq!((&newest["block"], &tips["snapshot"]["height"]), (&Value::Null, &json!(5)));
+}
+
+#[test]
+fn the_node_tells_of_itself_and_only_its_own_fields_miss_it_when_it_is_gone() {
+    let Some(mut real) = RealNode::start(&[]) else { return };
+    let tip = real.mine(2)[1];
+    let api = followed(&real);
+    let question = "{ bitcoinNode { reachable version subversion chain blocks headers bestBlockHash
+        verificationProgress initialBlockDownload pruned connections warnings } chainTips { hash } tip { hash } }";
+    let answer = api.data(question);
+    let (network, chain) = (real.must("getnetworkinfo", &[]), real.must("getblockchaininfo", &[]));
+    let version = network["version"].as_u64().unwrap();
+    let expected = json!({
+        "reachable": true,
+        "version": format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100),
+        "subversion": network["subversion"],
+        "chain": "regtest",
+        "blocks": 2,
+        "headers": 2,
+        "bestBlockHash": tip,
+        "verificationProgress": chain["verificationprogress"].as_f64(),
+        "initialBlockDownload": chain["initialblockdownload"],
+        "pruned": false,
+        "connections": 0,
+        "warnings": network["warnings"],
+    });
+    assert_eq!(answer["bitcoinNode"], expected);
+    assert_eq!(answer["chainTips"], json!([{ "hash": tip }]));
+
+    real.stop();
+    let response = api.ask(question);
+    assert_eq!(response["data"]["tip"], json!({ "hash": tip }));
+    assert_eq!(
+        (&response["data"]["chainTips"], &response["data"]["bitcoinNode"]["reachable"]),
+        (&json!(null), &json!(false))
+    );
+    let rest = response["data"]["bitcoinNode"].as_object().unwrap().iter().filter(|(name, _)| *name != "reachable");
+    assert!(rest.clone().count() == 11 && rest.clone().all(|(_, value)| value.is_null()), "{response}");
+    assert_eq!(response["errors"].as_array().map(Vec::len), Some(1), "{response}");
+    let error = &response["errors"][0];
+    assert_eq!((&error["path"], &error["extensions"]), (&json!(["chainTips"]), &json!({ "code": "NODE_UNAVAILABLE" })));
+    assert!(!response.to_string().contains("127.0.0.1") && !response.to_string().contains("cookie"), "{response}");
+
+    real.start_again();
+    assert_eq!(api.data("{ chainTips { hash } }"), json!({ "chainTips": [{ "hash": tip }] }));
+}
+
+#[test]
+fn a_node_that_was_never_reached_is_unavailable_to_chain_tips() {
+    let api = Api::of_chain(&SimChain::new(65));
+    let response = api.ask("{ chainTips { hash } tip { height } }");
+    assert_eq!(response["data"], json!({ "chainTips": null, "tip": { "height": 0 } }));
+    assert_eq!(response["errors"][0]["extensions"]["code"], json!("NODE_UNAVAILABLE"));
+}
+
+#[test]
+fn all_that_a_request_asks_of_the_node_goes_out_in_one_request() {
+    let Some(real) = RealNode::start(&[]) else { return };
+    real.mine(1);
+    let api = followed(&real);
+    let proxy = CountingProxy::start(real.rpc_url().strip_prefix("http://").unwrap());
+    api.set_node(&connect(&real, proxy.url()));
+    let before = proxy.posts();
+    assert!(before > 0, "connecting was counted");
+    let answer = api.data(
+        "{ chainTips { hash } again: chainTips { height } bitcoinNode { blocks subversion } other: bitcoinNode { chain } }",
+    );
+    assert_eq!((&answer["again"], &answer["other"]), (&json!([{ "height": 1 }]), &json!({ "chain": "regtest" })));
+    assert_eq!(proxy.posts(), before + 1);
+    api.data("{ tip { height } sync { ready } server { id } snapshot { height } }");
+    assert_eq!(proxy.posts(), before + 1, "what the index knows is not asked");
+    api.data("{ bitcoinNode { reachable } }");
+    assert_eq!(proxy.posts(), before + 2);
+}

@@ -1,0 +1,79 @@
+//! A running `btcgraph serve` on a real node, and requests to it.
+
+use std::path::Path;
+use std::process::{Child, ExitStatus, Stdio};
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::bitcoind::{RealNode, wait_for};
+use super::program::btcgraph_on;
+
+/// A running server, killed when dropped.
+pub(crate) struct Served {
+    process: Child,
+    /// Host and port.
+    pub(crate) address: String,
+}
+
+impl Served {
+    /// Follows the node with an index in `directory`.
+    pub(crate) fn start(node: &RealNode, directory: &Path) -> Self {
+        Self::start_with(node, directory, &[])
+    }
+
+    /// The same, with variables in its environment.
+    pub(crate) fn start_with(node: &RealNode, directory: &Path, variables: &[(&str, &str)]) -> Self {
+        let port_file = directory.join("port");
+        let _ = std::fs::remove_file(&port_file);
+        let mut program = btcgraph_on(node, directory, &["serve", "--listen", "127.0.0.1:0"]);
+        program.envs(variables.iter().copied()).arg("--port-file").arg(&port_file);
+        let process = program.stderr(Stdio::null()).spawn().unwrap();
+        let port = wait_for("the port file", Duration::from_secs(30), || {
+            std::fs::read_to_string(&port_file).ok().filter(|port| !port.is_empty())
+        });
+        Self { process, address: format!("127.0.0.1:{port}") }
+    }
+
+    /// The whole response to a document.
+    pub(crate) fn query(&self, query: &str) -> Value {
+        self.query_as(query)
+    }
+
+    /// The same, read as another type.
+    pub(crate) fn query_as<T: DeserializeOwned>(&self, query: &str) -> T {
+        let body = json!({ "query": query }).to_string();
+        let request = ureq::post(format!("http://{}/graphql", self.address)).header("content-type", "application/json");
+        let mut response = request.send(&body).unwrap();
+        serde_json::from_str(&response.body_mut().read_to_string().unwrap()).unwrap()
+    }
+
+    pub(crate) fn wait_for_height(&self, height: u32) {
+        wait_for("the server to catch up", Duration::from_secs(30), || {
+            (self.query("{ tip { height } }")["data"]["tip"]["height"] == json!(height)).then_some(())
+        });
+    }
+
+    /// Waits until it answers for the node's tip.
+    pub(crate) fn catch_up(&self, node: &RealNode) {
+        let tip = node.must("getbestblockhash", &[]);
+        wait_for("the server to catch up", Duration::from_secs(30), || {
+            (self.query("{ tip { hash } }")["data"]["tip"]["hash"] == tip).then_some(())
+        });
+    }
+
+    /// Asks it to stop, as an operator does, and waits until it has.
+    pub(crate) fn stop(&mut self) -> ExitStatus {
+        let pid = self.process.id().to_string();
+        assert!(std::process::Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        wait_for("the server to stop", Duration::from_secs(10), || self.process.try_wait().unwrap())
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
