@@ -27,7 +27,7 @@ function request()
 end
 
 function response(status, _, answer)
-  if status ~= 200 or answer:find('"errors"', 1, true) or answer:find('":null}}', 1, true) then
+  if status ~= 200 or answer:find('"errors"', 1, true) or answer:find('^{"data":{"%w+":null}}') then
     print("worthless: " .. status .. " " .. answer:sub(1, 300))
     wrk.thread:stop()
   end

@@ -4,6 +4,10 @@
 
 mod commands;
 
+// a request makes some hundred small allocations on whichever thread is free (benches/README.md has the figures)
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 use std::process::ExitCode;
 
 use clap::Parser;

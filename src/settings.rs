@@ -133,6 +133,8 @@ pub struct ServerSettings {
     pub max_message: ByteSize,
     /// The longest query.
     pub max_query: ByteSize,
+    /// About how much memory parsed queries may take that are kept to be executed again.
+    pub document_cache: ByteSize,
     /// The most tokens in a query.
     pub max_tokens: usize,
     /// How deep the brackets of a query may nest.

@@ -39,6 +39,8 @@ pub struct RequestLimits {
     pub operations_per_socket: usize,
     /// Bytes of a document.
     pub query_bytes: usize,
+    /// Bytes, about, of parsed documents that are kept to be executed again. This refuses nothing.
+    pub document_cache_bytes: usize,
     /// Lexical tokens in a document.
     pub tokens: usize,
     /// Brackets within each other in a document, and selections within each other with fragments expanded.
@@ -62,6 +64,7 @@ impl Default for RequestLimits {
             message_bytes: 64 * 1024,
             operations_per_socket: 100,
             query_bytes: 32 * 1024,
+            document_cache_bytes: 32 << 20,
             tokens: 5_000,
             nesting: 64,
             selections: 5_000,

@@ -18,6 +18,8 @@ pub(super) struct ServerLimits {
     operations_per_socket: UInt53,
     /// The most bytes of a document.
     query_bytes: UInt53,
+    /// About how many bytes of parsed documents are kept, to be executed again without being parsed. This refuses nothing.
+    document_cache_bytes: UInt53,
     /// The most lexical tokens in a document.
     tokens: UInt53,
     /// The most brackets within each other in a document, and selections within each other with fragments expanded.
@@ -66,6 +68,7 @@ impl ServerLimits {
             message_bytes: UInt53::bound(request.message_bytes),
             operations_per_socket: UInt53::bound(request.operations_per_socket),
             query_bytes: UInt53::bound(request.query_bytes),
+            document_cache_bytes: UInt53::bound(request.document_cache_bytes),
             tokens: UInt53::bound(request.tokens),
             nesting: UInt53::bound(request.nesting),
             selections: UInt53::bound(request.selections),

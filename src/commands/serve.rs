@@ -123,6 +123,7 @@ fn limits_of(settings: &ServerSettings) -> api::Limits {
             message_bytes: bytes(settings.max_message),
             operations_per_socket: settings.max_operations_per_socket,
             query_bytes: bytes(settings.max_query),
+            document_cache_bytes: bytes(settings.document_cache),
             tokens: settings.max_tokens,
             nesting: settings.max_nesting,
             selections: settings.max_selections,

@@ -8,24 +8,25 @@ use async_graphql::{Data, Executor, Request, Response, ServerError};
 
 use tokio::sync::Semaphore;
 
-use super::guard::{self, GuardLimits, Refusal};
+use super::documents::Documents;
+use super::guard::{GuardLimits, Refusal};
 use crate::api::Schema;
 
 /// Executes what the guard admits, and answers the rest with its refusal.
 #[derive(Clone)]
 pub(super) struct Guarded {
     schema: Schema,
-    limits: GuardLimits,
+    documents: Arc<Documents>,
 }
 
 impl Guarded {
-    pub(super) fn new(schema: Schema, limits: GuardLimits) -> Self {
-        Self { schema, limits }
+    pub(super) fn new(schema: Schema, limits: GuardLimits, document_cache_bytes: usize) -> Self {
+        Self { schema, documents: Arc::new(Documents::new(limits, document_cache_bytes)) }
     }
 
     /// The request with its document parsed.
     fn admit(&self, mut request: Request) -> Result<Request, Refusal> {
-        let document = guard::admit(&request.query, &self.limits)?;
+        let document = self.documents.admit(&request.query)?;
         request.set_parsed_query(document);
         Ok(request)
     }

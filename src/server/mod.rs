@@ -12,6 +12,7 @@
 //! Knows nothing of Bitcoin.
 
 pub mod admin;
+mod documents;
 mod executor;
 pub mod guard;
 mod health;
@@ -44,6 +45,8 @@ pub struct Limits {
     pub message_bytes: usize,
     /// Queries and subscriptions that one websocket may have open at once.
     pub operations_per_socket: usize,
+    /// Bytes, about, of parsed documents that are kept to be executed again.
+    pub document_cache_bytes: usize,
     /// What the document must hold.
     pub guard: GuardLimits,
 }
@@ -61,6 +64,7 @@ impl From<RequestLimits> for Limits {
             body_bytes: told.body_bytes,
             message_bytes: told.message_bytes,
             operations_per_socket: told.operations_per_socket,
+            document_cache_bytes: told.document_cache_bytes,
             guard: GuardLimits {
                 query_bytes: told.query_bytes,
                 tokens: told.tokens,
@@ -97,7 +101,7 @@ pub async fn serve(
     shutdown: CancellationToken,
 ) -> io::Result<()> {
     let (open, mut all_closed) = mpsc::channel(1);
-    let executor = Guarded::new(schema.clone(), limits.guard);
+    let executor = Guarded::new(schema.clone(), limits.guard, limits.document_cache_bytes);
     let server = Server { executor, schema, limits, shutdown: shutdown.clone(), _open: open };
     let serving = axum::serve(listener, router(server)).with_graceful_shutdown(shutdown.clone().cancelled_owned());
     let finished = async {

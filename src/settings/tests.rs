@@ -65,6 +65,7 @@ fn without_any_source_the_defaults_hold() {
             max_body: ByteSize::new(256 << 10),
             max_message: ByteSize::new(64 << 10),
             max_query: ByteSize::new(32 << 10),
+            document_cache: ByteSize::new(32 << 20),
             max_tokens: 5000,
             max_nesting: 64,
             max_selections: 5000,

@@ -163,6 +163,7 @@ fn every_limit_is_told_as_it_was_set() {
         message_bytes: 2,
         operations_per_socket: 3,
         query_bytes: 4,
+        document_cache_bytes: 40,
         tokens: 5,
         nesting: 6,
         selections: 7,
@@ -184,12 +185,12 @@ fn every_limit_is_told_as_it_was_set() {
         request,
     };
     let told = Api::empty(Network::Regtest, limits).data(
-        "{ server { limits { bodyBytes messageBytes operationsPerSocket queryBytes tokens nesting selections aliases
-            rootFields directives introspection depth complexity pageSize transactionBytes scanRows ids headers filters
+        "{ server { limits { bodyBytes messageBytes operationsPerSocket queryBytes documentCacheBytes tokens nesting selections
+            aliases rootFields directives introspection depth complexity pageSize transactionBytes scanRows ids headers filters
             points nodeRequests nodeSeconds } } }",
     );
     let expected = json!({
-        "bodyBytes": 1, "messageBytes": 2, "operationsPerSocket": 3, "queryBytes": 4, "tokens": 5, "nesting": 6,
+        "bodyBytes": 1, "messageBytes": 2, "operationsPerSocket": 3, "queryBytes": 4, "documentCacheBytes": 40, "tokens": 5, "nesting": 6,
         "selections": 7, "aliases": 8, "rootFields": 9, "directives": 10, "introspection": 9_007_199_254_740_991_u64,
         "depth": 12, "complexity": 1_300, "pageSize": 14, "transactionBytes": 15, "scanRows": 16, "ids": 17,
         "headers": 18, "filters": 19, "points": 20, "nodeRequests": 4, "nodeSeconds": 5.0,
