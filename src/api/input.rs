@@ -4,6 +4,7 @@ use async_graphql::Object;
 
 use super::error::ApiError;
 use super::output::Output;
+use super::page::ITEM_BYTES;
 use super::scalars::{Hex, Txid, UInt53, int};
 use super::transaction::Transaction;
 use crate::view::{self, View};
@@ -100,7 +101,8 @@ impl Input {
     /// The items of its witness, the bottom of the stack first (BIP141); empty if it has none.
     async fn witness(&self) -> Result<Vec<Hex>, ApiError> {
         let witness = &self.part()?.witness;
-        self.view.count(witness.size())?;
+        // an item without bytes is an item all the same, and a witness can have millions of them
+        self.view.count(witness.size().saturating_add(witness.len().saturating_mul(ITEM_BYTES)))?;
         Ok(witness.iter().map(Hex::new).collect())
     }
 }

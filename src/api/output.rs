@@ -10,6 +10,7 @@ use super::input::Input;
 use super::ledger::Script;
 use super::node::output_id;
 use super::op_return::OpReturn;
+use super::page::ITEM_BYTES;
 use super::scalars::{Hex, Sats, int};
 use super::transaction::Transaction;
 use crate::chain;
@@ -123,7 +124,9 @@ impl Output {
 
     /// That script with its history.
     async fn script(&self) -> Result<Script, ApiError> {
-        Ok(Script::of(&self.view, self.part()?.script_pubkey.clone()))
+        let script = &self.part()?.script_pubkey;
+        self.view.count(script.len())?;
+        Ok(Script::of(&self.view, script.clone()))
     }
 
     /// What it carries, if its script starts with OP_RETURN; null for all others.
@@ -134,7 +137,8 @@ impl Output {
         };
         let (payload, pushes) = op_return(script)?;
         // payload, pushes and text: the same bytes up to three times
-        Some(self.view.count(script.len() * 3).map(|()| OpReturn::new(payload, &pushes)).map_err(ApiError::from))
+        let bytes = script.len().saturating_mul(3).saturating_add(pushes.len().saturating_mul(ITEM_BYTES));
+        Some(self.view.count(bytes).map(|()| OpReturn::new(payload, &pushes)).map_err(ApiError::from))
     }
 
     /// Whether a coinbase created it, so that it must mature before it can be spent.

@@ -21,6 +21,9 @@ use crate::view::View;
 /// Rows of a page if neither `first` nor `last` is given.
 pub(super) const DEFAULT_SIZE: u32 = 25;
 
+/// What an item of a list that a client sees whole adds to an answer beside its own bytes.
+pub(super) const ITEM_BYTES: usize = 32;
+
 /// The paging arguments of a connection as given.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PageArgs {

@@ -20,6 +20,12 @@ use crate::chain::float::to_f64;
 use crate::chain::vsize;
 use crate::view::{self, View};
 
+/// How many blocks a transaction is taken to be in before they are known: one, and others only after reorganisations.
+const OCCURRENCES: usize = 2;
+
+/// What reading and hashing all txids of a block costs, in fields.
+const PROOF_COST: usize = 50;
+
 /// A transaction, and the view it was found in.
 #[derive(Clone)]
 pub(super) struct Transaction {
@@ -102,11 +108,7 @@ impl Transaction {
     }
 
     fn fee_in_sat(&self) -> Result<Option<u64>, ApiError> {
-        if self.transaction.place.is_none() {
-            // the fee of a stale transaction stands in no row: the outputs it spends are read, one for each input
-            self.view.count(self.transaction.raw.len())?;
-        }
-        Ok(self.view.fee(&self.transaction)?)
+        self.view.fee(&self.transaction)
     }
 }
 
@@ -201,7 +203,9 @@ impl Transaction {
 
     /// All blocks that hold it: those of the main chain, oldest first, then stale ones. Stale blocks are those that this
     /// server saw disconnected.
+    #[graphql(complexity = "page::list_cost(OCCURRENCES, child_complexity)")]
     async fn occurrences(&self) -> Result<Vec<TxOccurrence>, ApiError> {
+        self.view.count(0)?;
         let found = self.view.occurrences(&self.transaction.txid)?;
         let bytes = found.iter().filter(|(block, _)| !block.is_main()).map(|(block, _)| block.row.size);
         let bytes = bytes.fold(0_u32, u32::saturating_add);
@@ -210,7 +214,7 @@ impl Transaction {
     }
 
     /// The proof that its block holds it; null while no block of the main chain does.
-    #[graphql(complexity = "50 + child_complexity")]
+    #[graphql(complexity = "child_complexity.saturating_add(PROOF_COST)")]
     async fn merkle_proof(&self) -> Option<Result<MerkleProof, ApiError>> {
         self.proof().transpose()
     }

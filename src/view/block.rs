@@ -245,7 +245,7 @@ impl View {
     }
 
     /// A block of the active chain that must be there.
-    pub(super) fn main_block(&self, height: Height) -> Result<Block, IndexError> {
+    pub fn main_block(&self, height: Height) -> Result<Block, IndexError> {
         let block = self.block_at(height)?;
         block.ok_or_else(|| corrupt("blocks", format!("the row at height {height} is missing")))
     }

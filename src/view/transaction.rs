@@ -6,7 +6,7 @@ use bitcoin::consensus::deserialize;
 use bitcoin::{BlockHash, TxMerkleNode, Txid};
 
 use super::block::Block;
-use super::{View, corrupt};
+use super::{AllowanceExceeded, View, corrupt};
 use crate::chain::{Height, merkle};
 use crate::index::{IndexError, StoredTransaction, TxNum};
 
@@ -160,7 +160,13 @@ impl View {
     }
 
     /// The fee in sat; `None` for a coinbase, and for a stale transaction that spends what the index does not know.
-    pub fn fee(&self, transaction: &Transaction) -> Result<Option<u64>, IndexError> {
+    ///
+    /// Errors: those of the index, and the allowance: the fee of a stale transaction stands in no row, so that for each
+    /// of its inputs a transaction is read.
+    pub fn fee<E>(&self, transaction: &Transaction) -> Result<Option<u64>, E>
+    where
+        E: From<IndexError> + From<AllowanceExceeded>,
+    {
         if let Some(place) = transaction.place {
             return Ok(place.fee);
         }
@@ -170,7 +176,9 @@ impl View {
         let mut input_value = 0_u64;
         for input in &transaction.parts.input {
             let outpoint = input.previous_output;
+            self.count(0)?;
             let Some(funding) = self.transaction(&outpoint.txid)? else { return Ok(None) };
+            self.count(funding.bytes_read)?;
             let vout = usize::try_from(outpoint.vout).unwrap_or(usize::MAX);
             let Some(prevout) = funding.parts.output.get(vout) else { return Ok(None) };
             input_value = input_value.saturating_add(prevout.value.to_sat());

@@ -9,13 +9,16 @@ use super::super::connection::Connection;
 use super::super::cursor::Scope;
 use super::super::enums::SortOrder;
 use super::super::error::ApiError;
-use super::super::page::PageArgs;
+use super::super::page::{self, PageArgs};
 use super::super::request::limits;
 use super::super::scalars::{DateTime, Sats, SignedSats, UInt53};
 use super::super::transaction::Transaction;
 use super::{Holdings, ROW_BYTES};
 use crate::chain::Height;
 use crate::view::{Movement, TxNum, View};
+
+/// How many scripts of a ledger a transaction is taken to touch; one that pays out to a set can touch thousands.
+const TOUCHED: usize = 4;
 
 /// Which way coins go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Enum)]
@@ -135,6 +138,7 @@ impl LedgerEntry {
 
     /// The addresses of the ledger that it paid or spent; of a script without address the scriptPubKey in hexadecimal
     /// digits.
+    #[graphql(complexity = "page::list_cost(TOUCHED, 1)")]
     async fn touched(&self) -> Vec<String> {
         let names = self.movement.scripts.iter().filter_map(|script| self.holdings.name(*script));
         names.map(str::to_owned).collect()
@@ -159,7 +163,8 @@ impl Holdings {
         let within = txnum(walk.positions.start)?..txnum(walk.positions.end)?;
         let rows = self.view.movements(&self.ledger, &within, walk.ascending)?.map(|movement| {
             let movement = movement?;
-            self.view.count(ROW_BYTES)?;
+            // a row of each script that the transaction touched
+            self.view.count(ROW_BYTES.saturating_mul(movement.scripts.len()))?;
             let kept = filter.keeps(&movement);
             Ok::<_, ApiError>((movement.txnum.0.into(), kept.then_some(movement)))
         });

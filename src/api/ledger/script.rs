@@ -78,8 +78,9 @@ impl Script {
     }
 
     /// The script; null if only its hash was given and no output that could be spent ever had it.
-    async fn hex(&self) -> Option<Hex> {
-        self.bytes.as_ref().map(|script| Hex::new(script.to_bytes()))
+    async fn hex(&self) -> Option<Result<Hex, ApiError>> {
+        let script = self.bytes.as_ref()?;
+        Some(self.view.count(script.len()).map(|()| Hex::new(script.to_bytes())).map_err(ApiError::from))
     }
 
     /// SHA-256 of the script, in the byte order that SHA-256 gives, as esplora writes it.

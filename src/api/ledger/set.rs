@@ -15,6 +15,9 @@ use super::super::scalars::{Hex, UInt53};
 use super::{Address, Balance, Holdings, LedgerEntry, LedgerFilter, LedgerStats, UtxoConnection, UtxoFilter};
 use crate::view::View;
 
+/// How many members a set is taken to have where their number is not known.
+const MEMBERS: usize = 100;
+
 /// What belongs to a set.
 #[derive(Clone, Debug, InputObject)]
 pub(in crate::api) struct WatchInput {
@@ -50,6 +53,12 @@ pub(in crate::api) struct AddressSet {
 }
 
 impl AddressSet {
+    /// What a set of so many members costs: each once, and what is asked of the set once for each hundred of them,
+    /// because almost every field of it reads something of each.
+    pub(in crate::api) fn cost(members: usize, per_set: usize) -> usize {
+        members.div_ceil(MEMBERS).max(1).saturating_mul(per_set).saturating_add(members)
+    }
+
     /// The set of what is given.
     ///
     /// Errors: QUERY_LIMIT_EXCEEDED for too many; BAD_USER_INPUT if neither list is given.
@@ -97,6 +106,7 @@ fn content_id<'s>(scripts: impl Iterator<Item = &'s ScriptBuf>) -> String {
 #[Object]
 impl AddressSet {
     /// Each address and script that was given, in the order given, addresses first.
+    #[graphql(complexity = "page::list_cost(MEMBERS, child_complexity)")]
     async fn members(&self) -> Vec<AddressLookup> {
         self.members.clone()
     }

@@ -5,7 +5,7 @@ use super::super::error::ApiError;
 use super::super::scalars::{BigInt, UInt53, int};
 use super::Holdings;
 use crate::chain::Height;
-use crate::view::{self, IndexError, Movements, Totals, TxNum};
+use crate::view::{self, Movements, Totals, TxNum};
 
 /// The totals of a ledger right after a block.
 pub(in crate::api) struct LedgerStats {
@@ -29,12 +29,14 @@ impl LedgerStats {
         self.holdings.count_movements(&until, self.scan_rows)
     }
 
-    fn block_of(&self, txnum: Option<TxNum>) -> Result<Option<view::Block>, IndexError> {
+    fn block_of(&self, txnum: Option<TxNum>) -> Result<Option<Block>, ApiError> {
         let view = &self.holdings.view;
-        txnum.map_or(Ok(None), |txnum| view.block_at(view.height_of(txnum)?))
+        let Some(txnum) = txnum else { return Ok(None) };
+        Ok(Some(Block::new(view, view.main_block(view.height_of(txnum)?)?)))
     }
 
-    fn first(&self) -> Result<Option<view::Block>, IndexError> {
+    fn first(&self) -> Result<Option<Block>, ApiError> {
+        self.holdings.count_scripts()?;
         self.block_of(self.holdings.view.first_seen(&self.holdings.ledger, &self.at)?)
     }
 }
@@ -75,12 +77,12 @@ impl LedgerStats {
 
     /// The block of the first transaction that paid it; null if there is none.
     async fn first_seen(&self) -> Option<Result<Block, ApiError>> {
-        Block::maybe(&self.holdings.view, self.first())
+        self.first().transpose()
     }
 
     /// The block of the newest transaction that paid or spent it; null if there is none.
     async fn last_seen(&self) -> Option<Result<Block, ApiError>> {
-        Block::maybe(&self.holdings.view, self.block_of(self.totals.last_seen))
+        self.block_of(self.totals.last_seen).transpose()
     }
 
     /// How many coinbases paid it; one that paid several of its scripts counts once. Null where `txCount` is.

@@ -28,7 +28,7 @@ impl LedgerQuery {
     }
 
     /// Several addresses and scripts, looked at as one ledger.
-    #[graphql(complexity = "of.len().saturating_add(child_complexity)")]
+    #[graphql(complexity = "AddressSet::cost(of.len(), child_complexity)")]
     async fn addresses(
         &self,
         ctx: &Context<'_>,
