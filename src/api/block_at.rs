@@ -51,17 +51,48 @@ pub(super) fn height_of(name: &str, height: i32) -> Result<Height, ApiError> {
         .map_err(|_| ApiError::bad_user_input(format!("{name} is {height}, and the first block is at height 0")))
 }
 
-/// The heights from one to another, both included, and either left open.
-///
-/// Errors: BAD_USER_INPUT for a negative one, and if they are the wrong way round.
-pub(super) fn height_range(view: &View, (from, to): (Option<i32>, Option<i32>)) -> Result<Range<Height>, ApiError> {
-    let from = from.map(|from| height_of("fromHeight", from)).transpose()?;
-    let to = to.map(|to| height_of("toHeight", to)).transpose()?;
-    if let (Some(from), Some(to)) = (from, to)
-        && from > to
-    {
-        return Err(ApiError::bad_user_input(format!("fromHeight is {from}, and toHeight is {to}, which is below it")));
+/// Blocks of the main chain by height and median time past, each end included, and each left open if it is not given.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Between {
+    pub(super) from_height: Option<i32>,
+    pub(super) to_height: Option<i32>,
+    pub(super) from_time: Option<DateTime>,
+    pub(super) to_time: Option<DateTime>,
+}
+
+impl Between {
+    /// The heights of these blocks, as far as there are any.
+    ///
+    /// Errors: BAD_USER_INPUT for a negative height, and for an end before its beginning.
+    pub(super) fn heights(&self, view: &View) -> Result<Range<Height>, ApiError> {
+        let from = self.from_height.map(|from| height_of("fromHeight", from)).transpose()?;
+        let to = self.to_height.map(|to| height_of("toHeight", to)).transpose()?;
+        if let (Some(from), Some(to)) = (from, to)
+            && from > to
+        {
+            return Err(ApiError::bad_user_input(format!(
+                "fromHeight is {from}, and toHeight is {to}, which is below it"
+            )));
+        }
+        if let (Some(from), Some(to)) = (self.from_time, self.to_time)
+            && from.to_unix() > to.to_unix()
+        {
+            return Err(ApiError::bad_user_input(format!(
+                "fromTime is {from}, and toTime is {to}, which is before it"
+            )));
+        }
+        let mut start = from.unwrap_or(Height::GENESIS);
+        let mut end = view.tip().height.next();
+        if let Some(to) = to {
+            end = end.min(to.next());
+        }
+        // the first block at that time or after it is the first after the second before
+        if let Some(before) = self.from_time.and_then(|from| from.to_unix().checked_sub(1)) {
+            start = start.max(view.first_height_after(before)?);
+        }
+        if let Some(to) = self.to_time {
+            end = end.min(view.first_height_after(to.to_unix())?);
+        }
+        Ok(start..end.max(start))
     }
-    let end = view.tip().height.next();
-    Ok(from.unwrap_or(Height::GENESIS)..to.map_or(end, |to| to.next().min(end)))
 }

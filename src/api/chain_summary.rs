@@ -3,8 +3,9 @@ use std::sync::Arc;
 use async_graphql::Object;
 
 use super::error::ApiError;
+use super::range_stats::rate;
 use super::scalars::{BigInt, Sats, UInt53, int};
-use crate::chain::difficulty::{difficulty, hashes};
+use crate::chain::difficulty::difficulty;
 use crate::view::{BlockRange, Span, View};
 
 const DAY: u32 = 86_400;
@@ -21,13 +22,6 @@ impl ChainSummary {
     pub(super) fn of(view: &Arc<View>) -> Result<Self, ApiError> {
         let day = view.range(view.first_height_within(DAY)?, view.tip().height)?;
         Ok(Self { view: view.clone(), day })
-    }
-
-    fn rate(&self, of: impl Fn(&Span) -> f64) -> Option<Result<f64, ApiError>> {
-        match self.day.span() {
-            Ok(pace) => pace.map(|pace| Ok(of(&pace))),
-            Err(error) => Some(Err(error.into())),
-        }
     }
 
     fn average_fee(&self) -> Result<Option<Sats>, ApiError> {
@@ -70,7 +64,7 @@ impl ChainSummary {
     /// that has only begun.
     #[graphql(name = "hashrate24h")]
     async fn hashrate_24h(&self) -> Option<Result<f64, ApiError>> {
-        self.rate(|pace| hashes(pace.work) / f64::from(pace.seconds))
+        rate(&self.day, Span::hashrate)
     }
 
     /// How many blocks were found in the last 24 hours.
@@ -107,7 +101,7 @@ impl ChainSummary {
     /// The mean time from block to block in the last 24 hours, in seconds. Null if no time passed.
     #[graphql(name = "averageBlockInterval24h")]
     async fn average_block_interval_24h(&self) -> Option<Result<f64, ApiError>> {
-        self.rate(|pace| f64::from(pace.seconds) / f64::from(pace.blocks))
+        rate(&self.day, Span::seconds_per_block)
     }
 
     /// How many stale blocks this server knows at the heights that the main chain reached in the last 30 days. It knows

@@ -84,9 +84,7 @@ impl Follower {
             ))
         })?;
         if fork != self.told.height {
-            let hash = view.block_at(fork)?.map(|block| block.row.hash);
-            let hash = hash.ok_or_else(|| ApiError::internal("the fork is not on the main chain"))?;
-            self.told = Tip { height: fork, hash };
+            self.told = Tip { height: fork, hash: view.block_hash(fork)? };
         }
         if let ChainEvent::Connected(tip) = event.event {
             self.ahead = Some((event.head.clone(), tip.height));

@@ -24,8 +24,7 @@ impl Input {
 
     /// The spend of an output, as an input.
     pub(super) fn spending(view: &Arc<View>, spender: view::Spender) -> Result<Self, ApiError> {
-        let found = Transaction::read(view, |view| view.spending_transaction(spender).map(Some))?;
-        let transaction = found.ok_or_else(|| ApiError::internal("a spending transaction is not there"))?;
+        let transaction = Transaction::read_one(view, |view| view.spending_transaction(spender))?;
         Ok(Self::new(view, &Arc::new(transaction), spender.vin))
     }
 

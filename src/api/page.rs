@@ -16,7 +16,8 @@ use super::cursor::{Place, Scope};
 use super::enums::SortOrder;
 use super::error::ApiError;
 use super::limits::Limits;
-use crate::view::View;
+use crate::chain::Height;
+use crate::view::{TxNum, View};
 
 /// Rows of a page if neither `first` nor `last` is given.
 pub(super) const DEFAULT_SIZE: u32 = 25;
@@ -108,9 +109,14 @@ fn take(first: Option<i32>, last: Option<i32>, limit: u32) -> Result<Take, ApiEr
     }
 }
 
+/// A count as it was given under this name. Errors: BAD_USER_INPUT below 0.
+pub(super) fn count_of(name: &str, count: i32) -> Result<u32, ApiError> {
+    u32::try_from(count)
+        .map_err(|_| ApiError::bad_user_input(format!("{name} is {count}, and a count cannot be negative")))
+}
+
 fn size(name: &'static str, count: i32, limit: u32) -> Result<u32, ApiError> {
-    let size = u32::try_from(count)
-        .map_err(|_| ApiError::bad_user_input(format!("{name} is {count}, and a count cannot be negative")))?;
+    let size = count_of(name, count)?;
     if size > limit {
         return Err(ApiError::limit_exceeded(name, limit.into(), size.into()));
     }
@@ -186,6 +192,16 @@ impl PageRequest {
             Ok(page) => page,
         }
     }
+}
+
+/// The transaction at a position of a list of transactions of the main chain.
+pub(super) fn txnum_at(position: u64) -> Result<TxNum, ApiError> {
+    u32::try_from(position).map(TxNum).map_err(|_| ApiError::internal("a position beyond all transactions"))
+}
+
+/// The height at a position of a list of blocks of the main chain.
+pub(super) fn height_at(position: u64) -> Result<Height, ApiError> {
+    u32::try_from(position).map(Height::from).map_err(|_| ApiError::internal("a position beyond all heights"))
 }
 
 /// What a connection costs before its page is known: one for itself, and its rows times what is asked of each.

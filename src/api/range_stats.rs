@@ -2,7 +2,7 @@ use async_graphql::Object;
 
 use super::error::ApiError;
 use super::scalars::{BigInt, DateTime, Hex, Int53, Sats, UInt53, int};
-use crate::chain::difficulty::{difficulty_of_work, hashes};
+use crate::chain::difficulty::difficulty_of_work;
 use crate::chain::float::to_f64;
 use crate::view::{BlockRange, Running, Span};
 
@@ -13,13 +13,12 @@ impl RangeStats {
     fn counter(&self, total: impl Fn(&Running) -> u64) -> Result<UInt53, ApiError> {
         UInt53::new(self.0.sum(total)?)
     }
+}
 
-    fn rate(&self, of: impl Fn(&Span) -> f64) -> Option<Result<f64, ApiError>> {
-        match self.0.span() {
-            Ok(pace) => pace.map(|pace| Ok(of(&pace))),
-            Err(error) => Some(Err(error.into())),
-        }
-    }
+/// A rate over the time that a range took; nothing if no time passed.
+pub(super) fn rate(range: &BlockRange, of: impl Fn(&Span) -> f64) -> Option<Result<f64, ApiError>> {
+    let span = range.span().map_err(ApiError::from).transpose()?;
+    Some(span.map(|span| of(&span)))
 }
 
 /// What a range of blocks of the main chain comes to. Rates are by the time between the median time past of the block
@@ -108,17 +107,17 @@ impl RangeStats {
 
     /// The mean time from block to block, in seconds. Null if no time passed.
     async fn average_interval(&self) -> Option<Result<f64, ApiError>> {
-        self.rate(|pace| f64::from(pace.seconds) / f64::from(pace.blocks))
+        rate(&self.0, Span::seconds_per_block)
     }
 
     /// How many hashes a second it took to find these blocks in their time. Null if no time passed.
     async fn hashrate(&self) -> Option<Result<f64, ApiError>> {
-        self.rate(|pace| hashes(pace.work) / f64::from(pace.seconds))
+        rate(&self.0, Span::hashrate)
     }
 
     /// Transactions a second, coinbases among them. Null if no time passed.
     async fn tps(&self) -> Option<Result<f64, ApiError>> {
-        self.rate(|pace| to_f64(pace.transactions) / f64::from(pace.seconds))
+        rate(&self.0, Span::transactions_per_second)
     }
 
     /// By how many outputs the UTXO set grew; negative if it shrank.

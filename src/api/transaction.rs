@@ -52,6 +52,17 @@ impl Transaction {
         Ok(found)
     }
 
+    /// The same where there must be one.
+    pub(super) fn read_one(
+        view: &View,
+        find: impl FnOnce(&View) -> Result<view::Transaction, view::IndexError>,
+    ) -> Result<view::Transaction, ApiError> {
+        view.count(0)?;
+        let found = find(view)?;
+        view.count(found.bytes_read)?;
+        Ok(found)
+    }
+
     /// A page of its parts. They are the same whichever block holds the transaction, but a cursor is bound to the block
     /// all the same, so that a client that walks through pages learns of a reorganisation under its feet.
     fn part_page<N: OutputType + Clone, C: OutputType>(
@@ -98,7 +109,7 @@ impl Transaction {
     fn proof(&self) -> Result<Option<MerkleProof>, ApiError> {
         let Some(place) = self.transaction.place else { return Ok(None) };
         // all txids of the block are read
-        let block = self.view.block_at(place.height)?.ok_or_else(|| ApiError::internal("a block is not there"))?;
+        let block = self.view.main_block(place.height)?;
         self.view.count(usize::try_from(block.row.transactions).unwrap_or(usize::MAX).saturating_mul(32))?;
         MerkleProof::new(&self.view.merkle_proof(block, place.index)?).map(Some)
     }

@@ -8,7 +8,8 @@ use bitcoin::{Script, Work};
 use super::block::Block;
 use super::{View, corrupt};
 use crate::chain::Height;
-use crate::chain::difficulty::work_between;
+use crate::chain::difficulty::{hashes, work_between};
+use crate::chain::float::to_f64;
 use crate::chain::raw::RawTransaction;
 use crate::chain::script::never_spendable;
 use crate::index::{BlockRow, IndexError, Running};
@@ -39,6 +40,26 @@ pub struct Span {
     pub transactions: u64,
     /// Their work.
     pub work: Work,
+}
+
+impl Span {
+    /// The mean time from block to block, in seconds.
+    #[must_use]
+    pub fn seconds_per_block(&self) -> f64 {
+        f64::from(self.seconds) / f64::from(self.blocks)
+    }
+
+    /// How many hashes a second it took to find the blocks.
+    #[must_use]
+    pub fn hashrate(&self) -> f64 {
+        hashes(self.work) / f64::from(self.seconds)
+    }
+
+    /// Transactions a second.
+    #[must_use]
+    pub fn transactions_per_second(&self) -> f64 {
+        to_f64(self.transactions) / f64::from(self.seconds)
+    }
 }
 
 impl BlockRange {

@@ -35,7 +35,7 @@ pub use block::Block;
 pub use chain::{BlockRange, ImmatureCoinbase, Span, Supply};
 pub use head::{Head, Pace, Published, SyncPhase, SyncState};
 pub use ledger::{Candidate, Coin, Ledger, Movement, Movements, Totals};
-pub use output::{SpendStatus, Spender, UnspendableReason};
+pub use output::{SpendStatus, Spender, UnspendableReason, mature_at};
 pub use transaction::{MerkleProof, Place, Transaction};
 
 pub use crate::index::{

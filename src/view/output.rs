@@ -43,13 +43,18 @@ pub struct Spender {
     pub height: Height,
 }
 
+/// The lowest height of a block that may spend the coinbase of this height: 100 above it (Core `COINBASE_MATURITY`).
+#[must_use]
+pub fn mature_at(coinbase: Height) -> Height {
+    Height::from(coinbase.to_u32().saturating_add(COINBASE_MATURITY))
+}
+
 impl Transaction {
-    /// The lowest height of a block that may spend outputs of this transaction: 100 above its own for a coinbase of
-    /// the active chain (Core `COINBASE_MATURITY`). `None` for all others.
+    /// The lowest height of a block that may spend outputs of this transaction, if it is a coinbase of the active chain.
+    /// `None` for all others.
     #[must_use]
     pub fn mature_at(&self) -> Option<Height> {
-        let place = self.place.filter(|_| self.parts.is_coinbase())?;
-        place.height.to_u32().checked_add(COINBASE_MATURITY).map(Height::from)
+        self.place.filter(|_| self.parts.is_coinbase()).map(|place| mature_at(place.height))
     }
 }
 

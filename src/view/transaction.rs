@@ -97,10 +97,8 @@ impl View {
             return Ok(None);
         }
         let mut transaction = self.transaction_at(txnum)?;
-        if self.latest_position(&transaction.txid)? != Some(txnum)
-            && let Some(place) = transaction.place
-        {
-            transaction.replaced_in = Some(self.block_hash(place.height)?);
+        if self.latest_position(&transaction.txid)? != Some(txnum) {
+            transaction.replaced_in = Some(self.block_hash_of(txnum)?);
         }
         Ok(Some(transaction))
     }
@@ -207,6 +205,16 @@ impl View {
     /// All copies of this txid on the active chain, oldest first.
     pub(super) fn positions(&self, txid: &Txid) -> Result<Vec<TxNum>, IndexError> {
         self.head.chain.positions(txid)
+    }
+
+    /// The height of the block that holds the transaction at this position.
+    pub fn height_of(&self, txnum: TxNum) -> Result<Height, IndexError> {
+        Ok(self.head.chain.occurrence(txnum)?.height)
+    }
+
+    /// The hash of the block that holds the transaction at this position.
+    pub fn block_hash_of(&self, txnum: TxNum) -> Result<BlockHash, IndexError> {
+        self.block_hash(self.height_of(txnum)?)
     }
 
     /// The txid of the transaction at a position that must be there.

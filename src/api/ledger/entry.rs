@@ -4,17 +4,16 @@ use std::ops::Range;
 
 use async_graphql::{Context, Enum, InputObject, Object};
 
-use super::super::block_at::height_range;
+use super::super::block_at::Between;
 use super::super::connection::Connection;
 use super::super::cursor::Scope;
 use super::super::enums::SortOrder;
 use super::super::error::ApiError;
-use super::super::page::{self, PageArgs};
+use super::super::page::{self, PageArgs, txnum_at};
 use super::super::request::limits;
 use super::super::scalars::{DateTime, Sats, SignedSats, UInt53};
 use super::super::transaction::Transaction;
 use super::{Holdings, ROW_BYTES};
-use crate::chain::Height;
 use crate::view::{Movement, TxNum, View};
 
 /// How many scripts of a ledger a transaction is taken to touch; one that pays out to a set can touch thousands.
@@ -73,23 +72,8 @@ impl LedgerFilter {
 
     /// The transactions that the heights and times leave.
     fn txnums(&self, view: &View) -> Result<Range<TxNum>, ApiError> {
-        let Range { start: mut from, mut end } = height_range(view, (self.from_height, self.to_height))?;
-        if let (Some(from), Some(to)) = (self.from_time, self.to_time)
-            && from.to_unix() > to.to_unix()
-        {
-            return Err(ApiError::bad_user_input(format!(
-                "fromTime is {from}, and toTime is {to}, which is before it"
-            )));
-        }
-        if let Some(time) = self.from_time {
-            // the first block at that time or after it is the first after the second before
-            let first = time.to_unix().checked_sub(1).map(|before| view.first_height_after(before)).transpose()?;
-            from = from.max(first.unwrap_or(Height::GENESIS));
-        }
-        if let Some(time) = self.to_time {
-            end = end.min(view.first_height_after(time.to_unix())?);
-        }
-        Ok(view.txnums(from..end)?)
+        let Self { from_height, to_height, from_time, to_time, .. } = *self;
+        Ok(view.txnums(Between { from_height, to_height, from_time, to_time }.heights(view)?)?)
     }
 }
 
@@ -106,9 +90,7 @@ impl LedgerEntry {
     /// The transaction. Of a txid that the chain holds twice (BIP30) the later copy, whichever of them this is.
     async fn transaction(&self) -> Result<Transaction, ApiError> {
         let view = &self.holdings.view;
-        let found = Transaction::read(view, |view| view.newest_copy(self.movement.txnum).map(Some))?;
-        let found = found.ok_or_else(|| ApiError::internal("a transaction of a history is not there"))?;
-        Ok(Transaction::new(view, found))
+        Ok(Transaction::new(view, Transaction::read_one(view, |view| view.newest_copy(self.movement.txnum))?))
     }
 
     /// By how many satoshis the ledger grew, or shrank: received minus spent.
@@ -160,7 +142,7 @@ impl Holdings {
         self.count_scripts()?;
         let txnums = filter.txnums(&self.view)?;
         let walk = request.walk(u64::from(txnums.start.0)..u64::from(txnums.end.0), order);
-        let within = txnum(walk.positions.start)?..txnum(walk.positions.end)?;
+        let within = txnum_at(walk.positions.start)?..txnum_at(walk.positions.end)?;
         let rows = self.view.movements(&self.ledger, &within, walk.ascending)?.map(|movement| {
             let movement = movement?;
             // a row of each script that the transaction touched
@@ -171,14 +153,10 @@ impl Holdings {
         let scan_rows = limits(ctx)?.scan_rows;
         let page = request.page(|read| filter.scans() && read >= scan_rows, rows)?;
         let counted = if filter.scans() { None } else { self.count_movements(&txnums, scan_rows)? };
-        let held_by = |position| Ok(Some(self.view.block_hash(self.view.height_of(txnum(position)?)?)?));
+        let held_by = |position| Ok(Some(self.view.block_hash_of(txnum_at(position)?)?));
         let total_count = counted.map(|counted| counted.transactions.into());
         Connection::new(&scope, page, total_count, held_by, |_, movement| {
             Ok(LedgerEntry { holdings: self.clone(), movement })
         })
     }
-}
-
-fn txnum(position: u64) -> Result<TxNum, ApiError> {
-    u32::try_from(position).map(TxNum).map_err(|_| ApiError::internal("a position beyond all transactions"))
 }

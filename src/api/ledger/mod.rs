@@ -35,7 +35,7 @@ use super::connection::Connection;
 use super::cursor::Scope;
 use super::enums::SortOrder;
 use super::error::ApiError;
-use super::page::PageArgs;
+use super::page::{PageArgs, height_at};
 use super::request::limits;
 use super::scalars::{UInt53, int};
 use crate::chain::Height;
@@ -176,8 +176,7 @@ impl Holdings {
         self.count_scripts()?;
         let tip = self.view.tip().height;
         let walk = request.walk(0..u64::from(tip.next().to_u32()), SortOrder::Desc);
-        let height = |position: u64| u32::try_from(position).map_or(tip.next(), Height::from);
-        let heights = height(walk.positions.start)..height(walk.positions.end);
+        let heights = height_at(walk.positions.start)?..height_at(walk.positions.end)?;
         let rows = self.view.payouts(&self.ledger, &heights, walk.ascending)?;
         let page = request.page(
             |_| false,
@@ -190,11 +189,9 @@ impl Holdings {
         let everything = self.view.txnums(Height::GENESIS..tip.next())?;
         let counted = self.count_movements(&everything, limits(ctx)?.scan_rows)?;
         let total = counted.map(|counted| int(counted.coinbases)).transpose()?;
-        let hash = |position| Ok(Some(self.view.block_hash(height(position))?));
+        let hash = |position| Ok(Some(self.view.block_hash(height_at(position)?)?));
         Connection::new(&scope, page, total, hash, |_, height| {
-            let block = self.view.block_at(height)?;
-            let block = block.ok_or_else(|| ApiError::internal("a block that pays a script is not there"))?;
-            Ok(Block::new(&self.view, block))
+            Ok(Block::new(&self.view, self.view.main_block(height)?))
         })
     }
 }

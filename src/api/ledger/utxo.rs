@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use async_graphql::{Context, InputObject, Object, SimpleObject};
 use bitcoin::OutPoint;
-use bitcoin::constants::COINBASE_MATURITY;
 
 use super::super::block_at::BlockAt;
 use super::super::connection::{Connection, Edge, PageInfo};
@@ -13,13 +12,13 @@ use super::super::cursor::{Place, Scope};
 use super::super::enums::SortOrder;
 use super::super::error::ApiError;
 use super::super::output::Output;
-use super::super::page::{Page, PageArgs, PageRequest};
+use super::super::page::{Page, PageArgs, PageRequest, count_of};
 use super::super::request::limits;
 use super::super::scalars::{Sats, UInt53, int};
 use super::super::transaction::Transaction;
 use super::{Holdings, ROW_BYTES};
 use crate::chain::Height;
-use crate::view::{self, Coin, OutputPosition, View};
+use crate::view::{self, Coin, OutputPosition, View, mature_at};
 
 /// Bytes of transactions that one page reads while it looks for what was unspent once.
 const SCAN_BYTES: usize = 8 << 20;
@@ -66,14 +65,8 @@ pub(in crate::api) struct Utxo {
 
 impl Utxo {
     fn transaction(&self) -> Result<Arc<view::Transaction>, ApiError> {
-        let found = Transaction::read(&self.view, |view| view.newest_copy(self.coin.position.txnum).map(Some))?;
-        found.map(Arc::new).ok_or_else(|| ApiError::internal("the transaction of an unspent output is not there"))
+        Transaction::read_one(&self.view, |view| view.newest_copy(self.coin.position.txnum)).map(Arc::new)
     }
-}
-
-/// The lowest height of a block that may spend the coinbase of this height (Core `COINBASE_MATURITY`).
-fn mature_at(height: Height) -> Height {
-    Height::from(height.to_u32().saturating_add(COINBASE_MATURITY))
 }
 
 /// An output that was unspent right after the block that was asked for. Amount, height and confirmations are told as of
@@ -164,7 +157,7 @@ impl Holdings {
         };
         let held_by = |position| {
             let txnum = OutputPosition::from_u64(position).txnum;
-            Ok(Some(if past { at.row.hash } else { self.view.block_hash(self.view.height_of(txnum)?)? }))
+            Ok(Some(if past { at.row.hash } else { self.view.block_hash_of(txnum)? }))
         };
         let Connection { edges, nodes, page_info, .. } = Connection::new(&scope, page, 0, held_by, |_, coin| {
             let height = self.view.height_of(coin.position.txnum)?;
@@ -175,12 +168,7 @@ impl Holdings {
 
     /// The positions of outputs with enough confirmations right after a block.
     fn confirmed_positions(&self, filter: &UtxoFilter, at: &view::Block) -> Result<std::ops::Range<u64>, ApiError> {
-        let fewest = u32::try_from(filter.min_confirmations).map_err(|_| {
-            ApiError::bad_user_input(format!(
-                "minConfirmations is {}, and a count cannot be negative",
-                filter.min_confirmations
-            ))
-        })?;
+        let fewest = count_of("minConfirmations", filter.min_confirmations)?;
         let heights = at.height.next().to_u32().saturating_sub(fewest.saturating_sub(1));
         let txnums = self.view.txnums(Height::GENESIS..Height::from(heights))?;
         Ok(0..OutputPosition::first_of(txnums.end).to_u64())

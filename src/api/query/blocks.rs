@@ -1,62 +1,23 @@
 //! Blocks.
 
-use std::ops::Range;
-
 use async_graphql::{Context, Object};
 
 use super::super::block::Block;
-use super::super::block_at::{height_of, height_range};
+use super::super::block_at::{Between, height_of};
 use super::super::block_header::BlockHeader;
 use super::super::connection::Connection;
 use super::super::cursor::Scope;
 use super::super::enums::SortOrder;
 use super::super::error::ApiError;
-use super::super::page::{self, PageArgs};
+use super::super::page::{self, PageArgs, count_of, height_at};
 use super::super::request::limits;
 use super::super::scalars::{BlockHash, DateTime, int};
 use super::{Found, Root};
-use crate::chain::Height;
-use crate::view::View;
 
 type Blocks = Connection<Block, Option<i32>>;
 
 /// Finds blocks.
 pub(super) struct BlockQuery(pub(super) Root);
-
-/// Which blocks of the main chain are asked for: those that all of these let through.
-#[derive(Clone, Copy, Debug)]
-struct Between {
-    from_height: Option<i32>,
-    to_height: Option<i32>,
-    from_time: Option<DateTime>,
-    to_time: Option<DateTime>,
-}
-
-impl Between {
-    /// The heights of these blocks. Errors: BAD_USER_INPUT for a negative height, and for an end before its beginning.
-    fn heights(&self, view: &View) -> Result<Range<u64>, ApiError> {
-        let chosen = height_range(view, (self.from_height, self.to_height))?;
-        if let (Some(from), Some(to)) = (self.from_time, self.to_time)
-            && from.to_unix() > to.to_unix()
-        {
-            return Err(ApiError::bad_user_input("fromTime is later than toTime"));
-        }
-        let (mut start, mut end) = (chosen.start, chosen.end);
-        if let Some(before) = self.from_time.and_then(|from| from.to_unix().checked_sub(1)) {
-            start = start.max(view.first_height_after(before)?);
-        }
-        if let Some(to) = self.to_time {
-            end = end.min(view.first_height_after(to.to_unix())?);
-        }
-        let (start, end) = (u64::from(start.to_u32()), u64::from(end.to_u32()));
-        Ok(start..end.max(start))
-    }
-}
-
-/// A position of a list of blocks of the main chain.
-fn height_at(position: u64) -> Result<Height, ApiError> {
-    u32::try_from(position).map(Height::from).map_err(|_| ApiError::internal("a block stands higher than heights go"))
-}
 
 impl BlockQuery {
     fn find(&self, ctx: &Context<'_>, hash: Option<BlockHash>, height: Option<i32>) -> Result<Option<Block>, ApiError> {
@@ -74,18 +35,14 @@ impl BlockQuery {
         // the arguments as given, and not the heights they stand for: these change when blocks arrive
         let scope = Scope::new("blocks", "Query".to_owned()).filtered(format!("{order:?} {between:?}"));
         let heights = between.heights(&view)?;
-        let count = u32::try_from(heights.end - heights.start).map_err(|_| ApiError::internal("too many blocks"))?;
-        let page = args.read(&scope, &view, limits(ctx)?)?.of(heights, order);
+        let (start, end) = (heights.start.to_u32(), heights.end.to_u32());
+        let page = args.read(&scope, &view, limits(ctx)?)?.of(start.into()..end.into(), order);
         Connection::new(
             &scope,
             page,
-            Some(int(count)?),
+            Some(int(end.saturating_sub(start))?),
             |position| Ok(Some(view.block_hash(height_at(position)?)?)),
-            |position, ()| {
-                let block = view.block_at(height_at(position)?)?;
-                let block = block.ok_or_else(|| ApiError::internal("the main chain lacks one of its blocks"))?;
-                Ok(Block::new(&view, block))
-            },
+            |position, ()| Ok(Block::new(&view, view.main_block(height_at(position)?)?)),
         )
     }
 
@@ -115,15 +72,13 @@ impl BlockQuery {
     fn headers_from(&self, ctx: &Context<'_>, from: i32, count: i32) -> Result<Vec<BlockHeader>, ApiError> {
         let (view, limit) = (self.0.view(ctx)?, limits(ctx)?.headers);
         let from = height_of("fromHeight", from)?;
-        let count = u32::try_from(count)
-            .map_err(|_| ApiError::bad_user_input(format!("count is {count}, and a count cannot be negative")))?;
+        let count = count_of("count", count)?;
         if count > limit {
             return Err(ApiError::limit_exceeded("headers", limit.into(), count.into()));
         }
         let end = from.to_u32().saturating_add(count).min(view.tip().height.next().to_u32());
         let header = |height: u32| {
-            let block = view.block_at(height.into())?;
-            let block = block.ok_or_else(|| ApiError::internal("the main chain lacks one of its blocks"))?;
+            let block = view.main_block(height.into())?;
             Ok(BlockHeader { hash: block.row.hash, height: block.height, header: block.row.header })
         };
         (from.to_u32()..end).map(header).collect()
@@ -178,7 +133,7 @@ impl BlockQuery {
 
     /// Blocks by their hashes, on the main chain or stale: as many as hashes are given, in their order. Null stands for
     /// a hash that is not known.
-    #[graphql(complexity = "page::list_cost(hashes.len(), child_complexity)")]
+    #[graphql(complexity = "page::list_cost(hashes.len(), child_complexity.saturating_add(1))")]
     async fn blocks_by_hash(
         &self,
         ctx: &Context<'_>,

@@ -14,6 +14,7 @@ use super::super::global_id::GlobalId;
 use super::super::ledger::{Address, Script};
 use super::super::node::{Node, SERVER_ID};
 use super::super::output::Output;
+use super::super::page;
 use super::super::request::limits;
 use super::super::running::Running;
 use super::super::server_info::ServerInfo;
@@ -103,7 +104,7 @@ impl OperationsQuery {
     }
 
     /// Several objects by their ids: as many as ids, in their order, each as in `node`. At most `server.limits.ids`.
-    #[graphql(complexity = "ids.len().saturating_mul(child_complexity.saturating_add(1))")]
+    #[graphql(complexity = "page::list_cost(ids.len(), child_complexity.saturating_add(1))")]
     async fn nodes(
         &self,
         ctx: &Context<'_>,
@@ -140,7 +141,7 @@ impl OperationsQuery {
 
     /// The ends of all branches of the block tree that the Bitcoin node knows, its main chain among them, asked now.
     /// NODE_UNAVAILABLE if it does not answer.
-    #[graphql(complexity = "BRANCHES.saturating_mul(child_complexity).saturating_add(NODE_COST)")]
+    #[graphql(complexity = "page::list_cost(BRANCHES, child_complexity).saturating_add(NODE_COST)")]
     async fn chain_tips(&self, ctx: &Context<'_>) -> Option<Result<Vec<ChainTip>, ApiError>> {
         Some(self.tips(ctx).await)
     }

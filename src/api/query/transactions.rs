@@ -5,13 +5,13 @@ use std::sync::Arc;
 use async_graphql::{Context, InputObject, Object};
 use bitcoin::OutPoint;
 
-use super::super::block_at::height_range;
+use super::super::block_at::Between;
 use super::super::connection::Connection;
 use super::super::cursor::Scope;
 use super::super::enums::SortOrder;
 use super::super::error::ApiError;
 use super::super::output::Output;
-use super::super::page::{self, PageArgs};
+use super::super::page::{self, PageArgs, txnum_at};
 use super::super::request::limits;
 use super::super::scalars::{Txid, UInt53};
 use super::super::transaction::Transaction;
@@ -54,18 +54,14 @@ impl TransactionQuery {
     ) -> Result<Connection<Transaction, Option<UInt53>>, ApiError> {
         let view = self.0.view(ctx)?;
         let scope = Scope::new("transactions", "Query".to_owned()).filtered(format!("{order:?} {heights:?}"));
-        let txnums = view.txnums(height_range(&view, heights)?)?;
+        let (from_height, to_height) = heights;
+        let txnums = view.txnums(Between { from_height, to_height, ..Between::default() }.heights(&view)?)?;
         let page = args.read(&scope, &view, limits(ctx)?)?.of(txnums.start.0.into()..txnums.end.0.into(), order);
-        let txnum = |position: u64| {
-            u32::try_from(position).map(TxNum).map_err(|_| ApiError::internal("a position beyond all transactions"))
-        };
-        let held_by = |position| Ok(Some(view.block_hash(view.height_of(txnum(position)?)?)?));
+        let held_by = |position| Ok(Some(view.block_hash_of(txnum_at(position)?)?));
         let count = UInt53::from(txnums.end.0 - txnums.start.0);
         Connection::new(&scope, page, Some(count), held_by, |position, ()| {
-            let txnum = txnum(position)?;
-            let found = Transaction::read(&view, |view| view.newest_copy(txnum).map(Some))?;
-            let found = found.ok_or_else(|| ApiError::internal("a transaction of the chain is not there"))?;
-            Ok(Transaction::new(&view, found))
+            let txnum = txnum_at(position)?;
+            Ok(Transaction::new(&view, Transaction::read_one(&view, |view| view.newest_copy(txnum))?))
         })
     }
 }
@@ -94,7 +90,7 @@ impl TransactionQuery {
     }
 
     /// Transactions by their txids, in the order given; null for each that is in no block that this server knows.
-    #[graphql(complexity = "txids.len().saturating_mul(child_complexity.saturating_add(1))")]
+    #[graphql(complexity = "page::list_cost(txids.len(), child_complexity.saturating_add(1))")]
     async fn transactions_by_id(
         &self,
         ctx: &Context<'_>,
@@ -147,7 +143,7 @@ impl TransactionQuery {
     }
 
     /// Outputs, in the order given; null for each that is not there.
-    #[graphql(complexity = "outpoints.len().saturating_mul(child_complexity.saturating_add(1))")]
+    #[graphql(complexity = "page::list_cost(outpoints.len(), child_complexity.saturating_add(1))")]
     async fn outputs(
         &self,
         ctx: &Context<'_>,

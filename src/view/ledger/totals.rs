@@ -75,11 +75,6 @@ impl View {
         Ok(first.filter(|first| *first < end))
     }
 
-    /// The height of the block that holds the transaction at this position.
-    pub fn height_of(&self, txnum: TxNum) -> Result<Height, IndexError> {
-        Ok(self.head.chain.occurrence(txnum)?.height)
-    }
-
     /// Value in sat of a ledger's coinbase outputs that the block after `at` may not spend yet.
     ///
     /// A coinbase of height c may be spent from height c + 100 on, so after the block at height h those above h − 99 are

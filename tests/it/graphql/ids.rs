@@ -106,7 +106,7 @@ fn more_ids_than_the_limit_are_refused_and_each_counts_as_often_as_it_is_asked()
     assert_eq!(refused["data"], json!({ "nodes": null }));
     let extensions = json!({ "code": "QUERY_LIMIT_EXCEEDED", "which": "ids", "limit": 3, "actual": 4 });
     assert_eq!(refused["errors"][0]["extensions"], extensions);
-    // one for each object, and one for its id: the name of a type is free
-    let extensions = json!({ "code": "QUERY_LIMIT_EXCEEDED", "which": "complexity", "limit": 12, "actual": 14 });
+    // one for the list, one for each object, and one for its id: the name of a type is free
+    let extensions = json!({ "code": "QUERY_LIMIT_EXCEEDED", "which": "complexity", "limit": 12, "actual": 15 });
     assert_eq!(ask_nodes(&api, &ids(7))["errors"][0]["extensions"], extensions);
 }
