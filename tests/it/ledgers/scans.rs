@@ -1,7 +1,7 @@
 //! Filters that the index cannot seek: pages end at the limit of rows with what they have, and lead on.
 
 use bitcoin::hashes::{Hash, sha256};
-use bitcoin::{Network, OutPoint, TxOut};
+use bitcoin::{Network, OutPoint, ScriptBuf, TxOut, Witness};
 use btcgraph::api::Limits;
 use btcgraph::sim::{Owner, Rng, ScriptKind, SimChain};
 use serde_json::{Value, json};
@@ -174,6 +174,76 @@ fn transactions_that_are_read_for_a_key_or_a_script_count_as_read() {
         let refused = ask(20);
         assert_eq!(refused["errors"][0]["extensions"]["which"], json!("transactionBytes"), "{field}");
     }
+}
+
+#[test]
+fn items_without_bytes_count_as_items() {
+    let mut chain = SimChain::new(105);
+    let first = chain.mine(Vec::new()).unwrap();
+    chain.mine_empty(100).unwrap();
+    let (miner, items) = (SimChain::miner(), 2_000);
+    let mut carrier = vec![0x6a];
+    carrier.resize(1 + items, 0);
+    let carrier = TxOut { value: sat(0), script_pubkey: ScriptBuf::from_bytes(carrier) };
+    let mut transaction = spend(&chain, miner, &[coinbase_output(&first, 0)], vec![carrier]);
+    transaction.input[0].witness = Witness::from_slice(&vec![[0_u8; 0]; items]);
+    let txid = transaction.compute_txid();
+    chain.mine(vec![transaction]).unwrap();
+    let mut api = Api::empty(Network::Regtest, Limits { transaction_bytes: 100_000, ..Limits::default() });
+    api.change(0, chain.active_blocks().map(std::convert::AsRef::as_ref));
+    for (field, list) in [
+        ("inputs { nodes { witness } }", "/nodes/0/witness"),
+        ("outputs { nodes { opReturn { pushes } } }", "/nodes/0/opReturn/pushes"),
+    ] {
+        let ask =
+            |times: usize| api.ask(&format!("{{ transaction(txid: \"{txid}\") {{ {} }} }}", repeated(field, times)));
+        let told = ask(1);
+        let told = told["data"]["transaction"]["f0"].pointer(list).and_then(Value::as_array).map(Vec::len);
+        assert_eq!(told, Some(items), "{field}");
+        assert_eq!(ask(2)["errors"][0]["extensions"]["which"], json!("transactionBytes"), "{field}");
+    }
+}
+
+#[test]
+fn what_is_asked_of_a_set_counts_for_each_hundred_members_and_what_is_asked_of_its_members_for_each() {
+    let chain = SimChain::new(106);
+    let mut api = Api::empty(Network::Regtest, Limits { complexity: 1_000, ..Limits::default() });
+    api.change(0, chain.active_blocks().map(std::convert::AsRef::as_ref));
+    let ask = |members: usize, field: &str| {
+        let scripts = vec!["\"51\""; members].join(", ");
+        api.ask(&format!("{{ addresses(of: {{ scripts: [{scripts}] }}) {{ {field} }} }}"))
+    };
+    for (members, field) in [(250, "balance { confirmed }"), (250, "members { input error }"), (0, "members { input }")]
+    {
+        assert_eq!(ask(members, field).get("errors"), None, "{field}");
+    }
+    let refused = |members: usize, field: &str| ask(members, field)["errors"][0]["extensions"].clone();
+    let actual = |actual: u32| json!({ "code": "QUERY_LIMIT_EXCEEDED", "which": "complexity", "limit": 1_000, "actual": actual });
+    // 250 + 3 * (1 + 100 * 4)
+    assert_eq!(refused(250, "members { input error address { id } }"), actual(1_453));
+    // 250 + 3 * (1 + 100 * (1 + 2))
+    assert_eq!(refused(250, "transactions(first: 100) { nodes { net spent } }"), actual(1_153));
+}
+
+#[test]
+fn the_fee_of_a_stale_transaction_counts_what_it_is_read_from() {
+    let mut chain = SimChain::new(107);
+    let first = chain.mine(Vec::new()).unwrap();
+    chain.mine_empty(100).unwrap();
+    let miner = SimChain::miner();
+    let large = spend(&chain, miner, &[coinbase_output(&first, 0)], wide(miner).collect());
+    chain.mine(vec![large.clone()]).unwrap();
+    let coin = OutPoint { txid: large.compute_txid(), vout: 1_000 };
+    let small = spend(&chain, miner, &[coin], vec![miner.output(sat(4_000))]);
+    let stale = chain.mine(vec![small.clone()]).unwrap();
+    let mut api = Api::empty(Network::Regtest, Limits { transaction_bytes: 100_000, ..Limits::default() });
+    api.change(0, chain.active_blocks().map(std::convert::AsRef::as_ref));
+    let blocks = branch(&mut chain, stale.header.prev_blockhash, 2, &[]);
+    api.change(1, blocks.iter().map(std::convert::AsRef::as_ref));
+    let txid = small.compute_txid();
+    let ask = |times: usize| api.ask(&format!("{{ transaction(txid: \"{txid}\") {{ {} }} }}", repeated("fee", times)));
+    assert_eq!(ask(1)["data"], json!({ "transaction": { "f0": 1_000 } }));
+    assert_eq!(ask(20)["errors"][0]["extensions"]["which"], json!("transactionBytes"));
 }
 
 #[test]
