@@ -157,12 +157,12 @@ impl Block {
         self.raw_header().time.into()
     }
 
-    /// The target in its compact form.
+    /// The target in its compact form: one byte of exponent, three of mantissa, as an unsigned number.
     async fn bits(&self) -> UInt53 {
         self.raw_header().bits.to_consensus().into()
     }
 
-    /// The number that miners vary.
+    /// The number that miners vary to find a hash below the target.
     async fn nonce(&self) -> UInt53 {
         self.raw_header().nonce.into()
     }

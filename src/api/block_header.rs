@@ -27,7 +27,7 @@ impl BlockHeader {
         int(self.height.to_u32())
     }
 
-    /// The 80 bytes.
+    /// The 80 bytes of the header as serialised.
     async fn hex(&self) -> Hex {
         Hex::new(serialize(&self.header))
     }
@@ -59,12 +59,12 @@ impl BlockHeader {
         self.header.time.into()
     }
 
-    /// The target in its compact form.
+    /// The target in its compact form: one byte of exponent, three of mantissa, as an unsigned number.
     async fn bits(&self) -> UInt53 {
         self.header.bits.to_consensus().into()
     }
 
-    /// The number that miners vary.
+    /// The number that miners vary to find a hash below the target.
     async fn nonce(&self) -> UInt53 {
         self.header.nonce.into()
     }

@@ -52,7 +52,7 @@ impl CumulativeStats {
         Sats::new(unspendable.ok_or_else(|| ApiError::internal("more coins cannot be spent than there can be"))?)
     }
 
-    /// The size of all blocks, in bytes.
+    /// The size of all blocks, in bytes, witnesses included.
     async fn size(&self) -> Result<UInt53, ApiError> {
         UInt53::new(self.0.size)
     }

@@ -50,8 +50,8 @@ pub fn mature_at(coinbase: Height) -> Height {
 }
 
 impl Transaction {
-    /// The lowest height of a block that may spend outputs of this transaction, if it is a coinbase of the active chain.
-    /// `None` for all others.
+    /// The lowest height of a block that may spend outputs of this transaction, if it is a coinbase of the active
+    /// chain. `None` for all others.
     #[must_use]
     pub fn mature_at(&self) -> Option<Height> {
         self.place.filter(|_| self.parts.is_coinbase()).map(|place| mature_at(place.height))

@@ -120,7 +120,7 @@ impl Address {
     pub(super) async fn utxos(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "Only outputs that hold all of this.")] filter: Option<UtxoFilter>,
+        #[graphql(desc = "Only outputs that meet all of these conditions.")] filter: Option<UtxoFilter>,
         #[graphql(desc = "As they were right after this block. The newest block if none is given.")] at: Option<
             BlockAt,
         >,
@@ -140,8 +140,8 @@ impl Address {
     pub(super) async fn transactions(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "Only transactions that hold all of this.")] filter: Option<LedgerFilter>,
-        #[graphql(desc = "Newest or oldest first.", default_with = "SortOrder::Desc")] order: SortOrder,
+        #[graphql(desc = "Only transactions that meet all of these conditions.")] filter: Option<LedgerFilter>,
+        #[graphql(desc = "Newest or oldest first.", default_with = "Some(SortOrder::Desc)")] order: Option<SortOrder>,
         #[graphql(
             desc = "At most this many from the front, or behind `after`. 25 if neither first nor last is given."
         )]

@@ -31,8 +31,8 @@ pub(in crate::api) enum Direction {
     Both,
 }
 
-/// Which transactions of a ledger to tell. Heights and times choose by position, which costs nothing; the others are
-/// looked for row by row.
+/// Which transactions of a ledger to tell: those that meet all of these conditions. Heights and times are found at
+/// once; for the others rows are read one by one, at most `server.limits.scanRows` a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, InputObject)]
 pub(in crate::api) struct LedgerFilter {
     /// Only transactions that move coins this way.
@@ -40,13 +40,13 @@ pub(in crate::api) struct LedgerFilter {
     direction: Direction,
     /// Only transactions in blocks at this height or above.
     from_height: Option<i32>,
-    /// Only transactions in blocks at this height or below.
+    /// Only transactions in blocks at this height or below, which may be above the tip.
     to_height: Option<i32>,
     /// Only transactions in blocks whose median time past is at this moment or after it.
     from_time: Option<DateTime>,
     /// Only transactions in blocks whose median time past is at this moment or before it.
     to_time: Option<DateTime>,
-    /// Only transactions by which the ledger grows or shrinks by at least this many satoshis.
+    /// Only transactions by which what the ledger holds grows or shrinks by at least this many satoshis.
     min_abs_net: Option<Sats>,
     /// Only coinbases that pay the ledger.
     #[graphql(default)]
@@ -133,10 +133,10 @@ impl Holdings {
         &self,
         ctx: &Context<'_>,
         filter: Option<LedgerFilter>,
-        order: SortOrder,
+        order: Option<SortOrder>,
         args: &PageArgs,
     ) -> Result<Connection<LedgerEntry, Option<UInt53>>, ApiError> {
-        let filter = filter.unwrap_or_default();
+        let (filter, order) = (filter.unwrap_or_default(), order.unwrap_or(SortOrder::Desc));
         let scope = Scope::new("transactions", self.owner.clone()).filtered(format!("{filter:?} {order:?}"));
         let request = args.read(&scope, &self.view, limits(ctx)?)?;
         self.count_scripts()?;

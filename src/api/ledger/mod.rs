@@ -69,8 +69,9 @@ use crate::view::{self, Movements, ScriptKey, TxNum, View};
     field(
         name = "utxos",
         ty = "Option<Result<UtxoConnection, ApiError>>",
-        desc = "Its unspent outputs, newest first.",
-        arg(name = "filter", ty = "Option<UtxoFilter>", desc = "Only outputs that hold all of this."),
+        desc = "Its unspent outputs, newest first. Of a block in the past they are found by reading the history up to \
+                it, so a page may hold fewer rows than asked for, as under a filter.",
+        arg(name = "filter", ty = "Option<UtxoFilter>", desc = "Only outputs that meet all of these conditions."),
         arg(
             name = "at",
             ty = "Option<BlockAt>",
@@ -89,8 +90,17 @@ use crate::view::{self, Movements, ScriptKey, TxNum, View};
         name = "transactions",
         ty = "Option<Result<Connection<LedgerEntry, Option<UInt53>>, ApiError>>",
         desc = "The transactions that paid or spent it.",
-        arg(name = "filter", ty = "Option<LedgerFilter>", desc = "Only transactions that hold all of this."),
-        arg(name = "order", ty = "SortOrder", desc = "Newest or oldest first.", default_with = "SortOrder::Desc"),
+        arg(
+            name = "filter",
+            ty = "Option<LedgerFilter>",
+            desc = "Only transactions that meet all of these conditions."
+        ),
+        arg(
+            name = "order",
+            ty = "Option<SortOrder>",
+            desc = "Newest or oldest first.",
+            default_with = "Some(SortOrder::Desc)"
+        ),
         arg(
             name = "first",
             ty = "Option<i32>",

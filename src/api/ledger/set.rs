@@ -18,12 +18,12 @@ use crate::view::View;
 /// How many members a set is taken to have where their number is not known.
 const MEMBERS: usize = 100;
 
-/// What belongs to a set.
+/// What belongs to a set: at least one of the lists, and at most `server.limits.ids` entries in both together.
 #[derive(Clone, Debug, InputObject)]
 pub(in crate::api) struct WatchInput {
     /// Addresses of the network. One that is none stays out of the set, and its entry in `members` says why.
     addresses: Option<Vec<String>>,
-    /// scriptPubKeys.
+    /// scriptPubKeys, each as a whole; also those that have no address.
     scripts: Option<Vec<Hex>>,
 }
 
@@ -65,7 +65,9 @@ impl AddressSet {
     pub(in crate::api) fn of(view: &Arc<View>, input: WatchInput, limits: &Limits) -> Result<Self, ApiError> {
         limits.check_ids(input.len())?;
         if input.addresses.is_none() && input.scripts.is_none() {
-            return Err(ApiError::bad_user_input("give addresses or scripts, or both"));
+            return Err(ApiError::bad_user_input(
+                "the set has neither addresses nor scripts: give one of the lists, or both",
+            ));
         }
         let (mut members, mut scripts) = (Vec::with_capacity(input.len()), Vec::with_capacity(input.len()));
         for text in input.addresses.into_iter().flatten() {
@@ -134,7 +136,7 @@ impl AddressSet {
     pub(super) async fn utxos(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "Only outputs that hold all of this.")] filter: Option<UtxoFilter>,
+        #[graphql(desc = "Only outputs that meet all of these conditions.")] filter: Option<UtxoFilter>,
         #[graphql(desc = "As they were right after this block. The newest block if none is given.")] at: Option<
             BlockAt,
         >,
@@ -154,8 +156,8 @@ impl AddressSet {
     pub(super) async fn transactions(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "Only transactions that hold all of this.")] filter: Option<LedgerFilter>,
-        #[graphql(desc = "Newest or oldest first.", default_with = "SortOrder::Desc")] order: SortOrder,
+        #[graphql(desc = "Only transactions that meet all of these conditions.")] filter: Option<LedgerFilter>,
+        #[graphql(desc = "Newest or oldest first.", default_with = "Some(SortOrder::Desc)")] order: Option<SortOrder>,
         #[graphql(
             desc = "At most this many from the front, or behind `after`. 25 if neither first nor last is given."
         )]

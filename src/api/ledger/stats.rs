@@ -41,11 +41,12 @@ impl LedgerStats {
     }
 }
 
-/// What a ledger received and spent on the main chain. Outputs that can never be spent are counted nowhere.
+/// What a ledger received and spent on the main chain, up to and including the block that was asked for. Outputs that
+/// can never be spent are counted nowhere.
 #[Object]
 impl LedgerStats {
     /// How many transactions paid or spent it; one that did both, or touched several of its scripts, counts once. Null
-    /// for a set whose histories are too long to merge (`server.limits` says how many rows are read).
+    /// for a set whose histories are too long to merge: more than `server.limits.scanRows` rows together.
     async fn tx_count(&self) -> Option<Result<UInt53, ApiError>> {
         self.counted().map(|counted| counted.map(|counted| counted.transactions.into())).transpose()
     }
@@ -90,7 +91,7 @@ impl LedgerStats {
         self.counted().and_then(|counted| counted.map(|counted| int(counted.coinbases)).transpose()).transpose()
     }
 
-    /// Whether any transaction ever paid it.
+    /// Whether any transaction paid it.
     async fn used(&self) -> bool {
         self.totals.last_seen.is_some()
     }

@@ -23,10 +23,10 @@ use crate::view::{self, Coin, OutputPosition, View, mature_at};
 /// Bytes of transactions that one page reads while it looks for what was unspent once.
 const SCAN_BYTES: usize = 8 << 20;
 
-/// Which unspent outputs to tell.
+/// Which unspent outputs to tell: those that meet all of these conditions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, InputObject)]
 pub(in crate::api) struct UtxoFilter {
-    /// Only outputs with at least this many confirmations; 1 is in the newest block.
+    /// Only outputs that at least this many blocks confirm, up to the one asked for: 1 in that block. 0 asks for all.
     #[graphql(default)]
     min_confirmations: i32,
     /// Only outputs of at least this many satoshis.
@@ -119,7 +119,7 @@ pub(in crate::api) struct UtxoConnection {
     nodes: Vec<Utxo>,
     /// Whether there is more around this page.
     page_info: PageInfo,
-    /// How many rows the whole list has. Null under a filter.
+    /// How many rows the whole list has, on all its pages. Null under a filter.
     total_count: Option<UInt53>,
     /// The sum of all rows of the whole list, in satoshis. Null under a filter.
     total_value: Option<Sats>,

@@ -137,7 +137,7 @@ impl BlockQuery {
     async fn blocks_by_hash(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "The hashes of the blocks.")] hashes: Vec<BlockHash>,
+        #[graphql(desc = "The hashes of the blocks, at most `server.limits.ids` of them.")] hashes: Vec<BlockHash>,
     ) -> Option<Result<Found<Block>, ApiError>> {
         Some(self.each(ctx, &hashes))
     }
@@ -148,8 +148,8 @@ impl BlockQuery {
     async fn headers(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "The height of the first.")] from_height: i32,
-        #[graphql(desc = "How many.")] count: i32,
+        #[graphql(desc = "The height of the first block.")] from_height: i32,
+        #[graphql(desc = "How many blocks, at most `server.limits.headers`.")] count: i32,
     ) -> Option<Result<Vec<BlockHeader>, ApiError>> {
         Some(self.headers_from(ctx, from_height, count))
     }

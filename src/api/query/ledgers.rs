@@ -32,7 +32,7 @@ impl LedgerQuery {
     async fn addresses(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "What belongs to the set.")] of: WatchInput,
+        #[graphql(desc = "What belongs to the set. What is given twice counts once.")] of: WatchInput,
     ) -> Option<Result<AddressSet, ApiError>> {
         Some(self.0.view(ctx).and_then(|view| AddressSet::of(&view, of, limits(ctx)?)))
     }
@@ -44,12 +44,12 @@ impl LedgerQuery {
         ctx: &Context<'_>,
         #[graphql(desc = "The scriptPubKey.")] script_pub_key: Option<Hex>,
         #[graphql(desc = "SHA-256 of the scriptPubKey, 32 bytes.")] script_hash: Option<Hex>,
-        #[graphql(desc = "How `scriptHash` is written.", default_with = "ByteOrder::ElectrumReversed")]
-        byte_order: ByteOrder,
+        #[graphql(desc = "How `scriptHash` is written.", default_with = "Some(ByteOrder::ElectrumReversed)")]
+        byte_order: Option<ByteOrder>,
     ) -> Option<Result<Script, ApiError>> {
         let find = |view: &Arc<View>| match (script_pub_key, script_hash) {
             (Some(script), None) => Ok(Script::of(view, ScriptBuf::from_bytes(script.into_bytes()))),
-            (None, Some(hash)) => Script::with_hash_in(view, &hash, byte_order),
+            (None, Some(hash)) => Script::with_hash_in(view, &hash, byte_order.unwrap_or(ByteOrder::ElectrumReversed)),
             _ => Err(ApiError::bad_user_input("give scriptPubKey or scriptHash, exactly one of them")),
         };
         Some(self.0.view(ctx).and_then(|view| find(&view)))

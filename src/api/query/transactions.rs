@@ -94,7 +94,7 @@ impl TransactionQuery {
     async fn transactions_by_id(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "The txids of the transactions.")] txids: Vec<Txid>,
+        #[graphql(desc = "The txids of the transactions, at most `server.limits.ids` of them.")] txids: Vec<Txid>,
     ) -> Option<Result<Found<Transaction>, ApiError>> {
         let view = match self.0.view_of_list(ctx, txids.len()) {
             Ok(view) => view,
@@ -125,11 +125,17 @@ impl TransactionQuery {
         #[graphql(desc = "Only what comes behind the row with this cursor.")] after: Option<String>,
         #[graphql(desc = "At most this many from the end, or in front of `before`.")] last: Option<i32>,
         #[graphql(desc = "Only what comes in front of the row with this cursor.")] before: Option<String>,
-        #[graphql(desc = "Newest or oldest first.", default_with = "SortOrder::Desc")] order: SortOrder,
+        #[graphql(desc = "Newest or oldest first.", default_with = "Some(SortOrder::Desc)")] order: Option<SortOrder>,
         #[graphql(desc = "Only transactions in blocks at this height or above.")] from_height: Option<i32>,
-        #[graphql(desc = "Only transactions in blocks at this height or below.")] to_height: Option<i32>,
+        #[graphql(desc = "Only transactions in blocks at this height or below, which may be above the tip.")]
+        to_height: Option<i32>,
     ) -> Option<Result<Connection<Transaction, Option<UInt53>>, ApiError>> {
-        Some(self.page(ctx, order, (from_height, to_height), &PageArgs { first, after, last, before }))
+        Some(self.page(
+            ctx,
+            order.unwrap_or(SortOrder::Desc),
+            (from_height, to_height),
+            &PageArgs { first, after, last, before },
+        ))
     }
 
     /// An output. Null if there is no such transaction in a block that this server knows, or it has no such output.
@@ -147,7 +153,7 @@ impl TransactionQuery {
     async fn outputs(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "Which outputs.")] outpoints: Vec<OutPointInput>,
+        #[graphql(desc = "Which outputs, at most `server.limits.ids` of them.")] outpoints: Vec<OutPointInput>,
     ) -> Option<Result<Found<Output>, ApiError>> {
         let view = match self.0.view_of_list(ctx, outpoints.len()) {
             Ok(view) => view,

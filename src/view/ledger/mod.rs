@@ -4,9 +4,9 @@
 //! ```text
 //!   Ledger (script keys) ──► totals.rs     what was received and spent, what has yet to mature
 //!                        ├─► movements.rs  the transactions that paid or spent it
-//!                        └─► coins.rs      its unspent outputs
-//!                        ├─► keys.rs       the public key that was revealed, and scripts that pay it bare
-//!                               merge.rs   several scripts' rows as one list
+//!                        ├─► coins.rs      its unspent outputs
+//!                        └─► keys.rs       the public key that was revealed, and scripts that pay it bare
+//!                            merge.rs      several scripts' rows as one list
 //! ```
 
 mod coins;

@@ -36,7 +36,7 @@ fn lists(chain: &SimChain, truth: &Truth) -> Vec<(List, Vec<Value>)> {
         lists.push((list("transactions", "order: ASC", txid), entries(&|_| true, true)));
         lists.push((list("transactions", "", txid), entries(&|_| true, false)));
         let between = |txnum: u32| (105..=130).contains(&truth.height(txnum));
-        let heights = "filter: { fromHeight: 105, toHeight: 130 }";
+        let heights = "order: null, filter: { fromHeight: 105, toHeight: 130 }";
         lists.push((list("transactions", heights, txid), entries(&between, false)));
         let out = |txnum: u32| truth.ways(txnum, &scripts).1;
         lists.push((list("transactions", "order: ASC, filter: { direction: OUT }", txid), entries(&out, true)));
@@ -54,7 +54,7 @@ fn lists(chain: &SimChain, truth: &Truth) -> Vec<(List, Vec<Value>)> {
     };
     lists.push((List::new("", "transactions", "order: ASC, fromHeight: 101, toHeight: 115", "txid"), all(101..=115)));
     let newest = all(125..=u32::MAX).into_iter().rev().collect();
-    lists.push((List::new("", "transactions", "fromHeight: 125", "txid"), newest));
+    lists.push((List::new("", "transactions", "order: null, fromHeight: 125", "txid"), newest));
     lists
 }
 
