@@ -8,7 +8,7 @@ use bitcoin::{BlockHash, Txid};
 
 use super::{View, corrupt};
 use crate::chain::Height;
-use crate::chain::raw::{HEADER_SIZE, RawBlock, RawTransaction};
+use crate::chain::raw::{HEADER_SIZE, RawBlock, RawError, RawTransaction};
 use crate::index::{BlockPlace, BlockRow, ChainMembership, IndexError, Snapshot, TxNum};
 
 /// A block that the index knows.
@@ -20,13 +20,35 @@ pub struct Block {
     pub row: BlockRow,
     /// Whether it is part of the active chain.
     pub membership: ChainMembership,
-    /// The serialised block, of a stale one only, whose transactions have no rows; read when it is first needed.
-    stale_raw: OnceLock<Vec<u8>>,
+    /// The block itself, of a stale one only, whose transactions have no rows; read when it is first needed.
+    stale: OnceLock<StaleBytes>,
+}
+
+/// A stale block as serialised. It is taken apart once, however many of its transactions are asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct StaleBytes {
+    raw: Vec<u8>,
+    /// Where in it each of its transactions stands.
+    transactions: Vec<Range<usize>>,
+}
+
+impl StaleBytes {
+    fn parse(raw: Vec<u8>) -> Result<Self, RawError> {
+        let block = RawBlock::parse(&raw)?;
+        let mut end = block.frame_size;
+        let place = |transaction: &RawTransaction<'_>| {
+            let start = end;
+            end += transaction.bytes().len();
+            start..end
+        };
+        let transactions = block.transactions.iter().map(place).collect();
+        Ok(Self { raw, transactions })
+    }
 }
 
 impl Block {
     fn new(height: Height, row: BlockRow, membership: ChainMembership) -> Self {
-        Self { height, row, membership, stale_raw: OnceLock::new() }
+        Self { height, row, membership, stale: OnceLock::new() }
     }
 
     fn main(height: Height, row: BlockRow) -> Self {
@@ -137,7 +159,7 @@ impl View {
     /// The serialised block.
     pub fn raw_block(&self, block: &Block) -> Result<Vec<u8>, IndexError> {
         if !block.is_main() {
-            return self.stale_bytes(block).map(<[u8]>::to_vec);
+            return self.stale_bytes(block).map(|stale| stale.raw.clone());
         }
         let size = usize::try_from(block.row.size).unwrap_or_default();
         let mut bytes = Vec::with_capacity(size);
@@ -155,7 +177,8 @@ impl View {
         if block.is_main() {
             return self.head.chain.txids(block.first_txnum()?, block.row.transactions);
         }
-        Ok(self.stale_parts(block)?.transactions.iter().map(RawTransaction::txid).collect())
+        let raw = RawBlock::parse(&self.stale_bytes(block)?.raw).map_err(|error| no_block(block, &error))?;
+        Ok(raw.transactions.iter().map(RawTransaction::txid).collect())
     }
 
     /// The serialised coinbase of a block.
@@ -165,25 +188,33 @@ impl View {
             let stored = self.head.chain.transaction(txnum)?;
             return Ok(stored.ok_or_else(|| corrupt("transactions", format!("row {txnum} is missing")))?.raw);
         }
-        let coinbase = self.stale_parts(block)?.transactions.first().map(|coinbase| coinbase.bytes().to_vec());
-        coinbase.ok_or_else(|| corrupt("stale_blocks", format!("row {} has no transactions", block.row.hash)))
+        let coinbase = self.raw_stale_transaction(block, 0)?;
+        coinbase
+            .map(<[u8]>::to_vec)
+            .ok_or_else(|| corrupt("stale_blocks", format!("row {} has no transactions", block.row.hash)))
     }
 
     /// The bytes of a stale block.
-    fn stale_bytes<'b>(&self, block: &'b Block) -> Result<&'b [u8], IndexError> {
-        if let Some(bytes) = block.stale_raw.get() {
-            return Ok(bytes);
+    fn stale_bytes<'b>(&self, block: &'b Block) -> Result<&'b StaleBytes, IndexError> {
+        if let Some(stale) = block.stale.get() {
+            return Ok(stale);
         }
         let stale = self.head.chain.stale_block(block.height, block.row.hash)?;
         let stale =
             stale.ok_or_else(|| corrupt("stale_blocks", format!("the row of {} is missing", block.row.hash)))?;
-        Ok(block.stale_raw.get_or_init(|| stale.raw))
+        let stale = StaleBytes::parse(stale.raw).map_err(|error| no_block(block, &error))?;
+        Ok(block.stale.get_or_init(|| stale))
     }
 
-    /// A stale block, taken apart.
-    pub(super) fn stale_parts<'b>(&self, block: &'b Block) -> Result<RawBlock<'b>, IndexError> {
-        RawBlock::parse(self.stale_bytes(block)?)
-            .map_err(|error| corrupt("stale_blocks", format!("row {} is no block: {error}", block.row.hash)))
+    /// The serialised transaction with this index in a stale block, `None` beyond the last.
+    pub(super) fn raw_stale_transaction<'b>(
+        &self,
+        block: &'b Block,
+        index: u32,
+    ) -> Result<Option<&'b [u8]>, IndexError> {
+        let stale = self.stale_bytes(block)?;
+        let place = usize::try_from(index).ok().and_then(|index| stale.transactions.get(index));
+        Ok(place.and_then(|place| stale.raw.get(place.clone())))
     }
 
     /// The block after this one on the active chain; `None` for the tip and for stale blocks.
@@ -249,4 +280,8 @@ impl View {
         let block = self.block_at(height)?;
         block.ok_or_else(|| corrupt("blocks", format!("the row at height {height} is missing")))
     }
+}
+
+fn no_block(block: &Block, error: &RawError) -> IndexError {
+    corrupt("stale_blocks", format!("row {} is no block: {error}", block.row.hash))
 }

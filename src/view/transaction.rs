@@ -244,18 +244,15 @@ impl View {
 
     /// A transaction out of the bytes of a stale block.
     fn stale_transaction(&self, block: &Block, index: u32) -> Result<Option<Transaction>, IndexError> {
-        let raw = self.stale_parts(block)?;
-        let Some(transaction) = usize::try_from(index).ok().and_then(|index| raw.transactions.get(index)) else {
-            return Ok(None);
-        };
-        let parts = decode("stale_blocks", transaction.bytes())?;
+        let Some(raw) = self.raw_stale_transaction(block, index)? else { return Ok(None) };
+        let parts = decode("stale_blocks", raw)?;
         Ok(Some(Transaction {
-            txid: transaction.txid(),
+            txid: parts.compute_txid(),
             parts,
-            raw: transaction.bytes().to_vec(),
+            raw: raw.to_vec(),
             place: None,
             replaced_in: None,
-            bytes_read: transaction.bytes().len(),
+            bytes_read: raw.len(),
         }))
     }
 }
