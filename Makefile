@@ -13,8 +13,9 @@ lint: ## Formatting, clippy and the documentation, warnings as errors
 	cargo clippy --locked --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --document-private-items
 
-bench: ## How fast an import is, on a real node; in target/bench (benches/README.md)
+bench: ## How fast an import is, on a real node, and how fast queries are; in target/bench (benches/README.md)
 	benches/import.sh target/bench
+	benches/queries.sh target/bench
 
 audit: ## Licences, sources and known vulnerabilities of the dependencies, by cargo-deny
 	@cargo deny --version >/dev/null 2>&1 || { echo "cargo-deny is not installed; to install it: cargo install --locked cargo-deny" >&2; exit 1; }

@@ -13,7 +13,7 @@ use super::super::page::{self, PageArgs};
 use super::super::scalars::{Hex, UInt53};
 use super::{Balance, Holdings, LedgerEntry, LedgerFilter, LedgerStats, Script, UtxoConnection, UtxoFilter};
 use crate::chain;
-use crate::chain::{address_of, parse_address};
+use crate::chain::{AddressError, address_of, parse_address};
 use crate::view::View;
 
 /// What looking for the first spend of a script costs, in fields: about 30 rows, found by bisection.
@@ -33,8 +33,11 @@ impl Address {
     ///
     /// Errors: BAD_USER_INPUT, with the position of the fault where there is one.
     pub(in crate::api) fn parse(view: &Arc<View>, text: &str) -> Result<Self, ApiError> {
-        let script = parse_address(text, view.network())
-            .map_err(|error| ApiError::bad_user_input_at(format!("{}: {error}", shown(text)), error.position()))?;
+        let script = parse_address(text, view.network()).map_err(|error| match error {
+            // a secret that was sent by mistake is not told back, where logs would keep it
+            AddressError::PrivateKey | AddressError::ExtendedKey => ApiError::bad_user_input(error.to_string()),
+            error => ApiError::bad_user_input_at(format!("{}: {error}", shown(text)), error.position()),
+        })?;
         Self::of(view, script).ok_or_else(|| ApiError::internal("the script of an address has no address"))
     }
 
