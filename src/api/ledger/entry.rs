@@ -36,8 +36,8 @@ pub(in crate::api) enum Direction {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, InputObject)]
 pub(in crate::api) struct LedgerFilter {
     /// Only transactions that move coins this way.
-    #[graphql(default)]
-    direction: Direction,
+    #[graphql(default_with = "Some(Direction::Both)")]
+    direction: Option<Direction>,
     /// Only transactions in blocks at this height or above.
     from_height: Option<i32>,
     /// Only transactions in blocks at this height or below, which may be above the tip.
@@ -49,25 +49,39 @@ pub(in crate::api) struct LedgerFilter {
     /// Only transactions by which what the ledger holds grows or shrinks by at least this many satoshis.
     min_abs_net: Option<Sats>,
     /// Only coinbases that pay the ledger.
-    #[graphql(default)]
-    coinbase_only: bool,
+    #[graphql(default_with = "Some(false)")]
+    coinbase_only: Option<bool>,
 }
 
 impl LedgerFilter {
+    /// The filter that is meant: null is the default.
+    fn of(given: Option<Self>) -> Self {
+        let given = given.unwrap_or_default();
+        Self { direction: Some(given.direction()), coinbase_only: Some(given.is_coinbase_only()), ..given }
+    }
+
+    fn direction(&self) -> Direction {
+        self.direction.unwrap_or_default()
+    }
+
+    fn is_coinbase_only(&self) -> bool {
+        self.coinbase_only.unwrap_or_default()
+    }
+
     /// Whether rows are left out that lie between others.
     fn scans(&self) -> bool {
-        self.direction != Direction::Both || self.min_abs_net.is_some() || self.coinbase_only
+        self.direction() != Direction::Both || self.min_abs_net.is_some() || self.is_coinbase_only()
     }
 
     fn keeps(&self, movement: &Movement) -> bool {
-        let right_way = match self.direction {
+        let right_way = match self.direction() {
             Direction::In => movement.pays,
             Direction::Out => movement.spends,
             Direction::Both => true,
         };
         let large_enough =
             self.min_abs_net.is_none_or(|least| movement.net().unsigned_abs() >= u128::from(least.to_sat()));
-        right_way && large_enough && (movement.is_coinbase || !self.coinbase_only)
+        right_way && large_enough && (movement.is_coinbase || !self.is_coinbase_only())
     }
 
     /// The transactions that the heights and times leave.
@@ -136,7 +150,7 @@ impl Holdings {
         order: Option<SortOrder>,
         args: &PageArgs,
     ) -> Result<Connection<LedgerEntry, Option<UInt53>>, ApiError> {
-        let (filter, order) = (filter.unwrap_or_default(), order.unwrap_or(SortOrder::Desc));
+        let (filter, order) = (LedgerFilter::of(filter), order.unwrap_or(SortOrder::Desc));
         let scope = Scope::new("transactions", self.owner.clone()).filtered(format!("{filter:?} {order:?}"));
         let request = args.read(&scope, &self.view, limits(ctx)?)?;
         self.count_scripts()?;

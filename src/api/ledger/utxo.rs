@@ -27,29 +27,43 @@ const SCAN_BYTES: usize = 8 << 20;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, InputObject)]
 pub(in crate::api) struct UtxoFilter {
     /// Only outputs that at least this many blocks confirm, up to the one asked for: 1 in that block. 0 asks for all.
-    #[graphql(default)]
-    min_confirmations: i32,
+    #[graphql(default_with = "Some(0)")]
+    min_confirmations: Option<i32>,
     /// Only outputs of at least this many satoshis.
     min_value: Option<Sats>,
     /// Whether to tell coinbase outputs that the next block may not spend yet.
-    #[graphql(default = true)]
-    include_immature: bool,
+    #[graphql(default_with = "Some(true)")]
+    include_immature: Option<bool>,
 }
 
 impl UtxoFilter {
     /// Everything.
-    const ALL: Self = Self { min_confirmations: 0, min_value: None, include_immature: true };
+    const ALL: Self = Self { min_confirmations: Some(0), min_value: None, include_immature: Some(true) };
+
+    /// The filter that is meant: null is the default.
+    fn of(given: Option<Self>) -> Self {
+        let Self { min_confirmations, min_value, include_immature } = given.unwrap_or(Self::ALL);
+        Self {
+            min_confirmations: min_confirmations.or(Self::ALL.min_confirmations),
+            min_value,
+            include_immature: include_immature.or(Self::ALL.include_immature),
+        }
+    }
+
+    fn leaves_immature_out(&self) -> bool {
+        self.include_immature == Some(false)
+    }
 
     /// Whether rows are left out that lie between others.
     fn scans(&self) -> bool {
-        self.min_value.is_some() || !self.include_immature
+        self.min_value.is_some() || self.leaves_immature_out()
     }
 
     fn keeps(&self, coin: Coin, height: impl Fn() -> Result<Height, ApiError>, at: Height) -> Result<bool, ApiError> {
         if self.min_value.is_some_and(|least| coin.value < least.to_sat()) {
             return Ok(false);
         }
-        Ok(self.include_immature || !coin.is_coinbase || mature_at(height()?) <= at.next())
+        Ok(!self.leaves_immature_out() || !coin.is_coinbase || mature_at(height()?) <= at.next())
     }
 }
 
@@ -134,7 +148,7 @@ impl Holdings {
         at: Option<BlockAt>,
         args: &PageArgs,
     ) -> Result<UtxoConnection, ApiError> {
-        let filter = filter.unwrap_or(UtxoFilter::ALL);
+        let filter = UtxoFilter::of(filter);
         let scope = Scope::new("utxos", self.owner.clone()).filtered(format!("{filter:?} {at:?}"));
         let request = args.read(&scope, &self.view, limits(ctx)?)?;
         self.count_scripts()?;
@@ -168,7 +182,7 @@ impl Holdings {
 
     /// The positions of outputs with enough confirmations right after a block.
     fn confirmed_positions(&self, filter: &UtxoFilter, at: &view::Block) -> Result<std::ops::Range<u64>, ApiError> {
-        let fewest = count_of("minConfirmations", filter.min_confirmations)?;
+        let fewest = count_of("minConfirmations", filter.min_confirmations.unwrap_or_default())?;
         let heights = at.height.next().to_u32().saturating_sub(fewest.saturating_sub(1));
         let txnums = self.view.txnums(Height::GENESIS..Height::from(heights))?;
         Ok(0..OutputPosition::first_of(txnums.end).to_u64())

@@ -41,8 +41,12 @@ fn lists(chain: &SimChain, truth: &Truth) -> Vec<(List, Vec<Value>)> {
         let out = |txnum: u32| truth.ways(txnum, &scripts).1;
         lists.push((list("transactions", "order: ASC, filter: { direction: OUT }", txid), entries(&out, true)));
         let mined = |txnum: u32| truth.is_coinbase(txnum);
-        lists.push((list("transactions", "filter: { coinbaseOnly: true }", txid), entries(&mined, false)));
-        lists.push((list("utxos", "", UTXO), truth.utxos(&scripts)));
+        lists.push((
+            list("transactions", "filter: { coinbaseOnly: true, direction: null }", txid),
+            entries(&mined, false),
+        ));
+        let everything = "filter: { minConfirmations: null, includeImmature: null }";
+        lists.push((list("utxos", everything, UTXO), truth.utxos(&scripts)));
         let past = Truth::at(chain, 120);
         lists.push((list("utxos", "at: { height: 120 }", UTXO), past.utxos(&scripts)));
         let heights = truth.payouts(&scripts).into_iter().rev().map(|height| json!({ "height": height }));
