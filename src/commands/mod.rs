@@ -13,6 +13,8 @@ mod serve;
 mod shutdown;
 mod verify;
 
+use std::time::Duration;
+
 use bitcoin::BlockHash;
 use btcgraph::settings::Settings;
 use clap::{Parser, Subcommand};
@@ -92,10 +94,13 @@ fn until_stopped(
     logging::start(&settings.log)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.or_exit(Exit::Failed, "cannot start the runtime")?;
-    runtime.block_on(async {
+    let result = runtime.block_on(async {
         let stop = shutdown::on_signal().or_exit(Exit::Failed, "cannot listen for signals")?;
         command(settings, stop).await
-    })
+    });
+    // what the command has not waited for are answers that nobody reads any more
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    result
 }
 
 #[cfg(test)]
