@@ -121,7 +121,7 @@ pub(super) enum Ledger {
 }
 
 /// What a row of one script weighs in what an answer may read.
-const ROW_BYTES: usize = 64;
+const ROW_BYTES: usize = 128;
 
 /// The coins of some scripts, and the view they are looked at in.
 #[derive(Clone)]

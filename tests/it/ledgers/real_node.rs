@@ -3,8 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use bitcoin::Network;
+use bitcoin::block::Header;
+use bitcoin::consensus::encode::deserialize_hex;
+use bitcoin::{MerkleBlock, Network, TxMerkleNode};
 use btcgraph::api::Limits;
+use btcgraph::chain::merkle::root_from_branch;
 use btcgraph::node::{Auth, Node, NodeSettings};
 use btcgraph::sim::Rng;
 use serde_json::{Value, json};
@@ -176,6 +179,30 @@ impl Compared {
             "hash": node["blockhash"], "height": height, "medianTime": found["transaction"]["block"]["medianTime"],
         });
         assert_eq!(found["transaction"], expected);
+        self.assert_proof(some["txid"].as_str().unwrap(), &hash);
+    }
+
+    /// The proof that a block holds a transaction leads to the root in its header, from the place where the node's own
+    /// proof has it.
+    fn assert_proof(&self, txid: &str, block: &Value) {
+        let found = self.api.data(&format!(
+            "{{ transaction(txid: \"{txid}\") {{ merkleProof {{ blockHash position branch root headerHex }} }} }}"
+        ));
+        let proof = &found["transaction"]["merkleProof"];
+        assert_eq!(proof["blockHash"], *block);
+        let header: Header = deserialize_hex(proof["headerHex"].as_str().unwrap()).unwrap();
+        assert_eq!(json!(header.block_hash()), *block);
+        assert_eq!(json!(header.merkle_root), proof["root"]);
+        let branch: Vec<TxMerkleNode> = serde_json::from_value(proof["branch"].clone()).unwrap();
+        let position = usize::try_from(proof["position"].as_u64().unwrap()).unwrap();
+        assert_eq!(root_from_branch(txid.parse().unwrap(), position, &branch), Some(header.merkle_root));
+
+        let theirs = self.node.must("gettxoutproof", &[json!([txid]), block.clone()]);
+        let theirs: MerkleBlock = deserialize_hex(theirs.as_str().unwrap()).unwrap();
+        assert_eq!(theirs.header, header);
+        let (mut txids, mut positions) = (Vec::new(), Vec::new());
+        theirs.extract_matches(&mut txids, &mut positions).unwrap();
+        assert_eq!((txids, positions), (vec![txid.parse().unwrap()], vec![u32::try_from(position).unwrap()]));
     }
 
     /// Coins of scripts against a scan of all unspent outputs.

@@ -182,11 +182,7 @@ fn values_that_no_scalar_takes_are_errors_of_the_request_as_literals_and_as_vari
         ("Int", "block(height: $v) { id }", vec![json!(2_147_483_648_u64), json!("1"), json!(1.5), json!(true)]),
         ("DateTime", "OWNER { balance(at: { time: $v }) { confirmed } }", vec![json!("yesterday"), json!(0)]),
         ("Sats", "OWNER { utxos(filter: { minValue: $v }) { totalCount } }", vec![json!(-1), json!(0.5), json!("1e3")]),
-        (
-            "Boolean!",
-            "OWNER { utxos(filter: { includeImmature: $v }) { totalCount } }",
-            vec![json!("yes"), Value::Null],
-        ),
+        ("Boolean", "OWNER { utxos(filter: { includeImmature: $v }) { totalCount } }", vec![json!("yes"), json!(1)]),
         (
             "BlockAt",
             "OWNER { balance(at: $v) { confirmed } }",
