@@ -11,6 +11,7 @@ macro_rules! scenarios {
 
 scenarios! {
     a_payment_is_confirmed_disconnected_and_confirmed_again: "payment-and-reorg",
+    what_accounts_hold_and_the_figures_of_the_chain_follow_a_reorganisation: "ledgers-and-figures",
     what_cannot_be_asked_is_refused_with_a_reason: "bad-input",
 }
 

@@ -132,12 +132,15 @@ impl LedgerEntry {
         self.movement.pays && self.movement.spends
     }
 
-    /// The addresses of the ledger that it paid or spent; of a script without address the scriptPubKey in hexadecimal
-    /// digits.
+    /// The addresses of the ledger that it paid or spent, in alphabetical order; of a script without address the
+    /// scriptPubKey in hexadecimal digits.
     #[graphql(complexity = "page::list_cost(TOUCHED, 1)")]
     async fn touched(&self) -> Vec<String> {
         let names = self.movement.scripts.iter().filter_map(|script| self.holdings.name(*script));
-        names.map(str::to_owned).collect()
+        let mut names: Vec<_> = names.map(str::to_owned).collect();
+        // the ledger's own order follows from the salt of this index
+        names.sort_unstable();
+        names
     }
 }
 
