@@ -2,7 +2,8 @@
 --
 --   usage: wrk -t1 -c16 -d30s --latency -s queries.lua URL -- QUERY_FILE [IDS_FILE]
 --
--- The query takes its id as $id. An answer with errors in it is counted, and makes the run worthless.
+-- The query takes its id as $id. An answer with errors in it, or without what was asked for, ends the
+-- run and makes it worthless.
 
 local body = {}
 

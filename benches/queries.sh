@@ -23,15 +23,17 @@ done
 
 ask() { # name, query, file of ids
   printf '%s' "$2" >"$directory/$1.graphql"
-  printf '%-12s ' "$1"
   # the first run fills the cache
-  for run in 10 "$seconds"; do
-    measure "$1" "$run" "${3-}"
-  done | tail -1 | tee "$directory/$1.figures"
+  measure "$1" 10 "${3-}" >/dev/null
+  measure "$1" "$seconds" "${3-}" >"$directory/$1.figures"
+  printf '%-12s %s\n' "$1" "$(cat "$directory/$1.figures")"
 }
 measure() { # name, seconds, file of ids
-  wrk -t1 -c16 "-d${2}s" -s benches/queries.lua "http://127.0.0.1:$(cat "$directory/port")/graphql" -- \
-    "$directory/$1.graphql" ${3:+"$directory/$3"} | tail -1
+  local told
+  told=$(wrk -t1 -c16 "-d${2}s" -s benches/queries.lua "http://127.0.0.1:$(cat "$directory/port")/graphql" -- \
+    "$directory/$1.graphql" ${3:+"$directory/$3"})
+  if grep worthless <<<"$told" >&2; then exit 1; fi
+  tail -1 <<<"$told"
 }
 entries='nodes { net balanceAfter transaction { txid fee confirmations block { height time } } }'
 ask typename '{ __typename }'

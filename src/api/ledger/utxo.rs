@@ -1,6 +1,7 @@
 //! Unspent outputs of a ledger, page by page.
 
 use std::cell::Cell;
+use std::ops::Range;
 use std::sync::Arc;
 
 use async_graphql::{Context, InputObject, Object, SimpleObject};
@@ -181,7 +182,7 @@ impl Holdings {
     }
 
     /// The positions of outputs with enough confirmations right after a block.
-    fn confirmed_positions(&self, filter: &UtxoFilter, at: &view::Block) -> Result<std::ops::Range<u64>, ApiError> {
+    fn confirmed_positions(&self, filter: &UtxoFilter, at: &view::Block) -> Result<Range<u64>, ApiError> {
         let fewest = count_of("minConfirmations", filter.min_confirmations.unwrap_or_default())?;
         let heights = at.height.next().to_u32().saturating_sub(fewest.saturating_sub(1));
         let txnums = self.view.txnums(Height::GENESIS..Height::from(heights))?;
@@ -230,6 +231,6 @@ impl Holdings {
     }
 }
 
-fn output_positions(positions: &std::ops::Range<u64>) -> std::ops::Range<OutputPosition> {
+fn output_positions(positions: &Range<u64>) -> Range<OutputPosition> {
     OutputPosition::from_u64(positions.start)..OutputPosition::from_u64(positions.end)
 }

@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use super::merge::Merge;
+use super::merge::{Merge, directed};
 use super::{Ledger, View};
 use crate::chain::Height;
 use crate::chain::script::never_spendable;
-use crate::index::{IndexError, OutputPosition, TxNum};
+use crate::index::{IndexError, OutputPosition, TxNum, UnspentKey};
 use crate::view::Block;
 
 /// An unspent output.
@@ -42,18 +42,15 @@ impl View {
         positions: &Range<OutputPosition>,
         ascending: bool,
     ) -> Result<impl Iterator<Item = Result<Coin, IndexError>> + use<>, IndexError> {
-        let rows = ledger.scripts().iter().map(|script| {
-            let mut rows = self.head.chain.unspent(*script, positions.clone())?;
-            Ok(std::iter::from_fn(move || if ascending { rows.next() } else { rows.next_back() }))
+        let coins = ledger.scripts().iter().map(|script| {
+            let rows = self.head.chain.unspent(*script, positions.clone())?.map(|row| {
+                let (UnspentKey { txnum, vout, .. }, row) = row?;
+                let position = OutputPosition { txnum, vout };
+                Ok(Coin { position, value: row.value, is_coinbase: row.is_coinbase })
+            });
+            Ok(directed(rows, ascending))
         });
-        let rows = rows.collect::<Result<Vec<_>, IndexError>>()?;
-        let place = |txnum, vout| OutputPosition { txnum, vout };
-        let merged =
-            Merge::new(rows, ascending, |(key, _)| OutputPosition { txnum: key.txnum, vout: key.vout }.to_u64())?;
-        Ok(merged.map(move |row| {
-            let (key, row) = row?;
-            Ok(Coin { position: place(key.txnum, key.vout), value: row.value, is_coinbase: row.is_coinbase })
-        }))
+        Merge::new(coins.collect::<Result<Vec<_>, IndexError>>()?, ascending, |coin| coin.position.to_u64())
     }
 
     /// The outputs of a ledger at these positions, with what was unspent of them right after the block `at`; oldest or
@@ -129,10 +126,10 @@ impl View {
         heights: &Range<Height>,
         ascending: bool,
     ) -> Result<impl Iterator<Item = Result<Height, IndexError>> + use<>, IndexError> {
-        let rows = ledger.scripts().iter().map(|script| {
-            let mut rows = self.head.chain.payouts(*script, heights.clone())?;
-            Ok(std::iter::from_fn(move || if ascending { rows.next() } else { rows.next_back() }))
-        });
+        let rows = ledger
+            .scripts()
+            .iter()
+            .map(|script| Ok(directed(self.head.chain.payouts(*script, heights.clone())?, ascending)));
         let rows = rows.collect::<Result<Vec<_>, IndexError>>()?;
         let mut merged = Merge::new(rows, ascending, |height: &Height| u64::from(height.to_u32()))?.peekable();
         Ok(std::iter::from_fn(move || {

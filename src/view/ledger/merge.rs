@@ -3,6 +3,11 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
+/// A list that is read from its beginning or, downwards, from its end.
+pub(super) fn directed<I: DoubleEndedIterator>(mut rows: I, ascending: bool) -> impl Iterator<Item = I::Item> {
+    std::iter::from_fn(move || if ascending { rows.next() } else { rows.next_back() })
+}
+
 /// Rows of several lists, each sorted in one direction, as one list sorted in that direction. It ends at the first error.
 pub(super) struct Merge<I, R> {
     sources: Vec<I>,

@@ -92,11 +92,8 @@ impl View {
                 Err(error) => return Some(Err(error)),
             }];
             let txnum = together[0].txnum;
-            while let Some(step) = steps.next_if(|step| step.as_ref().is_ok_and(|step| step.txnum == txnum)) {
-                match step {
-                    Ok(step) => together.push(step),
-                    Err(error) => return Some(Err(error)),
-                }
+            while let Some(Ok(step)) = steps.next_if(|step| step.as_ref().is_ok_and(|step| step.txnum == txnum)) {
+                together.push(step);
             }
             Some(self.movement(&ledger, &together, ascending, &mut balance))
         }))
@@ -152,9 +149,10 @@ impl View {
         };
         let txnum = steps.first().map(|step| step.txnum).ok_or_else(damaged)?;
         let (received, spent) = (sum(Step::received)?, sum(Step::spent)?);
+        let end = if ascending { txnum } else { TxNum(txnum.0.saturating_add(1)) };
         let known = match *balance {
             Some(balance) => balance,
-            None => self.balance_before(ledger, if ascending { txnum } else { TxNum(txnum.0.saturating_add(1)) })?,
+            None => self.totals_before(ledger, end)?.balance()?,
         };
         let (gain, loss) = if ascending { (received, spent) } else { (spent, received) };
         let moved = known.checked_add(gain).and_then(|sum| sum.checked_sub(loss)).ok_or_else(damaged)?;
@@ -169,11 +167,6 @@ impl View {
             is_coinbase: steps.iter().any(|step| step.after.coinbase_transactions != step.before.coinbase_transactions),
             scripts: steps.iter().map(|step| step.script).collect(),
         })
-    }
-
-    /// What a ledger held in front of a transaction, in sat.
-    fn balance_before(&self, ledger: &Ledger, txnum: TxNum) -> Result<u64, IndexError> {
-        self.totals_before(ledger, txnum)?.balance()
     }
 
     /// The rows of one script, each with the one before it.
