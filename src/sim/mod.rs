@@ -24,6 +24,7 @@ mod rng;
 mod scripts;
 mod signer;
 mod utxo;
+mod world;
 
 pub use builder::{SimChain, Template};
 pub use coinbase::Reward;
@@ -33,3 +34,4 @@ pub use load::{Load, LoadProfile};
 pub use rng::Rng;
 pub use scripts::{Owner, ScriptKind, UnlockError};
 pub use utxo::{Coin, Coins};
+pub use world::World;
