@@ -1,9 +1,12 @@
 # What a developer and CI run. Needs a Rust toolchain; each target sets up the rest by itself.
 
-.PHONY: help test lint bench audit
+.PHONY: help playground test lint bench audit
 
 help: ## This list
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1	\2/p' Makefile
+
+playground: ## GraphiQL for the program to embed when it is built next; needs Node.js, and without it does nothing
+	scripts/playground.sh
 
 test: ## All tests, on a real node too where one can be had; ends with what was skipped and why
 	scripts/test.sh
