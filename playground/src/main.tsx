@@ -1,26 +1,15 @@
-// GraphiQL on this server: its endpoint and websocket, its examples, its name.
+// GraphiQL on this server: its examples, its panels, its name.
 
-import { explorerPlugin } from '@graphiql/plugin-explorer';
 import { HISTORY_PLUGIN } from '@graphiql/plugin-history';
-import { createGraphiQLFetcher } from '@graphiql/toolkit';
 import { GraphiQL } from 'graphiql';
-import { createClient } from 'graphql-ws';
 import { createRoot } from 'react-dom/client';
 
 import { examples, newest } from '../../src/server/playground/plain/examples.js';
+import { explorer } from './explorer';
+import { fetcher } from './fetcher';
 import './workers';
 
-const endpoint = new URL('/graphql', location.href);
-const socket = new URL(endpoint);
-socket.protocol = endpoint.protocol === 'https:' ? 'wss:' : 'ws:';
-
-const fetcher = createGraphiQLFetcher({
-  url: endpoint.href,
-  wsClient: createClient({ url: socket.href }),
-});
-
-// made once: GraphiQL knows its plugins by identity
-const plugins = [explorerPlugin(), HISTORY_PLUGIN];
+const plugins = [explorer, HISTORY_PLUGIN];
 
 /** Where GraphiQL keeps the tabs of earlier visits. */
 const VISITED = 'graphiql:tabState';
@@ -35,7 +24,9 @@ async function show(container: HTMLElement) {
       defaultEditorToolsVisibility="variables"
     >
       <GraphiQL.Logo>
-        <a className="btcgraph-plain" href="/playground/plain" title="The plain page: small, and without an editor">
+        <img src="/playground/plain/favicon.svg" alt="" width="20" height="20" />
+        btcgraph
+        <a href="/playground/plain" title="A small page without an editor">
           plain page
         </a>
       </GraphiQL.Logo>

@@ -121,7 +121,8 @@ pub async fn serve(
     let (open, mut all_closed) = mpsc::channel(1);
     let executor = Guarded::new(schema.clone(), limits.guard, limits.document_cache_bytes);
     let server = Server { executor, schema, limits, shutdown: shutdown.clone(), _open: open };
-    let serving = axum::serve(listener, router(server, playground)).with_graceful_shutdown(shutdown.clone().cancelled_owned());
+    let serving =
+        axum::serve(listener, router(server, playground)).with_graceful_shutdown(shutdown.clone().cancelled_owned());
     let finished = async {
         serving.await?;
         // websockets are not connections of the HTTP server any more

@@ -56,7 +56,7 @@ export function examples({ height, address }) {
   return [
     {
       title: 'The tip',
-      query: `# The newest block, and how far the index has come.
+      query: `# The newest block, and how far the index is.
 query Tip {
   tip {
     height
@@ -78,8 +78,8 @@ query Tip {
     },
     {
       title: 'A block',
-      query: `# A block with its first transactions, the coins they spend and whom they pay.
-# Without a height it would be found by its hash: block(hash: "…").
+      query: `# A block with its first transactions, the coins
+# they spend and whom they pay.
 query Block($height: Int!) {
   block(height: $height) {
     hash
@@ -109,7 +109,8 @@ query Block($height: Int!) {
     },
     {
       title: 'An address',
-      query: `# What an address holds, its coins, and its history with the balance after each transaction.
+      query: `# What an address holds, its coins, and its history
+# with the balance after each transaction.
 query Address($address: String!) {
   address(address: $address) {
     type
@@ -122,7 +123,11 @@ query Address($address: String!) {
       nodes {
         net
         balanceAfter
-        transaction { txid fee block { height time } }
+        transaction {
+          txid
+          fee
+          block { height time }
+        }
       }
       pageInfo { hasNextPage endCursor }
     }
@@ -133,7 +138,8 @@ query Address($address: String!) {
     },
     {
       title: 'Live blocks',
-      query: `# Every block as it joins the chain. Run it, and wait for the next one.
+      query: `# Every block as it joins the chain.
+# Run it, and wait for the next one.
 subscription LiveBlocks {
   newBlock {
     height
