@@ -97,7 +97,7 @@ query Block($height: Int!) {
           nodes { prevout { value address } }
         }
         outputs(first: 5) {
-          nodes { value scriptType address spentHeight }
+          nodes { value address spentHeight }
         }
       }
       pageInfo { hasNextPage endCursor }
