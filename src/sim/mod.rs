@@ -3,7 +3,7 @@
 //! ```text
 //!   Load, Hostile      choose what happens next            load, hostile
 //!        │ transactions, spending what an Owner can unlock  scripts
-//!   SimChain           makes consensus-valid blocks         builder
+//!   SimChain           makes consensus-valid blocks         chain
 //!        │ blocks      and keeps the unspent outputs        utxo
 //!        ├──► straight to an index
 //!        ├──► `submitblock` of a real node
@@ -14,7 +14,7 @@
 //! operating system and no I/O but the blk file writer.
 
 pub mod blkfile;
-mod builder;
+mod chain;
 mod coinbase;
 mod error;
 mod hostile;
@@ -26,7 +26,7 @@ mod signer;
 mod utxo;
 mod world;
 
-pub use builder::{SimChain, Template};
+pub use chain::{ChainTip, SimChain, Template, TipChange, TipStatus};
 pub use coinbase::Reward;
 pub use error::ChainError;
 pub use hostile::Hostile;
