@@ -7,11 +7,12 @@
 //!        │ blocks      and keeps the unspent outputs        utxo
 //!        ├──► straight to an index
 //!        ├──► `submitblock` of a real node
-//!        └──► a file for `bitcoind -loadblock`              blkfile
+//!        ├──► a file for `bitcoind -loadblock`, or a node's whole directory of blocks     blkfile
+//!        └──► SimNode: JSON-RPC and REST, as a node answers                               node
 //! ```
 //!
-//! Everything here is a function of a seed and of the calls made: there is no wall clock, no randomness of the
-//! operating system and no I/O but the blk file writer.
+//! Chains are a function of a seed and of the calls made: there is no wall clock, no randomness of the operating system
+//! and no I/O but in the writers of block files and in the node's server.
 
 pub mod blkfile;
 mod chain;
@@ -20,6 +21,7 @@ mod error;
 mod hostile;
 mod hostile_body;
 mod load;
+mod node;
 mod rng;
 mod scripts;
 mod signer;
@@ -31,6 +33,7 @@ pub use coinbase::Reward;
 pub use error::ChainError;
 pub use hostile::Hostile;
 pub use load::{Load, LoadProfile};
+pub use node::{SimNode, SimNodeError, SimNodeOptions};
 pub use rng::Rng;
 pub use scripts::{Owner, ScriptKind, UnlockError};
 pub use utxo::{Coin, Coins};
