@@ -255,3 +255,6 @@ impl World {
         entries.iter().map(|entry| entry.txid).collect()
     }
 }
+
+#[cfg(test)]
+mod tests;
