@@ -8,9 +8,9 @@ use std::sync::Arc;
 use bitcoin::hashes::Hash;
 use bitcoin::{Amount, Block, BlockHash, Network, OutPoint, ScriptBuf, Transaction, Txid};
 
-use super::hostile_body::{Body, SCRIPTS_OF_A_KIND, Spendable, any_owner};
+use super::hostile_body::{Body, SCRIPTS_OF_A_KIND, any_owner};
 use super::utxo::COINBASE_MATURITY;
-use super::{ChainError, Owner, Reward, Rng, ScriptKind, SimChain, Template};
+use super::{ChainError, Owner, Reward, Rng, ScriptKind, SimChain, Spendable, Template};
 use crate::chain::Height;
 use crate::chain::subsidy::subsidy;
 

@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 use bitcoin::{Block, BlockHash, Network};
 
+pub(crate) use self::assemble::MAX_BLOCK_SIGOPS_COST;
 pub use self::assemble::Template;
 pub use self::tree::{ChainTip, TipChange, TipStatus};
 use self::tree::{Kept, Record};
