@@ -2,4 +2,5 @@
 
 mod answers;
 mod conversation;
+mod mempool;
 mod pair;
