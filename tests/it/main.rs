@@ -21,5 +21,6 @@ mod scenarios;
 mod schema;
 mod serve;
 mod sim;
+mod sim_world;
 mod support;
 mod view;
