@@ -23,5 +23,6 @@ mod schema;
 mod serve;
 mod sim;
 mod sim_node;
+mod sim_world;
 mod support;
 mod view;

@@ -11,24 +11,39 @@ use super::super::mempool::FeeRule;
 use super::{Happening, World};
 use crate::chain::Height;
 
+/// How many blocks `invalidateblock` disconnects before it stops to take their transactions back (`InvalidateBlock` of
+/// Core's `validation.cpp`).
+const BLOCKS_TAKEN_BACK: usize = 10;
+
+/// Why the tip changed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// A branch became the longest, or may be the tip again.
+    Growth,
+    /// A block of the active chain was invalidated.
+    Invalidation,
+}
+
 /// A transaction of a disconnected block.
 struct Loose {
     tx: Transaction,
     txid: Txid,
+    /// The height of its block.
+    height: Height,
     /// Whether it may return: it is no coinbase, and its block not too deep.
     welcome: bool,
 }
 
 impl World {
-    /// Makes the mempool what it is after the tip has changed. Of the disconnected blocks, the highest `taken_back`
-    /// give their transactions back.
-    pub(super) fn follow_chain(&mut self, change: &TipChange, taken_back: usize) {
+    /// Makes the mempool what it is after the tip has changed.
+    pub(super) fn follow_chain(&mut self, change: &TipChange, cause: Cause) {
+        let taken_back = if cause == Cause::Invalidation { BLOCKS_TAKEN_BACK } else { usize::MAX };
         let before_reorg = self.chain.height().to_u32() + len(&change.disconnected) - len(&change.connected);
         let mut loose = Vec::new();
         for (hash, (index, height)) in change.disconnected.iter().zip((0..).zip((0..=before_reorg).rev())) {
             self.log.note(Happening::BlockDisconnected { hash: *hash, height: Height::from(height) });
             if let Some(block) = self.chain.block(hash).cloned() {
-                loose.push(loose_transactions(&block, index < taken_back));
+                loose.push(loose_transactions(&block, Height::from(height), index < taken_back));
             }
         }
         // The deepest block's come first.
@@ -47,7 +62,7 @@ impl World {
             }
         }
         if is_reorg || !is_known {
-            self.take_back(loose, &mined);
+            self.take_back(loose, &mined, cause);
             self.drop_what_no_longer_holds();
         }
         for hash in change.connected.iter().filter(|_| is_reorg) {
@@ -82,15 +97,21 @@ impl World {
 
     /// Takes back what disconnected blocks held, parents first, unless a connected block holds it. What cannot return
     /// takes what stands on it along.
-    fn take_back(&mut self, loose: Vec<Loose>, mined: &HashSet<Txid>) {
+    fn take_back(&mut self, loose: Vec<Loose>, mined: &HashSet<Txid>, cause: Cause) {
         let mut returned = Vec::new();
-        for Loose { tx, txid, welcome } in loose {
+        for Loose { tx, txid, height, welcome } in loose {
             if mined.contains(&txid) {
                 continue;
             }
             let assessed = self.mempool.assess(&self.chain, &tx, FeeRule::Returning).ok().filter(|_| welcome);
             if let Some(assessed) = assessed {
-                self.insert(Arc::new(tx), assessed);
+                // An invalidation disconnects block by block.
+                let tip = if cause == Cause::Invalidation {
+                    height.to_u32().saturating_sub(1)
+                } else {
+                    self.chain.height().to_u32()
+                };
+                self.insert(Arc::new(tx), assessed, Height::from(tip));
                 self.log.note(Happening::Returned { txid });
                 returned.push(txid);
                 continue;
@@ -123,9 +144,13 @@ impl World {
     }
 }
 
-fn loose_transactions(block: &Block, welcome: bool) -> Vec<Loose> {
-    let loose =
-        |tx: &Transaction| Loose { txid: tx.compute_txid(), welcome: welcome && !tx.is_coinbase(), tx: tx.clone() };
+fn loose_transactions(block: &Block, height: Height, welcome: bool) -> Vec<Loose> {
+    let loose = |tx: &Transaction| Loose {
+        txid: tx.compute_txid(),
+        height,
+        welcome: welcome && !tx.is_coinbase(),
+        tx: tx.clone(),
+    };
     block.txdata.iter().map(loose).collect()
 }
 

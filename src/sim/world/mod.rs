@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 use bitcoin::{Block, BlockHash, Transaction, Txid, Weight};
 
+use self::follow_chain::Cause;
 use self::happening::Log;
 pub use self::happening::{Happening, Noted};
 use super::mempool::FeeRule;
@@ -32,10 +33,6 @@ const REMEMBERED: usize = 65_536;
 /// What a block of the mempool's transactions may weigh without its coinbase (Core's default of `-blockmaxweight`
 /// without what it reserves).
 const BLOCK_WEIGHT: Weight = Weight::from_wu(3_992_000);
-/// How many blocks `invalidateblock` disconnects before it stops to take their transactions back (`InvalidateBlock` of
-/// Core's `validation.cpp`).
-const BLOCKS_TAKEN_BACK: usize = 10;
-
 /// The state of a simulated node.
 #[derive(Clone, Debug)]
 pub struct World {
@@ -143,7 +140,7 @@ impl World {
         for entry in self.mempool.remove_all(&replaced) {
             self.log.note(Happening::Replaced { txid: entry.txid, by: txid });
         }
-        self.insert(tx, assessed);
+        self.insert(tx, assessed, self.chain.height());
         self.log.note(Happening::Arrived { txid });
         Ok(Accepted { txid, replaced })
     }
@@ -214,14 +211,14 @@ impl World {
     /// highest ten of these blocks return to the mempool where they can.
     pub fn invalidate(&mut self, hash: &BlockHash) -> Result<TipChange, ChainError> {
         let change = self.chain.invalidate(hash)?;
-        self.follow_chain(&change, BLOCKS_TAKEN_BACK);
+        self.follow_chain(&change, Cause::Invalidation);
         Ok(change)
     }
 
     /// Lets an invalidated block onto the active chain again, as Core's `reconsiderblock`.
     pub fn reconsider(&mut self, hash: &BlockHash) -> Result<TipChange, ChainError> {
         let change = self.chain.reconsider(hash)?;
-        self.follow_chain(&change, usize::MAX);
+        self.follow_chain(&change, Cause::Growth);
         Ok(change)
     }
 
@@ -231,7 +228,7 @@ impl World {
         let changed = change(&mut self.chain);
         // Both are blocks of the tree: there is a way.
         if let Ok(path) = self.chain.path(&before, &self.chain.tip()) {
-            self.follow_chain(&path, usize::MAX);
+            self.follow_chain(&path, Cause::Growth);
         }
         changed
     }
@@ -243,8 +240,8 @@ impl World {
         Template { parent: Some(parent), transactions, reward: mining.reward, time, tag: mining.tag }
     }
 
-    fn insert(&mut self, tx: Arc<Transaction>, assessed: Assessment) {
-        let (time, height): (u32, Height) = (self.time(), self.chain.height());
+    fn insert(&mut self, tx: Arc<Transaction>, assessed: Assessment, height: Height) {
+        let time = self.time();
         self.mempool.insert(tx, assessed, time, height);
     }
 

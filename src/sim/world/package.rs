@@ -59,7 +59,7 @@ impl World {
                     fee += assessed.fee;
                     vsize += assessed.vsize;
                     inserted.insert(*index, assessed.txid);
-                    self.insert(Arc::clone(tx), assessed);
+                    self.insert(Arc::clone(tx), assessed, self.chain.height());
                 }
                 Err(rejection) => refused = refused.or(Some((*index, rejection))),
             }
