@@ -7,11 +7,12 @@
 //!        │ blocks      and keeps the unspent outputs        utxo
 //!        ├──► straight to an index
 //!        ├──► `submitblock` of a real node
-//!        └──► a file for `bitcoind -loadblock`              blkfile
+//!        ├──► a file for `bitcoind -loadblock`, or a node's whole directory of blocks     blkfile
+//!        └──► SimNode: JSON-RPC and REST, as a node answers                               node
 //! ```
 //!
-//! Everything here is a function of a seed and of the calls made: there is no wall clock, no randomness of the
-//! operating system and no I/O but the blk file writer.
+//! Chains are a function of a seed and of the calls made: there is no wall clock, no randomness of the operating system
+//! and no I/O but in the writers of block files and in the node's server.
 
 pub mod blkfile;
 mod chain;
@@ -22,6 +23,7 @@ mod hostile_body;
 mod life;
 mod load;
 mod mempool;
+mod node;
 mod payment;
 mod rng;
 mod scripts;
@@ -36,6 +38,7 @@ pub use hostile::Hostile;
 pub use life::{Deed, Life, Profile, Step};
 pub use load::{Load, LoadProfile};
 pub use mempool::{Assessment, ChainLimit, Entry, Mempool, Policy, Rejection, Sums};
+pub use node::{SimNode, SimNodeError, SimNodeOptions};
 pub use payment::{Payment, Spendable};
 pub use rng::Rng;
 pub use scripts::{Owner, ScriptKind, UnlockError};

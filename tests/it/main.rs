@@ -21,6 +21,7 @@ mod scenarios;
 mod schema;
 mod serve;
 mod sim;
+mod sim_node;
 mod sim_world;
 mod support;
 mod view;

@@ -16,8 +16,9 @@ use crate::chain::Height;
 
 /// Blocks before the life begins.
 const HISTORY: u32 = COINBASE_MATURITY + 20;
-/// Seconds between two of these.
-const HISTORY_SPACING: u32 = 600;
+/// Seconds from the first of these to the beginning. They follow each other as fast as the median allows, and so do all
+/// later blocks that are not mined from the mempool: else they would run ahead of the time, beyond what a node takes.
+const HISTORY_BEGINS: u32 = 7_200;
 /// Coins that the transactions of one body may choose from.
 const COINS_OF_A_BODY: u64 = 30;
 /// Milliseconds to the next step.
@@ -39,8 +40,8 @@ pub(super) struct HostileLife {
 
 impl HostileLife {
     pub(super) fn start(seed: u64, now: u32) -> Result<(Self, World), ChainError> {
-        let first = now.saturating_sub(HISTORY * HISTORY_SPACING);
-        let mut world = World::new(SimChain::new(seed).with_clock(first, HISTORY_SPACING));
+        let first = now.saturating_sub(HISTORY_BEGINS);
+        let mut world = World::new(SimChain::new(seed).with_clock(first, 0));
         let mut hostile = Hostile::new(seed);
         for _ in 0..HISTORY {
             world.change_chain(|chain| hostile.mine(chain))?;
