@@ -81,7 +81,8 @@ pub(super) async fn run(
     let directory = directory.or_exit(Exit::Failed, "cannot make a temporary directory")?;
     let login = (settings.node.rpc_user.clone(), settings.node.rpc_password.expose().to_owned());
     let options = SimNodeOptions { login, ..SimNodeOptions::default() };
-    let start = move || LivingNode::start(profile.into(), seed, options).or_exit(Exit::Failed, "cannot simulate a node");
+    let start =
+        move || LivingNode::start(profile.into(), seed, options).or_exit(Exit::Failed, "cannot simulate a node");
     let living = pieces::blocking(start).await?;
     info!(seed, node = living.node().url(), "a simulated chain goes on by itself; ctrl-c ends it and leaves nothing");
     let served = serve::run(&settings_of(settings, directory.path(), living.node().url()), stop).await;

@@ -46,7 +46,8 @@ impl LivingNode {
             loop {
                 let step = lived.with(|world| {
                     // a clock that is set back stands still for the world
-                    world.set_time(now().map_or(world.time(), |now| now.max(world.time())));
+                    let before = world.time();
+                    world.set_time(now().map_or(before, |now| now.max(before)));
                     life.next(world)
                 });
                 let wait = match step {

@@ -78,7 +78,8 @@ async fn a_subscriber_sees_blocks_come_and_an_interrupt_leaves_nothing_behind() 
     assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
     let status = wait_for("the demo to end", Duration::from_secs(10), || demo.process.try_wait().unwrap());
     assert_eq!(status.code(), Some(0));
-    let left: Vec<_> = std::fs::read_dir(directory.path().join("tmp")).unwrap().map(|file| file.unwrap().path()).collect();
+    let left: Vec<_> =
+        std::fs::read_dir(directory.path().join("tmp")).unwrap().map(|file| file.unwrap().path()).collect();
     assert_eq!(left, Vec::<std::path::PathBuf>::new());
 }
 
