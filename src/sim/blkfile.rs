@@ -1,13 +1,24 @@
-//! Blocks in the framing of a node's `blk*.dat` files, as `bitcoind -loadblock=FILE` reads them: the network's magic,
-//! the length as 32 bits little-endian, the block. Such a file is not obfuscated.
+//! Blocks in the framing of a node's `blk*.dat` files: the network's magic, the length as 32 bits little-endian, the
+//! block. [`BlkWriter`] writes one such file, as `bitcoind -loadblock=FILE` reads it; it is not obfuscated.
+//! [`BlockFiles`] is a directory of them as a node keeps it, with what each block spends beside it.
 //!
 //! A file for a node without any blocks has to begin with genesis, as the node's own files do: reading it is what makes
 //! the node activate its chain. Without it, a regtest node ends at its own consistency check.
+
+mod files;
+mod undo;
 
 use std::io::{self, Write};
 
 use bitcoin::consensus::Encodable;
 use bitcoin::{Block, Network};
+
+pub(super) use files::Record;
+pub use files::{BlockFiles, BlockFilesLayout, StoredBlock};
+pub(super) use undo::undo_bytes;
+
+/// Magic and length before each block.
+const FRAME_BYTES: usize = 8;
 
 /// Writes regtest blocks one after the other. Each block is one write, so that the file needs no buffer of its own.
 #[derive(Debug)]
@@ -25,15 +36,9 @@ impl<W: Write> BlkWriter<W> {
 
     /// Appends a block. Fails when the file cannot be written.
     pub fn write(&mut self, block: &Block) -> io::Result<()> {
-        let header = Network::Regtest.magic().to_bytes();
-        self.buffer.clear();
-        self.buffer.extend_from_slice(&header);
-        self.buffer.extend_from_slice(&[0; 4]);
-        let length = block.consensus_encode(&mut self.buffer).map_err(io::Error::from)?;
-        let length = u32::try_from(length).map_err(io::Error::other)?;
-        self.buffer[4..8].copy_from_slice(&length.to_le_bytes());
+        frame(&mut self.buffer, block)?;
         self.inner.write_all(&self.buffer)?;
-        self.written += u64::from(length) + 8;
+        self.written += u64::try_from(self.buffer.len()).map_err(io::Error::other)?;
         Ok(())
     }
 
@@ -48,6 +53,17 @@ impl<W: Write> BlkWriter<W> {
         self.inner.flush()?;
         Ok(self.inner)
     }
+}
+
+/// Replaces the buffer with the framed record and returns the record's length without its frame.
+fn frame(buffer: &mut Vec<u8>, record: &impl Encodable) -> io::Result<u32> {
+    buffer.clear();
+    buffer.extend_from_slice(&Network::Regtest.magic().to_bytes());
+    buffer.extend_from_slice(&[0; 4]);
+    let length = record.consensus_encode(buffer).map_err(io::Error::from)?;
+    let length = u32::try_from(length).map_err(io::Error::other)?;
+    buffer[4..FRAME_BYTES].copy_from_slice(&length.to_le_bytes());
+    Ok(length)
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
-//! Why a block cannot be made.
+//! Why a block cannot be made, or the tree of blocks not be changed.
 
 use bitcoin::{Amount, BlockHash, OutPoint, Txid};
 
 use super::UnlockError;
 use crate::chain::Height;
 
-/// Why a block cannot be made. The chain is as it was before the call.
+/// Why a block cannot be made or a tip not be chosen. The chain is as it was before the call.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChainError {
     /// The block was never made on this chain.
@@ -14,6 +14,12 @@ pub enum ChainError {
     /// The block was made, but its body and changes were dropped to save memory.
     #[error("block {0} is too deep: its body was dropped, keep more blocks to build there")]
     Forgotten(BlockHash),
+    /// The parent of the block, or a block below it, was invalidated.
+    #[error("block {0} was invalidated: nothing can be built on it before it is reconsidered")]
+    InvalidParent(BlockHash),
+    /// Genesis cannot be invalidated.
+    #[error("the genesis block cannot be invalidated")]
+    InvalidGenesis,
     /// An input spends what does not exist or is spent already, as seen from the parent block.
     #[error("transaction {txid} spends {outpoint}, which is not unspent there")]
     MissingCoin {

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use bitcoin::hashes::Hash;
 use bitcoin::{Amount, Block, BlockHash, Network, OutPoint, ScriptBuf, Transaction, Txid};
 
-use super::hostile_body::{Body, SCRIPTS_OF_A_KIND, Spendable, any_owner};
+use super::hostile_body::{Body, SCRIPTS_OF_A_KIND, any_owner};
 use super::utxo::COINBASE_MATURITY;
-use super::{ChainError, Owner, Reward, Rng, ScriptKind, SimChain, Template};
+use super::{ChainError, Owner, Reward, Rng, ScriptKind, SimChain, Spendable, Template};
 use crate::chain::Height;
 use crate::chain::subsidy::subsidy;
 
@@ -115,8 +115,13 @@ impl Hostile {
         Ok((earlier.block_hash(), later.block_hash()))
     }
 
+    /// Everyone whose outputs are spent.
+    pub(super) fn owners(&self) -> impl Iterator<Item = &Owner> {
+        self.owners.values()
+    }
+
     /// Mostly all that the block earns, over several outputs, some of which can never be spent.
-    fn reward(&mut self, height: Height) -> Reward {
+    pub(super) fn reward(&mut self, height: Height) -> Reward {
         let subsidy = subsidy(height, Network::Regtest).to_sat();
         if self.rng.chance(3) {
             return Reward::exactly(vec![any_owner(&mut self.rng).output(Amount::ZERO)]);

@@ -2,7 +2,7 @@
 
 use bitcoin::{Amount, OutPoint, ScriptBuf, Sequence, Transaction, TxIn, TxOut, Witness, absolute, transaction};
 
-use super::{ChainError, Owner, Rng, ScriptKind};
+use super::{ChainError, Owner, Rng, ScriptKind, Spendable};
 use crate::chain::Height;
 
 /// How many scripts there are of each kind: few, so that most are paid and spent many times.
@@ -13,14 +13,6 @@ const ODD_VALUES: [u64; 8] = [0, 1, 293, 294, 545, 546, 0xffff_ffff, 0x1_0000_00
 const VERSIONS: [i32; 6] = [1, 2, 3, 0, -1, i32::MAX];
 /// Final, replaceable, with lock time, without a relative lock, and with one that is always met.
 const SEQUENCES: [u32; 5] = [0xffff_ffff, 0xffff_fffd, 0xffff_fffe, 0x8000_0001, 0];
-
-/// An output that can be spent, and by whom.
-#[derive(Clone, Debug)]
-pub(super) struct Spendable {
-    pub(super) outpoint: OutPoint,
-    pub(super) output: TxOut,
-    pub(super) owner: Owner,
-}
 
 /// The transactions so far, and what the next one can spend.
 pub(super) struct Body {

@@ -5,6 +5,7 @@
 mod admin;
 mod commands;
 mod damage;
+mod demo;
 mod documented;
 mod faults;
 mod follow;
@@ -22,5 +23,7 @@ mod scenarios;
 mod schema;
 mod serve;
 mod sim;
+mod sim_node;
+mod sim_world;
 mod support;
 mod view;

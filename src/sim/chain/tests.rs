@@ -1,7 +1,10 @@
 //! What a simulated chain does, rule by rule.
 
-use bitcoin::{Amount, ScriptBuf, Sequence, TxIn, TxOut, Witness, absolute, transaction};
+use bitcoin::hashes::Hash;
+use bitcoin::{Amount, OutPoint, ScriptBuf, Sequence, Transaction, TxIn, TxOut, Txid, Witness, absolute, transaction};
 
+use super::super::utxo::{Coin, Duplicates};
+use super::super::{ChainError, Reward};
 use super::*;
 
 /// Spends one output of the chain's miner, with this fee, into `count` outputs of `owner`.
@@ -202,4 +205,90 @@ fn a_chain_that_keeps_few_blocks_refuses_to_build_on_older_ones() {
     assert_eq!(chain.mine_on(deep, vec![]).unwrap_err(), ChainError::Forgotten(at(&chain, 7)));
     let shallow = at(&chain, 8);
     chain.mine_on(shallow, vec![]).unwrap();
+}
+
+/// Height, branch length and status of each tip.
+fn tips_of(chain: &SimChain) -> Vec<(u32, u32, &'static str)> {
+    chain.tips().iter().map(|tip| (tip.height.to_u32(), tip.branch_length, tip.status.as_str())).collect()
+}
+
+#[test]
+fn tips_are_told_as_a_node_tells_them() {
+    let mut chain = SimChain::new(1);
+    chain.mine_empty(3).unwrap();
+    assert_eq!(tips_of(&chain), [(3, 0, "active")]);
+    let fork = chain.hash_at(Height::from(1)).unwrap();
+    let beside = chain.mine_on(fork, vec![]).unwrap().block_hash();
+    assert_eq!(tips_of(&chain), [(3, 0, "active"), (2, 1, "valid-headers")]);
+    let level = chain.mine_on(beside, vec![]).unwrap().block_hash();
+    chain.mine_on(level, vec![]).unwrap();
+    assert_eq!(tips_of(&chain), [(4, 0, "active"), (3, 2, "valid-fork")]);
+    chain.invalidate(&level).unwrap();
+    assert_eq!(tips_of(&chain), [(4, 3, "invalid"), (3, 0, "active")]);
+}
+
+#[test]
+fn an_invalidated_block_leaves_with_all_that_stands_on_it_and_the_best_that_remains_is_the_tip() {
+    let mut chain = SimChain::new(1);
+    let blocks: Vec<BlockHash> = chain.mine_empty(4).unwrap().iter().map(|block| block.block_hash()).collect();
+    let beside = chain.mine_on(blocks[0], vec![]).unwrap().block_hash();
+    let at_fork = chain.unspent_at(&beside).unwrap();
+
+    let change = chain.invalidate(&blocks[1]).unwrap();
+    assert_eq!(change, TipChange { disconnected: vec![blocks[3], blocks[2], blocks[1]], connected: vec![beside] });
+    assert_eq!((chain.tip(), chain.height()), (beside, Height::from(2)));
+    assert_eq!(chain.hash_at(Height::from(3)), None);
+    assert_eq!(chain.unspent().clone().into_iter().collect::<BTreeMap<_, _>>(), at_fork);
+    assert_eq!(chain.mine_on(blocks[3], vec![]).unwrap_err(), ChainError::InvalidParent(blocks[3]));
+
+    assert_eq!(chain.invalidate(&blocks[2]).unwrap(), TipChange::default(), "it has left already");
+    let change = chain.invalidate(&blocks[0]).unwrap();
+    assert_eq!(change, TipChange { disconnected: vec![beside, blocks[0]], connected: vec![] });
+    assert_eq!((chain.height(), chain.unspent().len()), (Height::GENESIS, 0));
+    let genesis = chain.tip();
+    assert_eq!(chain.invalidate(&genesis), Err(ChainError::InvalidGenesis));
+    assert_ne!(chain.mine(vec![]).unwrap().block_hash(), blocks[0], "what is mined now is another block");
+}
+
+#[test]
+fn a_reconsidered_block_comes_back_with_what_stands_on_it_and_below_it() {
+    let mut chain = SimChain::new(1);
+    let blocks: Vec<BlockHash> = chain.mine_empty(4).unwrap().iter().map(|block| block.block_hash()).collect();
+    let before = chain.unspent().clone();
+    chain.invalidate(&blocks[2]).unwrap();
+    chain.invalidate(&blocks[0]).unwrap();
+    let change = chain.reconsider(&blocks[1]).unwrap();
+    assert_eq!(change, TipChange { disconnected: vec![], connected: blocks.clone() });
+    assert_eq!(chain.unspent(), &before);
+
+    // Of two branches of the same length the one that was seen first is the tip again.
+    chain.invalidate(&blocks[3]).unwrap();
+    let later = chain.mine(vec![]).unwrap().block_hash();
+    let change = chain.reconsider(&blocks[3]).unwrap();
+    assert_eq!(change, TipChange { disconnected: vec![later], connected: vec![blocks[3]] });
+    assert_eq!(chain.reconsider(&BlockHash::all_zeros()), Err(ChainError::UnknownBlock(BlockHash::all_zeros())));
+}
+
+#[test]
+fn what_a_block_spent_is_told_in_the_order_of_its_inputs() {
+    let mut chain = SimChain::new(1);
+    let blocks = chain.mine_empty(102).unwrap();
+    let (a, b) = (coinbase_of(&blocks[0]), coinbase_of(&blocks[1]));
+    let first = pay(a.0, a.1, Amount::ZERO, SimChain::miner(), 2);
+    let paid = |vout| OutPoint { txid: first.compute_txid(), vout };
+    let mut second = pay(paid(1), a.1 / 2, Amount::ZERO, owner(2), 1);
+    second.input.push(TxIn { previous_output: b.0, ..second.input[0].clone() });
+    let mined = chain.mine(vec![first.clone(), second]).unwrap().block_hash();
+
+    let coin =
+        |output: &TxOut, height: u32, coinbase| Coin { output: output.clone(), height: Height::from(height), coinbase };
+    let expected = vec![
+        vec![coin(&blocks[0].txdata[0].output[0], 1, true)],
+        vec![coin(&first.output[1], 103, false), coin(&blocks[1].txdata[0].output[0], 2, true)],
+    ];
+    assert_eq!(chain.spent_coins(&mined).unwrap(), expected);
+    chain.invalidate(&mined).unwrap();
+    assert_eq!(chain.spent_coins(&mined).unwrap(), expected, "off the active chain as well");
+    let repeated = chain.mine_duplicate_coinbase(&blocks[101].block_hash(), vec![]).unwrap();
+    assert_eq!(chain.spent_coins(&repeated.block_hash()).unwrap(), Vec::<Vec<Coin>>::new());
 }

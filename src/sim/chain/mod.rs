@@ -1,0 +1,176 @@
+//! The tree of blocks, the active chain in it, and the making of blocks.
+//!
+//! ```text
+//!   mine ──► assemble    a Template becomes a block of valid header, coinbase, sums and limits
+//!               │ block and what it changes
+//!            tree        its Record is a leaf of the tree; the best valid leaf is the tip: extend, invalidate, reconsider
+//!               │ which blocks to undo and to redo
+//!            view        the unspent outputs as seen from the tip, or for a moment from any other block
+//! ```
+//!
+//! Blocks are valid by every rule that does not look into scripts: proof of work, median time, BIP34 height, merkle
+//! root, witness commitment, unspent and mature inputs, values, reward, weight and signature operations. Scripts,
+//! lock times and relative locks are up to whoever makes the transactions.
+
+mod assemble;
+mod tree;
+mod view;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use bitcoin::{Block, BlockHash, Network};
+
+pub(crate) use self::assemble::MAX_BLOCK_SIGOPS_COST;
+pub use self::assemble::Template;
+pub use self::tree::{ChainTip, TipChange, TipStatus};
+use self::tree::{Kept, Record};
+use super::scripts::{Owner, ScriptKind};
+use super::utxo::UtxoSet;
+use crate::chain::{Height, median_time_past};
+
+/// How many blocks the median time past looks back (`nMedianTimeSpan` of Core's `chain.h`).
+const MEDIAN_TIME_SPAN: usize = 11;
+/// Seconds from a block to the next, unless told otherwise.
+const SPACING: u32 = 600;
+
+/// The active chain: the longest branch of a tree of regtest blocks that holds no invalidated block, the first seen
+/// among equals (all regtest blocks have the same work).
+#[derive(Clone, Debug)]
+pub struct SimChain {
+    seed: u64,
+    first_time: Option<u32>,
+    spacing: u32,
+    keep: Option<u32>,
+    records: HashMap<BlockHash, Record>,
+    active: BTreeMap<Height, BlockHash>,
+    tip: BlockHash,
+    /// The unspent outputs as seen from `view`, which is the tip between two calls.
+    utxos: UtxoSet,
+    view: BlockHash,
+}
+
+impl SimChain {
+    /// A chain of the regtest genesis block alone. The seed goes into every coinbase, so that chains of different
+    /// seeds share no other block.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        let genesis = bitcoin::constants::genesis_block(Network::Regtest);
+        let hash = genesis.block_hash();
+        // The genesis coinbase is no unspent output: Core never adds it to its database.
+        let record = Record {
+            parent: genesis.header.prev_blockhash,
+            height: Height::GENESIS,
+            time: genesis.header.time,
+            seen: 0,
+            invalid: false,
+            connected: true,
+            kept: Some(Kept { block: Arc::new(genesis), changes: Arc::from([]) }),
+        };
+        SimChain {
+            seed,
+            first_time: None,
+            spacing: SPACING,
+            keep: None,
+            records: HashMap::from([(hash, record)]),
+            active: BTreeMap::from([(Height::GENESIS, hash)]),
+            tip: hash,
+            utxos: UtxoSet::default(),
+            view: hash,
+        }
+    }
+
+    /// Sets the clock: block 1 at `first`, in seconds since 1970, and `spacing` seconds from each block to the next.
+    #[must_use]
+    pub fn with_clock(mut self, first: u32, spacing: u32) -> Self {
+        (self.first_time, self.spacing) = (Some(first), spacing);
+        self
+    }
+
+    /// Keeps bodies and changes of the last `blocks` blocks of the active chain only, for chains that would not fit
+    /// into memory. Nothing can be built on a block below them.
+    #[must_use]
+    pub fn keeping(mut self, blocks: u32) -> Self {
+        self.keep = Some(blocks);
+        self
+    }
+
+    /// Who gets the reward of a block whose template does not say.
+    #[must_use]
+    pub fn miner() -> Owner {
+        Owner::new(ScriptKind::P2wsh, 0)
+    }
+
+    /// The hash of the last block of the active chain.
+    #[must_use]
+    pub fn tip(&self) -> BlockHash {
+        self.tip
+    }
+
+    /// The height of the last block of the active chain.
+    #[must_use]
+    pub fn height(&self) -> Height {
+        self.active.last_key_value().map_or(Height::GENESIS, |(height, _)| *height)
+    }
+
+    /// A block of the tree, on the active chain or not. `None` when it is unknown or its body was dropped.
+    #[must_use]
+    pub fn block(&self, hash: &BlockHash) -> Option<&Arc<Block>> {
+        Some(&self.records.get(hash)?.kept.as_ref()?.block)
+    }
+
+    /// The height of a block of the tree.
+    #[must_use]
+    pub fn height_of(&self, hash: &BlockHash) -> Option<Height> {
+        self.records.get(hash).map(|record| record.height)
+    }
+
+    /// The hash of the active chain's block at this height.
+    #[must_use]
+    pub fn hash_at(&self, height: Height) -> Option<BlockHash> {
+        self.active.get(&height).copied()
+    }
+
+    /// The parent of a block of the tree; `None` for genesis and for a block that is unknown.
+    #[must_use]
+    pub fn parent(&self, hash: &BlockHash) -> Option<BlockHash> {
+        self.records.get(hash).filter(|record| record.height > Height::GENESIS).map(|record| record.parent)
+    }
+
+    /// Whether a block is on the active chain.
+    #[must_use]
+    pub fn is_active(&self, hash: &BlockHash) -> bool {
+        self.records.get(hash).is_some_and(|record| self.active.get(&record.height) == Some(hash))
+    }
+
+    /// The block `depth` blocks before `hash`, or genesis if the chain is shorter.
+    #[must_use]
+    pub fn ancestor(&self, hash: &BlockHash, depth: u32) -> Option<BlockHash> {
+        let mut found = *hash;
+        for _ in 0..depth {
+            let record = self.records.get(&found)?;
+            if record.height > Height::GENESIS {
+                found = record.parent;
+            }
+        }
+        self.records.contains_key(&found).then_some(found)
+    }
+
+    /// The blocks of the active chain, genesis first, as far as their bodies are kept.
+    pub fn active_blocks(&self) -> impl Iterator<Item = &Arc<Block>> {
+        self.active.values().filter_map(|hash| self.block(hash))
+    }
+
+    /// The median time past of a block, its own time included: what its child's time must be above.
+    #[must_use]
+    pub fn median_time_past(&self, hash: &BlockHash) -> Option<u32> {
+        let record = self.records.get(hash)?;
+        let back = std::iter::successors(Some(record), |record| self.records.get(&record.parent));
+        let mut times: Vec<u32> = back.take(MEDIAN_TIME_SPAN).map(|record| record.time).collect();
+        times.reverse();
+        median_time_past(&times)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,223 @@
+//! The tree of blocks: which leaf is the tip, what was invalidated, and the way from one block to another.
+
+use std::cmp::Reverse;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use bitcoin::{Block, BlockHash};
+
+use super::super::ChainError;
+use super::super::utxo::Change;
+use super::SimChain;
+use crate::chain::Height;
+
+/// A block of the tree. Body and changes are dropped once it is deeper than the chain is told to keep.
+#[derive(Clone, Debug)]
+pub(super) struct Record {
+    pub(super) parent: BlockHash,
+    pub(super) height: Height,
+    pub(super) time: u32,
+    /// How many blocks were made before this one.
+    pub(super) seen: usize,
+    /// Whether this block or one below it was invalidated.
+    pub(super) invalid: bool,
+    /// Whether it was ever on the active chain.
+    pub(super) connected: bool,
+    pub(super) kept: Option<Kept>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Kept {
+    pub(super) block: Arc<Block>,
+    pub(super) changes: Arc<[Change]>,
+}
+
+/// The way from one tip to another.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TipChange {
+    /// The blocks that left the active chain, the highest first.
+    pub disconnected: Vec<BlockHash>,
+    /// The blocks that joined it, the lowest first.
+    pub connected: Vec<BlockHash>,
+}
+
+/// What Core's `getchaintips` says of a branch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TipStatus {
+    /// The tip of the active chain.
+    Active,
+    /// A branch all of whose blocks were on the active chain once.
+    ValidFork,
+    /// A branch that was never the longest, so that a node never connected it.
+    ValidHeaders,
+    /// A branch with an invalidated block.
+    Invalid,
+}
+
+impl TipStatus {
+    /// The word of `getchaintips`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            TipStatus::Active => "active",
+            TipStatus::ValidFork => "valid-fork",
+            TipStatus::ValidHeaders => "valid-headers",
+            TipStatus::Invalid => "invalid",
+        }
+    }
+}
+
+/// A block without a successor, or the active tip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChainTip {
+    /// Its height.
+    pub height: Height,
+    /// Its hash.
+    pub hash: BlockHash,
+    /// The blocks from where the branch left the active chain to this one; 0 for the active tip.
+    pub branch_length: u32,
+    /// What is known of its branch.
+    pub status: TipStatus,
+}
+
+impl SimChain {
+    /// Takes a block and all that stands on it off the active chain and keeps them off it, as Core's
+    /// `invalidateblock` does. The tip becomes the best block that remains, at worst genesis, which itself cannot be
+    /// invalidated.
+    pub fn invalidate(&mut self, hash: &BlockHash) -> Result<TipChange, ChainError> {
+        let record = self.records.get(hash).ok_or(ChainError::UnknownBlock(*hash))?;
+        if record.height == Height::GENESIS {
+            return Err(ChainError::InvalidGenesis);
+        }
+        let marked = self.with_descendants(hash);
+        self.mark(marked, true)
+    }
+
+    /// Takes back what invalidated a block: the block, all that stands on it and all below it can be on the active
+    /// chain again, as after Core's `reconsiderblock`.
+    pub fn reconsider(&mut self, hash: &BlockHash) -> Result<TipChange, ChainError> {
+        if !self.records.contains_key(hash) {
+            return Err(ChainError::UnknownBlock(*hash));
+        }
+        let mut marked = self.with_descendants(hash);
+        marked.extend(std::iter::successors(self.parent(hash), |below| self.parent(below)));
+        self.mark(marked, false)
+    }
+
+    /// Whether this block or one below it was invalidated.
+    #[must_use]
+    pub fn is_invalid(&self, hash: &BlockHash) -> bool {
+        self.records.get(hash).is_some_and(|record| record.invalid)
+    }
+
+    /// The active tip and every block without a successor, as Core's `getchaintips` lists them: the highest first, of
+    /// the same height the first seen first.
+    #[must_use]
+    pub fn tips(&self) -> Vec<ChainTip> {
+        let parents: HashSet<BlockHash> = self.records.values().map(|record| record.parent).collect();
+        let mut tips: Vec<(BlockHash, &Record)> = self
+            .records
+            .iter()
+            .filter(|(hash, _)| **hash == self.tip || !(self.is_active(hash) || parents.contains(*hash)))
+            .map(|(hash, record)| (*hash, record))
+            .collect();
+        tips.sort_unstable_by_key(|(_, record)| (Reverse(record.height), record.seen));
+        tips.into_iter()
+            .map(|(hash, record)| {
+                let below = std::iter::successors(Some(hash), |below| self.parent(below));
+                let branch_length = (0..).zip(below).find(|(_, below)| self.is_active(below)).map_or(0, |(n, _)| n);
+                let status = match record {
+                    _ if hash == self.tip => TipStatus::Active,
+                    Record { invalid: true, .. } => TipStatus::Invalid,
+                    Record { connected: true, .. } => TipStatus::ValidFork,
+                    _ => TipStatus::ValidHeaders,
+                };
+                ChainTip { height: record.height, hash, branch_length, status }
+            })
+            .collect()
+    }
+
+    /// The way from one block of the tree to another, through the last block that both stand on.
+    pub fn path(&self, from: &BlockHash, to: &BlockHash) -> Result<TipChange, ChainError> {
+        let record = |hash| self.records.get(&hash).ok_or(ChainError::UnknownBlock(hash));
+        let (mut left, mut right) = (*from, *to);
+        let mut path = TipChange::default();
+        while left != right {
+            let (left_record, right_record) = (record(left)?, record(right)?);
+            if left_record.height >= right_record.height {
+                path.disconnected.push(left);
+                left = left_record.parent;
+            }
+            if right_record.height >= left_record.height {
+                path.connected.push(right);
+                right = right_record.parent;
+            }
+        }
+        path.connected.reverse();
+        Ok(path)
+    }
+
+    /// Adds a block from which the unspent outputs are seen; it becomes the tip when its branch is now the longest.
+    pub(super) fn grow(&mut self, parent: BlockHash, height: Height, block: &Arc<Block>, changes: Vec<Change>) {
+        let hash = block.block_hash();
+        self.view = hash;
+        let kept = Some(Kept { block: Arc::clone(block), changes: Arc::from(changes) });
+        let (time, seen) = (block.header.time, self.records.len());
+        self.records.insert(hash, Record { parent, height, time, seen, invalid: false, connected: false, kept });
+        if height > self.height() {
+            self.activate(hash);
+        }
+    }
+
+    /// A block and all that stand on it.
+    fn with_descendants(&self, hash: &BlockHash) -> HashSet<BlockHash> {
+        let mut order: Vec<(&BlockHash, &Record)> = self.records.iter().collect();
+        order.sort_unstable_by_key(|(_, record)| record.seen);
+        let mut found = HashSet::from([*hash]);
+        for (hash, record) in order {
+            if found.contains(&record.parent) {
+                found.insert(*hash);
+            }
+        }
+        found
+    }
+
+    /// Marks blocks as invalid or as valid, and makes the best valid block the tip. After an error nothing changed.
+    fn mark(&mut self, marked: HashSet<BlockHash>, invalid: bool) -> Result<TipChange, ChainError> {
+        let is_invalid =
+            |hash: &BlockHash, record: &Record| if marked.contains(hash) { invalid } else { record.invalid };
+        let valid = self.records.iter().filter(|(hash, record)| !is_invalid(hash, record));
+        // Genesis is always valid.
+        let best = valid.max_by_key(|(_, record)| (record.height, Reverse(record.seen)));
+        let best = best.map_or(self.tip, |(hash, _)| *hash);
+        let change = self.path(&self.tip, &best)?;
+        self.move_view(best)?;
+        for hash in marked {
+            if let Some(record) = self.records.get_mut(&hash) {
+                record.invalid = invalid;
+            }
+        }
+        self.activate(best);
+        Ok(change)
+    }
+
+    /// Makes `hash` the tip and drops what is now too deep.
+    fn activate(&mut self, hash: BlockHash) {
+        let Some(height) = self.height_of(&hash) else { return };
+        self.tip = hash;
+        self.active.split_off(&height.next());
+        let mut next = hash;
+        while let Some(record) = self.records.get_mut(&next) {
+            if self.active.insert(record.height, next) == Some(next) {
+                break;
+            }
+            record.connected = true;
+            next = record.parent;
+        }
+        let deep = self.keep.and_then(|keep| height.to_u32().checked_sub(keep));
+        let deep = deep.and_then(|height| self.active.get(&Height::from(height)));
+        if let Some(record) = deep.and_then(|hash| self.records.get_mut(hash)) {
+            record.kept = None;
+        }
+    }
+}

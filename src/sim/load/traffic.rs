@@ -1,0 +1,254 @@
+//! Transactions of the shape of mainnet's, each spending what the ones before it pay.
+
+use std::collections::{HashMap, VecDeque};
+
+use bitcoin::{
+    Amount, Network, OutPoint, ScriptBuf, Sequence, Transaction, TxIn, TxOut, Txid, Weight, Witness, absolute,
+    transaction,
+};
+
+use super::super::utxo::COINBASE_MATURITY;
+use super::super::{ChainError, Owner, Reward, Rng, ScriptKind};
+use crate::chain::Height;
+use crate::chain::subsidy::subsidy;
+
+/// Outputs of each coinbase before there are transactions.
+const FAN_OUT: u64 = 1_000;
+/// What a block may weigh without its coinbase, which takes less than the difference to 4,000,000.
+const BLOCK_WEIGHT: Weight = Weight::from_wu(3_980_000);
+/// How many scripts there are of a kind whose scripts take point arithmetic to make.
+const COSTLY_SCRIPTS: u32 = 1_024;
+/// Owners who mine.
+const MINERS: u64 = 12;
+
+/// How many inputs a transaction has: (cases of 10,000, lowest, highest). 2.25 on average.
+const INPUTS: [(u64, u64, u64); 7] =
+    [(6_550, 1, 1), (1_800, 2, 2), (500, 3, 3), (300, 4, 4), (500, 5, 8), (300, 9, 20), (50, 21, 60)];
+/// How many outputs a transaction has, in the same form. 2.53 on average.
+const OUTPUTS: [(u64, u64, u64); 7] =
+    [(2_000, 1, 1), (6_584, 2, 2), (600, 3, 3), (250, 4, 4), (400, 5, 10), (146, 11, 30), (20, 31, 100)];
+/// How many of 100 owners are of which kind.
+const KINDS: [(u64, ScriptKind); 7] = [
+    (42, ScriptKind::P2wsh),
+    (30, ScriptKind::P2sh),
+    (12, ScriptKind::BareTrue),
+    (7, ScriptKind::WitnessV2),
+    (6, ScriptKind::P2trScript),
+    (1, ScriptKind::P2wpkh),
+    (2, ScriptKind::P2a),
+];
+/// Of 100 outputs: those with data, and those to an owner who was never paid before.
+const DATA_OUTPUTS: u64 = 6;
+const FRESH_OWNERS: u64 = 45;
+
+/// A coin that a later transaction may spend.
+#[derive(Clone, Copy, Debug)]
+struct Coin {
+    outpoint: OutPoint,
+    value: u64,
+    owner: Owner,
+}
+
+/// What a coinbase is to pay, and to whom, output by output.
+#[derive(Clone, Debug)]
+pub(crate) struct Payout {
+    pub(crate) reward: Reward,
+    owners: Vec<Owner>,
+}
+
+/// Makes transactions one after the other, which all have to be mined in this order.
+#[derive(Clone, Debug)]
+pub(crate) struct Traffic {
+    seed: u64,
+    rng: Rng,
+    /// How many owners were paid so far; owner `i` follows from `i`.
+    owners: u32,
+    coins: Vec<Coin>,
+    /// Coinbases that wait for maturity, the oldest first, with their heights.
+    immature: VecDeque<(Height, Vec<Coin>)>,
+    /// The scripts that take long to make.
+    scripts: HashMap<Owner, ScriptBuf>,
+    /// The witnesses of those that need no signature, which are the same in every spend.
+    witnesses: HashMap<Owner, Witness>,
+}
+
+impl Traffic {
+    /// The transactions that belong to a seed.
+    pub(crate) fn new(seed: u64) -> Self {
+        Traffic {
+            seed,
+            rng: Rng::new(seed),
+            owners: 0,
+            coins: Vec::new(),
+            immature: VecDeque::new(),
+            scripts: HashMap::new(),
+            witnesses: HashMap::new(),
+        }
+    }
+
+    /// From now on transactions are for a block of this height: they may spend the coinbases that are mature there.
+    pub(crate) fn begin_block(&mut self, height: Height) {
+        let is_mature = |created: Height| height.to_u32() - created.to_u32() >= COINBASE_MATURITY;
+        while let Some((_, coins)) = self.immature.pop_front_if(|(created, _)| is_mature(*created)) {
+            self.coins.extend(coins);
+        }
+    }
+
+    /// Whom the block of this height pays: many owners before there are transactions, then one of a few miners.
+    pub(crate) fn payout(&mut self, height: Height) -> Payout {
+        if height.to_u32() <= COINBASE_MATURITY {
+            let owners: Vec<Owner> = (0..FAN_OUT).map(|_| self.fresh_owner()).collect();
+            let value = subsidy(height, Network::Regtest) / FAN_OUT;
+            let outputs = owners.iter().map(|owner| self.output(*owner, value.to_sat())).collect();
+            Payout { reward: Reward::exactly(outputs), owners }
+        } else {
+            let miner = Owner::new(ScriptKind::P2wsh, u32::MAX - small(self.rng.below(MINERS)));
+            Payout { reward: Reward::to(miner.script_pubkey()), owners: vec![miner] }
+        }
+    }
+
+    /// Tells the coinbase that was made of a payout. It is spent from its maturity on.
+    pub(crate) fn paid(&mut self, height: Height, txid: Txid, outputs: &[TxOut], payout: &Payout) {
+        let coins = (0u32..).zip(outputs).zip(&payout.owners).map(|((vout, output), owner)| Coin {
+            outpoint: OutPoint { txid, vout },
+            value: output.value.to_sat(),
+            owner: *owner,
+        });
+        self.immature.push_back((height, coins.collect()));
+    }
+
+    /// The next transaction, and its id. `None` when the block, whose transactions weigh this much so far, could not
+    /// hold it or there are too few coins.
+    pub(crate) fn next_transaction(&mut self, weight: &mut Weight) -> Result<Option<(Transaction, Txid)>, ChainError> {
+        let inputs = draw(&mut self.rng, &INPUTS);
+        let outputs = draw(&mut self.rng, &OUTPUTS);
+        // An input weighs at most 300 weight units, an output at most 172.
+        let estimate = Weight::from_wu(300 * inputs + 172 * outputs + 50);
+        if *weight + estimate > BLOCK_WEIGHT || self.coins.len() < usize::try_from(inputs).unwrap_or(usize::MAX) {
+            return Ok(None);
+        }
+        let (tx, txid) = self.transaction(inputs, outputs)?;
+        *weight += tx.weight();
+        Ok(Some((tx, txid)))
+    }
+
+    fn transaction(&mut self, inputs: u64, outputs: u64) -> Result<(Transaction, Txid), ChainError> {
+        let spent: Vec<Coin> = (0..inputs).filter_map(|_| self.take_coin()).collect();
+        let value: u64 = spent.iter().map(|coin| coin.value).sum();
+        let fee = (self.rng.between(1, 30) * (68 * inputs + 31 * outputs + 11)).min(value / 20);
+        let mut left = value - fee;
+        let mut owners = Vec::new();
+        let mut output = Vec::new();
+        for after in (0..outputs).rev() {
+            if after > 0 && self.rng.below(100) < DATA_OUTPUTS {
+                let data = Owner::new(ScriptKind::OpReturn, small(self.rng.next_u64() >> 32));
+                owners.push(data);
+                output.push(data.output(Amount::ZERO));
+                continue;
+            }
+            let value = if after == 0 { left } else { self.rng.below(2 * left / (after + 1) + 1).min(left) };
+            left -= value;
+            let owner = if self.rng.below(100) < FRESH_OWNERS { self.fresh_owner() } else { self.known_owner() };
+            owners.push(owner);
+            output.push(self.output(owner, value));
+        }
+        let input = spent
+            .iter()
+            .map(|coin| TxIn {
+                previous_output: coin.outpoint,
+                script_sig: ScriptBuf::new(),
+                sequence: Sequence::ENABLE_RBF_NO_LOCKTIME,
+                witness: Witness::new(),
+            })
+            .collect();
+        let mut tx =
+            Transaction { version: transaction::Version::TWO, lock_time: absolute::LockTime::ZERO, input, output };
+        let prevouts: Vec<TxOut> = if spent.iter().any(|coin| coin.owner.kind.is_signed()) {
+            spent.iter().map(|coin| self.output(coin.owner, coin.value)).collect()
+        } else {
+            Vec::new()
+        };
+        for (index, coin) in spent.iter().enumerate() {
+            if let Some(witness) = self.witnesses.get(&coin.owner) {
+                tx.input[index].witness.clone_from(witness);
+                continue;
+            }
+            coin.owner.unlock(&mut tx, index, &prevouts)?;
+            if coin.owner.kind == ScriptKind::P2trScript {
+                self.witnesses.insert(coin.owner, tx.input[index].witness.clone());
+            }
+        }
+        let txid = tx.compute_txid();
+        for ((vout, output), owner) in (0u32..).zip(&tx.output).zip(owners) {
+            if owner.kind.is_spendable() {
+                let outpoint = OutPoint { txid, vout };
+                self.coins.push(Coin { outpoint, value: output.value.to_sat(), owner });
+            }
+        }
+        Ok((tx, txid))
+    }
+
+    /// A coin to spend: made just now, in the last blocks, or at any time.
+    fn take_coin(&mut self) -> Option<Coin> {
+        let newest = match self.rng.below(100) {
+            0..15 => 2_000,
+            15..60 => 30_000,
+            _ => usize::MAX,
+        };
+        let back = self.rng.index(self.coins.len().min(newest));
+        let index = self.coins.len().checked_sub(back + 1)?;
+        Some(self.coins.swap_remove(index))
+    }
+
+    fn fresh_owner(&mut self) -> Owner {
+        self.owners += 1;
+        self.owner(self.owners - 1)
+    }
+
+    /// An owner who was paid before: each power of two of them is as likely as the next, so that the first owners are
+    /// paid again and again.
+    fn known_owner(&mut self) -> Owner {
+        let bits = u64::from(u32::BITS - self.owners.leading_zeros());
+        let width = self.rng.between(1, bits.max(1));
+        let index = self.rng.below(1 << width) % u64::from(self.owners.max(1));
+        self.owner(small(index))
+    }
+
+    fn owner(&self, index: u32) -> Owner {
+        let mut case = Rng::new(self.seed ^ u64::from(index) << 20).below(100);
+        for (share, kind) in KINDS {
+            if case < share {
+                let n = if kind.is_costly() { index % COSTLY_SCRIPTS } else { index };
+                return Owner::new(kind, n);
+            }
+            case -= share;
+        }
+        Owner::new(ScriptKind::P2wsh, index)
+    }
+
+    fn output(&mut self, owner: Owner, value: u64) -> TxOut {
+        let value = Amount::from_sat(value);
+        if !owner.kind.is_costly() {
+            return owner.output(value);
+        }
+        let script = self.scripts.entry(owner).or_insert_with(|| owner.script_pubkey());
+        TxOut { value, script_pubkey: script.clone() }
+    }
+}
+
+/// Draws from a table of (cases of 10,000, lowest, highest).
+fn draw(rng: &mut Rng, table: &[(u64, u64, u64)]) -> u64 {
+    let mut case = rng.below(10_000);
+    for (cases, low, high) in table {
+        if case < *cases {
+            return rng.between(*low, *high);
+        }
+        case -= cases;
+    }
+    1
+}
+
+/// A number that is known to fit into 32 bits.
+fn small(n: u64) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,47 @@
+//! Methods about the node itself.
+
+use serde::Serialize;
+
+use super::backend::Backend;
+use super::failure::{Answer, json};
+use super::params::Params;
+
+#[derive(Serialize)]
+struct NetworkInfo {
+    version: u32,
+    subversion: String,
+    protocolversion: u32,
+    localrelay: bool,
+    timeoffset: i64,
+    networkactive: bool,
+    connections: u32,
+    connections_in: u32,
+    connections_out: u32,
+    warnings: [&'static str; 0],
+}
+
+pub(super) fn getnetworkinfo(node: &Backend, _: &Params) -> Answer {
+    let version = node.options.version;
+    let (major, minor, build) = (version / 10_000, version / 100 % 100, version % 100);
+    json(NetworkInfo {
+        version,
+        subversion: format!("/Satoshi:{major}.{minor}.{build}/btcgraph-sim:{}/", env!("CARGO_PKG_VERSION")),
+        protocolversion: 70_016,
+        localrelay: true,
+        timeoffset: 0,
+        networkactive: false,
+        connections: 0,
+        connections_in: 0,
+        connections_out: 0,
+        warnings: [],
+    })
+}
+
+pub(super) fn uptime(node: &Backend, _: &Params) -> Answer {
+    json(node.uptime().as_secs())
+}
+
+/// There is no ZMQ here.
+pub(super) fn getzmqnotifications(_: &Backend, _: &Params) -> Answer {
+    json([(); 0])
+}

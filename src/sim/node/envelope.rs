@@ -1,0 +1,232 @@
+//! JSON-RPC as a node speaks it: one question or several in one body, in the manner of 1.0 and 1.1, where errors show
+//! in the HTTP status, or of 2.0, where they do not (Core's `src/httprpc.cpp` and `src/rpc/request.cpp`).
+
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+
+use super::failure::{Answer, Failure, code};
+
+/// The manner of a question, in which it is answered too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Version {
+    Legacy,
+    V2,
+}
+
+/// A question, as far as it could be read.
+struct Question {
+    version: Version,
+    /// `None` when it has none, which in 2.0 means that no answer is wanted.
+    id: Option<Value>,
+    call: Result<Call, Failure>,
+}
+
+/// A method and its parameters: an array, or an object of named ones.
+pub(super) struct Call {
+    pub(super) method: String,
+    pub(super) params: Value,
+}
+
+/// What goes back over HTTP: a status, and a body unless nothing is to be said.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Reply {
+    pub(super) status: u16,
+    pub(super) body: Option<String>,
+}
+
+/// Answers a body, asking `call` for each question in it.
+pub(super) fn answer(body: &[u8], call: impl Fn(Call) -> Answer) -> Reply {
+    let unreadable = |message: &str| {
+        let failure = Failure::new(code::PARSE, message);
+        let response = Response { version: Version::Legacy, id: Some(Value::Null), answer: Err(failure) };
+        Reply { status: response.status(), body: Some(line(&response)) }
+    };
+    match serde_json::from_slice(body) {
+        Ok(question @ Value::Object(_)) => match respond(question, &call) {
+            Some(response) => Reply { status: response.status(), body: Some(line(&response)) },
+            None => Reply { status: 204, body: None },
+        },
+        Ok(Value::Array(questions)) => {
+            let silent = !questions.is_empty();
+            let responses: Vec<_> = questions.into_iter().filter_map(|question| respond(question, &call)).collect();
+            if silent && responses.is_empty() {
+                return Reply { status: 204, body: None };
+            }
+            Reply { status: 200, body: Some(line(&responses)) }
+        }
+        Ok(_) => unreadable("Top-level object parse error"),
+        Err(_) => unreadable("Parse error"),
+    }
+}
+
+/// `None` when no answer is wanted.
+fn respond(question: Value, call: impl Fn(Call) -> Answer) -> Option<Response> {
+    let Question { version, id, call: read } = Question::read(question);
+    let answer = read.and_then(call);
+    let notification = version == Version::V2 && id.is_none();
+    (!notification).then_some(Response { version, id, answer })
+}
+
+impl Question {
+    fn read(question: Value) -> Question {
+        let invalid = |message: &str| Err(Failure::new(code::INVALID_REQUEST, message));
+        let Value::Object(mut fields) = question else {
+            return Question {
+                version: Version::Legacy,
+                id: Some(Value::Null),
+                call: invalid("Invalid Request object"),
+            };
+        };
+        let id = fields.remove("id");
+        let version = match fields.get("jsonrpc") {
+            Some(Value::String(version)) if version == "2.0" => Version::V2,
+            _ => Version::Legacy,
+        };
+        let call = match (fields.remove("method"), fields.remove("params")) {
+            (None | Some(Value::Null), _) => invalid("Missing method"),
+            (Some(Value::String(method)), Some(params @ (Value::Array(_) | Value::Object(_)))) => {
+                Ok(Call { method, params })
+            }
+            (Some(Value::String(method)), None | Some(Value::Null)) => {
+                Ok(Call { method, params: Value::Array(Vec::new()) })
+            }
+            (Some(Value::String(_)), Some(_)) => invalid("Params must be an array or object"),
+            (Some(_), _) => invalid("Method must be a string"),
+        };
+        Question { version, id, call }
+    }
+}
+
+struct Response {
+    version: Version,
+    id: Option<Value>,
+    answer: Answer,
+}
+
+impl Response {
+    fn status(&self) -> u16 {
+        match (&self.answer, self.version) {
+            (Ok(_), _) => 200,
+            // what is no request at all is told by the status in the manner of 2.0 too
+            (Err(failure), Version::V2) if failure.code != code::INVALID_REQUEST => 200,
+            (Err(failure), _) => match failure.code {
+                code::INVALID_REQUEST => 400,
+                code::METHOD_NOT_FOUND => 404,
+                _ => 500,
+            },
+        }
+    }
+}
+
+impl Serialize for Response {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut fields = serializer.serialize_map(None)?;
+        match (self.version, &self.answer) {
+            (Version::V2, Ok(result)) => {
+                fields.serialize_entry("jsonrpc", "2.0")?;
+                fields.serialize_entry("result", result)?;
+            }
+            (Version::V2, Err(failure)) => {
+                fields.serialize_entry("jsonrpc", "2.0")?;
+                fields.serialize_entry("error", failure)?;
+            }
+            (Version::Legacy, answer) => {
+                fields.serialize_entry("result", &answer.as_ref().ok())?;
+                fields.serialize_entry("error", &answer.as_ref().err())?;
+            }
+        }
+        if let Some(id) = &self.id {
+            fields.serialize_entry("id", id)?;
+        }
+        fields.end()
+    }
+}
+
+/// One line of JSON. Everything here has text as keys, which is all that JSON asks for.
+fn line(answer: &impl Serialize) -> String {
+    serde_json::to_string(answer).unwrap_or_default() + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::failure::json;
+    use super::*;
+
+    fn ask(body: &str) -> (u16, Option<String>) {
+        let reply = answer(body.as_bytes(), |call| match call.method.as_str() {
+            "count" => json(call.params.as_array().map(Vec::len)),
+            "fail" => Err(Failure::new(code::INVALID_PARAMETER, "no")),
+            _ => Err(Failure::new(code::METHOD_NOT_FOUND, "Method not found")),
+        });
+        (reply.status, reply.body)
+    }
+
+    fn says(status: u16, body: &str) -> (u16, Option<String>) {
+        (status, Some(format!("{body}\n")))
+    }
+
+    #[test]
+    fn in_the_old_manner_result_and_error_are_always_there_and_the_status_tells_errors() {
+        assert_eq!(
+            ask(r#"{"method":"count","params":[1,2],"id":7}"#),
+            says(200, r#"{"result":2,"error":null,"id":7}"#)
+        );
+        assert_eq!(
+            ask(r#"{"jsonrpc":"1.0","method":"fail","id":"x"}"#),
+            says(500, r#"{"result":null,"error":{"code":-8,"message":"no"},"id":"x"}"#)
+        );
+        assert_eq!(ask(r#"{"method":"other","id":1}"#).0, 404);
+        assert_eq!(ask(r#"{"method":"count"}"#), says(200, r#"{"result":0,"error":null}"#));
+    }
+
+    #[test]
+    fn in_the_manner_of_2_0_errors_are_answers_too_and_without_an_id_nothing_is_said() {
+        assert_eq!(
+            ask(r#"{"jsonrpc":"2.0","method":"other","id":1}"#),
+            says(200, r#"{"jsonrpc":"2.0","error":{"code":-32601,"message":"Method not found"},"id":1}"#)
+        );
+        assert_eq!(
+            ask(r#"{"jsonrpc":"2.0","method":"count","id":null}"#),
+            says(200, r#"{"jsonrpc":"2.0","result":0,"id":null}"#)
+        );
+        assert_eq!(ask(r#"{"jsonrpc":"2.0","id":1}"#).0, 400);
+        assert_eq!(ask(r#"{"jsonrpc":"2.0","method":"count"}"#), (204, None));
+        assert_eq!(ask(r#"[{"jsonrpc":"2.0","method":"count"}]"#), (204, None));
+    }
+
+    #[test]
+    fn several_questions_are_answered_one_by_one_each_in_its_own_manner() {
+        assert_eq!(
+            ask(r#"[{"method":"count","id":1},{"jsonrpc":"2.0","method":"fail","id":2},3]"#),
+            says(
+                200,
+                concat!(
+                    r#"[{"result":0,"error":null,"id":1},"#,
+                    r#"{"jsonrpc":"2.0","error":{"code":-8,"message":"no"},"id":2},"#,
+                    r#"{"result":null,"error":{"code":-32600,"message":"Invalid Request object"},"id":null}]"#
+                )
+            )
+        );
+        assert_eq!(ask("[]"), says(200, "[]"));
+    }
+
+    #[test]
+    fn what_is_no_question_is_told_apart() {
+        let message = |body: &str| {
+            let (status, answer) = ask(body);
+            let answer: Value = serde_json::from_str(&answer.unwrap()).unwrap();
+            (status, answer["error"]["code"].as_i64().unwrap(), answer["error"]["message"].as_str().unwrap().to_owned())
+        };
+        for (body, status, code, words) in [
+            ("", 500, -32700, "Parse error"),
+            ("{", 500, -32700, "Parse error"),
+            ("3", 500, -32700, "Top-level object parse error"),
+            ("{}", 400, -32600, "Missing method"),
+            (r#"{"method":3}"#, 400, -32600, "Method must be a string"),
+            (r#"{"method":"count","params":3}"#, 400, -32600, "Params must be an array or object"),
+        ] {
+            assert_eq!(message(body), (status, code, words.to_owned()), "{body}");
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Errors of methods, by the codes of Core's `src/rpc/protocol.h`.
+
+use std::fmt;
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+/// The codes that this node uses.
+pub(super) mod code {
+    pub(in super::super) const MISC: i32 = -1;
+    pub(in super::super) const TYPE: i32 = -3;
+    pub(in super::super) const INVALID_ADDRESS_OR_KEY: i32 = -5;
+    pub(in super::super) const INVALID_PARAMETER: i32 = -8;
+    pub(in super::super) const DATABASE: i32 = -20;
+    pub(in super::super) const DESERIALIZATION: i32 = -22;
+    pub(in super::super) const VERIFY: i32 = -25;
+    pub(in super::super) const VERIFY_REJECTED: i32 = -26;
+    pub(in super::super) const VERIFY_ALREADY_IN_UTXO_SET: i32 = -27;
+    pub(in super::super) const IN_WARMUP: i32 = -28;
+    pub(in super::super) const INVALID_REQUEST: i32 = -32600;
+    pub(in super::super) const METHOD_NOT_FOUND: i32 = -32601;
+    pub(in super::super) const PARSE: i32 = -32700;
+}
+
+/// Why a method gives no result.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Failure {
+    pub(super) code: i32,
+    pub(super) message: String,
+}
+
+/// What a method gives: its result, as JSON.
+pub(super) type Answer = Result<Box<RawValue>, Failure>;
+
+impl Failure {
+    pub(super) fn new(code: i32, message: impl Into<String>) -> Failure {
+        Failure { code, message: message.into() }
+    }
+
+    /// The node itself is at fault, such as a file that cannot be read.
+    pub(super) fn internal(cause: impl fmt::Display) -> Failure {
+        Failure::new(code::DATABASE, cause.to_string())
+    }
+
+    pub(super) fn block_not_found() -> Failure {
+        Failure::new(code::INVALID_ADDRESS_OR_KEY, "Block not found")
+    }
+}
+
+/// A result as JSON.
+pub(super) fn json(result: impl Serialize) -> Answer {
+    serde_json::value::to_raw_value(&result).map_err(Failure::internal)
+}

@@ -1,0 +1,110 @@
+//! HTTP: who is let in, what may be posted, and which part of the node answers.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::response::Response;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+
+use super::backend::Backend;
+use super::rest::{self, RestReply};
+use super::{envelope, methods};
+
+/// The longest body that is read, in bytes (`MAX_SIZE` of Core's `serialize.h`).
+const MAX_BODY: usize = 32 << 20;
+
+const JSON: &str = "application/json";
+
+/// What the handlers share.
+pub(super) struct Served {
+    pub(super) backend: Arc<Backend>,
+    /// `user:password` of everybody who is let in.
+    pub(super) logins: Vec<String>,
+}
+
+pub(super) fn router(served: Arc<Served>) -> Router {
+    Router::new().fallback(respond).with_state(served)
+}
+
+async fn respond(State(served): State<Arc<Served>>, request: Request) -> Response {
+    tokio::time::sleep(served.backend.switches().delay).await;
+    let (head, body) = request.into_parts();
+    let path = head.uri.path();
+    if let Some(path) = path.strip_prefix("/rest/").filter(|_| served.backend.options.rest) {
+        let (path, query) = (path.to_owned(), head.uri.query().map(str::to_owned));
+        let backend = Arc::clone(&served.backend);
+        return match blocking(move || rest::answer(&backend, &path, query.as_deref())).await {
+            Some(reply) => rest_response(reply),
+            None => plain(StatusCode::INTERNAL_SERVER_ERROR, ""),
+        };
+    }
+    if path != "/" {
+        return plain(StatusCode::NOT_FOUND, "");
+    }
+    if head.method != Method::POST {
+        return plain(StatusCode::METHOD_NOT_ALLOWED, "JSONRPC server handles only POST requests");
+    }
+    if !is_let_in(&served.logins, &head.headers) {
+        let mut response = plain(StatusCode::UNAUTHORIZED, "");
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"jsonrpc\""));
+        return response;
+    }
+    let Ok(body) = axum::body::to_bytes(body, MAX_BODY).await else {
+        return plain(StatusCode::PAYLOAD_TOO_LARGE, "");
+    };
+    rpc_response(Arc::clone(&served.backend), body).await
+}
+
+async fn rpc_response(backend: Arc<Backend>, body: Bytes) -> Response {
+    let reply = blocking(move || envelope::answer(&body, |call| methods::answer(&backend, call))).await;
+    let Some(reply) = reply else { return plain(StatusCode::INTERNAL_SERVER_ERROR, "") };
+    let status = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    match reply.body {
+        Some(body) => with_type(status, JSON, body),
+        None => with_status(status, Body::empty()),
+    }
+}
+
+fn rest_response(reply: RestReply) -> Response {
+    match reply {
+        RestReply::Binary(bytes) => with_type(StatusCode::OK, "application/octet-stream", bytes),
+        RestReply::Text(text) => with_type(StatusCode::OK, "text/plain", text),
+        RestReply::Json(text) => with_type(StatusCode::OK, JSON, text),
+        RestReply::Refused(status, message) => {
+            let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+            with_type(status, "text/plain", message + "\r\n")
+        }
+        RestReply::NoPath => plain(StatusCode::NOT_FOUND, ""),
+    }
+}
+
+/// Runs what may wait for a lock or for a disk. `None` if it panicked.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    tokio::task::spawn_blocking(work).await.ok()
+}
+
+fn is_let_in(logins: &[String], headers: &HeaderMap) -> bool {
+    let credentials = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()?.strip_prefix("Basic "));
+    let login = credentials.and_then(|credentials| BASE64_STANDARD.decode(credentials.trim()).ok());
+    login.is_some_and(|login| logins.iter().any(|known| known.as_bytes() == login))
+}
+
+fn plain(status: StatusCode, text: &'static str) -> Response {
+    with_type(status, "text/html; charset=ISO-8859-1", text)
+}
+
+fn with_type(status: StatusCode, content_type: &'static str, body: impl Into<Body>) -> Response {
+    let mut response = with_status(status, body.into());
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
+
+fn with_status(status: StatusCode, body: Body) -> Response {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    response
+}

@@ -1,0 +1,85 @@
+//! The table of all methods, with what they take.
+
+use super::backend::Backend;
+use super::envelope::Call;
+use super::failure::{Answer, Failure, code};
+use super::params::Kind::{Any, Array, Bool, Number, Text};
+use super::params::{Kind, Parameter, Params};
+use super::{blocks, chain, coins, control, mempool, mining, submit, transactions};
+
+type Method = fn(&Backend, &Params) -> Answer;
+
+/// A method that can be called: its name, what it takes, and what answers it.
+struct Entry {
+    name: &'static str,
+    parameters: &'static [Parameter],
+    method: Method,
+}
+
+const fn required(name: &'static str, kind: Kind) -> Parameter {
+    Parameter { name, kind, required: true }
+}
+
+const fn optional(name: &'static str, kind: Kind) -> Parameter {
+    Parameter { name, kind, required: false }
+}
+
+const fn entry(name: &'static str, parameters: &'static [Parameter], method: Method) -> Entry {
+    Entry { name, parameters, method }
+}
+
+const METHODS: &[Entry] = &[
+    entry("generateblock", &[required("output", Text), required("transactions", Array)], mining::generateblock),
+    entry(
+        "generatetoaddress",
+        &[required("nblocks", Number), required("address", Text), optional("maxtries", Number)],
+        mining::generatetoaddress,
+    ),
+    entry("getbestblockhash", &[], chain::getbestblockhash),
+    entry("getblock", &[required("blockhash", Text), optional("verbosity", Any)], blocks::getblock),
+    entry("getblockchaininfo", &[], chain::getblockchaininfo),
+    entry("getblockcount", &[], chain::getblockcount),
+    entry("getblockhash", &[required("height", Number)], chain::getblockhash),
+    entry("getblockheader", &[required("blockhash", Text), optional("verbose", Bool)], chain::getblockheader),
+    entry("getchaintips", &[], chain::getchaintips),
+    entry("getmempoolentry", &[required("txid", Text)], mempool::getmempoolentry),
+    entry("getmempoolinfo", &[], mempool::getmempoolinfo),
+    entry("getnetworkinfo", &[], control::getnetworkinfo),
+    entry("getrawmempool", &[optional("verbose", Bool), optional("mempool_sequence", Bool)], mempool::getrawmempool),
+    entry(
+        "getrawtransaction",
+        &[required("txid", Text), optional("verbosity", Any), optional("blockhash", Text)],
+        transactions::getrawtransaction,
+    ),
+    entry(
+        "gettxout",
+        &[required("txid", Text), required("n", Number), optional("include_mempool", Bool)],
+        coins::gettxout,
+    ),
+    entry(
+        "gettxoutsetinfo",
+        &[optional("hash_type", Text), optional("hash_or_height", Any), optional("use_index", Bool)],
+        coins::gettxoutsetinfo,
+    ),
+    entry("getzmqnotifications", &[], control::getzmqnotifications),
+    entry("invalidateblock", &[required("blockhash", Text)], mining::invalidateblock),
+    entry("reconsiderblock", &[required("blockhash", Text)], mining::reconsiderblock),
+    entry(
+        "sendrawtransaction",
+        &[required("hexstring", Text), optional("maxfeerate", Any), optional("maxburnamount", Any)],
+        submit::sendrawtransaction,
+    ),
+    entry("testmempoolaccept", &[required("rawtxs", Array), optional("maxfeerate", Any)], submit::testmempoolaccept),
+    entry("uptime", &[], control::uptime),
+];
+
+/// Answers a call.
+pub(super) fn answer(node: &Backend, call: Call) -> Answer {
+    if let Some(progress) = node.switches().warming_up {
+        return Err(Failure::new(code::IN_WARMUP, progress));
+    }
+    let entry = METHODS.iter().find(|entry| entry.name == call.method);
+    let entry = entry.ok_or_else(|| Failure::new(code::METHOD_NOT_FOUND, "Method not found"))?;
+    let params = Params::check(entry.name, entry.parameters, call.params)?;
+    (entry.method)(node, &params)
+}

@@ -1,0 +1,180 @@
+//! [`SimNode`]: the server's thread, its port and its cookie.
+
+use std::fs;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bitcoin::hex::DisplayHex;
+use tokio::runtime::Runtime;
+
+use super::super::World;
+use super::archive::Archive;
+use super::backend::Backend;
+use super::http::{Served, router};
+use super::options::SimNodeOptions;
+
+/// The user of every cookie (`COOKIEAUTH_USER` of Core's `rpc/request.cpp`).
+const COOKIE_USER: &str = "__cookie__";
+
+/// Threads that answer at once, as many as a node has by default.
+const THREADS: usize = 16;
+
+/// Why a simulated node does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum SimNodeError {
+    /// The port cannot be used.
+    #[error(
+        "cannot listen on port {port} of the loopback address: {cause}. Choose another port, or 0 for any free one"
+    )]
+    Listen {
+        /// The port.
+        port: u16,
+        /// What the operating system said.
+        cause: io::Error,
+    },
+    /// The server's threads cannot be started.
+    #[error("cannot start the threads of the simulated node: {0}")]
+    Threads(#[source] io::Error),
+    /// The cookie cannot be written.
+    #[error("cannot write the cookie file {}: {cause}", path.display())]
+    Cookie {
+        /// Where it was to be.
+        path: PathBuf,
+        /// What the operating system said.
+        cause: io::Error,
+    },
+    /// The blocks cannot be kept.
+    #[error("the blocks of the simulated node cannot be kept: {0}")]
+    Blocks(String),
+}
+
+/// A node over a [`World`] that answers JSON-RPC and REST on the loopback address, as a Bitcoin Core node does, from
+/// threads of its own. Dropping it closes the port and all connections.
+#[derive(Debug)]
+pub struct SimNode {
+    backend: Arc<Backend>,
+    port: u16,
+    /// `None` while it does not answer.
+    running: Option<Running>,
+}
+
+#[derive(Debug)]
+struct Running {
+    runtime: Runtime,
+    cookie: Option<PathBuf>,
+}
+
+impl SimNode {
+    /// Starts a node over this world, which others may go on changing while it runs: what the node is asked next is
+    /// answered from what the world is then. A world that drops bodies ([`SimChain::keeping`](super::super::SimChain))
+    /// is to be changed through [`SimNode::with`], so that the node can keep them, unless all were written to the block
+    /// files of the options before.
+    pub fn start(world: Arc<Mutex<World>>, mut options: SimNodeOptions) -> Result<SimNode, SimNodeError> {
+        let archive = Archive::new(options.files.take());
+        let port = options.port;
+        let backend = Arc::new(Backend::new(world, archive, options));
+        // fails when bodies are gone already
+        backend.moment().map(drop).map_err(|failure| SimNodeError::Blocks(failure.message))?;
+        let mut node = SimNode { backend, port, running: None };
+        node.answer()?;
+        Ok(node)
+    }
+
+    /// `http://127.0.0.1:<port>`, of RPC and REST.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("http://{}:{}", Ipv4Addr::LOCALHOST, self.port)
+    }
+
+    /// The port, which stays the same however often the node stops and begins again.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Looks at the world or changes it; questions wait meanwhile.
+    pub fn with<T>(&self, act: impl FnOnce(&mut World) -> T) -> Result<T, SimNodeError> {
+        self.backend.act(act).map_err(|failure| SimNodeError::Blocks(failure.message))
+    }
+
+    /// Closes the port and all connections, as when a node is killed: whoever connects is refused.
+    pub fn stop_answering(&mut self) {
+        if let Some(Running { runtime, cookie }) = self.running.take() {
+            // not waiting for what works on an answer, which may wait for our caller
+            runtime.shutdown_background();
+            if let Some(cookie) = cookie {
+                // it may have been removed by somebody else
+                let _ = fs::remove_file(cookie);
+            }
+        }
+    }
+
+    /// Opens the port again, with a new cookie; nothing to do when it is open.
+    pub fn answer(&mut self) -> Result<(), SimNodeError> {
+        if self.running.is_some() {
+            return Ok(());
+        }
+        let listening = |cause| SimNodeError::Listen { port: self.port, cause };
+        let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))).map_err(listening)?;
+        let port = listener.local_addr().map_err(listening)?.port();
+        listener.set_nonblocking(true).map_err(listening)?;
+
+        let options = &self.backend.options;
+        let mut logins = vec![format!("{}:{}", options.login.0, options.login.1)];
+        let cookie = options.cookie.clone();
+        if let Some(path) = &cookie {
+            let written = new_cookie(path).map_err(|cause| SimNodeError::Cookie { path: path.clone(), cause })?;
+            logins.push(written);
+        }
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .max_blocking_threads(THREADS)
+            .thread_name("sim-node")
+            .enable_all()
+            .build()
+            .map_err(SimNodeError::Threads)?;
+        let app = router(Arc::new(Served { backend: Arc::clone(&self.backend), logins }));
+        runtime.spawn(async move {
+            if let Ok(listener) = tokio::net::TcpListener::from_std(listener) {
+                // never ends by itself
+                let _ = axum::serve(listener, app).await;
+            }
+        });
+        self.port = port;
+        self.running = Some(Running { runtime, cookie });
+        Ok(())
+    }
+
+    /// Whether the node says that it is starting (code -28, or status 503 by REST) and with which words; `None` when
+    /// it answers.
+    pub fn warm_up(&self, progress: Option<&str>) {
+        self.backend.switch(|switches| switches.warming_up = progress.map(str::to_owned));
+    }
+
+    /// Lets each answer wait this long before it is worked out.
+    pub fn delay(&self, delay: Duration) {
+        self.backend.switch(|switches| switches.delay = delay);
+    }
+}
+
+impl Drop for SimNode {
+    fn drop(&mut self) {
+        self.stop_answering();
+    }
+}
+
+/// Writes a new secret where only this user can read it, and returns user and password.
+fn new_cookie(path: &Path) -> io::Result<String> {
+    let mut secret = [0; 32];
+    getrandom::fill(&mut secret).map_err(io::Error::other)?;
+    let login = format!("{COOKIE_USER}:{}", secret.to_lower_hex_string());
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    io::Write::write_all(&mut options.open(path)?, login.as_bytes())?;
+    Ok(login)
+}

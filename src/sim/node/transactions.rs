@@ -1,0 +1,248 @@
+//! Transactions in JSON, and `getrawtransaction` (Core's `src/core_io.cpp` and `src/rpc/rawtransaction.cpp`). Left out
+//! is what explains a script in other words: its disassembly and its descriptor.
+
+use bitcoin::consensus::encode::serialize_hex;
+use bitcoin::hex::DisplayHex;
+use bitcoin::{Amount, BlockHash, Network, Script, Transaction, TxIn, TxOut, Txid, Wtxid, constants};
+use serde::Serialize;
+
+use super::super::Coin;
+use super::super::utxo::total;
+use super::amounts::Btc;
+use super::backend::Backend;
+use super::chain::confirmations;
+use super::failure::{Answer, Failure, code, json};
+use super::params::Params;
+use crate::chain::{ScriptType, address_of, vsize};
+
+/// A transaction as a node explains it.
+#[derive(Serialize)]
+pub(super) struct TransactionInfo {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    in_active_chain: Option<bool>,
+    txid: Txid,
+    hash: Wtxid,
+    version: u32,
+    size: usize,
+    vsize: u64,
+    weight: u64,
+    locktime: u32,
+    vin: Vec<InputInfo>,
+    vout: Vec<OutputInfo>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fee: Option<Btc>,
+    hex: String,
+    #[serde(flatten)]
+    block: Option<InBlock>,
+}
+
+/// Where a transaction is.
+#[derive(Serialize)]
+struct InBlock {
+    blockhash: BlockHash,
+    confirmations: i64,
+    time: u32,
+    blocktime: u32,
+}
+
+#[derive(Serialize)]
+struct InputInfo {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    coinbase: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    txid: Option<Txid>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    vout: Option<u32>,
+    #[serde(rename = "scriptSig", skip_serializing_if = "Option::is_none")]
+    script_sig: Option<Hex>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    txinwitness: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prevout: Option<SpentInfo>,
+    sequence: u32,
+}
+
+#[derive(Serialize)]
+struct Hex {
+    hex: String,
+}
+
+/// An output that an input spends.
+#[derive(Serialize)]
+struct SpentInfo {
+    generated: bool,
+    height: u32,
+    value: Btc,
+    #[serde(rename = "scriptPubKey")]
+    script: ScriptInfo,
+}
+
+/// An output that a block spends, as REST tells it.
+#[derive(Serialize)]
+pub(super) struct SpentOutput {
+    value: Btc,
+    #[serde(rename = "scriptPubKey")]
+    script: ScriptInfo,
+}
+
+impl SpentOutput {
+    pub(super) fn of(output: &TxOut) -> SpentOutput {
+        SpentOutput { value: Btc(output.value), script: ScriptInfo::of(&output.script_pubkey) }
+    }
+}
+
+#[derive(Serialize)]
+struct OutputInfo {
+    value: Btc,
+    n: u32,
+    #[serde(rename = "scriptPubKey")]
+    script: ScriptInfo,
+}
+
+/// A scriptPubKey as a node explains it.
+#[derive(Serialize)]
+pub(super) struct ScriptInfo {
+    hex: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    address: Option<String>,
+    #[serde(rename = "type")]
+    kind: &'static str,
+}
+
+impl ScriptInfo {
+    pub(super) fn of(script: &Script) -> ScriptInfo {
+        let kind = match ScriptType::of(script) {
+            ScriptType::P2pk => "pubkey",
+            ScriptType::P2pkh => "pubkeyhash",
+            ScriptType::P2sh => "scripthash",
+            ScriptType::P2wpkh => "witness_v0_keyhash",
+            ScriptType::P2wsh => "witness_v0_scripthash",
+            ScriptType::P2tr => "witness_v1_taproot",
+            ScriptType::P2a => "anchor",
+            ScriptType::P2ms => "multisig",
+            ScriptType::OpReturn if script.is_push_only() || pushes_after_return(script) => "nulldata",
+            ScriptType::WitnessUnknown => "witness_unknown",
+            ScriptType::OpReturn | ScriptType::Nonstandard | ScriptType::Empty => "nonstandard",
+        };
+        ScriptInfo { hex: script.as_bytes().to_lower_hex_string(), address: address_of(script, Network::Regtest), kind }
+    }
+}
+
+/// Whether all that follows OP_RETURN is data, as a node wants it of what it calls `nulldata`.
+fn pushes_after_return(script: &Script) -> bool {
+    script.as_bytes().get(1..).is_some_and(|rest| Script::from_bytes(rest).is_push_only())
+}
+
+impl TransactionInfo {
+    pub(super) fn of(tx: &Transaction) -> TransactionInfo {
+        TransactionInfo {
+            in_active_chain: None,
+            txid: tx.compute_txid(),
+            hash: tx.compute_wtxid(),
+            version: u32::from_ne_bytes(tx.version.0.to_ne_bytes()),
+            size: tx.total_size(),
+            vsize: vsize(tx.weight()),
+            weight: tx.weight().to_wu(),
+            locktime: tx.lock_time.to_consensus_u32(),
+            vin: tx.input.iter().map(|input| InputInfo::of(input, tx.is_coinbase())).collect(),
+            vout: (0..).zip(&tx.output).map(|(n, output)| OutputInfo::of(n, output)).collect(),
+            fee: None,
+            hex: serialize_hex(tx),
+            block: None,
+        }
+    }
+
+    /// With what its inputs spend, if that is known.
+    pub(super) fn spending(mut self, spent: Option<&[Coin]>) -> TransactionInfo {
+        for (input, coin) in self.vin.iter_mut().zip(spent.unwrap_or_default()) {
+            input.prevout = Some(SpentInfo {
+                generated: coin.coinbase,
+                height: coin.height.to_u32(),
+                value: Btc(coin.output.value),
+                script: ScriptInfo::of(&coin.output.script_pubkey),
+            });
+        }
+        self
+    }
+
+    pub(super) fn with_fee(mut self, fee: Option<Amount>) -> TransactionInfo {
+        self.fee = fee.map(Btc);
+        self
+    }
+}
+
+impl InputInfo {
+    fn of(input: &TxIn, is_coinbase: bool) -> InputInfo {
+        let script = input.script_sig.as_bytes().to_lower_hex_string();
+        let outpoint = (!is_coinbase).then_some(input.previous_output);
+        let (coinbase, script_sig) = if is_coinbase { (Some(script), None) } else { (None, Some(Hex { hex: script })) };
+        InputInfo {
+            coinbase,
+            txid: outpoint.map(|outpoint| outpoint.txid),
+            vout: outpoint.map(|outpoint| outpoint.vout),
+            script_sig,
+            txinwitness: input.witness.iter().map(DisplayHex::to_lower_hex_string).collect(),
+            prevout: None,
+            sequence: input.sequence.to_consensus_u32(),
+        }
+    }
+}
+
+impl OutputInfo {
+    fn of(n: u32, output: &TxOut) -> OutputInfo {
+        OutputInfo { value: Btc(output.value), n, script: ScriptInfo::of(&output.script_pubkey) }
+    }
+}
+
+/// What a transaction leaves to the miner, when it spends these.
+pub(super) fn fee(tx: &Transaction, spent: &[Coin]) -> Option<Amount> {
+    let values = spent.iter().map(|coin| coin.output.value.to_sat());
+    Amount::from_sat(values.sum()).checked_sub(total(&tx.output))
+}
+
+pub(super) fn getrawtransaction(node: &Backend, params: &Params) -> Answer {
+    let not_found = |message: &str| Failure::new(code::INVALID_ADDRESS_OR_KEY, message);
+    let txid: Txid = params.hash(0, "parameter 1")?;
+    let genesis = constants::genesis_block(Network::Regtest);
+    if genesis.txdata.iter().any(|tx| tx.compute_txid() == txid) {
+        let message = "The genesis block coinbase is not considered an ordinary transaction and cannot be retrieved";
+        return Err(not_found(message));
+    }
+    let verbosity = params.verbosity(1, 0)?;
+    let within: Option<BlockHash> = if params.get(2).is_null() { None } else { Some(params.hash(2, "parameter 3")?) };
+    let Some(hash) = within else {
+        if let Some(entry) = node.moment()?.world.mempool().get(&txid) {
+            return if verbosity <= 0 { json(serialize_hex(&*entry.tx)) } else { json(TransactionInfo::of(&entry.tx)) };
+        }
+        return Err(not_found(
+            "No such mempool transaction. Use -txindex or provide a block hash to enable blockchain transaction \
+             queries. Use gettransaction for wallet transactions.",
+        ));
+    };
+
+    let mut moment = node.moment()?;
+    moment.find(&hash).map_err(|_| not_found("Block hash not found"))?;
+    let body = moment.archive.body(moment.chain(), &hash)?;
+    let spent = if verbosity > 1 { Some(moment.archive.spent(moment.chain(), &hash)?) } else { None };
+    let (is_active, confirmations) = (moment.chain().is_active(&hash), confirmations(moment.chain(), &hash));
+    drop(moment);
+
+    let block = body.block().map_err(Failure::internal)?;
+    let found = block.txdata.iter().position(|tx| tx.compute_txid() == txid);
+    let missing = "No such transaction found in the provided block. Use gettransaction for wallet transactions.";
+    let (index, tx) =
+        found.and_then(|index| Some((index, block.txdata.get(index)?))).ok_or_else(|| not_found(missing))?;
+    if verbosity <= 0 {
+        return json(serialize_hex(tx));
+    }
+    let time = block.header.time;
+    let mut info = TransactionInfo::of(tx);
+    if let Some(spent) = spent {
+        let spent = spent.coins().map_err(Failure::internal)?;
+        let coins = index.checked_sub(1).and_then(|index| spent.get(index)).map(Vec::as_slice);
+        info = info.spending(coins).with_fee(coins.and_then(|coins| fee(tx, coins)));
+    }
+    info.in_active_chain = Some(is_active);
+    info.block = Some(InBlock { blockhash: hash, confirmations: confirmations.max(0), time, blocktime: time });
+    json(info)
+}

@@ -1,0 +1,93 @@
+//! A simulated and a real node that hold the same blocks.
+
+use std::sync::{Arc, Mutex};
+
+use bitcoin::consensus::encode::serialize_hex;
+use bitcoin::{Block, BlockHash, Network, Transaction};
+use btcgraph::node::{Auth, Node, NodeSettings};
+use btcgraph::sim::{Hostile, SimChain, SimNode, SimNodeOptions, World};
+use serde_json::json;
+
+use super::answers::Said;
+use crate::support::bitcoind::RealNode;
+
+/// Blocks of the active chain before its tip, a stale branch of 6, and the transactions of all kinds in them.
+pub(super) struct Pair {
+    pub(super) sim: SimNode,
+    pub(super) real: RealNode,
+    /// The tip of the stale branch.
+    pub(super) stale: BlockHash,
+}
+
+impl Pair {
+    /// `None` where there is no bitcoind.
+    pub(super) fn start() -> Option<Pair> {
+        let real = RealNode::start(&["-txindex=0", "-disablewallet"])?;
+        let (mut chain, mut hostile) = (SimChain::new(7), Hostile::new(7));
+        for _ in 0..160 {
+            submit(&real, &hostile.mine(&mut chain).unwrap());
+        }
+        let stale = chain.tip();
+        for block in hostile.branch(&mut chain, 6, 8).unwrap() {
+            submit(&real, &block);
+        }
+        let world = Arc::new(Mutex::new(World::new(chain)));
+        let sim = SimNode::start(world, SimNodeOptions::default()).unwrap();
+        Some(Pair { sim, real, stale })
+    }
+
+    /// The coinbase of the simulated node's tip.
+    pub(super) fn sim_tip_coinbase(&self) -> Transaction {
+        let tip = |world: &mut World| world.chain().block(&world.chain().tip()).unwrap().txdata[0].clone();
+        self.sim.with(tip).unwrap()
+    }
+
+    /// Asks both by a POST of this body.
+    pub(super) fn post(&self, body: &str) -> (Said, Said) {
+        let cookie = std::fs::read_to_string(self.real.cookie_path()).unwrap();
+        (post(&self.sim.url(), "user:password", body), post(&self.real.rpc_url(), &cookie, body))
+    }
+
+    /// Asks both for this path.
+    pub(super) fn get(&self, path: &str) -> (Said, Said) {
+        (get(&self.sim.url(), path), get(&self.real.rpc_url(), path))
+    }
+
+    /// Our client of each.
+    pub(super) fn clients(&self) -> (Node, Node) {
+        let connect = |url, auth| Node::connect(NodeSettings::new(Network::Regtest, url, auth)).unwrap();
+        (client(&self.sim), connect(self.real.rpc_url(), Auth::Cookie(self.real.cookie_path())))
+    }
+}
+
+/// Our client of a simulated node.
+pub(super) fn client(sim: &SimNode) -> Node {
+    let auth = Auth::UserPassword { user: "user".into(), password: "password".into() };
+    Node::connect(NodeSettings::new(Network::Regtest, sim.url(), auth)).unwrap()
+}
+
+pub(super) fn submit(real: &RealNode, block: &Block) {
+    let verdict = real.must("submitblock", &[json!(serialize_hex(block))]);
+    assert!(verdict.is_null() || verdict == "inconclusive", "{verdict}");
+}
+
+pub(super) fn post(url: &str, login: &str, body: &str) -> Said {
+    use base64::Engine;
+    let login = base64::prelude::BASE64_STANDARD.encode(login);
+    let request = agent().post(url).header("Authorization", format!("Basic {login}"));
+    said(request.content_type("application/json").send(body).unwrap())
+}
+
+pub(super) fn get(url: &str, path: &str) -> Said {
+    said(agent().get(format!("{url}{path}")).call().unwrap())
+}
+
+fn agent() -> ureq::Agent {
+    ureq::Agent::config_builder().http_status_as_error(false).proxy(None).build().new_agent()
+}
+
+fn said(mut response: ureq::http::Response<ureq::Body>) -> Said {
+    let content_type = response.headers().get("content-type").map(|value| value.to_str().unwrap().to_owned());
+    let body = response.body_mut().with_config().limit(1 << 30).read_to_vec().unwrap();
+    Said { status: response.status().as_u16(), content_type: content_type.unwrap_or_default(), body }
+}
