@@ -12,7 +12,7 @@ use super::transactions::{TransactionInfo, fee};
 
 /// How much is told of the transactions of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Detail {
+pub(super) enum Detail {
     Ids,
     Transactions,
     WithSpentOutputs,
@@ -37,11 +37,16 @@ pub(super) fn getblock(node: &Backend, params: &Params) -> Answer {
         2 => Detail::Transactions,
         3.. => Detail::WithSpentOutputs,
     };
+    explain(node, &hash, detail)
+}
+
+/// A block with its transactions, for REST too.
+pub(super) fn explain(node: &Backend, hash: &BlockHash, detail: Detail) -> Answer {
     let mut moment = node.moment()?;
-    moment.find(&hash)?;
-    let header = HeaderInfo::of(&moment, &hash)?;
-    let body = moment.archive.body(moment.chain(), &hash)?;
-    let spent = if detail == Detail::Ids { None } else { Some(moment.archive.spent(moment.chain(), &hash)?) };
+    moment.find(hash)?;
+    let header = HeaderInfo::of(&moment, hash)?;
+    let body = moment.archive.body(moment.chain(), hash)?;
+    let spent = if detail == Detail::Ids { None } else { Some(moment.archive.spent(moment.chain(), hash)?) };
     drop(moment);
 
     let block = body.block().map_err(Failure::internal)?;

@@ -5,17 +5,57 @@ use std::collections::HashSet;
 
 use bitcoin::consensus::Encodable;
 use bitcoin::hashes::{Hash, HashEngine, sha256d};
-use bitcoin::{Amount, BlockHash, OutPoint, Txid};
+use bitcoin::{Amount, BlockHash, OutPoint, TxOut, Txid};
 use serde::Serialize;
 
 use super::super::{Coin, Coins};
 use super::amounts::Btc;
 use super::backend::Backend;
 use super::failure::{Answer, Failure, code, json};
+use super::muhash::MuHash;
 use super::params::Params;
+use super::transactions::ScriptInfo;
 
 /// What an output counts beside its script in a size that does not depend on how outputs are stored.
 const BOGO_BYTES: u64 = 50;
+
+#[derive(Serialize)]
+struct OutputInfo {
+    bestblock: BlockHash,
+    confirmations: u32,
+    value: Btc,
+    #[serde(rename = "scriptPubKey")]
+    script: ScriptInfo,
+    coinbase: bool,
+}
+
+pub(super) fn gettxout(node: &Backend, params: &Params) -> Answer {
+    let txid = params.hash(0, "txid")?;
+    let vout = params.unsigned(1)?;
+    let outpoint = OutPoint { txid, vout };
+    let with_mempool = params.flag(2, true);
+    let moment = node.moment()?;
+    let (chain, mempool) = (moment.chain(), moment.world.mempool());
+    if with_mempool && mempool.spender(&outpoint).is_some() {
+        return json(());
+    }
+    let unconfirmed = if with_mempool { mempool.output(&outpoint) } else { None };
+    let info = |output: &TxOut, confirmations, coinbase| OutputInfo {
+        bestblock: chain.tip(),
+        confirmations,
+        value: Btc(output.value),
+        script: ScriptInfo::of(&output.script_pubkey),
+        coinbase,
+    };
+    json(match (unconfirmed, chain.coin(&outpoint)) {
+        (Some(output), _) => Some(info(output, 0, false)),
+        (None, Some(coin)) => {
+            let depth = chain.height().to_u32().saturating_sub(coin.height.to_u32());
+            Some(info(&coin.output, depth + 1, coin.coinbase))
+        }
+        (None, None) => None,
+    })
+}
 
 #[derive(Serialize)]
 struct SetInfo {
@@ -25,6 +65,8 @@ struct SetInfo {
     bogosize: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     hash_serialized_3: Option<sha256d::Hash>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    muhash: Option<String>,
     total_amount: Btc,
     transactions: u64,
     disk_size: u64,
@@ -32,11 +74,10 @@ struct SetInfo {
 
 pub(super) fn gettxoutsetinfo(node: &Backend, params: &Params) -> Answer {
     let invalid = |message: String| Failure::new(code::INVALID_PARAMETER, message);
-    let hashed = match params.get(0).as_str().unwrap_or("hash_serialized_3") {
-        "hash_serialized_3" => true,
-        "none" => false,
-        other => return Err(invalid(format!("'{other}' is not a valid hash_type"))),
-    };
+    let kind = params.get(0).as_str().unwrap_or("hash_serialized_3");
+    if !["hash_serialized_3", "muhash", "none"].contains(&kind) {
+        return Err(invalid(format!("'{kind}' is not a valid hash_type")));
+    }
     if !params.get(1).is_null() {
         return Err(invalid("Querying specific block heights requires coinstatsindex".to_owned()));
     }
@@ -57,7 +98,8 @@ pub(super) fn gettxoutsetinfo(node: &Backend, params: &Params) -> Answer {
         bestblock: moment.chain().tip(),
         txouts: count(coins.len())?,
         bogosize,
-        hash_serialized_3: hashed.then(|| hash_serialized(coins)),
+        hash_serialized_3: (kind == "hash_serialized_3").then(|| hash_serialized(coins)),
+        muhash: (kind == "muhash").then(|| muhash(coins)),
         total_amount: Btc(Amount::from_sat(total)),
         transactions: count(transactions.len())?,
         disk_size: 0,
@@ -87,6 +129,17 @@ fn hash_serialized(coins: &Coins) -> sha256d::Hash {
         engine.input(&bytes);
     }
     sha256d::Hash::from_engine(engine)
+}
+
+fn muhash(coins: &Coins) -> String {
+    let mut hash = MuHash::new();
+    let mut bytes = Vec::new();
+    for (outpoint, coin) in coins {
+        bytes.clear();
+        serialize_coin(&mut bytes, outpoint, coin);
+        hash.insert(&bytes);
+    }
+    hash.finish()
 }
 
 /// An unspent output as the hashes over all of them take it.

@@ -3,9 +3,9 @@
 use super::backend::Backend;
 use super::envelope::Call;
 use super::failure::{Answer, Failure, code};
-use super::params::Kind::{Any, Bool, Number, Text};
+use super::params::Kind::{Any, Array, Bool, Number, Text};
 use super::params::{Kind, Parameter, Params};
-use super::{blocks, chain, coins, control, transactions};
+use super::{blocks, chain, coins, control, mempool, mining, submit, transactions};
 
 type Method = fn(&Backend, &Params) -> Answer;
 
@@ -29,6 +29,12 @@ const fn entry(name: &'static str, parameters: &'static [Parameter], method: Met
 }
 
 const METHODS: &[Entry] = &[
+    entry("generateblock", &[required("output", Text), required("transactions", Array)], mining::generateblock),
+    entry(
+        "generatetoaddress",
+        &[required("nblocks", Number), required("address", Text), optional("maxtries", Number)],
+        mining::generatetoaddress,
+    ),
     entry("getbestblockhash", &[], chain::getbestblockhash),
     entry("getblock", &[required("blockhash", Text), optional("verbosity", Any)], blocks::getblock),
     entry("getblockchaininfo", &[], chain::getblockchaininfo),
@@ -36,11 +42,19 @@ const METHODS: &[Entry] = &[
     entry("getblockhash", &[required("height", Number)], chain::getblockhash),
     entry("getblockheader", &[required("blockhash", Text), optional("verbose", Bool)], chain::getblockheader),
     entry("getchaintips", &[], chain::getchaintips),
+    entry("getmempoolentry", &[required("txid", Text)], mempool::getmempoolentry),
+    entry("getmempoolinfo", &[], mempool::getmempoolinfo),
     entry("getnetworkinfo", &[], control::getnetworkinfo),
+    entry("getrawmempool", &[optional("verbose", Bool), optional("mempool_sequence", Bool)], mempool::getrawmempool),
     entry(
         "getrawtransaction",
         &[required("txid", Text), optional("verbosity", Any), optional("blockhash", Text)],
         transactions::getrawtransaction,
+    ),
+    entry(
+        "gettxout",
+        &[required("txid", Text), required("n", Number), optional("include_mempool", Bool)],
+        coins::gettxout,
     ),
     entry(
         "gettxoutsetinfo",
@@ -48,6 +62,14 @@ const METHODS: &[Entry] = &[
         coins::gettxoutsetinfo,
     ),
     entry("getzmqnotifications", &[], control::getzmqnotifications),
+    entry("invalidateblock", &[required("blockhash", Text)], mining::invalidateblock),
+    entry("reconsiderblock", &[required("blockhash", Text)], mining::reconsiderblock),
+    entry(
+        "sendrawtransaction",
+        &[required("hexstring", Text), optional("maxfeerate", Any), optional("maxburnamount", Any)],
+        submit::sendrawtransaction,
+    ),
+    entry("testmempoolaccept", &[required("rawtxs", Array), optional("maxfeerate", Any)], submit::testmempoolaccept),
     entry("uptime", &[], control::uptime),
 ];
 

@@ -5,7 +5,8 @@
 //!   SimNode   thread, port, cookie, switches                    server.rs, options.rs
 //!      │ HTTP: login, size of bodies                            http.rs
 //!      ├──► JSON-RPC: one or several questions                  envelope.rs
-//!      │       └ methods.rs: the table ── params.rs             chain, blocks, transactions, coins, control
+//!      │       └ methods.rs: the table ── params.rs             chain, blocks, transactions, coins (muhash),
+//!      │                                                        mempool, submit, mining, control
 //!      └──► REST: binary, without login                         rest.rs
 //!   Backend   one Moment of the world for each answer           backend.rs
 //!      └ Archive: header and size of each block, block files    archive.rs ──► blkfile
@@ -24,11 +25,15 @@ mod control;
 mod envelope;
 mod failure;
 mod http;
+mod mempool;
 mod methods;
+mod mining;
+mod muhash;
 mod options;
 mod params;
 mod rest;
 mod server;
+mod submit;
 mod transactions;
 
 pub use options::SimNodeOptions;

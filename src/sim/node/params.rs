@@ -75,6 +75,12 @@ impl Params {
         integer(self.get(position))
     }
 
+    /// A whole number of 32 bits without a sign.
+    pub(super) fn unsigned(&self, position: usize) -> Result<u32, Failure> {
+        let number = self.get(position).as_u64().and_then(|number| u32::try_from(number).ok());
+        number.ok_or_else(out_of_range)
+    }
+
     /// How much to tell: a number, or `false` and `true` for 0 and 1.
     pub(super) fn verbosity(&self, position: usize, otherwise: i32) -> Result<i32, Failure> {
         match self.get(position) {
@@ -104,7 +110,11 @@ pub(super) fn hash<H: From<sha256d::Hash>>(text: &str, name: &str) -> Result<H, 
 
 fn integer(value: &Value) -> Result<i32, Failure> {
     let number = value.as_i64().and_then(|number| i32::try_from(number).ok());
-    number.ok_or_else(|| Failure::new(code::MISC, "JSON integer out of range"))
+    number.ok_or_else(out_of_range)
+}
+
+fn out_of_range() -> Failure {
+    Failure::new(code::MISC, "JSON integer out of range")
 }
 
 impl Kind {
@@ -146,15 +156,22 @@ fn by_position(declared: &[Parameter], mut named: serde_json::Map<String, Value>
     }
 }
 
-/// The method and its parameters, the optional ones in brackets.
+/// The method and its parameters, the optional ones in brackets, texts in quotes.
 fn usage(method: &str, declared: &[Parameter]) -> String {
-    let mut words = vec![method.to_owned()];
-    words.extend(declared.iter().map(|parameter| match (parameter.required, parameter.kind) {
-        (true, Kind::Text) => format!("\"{}\"", parameter.name),
-        (true, _) => parameter.name.to_owned(),
-        (false, _) => format!("( {} )", parameter.name),
-    }));
-    words.join(" ")
+    let mut line = method.to_owned();
+    let mut in_brackets = false;
+    for parameter in declared {
+        let optional = !parameter.required;
+        line += match (in_brackets, optional) {
+            (false, true) => " ( ",
+            (true, false) => " ) ",
+            _ => " ",
+        };
+        in_brackets = optional;
+        let quote = if parameter.kind == Kind::Text { "\"" } else { "" };
+        line += &format!("{quote}{}{quote}", parameter.name);
+    }
+    if in_brackets { line + " )" } else { line }
 }
 
 #[cfg(test)]
@@ -187,7 +204,7 @@ mod tests {
 
     #[test]
     fn too_few_or_too_many_are_answered_with_the_usage() {
-        let usage = Err((-1, "ask \"hash\" ( count ) ( verbose )".to_owned()));
+        let usage = Err((-1, "ask \"hash\" ( count verbose )".to_owned()));
         assert_eq!(check(json!([])), usage);
         assert_eq!(check(json!(["a", 1, true, 4])), usage);
     }

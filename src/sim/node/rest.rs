@@ -7,9 +7,12 @@ use bitcoin::hashes::Hash;
 use bitcoin::hex::DisplayHex;
 use serde::Serialize;
 
+use super::super::Coin;
 use super::backend::Backend;
+use super::blocks::Detail;
 use super::failure::{Failure, code};
-use super::{chain, params};
+use super::transactions::{SpentOutput, TransactionInfo};
+use super::{blocks, chain, mempool, params};
 use crate::chain::Height;
 
 /// The most headers at once (`MAX_REST_HEADERS_RESULTS` of Core's `rest.h`).
@@ -55,6 +58,10 @@ pub(super) fn answer(node: &Backend, path: &str, query: Option<&str>) -> RestRep
         spent_outputs(node, rest)
     } else if let Some(rest) = path.strip_prefix("chaininfo") {
         chain_info(node, rest)
+    } else if let Some(rest) = path.strip_prefix("mempool/") {
+        mempool_part(node, rest, query)
+    } else if let Some(rest) = path.strip_prefix("tx/") {
+        transaction(node, rest)
     } else {
         Err(RestReply::NoPath)
     };
@@ -72,19 +79,19 @@ fn headers(node: &Backend, path: &str, query: Option<&str>) -> Outcome {
         .ok_or_else(|| bad(format!("Header count is invalid or out of acceptable range (1-{MAX_HEADERS}): {count}")))?;
     let hash = hash_of(hash)?;
     let moment = node.moment().map_err(unavailable)?;
+    let chain = moment.chain();
+    let first = chain.height_of(&hash).filter(|_| chain.is_active(&hash)).map(Height::to_u32);
+    let heights = first.into_iter().flat_map(|first| first..first.saturating_add(accepted));
+    let hashes: Vec<BlockHash> = heights.map_while(|height| chain.hash_at(Height::from(height))).collect();
+    if format == Format::Json {
+        let infos = hashes.iter().map(|hash| chain::HeaderInfo::of(&moment, hash));
+        return json(&infos.collect::<Result<Vec<_>, _>>().map_err(unavailable)?);
+    }
     let mut bytes = Vec::new();
-    let first = moment.chain().height_of(&hash).filter(|_| moment.chain().is_active(&hash));
-    for height in first.into_iter().flat_map(|first| (0..accepted).map(move |count| first.to_u32() + count)) {
-        let Some(hash) = moment.chain().hash_at(Height::from(height)) else { break };
-        let header = moment.archive.header(&hash).map_err(unavailable)?;
-        encode(&mut bytes, header);
+    for hash in &hashes {
+        encode(&mut bytes, moment.archive.header(hash).map_err(unavailable)?);
     }
-    drop(moment);
-    match format {
-        Format::Binary => Ok(RestReply::Binary(bytes)),
-        Format::Hex => Ok(hexadecimal(&bytes)),
-        Format::Json | Format::Unknown => Err(no_format(".bin, .hex, .json")),
-    }
+    binary(bytes, format)
 }
 
 fn block_hash(node: &Backend, path: &str) -> Outcome {
@@ -103,7 +110,14 @@ fn block_hash(node: &Backend, path: &str) -> Outcome {
 
 fn block(node: &Backend, path: &str) -> Outcome {
     let (hash, format) = format_of(path);
+    let (hash, detail) = match hash.strip_prefix("notxdetails/") {
+        Some(hash) => (hash, Detail::Ids),
+        None => (hash, Detail::WithSpentOutputs),
+    };
     let hash = hash_of(hash)?;
+    if format == Format::Json {
+        return line(blocks::explain(node, &hash, detail).map_err(|failure| missing(&hash, failure))?.get());
+    }
     let mut moment = node.moment().map_err(unavailable)?;
     moment.find(&hash).map_err(|failure| missing(&hash, failure))?;
     let body = moment.archive.body(moment.chain(), &hash);
@@ -122,6 +136,11 @@ fn spent_outputs(node: &Backend, path: &str) -> Outcome {
     drop(moment);
     let spent = spent.and_then(|spent| spent.coins().map_err(Failure::internal));
     let spent = spent.map_err(|failure| missing(&hash, failure))?;
+    if format == Format::Json {
+        let explain = |coins: &Vec<Coin>| coins.iter().map(|coin| SpentOutput::of(&coin.output)).collect();
+        let all: Vec<Vec<SpentOutput>> = std::iter::once(Vec::new()).chain(spent.iter().map(explain)).collect();
+        return json(&all);
+    }
     let mut bytes = Vec::new();
     encode(&mut bytes, &VarInt::from(spent.len() + 1));
     encode(&mut bytes, &VarInt(0));
@@ -137,6 +156,40 @@ fn chain_info(node: &Backend, path: &str) -> Outcome {
         ("", Format::Json) => json(&chain::chain_info(node).map_err(unavailable)?),
         _ => Err(no_format("json")),
     }
+}
+
+/// `info` and `contents`; the latter in full unless `verbose=false`.
+fn mempool_part(node: &Backend, path: &str, query: Option<&str>) -> Outcome {
+    let asked = |name: &str| {
+        let parts = query.unwrap_or_default().split('&');
+        parts.filter_map(|part| part.split_once('=')).find(|(found, _)| *found == name).map(|(_, value)| value)
+    };
+    let (part, format) = format_of(path);
+    match (part, format) {
+        ("info", Format::Json) => json(&mempool::info(node).map_err(unavailable)?),
+        ("contents", Format::Json) => {
+            let (verbose, sequence) = (asked("verbose") != Some("false"), asked("mempool_sequence") == Some("true"));
+            let contents = mempool::contents(node, verbose, sequence);
+            line(contents.map_err(|failure| bad(failure.message))?.get())
+        }
+        ("info" | "contents", _) => Err(no_format("json")),
+        _ => Err(bad("Invalid URI format. Expected /rest/mempool/<info|contents>.json".to_owned())),
+    }
+}
+
+/// An unconfirmed transaction: this node has no index of the others.
+fn transaction(node: &Backend, path: &str) -> Outcome {
+    let (text, format) = format_of(path);
+    let txid = params::hash(text, "").map_err(|_| bad(format!("Invalid hash: {text}")))?;
+    let moment = node.moment().map_err(unavailable)?;
+    let entry = moment.world.mempool().get(&txid);
+    let tx = entry.map(|entry| &*entry.tx).ok_or_else(|| RestReply::Refused(404, format!("{txid} not found")))?;
+    if format == Format::Json {
+        return json(&TransactionInfo::of(tx));
+    }
+    let mut bytes = Vec::new();
+    encode(&mut bytes, tx);
+    binary(bytes, format)
 }
 
 /// A path and its format, which a node tells by the end after the last point.
@@ -163,7 +216,12 @@ fn hexadecimal(bytes: &[u8]) -> RestReply {
 }
 
 fn json(answer: &impl Serialize) -> Outcome {
-    serde_json::to_string(answer).map(|json| RestReply::Json(json + "\n")).map_err(|error| bad(error.to_string()))
+    let text = serde_json::to_string(answer).map_err(|error| unavailable(Failure::internal(error)))?;
+    line(&text)
+}
+
+fn line(json: &str) -> Outcome {
+    Ok(RestReply::Json(format!("{json}\n")))
 }
 
 fn bad(message: String) -> RestReply {

@@ -77,6 +77,20 @@ struct SpentInfo {
     script: ScriptInfo,
 }
 
+/// An output that a block spends, as REST tells it.
+#[derive(Serialize)]
+pub(super) struct SpentOutput {
+    value: Btc,
+    #[serde(rename = "scriptPubKey")]
+    script: ScriptInfo,
+}
+
+impl SpentOutput {
+    pub(super) fn of(output: &TxOut) -> SpentOutput {
+        SpentOutput { value: Btc(output.value), script: ScriptInfo::of(&output.script_pubkey) }
+    }
+}
+
 #[derive(Serialize)]
 struct OutputInfo {
     value: Btc,
@@ -197,6 +211,9 @@ pub(super) fn getrawtransaction(node: &Backend, params: &Params) -> Answer {
     let verbosity = params.verbosity(1, 0)?;
     let within: Option<BlockHash> = if params.get(2).is_null() { None } else { Some(params.hash(2, "parameter 3")?) };
     let Some(hash) = within else {
+        if let Some(entry) = node.moment()?.world.mempool().get(&txid) {
+            return if verbosity <= 0 { json(serialize_hex(&*entry.tx)) } else { json(TransactionInfo::of(&entry.tx)) };
+        }
         return Err(not_found(
             "No such mempool transaction. Use -txindex or provide a block hash to enable blockchain transaction \
              queries. Use gettransaction for wallet transactions.",

@@ -48,6 +48,22 @@ impl Comparison {
         }
     }
 
+    /// Panics with the first differences.
+    #[track_caller]
+    pub(super) fn assert_no_difference(&self) {
+        let first = &self.differences[..self.differences.len().min(20)];
+        assert!(first.is_empty(), "\n{}", first.join("\n"));
+    }
+
+    /// Panics with the first differences, or with the exceptions that were not needed, which are to be removed.
+    #[track_caller]
+    pub(super) fn assert_equal(&self, exceptions: &Exceptions) {
+        self.assert_no_difference();
+        let all = exceptions.left_out.iter().chain(exceptions.own);
+        let unused: Vec<_> = all.filter(|(name, _)| !self.used.contains(name)).collect();
+        assert!(unused.is_empty(), "both nodes say the same: {unused:?}");
+    }
+
     fn values(&mut self, path: &str, sim: &str, real: &str, exceptions: &Exceptions) {
         if let (Some(sim), Some(real)) = (object(sim), object(real)) {
             for (name, value) in &sim {

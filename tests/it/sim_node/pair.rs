@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use bitcoin::consensus::encode::serialize_hex;
-use bitcoin::{Block, BlockHash, Network};
+use bitcoin::{Block, BlockHash, Network, Transaction};
 use btcgraph::node::{Auth, Node, NodeSettings};
 use btcgraph::sim::{Hostile, SimChain, SimNode, SimNodeOptions, World};
 use serde_json::json;
@@ -34,6 +34,12 @@ impl Pair {
         let world = Arc::new(Mutex::new(World::new(chain)));
         let sim = SimNode::start(world, SimNodeOptions::default()).unwrap();
         Some(Pair { sim, real, stale })
+    }
+
+    /// The coinbase of the simulated node's tip.
+    pub(super) fn sim_tip_coinbase(&self) -> Transaction {
+        let tip = |world: &mut World| world.chain().block(&world.chain().tip()).unwrap().txdata[0].clone();
+        self.sim.with(tip).unwrap()
     }
 
     /// Asks both by a POST of this body.

@@ -1,0 +1,149 @@
+//! Handing transactions to the mempool: `sendrawtransaction` and `testmempoolaccept` (Core's `src/rpc/mempool.cpp` and
+//! `src/node/transaction.cpp`).
+
+use bitcoin::consensus::encode::deserialize_hex;
+use bitcoin::{Amount, Denomination, OutPoint, Transaction, Txid, Wtxid};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::super::{Assessment, Rejection, World};
+use super::amounts::Btc;
+use super::backend::Backend;
+use super::failure::{Answer, Failure, code, json};
+use super::params::Params;
+use crate::chain::script::never_spendable;
+use crate::chain::vsize;
+
+/// What a transaction may pay at most unless the caller says otherwise, for 1,000 virtual bytes
+/// (`DEFAULT_MAX_RAW_TX_FEE_RATE` of Core's `node/transaction.h`).
+const HIGHEST_FEE_RATE: Amount = Amount::from_sat(10_000_000);
+
+pub(super) fn sendrawtransaction(node: &Backend, params: &Params) -> Answer {
+    let highest_burn = amount(params.get(2), Amount::ZERO)?;
+    let tx = transaction(params.text(0)).ok_or_else(|| {
+        Failure::new(code::DESERIALIZATION, "TX decode failed. Make sure the tx has at least one input.")
+    })?;
+    let refused = |code: i32, message: &str| Err(Failure::new(code, message));
+    if tx.output.iter().any(|output| never_spendable(&output.script_pubkey) && output.value > highest_burn) {
+        return refused(code::VERIFY, "Unspendable output exceeds maximum configured by user (maxburnamount)");
+    }
+    let highest_fee = highest_fee(params.get(1), &tx)?;
+    let txid = tx.compute_txid();
+    let accepted = node.act(|world| {
+        if is_in_chain(world, &tx) {
+            return Err(Failure::new(code::VERIFY_ALREADY_IN_UTXO_SET, "Transaction outputs already in utxo set"));
+        }
+        match world.check(&tx) {
+            Ok(found) if highest_fee.is_some_and(|highest| found.fee > highest) => {
+                let message = "Fee exceeds maximum configured by user (e.g. -maxtxfee, maxfeerate)";
+                Err(Failure::new(code::VERIFY, message))
+            }
+            // whoever sends it again wants it to be there
+            Err(Rejection::AlreadyInMempool | Rejection::SameButWitness) => Ok(()),
+            Ok(_) => world.submit(tx).map(drop).map_err(|rejection| failure(&rejection)),
+            Err(rejection) => Err(failure(&rejection)),
+        }
+    })?;
+    accepted.and_then(|()| json(txid))
+}
+
+fn failure(rejection: &Rejection) -> Failure {
+    Failure::new(rejection.code(), rejection.to_string())
+}
+
+fn is_in_chain(world: &World, tx: &Transaction) -> bool {
+    let txid = tx.compute_txid();
+    (0..).zip(&tx.output).any(|(vout, _)| world.chain().coin(&OutPoint { txid, vout }).is_some())
+}
+
+#[derive(Serialize)]
+struct Verdict {
+    txid: Txid,
+    wtxid: Wtxid,
+    allowed: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    vsize: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fees: Option<VerdictFees>,
+    #[serde(rename = "reject-reason", skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    #[serde(rename = "reject-details", skip_serializing_if = "Option::is_none")]
+    details: Option<String>,
+}
+
+#[derive(Serialize)]
+struct VerdictFees {
+    base: Btc,
+    #[serde(rename = "effective-feerate")]
+    rate: Btc,
+    #[serde(rename = "effective-includes")]
+    includes: [Wtxid; 1],
+}
+
+/// One transaction at a time; several that depend on each other are not judged here.
+pub(super) fn testmempoolaccept(node: &Backend, params: &Params) -> Answer {
+    let [given] = params.get(0).as_array().map(Vec::as_slice).unwrap_or_default() else {
+        return Err(Failure::new(code::INVALID_PARAMETER, "Array must contain between 1 and 1 transactions."));
+    };
+    let given = given.as_str().unwrap_or_default();
+    let tx = transaction(given).ok_or_else(|| {
+        let message = format!("TX decode failed: {given} Make sure the tx has at least one input.");
+        Failure::new(code::DESERIALIZATION, message)
+    })?;
+    let highest_fee = highest_fee(params.get(1), &tx)?;
+    let assessed = node.moment()?.world.check(&tx);
+    json([verdict(&tx, highest_fee, assessed)])
+}
+
+fn verdict(tx: &Transaction, highest_fee: Option<Amount>, assessed: Result<Assessment, Rejection>) -> Verdict {
+    let (txid, wtxid) = (tx.compute_txid(), tx.compute_wtxid());
+    let refused = |reason: String, details: Option<String>| Verdict {
+        txid,
+        wtxid,
+        allowed: false,
+        vsize: None,
+        fees: None,
+        reason: Some(reason),
+        details,
+    };
+    match assessed {
+        Ok(found) if highest_fee.is_some_and(|highest| found.fee > highest) => {
+            refused("max-fee-exceeded".to_owned(), None)
+        }
+        Ok(found) => {
+            let rate = u128::from(found.fee.to_sat()) * 1_000 / u128::from(found.vsize.max(1));
+            let rate = Btc(Amount::from_sat(u64::try_from(rate).unwrap_or(u64::MAX)));
+            let fees = Some(VerdictFees { base: Btc(found.fee), rate, includes: [wtxid] });
+            Verdict { txid, wtxid, allowed: true, vsize: Some(found.vsize), fees, reason: None, details: None }
+        }
+        Err(Rejection::MissingInputs(_)) => refused("missing-inputs".to_owned(), None),
+        Err(rejection) => refused(rejection.reason(), Some(rejection.to_string())),
+    }
+}
+
+pub(super) fn transaction(hex: &str) -> Option<Transaction> {
+    deserialize_hex(hex).ok()
+}
+
+/// What a transaction of this size may pay; `None` for any amount.
+fn highest_fee(rate: &Value, tx: &Transaction) -> Result<Option<Amount>, Failure> {
+    let rate = amount(rate, HIGHEST_FEE_RATE)?;
+    if rate >= Amount::ONE_BTC {
+        let message = "Fee rates larger than or equal to 1BTC/kvB are not accepted";
+        return Err(Failure::new(code::INVALID_PARAMETER, message));
+    }
+    let fee = (u128::from(rate.to_sat()) * u128::from(vsize(tx.weight()))).div_ceil(1_000);
+    Ok((rate > Amount::ZERO).then(|| Amount::from_sat(u64::try_from(fee).unwrap_or(u64::MAX))))
+}
+
+/// An amount in BTC, as a number or as text.
+fn amount(value: &Value, otherwise: Amount) -> Result<Amount, Failure> {
+    let read = match value {
+        Value::Null => return Ok(otherwise),
+        // a limit, so that its last digit may be off where a number has more than fifteen
+        Value::Number(number) => Amount::from_float_in(number.as_f64().unwrap_or(-1.0), Denomination::Bitcoin),
+        Value::String(text) => Amount::from_str_in(text, Denomination::Bitcoin),
+        _ => return Err(Failure::new(code::TYPE, "Amount is not a number or string")),
+    };
+    read.map_err(|_| Failure::new(code::TYPE, "Invalid amount"))
+}

@@ -1,0 +1,70 @@
+//! Following a simulated node: the index holds the rows of blocks that were fed to it straight.
+
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bitcoin::Block;
+use btcgraph::live::Live;
+use btcgraph::node::Node;
+use btcgraph::sim::{Hostile, SimChain, SimNode, SimNodeOptions, World};
+use btcgraph::sync::{Follow, Until, Wake, compare_with_node, run};
+use btcgraph::view::Published;
+
+use super::pair::client;
+use crate::support::indexed::Indexed;
+
+struct Followed {
+    sim: SimNode,
+    node: Node,
+    indexed: Indexed,
+}
+
+impl Followed {
+    fn catch_up(&mut self) {
+        let (node, index, wake) = (&self.node, &mut self.indexed.index, &Wake::default());
+        let (published, live) = (&Published::default(), &Live::default());
+        let (connections, poll) = (NonZeroUsize::new(3).unwrap(), Duration::from_secs(1));
+        let until = Until::CaughtUp;
+        run(Follow { node, index, published, live, until, poll, wake, connections, buffer_bytes: 16 << 20 }).unwrap();
+    }
+
+    /// The rows are those of the same blocks without a node between, and the node says the same of each block.
+    fn assert_equals_the_chain(&mut self) {
+        self.catch_up();
+        let active = |world: &mut World| world.chain().active_blocks().cloned().collect::<Vec<Arc<Block>>>();
+        let blocks = self.sim.with(active).unwrap();
+        let straight = Indexed::of(blocks.iter().map(AsRef::as_ref), 7);
+        assert_eq!(self.indexed.rows(), straight.rows());
+
+        let (report, snapshot) = (self.indexed.verified(), self.indexed.index.snapshot().unwrap());
+        let comparison = compare_with_node(&self.node, &snapshot, &report, blocks.len()).unwrap();
+        assert_eq!(comparison.differences, Vec::<String>::new());
+        assert_eq!((comparison.blocks.len(), comparison.utxo_set.is_some()), (blocks.len(), true));
+    }
+}
+
+#[test]
+fn an_index_that_follows_holds_the_rows_of_the_chain_through_a_reorganisation_and_an_invalidation() {
+    for options in [SimNodeOptions::default(), SimNodeOptions { rest: false, ..SimNodeOptions::default() }] {
+        let (mut chain, mut hostile) = (SimChain::new(3), Hostile::new(3));
+        for _ in 0..150 {
+            hostile.mine(&mut chain).unwrap();
+        }
+        let sim = SimNode::start(Arc::new(Mutex::new(World::new(chain))), options).unwrap();
+        let node = client(&sim);
+        let mut followed = Followed { sim, node, indexed: Indexed::empty() };
+        followed.assert_equals_the_chain();
+
+        followed.sim.with(|world| world.change_chain(|chain| hostile.branch(chain, 5, 6))).unwrap().unwrap();
+        followed.assert_equals_the_chain();
+
+        let invalidated = followed.sim.with(|world| {
+            let hash = world.chain().hash_at(149.into()).unwrap();
+            world.invalidate(&hash).map(|_| hash)
+        });
+        followed.assert_equals_the_chain();
+        followed.sim.with(|world| world.reconsider(&invalidated.unwrap().unwrap())).unwrap().unwrap();
+        followed.assert_equals_the_chain();
+    }
+}

@@ -1,0 +1,245 @@
+//! Unconfirmed transactions: both nodes are handed the same ones, and say the same of them.
+
+use std::sync::{Arc, Mutex};
+
+use bitcoin::consensus::encode::serialize_hex;
+use bitcoin::{Amount, ScriptBuf, Transaction, TxOut};
+use btcgraph::sim::{Owner, Payment, ScriptKind, SimChain, SimNode, SimNodeOptions, Spendable, World};
+use serde_json::{Value, json};
+
+use super::answers::{Comparison, Exceptions};
+use super::pair::{Pair, submit};
+use crate::support::bitcoind::RealNode;
+
+const EXCEPTIONS: Exceptions = Exceptions {
+    left_out: &[
+        ("asm", "a script in other words, which nobody here reads"),
+        ("desc", "a descriptor, which nobody here reads"),
+        ("hash", "of an entry: an old name of wtxid, in Bitcoin Knots only"),
+        ("startingpriority", "of Bitcoin Knots only"),
+        ("currentpriority", "of Bitcoin Knots only"),
+        ("unbroadcast", "there are no peers to broadcast to"),
+        ("unbroadcastcount", "there are no peers to broadcast to"),
+        ("usage", "what a node takes of its own memory"),
+        ("maxmempool", "the simulated node counts transactions, not bytes of memory"),
+        ("dustrelayfee", "the simulated node knows no dust"),
+        ("dustrelayfeefloor", "of Bitcoin Knots only"),
+        ("dustdynamic", "of Bitcoin Knots only"),
+        ("rbf_policy", "of Bitcoin Knots only"),
+        ("truc_policy", "of Bitcoin Knots only"),
+    ],
+    own: &[],
+};
+
+/// The time of both nodes.
+const NOW: u32 = 1_700_000_000;
+
+fn owner(n: u32) -> Owner {
+    Owner::new(ScriptKind::P2wpkh, n)
+}
+
+/// Both with 120 blocks, without transactions, and the coins of the first of them.
+fn start() -> Option<(Pair, Vec<Spendable>)> {
+    let time = format!("-mocktime={NOW}");
+    let fees = ["-minrelaytxfee=0.00001", "-incrementalrelayfee=0.00001", "-blockmintxfee=0.00001"];
+    let real = RealNode::start(&[&["-txindex=0", "-disablewallet", "-acceptnonstdtxn=1", &time], &fees[..]].concat())?;
+    let mut chain = SimChain::new(11);
+    let blocks = chain.mine_empty(120).unwrap();
+    blocks.iter().for_each(|block| submit(&real, block));
+    let coins = blocks.iter().take(20).map(|block| Spendable::of(&block.txdata[0], 0, SimChain::miner()).unwrap());
+    let coins = coins.collect();
+    let mut world = World::new(chain);
+    world.set_time(NOW);
+    let stale = world.chain().tip();
+    let sim = SimNode::start(Arc::new(Mutex::new(world)), SimNodeOptions::default()).unwrap();
+    Some((Pair { sim, real, stale }, coins))
+}
+
+/// Asks both and notes what differs.
+struct Asking<'p> {
+    pair: &'p Pair,
+    comparison: Comparison,
+}
+
+impl Asking<'_> {
+    /// What the simulated node says.
+    fn ask(&mut self, method: &str, params: Value) -> Value {
+        let body = json!({"method": method, "params": params, "id": 1}).to_string();
+        let (sim, real) = self.pair.post(&body);
+        let asked = format!("{method} {}", params.to_string().chars().take(80).collect::<String>());
+        self.comparison.compare(&asked, &sim, &real, &EXCEPTIONS);
+        serde_json::from_slice(&sim.body).unwrap()
+    }
+
+    fn send(&mut self, tx: &Transaction) -> Value {
+        self.ask("testmempoolaccept", json!([[serialize_hex(tx)]]));
+        self.ask("sendrawtransaction", json!([serialize_hex(tx)]))
+    }
+
+    fn get(&mut self, path: &str) {
+        let (sim, real) = self.pair.get(path);
+        self.comparison.compare(path, &sim, &real, &EXCEPTIONS);
+    }
+
+    fn everything(&mut self, txids: &[String]) {
+        self.ask("getrawmempool", json!([]));
+        self.ask("getrawmempool", json!([true]));
+        self.ask("getrawmempool", json!([false, true]));
+        self.ask("getmempoolinfo", json!([]));
+        for txid in txids {
+            self.ask("getmempoolentry", json!([txid]));
+            self.ask("getrawtransaction", json!([txid]));
+            self.ask("getrawtransaction", json!([txid, 1]));
+            self.ask("gettxout", json!([txid, 0]));
+            self.ask("gettxout", json!([txid, 1, false]));
+            self.get(&format!("/rest/tx/{txid}.bin"));
+            self.get(&format!("/rest/tx/{txid}.json"));
+        }
+        self.get("/rest/mempool/info.json");
+        self.get("/rest/mempool/contents.json");
+        self.get("/rest/mempool/contents.json?verbose=false");
+        self.get("/rest/mempool/contents.json?verbose=false&mempool_sequence=true");
+    }
+}
+
+#[test]
+fn transactions_are_taken_refused_replaced_and_told_as_by_a_real_node() {
+    let Some((pair, coins)) = start() else { return };
+    let mut asking = Asking { pair: &pair, comparison: Comparison::default() };
+    // half to an owner, and the rest back
+    let pay = |coin: &Spendable, n: u32, rate: u64| {
+        let payment = Payment::of([coin.clone()]).to(owner(n), coin.output.value / 2);
+        payment.change(owner(n + 100), rate).sign().unwrap()
+    };
+    let parent = pay(&coins[0], 1, 5);
+    let child = pay(&Spendable::of(&parent, 1, owner(101)).unwrap(), 2, 20);
+    let grandchild = pay(&Spendable::of(&child, 0, owner(2)).unwrap(), 3, 8);
+    let other = pay(&coins[1], 4, 3);
+    let final_one = Payment::of([coins[2].clone()]).sequence(0xffff_fffe).change(owner(5), 2).sign().unwrap();
+    let all = [&parent, &child, &grandchild, &other, &final_one];
+    let txids: Vec<String> = all.iter().map(|tx| tx.compute_txid().to_string()).collect();
+    for tx in all {
+        let answer = asking.send(tx);
+        assert_eq!(answer["result"], json!(tx.compute_txid().to_string()), "{answer}");
+    }
+    asking.everything(&txids);
+    // once more is no error, to another method it is
+    asking.send(&parent);
+
+    let replacement = pay(&coins[1], 6, 30);
+    for tx in [
+        pay(&coins[1], 6, 3),
+        pay(&coins[3], 7, 0),
+        pay(&Spendable { outpoint: bitcoin::OutPoint::new(parent.compute_txid(), 7), ..coins[4].clone() }, 8, 2),
+        pay(&Spendable::of(&pair.sim_tip_coinbase(), 0, SimChain::miner()).unwrap(), 8, 2),
+        replacement.clone(),
+    ] {
+        asking.send(&tx);
+    }
+    asking.everything(&[replacement.compute_txid().to_string(), txids[3].clone()]);
+
+    let dear = pay(&coins[5], 9, 20_000);
+    let burning = Payment::of([coins[6].clone()])
+        .output(TxOut { value: Amount::from_sat(1_000), script_pubkey: ScriptBuf::new_op_return([7]) })
+        .change(owner(10), 2)
+        .sign()
+        .unwrap();
+    for (tx, limits) in [
+        (&dear, json!([])),
+        (&dear, json!([0.0001])),
+        (&dear, json!(["0.0001"])),
+        (&dear, json!([1])),
+        (&dear, json!([0])),
+        (&burning, json!([])),
+        (&burning, json!([0.1, 0.00000999])),
+        (&burning, json!([null, 0.00001])),
+    ] {
+        let with = |mut first: Vec<Value>| {
+            first.extend(limits.as_array().unwrap().iter().cloned());
+            Value::Array(first)
+        };
+        if limits.as_array().unwrap().len() < 2 {
+            asking.ask("testmempoolaccept", with(vec![json!([serialize_hex(tx)])]));
+        }
+        asking.ask("sendrawtransaction", with(vec![json!(serialize_hex(tx))]));
+    }
+    for (method, params) in [
+        ("sendrawtransaction", json!(["00"])),
+        ("sendrawtransaction", json!(["zz"])),
+        ("sendrawtransaction", json!([7])),
+        ("testmempoolaccept", json!([["00"]])),
+        ("testmempoolaccept", json!(["00"])),
+        ("getmempoolentry", json!([coins[0].outpoint.txid.to_string()])),
+        ("getmempoolentry", json!(["00"])),
+        ("getrawmempool", json!([true, true])),
+        ("getrawmempool", json!([1])),
+        ("gettxout", json!([coins[0].outpoint.txid.to_string(), 0])),
+        ("gettxout", json!([coins[0].outpoint.txid.to_string(), 0, false])),
+        ("gettxout", json!([coins[9].outpoint.txid.to_string(), 0])),
+        ("gettxout", json!([coins[9].outpoint.txid.to_string(), 5])),
+        ("gettxout", json!([coins[9].outpoint.txid.to_string(), -1])),
+        ("gettxout", json!(["00", 0])),
+    ] {
+        asking.ask(method, params);
+    }
+    asking.get(&format!("/rest/tx/{}.bin", coins[0].outpoint.txid));
+    asking.get("/rest/tx/00.bin");
+    asking.get("/rest/mempool/info.bin");
+    asking.comparison.assert_equal(&EXCEPTIONS);
+}
+
+#[test]
+fn blocks_are_made_invalidated_and_reconsidered_and_the_mempool_follows_as_on_a_real_node() {
+    let Some((pair, coins)) = start() else { return };
+    let mut asking = Asking { pair: &pair, comparison: Comparison::default() };
+    let address = "bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080";
+    let tip = pair.stale.to_string();
+    let tx = Payment::of([coins[0].clone()]).change(owner(1), 5).sign().unwrap();
+    asking.send(&tx);
+
+    asking.ask("invalidateblock", json!([tip]));
+    asking.ask("getblockcount", json!([]));
+    asking.ask("getchaintips", json!([]));
+    asking.ask("getrawmempool", json!([false, true]));
+    asking.ask("reconsiderblock", json!([tip]));
+    asking.ask("getchaintips", json!([]));
+    for method in ["invalidateblock", "reconsiderblock"] {
+        asking.ask(method, json!(["00".repeat(32)]));
+        asking.ask(method, json!(["00"]));
+        asking.ask(method, json!([]));
+    }
+    for params in [json!([1, "nowhere"]), json!([0, address]), json!([-1, address]), json!([1]), json!(["1", address])]
+    {
+        asking.ask("generatetoaddress", params);
+    }
+    for params in [json!(["nowhere", []]), json!([address, ["00"]]), json!([address, ["00".repeat(32)]])] {
+        asking.ask("generateblock", params);
+    }
+    // what they make differs by the time and the number in its coinbase, but not what is in it
+    for (method, params, field) in [
+        ("generateblock", json!([address, []]), "/hash"),
+        (
+            "generateblock",
+            json!([address, [serialize_hex(&Payment::of([coins[1].clone()]).change(owner(2), 5).sign().unwrap())]]),
+            "/hash",
+        ),
+        ("generatetoaddress", json!([1, address]), "/0"),
+    ] {
+        let body = |method: &str, params: &Value| json!({"method": method, "params": params, "id": 1}).to_string();
+        let result = |body: &[u8]| serde_json::from_slice::<Value>(body).unwrap()["result"].clone();
+        let (sim, real) = pair.post(&body(method, &params));
+        let blocks = [(&sim, pair.sim.url()), (&real, pair.real.rpc_url())].map(|(said, url)| {
+            let hash = result(&said.body).pointer(field).unwrap().as_str().unwrap().to_owned();
+            let block = super::pair::get(&url, &format!("/rest/block/{hash}.json"));
+            let block: Value = serde_json::from_slice(&block.body).unwrap();
+            let transactions = block["tx"].as_array().unwrap();
+            let paid = transactions[0]["vout"][0].clone();
+            let others: Vec<Value> = transactions[1..].iter().map(|tx| tx["txid"].clone()).collect();
+            (block["height"].clone(), paid["value"].clone(), paid["scriptPubKey"]["address"].clone(), others)
+        });
+        assert_eq!(blocks[0], blocks[1], "{method} {params}");
+        asking.ask("getrawmempool", json!([false, true]));
+    }
+    assert_eq!(asking.ask("getblockcount", json!([]))["result"], json!(123));
+    asking.comparison.assert_no_difference();
+}
