@@ -1,8 +1,9 @@
 //! A small chain that is pleasant to look at: people who pay each other, miners who take turns.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use bitcoin::{Amount, Transaction, TxOut, Weight};
+use bitcoin::{Amount, Transaction, TxOut, Txid, Weight};
 
 use super::super::{ChainError, Mining, Owner, Payment, Reward, Rng, ScriptKind, SimChain, World};
 use super::Deed;
@@ -231,8 +232,9 @@ impl Demo {
         Ok(self.submit(world, tx).map_or(refused, |txid| Deed::Submitted { taken: vec![txid], refused: 0 }))
     }
 
-    fn submit(&mut self, world: &mut World, tx: Transaction) -> Option<bitcoin::Txid> {
-        let accepted = world.submit(tx.clone()).ok()?;
+    fn submit(&mut self, world: &mut World, tx: Transaction) -> Option<Txid> {
+        let tx = Arc::new(tx);
+        let accepted = world.submit(Arc::clone(&tx)).ok()?;
         self.wallet.add(&tx);
         Some(accepted.txid)
     }

@@ -113,7 +113,8 @@ impl HostileLife {
     }
 
     fn submit(&mut self, world: &mut World, tx: Transaction) -> Result<Txid, Rejection> {
-        let accepted = world.submit(tx.clone())?;
+        let tx = Arc::new(tx);
+        let accepted = world.submit(Arc::clone(&tx))?;
         self.wallet.add(&tx);
         Ok(accepted.txid)
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bitcoin::{Transaction, Weight};
+use bitcoin::{Transaction, Txid, Weight};
 
 use super::super::load::Traffic;
 use super::super::utxo::COINBASE_MATURITY;
@@ -46,19 +46,14 @@ impl MainnetLike {
 
     pub(super) fn next(&mut self, world: &mut World) -> Result<(Deed, Duration), ChainError> {
         let wait = Duration::from_secs(SPACING.into()) / u32::try_from(TRANSACTIONS).unwrap_or(u32::MAX);
-        let deed = match self.draw()? {
-            Some(tx) => match world.submit(tx) {
-                Ok(accepted) => Deed::Submitted { taken: vec![accepted.txid], refused: 0 },
-                // It will be in the block all the same, as are those of nodes with other policies.
-                Err(_) => Deed::Submitted { taken: Vec::new(), refused: 1 },
-            },
-            None => {
-                let mined = self.mine(world)?;
-                self.traffic.begin_block(world.chain().height().next());
-                mined
-            }
-        };
-        Ok((deed, wait))
+        if let Some(tx) = self.draw()? {
+            // What is refused will be in the block all the same, as are transactions that other nodes take.
+            let taken: Vec<Txid> = world.submit(tx).into_iter().map(|accepted| accepted.txid).collect();
+            return Ok((Deed::Submitted { refused: 1 - taken.len(), taken }, wait));
+        }
+        let mined = self.mine(world)?;
+        self.traffic.begin_block(world.chain().height().next());
+        Ok((mined, wait))
     }
 
     /// The next transaction of the block, unless it is full.
