@@ -35,5 +35,5 @@ major=${version#v}
 if [ node_modules/.package-lock.json -nt package-lock.json ]; then
   exit
 fi
-npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >&2 || fail "npm ci failed in $folder"
+npm ci --ignore-scripts --fetch-retries=1 --no-audit --no-fund --loglevel=error >&2 || fail "npm ci failed in $folder"
 touch node_modules/.package-lock.json
