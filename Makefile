@@ -1,9 +1,9 @@
 # What a developer and CI run. Needs a Rust toolchain; each target sets up the rest by itself.
 
-.PHONY: help test lint bench audit
+.PHONY: help test lint bench bench-import audit
 
 help: ## This list
-	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1	\2/p' Makefile
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1	\2/p' Makefile
 
 test: ## All tests, on a real node too where one can be had; ends with what was skipped and why
 	scripts/test.sh
@@ -16,6 +16,9 @@ lint: ## Formatting, clippy and the documentation, warnings as errors
 bench: ## How fast an import is, on a real node, and how fast queries are; in target/bench (benches/README.md)
 	benches/import.sh target/bench
 	benches/queries.sh target/bench
+
+bench-import: ## An import and its verification on a simulated chain, without a bitcoind; N=10000000 for a long one
+	benches/simulated.sh target/bench $(or $(N),1000000)
 
 audit: ## Licences, sources and known vulnerabilities of the dependencies, by cargo-deny
 	@cargo deny --version >/dev/null 2>&1 || { echo "cargo-deny is not installed; to install it: cargo install --locked cargo-deny" >&2; exit 1; }
