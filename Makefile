@@ -1,9 +1,12 @@
 # What a developer and CI run. Needs a Rust toolchain; each target sets up the rest by itself.
 
-.PHONY: help test lint bench bench-import audit
+.PHONY: help demo test lint bench bench-import audit
 
 help: ## This list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1	\2/p' Makefile
+
+demo: ## All of it on a simulated chain with live blocks, at http://127.0.0.1:8080; needs no node. Ctrl-c ends it
+	cargo run --locked -- demo
 
 test: ## All tests, on a real node too where one can be had; ends with what was skipped and why
 	scripts/test.sh

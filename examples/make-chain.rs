@@ -16,6 +16,10 @@ use btcgraph::sim::blkfile::BlkWriter;
 use btcgraph::sim::{Load, LoadProfile, SimChain};
 use clap::Parser;
 
+/// Most of the time goes into small allocations.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[derive(Parser)]
 #[command(about = "Makes a regtest chain of the shape of mainnet, in blk-file framing")]
 struct Arguments {

@@ -3,6 +3,7 @@
 
 mod admin;
 mod config;
+mod demo;
 mod failure;
 mod flags;
 mod import;
@@ -46,6 +47,8 @@ pub(crate) struct CommandLine {
 enum Command {
     /// Follow the node, keep the index equal to it, and answer GraphQL requests
     Serve,
+    /// Serve a simulated chain that goes on by itself: no node needed, nothing left behind
+    Demo(demo::DemoArguments),
     /// Bring the index up to the node's tip, then exit
     Import,
     /// Check the index against itself and against the node; a server that has it open does it
@@ -73,10 +76,16 @@ impl CommandLine {
             Command::Schema => return config::to_stdout(&btcgraph::api::sdl()),
             _ => {}
         }
-        let settings = Settings::load(&self.flags.sources())?;
+        let settings = match self.command {
+            Command::Demo(_) => demo::settings(self.flags)?,
+            _ => Settings::load(&self.flags.sources())?,
+        };
         match self.command {
             Command::Config { .. } | Command::Schema => config::print(&settings),
             Command::Serve => until_stopped(&settings, serve::run),
+            Command::Demo(arguments) => {
+                until_stopped(&settings, async |settings: &Settings, stop| demo::run(settings, stop, arguments).await)
+            }
             Command::Notify { hash } => notify::run(&settings, hash),
             Command::Import => until_stopped(&settings, import::run),
             Command::Verify(arguments) => {

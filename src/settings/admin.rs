@@ -18,7 +18,8 @@ pub enum AdminAddress {
 
 impl AdminAddress {
     /// The address unless another is set: a socket in the network's folder, where there are such.
-    pub(super) fn default_in(network_dir: &Path) -> Self {
+    #[must_use]
+    pub fn default_in(network_dir: &Path) -> Self {
         if cfg!(unix) {
             AdminAddress::Unix(network_dir.join("admin.sock"))
         } else {

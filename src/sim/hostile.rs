@@ -115,8 +115,13 @@ impl Hostile {
         Ok((earlier.block_hash(), later.block_hash()))
     }
 
+    /// Everyone whose outputs are spent.
+    pub(super) fn owners(&self) -> impl Iterator<Item = &Owner> {
+        self.owners.values()
+    }
+
     /// Mostly all that the block earns, over several outputs, some of which can never be spent.
-    fn reward(&mut self, height: Height) -> Reward {
+    pub(super) fn reward(&mut self, height: Height) -> Reward {
         let subsidy = subsidy(height, Network::Regtest).to_sat();
         if self.rng.chance(3) {
             return Reward::exactly(vec![any_owner(&mut self.rng).output(Amount::ZERO)]);

@@ -8,11 +8,15 @@
 //!        ├──► straight to an index
 //!        ├──► `submitblock` of a real node
 //!        ├──► a file for `bitcoind -loadblock`, or a node's whole directory of blocks     blkfile
-//!        └──► SimNode: JSON-RPC and REST, as a node answers                               node
+//!        └──► World: with a mempool, and all that happens to both                         world, mempool
+//!               ▲  └──► SimNode: JSON-RPC and REST, as a node answers                     node
+//!               └── Life: people who pay, miners, branches                                life
+//!
+//!   LivingNode = World + SimNode + Life at the pace of the clock                          living_node
 //! ```
 //!
 //! Chains are a function of a seed and of the calls made: there is no wall clock, no randomness of the operating system
-//! and no I/O but in the writers of block files and in the node's server.
+//! and no I/O but in the writers of block files, in the node's server, and in what lives at the pace of the clock.
 
 pub mod blkfile;
 mod chain;
@@ -20,6 +24,8 @@ mod coinbase;
 mod error;
 mod hostile;
 mod hostile_body;
+mod life;
+mod living_node;
 mod load;
 mod mempool;
 mod node;
@@ -34,6 +40,8 @@ pub use chain::{ChainTip, SimChain, Template, TipChange, TipStatus};
 pub use coinbase::Reward;
 pub use error::ChainError;
 pub use hostile::Hostile;
+pub use life::{Deed, Life, Profile, Step};
+pub use living_node::{LivingNode, LivingNodeError};
 pub use load::{Load, LoadProfile};
 pub use mempool::{Assessment, ChainLimit, Entry, Mempool, Policy, Rejection, Sums};
 pub use node::{SimNode, SimNodeError, SimNodeOptions};

@@ -5,6 +5,7 @@
 mod admin;
 mod commands;
 mod damage;
+mod demo;
 mod documented;
 mod faults;
 mod follow;

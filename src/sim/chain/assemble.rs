@@ -33,6 +33,13 @@ pub struct Template {
     pub tag: Vec<u8>,
 }
 
+/// What need not be made, because it is known.
+#[derive(Default)]
+struct Known {
+    txids: Option<Vec<Txid>>,
+    coinbase: Option<Transaction>,
+}
+
 impl SimChain {
     /// Mines these transactions on the tip.
     pub fn mine(&mut self, transactions: Vec<Transaction>) -> Result<Arc<Block>, ChainError> {
@@ -52,7 +59,12 @@ impl SimChain {
 
     /// Mines a block as the template says.
     pub fn mine_template(&mut self, template: Template) -> Result<Arc<Block>, ChainError> {
-        self.mine_with(template, None)
+        self.mine_with(template, Known::default())
+    }
+
+    /// Mines a block as the template says, whose transactions have these ids.
+    pub(crate) fn mine_known(&mut self, template: Template, txids: Vec<Txid>) -> Result<Arc<Block>, ChainError> {
+        self.mine_with(template, Known { txids: Some(txids), coinbase: None })
     }
 
     /// Mines a block on the tip whose coinbase is the very coinbase of an earlier block of the active chain, as
@@ -71,10 +83,13 @@ impl SimChain {
         if has_witness(&coinbase) || transactions.iter().any(has_witness) {
             return Err(ChainError::CommittedCoinbase(*earlier));
         }
-        self.mine_with(Template { transactions, ..Template::default() }, Some(coinbase))
+        self.mine_with(
+            Template { transactions, ..Template::default() },
+            Known { coinbase: Some(coinbase), ..Known::default() },
+        )
     }
 
-    fn mine_with(&mut self, template: Template, coinbase: Option<Transaction>) -> Result<Arc<Block>, ChainError> {
+    fn mine_with(&mut self, template: Template, known: Known) -> Result<Arc<Block>, ChainError> {
         let parent = template.parent.unwrap_or(self.tip);
         let height = self.height_of(&parent).ok_or(ChainError::UnknownBlock(parent))?.next();
         if self.is_invalid(&parent) {
@@ -82,7 +97,7 @@ impl SimChain {
         }
         self.move_view(parent)?;
         let mut changes = Vec::new();
-        let assembled = self.assemble(parent, height, template, coinbase, &mut changes);
+        let assembled = self.assemble(parent, height, template, known, &mut changes);
         let block = match assembled {
             Ok(block) => Arc::new(block),
             Err(error) => {
@@ -102,23 +117,24 @@ impl SimChain {
         parent: BlockHash,
         height: Height,
         template: Template,
-        coinbase: Option<Transaction>,
+        known: Known,
         changes: &mut Vec<Change>,
     ) -> Result<Block, ChainError> {
         let time = self.time_after(&parent, template.time)?;
         let mut earned = subsidy(height, Network::Regtest);
         let mut sigops = 0usize;
         let mut txids = vec![Txid::all_zeros()];
-        for tx in &template.transactions {
-            let txid = tx.compute_txid();
+        let known_txids = known.txids.unwrap_or_default();
+        for (index, tx) in template.transactions.iter().enumerate() {
+            let txid = known_txids.get(index).copied().unwrap_or_else(|| tx.compute_txid());
             let coins = self.utxos.coins();
             sigops += tx.total_sigop_cost(|outpoint| coins.get(outpoint).map(|coin| coin.output.clone()));
             // Fees are at most the value of all unspent outputs, far below what overflows.
             earned += self.utxos.apply(tx, txid, height, changes)?;
             txids.push(txid);
         }
-        let duplicates = if coinbase.is_some() { Duplicates::Overwrite } else { Duplicates::Refuse };
-        let coinbase = if let Some(coinbase) = coinbase {
+        let duplicates = if known.coinbase.is_some() { Duplicates::Overwrite } else { Duplicates::Refuse };
+        let coinbase = if let Some(coinbase) = known.coinbase {
             coinbase
         } else {
             let made = u64::try_from(self.records.len()).unwrap_or(u64::MAX);

@@ -4,14 +4,22 @@
 //! transaction, spends within the block, recent and old coins, and owners who are paid once or a hundred thousand
 //! times are distributed about as on mainnet. Script types are mostly those that a node validates without a signature.
 
+//!
+//! ```text
+//!   a thread of its own:  Traffic ──► writer ── bodies, a few ahead ──► Load ──► SimChain
+//!                                       ▲                                           │
+//!                                       └──── coinbases, once they are mature ──────┘
+//! ```
+
 mod traffic;
+mod writer;
 
 use std::sync::Arc;
 
-use bitcoin::{Block, Weight};
+use bitcoin::Block;
 
 pub(crate) use self::traffic::Traffic;
-use super::utxo::COINBASE_MATURITY;
+use self::writer::{Body, Writer};
 use super::{ChainError, SimChain, Template};
 
 /// How much to make.
@@ -26,19 +34,19 @@ pub struct LoadProfile {
     pub seed: u64,
 }
 
-/// Makes the blocks of a [`LoadProfile`] on a chain that nobody else mines on.
+/// Makes the blocks of a [`LoadProfile`] on a chain of genesis alone, on which nobody else mines.
 #[derive(Debug)]
 pub struct Load {
     profile: LoadProfile,
-    traffic: Traffic,
     made: u64,
+    writer: Option<Writer>,
 }
 
 impl Load {
     /// A generator that is about to make the first block on genesis.
     #[must_use]
     pub fn new(profile: LoadProfile) -> Self {
-        Load { profile, traffic: Traffic::new(profile.seed), made: 0 }
+        Load { profile, made: 0, writer: None }
     }
 
     /// Transactions made so far, coinbases not counted. Below the profile's number after the last block when its
@@ -50,28 +58,12 @@ impl Load {
 
     /// Mines the next block on the chain's tip, `None` when all are made. The chain may be told to keep no bodies.
     pub fn next_block(&mut self, chain: &mut SimChain) -> Result<Option<Arc<Block>>, ChainError> {
-        let height = chain.height().next();
-        let Some(blocks_left) = self.profile.blocks.checked_sub(chain.height().to_u32()).filter(|left| *left > 0)
-        else {
-            return Ok(None);
-        };
-        self.traffic.begin_block(height);
-        let mut transactions = Vec::new();
-        if height.to_u32() > COINBASE_MATURITY {
-            let left = self.profile.transactions.saturating_sub(self.made).div_ceil(u64::from(blocks_left));
-            let mut weight = Weight::ZERO;
-            for _ in 0..left {
-                let Some((tx, _)) = self.traffic.next_transaction(&mut weight)? else { break };
-                transactions.push(tx);
-                self.made += 1;
-            }
-        }
-        let payout = self.traffic.payout(height);
-        let template = Template { transactions, reward: Some(payout.reward.clone()), ..Template::default() };
-        let block = chain.mine_template(template)?;
-        if let Some(coinbase) = block.coinbase() {
-            self.traffic.paid(height, coinbase.compute_txid(), &coinbase.output, &payout);
-        }
+        let writer = self.writer.get_or_insert_with(|| Writer::start(self.profile));
+        let Some(Body { transactions, txids, reward }) = writer.next_body().transpose()? else { return Ok(None) };
+        self.made += u64::try_from(transactions.len()).unwrap_or(u64::MAX);
+        let template = Template { transactions, reward: Some(reward), ..Template::default() };
+        let block = chain.mine_known(template, txids)?;
+        writer.tell_coinbase(&block);
         Ok(Some(block))
     }
 }

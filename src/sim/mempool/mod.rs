@@ -113,6 +113,7 @@ impl Mempool {
 
     /// All transactions in the order in which they came. A transaction that returned from a block comes after what
     /// spends its outputs.
+    #[must_use]
     pub fn entries(&self) -> impl DoubleEndedIterator<Item = &Entry> {
         self.by_arrival.values().filter_map(|txid| self.entries.get(txid))
     }

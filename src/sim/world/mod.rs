@@ -116,6 +116,7 @@ impl World {
     }
 
     /// What happened from this number on, in order. `None` when some of it is forgotten, or has not happened yet.
+    #[must_use]
     pub fn happenings_since(&self, number: u64) -> Option<impl Iterator<Item = &Noted>> {
         self.log.since(number)
     }

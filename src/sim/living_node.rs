@@ -1,0 +1,105 @@
+//! A simulated node whose world goes on by itself, at the pace of the clock.
+
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{SystemTime, SystemTimeError, UNIX_EPOCH};
+
+use tracing::error;
+
+use super::{ChainError, Life, Profile, SimNode, SimNodeError, SimNodeOptions};
+
+/// Why a living node does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum LivingNodeError {
+    /// Its history cannot be made.
+    #[error("the simulated chain cannot be made: {0}")]
+    Chain(#[from] ChainError),
+    /// It cannot be served.
+    #[error(transparent)]
+    Node(#[from] SimNodeError),
+    /// Its thread cannot be started.
+    #[error("cannot start the thread of the simulated life: {0}")]
+    Thread(std::io::Error),
+    /// The clock is before 1970.
+    #[error("this machine's clock is wrong: {0}")]
+    Clock(#[from] SystemTimeError),
+}
+
+/// A node with a history up to now, to which a thread of its own adds step by step. Dropping it ends both.
+#[derive(Debug)]
+pub struct LivingNode {
+    node: Arc<SimNode>,
+    /// Nothing is ever sent: the life ends when this is dropped.
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl LivingNode {
+    /// Makes the history of a profile, and begins to live and to answer.
+    pub fn start(profile: Profile, seed: u64, options: SimNodeOptions) -> Result<LivingNode, LivingNodeError> {
+        let (mut life, world) = Life::start(profile, seed, now()?)?;
+        let node = Arc::new(SimNode::start(Arc::new(Mutex::new(world)), options)?);
+        let (stop, stopped) = mpsc::channel::<()>();
+        let lived = Arc::clone(&node);
+        let live = move || {
+            loop {
+                let step = lived.with(|world| {
+                    // a clock that is set back stands still for the world
+                    let before = world.time();
+                    world.set_time(now().map_or(before, |now| now.max(before)));
+                    life.next(world)
+                });
+                let wait = match step {
+                    Ok(Ok(step)) => step.wait,
+                    Ok(Err(error)) => return error!(%error, "the simulated life has ended"),
+                    Err(error) => return error!(%error, "the simulated life has ended"),
+                };
+                if stopped.recv_timeout(wait) != Err(RecvTimeoutError::Timeout) {
+                    return;
+                }
+            }
+        };
+        let thread = thread::Builder::new().name("sim-life".to_owned()).spawn(live).map_err(LivingNodeError::Thread)?;
+        Ok(LivingNode { node, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// The node, to be asked.
+    #[must_use]
+    pub fn node(&self) -> &SimNode {
+        &self.node
+    }
+}
+
+impl Drop for LivingNode {
+    fn drop(&mut self) {
+        self.stop.take();
+        if let Some(thread) = self.thread.take() {
+            // it has told already why it ended
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Seconds since 1970.
+fn now() -> Result<u32, SystemTimeError> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
+    Ok(u32::try_from(now).unwrap_or(u32::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_life_goes_on_until_its_node_is_dropped() {
+        let living = LivingNode::start(Profile::Demo, 1, SimNodeOptions::default()).unwrap();
+        let happened = || living.node().with(|world| world.happened()).unwrap();
+        let (before, url) = (happened(), living.node().url());
+        while happened() == before {
+            thread::yield_now();
+        }
+        drop(living);
+        assert!(std::net::TcpStream::connect(url.strip_prefix("http://").unwrap()).is_err());
+    }
+}
