@@ -1,12 +1,16 @@
 # What a developer and CI run. Needs a Rust toolchain; each target sets up the rest by itself.
 
-.PHONY: help demo test lint bench bench-import audit
+.PHONY: help demo playground test lint bench bench-import audit
 
 help: ## This list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1	\2/p' Makefile
 
 demo: ## All of it on a simulated chain with live blocks, at http://127.0.0.1:8080; needs no node. Ctrl-c ends it
+	scripts/playground.sh
 	cargo run --locked -- demo
+
+playground: ## GraphiQL for the program to embed when it is built next; needs Node.js, and without it does nothing
+	scripts/playground.sh
 
 test: ## All tests, on a real node too where one can be had; ends with what was skipped and why
 	scripts/test.sh

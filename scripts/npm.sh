@@ -1,30 +1,39 @@
 #!/usr/bin/env bash
-# Installs what the tests need of npm into tests/web/node_modules, exactly as the lockfile there says.
+# Installs what a folder needs of npm into its node_modules, exactly as the lockfile there says.
 #
-#   usage: scripts/npm.sh
+#   usage: scripts/npm.sh [--install-node] FOLDER
 #
-# Does nothing when that is there already and not older than the lockfile. Node.js comes from the PATH; where there is
-# none, root on Debian gets it by apt-get, and others are told so with exit code 1. No script of a package is run.
+# Does nothing when that is there already and not older than the lockfile. Node.js comes from the PATH, as new as the
+# folder's package.json asks for; where there is none, and with --install-node, root on Debian gets it by apt-get, and
+# others are told so with exit code 1. No script of a package is run.
 set -euo pipefail
-cd "$(dirname "$0")/../tests/web"
+scripts=$(cd "$(dirname "$0")" && pwd)
+
+install=no
+if [ "${1:-}" = --install-node ]; then
+  install=yes
+  shift
+fi
+folder=${1:?usage: scripts/npm.sh [--install-node] FOLDER}
+cd "$folder"
+needed=$(sed -nE 's/.*"node": *">=([0-9]+)".*/\1/p' package.json)
 
 fail() {
-  echo "npm.sh: $1; the tests that compare with graphql-js need Node.js 18 or newer and npm" >&2
+  echo "npm.sh: $1; $folder needs Node.js $needed or newer and npm" >&2
   exit 1
 }
 
 if ! command -v node >/dev/null || ! command -v npm >/dev/null; then
-  command -v apt-get >/dev/null || fail "node or npm is not on the PATH, and without apt-get (this is not Debian) it cannot be installed"
-  [ "$(id -u)" = 0 ] || fail "node or npm is not on the PATH, and only root can install it; to do so: sudo apt-get install nodejs npm"
-  {
-    apt-get -qq update &&
-      DEBIAN_FRONTEND=noninteractive apt-get -qq install --yes --no-install-recommends nodejs npm
-  } >&2 || fail "apt-get could not install nodejs and npm"
+  [ "$install" = yes ] || fail "node or npm is not on the PATH"
+  reason=$("$scripts/apt-install.sh" nodejs npm) || fail "node or npm is not on the PATH, and $reason"
 fi
+version=$(node --version)
+major=${version#v}
+[ "${major%%.*}" -ge "$needed" ] || fail "the node on the PATH is $version"
 
 # npm writes this file last, so an interrupted installation is begun anew
 if [ node_modules/.package-lock.json -nt package-lock.json ]; then
   exit
 fi
-npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >&2 || fail "npm ci failed in tests/web"
+npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >&2 || fail "npm ci failed in $folder"
 touch node_modules/.package-lock.json

@@ -17,7 +17,16 @@ else
   echo "test.sh: going on without a node; the tests that need one will be listed as skipped" >&2
 fi
 
-scripts/npm.sh || echo "test.sh: going on without graphql-js; the tests that need it will be listed as skipped" >&2
+scripts/npm.sh --install-node tests/web ||
+  echo "test.sh: going on without graphql-js; the tests that need it will be listed as skipped" >&2
+
+if chromium=$(scripts/chromium.sh); then
+  export CHROMIUM_EXE=$chromium
+else
+  echo "test.sh: going on without a browser; the tests that need one will be listed as skipped" >&2
+fi
+
+scripts/playground.sh --install-node
 
 mkdir -p target
 BTCGRAPH_SKIPS=$(mktemp "$PWD/target/skips.XXXXXX")

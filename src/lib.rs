@@ -13,7 +13,7 @@
 //!   view/      one published Head  ─────────────┤
 //!     │                                         │
 //!   api/       the GraphQL schema  ◄────────────┘
-//!   server/    HTTP, websocket, limits
+//!   server/    HTTP, websocket, limits, playground
 //! ```
 //!
 //! `chain/` is the ground all of them stand on: Bitcoin as such, without I/O. `sim/` makes chains for tests and loads.

@@ -127,6 +127,8 @@ pub struct ServerSettings {
     pub listen: std::net::SocketAddr,
     /// Where to write the port once the server listens; empty for nowhere.
     pub port_file: PathBuf,
+    /// Whether there is a page to try the API in a browser.
+    pub playground: bool,
     /// The largest request body.
     pub max_body: ByteSize,
     /// The largest websocket message.

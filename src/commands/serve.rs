@@ -33,11 +33,15 @@ pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<
     let address = listener.local_addr().or_exit(Exit::Failed, "cannot tell the address")?;
     write_port(settings.server.port_file(), address)?;
     info!(url = %format_args!("http://{address}/graphql"), admin = %settings.admin.listen, "serving");
+    if settings.server.playground {
+        info!(url = %format_args!("http://{address}/playground"), "to try it in a browser");
+    }
 
     let wake = Wake::default();
     let admin = server::admin::serve(admin_socket, admin_of(settings, &wake, &published), stop.clone());
     let administering = tokio::spawn(until_it_ends(admin, stop.clone()));
-    let public = server::serve(listener, schema, limits.request.into(), stop.clone());
+    let options = server::Options { limits: limits.request.into(), playground: settings.server.playground };
+    let public = server::serve(listener, schema, options, stop.clone());
     let serving = tokio::spawn(until_it_ends(public, stop.clone()));
     let flag = pieces::stop_flag(&stop);
     let settings = settings.clone();
@@ -153,6 +157,8 @@ mod tests {
         let settings = Settings::load(&Sources { platform: Some(platform), ..Sources::default() }).unwrap();
         assert_eq!(limits_of(&settings.server), api::Limits::default());
         assert_eq!(node_limits(&settings.server), NodeLimits::default());
-        assert_eq!(server::Limits::from(limits_of(&settings.server).request), server::Limits::default());
+        let limits = server::Limits::from(limits_of(&settings.server).request);
+        let options = server::Options { limits, playground: settings.server.playground };
+        assert_eq!(options, server::Options::default());
     }
 }

@@ -5,6 +5,7 @@
 //!                                   ├──► executor.rs ── guard.rs ──► api::Schema
 //!   GET  /graphql ──► websocket.rs ─┘
 //!   /health/live  /health/ready  /schema.graphql
+//!   /playground ──► playground.rs: pages that ask all of this from a browser
 //!
 //!   admin.rs: the socket for commands on this machine, apart from all of this
 //! ```
@@ -17,6 +18,7 @@ mod executor;
 pub mod guard;
 mod health;
 mod http;
+mod playground;
 mod websocket;
 
 use std::io;
@@ -79,6 +81,21 @@ impl From<RequestLimits> for Limits {
     }
 }
 
+/// What is served beside the schema, and how large requests may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// How large they may be.
+    pub limits: Limits,
+    /// Whether there is a playground.
+    pub playground: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { limits: Limits::default(), playground: true }
+    }
+}
+
 /// What every handler has.
 #[derive(Clone)]
 struct Server {
@@ -97,13 +114,15 @@ struct Server {
 pub async fn serve(
     listener: TcpListener,
     schema: Schema,
-    limits: Limits,
+    options: Options,
     shutdown: CancellationToken,
 ) -> io::Result<()> {
+    let Options { limits, playground } = options;
     let (open, mut all_closed) = mpsc::channel(1);
     let executor = Guarded::new(schema.clone(), limits.guard, limits.document_cache_bytes);
     let server = Server { executor, schema, limits, shutdown: shutdown.clone(), _open: open };
-    let serving = axum::serve(listener, router(server)).with_graceful_shutdown(shutdown.clone().cancelled_owned());
+    let serving =
+        axum::serve(listener, router(server, playground)).with_graceful_shutdown(shutdown.clone().cancelled_owned());
     let finished = async {
         serving.await?;
         // websockets are not connections of the HTTP server any more
@@ -131,11 +150,12 @@ async fn within_deadline(
     }
 }
 
-fn router(server: Server) -> Router {
-    Router::new()
+fn router(server: Server, playground: bool) -> Router {
+    let routes = Router::new()
         .route("/graphql", get(websocket::upgrade).post(http::post))
         .route("/health/live", get(health::live))
         .route("/health/ready", get(health::ready))
-        .route("/schema.graphql", get(async || ([(CONTENT_TYPE, "text/plain; charset=utf-8")], api::sdl())))
-        .with_state(server)
+        .route("/schema.graphql", get(async || ([(CONTENT_TYPE, "text/plain; charset=utf-8")], api::sdl())));
+    let routes = if playground { routes.merge(playground::routes()) } else { routes };
+    routes.with_state(server)
 }

@@ -62,6 +62,7 @@ fn without_any_source_the_defaults_hold() {
         server: ServerSettings {
             listen: ([127, 0, 0, 1], 8080).into(),
             port_file: PathBuf::new(),
+            playground: true,
             max_body: ByteSize::new(256 << 10),
             max_message: ByteSize::new(64 << 10),
             max_query: ByteSize::new(32 << 10),

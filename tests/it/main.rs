@@ -15,6 +15,7 @@ mod index_model;
 mod ledgers;
 mod licences;
 mod node;
+mod playground;
 mod real_chains;
 mod reference;
 mod rooms;

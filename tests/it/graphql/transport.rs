@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::time::Duration;
 
-use btcgraph::server::{self, Limits};
+use btcgraph::server::{self, Options};
 use btcgraph::sim::SimChain;
 use btcgraph::view::SyncState;
 use futures_util::{SinkExt, StreamExt};
@@ -32,7 +32,7 @@ impl Served {
     async fn start(api: &Api) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let (address, shutdown) = (listener.local_addr().unwrap(), CancellationToken::new());
-        let serving = server::serve(listener, api.schema.clone(), Limits::default(), shutdown.clone());
+        let serving = server::serve(listener, api.schema.clone(), Options::default(), shutdown.clone());
         Self { address, shutdown, serving: tokio::spawn(serving) }
     }
 

@@ -43,10 +43,25 @@ impl Served {
 
     /// The same, read as another type.
     pub(crate) fn query_as<T: DeserializeOwned>(&self, query: &str) -> T {
-        let body = json!({ "query": query }).to_string();
+        self.post(&json!({ "query": query }))
+    }
+
+    /// The whole response to a document with variables.
+    pub(crate) fn query_with(&self, query: &str, variables: &Value) -> Value {
+        self.post(&json!({ "query": query, "variables": variables }))
+    }
+
+    fn post<T: DeserializeOwned>(&self, body: &Value) -> T {
+        let body = body.to_string();
         let request = ureq::post(format!("http://{}/graphql", self.address)).header("content-type", "application/json");
         let mut response = request.send(&body).unwrap();
         serde_json::from_str(&response.body_mut().read_to_string().unwrap()).unwrap()
+    }
+
+    /// What is at a path.
+    pub(crate) fn get(&self, path: &str) -> String {
+        let mut response = ureq::get(format!("http://{}{path}", self.address)).call().unwrap();
+        response.body_mut().read_to_string().unwrap()
     }
 
     pub(crate) fn wait_for_height(&self, height: u32) {

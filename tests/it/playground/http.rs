@@ -1,0 +1,136 @@
+//! Its pages over HTTP.
+
+use std::net::SocketAddr;
+
+use bitcoin::Network;
+use btcgraph::api::Limits;
+use btcgraph::server::{self, Options};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use ureq::http::Response;
+
+use crate::support::api::Api;
+
+/// A server over an empty index, which ends with its runtime.
+struct Served {
+    address: SocketAddr,
+    _runtime: tokio::runtime::Runtime,
+}
+
+impl Served {
+    fn start(options: Options) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let schema = Api::empty(Network::Regtest, Limits::default()).schema;
+        let listener = runtime.block_on(TcpListener::bind(("127.0.0.1", 0))).unwrap();
+        let address = listener.local_addr().unwrap();
+        runtime.spawn(server::serve(listener, schema, options, CancellationToken::new()));
+        Self { address, _runtime: runtime }
+    }
+
+    /// The response, redirects not followed.
+    fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> Response<Vec<u8>> {
+        let agent: ureq::Agent =
+            ureq::Agent::config_builder().http_status_as_error(false).max_redirects(0).build().into();
+        let mut request = ureq::http::Request::builder().method(method).uri(format!("http://{}{path}", self.address));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let mut response = agent.run(request.body(()).unwrap()).unwrap();
+        let body = response.body_mut().with_config().limit(u64::MAX).read_to_vec().unwrap();
+        response.map(|_| body)
+    }
+
+    fn status(&self, path: &str) -> u16 {
+        self.ask("GET", path, &[]).status().as_u16()
+    }
+}
+
+fn header<'r>(response: &'r Response<Vec<u8>>, name: &str) -> &'r str {
+    response.headers().get(name).map_or("", |value| value.to_str().unwrap())
+}
+
+/// The paths on this server that a page names.
+fn named_by(page: &[u8]) -> Vec<String> {
+    let page = std::str::from_utf8(page).unwrap();
+    let quoted = page.split(['"', '\'']).filter(|text| text.starts_with("/playground/"));
+    quoted.map(str::to_owned).collect()
+}
+
+#[test]
+fn the_root_leads_to_the_playground() {
+    let served = Served::start(Options::default());
+    let response = served.ask("GET", "/", &[]);
+    assert_eq!((response.status().as_u16(), header(&response, "location")), (307, "/playground"));
+}
+
+#[test]
+fn pages_come_with_and_without_a_slash_at_the_end_under_a_policy_without_inline_scripts() {
+    let served = Served::start(Options::default());
+    for path in ["/playground", "/playground/", "/playground/plain", "/playground/plain/"] {
+        let response = served.ask("GET", path, &[]);
+        assert_eq!(response.status(), 200, "{path}");
+        assert_eq!(header(&response, "content-type"), "text/html; charset=utf-8", "{path}");
+        assert_eq!(header(&response, "cache-control"), "no-cache", "{path}");
+        assert_eq!(header(&response, "x-content-type-options"), "nosniff", "{path}");
+        let policy = header(&response, "content-security-policy");
+        let rules: Vec<_> = policy.split(';').map(str::trim).collect();
+        for rule in ["default-src 'none'", "script-src 'self'", "connect-src 'self'", "frame-ancestors 'none'"] {
+            assert!(rules.contains(&rule), "{path}: {policy}");
+        }
+    }
+    let plain = served.ask("GET", "/playground/plain", &[]);
+    assert!(!header(&plain, "content-security-policy").contains("unsafe"));
+}
+
+#[test]
+fn all_that_a_page_names_is_there() {
+    let served = Served::start(Options::default());
+    for path in ["/playground", "/playground/plain"] {
+        let names = named_by(served.ask("GET", path, &[]).body());
+        assert!(names.len() >= 3, "{path}: {names:?}");
+        for name in names {
+            assert_eq!(served.status(&name), 200, "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_the_client_has_is_not_sent_again_and_head_tells_of_it_without_it() {
+    let served = Served::start(Options::default());
+    let path = "/playground/plain/plain.css";
+    let whole = served.ask("GET", path, &[]);
+    let again = served.ask("GET", path, &[("if-none-match", header(&whole, "etag"))]);
+    assert_eq!((again.status().as_u16(), again.body().len()), (304, 0));
+
+    let head = served.ask("HEAD", path, &[]);
+    assert_eq!((head.status().as_u16(), head.body().len()), (200, 0));
+    for name in ["content-type", "content-length", "etag", "cache-control"] {
+        assert_eq!(header(&head, name), header(&whole, name), "{name}");
+    }
+}
+
+#[test]
+fn nothing_else_is_there() {
+    let served = Served::start(Options::default());
+    for path in [
+        "/playground/nothing.js",
+        "/playground/assets/nothing.js",
+        "/playground/plainer",
+        "/playground/plain/nothing.js",
+        "/playground/plain/%2e%2e/index.html",
+        "/playground/%2e%2e/%2e%2e/Cargo.toml",
+        "/playground/..%2f..%2fCargo.toml",
+        "/playground//etc/passwd",
+    ] {
+        assert_eq!(served.status(path), 404, "{path}");
+    }
+}
+
+#[test]
+fn without_the_setting_there_is_no_playground() {
+    let served = Served::start(Options { playground: false, ..Options::default() });
+    for path in ["/", "/playground", "/playground/", "/playground/plain", "/playground/plain/plain.css"] {
+        assert_eq!(served.status(path), 404, "{path}");
+    }
+    assert_eq!(served.status("/health/live"), 200);
+}
