@@ -135,8 +135,9 @@ fn joined(headers: &HeaderMap, name: &HeaderName) -> String {
 
 /// A hash of the bytes that are sent, so that each encoding of a file has a tag of its own.
 fn entity_tag(file: &EmbeddedFile) -> String {
-    let hash: String = file.metadata.sha256_hash().iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-    format!("\"{hash}\"")
+    let hash = file.metadata.sha256_hash();
+    let start = hash.iter().take(16).fold(0, |number: u128, byte| number << 8 | u128::from(*byte));
+    format!("\"{start:032x}\"")
 }
 
 fn body(data: Cow<'static, [u8]>) -> Body {
