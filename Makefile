@@ -1,9 +1,9 @@
 # What a developer and CI run. Needs a Rust toolchain; each target sets up the rest by itself.
 
-.PHONY: help demo playground test lint bench audit
+.PHONY: help demo playground test lint bench bench-import audit
 
 help: ## This list
-	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1	\2/p' Makefile
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1	\2/p' Makefile
 
 demo: ## All of it on a simulated chain with live blocks, at http://127.0.0.1:8080; needs no node. Ctrl-c ends it
 	scripts/playground.sh
@@ -23,6 +23,9 @@ lint: ## Formatting, clippy and the documentation, warnings as errors
 bench: ## How fast an import is, on a real node, and how fast queries are; in target/bench (benches/README.md)
 	benches/import.sh target/bench
 	benches/queries.sh target/bench
+
+bench-import: ## An import and its verification on a simulated chain, without a bitcoind; N=10000000 for a long one
+	benches/simulated.sh target/bench $(or $(N),1000000)
 
 audit: ## Licences, sources and known vulnerabilities of the dependencies, by cargo-deny
 	@cargo deny --version >/dev/null 2>&1 || { echo "cargo-deny is not installed; to install it: cargo install --locked cargo-deny" >&2; exit 1; }

@@ -67,15 +67,21 @@ pub(super) fn has_witness(tx: &Transaction) -> bool {
     tx.input.iter().any(|input| !input.witness.is_empty())
 }
 
-/// The coinbase of a block with these other transactions.
+/// The coinbase of a block with these other transactions. Without an extra nonce it is what Core's miner makes
+/// (`BlockAssembler::CreateNewBlock` of `node/miner.cpp`): OP_0 behind the height, and a commitment whether or not there
+/// are witnesses.
 pub(super) fn build(
     height: Height,
-    extra_nonce: u64,
+    extra_nonce: Option<u64>,
     tag: &[u8],
     mut outputs: Vec<TxOut>,
     transactions: &[Transaction],
 ) -> Result<Transaction, ChainError> {
-    let mut script = Builder::new().push_int(i64::from(height.to_u32())).push_slice(extra_nonce.to_le_bytes());
+    let script = Builder::new().push_int(i64::from(height.to_u32()));
+    let mut script = match extra_nonce {
+        Some(extra_nonce) => script.push_slice(extra_nonce.to_le_bytes()),
+        None => script.push_int(0),
+    };
     if tag.len() > MAX_TAG {
         return Err(ChainError::LongTag(tag.len()));
     }
@@ -83,7 +89,7 @@ pub(super) fn build(
         script = script.push_slice(pushable(tag));
     }
     let mut witness = Witness::new();
-    if transactions.iter().any(has_witness) {
+    if extra_nonce.is_none() || transactions.iter().any(has_witness) {
         let reserved = [0; 32];
         outputs.push(TxOut { value: Amount::ZERO, script_pubkey: commitment(transactions, &reserved) });
         witness.push(reserved);

@@ -87,6 +87,9 @@ pub enum ChainError {
     /// No nonce gives a block hash below the target. With the regtest target this does not happen.
     #[error("no nonce meets the regtest target")]
     NoNonce,
+    /// The block would be one that is in the tree. Only coinbases as Core makes them let that happen.
+    #[error("block {0} is there already: give the new one another time or another receiver")]
+    SameBlock(BlockHash),
     /// An earlier coinbase cannot be repeated, because it commits to witnesses of its own block.
     #[error("the coinbase of block {0} commits to witnesses and cannot be repeated")]
     CommittedCoinbase(BlockHash),

@@ -1,29 +1,95 @@
-//! The scenarios of `tests/scenarios`, a test each.
+//! The scenarios of `tests/scenarios`: a test each on a real node and on a simulated one.
 
-use crate::support::scenario::{folder, play};
+use std::collections::BTreeSet;
 
+use crate::support::scenario::{folder, is_only_simulated};
+
+/// Tests by their scenarios: the first are played on both nodes, the others on the simulated one.
 macro_rules! scenarios {
-    ($($test:ident: $name:literal,)*) => {
-        const NAMES: &[&str] = &[$($name),*];
-        $(#[test] fn $test() { play($name); })*
+    (
+        both { $($test:ident: $name:literal,)* }
+        simulated { $($only_test:ident: $only_name:literal,)* }
+    ) => {
+        const BOTH: &[&str] = &[$($name),*];
+        const SIMULATED: &[&str] = &[$($only_name),*];
+
+        mod on_a_real_node {
+            use crate::support::scenario::play_on_a_real_node;
+
+            $(#[test] fn $test() { play_on_a_real_node($name); })*
+        }
+
+        mod on_a_simulated_node {
+            use crate::support::scenario::play_on_a_simulated_node;
+
+            $(#[test] fn $test() { play_on_a_simulated_node($name); })*
+            $(#[test] fn $only_test() { play_on_a_simulated_node($only_name); })*
+        }
     };
 }
 
 scenarios! {
-    a_payment_is_confirmed_disconnected_and_confirmed_again: "payment-and-reorg",
-    what_accounts_hold_and_the_figures_of_the_chain_follow_a_reorganisation: "ledgers-and-figures",
-    what_cannot_be_asked_is_refused_with_a_reason: "bad-input",
+    both {
+        a_chain_begins_and_its_first_coins_are_paid_on: "first-payment",
+        a_payment_is_confirmed_disconnected_and_confirmed_again: "payment-and-reorg",
+        a_coinbase_is_spent_by_the_hundredth_block_behind_it_and_not_before: "coinbase-maturity",
+        a_cursor_whose_block_left_is_refused_and_says_where_to_go_on: "orphaned-cursors",
+        a_key_is_paid_in_every_script_type_and_all_that_can_be_is_spent: "all-script-types",
+        a_long_history_is_read_in_pages_while_blocks_arrive_and_leave: "long-history",
+        a_payment_forgotten_by_the_node_was_never_made: "reorg-dropped",
+        a_payment_is_confirmed_by_the_other_branch_too: "reorg-other-block",
+        a_proof_shows_that_a_block_holds_a_transaction: "merkle-proofs",
+        a_reorganisation_missed_while_stopped_is_caught_up_with: "missed-reorganisation",
+        a_stale_block_is_no_moment_of_the_main_chain: "balances-through-a-reorg",
+        a_subscriber_is_told_of_every_block_through_reorganisations: "new-blocks",
+        an_id_stays_what_it_is_through_a_reorganisation: "ids-through-a-reorg",
+        balances_of_the_past_are_told_by_height_hash_and_moment: "history-at-moments",
+        blocks_that_were_left_can_be_asked_for: "stale-blocks",
+        branches_are_left_and_returned_to: "there-and-back",
+        coins_are_lost_by_not_claiming_and_by_burning_them: "lost-coins",
+        coins_spent_by_another_branch_are_not_the_shops: "reorg-double-spend",
+        data_is_told_as_data_and_belongs_to_nobody: "data-outputs",
+        every_block_can_be_taken_back: "back-to-genesis",
+        fees_are_told_by_block_range_and_transaction: "fees",
+        headers_and_sums_are_told_for_any_range: "headers-and-ranges",
+        killed_it_comes_back_with_all_it_had: "killed-between",
+        lock_times_are_told_and_kept: "lock-times",
+        pages_stay_the_same_while_blocks_arrive: "pages-while-blocks-arrive",
+        one_key_has_several_scripts_each_a_ledger: "one-key",
+        payments_chained_in_one_block_are_told_apart: "payments-within-a-block",
+        payments_confirmed_later_and_in_another_order_are_told_so: "reorg-later-block",
+        replaced_and_evicted_payments_were_never_made: "replaced-and-evicted",
+        restarted_it_goes_on_where_it_was: "restart-between",
+        several_addresses_are_one_ledger: "several-addresses",
+        the_chain_can_get_shorter: "shortened-chain",
+        the_subsidy_halves: "halving",
+        unspent_outputs_are_told_by_value_age_and_maturity: "utxo-filters",
+        what_accounts_hold_and_the_figures_of_the_chain_follow_a_reorganisation: "ledgers-and-figures",
+        what_cannot_be_asked_is_refused_with_a_reason: "bad-input",
+        what_is_indexed_is_answered_while_the_node_is_away: "node-away",
+    }
+    simulated {
+        a_repeated_coinbase_takes_the_place_of_the_first: "duplicate-coinbase",
+    }
 }
 
 #[test]
-fn every_scenario_is_a_test_and_every_snapshot_is_of_one() {
+fn every_scenario_is_played_and_every_snapshot_is_of_one() {
+    let played: BTreeSet<_> = BOTH.iter().chain(SIMULATED).map(|&name| name.to_owned()).collect();
+    assert_eq!(played.len(), BOTH.len() + SIMULATED.len(), "a scenario is one test a node");
     for (folder, extension) in [(folder(), "scn"), (folder().join("snapshots"), "snap")] {
         let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
         let files = paths.filter(|path| path.extension().is_some_and(|found| found == extension));
-        let mut found: Vec<_> = files.map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned()).collect();
-        found.sort();
-        let mut expected = NAMES.to_vec();
-        expected.sort_unstable();
-        assert_eq!(found, expected, "*.{extension}");
+        let found: BTreeSet<_> = files.map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned()).collect();
+        assert_eq!(found, played, "*.{extension}");
+    }
+}
+
+#[test]
+fn what_a_real_node_can_play_it_plays() {
+    for (names, only_simulated) in [(BOTH, false), (SIMULATED, true)] {
+        for name in names {
+            assert_eq!(is_only_simulated(name), only_simulated, "{name}");
+        }
     }
 }

@@ -82,7 +82,6 @@ struct Places {
 #[derive(Debug)]
 struct Waiting {
     hash: BlockHash,
-    parent: BlockHash,
     block: Vec<u8>,
     undo: Vec<u8>,
 }
@@ -154,13 +153,13 @@ impl BlockFiles {
         let stored = StoredBlock { header: block.header, transactions, bytes: length };
         self.entries.insert(hash, Entry { block: stored, places: None });
         self.size += length_of(&bytes) + length_of(&undo);
-        self.waiting.push(Waiting { hash, parent, block: bytes, undo });
-        while self.waiting.len() > self.layout.disorder || (is_genesis && !self.waiting.is_empty()) {
-            let next = if is_genesis { self.waiting.len() - 1 } else { self.rng.index(self.waiting.len()) };
+        self.waiting.push(Waiting { hash, block: bytes, undo });
+        if is_genesis {
+            return self.write_waiting(self.waiting.len() - 1);
+        }
+        while self.waiting.len() > self.layout.disorder {
+            let next = self.rng.index(self.waiting.len());
             self.write_waiting(next)?;
-            if is_genesis {
-                break;
-            }
         }
         Ok(())
     }
@@ -198,21 +197,17 @@ impl BlockFiles {
         place: impl Fn(&Places) -> Option<Place>,
         bytes: impl Fn(&Waiting) -> &Vec<u8>,
     ) -> Option<Record> {
-        match &self.entries.get(hash)?.places {
-            Some(places) => {
-                let Place { file, offset, length } = place(places)?;
-                let path = path(&self.directory, kind, file);
-                Some(Record::OnDisk { path, offset, length, key: self.layout.key })
-            }
-            None => {
-                let waiting = self.waiting.iter().find(|waiting| waiting.hash == *hash)?;
-                Some(Record::InMemory(bytes(waiting).get(FRAME_BYTES..)?.to_vec()))
-            }
+        if let Some(places) = &self.entries.get(hash)?.places {
+            let Place { file, offset, length } = place(places)?;
+            let path = path(&self.directory, kind, file);
+            return Some(Record::OnDisk { path, offset, length, key: self.layout.key });
         }
+        let waiting = self.waiting.iter().find(|waiting| waiting.hash == *hash)?;
+        Some(Record::InMemory(bytes(waiting).get(FRAME_BYTES..)?.to_vec()))
     }
 
     fn write_waiting(&mut self, index: usize) -> io::Result<()> {
-        let Waiting { hash, parent: _, block, undo } = self.waiting.swap_remove(index);
+        let Waiting { hash, block, undo } = self.waiting.swap_remove(index);
         if self.blocks.length + length_of(&block) >= self.layout.file_bytes && self.blocks.length > 0 {
             self.blocks.end()?;
             self.undos.end()?;

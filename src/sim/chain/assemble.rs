@@ -138,7 +138,7 @@ impl SimChain {
             coinbase
         } else {
             let made = u64::try_from(self.records.len()).unwrap_or(u64::MAX);
-            let extra_nonce = Rng::new(self.seed ^ made.rotate_left(32)).next_u64();
+            let extra_nonce = (!self.core_coinbases).then(|| Rng::new(self.seed ^ made.rotate_left(32)).next_u64());
             let reward = template.reward.unwrap_or_else(|| Reward::to(SimChain::miner().script_pubkey()));
             let outputs = reward.into_outputs(earned)?;
             coinbase::build(height, extra_nonce, &template.tag, outputs, &template.transactions)?
@@ -169,6 +169,10 @@ impl SimChain {
         let block = Block { header: with_proof_of_work(header)?, txdata };
         if block.weight() > Weight::MAX_BLOCK {
             return Err(ChainError::TooHeavy(block.weight().to_wu()));
+        }
+        let hash = block.block_hash();
+        if self.records.contains_key(&hash) {
+            return Err(ChainError::SameBlock(hash));
         }
         Ok(block)
     }

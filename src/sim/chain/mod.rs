@@ -42,6 +42,7 @@ pub struct SimChain {
     first_time: Option<u32>,
     spacing: u32,
     keep: Option<u32>,
+    core_coinbases: bool,
     records: HashMap<BlockHash, Record>,
     active: BTreeMap<Height, BlockHash>,
     tip: BlockHash,
@@ -72,6 +73,7 @@ impl SimChain {
             first_time: None,
             spacing: SPACING,
             keep: None,
+            core_coinbases: false,
             records: HashMap::from([(hash, record)]),
             active: BTreeMap::from([(Height::GENESIS, hash)]),
             tip: hash,
@@ -92,6 +94,15 @@ impl SimChain {
     #[must_use]
     pub fn keeping(mut self, blocks: u32) -> Self {
         self.keep = Some(blocks);
+        self
+    }
+
+    /// Makes coinbases exactly as Core's miner makes them, so that the same calls lead to the same blocks here and on a
+    /// node. The seed is in none of them then, and two blocks with the same parent, time, receiver and transactions
+    /// would be one block, which is an error.
+    #[must_use]
+    pub fn with_core_coinbases(mut self) -> Self {
+        self.core_coinbases = true;
         self
     }
 

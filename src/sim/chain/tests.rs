@@ -64,6 +64,26 @@ fn the_same_seed_makes_the_same_blocks_and_another_seed_makes_others() {
 }
 
 #[test]
+fn coinbases_as_core_makes_them_hold_the_height_and_a_commitment_and_nothing_of_the_seed() {
+    let blocks = |seed| {
+        let mut chain = SimChain::new(seed).with_core_coinbases();
+        (chain.mine_empty(17).unwrap(), chain)
+    };
+    let (made, mut chain) = blocks(1);
+    assert_eq!(made, blocks(2).0);
+    for (block, script) in [(&made[0], "5100"), (&made[15], "6000"), (&made[16], "011100")] {
+        let coinbase = &block.txdata[0];
+        assert_eq!(coinbase.input[0].script_sig.to_hex_string(), script);
+        assert_eq!(coinbase.input[0].witness, Witness::from_slice(&[[0; 32]]));
+        assert_eq!(coinbase.output.len(), 2);
+        assert!(block.check_witness_commitment());
+    }
+    let again = chain.mine_on(made[15].block_hash(), vec![]);
+    assert_eq!(again, Err(ChainError::SameBlock(made[16].block_hash())));
+    assert_eq!(chain.tip(), made[16].block_hash());
+}
+
+#[test]
 fn siblings_of_the_same_content_differ() {
     let mut chain = SimChain::new(1);
     let genesis = chain.tip();

@@ -16,8 +16,8 @@ use crate::chain::difficulty::difficulty;
 #[derive(Serialize)]
 struct ChainInfo {
     chain: &'static str,
-    blocks: Height32,
-    headers: Height32,
+    blocks: u32,
+    headers: u32,
     bestblockhash: BlockHash,
     bits: String,
     target: String,
@@ -30,21 +30,18 @@ struct ChainInfo {
     size_on_disk: u64,
     pruned: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pruneheight: Option<Height32>,
+    pruneheight: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     automatic_pruning: Option<bool>,
     warnings: [&'static str; 0],
 }
-
-/// A height as a number.
-type Height32 = u32;
 
 /// A header and its place; the beginning of a block's answer too.
 #[derive(Serialize)]
 pub(super) struct HeaderInfo {
     hash: BlockHash,
     confirmations: i64,
-    height: Height32,
+    height: u32,
     version: i32,
     #[serde(rename = "versionHex")]
     version_hex: String,
@@ -176,7 +173,7 @@ pub(super) fn getblockheader(node: &Backend, params: &Params) -> Answer {
 /// A block without a successor.
 #[derive(Serialize)]
 struct Tip {
-    height: Height32,
+    height: u32,
     hash: BlockHash,
     branchlen: u32,
     status: &'static str,

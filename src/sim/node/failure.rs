@@ -7,19 +7,18 @@ use serde_json::value::RawValue;
 
 /// The codes that this node uses.
 pub(super) mod code {
-    pub(in super::super) const MISC: i32 = -1;
-    pub(in super::super) const TYPE: i32 = -3;
-    pub(in super::super) const INVALID_ADDRESS_OR_KEY: i32 = -5;
-    pub(in super::super) const INVALID_PARAMETER: i32 = -8;
-    pub(in super::super) const DATABASE: i32 = -20;
-    pub(in super::super) const DESERIALIZATION: i32 = -22;
-    pub(in super::super) const VERIFY: i32 = -25;
-    pub(in super::super) const VERIFY_REJECTED: i32 = -26;
-    pub(in super::super) const VERIFY_ALREADY_IN_UTXO_SET: i32 = -27;
-    pub(in super::super) const IN_WARMUP: i32 = -28;
-    pub(in super::super) const INVALID_REQUEST: i32 = -32600;
-    pub(in super::super) const METHOD_NOT_FOUND: i32 = -32601;
-    pub(in super::super) const PARSE: i32 = -32700;
+    pub(crate) const MISC: i32 = -1;
+    pub(crate) const TYPE: i32 = -3;
+    pub(crate) const INVALID_ADDRESS_OR_KEY: i32 = -5;
+    pub(crate) const INVALID_PARAMETER: i32 = -8;
+    pub(crate) const DATABASE: i32 = -20;
+    pub(crate) const DESERIALIZATION: i32 = -22;
+    pub(crate) const VERIFY: i32 = -25;
+    pub(crate) const VERIFY_ALREADY_IN_UTXO_SET: i32 = -27;
+    pub(crate) const IN_WARMUP: i32 = -28;
+    pub(crate) const INVALID_REQUEST: i32 = -32600;
+    pub(crate) const METHOD_NOT_FOUND: i32 = -32601;
+    pub(crate) const PARSE: i32 = -32700;
 }
 
 /// Why a method gives no result.

@@ -48,7 +48,7 @@ impl MuHash {
         for (index, limb) in self.0.iter().enumerate() {
             let mut carry = 0;
             for (place, other) in product[index..].iter_mut().zip(factor) {
-                (*place, carry) = multiply_add(*limb, *other, *place, carry);
+                (*place, carry) = limb.carrying_mul_add(*other, *place, carry);
             }
             product[index + LIMBS] = carry;
         }
@@ -56,7 +56,7 @@ impl MuHash {
         let (low, high) = product.split_at(LIMBS);
         let mut carry = 0;
         for ((place, low), high) in self.0.iter_mut().zip(low).zip(high) {
-            (*place, carry) = multiply_add(*high, BELOW, *low, carry);
+            (*place, carry) = high.carrying_mul_add(BELOW, *low, carry);
         }
         // the carry is about as small as BELOW; once more, and at most once again
         let mut over = u128::from(carry) * u128::from(BELOW);
@@ -66,14 +66,6 @@ impl MuHash {
             over = if add(&mut self.0, small) { u128::from(BELOW) } else { 0 };
         }
     }
-}
-
-/// `left * right + addend + carry`: the limb and the next carry. It cannot exceed two limbs.
-fn multiply_add(left: u64, right: u64, addend: u64, carry: u64) -> (u64, u64) {
-    let sum = u128::from(left) * u128::from(right) + u128::from(addend) + u128::from(carry);
-    let bytes = sum.to_le_bytes();
-    let limb = |at: usize| u64::from_le_bytes(std::array::from_fn(|index| bytes[at + index]));
-    (limb(0), limb(8))
 }
 
 /// Adds a small number; true when the sum reached 2^3072 and wrapped.
@@ -162,7 +154,9 @@ mod tests {
     fn the_order_of_elements_does_not_matter_and_each_counts() {
         let hash = |elements: &[&[u8]]| {
             let mut hash = MuHash::new();
-            elements.iter().for_each(|element| hash.insert(element));
+            for element in elements {
+                hash.insert(element);
+            }
             hash.finish()
         };
         assert_eq!(hash(&[b"a", b"b", b"c"]), hash(&[b"c", b"a", b"b"]));

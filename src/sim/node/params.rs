@@ -169,7 +169,7 @@ fn usage(method: &str, declared: &[Parameter]) -> String {
         };
         in_brackets = optional;
         let quote = if parameter.kind == Kind::Text { "\"" } else { "" };
-        line += &format!("{quote}{}{quote}", parameter.name);
+        line.extend([quote, parameter.name, quote]);
     }
     if in_brackets { line + " )" } else { line }
 }

@@ -116,7 +116,8 @@ fn block(node: &Backend, path: &str) -> Outcome {
     };
     let hash = hash_of(hash)?;
     if format == Format::Json {
-        return line(blocks::explain(node, &hash, detail).map_err(|failure| missing(&hash, failure))?.get());
+        let explained = blocks::explain(node, &hash, detail).map_err(|failure| missing(&hash, failure))?;
+        return Ok(line(explained.get()));
     }
     let mut moment = node.moment().map_err(unavailable)?;
     moment.find(&hash).map_err(|failure| missing(&hash, failure))?;
@@ -146,7 +147,9 @@ fn spent_outputs(node: &Backend, path: &str) -> Outcome {
     encode(&mut bytes, &VarInt(0));
     for coins in spent {
         encode(&mut bytes, &VarInt::from(coins.len()));
-        coins.iter().for_each(|coin| encode(&mut bytes, &coin.output));
+        for coin in &coins {
+            encode(&mut bytes, &coin.output);
+        }
     }
     binary(bytes, format)
 }
@@ -170,7 +173,7 @@ fn mempool_part(node: &Backend, path: &str, query: Option<&str>) -> Outcome {
         ("contents", Format::Json) => {
             let (verbose, sequence) = (asked("verbose") != Some("false"), asked("mempool_sequence") == Some("true"));
             let contents = mempool::contents(node, verbose, sequence);
-            line(contents.map_err(|failure| bad(failure.message))?.get())
+            Ok(line(contents.map_err(|failure| bad(failure.message))?.get()))
         }
         ("info" | "contents", _) => Err(no_format("json")),
         _ => Err(bad("Invalid URI format. Expected /rest/mempool/<info|contents>.json".to_owned())),
@@ -217,11 +220,11 @@ fn hexadecimal(bytes: &[u8]) -> RestReply {
 
 fn json(answer: &impl Serialize) -> Outcome {
     let text = serde_json::to_string(answer).map_err(|error| unavailable(Failure::internal(error)))?;
-    line(&text)
+    Ok(line(&text))
 }
 
-fn line(json: &str) -> Outcome {
-    Ok(RestReply::Json(format!("{json}\n")))
+fn line(json: &str) -> RestReply {
+    RestReply::Json(format!("{json}\n"))
 }
 
 fn bad(message: String) -> RestReply {

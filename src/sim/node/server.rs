@@ -5,10 +5,11 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::Duration;
 
 use bitcoin::hex::DisplayHex;
-use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
 
 use super::super::World;
 use super::archive::Archive;
@@ -21,6 +22,9 @@ const COOKIE_USER: &str = "__cookie__";
 
 /// Threads that answer at once, as many as a node has by default.
 const THREADS: usize = 16;
+
+/// How long a node that stops waits for answers that are being worked out.
+const LAST_ANSWERS: Duration = Duration::from_millis(500);
 
 /// Why a simulated node does not run.
 #[derive(Debug, thiserror::Error)]
@@ -63,7 +67,9 @@ pub struct SimNode {
 
 #[derive(Debug)]
 struct Running {
-    runtime: Runtime,
+    /// Ends the thread.
+    stop: oneshot::Sender<()>,
+    thread: thread::JoinHandle<()>,
     cookie: Option<PathBuf>,
 }
 
@@ -102,9 +108,10 @@ impl SimNode {
 
     /// Closes the port and all connections, as when a node is killed: whoever connects is refused.
     pub fn stop_answering(&mut self) {
-        if let Some(Running { runtime, cookie }) = self.running.take() {
-            // not waiting for what works on an answer, which may wait for our caller
-            runtime.shutdown_background();
+        if let Some(Running { stop, thread, cookie }) = self.running.take() {
+            // the thread may have ended by itself, and then there is nothing to tell it or to wait for
+            let _ = stop.send(());
+            let _ = thread.join();
             if let Some(cookie) = cookie {
                 // it may have been removed by somebody else
                 let _ = fs::remove_file(cookie);
@@ -129,27 +136,36 @@ impl SimNode {
             let written = new_cookie(path).map_err(|cause| SimNodeError::Cookie { path: path.clone(), cause })?;
             logins.push(written);
         }
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
+        let runtime = tokio::runtime::Builder::new_current_thread()
             .max_blocking_threads(THREADS)
-            .thread_name("sim-node")
+            .thread_name("sim-node-answer")
             .enable_all()
             .build()
             .map_err(SimNodeError::Threads)?;
         let app = router(Arc::new(Served { backend: Arc::clone(&self.backend), logins }));
-        runtime.spawn(async move {
-            if let Ok(listener) = tokio::net::TcpListener::from_std(listener) {
-                // never ends by itself
-                let _ = axum::serve(listener, app).await;
-            }
-        });
+        let (stop, stopped) = oneshot::channel();
+        let serve = move || {
+            runtime.block_on(async {
+                if let Ok(listener) = tokio::net::TcpListener::from_std(listener) {
+                    tokio::select! {
+                        // ends when the node is told to stop, or is gone
+                        _ = stopped => {}
+                        // never ends by itself
+                        _ = axum::serve(listener, app) => {}
+                    }
+                }
+            });
+            // closes the connections; an answer under way may wait for whoever stops the node
+            runtime.shutdown_timeout(LAST_ANSWERS);
+        };
+        let thread = thread::Builder::new().name("sim-node".to_owned()).spawn(serve).map_err(SimNodeError::Threads)?;
         self.port = port;
-        self.running = Some(Running { runtime, cookie });
+        self.running = Some(Running { stop, thread, cookie });
         Ok(())
     }
 
-    /// Whether the node says that it is starting (code -28, or status 503 by REST) and with which words; `None` when
-    /// it answers.
+    /// Lets the node say that it is starting and does this, in place of any answer: code -28, or status 503 by REST.
+    /// `None` lets it answer again.
     pub fn warm_up(&self, progress: Option<&str>) {
         self.backend.switch(|switches| switches.warming_up = progress.map(str::to_owned));
     }

@@ -17,6 +17,8 @@ pub(super) struct Said {
 pub(super) struct Exceptions {
     /// Only the real node says it.
     pub(super) left_out: &'static [(&'static str, &'static str)],
+    /// The same, of Bitcoin Knots alone.
+    pub(super) of_knots: &'static [(&'static str, &'static str)],
     /// Both say it, each its own.
     pub(super) own: &'static [(&'static str, &'static str)],
 }
@@ -57,9 +59,10 @@ impl Comparison {
 
     /// Panics with the first differences, or with the exceptions that were not needed, which are to be removed.
     #[track_caller]
-    pub(super) fn assert_equal(&self, exceptions: &Exceptions) {
+    pub(super) fn assert_equal(&self, exceptions: &Exceptions, is_knots: bool) {
         self.assert_no_difference();
-        let all = exceptions.left_out.iter().chain(exceptions.own);
+        let of_knots = if is_knots { exceptions.of_knots } else { &[] };
+        let all = exceptions.left_out.iter().chain(exceptions.own).chain(of_knots);
         let unused: Vec<_> = all.filter(|(name, _)| !self.used.contains(name)).collect();
         assert!(unused.is_empty(), "both nodes say the same: {unused:?}");
     }
@@ -76,7 +79,8 @@ impl Comparison {
             }
             for name in real.keys().filter(|name| !sim.contains_key(*name)) {
                 let path = format!("{path}.{name}");
-                match Exceptions::name(exceptions.left_out, &path) {
+                let left_out = Exceptions::name(exceptions.left_out, &path);
+                match left_out.or_else(|| Exceptions::name(exceptions.of_knots, &path)) {
                     Some(left_out) => self.used.push(left_out),
                     None => self.differences.push(format!("{path}: only the real node has it")),
                 }

@@ -3,13 +3,14 @@
 use std::sync::{Arc, Mutex};
 
 use bitcoin::consensus::encode::serialize_hex;
-use bitcoin::{Block, BlockHash, Network, Transaction};
+use bitcoin::{Block, BlockHash, Network, Transaction, constants};
 use btcgraph::node::{Auth, Node, NodeSettings};
 use btcgraph::sim::{Hostile, SimChain, SimNode, SimNodeOptions, World};
 use serde_json::json;
 
 use super::answers::Said;
 use crate::support::bitcoind::RealNode;
+use crate::support::skips;
 
 /// Blocks of the active chain before its tip, a stale branch of 6, and the transactions of all kinds in them.
 pub(super) struct Pair {
@@ -34,6 +35,24 @@ impl Pair {
         let world = Arc::new(Mutex::new(World::new(chain)));
         let sim = SimNode::start(world, SimNodeOptions::default()).unwrap();
         Some(Pair { sim, real, stale })
+    }
+
+    /// Whether the real node is Bitcoin Knots, which says more than Bitcoin Core.
+    pub(super) fn real_is_knots(&self) -> bool {
+        self.real.must("getnetworkinfo", &[])["subversion"].as_str().unwrap().contains("Knots")
+    }
+
+    /// Whether the real node is too old for `spenttxouts` (before Core 30), which is then recorded as skipped.
+    #[track_caller]
+    pub(super) fn real_lacks_spent_outputs(&self) -> bool {
+        let genesis = constants::genesis_block(Network::Regtest).block_hash();
+        let said = get(&self.real.rpc_url(), &format!("/rest/spenttxouts/{genesis}.bin"));
+        // a path that there is says in words what it lacks
+        let lacks = said.status == 404 && said.body.is_empty();
+        if lacks {
+            skips::skip(&skips::current_test(), "the node has no spenttxouts: compared without");
+        }
+        lacks
     }
 
     /// The coinbase of the simulated node's tip.

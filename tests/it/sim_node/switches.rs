@@ -6,7 +6,7 @@ use std::time::Duration;
 use bitcoin::Network;
 use btcgraph::chain::Height;
 use btcgraph::node::{Auth, Node, NodeError, NodeSettings, RetryPolicy};
-use btcgraph::sim::{SimChain, SimNode, SimNodeOptions, World};
+use btcgraph::sim::{Mining, SimChain, SimNode, SimNodeOptions, World};
 
 use super::pair::{client, get, post};
 
@@ -34,7 +34,7 @@ fn a_node_that_stops_refuses_connections_and_comes_again_on_the_same_port_with_t
     let url = sim.url();
     sim.stop_answering();
     assert!(matches!(node.chain_info(), Err(NodeError::Unreachable { .. })));
-    sim.with(|world| world.mine(Default::default()).map(|_| ())).unwrap().unwrap();
+    sim.with(|world| world.mine(Mining::default()).map(|_| ())).unwrap().unwrap();
     sim.answer().unwrap();
     assert_eq!((sim.url(), node.chain_info().unwrap().blocks), (url, Height::from(4)));
 }
@@ -59,7 +59,7 @@ fn a_slow_node_is_a_timeout_to_whoever_does_not_wait() {
     let sim = start(0, SimNodeOptions::default());
     let timeout = Duration::from_millis(200);
     let node = Node::connect(NodeSettings { timeout, ..impatient(&sim, password("password")) }).unwrap();
-    sim.delay(Duration::from_secs(60));
+    sim.delay(Duration::from_mins(1));
     assert!(matches!(node.chain_info(), Err(NodeError::TimedOut { after, .. }) if after == timeout));
     sim.delay(Duration::ZERO);
     node.chain_info().unwrap();
@@ -105,7 +105,7 @@ fn a_node_whose_chain_drops_blocks_and_has_no_files_is_pruned() {
     let world = World::new(SimChain::new(1).keeping(20));
     let sim = SimNode::start(Arc::new(Mutex::new(world)), SimNodeOptions::default()).unwrap();
     for _ in 0..50 {
-        sim.with(|world| world.mine(Default::default()).map(|_| ())).unwrap().unwrap();
+        sim.with(|world| world.mine(Mining::default()).map(|_| ())).unwrap().unwrap();
     }
     let node = client(&sim);
     let info = node.chain_info().unwrap();

@@ -213,6 +213,13 @@ impl RealNode {
         self.spawn_and_wait().unwrap_or_else(|reason| panic!("bitcoind does not start again: {reason}"));
     }
 
+    /// The same with other arguments in place of those the node was started with.
+    #[track_caller]
+    pub(crate) fn start_with(&mut self, extra_args: &[&str]) {
+        self.args = extra_args.iter().map(|&arg| arg.to_owned()).collect();
+        self.start_again();
+    }
+
     /// Stops the node and starts it on the same data and port; it writes a new cookie.
     #[track_caller]
     pub(crate) fn restart(&mut self) {
@@ -223,8 +230,8 @@ impl RealNode {
     /// Restarts with other arguments in place of those the node was started with.
     #[track_caller]
     pub(crate) fn restart_with(&mut self, extra_args: &[&str]) {
-        self.args = extra_args.iter().map(|&arg| arg.to_owned()).collect();
-        self.restart();
+        self.stop();
+        self.start_with(extra_args);
     }
 
     fn spawn_and_wait(&mut self) -> Result<(), String> {

@@ -1,5 +1,6 @@
 //! The program itself, run as its users run it.
 
+use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -16,8 +17,13 @@ pub(crate) fn btcgraph(directory: &Path, command: &[&str]) -> Command {
 /// The same, with a node to follow.
 pub(crate) fn btcgraph_on(node: &RealNode, directory: &Path, command: &[&str]) -> Command {
     let mut program = btcgraph(directory, command);
-    program.args(["--rpc-url", &node.rpc_url(), "--rpc-cookie"]).arg(node.cookie_path());
+    program.args(login(node));
     program
+}
+
+/// The flags by which the program finds a node.
+pub(crate) fn login(node: &RealNode) -> Vec<OsString> {
+    vec!["--rpc-url".into(), node.rpc_url().into(), "--rpc-cookie".into(), node.cookie_path().into()]
 }
 
 /// Runs it to its end; its exit code, and what it printed on both streams.

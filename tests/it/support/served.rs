@@ -1,5 +1,6 @@
-//! A running `btcgraph serve` on a real node, and requests to it.
+//! A running `btcgraph serve` on a node, and requests to it.
 
+use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Child, ExitStatus, Stdio};
 use std::time::Duration;
@@ -8,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::bitcoind::{RealNode, wait_for};
-use super::program::btcgraph_on;
+use super::program::{btcgraph, login};
 
 /// A running server, killed when dropped.
 pub(crate) struct Served {
@@ -25,10 +26,15 @@ impl Served {
 
     /// The same, with variables in its environment.
     pub(crate) fn start_with(node: &RealNode, directory: &Path, variables: &[(&str, &str)]) -> Self {
+        Self::start_on(&login(node), directory, variables)
+    }
+
+    /// The same with a node that these flags tell of.
+    pub(crate) fn start_on(node: &[OsString], directory: &Path, variables: &[(&str, &str)]) -> Self {
         let port_file = directory.join("port");
         let _ = std::fs::remove_file(&port_file);
-        let mut program = btcgraph_on(node, directory, &["serve", "--listen", "127.0.0.1:0"]);
-        program.envs(variables.iter().copied()).arg("--port-file").arg(&port_file);
+        let mut program = btcgraph(directory, &["serve", "--listen", "127.0.0.1:0"]);
+        program.args(node).envs(variables.iter().copied()).arg("--port-file").arg(&port_file);
         let process = program.stderr(Stdio::null()).spawn().unwrap();
         let port = wait_for("the port file", Duration::from_secs(30), || {
             std::fs::read_to_string(&port_file).ok().filter(|port| !port.is_empty())
@@ -70,12 +76,10 @@ impl Served {
         });
     }
 
-    /// Waits until it answers for the node's tip.
-    pub(crate) fn catch_up(&self, node: &RealNode) {
-        let tip = node.must("getbestblockhash", &[]);
-        wait_for("the server to catch up", Duration::from_secs(30), || {
-            (self.query("{ tip { hash } }")["data"]["tip"]["hash"] == tip).then_some(())
-        });
+    /// Kills it, as a power cut would.
+    pub(crate) fn kill(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
     }
 
     /// Asks it to stop, as an operator does, and waits until it has.

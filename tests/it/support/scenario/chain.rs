@@ -1,167 +1,175 @@
-//! What a scenario does to a chain: a real node whose clock stands still between blocks, and accounts whose keys are
-//! ours, so that which coins pay what, and in which order, is the same in each run. (A wallet draws its keys, the place
-//! of the change and the coins at random.)
+//! What a scenario does to a chain, on whatever node it has.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
-
-use bitcoin::consensus::encode::{deserialize_hex, serialize_hex};
-use bitcoin::{Address, Amount, Block, BlockHash, Network, OutPoint, Transaction, TxOut};
-use btcgraph::sim::{Owner, ScriptKind};
-use serde_json::{Value, json};
+use bitcoin::{Amount, BlockHash};
+use btcgraph::sim::ScriptKind;
 
 use super::names::{Names, START};
-use crate::support::api::spend_outputs;
-use crate::support::bitcoind::{RealNode, wait_for};
+use super::node::{NewBlock, Node};
+use super::parse::{Contents, Payment};
+use super::wallet::Wallet;
 
 /// Seconds from block to block.
 const INTERVAL: i64 = 600;
-/// From so many confirmations on the next block may spend a coinbase.
-const MATURE: u64 = 100;
 
-/// A node and its accounts.
+/// A node, the accounts on it, and its clock.
 pub(super) struct Chain {
-    pub(super) node: RealNode,
-    /// The node's clock, in seconds since 1970.
+    pub(super) node: Box<dyn Node>,
+    wallet: Wallet,
+    /// In seconds since 1970.
     clock: i64,
-    height: u32,
     reorgs: u32,
-    accounts: BTreeMap<String, Owner>,
-    /// Every output that ever paid an account, the oldest first.
-    coins: Vec<(OutPoint, TxOut)>,
 }
 
 impl Chain {
-    /// A chain of the genesis block; `None`, which is recorded, where there is no node.
-    #[track_caller]
-    pub(super) fn start(names: &mut Names) -> Option<Self> {
-        let node = RealNode::start(&[&format!("-mocktime={START}")])?;
-        let genesis = bitcoin::constants::genesis_block(Network::Regtest).block_hash();
-        let (accounts, coins) = (BTreeMap::new(), Vec::new());
-        let mut chain = Self { node, clock: START, height: 0, reorgs: 0, accounts, coins };
-        chain.name_block(names, genesis, 0);
-        Some(chain)
+    /// A node that has the genesis block.
+    pub(super) fn new(node: Box<dyn Node>, names: &mut Names) -> Self {
+        let genesis = node.tip();
+        let mut chain = Self { node, wallet: Wallet::default(), clock: START, reorgs: 0 };
+        chain.name_block(names, genesis);
+        chain
     }
 
-    /// Mines blocks with what waits in the mempool. They are 10 minutes apart.
-    pub(super) fn mine(&mut self, names: &mut Names, count: u32, to: &str) {
-        let address = self.address(names, to);
-        for _ in 0..count {
-            self.tick();
-            let hash = self.node.mine_to(&address, 1)[0];
-            self.height += 1;
-            self.name_block(names, hash, self.height);
-        }
-    }
-
-    /// Pays from the oldest coins of an account that can be spent: output 0 is the payment, output 1 the change.
-    /// Errors: it has not enough.
-    pub(super) fn send(
+    pub(super) fn open(
         &mut self,
         names: &mut Names,
-        amount: Amount,
-        fee: Amount,
-        [from, to, name]: [&String; 3],
+        account: &str,
+        kind: ScriptKind,
+        key_of: Option<&str>,
     ) -> Result<(), String> {
-        let payer = self.account(names, from);
-        let receiver = self.account(names, to);
-        let script = payer.script_pubkey();
-        let (mut coins, mut prevouts, mut total) = (Vec::new(), Vec::new(), Amount::ZERO);
-        for (outpoint, output) in self.coins.iter().filter(|(_, output)| output.script_pubkey == script) {
-            if total >= amount + fee {
-                break;
-            }
-            if self.is_spendable(outpoint) {
-                total += output.value;
-                coins.push(*outpoint);
-                prevouts.push(output.clone());
-            }
-        }
-        let change = total.checked_sub(amount + fee).ok_or_else(|| format!("{from} can spend {total} and no more"))?;
-        let mut outputs = vec![receiver.output(amount)];
-        outputs.extend((change > Amount::ZERO).then(|| payer.output(change)));
-        let transaction = spend_outputs(payer, &coins, &prevouts, outputs);
-        self.node.must("sendrawtransaction", &[json!(serialize_hex(&transaction))]);
-        self.name_transaction(names, &transaction, name);
-        Ok(())
+        self.wallet.open(names, account, kind, key_of).map(|_| ())
     }
 
-    /// Replaces the newest blocks by one more block than they were, all empty: what was paid in them waits in the
-    /// mempool again. Errors: there are not so many blocks.
-    pub(super) fn reorg(&mut self, names: &mut Names, count: u32) -> Result<(), String> {
-        if count > self.height {
-            return Err(format!("the chain has {} blocks on the genesis block", self.height));
+    /// Mines blocks, 10 minutes apart: with these transactions, or with what waits in the mempool.
+    pub(super) fn mine(
+        &mut self,
+        names: &mut Names,
+        count: u32,
+        to: &str,
+        withheld: Amount,
+        with: Option<&Contents>,
+    ) -> Result<(), String> {
+        let with = with.cloned().or_else(|| (withheld > Amount::ZERO).then(Contents::new));
+        if with.as_ref().is_some_and(|with| with.len() > usize::try_from(count).unwrap()) {
+            return Err("there are more lists of transactions than blocks".to_owned());
         }
-        self.reorgs += 1;
-        let address = self.address(names, &format!("rival{}", self.reorgs));
-        let first = self.height - count + 1;
-        let hash = self.node.must("getblockhash", &[json!(first)]);
-        self.node.must("invalidateblock", &[hash]);
-        self.height = first - 1;
-        for _ in 0..=count {
-            self.tick();
-            let block = self.node.must("generateblock", &[json!(address), json!([])]);
-            self.height += 1;
-            self.name_block(names, serde_json::from_value(block["hash"].clone()).unwrap(), self.height);
+        let to = self.wallet.account(names, to).script_pubkey();
+        for number in 0..count {
+            let (transactions, fees) = match &with {
+                None => (None, Amount::ZERO),
+                Some(with) => {
+                    let listed = with.get(usize::try_from(number).unwrap()).into_iter().flatten();
+                    let listed = listed.map(|name| self.wallet.transaction(name).cloned());
+                    let listed: Vec<_> = listed.collect::<Result<_, _>>()?;
+                    let fees = listed.iter().map(|transaction| self.wallet.fee(transaction)).sum::<Result<_, _>>()?;
+                    (Some(listed), fees)
+                }
+            };
+            self.clock += INTERVAL;
+            self.node.set_clock(self.clock);
+            let hash = self.node.mine(&NewBlock { to: to.clone(), transactions, fees, withheld })?;
+            self.name_block(names, hash);
         }
         Ok(())
     }
 
-    /// Stops the node and starts it with what it had in its mempool.
-    pub(super) fn restart(&mut self) {
-        // with the clock of now: a node refuses to start on blocks of the future
-        self.node.restart_with(&[&format!("-mocktime={}", self.clock)]);
-        wait_for("the mempool to be read", Duration::from_secs(30), || {
-            (self.node.must("getmempoolinfo", &[])["loaded"] == json!(true)).then_some(())
-        });
-    }
-
-    fn tick(&mut self) {
+    pub(super) fn duplicate_coinbase(&mut self, names: &mut Names, block: &str) -> Result<(), String> {
         self.clock += INTERVAL;
-        self.node.must("setmocktime", &[json!(self.clock)]);
+        self.node.set_clock(self.clock);
+        let hash = self.node.duplicate_coinbase(block_named(names, block)?)?;
+        self.name_block(names, hash);
+        Ok(())
     }
 
-    /// Whether the next transaction may spend it: it is in the chain or the mempool, unspent in both, and mature.
-    fn is_spendable(&self, outpoint: &OutPoint) -> bool {
-        let found = self.node.must("gettxout", &[json!(outpoint.txid), json!(outpoint.vout), json!(true)]);
-        let confirmations = found["confirmations"].as_u64();
-        found != Value::Null && (found["coinbase"] == json!(false) || confirmations >= Some(MATURE))
+    /// Makes a transaction and keeps it.
+    pub(super) fn draft(&mut self, names: &mut Names, payment: &Payment) -> Result<(), String> {
+        let transaction = self.wallet.make(names, payment, |coin| self.node.is_spendable(coin))?;
+        self.wallet.add(names, &transaction, &payment.name);
+        Ok(())
     }
 
-    fn account(&mut self, names: &mut Names, name: &str) -> Owner {
-        let new = u32::try_from(self.accounts.len()).unwrap() + 1;
-        // taproot: all signatures are of one size, and so are all transactions of one form
-        let owner = *self.accounts.entry(name.to_owned()).or_insert(Owner::new(ScriptKind::P2trKey, new));
-        names.give(&address_of(owner), &format!("$address.{name}"));
-        names.give(&owner.script_pubkey().to_hex_string(), &format!("$script.{name}"));
-        owner
+    /// Makes a transaction that pays every kind of script and keeps it.
+    pub(super) fn draft_to_all_types(&mut self, names: &mut Names, from: &str, name: &str) -> Result<(), String> {
+        let transaction = self.wallet.pay_all_types(names, from, |coin| self.node.is_spendable(coin))?;
+        self.wallet.add(names, &transaction, name);
+        Ok(())
     }
 
-    fn address(&mut self, names: &mut Names, name: &str) -> String {
-        address_of(self.account(names, name))
+    /// Makes a transaction that spends all of that and keeps it.
+    pub(super) fn draft_from_all_types(&mut self, names: &mut Names, to: &str, name: &str) -> Result<(), String> {
+        let transaction = self.wallet.spend_all_types(names, to, |coin| self.node.is_spendable(coin))?;
+        self.wallet.add(names, &transaction, name);
+        Ok(())
+    }
+
+    /// Gives a transaction to the node, which must take it, or refuse it for this reason.
+    pub(super) fn submit(&mut self, name: &str, refused: Option<&str>) -> Result<(), String> {
+        let verdict = self.node.submit(self.wallet.transaction(name)?);
+        match (verdict, refused) {
+            (Ok(()), None) => Ok(()),
+            (Err(said), Some(reason)) if said.contains(reason) => Ok(()),
+            (Ok(()), Some(_)) => Err(format!("the node took {name}")),
+            (Err(said), _) => Err(format!("the node refused {name}: {said}")),
+        }
+    }
+
+    pub(super) fn evict(&mut self, name: &str) -> Result<(), String> {
+        let txid = self.wallet.transaction(name)?.compute_txid();
+        self.node.evict(txid);
+        Ok(())
+    }
+
+    /// Replaces the newest blocks by so many others.
+    pub(super) fn reorg(&mut self, names: &mut Names, count: u32, to: u32, with: &Contents) -> Result<(), String> {
+        self.reorgs += 1;
+        self.shorten(count)?;
+        self.mine(names, to, &format!("rival{}", self.reorgs), Amount::ZERO, Some(with))
+    }
+
+    /// Takes the newest blocks out. Errors: there are not so many.
+    pub(super) fn shorten(&mut self, count: u32) -> Result<(), String> {
+        let height = self.node.height();
+        if count > height {
+            return Err(format!("the chain has {height} blocks on the genesis block"));
+        }
+        if count > 0 {
+            self.node.invalidate(self.node.hash_at(height - count + 1));
+        }
+        Ok(())
+    }
+
+    /// Leaves the main chain for the branch of this block. Errors: it is on the main chain.
+    pub(super) fn return_to(&mut self, names: &Names, block: &str) -> Result<(), String> {
+        let target = block_named(names, block)?;
+        let mut fork = target;
+        let main = |hash: BlockHash, node: &dyn Node| {
+            let height = node.height_of(hash);
+            height <= node.height() && node.hash_at(height) == hash
+        };
+        while !main(fork, &*self.node) {
+            fork = self.node.block(fork).header.prev_blockhash;
+        }
+        if fork == target {
+            return Err(format!("{block} is on the main chain"));
+        }
+        let left = self.node.height_of(fork) + 1;
+        if left <= self.node.height() {
+            self.node.invalidate(self.node.hash_at(left));
+        }
+        self.node.reconsider(target);
+        Ok(())
     }
 
     /// `$block7` and `$tx.coinbase7`; the second block at height 7 has a `b` behind the number.
-    fn name_block(&mut self, names: &mut Names, hash: BlockHash, height: u32) {
-        let block: Block =
-            deserialize_hex(self.node.must("getblock", &[json!(hash), json!(0)]).as_str().unwrap()).unwrap();
+    fn name_block(&mut self, names: &mut Names, hash: BlockHash) {
+        let height = self.node.height_of(hash);
         let mut numbers =
             std::iter::once(height.to_string()).chain(('b'..='z').map(|letter| format!("{height}{letter}")));
         let number = numbers.find(|number| !names.has(&format!("$block{number}"))).unwrap();
         names.give(&hash.to_string(), &format!("$block{number}"));
-        self.name_transaction(names, &block.txdata[0], &format!("coinbase{number}"));
-    }
-
-    fn name_transaction(&mut self, names: &mut Names, transaction: &Transaction, name: &str) {
-        let txid = transaction.compute_txid();
-        names.give(&txid.to_string(), &format!("$tx.{name}"));
-        names.give(&transaction.compute_wtxid().to_string(), &format!("$wtxid.{name}"));
-        let scripts: Vec<_> = self.accounts.values().map(Owner::script_pubkey).collect();
-        let outputs = (0..).zip(&transaction.output).filter(|(_, output)| scripts.contains(&output.script_pubkey));
-        self.coins.extend(outputs.map(|(vout, output)| (OutPoint { txid, vout }, output.clone())));
+        self.wallet.add(names, &self.node.block(hash).txdata[0], &format!("coinbase{number}"));
     }
 }
 
-fn address_of(owner: Owner) -> String {
-    Address::from_script(&owner.script_pubkey(), Network::Regtest).unwrap().to_string()
+fn block_named(names: &Names, block: &str) -> Result<BlockHash, String> {
+    names.expand(&format!("${block}")).map(|hash| hash.parse().unwrap())
 }

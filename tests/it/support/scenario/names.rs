@@ -15,17 +15,27 @@ pub(crate) const START: i64 = 1_700_000_000;
 /// Fields whose values are replaced as a whole, unless they have a name: what a miner's search or a node's version
 /// decides, or what is made of hashes that are.
 const PLACEHOLDERS: &[(&str, &str)] = &[
-    ("asm", "<asm>"),
-    ("chainwork", "<chainwork>"),
+    ("branch", "<hash>"),
     ("headerHex", "<header>"),
     ("hex", "<bytes>"),
     ("merkleRoot", "<merkle root>"),
     ("nonce", "<nonce>"),
+    ("rawHex", "<bytes>"),
+    ("root", "<merkle root>"),
+];
+
+/// Fields whose values stay as they are as long as nothing in them looks like a hash that we do not know.
+const SCRIPTS: &[(&str, &str)] = &[
+    ("asm", "<asm>"),
+    ("payload", "<data>"),
+    ("pushes", "<data>"),
     ("scriptPubKey", "<script>"),
     ("scriptSigHex", "<script>"),
-    ("target", "<target>"),
     ("witness", "<witness>"),
 ];
+
+/// Fields that hold a number of 256 bits, which has as many digits as a hash.
+const NUMBERS: &[&str] = &["chainwork", "target"];
 
 /// Fields that hold a moment as seconds since 1970.
 const SECONDS: &[&str] = &["timestamp"];
@@ -58,6 +68,21 @@ impl Names {
             let before = self.by_name.insert(name.to_owned(), value.to_owned());
             assert_eq!(before, None, "two values are named {name}");
         }
+    }
+
+    /// Gives a script, in hexadecimal digits, its name, and takes what it holds for the same in each run. Short ones
+    /// stand for themselves: their digits would be found by chance in other values, too.
+    pub(crate) fn give_script(&mut self, script: &str, name: &str) {
+        self.allow(script);
+        if script.len() >= DIGITS_OF_A_HASH {
+            self.give(script, name);
+        }
+    }
+
+    /// Takes this text, and every part of it, for the same in each run.
+    pub(crate) fn allow(&mut self, text: &str) {
+        self.constant.push('\n');
+        self.constant.push_str(text);
     }
 
     /// Whether a name is given.
@@ -127,8 +152,11 @@ impl Names {
         if let Some(name) = self.by_value.get(text) {
             return Ok(name.clone());
         }
-        if let Some((_, placeholder)) = PLACEHOLDERS.iter().find(|(name, _)| *name == field) {
+        if let Some((_, placeholder)) = PLACEHOLDERS.iter().find(|(name, _)| *name == field && !text.is_empty()) {
             return Ok((*placeholder).to_owned());
+        }
+        if NUMBERS.contains(&field) {
+            return Ok(text.to_owned());
         }
         if let Some(moment) = moment(text) {
             return Ok(offset(moment));
@@ -139,8 +167,11 @@ impl Names {
                 named = named.replace(value.as_str(), name);
             }
         }
-        let unnamed = suspicious(&named).find(|word| !self.constant.contains(word)).map(str::to_owned);
-        unnamed.map_or(Ok(named), |word| Err(format!("{word} has no name")))
+        let Some(unnamed) = suspicious(&named).find(|word| !self.constant.contains(word)) else { return Ok(named) };
+        match SCRIPTS.iter().find(|(name, _)| *name == field) {
+            Some((_, placeholder)) => Ok((*placeholder).to_owned()),
+            None => Err(format!("{unnamed} has no name")),
+        }
     }
 }
 
@@ -185,14 +216,15 @@ fn named_values_are_replaced_wherever_they_stand() {
     names.give(&txid, "$wtxid.pay");
     let answer = serde_json::json!({
         "id": format!("Block:{hash}"),
-        "outputs": [{ "outpoint": format!("{txid}:0"), "address": "bcrt1qalice", "scriptPubKey": "5120", "value": 7 }],
+        "outputs": [{ "outpoint": format!("{txid}:0"), "address": "bcrt1qalice", "scriptPubKey": "ef".repeat(34), "value": 7 }],
         "message": format!("{hash} is not {txid}"),
         "edges": [{ "cursor": "AAA" }, { "cursor": "BBB" }],
         "pageInfo": { "startCursor": "AAA", "endCursor": "BBB" },
         "time": "2023-11-14T22:23:20Z",
         "timestamp": 1_699_999_999,
         "nonce": 3,
-        "witness": ["00", "11"],
+        "witness": ["00", "ef".repeat(64)],
+        "chainwork": "ef".repeat(32),
     });
     let expected = serde_json::json!({
         "id": "Block:$block1",
@@ -203,7 +235,8 @@ fn named_values_are_replaced_wherever_they_stand() {
         "time": "$start+600s",
         "timestamp": "$start-1s",
         "nonce": "<nonce>",
-        "witness": ["<witness>", "<witness>"],
+        "witness": ["00", "<witness>"],
+        "chainwork": "ef".repeat(32),
     });
     assert_eq!(redact(&mut names, answer), Ok(expected));
 }
@@ -239,4 +272,24 @@ fn documents_name_what_is_known_and_keep_their_variables() {
     for unknown in ["$tx.other", "$block7", "$cursor2", "$address.pay"] {
         assert_eq!(names.expand(&format!("{{ a(b: \"{unknown}\") }}")), Err(format!("nothing is named {unknown}")));
     }
+}
+
+#[test]
+fn scripts_that_are_ours_are_shown_and_those_that_depend_on_the_run_are_not() {
+    let (key, other) = ("ab".repeat(32), "cd".repeat(32));
+    let mut names = Names::new("");
+    names.give_script(&format!("5120{key}"), "$script.alice");
+    names.give_script("51024e73", "$script.anchor");
+    names.allow("68656c6c6f");
+    let scripts = |key: &str, alice: &str, other: &str| {
+        serde_json::json!({
+            "scripts": [{ "scriptPubKey": alice }, { "scriptPubKey": "51024e73" }, { "scriptPubKey": other }],
+            "asm": format!("OP_PUSHNUM_1 OP_PUSHBYTES_32 {key}"),
+            "opReturn": { "pushes": ["68656c6c6f"], "payload": "0568656c6c6f" },
+            "hex": "",
+        })
+    };
+    let answer = scripts(&key, &format!("5120{key}"), &format!("5120{other}"));
+    assert_eq!(redact(&mut names, answer), Ok(scripts(&key, "$script.alice", "<script>")));
+    assert_eq!(redact(&mut names, serde_json::json!({ "asm": other })), Ok(serde_json::json!({ "asm": "<asm>" })));
 }

@@ -1,31 +1,126 @@
-//! The text of a scenario: one action a line, and queries as indented blocks.
+//! The text of a scenario: one action a line, and GraphQL documents as indented blocks.
 //!
 //! ```text
 //! # A comment.
-//! mine 101 to miner                              blocks, one after the other; to nobody in particular without `to`
+//! only simulated: why                            in front of all actions: no real node would do what this asks
+//! account carol is p2wpkh                        a kind of `ScriptKind`; p2tr_key for accounts that are just named
+//! account bare is p2pk with the key of carol     another script of the same key
+//!
+//! mine 101 to miner                              blocks with what waits in the mempool; to nobody without `to`
+//! mine 2 with pay, tip / -                       exactly these in this order, then none; blocks beyond are empty
+//! mine 1 to miner withholding 0.5                BTC that the coinbase does not claim
+//! duplicate coinbase of block7                   a block whose coinbase is that of an earlier block once more (BIP30)
+//!
 //! send 1.5 from miner to alice as pay            BTC; the change goes back, the fee is 1000 sat
-//! send 0.2 from alice to bob as tip fee 500      or this many sat
-//! reorg 2                                        takes the 2 newest blocks out and mines 3 empty ones instead
+//! send 1 from alice to bob, 2 to data "hi" as two spending pay:0, tip:1 fee 500 locktime 9 sequence 5
+//! send 1.5 from miner to bob as cheat instead of pay       spends the very coins that `pay` spends
+//! draft …                                        the same, signed and kept: for `mine … with` and `submit`
+//! submit cheat                                   gives a draft to the node,
+//! submit cheat refused missingorspent            which refuses it, and says this among other things
+//! pay all script types from miner as zoo         an output of 0.01 BTC to each kind; the accounts have the kinds' names
+//! spend all script types to bob as feast         all of these that can be spent. Both are drafts: mine them with `with`
+//! evict pay                                      the node forgets what waits
+//!
+//! reorg 2                                        takes the 2 newest blocks out and mines 3 empty ones instead,
+//! reorg 2 to 2 with - / tip, pay                 or so many, which hold these
+//! shorten 3                                      takes the 3 newest blocks out; the chain is shorter then
+//! back to genesis                                takes all blocks out
+//! return to block104                             leaves the branch of now for an earlier one, up to its last block
+//!
 //! restart                                        stops btcgraph and starts it again
-//! restart node                                   the same with the node
+//! kill                                           the same with SIGKILL
+//! hold                                           stops btcgraph;
+//! follow                                         starts it, and it catches up with all that happened meanwhile
+//! restart node                                   stops the node and starts it again
+//! stop node                                      the node is away;
+//! start node                                     it is back
+//!
 //! query what alice has
 //!   { address(address: "$address.alice") { balance { confirmed } } }
+//! subscribe news
+//!   subscription { newBlock { height } }
+//! expect news 3                                  the next 3 events of that subscription, which must have come by now
 //! ```
+//!
+//! What is sent with coins of nobody's choice spends the oldest that can be spent. `hold` goes with `follow`, and `stop
+//! node` with `start node`; meanwhile nothing can be asked of the one, or done to the other.
+//!
+//! Transactions that wait are mined by feerate. Two of the same feerate are in an order that nobody chose: give them
+//! different fees, or say what a block holds.
+
+mod action;
+#[cfg(test)]
+mod tests;
+mod words;
 
 use std::collections::BTreeSet;
 use std::fmt;
 
-use bitcoin::{Amount, Denomination};
+use bitcoin::Amount;
+use btcgraph::sim::ScriptKind;
 
 /// What is done.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Action {
-    Mine { count: u32, to: Option<String> },
-    Send { amount: Amount, from: String, to: String, name: String, fee: Amount },
-    Reorg(u32),
+    Account { name: String, kind: ScriptKind, key_of: Option<String> },
+    Mine { count: u32, to: Option<String>, withheld: Amount, with: Option<Contents> },
+    DuplicateCoinbase { block: String },
+    Send(Payment),
+    Draft(Payment),
+    Submit { name: String, refused: Option<String> },
+    PayAllTypes { from: String, name: String },
+    SpendAllTypes { to: String, name: String },
+    Evict(String),
+    Reorg { count: u32, to: u32, with: Contents },
+    Shorten(u32),
+    BackToGenesis,
+    ReturnTo(String),
     Restart,
+    Kill,
+    Hold,
+    Follow,
     RestartNode,
+    StopNode,
+    StartNode,
     Query { document: String },
+    Subscribe { name: String, document: String },
+    Expect { name: String, count: usize },
+}
+
+/// The names of the transactions of blocks that follow each other.
+pub(crate) type Contents = Vec<Vec<String>>;
+
+/// A transaction to be made.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Payment {
+    pub(crate) from: String,
+    /// Amounts and whom they go to.
+    pub(crate) outputs: Vec<(Amount, Receiver)>,
+    pub(crate) name: String,
+    pub(crate) coins: Coins,
+    pub(crate) fee: Amount,
+    pub(crate) lock_time: u32,
+    /// Of all inputs; as final as can be if none, or not quite where there is a lock time.
+    pub(crate) sequence: Option<u32>,
+}
+
+/// Whom an output pays.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Receiver {
+    Account(String),
+    /// OP_RETURN and this text.
+    Data(String),
+}
+
+/// Which coins a payment spends.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Coins {
+    /// The oldest of the payer that can be spent.
+    Oldest,
+    /// These outputs of named transactions.
+    Named(Vec<(String, u32)>),
+    /// Those that a named transaction spends.
+    Of(String),
 }
 
 /// An action as it stands in the file.
@@ -35,6 +130,14 @@ pub(crate) struct Step {
     pub(crate) line: usize,
     pub(crate) text: String,
     pub(crate) action: Action,
+}
+
+/// A whole file.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Scenario {
+    /// Why no real node plays it.
+    pub(crate) only_simulated: Option<String>,
+    pub(crate) steps: Vec<Step>,
 }
 
 /// Why a text is no scenario.
@@ -50,24 +153,21 @@ impl fmt::Display for Malformed {
     }
 }
 
-/// More blocks than this in one action are a slip of the pen.
-const MOST_BLOCKS: u32 = 1_000;
-const DEFAULT_FEE: Amount = Amount::from_sat(1_000);
-
 /// The actions of a scenario in their order.
-pub(crate) fn parse(text: &str) -> Result<Vec<Step>, Malformed> {
-    let mut steps: Vec<Step> = Vec::new();
-    let mut sent = BTreeSet::new();
-    let mut in_query = false;
+pub(crate) fn parse(text: &str) -> Result<Scenario, Malformed> {
+    let mut scenario = Scenario::default();
+    let steps = &mut scenario.steps;
+    let mut known = Known::default();
+    // whether indented lines may follow
+    let mut open = false;
     for (line, content) in (1..).zip(text.lines()) {
         let malformed = |what: String| Malformed { line, what };
         if content.trim().is_empty() {
             continue;
         }
         if content.starts_with([' ', '\t']) {
-            let Some(Step { text, action: Action::Query { document }, .. }) = steps.last_mut().filter(|_| in_query)
-            else {
-                return Err(malformed("only the lines of a query are indented".to_owned()));
+            let Some((text, document)) = steps.last_mut().filter(|_| open).and_then(document_of) else {
+                return Err(malformed("only the lines of a query or subscription are indented".to_owned()));
             };
             text.push('\n');
             text.push_str(content.trim_end());
@@ -79,120 +179,110 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Step>, Malformed> {
             continue;
         }
         complete(steps.last())?;
-        let action = action(content).map_err(malformed)?;
-        if let Action::Send { name, .. } = &action
-            && !sent.insert(name.clone())
-        {
-            return Err(malformed(format!("there is a transaction '{name}' already")));
+        if let Some(reason) = content.strip_prefix("only simulated") {
+            let reason = reason.strip_prefix(':').map(str::trim).filter(|reason| !reason.is_empty());
+            let reason = reason.ok_or_else(|| malformed("it is: only simulated: WHY".to_owned()))?;
+            if !steps.is_empty() || scenario.only_simulated.is_some() {
+                return Err(malformed("this comes once, and in front of all actions".to_owned()));
+            }
+            scenario.only_simulated = Some(reason.to_owned());
+            continue;
         }
-        in_query = matches!(action, Action::Query { .. });
+        let action = action::parse(content).map_err(malformed)?;
+        known.check(&action).map_err(malformed)?;
+        if matches!(action, Action::DuplicateCoinbase { .. }) && scenario.only_simulated.is_none() {
+            return Err(malformed("a real node refuses this: begin with 'only simulated: WHY'".to_owned()));
+        }
+        open = matches!(action, Action::Query { .. } | Action::Subscribe { .. });
         steps.push(Step { line, text: content.trim_end().to_owned(), action });
     }
     complete(steps.last())?;
-    Ok(steps)
+    Ok(scenario)
 }
 
-/// A query has a document.
+/// The text of a step and the document in it, where it has one.
+fn document_of(step: &mut Step) -> Option<(&mut String, &mut String)> {
+    match step {
+        Step { text, action: Action::Query { document } | Action::Subscribe { document, .. }, .. } => {
+            Some((text, document))
+        }
+        _ => None,
+    }
+}
+
+/// A query or subscription has a document.
 fn complete(step: Option<&Step>) -> Result<(), Malformed> {
     match step {
-        Some(Step { line, action: Action::Query { document }, .. }) if document.is_empty() => {
-            Err(Malformed { line: *line, what: "the lines of a query follow it, indented".to_owned() })
+        Some(Step { line, action: Action::Query { document } | Action::Subscribe { document, .. }, .. })
+            if document.is_empty() =>
+        {
+            Err(Malformed { line: *line, what: "a document follows it, in indented lines".to_owned() })
         }
         _ => Ok(()),
     }
 }
 
-fn action(content: &str) -> Result<Action, String> {
-    let words: Vec<&str> = content.split_whitespace().collect();
-    match words.as_slice() {
-        ["mine", count] => Ok(Action::Mine { count: blocks(count)?, to: None }),
-        ["mine", count, "to", to] => Ok(Action::Mine { count: blocks(count)?, to: Some(name(to)?) }),
-        ["send", amount, "from", from, "to", to, "as", as_] => send(amount, from, to, as_, DEFAULT_FEE),
-        ["send", amount, "from", from, "to", to, "as", as_, "fee", fee] => {
-            let fee = fee.parse().map_err(|_| format!("'{fee}' is no fee in satoshis"))?;
-            send(amount, from, to, as_, Amount::from_sat(fee))
+/// What the actions so far have named.
+#[derive(Default)]
+struct Known {
+    accounts: BTreeSet<String>,
+    transactions: BTreeSet<String>,
+    subscriptions: BTreeSet<String>,
+}
+
+impl Known {
+    /// Takes note of what an action names. Errors: it names what is named already, or means what is not.
+    fn check(&mut self, action: &Action) -> Result<(), String> {
+        match action {
+            Action::Account { name, key_of, .. } => {
+                if let Some(other) = key_of.as_ref().filter(|other| !self.accounts.contains(*other)) {
+                    return Err(format!("there is no account '{other}' yet"));
+                }
+                fresh(&mut self.accounts, "account", name)
+            }
+            Action::Send(payment) | Action::Draft(payment) => {
+                let Payment { from, outputs, name, coins, .. } = payment;
+                self.accounts.insert(from.clone());
+                for (_, receiver) in outputs {
+                    if let Receiver::Account(account) = receiver {
+                        self.accounts.insert(account.clone());
+                    }
+                }
+                if let Coins::Of(other) = coins {
+                    self.transaction(other)?;
+                }
+                fresh(&mut self.transactions, "transaction", name)
+            }
+            Action::PayAllTypes { name, .. } | Action::SpendAllTypes { name, .. } => {
+                fresh(&mut self.transactions, "transaction", name)
+            }
+            Action::Mine { to, with, .. } => {
+                self.accounts.extend(to.clone());
+                with.iter().flatten().flatten().try_for_each(|name| self.transaction(name))
+            }
+            Action::Reorg { with, .. } => with.iter().flatten().try_for_each(|name| self.transaction(name)),
+            Action::Submit { name, .. } | Action::Evict(name) => self.transaction(name),
+            Action::Subscribe { name, .. } => fresh(&mut self.subscriptions, "subscription", name),
+            Action::Expect { name, .. } if !self.subscriptions.contains(name) => {
+                Err(format!("there is no subscription '{name}'"))
+            }
+            _ => Ok(()),
         }
-        ["reorg", count] => Ok(Action::Reorg(blocks(count)?)),
-        ["restart"] => Ok(Action::Restart),
-        ["restart", "node"] => Ok(Action::RestartNode),
-        ["query", ..] => Ok(Action::Query { document: String::new() }),
-        [first, ..] => Err(match *first {
-            "mine" => "it is: mine COUNT [to NAME]".to_owned(),
-            "send" => "it is: send BTC from NAME to NAME as NAME [fee SAT]".to_owned(),
-            "reorg" => "it is: reorg COUNT".to_owned(),
-            "restart" => "it is: restart [node]".to_owned(),
-            other => format!("'{other}' is no action; there are mine, send, reorg, restart and query"),
-        }),
-        [] => Err("an empty line".to_owned()),
+    }
+
+    fn transaction(&self, name: &str) -> Result<(), String> {
+        if self.transactions.contains(name) { Ok(()) } else { Err(format!("there is no transaction '{name}' yet")) }
     }
 }
 
-fn send(amount: &str, from: &str, to: &str, as_: &str, fee: Amount) -> Result<Action, String> {
-    let sats = Amount::from_str_in(amount, Denomination::Bitcoin);
-    let amount = sats.map_err(|_| format!("'{amount}' is no amount in BTC"))?;
-    Ok(Action::Send { amount, from: name(from)?, to: name(to)?, name: name(as_)?, fee })
-}
-
-fn blocks(count: &str) -> Result<u32, String> {
-    let number = count.parse().ok().filter(|count| (1..=MOST_BLOCKS).contains(count));
-    number.ok_or_else(|| format!("'{count}' is no number of blocks from 1 to {MOST_BLOCKS}"))
-}
-
-fn name(word: &str) -> Result<String, String> {
-    let starts = word.starts_with(|first: char| first.is_ascii_lowercase());
-    if starts && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_') {
-        Ok(word.to_owned())
+fn fresh(names: &mut BTreeSet<String>, kind: &str, name: &str) -> Result<(), String> {
+    if names.insert(name.to_owned()) {
+        Ok(())
     } else {
-        Err(format!("'{word}' is no name: it begins with a letter, and small letters, digits and _ follow"))
+        Err(format!("there is {} {kind} '{name}' already", article(kind)))
     }
 }
 
-#[test]
-fn a_scenario_is_read_line_by_line() {
-    let text = "# what\nmine 2 to miner\n\nsend 0.5 from miner to alice as pay fee 7\nquery a b\n  {\n\n    tip\n  }\nreorg 1\n";
-    let step = |line, text: &str, action| Step { line, text: text.to_owned(), action };
-    let named = |name: &str| name.to_owned();
-    let pay = Action::Send {
-        amount: Amount::from_sat(50_000_000),
-        from: named("miner"),
-        to: named("alice"),
-        name: named("pay"),
-        fee: Amount::from_sat(7),
-    };
-    assert_eq!(
-        parse(text).unwrap(),
-        [
-            step(2, "mine 2 to miner", Action::Mine { count: 2, to: Some(named("miner")) }),
-            step(4, "send 0.5 from miner to alice as pay fee 7", pay),
-            step(5, "query a b\n  {\n    tip\n  }", Action::Query { document: "  {\n    tip\n  }\n".to_owned() }),
-            step(10, "reorg 1", Action::Reorg(1)),
-        ]
-    );
-}
-
-#[test]
-fn what_cannot_be_read_is_told_with_its_line() {
-    for (text, expected) in [
-        ("mine 1\nmind 2", "2: 'mind' is no action; there are mine, send, reorg, restart and query"),
-        ("mine 0", "1: '0' is no number of blocks from 1 to 1000"),
-        ("mine 1 for a", "1: it is: mine COUNT [to NAME]"),
-        ("send 1 from a to b", "1: it is: send BTC from NAME to NAME as NAME [fee SAT]"),
-        ("send 1 from a to b as c fee x", "1: 'x' is no fee in satoshis"),
-        (
-            "send 1 from A to b as c",
-            "1: 'A' is no name: it begins with a letter, and small letters, digits and _ follow",
-        ),
-        ("send 1 from a to b as c\n\nsend 1 from a to b as c", "3: there is a transaction 'c' already"),
-        ("send x from a to b as c", "1: 'x' is no amount in BTC"),
-        ("  mine 1", "1: only the lines of a query are indented"),
-        ("mine 1\n  { tip }", "2: only the lines of a query are indented"),
-        ("query q\nmine 1", "1: the lines of a query follow it, indented"),
-        ("mine 1\nquery q\n", "2: the lines of a query follow it, indented"),
-    ] {
-        assert!(
-            parse(text).is_err_and(|error| error.to_string().starts_with(expected)),
-            "{:?} of {text:?}",
-            parse(text)
-        );
-    }
+fn article(word: &str) -> &'static str {
+    if word.starts_with('a') { "an" } else { "a" }
 }

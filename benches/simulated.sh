@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# How fast an index of a long chain is made, and that it is right, without a bitcoind: generates a chain of the shape of
+# mainnet, serves it as a simulated node, imports it over REST, and verifies the index against that node. Fails unless the
+# index is clean.
+#
+#   usage: benches/simulated.sh DIRECTORY [TRANSACTIONS]     (1,000,000, which needs about 2 GB; 10,000,000 about 15 GB)
+#
+# PROFILE=dev measures nothing worth knowing, but shows that all of it works without a release build.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+directory=${1:?usage: benches/simulated.sh DIRECTORY [TRANSACTIONS]}
+transactions=${2:-1000000}
+profile=${PROFILE:-release}
+built=target/$profile
+[ "$profile" = dev ] && built=target/debug
+directory=$directory/simulated-$transactions
+rm -rf "$directory"
+mkdir -p "$directory"
+directory=$(cd "$directory" && pwd)
+
+cargo build --profile "$profile" --locked --bin btcgraph --example sim-node
+
+"$built/examples/sim-node" --transactions "$transactions" --seed 1 --xor --port-file "$directory/port" "$directory/node" \
+  >"$directory/node.log" 2>"$directory/node.err" &
+node=$!
+trap 'kill $node 2>/dev/null || true; wait $node 2>/dev/null || true' EXIT
+until [ -s "$directory/port" ]; do
+  kill -0 "$node" 2>/dev/null || { echo "simulated.sh: the node has ended:" >&2; cat "$directory/node.err" >&2; exit 1; }
+  sleep 1
+done
+memory_of() { # process; at most so far
+  sed -nE 's/^VmHWM:\s*([0-9]+) kB/\1 kB of memory at most/p' "/proc/$1/status"
+}
+echo "== generation of the chain"
+sed '$d' "$directory/node.log"
+memory_of "$node"
+
+btcgraph() { # command, then flags
+  /usr/bin/time -o "$directory/time" -f "%e s, %M kB of memory at most, %U s user, %S s system" \
+    "$built/btcgraph" "$@" --network regtest --data-dir "$directory" --rpc-url "http://127.0.0.1:$(cat "$directory/port")" \
+    --rpc-cookie "$directory/node/.cookie"
+}
+echo "== import over REST"
+btcgraph import >"$directory/import.log" 2>&1 || { cat "$directory/import.log" >&2; exit 1; }
+sed -nE 's/.*sync::progress: (connected.*)/\1/p' "$directory/import.log" | tail -1
+cat "$directory/time"
+stat -c '%s bytes of index' "$directory/regtest/index.redb"
+awk -v t="$transactions" '{ printf "%d transactions a second, start and commits included\n", t / $1 }' "$directory/time"
+
+echo "== verify"
+clean=true
+btcgraph verify >"$directory/verify.txt" 2>"$directory/verify.log" || clean=false
+cat "$directory/time"
+grep -v '^ ' "$directory/verify.txt" | tail -12 || true
+echo "== the simulated node, asked for all of this"
+memory_of "$node"
+$clean || { cat "$directory/verify.log" >&2; echo "== the index is NOT what it must be: see $directory/verify.txt"; exit 1; }
+echo "== clean"

@@ -1,0 +1,210 @@
+//! A node, the server that follows it, and what a step does to both.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::chain::Chain;
+use super::names::Names;
+use super::node::Node;
+use super::parse::{Action, Step};
+use super::subscription::Subscription;
+use crate::support::bitcoind::wait_for;
+use crate::support::served::Served;
+
+/// It looks at the node when it is told to, so that it sees the whole of each action at once; and knows within a second
+/// that the node is away.
+const VARIABLES: &[(&str, &str)] = &[("BTCGRAPH_NODE__POLL_SECONDS", "3600"), ("BTCGRAPH_NODE__PATIENCE_SECONDS", "1")];
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The stage of one scenario.
+pub(super) struct Stage {
+    // before the node, so that it is not left without one when both end
+    served: Option<Served>,
+    subscriptions: BTreeMap<String, Subscription>,
+    chain: Chain,
+    node_runs: bool,
+    names: Names,
+    directory: tempfile::TempDir,
+}
+
+impl Stage {
+    pub(super) fn new(mut names: Names, node: Box<dyn Node>) -> Self {
+        let chain = Chain::new(node, &mut names);
+        let directory = tempfile::tempdir().unwrap();
+        let (served, subscriptions) = (None, BTreeMap::new());
+        let mut stage = Self { served, subscriptions, chain, node_runs: true, names, directory };
+        stage.follow();
+        stage
+    }
+
+    /// Does one step and waits until the server knows of it. The answer, if it is a question. Errors: what the scenario
+    /// has wrong.
+    pub(super) fn act(&mut self, step: &Step) -> Result<Option<String>, String> {
+        if !self.node_runs && asks_the_node(&step.action) {
+            return Err("the node is stopped; 'start node' starts it".to_owned());
+        }
+        let (chain, names) = (&mut self.chain, &mut self.names);
+        match &step.action {
+            Action::Account { name, kind, key_of } => chain.open(names, name, *kind, key_of.as_deref())?,
+            Action::Mine { count, to, withheld, with } => {
+                chain.mine(names, *count, to.as_deref().unwrap_or("nobody"), *withheld, with.as_ref())?;
+            }
+            Action::DuplicateCoinbase { block } => chain.duplicate_coinbase(names, block)?,
+            Action::Send(payment) => {
+                chain.draft(names, payment)?;
+                chain.submit(&payment.name, None)?;
+            }
+            Action::Draft(payment) => chain.draft(names, payment)?,
+            Action::Submit { name, refused } => chain.submit(name, refused.as_deref())?,
+            Action::PayAllTypes { from, name } => chain.draft_to_all_types(names, from, name)?,
+            Action::SpendAllTypes { to, name } => chain.draft_from_all_types(names, to, name)?,
+            Action::Evict(name) => chain.evict(name)?,
+            Action::Reorg { count, to, with } => chain.reorg(names, *count, *to, with)?,
+            Action::Shorten(count) => chain.shorten(*count)?,
+            Action::BackToGenesis => chain.shorten(chain.node.height())?,
+            Action::ReturnTo(block) => chain.return_to(names, block)?,
+            Action::Restart => {
+                self.hold()?;
+                self.follow();
+            }
+            Action::Kill => {
+                self.served.take().ok_or(HELD)?.kill();
+                self.subscriptions.clear();
+                self.follow();
+            }
+            Action::Hold => self.hold()?,
+            Action::Follow if self.served.is_some() => return Err("btcgraph follows already".to_owned()),
+            Action::Follow => self.follow(),
+            Action::RestartNode => {
+                chain.node.stop();
+                chain.node.start();
+            }
+            Action::StopNode => self.stop_node()?,
+            Action::StartNode => self.start_node()?,
+            Action::Query { document } => return self.ask(document).map(Some),
+            Action::Subscribe { name, document } => {
+                let served = self.served.as_ref().ok_or(HELD)?;
+                let subscription = Subscription::open(served, &names.expand(document)?)?;
+                self.subscriptions.insert(name.clone(), subscription);
+            }
+            Action::Expect { name, count } => return self.expect(name, *count).map(Some),
+        }
+        self.catch_up();
+        Ok(None)
+    }
+
+    /// Nothing more must have been told than what was expected.
+    pub(super) fn end(mut self) -> Result<(), String> {
+        if self.served.is_some() { self.hold() } else { Ok(()) }
+    }
+
+    fn ask(&mut self, document: &str) -> Result<String, String> {
+        let served = self.served.as_ref().ok_or(HELD)?;
+        let mut answer: async_graphql::Value = served.query_as(&self.names.expand(document)?);
+        self.names.redact(&mut answer)?;
+        Ok(serde_json::to_string_pretty(&answer).unwrap())
+    }
+
+    fn expect(&mut self, name: &str, count: usize) -> Result<String, String> {
+        let subscription = self.subscriptions.get_mut(name).ok_or("that subscription ended with its server")?;
+        let mut told = Vec::new();
+        for _ in 0..count {
+            let mut event = subscription.event()?;
+            self.names.redact(&mut event)?;
+            told.push(serde_json::to_string_pretty(&event).unwrap());
+        }
+        Ok(told.join("\n"))
+    }
+
+    fn hold(&mut self) -> Result<(), String> {
+        let status = self.served.take().ok_or(HELD)?.stop();
+        if !status.success() {
+            return Err(format!("btcgraph ended with {status}"));
+        }
+        std::mem::take(&mut self.subscriptions).into_values().try_for_each(Subscription::end)
+    }
+
+    fn follow(&mut self) {
+        let served = Served::start_on(&self.chain.node.login(), self.directory.path(), VARIABLES);
+        wait_for("the server to answer for what it has", PATIENCE, || {
+            (!served.query("{ tip { hash } }")["data"]["tip"].is_null()).then_some(())
+        });
+        self.served = Some(served);
+        self.catch_up();
+    }
+
+    fn stop_node(&mut self) -> Result<(), String> {
+        if !std::mem::take(&mut self.node_runs) {
+            return Err("the node is stopped already".to_owned());
+        }
+        self.chain.node.stop();
+        if let Some(served) = &self.served {
+            self.notify();
+            wait_for("the server to know that the node is away", PATIENCE, || {
+                let phase = served.query("{ sync { phase } }")["data"]["sync"]["phase"].take();
+                (phase == json!("WAITING_FOR_NODE")).then_some(())
+            });
+        }
+        Ok(())
+    }
+
+    fn start_node(&mut self) -> Result<(), String> {
+        if std::mem::replace(&mut self.node_runs, true) {
+            return Err("the node runs already".to_owned());
+        }
+        self.chain.node.start();
+        Ok(())
+    }
+
+    /// Waits until the server answers for the node's tip, and knows that it is that.
+    fn catch_up(&self) {
+        let Some(served) = self.served.as_ref().filter(|_| self.node_runs) else { return };
+        let expected = json!({
+            "snapshot": { "hash": self.chain.node.tip(), "inSync": true },
+            "sync": { "ready": true },
+        });
+        self.notify();
+        wait_for("the server to catch up", PATIENCE, || {
+            let answer = served.query("{ snapshot { hash inSync } sync { ready } }");
+            let done = answer["data"] == expected;
+            if !done {
+                self.notify();
+            }
+            done.then_some(())
+        });
+    }
+
+    /// Has the server look at the node, as the node's `-blocknotify` does.
+    fn notify(&self) {
+        // it is not there yet while the server starts, which looks at the node by itself
+        let Ok(mut socket) = UnixStream::connect(self.directory.path().join("regtest/admin.sock")) else { return };
+        let path = format!("/notify/{}", "0".repeat(64));
+        write!(socket, "POST {path} HTTP/1.1\r\nhost: btcgraph\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+            .unwrap();
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 202 "), "{answer}");
+    }
+}
+
+/// Whether an action does something to the node or its chain; the others can be done without it.
+fn asks_the_node(action: &Action) -> bool {
+    !matches!(
+        action,
+        Action::Query { .. }
+            | Action::Subscribe { .. }
+            | Action::Expect { .. }
+            | Action::Restart
+            | Action::Kill
+            | Action::Hold
+            | Action::Follow
+            | Action::StopNode
+            | Action::StartNode
+    )
+}
+
+const HELD: &str = "btcgraph is stopped; 'follow' starts it";
