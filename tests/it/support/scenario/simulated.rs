@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use bitcoin::{Block, BlockHash, OutPoint, Transaction, Txid};
 use btcgraph::chain::Height;
@@ -10,7 +9,6 @@ use btcgraph::sim::{Mining, Reward, SimChain, SimNode, SimNodeOptions, World};
 
 use super::names::START;
 use super::node::{NewBlock, Node};
-use crate::support::bitcoind::wait_for;
 
 const USER: &str = "scenario";
 const PASSWORD: &str = "password";
@@ -117,7 +115,6 @@ impl Node for Simulated {
     }
 
     fn start(&mut self) {
-        // the port is free as soon as the threads of before have ended
-        wait_for("the port to be free", Duration::from_secs(10), || self.node.answer().ok());
+        self.node.answer().unwrap();
     }
 }
