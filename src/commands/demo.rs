@@ -94,7 +94,7 @@ pub(super) async fn run(
 
 fn settings_of(settings: &Settings, directory: &Path, node: String) -> Settings {
     let mut settings = settings.clone();
-    settings.data_dir = directory.to_owned();
+    directory.clone_into(&mut settings.data_dir);
     settings.admin.listen = AdminAddress::default_in(&settings.network_dir());
     settings.node.rpc_url = node;
     settings

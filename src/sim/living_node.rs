@@ -31,7 +31,7 @@ pub enum LivingNodeError {
 pub struct LivingNode {
     node: Arc<SimNode>,
     /// Nothing is ever sent: the life ends when this is dropped.
-    stop: Option<Sender<()>>,
+    end: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -40,28 +40,28 @@ impl LivingNode {
     pub fn start(profile: Profile, seed: u64, options: SimNodeOptions) -> Result<LivingNode, LivingNodeError> {
         let (mut life, world) = Life::start(profile, seed, now()?)?;
         let node = Arc::new(SimNode::start(Arc::new(Mutex::new(world)), options)?);
-        let (stop, stopped) = mpsc::channel::<()>();
+        let (end, ended) = mpsc::channel::<()>();
         let lived = Arc::clone(&node);
-        let live = move || {
+        let life_thread = move || {
             loop {
-                let step = lived.with(|world| {
+                let lived_on = lived.with(|world| {
                     // a clock that is set back stands still for the world
                     let before = world.time();
                     world.set_time(now().map_or(before, |now| now.max(before)));
                     life.next(world)
                 });
-                let wait = match step {
-                    Ok(Ok(step)) => step.wait,
+                let wait = match lived_on {
+                    Ok(Ok(done)) => done.wait,
                     Ok(Err(error)) => return error!(%error, "the simulated life has ended"),
                     Err(error) => return error!(%error, "the simulated life has ended"),
                 };
-                if stopped.recv_timeout(wait) != Err(RecvTimeoutError::Timeout) {
+                if ended.recv_timeout(wait) != Err(RecvTimeoutError::Timeout) {
                     return;
                 }
             }
         };
-        let thread = thread::Builder::new().name("sim-life".to_owned()).spawn(live).map_err(LivingNodeError::Thread)?;
-        Ok(LivingNode { node, stop: Some(stop), thread: Some(thread) })
+        let thread = thread::Builder::new().name("sim-life".to_owned()).spawn(life_thread).map_err(LivingNodeError::Thread)?;
+        Ok(LivingNode { node, end: Some(end), thread: Some(thread) })
     }
 
     /// The node, to be asked.
@@ -73,7 +73,7 @@ impl LivingNode {
 
 impl Drop for LivingNode {
     fn drop(&mut self) {
-        self.stop.take();
+        self.end.take();
         if let Some(thread) = self.thread.take() {
             // it has told already why it ended
             let _ = thread.join();
