@@ -1,6 +1,6 @@
 # What a developer and CI run. Needs a Rust toolchain; each target sets up the rest by itself.
 
-.PHONY: help demo playground test lint bench bench-import audit
+.PHONY: help demo playground test lint mutants bench bench-import audit
 
 help: ## This list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1	\2/p' Makefile
@@ -19,6 +19,9 @@ lint: ## Formatting, clippy and the documentation, warnings as errors
 	cargo fmt --check
 	cargo clippy --locked --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --document-private-items
+
+mutants: ## Whether a test notices each change to connecting and disconnecting blocks, by cargo-mutants (docs/testing.md); hours
+	scripts/mutants.sh
 
 bench: ## How fast an import is, on a real node, and how fast queries are; in target/bench (benches/README.md)
 	benches/import.sh target/bench

@@ -163,10 +163,17 @@ mod tests {
     }
 
     #[test]
+    fn a_transaction_number_reads_as_a_number_and_a_salt_shows_nothing() {
+        assert_eq!(TxNum(142_572).to_string(), "142572");
+        assert_eq!(format!("{:?}", Salt([7; 16])), "Salt(secret)");
+    }
+
+    #[test]
     fn output_positions_sort_as_the_numbers_they_become() {
         let position = |txnum, vout| OutputPosition { txnum: TxNum(txnum), vout };
         let sorted = [position(0, 0), position(0, 7), position(1, 0), position(1 << 31, 111_111), OutputPosition::END];
         assert!(sorted.is_sorted() && sorted.map(OutputPosition::to_u64).is_sorted());
+        assert_eq!(OutputPosition::first_of(TxNum(3)), position(3, 0));
         assert_eq!(sorted.map(|position| OutputPosition::from_u64(position.to_u64())), sorted);
     }
 

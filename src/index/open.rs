@@ -8,13 +8,13 @@ use bitcoin::hashes::Hash;
 use bitcoin::{BlockHash, Network};
 use redb::{Builder, Database, DatabaseError, ReadOnlyDatabase, ReadTransaction, ReadableDatabase, TableError};
 
-use super::block::{Block, Parser};
+use super::block::Parser;
 use super::error::IndexError;
 use super::keys::Salt;
 use super::snapshot::Snapshot;
 use super::tables::block_starts::BlockStart;
 use super::tables::meta;
-use super::update::{Tables, Tip, Update};
+use super::update::{Tables, Update};
 use crate::chain::network;
 
 /// Which index to open, and how.
@@ -110,22 +110,6 @@ impl Index {
 
     pub(super) fn database(&self) -> &Database {
         &self.database
-    }
-
-    /// A block must name the tip as the block it stands on; the first must be the network's genesis block.
-    pub(super) fn check_stands_on(&self, block: &Block, tip: Option<Tip>) -> Result<(), IndexError> {
-        let genesis = network::genesis_hash(self.network);
-        match tip {
-            Some(tip) if block.previous() == tip.hash => Ok(()),
-            None if block.hash == genesis => Ok(()),
-            None => {
-                Err(IndexError::InvalidBlock { hash: block.hash, what: format!("the first block must be {genesis}") })
-            }
-            Some(tip) => {
-                let tip = format!("{} at height {}", tip.hash, tip.height);
-                Err(IndexError::NotOnTip { hash: block.hash, previous: block.previous(), tip })
-            }
-        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The one writer: blocks are disconnected and connected in one write transaction, which is committed as a whole.
 
-use bitcoin::BlockHash;
 use bitcoin::hashes::Hash;
+use bitcoin::{BlockHash, Network};
 use redb::{ReadableTable, ReadableTableMetadata, Table, WriteTransaction};
 
 use super::apply::forget_stale;
@@ -18,6 +18,7 @@ use super::tables::{
     block_hashes, block_starts, blocks, history, meta, p2pk, payouts, spends, stale_blocks, stale_transactions,
     transactions, txids, unspent,
 };
+use crate::chain::network::genesis_hash;
 use crate::chain::{Height, median_time_past};
 
 /// The newest block of the index.
@@ -119,7 +120,7 @@ impl<'i> Update<'i> {
         let first = next_txnum(&before)?;
         let (mut next, mut tip) = (first, self.tip);
         for block in run {
-            self.index.check_stands_on(block, tip)?;
+            check_stands_on(block, tip, self.index.network)?;
             let height = tip.map_or(Height::GENESIS, |tip| tip.height.next());
             times.push(block.header.time);
             let median_time = median_time_past(&times).unwrap_or(block.header.time);
@@ -220,7 +221,7 @@ impl<'i> Update<'i> {
 
     /// Keeps the highest stale blocks only.
     fn trim_stale(&self, tables: &mut Tables<'_>) -> Result<(), IndexError> {
-        while tables.stale_blocks.len()? > self.index.stale_blocks_kept {
+        for _ in self.index.stale_blocks_kept..tables.stale_blocks.len()? {
             let Some((height, hash, stale)) = lowest_stale(tables)? else { return Ok(()) };
             let block = self.index.parser().parse(hash, stale.raw)?;
             forget_stale(tables, height, &block)?;
@@ -232,6 +233,20 @@ impl<'i> Update<'i> {
 
 /// Bytes of a redb page.
 const PAGE: u64 = 4096;
+
+/// A block must name the tip as the block it stands on; the first must be the network's genesis block.
+fn check_stands_on(block: &Block, tip: Option<Tip>, network: Network) -> Result<(), IndexError> {
+    let genesis = genesis_hash(network);
+    match tip {
+        Some(tip) if block.previous() == tip.hash => Ok(()),
+        None if block.hash == genesis => Ok(()),
+        None => Err(IndexError::InvalidBlock { hash: block.hash, what: format!("the first block must be {genesis}") }),
+        Some(tip) => {
+            let tip = format!("{} at height {}", tip.hash, tip.height);
+            Err(IndexError::NotOnTip { hash: block.hash, previous: block.previous(), tip })
+        }
+    }
+}
 
 pub(super) fn read_tip(meta: &impl ReadableTable<&'static str, &'static [u8]>) -> Result<Option<Tip>, IndexError> {
     let row = meta.get(meta::TIP)?;

@@ -40,6 +40,11 @@ impl Hostile {
         Hostile { rng: Rng::new(seed), owners, planted: 0 }
     }
 
+    /// Chooses from now on as the generator of this seed would.
+    pub fn reseed(&mut self, seed: u64) {
+        self.rng = Rng::new(seed);
+    }
+
     /// Mines a block on the tip. The first 100 blocks of a chain have no transactions, for there is nothing to spend.
     pub fn mine(&mut self, chain: &mut SimChain) -> Result<Arc<Block>, ChainError> {
         self.mine_on(chain, chain.tip())

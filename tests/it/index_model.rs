@@ -8,94 +8,11 @@ use bitcoin::absolute::LockTime;
 use bitcoin::constants::genesis_block;
 use bitcoin::transaction::Version;
 use bitcoin::{Amount, Block, Network, OutPoint, ScriptBuf, Transaction, TxIn, TxOut, Txid};
-use btcgraph::chain::Height;
-use btcgraph::index::{OutputPosition, Snapshot, Spender, TxNum};
 use btcgraph::sim::{Hostile, Rng, SimChain};
 
+use crate::support::agree::assert_agrees;
 use crate::support::indexed::Indexed;
 use crate::support::model::Model;
-
-fn assert_agrees(chain: &Snapshot, model: &Model) {
-    let tip = chain.tip().unwrap();
-    assert_eq!(usize::try_from(tip.height.to_u32()).unwrap() + 1, model.blocks.len());
-    assert_blocks_agree(chain, model);
-    for (txnum, (txid, height)) in (0..).zip(&model.transactions) {
-        let stored = chain.transaction(TxNum(txnum)).unwrap().unwrap();
-        assert_eq!((stored.txid, chain.occurrence(TxNum(txnum)).unwrap().height.to_u32()), (*txid, *height));
-    }
-    for (txid, copies) in &model.copies {
-        let expected: Vec<_> = copies.iter().copied().map(TxNum).collect();
-        assert_eq!(chain.positions(txid).unwrap(), expected);
-    }
-    for (script, rows) in &model.history {
-        assert_history_agrees(chain, script, rows);
-        let unspent = model.unspent.get(script).into_iter().flatten();
-        let expected: Vec<_> =
-            unspent.map(|((txnum, vout), coin)| (*txnum, *vout, coin.value, coin.coinbase)).collect();
-        let found: Vec<_> = chain
-            .unspent(chain.script_key(script.as_bytes()), OutputPosition::default()..OutputPosition::END)
-            .unwrap()
-            .map(|row| row.map(|(key, row)| (key.txnum.0, key.vout, row.value, row.is_coinbase)).unwrap())
-            .collect();
-        assert_eq!(found, expected, "unspent outputs of {script}");
-        let expected: Vec<_> = model.payouts.get(script).into_iter().flatten().copied().map(Height::from).collect();
-        let all = Height::GENESIS..tip.height.next();
-        let found = chain.payouts(chain.script_key(script.as_bytes()), all).unwrap();
-        assert_eq!(found.map(Result::unwrap).collect::<Vec<_>>(), expected);
-    }
-    for ((funding, vout), (spending, vin)) in &model.spends {
-        let expected = Spender { txnum: TxNum(*spending), vin: *vin };
-        assert_eq!(chain.spender(TxNum(*funding), *vout).unwrap(), Some(expected));
-    }
-}
-
-fn assert_history_agrees(chain: &Snapshot, script: &ScriptBuf, rows: &BTreeMap<u32, crate::support::model::Totals>) {
-    let key = chain.script_key(script.as_bytes());
-    assert_eq!(chain.first_seen(key).unwrap().map(|txnum| txnum.0), rows.first_key_value().map(|(txnum, _)| *txnum));
-    for (txnum, totals) in rows {
-        let (found, row) = chain.totals(key, TxNum(txnum + 1)).unwrap().unwrap();
-        let found = (
-            (found.0, row.received, row.spent, row.coinbase_received),
-            (row.transactions, row.outputs_received, row.outputs_spent, row.coinbase_transactions),
-        );
-        let expected = (
-            (*txnum, u128::from(totals.received), u128::from(totals.spent), totals.coinbase_received),
-            (totals.transactions, totals.outputs_received, totals.outputs_spent, totals.coinbase_transactions),
-        );
-        assert_eq!(found, expected, "totals of {script} after transaction {txnum}");
-    }
-}
-
-fn assert_blocks_agree(chain: &Snapshot, model: &Model) {
-    let (mut subsidy, mut lost) = (0, [0; 4]);
-    for (height, expected) in (0..).zip(&model.blocks) {
-        let row = chain.block(Height::from(height)).unwrap().unwrap();
-        assert_eq!(row.hash, expected.hash);
-        let found = (row.transactions, row.inputs, row.outputs, row.input_value, row.output_value);
-        let values = (u128::from(expected.input_value), u128::from(expected.output_value));
-        assert_eq!(found, (expected.transactions, expected.inputs, expected.outputs, values.0, values.1));
-        assert_eq!((row.subsidy, row.fees), (expected.subsidy, expected.fees), "at height {height}");
-        let running = &row.running;
-        assert_eq!(running.transactions, u64::from(expected.first_txnum + expected.transactions));
-        assert_eq!((running.utxo_count, running.utxo_value), (expected.utxo_count, expected.utxo_value));
-        subsidy += expected.subsidy;
-        assert_eq!(running.subsidy, subsidy);
-        let kinds = expected.unspendable;
-        for (sum, value) in
-            lost.iter_mut().zip([kinds.genesis_block, kinds.bip30, kinds.scripts, kinds.unclaimed_rewards])
-        {
-            *sum += value;
-        }
-        let found = running.unspendable;
-        assert_eq!([found.genesis, found.bip30, found.scripts, found.unclaimed], lost, "at height {height}");
-        let in_utxo_set: u64 = running
-            .types
-            .iter()
-            .map(|totals| totals.created.count - totals.spent.count - totals.unspendable.count)
-            .sum();
-        assert_eq!(in_utxo_set, running.utxo_count, "at height {height}");
-    }
-}
 
 /// Chains in which nearly everything repeats: three coinbases that come again and again, and transactions that are what
 /// they are by what they spend, so that those behind a repeated coinbase repeat as well. No node would take them, for

@@ -162,7 +162,16 @@ mod tests {
     }
 
     #[test]
+    fn a_total_may_be_the_largest_that_fits() {
+        let nearly = HistoryRow { received: U80_MAX - 1, spent: U80_MAX - 2, coinbase_transactions: 0, ..ROW };
+        let row = nearly.plus(&Change { received: 1, spent: 2, ..Change::default() }).unwrap();
+        assert_eq!((row.received, row.spent), (U80_MAX, U80_MAX));
+        assert_eq!(HistoryRow::decode(&row.encode()).unwrap(), row);
+    }
+
+    #[test]
     fn a_total_beyond_its_range_is_refused_not_wrapped() {
+        assert_eq!(ROW.plus(&Change { spent: U80_MAX, ..Change::default() }), None);
         assert_eq!(ROW.plus(&Change { received: 1, ..Change::default() }), None);
         assert_eq!(ROW.plus(&Change { is_coinbase_payment: true, ..Change::default() }), None);
     }

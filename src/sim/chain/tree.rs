@@ -114,13 +114,7 @@ impl SimChain {
     /// the same height the first seen first.
     #[must_use]
     pub fn tips(&self) -> Vec<ChainTip> {
-        let parents: HashSet<BlockHash> = self.records.values().map(|record| record.parent).collect();
-        let mut tips: Vec<(BlockHash, &Record)> = self
-            .records
-            .iter()
-            .filter(|(hash, _)| **hash == self.tip || !(self.is_active(hash) || parents.contains(*hash)))
-            .map(|(hash, record)| (*hash, record))
-            .collect();
+        let mut tips: Vec<(BlockHash, &Record)> = self.ends().collect();
         tips.sort_unstable_by_key(|(_, record)| (Reverse(record.height), record.seen));
         tips.into_iter()
             .map(|(hash, record)| {
@@ -135,6 +129,19 @@ impl SimChain {
                 ChainTip { height: record.height, hash, branch_length, status }
             })
             .collect()
+    }
+
+    /// The active tip and every block without a successor, in no order to rely on.
+    pub(crate) fn branch_ends(&self) -> impl Iterator<Item = BlockHash> {
+        self.ends().map(|(hash, _)| hash)
+    }
+
+    fn ends(&self) -> impl Iterator<Item = (BlockHash, &Record)> {
+        let parents: HashSet<BlockHash> = self.records.values().map(|record| record.parent).collect();
+        self.records
+            .iter()
+            .filter(move |(hash, _)| **hash == self.tip || !(parents.contains(*hash) || self.is_active(hash)))
+            .map(|(hash, record)| (*hash, record))
     }
 
     /// The way from one block of the tree to another, through the last block that both stand on.

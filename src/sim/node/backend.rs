@@ -103,8 +103,8 @@ impl Moment<'_> {
 
     /// Takes the blocks of all branches in.
     pub(super) fn find_all(&mut self) -> Result<(), Failure> {
-        let tips = self.chain().tips();
-        tips.iter().try_for_each(|tip| self.archive.adopt(self.world.chain(), &tip.hash))
+        let ends: Vec<_> = self.chain().branch_ends().collect();
+        ends.iter().try_for_each(|end| self.archive.adopt(self.world.chain(), end))
     }
 
     fn catch_up(&mut self) -> Result<(), Failure> {

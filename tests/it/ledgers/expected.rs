@@ -94,7 +94,7 @@ impl Truth {
         let coins: BTreeMap<_, _> = coins.collect();
         let row = |((txnum, vout), coin): (&(TxNum, u32), &crate::support::model::Unspent)| {
             json!({
-                "outpoint": format!("{}:{vout}", self.model.transactions[usize::try_from(*txnum).unwrap()].0),
+                "outpoint": format!("{}:{vout}", self.model.transactions[usize::try_from(*txnum).unwrap()].txid),
                 "value": coin.value,
                 "height": coin.height,
                 "confirmations": self.tip() + 1 - coin.height,
@@ -121,7 +121,7 @@ impl Truth {
             balance = balance + received - spent;
             let (pays, spends) = self.ways(txnum, scripts);
             json!({
-                "transaction": { "txid": self.model.transactions[usize::try_from(txnum).unwrap()].0.to_string() },
+                "transaction": { "txid": self.model.transactions[usize::try_from(txnum).unwrap()].txid.to_string() },
                 "net": i64::try_from(received).unwrap() - i64::try_from(spent).unwrap(),
                 "received": received,
                 "spent": spent,
@@ -158,7 +158,7 @@ impl Truth {
     }
 
     pub(super) fn height(&self, txnum: TxNum) -> u32 {
-        self.model.transactions[usize::try_from(txnum).unwrap()].1
+        self.model.transactions[usize::try_from(txnum).unwrap()].height
     }
 }
 

@@ -26,7 +26,7 @@ fn lists(chain: &SimChain, truth: &Truth) -> Vec<(List, Vec<Value>)> {
             if !ascending {
                 rows.reverse();
             }
-            let txid = |txnum: u32| truth.model.transactions[usize::try_from(txnum).unwrap()].0;
+            let txid = |txnum: u32| truth.model.transactions[usize::try_from(txnum).unwrap()].txid;
             rows.into_iter()
                 .map(|txnum| json!({ "transaction": { "txid": txid(txnum).to_string() } }))
                 .collect::<Vec<_>>()
@@ -53,8 +53,8 @@ fn lists(chain: &SimChain, truth: &Truth) -> Vec<(List, Vec<Value>)> {
         lists.push((list("coinbaseBlocks", "", "height"), heights.collect()));
     }
     let all = |heights: std::ops::RangeInclusive<u32>| {
-        let kept = truth.model.transactions.iter().filter(move |(_, height)| heights.contains(height));
-        kept.map(|(txid, _)| json!({ "txid": txid.to_string() })).collect::<Vec<_>>()
+        let kept = truth.model.transactions.iter().filter(move |kept| heights.contains(&kept.height));
+        kept.map(|kept| json!({ "txid": kept.txid.to_string() })).collect::<Vec<_>>()
     };
     lists.push((List::new("", "transactions", "order: ASC, fromHeight: 101, toHeight: 115", "txid"), all(101..=115)));
     let newest = all(125..=u32::MAX).into_iter().rev().collect();

@@ -29,7 +29,11 @@ pub(crate) fn options(directory: &Path) -> IndexOptions {
 
 impl Indexed {
     pub(crate) fn empty() -> Self {
-        let directory = tempfile::tempdir().unwrap();
+        Self::within(tempfile::tempdir().unwrap())
+    }
+
+    /// A new index, or the one that is there, in this directory.
+    pub(crate) fn within(directory: TempDir) -> Self {
         let index = Index::open(&options(directory.path())).unwrap();
         Self { index, directory }
     }
@@ -52,12 +56,23 @@ impl Indexed {
         }
     }
 
+    /// Connects blocks `run` at a time, and commits them together.
+    pub(crate) fn connect_at_once<'b>(&mut self, blocks: impl IntoIterator<Item = &'b Block>, run: usize) {
+        let mut update = self.index.update().unwrap();
+        let parser = update.parser();
+        let parse = |block: &Block| parser.parse(block.block_hash(), serialize(block)).unwrap();
+        for run in blocks.into_iter().map(parse).collect::<Vec<_>>().chunks(run) {
+            update.connect(run).unwrap();
+        }
+        update.commit().unwrap();
+    }
+
     /// Takes blocks out until this many are left; returns those taken out, newest first.
     pub(crate) fn disconnect_to(&mut self, blocks: u32) -> Vec<Tip> {
         let mut update = self.index.update().unwrap();
         let mut taken = Vec::new();
         while update.tip().is_some_and(|tip| tip.height.to_u32() >= blocks) {
-            taken.extend(update.disconnect().unwrap());
+            taken.push(update.disconnect().unwrap().expect("there is a block to disconnect"));
         }
         update.commit().unwrap();
         taken

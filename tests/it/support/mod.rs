@@ -1,6 +1,7 @@
 //! What the integration tests stand on: a real node to ask, a naive model to compare with, and the
 //! record of tests that could not run.
 
+pub(crate) mod agree;
 pub(crate) mod api;
 pub(crate) mod bitcoind;
 pub(crate) mod indexed;

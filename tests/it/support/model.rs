@@ -5,7 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bitcoin::{Block, BlockHash, OutPoint, ScriptBuf, Transaction, Txid};
+use bitcoin::block::Header;
+use bitcoin::consensus::serialize;
+use bitcoin::hashes::hash160;
+use bitcoin::{Block, BlockHash, OutPoint, Script, ScriptBuf, Transaction, Txid, Weight, Work};
 
 /// The position of a transaction in the chain; the genesis coinbase is 0.
 pub(crate) type TxNum = u32;
@@ -40,10 +43,24 @@ pub(crate) struct Unspendable {
     pub(crate) unclaimed_rewards: u64,
 }
 
-/// One block. All counts are of this block alone but those of the unspent outputs, which are as of this block.
+/// Outputs of one script type, as count and value: those created, spent, and lost to the UTXO set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct OfType {
+    pub(crate) created: (u64, u64),
+    pub(crate) spent: (u64, u64),
+    pub(crate) unspendable: (u64, u64),
+}
+
+/// One block. All figures are of this block alone but those of the unspent outputs, which are as of this block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BlockTotals {
     pub(crate) hash: BlockHash,
+    pub(crate) header: Header,
+    pub(crate) median_time: u32,
+    pub(crate) work: Work,
+    pub(crate) size: u32,
+    pub(crate) stripped_size: u32,
+    pub(crate) weight: u32,
     pub(crate) first_txnum: TxNum,
     pub(crate) transactions: u32,
     /// Without the coinbase's.
@@ -52,11 +69,101 @@ pub(crate) struct BlockTotals {
     /// Without the coinbase's.
     pub(crate) input_value: u64,
     pub(crate) output_value: u64,
+    pub(crate) coinbase_value: u64,
     pub(crate) subsidy: u64,
     pub(crate) fees: u64,
+    /// Fee and weight of each transaction but the coinbase.
+    pub(crate) fees_and_weights: Vec<(u64, u32)>,
+    /// Count, size and weight of the transactions with a witness but the coinbase.
+    pub(crate) segwit: (u32, u32, u32),
+    pub(crate) taproot_outputs: u32,
+    /// Count of the outputs, and bytes of their scripts.
+    pub(crate) op_returns: (u32, u32),
+    /// Value times age in seconds of what is spent.
+    pub(crate) coin_age: u128,
+    /// By the name of the type.
+    pub(crate) types: BTreeMap<&'static str, OfType>,
     pub(crate) unspendable: Unspendable,
     pub(crate) utxo_count: u64,
     pub(crate) utxo_value: u64,
+}
+
+/// Sums over the blocks of a chain, one of its blocks the last.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sums {
+    pub(crate) transactions: u64,
+    pub(crate) inputs: u64,
+    pub(crate) outputs: u64,
+    pub(crate) input_value: u128,
+    pub(crate) output_value: u128,
+    pub(crate) fees: u64,
+    pub(crate) subsidy: u64,
+    pub(crate) size: u64,
+    pub(crate) weight: u64,
+    pub(crate) work: Option<Work>,
+    pub(crate) empty_blocks: u32,
+    /// Of the genesis block, by duplicates, by scripts, unclaimed.
+    pub(crate) unspendable: [u64; 4],
+    /// In the order of [`TYPES`].
+    pub(crate) types: [OfType; TYPES.len()],
+}
+
+/// The types of scripts.
+pub(crate) const TYPES: [&str; 12] = [
+    "P2pk",
+    "P2pkh",
+    "P2sh",
+    "P2wpkh",
+    "P2wsh",
+    "P2tr",
+    "P2a",
+    "P2ms",
+    "OpReturn",
+    "WitnessUnknown",
+    "Nonstandard",
+    "Empty",
+];
+
+impl Sums {
+    fn plus(&self, block: &BlockTotals) -> Self {
+        let lost = block.unspendable;
+        let lost = [lost.genesis_block, lost.bip30, lost.scripts, lost.unclaimed_rewards];
+        let mut sums = Self {
+            transactions: self.transactions + u64::from(block.transactions),
+            inputs: self.inputs + u64::from(block.inputs),
+            outputs: self.outputs + u64::from(block.outputs),
+            input_value: self.input_value + u128::from(block.input_value),
+            output_value: self.output_value + u128::from(block.output_value),
+            fees: self.fees + block.fees,
+            subsidy: self.subsidy + block.subsidy,
+            size: self.size + u64::from(block.size),
+            weight: self.weight + u64::from(block.weight),
+            work: Some(self.work.map_or(block.work, |work| work + block.work)),
+            empty_blocks: self.empty_blocks + u32::from(block.transactions == 1),
+            unspendable: [0, 1, 2, 3].map(|kind| self.unspendable[kind] + lost[kind]),
+            types: self.types,
+        };
+        for (name, more) in &block.types {
+            let sum = &mut sums.types[TYPES.iter().position(|known| known == name).expect("is a type")];
+            let pairs = [(&mut sum.created, more.created), (&mut sum.spent, more.spent)];
+            for (sum, more) in pairs.into_iter().chain([(&mut sum.unspendable, more.unspendable)]) {
+                *sum = (sum.0 + more.0, sum.1 + more.1);
+            }
+        }
+        sums
+    }
+}
+
+/// One transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OneTransaction {
+    pub(crate) txid: Txid,
+    pub(crate) height: u32,
+    /// Its place in its block.
+    pub(crate) index: u32,
+    /// `None` for a coinbase.
+    pub(crate) fee: Option<u64>,
+    pub(crate) raw: Vec<u8>,
 }
 
 /// The truth about a chain at its tip.
@@ -64,8 +171,10 @@ pub(crate) struct BlockTotals {
 pub(crate) struct Model {
     /// By height.
     pub(crate) blocks: Vec<BlockTotals>,
-    /// By transaction number: the txid and the height.
-    pub(crate) transactions: Vec<(Txid, u32)>,
+    /// By height.
+    pub(crate) sums: Vec<Sums>,
+    /// By transaction number.
+    pub(crate) transactions: Vec<OneTransaction>,
     /// By txid: every copy in the chain, the latest last.
     pub(crate) copies: BTreeMap<Txid, Vec<TxNum>>,
     /// Per script: its totals after each of its transactions. Scripts that can never be spent have no entry.
@@ -76,8 +185,24 @@ pub(crate) struct Model {
     pub(crate) spends: BTreeMap<(TxNum, u32), (TxNum, u32)>,
     /// Per script: the heights of the blocks whose coinbase paid it.
     pub(crate) payouts: BTreeMap<ScriptBuf, BTreeSet<u32>>,
+    /// Per public key, by its hash: the scripts that pay it bare, with the first transaction that did.
+    pub(crate) bare_keys: BTreeMap<hash160::Hash, BTreeMap<ScriptBuf, TxNum>>,
     /// Where each unspent output is, by outpoint: its script, and its place in `unspent`.
     places: BTreeMap<OutPoint, (ScriptBuf, (TxNum, u32))>,
+    /// Per block: what takes it back, the last change last.
+    journal: Vec<Vec<Change>>,
+}
+
+/// A change that connecting a block made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Change {
+    Created(OutPoint),
+    Removed(OutPoint, ScriptBuf, (TxNum, u32), Unspent),
+    Spent((TxNum, u32)),
+    Moved(ScriptBuf, TxNum),
+    PaidOut(ScriptBuf, u32),
+    ShowedKey(hash160::Hash, ScriptBuf),
+    Transaction,
 }
 
 impl Model {
@@ -95,6 +220,13 @@ impl Model {
         self.history.get(script).and_then(|rows| rows.last_key_value()).map(|(_, totals)| *totals).unwrap_or_default()
     }
 
+    /// Totals of a script after the block at a height.
+    pub(crate) fn totals_at(&self, script: &ScriptBuf, height: u32) -> Totals {
+        let block = &self.blocks[place_of(height)];
+        let rows = self.history.get(script).map(|rows| rows.range(..block.first_txnum + block.transactions));
+        rows.and_then(|mut rows| rows.next_back()).map(|(_, totals)| *totals).unwrap_or_default()
+    }
+
     /// All unspent outputs.
     pub(crate) fn utxos(&self) -> BTreeMap<OutPoint, (ScriptBuf, Unspent)> {
         let unspent = |(outpoint, (script, place)): (&OutPoint, &(ScriptBuf, (TxNum, u32)))| {
@@ -103,46 +235,84 @@ impl Model {
         self.places.iter().map(unspent).collect()
     }
 
-    fn connect(&mut self, block: &Block) {
+    /// The scripts that the block at a height pays or spends, but those that can never be spent.
+    pub(crate) fn touched_by(&self, height: u32) -> impl Iterator<Item = &ScriptBuf> {
+        self.journal[place_of(height)].iter().filter_map(|change| match change {
+            Change::Moved(script, _) => Some(script),
+            _ => None,
+        })
+    }
+
+    /// Adds a block.
+    pub(crate) fn connect(&mut self, block: &Block) {
         let height = number(self.blocks.len());
         let before = self.blocks.last().map_or((0, 0), |block| (block.utxo_count, block.utxo_value));
+        let mut times: Vec<_> = self.blocks.iter().rev().take(10).map(|block| block.header.time).collect();
+        times.push(block.header.time);
+        times.sort_unstable();
+        let coinbase_value = value_of(&block.txdata[0]);
+        let weight = weight(block.weight());
         let mut totals = BlockTotals {
             hash: block.block_hash(),
+            header: block.header,
+            median_time: times[times.len() / 2],
+            work: block.header.work(),
+            size: number(block.total_size()),
+            // weight is the size with witnesses, and three times the size without
+            stripped_size: (weight - number(block.total_size())) / 3,
+            weight,
             first_txnum: number(self.transactions.len()),
             transactions: number(block.txdata.len()),
             inputs: 0,
             outputs: 0,
             input_value: 0,
             output_value: 0,
+            coinbase_value,
             subsidy: if height / 150 < 64 { 5_000_000_000 >> (height / 150) } else { 0 },
             fees: 0,
+            fees_and_weights: Vec::new(),
+            segwit: (0, 0, 0),
+            taproot_outputs: 0,
+            op_returns: (0, 0),
+            coin_age: 0,
+            types: BTreeMap::new(),
             unspendable: Unspendable::default(),
             utxo_count: before.0,
             utxo_value: before.1,
         };
+        self.journal.push(Vec::new());
         // The coinbase comes first and is paid what the others leave.
-        for tx in &block.txdata {
-            self.connect_transaction(tx, height, &mut totals);
+        for (index, tx) in (0..).zip(&block.txdata) {
+            self.connect_transaction(tx, (height, index), &mut totals);
         }
-        let coinbase_value = value_of(&block.txdata[0]);
         totals.fees = totals.input_value + coinbase_value - totals.output_value;
         totals.unspendable.unclaimed_rewards =
             if height == 0 { 0 } else { totals.subsidy + totals.fees - coinbase_value };
+        self.sums.push(self.sums.last().cloned().unwrap_or_default().plus(&totals));
         self.blocks.push(totals);
     }
 
-    fn connect_transaction(&mut self, tx: &Transaction, height: u32, block: &mut BlockTotals) {
+    fn connect_transaction(&mut self, tx: &Transaction, (height, index): (u32, u32), block: &mut BlockTotals) {
         let txid = tx.compute_txid();
         let txnum = number(self.transactions.len());
-        let mut changes: BTreeMap<ScriptBuf, Change> = BTreeMap::new();
+        let mut movements: BTreeMap<ScriptBuf, Movement> = BTreeMap::new();
 
+        let spent_before = block.input_value;
         if !tx.is_coinbase() {
             for (vin, input) in (0u32..).zip(&tx.input) {
                 let (script, place, unspent) = self.remove(&input.previous_output, block).expect("a valid spend");
                 self.spends.insert(place, (txnum, vin));
-                let change = changes.entry(script).or_default();
-                change.spent += unspent.value;
-                change.outputs_spent += 1;
+                self.note(Change::Spent(place));
+                let of_type = block.types.entry(type_of(&script)).or_default();
+                add(&mut of_type.spent, unspent.value);
+                let created = match unspent.height {
+                    height if height < number(self.blocks.len()) => self.blocks[place_of(height)].median_time,
+                    _ => block.median_time,
+                };
+                block.coin_age += u128::from(unspent.value) * u128::from(block.median_time.saturating_sub(created));
+                let movement = movements.entry(script).or_default();
+                movement.spent += unspent.value;
+                movement.outputs_spent += 1;
                 block.inputs += 1;
                 block.input_value += unspent.value;
             }
@@ -152,47 +322,114 @@ impl Model {
             let script = output.script_pubkey.clone();
             block.outputs += 1;
             block.output_value += value;
+            let of_type = block.types.entry(type_of(&script)).or_default();
+            add(&mut of_type.created, value);
+            if script.is_p2tr() {
+                block.taproot_outputs += 1;
+            }
+            if script.is_op_return() {
+                block.op_returns = (block.op_returns.0 + 1, block.op_returns.1 + number(script.len()));
+            }
+            if let Some(key) = script.p2pk_public_key() {
+                let hash = key.pubkey_hash().to_raw_hash();
+                let first = self.bare_keys.entry(hash).or_default().entry(script.clone());
+                if let std::collections::btree_map::Entry::Vacant(vacant) = first {
+                    vacant.insert(txnum);
+                    self.note(Change::ShowedKey(hash, script.clone()));
+                }
+            }
             if height == 0 {
+                add(&mut of_type.unspendable, value);
                 block.unspendable.genesis_block += value;
                 continue;
             }
             if script.as_bytes().first() == Some(&0x6a) || script.len() > 10_000 {
+                add(&mut of_type.unspendable, value);
                 block.unspendable.scripts += value;
                 continue;
             }
             let outpoint = OutPoint { txid, vout };
             if let Some((_, _, overwritten)) = self.remove(&outpoint, block) {
+                add(&mut block.types.entry(type_of(&script)).or_default().unspendable, overwritten.value);
                 block.unspendable.bip30 += overwritten.value;
-                let change = changes.entry(script.clone()).or_default();
-                change.overwritten += overwritten.value;
-                change.outputs_overwritten += 1;
+                let movement = movements.entry(script.clone()).or_default();
+                movement.overwritten += overwritten.value;
+                movement.outputs_overwritten += 1;
             }
-            let change = changes.entry(script.clone()).or_default();
-            change.received += value;
-            change.outputs_received += 1;
+            let movement = movements.entry(script.clone()).or_default();
+            movement.received += value;
+            movement.outputs_received += 1;
             block.utxo_count += 1;
             block.utxo_value += value;
             self.places.insert(outpoint, (script.clone(), (txnum, vout)));
             let unspent = Unspent { value, height, coinbase: tx.is_coinbase() };
             self.unspent.entry(script).or_default().insert((txnum, vout), unspent);
+            self.note(Change::Created(outpoint));
         }
-        for (script, change) in changes {
+        for (script, movement) in movements {
             let mut totals = self.totals(&script);
-            totals.received = totals.received + change.received - change.overwritten;
-            totals.outputs_received = totals.outputs_received + change.outputs_received - change.outputs_overwritten;
-            totals.spent += change.spent;
-            totals.outputs_spent += change.outputs_spent;
+            totals.received = totals.received + movement.received - movement.overwritten;
+            totals.outputs_received =
+                totals.outputs_received + movement.outputs_received - movement.outputs_overwritten;
+            totals.spent += movement.spent;
+            totals.outputs_spent += movement.outputs_spent;
             totals.transactions += 1;
             if tx.is_coinbase() {
                 // what is overwritten stays counted here: it tells how much is immature, not what the balance is
-                totals.coinbase_received += change.received;
+                totals.coinbase_received += movement.received;
                 totals.coinbase_transactions += 1;
                 self.payouts.entry(script.clone()).or_default().insert(height);
+                self.note(Change::PaidOut(script.clone(), height));
             }
-            self.history.entry(script).or_default().insert(txnum, totals);
+            self.history.entry(script.clone()).or_default().insert(txnum, totals);
+            self.note(Change::Moved(script, txnum));
         }
-        self.transactions.push((txid, height));
+        let fee = (!tx.is_coinbase()).then(|| block.input_value - spent_before - value_of(tx));
+        if let Some(fee) = fee {
+            let (size, weight) = (number(tx.total_size()), weight(tx.weight()));
+            block.fees_and_weights.push((fee, weight));
+            if tx.input.iter().any(|input| !input.witness.is_empty()) {
+                let (count, sizes, weights) = block.segwit;
+                block.segwit = (count + 1, sizes + size, weights + weight);
+            }
+        }
+        self.transactions.push(OneTransaction { txid, height, index, fee, raw: serialize(tx) });
         self.copies.entry(txid).or_default().push(txnum);
+        self.note(Change::Transaction);
+    }
+
+    /// Takes the last block back.
+    pub(crate) fn disconnect(&mut self) {
+        self.blocks.pop().expect("has a block");
+        self.sums.pop().expect("has a block");
+        for change in self.journal.pop().expect("has a block").into_iter().rev() {
+            match change {
+                Change::Created(outpoint) => {
+                    let (script, place) = self.places.remove(&outpoint).expect("was created");
+                    remove_from(&mut self.unspent, &script, |of_script| of_script.remove(&place).is_some());
+                }
+                Change::Removed(outpoint, script, place, unspent) => {
+                    self.unspent.entry(script.clone()).or_default().insert(place, unspent);
+                    self.places.insert(outpoint, (script, place));
+                }
+                Change::Spent(place) => {
+                    self.spends.remove(&place).expect("was spent");
+                }
+                Change::Moved(script, txnum) => {
+                    remove_from(&mut self.history, &script, |rows| rows.remove(&txnum).is_some());
+                }
+                Change::PaidOut(script, height) => {
+                    remove_from(&mut self.payouts, &script, |heights| heights.remove(&height));
+                }
+                Change::ShowedKey(hash, script) => {
+                    remove_from(&mut self.bare_keys, &hash, |scripts| scripts.remove(&script).is_some());
+                }
+                Change::Transaction => {
+                    let OneTransaction { txid, .. } = self.transactions.pop().expect("was added");
+                    remove_from(&mut self.copies, &txid, |copies| copies.pop().is_some());
+                }
+            }
+        }
     }
 
     fn remove(&mut self, outpoint: &OutPoint, block: &mut BlockTotals) -> Option<(ScriptBuf, (TxNum, u32), Unspent)> {
@@ -204,13 +441,18 @@ impl Model {
         }
         block.utxo_count -= 1;
         block.utxo_value -= unspent.value;
+        self.note(Change::Removed(*outpoint, script.clone(), place, unspent));
         Some((script, place, unspent))
+    }
+
+    fn note(&mut self, change: Change) {
+        self.journal.last_mut().expect("a block is being connected").push(change);
     }
 }
 
 /// What one transaction does to one script.
 #[derive(Default)]
-struct Change {
+struct Movement {
     received: u64,
     overwritten: u64,
     spent: u64,
@@ -219,10 +461,49 @@ struct Change {
     outputs_spent: u32,
 }
 
+/// Takes something out of one of several collections, and with the last thing the collection.
+fn remove_from<K: Ord, C: Default + PartialEq>(all: &mut BTreeMap<K, C>, key: &K, remove: impl FnOnce(&mut C) -> bool) {
+    let one = all.get_mut(key).expect("is there");
+    assert!(remove(one), "is there");
+    if *one == C::default() {
+        all.remove(key);
+    }
+}
+
+/// The name of the type of a script.
+pub(crate) fn type_of(script: &Script) -> &'static str {
+    match script {
+        _ if script.is_empty() => "Empty",
+        _ if script.is_op_return() => "OpReturn",
+        _ if script.is_p2pk() => "P2pk",
+        _ if script.is_p2pkh() => "P2pkh",
+        _ if script.is_p2sh() => "P2sh",
+        _ if script.is_p2wpkh() => "P2wpkh",
+        _ if script.is_p2wsh() => "P2wsh",
+        _ if script.is_p2tr() => "P2tr",
+        _ if script.as_bytes() == [0x51, 0x02, 0x4e, 0x73] => "P2a",
+        _ if script.is_multisig() => "P2ms",
+        _ if script.witness_version().is_some_and(|version| version.to_num() > 0) => "WitnessUnknown",
+        _ => "Nonstandard",
+    }
+}
+
+fn add(pair: &mut (u64, u64), value: u64) {
+    *pair = (pair.0 + 1, pair.1 + value);
+}
+
 fn value_of(tx: &Transaction) -> u64 {
     tx.output.iter().map(|output| output.value.to_sat()).sum()
 }
 
 fn number(n: usize) -> u32 {
     u32::try_from(n).expect("a test chain is short")
+}
+
+fn weight(weight: Weight) -> u32 {
+    u32::try_from(weight.to_wu()).expect("a block weighs little")
+}
+
+fn place_of(height: u32) -> usize {
+    usize::try_from(height).expect("a height fits")
 }

@@ -1,0 +1,124 @@
+#!/usr/bin/env bash
+# Changes the code that connects and disconnects blocks in every way that cargo-mutants knows, one change at a time, and
+# asks of each whether a test notices. What no test notices must stand in docs/testing.md with the reason why nothing
+# can; any other fails, and so does a listed one that is noticed after all.
+#
+#   usage: scripts/mutants.sh [--list | ARGUMENTS OF cargo mutants]     e.g. --re resolve
+#
+# The whole crate takes long to build, so a small one is laid out in target/mutants, of copies of the rooms chain, sim
+# and index and of the tests that need no other. With arguments, which choose some of the changes, what is listed and
+# not among them is no failure.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# Whatever takes part in connecting and disconnecting a block.
+files=(apply block codec effects keys resolve statistics update)
+tables=(mod block_hashes block_starts blocks history meta p2pk payouts spends stale_blocks stale_transactions
+  transactions txids unspent)
+
+command -v cargo-mutants >/dev/null || { echo "mutants.sh: cargo-mutants is not installed; to install it: cargo install --locked cargo-mutants" >&2; exit 1; }
+
+out=target/mutants
+
+# Lines of Cargo.toml for these dependencies.
+dependencies() { for name; do grep "^$name = " Cargo.toml; done; }
+package() { printf '[package]\nname = "%s"\nversion = "0.0.0"\nedition = "2024"\npublish = false\n' "$1"; }
+
+# Chain and sim are built once, beside what is changed; their files keep their times, so that they are not built again.
+rm -rf "$out/base/src" "$out/src"
+mkdir -p "$out/base/src" "$out/src"
+cp -a src/chain src/sim "$out/base/src/"
+rm -r "$out/base/src/sim/node" # a server, which none of these tests needs
+sed -i '/^mod node;/d; /^pub use node::/d' "$out/base/src/sim/mod.rs"
+{ package base; echo '[dependencies]'; dependencies bitcoin thiserror; } > "$out/base/Cargo.toml"
+printf '#![allow(missing_docs, unused)]\npub mod chain;\npub mod sim;\n' > "$out/base/src/lib.rs"
+
+cp -r src/index "$out/src/index"
+cp -r tests/it "$out/src/it"
+{
+  package btcgraph
+  echo '[dependencies]'
+  echo 'base = { path = "base" }'
+  dependencies bitcoin getrandom redb siphasher tempfile thiserror
+  echo '[dev-dependencies]'
+  dependencies proptest
+  sed -n '/^# hashing/,/^$/p' Cargo.toml
+  printf '[profile.dev]\ndebug = false\n[profile.dev.package.base]\nopt-level = 2\n[workspace]\nmembers = ["base"]\n'
+} > "$out/Cargo.toml"
+cp Cargo.lock "$out/Cargo.lock"
+cat > "$out/src/lib.rs" <<'RUST'
+#![allow(missing_docs, dead_code, unused_imports)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+extern crate self as btcgraph;
+pub use base::{chain, sim};
+pub mod index;
+#[cfg(test)]
+#[path = "it/index.rs"]
+mod index_tests;
+#[cfg(test)]
+#[path = "it/index_exact.rs"]
+mod index_exact;
+#[cfg(test)]
+#[path = "it/index_model.rs"]
+mod index_model;
+#[cfg(test)]
+#[path = "it/histories"]
+mod histories {
+    mod actions;
+    mod counts;
+    mod player;
+    mod prepared;
+    mod purse;
+    mod runner;
+    mod smaller;
+    mod straight;
+
+    #[test]
+    fn histories() {
+        runner::run(0..6, || straight::Straight);
+    }
+}
+#[cfg(test)]
+#[path = "it/support"]
+mod support {
+    pub(crate) mod agree;
+    pub(crate) mod indexed;
+    pub(crate) mod model;
+}
+RUST
+
+selected=()
+for file in "${files[@]}"; do selected+=(--file "src/index/$file.rs"); done
+for file in "${tables[@]}"; do selected+=(--file "src/index/tables/$file.rs"); done
+
+mutants() {
+  cargo mutants --dir "$out" --output "$out" --in-place --colors never "${selected[@]}" "$@"
+}
+[ "${1:-}" != --list ] || { mutants --list; exit; }
+
+# Indexes in memory commit many times faster than on a disk.
+[ -w /dev/shm ] && export TMPDIR=/dev/shm
+
+# The tests that take longest are asked only about what the others did not notice.
+slow=(a_repeated_coinbase_overwrites after_a_reorganisation_the_rows histories:: one_by_one_or_in_batches sorter
+  the_same_chain_is_reached whatever_repeats_overwrites)
+quick=()
+for test in "${slow[@]}"; do quick+=(--skip "$test"); done
+
+# With these it says that something was missed or did not end: what of that may be is looked up below.
+or_missed() { local code=$?; [ "$code" = 2 ] || [ "$code" = 3 ] || exit "$code"; }
+rm -rf "$out/mutants.out"
+mutants --timeout 60 "$@" -- --lib -- "${quick[@]}" || or_missed
+mutants --timeout 240 --iterate "$@" -- --lib || or_missed
+
+# What was not noticed, by file and change: lines move.
+names() { sed -E 's/^([^:]*):[0-9]+:[0-9]+: /\1: /' | LC_ALL=C sort; }
+cat "$out/mutants.out/missed.txt" "$out/mutants.out/timeout.txt" | names > "$out/unnoticed.txt"
+sed -n 's/^- `\(src\/[^`]*\)`: .*/\1/p' docs/testing.md | LC_ALL=C sort > "$out/listed.txt"
+unlisted=$(comm -23 "$out/unnoticed.txt" "$out/listed.txt")
+# with arguments not all of the list was tried
+noticed=
+[ $# -gt 0 ] || noticed=$(comm -13 "$out/unnoticed.txt" "$out/listed.txt")
+[ -z "$unlisted" ] || printf 'no test notices these changes, and docs/testing.md does not say why:\n%s\n' "$unlisted"
+[ -z "$noticed" ] || printf 'docs/testing.md lists changes that are noticed, or not made:\n%s\n' "$noticed"
+[ -z "$unlisted$noticed" ]

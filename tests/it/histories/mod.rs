@@ -1,0 +1,50 @@
+//! Histories: what can happen to a chain, in random order, many times over, with the index following through the node's
+//! interface and compared with the naive model after every step.
+//!
+//! ```text
+//!   seed ──► actions.rs   a history: steps of one to three actions
+//!               │
+//!            player.rs    does them to the simulated chain (purse.rs knows who can spend what)
+//!               │ look                        │ the same blocks
+//!            through_node.rs                support/model
+//!               SimNode ─► Node ─► sync ─► index, view
+//!               └──────────── compared ───────┘   support/agree, holdings.rs
+//! ```
+//!
+//! After every look: the tip, all rows that the blocks between could touch (from time to time all rows there are), how
+//! many rows each table has, the blocks that became stale, the events, and what the view says of scripts that were
+//! touched, now and at earlier blocks. At the end of a history whole tables are compared with those of indexes that came
+//! to the same tip block by block and in one batch. A failing history is made as small as it gets, and printed with its
+//! seed; docs/testing.md tells how to play it again.
+
+mod actions;
+mod counts;
+mod faults;
+mod holdings;
+mod player;
+mod prepared;
+mod purse;
+mod runner;
+mod smaller;
+mod straight;
+mod through_node;
+
+use straight::Straight;
+use through_node::ThroughNode;
+
+/// How many histories there are, each of 60 steps or more, and how often each kind of event must be seen in all.
+const HISTORIES: u64 = 200;
+const EACH: u64 = 1_000;
+
+#[test]
+fn through_any_history_the_index_that_follows_a_node_says_what_the_model_says() {
+    let Some(seen) = runner::run(0..HISTORIES, ThroughNode::start) else { return };
+    println!("{seen}");
+    assert_eq!(seen.rarer_than(EACH), [], "events that were seen too seldom in {HISTORIES} histories");
+}
+
+/// The same without a node between, as mutation tests play it.
+#[test]
+fn through_any_history_an_index_that_is_fed_straight_says_what_the_model_says() {
+    runner::run(HISTORIES..HISTORIES + 4, || Straight);
+}

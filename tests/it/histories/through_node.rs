@@ -1,0 +1,155 @@
+//! The index that follows a node: the simulated chain is served as a node serves it, and `sync` brings the index to its
+//! tip. What is published on the way is compared, too.
+
+use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bitcoin::{BlockHash, Network, ScriptBuf};
+use btcgraph::index::Index;
+use btcgraph::live::{ChainEvent, Live};
+use btcgraph::node::{Auth, Node, NodeSettings};
+use btcgraph::sim::{Rng, SimChain, SimNode, SimNodeOptions, World};
+use btcgraph::sync::{Follow, SyncError, Until, Wake, run};
+use btcgraph::view::{Published, View};
+use tokio::sync::broadcast::error::TryRecvError;
+
+use super::holdings::{assert_holdings, assert_holdings_at, assert_movements, assert_supply};
+use super::player::Way;
+use super::prepared::Prepared;
+use crate::support::model::Model;
+
+/// How many of the scripts that were touched the view is asked about each time.
+const ASKED: usize = 8;
+
+/// A node over the chain, and what follows it.
+pub(crate) struct ThroughNode {
+    served: Rc<Served>,
+    published: Published,
+    live: Live,
+    random: Rng,
+}
+
+/// A simulated node and the connection to it.
+struct Served {
+    sim: SimNode,
+    node: Node,
+}
+
+impl Served {
+    fn start() -> Self {
+        let world = Arc::new(Mutex::new(World::new(Prepared::get().chain.clone())));
+        let sim = SimNode::start(world, SimNodeOptions::default()).unwrap();
+        let auth = Auth::UserPassword { user: "user".into(), password: "password".into() };
+        let node = Node::connect(NodeSettings::new(Network::Regtest, sim.url(), auth)).unwrap();
+        Self { sim, node }
+    }
+}
+
+thread_local! {
+    /// The node that the histories of this thread are played on, one after the other, each in a world of its own.
+    static SERVED: Rc<Served> = Rc::new(Served::start());
+}
+
+impl ThroughNode {
+    pub(crate) fn start() -> Self {
+        let served = SERVED.with(Rc::clone);
+        Self { served, published: Published::default(), live: Live::default(), random: Rng::new(0) }
+    }
+
+    fn try_to_follow(&mut self, index: &mut Index, chain: &SimChain) -> Result<(), SyncError> {
+        self.served.sim.with(|world| *world = World::new(chain.clone())).unwrap();
+        run(Follow {
+            node: &self.served.node,
+            index,
+            published: &self.published,
+            live: &self.live,
+            until: Until::CaughtUp,
+            poll: Duration::from_secs(1),
+            wake: &Wake::default(),
+            connections: NonZeroUsize::MIN,
+            buffer_bytes: 64 << 20,
+        })
+    }
+
+    fn view(&self) -> View {
+        View::new(self.published.head().unwrap())
+    }
+}
+
+impl Way for ThroughNode {
+    fn follow(&mut self, index: &mut Index, chain: &SimChain) {
+        let before = index.snapshot().unwrap().tip().unwrap().hash;
+        let mut events = self.live.subscribe();
+        self.try_to_follow(index, chain).unwrap();
+        let mut told = Vec::new();
+        loop {
+            match events.try_recv() {
+                Ok(event) => told.push(match event.event {
+                    ChainEvent::Disconnected(tip) => ("left", tip.height, tip.hash),
+                    ChainEvent::Connected(tip) => ("joined", tip.height, tip.hash),
+                }),
+                // of a long way only the last part is kept
+                Err(TryRecvError::Lagged(_)) => {}
+                Err(TryRecvError::Empty | TryRecvError::Closed) => break,
+            }
+        }
+        let way = chain.path(&before, &chain.tip()).unwrap();
+        let all = |what, hashes: Vec<BlockHash>| {
+            hashes.into_iter().map(move |hash| (what, chain.height_of(&hash).unwrap(), hash))
+        };
+        let (left, joined) = (all("left", way.disconnected), all("joined", way.connected));
+        let expected: Vec<_> = left.chain(joined).collect();
+        assert!(told.len() >= expected.len().min(64) && expected.ends_with(&told), "{told:?}, not {expected:?}");
+    }
+
+    fn refuse(&mut self, index: &mut Index, beginning: &SimChain) {
+        let tip = index.snapshot().unwrap().tip();
+        let error = self.try_to_follow(index, beginning).unwrap_err();
+        let expected = (beginning.height(), tip.unwrap().height);
+        assert!(
+            matches!(error, SyncError::NodeBehind { node, index } if (node, index) == expected),
+            "{error} at {expected:?}"
+        );
+        assert_eq!(index.snapshot().unwrap().tip(), tip);
+    }
+
+    fn let_go(&mut self) {
+        // what was published, and the events that are kept, hold snapshots
+        (self.published, self.live) = (Published::default(), Live::default());
+    }
+
+    fn compare(&mut self, model: &Model, touched: &BTreeSet<ScriptBuf>) {
+        let Some(head) = self.published.head() else { return };
+        let view = View::new(head);
+        assert_supply(&view, model);
+        let touched: Vec<_> = touched.iter().collect();
+        for nth in 0..ASKED.min(touched.len()) {
+            let script = self.random.choose(&touched).unwrap();
+            assert_holdings(&view, model, script);
+            if nth < 2 {
+                assert_movements(&view, model, script);
+                let height = self.random.below(model.blocks.len().try_into().unwrap());
+                assert_holdings_at(&view, model, script, height.try_into().unwrap());
+            }
+        }
+    }
+
+    fn finish(&mut self, model: &Model) {
+        let view = self.view();
+        let mut cut = model.clone();
+        let height = usize::try_from(self.random.below(model.blocks.len().try_into().unwrap())).unwrap();
+        while cut.blocks.len() > height + 1 {
+            cut.disconnect();
+        }
+        let height = u32::try_from(height).unwrap();
+        let scripts: Vec<_> = model.history.keys().collect();
+        for _ in 0..4 * ASKED {
+            let script = self.random.choose(&scripts).unwrap();
+            assert_holdings(&view, model, script);
+            assert_holdings_at(&view, &cut, script, height);
+        }
+    }
+}
