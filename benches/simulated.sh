@@ -8,6 +8,7 @@
 # PROFILE=dev measures nothing worth knowing, but shows that all of it works without a release build.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+[ -x /usr/bin/time ] || { echo "simulated.sh: GNU time is not installed; on Debian: apt-get install time" >&2; exit 1; }
 directory=${1:?usage: benches/simulated.sh DIRECTORY [TRANSACTIONS]}
 transactions=${2:-1000000}
 profile=${PROFILE:-release}

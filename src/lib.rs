@@ -16,7 +16,8 @@
 //!   server/    HTTP, websocket, limits, playground
 //! ```
 //!
-//! `chain/` is the ground all of them stand on: Bitcoin as such, without I/O. `sim/` makes chains for tests and loads.
+//! `chain/` is the ground all of them stand on: Bitcoin as such, without I/O. `sim/` makes chains,
+//! and a node over them, for tests, loads and the demo.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 

@@ -1,17 +1,17 @@
 //! `btcgraph demo`: all that `serve` is, over a simulated chain that goes on by itself. It keeps its files in a
 //! temporary directory, which goes when it ends.
 
-use std::path::Path;
-
-use btcgraph::settings::{AdminAddress, Flag, Settings};
+use bitcoin::hex::DisplayHex;
+use btcgraph::settings::{AdminAddress, Flag, Secret, Settings};
 use btcgraph::sim::{LivingNode, Profile, SimNodeOptions};
 use clap::{Args, ValueEnum};
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use super::failure::{Exit, Failure, OrExit};
 use super::flags::Flags;
-use super::{pieces, serve};
+use super::{pieces, serve, shutdown};
 
 /// What is simulated.
 #[derive(Args, Clone, Copy)]
@@ -28,7 +28,7 @@ pub(super) struct DemoArguments {
 enum Kind {
     /// A small chain to look at: a block every 10 seconds or so, a few payments a second
     Demo,
-    /// Full blocks of transactions of the shape of mainnet's, at its pace
+    /// Some 3,200 transactions a block, with as many inputs and outputs as on mainnet, every ten minutes or so
     MainnetLike,
     /// Everything odd at once, to test an application with: reorganisations, replacements, all script types
     Hostile,
@@ -52,9 +52,12 @@ const OWN: [(&str, &str); 7] = [
     ("node.rpc_url", ""),
     ("node.rpc_cookie", ""),
     ("node.rpc_user", "demo"),
-    ("node.rpc_password", "demo"),
+    ("node.rpc_password", "made up for each run"),
     ("admin.listen", ""),
 ];
+
+/// What the demo takes from its own flags, or else from here: file and environment speak of the user's own server.
+const UNLESS_GIVEN: [(&str, &str); 2] = [("server.listen", "127.0.0.1:8080"), ("server.port_file", "")];
 
 /// The settings of the demo: the user's own, but for what it brings itself.
 ///
@@ -66,36 +69,64 @@ pub(super) fn settings(flags: Flags) -> Result<Settings, Failure> {
         let message = format!("`btcgraph demo` has a chain and an index of its own: leave {} out", flag.name);
         return Err(Failure::new(Exit::Usage, message));
     }
-    let own = OWN.map(|(setting, value)| Flag { name: "btcgraph demo", setting, value: value.to_owned() });
+    let is_given = |setting: &str| sources.flags.iter().any(|flag| flag.setting == setting);
+    let unless_given = UNLESS_GIVEN.into_iter().filter(|(setting, _)| !is_given(setting));
+    let own = unless_given.chain(OWN);
+    let own: Vec<_> =
+        own.map(|(setting, value)| Flag { name: "btcgraph demo", setting, value: value.to_owned() }).collect();
     sources.flags.extend(own);
     Ok(Settings::load(&sources)?)
 }
 
-/// Runs until `stop` is cancelled.
+/// Runs until `stop` is cancelled, or the chain cannot go on.
 pub(super) async fn run(
     settings: &Settings,
     stop: CancellationToken,
     DemoArguments { profile, seed }: DemoArguments,
 ) -> Result<(), Failure> {
+    // a terminal that closes must not leave the directory behind
+    shutdown::on_hangup(&stop).or_exit(Exit::Failed, "cannot listen for signals")?;
     let directory = tempfile::Builder::new().prefix("btcgraph-demo-").tempdir();
-    let directory = directory.or_exit(Exit::Failed, "cannot make a temporary directory")?;
+    let directory =
+        directory.or_exit(Exit::Failed, "cannot make a temporary directory; TMPDIR may name another place")?;
+    let mut settings = settings.clone();
+    directory.path().clone_into(&mut settings.data_dir);
+    settings.admin.listen = AdminAddress::default_in(&settings.network_dir());
+    settings.node.rpc_password = password()?;
+
     let login = (settings.node.rpc_user.clone(), settings.node.rpc_password.expose().to_owned());
     let options = SimNodeOptions { login, ..SimNodeOptions::default() };
-    let start =
-        move || LivingNode::start(profile.into(), seed, options).or_exit(Exit::Failed, "cannot simulate a node");
+    let end = stop.child_token();
+    let (tell, mut failure) = oneshot::channel();
+    let cancel = end.clone();
+    let failed = move |error| {
+        // nobody listens only when the demo has ended
+        let _ = tell.send(error);
+        cancel.cancel();
+    };
+    let start = move || {
+        LivingNode::start(profile.into(), seed, options, failed).or_exit(Exit::Failed, "cannot simulate a node")
+    };
     let living = pieces::blocking(start).await?;
-    info!(seed, node = living.node().url(), "a simulated chain goes on by itself; ctrl-c ends it and leaves nothing");
-    let served = serve::run(&settings_of(settings, directory.path(), living.node().url()), stop).await;
+    if stop.is_cancelled() {
+        return Ok(());
+    }
+    settings.node.rpc_url = living.node().url();
+    info!(seed, node = settings.node.rpc_url, "a simulated chain goes on by itself; ctrl-c ends it and leaves nothing");
+    let served = serve::run(&settings, end).await;
     drop(living);
+    let lived = match failure.try_recv() {
+        Ok(error) => Err(error).or_exit(Exit::Failed, "the demo cannot go on"),
+        Err(_) => Ok(()),
+    };
     let path = directory.path().display().to_string();
     let removed = directory.close().or_exit(Exit::Failed, format!("cannot remove {path}"));
-    served.and(removed)
+    lived.and(served).and(removed)
 }
 
-fn settings_of(settings: &Settings, directory: &Path, node: String) -> Settings {
-    let mut settings = settings.clone();
-    directory.clone_into(&mut settings.data_dir);
-    settings.admin.listen = AdminAddress::default_in(&settings.network_dir());
-    settings.node.rpc_url = node;
-    settings
+/// A password that nobody else on this machine knows.
+fn password() -> Result<Secret, Failure> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).or_exit(Exit::Failed, "the operating system has no random numbers")?;
+    Ok(Secret::from(bytes.to_lower_hex_string()))
 }

@@ -22,6 +22,22 @@ pub(super) fn on_signal() -> io::Result<CancellationToken> {
     Ok(stop)
 }
 
+/// Cancels the token also when the terminal goes away, for what must not be left behind then.
+pub(super) fn on_hangup(stop: &CancellationToken) -> io::Result<()> {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        let (mut hangup, stop) = (signal(SignalKind::hangup())?, stop.clone());
+        tokio::spawn(async move {
+            hangup.recv().await;
+            stop.cancel();
+        });
+    }
+    #[cfg(not(unix))]
+    let _ = stop;
+    Ok(())
+}
+
 /// Both signals, with their names and the exit codes that shells give them (128 and the signal's number).
 #[cfg(unix)]
 struct Signals {

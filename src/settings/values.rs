@@ -94,6 +94,12 @@ pub struct Secret(String);
 /// What is shown instead of a secret.
 pub const MASK: &str = "********";
 
+impl From<String> for Secret {
+    fn from(text: String) -> Self {
+        Secret(text)
+    }
+}
+
 impl Secret {
     /// The secret itself, to be handed to what checks it and to nothing else.
     #[must_use]

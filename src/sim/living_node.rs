@@ -5,15 +5,13 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{SystemTime, SystemTimeError, UNIX_EPOCH};
 
-use tracing::error;
-
 use super::{ChainError, Life, Profile, SimNode, SimNodeError, SimNodeOptions};
 
 /// Why a living node does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum LivingNodeError {
-    /// Its history cannot be made.
-    #[error("the simulated chain cannot be made: {0}")]
+    /// Its history cannot be made, or cannot go on.
+    #[error("the simulated chain cannot go on: {0}")]
     Chain(#[from] ChainError),
     /// It cannot be served.
     #[error(transparent)]
@@ -36,8 +34,14 @@ pub struct LivingNode {
 }
 
 impl LivingNode {
-    /// Makes the history of a profile, and begins to live and to answer.
-    pub fn start(profile: Profile, seed: u64, options: SimNodeOptions) -> Result<LivingNode, LivingNodeError> {
+    /// Makes the history of a profile, and begins to live and to answer. `failed` is told when the life cannot go on;
+    /// the node then answers for where it stands still.
+    pub fn start(
+        profile: Profile,
+        seed: u64,
+        options: SimNodeOptions,
+        failed: impl FnOnce(LivingNodeError) + Send + 'static,
+    ) -> Result<LivingNode, LivingNodeError> {
         let (mut life, world) = Life::start(profile, seed, now()?)?;
         let node = Arc::new(SimNode::start(Arc::new(Mutex::new(world)), options)?);
         let (end, ended) = mpsc::channel::<()>();
@@ -52,15 +56,16 @@ impl LivingNode {
                 });
                 let wait = match lived_on {
                     Ok(Ok(done)) => done.wait,
-                    Ok(Err(error)) => return error!(%error, "the simulated life has ended"),
-                    Err(error) => return error!(%error, "the simulated life has ended"),
+                    Ok(Err(error)) => return failed(error.into()),
+                    Err(error) => return failed(error.into()),
                 };
                 if ended.recv_timeout(wait) != Err(RecvTimeoutError::Timeout) {
                     return;
                 }
             }
         };
-        let thread = thread::Builder::new().name("sim-life".to_owned()).spawn(life_thread).map_err(LivingNodeError::Thread)?;
+        let thread =
+            thread::Builder::new().name("sim-life".to_owned()).spawn(life_thread).map_err(LivingNodeError::Thread)?;
         Ok(LivingNode { node, end: Some(end), thread: Some(thread) })
     }
 
@@ -89,15 +94,19 @@ fn now() -> Result<u32, SystemTimeError> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use super::*;
 
     #[test]
     fn a_life_goes_on_until_its_node_is_dropped() {
-        let living = LivingNode::start(Profile::Demo, 1, SimNodeOptions::default()).unwrap();
+        let failed = |error| panic!("{error}");
+        let living = LivingNode::start(Profile::Demo, 1, SimNodeOptions::default(), failed).unwrap();
         let happened = || living.node().with(|world| world.happened()).unwrap();
-        let (before, url) = (happened(), living.node().url());
+        let (before, url, deadline) = (happened(), living.node().url(), Instant::now() + Duration::from_mins(1));
         while happened() == before {
-            thread::yield_now();
+            assert!(Instant::now() < deadline, "nothing happens");
+            thread::sleep(Duration::from_millis(20));
         }
         drop(living);
         assert!(std::net::TcpStream::connect(url.strip_prefix("http://").unwrap()).is_err());

@@ -66,7 +66,8 @@ async fn a_subscriber_sees_blocks_come_and_an_interrupt_leaves_nothing_behind() 
         socket.send(Message::text(message.to_string())).await.unwrap();
     }
     let block = loop {
-        let message = socket.next().await.unwrap().unwrap();
+        let next = tokio::time::timeout(Duration::from_mins(1), socket.next());
+        let message = next.await.expect("a block comes").unwrap().unwrap();
         let message: Value = serde_json::from_str(message.to_text().unwrap()).unwrap();
         if message["type"] == "next" {
             break message["payload"]["data"]["newBlock"].clone();

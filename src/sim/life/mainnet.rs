@@ -1,4 +1,4 @@
-//! Full blocks at the pace of mainnet, of the transactions of a [`Load`](super::super::Load).
+//! Blocks of as many transactions as on mainnet, about every ten minutes, made of the transactions of a [`Load`](super::super::Load).
 
 use std::time::Duration;
 

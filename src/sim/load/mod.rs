@@ -3,7 +3,6 @@
 //! The first 100 blocks only pay coins to many owners. From then on blocks are filled evenly: inputs and outputs a
 //! transaction, spends within the block, recent and old coins, and owners who are paid once or a hundred thousand
 //! times are distributed about as on mainnet. Script types are mostly those that a node validates without a signature.
-
 //!
 //! ```text
 //!   a thread of its own:  Traffic ──► writer ── bodies, a few ahead ──► Load ──► SimChain

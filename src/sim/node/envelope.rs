@@ -22,6 +22,9 @@ struct Question {
     call: Result<Call, Failure>,
 }
 
+/// The most questions of one request, so that no answer is without bounds. A node has no such limit.
+const MOST_QUESTIONS: usize = 10_000;
+
 /// A method and its parameters: an array, or an object of named ones.
 pub(super) struct Call {
     pub(super) method: String,
@@ -47,6 +50,9 @@ pub(super) fn answer(body: &[u8], call: impl Fn(Call) -> Answer) -> Reply {
             Some(response) => Reply { status: response.status(), body: Some(line(&response)) },
             None => Reply { status: 204, body: None },
         },
+        Ok(Value::Array(questions)) if questions.len() > MOST_QUESTIONS => {
+            unreadable(&format!("{} questions are in one request, {MOST_QUESTIONS} are possible", questions.len()))
+        }
         Ok(Value::Array(questions)) => {
             let silent = !questions.is_empty();
             let responses: Vec<_> = questions.into_iter().filter_map(|question| respond(question, &call)).collect();

@@ -12,9 +12,16 @@ use super::submit::transaction;
 use crate::chain::parse_address;
 use crate::chain::subsidy::subsidy;
 
+/// The most blocks of one call, which goes on when nobody waits for it any more. A node has no such limit.
+const MOST_BLOCKS: i32 = 10_000;
+
 pub(super) fn generatetoaddress(node: &Backend, params: &Params) -> Answer {
     let script = script(params.text(1), "Error: Invalid address")?;
     let count = params.integer(0)?;
+    if count > MOST_BLOCKS {
+        let message = format!("{count} blocks are too many for one call, {MOST_BLOCKS} are possible");
+        return Err(Failure::new(code::INVALID_PARAMETER, message));
+    }
     let mine = |_| {
         let mining = Mining { reward: Some(Reward::to(script.clone())), ..Mining::default() };
         let block = node.act(|world| world.mine(mining))?;

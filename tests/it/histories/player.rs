@@ -298,7 +298,7 @@ impl<W: Way> Player<W> {
                     Some((found, at)) if (found.to_u32(), *at) == (height, index) => returned = true,
                     Some(_) => elsewhere = true,
                     None => {
-                        dead |= transaction.input.iter().any(|input| self.chain.coin(&input.previous_output).is_none())
+                        dead |= transaction.input.iter().any(|input| self.chain.coin(&input.previous_output).is_none());
                     }
                 }
             }
