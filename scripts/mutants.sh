@@ -20,17 +20,26 @@ command -v cargo-mutants >/dev/null || { echo "mutants.sh: cargo-mutants is not 
 
 out=target/mutants
 
-# Lines of Cargo.toml for these dependencies.
-dependencies() { for name; do grep "^$name = " Cargo.toml; done; }
+# The lines of a table of Cargo.toml for those dependencies that these folders name.
+dependencies() {
+  local table=$1
+  shift
+  sed -n "/^\[$table\]/,/^\[/p" Cargo.toml | grep -E '^[a-z0-9_-]+ = ' | while read -r line; do
+    name=${line%% *}
+    if grep -rqE "\b${name//-/_}::" "$@"; then printf '%s\n' "$line"; fi
+  done
+}
 package() { printf '[package]\nname = "%s"\nversion = "0.0.0"\nedition = "2024"\npublish = false\n' "$1"; }
 
 # Chain and sim are built once, beside what is changed; their files keep their times, so that they are not built again.
 rm -rf "$out/base/src" "$out/src"
 mkdir -p "$out/base/src" "$out/src"
 cp -a src/chain src/sim "$out/base/src/"
-rm -r "$out/base/src/sim/node" # a server, which none of these tests needs
-sed -i '/^mod node;/d; /^pub use node::/d' "$out/base/src/sim/mod.rs"
-{ package base; echo '[dependencies]'; dependencies bitcoin thiserror; } > "$out/base/Cargo.toml"
+{
+  package base
+  echo '[dependencies]'
+  dependencies dependencies src/chain src/sim
+} > "$out/base/Cargo.toml"
 printf '#![allow(missing_docs, unused)]\npub mod chain;\npub mod sim;\n' > "$out/base/src/lib.rs"
 
 cp -r src/index "$out/src/index"
@@ -39,9 +48,9 @@ cp -r tests/it "$out/src/it"
   package btcgraph
   echo '[dependencies]'
   echo 'base = { path = "base" }'
-  dependencies bitcoin getrandom redb siphasher tempfile thiserror
+  dependencies dependencies src/index tests/it/support/indexed.rs
   echo '[dev-dependencies]'
-  dependencies proptest
+  dependencies dev-dependencies src/index tests/it/histories
   sed -n '/^# hashing/,/^$/p' Cargo.toml
   printf '[profile.dev]\ndebug = false\n[profile.dev.package.base]\nopt-level = 2\n[workspace]\nmembers = ["base"]\n'
 } > "$out/Cargo.toml"
