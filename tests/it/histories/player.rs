@@ -9,7 +9,7 @@ use bitcoin::consensus::serialize;
 use bitcoin::{Block, BlockHash, OutPoint, ScriptBuf, Transaction, Txid};
 use btcgraph::chain::Height;
 use btcgraph::index::{BlockRow, Index};
-use btcgraph::sim::{Hostile, Rng, SimChain};
+use btcgraph::sim::{ChainError, Hostile, Rng, SimChain};
 
 use super::actions::{Action, Fate, Step};
 use super::counts::Counts;
@@ -206,7 +206,11 @@ impl<W: Way> Player<W> {
                 let to = SimChain::miner().output(value);
                 self.mine(vec![self.purse.spend(to_spend, vec![to])]);
             }
-            let block = self.chain.mine_duplicate_coinbase(&hash, Vec::new()).unwrap();
+            let block = match self.chain.mine_duplicate_coinbase(&hash, Vec::new()) {
+                // a branch that was left holds this very block already
+                Err(ChainError::SameBlock(_)) => return,
+                made => made.unwrap(),
+            };
             self.mined(&block);
             self.counts.add(match spent {
                 0 => "coinbase repeated, earlier copy unspent",
