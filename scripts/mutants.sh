@@ -74,7 +74,10 @@ mod index_model;
 #[path = "it/histories"]
 mod histories {
     mod actions;
+    mod blocks;
+    mod branches;
     mod counts;
+    mod crashes;
     mod player;
     mod prepared;
     mod purse;

@@ -5,9 +5,11 @@ use std::io::{self, Read};
 use std::time::Duration;
 
 use ureq::http::{Response, header};
+use ureq::unversioned::transport::DefaultConnector;
 use ureq::{Agent, Body, Timeout};
 
 use super::error::NodeError;
+use super::resolver::ByNumber;
 
 /// bitcoind closes connections that were idle for 30 s (`rpcservertimeout`); ours are let go before.
 const MAX_IDLE_AGE: Duration = Duration::from_secs(15);
@@ -57,7 +59,7 @@ impl Http {
             .max_idle_connections_per_host(MAX_IDLE_CONNECTIONS)
             .max_idle_age(MAX_IDLE_AGE)
             .build();
-        Http { agent: config.new_agent(), url }
+        Http { agent: Agent::with_parts(config, DefaultConnector::default(), ByNumber::default()), url }
     }
 
     pub(super) fn url(&self) -> &str {

@@ -11,6 +11,7 @@
 //!     ▼
 //!   rpc.rs  JSON-RPC (bitcoincore-rpc) ── credentials.rs      rest.rs  binary, no login
 //!     └───────────────── http.rs  one connection pool, timeouts, size limits ───┘
+//!                          └ resolver.rs  the node's host, mostly a number
 //! ```
 //!
 //! `answers.rs` holds the node's answers as types, `amounts.rs` its decimal amounts as exact satoshi, `settings.rs` how
@@ -29,6 +30,7 @@ mod http;
 #[expect(clippy::module_inception, reason = "the type this room is about")]
 mod node;
 mod questions;
+mod resolver;
 mod rest;
 mod retry;
 mod rpc;

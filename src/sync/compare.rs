@@ -5,14 +5,18 @@ use std::collections::BTreeSet;
 use bitcoin::{OutPoint, TxOut};
 
 use super::error::SyncError;
+use super::fork::fork_point;
 use crate::chain::Height;
 use crate::chain::raw::RawTransaction;
-use crate::index::{IndexError, Report, Snapshot, StoredTransaction, TxNum};
+use crate::index::{IndexError, Report, Snapshot, StoredTransaction, Tip, TxNum};
 use crate::node::{Node, TxOutSetHash, TxOutSetInfo, VerboseBlock, VerboseInput, VerboseTransaction};
 
 /// What was compared with the node, and what differs.
 #[derive(Clone, Debug)]
 pub struct Comparison {
+    /// The highest block that is in the chains of both; below the tip of the index after a reorganisation that it has
+    /// yet to follow. `None` if the index is empty.
+    pub agreed: Option<Tip>,
     /// The node's own account of its UTXO set, `None` if it is not at the tip of the index.
     pub utxo_set: Option<TxOutSetInfo>,
     /// The heights of the blocks that were compared input by input and output by output.
@@ -21,7 +25,8 @@ pub struct Comparison {
     pub differences: Vec<String>,
 }
 
-/// Compares the tip, the UTXO set that `report` found, and `count` blocks drawn at random (the tip always among them).
+/// Compares the UTXO set that `report` found, and `count` blocks drawn at random from those that both chains hold (the
+/// highest always among them). That the node has left the tip of the index is no difference: the index will follow.
 ///
 /// Errors: [`SyncError`]; what differs is no error but in the comparison.
 pub fn compare_with_node(
@@ -30,21 +35,17 @@ pub fn compare_with_node(
     report: &Report,
     count: usize,
 ) -> Result<Comparison, SyncError> {
-    let mut comparison = Comparison { utxo_set: None, blocks: Vec::new(), differences: Vec::new() };
-    let Some(tip) = chain.tip() else { return Ok(comparison) };
-    if node.block_hash(tip.height)? != Some(tip.hash) {
-        comparison.differences.push(format!(
-            "block {} at height {} is not in the node's active chain: bring the index up to date first",
-            tip.hash, tip.height
-        ));
-        return Ok(comparison);
+    let agreed = fork_point(node, chain)?;
+    let mut comparison = Comparison { agreed, utxo_set: None, blocks: Vec::new(), differences: Vec::new() };
+    let Some(agreed) = agreed else { return Ok(comparison) };
+    if chain.tip() == Some(agreed) {
+        let info = node.txout_set_info(TxOutSetHash::HashSerialized3)?;
+        if info.best_block == agreed.hash {
+            compare_utxo_sets(report, &info, &mut comparison.differences);
+            comparison.utxo_set = Some(info);
+        }
     }
-    let info = node.txout_set_info(TxOutSetHash::HashSerialized3)?;
-    if info.best_block == tip.hash {
-        compare_utxo_sets(report, &info, &mut comparison.differences);
-        comparison.utxo_set = Some(info);
-    }
-    for height in draw(tip.height, count)? {
+    for height in draw(agreed.height, count)? {
         let block = node.block_verbose(&chain.block_hash(height)?)?;
         comparison.differences.extend(compare_block(chain, height, &block)?);
         comparison.blocks.push(height);
@@ -66,10 +67,10 @@ fn compare_utxo_sets(report: &Report, info: &TxOutSetInfo, differences: &mut Vec
     }
 }
 
-/// `count` different heights up to the tip, the tip among them.
-fn draw(tip: Height, count: usize) -> Result<BTreeSet<Height>, SyncError> {
-    let mut heights = BTreeSet::from([tip]);
-    let blocks = u64::from(tip.to_u32()) + 1;
+/// `count` different heights up to the highest, which is among them.
+fn draw(highest: Height, count: usize) -> Result<BTreeSet<Height>, SyncError> {
+    let mut heights = BTreeSet::from([highest]);
+    let blocks = u64::from(highest.to_u32()) + 1;
     let count = count.min(usize::try_from(blocks).unwrap_or(usize::MAX));
     while heights.len() < count {
         let drawn = getrandom::u64().map_err(IndexError::from)? % blocks;

@@ -13,24 +13,42 @@ const FEW: u32 = 144;
 
 /// The highest block that is in both active chains, `None` if the index is empty.
 ///
-/// Two chains that agree at a height agree everywhere below it, so it is found in as many questions to the node as the
-/// height has binary digits, and in one when the node only went on.
+/// Two chains that agree at a height agree everywhere below it. Branches are mostly short, so it is looked for from the
+/// tip down in strides that double, and then between the last two: in one question to the node when it only went on, and
+/// in two for each binary digit of the depth otherwise.
 pub(super) fn fork_point(node: &Node, chain: &Snapshot) -> Result<Option<Tip>, SyncError> {
     let Some(tip) = chain.tip() else { return Ok(None) };
     if node.block_hash(tip.height)? == Some(tip.hash) {
         return Ok(Some(tip));
     }
-    let (mut agrees, mut differs) = (agreement_at_genesis(node, chain)?, tip.height.to_u32());
+    let (mut agrees, mut differs) = (None, tip.height.to_u32());
+    let mut stride = 1;
+    while agrees.is_none() && differs > stride {
+        let below = differs - stride;
+        agrees = agreement(node, chain, below.into())?;
+        if agrees.is_none() {
+            differs = below;
+            stride *= 2;
+        }
+    }
+    let mut agrees = match agrees {
+        Some(agrees) => agrees,
+        None => agreement_at_genesis(node, chain)?,
+    };
     while differs - agrees.height.to_u32() > 1 {
         let middle = Height::from(agrees.height.to_u32() + (differs - agrees.height.to_u32()) / 2);
-        let ours = our_hash(chain, middle)?;
-        if node.block_hash(middle)? == Some(ours) {
-            agrees = Tip { height: middle, hash: ours };
-        } else {
-            differs = middle.to_u32();
+        match agreement(node, chain, middle)? {
+            Some(higher) => agrees = higher,
+            None => differs = middle.to_u32(),
         }
     }
     Ok(Some(agrees))
+}
+
+/// The block at this height, if both have the same.
+fn agreement(node: &Node, chain: &Snapshot, height: Height) -> Result<Option<Tip>, SyncError> {
+    let hash = our_hash(chain, height)?;
+    Ok((node.block_hash(height)? == Some(hash)).then_some(Tip { height, hash }))
 }
 
 /// Moves the fork point up over the first of the hashes behind it that are in the index's chain too: the node's chain may

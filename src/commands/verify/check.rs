@@ -101,6 +101,9 @@ fn describe(report: &Report, comparison: Option<&Comparison>) -> String {
     match comparison {
         None => lines.push("node               not asked".into()),
         Some(comparison) => {
+            if let Some(agreed) = comparison.agreed.filter(|agreed| report.tip != Some(*agreed)) {
+                lines.push(format!("node               it left this chain above height {}", agreed.height));
+            }
             match &comparison.utxo_set {
                 Some(info) => lines.push(format!(
                     "node               gettxoutsetinfo at height {}: txouts {}, total_amount {}, hash_serialized_3 {}",

@@ -132,10 +132,6 @@ impl SimChain {
     }
 
     /// The active tip and every block without a successor, in no order to rely on.
-    pub(crate) fn branch_ends(&self) -> impl Iterator<Item = BlockHash> {
-        self.ends().map(|(hash, _)| hash)
-    }
-
     fn ends(&self) -> impl Iterator<Item = (BlockHash, &Record)> {
         let parents: HashSet<BlockHash> = self.records.values().map(|record| record.parent).collect();
         self.records

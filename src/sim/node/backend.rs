@@ -101,12 +101,6 @@ impl Moment<'_> {
         self.archive.adopt(self.world.chain(), hash)
     }
 
-    /// Takes the blocks of all branches in.
-    pub(super) fn find_all(&mut self) -> Result<(), Failure> {
-        let ends: Vec<_> = self.chain().branch_ends().collect();
-        ends.iter().try_for_each(|end| self.archive.adopt(self.world.chain(), end))
-    }
-
     fn catch_up(&mut self) -> Result<(), Failure> {
         let tip = self.chain().tip();
         self.archive.adopt(self.world.chain(), &tip)

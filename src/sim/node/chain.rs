@@ -117,8 +117,7 @@ pub(super) fn getblockchaininfo(node: &Backend, _: &Params) -> Answer {
 
 /// The answer of `getblockchaininfo`, for REST too.
 pub(super) fn chain_info(node: &Backend) -> Result<impl Serialize + use<>, Failure> {
-    let mut moment = node.moment()?;
-    moment.find_all()?;
+    let moment = node.moment()?;
     let chain = moment.chain();
     let (tip, height) = (chain.tip(), chain.height());
     let header = moment.archive.header(&tip)?;

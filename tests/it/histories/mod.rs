@@ -4,7 +4,8 @@
 //! ```text
 //!   seed ──► actions.rs   a history: steps of one to three actions
 //!               │
-//!            player.rs    does them to the simulated chain (purse.rs knows who can spend what)
+//!            player.rs    does them: blocks.rs and branches.rs to the simulated chain (purse.rs knows who can spend
+//!               │         what), crashes.rs to the index
 //!               │ look                        │ the same blocks
 //!            through_node.rs                support/model
 //!               SimNode ─► Node ─► sync ─► index, view
@@ -18,7 +19,10 @@
 //! seed; docs/testing.md tells how to play it again.
 
 mod actions;
+mod blocks;
+mod branches;
 mod counts;
+mod crashes;
 mod faults;
 mod holdings;
 mod player;

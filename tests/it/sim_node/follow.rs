@@ -68,3 +68,29 @@ fn an_index_that_follows_holds_the_rows_of_the_chain_through_a_reorganisation_an
         followed.assert_equals_the_chain();
     }
 }
+
+#[test]
+fn a_branch_that_the_node_left_is_no_difference_and_what_both_hold_is_compared() {
+    let (mut chain, mut hostile) = (SimChain::new(5), Hostile::new(5));
+    for _ in 0..120 {
+        hostile.mine(&mut chain).unwrap();
+    }
+    let sim = SimNode::start(Arc::new(Mutex::new(World::new(chain))), SimNodeOptions::default()).unwrap();
+    let node = client(&sim);
+    let mut followed = Followed { sim, node, indexed: Indexed::empty() };
+    followed.catch_up();
+    for (depth, agreed) in [(1, 119), (3, 118), (30, 92), (123, 0)] {
+        followed
+            .sim
+            .with(|world| world.change_chain(|chain| hostile.branch(chain, depth, depth + 1)))
+            .unwrap()
+            .unwrap();
+        let (report, snapshot) = (followed.indexed.verified(), followed.indexed.index.snapshot().unwrap());
+        let comparison = compare_with_node(&followed.node, &snapshot, &report, 1_000).unwrap();
+        assert_eq!(comparison.differences, Vec::<String>::new(), "left by {depth} blocks");
+        assert_eq!(comparison.agreed.unwrap().height.to_u32(), agreed, "left by {depth} blocks");
+        let compared: Vec<_> = comparison.blocks.iter().map(|height| height.to_u32()).collect();
+        assert_eq!(compared, (0..=agreed).collect::<Vec<_>>());
+        assert!(comparison.utxo_set.is_none());
+    }
+}
