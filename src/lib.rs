@@ -9,7 +9,8 @@
 //!   sync/      follows the node: fork point → disconnect → connect → publish
 //!     │ blocks                                  │ events
 //!   index/     redb tables, one writer          live/   broadcast
-//!     │ Snapshot                                │
+//!   mempool/   unconfirmed, in memory, likewise │
+//!     │ snapshots                               │
 //!   view/      one published Head  ─────────────┤
 //!     │                                         │
 //!   api/       the GraphQL schema  ◄────────────┘
@@ -25,6 +26,7 @@ pub mod api;
 pub mod chain;
 pub mod index;
 pub mod live;
+pub mod mempool;
 pub mod node;
 pub mod server;
 pub mod settings;

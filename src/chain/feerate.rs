@@ -15,6 +15,9 @@ use super::float::to_f64;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Feerate(u64);
 
+/// All coins there can be, in sat, for one virtual byte.
+const MOST_SAT_PER_VB: f64 = 2.1e15;
+
 impl Feerate {
     /// Nothing is paid.
     pub const ZERO: Feerate = Feerate(0);
@@ -33,6 +36,15 @@ impl Feerate {
     #[must_use]
     pub const fn from_sat_per_kvb(sat: u64) -> Feerate {
         Feerate(sat)
+    }
+
+    /// The feerate of this many satoshis per virtual byte, to the nearest satoshi per 1,000. `None` for what is below
+    /// zero, or more than all coins there can be for one virtual byte.
+    #[must_use]
+    pub fn from_sat_per_vb(sat: f64) -> Option<Feerate> {
+        // a double is no whole number by any conversion that cannot lose; its digits without a fraction are one
+        let digits = (0.0..=MOST_SAT_PER_VB).contains(&sat).then(|| format!("{:.0}", sat * 1_000.0))?;
+        digits.parse().ok().map(Feerate)
     }
 
     /// Satoshis per 1,000 virtual bytes.
@@ -101,6 +113,25 @@ mod tests {
             let rate = Feerate::from_sat_per_kvb(sat_per_kvb);
             assert!((rate.to_sat_per_vb() - per_vb).abs() <= f64::EPSILON * per_vb, "{sat_per_kvb}");
             assert_eq!(rate.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_feerate_is_read_to_the_thousandth() {
+        for (per_vb, sat_per_kvb) in [
+            (0.0, Some(0)),
+            (0.1, Some(100)),
+            (1.0, Some(1_000)),
+            (1.000_4, Some(1_000)),
+            (4.035, Some(4_035)),
+            (123_456_789.012, Some(123_456_789_012)),
+            (2.1e15, Some(2_100_000_000_000_000_000)),
+            (2.2e15, None),
+            (-0.001, None),
+            (f64::NAN, None),
+            (f64::INFINITY, None),
+        ] {
+            assert_eq!(Feerate::from_sat_per_vb(per_vb).map(Feerate::to_sat_per_kvb), sat_per_kvb, "{per_vb}");
         }
     }
 

@@ -84,7 +84,8 @@ fn one(words: &mut Words<'_>, allowed: &[String]) -> bool {
         Some("(") => any_of(words, allowed) && words.next() == Some(")"),
         Some(licence) => match words.next_if_eq(&"WITH").and_then(|_| words.next()) {
             Some(exception) => allowed.contains(&format!("{licence} WITH {exception}")),
-            None => allowed.iter().any(|allowed| allowed == licence),
+            // `+` is "or any later version", of which the one named is enough
+            None => allowed.iter().any(|allowed| allowed == licence.strip_suffix('+').unwrap_or(licence)),
         },
         None => false,
     }
@@ -99,6 +100,7 @@ fn licence_expressions_are_read_as_spdx_means_them() {
         "GPL-3.0-only OR MIT",
         "Apache-2.0/MIT",
         "MIT AND ISC",
+        "ISC+",
         "(GPL-3.0-only OR MIT) AND ISC",
         "GPL-3.0-only AND MIT OR ISC",
         "Apache-2.0 WITH LLVM-exception",

@@ -31,10 +31,11 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("async_graphql_axum", &["server"]),
     ("anyhow", &["main", "commands"]),
     ("dataloader", &["view"]),
+    ("imbl", &["mempool"]),
 ];
 
 /// Crates that are not named in a place that could name any other.
-const NOT_IN: &[(&str, &[&str])] = &[("tokio", &["chain", "index"]), ("bitcoin", &["server"])];
+const NOT_IN: &[(&str, &[&str])] = &[("tokio", &["chain", "index", "mempool"]), ("bitcoin", &["server"])];
 
 #[test]
 fn rooms_name_only_what_is_below_them() {

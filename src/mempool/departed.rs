@@ -1,0 +1,163 @@
+//! The journal of what left without being mined, and which transaction replaced which.
+//!
+//! ```text
+//!   left ──► by number of departure ──► beyond `departed` transactions the oldest are forgotten,
+//!                                       beyond `departed_bytes` only their bytes are
+//! ```
+//!
+//! A transaction stands here or in the mempool, never in both: what arrives again is taken out.
+
+use std::sync::Arc;
+
+use bitcoin::{Txid, Wtxid};
+use imbl::{OrdMap, OrdSet};
+
+use super::entry::{Entry, wide};
+use super::events::Departure;
+
+/// A transaction that left the mempool and was not mined.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Departed {
+    /// Its txid.
+    pub txid: Txid,
+    /// Its wtxid.
+    pub wtxid: Wtxid,
+    /// What it would have paid, in sat; `None` where that was not known any more.
+    pub fee: Option<u64>,
+    /// Its weight in weight units.
+    pub weight: u64,
+    /// When it was first seen, in seconds since 1970.
+    pub first_seen: u64,
+    /// Why it left.
+    pub departure: Departure,
+    /// The transaction below it that left for that reason and took it along, `None` if it was this one itself.
+    pub along_with: Option<Txid>,
+    /// When it left, in seconds since 1970.
+    pub at: u64,
+    /// The number of its departure: later ones have higher ones. Given by the journal.
+    pub sequence: u64,
+    /// The whole of it as it was last, as long as there is room for it.
+    pub entry: Option<Arc<Entry>>,
+}
+
+impl Departed {
+    pub(super) fn new(entry: &Arc<Entry>, departure: Departure, along_with: Option<Txid>, at: u64) -> Self {
+        Self {
+            txid: entry.txid,
+            wtxid: entry.wtxid,
+            fee: Some(entry.fee),
+            weight: entry.weight,
+            first_seen: entry.first_seen,
+            departure,
+            along_with,
+            at,
+            sequence: 0,
+            entry: Some(Arc::clone(entry)),
+        }
+    }
+
+    /// What replaced it: it spends an output that this one spent, too. `None` for what only stood on such a one.
+    #[must_use]
+    pub fn replaced_by(&self) -> Option<Txid> {
+        match self.departure {
+            Departure::Replaced { by } if self.along_with.is_none() => Some(by),
+            _ => None,
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        self.entry.as_ref().map_or(0, |entry| entry.size())
+    }
+}
+
+/// The newest departures.
+#[derive(Clone, Default)]
+pub(super) struct Journal {
+    /// The number of the newest departure.
+    sequence: u64,
+    by_sequence: OrdMap<u64, Arc<Departed>>,
+    txids: OrdMap<Txid, u64>,
+    /// (replacing, number of the departure of what it replaced)
+    replacements: OrdSet<(Txid, u64)>,
+    /// Number of the first departure for it → what replaced.
+    replacing: OrdMap<u64, Txid>,
+    /// Raw bytes of the transactions that are kept whole: all from this number on.
+    bytes: u64,
+    whole_from: u64,
+}
+
+impl Journal {
+    pub(super) fn get(&self, txid: &Txid) -> Option<&Arc<Departed>> {
+        self.by_sequence.get(self.txids.get(txid)?)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.by_sequence.len()
+    }
+
+    /// Those that left before the one with number `before`, the newest first.
+    pub(super) fn newest(&self, before: u64) -> impl DoubleEndedIterator<Item = &Arc<Departed>> {
+        self.by_sequence.range(..before).rev().map(|(_, departed)| departed)
+    }
+
+    /// What a transaction replaced itself, the oldest first.
+    pub(super) fn replaced(&self, by: &Txid) -> impl DoubleEndedIterator<Item = &Arc<Departed>> {
+        let range = self.replacements.range((*by, 0)..=(*by, u64::MAX));
+        range.filter_map(|(_, sequence)| self.by_sequence.get(sequence))
+    }
+
+    /// What replaced others and was not replaced itself, the newest first, each with the number of the first
+    /// departure it caused; only numbers below `before`.
+    pub(super) fn replacing(&self, before: u64) -> impl DoubleEndedIterator<Item = (u64, Txid)> {
+        let newest = self.replacing.range(..before).rev().map(|(sequence, by)| (*sequence, *by));
+        newest.filter(|(_, by)| self.get(by).is_none_or(|departed| departed.replaced_by().is_none()))
+    }
+
+    /// Notes a departure under the next number, and forgets what is too much.
+    pub(super) fn push(&mut self, mut departed: Departed, limit: usize, byte_limit: usize) {
+        self.take(&departed.txid);
+        self.sequence += 1;
+        let sequence = self.sequence;
+        departed.sequence = sequence;
+        if let Some(by) = departed.replaced_by() {
+            if self.first_replaced(&by).is_none() {
+                self.replacing.insert(sequence, by);
+            }
+            self.replacements.insert((by, sequence));
+        }
+        self.bytes = self.bytes.saturating_add(departed.bytes());
+        self.txids.insert(departed.txid, sequence);
+        self.by_sequence.insert(sequence, Arc::new(departed));
+        while self.by_sequence.len() > limit {
+            let Some(oldest) = self.by_sequence.get_min().map(|(_, oldest)| oldest.txid) else { break };
+            self.take(&oldest);
+        }
+        while self.bytes > wide(byte_limit) {
+            let Some((at, oldest)) = self.by_sequence.range(self.whole_from..).next() else { break };
+            let (at, bytes, bare) = (*at, oldest.bytes(), Departed { entry: None, ..Departed::clone(oldest) });
+            self.bytes = self.bytes.saturating_sub(bytes);
+            self.by_sequence.insert(at, Arc::new(bare));
+            self.whole_from = at + 1;
+        }
+    }
+
+    /// Takes a transaction out of the journal.
+    pub(super) fn take(&mut self, txid: &Txid) -> Option<Arc<Departed>> {
+        let sequence = self.txids.remove(txid)?;
+        let departed = self.by_sequence.remove(&sequence)?;
+        self.bytes = self.bytes.saturating_sub(departed.bytes());
+        if let Some(by) = departed.replaced_by() {
+            self.replacements.remove(&(by, sequence));
+            if self.replacing.remove(&sequence).is_some()
+                && let Some(next) = self.first_replaced(&by)
+            {
+                self.replacing.insert(next, by);
+            }
+        }
+        Some(departed)
+    }
+
+    fn first_replaced(&self, by: &Txid) -> Option<u64> {
+        self.replacements.range((*by, 0)..=(*by, u64::MAX)).next().map(|(_, sequence)| *sequence)
+    }
+}

@@ -1,0 +1,155 @@
+//! What happened, in order: each arrival and each departure under a number of its own.
+
+use bitcoin::{BlockHash, Txid};
+use imbl::Vector;
+
+use super::entry::{Cause, wide};
+use crate::chain::Height;
+
+/// Why a transaction left the mempool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Departure {
+    /// A block holds it.
+    Mined {
+        /// The block.
+        block: BlockHash,
+        /// Its height.
+        height: Height,
+    },
+    /// A transaction came that spends the same output and pays more (BIP125).
+    Replaced {
+        /// The transaction that came.
+        by: Txid,
+    },
+    /// A block holds a transaction that spends the same output.
+    Conflicted {
+        /// That transaction.
+        by: Txid,
+        /// The block.
+        block: BlockHash,
+    },
+    /// It waited for too long (`-mempoolexpiry`).
+    Expired,
+    /// The mempool was full and it paid the least (`-maxmempool`).
+    Evicted,
+    /// A reorganisation took away what it spends, or made it spend what is not mature.
+    ReorgedOut {
+        /// The block that was disconnected.
+        block: BlockHash,
+    },
+    /// The node no longer has it and does not say why.
+    Unknown,
+}
+
+/// What an event tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MempoolEventKind {
+    /// A transaction entered.
+    Added {
+        /// Which.
+        txid: Txid,
+        /// Why.
+        cause: Cause,
+    },
+    /// A transaction left.
+    Removed {
+        /// Which.
+        txid: Txid,
+        /// Why.
+        departure: Departure,
+    },
+}
+
+/// Something that happened in the mempool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MempoolEvent {
+    /// Its number: one more than that of the event before; the first of a run of the process has 1.
+    pub sequence: u64,
+    /// What happened.
+    pub kind: MempoolEventKind,
+}
+
+/// The newest events without a gap.
+#[derive(Clone, Default)]
+pub(super) struct Events {
+    /// The number of the newest event.
+    sequence: u64,
+    kept: Vector<MempoolEventKind>,
+}
+
+impl Events {
+    /// The number of the newest event, 0 before the first.
+    pub(super) fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// Appends an event, forgets the oldest beyond `limit`, and tells the event's number.
+    pub(super) fn push(&mut self, kind: MempoolEventKind, limit: usize) -> u64 {
+        self.sequence += 1;
+        self.kept.push_back(kind);
+        while self.kept.len() > limit {
+            self.kept.pop_front();
+        }
+        self.sequence
+    }
+
+    /// The events behind a number. `None` if some of them are forgotten, or if the number is of another run.
+    pub(super) fn after(&self, sequence: u64) -> Option<impl Iterator<Item = MempoolEvent>> {
+        let newer = self.sequence.checked_sub(sequence)?;
+        let first = wide(self.kept.len()).checked_sub(newer)?;
+        let first = usize::try_from(first).ok()?;
+        let events = (first..self.kept.len()).filter_map(|at| self.kept.get(at));
+        Some((sequence + 1..).zip(events).map(|(sequence, kind)| MempoolEvent { sequence, kind: *kind }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bitcoin::hashes::Hash;
+
+    use super::*;
+
+    fn added(number: u8) -> MempoolEventKind {
+        MempoolEventKind::Added { txid: Txid::from_byte_array([number; 32]), cause: Cause::New }
+    }
+
+    fn after(events: &Events, sequence: u64) -> Option<Vec<MempoolEvent>> {
+        events.after(sequence).map(Iterator::collect)
+    }
+
+    #[test]
+    fn events_are_numbered_from_one() {
+        let mut events = Events::default();
+        assert_eq!((events.sequence(), after(&events, 0)), (0, Some(Vec::new())));
+        assert_eq!([1, 2].map(|number| events.push(added(number), 9)), [1, 2]);
+        let expected =
+            [1, 2].map(|number| MempoolEvent { sequence: number, kind: added(u8::try_from(number).unwrap()) });
+        assert_eq!(after(&events, 0), Some(expected.to_vec()));
+        assert_eq!(after(&events, 1), Some(expected[1..].to_vec()));
+        assert_eq!(after(&events, 2), Some(Vec::new()));
+    }
+
+    #[test]
+    fn who_is_too_far_behind_is_told_so() {
+        let mut events = Events::default();
+        for number in 1..=5 {
+            events.push(added(number), 3);
+        }
+        assert_eq!(after(&events, 1), None);
+        assert_eq!(after(&events, 2).unwrap().iter().map(|event| event.sequence).collect::<Vec<_>>(), [3, 4, 5]);
+    }
+
+    #[test]
+    fn a_number_of_another_run_is_not_taken_for_one_of_this() {
+        let mut events = Events::default();
+        events.push(added(1), 3);
+        assert_eq!(after(&events, 2), None);
+    }
+
+    #[test]
+    fn without_room_for_any_event_only_the_newest_number_is_known() {
+        let mut events = Events::default();
+        events.push(added(1), 0);
+        assert_eq!((events.sequence(), after(&events, 0), after(&events, 1)), (1, None, Some(Vec::new())));
+    }
+}

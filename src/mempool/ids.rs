@@ -1,0 +1,116 @@
+//! From an id or an outpoint to the transactions that may be meant, in little memory.
+//!
+//! Both keep only the first 8 bytes of an id. Who asks compares the whole id with that of the transaction found, so
+//! that what is answered is exact; two ids of the same beginning only cost a second comparison. To make two takes 2^32
+//! hashes, to make many of the same one ever more.
+
+use bitcoin::hashes::Hash;
+use bitcoin::{OutPoint, Txid};
+use imbl::OrdSet;
+
+fn beginning(id: &[u8; 32]) -> u64 {
+    id.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes))
+}
+
+/// Ids → numbers of arrival.
+#[derive(Clone, Default)]
+pub(super) struct Ids {
+    set: OrdSet<(u64, u64)>,
+}
+
+impl Ids {
+    pub(super) fn insert(&mut self, id: &[u8; 32], sequence: u64) {
+        self.set.insert((beginning(id), sequence));
+    }
+
+    pub(super) fn remove(&mut self, id: &[u8; 32], sequence: u64) {
+        self.set.remove(&(beginning(id), sequence));
+    }
+
+    /// The transactions that may have this id.
+    pub(super) fn candidates(&self, id: &[u8; 32]) -> impl Iterator<Item = u64> {
+        let id = beginning(id);
+        self.set.range((id, 0)..=(id, u64::MAX)).map(|(_, sequence)| *sequence)
+    }
+}
+
+/// An input, in the order of what it spends.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Spend {
+    txid: u64,
+    vout: u32,
+    vin: u32,
+    sequence: u64,
+}
+
+impl Spend {
+    fn new(outpoint: &OutPoint, vin: u32, sequence: u64) -> Self {
+        Self { txid: beginning(outpoint.txid.as_byte_array()), vout: outpoint.vout, vin, sequence }
+    }
+}
+
+/// Outpoints → the inputs that spend them, each given by number of arrival and vin.
+#[derive(Clone, Default)]
+pub(super) struct Spends {
+    set: OrdSet<Spend>,
+}
+
+impl Spends {
+    pub(super) fn insert(&mut self, outpoint: &OutPoint, vin: u32, sequence: u64) {
+        self.set.insert(Spend::new(outpoint, vin, sequence));
+    }
+
+    pub(super) fn remove(&mut self, outpoint: &OutPoint, vin: u32, sequence: u64) {
+        self.set.remove(&Spend::new(outpoint, vin, sequence));
+    }
+
+    /// The inputs that may spend an output.
+    pub(super) fn candidates(&self, outpoint: &OutPoint) -> impl Iterator<Item = (u64, u32)> {
+        let range = Spend::new(outpoint, 0, 0)..=Spend::new(outpoint, u32::MAX, u64::MAX);
+        self.set.range(range).map(|spend| (spend.sequence, spend.vin))
+    }
+
+    /// The transactions with inputs that may spend an output of a transaction, some more than once.
+    pub(super) fn candidates_of(&self, txid: &Txid) -> impl Iterator<Item = u64> {
+        let (first, last) = (OutPoint { txid: *txid, vout: 0 }, OutPoint { txid: *txid, vout: u32::MAX });
+        let range = Spend::new(&first, 0, 0)..=Spend::new(&last, u32::MAX, u64::MAX);
+        self.set.range(range).map(|spend| spend.sequence)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(beginning: u8, end: u8) -> [u8; 32] {
+        let mut id = [beginning; 32];
+        id[31] = end;
+        id
+    }
+
+    #[test]
+    fn ids_of_the_same_beginning_are_all_candidates() {
+        let mut ids = Ids::default();
+        for (number, id) in (1..).zip([id(1, 1), id(2, 1), id(2, 2), id(3, 1)]) {
+            ids.insert(&id, number);
+        }
+        assert_eq!(ids.candidates(&id(2, 7)).collect::<Vec<_>>(), [2, 3]);
+        ids.remove(&id(2, 1), 2);
+        assert_eq!(ids.candidates(&id(2, 1)).collect::<Vec<_>>(), [3]);
+    }
+
+    #[test]
+    fn spends_are_found_by_output_and_by_transaction() {
+        let outpoint = |beginning, end, vout| OutPoint { txid: Txid::from_byte_array(id(beginning, end)), vout };
+        let mut spends = Spends::default();
+        spends.insert(&outpoint(1, 1, u32::MAX), 0, 3);
+        spends.insert(&outpoint(2, 1, 0), 5, 4);
+        spends.insert(&outpoint(2, 2, 0), 6, 9);
+        spends.insert(&outpoint(2, 1, 1), 7, 9);
+        assert_eq!(spends.candidates(&outpoint(2, 1, 0)).collect::<Vec<_>>(), [(4, 5), (9, 6)]);
+        assert_eq!(spends.candidates_of(&outpoint(2, 1, 0).txid).collect::<Vec<_>>(), [4, 9, 9]);
+        spends.remove(&outpoint(2, 2, 0), 6, 9);
+        assert_eq!(spends.candidates(&outpoint(2, 1, 0)).collect::<Vec<_>>(), [(4, 5)]);
+        assert_eq!(spends.candidates(&outpoint(2, 1, 3)).count(), 0);
+    }
+}

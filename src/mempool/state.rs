@@ -1,0 +1,106 @@
+//! All that the mempool keeps, in persistent maps: a copy costs a few pointers, and shares with the original all that
+//! neither changes.
+//!
+//! ```text
+//!   entries        number of arrival → Entry      the only place where an entry is held
+//!   txids, wtxids  → number of arrival
+//!   spends         outpoint → (number of arrival, vin)
+//!   scripts        script → numbers of arrival, totals
+//!   by_…           orders, as ranks with the number of arrival
+//!   chunks         number of arrival → chunk      only for transactions with a parent or a child
+//! ```
+//!
+//! What changes it is next door, in `writer` and `settle`.
+
+use std::sync::Arc;
+
+use imbl::{OrdMap, OrdSet};
+
+use super::arrivals::Arrivals;
+use super::departed::Journal;
+use super::entry::Entry;
+use super::events::Events;
+use super::feerate::{FeeFraction, Rank};
+use super::ids::{Ids, Spends};
+use super::limits::NodeMempool;
+use super::scripts::{Entries, Scripts};
+
+/// What all transactions of the mempool add up to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MempoolTotals {
+    /// Transactions.
+    pub count: u64,
+    /// Their virtual sizes, each rounded up, in vbytes.
+    pub vsize: u64,
+    /// Their weights, in weight units.
+    pub weight: u64,
+    /// Bytes of their serialisations, witness included.
+    pub size: u64,
+    /// Their fees, in sat.
+    pub fee: u64,
+    /// Their outputs.
+    pub outputs: u64,
+}
+
+/// Transactions that a miner takes together, since the last of them pays for the others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Chunk {
+    /// What they pay together for their weight.
+    pub(super) feerate: FeeFraction,
+    /// The lowest number of arrival in the cluster that the chunk is of.
+    pub(super) cluster: u64,
+    /// The lowest number of arrival in the chunk, which is its place among chunks of the same feerate.
+    pub(super) first: u64,
+    /// Their numbers of arrival, each behind those of its ancestors.
+    pub(super) sequences: Box<[u64]>,
+}
+
+#[derive(Clone, Default)]
+pub(super) struct State {
+    pub(super) entries: Entries,
+    pub(super) txids: Ids,
+    pub(super) wtxids: Ids,
+    pub(super) spends: Spends,
+    pub(super) scripts: Scripts,
+    pub(super) by_feerate: OrdSet<Rank<FeeFraction>>,
+    pub(super) by_value: OrdSet<Rank<u64>>,
+    /// With the weight of each transaction. Lacks what is not settled yet.
+    pub(super) by_effective: OrdMap<Rank<FeeFraction>, u32>,
+    pub(super) chunks: OrdMap<u64, Arc<Chunk>>,
+    pub(super) totals: MempoolTotals,
+    pub(super) events: Events,
+    pub(super) journal: Journal,
+    pub(super) arrivals: Arrivals,
+    pub(super) node: NodeMempool,
+}
+
+impl State {
+    /// What a transaction effectively offers: the feerate of its chunk.
+    pub(super) fn effective_feerate(&self, entry: &Entry) -> FeeFraction {
+        self.chunks.get(&entry.sequence).map_or_else(|| entry.feerate(), |chunk| chunk.feerate)
+    }
+
+    pub(super) fn effective_rank(&self, entry: &Entry) -> Rank<FeeFraction> {
+        Rank { by: self.effective_feerate(entry), sequence: entry.sequence }
+    }
+}
+
+impl MempoolTotals {
+    pub(super) fn add(&mut self, entry: &Entry) {
+        self.count = self.count.saturating_add(1);
+        self.vsize = self.vsize.saturating_add(entry.vsize());
+        self.weight = self.weight.saturating_add(entry.weight);
+        self.size = self.size.saturating_add(entry.size());
+        self.fee = self.fee.saturating_add(entry.fee);
+        self.outputs = self.outputs.saturating_add(entry.output_count.into());
+    }
+
+    pub(super) fn take(&mut self, entry: &Entry) {
+        self.count = self.count.saturating_sub(1);
+        self.vsize = self.vsize.saturating_sub(entry.vsize());
+        self.weight = self.weight.saturating_sub(entry.weight);
+        self.size = self.size.saturating_sub(entry.size());
+        self.fee = self.fee.saturating_sub(entry.fee);
+        self.outputs = self.outputs.saturating_sub(entry.output_count.into());
+    }
+}
