@@ -62,6 +62,8 @@ pub struct NodeSettings {
     pub rpc_user: String,
     /// Password of `rpc_user`.
     pub rpc_password: Secret,
+    /// Where the node publishes what happens; empty: where it says, when it is asked.
+    pub zmq: String,
     /// How long to wait for one answer, in seconds.
     pub timeout_seconds: u32,
     /// How long a request that could not reach the node is repeated, in seconds.
@@ -90,6 +92,12 @@ impl NodeSettings {
         } else {
             NodeAuth::Password(self.rpc_user.clone(), self.rpc_password.clone())
         }
+    }
+
+    /// Where the node publishes what happens, if that is set.
+    #[must_use]
+    pub fn zmq(&self) -> Option<&str> {
+        Some(self.zmq.as_str()).filter(|endpoint| !endpoint.is_empty())
     }
 
     /// How long to wait for one answer.
@@ -292,6 +300,9 @@ impl Settings {
         }
         if !node.rpc_url.is_empty() && !node.rpc_url.starts_with("http://") {
             return invalid("node.rpc_url", "must begin with http:// (Bitcoin Core's RPC server speaks nothing else)");
+        }
+        if node.zmq().is_some_and(|endpoint| !endpoint.starts_with("tcp://")) {
+            return invalid("node.zmq", "must be of the form tcp://host:port");
         }
         let (cookie, user) = (!node.rpc_cookie.as_os_str().is_empty(), !node.rpc_user.is_empty());
         if cookie && user {

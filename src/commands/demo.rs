@@ -46,13 +46,14 @@ impl From<Kind> for Profile {
 
 /// What the demo brings itself. Most of it is known only when it runs; what stands here takes the place of what file and
 /// environment say of the user's own node.
-const OWN: [(&str, &str); 7] = [
+const OWN: [(&str, &str); 8] = [
     ("network", "regtest"),
     ("data_dir", "."),
     ("node.rpc_url", ""),
     ("node.rpc_cookie", ""),
     ("node.rpc_user", "demo"),
     ("node.rpc_password", "made up for each run"),
+    ("node.zmq", ""),
     ("admin.listen", ""),
 ];
 

@@ -31,6 +31,9 @@ pub(super) struct Flags {
     /// Password of that user; others on this machine can read it here, so prefer BTCGRAPH_NODE__RPC_PASSWORD
     #[arg(long, global = true, value_name = "PASSWORD")]
     rpc_password: Option<String>,
+    /// Where the node publishes what happens, tcp://HOST:PORT [default: asked of the node]
+    #[arg(long, global = true, value_name = "URL")]
+    zmq: Option<String>,
     /// Where the bytes of transactions are kept: auto or index [default: auto]
     #[arg(long, global = true, value_name = "WHERE")]
     raw_transactions: Option<String>,
@@ -66,6 +69,7 @@ impl Flags {
             ("--rpc-cookie", "node.rpc_cookie", self.rpc_cookie),
             ("--rpc-user", "node.rpc_user", self.rpc_user),
             ("--rpc-password", "node.rpc_password", self.rpc_password),
+            ("--zmq", "node.zmq", self.zmq),
             ("--raw-transactions", "index.raw_transactions", self.raw_transactions),
             ("--memory", "index.memory", self.memory),
             ("--listen", "server.listen", self.listen),

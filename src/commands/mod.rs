@@ -126,7 +126,8 @@ mod tests {
     #[test]
     fn every_flag_gives_the_setting_it_is_named_for() {
         let line = "btcgraph config --listen 0.0.0.0:1 --port-file /p --data-dir /d --network regtest --rpc-url http://n:1 \
-                    --rpc-user u --rpc-password p --raw-transactions index --memory 2GiB --log-format json --admin /s";
+                    --rpc-user u --rpc-password p --raw-transactions index --memory 2GiB --log-format json --admin /s \
+                    --zmq tcp://n:2";
         let settings = Settings::load(&CommandLine::parse_from(line.split_whitespace()).flags.sources_alone()).unwrap();
         let printed = settings.to_documented_toml().unwrap();
         for expected in [
@@ -136,6 +137,7 @@ mod tests {
             "network = \"regtest\"",
             "rpc_url = \"http://n:1\"",
             "rpc_user = \"u\"",
+            "zmq = \"tcp://n:2\"",
             "raw_transactions = \"index\"",
             "memory = \"2GiB\"",
             "format = \"json\"",

@@ -53,6 +53,7 @@ pub(super) fn node_settings(settings: &Settings, stop: &StopFlag) -> NodeSetting
     let patience = Duration::from_secs(settings.node.patience_seconds.into());
     let mut node = NodeSettings::new(settings.network, settings.node.rpc_url.clone(), auth);
     node.timeout = settings.node.timeout();
+    node.zmq = settings.node.zmq().map(str::to_owned);
     node.retry = RetryPolicy { patience, ..RetryPolicy::default() };
     node.connect_retry = node.retry;
     node.stop = stop.clone();

@@ -6,6 +6,8 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
+use crate::chain::Feerate;
+
 /// An amount as the node writes it. Only for `serde_json`, which keeps the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ExactAmount(pub(super) Amount);
@@ -19,9 +21,37 @@ impl<'de> Deserialize<'de> for ExactAmount {
     }
 }
 
+/// For `deserialize_with`.
+pub(super) fn amount<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Amount, D::Error> {
+    ExactAmount::deserialize(deserializer).map(|amount| amount.0)
+}
+
+/// For `deserialize_with`: a node writes feerates in BTC for 1,000 virtual bytes, which is whole satoshi.
+pub(super) fn feerate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Feerate, D::Error> {
+    amount(deserializer).map(|per_kvb| Feerate::from_sat_per_kvb(per_kvb.to_sat()))
+}
+
+/// For `deserialize_with`: a feerate where it may be missing.
+pub(super) fn optional_feerate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Feerate>, D::Error> {
+    feerate(deserializer).map(Some)
+}
+
+/// An amount as the node reads it: a text in BTC, which it takes where it takes a number and which loses nothing.
+pub(super) fn text(amount: Amount) -> String {
+    amount.display_in(Denomination::Bitcoin).to_string()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_amount_is_written_as_it_is_read() {
+        for sat in [0, 1, 10_000, 12_345_678, 100_000_000, 2_099_999_997_690_001] {
+            let written = text(Amount::from_sat(sat));
+            assert_eq!(serde_json::from_str::<ExactAmount>(&written).unwrap().0.to_sat(), sat, "{written}");
+        }
+    }
 
     #[test]
     fn every_satoshi_of_a_decimal_amount_is_kept() {

@@ -7,7 +7,7 @@ use bitcoin::{Amount, BlockHash};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
-use super::amounts::ExactAmount;
+use super::amounts::amount;
 use crate::chain::Height;
 
 /// The state of the node's chain (`getblockchaininfo`).
@@ -171,10 +171,6 @@ fn height<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Height, D::Error
 
 fn optional_height<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Height>, D::Error> {
     Ok(Option::<u32>::deserialize(deserializer)?.map(Height::from))
-}
-
-fn amount<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Amount, D::Error> {
-    ExactAmount::deserialize(deserializer).map(|amount| amount.0)
 }
 
 fn work<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Work, D::Error> {

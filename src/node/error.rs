@@ -149,6 +149,9 @@ pub enum NodeError {
          connections"
     )]
     Threads(#[source] io::Error),
+    /// The thread that listens to the node's signals could not be started.
+    #[error("the thread that listens to the node's signals does not start: {0}. Raise this user's limit of threads")]
+    SignalThread(#[source] io::Error),
     /// The [`StopFlag`](super::StopFlag) was raised while we waited.
     #[error("stopped while asking the node. Nothing is wrong: the service is stopping")]
     Stopped,
@@ -173,6 +176,7 @@ impl NodeError {
             | NodeError::Protocol { .. }
             | NodeError::Rpc { .. }
             | NodeError::Threads(_)
+            | NodeError::SignalThread(_)
             | NodeError::Stopped => false,
         }
     }

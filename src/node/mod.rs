@@ -6,6 +6,9 @@
 //!     ├ headers, hashes by height, chain tips                              headers.rs
 //!     ├ blocks, spent outputs, raw transactions                            blocks.rs → spent_outputs.rs, verbose.rs
 //!     │     ▲ many at once, in order, in bounded memory: BlockFetcher      fetcher.rs
+//!     ├ the mempool: ids, transactions, figures, estimates                 mempool.rs
+//!     ├ transactions handed to it, and why it refuses them                 broadcast.rs
+//!     ├ what it tells by itself: Signals, by ZMQ                            signals/
 //!     ├ what a client waits for: many questions in one request, once    questions.rs
 //!     │ every question: try, wait, try again, until patience or StopFlag   retry.rs
 //!     ▼
@@ -20,6 +23,7 @@
 mod amounts;
 mod answers;
 mod blocks;
+mod broadcast;
 mod credentials;
 mod error;
 #[cfg(test)]
@@ -27,6 +31,7 @@ pub(crate) mod fake;
 mod fetcher;
 mod headers;
 mod http;
+mod mempool;
 #[expect(clippy::module_inception, reason = "the type this room is about")]
 mod node;
 mod questions;
@@ -35,15 +40,19 @@ mod rest;
 mod retry;
 mod rpc;
 mod settings;
+mod signals;
 mod spent_outputs;
 mod verbose;
 
 pub use answers::{ChainInfo, ChainTip, ChainTipStatus, HeaderInfo, NetworkInfo, TxOutSetHash, TxOutSetInfo};
+pub use broadcast::{Judged, MaxFees, PackageOutcome, Refusal, SubmittedTransaction, TestedTransaction};
 pub use error::NodeError;
 pub use fetcher::{BlockFetcher, FetchedBlock};
 pub use headers::MAX_HEADERS;
+pub use mempool::{EstimateMode, FeeEstimate, MempoolInfo};
 pub use node::Node;
 pub use questions::{Answer, Question};
 pub use retry::{RetryPolicy, StopFlag};
 pub use settings::{Auth, NodeSettings};
+pub use signals::{NodeSignal, Signals};
 pub use verbose::{SpentOutput, VerboseBlock, VerboseInput, VerboseTransaction};

@@ -175,7 +175,7 @@ impl Node {
 
     /// Calls a method once, for questions that are a part of one that is asked patiently.
     pub(super) fn call_once<T: DeserializeOwned>(&self, method: &str, params: &[Value]) -> Result<T, NodeError> {
-        self.shared.rpc.call(method, params, self.limits())
+        self.call_once_within(method, params, self.limits())
     }
 
     /// Calls a method several times in one request, once.
@@ -184,7 +184,27 @@ impl Node {
         method: &str,
         calls: &[Vec<Value>],
     ) -> Result<Vec<Result<T, NodeError>>, NodeError> {
-        self.shared.rpc.batch(method, calls, self.limits())
+        self.batch_once_within(method, calls, self.limits())
+    }
+
+    /// Calls a method several times in one request, once, within limits of its own.
+    pub(super) fn batch_once_within<T: DeserializeOwned>(
+        &self,
+        method: &str,
+        calls: &[Vec<Value>],
+        limits: Limits,
+    ) -> Result<Vec<Result<T, NodeError>>, NodeError> {
+        self.shared.rpc.batch(method, calls, limits)
+    }
+
+    /// Calls a method once, within limits of its own.
+    pub(super) fn call_once_within<T: DeserializeOwned>(
+        &self,
+        method: &str,
+        params: &[Value],
+        limits: Limits,
+    ) -> Result<T, NodeError> {
+        self.shared.rpc.call(method, params, limits)
     }
 
     /// Calls different methods in one request, once.

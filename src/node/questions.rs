@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use super::answers::{ChainInfo, ChainTip, NetworkInfo};
 use super::error::NodeError;
 use super::http::Limits;
+use super::mempool::{EstimateMode, FeeEstimate};
 use super::node::Node;
 
 /// What can be asked together with other things.
@@ -21,6 +22,13 @@ pub enum Question {
     ChainInfo,
     /// The node's software and peers.
     NetworkInfo,
+    /// What to pay to be in a block soon.
+    FeeEstimate {
+        /// Within how many blocks, 1 to 1,008.
+        target: u16,
+        /// How the past is weighed.
+        mode: EstimateMode,
+    },
 }
 
 /// The answer to the [`Question`] of the same name. Cheap to clone.
@@ -32,6 +40,8 @@ pub enum Answer {
     ChainInfo(Arc<ChainInfo>),
     /// As of one moment.
     NetworkInfo(Arc<NetworkInfo>),
+    /// As of one moment.
+    FeeEstimate(Arc<FeeEstimate>),
 }
 
 impl Question {
@@ -41,6 +51,7 @@ impl Question {
             Question::ChainTips => ("getchaintips", Vec::new()),
             Question::ChainInfo => ("getblockchaininfo", Vec::new()),
             Question::NetworkInfo => ("getnetworkinfo", Vec::new()),
+            Question::FeeEstimate { target, mode } => ("estimatesmartfee", vec![json!(target), json!(mode.as_str())]),
         }
     }
 
@@ -49,6 +60,7 @@ impl Question {
             Question::ChainTips => Answer::ChainTips(self.parse(answer)?),
             Question::ChainInfo => Answer::ChainInfo(self.parse(answer)?),
             Question::NetworkInfo => Answer::NetworkInfo(self.parse(answer)?),
+            Question::FeeEstimate { .. } => Answer::FeeEstimate(self.parse(answer)?),
         })
     }
 

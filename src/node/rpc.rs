@@ -23,6 +23,16 @@ pub(super) mod code {
     pub(crate) const NOT_FOUND: i32 = -5;
     /// `RPC_INVALID_PARAMETER`, also a height beyond the tip.
     pub(crate) const INVALID_PARAMETER: i32 = -8;
+    /// `RPC_METHOD_NOT_FOUND`, a method that the node is too old for or was built without.
+    pub(crate) const METHOD_NOT_FOUND: i32 = -32601;
+    /// `RPC_DESERIALIZATION_ERROR`, bytes that are no transaction.
+    pub(crate) const DESERIALIZATION: i32 = -22;
+    /// `RPC_VERIFY_ERROR`, also `RPC_TRANSACTION_ERROR`: a transaction that spends what there is not, or pays too much.
+    pub(crate) const VERIFY: i32 = -25;
+    /// `RPC_VERIFY_REJECTED`, also `RPC_TRANSACTION_REJECTED`: a transaction against consensus or the node's policy.
+    pub(crate) const REJECTED: i32 = -26;
+    /// `RPC_VERIFY_ALREADY_IN_UTXO_SET`: a transaction that is in the chain.
+    pub(crate) const ALREADY_IN_CHAIN: i32 = -27;
     /// `RPC_IN_WARMUP`.
     pub(crate) const WARMING_UP: i32 = -28;
 }

@@ -44,6 +44,8 @@ pub struct NodeSettings {
     pub rpc_url: String,
     /// How to log in.
     pub auth: Auth,
+    /// `tcp://host:port` where the node publishes its signals (its `-zmqpubsequence`). Default: where it says.
+    pub zmq: Option<String>,
     /// How long one answer may take, from the connection to the last byte. Default 30 s.
     pub timeout: Duration,
     /// The same for questions that make the node read its whole UTXO set. Default 30 min.
@@ -64,6 +66,7 @@ impl NodeSettings {
             network,
             rpc_url: rpc_url.into(),
             auth,
+            zmq: None,
             timeout: Duration::from_secs(30),
             scan_timeout: Duration::from_mins(30),
             connect_retry: RetryPolicy { patience: Duration::from_mins(5), ..RetryPolicy::default() },
@@ -98,6 +101,7 @@ impl fmt::Debug for NodeSettings {
             .field("network", &self.network)
             .field("rpc_url", &rpc_url)
             .field("auth", &self.auth)
+            .field("zmq", &self.zmq)
             .field("timeout", &self.timeout)
             .field("scan_timeout", &self.scan_timeout)
             .field("connect_retry", &self.connect_retry)

@@ -48,6 +48,7 @@ fn without_any_source_the_defaults_hold() {
             rpc_cookie: "/home/alice/core/.cookie".into(),
             rpc_user: String::new(),
             rpc_password: Secret::default(),
+            zmq: String::new(),
             timeout_seconds: 60,
             patience_seconds: 60,
             connections: 4,
@@ -163,6 +164,15 @@ fn an_admin_socket_that_others_could_reach_or_nobody_could_find_is_refused() {
         assert!(message.starts_with(&expected), "{message}");
         assert!(message.contains("127.0.0.1:8081"), "it says what would do: {message}");
     }
+}
+
+#[test]
+fn where_the_node_publishes_is_unknown_unless_it_is_set() {
+    let zmq = |file| load_file(file).map(|settings| settings.node.zmq().map(str::to_owned));
+    assert_eq!(zmq("").unwrap(), None);
+    assert_eq!(zmq("node.zmq = 'tcp://node:28332'").unwrap().as_deref(), Some("tcp://node:28332"));
+    let message = message(load_file("node.zmq = 'ipc:///run/node.sock'"));
+    assert!(message.contains("the setting node.zmq") && message.contains("tcp://host:port"), "{message}");
 }
 
 #[test]

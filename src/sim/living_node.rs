@@ -42,6 +42,8 @@ impl LivingNode {
         options: SimNodeOptions,
         failed: impl FnOnce(LivingNodeError) + Send + 'static,
     ) -> Result<LivingNode, LivingNodeError> {
+        // all that it does is told
+        let options = SimNodeOptions { zmq: options.zmq.or(Some(0)), ..options };
         let (mut life, world) = Life::start(profile, seed, now()?)?;
         let node = Arc::new(SimNode::start(Arc::new(Mutex::new(world)), options)?);
         let (end, ended) = mpsc::channel::<()>();

@@ -131,7 +131,16 @@ impl SimChain {
             .collect()
     }
 
+    /// How many blocks the tree has, of all branches. It never has fewer.
+    pub(crate) fn known_blocks(&self) -> usize {
+        self.records.len()
+    }
+
     /// The active tip and every block without a successor, in no order to rely on.
+    pub(crate) fn branch_ends(&self) -> impl Iterator<Item = BlockHash> {
+        self.ends().map(|(hash, _)| hash)
+    }
+
     fn ends(&self) -> impl Iterator<Item = (BlockHash, &Record)> {
         let parents: HashSet<BlockHash> = self.records.values().map(|record| record.parent).collect();
         self.records

@@ -30,7 +30,8 @@ pub(crate) use self::accept::FeeRule;
 pub use self::entry::{Entry, Sums};
 use self::locks::{is_final, relative_locks_are_over};
 pub use self::policy::Policy;
-use self::policy::{fee_of, rate_of};
+use self::policy::fee_of;
+pub(crate) use self::policy::rate_of;
 pub use self::rejection::{ChainLimit, Rejection};
 use super::{Coin, SimChain};
 

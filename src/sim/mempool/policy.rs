@@ -47,7 +47,7 @@ pub(super) fn fee_of(rate: Feerate, vsize: u64) -> Amount {
 
 /// The feerate that a fee for this many virtual bytes is, rounded down (`CFeeRate`, Core's `policy/feerate.cpp`). By
 /// virtual size and not by weight, since that is how policy compares.
-pub(super) fn rate_of(fee: Amount, vsize: u64) -> Feerate {
+pub(crate) fn rate_of(fee: Amount, vsize: u64) -> Feerate {
     let rate = (u128::from(fee.to_sat()) * 1_000).checked_div(u128::from(vsize)).unwrap_or(0);
     Feerate::from_sat_per_kvb(u64::try_from(rate).unwrap_or(u64::MAX))
 }

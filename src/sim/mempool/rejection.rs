@@ -161,9 +161,9 @@ pub enum Rejection {
     /// What was submitted together is not a transaction after its parents.
     #[error("package-not-child-with-parents")]
     NotChildWithParents,
-    /// Another transaction of the package was refused, and this one alone does not hold.
-    #[error("transaction failed")]
-    PackageFailed,
+    /// It pays more than whoever submits it lets it.
+    #[error("max feerate exceeded")]
+    AboveMaxFeerate,
 }
 
 impl Rejection {

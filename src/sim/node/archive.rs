@@ -25,6 +25,8 @@ pub(super) struct Archive {
     files: Option<BlockFiles>,
     blocks: HashMap<BlockHash, StoredBlock>,
     size_on_disk: u64,
+    /// How many blocks its chain had when those of all branches were last taken in.
+    pub(super) found_of: usize,
 }
 
 /// A block that can be read without holding any lock.
@@ -44,7 +46,7 @@ pub(super) enum Spent {
 impl Archive {
     pub(super) fn new(files: Option<BlockFiles>) -> Archive {
         let size_on_disk = files.as_ref().map_or(0, BlockFiles::size);
-        Archive { files, blocks: HashMap::new(), size_on_disk }
+        Archive { files, blocks: HashMap::new(), size_on_disk, found_of: 0 }
     }
 
     /// Takes a block of the tree and all below it in. Fails when the chain dropped one of them before it could be.

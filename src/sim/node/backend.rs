@@ -11,6 +11,7 @@ use super::super::{SimChain, World};
 use super::archive::Archive;
 use super::failure::Failure;
 use super::options::SimNodeOptions;
+use super::signals::Signals;
 
 /// A node whose tip is older than this is in initial block download (`DEFAULT_MAX_TIP_AGE` of Core's
 /// `kernel/chainstatemanager_opts.h`).
@@ -21,6 +22,7 @@ pub(super) struct Backend {
     archive: Mutex<Archive>,
     pub(super) options: SimNodeOptions,
     switches: Mutex<Switches>,
+    signals: Mutex<Signals>,
     started: Instant,
     left_initial_download: AtomicBool,
 }
@@ -42,19 +44,23 @@ pub(super) struct Moment<'b> {
 
 impl Backend {
     pub(super) fn new(world: Arc<Mutex<World>>, archive: Archive, options: SimNodeOptions) -> Backend {
+        let signals = Mutex::new(Signals::new(options.zmq, &lock(&world)));
         Backend {
             world,
             archive: Mutex::new(archive),
             options,
             switches: Mutex::default(),
+            signals,
             started: Instant::now(),
             left_initial_download: AtomicBool::new(false),
         }
     }
 
-    /// Holds the world still. Always this lock first, then the archive's.
+    /// Holds the world still. Always this lock first, then the archive's, then that of the signals.
     pub(super) fn moment(&self) -> Result<Moment<'_>, Failure> {
         let world = lock(&self.world);
+        // what others have done to the world meanwhile
+        lock(&self.signals).tell(&world);
         let mut moment = Moment { world, archive: lock(&self.archive) };
         moment.catch_up()?;
         Ok(moment)
@@ -64,8 +70,13 @@ impl Backend {
     pub(super) fn act<T>(&self, act: impl FnOnce(&mut World) -> T) -> Result<T, Failure> {
         let mut moment = self.moment()?;
         let result = act(&mut moment.world);
+        lock(&self.signals).tell(&moment.world);
         moment.catch_up()?;
         Ok(result)
+    }
+
+    pub(super) fn signals(&self) -> MutexGuard<'_, Signals> {
+        lock(&self.signals)
     }
 
     pub(super) fn switches(&self) -> Switches {
@@ -99,6 +110,17 @@ impl Moment<'_> {
             return Err(Failure::block_not_found());
         }
         self.archive.adopt(self.world.chain(), hash)
+    }
+
+    /// Takes the blocks of all branches in.
+    pub(super) fn find_all(&mut self) -> Result<(), Failure> {
+        let known = self.chain().known_blocks();
+        if self.archive.found_of != known {
+            let ends: Vec<_> = self.chain().branch_ends().collect();
+            ends.iter().try_for_each(|end| self.archive.adopt(self.world.chain(), end))?;
+            self.archive.found_of = known;
+        }
+        Ok(())
     }
 
     fn catch_up(&mut self) -> Result<(), Failure> {

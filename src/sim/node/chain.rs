@@ -117,7 +117,8 @@ pub(super) fn getblockchaininfo(node: &Backend, _: &Params) -> Answer {
 
 /// The answer of `getblockchaininfo`, for REST too.
 pub(super) fn chain_info(node: &Backend) -> Result<impl Serialize + use<>, Failure> {
-    let moment = node.moment()?;
+    let mut moment = node.moment()?;
+    moment.find_all()?;
     let chain = moment.chain();
     let (tip, height) = (chain.tip(), chain.height());
     let header = moment.archive.header(&tip)?;

@@ -1,10 +1,13 @@
 //! Methods about the node itself.
 
+use std::net::Ipv4Addr;
+
 use serde::Serialize;
 
 use super::backend::Backend;
 use super::failure::{Answer, json};
 use super::params::Params;
+use super::publisher::HIGH_WATER_MARK;
 
 #[derive(Serialize)]
 struct NetworkInfo {
@@ -41,7 +44,20 @@ pub(super) fn uptime(node: &Backend, _: &Params) -> Answer {
     json(node.uptime().as_secs())
 }
 
-/// There is no ZMQ here.
-pub(super) fn getzmqnotifications(_: &Backend, _: &Params) -> Answer {
-    json([(); 0])
+#[derive(Serialize)]
+struct Notification {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    address: String,
+    hwm: usize,
+}
+
+pub(super) fn getzmqnotifications(node: &Backend, _: &Params) -> Answer {
+    let port = node.signals().open_port();
+    let notification = |port| Notification {
+        kind: "pubsequence",
+        address: format!("tcp://{}:{port}", Ipv4Addr::LOCALHOST),
+        hwm: HIGH_WATER_MARK,
+    };
+    json(port.map(notification).into_iter().collect::<Vec<_>>())
 }

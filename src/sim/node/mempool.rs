@@ -1,5 +1,5 @@
 //! What the mempool holds: `getrawmempool`, `getmempoolentry`, `getmempoolinfo` (Core's `src/rpc/mempool.cpp`). Left out
-//! is what a node counts in its own memory, and which transactions no peer has asked for yet.
+//! is which transactions no peer has asked for yet.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,6 +17,12 @@ use crate::chain::Feerate;
 
 /// Sequence numbers up to this one signal that a transaction may be replaced (BIP125).
 const HIGHEST_REPLACEABLE: u32 = 0xffff_fffd;
+
+/// About how many bytes of memory a node takes for each virtual byte of its mempool.
+const BYTES_OF_MEMORY: u64 = 5;
+/// What a node's mempool may take of its memory (`DEFAULT_MAX_MEMPOOL_SIZE_MB` of Core's `kernel/mempool_options.h`).
+/// Here it is only told: the policy bounds the number of transactions.
+const MAX_MEMORY: u64 = 300_000_000;
 
 #[derive(Serialize)]
 struct EntryInfo {
@@ -78,7 +84,9 @@ struct Info {
     loaded: bool,
     size: usize,
     bytes: u64,
+    usage: u64,
     total_fee: Btc,
+    maxmempool: u64,
     mempoolminfee: Btc,
     minrelaytxfee: Btc,
     incrementalrelayfee: Btc,
@@ -105,7 +113,9 @@ pub(super) fn info(node: &Backend) -> Result<impl Serialize + use<>, Failure> {
         loaded: true,
         size: mempool.len(),
         bytes: mempool.vsize(),
+        usage: mempool.vsize().saturating_mul(BYTES_OF_MEMORY),
         total_fee: Btc(mempool.fees()),
+        maxmempool: MAX_MEMORY,
         // nothing leaves for want of room unless a test says so, and then the minimum stays
         mempoolminfee: per_kvb(policy.min_relay),
         minrelaytxfee: per_kvb(policy.min_relay),

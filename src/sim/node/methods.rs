@@ -5,7 +5,7 @@ use super::envelope::Call;
 use super::failure::{Answer, Failure, code};
 use super::params::Kind::{Any, Array, Bool, Number, Text};
 use super::params::{Kind, Parameter, Params};
-use super::{blocks, chain, coins, control, mempool, mining, submit, transactions};
+use super::{blocks, chain, coins, control, estimates, mempool, mining, packages, submit, transactions};
 
 type Method = fn(&Backend, &Params) -> Answer;
 
@@ -29,6 +29,11 @@ const fn entry(name: &'static str, parameters: &'static [Parameter], method: Met
 }
 
 const METHODS: &[Entry] = &[
+    entry(
+        "estimatesmartfee",
+        &[required("conf_target", Number), optional("estimate_mode", Text)],
+        estimates::estimatesmartfee,
+    ),
     entry("generateblock", &[required("output", Text), required("transactions", Array)], mining::generateblock),
     entry(
         "generatetoaddress",
@@ -68,6 +73,11 @@ const METHODS: &[Entry] = &[
         "sendrawtransaction",
         &[required("hexstring", Text), optional("maxfeerate", Any), optional("maxburnamount", Any)],
         submit::sendrawtransaction,
+    ),
+    entry(
+        "submitpackage",
+        &[required("package", Array), optional("maxfeerate", Any), optional("maxburnamount", Any)],
+        packages::submitpackage,
     ),
     entry("testmempoolaccept", &[required("rawtxs", Array), optional("maxfeerate", Any)], submit::testmempoolaccept),
     entry("uptime", &[], control::uptime),

@@ -6,8 +6,9 @@
 //!      │ HTTP: login, size of bodies                            http.rs
 //!      ├──► JSON-RPC: one or several questions                  envelope.rs
 //!      │       └ methods.rs: the table ── params.rs             chain, blocks, transactions, coins (muhash),
-//!      │                                                        mempool, submit, mining, control
+//!      │                                                        mempool, submit, packages, estimates, mining, control
 //!      └──► REST: binary, without login                         rest.rs
+//!      └──► ZMQ: the topic `sequence`                         signals.rs ──► publisher.rs
 //!   Backend   one Moment of the world for each answer           backend.rs
 //!      └ Archive: header and size of each block, block files    archive.rs ──► blkfile
 //! ```
@@ -23,6 +24,7 @@ mod chain;
 mod coins;
 mod control;
 mod envelope;
+mod estimates;
 mod failure;
 mod http;
 mod mempool;
@@ -30,9 +32,12 @@ mod methods;
 mod mining;
 mod muhash;
 mod options;
+mod packages;
 mod params;
+mod publisher;
 mod rest;
 mod server;
+mod signals;
 mod submit;
 mod transactions;
 

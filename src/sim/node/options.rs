@@ -18,6 +18,8 @@ pub struct SimNodeOptions {
     pub rest: bool,
     /// Whether REST has `spenttxouts`, which nodes before Core 30 lack.
     pub spent_outputs: bool,
+    /// The port on the loopback address where it publishes what happens, by ZMQ; 0 for any free one, `None` for nowhere.
+    pub zmq: Option<u16>,
     /// The version that `getnetworkinfo` tells: 300000 is 30.0.0.
     pub version: u32,
     /// Where the blocks are kept; in the chain's memory alone if none.
@@ -32,6 +34,7 @@ impl Default for SimNodeOptions {
             cookie: None,
             rest: true,
             spent_outputs: true,
+            zmq: None,
             version: 300_000,
             files: None,
         }
@@ -46,6 +49,7 @@ impl fmt::Debug for SimNodeOptions {
             .field("cookie", &self.cookie)
             .field("rest", &self.rest)
             .field("spent_outputs", &self.spent_outputs)
+            .field("zmq", &self.zmq)
             .field("version", &self.version)
             .field("files", &self.files.is_some())
             .finish_non_exhaustive()

@@ -101,13 +101,21 @@ impl SimNode {
         self.port
     }
 
+    /// `tcp://127.0.0.1:<port>`, where it publishes what happens, whether it does at this moment or not; `None` if it never
+    /// does.
+    #[must_use]
+    pub fn zmq_url(&self) -> Option<String> {
+        self.backend.signals().port().map(|port| format!("tcp://{}:{port}", Ipv4Addr::LOCALHOST))
+    }
+
     /// Looks at the world or changes it; questions wait meanwhile.
     pub fn with<T>(&self, act: impl FnOnce(&mut World) -> T) -> Result<T, SimNodeError> {
         self.backend.act(act).map_err(|failure| SimNodeError::Blocks(failure.message))
     }
 
-    /// Closes the port and all connections, as when a node is killed: whoever connects is refused.
+    /// Closes the ports and all connections, as when a node is killed: whoever connects is refused.
     pub fn stop_answering(&mut self) {
+        self.stop_publishing();
         if let Some(Running { stop, thread, cookie }) = self.running.take() {
             // the thread may have ended by itself, and then there is nothing to tell it or to wait for
             let _ = stop.send(());
@@ -119,7 +127,7 @@ impl SimNode {
         }
     }
 
-    /// Opens the port again, with a new cookie; nothing to do when it is open.
+    /// Opens the ports again, with a new cookie; nothing to do when it is open.
     pub fn answer(&mut self) -> Result<(), SimNodeError> {
         if self.running.is_some() {
             return Ok(());
@@ -161,7 +169,34 @@ impl SimNode {
         let thread = thread::Builder::new().name("sim-node".to_owned()).spawn(serve).map_err(SimNodeError::Threads)?;
         self.port = port;
         self.running = Some(Running { stop, thread, cookie });
-        Ok(())
+        self.publish()
+    }
+
+    /// Stops the node and starts it again as one that has lost its mempool: what was in it is gone without a word, and its
+    /// changes and the messages that tell of them are counted from the beginning.
+    pub fn restart(&mut self) -> Result<(), SimNodeError> {
+        self.stop_answering();
+        self.with(World::forget_mempool)?;
+        self.with(|world| self.backend.signals().start_again(world))?;
+        self.answer()
+    }
+
+    /// Closes the port where it publishes and all connections to it, and no other.
+    pub fn stop_publishing(&self) {
+        self.backend.signals().be_silent();
+    }
+
+    /// Opens the port where it publishes again; nothing to do when it is open, or when it has none. What happened
+    /// meanwhile was told to nobody, but counted.
+    pub fn publish(&self) -> Result<(), SimNodeError> {
+        let mut signals = self.backend.signals();
+        let port = signals.port().unwrap_or_default();
+        signals.publish().map_err(|cause| SimNodeError::Listen { port, cause })
+    }
+
+    /// Lets as many of the messages that it publishes as this get lost, from the next on.
+    pub fn lose_messages(&self, messages: u32) {
+        self.backend.signals().lose(messages);
     }
 
     /// Lets the node say that it is starting and does this, in place of any answer: code -28, or status 503 by REST.

@@ -10,6 +10,7 @@ use super::super::{Assessment, Rejection, World};
 use super::amounts::Btc;
 use super::backend::Backend;
 use super::failure::{Answer, Failure, code, json};
+use super::packages::package;
 use super::params::Params;
 use crate::chain::script::never_spendable;
 use crate::chain::vsize;
@@ -24,7 +25,7 @@ pub(super) fn sendrawtransaction(node: &Backend, params: &Params) -> Answer {
         Failure::new(code::DESERIALIZATION, "TX decode failed. Make sure the tx has at least one input.")
     })?;
     let refused = |code: i32, message: &str| Err(Failure::new(code, message));
-    if tx.output.iter().any(|output| never_spendable(&output.script_pubkey) && output.value > highest_burn) {
+    if burns_more_than(highest_burn, &tx) {
         return refused(code::VERIFY, "Unspendable output exceeds maximum configured by user (maxburnamount)");
     }
     let highest_fee = highest_fee(params.get(1), &tx)?;
@@ -47,6 +48,11 @@ pub(super) fn sendrawtransaction(node: &Backend, params: &Params) -> Answer {
     accepted.and_then(|()| json(txid))
 }
 
+/// Whether an output that nobody can ever spend has a higher value than this.
+pub(super) fn burns_more_than(highest: Amount, tx: &Transaction) -> bool {
+    tx.output.iter().any(|output| never_spendable(&output.script_pubkey) && output.value > highest)
+}
+
 fn failure(rejection: &Rejection) -> Failure {
     Failure::new(rejection.code(), rejection.to_string())
 }
@@ -60,7 +66,10 @@ fn is_in_chain(world: &World, tx: &Transaction) -> bool {
 struct Verdict {
     txid: Txid,
     wtxid: Wtxid,
-    allowed: bool,
+    #[serde(rename = "package-error", skip_serializing_if = "Option::is_none")]
+    package_error: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    allowed: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     vsize: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -80,31 +89,57 @@ struct VerdictFees {
     includes: [Wtxid; 1],
 }
 
-/// One transaction at a time; several that depend on each other are not judged here.
+/// One transaction, or several that may spend each other. Of several, either all would be taken, or one tells why not and
+/// the others tell nothing.
 pub(super) fn testmempoolaccept(node: &Backend, params: &Params) -> Answer {
-    let [given] = params.get(0).as_array().map(Vec::as_slice).unwrap_or_default() else {
-        return Err(Failure::new(code::INVALID_PARAMETER, "Array must contain between 1 and 1 transactions."));
+    let transactions = package(params.get(0))?;
+    let highest = transactions.iter().map(|tx| highest_fee(params.get(1), tx)).collect::<Result<Vec<_>, _>>()?;
+    if let ([tx], [highest]) = (transactions.as_slice(), highest.as_slice()) {
+        return json([verdict(tx, *highest, node.moment()?.world.check(tx))]);
+    }
+    let checked = match node.act(|world| world.check_package(&transactions))? {
+        Ok(checked) => checked,
+        Err(problem) => {
+            let unfinished = |tx| Verdict { package_error: Some(problem), ..Verdict::unfinished(tx) };
+            return json(transactions.iter().map(unfinished).collect::<Vec<_>>());
+        }
     };
-    let given = given.as_str().unwrap_or_default();
-    let tx = transaction(given).ok_or_else(|| {
-        let message = format!("TX decode failed: {given} Make sure the tx has at least one input.");
-        Failure::new(code::DESERIALIZATION, message)
-    })?;
-    let highest_fee = highest_fee(params.get(1), &tx)?;
-    let assessed = node.moment()?.world.check(&tx);
-    json([verdict(&tx, highest_fee, assessed)])
+    let mut is_over = false;
+    let told = transactions.iter().zip(highest).zip(checked).map(|((tx, highest), checked)| match checked {
+        Some(checked) if !is_over => {
+            let verdict = verdict(tx, highest, checked);
+            // one that pays too much ends it, though a node has judged the others
+            is_over = verdict.allowed == Some(false);
+            verdict
+        }
+        _ => Verdict::unfinished(tx),
+    });
+    json(told.collect::<Vec<_>>())
+}
+
+impl Verdict {
+    fn unfinished(tx: &Transaction) -> Verdict {
+        Verdict {
+            txid: tx.compute_txid(),
+            wtxid: tx.compute_wtxid(),
+            package_error: None,
+            allowed: None,
+            vsize: None,
+            fees: None,
+            reason: None,
+            details: None,
+        }
+    }
 }
 
 fn verdict(tx: &Transaction, highest_fee: Option<Amount>, assessed: Result<Assessment, Rejection>) -> Verdict {
-    let (txid, wtxid) = (tx.compute_txid(), tx.compute_wtxid());
+    let unfinished = Verdict::unfinished(tx);
+    let wtxid = unfinished.wtxid;
     let refused = |reason: String, details: Option<String>| Verdict {
-        txid,
-        wtxid,
-        allowed: false,
-        vsize: None,
-        fees: None,
+        allowed: Some(false),
         reason: Some(reason),
         details,
+        ..Verdict::unfinished(tx)
     };
     match assessed {
         Ok(found) if highest_fee.is_some_and(|highest| found.fee > highest) => {
@@ -114,7 +149,7 @@ fn verdict(tx: &Transaction, highest_fee: Option<Amount>, assessed: Result<Asses
             let rate = u128::from(found.fee.to_sat()) * 1_000 / u128::from(found.vsize.max(1));
             let rate = Btc(Amount::from_sat(u64::try_from(rate).unwrap_or(u64::MAX)));
             let fees = Some(VerdictFees { base: Btc(found.fee), rate, includes: [wtxid] });
-            Verdict { txid, wtxid, allowed: true, vsize: Some(found.vsize), fees, reason: None, details: None }
+            Verdict { allowed: Some(true), vsize: Some(found.vsize), fees, ..unfinished }
         }
         Err(Rejection::MissingInputs(_)) => refused("missing-inputs".to_owned(), None),
         Err(rejection) => refused(rejection.reason(), Some(rejection.to_string())),
@@ -125,19 +160,24 @@ pub(super) fn transaction(hex: &str) -> Option<Transaction> {
     deserialize_hex(hex).ok()
 }
 
-/// What a transaction of this size may pay; `None` for any amount.
-fn highest_fee(rate: &Value, tx: &Transaction) -> Result<Option<Amount>, Failure> {
+/// What transactions may pay for 1,000 virtual bytes; `None` for any amount.
+pub(super) fn highest_rate(rate: &Value) -> Result<Option<Amount>, Failure> {
     let rate = amount(rate, HIGHEST_FEE_RATE)?;
     if rate >= Amount::ONE_BTC {
         let message = "Fee rates larger than or equal to 1BTC/kvB are not accepted";
         return Err(Failure::new(code::INVALID_PARAMETER, message));
     }
-    let fee = (u128::from(rate.to_sat()) * u128::from(vsize(tx.weight()))).div_ceil(1_000);
-    Ok((rate > Amount::ZERO).then(|| Amount::from_sat(u64::try_from(fee).unwrap_or(u64::MAX))))
+    Ok((rate > Amount::ZERO).then_some(rate))
+}
+
+/// What a transaction of this size may pay; `None` for any amount.
+fn highest_fee(rate: &Value, tx: &Transaction) -> Result<Option<Amount>, Failure> {
+    let fee = |rate: Amount| (u128::from(rate.to_sat()) * u128::from(vsize(tx.weight()))).div_ceil(1_000);
+    Ok(highest_rate(rate)?.map(|rate| Amount::from_sat(u64::try_from(fee(rate)).unwrap_or(u64::MAX))))
 }
 
 /// An amount in BTC, as a number or as text.
-fn amount(value: &Value, otherwise: Amount) -> Result<Amount, Failure> {
+pub(super) fn amount(value: &Value, otherwise: Amount) -> Result<Amount, Failure> {
     let read = match value {
         Value::Null => return Ok(otherwise),
         // a limit, so that its last digit may be off where a number has more than fifteen

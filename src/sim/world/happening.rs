@@ -93,6 +93,9 @@ pub struct Noted {
     pub happening: Happening,
 }
 
+/// The number of the first change of the mempool after a node's start (`m_sequence_number` of Core's `txmempool.h`).
+const FIRST_SEQUENCE: u64 = 1;
+
 /// The last happenings.
 #[derive(Clone, Debug)]
 pub(super) struct Log {
@@ -104,7 +107,7 @@ pub(super) struct Log {
 
 impl Log {
     pub(super) fn new(capacity: usize) -> Self {
-        Log { noted: VecDeque::new(), capacity, next_number: 0, next_sequence: 1 }
+        Log { noted: VecDeque::new(), capacity, next_number: 0, next_sequence: FIRST_SEQUENCE }
     }
 
     pub(super) fn note(&mut self, happening: Happening) {
@@ -122,6 +125,11 @@ impl Log {
 
     pub(super) fn next_sequence(&self) -> u64 {
         self.next_sequence
+    }
+
+    /// Begins to count the changes of the mempool anew.
+    pub(super) fn restart_sequence(&mut self) {
+        self.next_sequence = FIRST_SEQUENCE;
     }
 
     /// What was noted from this number on; `None` when some of it is forgotten.

@@ -165,6 +165,13 @@ impl World {
         expired
     }
 
+    /// Empties the mempool and counts its changes from the beginning, as a node does that is started anew without what it
+    /// had (`-persistmempool=0`). Nothing is noted: such a node tells nobody.
+    pub fn forget_mempool(&mut self) {
+        self.mempool = Mempool::new(*self.mempool.policy());
+        self.log.restart_sequence();
+    }
+
     /// Mines the best of the mempool on the tip.
     pub fn mine(&mut self, mining: Mining) -> Result<Arc<Block>, ChainError> {
         let chosen = self.mempool.select(mining.max_weight.unwrap_or(BLOCK_WEIGHT));

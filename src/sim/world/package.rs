@@ -3,10 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-use bitcoin::{Amount, Transaction, Txid};
+use bitcoin::{Amount, Transaction, Txid, Weight};
 
-use super::super::mempool::FeeRule;
-use super::{Accepted, Happening, Rejection, World};
+use super::super::mempool::{FeeRule, rate_of};
+use super::{Accepted, Assessment, Happening, Rejection, World};
+use crate::chain::Feerate;
+
+/// The most transactions of a package, and the most that they may weigh together (`MAX_PACKAGE_COUNT` and
+/// `MAX_PACKAGE_WEIGHT` of Core's `policy/packages.h`).
+const MAX_COUNT: usize = 25;
+const MAX_WEIGHT: Weight = Weight::from_wu(404_000);
 
 impl World {
     /// Takes a child and parents of it, the child last. Each is first taken by itself if it pays enough; those that do
@@ -19,12 +25,22 @@ impl World {
         &mut self,
         transactions: Vec<Transaction>,
     ) -> Result<Vec<Result<Accepted, Rejection>>, Rejection> {
+        self.submit_package_within(transactions, None)
+    }
+
+    /// The same, where none of them may pay more than this.
+    pub fn submit_package_within(
+        &mut self,
+        transactions: Vec<Transaction>,
+        highest: Option<Feerate>,
+    ) -> Result<Vec<Result<Accepted, Rejection>>, Rejection> {
         let transactions: Vec<Arc<Transaction>> = transactions.into_iter().map(Arc::new).collect();
         check_topology(&transactions)?;
         let mut verdicts = Vec::new();
         let mut together: BTreeMap<usize, Arc<Transaction>> = BTreeMap::new();
         for (index, tx) in transactions.into_iter().enumerate() {
-            let verdict = match self.submit(Arc::clone(&tx)) {
+            let affordable = self.check(&tx).and_then(|found| is_affordable(&found, highest));
+            let verdict = match affordable.and_then(|()| self.submit(Arc::clone(&tx))) {
                 Err(Rejection::AlreadyInMempool) => Ok(Accepted { txid: tx.compute_txid(), replaced: BTreeSet::new() }),
                 verdict => verdict,
             };
@@ -38,23 +54,63 @@ impl World {
         }
         // One alone was judged already, and is refused for good.
         if together.len() > 1 {
-            for (index, verdict) in self.submit_together(together) {
+            for (index, verdict) in self.submit_together(&together, highest) {
                 verdicts[index] = verdict;
             }
         }
         Ok(verdicts)
     }
 
-    /// Takes all of these or none.
+    /// What would become of these transactions, each of which may spend those before it, if they were submitted together,
+    /// as Core's `testmempoolaccept` of several: all would be taken, or the first that would not has a verdict and the
+    /// others have none. None of them may replace another in the mempool. The error is the word for what is no package.
+    pub fn check_package(
+        &mut self,
+        transactions: &[Transaction],
+    ) -> Result<Vec<Option<Result<Assessment, Rejection>>>, &'static str> {
+        check_form(transactions)?;
+        let mut assessed = Vec::new();
+        let mut refused = None;
+        for tx in transactions {
+            match self.check(tx) {
+                Ok(found) if found.replaced.is_empty() => {
+                    self.insert(Arc::new(tx.clone()), found.clone(), self.chain.height());
+                    assessed.push(found);
+                }
+                Ok(_) => refused = Some(Rejection::ReplacementInPackage),
+                Err(rejection) => refused = Some(rejection),
+            }
+            if refused.is_some() {
+                break;
+            }
+        }
+        // they were there only for those that spend them
+        self.mempool.remove_all(&assessed.iter().map(|found| found.txid).collect());
+        Ok(match refused {
+            None => assessed.into_iter().map(|found| Some(Ok(found))).collect(),
+            Some(rejection) => {
+                let mut verdicts: Vec<_> = transactions.iter().map(|_| None).collect();
+                if let Some(verdict) = verdicts.get_mut(assessed.len()) {
+                    *verdict = Some(Err(rejection));
+                }
+                verdicts
+            }
+        })
+    }
+
+    /// Takes all of these or none. Of none, only the one that is to blame has a verdict: the others keep the one they had
+    /// by themselves.
     fn submit_together(
         &mut self,
-        transactions: BTreeMap<usize, Arc<Transaction>>,
+        transactions: &BTreeMap<usize, Arc<Transaction>>,
+        highest: Option<Feerate>,
     ) -> BTreeMap<usize, Result<Accepted, Rejection>> {
         let mut inserted: BTreeMap<usize, Txid> = BTreeMap::new();
         let (mut fee, mut vsize) = (Amount::ZERO, 0);
         let mut refused = None;
-        for (index, tx) in &transactions {
-            match self.mempool.assess(&self.chain, tx, FeeRule::Package) {
+        for (index, tx) in transactions {
+            let assessed = self.mempool.assess(&self.chain, tx, FeeRule::Package);
+            match assessed.and_then(|found| is_affordable(&found, highest).map(|()| found)) {
                 Ok(assessed) => {
                     fee += assessed.fee;
                     vsize += assessed.vsize;
@@ -69,13 +125,46 @@ impl World {
         let refused = refused.or(self.mempool.is_paid_for(fee, vsize).err().map(|rejection| (last, rejection)));
         if let Some((refused, rejection)) = refused {
             self.mempool.remove_all(&inserted.into_values().collect());
-            let verdict = |index| if index == refused { rejection.clone() } else { Rejection::PackageFailed };
-            return transactions.into_keys().map(|index| (index, Err(verdict(index)))).collect();
+            return BTreeMap::from([(refused, Err(rejection))]);
         }
         for txid in inserted.values() {
             self.log.note(Happening::Arrived { txid: *txid });
         }
         inserted.into_iter().map(|(index, txid)| (index, Ok(Accepted { txid, replaced: BTreeSet::new() }))).collect()
+    }
+}
+
+fn is_affordable(found: &Assessment, highest: Option<Feerate>) -> Result<(), Rejection> {
+    let rate = rate_of(found.fee, found.vsize);
+    if highest.is_some_and(|highest| rate > highest) { Err(Rejection::AboveMaxFeerate) } else { Ok(()) }
+}
+
+/// What several transactions must be in themselves to be judged together (`IsWellFormedPackage` of Core's
+/// `policy/packages.cpp`).
+fn check_form(transactions: &[Transaction]) -> Result<(), &'static str> {
+    if transactions.len() > MAX_COUNT {
+        return Err("package-too-many-transactions");
+    }
+    if transactions.len() > 1 && transactions.iter().map(Transaction::weight).sum::<Weight>() > MAX_WEIGHT {
+        return Err("package-too-large");
+    }
+    let mut later: HashSet<Txid> = transactions.iter().map(Transaction::compute_txid).collect();
+    if later.len() != transactions.len() {
+        return Err("package-contains-duplicates");
+    }
+    for tx in transactions {
+        if tx.input.iter().any(|input| later.contains(&input.previous_output.txid)) {
+            return Err("package-not-sorted");
+        }
+        later.remove(&tx.compute_txid());
+    }
+    let mut spent = HashSet::new();
+    // one that spends the same twice is refused by itself
+    let of = |tx: &Transaction| tx.input.iter().map(|input| input.previous_output).collect::<HashSet<_>>();
+    if transactions.iter().flat_map(of).all(|outpoint| spent.insert(outpoint)) {
+        Ok(())
+    } else {
+        Err("conflict-in-package")
     }
 }
 

@@ -26,7 +26,20 @@ impl Followed {
         let (published, live) = (&Published::default(), &Live::default());
         let (connections, poll) = (NonZeroUsize::new(3).unwrap(), Duration::from_secs(1));
         let until = Until::CaughtUp;
-        run(Follow { node, index, published, live, until, poll, wake, connections, buffer_bytes: 16 << 20 }).unwrap();
+        run(Follow {
+            node,
+            index,
+            published,
+            live,
+            mempool: None,
+            signals: None,
+            until,
+            poll,
+            wake,
+            connections,
+            buffer_bytes: 16 << 20,
+        })
+        .unwrap();
     }
 
     /// The rows are those of the same blocks without a node between, and the node says the same of each block.

@@ -1,9 +1,13 @@
 //! Unconfirmed transactions: both nodes are handed the same ones, and say the same of them.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use bitcoin::consensus::deserialize;
 use bitcoin::consensus::encode::serialize_hex;
 use bitcoin::{Amount, ScriptBuf, Transaction, TxOut};
+use btcgraph::chain::Feerate;
+use btcgraph::node::{EstimateMode, MaxFees, MempoolInfo, Node};
 use btcgraph::sim::{Owner, Payment, ScriptKind, SimChain, SimNode, SimNodeOptions, Spendable, World};
 use serde_json::{Value, json};
 
@@ -17,8 +21,6 @@ const EXCEPTIONS: Exceptions = Exceptions {
         ("desc", "a descriptor, which nobody here reads"),
         ("unbroadcast", "there are no peers to broadcast to"),
         ("unbroadcastcount", "there are no peers to broadcast to"),
-        ("usage", "what a node takes of its own memory"),
-        ("maxmempool", "the simulated node counts transactions, not bytes of memory"),
         ("dustrelayfee", "the simulated node knows no dust"),
     ],
     of_knots: &[
@@ -28,10 +30,13 @@ const EXCEPTIONS: Exceptions = Exceptions {
         ("dustrelayfeefloor", "a policy of its own"),
         ("dustdynamic", "a policy of its own"),
         ("rbf_policy", "a policy of its own"),
+        ("usage", "of a verdict: what it would take of the node's memory"),
         ("truc_policy", "a policy of its own"),
     ],
-    own: &[],
+    own: &[("usage", "what each takes of its own memory")],
 };
+
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The time of both nodes.
 const NOW: u32 = 1_700_000_000;
@@ -190,6 +195,106 @@ fn transactions_are_taken_refused_replaced_and_told_as_by_a_real_node() {
     asking.get("/rest/tx/00.bin");
     asking.get("/rest/mempool/info.bin");
     asking.comparison.assert_equal(&EXCEPTIONS, pair.real_is_knots());
+}
+
+#[test]
+fn packages_are_judged_and_taken_as_by_a_real_node() {
+    let Some((pair, coins)) = start() else { return };
+    let mut asking = Asking { pair: &pair, comparison: Comparison::default() };
+    let pay = |spends: &[&Spendable], n: u32, rate: u64| {
+        Payment::of(spends.iter().map(|coin| (*coin).clone())).version(3).change(owner(n), rate).sign().unwrap()
+    };
+    let output = |tx: &Transaction, n: u32| Spendable::of(tx, 0, owner(n)).unwrap();
+    let hexes = |transactions: &[&Transaction]| transactions.iter().map(|tx| serialize_hex(*tx)).collect::<Vec<_>>();
+
+    let parent = pay(&[&coins[0]], 1, 5);
+    let child = pay(&[&output(&parent, 1)], 2, 9);
+    let poor_child = pay(&[&output(&parent, 1)], 3, 0);
+    let rival = pay(&[&coins[0]], 4, 7);
+    let there = pay(&[&coins[1]], 5, 5);
+    asking.send(&there);
+    let better = pay(&[&coins[1]], 6, 50);
+    let many = vec![&parent; 26];
+    for transactions in [
+        &[&parent, &child][..],
+        &[&child, &parent],
+        &[&parent, &parent],
+        &[&parent, &rival],
+        &[&parent, &poor_child],
+        &[&poor_child, &parent],
+        &[&better, &parent],
+        &[&parent, &there],
+        &[&child],
+        &[],
+        &many,
+    ] {
+        asking.ask("testmempoolaccept", &json!([hexes(transactions)]));
+    }
+    asking.ask("testmempoolaccept", &json!([hexes(&[&parent, &child]), 0.000_06]));
+    asking.ask("getrawmempool", &json!([false, true]));
+
+    // a parent that pays nothing, for which its child pays
+    let free = pay(&[&coins[2]], 7, 0);
+    let generous = pay(&[&output(&free, 7)], 8, 20);
+    let both = hexes(&[&free, &generous]);
+    asking.ask("submitpackage", &json!([both, 0.000_01]));
+    assert_eq!(asking.ask("submitpackage", &json!([both]))["result"]["package_msg"], json!("success"));
+    asking.everything(&[free.compute_txid().to_string(), generous.compute_txid().to_string()]);
+    asking.ask("submitpackage", &json!([both]));
+    // each for itself
+    asking.ask("submitpackage", &json!([hexes(&[&parent, &child])]));
+    asking.ask("submitpackage", &json!([hexes(&[&better])]));
+    let free = pay(&[&coins[3]], 9, 0);
+    let stingy = pay(&[&output(&free, 9)], 10, 0);
+    for transactions in [&[&free, &stingy][..], &[&free], &[&stingy, &free], &[&free, &rival], &[], &many] {
+        asking.ask("submitpackage", &json!([hexes(transactions)]));
+    }
+    asking.ask("submitpackage", &json!([["00"]]));
+    asking.ask("getrawmempool", &json!([false, true]));
+    for params in [json!([2]), json!([1, "CONSERVATIVE"]), json!([0]), json!([1009]), json!([6, "other"]), json!([])] {
+        asking.ask("estimatesmartfee", &params);
+    }
+    asking.comparison.assert_no_difference();
+}
+
+#[test]
+fn our_client_gets_equal_answers_about_the_mempool_from_both() {
+    let Some((pair, coins)) = start() else { return };
+    let nodes = <[Node; 2]>::from(pair.clients());
+    let pay = |coin: &Spendable, rate| Payment::of([coin.clone()]).version(3).change(owner(1), rate).sign().unwrap();
+    let (sent, free) = (pay(&coins[0], 5), pay(&coins[1], 0));
+    let generous = pay(&Spendable::of(&free, 0, owner(1)).unwrap(), 20);
+    let unknown = pay(&coins[3], 0);
+    let package = [serialize_hex(&free), serialize_hex(&generous)];
+    let [sim, real] = nodes.each_ref().map(|node| {
+        let tested = node.test_accept(&[serialize_hex(&sent)], None, TIMEOUT).unwrap();
+        let first = node.send_raw_transaction(&serialize_hex(&sent), MaxFees::default(), TIMEOUT).unwrap();
+        let again = node.send_raw_transaction(&serialize_hex(&sent), MaxFees::default(), TIMEOUT).unwrap();
+        assert_eq!((&first, &again), (&Ok(sent.compute_txid()), &Ok(sent.compute_txid())));
+        let refused = node.send_raw_transaction(&serialize_hex(&unknown), MaxFees::default(), TIMEOUT).unwrap();
+        let limit = MaxFees { feerate: Some(Feerate::from_sat_per_kvb(1_000)), burn: Some(Amount::ZERO) };
+        let dear = node.send_raw_transaction(&serialize_hex(&pay(&coins[4], 9)), limit, TIMEOUT).unwrap();
+        let submitted = node.submit_package(&package, MaxFees::default(), TIMEOUT).unwrap();
+        let (mut txids, sequence) = node.mempool_txids().unwrap();
+        txids.sort_unstable();
+        txids.push(unknown.compute_txid());
+        let bytes = node.raw_transactions(&txids).unwrap();
+        let times = node.mempool_entry_times(&txids).unwrap();
+        let info = MempoolInfo { usage: 0, ..node.mempool_info().unwrap() };
+        let estimates = node.estimate_fees(&[1, 6, 1_008, 1_009], EstimateMode::Conservative).unwrap();
+        (tested, refused, dear, submitted, (txids, sequence), bytes, times, info, estimates)
+    });
+    assert_eq!(sim, real);
+    let (tested, refused, _, submitted, (txids, sequence), bytes, times, info, estimates) = sim;
+    assert!(tested.unwrap()[0].verdict.as_ref().unwrap().is_ok());
+    assert_eq!(refused.unwrap_err().reason, "min relay fee not met");
+    assert_eq!(submitted.unwrap().message, "success");
+    assert_eq!((txids.len(), sequence, info.size), (4, 4, 3));
+    assert_eq!(times, [Some(NOW.into()), Some(NOW.into()), Some(NOW.into()), None]);
+    let id_of = |bytes: &Vec<u8>| deserialize::<Transaction>(bytes).unwrap().compute_txid();
+    let expected = [Some(txids[0]), Some(txids[1]), Some(txids[2]), None];
+    assert_eq!(bytes.iter().map(|bytes| bytes.as_ref().map(id_of)).collect::<Vec<_>>(), expected);
+    assert_eq!(estimates, [None; 4]);
 }
 
 #[test]

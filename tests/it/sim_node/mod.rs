@@ -7,4 +7,5 @@ mod files;
 mod follow;
 mod mempool;
 mod pair;
+mod signals;
 mod switches;

@@ -1,0 +1,105 @@
+//! What fee it takes: `estimatesmartfee` (Core's `src/rpc/fees.cpp`). A node follows each transaction from the mempool
+//! into its block; here it is simply what the transactions of the last blocks paid.
+
+use bitcoin::Amount;
+use serde::Serialize;
+
+use super::amounts::Btc;
+use super::backend::Backend;
+use super::failure::{Answer, Failure, code, json};
+use super::params::Params;
+use super::transactions::fee;
+use crate::chain::Feerate;
+
+/// The most blocks that can be asked for (`FeeEstimateHorizon::LONG_HALFLIFE` of Core's `policy/fees`).
+const MAX_TARGET: i32 = 1_008;
+/// How many blocks are looked at, and how many by the careful mode.
+const ECONOMICAL_BLOCKS: usize = 6;
+const CONSERVATIVE_BLOCKS: usize = 12;
+
+#[derive(Serialize)]
+struct Estimate {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    feerate: Option<Btc>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    errors: Option<[&'static str; 1]>,
+    blocks: i32,
+}
+
+pub(super) fn estimatesmartfee(node: &Backend, params: &Params) -> Answer {
+    let target = params.integer(0)?;
+    if !(1..=MAX_TARGET).contains(&target) {
+        let message = format!("Invalid conf_target, must be between 1 and {MAX_TARGET}");
+        return Err(Failure::new(code::INVALID_PARAMETER, message));
+    }
+    let is_careful = match params.text(1).to_ascii_lowercase().as_str() {
+        "" | "unset" | "economical" => false,
+        "conservative" => true,
+        _ => {
+            let message = r#"Invalid estimate_mode parameter, must be one of: "unset", "economical", "conservative""#;
+            return Err(Failure::new(code::INVALID_PARAMETER, message));
+        }
+    };
+    let (lowest, lately) = feerates(node, ECONOMICAL_BLOCKS)?;
+    let Some(mut estimate) = enough_for(target, &lately) else {
+        let errors = Some(["Insufficient data or no feerate found"]);
+        return json(Estimate { feerate: None, errors, blocks: 0 });
+    };
+    if is_careful {
+        let (_, longer) = feerates(node, CONSERVATIVE_BLOCKS)?;
+        estimate = enough_for(target, &longer).map_or(estimate, |longer| longer.max(estimate));
+    }
+    let feerate = Some(Btc(Amount::from_sat(estimate.max(lowest).to_sat_per_kvb())));
+    // nobody can be sure of the very next
+    json(Estimate { feerate, errors: None, blocks: target.max(2) })
+}
+
+/// What the mempool takes at least, and what transactions of the last blocks paid, the lowest first.
+fn feerates(node: &Backend, blocks: usize) -> Result<(Feerate, Vec<Feerate>), Failure> {
+    let moment = node.moment()?;
+    let chain = moment.chain();
+    let last = std::iter::successors(Some(chain.tip()), |hash| chain.parent(hash)).take(blocks);
+    // those whose bodies are gone count as unseen
+    let bodies = last.map_while(|hash| {
+        let body = moment.archive.body(chain, &hash).ok()?;
+        Some((body, moment.archive.spent(chain, &hash).ok()?))
+    });
+    let bodies: Vec<_> = bodies.collect();
+    let lowest = moment.world.mempool().policy().min_relay;
+    drop(moment);
+
+    let mut paid = Vec::new();
+    for (body, spent) in bodies {
+        let (block, spent) = (body.block().map_err(Failure::internal)?, spent.coins().map_err(Failure::internal)?);
+        let of = block.txdata.iter().skip(1).zip(&spent);
+        paid.extend(of.filter_map(|(tx, spent)| Some(Feerate::of(fee(tx, spent)?, tx.weight()))));
+    }
+    paid.sort_unstable();
+    Ok((lowest, paid))
+}
+
+/// What more transactions paid the longer one can wait; `None` where there are none.
+fn enough_for(target: i32, paid: &[Feerate]) -> Option<Feerate> {
+    let percent = match target {
+        ..=2 => 60,
+        3..=6 => 40,
+        7..=24 => 20,
+        _ => 5,
+    };
+    paid.get(paid.len().saturating_sub(1) * percent / 100).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_waits_longer_needs_not_pay_more() {
+        let paid: Vec<Feerate> = (1..=100).map(Feerate::from_sat_per_kvb).collect();
+        let estimates: Vec<_> = (1..=MAX_TARGET).map(|target| enough_for(target, &paid).unwrap()).collect();
+        assert!(estimates.is_sorted_by(|sooner, later| sooner >= later));
+        assert_eq!((estimates[0], estimates[1_007]), (Feerate::from_sat_per_kvb(60), Feerate::from_sat_per_kvb(5)));
+        assert_eq!(enough_for(2, &[]), None);
+        assert_eq!(enough_for(1_008, &paid[..1]), Some(paid[0]));
+    }
+}

@@ -1,0 +1,135 @@
+//! Transactions that belong together: `testmempoolaccept` of several, and `submitpackage` (Core's `src/rpc/mempool.cpp`).
+
+use std::collections::BTreeMap;
+
+use bitcoin::{Amount, Transaction, Txid, Wtxid};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::super::{Accepted, Rejection, World};
+use super::amounts::Btc;
+use super::backend::Backend;
+use super::failure::{Answer, Failure, code, json};
+use super::params::Params;
+use super::submit::{amount, burns_more_than, highest_rate, transaction};
+use crate::chain::Feerate;
+
+/// The most transactions of a package (`MAX_PACKAGE_COUNT` of Core's `policy/packages.h`).
+const MAX_COUNT: usize = 25;
+
+#[derive(Serialize)]
+struct Outcome {
+    package_msg: &'static str,
+    #[serde(rename = "tx-results")]
+    results: BTreeMap<Wtxid, One>,
+    #[serde(rename = "replaced-transactions")]
+    replaced: Vec<Txid>,
+}
+
+#[derive(Serialize)]
+struct One {
+    txid: Txid,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    vsize: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fees: Option<Fees>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Fees {
+    base: Btc,
+    #[serde(rename = "effective-feerate", skip_serializing_if = "Option::is_none")]
+    rate: Option<Btc>,
+    #[serde(rename = "effective-includes", skip_serializing_if = "Vec::is_empty")]
+    includes: Vec<Wtxid>,
+}
+
+/// The transactions of a parameter: 1 to 25 in hexadecimal.
+pub(super) fn package(given: &Value) -> Result<Vec<Transaction>, Failure> {
+    let given = given.as_array().map(Vec::as_slice).unwrap_or_default();
+    if given.is_empty() || given.len() > MAX_COUNT {
+        let message = format!("Array must contain between 1 and {MAX_COUNT} transactions.");
+        return Err(Failure::new(code::INVALID_PARAMETER, message));
+    }
+    let read = |given: &Value| {
+        let given = given.as_str().unwrap_or_default();
+        transaction(given).ok_or_else(|| {
+            let message = format!("TX decode failed: {given} Make sure the tx has at least one input.");
+            Failure::new(code::DESERIALIZATION, message)
+        })
+    };
+    given.iter().map(read).collect()
+}
+
+pub(super) fn submitpackage(node: &Backend, params: &Params) -> Answer {
+    let transactions = package(params.get(0))?;
+    let highest_burn = amount(params.get(2), Amount::ZERO)?;
+    if transactions.iter().any(|tx| burns_more_than(highest_burn, tx)) {
+        let message = "Unspendable output exceeds maximum configured by user (maxburnamount)";
+        return Err(Failure::new(code::VERIFY, message));
+    }
+    let highest = highest_rate(params.get(1))?.map(|rate| Feerate::from_sat_per_kvb(rate.to_sat()));
+    json(node.act(|world| {
+        let is_there = |tx: &Transaction| world.mempool().contains(&tx.compute_txid());
+        let known: Vec<bool> = transactions.iter().map(is_there).collect();
+        let topology = "package topology disallowed. not child-with-parents or parents depend on each other.";
+        let verdicts = world.submit_package_within(transactions.clone(), highest);
+        let verdicts = verdicts.map_err(|_| Failure::new(code::VERIFY, topology))?;
+        Ok(outcome(world, &transactions, &known, &verdicts))
+    })??)
+}
+
+/// What became of each, as the world says; `known` are those that the mempool had before.
+fn outcome(
+    world: &World,
+    transactions: &[Transaction],
+    known: &[bool],
+    verdicts: &[Result<Accepted, Rejection>],
+) -> Outcome {
+    let mempool = world.mempool();
+    let entry = |tx: &Transaction| mempool.get(&tx.compute_txid());
+    let pays_alone = |fee: Amount, vsize: u64| per_kvb(fee, vsize) >= mempool.policy().min_relay;
+    // those that were taken together: the ones that pay too little by themselves, and what spends them
+    let is_poor = |tx: &Transaction| entry(tx).is_some_and(|entry| !pays_alone(entry.fee, entry.vsize));
+    let poor: Vec<Txid> = transactions.iter().filter(|tx| is_poor(tx)).map(Transaction::compute_txid).collect();
+    let spends_poor = |tx: &Transaction| tx.input.iter().any(|input| poor.contains(&input.previous_output.txid));
+    let together: Vec<_> = transactions.iter().filter(|tx| is_poor(tx) || spends_poor(tx)).filter_map(entry).collect();
+    let sum = together.iter().map(|entry| entry.fee).sum();
+    let together_rate = per_kvb(sum, together.iter().map(|entry| entry.vsize).sum());
+
+    let one = |((tx, known), verdict): ((&Transaction, &bool), &Result<Accepted, Rejection>)| match (verdict, entry(tx))
+    {
+        (Ok(_), Some(entry)) => {
+            let is_of_them = together.iter().any(|other| other.txid == entry.txid);
+            let (rate, includes) = match (known, is_of_them) {
+                (true, _) => (None, Vec::new()),
+                (false, true) => (Some(together_rate), together.iter().map(|entry| entry.wtxid).collect()),
+                (false, false) => (Some(per_kvb(entry.fee, entry.vsize)), vec![entry.wtxid]),
+            };
+            let rate = rate.map(|rate| Btc(Amount::from_sat(rate.to_sat_per_kvb())));
+            let fees = Some(Fees { base: Btc(entry.fee), rate, includes });
+            One { txid: entry.txid, vsize: Some(entry.vsize), fees, error: None }
+        }
+        (Err(rejection), _) => One::refused(tx, &rejection.to_string()),
+        (Ok(_), None) => One::refused(tx, "mempool full"),
+    };
+    let results = transactions.iter().zip(known).zip(verdicts);
+    Outcome {
+        package_msg: if verdicts.iter().all(Result::is_ok) { "success" } else { "transaction failed" },
+        replaced: verdicts.iter().flatten().flat_map(|accepted| accepted.replaced.iter().copied()).collect(),
+        results: results.map(|((tx, known), verdict)| (tx.compute_wtxid(), one(((tx, known), verdict)))).collect(),
+    }
+}
+
+impl One {
+    fn refused(tx: &Transaction, error: &str) -> One {
+        One { txid: tx.compute_txid(), vsize: None, fees: None, error: Some(error.to_owned()) }
+    }
+}
+
+fn per_kvb(fee: Amount, vsize: u64) -> Feerate {
+    let rate = (u128::from(fee.to_sat()) * 1_000).checked_div(u128::from(vsize)).unwrap_or(0);
+    Feerate::from_sat_per_kvb(u64::try_from(rate).unwrap_or(u64::MAX))
+}
