@@ -11,14 +11,15 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use anyhow::Context;
 use bitcoin::Network;
+use bitcoin::hashes::{Hash, sha256};
 use btcgraph::chain::address_of;
 use btcgraph::index::{Index, IndexOptions, TxNum};
+use btcgraph::mempool::MempoolSnapshot;
 use btcgraph::sim::Rng;
-use btcgraph::view::{Head, IndexError, Ledger, Movements, View};
+use btcgraph::view::{Head, IndexError, Movements, View};
 use clap::Parser;
 
 #[derive(Parser)]
@@ -44,9 +45,9 @@ fn main() -> anyhow::Result<()> {
         cache_bytes: 512 << 20,
         stale_blocks_kept: 0,
     })?;
-    let chain = index.snapshot()?;
-    let tip = chain.tip().context("the index is empty")?;
-    let view = View::new(Arc::new(Head { chain, tip, taken_at: SystemTime::now() }));
+    let head = Head::now(Arc::new(index.snapshot()?), MempoolSnapshot::default()).context("the index is empty")?;
+    let tip = head.tip;
+    let view = View::new(Arc::new(head));
     let count = view.txnums(tip.height..tip.height.next())?.end;
     let (mut rng, mut transactions, mut addresses) = (Rng::new(1), String::new(), BTreeMap::new());
     let (mut picked, mut tried) = (0, 0_u64);
@@ -61,7 +62,7 @@ fn main() -> anyhow::Result<()> {
         writeln!(transactions, "{}", transaction.txid)?;
         for output in transaction.parts.output {
             let Some(address) = address_of(&output.script_pubkey, Network::Regtest) else { continue };
-            let ledger = Ledger::of([view.script_key(&output.script_pubkey)]);
+            let ledger = view.ledger([sha256::Hash::hash(output.script_pubkey.as_bytes())]);
             let counted = view.count_movements(&ledger, &(TxNum(0)..count), |_| Ok::<_, IndexError>(false))?;
             addresses.insert(address, counted.map_or(0, |Movements { transactions, .. }| transactions));
         }

@@ -10,7 +10,7 @@ use super::input::Input;
 use super::ledger::{LedgerEntry, Utxo};
 use super::output::Output;
 use super::page::{Cut, Page};
-use super::scalars::UInt53;
+use super::scalars::{Txid, UInt53};
 use super::transaction::Transaction;
 
 /// Whether there is more around a page, and the cursors to go on from.
@@ -36,24 +36,29 @@ pub(super) struct PageInfo {
     concrete(name = "InputEdge", params(Input)),
     concrete(name = "OutputEdge", params(Output)),
     concrete(name = "BlockEdge", params(Block)),
+    concrete(name = "TxidEdge", params(Txid)),
     concrete(name = "UtxoEdge", params(Utxo)),
     concrete(name = "LedgerEntryEdge", params(LedgerEntry))
 )]
 pub(super) struct Edge<N: OutputType> {
     /// Where this row stands: give it as `after` or `before` to go on from here. It holds while the block that holds
-    /// the row is on the main chain.
+    /// the row is on the main chain; that of an unconfirmed row while it is unconfirmed, and no block has come that
+    /// moved others of its list.
     cursor: String,
     /// The row itself.
     node: N,
 }
 
 /// A page of a list.
+// two lists may count alike
+#[allow(clippy::duplicated_attributes)]
 #[derive(SimpleObject)]
 #[graphql(
     concrete(name = "TransactionConnection", params(Transaction, "Option<UInt53>")),
     concrete(name = "InputConnection", params(Input, i32)),
     concrete(name = "OutputConnection", params(Output, "Option<UInt53>")),
     concrete(name = "BlockConnection", params(Block, "Option<i32>")),
+    concrete(name = "TxidConnection", params(Txid, i32)),
     concrete(name = "LedgerEntryConnection", params(LedgerEntry, "Option<UInt53>"))
 )]
 pub(super) struct Connection<N: OutputType, C: OutputType>
@@ -83,9 +88,18 @@ where
         page: Page<R>,
         total_count: C,
         block: impl Fn(u64) -> Result<Option<BlockHash>, ApiError>,
-        mut node: impl FnMut(u64, R) -> Result<N, ApiError>,
+        node: impl FnMut(u64, R) -> Result<N, ApiError>,
     ) -> Result<Self, ApiError> {
-        let cursor = |position| Ok::<_, ApiError>(scope.cursor(position, block(position)?));
+        Self::with_cursors(page, total_count, |position| Ok(scope.cursor(position, block(position)?)), node)
+    }
+
+    /// The same for a list with cursors of its own, which `cursor` writes.
+    pub(super) fn with_cursors<R, P: Copy>(
+        page: Page<R, P>,
+        total_count: C,
+        cursor: impl Fn(P) -> Result<String, ApiError>,
+        mut node: impl FnMut(P, R) -> Result<N, ApiError>,
+    ) -> Result<Self, ApiError> {
         let edge = |(position, row)| Ok::<_, ApiError>(Edge { cursor: cursor(position)?, node: node(position, row)? });
         let edges = page.rows.into_iter().map(edge).collect::<Result<Vec<_>, _>>()?;
         let (mut start_cursor, mut end_cursor) =

@@ -8,6 +8,9 @@
 //! ```text
 //!   base64url( version u8 ‖ position u64 ‖ [block hash 32] ‖ seal 8 )
 //! ```
+//!
+//! A list whose rows are not bound to blocks says something else between version and seal ([`Scope::sealed`]), as lists
+//! of the mempool do, and those that go on into it ([`mixed`](super::mixed)).
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -19,8 +22,8 @@ use crate::view::{ChainMembership, View};
 
 const VERSION: u8 = 1;
 const SEAL: usize = 8;
-const WITHOUT_BLOCK: usize = 1 + 8 + SEAL;
-const WITH_BLOCK: usize = WITHOUT_BLOCK + 32;
+/// Bytes of the longest cursor.
+const LONGEST: usize = 1 + 76 + SEAL;
 
 /// A connection of one object under one filter, whose rows cursors point to.
 #[derive(Clone, Debug)]
@@ -54,12 +57,18 @@ impl Scope {
     /// The cursor of the row at this position. `block` is the block of the main chain that holds the row; rows that
     /// stay what they are whatever happens to the chain have none.
     pub(super) fn cursor(&self, position: u64, block: Option<BlockHash>) -> String {
-        let mut bytes = Vec::with_capacity(WITH_BLOCK);
-        bytes.push(VERSION);
-        bytes.extend(position.to_be_bytes());
+        let mut content = position.to_be_bytes().to_vec();
         if let Some(block) = block {
-            bytes.extend(block.as_byte_array());
+            content.extend(block.as_byte_array());
         }
+        self.sealed(&content)
+    }
+
+    /// A cursor that says this, in a form that the connection alone knows.
+    pub(super) fn sealed(&self, content: &[u8]) -> String {
+        let mut bytes = Vec::with_capacity(LONGEST);
+        bytes.push(VERSION);
+        bytes.extend(content);
         bytes.extend(self.seal(&bytes));
         URL_SAFE_NO_PAD.encode(bytes)
     }
@@ -69,36 +78,43 @@ impl Scope {
     /// Errors: BAD_USER_INPUT for a text that is no cursor, or one of another connection, filter or object;
     /// CURSOR_ORPHANED if the block that held the row is not on the main chain any more.
     pub(super) fn place(&self, cursor: &str, view: &View) -> Result<Place, ApiError> {
-        let place = self.read(cursor).ok_or_else(|| {
-            ApiError::bad_user_input(format!(
-                "{} is not a cursor of {}.{} with these arguments: give one that this connection has handed \
-                 out, with the same filter and order",
-                shown(cursor),
-                self.owner,
-                self.connection
-            ))
-        })?;
+        let place = self.read(cursor).ok_or_else(|| self.refusal(cursor))?;
         if let Some(hash) = place.block {
-            let found = view.block_place(hash)?;
-            if found.is_none_or(|place| place.membership != ChainMembership::Main) {
-                return Err(ApiError::cursor_orphaned(view.fork_height(hash)?));
-            }
+            on_main_chain(hash, view)?;
         }
         Ok(place)
     }
 
+    /// That this text is no cursor of this connection.
+    pub(super) fn refusal(&self, cursor: &str) -> ApiError {
+        ApiError::bad_user_input(format!(
+            "{} is not a cursor of {}.{} with these arguments: give one that this connection has handed out, with the \
+             same filter and order",
+            shown(cursor),
+            self.owner,
+            self.connection
+        ))
+    }
+
     fn read(&self, cursor: &str) -> Option<Place> {
-        // the longest cursor has 66 characters; a longer text need not be decoded to be refused
-        let bytes = (cursor.len() <= 66).then(|| URL_SAFE_NO_PAD.decode(cursor).ok()).flatten()?;
-        let known = bytes.len() == WITHOUT_BLOCK || bytes.len() == WITH_BLOCK;
-        let (content, seal) = bytes.split_at_checked(bytes.len().checked_sub(SEAL)?)?;
-        if !known || self.seal(content) != seal {
-            return None;
-        }
-        let (version, content) = content.split_first()?;
+        let content = self.opened(cursor)?;
         let (position, block) = content.split_first_chunk()?;
-        let block = block.first_chunk().map(|hash| BlockHash::from_byte_array(*hash));
-        (*version == VERSION).then_some(Place { position: u64::from_be_bytes(*position), block })
+        let position = u64::from_be_bytes(*position);
+        match block.len() {
+            0 => Some(Place { position, block: None }),
+            32 => Some(Place { position, block: block.first_chunk().map(|hash| BlockHash::from_byte_array(*hash)) }),
+            _ => None,
+        }
+    }
+
+    /// What a cursor of this connection says; `None` for any other text.
+    pub(super) fn opened(&self, cursor: &str) -> Option<Vec<u8>> {
+        // a text longer than any cursor need not be decoded to be refused
+        let short = cursor.len() <= LONGEST.saturating_mul(4).div_ceil(3);
+        let bytes = short.then(|| URL_SAFE_NO_PAD.decode(cursor).ok()).flatten()?;
+        let (content, seal) = bytes.split_at_checked(bytes.len().checked_sub(SEAL)?)?;
+        let (version, said) = content.split_first()?;
+        (*version == VERSION && self.seal(content) == seal).then(|| said.to_vec())
     }
 
     fn seal(&self, content: &[u8]) -> [u8; SEAL] {
@@ -113,6 +129,15 @@ impl Scope {
         seal.copy_from_slice(&hash[..SEAL]);
         seal
     }
+}
+
+/// Refuses a cursor that depends on this block once that is not on the main chain any more: CURSOR_ORPHANED.
+pub(super) fn on_main_chain(hash: BlockHash, view: &View) -> Result<(), ApiError> {
+    let found = view.block_place(hash)?;
+    if found.is_none_or(|place| place.membership != ChainMembership::Main) {
+        return Err(ApiError::cursor_orphaned(view.fork_height(hash)?));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

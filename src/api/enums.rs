@@ -84,17 +84,41 @@ impl ChainTipStatus {
 /// Where a transaction is now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 pub(super) enum TxState {
+    /// In the mempool: it waits for a block.
+    Mempool,
     /// In a block of the main chain.
     Confirmed,
-    /// Only in blocks that were disconnected by a reorganisation.
+    /// It left the mempool because another transaction took its place, or the place of one that it stood on.
+    Replaced,
+    /// It left the mempool for want of room, or after too long a time, or for a reason that the node did not tell.
+    Evicted,
+    /// A block of the main chain holds a transaction that spends the same output, or one that a transaction spends which
+    /// it stood on.
+    Conflicted,
+    /// Only in blocks that were disconnected by a reorganisation, or it stood on such a transaction.
     ReorgedOut,
+}
+
+impl From<view::TransactionState> for TxState {
+    fn from(state: view::TransactionState) -> Self {
+        match state {
+            view::TransactionState::Unconfirmed => Self::Mempool,
+            view::TransactionState::Confirmed => Self::Confirmed,
+            view::TransactionState::Replaced => Self::Replaced,
+            view::TransactionState::Evicted => Self::Evicted,
+            view::TransactionState::Conflicted => Self::Conflicted,
+            view::TransactionState::ReorgedOut => Self::ReorgedOut,
+        }
+    }
 }
 
 /// What became of an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 pub(super) enum SpendStatus {
-    /// No transaction of the main chain spends it. A coinbase output may still have to mature.
+    /// No transaction of the main chain or of the mempool spends it. A coinbase output may still have to mature.
     Unspent,
+    /// A transaction of the mempool spends it, and none of the main chain does.
+    SpentInMempool,
     /// A transaction of the main chain spends it.
     Spent,
     /// No transaction can ever spend it, see `unspendableReason`.
@@ -105,6 +129,7 @@ impl From<view::SpendStatus> for SpendStatus {
     fn from(status: view::SpendStatus) -> Self {
         match status {
             view::SpendStatus::Unspent => Self::Unspent,
+            view::SpendStatus::SpentInMempool => Self::SpentInMempool,
             view::SpendStatus::Spent => Self::Spent,
             view::SpendStatus::Unspendable => Self::Unspendable,
         }

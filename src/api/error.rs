@@ -5,8 +5,9 @@
 //! goes to the log under that id.
 
 use async_graphql::{ErrorExtensionValues, ServerError, Value};
+use bitcoin::BlockHash;
 
-use super::enums::SyncPhase;
+use super::enums::{SyncPhase, TxState};
 use crate::chain::Height;
 use crate::view::{AllowanceExceeded, AskError, IndexError, SyncState};
 
@@ -23,7 +24,9 @@ pub mod code {
     /// The chain is not indexed yet; `phase`, `indexedHeight`, `nodeHeight`, `blocksPerSecond` and `etaSeconds` say how
     /// far that is, as `sync` does.
     pub const NOT_READY: &str = "NOT_READY";
-    /// The row that a cursor points to is not on the main chain any more; `forkHeight` says up to where it still is.
+    /// The row that a cursor points to is not where it was. One of the main chain has left that; `forkHeight` says up
+    /// to where its chain still is the main one. One of the mempool has left that, or others of its list have; `state`
+    /// says where its transaction is now, and `block` which block took it or them.
     pub const CURSOR_ORPHANED: &str = "CURSOR_ORPHANED";
     /// What a cursor or a subscription would go on from is not kept any more.
     pub const CURSOR_EXPIRED: &str = "CURSOR_EXPIRED";
@@ -89,6 +92,11 @@ impl ApiError {
         Self::new(code::NODE_UNAVAILABLE, error.to_client())
     }
 
+    /// Nothing came of the node's mempool yet.
+    pub(super) fn mempool_unknown() -> Self {
+        Self::new(code::NODE_UNAVAILABLE, "the server has not seen the mempool of its Bitcoin node yet")
+    }
+
     /// A cursor on a row whose block left the main chain. `fork` is the height up to which that block's chain is still
     /// the main one, if it is known.
     pub(super) fn cursor_orphaned(fork: Option<Height>) -> Self {
@@ -101,6 +109,35 @@ impl ApiError {
             format!("the block that this cursor points into is not on the main chain: {known}"),
         )
         .with("forkHeight", fork.map_or(Value::Null, |height| height.to_u32().into()))
+    }
+
+    /// A cursor on an unconfirmed transaction that left the mempool, even if it returned: where it is now, if that is
+    /// known, and the block that holds it or threw it out.
+    pub(super) fn cursor_departed(state: Option<TxState>, block: Option<BlockHash>) -> Self {
+        let message =
+            "the transaction that this cursor points to did not stay in the mempool: begin with the first page again";
+        Self::orphaned_at(message, state, block)
+    }
+
+    /// A cursor on an unconfirmed transaction that is in another projected block by now, or in none.
+    pub(super) fn cursor_moved() -> Self {
+        let message = "the transaction that this cursor points to is not in this projected block any more: begin with \
+                       the first page again";
+        Self::orphaned_at(message, Some(TxState::Mempool), None)
+    }
+
+    /// A cursor on a row of the mempool, behind or in front of which rows have become confirmed since, in this block and
+    /// maybe others.
+    pub(super) fn cursor_overtaken(block: BlockHash) -> Self {
+        let message = "a block has come since that holds transactions of this list, so that going on from this \
+                       cursor would skip or repeat some: begin with the first page again";
+        Self::orphaned_at(message, Some(TxState::Mempool), Some(block))
+    }
+
+    fn orphaned_at(message: &str, state: Option<TxState>, block: Option<BlockHash>) -> Self {
+        Self::new(code::CURSOR_ORPHANED, message)
+            .with("state", state.map_or(Value::Null, Value::from))
+            .with("block", block.map_or(Value::Null, |block| block.to_string().into()))
     }
 
     /// A subscription that fell behind further than what is kept to catch up.
@@ -244,6 +281,14 @@ mod tests {
                     "message": "the block that this cursor points into is not on the main chain: \
                                 its chain and the main chain part after height 170",
                     "extensions": { "code": "CURSOR_ORPHANED", "forkHeight": 170 },
+                }),
+            ),
+            (
+                ApiError::cursor_departed(Some(TxState::Replaced), None),
+                serde_json::json!({
+                    "message": "the transaction that this cursor points to did not stay in the mempool: \
+                                begin with the first page again",
+                    "extensions": { "code": "CURSOR_ORPHANED", "state": "REPLACED", "block": null },
                 }),
             ),
         ] {

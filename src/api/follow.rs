@@ -1,47 +1,91 @@
 //! How a subscription follows the chain without leaving out a block.
 //!
 //! ```text
-//!   event ──► take back to the fork what its Head does not have ──► walk its Head up to the event's block
+//!   event ──► take back, block by block, what its Head does not have ──► walk its Head up to its tip
 //! ```
 //!
-//! An event says up to where to go; the way there is read from the event's own Head. So whatever was missed, because
-//! the reader was too slow for the ring or because it began to listen a moment late, is told with the next event.
+//! An event's Head says up to where to go, and the way there is read from it, too. So whatever was missed, because the
+//! reader was too slow for the ring, or began to listen a moment late, or was away for a week and comes back with a
+//! cursor, is told all the same.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
+use bitcoin::BlockHash;
 use tokio::sync::broadcast::Receiver;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::BroadcastStream;
 use tokio_stream::wrappers::errors::BroadcastStreamRecvError;
 
 use super::error::ApiError;
-use crate::chain::Height;
-use crate::live::{ChainEvent, Event};
-use crate::view::{self, Head, Published, Tip, View};
+use super::resume::ChainPlace;
+use crate::live::Event;
+use crate::view::{self, Head, Published, View};
 
 /// The place of one reader in the chain.
 pub(super) struct Follower {
     events: BroadcastStream<Arc<Event>>,
-    /// The last block told, or the tip when the reader came.
-    told: Tip,
-    /// Blocks yet to be told: from this Head, up to this height.
-    ahead: Option<(Arc<Head>, Height)>,
+    /// The newest block of the chain as it was told, or the tip when the reader came.
+    told: BlockHash,
+    /// Blocks that are yet to be told as gone, the highest first.
+    back: VecDeque<BlockHash>,
+    /// Where to go, and what all blocks on the way are told from.
+    ahead: Option<Arc<Head>>,
     published: Published,
     /// Bytes of transactions that each view may read and tell.
     allowance: usize,
 }
 
+/// A block that joined the main chain or left it, and the view to answer from.
+pub(super) struct Change {
+    pub(super) view: View,
+    pub(super) block: view::Block,
+    pub(super) joined: bool,
+}
+
+impl Change {
+    /// Where the reader is who has heard of it.
+    pub(super) fn place(&self) -> ChainPlace {
+        let hash = self.block.row.hash;
+        if self.joined { ChainPlace::Connected(hash) } else { ChainPlace::Disconnected(hash) }
+    }
+}
+
 impl Follower {
-    /// A reader that has been told everything up to `tip`, and whose views get this allowance each.
-    pub(super) fn new(events: Receiver<Arc<Event>>, tip: Tip, published: Published, allowance: usize) -> Self {
-        Self { events: BroadcastStream::new(events), told: tip, ahead: None, published, allowance }
+    /// A reader that has been told everything up to the tip of a Head, and whose views get this allowance each.
+    pub(super) fn at(head: &Head, events: Receiver<Arc<Event>>, published: Published, allowance: usize) -> Self {
+        let told = head.tip.hash;
+        let events = BroadcastStream::new(events);
+        Self { events, told, back: VecDeque::new(), ahead: None, published, allowance }
     }
 
-    /// The next block that joined the main chain, and the view to answer from; `None` once there will be no more.
+    /// A reader that goes on from where it was to where the Head is.
+    ///
+    /// Errors: CURSOR_EXPIRED if the block it was told of last is not known here.
+    pub(super) fn after(
+        place: ChainPlace,
+        head: &Arc<Head>,
+        events: Receiver<Arc<Event>>,
+        published: Published,
+        allowance: usize,
+    ) -> Result<Self, ApiError> {
+        let mut follower = Self::at(head, events, published, allowance);
+        follower.told = match place {
+            ChainPlace::Connected(hash) => hash,
+            ChainPlace::Disconnected(hash) => {
+                let block = View::new(head.clone()).block(hash)?.ok_or_else(|| unknown(hash))?;
+                block.row.header.prev_blockhash
+            }
+        };
+        follower.turn_to(head)?;
+        Ok(follower)
+    }
+
+    /// What happened next; `None` once there will be no more.
     ///
     /// Errors: CURSOR_EXPIRED if the reader stands on a branch that is no longer kept; INTERNAL_SERVER_ERROR. There is
     /// nothing to be told after an error.
-    pub(super) async fn next(&mut self) -> Option<Result<(View, view::Block), ApiError>> {
+    pub(super) async fn next(&mut self) -> Option<Result<Change, ApiError>> {
         loop {
             match self.walk() {
                 Ok(Some(found)) => return Some(Ok(found)),
@@ -55,40 +99,53 @@ impl Follower {
                     continue;
                 }
             };
-            if let Err(error) = self.turn_to(&event) {
+            if let Err(error) = self.turn_to(&event.head) {
                 return Some(Err(error));
             }
         }
     }
 
     /// The next block on the way, if there is one.
-    fn walk(&mut self) -> Result<Option<(View, view::Block)>, ApiError> {
-        let Some((head, to)) = self.ahead.take() else { return Ok(None) };
-        if self.told.height >= to {
+    fn walk(&mut self) -> Result<Option<Change>, ApiError> {
+        let Some(head) = self.ahead.take() else { return Ok(None) };
+        let view = self.published.view_of(head.clone(), self.allowance, self.published.ask());
+        if let Some(hash) = self.back.pop_front() {
+            // it was there when this Head was turned to
+            let block = view.block(hash)?.ok_or_else(|| unknown(hash))?;
+            self.told = block.row.header.prev_blockhash;
+            self.ahead = Some(head);
+            return Ok(Some(Change { view, block, joined: false }));
+        }
+        if self.told == head.tip.hash {
             return Ok(None);
         }
-        let view = self.published.view_of(head.clone(), self.allowance, self.published.ask());
-        let Some(block) = view.block_at(self.told.height.next())? else { return Ok(None) };
-        self.told = Tip { height: block.height, hash: block.row.hash };
-        self.ahead = Some((head, to));
-        Ok(Some((view, block)))
+        let place = view.block_place(self.told)?.ok_or_else(|| unknown(self.told))?;
+        let Some(block) = view.block_at(place.height.next())? else { return Ok(None) };
+        self.told = block.row.hash;
+        self.ahead = Some(head);
+        Ok(Some(Change { view, block, joined: true }))
     }
 
-    /// Goes back to the newest block that the event's chain shares with what was told, and looks ahead from there.
-    fn turn_to(&mut self, event: &Event) -> Result<(), ApiError> {
-        let view = View::new(event.head.clone());
-        let fork = view.fork_height(self.told.hash)?.ok_or_else(|| {
-            ApiError::cursor_expired(format!(
-                "the branch of block {} is not kept any more: subscribe again, and read what changed since",
-                self.told.hash
-            ))
-        })?;
-        if fork != self.told.height {
-            self.told = Tip { height: fork, hash: view.block_hash(fork)? };
+    /// Looks ahead to this Head: first back to the newest block that its chain shares with what was told.
+    fn turn_to(&mut self, head: &Arc<Head>) -> Result<(), ApiError> {
+        if head.tip.hash == self.told {
+            return Ok(());
         }
-        if let ChainEvent::Connected(tip) = event.event {
-            self.ahead = Some((event.head.clone(), tip.height));
+        let view = View::new(head.clone());
+        let mut hash = self.told;
+        let fork = view.fork_height(hash)?.ok_or_else(|| unknown(hash))?;
+        // all blocks from there to the fork are kept
+        while let Some(block) = view.block(hash)?.filter(|block| block.height > fork) {
+            self.back.push_back(hash);
+            hash = block.row.header.prev_blockhash;
         }
+        self.ahead = Some(head.clone());
         Ok(())
     }
+}
+
+fn unknown(hash: BlockHash) -> ApiError {
+    ApiError::cursor_expired(format!(
+        "block {hash}, up to which the chain was told, is not kept any more: subscribe again, and read what changed since"
+    ))
 }

@@ -7,7 +7,7 @@ use bitcoin::hashes::sha256;
 use bitcoin::{BlockHash, Network, OutPoint, Txid};
 
 use super::error::ApiError;
-use super::node::{CHAIN_ID, SERVER_ID, address_id, block_id, output_id, script_id, transaction_id};
+use super::node::{CHAIN_ID, MEMPOOL_ID, SERVER_ID, address_id, block_id, output_id, script_id, transaction_id};
 use crate::chain::{address_of, parse_address};
 
 /// How much of an id that is refused its error quotes, in characters.
@@ -26,6 +26,7 @@ pub(super) enum GlobalId {
     /// By the SHA-256 of the script.
     Script(sha256::Hash),
     Chain,
+    Mempool,
     Server,
 }
 
@@ -68,6 +69,7 @@ fn read(id: &str, network: Network) -> Option<GlobalId> {
         }
         "Script" => GlobalId::Script(hash(content)?),
         "Chain" => GlobalId::Chain,
+        "Mempool" => GlobalId::Mempool,
         "Server" => GlobalId::Server,
         _ => return None,
     })
@@ -94,6 +96,7 @@ impl fmt::Display for GlobalId {
             Self::Address(address) => address_id(address),
             Self::Script(hash) => script_id(hash),
             Self::Chain => CHAIN_ID.to_owned(),
+            Self::Mempool => MEMPOOL_ID.to_owned(),
             Self::Server => SERVER_ID.to_owned(),
         })
     }
@@ -126,6 +129,7 @@ mod tests {
                 GlobalId::Address("1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa".to_owned()),
             ),
             ("Chain:main".to_owned(), GlobalId::Chain),
+            ("Mempool:main".to_owned(), GlobalId::Mempool),
             ("Server:main".to_owned(), GlobalId::Server),
         ] {
             assert_eq!(GlobalId::parse(&id, Network::Bitcoin), Ok(expected), "{id}");
@@ -167,6 +171,7 @@ mod tests {
             "Server:".to_owned(),
             "Server:other".to_owned(),
             "Chain:other".to_owned(),
+            "Mempool:".to_owned(),
             "Unknown:main".to_owned(),
         ] {
             let error = GlobalId::parse(&id, Network::Bitcoin).unwrap_err();

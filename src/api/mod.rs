@@ -5,7 +5,7 @@
 //!                  │
 //!       query/ · subscription.rs                  roots; the only ones that take a view
 //!                  │ Arc<View>
-//!       block · transaction · input · output · ledger/ · …      objects carry the view they were made from
+//!       block · transaction · input · output · ledger/ · mempool/   objects carry the view they were made from
 //!                  │
 //!       connection.rs ◄── page.rs ◄── cursor.rs   pages of rows
 //! ```
@@ -25,6 +25,7 @@ mod block_fee_stats;
 mod block_header;
 mod block_stats;
 mod chain;
+mod chain_event;
 mod chain_summary;
 mod chain_tip;
 mod connection;
@@ -33,14 +34,19 @@ mod cursor;
 mod database_info;
 mod enums;
 mod error;
+mod fees;
 mod follow;
+mod follow_mempool;
 mod global_id;
 mod input;
 mod ledger;
 mod limits;
 mod lock_time;
+mod mempool;
+mod mempool_event;
 mod mends;
 mod merkle_proof;
+mod mixed;
 mod node;
 mod occurrence;
 mod op_return;
@@ -49,6 +55,7 @@ mod page;
 mod query;
 mod range_stats;
 mod request;
+mod resume;
 mod running;
 mod scalars;
 mod script_type_count;
@@ -88,7 +95,7 @@ pub struct Schema {
 /// How far the server is, for those who watch over it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Readiness {
-    /// Whether it answers for the node's tip.
+    /// Whether it answers for the node's tip and the node's mempool.
     pub ready: bool,
     /// The height it answers for, `None` while no block is indexed.
     pub indexed_height: Option<u32>,
@@ -124,7 +131,7 @@ impl Schema {
     #[must_use]
     pub fn readiness(&self) -> Readiness {
         Readiness {
-            ready: self.published.is_in_sync(),
+            ready: self.published.is_in_sync() && self.published.state().mempool_in_sync,
             indexed_height: self.published.head().map(|head| head.tip.height.to_u32()),
             node_height: self.published.state().node_height.map(Height::to_u32),
         }

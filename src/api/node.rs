@@ -7,6 +7,7 @@ use bitcoin::{BlockHash, OutPoint, Txid};
 use super::block::Block;
 use super::chain::Chain;
 use super::ledger::{Address, Script};
+use super::mempool::Mempool;
 use super::output::Output;
 use super::server_info::ServerInfo;
 use super::transaction::Transaction;
@@ -30,6 +31,8 @@ pub(super) enum Node {
     Address(Address),
     /// The main chain.
     Chain(Chain),
+    /// The unconfirmed transactions.
+    Mempool(Mempool),
     /// A script.
     Script(Script),
     /// This server.
@@ -38,6 +41,9 @@ pub(super) enum Node {
 
 /// The id of this server. There is one in every process, so it is the same on every server.
 pub(super) const SERVER_ID: &str = "Server:main";
+
+/// The id of the mempool of the one node behind this server.
+pub(super) const MEMPOOL_ID: &str = "Mempool:main";
 
 /// The id of the one chain.
 pub(super) const CHAIN_ID: &str = "Chain:main";

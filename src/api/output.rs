@@ -61,8 +61,11 @@ impl Output {
     }
 
     fn status(&self, at: Option<BlockAt>) -> Result<Option<SpendStatus>, ApiError> {
-        let at = BlockAt::resolve(at, &self.view)?;
-        Ok(self.view.spend_status(&self.transaction, self.vout, &at)?.map(SpendStatus::from))
+        let status = match at {
+            None => self.view.spend_status(&self.transaction, self.vout)?,
+            at => self.view.spend_status_at(&self.transaction, self.vout, &BlockAt::resolve(at, &self.view)?)?,
+        };
+        Ok(status.map(SpendStatus::from))
     }
 }
 
@@ -157,10 +160,15 @@ impl Output {
         self.view.is_mature(&self.transaction)
     }
 
-    /// What became of it; null while no block of the main chain holds it, and before the first that did.
+    /// What became of it; null while neither a block of the main chain nor the mempool holds it, and before the first
+    /// block that did.
     async fn spend_status(
         &self,
-        #[graphql(desc = "As it was right after this block. The newest block if none is given.")] at: Option<BlockAt>,
+        #[graphql(
+            desc = "As it was right after this block, without the mempool. As it is now, with the mempool, if none is \
+                    given."
+        )]
+        at: Option<BlockAt>,
     ) -> Option<Result<SpendStatus, ApiError>> {
         self.status(at).transpose()
     }
@@ -174,6 +182,16 @@ impl Output {
     async fn spent_by(&self) -> Option<Result<Input, ApiError>> {
         let spender = self.spender().transpose()?;
         Some(spender.and_then(|spender| Input::spending(&self.view, spender)))
+    }
+
+    /// The inputs of transactions in the mempool that spend it: none or one in the mempool of one node.
+    #[graphql(complexity = "child_complexity.saturating_add(1)")]
+    async fn spent_in_mempool_by(&self) -> Result<Vec<Input>, ApiError> {
+        let Some((entry, vin)) = self.view.spender_in_mempool(&self.transaction, self.vout) else {
+            return Ok(Vec::new());
+        };
+        let spending = Transaction::read(&self.view, |view| Ok(view.unconfirmed(&entry)))?;
+        Ok(spending.map(|spending| Input::new(&self.view, &Arc::new(spending), vin)).into_iter().collect())
     }
 
     /// The height of the block that spends it; null while there is none.

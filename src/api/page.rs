@@ -1,7 +1,7 @@
 //! Which rows a page holds: pure arithmetic over positions.
 //!
-//! A connection is a list of rows, each at a position (a `u64` that orders them), told upwards or downwards. `first` and
-//! `after` walk forwards through that list, `last` and `before` backwards, as in the Relay cursor connections
+//! A connection is a list of rows, each at a position (a `u64` that orders them, or, where rows move, whatever finds a row
+//! again), told upwards or downwards. `first` and `after` walk forwards through that list, `last` and `before` backwards, as in the Relay cursor connections
 //! specification; both directions at once are refused, because that specification warns of what they would mean
 //! together.
 //!
@@ -41,12 +41,12 @@ enum Take {
     Last(u32),
 }
 
-/// Paging arguments that make sense: what cursors say instead of cursors.
+/// Paging arguments that make sense: what cursors say instead of cursors, which is an `F`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct PageRequest {
+pub(super) struct PageRequest<F = Place> {
     take: Take,
     /// The row to go on from, in the direction of `take`.
-    from: Option<Place>,
+    from: Option<F>,
 }
 
 /// The positions that a page may come from, and the end where reading begins.
@@ -58,22 +58,22 @@ pub(super) struct Walk {
     pub(super) ascending: bool,
 }
 
-/// The rows of a page, in the order of the list.
+/// The rows of a page, in the order of the list. `P` is what orders them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Page<R> {
+pub(super) struct Page<R, P = u64> {
     /// Rows with their positions.
-    pub(super) rows: Vec<(u64, R)>,
+    pub(super) rows: Vec<(P, R)>,
     pub(super) has_previous: bool,
     pub(super) has_next: bool,
     /// Where reading ended, if it ended at the limit and not at a row of the page.
-    pub(super) cut: Option<Cut>,
+    pub(super) cut: Option<Cut<P>>,
 }
 
 /// The position of the last row that was read, and the end of the page that it lies at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cut {
-    Front(u64),
-    Back(u64),
+pub(super) enum Cut<P = u64> {
+    Front(P),
+    Back(P),
 }
 
 impl PageArgs {
@@ -82,6 +82,17 @@ impl PageArgs {
     /// Errors: BAD_USER_INPUT for both directions at once, a negative count and cursors from elsewhere;
     /// QUERY_LIMIT_EXCEEDED for more rows than the limits allow; CURSOR_ORPHANED as [`Scope::place`] says.
     pub(super) fn read(&self, scope: &Scope, view: &View, limits: &Limits) -> Result<PageRequest, ApiError> {
+        self.read_by(limits, |cursor| scope.place(cursor, view))
+    }
+
+    /// The same for a list with cursors of its own, which `find` reads.
+    ///
+    /// Errors: those of `find` in the place of those about cursors.
+    pub(super) fn read_by<F>(
+        &self,
+        limits: &Limits,
+        find: impl FnOnce(&str) -> Result<F, ApiError>,
+    ) -> Result<PageRequest<F>, ApiError> {
         let take = take(self.first, self.last, limits.page_size.min(Limits::MAX_PAGE_SIZE))?;
         let (take, from) = match (take, &self.after, &self.before) {
             (_, Some(_), Some(_)) => return Err(mixed("after", "before")),
@@ -91,7 +102,7 @@ impl PageArgs {
             (Take::First(size) | Take::Last(size), None, Some(before)) => (Take::Last(size), Some(before)),
             (take, after, None) => (take, after.as_ref()),
         };
-        let from = from.map(|cursor| scope.place(cursor, view)).transpose()?;
+        let from = from.map(|cursor| find(cursor)).transpose()?;
         Ok(PageRequest { take, from })
     }
 }
@@ -123,34 +134,36 @@ fn size(name: &'static str, count: i32, limit: u32) -> Result<u32, ApiError> {
     Ok(size)
 }
 
-impl PageRequest {
+impl<F: Copy> PageRequest<F> {
     /// What the cursor says that the page goes on from, if there is one.
-    pub(super) fn from(&self) -> Option<Place> {
+    pub(super) fn from(&self) -> Option<F> {
         self.from
     }
 
-    /// Which positions of a list that lies within `list` to read, from which end.
-    pub(super) fn walk(&self, list: Range<u64>, order: SortOrder) -> Walk {
-        let ascending = matches!(self.take, Take::First(_)) == (order == SortOrder::Asc);
-        let positions = match self.from {
-            Some(Place { position, .. }) if ascending => {
-                position.saturating_add(1).clamp(list.start, list.end.max(list.start))..list.end
-            }
-            Some(Place { position, .. }) => list.start..position.clamp(list.start, list.end.max(list.start)),
-            None => list,
-        };
-        Walk { positions, ascending }
+    /// The same page from somewhere else on.
+    pub(super) fn going_on<G>(&self, from: Option<G>) -> PageRequest<G> {
+        PageRequest { take: self.take, from }
+    }
+
+    /// Whether the page is read from the lowest position up, in a list of this order.
+    pub(super) fn is_ascending(&self, order: SortOrder) -> bool {
+        self.is_forwards() == (order == SortOrder::Asc)
+    }
+
+    /// Whether the page is read from the front of the list, as it is told, to its back.
+    pub(super) fn is_forwards(&self) -> bool {
+        matches!(self.take, Take::First(_))
     }
 
     /// The page of a list whose rows come in the order of the [`Walk`], a row that a filter leaves out as `None`. `enough`
     /// is asked before each row, with how many were read: if it ends the page, the page says where.
     ///
     /// Errors: the first of the rows.
-    pub(super) fn page<R, E>(
+    pub(super) fn page<R, E, P: Copy + PartialEq>(
         &self,
         enough: impl Fn(u32) -> bool,
-        rows: impl IntoIterator<Item = Result<(u64, Option<R>), E>>,
-    ) -> Result<Page<R>, E> {
+        rows: impl IntoIterator<Item = Result<(P, Option<R>), E>>,
+    ) -> Result<Page<R, P>, E> {
         let (Take::First(size) | Take::Last(size)) = self.take;
         let (mut found, mut wanted) = (Vec::new(), size);
         let (mut read, mut last_read, mut more) = (0, None, false);
@@ -177,6 +190,21 @@ impl PageRequest {
                 Page { rows: found, has_previous: more, has_next: self.from.is_some(), cut: cut.map(Cut::Front) }
             }
         })
+    }
+}
+
+impl PageRequest {
+    /// Which positions of a list that lies within `list` to read, from which end.
+    pub(super) fn walk(&self, list: Range<u64>, order: SortOrder) -> Walk {
+        let ascending = self.is_ascending(order);
+        let positions = match self.from {
+            Some(Place { position, .. }) if ascending => {
+                position.saturating_add(1).clamp(list.start, list.end.max(list.start))..list.end
+            }
+            Some(Place { position, .. }) => list.start..position.clamp(list.start, list.end.max(list.start)),
+            None => list,
+        };
+        Walk { positions, ascending }
     }
 
     /// The page of a list in which every position of `list` is a row.

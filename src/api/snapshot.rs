@@ -3,7 +3,7 @@ use std::sync::Arc;
 use async_graphql::Object;
 
 use super::error::ApiError;
-use super::scalars::{BlockHash, DateTime, int};
+use super::scalars::{BlockHash, DateTime, UInt53, int};
 use crate::chain::Height;
 use crate::view::View;
 
@@ -33,6 +33,12 @@ impl Snapshot {
         BlockHash(self.0.tip().hash)
     }
 
+    /// The number of the newest event of the mempool in this state, counted since the server was started: an arrival or a
+    /// departure. Null until the mempool is followed.
+    async fn mempool_sequence(&self) -> Option<Result<UInt53, ApiError>> {
+        self.0.follows_mempool().then(|| UInt53::new(self.0.mempool().sequence()))
+    }
+
     /// When this state could be asked for the first time since the server was started.
     async fn taken_at(&self) -> DateTime {
         DateTime::from_system(self.0.taken_at())
@@ -52,5 +58,11 @@ impl Snapshot {
     /// is away.
     async fn in_sync(&self) -> bool {
         self.0.is_in_sync()
+    }
+
+    /// Whether the unconfirmed transactions are those of the Bitcoin node: they were compared once, and all that came and
+    /// went since was followed. False while the node is away.
+    async fn mempool_in_sync(&self) -> bool {
+        self.0.sync_state().mempool_in_sync
     }
 }

@@ -9,13 +9,14 @@ use super::enums::{SortOrder, TxState};
 use super::error::ApiError;
 use super::input::Input;
 use super::lock_time::LockTime;
+use super::mempool::{MempoolEntry, REPLACED, RbfNode};
 use super::merkle_proof::MerkleProof;
 use super::node::transaction_id;
 use super::occurrence::TxOccurrence;
 use super::output::Output;
 use super::page::{self, PageArgs};
 use super::request::limits;
-use super::scalars::{Hex, Sats, Txid, UInt53, Wtxid, int};
+use super::scalars::{DateTime, Hex, Sats, Txid, UInt53, Wtxid, int};
 use crate::chain::float::to_f64;
 use crate::chain::vsize;
 use crate::view::{self, View};
@@ -114,6 +115,29 @@ impl Transaction {
         MerkleProof::new(&self.view.merkle_proof(block, place.index)?).map(Some)
     }
 
+    fn replaced(&self) -> Result<Vec<Self>, ApiError> {
+        let mut found = Vec::new();
+        for departed in self.view.mempool().replaces(&self.transaction.txid) {
+            let replaced = Transaction::read(&self.view, |view| view.transaction(&departed.txid))?;
+            found.extend(replaced.map(|replaced| Self::new(&self.view, replaced)));
+        }
+        Ok(found)
+    }
+
+    fn replacement(&self) -> Result<Option<Self>, ApiError> {
+        let Some(by) = self.view.mempool().replaced_by(&self.transaction.txid) else { return Ok(None) };
+        let found = Transaction::read(&self.view, |view| view.transaction(&by))?;
+        Ok(found.map(|replacement| Self::new(&self.view, replacement)))
+    }
+
+    fn conflicting(&self) -> Result<Vec<Txid>, ApiError> {
+        // a row of the index for each input
+        self.view.count(self.transaction.parts.input.len().saturating_mul(page::ITEM_BYTES))?;
+        let found = self.view.conflicts(&self.transaction)?;
+        self.view.count(found.len().saturating_mul(page::ITEM_BYTES))?;
+        Ok(found.into_iter().map(Txid).collect())
+    }
+
     fn weight_units(&self) -> u64 {
         self.transaction.parts.weight().to_wu()
     }
@@ -187,7 +211,7 @@ impl Transaction {
 
     /// Where it is now.
     async fn state(&self) -> TxState {
-        if self.transaction.place.is_some() { TxState::Confirmed } else { TxState::ReorgedOut }
+        self.transaction.state().into()
     }
 
     /// How many blocks of the main chain confirm it: 1 in the tip, 0 while it is in no block of the main chain.
@@ -294,6 +318,57 @@ impl Transaction {
     async fn fee_rate(&self) -> Option<Result<f64, ApiError>> {
         let fee = self.fee_in_sat().transpose()?;
         Some(fee.map(|fee| to_f64(fee) * 4.0 / to_f64(self.weight_units())))
+    }
+
+    /// What a miner gets for it, in satoshis per vbyte: the feerate of those unconfirmed transactions that are taken
+    /// together with it, because one of them pays for the others. Null unless it is in the mempool.
+    async fn effective_fee_rate(&self) -> Option<f64> {
+        self.transaction.unconfirmed.as_ref()?;
+        Some(self.view.mempool().effective_feerate(&self.transaction.txid)?.to_sat_per_vb())
+    }
+
+    /// When this server, or the node before it, saw it first. Known while it waits for a block, and for some time if it left
+    /// the mempool otherwise; null for all others.
+    async fn first_seen_at(&self) -> Option<DateTime> {
+        self.transaction.first_seen().map(DateTime::from_seconds)
+    }
+
+    /// Its place among those that wait for a block; null unless it is in the mempool.
+    async fn mempool(&self) -> Option<MempoolEntry> {
+        self.transaction.unconfirmed.as_ref().map(|entry| MempoolEntry::new(&self.view, entry))
+    }
+
+    /// Whether one of its own inputs signals that it may be replaced (BIP125). Nodes no longer ask for that: without the
+    /// signal it can be replaced as well, see `mempool.isReplaceable`.
+    async fn signals_rbf(&self) -> bool {
+        self.transaction.signals_replaceability()
+    }
+
+    /// The transactions that left the mempool for it because they spend an output that it spends, too; the oldest departure
+    /// first. `rbfTree` tells also of those whose bytes are not kept any more.
+    #[graphql(complexity = "page::list_cost(REPLACED, child_complexity)")]
+    async fn replaces(&self) -> Result<Vec<Transaction>, ApiError> {
+        self.replaced()
+    }
+
+    /// The transaction that took its place in the mempool, wherever that is now; null if there is none, or it is not known
+    /// any more. One that only stood on a replaced transaction was not replaced itself, though its state is REPLACED.
+    async fn replaced_by(&self) -> Option<Result<Transaction, ApiError>> {
+        self.replacement().transpose()
+    }
+
+    /// The tree of replacements that it is part of, from the newest of them down. Null if it has neither replaced nor been
+    /// replaced, as far as that is remembered.
+    async fn rbf_tree(&self) -> Option<Result<RbfNode, ApiError>> {
+        Some(RbfNode::find(&self.view, self.view.newest_replacement(&self.transaction.txid)?))
+    }
+
+    /// The transactions that spend an output that it spends, too: those that it replaced, the one that replaced it, and, if
+    /// it is neither in the mempool nor on the main chain, those there that make it impossible. What was lost to a block
+    /// is not found from the block's side.
+    #[graphql(complexity = "page::list_cost(REPLACED, 1)")]
+    async fn conflicts(&self) -> Result<Vec<Txid>, ApiError> {
+        self.conflicting()
     }
 }
 

@@ -26,6 +26,8 @@ pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<
             index: &mut index,
             published: &published,
             live: &Live::default(),
+            mempool: None,
+            signals: None,
             until: Until::CaughtUp,
             poll: settings.node.poll(),
             wake: &Wake::default(),

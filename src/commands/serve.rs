@@ -8,7 +8,8 @@ use std::time::Duration;
 use bitcoin::BlockHash;
 use btcgraph::api::{self, RequestLimits};
 use btcgraph::live::Live;
-use btcgraph::node::{Node, NodeError, StopFlag};
+use btcgraph::mempool::{Mempool, MempoolSnapshot};
+use btcgraph::node::{Node, NodeError, Signals, StopFlag};
 use btcgraph::server::{self, admin::Admin};
 use btcgraph::settings::{ByteSize, ServerSettings, Settings};
 use btcgraph::sync::{self, Follow, Until, Wake};
@@ -20,13 +21,16 @@ use tracing::{debug, info, warn};
 use super::failure::{Exit, Failure, OrExit};
 use super::{admin, pieces, verify};
 
+/// How many signals wait while the loop is busy with blocks; of more it takes the whole list instead.
+const SIGNALS: usize = 100_000;
+
 /// Runs until `stop` is cancelled. Answers from the first moment for the tip that the index has.
 pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<(), Failure> {
     let (published, live) = (Published::with_node_limits(node_limits(&settings.server)), Live::default());
     let limits = limits_of(&settings.server);
     let schema = api::schema(published.clone(), live.clone(), limits);
     let index = pieces::open_index(settings)?;
-    sync::publish(&index, &published)?;
+    sync::publish(&index, MempoolSnapshot::default(), &published)?;
     let admin_socket = admin::bind(&settings.admin.listen).await?;
     let listener = TcpListener::bind(settings.server.listen).await;
     let listener = listener.or_exit(Exit::Failed, format!("cannot listen on {}", settings.server.listen))?;
@@ -47,13 +51,17 @@ pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<
     let settings = settings.clone();
     let following = pieces::blocking(move || {
         let mut index = index;
+        let mut mempool = Mempool::default();
         let Some(node) = connect(&settings, &flag)? else { return Ok(()) };
         published.set_node(node.clone());
+        let signals = listen(&node, &wake, &flag)?;
         Ok(sync::run(Follow {
             node: &node,
             index: &mut index,
             published: &published,
             live: &live,
+            mempool: Some(&mut mempool),
+            signals: signals.as_ref(),
             until: Until::Stopped,
             poll: settings.node.poll(),
             wake: &wake,
@@ -100,6 +108,23 @@ fn connect(settings: &Settings, stop: &StopFlag) -> Result<Option<Node>, Failure
             Err(error) => return Err(error.into()),
         }
     }
+}
+
+/// Listens to what the node tells by itself, if it does.
+fn listen(node: &Node, wake: &Wake, stop: &StopFlag) -> Result<Option<Signals>, Failure> {
+    let endpoint = match node.signal_endpoint() {
+        Err(NodeError::Stopped) => None,
+        endpoint => endpoint?,
+    };
+    let Some(endpoint) = endpoint else {
+        info!(
+            "the node publishes no signals; start it with -zmqpubsequence=tcp://127.0.0.1:28332 to hear of transactions at once"
+        );
+        return Ok(None);
+    };
+    info!(%endpoint, "listening to the node's signals");
+    let wake = wake.clone();
+    Ok(Some(Signals::start(&endpoint, SIGNALS, stop, move || wake.wake())?))
 }
 
 fn bytes(size: ByteSize) -> usize {

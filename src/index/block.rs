@@ -7,7 +7,7 @@ use bitcoin::block::Header;
 use bitcoin::consensus::encode::VarInt;
 use bitcoin::consensus::{deserialize, serialize};
 use bitcoin::hashes::{Hash, hash160};
-use bitcoin::{BlockHash, Script, Txid, merkle_tree};
+use bitcoin::{BlockHash, OutPoint, Script, Txid, merkle_tree};
 use redb::ReadableTable;
 
 use super::error::IndexError;
@@ -165,6 +165,21 @@ impl Block {
     #[must_use]
     pub fn transaction_count(&self) -> usize {
         self.transactions.len()
+    }
+
+    /// The txids of its transactions in order, the coinbase first.
+    pub fn txids(&self) -> impl Iterator<Item = Txid> {
+        self.transactions.iter().map(|transaction| transaction.txid)
+    }
+
+    /// The outputs that it spends, in order, each with the txid of the transaction that does.
+    pub fn spends(&self) -> impl Iterator<Item = (OutPoint, Txid)> {
+        let of_each = |transaction: &BlockTransaction| {
+            let by = transaction.txid;
+            let inputs = self.inputs[transaction.inputs.clone()].iter();
+            inputs.map(move |(txid, vout)| (OutPoint { txid: *txid, vout: *vout }, by))
+        };
+        self.transactions.iter().flat_map(of_each)
     }
 
     pub(super) fn raw(&self, transaction: &BlockTransaction) -> &[u8] {

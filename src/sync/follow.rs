@@ -1,22 +1,19 @@
-//! Follows the node: disconnects to the fork point, connects up to the node's tip, publishes.
+//! Follows the node: disconnects to the fork point, connects up to the node's tip, keeps the mempool, publishes.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-use bitcoin::BlockHash;
-use tracing::{error, info, warn};
+use tracing::{error, warn};
 
 use super::error::SyncError;
-use super::fork::{fork_point, refuse_to_shrink, skip_common};
-use super::pipeline::{Pipeline, PipelineLimits};
-use super::progress::{FEW, Progress};
+use super::mempool::{Turn, Unconfirmed};
 use super::wake::Wake;
-use crate::chain::network::genesis_hash;
-use crate::index::{Index, Tip, Update};
+use crate::index::{Index, Snapshot};
 use crate::live::{ChainEvent, Event, Live};
-use crate::node::{ChainInfo, Node};
-use crate::view::{Head, Pace, Published, SyncPhase, SyncState};
+use crate::mempool::{Mempool, MempoolSnapshot};
+use crate::node::{Node, NodeSignal, Signals};
+use crate::view::{Head, Published, SyncPhase, SyncState};
 
 /// When to stop following.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +34,11 @@ pub struct Follow<'a> {
     pub published: &'a Published,
     /// Where the events go.
     pub live: &'a Live,
+    /// The unconfirmed transactions, whose one writer the loop is, and which it keeps equal to the node's; `None` to
+    /// follow the chain alone.
+    pub mempool: Option<&'a mut Mempool>,
+    /// What the node tells without being asked; without it the node is asked for its mempool at each poll.
+    pub signals: Option<&'a Signals>,
     /// When to stop.
     pub until: Until,
     /// The node is asked for its tip this often,
@@ -49,10 +51,8 @@ pub struct Follow<'a> {
     pub buffer_bytes: usize,
 }
 
-/// A commit at least this often, so that an interruption costs little.
-const COMMIT: Duration = Duration::from_secs(10);
-/// Hashes asked for at once. A reorganisation of the node while they are read is noticed when they are used up.
-const HASHES: usize = 20_000;
+/// The wait while something of the mempool is held.
+const HELD: Duration = Duration::from_millis(5);
 /// The first wait between tries while the node is away,
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// and the longest.
@@ -62,19 +62,24 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 ///
 /// Errors: [`SyncError`]; with [`Until::Stopped`] only those that waiting cannot help.
 pub fn run(mut follow: Follow<'_>) -> Result<(), SyncError> {
-    publish(follow.index, follow.published)?;
+    let unconfirmed = follow.mempool.take().map(|mempool| Unconfirmed::new(mempool, follow.poll));
+    let mut following = Following { follow, unconfirmed, chain: None, looked: None, heard: Vec::new() };
+    following.publish_chain()?;
     let mut failures = 0;
     loop {
-        let pause = match follow.step() {
-            Ok(Step::InSync) if follow.until == Until::CaughtUp => return Ok(()),
+        let pause = match following.turn() {
+            Ok(Step::InSync) if following.follow.until == Until::CaughtUp => return Ok(()),
             Ok(step) => {
                 failures = 0;
-                if matches!(step, Step::Moved) { Duration::ZERO } else { follow.poll }
+                match step {
+                    Step::Moved => Duration::ZERO,
+                    Step::Held => HELD,
+                    Step::InSync | Step::Unsettled => following.follow.poll,
+                }
             }
             Err(error) if error.is_stop() => return Ok(()),
-            Err(error) if error.is_transient() && follow.until == Until::Stopped => {
-                let phase = SyncPhase::WaitingForNode;
-                follow.published.set_state(SyncState { phase, node_tip: None, pace: None, ..follow.published.state() });
+            Err(error) if error.is_transient() && following.follow.until == Until::Stopped => {
+                following.lose_touch();
                 let pause = pause_after(failures);
                 failures += 1;
                 warn!(%error, again_in = ?pause, "following the node is interrupted");
@@ -85,7 +90,7 @@ pub fn run(mut follow: Follow<'_>) -> Result<(), SyncError> {
                 return Err(error);
             }
         };
-        if !follow.wake.pause(pause, follow.node.stop()) {
+        if !following.follow.wake.pause(pause, following.follow.node.stop()) {
             return Ok(());
         }
     }
@@ -96,186 +101,121 @@ fn pause_after(failures: u32) -> Duration {
     FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(failures)).min(LONGEST_PAUSE)
 }
 
-enum Step {
-    /// The index was at the node's tip.
+/// How a turn ended.
+pub(super) enum Step {
+    /// The index was at the node's tip, and the mempool, where it is kept, is the node's.
     InSync,
-    /// Blocks were connected or disconnected; look again at once.
+    /// Blocks were connected or disconnected, or have to be, or many transactions are still to come; look again at once.
     Moved,
+    /// Some of what left the mempool is kept for a moment, for what it may have left for.
+    Held,
     /// The node's chain changed while it was asked, so that there was nothing to do; look again in a while.
     Unsettled,
 }
 
-impl Follow<'_> {
-    fn step(&mut self) -> Result<Step, SyncError> {
-        let info = self.node.chain_info()?;
-        let chain = self.index.snapshot()?;
-        let tip = chain.tip();
-        let in_sync = tip.is_some_and(|tip| tip.hash == info.best_block_hash);
-        self.published.set_state(state_of(&info, tip, self.published.state().pace));
-        if in_sync {
-            return Ok(Step::InSync);
-        }
-        let mut fork = fork_point(self.node, &chain)?;
-        let mut hashes = self.hashes_behind(fork, &info)?;
-        skip_common(&chain, &mut fork, &mut hashes)?;
-        if hashes.is_empty() {
-            if fork == tip {
-                return Ok(Step::Unsettled);
-            }
-            refuse_to_shrink(self.node, tip, fork)?;
-        }
-        drop(chain);
-        self.advance(fork, hashes, &info)?;
-        Ok(Step::Moved)
-    }
+/// The loop between two turns.
+pub(super) struct Following<'a> {
+    pub(super) follow: Follow<'a>,
+    pub(super) unconfirmed: Option<Unconfirmed<'a>>,
+    /// The chain that was published last.
+    chain: Option<Arc<Snapshot>>,
+    /// When the node was last asked for its tip.
+    looked: Option<Instant>,
+    /// Signals that were heard, and not followed yet.
+    heard: Vec<NodeSignal>,
+}
 
-    /// Hashes of the node's active chain after the fork point, as many as are read at once.
-    fn hashes_behind(&self, fork: Option<Tip>, info: &ChainInfo) -> Result<Vec<BlockHash>, SyncError> {
-        let genesis = genesis_hash(self.node.settings().network);
-        let (mut last, mut hashes) = match fork {
-            Some(fork) => (fork.hash, Vec::new()),
-            None => (genesis, vec![genesis]),
+impl Following<'_> {
+    /// Looks for blocks, if there is reason to, and then at the mempool.
+    fn turn(&mut self) -> Result<Step, SyncError> {
+        self.heard.extend(self.follow.signals.map(Signals::drain).unwrap_or_default());
+        let tells_of_blocks = |signal: &NodeSignal| {
+            matches!(signal, NodeSignal::BlockConnected(_) | NodeSignal::BlockDisconnected(_) | NodeSignal::Lost)
         };
-        while hashes.len() < HASHES && last != info.best_block_hash {
-            let headers = self.node.headers(&last, 2_000)?;
-            let Some((newest, _)) = headers.last().filter(|_| headers.len() > 1) else { break };
-            last = *newest;
-            hashes.extend(headers.iter().skip(1).map(|(hash, _)| *hash));
-        }
-        Ok(hashes)
-    }
-
-    /// Disconnects down to the fork point and connects the blocks after it, in as few commits as memory and patience
-    /// allow. What was connected before the node failed is kept; a shorter chain alone is not worth publishing, so
-    /// unless a block joins, those that left stay until the next try.
-    fn advance(&mut self, fork: Option<Tip>, hashes: Vec<BlockHash>, info: &ChainInfo) -> Result<(), SyncError> {
-        let (limits, published) = (self.limits(), self.published);
-        let shrinks = hashes.is_empty();
-        let mut progress = Progress::new(fork, info.blocks, hashes.len());
-        let mut events = Vec::new();
-        // how many of the events are committed, but not published yet
-        let mut committed = 0;
-        let mut update = self.index.update()?;
-        while update.tip() != fork {
-            let Some(tip) = update.disconnect()? else { break };
-            events.push(ChainEvent::Disconnected(tip));
-            if update.is_full()? {
-                // not published: readers see the shorter chain only if the node fails now
-                update.commit()?;
-                committed = events.len();
-                update = self.index.update()?;
-            }
-        }
-        if !events.is_empty() {
-            let lowest = fork.map_or(0, |fork| fork.height.to_u32());
-            info!(depth = events.len(), fork_height = lowest, "the node left blocks of the index's chain");
-        }
-
-        let parser = update.parser();
-        let mut since = Instant::now();
-        let mut result = Ok(());
-        for batch in Pipeline::start(self.node, hashes, parser, limits)? {
-            let batch = match batch {
-                Ok(_) if self.node.stop().is_raised() => break,
-                Ok(batch) => batch,
-                Err(error) => {
-                    result = Err(error);
-                    break;
+        let due = self.looked.is_none_or(|looked| looked.elapsed() >= self.follow.poll);
+        if due || !self.is_told() || self.heard.iter().any(tells_of_blocks) {
+            match self.step()? {
+                Step::InSync => self.looked = Some(Instant::now()),
+                step => {
+                    self.looked = None;
+                    return Ok(step);
                 }
-            };
-            if let Err(error) = connect(&mut update, &batch, &mut events) {
-                drop(update);
-                events.truncate(committed);
-                self.announce(&events)?;
-                return Err(error);
-            }
-            progress.connected(update.tip(), &batch);
-            let state = published.state();
-            if state.phase == SyncPhase::CatchingUp {
-                published.set_state(SyncState { pace: progress.pace(), ..state });
-            }
-            if since.elapsed() > COMMIT || update.is_full()? {
-                update.commit()?;
-                self.announce(&std::mem::take(&mut events))?;
-                committed = 0;
-                update = self.index.update()?;
-                since = Instant::now();
             }
         }
-        if shrinks || update.tip() != fork {
-            update.commit()?;
-        } else {
-            drop(update);
-            events.truncate(committed);
-        }
-        self.announce(&events)?;
-        progress.finish();
-        result
+        self.follow_mempool()
     }
 
-    /// Makes the committed state the one that is read, then tells what happened.
-    fn announce(&self, events: &[ChainEvent]) -> Result<(), SyncError> {
-        if events.is_empty() {
-            return Ok(());
+    /// Whether the node tells by signals what happens.
+    fn is_told(&self) -> bool {
+        self.follow.signals.is_some_and(Signals::is_connected)
+    }
+
+    fn follow_mempool(&mut self) -> Result<Step, SyncError> {
+        let (heard, told) = (std::mem::take(&mut self.heard), self.is_told());
+        let (Some(unconfirmed), Some(chain)) = (&mut self.unconfirmed, &self.chain) else { return Ok(Step::InSync) };
+        let before = unconfirmed.snapshot();
+        let turned = unconfirmed.turn(self.follow.node, chain, heard, told);
+        // also after an error: what came before it is as true
+        let (after, mempool_in_sync) = (unconfirmed.snapshot(), unconfirmed.is_caught_up());
+        if !after.is_same(&before) {
+            let chain = Arc::clone(chain);
+            self.announce(&chain, Vec::new());
         }
-        let Some(head) = publish(self.index, self.published)? else { return Ok(()) };
-        for event in events {
-            self.live.publish(Event { event: event.clone(), head: Arc::clone(&head) });
+        let published = self.follow.published;
+        published.set_state(SyncState { mempool_in_sync, ..published.state() });
+        Ok(match turned? {
+            Turn::Settled => Step::InSync,
+            Turn::Unfinished => Step::Moved,
+            Turn::Elsewhere => {
+                self.looked = None;
+                Step::Moved
+            }
+            Turn::Held => Step::Held,
+        })
+    }
+
+    /// The node is away.
+    fn lose_touch(&mut self) {
+        self.looked = None;
+        if let Some(unconfirmed) = &mut self.unconfirmed {
+            unconfirmed.lose_touch();
         }
+        let published = self.follow.published;
+        let phase = SyncPhase::WaitingForNode;
+        let state = published.state();
+        published.set_state(SyncState { phase, node_tip: None, pace: None, mempool_in_sync: false, ..state });
+    }
+
+    /// Publishes what the index holds, as it is.
+    fn publish_chain(&mut self) -> Result<(), SyncError> {
+        let chain = Arc::new(self.follow.index.snapshot()?);
+        self.publish(&chain);
         Ok(())
     }
 
-    fn limits(&self) -> PipelineLimits {
-        // a block takes about four times its size once it is parsed and its rows are worked out, and there are up to
-        // three batches of them
-        let share = self.buffer_bytes / 16;
-        PipelineLimits {
-            connections: self.connections,
-            fetched_bytes: u64::try_from(self.buffer_bytes / 4).unwrap_or(u64::MAX),
-            batch_bytes: share.max(1),
-            batch_blocks: 1_000,
+    /// Makes this chain, with the mempool as it is, the state that is read, and then tells what happened to it.
+    pub(super) fn announce(&mut self, chain: &Arc<Snapshot>, events: Vec<ChainEvent>) {
+        if let Some(head) = self.publish(chain) {
+            self.follow.live.publish(Event { chain: events, head });
         }
     }
-}
 
-/// What the node says of its chain, seen from the tip of the index. The pace of catching up holds until that is over.
-fn state_of(info: &ChainInfo, tip: Option<Tip>, pace: Option<Pace>) -> SyncState {
-    let behind = tip.map(|tip| info.blocks.to_u32().saturating_sub(tip.height.to_u32()));
-    let phase = match behind {
-        Some(behind) if behind < FEW => SyncPhase::Following,
-        _ => SyncPhase::CatchingUp,
-    };
-    SyncState {
-        phase,
-        node_height: Some(info.blocks),
-        node_headers: Some(info.headers),
-        node_tip: Some(info.best_block_hash),
-        pace: pace.filter(|_| phase == SyncPhase::CatchingUp),
+    /// Makes this chain, with the mempool as it is, the state that is read. An empty chain is not.
+    fn publish(&mut self, chain: &Arc<Snapshot>) -> Option<Arc<Head>> {
+        self.chain = Some(Arc::clone(chain));
+        let mempool = self.unconfirmed.as_mut().map(Unconfirmed::snapshot).unwrap_or_default();
+        let head = Arc::new(Head::now(Arc::clone(chain), mempool)?);
+        self.follow.published.publish(Arc::clone(&head));
+        Some(head)
     }
 }
 
-fn connect(
-    update: &mut Update<'_>,
-    batch: &[crate::index::Block],
-    events: &mut Vec<ChainEvent>,
-) -> Result<(), SyncError> {
-    let first = update.tip().map_or_else(Default::default, |tip| tip.height.next());
-    update.connect(batch)?;
-    let mut height = first;
-    for block in batch {
-        events.push(ChainEvent::Connected(Tip { height, hash: block.hash() }));
-        height = height.next();
+/// Makes what the index holds, and this mempool, the state that is read. An empty index publishes nothing.
+pub fn publish(index: &Index, mempool: MempoolSnapshot, published: &Published) -> Result<(), SyncError> {
+    if let Some(head) = Head::now(Arc::new(index.snapshot()?), mempool) {
+        published.publish(Arc::new(head));
     }
     Ok(())
-}
-
-/// Makes the committed state the one that is read. An empty index publishes nothing.
-pub fn publish(index: &Index, published: &Published) -> Result<Option<Arc<Head>>, SyncError> {
-    let chain = index.snapshot()?;
-    let Some(tip) = chain.tip() else { return Ok(None) };
-    let head = Arc::new(Head { chain, tip, taken_at: SystemTime::now() });
-    published.publish(Arc::clone(&head));
-    Ok(Some(head))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The loop that keeps the index equal to the node.
+//! The loop that keeps index and mempool equal to the node.
 //!
 //! ```text
 //!   node tip ≠ index tip?
@@ -8,13 +8,16 @@
 //!                    fetch (several at once) ──► parse ──► batches
 //! ```
 //!
-//! One thread does all of this and owns the index. It asks the node again every second, or when it is woken.
-//! Everything up to a commit can be lost at any moment and is then simply done again.
+//! One thread does all of this (`follow.rs`, `advance.rs`) and owns the index and the mempool (`mempool/`), whose Heads it
+//! publishes together. It asks the node again every second, or when it is woken. Everything up to a commit can be lost at
+//! any moment and is then simply done again.
 
+mod advance;
 mod compare;
 mod error;
 mod follow;
 mod fork;
+mod mempool;
 mod pipeline;
 mod progress;
 mod wake;

@@ -19,7 +19,7 @@ use dataloader::non_cached::Loader;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
-use crate::node::{Answer, ChainInfo, ChainTip, NetworkInfo, Node, NodeError, Question};
+use crate::node::{Answer, ChainInfo, ChainTip, EstimateMode, FeeEstimate, NetworkInfo, Node, NodeError, Question};
 
 /// The most questions in one request to the node.
 const QUESTIONS: usize = 100;
@@ -223,6 +223,14 @@ impl Ask {
         }
     }
 
+    /// What to pay to be in a block within so many, 1 to 1,008.
+    pub async fn fee_estimate(&self, target: u16, mode: EstimateMode) -> Result<Arc<FeeEstimate>, Arc<AskError>> {
+        match self.load(Question::FeeEstimate { target, mode }).await? {
+            Answer::FeeEstimate(estimate) => Ok(estimate),
+            _ => Err(Arc::new(AskError::Failed)),
+        }
+    }
+
     async fn load(&self, question: Question) -> Outcome {
         let failed = || Arc::new(AskError::Failed);
         let loader = self.loader.get_or_init(|| Loader::new(Batch(self.access.clone())).with_max_batch_size(QUESTIONS));
@@ -239,6 +247,8 @@ impl Ask {
 mod tests {
     use std::sync::Mutex;
     use std::sync::mpsc::{Sender, channel};
+
+    use serde_json::json;
 
     use super::*;
     use crate::node::fake::{Asked, FakeNode, Says, regtest};
@@ -347,5 +357,37 @@ mod tests {
             let told = AskError::Node(error).to_client();
             assert!(!told.contains("10.0.0.7") && !told.contains("alice"), "{told}");
         }
+    }
+
+    #[tokio::test]
+    async fn estimates_for_several_targets_go_out_in_one_request_and_fail_one_by_one() {
+        let fake = FakeNode::start(|asked| match asked {
+            Asked::Rpc("estimatesmartfee", params) => {
+                match (params[0].as_u64().unwrap(), params[1].as_str().unwrap()) {
+                    (1, "economical") => Says::Result(json!({ "feerate": 0.000_123_45, "blocks": 2 })),
+                    (6, "conservative") => Says::Result(json!({ "feerate": 0.001, "blocks": 6 })),
+                    (144, _) => Says::Error(-32_603, "Fee estimation disabled"),
+                    (target, _) => Says::Result(json!({ "errors": ["Insufficient data"], "blocks": target })),
+                }
+            }
+            _ => regtest(asked),
+        });
+        let ask = Ask::new(&access(&fake, 1, SECONDS));
+        let before = fake.requests();
+        let (one, six, none, refused) = tokio::join!(
+            ask.fee_estimate(1, EstimateMode::Economical),
+            ask.fee_estimate(6, EstimateMode::Conservative),
+            ask.fee_estimate(6, EstimateMode::Economical),
+            ask.fee_estimate(144, EstimateMode::Economical),
+        );
+        let told = |sat_per_kvb: Option<u64>, blocks| FeeEstimate {
+            feerate: sat_per_kvb.map(crate::chain::Feerate::from_sat_per_kvb),
+            blocks,
+        };
+        assert_eq!(*one.unwrap(), told(Some(12_345), 2));
+        assert_eq!(*six.unwrap(), told(Some(100_000), 6));
+        assert_eq!(*none.unwrap(), told(None, 6));
+        assert!(matches!(&*refused.unwrap_err(), AskError::Node(NodeError::Rpc { code: -32_603, .. })));
+        assert_eq!(fake.requests(), before + 1);
     }
 }

@@ -1,4 +1,4 @@
-//! One state of the chain, published whole.
+//! One state of chain and mempool, published whole.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -10,16 +10,29 @@ use super::View;
 use super::ask::{Ask, NodeAccess, NodeLimits};
 use crate::chain::Height;
 use crate::index::{Snapshot, Tip};
+use crate::mempool::MempoolSnapshot;
 use crate::node::Node;
 
-/// A committed state of the index that is not empty. It lives until the next is published and its last reader is done.
+/// A committed state of the index that is not empty, and the mempool that belongs to it: a transaction is never in both.
+/// It lives until the next is published and its last reader is done.
 pub struct Head {
     /// The chain.
-    pub chain: Snapshot,
+    pub chain: Arc<Snapshot>,
     /// Its newest block.
     pub tip: Tip,
+    /// The transactions that wait for the next.
+    pub mempool: MempoolSnapshot,
     /// When it was published.
     pub taken_at: SystemTime,
+}
+
+impl Head {
+    /// This state as of now; `None` if there is no block yet.
+    #[must_use]
+    pub fn now(chain: Arc<Snapshot>, mempool: MempoolSnapshot) -> Option<Self> {
+        let tip = chain.tip()?;
+        Some(Self { chain, tip, mempool, taken_at: SystemTime::now() })
+    }
 }
 
 /// What following the node is doing.
@@ -56,6 +69,8 @@ pub struct SyncState {
     pub node_tip: Option<BlockHash>,
     /// How fast catching up is; `None` at other times, and until it shows.
     pub pace: Option<Pace>,
+    /// Whether the mempool was found to be the node's, and everything that happened to that since was followed.
+    pub mempool_in_sync: bool,
 }
 
 impl SyncState {

@@ -1,12 +1,12 @@
 //! The published Head, and the answer to a question over it.
 //!
-//! `sync` opens one snapshot after each commit and publishes it by one atomic swap. A request, and each event of a
+//! `sync` opens one snapshot after each commit and publishes it, with the mempool that belongs to it, by one atomic swap. A request, and each event of a
 //! subscription, pins the Head it begins with in a [`View`], so that everything in one answer is from one state of the
 //! chain. Nothing else begins reads.
 //!
 //! ```text
 //!   Published ── head() ──► Head ── View::new ──► View ──► Block         block, chain
-//!                                                     ├──► Transaction   transaction, output
+//!                                                     ├──► Transaction   transaction, output, replaced
 //!                                                     ├──► Totals …      ledger
 //!                                                     └──► Ask           the node, for what is not in the index
 //! ```
@@ -20,6 +20,7 @@ mod chain;
 mod head;
 mod ledger;
 mod output;
+mod replaced;
 mod transaction;
 
 use std::sync::Arc;
@@ -34,15 +35,21 @@ pub use ask::{Ask, AskError, NodeLimits};
 pub use block::Block;
 pub use chain::{BlockRange, ImmatureCoinbase, Span, Supply};
 pub use head::{Head, Pace, Published, SyncPhase, SyncState};
-pub use ledger::{Candidate, Coin, Ledger, Movement, Movements, Totals};
+pub use ledger::{Candidate, Coin, Ledger, Movement, Movements, Pending, PendingMovement, Totals};
 pub use output::{SpendStatus, Spender, UnspendableReason, mature_at};
-pub use transaction::{MerkleProof, Place, Transaction};
+pub use replaced::Replacement;
+pub use transaction::{MerkleProof, Place, Transaction, TransactionState};
 
 pub use crate::index::{
     BlockRow, ChainMembership, CountAndValue, FORMAT_VERSION, IndexError, OutputPosition, QUANTILES, Running,
     ScriptKey, TableRows, Tip, TxNum, TypeTotals,
 };
-pub use crate::node::{ChainInfo, ChainTip, ChainTipStatus, NetworkInfo};
+pub use crate::mempool::{
+    ArrivalRate, Coins, Departed, Departure, Entry, FeeBin, FeeBins, FeeFraction, FeerateKind, MempoolEvent,
+    MempoolEventKind, MempoolSnapshot, MempoolTotals, NodeMempool, PrevoutSource, ProjectedBlock, ProjectedPlace, Rank,
+    Remainder, Sums,
+};
+pub use crate::node::{ChainInfo, ChainTip, ChainTipStatus, EstimateMode, FeeEstimate, NetworkInfo};
 
 /// One state of the chain and the questions that can be asked of it. Kept for one request or one event.
 ///
@@ -80,6 +87,19 @@ impl View {
     #[must_use]
     pub fn tip(&self) -> Tip {
         self.head.tip
+    }
+
+    /// The transactions that wait for the next block.
+    #[must_use]
+    pub fn mempool(&self) -> &MempoolSnapshot {
+        &self.head.mempool
+    }
+
+    /// Whether the mempool is followed: whether anything came of it yet, were it only what the node says of it.
+    #[must_use]
+    pub fn follows_mempool(&self) -> bool {
+        let mempool = self.mempool();
+        self.state.mempool_in_sync || mempool.sequence() > 0 || mempool.node() != NodeMempool::default()
     }
 
     /// When this state was published.

@@ -1,12 +1,15 @@
 //! What became of an output: spent by which input, waiting to mature, or out of reach for ever.
 
-use bitcoin::Script;
+use std::sync::Arc;
+
 use bitcoin::constants::COINBASE_MATURITY;
+use bitcoin::{OutPoint, Script};
 
 use super::{Block, Transaction, View};
 use crate::chain::Height;
 use crate::chain::script::never_spendable;
 use crate::index::{IndexError, TxNum};
+use crate::mempool::Entry;
 
 /// Why an output can never be spent (the kinds of Core's coinstatsindex).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,8 +27,10 @@ pub enum UnspendableReason {
 /// What became of an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpendStatus {
-    /// No transaction of the active chain spends it.
+    /// No transaction of the active chain or of the mempool spends it.
     Unspent,
+    /// A transaction of the mempool spends it, and none of the active chain does.
+    SpentInMempool,
     /// A transaction of the active chain spends it.
     Spent,
     /// No transaction can ever spend it.
@@ -72,9 +77,37 @@ impl View {
         self.transaction_at(spender.txnum)
     }
 
+    /// The input of a transaction of the mempool that spends this output, and that transaction; `None` while there is none.
+    #[must_use]
+    pub fn spender_in_mempool(&self, transaction: &Transaction, vout: u32) -> Option<(Arc<Entry>, u32)> {
+        if transaction.replaced_in.is_some() || (transaction.place.is_none() && transaction.unconfirmed.is_none()) {
+            return None;
+        }
+        let mempool = &self.head.mempool;
+        let (txid, vin) = mempool.spender(&OutPoint { txid: transaction.txid, vout })?;
+        Some((Arc::clone(mempool.get(&txid)?), vin))
+    }
+
+    /// What has become of this output by now, the mempool included; `None` if it is neither in a block of the active chain
+    /// nor in the mempool.
+    pub fn spend_status(&self, transaction: &Transaction, vout: u32) -> Result<Option<SpendStatus>, IndexError> {
+        let Some(output) = usize::try_from(vout).ok().and_then(|vout| transaction.parts.output.get(vout)) else {
+            return Ok(None);
+        };
+        let status = if transaction.unconfirmed.is_none() {
+            self.spend_status_at(transaction, vout, &self.tip_block()?)?
+        } else if never_spendable(&output.script_pubkey) {
+            Some(SpendStatus::Unspendable)
+        } else {
+            Some(SpendStatus::Unspent)
+        };
+        let is_spent = status == Some(SpendStatus::Unspent) && self.spender_in_mempool(transaction, vout).is_some();
+        Ok(if is_spent { Some(SpendStatus::SpentInMempool) } else { status })
+    }
+
     /// What had become of this output right after a block; `None` if no block up to it held the output. Of a txid that the
     /// chain holds twice (BIP30) the newest copy up to that block is meant.
-    pub fn spend_status(
+    pub fn spend_status_at(
         &self,
         transaction: &Transaction,
         vout: u32,

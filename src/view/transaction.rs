@@ -1,6 +1,9 @@
-//! Transactions wherever they are: on the active chain, or, failing that, in a stale block.
+//! Transactions wherever they are: on the active chain, or, failing that, in the mempool, or, failing that, in a stale
+//! block or among those that left the mempool.
 //!
 //! Of a txid that the chain holds twice (BIP30) the latest copy answers.
+
+use std::sync::Arc;
 
 use bitcoin::consensus::deserialize;
 use bitcoin::{BlockHash, TxMerkleNode, Txid};
@@ -9,6 +12,7 @@ use super::block::Block;
 use super::{AllowanceExceeded, View, corrupt};
 use crate::chain::{Height, merkle};
 use crate::index::{IndexError, StoredTransaction, TxNum};
+use crate::mempool::{Departed, Departure, Entry};
 
 /// Lock times below this are heights, from it on Unix seconds (`LOCKTIME_THRESHOLD`, Core `script/script.h`).
 const LOCK_TIME_THRESHOLD: u32 = 500_000_000;
@@ -25,8 +29,12 @@ pub struct Transaction {
     pub parts: bitcoin::Transaction,
     /// Its serialisation, witness included.
     pub raw: Vec<u8>,
-    /// Its place on the active chain, `None` if only stale blocks hold it.
+    /// Its place on the active chain, `None` if no block of that holds it.
     pub place: Option<Place>,
+    /// What the mempool says of it, if it is there.
+    pub unconfirmed: Option<Arc<Entry>>,
+    /// How it left the mempool, if it is neither there nor on the active chain and that is remembered.
+    pub departed: Option<Arc<Departed>>,
     /// The block that holds it, if it is told as the copy that a later transaction with the same txid replaced (BIP30).
     pub replaced_in: Option<BlockHash>,
     /// Bytes that were read to find it: its own, or, if it was looked for by its txid, those of the stale block that
@@ -47,11 +55,58 @@ pub struct Place {
     pub fee: Option<u64>,
 }
 
+/// Where a transaction is now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransactionState {
+    /// In the mempool.
+    Unconfirmed,
+    /// In a block of the active chain.
+    Confirmed,
+    /// Nowhere; another transaction took its place in the mempool, or the place of one that it stood on.
+    Replaced,
+    /// Nowhere; the mempool let go of it.
+    Evicted,
+    /// Nowhere; a block of the active chain spends otherwise what it spends, or what one spends that it stood on.
+    Conflicted,
+    /// In a stale block only, or stood on one that is.
+    ReorgedOut,
+}
+
 impl Transaction {
+    /// Where it is now.
+    #[must_use]
+    pub fn state(&self) -> TransactionState {
+        if self.place.is_some() {
+            return TransactionState::Confirmed;
+        }
+        if self.unconfirmed.is_some() {
+            return TransactionState::Unconfirmed;
+        }
+        // what is nowhere else is in a stale block
+        self.departed.as_ref().map_or(TransactionState::ReorgedOut, |departed| state_after(departed.departure))
+    }
+
+    /// When it was first seen, in seconds since 1970, if it is in the mempool or its departure is remembered.
+    #[must_use]
+    pub fn first_seen(&self) -> Option<u64> {
+        let waiting = self.unconfirmed.as_ref().map(|entry| entry.first_seen);
+        waiting.or_else(|| self.departed.as_ref().map(|departed| departed.first_seen))
+    }
+
     /// Value of all outputs in sat. Saturates, which no valid transaction reaches.
     #[must_use]
     pub fn output_value(&self) -> u64 {
         self.parts.output.iter().fold(0, |sum, output| sum.saturating_add(output.value.to_sat()))
+    }
+}
+
+/// Where a transaction is that left the mempool like this and is in no block of the active chain.
+pub(super) fn state_after(departure: Departure) -> TransactionState {
+    match departure {
+        Departure::Mined { .. } | Departure::ReorgedOut { .. } => TransactionState::ReorgedOut,
+        Departure::Replaced { .. } => TransactionState::Replaced,
+        Departure::Conflicted { .. } => TransactionState::Conflicted,
+        Departure::Expired | Departure::Evicted | Departure::Unknown => TransactionState::Evicted,
     }
 }
 
@@ -81,14 +136,38 @@ impl View {
         if let Some(stored) = self.head.chain.newest(txid)? {
             return self.placed(stored).map(Some);
         }
+        if let Some(entry) = self.head.mempool.get(txid) {
+            return Ok(self.unconfirmed(entry));
+        }
+        let departed = self.head.mempool.departed(txid).cloned();
         for (hash, index) in self.head.chain.stale_occurrences(txid)? {
             let Some(block) = self.block(hash)? else { continue };
             // both the search above and this read the whole block
             let bytes_read = usize::try_from(block.row.size).unwrap_or(usize::MAX);
             let found = self.stale_transaction(&block, index)?;
-            return Ok(found.map(|found| Transaction { bytes_read, ..found }));
+            return Ok(found.map(|found| Transaction { departed, bytes_read, ..found }));
         }
-        Ok(None)
+        Ok(departed.and_then(|departed| {
+            let entry = departed.entry.clone()?;
+            let found = self.unconfirmed(&entry)?;
+            Some(Transaction { unconfirmed: None, departed: Some(departed), ..found })
+        }))
+    }
+
+    /// A transaction of the mempool.
+    #[must_use]
+    pub fn unconfirmed(&self, entry: &Arc<Entry>) -> Option<Transaction> {
+        Some(Transaction {
+            txid: entry.txid,
+            // what entered the mempool was parsed there
+            parts: deserialize(&entry.raw).ok()?,
+            raw: entry.raw.to_vec(),
+            place: None,
+            unconfirmed: Some(Arc::clone(entry)),
+            departed: None,
+            replaced_in: None,
+            bytes_read: entry.raw.len(),
+        })
     }
 
     /// The transaction at a position, and no other of the same txid; `None` behind the last.
@@ -168,6 +247,12 @@ impl View {
         if let Some(place) = transaction.place {
             return Ok(place.fee);
         }
+        if let Some(entry) = &transaction.unconfirmed {
+            return Ok(Some(entry.fee));
+        }
+        if let Some(fee) = transaction.departed.as_ref().and_then(|departed| departed.fee) {
+            return Ok(Some(fee));
+        }
         if transaction.parts.is_coinbase() {
             return Ok(None);
         }
@@ -229,7 +314,7 @@ impl View {
         self.placed(stored.ok_or_else(|| corrupt("transactions", format!("row {txnum} is missing")))?)
     }
 
-    fn placed(&self, stored: StoredTransaction) -> Result<Transaction, IndexError> {
+    pub(super) fn placed(&self, stored: StoredTransaction) -> Result<Transaction, IndexError> {
         let at = self.head.chain.occurrence(stored.txnum)?;
         let place = Place { txnum: stored.txnum, height: at.height, index: at.index, fee: stored.fee };
         Ok(Transaction {
@@ -238,6 +323,8 @@ impl View {
             bytes_read: stored.raw.len(),
             raw: stored.raw,
             place: Some(place),
+            unconfirmed: None,
+            departed: None,
             replaced_in: None,
         })
     }
@@ -251,6 +338,8 @@ impl View {
             parts,
             raw: raw.to_vec(),
             place: None,
+            unconfirmed: None,
+            departed: None,
             replaced_in: None,
             bytes_read: raw.len(),
         }))

@@ -1,6 +1,7 @@
 //! The guide to the API is true: each of its queries gives the answer that stands behind it.
 //!
-//! docs/api.md holds pairs of a query and its answer, both in code blocks, on the first 4,522 blocks of mainnet. To write
+//! docs/api.md holds pairs of a query and its answer, both in code blocks, on the first 4,522 blocks of mainnet and a few
+//! unconfirmed transactions. To write
 //! the answers anew: `BTCGRAPH_UPDATE_DOCS=1 cargo test --test it documented`.
 
 use std::fmt::Write as _;
@@ -8,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 use async_graphql::{Executor, Name, Request, Value};
 use bitcoin::consensus::deserialize;
-use bitcoin::{Block, Network};
+use bitcoin::{Amount, Block, Network, OutPoint, ScriptBuf, Transaction, TxIn, TxOut, absolute, transaction};
+use btcgraph::mempool::NodeMempool;
 
 use crate::support::api::Api;
 use crate::support::skips::shared_data;
@@ -100,12 +102,45 @@ fn one_line(value: &Value) -> String {
     }
 }
 
+const NODE: NodeMempool = NodeMempool {
+    min_fee_rate: 1.0,
+    min_relay_fee_rate: 1.0,
+    incremental_fee_rate: 1.0,
+    max_memory: 300_000_000,
+    memory_usage: 8_192,
+    loaded: true,
+};
+
+/// Transactions that could wait behind these blocks, but for their signatures: three of their own, a child of the first,
+/// and one that replaces the third.
+fn unconfirmed(blocks: &[Block]) -> Vec<Transaction> {
+    let pay = |coin: OutPoint, value: u64, fee: u64| {
+        let script_sig = vec![0x51; 100].into();
+        Transaction {
+            version: transaction::Version::TWO,
+            lock_time: absolute::LockTime::ZERO,
+            input: vec![TxIn { previous_output: coin, script_sig, ..TxIn::default() }],
+            output: vec![TxOut { value: Amount::from_sat(value - fee), script_pubkey: ScriptBuf::from(vec![0x51]) }],
+        }
+    };
+    let output = |of: &Transaction| OutPoint { txid: of.compute_txid(), vout: 0 };
+    let reward = 5_000_000_000;
+    let coinbase = |height: usize| output(&blocks[height].txdata[0]);
+    let first = pay(coinbase(4_000), reward, 200);
+    let child = pay(output(&first), reward - 200, 1_500);
+    let (second, third) = (pay(coinbase(4_001), reward, 3_000), pay(coinbase(4_002), reward, 400));
+    let replacement = pay(coinbase(4_002), reward, 800);
+    vec![first, child, second, third, replacement]
+}
+
 #[test]
 fn every_query_of_the_guide_gives_the_answer_behind_it() {
     let Some(data) = shared_data("mainnet-0-4521.blk") else { return };
     let blocks = blocks(&data);
     assert_eq!(blocks.len(), 4_522);
-    let api = Api::of(Network::Bitcoin, &blocks);
+    let mut api = Api::of(Network::Bitcoin, &blocks);
+    api.set_node_mempool(NODE);
+    api.arrive(&unconfirmed(&blocks));
     let answer = |query: &str| {
         let mut text = String::new();
         write_json(&answer_in_order(&api, query), 0, &mut text);

@@ -87,7 +87,19 @@ fn try_to_follow(
 ) -> Result<(), SyncError> {
     let connections = NonZeroUsize::new(4).unwrap();
     let (poll, wake) = (Duration::from_secs(1), &Wake::default());
-    run(Follow { node, index, published, live, until, poll, wake, connections, buffer_bytes: 64 << 20 })
+    run(Follow {
+        node,
+        index,
+        published,
+        live,
+        mempool: None,
+        signals: None,
+        until,
+        poll,
+        wake,
+        connections,
+        buffer_bytes: 64 << 20,
+    })
 }
 
 fn hostile_chain(seed: u64, blocks: u32) -> (SimChain, Hostile, Vec<Arc<Block>>) {
@@ -288,9 +300,11 @@ fn a_reorganisation_in_many_commits_tells_every_block_once_and_ends_with_the_sam
     followed.assert_agrees();
     let (mut left, mut joined) = (Vec::new(), Vec::new());
     while let Ok(event) = events.try_recv() {
-        match event.event {
-            ChainEvent::Disconnected(tip) => left.push(tip.height.to_u32()),
-            ChainEvent::Connected(tip) => joined.push(tip.height.to_u32()),
+        for event in &event.chain {
+            match event {
+                ChainEvent::Disconnected(tip) => left.push(tip.height.to_u32()),
+                ChainEvent::Connected(tip) => joined.push(tip.height.to_u32()),
+            }
         }
     }
     assert_eq!(left, (121..=140).rev().collect::<Vec<_>>());
@@ -425,10 +439,10 @@ fn events_tell_every_block_that_leaves_before_those_that_join_and_carry_their_he
     let mut told = Vec::new();
     while let Ok(event) = events.try_recv() {
         assert_eq!(event.head.tip.hash, chain.tip());
-        told.push(match event.event {
+        told.extend(event.chain.iter().map(|event| match event {
             ChainEvent::Disconnected(tip) => (false, tip.height.to_u32(), tip.hash),
             ChainEvent::Connected(tip) => (true, tip.height.to_u32(), tip.hash),
-        });
+        }));
     }
     let left = old.into_iter().zip([20, 19, 18]).map(|(hash, height)| (false, height, hash));
     let joined = branch.iter().zip(18..).map(|(block, height)| (true, height, block.block_hash()));

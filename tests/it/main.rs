@@ -28,4 +28,5 @@ mod sim;
 mod sim_node;
 mod sim_world;
 mod support;
+mod unconfirmed;
 mod view;

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use bitcoin::hashes::{Hash, sha256};
 use bitcoin::{Block, Network, OutPoint, ScriptBuf};
 use btcgraph::index::TxNum;
 use btcgraph::sim::{Hostile, SimChain};
-use btcgraph::view::{Ledger, Place, Transaction, UnspendableReason, View};
+use btcgraph::view::{Place, Transaction, UnspendableReason, View};
 
 use crate::support::api::Api;
 
@@ -32,7 +33,7 @@ fn assert_agrees(view: &View, chain: &SimChain, scripts: &mut BTreeMap<ScriptBuf
     }
     scripts.extend(holdings(chain));
     for (script, expected) in scripts {
-        let (ledger, tip) = (Ledger::of([view.script_key(script)]), view.tip_block().unwrap());
+        let (ledger, tip) = (view.ledger([sha256::Hash::hash(script.as_bytes())]), view.tip_block().unwrap());
         let totals = view.totals(&ledger, &tip).unwrap();
         let immature = view.immature(&ledger, &tip).unwrap();
         let found = (totals.balance().unwrap(), immature, totals.utxo_count().unwrap());

@@ -11,7 +11,9 @@ use super::super::error::{ApiError, shown};
 use super::super::node::address_id;
 use super::super::page::{self, PageArgs};
 use super::super::scalars::{Hex, UInt53};
-use super::{Balance, Holdings, LedgerEntry, LedgerFilter, LedgerStats, Script, UtxoConnection, UtxoFilter};
+use super::{
+    Balance, Holdings, LedgerEntry, LedgerFilter, LedgerStats, Script, UtxoConnection, UtxoFilter, script_hash,
+};
 use crate::chain;
 use crate::chain::{AddressError, address_of, parse_address};
 use crate::view::View;
@@ -45,7 +47,7 @@ impl Address {
     pub(super) fn of(view: &Arc<View>, script: ScriptBuf) -> Option<Self> {
         // as we would write it: bech32 in lower case
         let text = address_of(&script, view.network())?;
-        let holdings = Holdings::new(view, address_id(&text), [(view.script_key(&script), text.clone())]);
+        let holdings = Holdings::new(view, address_id(&text), [(script_hash(&script), text.clone())]);
         Some(Self { view: view.clone(), text, script, holdings })
     }
 
@@ -104,7 +106,8 @@ impl Address {
     pub(super) async fn stats(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "As it was right after this block. The newest block if none is given.")] at: Option<BlockAt>,
+        #[graphql(desc = "As it was right after this block, without the mempool. As it is now if none is given.")]
+        at: Option<BlockAt>,
     ) -> Option<Result<LedgerStats, ApiError>> {
         Some(self.holdings.stats(ctx, at))
     }
@@ -112,21 +115,24 @@ impl Address {
     /// What it holds. Zeros if it was never used.
     pub(super) async fn balance(
         &self,
-        #[graphql(desc = "As it was right after this block. The newest block if none is given.")] at: Option<BlockAt>,
+        #[graphql(desc = "As it was right after this block, without the mempool. As it is now if none is given.")]
+        at: Option<BlockAt>,
     ) -> Option<Result<Balance, ApiError>> {
         Some(self.holdings.balance(at))
     }
 
-    /// Its unspent outputs, newest first. Of a block in the past they are found by reading the history up to it, so a page
-    /// may hold fewer rows than asked for, as under a filter.
+    /// Its unspent outputs, newest first: those that wait in the mempool in the order of their arrival, then those of the
+    /// chain. Of a block in the past they are found by reading the history up to it, so a page may hold fewer rows than
+    /// asked for, as under a filter.
     #[graphql(complexity = "page::cost(first, last, child_complexity)")]
     pub(super) async fn utxos(
         &self,
         ctx: &Context<'_>,
         #[graphql(desc = "Only outputs that meet all of these conditions.")] filter: Option<UtxoFilter>,
-        #[graphql(desc = "As they were right after this block. The newest block if none is given.")] at: Option<
-            BlockAt,
-        >,
+        #[graphql(
+            desc = "As they were right after this block, without the mempool. As they are now if none is given."
+        )]
+        at: Option<BlockAt>,
         #[graphql(
             desc = "At most this many from the front, or behind `after`. 25 if neither first nor last is given."
         )]
@@ -138,7 +144,8 @@ impl Address {
         Some(self.holdings.utxos(ctx, filter, at, &PageArgs { first, after, last, before }))
     }
 
-    /// The transactions that paid or spent it.
+    /// The transactions that paid or spent it, and those of the mempool that are about to, which are newer than all in
+    /// blocks, in the order of their arrival.
     #[graphql(complexity = "page::cost(first, last, child_complexity)")]
     pub(super) async fn transactions(
         &self,

@@ -1,6 +1,8 @@
-//! The history of a ledger, page by page.
+//! The history of a ledger, page by page, with what waits in the mempool at its new end.
 
+use std::cell::Cell;
 use std::ops::Range;
+use std::sync::{Arc, OnceLock};
 
 use async_graphql::{Context, Enum, InputObject, Object};
 
@@ -9,12 +11,13 @@ use super::super::connection::Connection;
 use super::super::cursor::Scope;
 use super::super::enums::SortOrder;
 use super::super::error::ApiError;
+use super::super::mixed::{MixedWalk, Position, Waiting};
 use super::super::page::{self, PageArgs, txnum_at};
 use super::super::request::limits;
 use super::super::scalars::{DateTime, Sats, SignedSats, UInt53};
 use super::super::transaction::Transaction;
 use super::{Holdings, ROW_BYTES};
-use crate::view::{Movement, TxNum, View};
+use crate::view::{Movement, PendingMovement, ScriptKey, TxNum, View};
 
 /// How many scripts of a ledger a transaction is taken to touch; one that pays out to a set can touch thousands.
 const TOUCHED: usize = 4;
@@ -40,14 +43,17 @@ pub(in crate::api) struct LedgerFilter {
     direction: Option<Direction>,
     /// Only transactions in blocks at this height or above.
     from_height: Option<i32>,
-    /// Only transactions in blocks at this height or below, which may be above the tip.
+    /// Only transactions in blocks at this height or below, which may be above the tip; none that are unconfirmed.
     to_height: Option<i32>,
     /// Only transactions in blocks whose median time past is at this moment or after it.
     from_time: Option<DateTime>,
-    /// Only transactions in blocks whose median time past is at this moment or before it.
+    /// Only transactions in blocks whose median time past is at this moment or before it; none that are unconfirmed.
     to_time: Option<DateTime>,
     /// Only transactions by which what the ledger holds grows or shrinks by at least this many satoshis.
     min_abs_net: Option<Sats>,
+    /// Whether to tell transactions of the mempool, too.
+    #[graphql(default_with = "Some(true)")]
+    include_mempool: Option<bool>,
     /// Only coinbases that pay the ledger.
     #[graphql(default_with = "Some(false)")]
     coinbase_only: Option<bool>,
@@ -57,7 +63,12 @@ impl LedgerFilter {
     /// The filter that is meant: null is the default.
     fn of(given: Option<Self>) -> Self {
         let given = given.unwrap_or_default();
-        Self { direction: Some(given.direction()), coinbase_only: Some(given.is_coinbase_only()), ..given }
+        Self {
+            direction: Some(given.direction()),
+            include_mempool: Some(given.include_mempool.unwrap_or(true)),
+            coinbase_only: Some(given.is_coinbase_only()),
+            ..given
+        }
     }
 
     fn direction(&self) -> Direction {
@@ -73,15 +84,22 @@ impl LedgerFilter {
         self.direction() != Direction::Both || self.min_abs_net.is_some() || self.is_coinbase_only()
     }
 
-    fn keeps(&self, movement: &Movement) -> bool {
+    /// Whether it leaves transactions of the mempool, none of which is in a block or a coinbase.
+    fn leaves_waiting(&self) -> bool {
+        let bounded = self.to_height.is_some() || self.to_time.is_some();
+        self.include_mempool != Some(false) && !bounded && !self.is_coinbase_only()
+    }
+
+    fn keeps(&self, moved: &Moved) -> bool {
+        let (pays, spends) = moved.ways();
         let right_way = match self.direction() {
-            Direction::In => movement.pays,
-            Direction::Out => movement.spends,
+            Direction::In => pays,
+            Direction::Out => spends,
             Direction::Both => true,
         };
         let large_enough =
-            self.min_abs_net.is_none_or(|least| movement.net().unsigned_abs() >= u128::from(least.to_sat()));
-        right_way && large_enough && (movement.is_coinbase || !self.is_coinbase_only())
+            self.min_abs_net.is_none_or(|least| moved.net().unsigned_abs() >= u128::from(least.to_sat()));
+        right_way && large_enough && (moved.is_coinbase() || !self.is_coinbase_only())
     }
 
     /// The transactions that the heights and times leave.
@@ -95,48 +113,163 @@ impl LedgerFilter {
 #[derive(Clone)]
 pub(in crate::api) struct LedgerEntry {
     holdings: Holdings,
-    movement: Movement,
+    moved: Moved,
 }
 
-/// A transaction that paid or spent a ledger, and what it did to it.
+/// What a transaction did or is about to do to a ledger.
+#[derive(Clone)]
+enum Moved {
+    Confirmed(Movement),
+    Waiting {
+        movement: PendingMovement,
+        /// What the ledger holds where the page begins.
+        begin: Arc<Begin>,
+        /// By how much that differs from what it holds after this transaction, in sat.
+        since: i128,
+    },
+}
+
+impl Moved {
+    fn net(&self) -> i128 {
+        match self {
+            Self::Confirmed(movement) => movement.net(),
+            Self::Waiting { movement, .. } => movement.net(),
+        }
+    }
+
+    /// What it received and spent.
+    fn sums(&self) -> (u64, u64) {
+        match self {
+            Self::Confirmed(movement) => (movement.received, movement.spent),
+            Self::Waiting { movement, .. } => (movement.received, movement.spent),
+        }
+    }
+
+    /// Whether it pays, and whether it spends.
+    fn ways(&self) -> (bool, bool) {
+        match self {
+            Self::Confirmed(movement) => (movement.pays, movement.spends),
+            Self::Waiting { movement, .. } => (movement.pays, movement.spends),
+        }
+    }
+
+    fn is_coinbase(&self) -> bool {
+        matches!(self, Self::Confirmed(Movement { is_coinbase: true, .. }))
+    }
+
+    fn scripts(&self) -> &[ScriptKey] {
+        match self {
+            Self::Confirmed(movement) => &movement.scripts,
+            Self::Waiting { movement, .. } => &movement.scripts,
+        }
+    }
+}
+
+/// Where a page of the mempool's transactions begins, and what the ledger holds there if those count that arrived
+/// before. It takes reading all that lies between there and the end of the list, so it is found when somebody asks.
+struct Begin {
+    holdings: Holdings,
+    /// The numbers of arrival between the end of the list that the page is read from and the page.
+    between: Range<u64>,
+    ascending: bool,
+    /// More transactions than these are not read.
+    most: u32,
+    found: OnceLock<Result<Option<i128>, ApiError>>,
+}
+
+impl Begin {
+    fn of(holdings: &Holdings, walk: &MixedWalk, most: u32) -> Self {
+        let arrivals = walk.arrivals();
+        let first = Waiting { arrival: arrivals.start, vout: 0 };
+        let between = match (walk.ascending, walk.waiting.contains(&first)) {
+            (true, true) => 0..arrivals.start,
+            // the first is the row of the cursor
+            (true, false) => 0..arrivals.start.saturating_add(1),
+            (false, _) => arrivals.end..u64::MAX,
+        };
+        Self { holdings: holdings.clone(), between, ascending: walk.ascending, most, found: OnceLock::new() }
+    }
+
+    /// In sat; `None` if too much would have to be read for it.
+    fn balance(&self) -> Result<Option<i128>, ApiError> {
+        self.found.get_or_init(|| self.find()).clone()
+    }
+
+    fn find(&self) -> Result<Option<i128>, ApiError> {
+        let Holdings { view, ledger, .. } = &self.holdings;
+        self.holdings.count_scripts()?;
+        let confirmed = i128::from(view.totals(ledger, &view.tip_block()?)?.balance()?);
+        let (mut moved, mut read) = (0_i128, 0_u32);
+        for entry in view.arrivals(ledger, &self.between, true) {
+            read = read.saturating_add(1);
+            if read > self.most {
+                return Ok(None);
+            }
+            view.count(ROW_BYTES.saturating_add(entry.raw.len()))?;
+            moved = moved.saturating_add(view.pending_movement(ledger, entry).net());
+        }
+        if self.ascending {
+            return Ok(Some(confirmed.saturating_add(moved)));
+        }
+        let pending = view.pending(ledger);
+        let delta = i128::from(pending.created.value) - i128::from(pending.spent());
+        Ok(Some(confirmed.saturating_add(delta).saturating_sub(moved)))
+    }
+}
+
+/// A transaction that paid or spent a ledger, or, while it is unconfirmed, is about to; and what that does to it.
 #[Object]
 impl LedgerEntry {
     /// The transaction. Of a txid that the chain holds twice (BIP30) the later copy, whichever of them this is.
     async fn transaction(&self) -> Result<Transaction, ApiError> {
         let view = &self.holdings.view;
-        Ok(Transaction::new(view, Transaction::read_one(view, |view| view.newest_copy(self.movement.txnum))?))
+        let found = Transaction::read(view, |view| match &self.moved {
+            Moved::Confirmed(movement) => view.newest_copy(movement.txnum).map(Some),
+            Moved::Waiting { movement, .. } => Ok(view.unconfirmed(&movement.entry)),
+        })?;
+        let found = found.ok_or_else(|| ApiError::internal("a transaction of the mempool cannot be parsed"))?;
+        Ok(Transaction::new(view, found))
     }
 
     /// By how many satoshis the ledger grew, or shrank: received minus spent.
     async fn net(&self) -> Result<SignedSats, ApiError> {
-        SignedSats::new(self.movement.net())
+        SignedSats::new(self.moved.net())
     }
 
     /// The sum of its outputs to the ledger, change included, in satoshis. What they overwrite (BIP30) is taken off.
     async fn received(&self) -> Result<Sats, ApiError> {
-        Sats::new(self.movement.received)
+        Sats::new(self.moved.sums().0)
     }
 
     /// The sum of the ledger's outputs that it spends, in satoshis.
     async fn spent(&self) -> Result<Sats, ApiError> {
-        Sats::new(self.movement.spent)
+        Sats::new(self.moved.sums().1)
     }
 
-    /// What the ledger held right after it, in satoshis.
+    /// What the ledger held right after it, in satoshis. After an unconfirmed transaction: if all that is confirmed and
+    /// all unconfirmed ones that arrived before it count. Null where that would be below zero, since a reorganisation can
+    /// let a transaction arrive behind one that spends it, and where it lies behind more than `server.limits.scanRows`
+    /// unconfirmed transactions of the ledger.
     async fn balance_after(&self) -> Option<Result<Sats, ApiError>> {
-        Some(Sats::new(self.movement.balance_after))
+        match &self.moved {
+            Moved::Confirmed(movement) => Some(Sats::new(movement.balance_after)),
+            Moved::Waiting { begin, since, .. } => match begin.balance() {
+                Ok(balance) => u64::try_from(balance?.saturating_add(*since)).ok().map(Sats::new),
+                Err(error) => Some(Err(error)),
+            },
+        }
     }
 
     /// Whether it both spends outputs of the ledger and pays it: change, or coins that only moved.
     async fn sent_to_self(&self) -> bool {
-        self.movement.pays && self.movement.spends
+        self.moved.ways() == (true, true)
     }
 
     /// The addresses of the ledger that it paid or spent, in alphabetical order; of a script without address the
     /// scriptPubKey in hexadecimal digits.
     #[graphql(complexity = "page::list_cost(TOUCHED, 1)")]
     async fn touched(&self) -> Vec<String> {
-        let names = self.movement.scripts.iter().filter_map(|script| self.holdings.name(*script));
+        let names = self.moved.scripts().iter().filter_map(|script| self.holdings.name(*script));
         let mut names: Vec<_> = names.map(str::to_owned).collect();
         // the ledger's own order follows from the salt of this index
         names.sort_unstable();
@@ -145,7 +278,7 @@ impl LedgerEntry {
 }
 
 impl Holdings {
-    /// A page of the transactions that paid or spent the ledger.
+    /// A page of the transactions that paid or spent the ledger, and of those that are about to.
     pub(super) fn transactions(
         &self,
         ctx: &Context<'_>,
@@ -155,25 +288,74 @@ impl Holdings {
     ) -> Result<Connection<LedgerEntry, Option<UInt53>>, ApiError> {
         let (filter, order) = (LedgerFilter::of(filter), order.unwrap_or(SortOrder::Desc));
         let scope = Scope::new("transactions", self.owner.clone()).filtered(format!("{filter:?} {order:?}"));
-        let request = args.read(&scope, &self.view, limits(ctx)?)?;
+        let request = args.read_by(limits(ctx)?, |cursor| self.mixed_place(&scope, cursor))?;
         self.count_scripts()?;
         let txnums = filter.txnums(&self.view)?;
-        let walk = request.walk(u64::from(txnums.start.0)..u64::from(txnums.end.0), order);
-        let within = txnum_at(walk.positions.start)?..txnum_at(walk.positions.end)?;
-        let rows = self.view.movements(&self.ledger, &within, walk.ascending)?.map(|movement| {
+        let scan_rows = limits(ctx)?.scan_rows;
+        let walk = request.mixed_walk(u64::from(txnums.start.0)..u64::from(txnums.end.0), order);
+        let (confirmed, waiting) =
+            (self.confirmed_entries(&filter, &walk)?, self.waiting_entries(&filter, &walk, scan_rows));
+        let enough = |read| filter.scans() && read >= scan_rows;
+        let page = if walk.ascending {
+            request.page(enough, confirmed.chain(waiting))?
+        } else {
+            request.page(enough, waiting.chain(confirmed))?
+        };
+        let total_count = if filter.scans() { None } else { self.count_entries(&filter, &txnums, scan_rows)? };
+        let cursor = |position| self.mixed_cursor(&scope, position, txnum_at);
+        Connection::with_cursors(page, total_count, cursor, |_, moved| {
+            Ok(LedgerEntry { holdings: self.clone(), moved })
+        })
+    }
+
+    fn confirmed_entries<'h>(
+        &'h self,
+        filter: &'h LedgerFilter,
+        walk: &MixedWalk,
+    ) -> Result<impl Iterator<Item = Result<(Position, Option<Moved>), ApiError>> + use<'h>, ApiError> {
+        let within = txnum_at(walk.confirmed.start)?..txnum_at(walk.confirmed.end)?;
+        Ok(self.view.movements(&self.ledger, &within, walk.ascending)?.map(|movement| {
             let movement = movement?;
             // a row of each script that the transaction touched
             self.view.count(ROW_BYTES.saturating_mul(movement.scripts.len()))?;
-            let kept = filter.keeps(&movement);
-            Ok::<_, ApiError>((movement.txnum.0.into(), kept.then_some(movement)))
-        });
-        let scan_rows = limits(ctx)?.scan_rows;
-        let page = request.page(|read| filter.scans() && read >= scan_rows, rows)?;
-        let counted = if filter.scans() { None } else { self.count_movements(&txnums, scan_rows)? };
-        let held_by = |position| Ok(Some(self.view.block_hash_of(txnum_at(position)?)?));
-        let total_count = counted.map(|counted| counted.transactions.into());
-        Connection::new(&scope, page, total_count, held_by, |_, movement| {
-            Ok(LedgerEntry { holdings: self.clone(), movement })
+            let (position, moved) = (Position::Confirmed(movement.txnum.0.into()), Moved::Confirmed(movement));
+            let kept = filter.keeps(&moved);
+            Ok((position, kept.then_some(moved)))
+        }))
+    }
+
+    fn waiting_entries<'h>(
+        &'h self,
+        filter: &'h LedgerFilter,
+        walk: &MixedWalk,
+        most: u32,
+    ) -> impl Iterator<Item = Result<(Position, Option<Moved>), ApiError>> + use<'h> {
+        let begin = Arc::new(Begin::of(self, walk, most));
+        let (within, ascending, since) = (walk.waiting.clone(), walk.ascending, Cell::new(0_i128));
+        let arrivals = filter.leaves_waiting().then(|| self.view.arrivals(&self.ledger, &walk.arrivals(), ascending));
+        let rows = arrivals.into_iter().flatten().map(|entry| (Waiting { arrival: entry.sequence, vout: 0 }, entry));
+        rows.filter(move |(waiting, _)| within.contains(waiting)).map(move |(waiting, entry)| {
+            self.view.count(ROW_BYTES.saturating_add(entry.raw.len()))?;
+            let movement = self.view.pending_movement(&self.ledger, entry);
+            let (before, net) = (since.get(), movement.net());
+            // read downwards, the page begins behind its first row, and each row takes back what it moved
+            since.set(if ascending { before.saturating_add(net) } else { before.saturating_sub(net) });
+            let after = if ascending { since.get() } else { before };
+            let moved = Moved::Waiting { movement, begin: Arc::clone(&begin), since: after };
+            let kept = filter.keeps(&moved);
+            Ok((Position::Waiting(waiting), kept.then_some(moved)))
         })
+    }
+
+    /// How many transactions the whole list has; `None` if that takes reading more than `most` rows.
+    fn count_entries(
+        &self,
+        filter: &LedgerFilter,
+        txnums: &Range<TxNum>,
+        most: u32,
+    ) -> Result<Option<UInt53>, ApiError> {
+        let Some(confirmed) = self.count_movements(txnums, most)? else { return Ok(None) };
+        let waiting = if filter.leaves_waiting() { self.count_pending(most.into())? } else { Some(0) };
+        waiting.map(|waiting| UInt53::new(waiting.saturating_add(confirmed.transactions.into()))).transpose()
     }
 }

@@ -20,6 +20,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use async_graphql::{Context, Interface};
+use bitcoin::hashes::{Hash, sha256};
 
 pub(super) use address::Address;
 pub(super) use balance::Balance;
@@ -35,11 +36,12 @@ use super::connection::Connection;
 use super::cursor::Scope;
 use super::enums::SortOrder;
 use super::error::ApiError;
+use super::mixed::{MixedPlace, Position};
 use super::page::{PageArgs, height_at};
 use super::request::limits;
 use super::scalars::{UInt53, int};
 use crate::chain::Height;
-use crate::view::{self, Movements, ScriptKey, TxNum, View};
+use crate::view::{self, Movements, Pending, ScriptKey, TxNum, View};
 
 /// Anything that holds coins: what it received and spent, what it holds, now or right after any block of the main chain.
 // the same argument of two fields is said twice
@@ -53,7 +55,7 @@ use crate::view::{self, Movements, ScriptKey, TxNum, View};
         arg(
             name = "at",
             ty = "Option<BlockAt>",
-            desc = "As it was right after this block. The newest block if none is given."
+            desc = "As it was right after this block, without the mempool. As it is now if none is given."
         )
     ),
     field(
@@ -63,19 +65,20 @@ use crate::view::{self, Movements, ScriptKey, TxNum, View};
         arg(
             name = "at",
             ty = "Option<BlockAt>",
-            desc = "As it was right after this block. The newest block if none is given."
+            desc = "As it was right after this block, without the mempool. As it is now if none is given."
         )
     ),
     field(
         name = "utxos",
         ty = "Option<Result<UtxoConnection, ApiError>>",
-        desc = "Its unspent outputs, newest first. Of a block in the past they are found by reading the history up to \
-                it, so a page may hold fewer rows than asked for, as under a filter.",
+        desc = "Its unspent outputs, newest first: those that wait in the mempool in the order of their arrival, then \
+                those of the chain. Of a block in the past they are found by reading the history up to it, so a page \
+                may hold fewer rows than asked for, as under a filter.",
         arg(name = "filter", ty = "Option<UtxoFilter>", desc = "Only outputs that meet all of these conditions."),
         arg(
             name = "at",
             ty = "Option<BlockAt>",
-            desc = "As they were right after this block. The newest block if none is given."
+            desc = "As they were right after this block, without the mempool. As they are now if none is given."
         ),
         arg(
             name = "first",
@@ -89,7 +92,8 @@ use crate::view::{self, Movements, ScriptKey, TxNum, View};
     field(
         name = "transactions",
         ty = "Option<Result<Connection<LedgerEntry, Option<UInt53>>, ApiError>>",
-        desc = "The transactions that paid or spent it.",
+        desc = "The transactions that paid or spent it, and those of the mempool that are about to, which are newer \
+                than all in blocks, in the order of their arrival.",
         arg(
             name = "filter",
             ty = "Option<LedgerFilter>",
@@ -123,6 +127,9 @@ pub(super) enum Ledger {
 /// What a row of one script weighs in what an answer may read.
 const ROW_BYTES: usize = 128;
 
+/// What the number of a transaction of the mempool weighs in the same.
+const SEQUENCE_BYTES: usize = 8;
+
 /// The coins of some scripts, and the view they are looked at in.
 #[derive(Clone)]
 pub(super) struct Holdings {
@@ -135,12 +142,17 @@ pub(super) struct Holdings {
 }
 
 impl Holdings {
-    /// The holdings of these scripts, each with how it is written.
-    pub(super) fn new(view: &Arc<View>, owner: String, scripts: impl IntoIterator<Item = (ScriptKey, String)>) -> Self {
-        let mut names: Vec<_> = scripts.into_iter().collect();
+    /// The holdings of the scripts with these SHA-256, each with how it is written.
+    pub(super) fn new(
+        view: &Arc<View>,
+        owner: String,
+        scripts: impl IntoIterator<Item = (sha256::Hash, String)>,
+    ) -> Self {
+        let (hashes, names): (Vec<_>, Vec<_>) = scripts.into_iter().unzip();
+        let ledger = view.ledger(hashes.iter().copied());
+        let mut names: Vec<_> = hashes.iter().map(|hash| view.script_hash_key(hash)).zip(names).collect();
         names.sort_unstable();
         names.dedup_by_key(|(key, _)| *key);
-        let ledger = view::Ledger::of(names.iter().map(|(key, _)| *key));
         Self { view: view.clone(), ledger: Arc::new(ledger), names: names.into(), owner }
     }
 
@@ -168,15 +180,60 @@ impl Holdings {
         })
     }
 
+    /// How many transactions of the mempool pay or spend the ledger; `None` if that takes reading more than `most` rows.
+    /// Those that it takes count as read.
+    fn count_pending(&self, most: u64) -> Result<Option<u64>, ApiError> {
+        self.view.count_pending(&self.ledger, |rows| {
+            if rows > most {
+                return Ok(false);
+            }
+            let rows = usize::try_from(rows).unwrap_or(usize::MAX);
+            self.view.count(rows.saturating_mul(SEQUENCE_BYTES))?;
+            Ok::<_, ApiError>(true)
+        })
+    }
+
     fn stats(&self, ctx: &Context<'_>, at: Option<BlockAt>) -> Result<LedgerStats, ApiError> {
+        let pending = at.is_none();
         let at = BlockAt::resolve(at, &self.view)?;
-        LedgerStats::of(self.clone(), at, limits(ctx)?.scan_rows)
+        LedgerStats::of(self.clone(), at, pending, limits(ctx)?.scan_rows)
     }
 
     fn balance(&self, at: Option<BlockAt>) -> Result<Balance, ApiError> {
-        let at = BlockAt::resolve(at, &self.view)?;
         self.count_scripts()?;
-        Balance::of(&self.view, &self.ledger, &at)
+        let pending = if at.is_none() { self.view.pending(&self.ledger) } else { Pending::default() };
+        let at = BlockAt::resolve(at, &self.view)?;
+        Balance::of(&self.view, &self.ledger, &at, &pending)
+    }
+
+    /// What a cursor of a list points to that goes on in the mempool.
+    fn mixed_place(&self, scope: &Scope, cursor: &str) -> Result<MixedPlace, ApiError> {
+        scope.mixed_place(cursor, &self.view, |newest| {
+            self.count_scripts()?;
+            let Some(newest) = self.view.block(newest)? else { return Ok(None) };
+            let since = self.view.txnums(newest.height.next()..self.view.tip().height.next())?;
+            let first = self.view.movements(&self.ledger, &since, true)?.next().transpose()?;
+            Ok(first.map(|movement| self.view.block_hash_of(movement.txnum)).transpose()?)
+        })
+    }
+
+    /// The cursor of a row of such a list; `txnum` finds the transaction at a position of the chain.
+    fn mixed_cursor(
+        &self,
+        scope: &Scope,
+        position: Position,
+        txnum: impl FnOnce(u64) -> Result<TxNum, ApiError>,
+    ) -> Result<String, ApiError> {
+        match position {
+            Position::Confirmed(position) => {
+                Ok(scope.cursor(position, Some(self.view.block_hash_of(txnum(position)?)?)))
+            }
+            Position::Waiting(waiting) => {
+                let entry = self.view.mempool().by_sequence(waiting.arrival);
+                let entry = entry.ok_or_else(|| ApiError::internal("a row of the mempool has no transaction"))?;
+                Ok(scope.waiting_cursor(waiting, entry, self.view.tip()))
+            }
+        }
     }
 
     /// Blocks whose coinbase pays the ledger, newest first.
@@ -204,4 +261,9 @@ impl Holdings {
             Ok(Block::new(&self.view, self.view.main_block(height)?))
         })
     }
+}
+
+/// SHA-256 of a scriptPubKey.
+fn script_hash(script: &bitcoin::Script) -> sha256::Hash {
+    sha256::Hash::hash(script.as_bytes())
 }

@@ -41,7 +41,7 @@ impl Script {
     pub(in crate::api) fn of(view: &Arc<View>, script: ScriptBuf) -> Self {
         let hash = sha256::Hash::hash(script.as_bytes());
         let name = address_of(&script, view.network()).unwrap_or_else(|| script.to_hex_string());
-        let holdings = Holdings::new(view, script_id(&hash), [(view.script_key(&script), name)]);
+        let holdings = Holdings::new(view, script_id(&hash), [(hash, name)]);
         Self { view: view.clone(), hash, bytes: Some(script), holdings }
     }
 
@@ -104,7 +104,8 @@ impl Script {
     pub(super) async fn stats(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "As it was right after this block. The newest block if none is given.")] at: Option<BlockAt>,
+        #[graphql(desc = "As it was right after this block, without the mempool. As it is now if none is given.")]
+        at: Option<BlockAt>,
     ) -> Option<Result<LedgerStats, ApiError>> {
         Some(self.holdings.stats(ctx, at))
     }
@@ -112,21 +113,24 @@ impl Script {
     /// What it holds. Zeros if it was never used.
     pub(super) async fn balance(
         &self,
-        #[graphql(desc = "As it was right after this block. The newest block if none is given.")] at: Option<BlockAt>,
+        #[graphql(desc = "As it was right after this block, without the mempool. As it is now if none is given.")]
+        at: Option<BlockAt>,
     ) -> Option<Result<Balance, ApiError>> {
         Some(self.holdings.balance(at))
     }
 
-    /// Its unspent outputs, newest first. Of a block in the past they are found by reading the history up to it, so a page
-    /// may hold fewer rows than asked for, as under a filter.
+    /// Its unspent outputs, newest first: those that wait in the mempool in the order of their arrival, then those of the
+    /// chain. Of a block in the past they are found by reading the history up to it, so a page may hold fewer rows than
+    /// asked for, as under a filter.
     #[graphql(complexity = "page::cost(first, last, child_complexity)")]
     pub(super) async fn utxos(
         &self,
         ctx: &Context<'_>,
         #[graphql(desc = "Only outputs that meet all of these conditions.")] filter: Option<UtxoFilter>,
-        #[graphql(desc = "As they were right after this block. The newest block if none is given.")] at: Option<
-            BlockAt,
-        >,
+        #[graphql(
+            desc = "As they were right after this block, without the mempool. As they are now if none is given."
+        )]
+        at: Option<BlockAt>,
         #[graphql(
             desc = "At most this many from the front, or behind `after`. 25 if neither first nor last is given."
         )]
@@ -138,7 +142,8 @@ impl Script {
         Some(self.holdings.utxos(ctx, filter, at, &PageArgs { first, after, last, before }))
     }
 
-    /// The transactions that paid or spent it.
+    /// The transactions that paid or spent it, and those of the mempool that are about to, which are newer than all in
+    /// blocks, in the order of their arrival.
     #[graphql(complexity = "page::cost(first, last, child_complexity)")]
     pub(super) async fn transactions(
         &self,

@@ -12,7 +12,9 @@ use super::super::error::ApiError;
 use super::super::limits::Limits;
 use super::super::page::{self, PageArgs};
 use super::super::scalars::{Hex, UInt53};
-use super::{Address, Balance, Holdings, LedgerEntry, LedgerFilter, LedgerStats, UtxoConnection, UtxoFilter};
+use super::{
+    Address, Balance, Holdings, LedgerEntry, LedgerFilter, LedgerStats, UtxoConnection, UtxoFilter, script_hash,
+};
 use crate::view::View;
 
 /// How many members a set is taken to have where their number is not known.
@@ -86,15 +88,15 @@ impl AddressSet {
             scripts.push((script, address.as_ref().map_or_else(|| hex.clone(), |address| address.text().to_owned())));
             members.push(AddressLookup { input: hex, address, error: None });
         }
-        let owner = content_id(scripts.iter().map(|(script, _)| script));
-        let scripts = scripts.into_iter().map(|(script, name)| (view.script_key(&script), name));
+        let scripts: Vec<_> = scripts.into_iter().map(|(script, name)| (script_hash(&script), name)).collect();
+        let owner = content_id(scripts.iter().map(|(hash, _)| *hash));
         Ok(Self { members, holdings: Holdings::new(view, owner, scripts) })
     }
 }
 
 /// What names a set in cursors: the same for the same scripts, in whatever order and form they are given.
-fn content_id<'s>(scripts: impl Iterator<Item = &'s ScriptBuf>) -> String {
-    let mut hashes: Vec<_> = scripts.map(|script| sha256::Hash::hash(script.as_bytes())).collect();
+fn content_id(hashes: impl Iterator<Item = sha256::Hash>) -> String {
+    let mut hashes: Vec<_> = hashes.collect();
     hashes.sort_unstable();
     hashes.dedup();
     let mut engine = sha256::Hash::engine();
@@ -117,7 +119,8 @@ impl AddressSet {
     pub(super) async fn stats(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "As it was right after this block. The newest block if none is given.")] at: Option<BlockAt>,
+        #[graphql(desc = "As it was right after this block, without the mempool. As it is now if none is given.")]
+        at: Option<BlockAt>,
     ) -> Option<Result<LedgerStats, ApiError>> {
         Some(self.holdings.stats(ctx, at))
     }
@@ -125,21 +128,24 @@ impl AddressSet {
     /// What it holds. Zeros if it was never used.
     pub(super) async fn balance(
         &self,
-        #[graphql(desc = "As it was right after this block. The newest block if none is given.")] at: Option<BlockAt>,
+        #[graphql(desc = "As it was right after this block, without the mempool. As it is now if none is given.")]
+        at: Option<BlockAt>,
     ) -> Option<Result<Balance, ApiError>> {
         Some(self.holdings.balance(at))
     }
 
-    /// Its unspent outputs, newest first. Of a block in the past they are found by reading the history up to it, so a page
-    /// may hold fewer rows than asked for, as under a filter.
+    /// Its unspent outputs, newest first: those that wait in the mempool in the order of their arrival, then those of the
+    /// chain. Of a block in the past they are found by reading the history up to it, so a page may hold fewer rows than
+    /// asked for, as under a filter.
     #[graphql(complexity = "page::cost(first, last, child_complexity)")]
     pub(super) async fn utxos(
         &self,
         ctx: &Context<'_>,
         #[graphql(desc = "Only outputs that meet all of these conditions.")] filter: Option<UtxoFilter>,
-        #[graphql(desc = "As they were right after this block. The newest block if none is given.")] at: Option<
-            BlockAt,
-        >,
+        #[graphql(
+            desc = "As they were right after this block, without the mempool. As they are now if none is given."
+        )]
+        at: Option<BlockAt>,
         #[graphql(
             desc = "At most this many from the front, or behind `after`. 25 if neither first nor last is given."
         )]
@@ -151,7 +157,8 @@ impl AddressSet {
         Some(self.holdings.utxos(ctx, filter, at, &PageArgs { first, after, last, before }))
     }
 
-    /// The transactions that paid or spent it.
+    /// The transactions that paid or spent it, and those of the mempool that are about to, which are newer than all in
+    /// blocks, in the order of their arrival.
     #[graphql(complexity = "page::cost(first, last, child_complexity)")]
     pub(super) async fn transactions(
         &self,

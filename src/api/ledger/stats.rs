@@ -12,15 +12,17 @@ pub(in crate::api) struct LedgerStats {
     holdings: Holdings,
     at: view::Block,
     totals: Totals,
+    /// Whether the mempool is looked at, too.
+    pending: bool,
     /// Rows that may be read to count transactions.
     scan_rows: u32,
 }
 
 impl LedgerStats {
-    pub(super) fn of(holdings: Holdings, at: view::Block, scan_rows: u32) -> Result<Self, ApiError> {
+    pub(super) fn of(holdings: Holdings, at: view::Block, pending: bool, scan_rows: u32) -> Result<Self, ApiError> {
         holdings.count_scripts()?;
         let totals = holdings.view.totals(&holdings.ledger, &at)?;
-        Ok(Self { holdings, at, totals, scan_rows })
+        Ok(Self { holdings, at, totals, pending, scan_rows })
     }
 
     fn counted(&self) -> Result<Option<Movements>, ApiError> {
@@ -41,14 +43,25 @@ impl LedgerStats {
     }
 }
 
-/// What a ledger received and spent on the main chain, up to and including the block that was asked for. Outputs that
-/// can never be spent are counted nowhere.
+/// What a ledger received and spent on the main chain, up to and including the block that was asked for, and, unless one
+/// was asked for, how much of the mempool concerns it. Outputs that can never be spent are counted nowhere.
 #[Object]
 impl LedgerStats {
     /// How many transactions paid or spent it; one that did both, or touched several of its scripts, counts once. Null
     /// for a set whose histories are too long to merge: more than `server.limits.scanRows` rows together.
     async fn tx_count(&self) -> Option<Result<UInt53, ApiError>> {
         self.counted().map(|counted| counted.map(|counted| counted.transactions.into())).transpose()
+    }
+
+    /// How many transactions of the mempool pay or spend it; one that touches several of its scripts counts once. None of the
+    /// other figures but `used` counts these. 0 where a block was asked for.
+    async fn mempool_tx_count(&self) -> Result<i32, ApiError> {
+        if !self.pending {
+            return Ok(0);
+        }
+        self.holdings.count_scripts()?;
+        let counted = self.holdings.count_pending(u64::MAX)?.unwrap_or_default();
+        int(u32::try_from(counted).unwrap_or(u32::MAX))
     }
 
     /// How many outputs it received.
@@ -91,8 +104,13 @@ impl LedgerStats {
         self.counted().and_then(|counted| counted.map(|counted| int(counted.coinbases)).transpose()).transpose()
     }
 
-    /// Whether any transaction paid it.
-    async fn used(&self) -> bool {
-        self.totals.last_seen.is_some()
+    /// Whether any transaction paid it; unless a block was asked for, one of the mempool is enough, so that an address
+    /// that waits for a payment is not given to somebody else.
+    async fn used(&self) -> Result<bool, ApiError> {
+        if self.totals.last_seen.is_some() || !self.pending {
+            return Ok(self.totals.last_seen.is_some());
+        }
+        self.holdings.count_scripts()?;
+        Ok(self.holdings.view.pending(&self.holdings.ledger).created.count > 0)
     }
 }

@@ -1,4 +1,4 @@
-//! Unspent outputs of a ledger, page by page.
+//! Unspent outputs of a ledger, page by page, those that wait in the mempool at the new end.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -12,14 +12,15 @@ use super::super::connection::{Connection, Edge, PageInfo};
 use super::super::cursor::{Place, Scope};
 use super::super::enums::SortOrder;
 use super::super::error::ApiError;
+use super::super::mixed::{MixedPlace, MixedWalk, Position, Waiting};
 use super::super::output::Output;
 use super::super::page::{Page, PageArgs, PageRequest, count_of};
 use super::super::request::limits;
-use super::super::scalars::{Sats, UInt53, int};
+use super::super::scalars::{Sats, Txid, UInt53, int};
 use super::super::transaction::Transaction;
 use super::{Holdings, ROW_BYTES};
 use crate::chain::Height;
-use crate::view::{self, Coin, OutputPosition, View, mature_at};
+use crate::view::{self, Coin, Entry, OutputPosition, View, mature_at};
 
 /// Bytes of transactions that one page reads while it looks for what was unspent once.
 const SCAN_BYTES: usize = 8 << 20;
@@ -27,27 +28,38 @@ const SCAN_BYTES: usize = 8 << 20;
 /// Which unspent outputs to tell: those that meet all of these conditions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, InputObject)]
 pub(in crate::api) struct UtxoFilter {
-    /// Only outputs that at least this many blocks confirm, up to the one asked for: 1 in that block. 0 asks for all.
+    /// Only outputs that at least this many blocks confirm, up to the one asked for: 1 in that block. 0 asks for those of
+    /// the mempool, too, unless a block is asked for.
     #[graphql(default_with = "Some(0)")]
     min_confirmations: Option<i32>,
     /// Only outputs of at least this many satoshis.
     min_value: Option<Sats>,
+    /// Whether to tell outputs that a transaction of the mempool spends. Nothing is left out for that where a block is
+    /// asked for.
+    #[graphql(default_with = "Some(false)")]
+    include_spent_in_mempool: Option<bool>,
     /// Whether to tell coinbase outputs that the next block may not spend yet.
     #[graphql(default_with = "Some(true)")]
     include_immature: Option<bool>,
 }
 
 impl UtxoFilter {
-    /// Everything.
-    const ALL: Self = Self { min_confirmations: Some(0), min_value: None, include_immature: Some(true) };
+    /// What nothing else is said of.
+    const DEFAULT: Self = Self {
+        min_confirmations: Some(0),
+        min_value: None,
+        include_spent_in_mempool: Some(false),
+        include_immature: Some(true),
+    };
 
     /// The filter that is meant: null is the default.
     fn of(given: Option<Self>) -> Self {
-        let Self { min_confirmations, min_value, include_immature } = given.unwrap_or(Self::ALL);
+        let given = given.unwrap_or(Self::DEFAULT);
         Self {
-            min_confirmations: min_confirmations.or(Self::ALL.min_confirmations),
-            min_value,
-            include_immature: include_immature.or(Self::ALL.include_immature),
+            min_confirmations: given.min_confirmations.or(Self::DEFAULT.min_confirmations),
+            min_value: given.min_value,
+            include_spent_in_mempool: given.include_spent_in_mempool.or(Self::DEFAULT.include_spent_in_mempool),
+            include_immature: given.include_immature.or(Self::DEFAULT.include_immature),
         }
     }
 
@@ -55,73 +67,134 @@ impl UtxoFilter {
         self.include_immature == Some(false)
     }
 
-    /// Whether rows are left out that lie between others.
+    fn leaves_spent_out(&self) -> bool {
+        self.include_spent_in_mempool != Some(true)
+    }
+
+    /// How many blocks confirm what it leaves at least. Errors: BAD_USER_INPUT below 0.
+    fn fewest_confirmations(&self) -> Result<u32, ApiError> {
+        count_of("minConfirmations", self.min_confirmations.unwrap_or_default())
+    }
+
+    /// Whether rows are left out that lie between others, but for those that are spent in the mempool.
     fn scans(&self) -> bool {
         self.min_value.is_some() || self.leaves_immature_out()
     }
 
+    fn is_worth(&self, value: u64) -> bool {
+        self.min_value.is_none_or(|least| value >= least.to_sat())
+    }
+
     fn keeps(&self, coin: Coin, height: impl Fn() -> Result<Height, ApiError>, at: Height) -> Result<bool, ApiError> {
-        if self.min_value.is_some_and(|least| coin.value < least.to_sat()) {
+        if !self.is_worth(coin.value) {
             return Ok(false);
         }
         Ok(!self.leaves_immature_out() || !coin.is_coinbase || mature_at(height()?) <= at.next())
     }
 }
 
+/// An output that no block has spent.
+#[derive(Clone)]
+enum Unspent {
+    Confirmed(Coin),
+    Waiting { entry: Arc<Entry>, vout: u32, value: u64 },
+}
+
 /// An unspent output.
 #[derive(Clone)]
 pub(in crate::api) struct Utxo {
     view: Arc<View>,
-    coin: Coin,
-    height: Height,
+    unspent: Unspent,
+    /// The height of the block that created it.
+    height: Option<Height>,
     /// The block after which it is told.
     at: Height,
+    /// Whether that is a block that was asked for, so that there is no mempool.
+    past: bool,
 }
 
 impl Utxo {
+    fn vout(&self) -> u32 {
+        match &self.unspent {
+            Unspent::Confirmed(coin) => coin.position.vout,
+            Unspent::Waiting { vout, .. } => *vout,
+        }
+    }
+
     fn transaction(&self) -> Result<Arc<view::Transaction>, ApiError> {
-        Transaction::read_one(&self.view, |view| view.newest_copy(self.coin.position.txnum)).map(Arc::new)
+        let found = Transaction::read(&self.view, |view| match &self.unspent {
+            Unspent::Confirmed(coin) => view.newest_copy(coin.position.txnum).map(Some),
+            Unspent::Waiting { entry, .. } => Ok(view.unconfirmed(entry)),
+        })?;
+        found.map(Arc::new).ok_or_else(|| ApiError::internal("a transaction of the mempool cannot be parsed"))
+    }
+
+    fn outpoint_of(&self) -> Result<OutPoint, ApiError> {
+        let txid = match &self.unspent {
+            Unspent::Confirmed(coin) => self.view.txid_at(coin.position.txnum)?,
+            Unspent::Waiting { entry, .. } => entry.txid,
+        };
+        Ok(OutPoint { txid, vout: self.vout() })
+    }
+
+    fn is_from_coinbase(&self) -> bool {
+        matches!(self.unspent, Unspent::Confirmed(Coin { is_coinbase: true, .. }))
+    }
+
+    fn spender(&self) -> Result<Option<Txid>, ApiError> {
+        if self.past {
+            return Ok(None);
+        }
+        Ok(self.view.mempool().spender(&self.outpoint_of()?).map(|(txid, _)| Txid(txid)))
     }
 }
 
-/// An output that was unspent right after the block that was asked for. Amount, height and confirmations are told as of
-/// that block; what `output` leads to is told as of now.
+/// An output that was unspent right after the block that was asked for, or that no block has spent yet. Amount, height and
+/// confirmations are told as of that block; what `output` leads to is told as of now.
 #[Object]
 impl Utxo {
     /// The output, as it is now.
     async fn output(&self) -> Result<Output, ApiError> {
-        Ok(Output::new(&self.view, &self.transaction()?, self.coin.position.vout))
+        Ok(Output::new(&self.view, &self.transaction()?, self.vout()))
     }
 
     /// The txid, a colon and the number of the output.
     async fn outpoint(&self) -> Result<String, ApiError> {
-        let OutputPosition { txnum, vout } = self.coin.position;
-        Ok(OutPoint { txid: self.view.txid_at(txnum)?, vout }.to_string())
+        Ok(self.outpoint_of()?.to_string())
     }
 
     /// Its amount in satoshis.
     async fn value(&self) -> Result<Sats, ApiError> {
-        Sats::new(self.coin.value)
+        Sats::new(match self.unspent {
+            Unspent::Confirmed(coin) => coin.value,
+            Unspent::Waiting { value, .. } => value,
+        })
     }
 
-    /// The height of the block that created it.
-    async fn height(&self) -> Result<i32, ApiError> {
-        int(self.height.to_u32())
+    /// The height of the block that created it; null while it is unconfirmed.
+    async fn height(&self) -> Option<Result<i32, ApiError>> {
+        self.height.map(|height| int(height.to_u32()))
     }
 
-    /// How many blocks confirm it, up to the one that was asked for: 1 in that block.
+    /// How many blocks confirm it, up to the one that was asked for: 1 in that block, 0 while it is unconfirmed.
     async fn confirmations(&self) -> Result<i32, ApiError> {
-        int((self.at.to_u32() + 1).saturating_sub(self.height.to_u32()))
+        int(self.height.map_or(0, |height| (self.at.to_u32() + 1).saturating_sub(height.to_u32())))
     }
 
     /// Whether a coinbase created it, so that it must mature before it can be spent.
     async fn is_coinbase(&self) -> bool {
-        self.coin.is_coinbase
+        self.is_from_coinbase()
     }
 
     /// The lowest height of a block that may spend it: 100 above its own. Null unless a coinbase created it.
     async fn mature_at_height(&self) -> Option<Result<i32, ApiError>> {
-        self.coin.is_coinbase.then(|| int(mature_at(self.height).to_u32()))
+        let height = self.height.filter(|_| self.is_from_coinbase())?;
+        Some(int(mature_at(height).to_u32()))
+    }
+
+    /// The txid of the transaction of the mempool that spends it; null if there is none, and where a block was asked for.
+    async fn spent_in_mempool_by(&self) -> Option<Result<Txid, ApiError>> {
+        self.spender().transpose()
     }
 }
 
@@ -134,11 +207,33 @@ pub(in crate::api) struct UtxoConnection {
     nodes: Vec<Utxo>,
     /// Whether there is more around this page.
     page_info: PageInfo,
-    /// How many rows the whole list has, on all its pages. Null under a filter.
+    /// How many rows the whole list has, on all its pages. Null under `minValue`, without immature outputs, and from two
+    /// confirmations up.
     total_count: Option<UInt53>,
-    /// The sum of all rows of the whole list, in satoshis. Null under a filter.
+    /// The sum of all rows of the whole list, in satoshis. Null where `totalCount` is.
     total_value: Option<Sats>,
 }
+
+/// Rows that a page passes over because the mempool spends them or has none of its outputs there.
+struct PassedOver {
+    count: Cell<u32>,
+    /// How many of them one page may read.
+    most: u32,
+}
+
+impl PassedOver {
+    /// One more. `true` if the page has to hear of it, since it may end there.
+    fn pass(&self) -> bool {
+        self.count.set(self.count.get().saturating_add(1));
+        self.count.get() >= self.most
+    }
+
+    fn is_enough(&self) -> bool {
+        self.count.get() > self.most
+    }
+}
+
+type Row = Result<(Position, Option<Unspent>), ApiError>;
 
 impl Holdings {
     /// A page of the unspent outputs, newest first.
@@ -151,39 +246,72 @@ impl Holdings {
     ) -> Result<UtxoConnection, ApiError> {
         let filter = UtxoFilter::of(filter);
         let scope = Scope::new("utxos", self.owner.clone()).filtered(format!("{filter:?} {at:?}"));
-        let request = args.read(&scope, &self.view, limits(ctx)?)?;
+        let request = args.read_by(limits(ctx)?, |cursor| self.mixed_place(&scope, cursor))?;
         self.count_scripts()?;
+        let place = match request.from() {
+            Some(MixedPlace::Confirmed(place)) => Some(place),
+            Some(MixedPlace::Waiting(_)) | None => None,
+        };
         // a page goes on from where the one before it was taken, whatever a moment means by now
-        let (past, at) = match (at, request.from()) {
+        let (past, at) = match (at, place) {
             (Some(_), Some(Place { block: Some(block), .. })) => (true, Some(BlockAt::Hash(block.into()))),
             (at, _) => (at.is_some(), at),
         };
         let at = BlockAt::resolve(at, &self.view)?;
-        let (total_count, total_value) = if filter == UtxoFilter::ALL {
-            let totals = self.view.totals(&self.ledger, &at)?;
-            (Some(UInt53::new(totals.utxo_count()?)?), Some(Sats::new(totals.balance()?)?))
+        let totals = self.utxo_totals(&filter, &at, past)?;
+        let scan_rows = limits(ctx)?.scan_rows;
+        let node = |unspent| {
+            let height = match &unspent {
+                Unspent::Confirmed(coin) => Some(self.view.height_of(coin.position.txnum)?),
+                Unspent::Waiting { .. } => None,
+            };
+            Ok(Utxo { view: self.view.clone(), unspent, height, at: at.height, past })
+        };
+        let Connection { edges, nodes, page_info, .. } = if past {
+            let page = self.past_page(&request.going_on(place), &filter, &at, scan_rows)?;
+            let held_by = |_| Ok(Some(at.row.hash));
+            Connection::new(&scope, page, 0, held_by, |_, coin| node(Unspent::Confirmed(coin)))?
         } else {
-            (None, None)
+            let page = self.present_page(&request, &filter, &at, scan_rows)?;
+            let txnum = |position| Ok(OutputPosition::from_u64(position).txnum);
+            let cursor = |position| self.mixed_cursor(&scope, position, txnum);
+            Connection::with_cursors(page, 0, cursor, |_, unspent| node(unspent))?
         };
-        let page = if past {
-            self.past_page(&request, &filter, &at, limits(ctx)?.scan_rows)?
-        } else {
-            self.present_page(&request, &filter, &at, limits(ctx)?.scan_rows)?
+        let (total_count, total_value) = match totals {
+            Some((count, value)) => (Some(UInt53::new(count)?), Some(Sats::new(value)?)),
+            None => (None, None),
         };
-        let held_by = |position| {
-            let txnum = OutputPosition::from_u64(position).txnum;
-            Ok(Some(if past { at.row.hash } else { self.view.block_hash_of(txnum)? }))
-        };
-        let Connection { edges, nodes, page_info, .. } = Connection::new(&scope, page, 0, held_by, |_, coin| {
-            let height = self.view.height_of(coin.position.txnum)?;
-            Ok(Utxo { view: self.view.clone(), coin, height, at: at.height })
-        })?;
         Ok(UtxoConnection { edges, nodes, page_info, total_count, total_value })
+    }
+
+    /// How many rows the whole list has, and their sum in sat; `None` where that takes reading them.
+    fn utxo_totals(&self, filter: &UtxoFilter, at: &view::Block, past: bool) -> Result<Option<(u64, u64)>, ApiError> {
+        let fewest = filter.fewest_confirmations()?;
+        if filter.scans() || fewest > 1 {
+            return Ok(None);
+        }
+        let totals = self.view.totals(&self.ledger, at)?;
+        let (mut count, mut value) = (totals.utxo_count()?, totals.balance()?);
+        if !past {
+            let pending = self.view.pending(&self.ledger);
+            let waits = fewest == 0;
+            if waits {
+                (count, value) =
+                    (count.saturating_add(pending.created.count), value.saturating_add(pending.created.value));
+            }
+            let left_out = filter.leaves_spent_out();
+            for (applies, coins) in [(left_out, pending.spent_confirmed), (left_out && waits, pending.spent_created)] {
+                if applies {
+                    (count, value) = (count.saturating_sub(coins.count), value.saturating_sub(coins.value));
+                }
+            }
+        }
+        Ok(Some((count, value)))
     }
 
     /// The positions of outputs with enough confirmations right after a block.
     fn confirmed_positions(&self, filter: &UtxoFilter, at: &view::Block) -> Result<Range<u64>, ApiError> {
-        let fewest = count_of("minConfirmations", filter.min_confirmations.unwrap_or_default())?;
+        let fewest = filter.fewest_confirmations()?;
         let heights = at.height.next().to_u32().saturating_sub(fewest.saturating_sub(1));
         let txnums = self.view.txnums(Height::GENESIS..Height::from(heights))?;
         Ok(0..OutputPosition::first_of(txnums.end).to_u64())
@@ -191,20 +319,82 @@ impl Holdings {
 
     fn present_page(
         &self,
-        request: &PageRequest,
+        request: &PageRequest<MixedPlace>,
         filter: &UtxoFilter,
         at: &view::Block,
         scan_rows: u32,
-    ) -> Result<Page<Coin>, ApiError> {
-        let walk = request.walk(self.confirmed_positions(filter, at)?, SortOrder::Desc);
-        let coins = self.view.coins(&self.ledger, &output_positions(&walk.positions), walk.ascending)?;
-        let rows = coins.map(|coin| {
+    ) -> Result<Page<Unspent, Position>, ApiError> {
+        let walk = request.mixed_walk(self.confirmed_positions(filter, at)?, SortOrder::Desc);
+        let passed = PassedOver { count: Cell::new(0), most: scan_rows };
+        let confirmed = self.confirmed_coins(filter, &walk, at, &passed)?;
+        let waiting = self.waiting_coins(filter, &walk, &passed)?;
+        let enough = |read| passed.is_enough() || (filter.scans() && read >= scan_rows);
+        if walk.ascending {
+            request.page(enough, confirmed.chain(waiting))
+        } else {
+            request.page(enough, waiting.chain(confirmed))
+        }
+    }
+
+    fn confirmed_coins<'h>(
+        &'h self,
+        filter: &'h UtxoFilter,
+        walk: &MixedWalk,
+        at: &'h view::Block,
+        passed: &'h PassedOver,
+    ) -> Result<impl Iterator<Item = Row> + use<'h>, ApiError> {
+        let coins = self.view.coins(&self.ledger, &output_positions(&walk.confirmed), walk.ascending)?;
+        let any_spent = filter.leaves_spent_out() && self.view.pending(&self.ledger).spent_confirmed.count > 0;
+        let row = move |coin: Result<Coin, view::IndexError>| {
             let coin = coin?;
             self.view.count(ROW_BYTES)?;
-            let kept = filter.keeps(coin, || Ok(self.view.height_of(coin.position.txnum)?), at.height)?;
-            Ok::<_, ApiError>((coin.position.to_u64(), kept.then_some(coin)))
-        });
-        request.page(|read| filter.scans() && read >= scan_rows, rows)
+            let OutputPosition { txnum, vout } = coin.position;
+            let position = Position::Confirmed(coin.position.to_u64());
+            if any_spent {
+                let outpoint = OutPoint { txid: self.view.txid_at(txnum)?, vout };
+                if self.view.mempool().spender(&outpoint).is_some() {
+                    return Ok(passed.pass().then_some((position, None)));
+                }
+            }
+            let kept = filter.keeps(coin, || Ok(self.view.height_of(txnum)?), at.height)?;
+            Ok(Some((position, kept.then_some(Unspent::Confirmed(coin)))))
+        };
+        Ok(coins.filter_map(move |coin| row(coin).transpose()))
+    }
+
+    fn waiting_coins<'h>(
+        &'h self,
+        filter: &'h UtxoFilter,
+        walk: &MixedWalk,
+        passed: &'h PassedOver,
+    ) -> Result<impl Iterator<Item = Row> + use<'h>, ApiError> {
+        let (within, ascending) = (walk.waiting.clone(), walk.ascending);
+        let any = filter.fewest_confirmations()? == 0;
+        let arrivals = any.then(|| self.view.arrivals(&self.ledger, &walk.arrivals(), ascending));
+        let outputs = move |entry: &Arc<Entry>| {
+            if let Err(error) = self.view.count(ROW_BYTES.saturating_add(entry.raw.len())) {
+                return vec![Err(error.into())];
+            }
+            let mut rows = Vec::new();
+            for (vout, value) in self.view.pending_outputs(&self.ledger, entry) {
+                let waiting = Waiting { arrival: entry.sequence, vout };
+                let is_spent = || self.view.mempool().spender(&OutPoint { txid: entry.txid, vout }).is_some();
+                if within.contains(&waiting) && !(filter.leaves_spent_out() && is_spent()) {
+                    let unspent = Unspent::Waiting { entry: Arc::clone(entry), vout, value };
+                    rows.push(Ok((Position::Waiting(waiting), filter.is_worth(value).then_some(unspent))));
+                }
+            }
+            if !ascending {
+                rows.reverse();
+            }
+            if rows.is_empty() && passed.pass() {
+                // the end of its outputs that the walk leaves them at
+                let vout = if ascending { u32::MAX } else { 0 };
+                rows.push(Ok((Position::Waiting(Waiting { arrival: entry.sequence, vout }), None)));
+            }
+            rows
+        };
+        Ok(arrivals.into_iter().flatten().flat_map(outputs))
     }
 
     fn past_page(

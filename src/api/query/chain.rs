@@ -1,12 +1,13 @@
-//! The chain as a whole.
+//! The chain and the mempool, each as a whole.
 
 use async_graphql::{Context, Object};
 
 use super::super::chain::Chain;
 use super::super::error::ApiError;
+use super::super::mempool::Mempool;
 use super::Root;
 
-/// Finds the chain.
+/// Finds the chain and the mempool.
 pub(super) struct ChainQuery(pub(super) Root);
 
 #[Object]
@@ -14,5 +15,10 @@ impl ChainQuery {
     /// The main chain as a whole: its main figures, its coins, and sums over ranges of blocks.
     async fn chain(&self, ctx: &Context<'_>) -> Result<Chain, ApiError> {
         self.0.view(ctx).map(Chain::new)
+    }
+
+    /// The transactions that wait for a block.
+    async fn mempool(&self, ctx: &Context<'_>) -> Result<Mempool, ApiError> {
+        self.0.view(ctx).map(Mempool::new)
     }
 }

@@ -2,6 +2,7 @@
 
 mod blocks;
 mod chain;
+mod fees;
 mod ledgers;
 mod operations;
 mod transactions;
@@ -22,6 +23,7 @@ pub(super) struct Query(
     transactions::TransactionQuery,
     ledgers::LedgerQuery,
     chain::ChainQuery,
+    fees::FeeQuery,
     operations::OperationsQuery,
 );
 
@@ -33,6 +35,7 @@ impl Query {
             transactions::TransactionQuery(root.clone()),
             ledgers::LedgerQuery(root.clone()),
             chain::ChainQuery(root.clone()),
+            fees::FeeQuery(root.clone()),
             operations::OperationsQuery::new(root, running.clone()),
         )
     }

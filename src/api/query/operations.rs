@@ -12,6 +12,7 @@ use super::super::chain_tip::ChainTip;
 use super::super::error::ApiError;
 use super::super::global_id::GlobalId;
 use super::super::ledger::{Address, Script};
+use super::super::mempool::Mempool;
 use super::super::node::{Node, SERVER_ID};
 use super::super::output::Output;
 use super::super::page;
@@ -25,7 +26,7 @@ use super::{Found, Root};
 use crate::view::{self, View};
 
 /// What a round trip to the node costs, in fields.
-const NODE_COST: usize = 50;
+pub(super) const NODE_COST: usize = 50;
 /// How many branches the node is taken to know, to estimate what its answer costs.
 const BRANCHES: usize = 25;
 
@@ -69,6 +70,7 @@ impl OperationsQuery {
             GlobalId::Address(address) => Address::parse(&view, &address).map(Node::Address).map(Some),
             GlobalId::Script(hash) => Script::with_hash(&view, hash).map(Node::Script).map(Some),
             GlobalId::Chain => Ok(Some(Node::Chain(Chain::new(view)))),
+            GlobalId::Mempool => Ok(Some(Node::Mempool(Mempool::new(view)))),
             GlobalId::Server => Ok(Some(Node::Server(self.this_server(ctx)?))),
         }
     }

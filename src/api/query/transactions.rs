@@ -10,10 +10,11 @@ use super::super::connection::Connection;
 use super::super::cursor::Scope;
 use super::super::enums::SortOrder;
 use super::super::error::ApiError;
+use super::super::mempool::unconfirmed;
 use super::super::output::Output;
 use super::super::page::{self, PageArgs, txnum_at};
 use super::super::request::limits;
-use super::super::scalars::{Txid, UInt53};
+use super::super::scalars::{Txid, UInt53, Wtxid};
 use super::super::transaction::Transaction;
 use super::{Found, Root};
 use crate::view::{TxNum, View};
@@ -31,10 +32,21 @@ pub(super) struct OutPointInput {
 }
 
 impl TransactionQuery {
-    fn find(&self, ctx: &Context<'_>, txid: Option<Txid>) -> Result<Option<Transaction>, ApiError> {
+    fn find(
+        &self,
+        ctx: &Context<'_>,
+        txid: Option<Txid>,
+        wtxid: Option<Wtxid>,
+    ) -> Result<Option<Transaction>, ApiError> {
         let view = self.0.view(ctx)?;
-        let txid = txid.ok_or_else(|| ApiError::bad_user_input("give a txid"))?;
-        by_txid(&view, txid)
+        match (txid, wtxid) {
+            (Some(txid), None) => by_txid(&view, txid),
+            (None, Some(wtxid)) => {
+                let found = view.mempool().by_wtxid(&wtxid.0).map(|entry| unconfirmed(&view, entry));
+                found.transpose()
+            }
+            _ => Err(ApiError::bad_user_input("give txid or wtxid, exactly one of them")),
+        }
     }
 
     fn find_by_index(&self, ctx: &Context<'_>, index: UInt53) -> Result<Option<Transaction>, ApiError> {
@@ -80,16 +92,19 @@ fn by_outpoint(view: &Arc<View>, txid: Txid, vout: i32) -> Result<Option<Output>
 
 #[Object]
 impl TransactionQuery {
-    /// A transaction by its txid. Null for one that is in no block that this server knows.
+    /// A transaction by its txid, wherever it is, or an unconfirmed one by its wtxid. Give exactly one of the two. Null for
+    /// one that is neither in the mempool nor in a block that this server knows, unless it left the mempool a short time
+    /// ago and its bytes are still kept.
     async fn transaction(
         &self,
         ctx: &Context<'_>,
         #[graphql(desc = "The txid of the transaction.")] txid: Option<Txid>,
+        #[graphql(desc = "The wtxid of a transaction in the mempool.")] wtxid: Option<Wtxid>,
     ) -> Option<Result<Transaction, ApiError>> {
-        self.find(ctx, txid).transpose()
+        self.find(ctx, txid, wtxid).transpose()
     }
 
-    /// Transactions by their txids, in the order given; null for each that is in no block that this server knows.
+    /// Transactions by their txids, in the order given; null for each that `transaction` does not find.
     #[graphql(complexity = "page::list_cost(txids.len(), child_complexity.saturating_add(1))")]
     async fn transactions_by_id(
         &self,
@@ -138,7 +153,7 @@ impl TransactionQuery {
         ))
     }
 
-    /// An output. Null if there is no such transaction in a block that this server knows, or it has no such output.
+    /// An output. Null if `transaction` does not find its transaction, or that has no such output.
     async fn output(
         &self,
         ctx: &Context<'_>,

@@ -14,10 +14,14 @@ impl DateTime {
         Self(seconds)
     }
 
+    /// The same for seconds of a wider type, as far as the calendar of block headers goes.
+    pub(in crate::api) fn from_seconds(seconds: u64) -> Self {
+        Self(u32::try_from(seconds).unwrap_or(u32::MAX))
+    }
+
     /// This moment, as far as the calendar of block headers goes: from 1970 to 2106.
     pub(in crate::api) fn from_system(moment: SystemTime) -> Self {
-        let seconds = moment.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        Self(u32::try_from(seconds).unwrap_or(u32::MAX))
+        Self::from_seconds(moment.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()))
     }
 
     /// Seconds after 1970 began, UTC.

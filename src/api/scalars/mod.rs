@@ -32,6 +32,11 @@ pub(super) fn int(value: u32) -> Result<i32, ApiError> {
     i32::try_from(value).map_err(|_| ApiError::internal(&format!("{value} does not fit the GraphQL type Int")))
 }
 
+/// The same for a count or size that is held wider than it can be.
+pub(super) fn int_of(value: impl TryInto<u32>) -> Result<i32, ApiError> {
+    value.try_into().map_err(|_| ApiError::internal("a count does not fit 32 bits")).and_then(int)
+}
+
 /// A JSON number, or a decimal string, from 0 to [`MAX_EXACT`].
 fn exact_integer(value: &async_graphql::Value) -> Option<u64> {
     let number = match value {
@@ -91,5 +96,7 @@ mod tests {
     fn int_takes_what_fits_and_nothing_else() {
         assert_eq!(int(2_147_483_647), Ok(i32::MAX));
         assert_eq!(int(2_147_483_648).unwrap_err().code(), "INTERNAL_SERVER_ERROR");
+        assert_eq!(int_of(7_u64), Ok(7));
+        assert_eq!(int_of(1_u64 << 32).unwrap_err().code(), "INTERNAL_SERVER_ERROR");
     }
 }

@@ -2,17 +2,21 @@
 //! block.
 //!
 //! ```text
-//!   Ledger (script keys) ──► totals.rs     what was received and spent, what has yet to mature
-//!                        ├─► movements.rs  the transactions that paid or spent it
-//!                        ├─► coins.rs      its unspent outputs
-//!                        └─► keys.rs       the public key that was revealed, and scripts that pay it bare
-//!                            merge.rs      several scripts' rows as one list
+//!   Ledger (scripts) ──► totals.rs     what was received and spent, what has yet to mature
+//!                    ├─► movements.rs  the transactions that paid or spent it
+//!                    ├─► coins.rs      its unspent outputs
+//!                    ├─► pending.rs    what the mempool does to it
+//!                    └─► keys.rs       the public key that was revealed, and scripts that pay it bare
+//!                        merge.rs      several scripts' rows as one list
 //! ```
+//!
+//! The index knows a script by a salted key, the mempool by its SHA-256, so a ledger holds both.
 
 mod coins;
 mod keys;
 mod merge;
 mod movements;
+mod pending;
 mod totals;
 
 use std::ops::Range;
@@ -22,6 +26,7 @@ use bitcoin::hashes::{Hash, sha256};
 
 pub use coins::{Candidate, Coin};
 pub use movements::{Movement, Movements};
+pub use pending::{Pending, PendingMovement};
 pub use totals::Totals;
 
 use super::{AllowanceExceeded, Block, Transaction, View};
@@ -31,19 +36,13 @@ use crate::index::{IndexError, ScriptKey, TxNum};
 /// Scripts whose coins are looked at as one: one script of an address, several of a set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
-    /// Sorted, none of them twice.
+    /// Under which the index keeps them: sorted, none of them twice.
     scripts: Vec<ScriptKey>,
+    /// SHA-256 of each scriptPubKey, in the same order.
+    hashes: Vec<[u8; 32]>,
 }
 
 impl Ledger {
-    /// The ledger of these scripts. One that is given twice counts once.
-    pub fn of(scripts: impl IntoIterator<Item = ScriptKey>) -> Self {
-        let mut scripts: Vec<_> = scripts.into_iter().collect();
-        scripts.sort_unstable();
-        scripts.dedup();
-        Self { scripts }
-    }
-
     /// Its scripts, none of them twice.
     #[must_use]
     pub fn scripts(&self) -> &[ScriptKey] {
@@ -58,10 +57,26 @@ impl Ledger {
 }
 
 impl View {
+    /// The ledger of the scripts with these SHA-256. One that is given twice counts once.
+    pub fn ledger(&self, hashes: impl IntoIterator<Item = sha256::Hash>) -> Ledger {
+        let keyed = hashes.into_iter().map(|hash| (self.script_hash_key(&hash), hash.to_byte_array()));
+        let mut keyed: Vec<_> = keyed.collect();
+        keyed.sort_unstable();
+        keyed.dedup_by_key(|(key, _)| *key);
+        let (scripts, hashes) = keyed.into_iter().unzip();
+        Ledger { scripts, hashes }
+    }
+
     /// The key under which the rows of a script stand.
     #[must_use]
     pub fn script_key(&self, script_pubkey: &Script) -> ScriptKey {
         self.head.chain.script_key(script_pubkey.as_bytes())
+    }
+
+    /// The same for the script with this SHA-256.
+    #[must_use]
+    pub fn script_hash_key(&self, hash: &sha256::Hash) -> ScriptKey {
+        self.head.chain.script_hash_key(hash)
     }
 
     /// The transaction at a position that must be there, counted as read.
@@ -86,15 +101,16 @@ impl View {
         Ok(start..end_before(heights.end)?.max(start))
     }
 
-    /// The scriptPubKey with this SHA-256, `None` if no output of the active chain that could be spent has it.
+    /// The scriptPubKey with this SHA-256, `None` if no output of the active chain or of the mempool that could be spent
+    /// has it.
     ///
     /// Errors: those of the index, and the allowance, from which the transaction is taken that is read for it.
     pub fn script_of_hash<E>(&self, hash: &sha256::Hash) -> Result<Option<bitcoin::ScriptBuf>, E>
     where
         E: From<IndexError> + From<AllowanceExceeded>,
     {
-        let key = self.head.chain.script_hash_key(hash);
-        let Some(first) = self.head.chain.first_seen(key)? else { return Ok(None) };
+        let key = self.script_hash_key(hash);
+        let Some(first) = self.head.chain.first_seen(key)? else { return Ok(self.pending_script(hash)?) };
         let outputs = self.counted_transaction::<E>(first)?.parts.output;
         // the key is a short hash: only the script itself tells whether the rows are those of the one that was meant
         let matching = |script: &bitcoin::ScriptBuf| sha256::Hash::hash(script.as_bytes()) == *hash;

@@ -33,6 +33,7 @@ fn every_id_in_an_answer_finds_its_object() {
         (&output["id"], "Output"),
         (&json!(address), "Address"),
         (&output["script"]["id"], "Script"),
+        (&json!("Mempool:main"), "Mempool"),
         (&json!("Server:main"), "ServerInfo"),
     ] {
         let found = api.data(&format!("{{ node(id: {id}) {{ __typename id }} }}"));

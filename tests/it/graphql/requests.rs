@@ -161,6 +161,6 @@ fn the_introspection_query_of_common_clients_passes() {
     let mut possible: Vec<&str> =
         node["possibleTypes"].as_array().unwrap().iter().filter_map(|found| found["name"].as_str()).collect();
     possible.sort_unstable();
-    assert_eq!(possible, ["Address", "Block", "Chain", "Output", "Script", "ServerInfo", "Transaction"]);
+    assert_eq!(possible, ["Address", "Block", "Chain", "Mempool", "Output", "Script", "ServerInfo", "Transaction"]);
     assert_eq!(schema["__schema"]["mutationType"], Value::Null);
 }

@@ -235,6 +235,8 @@ async fn health_and_schema_are_served_beside() {
     assert_eq!((status, serde_json::from_str::<Value>(&body).unwrap().to_string()), (503, ready(false, Value::Null)));
     let (node_height, node_tip) = (Some(3.into()), Some(api.view().tip().hash));
     api.set_state(SyncState { node_height, node_tip, ..SyncState::default() });
+    assert_eq!(served.get("/health/ready").await.0, 503, "the mempool is yet to come");
+    api.set_state(SyncState { node_height, node_tip, mempool_in_sync: true, ..SyncState::default() });
     let (status, body) = served.get("/health/ready").await;
     assert_eq!((status, serde_json::from_str::<Value>(&body).unwrap().to_string()), (200, ready(true, json!(3))));
     assert_eq!(served.get("/schema.graphql").await, (200, btcgraph::api::sdl()));

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bitcoin::ScriptBuf;
 use btcgraph::index::{Index, Snapshot};
+use btcgraph::mempool::MempoolSnapshot;
 use btcgraph::sim::{Hostile, SimChain};
 use btcgraph::view::{Head, View};
 
@@ -36,8 +37,7 @@ fn failure(what: impl FnOnce()) -> String {
 }
 
 fn view(snapshot: Snapshot) -> View {
-    let tip = snapshot.tip().unwrap();
-    View::new(Arc::new(Head { chain: snapshot, tip, taken_at: std::time::SystemTime::now() }))
+    View::new(Arc::new(Head::now(Arc::new(snapshot), MempoolSnapshot::default()).unwrap()))
 }
 
 /// What a comparison says, and the change of a model, with a script, that it says it of.

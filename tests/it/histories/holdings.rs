@@ -1,6 +1,7 @@
 //! What the view says of scripts, against the model and against itself.
 
 use bitcoin::ScriptBuf;
+use bitcoin::hashes::{Hash, sha256};
 use btcgraph::chain::Height;
 use btcgraph::index::{IndexError, OutputPosition, TxNum};
 use btcgraph::view::{Ledger, Movements, Supply, View};
@@ -9,7 +10,7 @@ use crate::support::model::{Model, Totals, Unspent};
 
 /// Everything about a script at the tip: totals, coins, what of them has matured, movements.
 pub(crate) fn assert_holdings(view: &View, model: &Model, script: &ScriptBuf) {
-    let (ledger, tip) = (Ledger::of([view.script_key(script)]), view.tip_block().unwrap());
+    let (ledger, tip) = (view.ledger([sha256::Hash::hash(script.as_bytes())]), view.tip_block().unwrap());
     let expected = model.totals(script);
     assert_totals(view, &ledger, tip.height, &expected, script);
 
@@ -37,7 +38,7 @@ pub(crate) fn assert_holdings(view: &View, model: &Model, script: &ScriptBuf) {
 
 /// The transactions of a script, each with what it did, and their number.
 pub(crate) fn assert_movements(view: &View, model: &Model, script: &ScriptBuf) {
-    let ledger = Ledger::of([view.script_key(script)]);
+    let ledger = view.ledger([sha256::Hash::hash(script.as_bytes())]);
     let all = view.txnums(Height::GENESIS..view.tip().height.next()).unwrap();
     let mut before = Totals::default();
     let mut found = view.movements(&ledger, &all, true).unwrap().map(Result::unwrap);
@@ -59,7 +60,8 @@ pub(crate) fn assert_movements(view: &View, model: &Model, script: &ScriptBuf) {
 
 /// What a script held right after an earlier block, by its totals and coin by coin.
 pub(crate) fn assert_holdings_at(view: &View, model: &Model, script: &ScriptBuf, height: u32) {
-    let (ledger, at) = (Ledger::of([view.script_key(script)]), view.block_at(height.into()).unwrap().unwrap());
+    let (ledger, at) =
+        (view.ledger([sha256::Hash::hash(script.as_bytes())]), view.block_at(height.into()).unwrap().unwrap());
     let expected = model.totals_at(script, height);
     assert_totals(view, &ledger, at.height, &expected, script);
     let coins = view.coins_at(&ledger, &at, &(OutputPosition::default()..OutputPosition::END), true).unwrap();

@@ -14,7 +14,7 @@ use super::counts::Counts;
 use super::prepared::Prepared;
 use super::purse::Purse;
 use crate::support::agree::{assert_agrees, assert_agrees_from, assert_is_stale};
-use crate::support::indexed::{Indexed, options};
+use crate::support::indexed::{Indexed, in_memory, options};
 use crate::support::model::Model;
 
 /// How the index comes to follow the chain.
@@ -200,7 +200,7 @@ impl<W: Way> Player<W> {
         let rows = indexed.rows();
         let block_by_block = Prepared::get().block_by_block(&blocks);
         assert_eq!(rows, block_by_block.rows(), "rows after this history, and block by block");
-        let mut at_once = Indexed::within(super::prepared::directory());
+        let mut at_once = Indexed::within(in_memory());
         at_once.connect_at_once(blocks.iter().copied(), blocks.len());
         assert_eq!(rows, at_once.rows(), "rows after this history, and in one batch");
     }

@@ -1,7 +1,6 @@
 //! Where histories begin: a chain with coins that can be spent, and an index of it as a file to copy.
 
 use std::fs;
-use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use bitcoin::{Amount, Block, BlockHash};
@@ -9,7 +8,7 @@ use btcgraph::sim::{Hostile, Reward, SimChain, Template};
 use tempfile::TempDir;
 
 use super::purse::{Purse, planted_owners};
-use crate::support::indexed::{Indexed, options};
+use crate::support::indexed::{Indexed, in_memory, options};
 use crate::support::model::Model;
 
 /// Coinbases that may come again, in the first blocks of the chain: a block each.
@@ -60,7 +59,7 @@ impl Prepared {
         let blocks: Vec<&Block> = chain.active_blocks().map(Arc::as_ref).collect();
         let model = Model::of(blocks.iter().copied());
         let file = |blocks: &[&Block]| {
-            let mut indexed = Indexed::within(directory());
+            let mut indexed = Indexed::within(in_memory());
             indexed.connect(blocks.iter().copied(), 1);
             let Indexed { index, directory } = indexed;
             drop(index);
@@ -75,7 +74,7 @@ impl Prepared {
     /// An index of these blocks that came to be block by block, without a detour.
     pub(crate) fn block_by_block(&self, blocks: &[&Block]) -> Indexed {
         let known = blocks.iter().position(|block| block.block_hash() == self.trunk.0).map_or(0, |at| at + 1);
-        let directory = directory();
+        let directory = in_memory();
         if known > 0 {
             fs::write(options(directory.path()).path, &self.trunk.1).unwrap();
         }
@@ -86,15 +85,8 @@ impl Prepared {
 
     /// A copy of the index, to be opened with [`options`].
     pub(crate) fn index(&self) -> TempDir {
-        let directory = directory();
+        let directory = in_memory();
         fs::write(options(directory.path()).path, &self.index).unwrap();
         directory
     }
-}
-
-/// A directory in memory where the system has such a place, for commits wait until the disk has written.
-pub(crate) fn directory() -> TempDir {
-    let memory = Path::new("/dev/shm");
-    let made = memory.is_dir().then(|| tempfile::tempdir_in(memory)).transpose();
-    made.ok().flatten().unwrap_or_else(|| tempfile::tempdir().unwrap())
 }

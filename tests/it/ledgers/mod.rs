@@ -11,4 +11,6 @@ mod real_node;
 mod refusals;
 mod reorganised;
 mod scans;
+mod unconfirmed;
+mod unconfirmed_truth;
 mod walk;

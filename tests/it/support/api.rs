@@ -3,14 +3,20 @@
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Weak};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use async_graphql::{Executor, Request, Response};
 use bitcoin::consensus::serialize;
-use bitcoin::{Amount, Block, BlockHash, Network, OutPoint, Sequence, Transaction, TxIn, TxOut, absolute, transaction};
+use bitcoin::{
+    Amount, Block, BlockHash, Network, OutPoint, Sequence, Transaction, TxIn, TxOut, Txid, absolute, transaction,
+};
 use btcgraph::api::{self, Schema};
 use btcgraph::index::{Index, IndexOptions};
 use btcgraph::live::{ChainEvent, Event, Live};
+use btcgraph::mempool::{
+    Arrival, Cause, ConnectedBlock, Departure, Mempool, MempoolLimits, MempoolSnapshot, NodeMempool, Prevout,
+    PrevoutSource,
+};
 use btcgraph::node::Node;
 use btcgraph::sim::{Owner, SimChain};
 use btcgraph::sync::{Follow, Until, Wake, run};
@@ -20,11 +26,17 @@ use tempfile::TempDir;
 
 use super::indexed::SALT;
 
+/// When transactions are seen if a test does not say, in seconds since 1970.
+pub(crate) const MOMENT: u64 = 1_800_000_000;
+
 /// An index, what is published of it, and the schema over that.
 pub(crate) struct Api {
     index: Index,
+    mempool: Mempool,
     published: Published,
     live: Live,
+    /// The mempool of the next Head, if it is not the one above.
+    given: Option<MempoolSnapshot>,
     pub(crate) schema: Schema,
     /// Every Head that was published, to see which are still held.
     heads: Vec<Weak<Head>>,
@@ -54,7 +66,8 @@ impl Api {
         let (published, live) = (Published::default(), Live::default());
         let schema = api::schema(published.clone(), live.clone(), limits);
         let index = Index::open(&otherwise(options)).unwrap();
-        Self { index, published, live, schema, heads: Vec::new(), _directory: directory }
+        let mempool = Mempool::default();
+        Self { index, mempool, given: None, published, live, schema, heads: Vec::new(), _directory: directory }
     }
 
     /// Over an index of these blocks.
@@ -74,6 +87,11 @@ impl Api {
         self.change(0, [block]);
     }
 
+    /// The mempool that is published with the next change of the chain.
+    pub(crate) fn set_mempool(&mut self, mempool: MempoolSnapshot) {
+        self.given = Some(mempool);
+    }
+
     /// Takes `depth` blocks out and adds others, in one commit; publishes the Head, then tells of each block.
     pub(crate) fn change<'b>(&mut self, depth: u32, blocks: impl IntoIterator<Item = &'b Block>) {
         let parser = self.index.parser();
@@ -90,14 +108,89 @@ impl Api {
         for (block, height) in blocks.iter().zip(first..) {
             events.push(ChainEvent::Connected(Tip { height: height.into(), hash: block.hash() }));
         }
-        let chain = self.index.snapshot().unwrap();
-        let Some(tip) = chain.tip() else { return };
-        let head = Arc::new(Head { tip, chain, taken_at: SystemTime::now() });
+        for (block, height) in blocks.iter().zip(first..) {
+            let (txids, spends) = (block.txids().collect::<Vec<_>>(), block.spends().collect::<Vec<_>>());
+            let height = height.into();
+            let block = ConnectedBlock { hash: block.hash(), height, txids: &txids, spends: &spends, at: MOMENT };
+            self.mempool.connect_block(&block);
+        }
+        self.publish(events);
+    }
+
+    /// Publishes the state of chain and mempool, and tells what happened to the chain.
+    fn publish(&mut self, events: Vec<ChainEvent>) {
+        let chain = Arc::new(self.index.snapshot().unwrap());
+        let Some(head) = Head::now(chain, self.given.clone().unwrap_or_else(|| self.mempool.snapshot())).map(Arc::new)
+        else {
+            return;
+        };
         self.heads.push(Arc::downgrade(&head));
         self.published.publish(head.clone());
-        for event in events {
-            self.live.publish(Event { event, head: head.clone() });
+        self.live.publish(Event { chain: events, head });
+    }
+
+    /// Takes these transactions into the mempool, seen at [`MOMENT`], and publishes that. What is there and spends the
+    /// same is replaced.
+    pub(crate) fn arrive<'t>(&mut self, transactions: impl IntoIterator<Item = &'t Transaction>) {
+        self.arrive_at(MOMENT, transactions);
+    }
+
+    /// The same, seen at this moment, in seconds since 1970.
+    pub(crate) fn arrive_at<'t>(&mut self, first_seen: u64, transactions: impl IntoIterator<Item = &'t Transaction>) {
+        for transaction in transactions {
+            let txid = transaction.compute_txid();
+            for input in &transaction.input {
+                let spender = self.mempool.spender(&input.previous_output).map(|entry| entry.txid);
+                spender.map(|spender| self.mempool.remove(&spender, Departure::Replaced { by: txid }, first_seen));
+            }
+            let prevouts = transaction.input.iter().map(|input| self.prevout(&input.previous_output)).collect();
+            let arrival = Arrival {
+                txid,
+                wtxid: transaction.compute_wtxid(),
+                raw: serialize(transaction).into(),
+                prevouts,
+                first_seen,
+                height: self.view().tip().height,
+                cause: Cause::New,
+            };
+            self.mempool.add(arrival).unwrap();
         }
+        self.publish(Vec::new());
+    }
+
+    /// An output that is spent, of the mempool or of the chain.
+    fn prevout(&self, outpoint: &OutPoint) -> Prevout {
+        let vout = usize::try_from(outpoint.vout).unwrap();
+        if let Some(parent) = self.mempool.get(&outpoint.txid) {
+            let output = parent.outputs().nth(vout).unwrap();
+            let script_pubkey = output.script_pubkey.into();
+            return Prevout { value: output.value, script_pubkey, source: PrevoutSource::Unconfirmed };
+        }
+        let parent = self.view().transaction(&outpoint.txid).unwrap().unwrap();
+        let output = &parent.parts.output[vout];
+        let (height, coinbase) = (parent.place.unwrap().height, parent.parts.is_coinbase());
+        Prevout {
+            value: output.value.to_sat(),
+            script_pubkey: output.script_pubkey.as_bytes().into(),
+            source: PrevoutSource::Confirmed { height, coinbase },
+        }
+    }
+
+    /// Takes a transaction and all that stands on it out of the mempool at [`MOMENT`], and publishes that.
+    pub(crate) fn depart(&mut self, txid: &Txid, departure: Departure) {
+        self.mempool.remove(txid, departure, MOMENT);
+        self.publish(Vec::new());
+    }
+
+    /// What the node says of its mempool from now on.
+    pub(crate) fn set_node_mempool(&mut self, node: NodeMempool) {
+        self.mempool.set_node(node);
+        self.publish(Vec::new());
+    }
+
+    /// Begins with an empty mempool that remembers no more than this of what is past.
+    pub(crate) fn remember(&mut self, limits: MempoolLimits) {
+        self.mempool = Mempool::new(limits);
     }
 
     /// A view of the newest Head.
@@ -113,6 +206,8 @@ impl Api {
             index: &mut self.index,
             published: &self.published,
             live: &self.live,
+            mempool: None,
+            signals: None,
             until: Until::CaughtUp,
             poll: Duration::from_secs(1),
             wake: &Wake::default(),

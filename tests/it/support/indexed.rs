@@ -27,6 +27,13 @@ pub(crate) fn options(directory: &Path) -> IndexOptions {
     }
 }
 
+/// A directory in memory where the system has such a place, for commits wait until the disk has written.
+pub(crate) fn in_memory() -> TempDir {
+    let memory = Path::new("/dev/shm");
+    let made = memory.is_dir().then(|| tempfile::tempdir_in(memory)).transpose();
+    made.ok().flatten().unwrap_or_else(|| tempfile::tempdir().unwrap())
+}
+
 impl Indexed {
     pub(crate) fn empty() -> Self {
         Self::within(tempfile::tempdir().unwrap())

@@ -6,6 +6,7 @@ pub(crate) mod api;
 pub(crate) mod bitcoind;
 pub(crate) mod indexed;
 pub(crate) mod model;
+pub(crate) mod pool;
 pub(crate) mod program;
 pub(crate) mod proxy;
 pub(crate) mod scenario;

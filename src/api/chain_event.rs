@@ -1,0 +1,51 @@
+use std::sync::Arc;
+
+use async_graphql::{SimpleObject, Union};
+
+use super::block::Block;
+use super::follow::Change;
+use super::scalars::UInt53;
+
+/// A change of the main chain.
+#[derive(Union)]
+pub(super) enum ChainEvent {
+    /// A block joined it.
+    Connected(BlockConnected),
+    /// A block left it.
+    Disconnected(BlockDisconnected),
+}
+
+/// A block that joined the main chain, on top of the one told before.
+#[derive(SimpleObject)]
+pub(super) struct BlockConnected {
+    /// The number of this event in this stream, from 1.
+    seq: UInt53,
+    /// To go on behind this event, here or on another server of the same chain.
+    cursor: String,
+    /// The block.
+    block: Block,
+}
+
+/// A block that left the main chain in a reorganisation; until then it was the newest. It comes before the blocks that
+/// take its place.
+#[derive(SimpleObject)]
+pub(super) struct BlockDisconnected {
+    /// The number of this event in this stream, from 1.
+    seq: UInt53,
+    /// To go on behind this event, here or on another server of the same chain.
+    cursor: String,
+    /// The block, which is stale now.
+    block: Block,
+}
+
+impl ChainEvent {
+    pub(super) fn new(change: Change, seq: UInt53) -> Self {
+        let cursor = change.place().cursor();
+        let block = Block::new(&Arc::new(change.view), change.block);
+        if change.joined {
+            Self::Connected(BlockConnected { seq, cursor, block })
+        } else {
+            Self::Disconnected(BlockDisconnected { seq, cursor, block })
+        }
+    }
+}

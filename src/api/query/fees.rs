@@ -1,0 +1,87 @@
+//! What to pay.
+
+use async_graphql::futures_util::future::join_all;
+use async_graphql::{Context, Object};
+
+use super::super::error::ApiError;
+use super::super::fees::{FeeEstimate, FeeMode, FeeSource, RecommendedFees};
+use super::super::page;
+use super::super::request::limits;
+use super::operations::NODE_COST;
+use super::{Found, Root};
+
+/// For how many blocks ahead fees are told if nothing else is asked for.
+const TARGETS: [i32; 9] = [1, 2, 3, 6, 12, 24, 144, 504, 1_008];
+
+/// Tells what to pay.
+pub(super) struct FeeQuery(pub(super) Root);
+
+impl FeeQuery {
+    async fn each(
+        &self,
+        ctx: &Context<'_>,
+        targets: Option<Vec<i32>>,
+        mode: FeeMode,
+    ) -> Result<Found<FeeEstimate>, ApiError> {
+        let targets = targets.unwrap_or_else(|| TARGETS.to_vec());
+        let (view, limit) = (self.0.view(ctx)?, limits(ctx)?.points);
+        let count = u64::try_from(targets.len()).unwrap_or(u64::MAX);
+        if count > limit.into() {
+            return Err(ApiError::limit_exceeded("points", limit.into(), count));
+        }
+        // asked at once, so that they go to the node together
+        let each =
+            targets.into_iter().map(|target| FeeEstimate::find(view.clone(), target, mode, FeeSource::default()));
+        Ok(join_all(each).await.into_iter().map(Result::transpose).collect())
+    }
+}
+
+#[Object]
+impl FeeQuery {
+    /// What to pay to be in a block soon. Null if the source has no estimate: the node, because it has seen too few blocks.
+    /// NODE_UNAVAILABLE if the node is asked and does not answer.
+    #[graphql(complexity = "NODE_COST.saturating_add(child_complexity)")]
+    async fn fee_estimate(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "Within how many blocks, 1 to 1,008.")] target_blocks: i32,
+        #[graphql(
+            desc = "How the node's estimator weighs the past; other sources do not look at it.",
+            default_with = "Some(FeeMode::Economical)"
+        )]
+        mode: Option<FeeMode>,
+        #[graphql(desc = "Where the estimate comes from.", default_with = "Some(FeeSource::NodeEstimator)")]
+        source: Option<FeeSource>,
+    ) -> Option<Result<FeeEstimate, ApiError>> {
+        let view = match self.0.view(ctx) {
+            Ok(view) => view,
+            Err(error) => return Some(Err(error)),
+        };
+        let (mode, source) = (mode.unwrap_or_default(), source.unwrap_or_default());
+        FeeEstimate::find(view, target_blocks, mode, source).await.transpose()
+    }
+
+    /// The estimates of the node for several numbers of blocks, in the order given; null for each for which it has none.
+    #[graphql(
+        complexity = "page::list_cost(targets.as_ref().map_or(TARGETS.len(), Vec::len), child_complexity).saturating_add(NODE_COST)"
+    )]
+    async fn fee_estimates(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(
+            desc = "Within how many blocks each, 1 to 1,008. At most `server.limits.points` of them.",
+            default_with = "Some(TARGETS.to_vec())"
+        )]
+        targets: Option<Vec<i32>>,
+        #[graphql(desc = "How the estimator weighs the past.", default_with = "Some(FeeMode::Economical)")]
+        mode: Option<FeeMode>,
+    ) -> Option<Result<Found<FeeEstimate>, ApiError>> {
+        Some(self.each(ctx, targets, mode.unwrap_or_default()).await)
+    }
+
+    /// What to pay to be in one of the next blocks, by what waits now. Without what waits, the least that the node takes.
+    /// NODE_UNAVAILABLE while the mempool is not known.
+    async fn recommended_fees(&self, ctx: &Context<'_>) -> Option<Result<RecommendedFees, ApiError>> {
+        Some(self.0.view(ctx).and_then(RecommendedFees::of))
+    }
+}

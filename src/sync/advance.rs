@@ -1,0 +1,216 @@
+//! Brings the index to the node's tip: down to the fork point, up again, in as few commits as memory and patience allow.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bitcoin::BlockHash;
+use tracing::info;
+
+use super::error::SyncError;
+use super::follow::{Follow, Following, Step};
+use super::fork::{fork_point, refuse_to_shrink, skip_common};
+use super::mempool::{Joined, Unconfirmed};
+use super::pipeline::{Pipeline, PipelineLimits};
+use super::progress::{FEW, Progress};
+use crate::chain::network::genesis_hash;
+use crate::index::{Block, Tip, Update};
+use crate::live::ChainEvent;
+use crate::node::ChainInfo;
+use crate::view::{SyncPhase, SyncState};
+
+/// A commit at least this often, so that an interruption costs little.
+const COMMIT: Duration = Duration::from_secs(10);
+/// Hashes asked for at once. A reorganisation of the node while they are read is noticed when they are used up.
+const HASHES: usize = 20_000;
+
+/// The way from the chain that is published to the one that is committed or about to be.
+#[derive(Default)]
+struct Way {
+    /// Blocks that left, the highest first.
+    left: Vec<Tip>,
+    /// Blocks that joined, the lowest first.
+    joined: Vec<Tip>,
+    /// What of those concerns the mempool, if there is one that it could concern.
+    blocks: Vec<Joined>,
+}
+
+impl Way {
+    /// Connects blocks and notes them.
+    fn connect(&mut self, update: &mut Update<'_>, batch: &[Block], noted: bool) -> Result<(), SyncError> {
+        let mut height = update.tip().map_or_else(Default::default, |tip| tip.height.next());
+        update.connect(batch)?;
+        for block in batch {
+            self.joined.push(Tip { height, hash: block.hash() });
+            if noted {
+                self.blocks.push(Joined::new(block, height));
+            }
+            height = height.next();
+        }
+        Ok(())
+    }
+
+    /// Only that so many blocks left.
+    fn only_left(mut self, blocks: usize) -> Self {
+        self.left.truncate(blocks);
+        Self { left: self.left, ..Self::default() }
+    }
+
+    fn events(&self) -> Vec<ChainEvent> {
+        let left = self.left.iter().copied().map(ChainEvent::Disconnected);
+        left.chain(self.joined.iter().copied().map(ChainEvent::Connected)).collect()
+    }
+}
+
+impl Following<'_> {
+    /// Asks the node for its tip, and goes there.
+    pub(super) fn step(&mut self) -> Result<Step, SyncError> {
+        let Follow { node, index, published, .. } = &self.follow;
+        let info = node.chain_info()?;
+        let chain = index.snapshot()?;
+        let tip = chain.tip();
+        let in_sync = tip.is_some_and(|tip| tip.hash == info.best_block_hash);
+        published.set_state(state_of(&info, tip, published.state()));
+        if in_sync {
+            return Ok(Step::InSync);
+        }
+        let mut fork = fork_point(node, &chain)?;
+        let mut hashes = self.hashes_behind(fork, &info)?;
+        skip_common(&chain, &mut fork, &mut hashes)?;
+        if hashes.is_empty() {
+            if fork == tip {
+                return Ok(Step::Unsettled);
+            }
+            refuse_to_shrink(node, tip, fork)?;
+        }
+        drop(chain);
+        self.advance(fork, hashes, &info)?;
+        Ok(Step::Moved)
+    }
+
+    /// Hashes of the node's active chain after the fork point, as many as are read at once.
+    fn hashes_behind(&self, fork: Option<Tip>, info: &ChainInfo) -> Result<Vec<BlockHash>, SyncError> {
+        let genesis = genesis_hash(self.follow.node.settings().network);
+        let (mut last, mut hashes) = match fork {
+            Some(fork) => (fork.hash, Vec::new()),
+            None => (genesis, vec![genesis]),
+        };
+        while hashes.len() < HASHES && last != info.best_block_hash {
+            let headers = self.follow.node.headers(&last, 2_000)?;
+            let Some((newest, _)) = headers.last().filter(|_| headers.len() > 1) else { break };
+            last = *newest;
+            hashes.extend(headers.iter().skip(1).map(|(hash, _)| *hash));
+        }
+        Ok(hashes)
+    }
+
+    /// Disconnects down to the fork point and connects the blocks after it, in as few commits as memory and patience
+    /// allow. What was connected before the node failed is kept; a shorter chain alone is not worth publishing, so
+    /// unless a block joins, those that left stay until the next try.
+    fn advance(&mut self, fork: Option<Tip>, hashes: Vec<BlockHash>, info: &ChainInfo) -> Result<(), SyncError> {
+        let (limits, published) = (self.limits(), self.follow.published);
+        let shrinks = hashes.is_empty();
+        let mut progress = Progress::new(fork, info.blocks, hashes.len());
+        let mut way = Way::default();
+        // how many blocks have left in what is committed, but not published yet
+        let mut committed = 0;
+        let mut update = self.follow.index.update()?;
+        while update.tip() != fork {
+            let Some(tip) = update.disconnect()? else { break };
+            way.left.push(tip);
+            if update.is_full()? {
+                // not published: readers see the shorter chain only if the node fails now
+                update.commit()?;
+                committed = way.left.len();
+                update = self.follow.index.update()?;
+            }
+        }
+        if !way.left.is_empty() {
+            let lowest = fork.map_or(0, |fork| fork.height.to_u32());
+            info!(depth = way.left.len(), fork_height = lowest, "the node left blocks of the index's chain");
+        }
+
+        let noted = !way.left.is_empty() || self.unconfirmed.as_ref().is_some_and(Unconfirmed::holds_any);
+        let parser = update.parser();
+        let mut since = Instant::now();
+        let mut result = Ok(());
+        for batch in Pipeline::start(self.follow.node, hashes, parser, limits)? {
+            let batch = match batch {
+                Ok(_) if self.follow.node.stop().is_raised() => break,
+                Ok(batch) => batch,
+                Err(error) => {
+                    result = Err(error);
+                    break;
+                }
+            };
+            if let Err(error) = way.connect(&mut update, &batch, noted) {
+                drop(update);
+                self.follow_way(&way.only_left(committed))?;
+                return Err(error);
+            }
+            progress.connected(update.tip(), &batch);
+            let state = published.state();
+            if state.phase == SyncPhase::CatchingUp {
+                published.set_state(SyncState { pace: progress.pace(), ..state });
+            }
+            if since.elapsed() > COMMIT || update.is_full()? {
+                update.commit()?;
+                self.follow_way(&std::mem::take(&mut way))?;
+                committed = 0;
+                update = self.follow.index.update()?;
+                since = Instant::now();
+            }
+        }
+        if shrinks || update.tip() != fork {
+            update.commit()?;
+        } else {
+            drop(update);
+            way = way.only_left(committed);
+        }
+        self.follow_way(&way)?;
+        progress.finish();
+        result
+    }
+
+    /// Takes the mempool the way that the index has gone, and publishes both together.
+    fn follow_way(&mut self, way: &Way) -> Result<(), SyncError> {
+        let events = way.events();
+        if events.is_empty() {
+            return Ok(());
+        }
+        let chain = Arc::new(self.follow.index.snapshot()?);
+        if let Some(unconfirmed) = &mut self.unconfirmed {
+            unconfirmed.follow_chain(self.follow.node, &chain, &way.left, &way.blocks)?;
+        }
+        self.announce(&chain, events);
+        Ok(())
+    }
+
+    fn limits(&self) -> PipelineLimits {
+        // a block takes about four times its size once it is parsed and its rows are worked out, and there are up to
+        // three batches of them
+        let share = self.follow.buffer_bytes / 16;
+        PipelineLimits {
+            connections: self.follow.connections,
+            fetched_bytes: u64::try_from(self.follow.buffer_bytes / 4).unwrap_or(u64::MAX),
+            batch_bytes: share.max(1),
+            batch_blocks: 1_000,
+        }
+    }
+}
+
+/// What the node says of its chain, seen from the tip of the index. The pace of catching up holds until that is over.
+fn state_of(info: &ChainInfo, tip: Option<Tip>, before: SyncState) -> SyncState {
+    let behind = tip.map(|tip| info.blocks.to_u32().saturating_sub(tip.height.to_u32()));
+    let phase = match behind {
+        Some(behind) if behind < FEW => SyncPhase::Following,
+        _ => SyncPhase::CatchingUp,
+    };
+    SyncState {
+        phase,
+        node_height: Some(info.blocks),
+        node_headers: Some(info.headers),
+        node_tip: Some(info.best_block_hash),
+        pace: before.pace.filter(|_| phase == SyncPhase::CatchingUp),
+        mempool_in_sync: before.mempool_in_sync,
+    }
+}

@@ -1,0 +1,43 @@
+//! What the inputs of an unconfirmed transaction spend: an output of the chain, or one of the mempool.
+
+use bitcoin::OutPoint;
+
+use crate::chain::raw::{RawOutput, RawTransaction};
+use crate::index::{IndexError, Snapshot};
+use crate::mempool::{Mempool, Prevout, PrevoutSource};
+
+/// The prevouts in the order of the inputs, or the first outpoint that is not known, or that a block has spent.
+pub(super) fn prevouts(
+    transaction: &RawTransaction<'_>,
+    mempool: &Mempool,
+    chain: &Snapshot,
+) -> Result<Result<Vec<Prevout>, OutPoint>, IndexError> {
+    let mut prevouts = Vec::with_capacity(transaction.input_count());
+    for input in transaction.inputs() {
+        let outpoint = OutPoint { txid: input.outpoint_txid(), vout: input.vout };
+        match prevout(&outpoint, mempool, chain)? {
+            Some(prevout) => prevouts.push(prevout),
+            None => return Ok(Err(outpoint)),
+        }
+    }
+    Ok(Ok(prevouts))
+}
+
+fn prevout(outpoint: &OutPoint, mempool: &Mempool, chain: &Snapshot) -> Result<Option<Prevout>, IndexError> {
+    if let Some(parent) = mempool.get(&outpoint.txid) {
+        let output = parent.transaction().and_then(|parent| parent.output(outpoint.vout));
+        return Ok(output.map(|output| with(&output, PrevoutSource::Unconfirmed)));
+    }
+    let Some(stored) = chain.newest(&outpoint.txid)? else { return Ok(None) };
+    if chain.spender(stored.txnum, outpoint.vout)?.is_some() {
+        return Ok(None);
+    }
+    let height = chain.occurrence(stored.txnum)?.height;
+    let source = PrevoutSource::Confirmed { height, coinbase: stored.fee.is_none() };
+    let output = RawTransaction::parse_whole(&stored.raw).ok().and_then(|parent| parent.output(outpoint.vout));
+    Ok(output.map(|output| with(&output, source)))
+}
+
+fn with(output: &RawOutput<'_>, source: PrevoutSource) -> Prevout {
+    Prevout { value: output.value, script_pubkey: output.script_pubkey.into(), source }
+}

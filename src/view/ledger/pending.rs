@@ -1,0 +1,173 @@
+//! What the mempool does to a ledger: the sums, and each transaction.
+
+use std::convert::Infallible;
+use std::ops::Range;
+use std::sync::Arc;
+
+use bitcoin::hashes::{Hash, sha256};
+use bitcoin::{Script, ScriptBuf};
+
+use super::merge::{Merge, directed};
+use super::{AllowanceExceeded, Ledger, View};
+use crate::chain::script::never_spendable;
+use crate::index::ScriptKey;
+use crate::mempool::{Coins, Entry};
+
+/// What the transactions of the mempool do to a ledger together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pending {
+    /// Outputs to the ledger that they create, spent there or not.
+    pub created: Coins,
+    /// Outputs of the ledger on the active chain that they spend.
+    pub spent_confirmed: Coins,
+    /// Outputs among `created` that they spend.
+    pub spent_created: Coins,
+}
+
+impl Pending {
+    /// The value of all outputs of the ledger that they spend, in sat.
+    #[must_use]
+    pub fn spent(&self) -> u64 {
+        self.spent_confirmed.value.saturating_add(self.spent_created.value)
+    }
+}
+
+/// What one transaction of the mempool does to a ledger.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PendingMovement {
+    /// The transaction.
+    pub entry: Arc<Entry>,
+    /// The value of its outputs to the ledger, in sat.
+    pub received: u64,
+    /// The value of the ledger's outputs that it spends, in sat.
+    pub spent: u64,
+    /// Whether it has an output to the ledger, of whatever value.
+    pub pays: bool,
+    /// Whether it spends an output of the ledger, of whatever value.
+    pub spends: bool,
+    /// The scripts of the ledger that it pays or spends, none of them twice.
+    pub scripts: Vec<ScriptKey>,
+}
+
+impl PendingMovement {
+    /// By how much, in sat, the ledger grows or shrinks.
+    #[must_use]
+    pub fn net(&self) -> i128 {
+        i128::from(self.received) - i128::from(self.spent)
+    }
+}
+
+impl View {
+    /// What the mempool does to a ledger.
+    #[must_use]
+    pub fn pending(&self, ledger: &Ledger) -> Pending {
+        let mut pending = Pending::default();
+        for hash in &ledger.hashes {
+            // an output is of one script, so the sums of several are those of the ledger
+            let totals = self.head.mempool.script_totals(hash);
+            pending.created = together(pending.created, totals.pending);
+            pending.spent_confirmed = together(pending.spent_confirmed, totals.spent_confirmed);
+            pending.spent_created = together(pending.spent_created, totals.spent_unconfirmed);
+        }
+        pending
+    }
+
+    /// How many transactions of the mempool pay or spend a ledger; one that touches several of its scripts counts once.
+    /// `may_read` is asked first whether that many rows may be read to tell it: `None` if not.
+    pub fn count_pending<E>(
+        &self,
+        ledger: &Ledger,
+        may_read: impl FnOnce(u64) -> Result<bool, E>,
+    ) -> Result<Option<u64>, E> {
+        let (mut sum, mut scripts) = (0_u64, 0_usize);
+        for hash in &ledger.hashes {
+            let transactions = self.head.mempool.script_totals(hash).transactions;
+            scripts += usize::from(transactions > 0);
+            sum = sum.saturating_add(transactions);
+        }
+        if scripts <= 1 {
+            return Ok(Some(sum));
+        }
+        if !may_read(sum)? {
+            return Ok(None);
+        }
+        Ok(Some(self.arrivals(ledger, &(0..u64::MAX), true).fold(0, |count: u64, _| count.saturating_add(1))))
+    }
+
+    /// The transactions of the mempool that pay or spend a ledger and whose numbers of arrival are in a range, oldest or
+    /// newest first.
+    pub fn arrivals<'v>(
+        &'v self,
+        ledger: &Ledger,
+        within: &Range<u64>,
+        ascending: bool,
+    ) -> impl Iterator<Item = &'v Arc<Entry>> + use<'v> {
+        let mempool = &self.head.mempool;
+        let sources = ledger.hashes.iter().map(|hash| {
+            // the mempool tells the newest first
+            directed(mempool.script_arrivals(hash, within.clone()).rev().map(Ok::<_, Infallible>), ascending)
+        });
+        let Ok(mut merged) = Merge::new(sources.collect(), ascending, |sequence| *sequence);
+        let mut last = None;
+        std::iter::from_fn(move || {
+            loop {
+                let Ok(sequence) = merged.next()?;
+                if last.replace(sequence) != Some(sequence) {
+                    return Some(sequence);
+                }
+            }
+        })
+        .filter_map(|sequence| mempool.by_sequence(sequence))
+    }
+
+    /// What a transaction of the mempool does to a ledger.
+    #[must_use]
+    pub fn pending_movement(&self, ledger: &Ledger, entry: &Arc<Entry>) -> PendingMovement {
+        let (mut received, mut spent) = (0_u64, 0_u64);
+        let (mut pays, mut spends, mut scripts) = (false, false, Vec::new());
+        for prevout in &entry.prevouts {
+            let Some(script) = self.script_within(ledger, &prevout.script_pubkey) else { continue };
+            (spent, spends) = (spent.saturating_add(prevout.value), true);
+            scripts.push(script);
+        }
+        for output in entry.outputs() {
+            let Some(script) = self.script_within(ledger, output.script_pubkey) else { continue };
+            (received, pays) = (received.saturating_add(output.value), true);
+            scripts.push(script);
+        }
+        scripts.sort_unstable();
+        scripts.dedup();
+        PendingMovement { entry: Arc::clone(entry), received, spent, pays, spends, scripts }
+    }
+
+    /// The number and the value in sat of each output of a transaction of the mempool to a ledger, in their order.
+    #[must_use]
+    pub fn pending_outputs(&self, ledger: &Ledger, entry: &Entry) -> Vec<(u32, u64)> {
+        let outputs = (0..).zip(entry.outputs());
+        let own = outputs.filter(|(_, output)| self.script_within(ledger, output.script_pubkey).is_some());
+        own.map(|(vout, output)| (vout, output.value)).collect()
+    }
+
+    /// The key of a script that is one of a ledger's.
+    fn script_within(&self, ledger: &Ledger, script_pubkey: &[u8]) -> Option<ScriptKey> {
+        let script = Script::from_bytes(script_pubkey);
+        let key = self.script_key(script);
+        (ledger.contains(key) && !never_spendable(script)).then_some(key)
+    }
+
+    /// The scriptPubKey with this SHA-256, if a transaction of the mempool pays or spends it.
+    ///
+    /// Errors: the allowance, from which that transaction is taken.
+    pub(super) fn pending_script(&self, hash: &sha256::Hash) -> Result<Option<ScriptBuf>, AllowanceExceeded> {
+        let Some(entry) = self.head.mempool.script(hash.as_byte_array(), u64::MAX).next() else { return Ok(None) };
+        self.count(entry.raw.len())?;
+        let spent = entry.prevouts.iter().map(|prevout| &*prevout.script_pubkey);
+        let mut scripts = spent.chain(entry.outputs().map(|output| output.script_pubkey));
+        let found = scripts.find(|script| sha256::Hash::hash(script) == *hash);
+        Ok(found.map(|script| ScriptBuf::from_bytes(script.to_vec())))
+    }
+}
+
+fn together(one: Coins, other: Coins) -> Coins {
+    Coins { count: one.count.saturating_add(other.count), value: one.value.saturating_add(other.value) }
+}

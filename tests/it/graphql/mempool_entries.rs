@@ -1,0 +1,186 @@
+//! One unconfirmed transaction: what is around it, where it stands, and what it takes to replace it.
+
+use bitcoin::{OutPoint, Transaction};
+use btcgraph::mempool::NodeMempool;
+use btcgraph::sim::{Owner, ScriptKind};
+use serde_json::{Value, json};
+
+use super::mempool::{NODE, VSIZE, chain_with_coins, output_of, paying, paying_of, txids};
+use crate::support::api::{Api, MOMENT, sat, spend_outputs};
+
+const OWNER: Owner = Owner::new(ScriptKind::BareTrue, 1);
+
+fn transaction(api: &Api, of: &Transaction, fields: &str) -> Value {
+    let txid = of.compute_txid();
+    api.data(&format!("{{ transaction(txid: \"{txid}\") {{ {fields} }} }}"))["transaction"].take()
+}
+
+const ENTRY: &str = "mempool {
+    addedAt addedAtHeight ancestorCount ancestorVsize ancestorFees descendantCount descendantVsize descendantFees
+    parents { txid } children { txid } hasUnconfirmedInputs projectedBlock vsizeAhead isReplaceable
+}";
+
+/// The ids of a list of transactions in an answer.
+fn ids(list: &Value) -> Value {
+    list.as_array().unwrap().iter().map(|item| item["txid"].clone()).collect()
+}
+
+/// A transaction at 1 sat/vB, one that spends it at 9 sat/vB, and one beside them at 4 sat/vB.
+fn family(coins: &[OutPoint]) -> [Transaction; 3] {
+    let parent = paying(coins[0], VSIZE);
+    let child = paying_of(output_of(&parent), 100_000 - VSIZE, 9 * VSIZE);
+    [parent, child, paying(coins[1], 4 * VSIZE)]
+}
+
+#[test]
+fn an_entry_counts_itself_among_its_ancestors_and_descendants() {
+    let (chain, coins) = chain_with_coins(2);
+    let mut api = Api::of_chain(&chain);
+    let [parent, child, other] = family(&coins);
+    api.arrive([&parent, &child, &other]);
+
+    let answer =
+        transaction(&api, &parent, &format!("state confirmations firstSeenAt feeRate effectiveFeeRate {ENTRY}"));
+    assert_eq!(answer["state"], json!("MEMPOOL"));
+    assert_eq!(answer["confirmations"], json!(0));
+    assert_eq!(answer["firstSeenAt"], json!("2027-01-15T08:00:00Z"), "{MOMENT}");
+    assert_eq!((&answer["feeRate"], &answer["effectiveFeeRate"]), (&json!(1.0), &json!(5.0)));
+    let expected = json!({
+        "addedAt": "2027-01-15T08:00:00Z", "addedAtHeight": 102,
+        "ancestorCount": 1, "ancestorVsize": VSIZE, "ancestorFees": VSIZE,
+        "descendantCount": 2, "descendantVsize": 2 * VSIZE, "descendantFees": 10 * VSIZE,
+        "parents": [], "children": [{ "txid": child.compute_txid().to_string() }], "hasUnconfirmedInputs": false,
+        "projectedBlock": 0, "vsizeAhead": 0, "isReplaceable": true,
+    });
+    assert_eq!(answer["mempool"], expected);
+
+    let answer = transaction(&api, &child, &format!("feeRate effectiveFeeRate {ENTRY}"));
+    assert_eq!((&answer["feeRate"], &answer["effectiveFeeRate"]), (&json!(9.0), &json!(5.0)));
+    let expected = json!({
+        "addedAt": "2027-01-15T08:00:00Z", "addedAtHeight": 102,
+        "ancestorCount": 2, "ancestorVsize": 2 * VSIZE, "ancestorFees": 10 * VSIZE,
+        "descendantCount": 1, "descendantVsize": VSIZE, "descendantFees": 9 * VSIZE,
+        "parents": [{ "txid": parent.compute_txid().to_string() }], "children": [], "hasUnconfirmedInputs": true,
+        "projectedBlock": 0, "vsizeAhead": VSIZE, "isReplaceable": true,
+    });
+    assert_eq!(answer["mempool"], expected);
+
+    let answer = transaction(&api, &other, "effectiveFeeRate mempool { vsizeAhead }");
+    assert_eq!(answer, json!({ "effectiveFeeRate": 4.0, "mempool": { "vsizeAhead": 2 * VSIZE } }));
+}
+
+#[test]
+fn parents_and_children_are_told_once_each_in_the_order_of_arrival() {
+    let (chain, coins) = chain_with_coins(2);
+    let mut api = Api::of_chain(&chain);
+    let two = |coin, fee: u64| {
+        let half = OWNER.output(sat((100_000 - fee) / 2));
+        spend_outputs(OWNER, &[coin], &[OWNER.output(sat(100_000))], vec![half.clone(), half])
+    };
+    let (first, second) = (two(coins[0], 1_000), two(coins[1], 2_000));
+    let outpoint = |of: &Transaction, vout| OutPoint { txid: of.compute_txid(), vout };
+    let coins = [outpoint(&second, 0), outpoint(&first, 0), outpoint(&first, 1)];
+    let prevouts = [second.output[0].clone(), first.output[0].clone(), first.output[1].clone()];
+    let joining = spend_outputs(OWNER, &coins, &prevouts, vec![OWNER.output(sat(10_000))]);
+    let last = paying_of(outpoint(&second, 1), 49_000, 500);
+    api.arrive([&first, &second, &joining, &last]);
+    let answer = transaction(&api, &joining, "mempool { parents { txid } }");
+    assert_eq!(ids(&answer["mempool"]["parents"]), txids([&first, &second]));
+    let answer = transaction(&api, &second, "mempool { children { txid } }");
+    assert_eq!(ids(&answer["mempool"]["children"]), txids([&joining, &last]));
+    let answer = transaction(&api, &first, "mempool { children { txid } }");
+    assert_eq!(ids(&answer["mempool"]["children"]), txids([&joining]));
+}
+
+#[test]
+fn what_a_block_holds_is_no_entry_any_more() {
+    let (mut chain, coins) = chain_with_coins(2);
+    let mut api = Api::of_chain(&chain);
+    let [parent, child, other] = family(&coins);
+    api.arrive([&parent, &child, &other]);
+    api.connect(&chain.mine(vec![parent.clone()]).unwrap());
+    let answer = transaction(&api, &parent, "state firstSeenAt effectiveFeeRate mempool { vsizeAhead }");
+    assert_eq!(answer, json!({ "state": "CONFIRMED", "firstSeenAt": null, "effectiveFeeRate": null, "mempool": null }));
+    let answer = transaction(&api, &child, "effectiveFeeRate mempool { ancestorCount hasUnconfirmedInputs }");
+    let mempool = json!({ "ancestorCount": 1, "hasUnconfirmedInputs": false });
+    assert_eq!(answer, json!({ "effectiveFeeRate": 9.0, "mempool": mempool }));
+}
+
+#[test]
+fn an_unconfirmed_transaction_is_found_by_its_wtxid_and_a_confirmed_one_is_not() {
+    let (mut chain, coins) = chain_with_coins(1);
+    let mut api = Api::of_chain(&chain);
+    let mut witnessed = paying(coins[0], 500);
+    witnessed.input[0].witness.push([7]);
+    api.arrive([&witnessed]);
+    let (txid, wtxid) = (witnessed.compute_txid(), witnessed.compute_wtxid());
+    assert_ne!(txid.to_string(), wtxid.to_string());
+    let question = format!("{{ transaction(wtxid: \"{wtxid}\") {{ txid wtxid }} }}");
+    let expected = json!({ "transaction": { "txid": txid.to_string(), "wtxid": wtxid.to_string() } });
+    assert_eq!(api.data(&question), expected);
+    let by_txid = format!("{{ transaction(wtxid: \"{txid}\") {{ txid }} }}");
+    assert_eq!(api.data(&by_txid), json!({ "transaction": null }));
+    for arguments in [String::new(), format!("(txid: \"{txid}\", wtxid: \"{wtxid}\")")] {
+        assert_eq!(api.refusal(&format!("{{ transaction{arguments} {{ txid }} }}")), json!("BAD_USER_INPUT"));
+    }
+    witnessed.input[0].witness.clear();
+    api.connect(&chain.mine(vec![witnessed]).unwrap());
+    assert_eq!(api.data(&question), json!({ "transaction": null }));
+}
+
+#[test]
+fn a_bump_pays_the_feerate_and_what_a_replacement_costs() {
+    let (chain, coins) = chain_with_coins(2);
+    let mut api = Api::of_chain(&chain);
+    api.set_node_mempool(NodeMempool { incremental_fee_rate: 1.0, ..NODE });
+    let [parent, child, other] = family(&coins);
+    api.arrive([&parent, &child, &other]);
+    let bump = |of: &Transaction, arguments: &str| {
+        transaction(&api, of, &format!("mempool {{ bumpFeeTo({arguments}) }}"))["mempool"]["bumpFeeTo"].take()
+    };
+    // its own fee and size are what a replacement costs at least; at 5 sat/vB that is just reached
+    assert_eq!(bump(&other, "feeRate: 0"), json!(5 * VSIZE));
+    assert_eq!(bump(&other, "feeRate: 5"), json!(5 * VSIZE));
+    assert_eq!(bump(&other, "feeRate: 7.5"), json!((15 * VSIZE).div_ceil(2)));
+    // all that stands on it leaves, too
+    assert_eq!(bump(&parent, "feeRate: 2"), json!(11 * VSIZE));
+    assert_eq!(bump(&parent, "feeRate: 20"), json!(20 * VSIZE));
+    // for itself alone, or for its parent as well
+    assert_eq!(bump(&child, "feeRate: 20"), json!(20 * VSIZE));
+    assert_eq!(bump(&child, "feeRate: 20, minimal: false"), json!(39 * VSIZE));
+    assert_eq!(bump(&child, "feeRate: 5, minimal: false"), json!(10 * VSIZE), "the parent is taken at that already");
+    let response = api.ask(&format!(
+        "{{ transaction(txid: \"{}\") {{ mempool {{ bumpFeeTo(feeRate: -1) }} }} }}",
+        other.compute_txid()
+    ));
+    assert_eq!(response["data"]["transaction"]["mempool"], json!({ "bumpFeeTo": null }));
+    assert_eq!(response["errors"][0]["extensions"]["code"], json!("BAD_USER_INPUT"));
+}
+
+#[test]
+fn a_bump_pays_at_least_what_the_node_takes_now() {
+    let (chain, coins) = chain_with_coins(1);
+    let mut api = Api::of_chain(&chain);
+    api.set_node_mempool(NodeMempool { min_fee_rate: 30.0, ..NODE });
+    let low = paying(coins[0], VSIZE);
+    api.arrive([&low]);
+    let answer = transaction(&api, &low, "mempool { bumpFeeTo(feeRate: 2) }");
+    assert_eq!(answer, json!({ "mempool": { "bumpFeeTo": 30 * VSIZE } }));
+}
+
+#[test]
+fn what_more_than_a_hundred_would_leave_with_cannot_be_replaced() {
+    let (chain, coins) = chain_with_coins(1);
+    let mut api = Api::of_chain(&chain);
+    let mut line = vec![paying(coins[0], 100)];
+    for number in 1..101 {
+        let parent = output_of(&line[line.len() - 1]);
+        line.push(paying_of(parent, 100_000 - 100 * number, 100));
+    }
+    api.arrive(&line);
+    let answer = |of| transaction(&api, of, "mempool { descendantCount isReplaceable bumpFeeTo(feeRate: 1) }");
+    let refused = json!({ "descendantCount": 101, "isReplaceable": false, "bumpFeeTo": null });
+    assert_eq!(answer(&line[0]), json!({ "mempool": refused }));
+    let next = answer(&line[1]);
+    assert_eq!((&next["mempool"]["descendantCount"], &next["mempool"]["isReplaceable"]), (&json!(100), &json!(true)));
+}

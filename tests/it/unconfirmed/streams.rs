@@ -1,0 +1,130 @@
+//! Subscribers that lose their connection and come back.
+
+use std::time::Duration;
+
+use async_graphql::futures_util::StreamExt;
+use async_graphql::{Executor, Request, Variables};
+use btcgraph::api::{self, Schema};
+use btcgraph::sim::Profile;
+use btcgraph::view::Head;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use super::following::{Following, PATIENCE};
+use super::simulated::{live, start};
+
+/// What there is to be told in the end: the last event of the mempool, and the tip.
+type End = watch::Receiver<Option<(u64, Value)>>;
+
+/// A subscriber that loses its connection after every `patience` events, and goes on behind the last.
+async fn read(
+    schema: &Schema,
+    subscription: &'static str,
+    patience: usize,
+    mut end: End,
+    is_all: impl Fn(&[Value], &(u64, Value)) -> bool,
+) -> Vec<Value> {
+    let mut told: Vec<Value> = Vec::new();
+    loop {
+        let after = told.last().map_or(Value::Null, |event| event["cursor"].clone());
+        let document = format!("subscription ($after: String) {{ {subscription} }}");
+        let request = Request::new(document).variables(Variables::from_json(json!({ "after": after })));
+        let mut stream = schema.execute_stream(request, None);
+        let connected_at = told.len();
+        while told.len() - connected_at < patience {
+            if end.borrow_and_update().as_ref().is_some_and(|end| is_all(&told, end)) {
+                return told;
+            }
+            let response = tokio::select! {
+                response = stream.next() => response.unwrap(),
+                _ = end.changed() => continue,
+                () = tokio::time::sleep(PATIENCE) => panic!("nothing more is told after {} events", told.len()),
+            };
+            assert!(response.errors.is_empty(), "{:?}", response.errors);
+            let event = response.data.into_json().unwrap();
+            told.push(event.as_object().unwrap().values().next().unwrap().clone());
+        }
+    }
+}
+
+const MEMPOOL: &str = "mempoolEvents(after: $after) {
+    ... on TransactionAdded { cursor txid transaction { txid } }
+    ... on TransactionRemoved { cursor txid reason replacedBy block { hash } }
+}";
+const CHAIN: &str = "chainEvents(after: $after) {
+    ... on BlockConnected { cursor joined: block { hash previous { hash } } }
+    ... on BlockDisconnected { cursor left: block { hash previous { hash } } }
+}";
+
+/// The hashes of a chain after these events.
+fn applied(mut chain: Vec<Value>, events: &[Value]) -> Vec<Value> {
+    for event in events {
+        if event["joined"].is_object() {
+            assert_eq!(
+                chain.last().unwrap(),
+                &event["joined"]["previous"]["hash"],
+                "what a block joins stands below it"
+            );
+            chain.push(event["joined"]["hash"].clone());
+        } else {
+            assert_eq!(chain.pop().unwrap(), event["left"]["hash"], "what leaves is the highest");
+        }
+    }
+    chain
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_loses_the_connection_and_comes_back_misses_nothing() {
+    let (mut life, sim) = start(Profile::Hostile, 21);
+    let following = Following::of_simulated(&sim, true);
+    let first = following.assert_catches_up(&sim);
+    let schema = api::schema(following.published.clone(), following.live.clone(), api::Limits::default());
+    let hashes = |head: &Head| -> Vec<Value> {
+        let heights = 0..=head.tip.height.to_u32();
+        heights.map(|height| json!(head.chain.block_hash(height.into()).unwrap().to_string())).collect()
+    };
+    let from = hashes(&first);
+    let (done, end) = watch::channel(None);
+    let readers = [usize::MAX, 1, 7].map(|patience| {
+        let (schema, end, since) = (schema.clone(), end.clone(), first.mempool.sequence());
+        tokio::spawn(async move {
+            let is_all = |told: &[Value], (last, _): &(u64, Value)| u64::try_from(told.len()).unwrap() == last - since;
+            read(&schema, MEMPOOL, patience, end, is_all).await
+        })
+    });
+    let followers = [usize::MAX, 1, 5].map(|patience| {
+        let (schema, end, from) = (schema.clone(), end.clone(), from.clone());
+        tokio::spawn(async move {
+            let is_all = |told: &[Value], (_, tip): &(u64, Value)| applied(from.clone(), told).last() == Some(tip);
+            applied(from.clone(), &read(&schema, CHAIN, patience, end, is_all).await)
+        })
+    });
+    // until they listen
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let last = tokio::task::block_in_place(|| {
+        let bursts = (0..100).map(|burst| {
+            live(&mut life, &sim, 1 + burst % 5);
+            following.assert_catches_up(&sim)
+        });
+        bursts.last().unwrap()
+    });
+    done.send(Some((last.mempool.sequence(), json!(last.tip.hash.to_string())))).unwrap();
+
+    let mut told = Vec::new();
+    for reader in readers {
+        told.push(reader.await.unwrap());
+    }
+    let ids = |events: &[Value]| {
+        events.iter().map(|event| [&event["txid"], &event["reason"]].map(Value::clone)).collect::<Vec<_>>()
+    };
+    assert!(told[0].len() > 200, "{} events are too few to see", told[0].len());
+    assert_eq!(ids(&told[1]), ids(&told[0]));
+    assert_eq!(ids(&told[2]), ids(&told[0]));
+    for follower in followers {
+        assert_eq!(follower.await.unwrap(), hashes(&last));
+    }
+    tokio::task::block_in_place(|| {
+        drop(schema);
+        following.stop()
+    });
+}
