@@ -93,6 +93,9 @@ pub fn run(mut follow: Follow<'_>) -> Result<(), SyncError> {
         if !following.follow.wake.pause(pause, following.follow.node.stop()) {
             return Ok(());
         }
+        if pause == following.follow.poll {
+            following.look_anew();
+        }
     }
 }
 
@@ -172,6 +175,15 @@ impl Following<'_> {
             }
             Turn::Held => Step::Held,
         })
+    }
+
+    /// The time is up, or somebody says that there is something to see: without signals the mempool may be another.
+    fn look_anew(&mut self) {
+        if !self.is_told()
+            && let Some(unconfirmed) = &mut self.unconfirmed
+        {
+            unconfirmed.doubt();
+        }
     }
 
     /// The node is away.

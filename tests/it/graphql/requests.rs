@@ -56,7 +56,10 @@ fn it_is_ready_once_it_answers_for_the_tip_of_the_node() {
     assert_eq!(api.schema.readiness(), expected);
     let (node_height, node_tip) = (Some(3.into()), Some(api.view().tip().hash));
     api.set_state(SyncState { node_height, node_tip, ..SyncState::default() });
-    expected = Readiness { ready: true, node_height: Some(3), ..expected };
+    expected = Readiness { node_height: Some(3), ..expected };
+    assert_eq!(api.schema.readiness(), expected, "the mempool is yet to come");
+    api.set_state(SyncState { node_height, node_tip, mempool_in_sync: true, ..SyncState::default() });
+    expected = Readiness { ready: true, ..expected };
     assert_eq!(api.schema.readiness(), expected);
 }
 

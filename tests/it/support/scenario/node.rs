@@ -45,6 +45,8 @@ pub(super) trait Node {
     fn reconsider(&mut self, hash: BlockHash);
     fn tip(&self) -> BlockHash;
     fn height(&self) -> u32;
+    /// How many transactions its mempool has.
+    fn waiting(&self) -> usize;
     fn hash_at(&self, height: u32) -> BlockHash;
     fn block(&self, hash: BlockHash) -> Block;
     fn height_of(&self, hash: BlockHash) -> u32;
@@ -160,6 +162,10 @@ impl Node for Real {
 
     fn tip(&self) -> BlockHash {
         self.hash("getbestblockhash", &[])
+    }
+
+    fn waiting(&self) -> usize {
+        self.node.must("getrawmempool", &[]).as_array().unwrap().len()
     }
 
     fn height(&self) -> u32 {

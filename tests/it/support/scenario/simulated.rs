@@ -86,6 +86,10 @@ impl Node for Simulated {
         self.world(|world| world.chain().tip())
     }
 
+    fn waiting(&self) -> usize {
+        self.world(|world| world.mempool().len())
+    }
+
     fn height(&self) -> u32 {
         self.world(|world| world.chain().height().to_u32())
     }

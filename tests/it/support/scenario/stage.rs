@@ -164,12 +164,14 @@ impl Stage {
     fn catch_up(&self) {
         let Some(served) = self.served.as_ref().filter(|_| self.node_runs) else { return };
         let expected = json!({
-            "snapshot": { "hash": self.chain.node.tip(), "inSync": true },
+            "snapshot": { "hash": self.chain.node.tip(), "inSync": true, "mempoolInSync": true },
             "sync": { "ready": true },
+            "mempool": { "stats": { "count": self.chain.node.waiting() } },
         });
         self.notify();
         wait_for("the server to catch up", PATIENCE, || {
-            let answer = served.query("{ snapshot { hash inSync } sync { ready } }");
+            let answer =
+                served.query("{ snapshot { hash inSync mempoolInSync } sync { ready } mempool { stats { count } } }");
             let done = answer["data"] == expected;
             if !done {
                 self.notify();
