@@ -2,24 +2,15 @@
 //! can go on from.
 //!
 //! ```text
-//!   base64url( version u8 ‖ content ‖ seal 8 )      content of chainEvents:    direction u8 ‖ block hash 32
-//!                                                   content of mempoolEvents:  run u64 ‖ number u64
+//!   chainEvents:    direction u8 ‖ block hash 32        sealed as the cursors of lists are
+//!   mempoolEvents:  run u64 ‖ number u64
 //! ```
-//!
-//! The seal tells cursors of another stream, and texts that were changed, from ours. Nothing in them is secret, and
-//! nothing they say is trusted.
 
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bitcoin::BlockHash;
-use bitcoin::hashes::{Hash, HashEngine, sha256};
+use bitcoin::hashes::Hash;
 
+use super::cursor::Scope;
 use super::error::{ApiError, shown};
-
-const VERSION: u8 = 1;
-const SEAL: usize = 8;
-/// The longest cursor has 56 characters; a longer text need not be decoded to be refused.
-const LONGEST: usize = 56;
 
 /// A reader of the chain who has heard that this block joined or left it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,20 +27,20 @@ pub(super) struct MempoolPlace {
 }
 
 impl ChainPlace {
-    const STREAM: &str = "chainEvents";
+    const STREAM: &'static str = "chainEvents";
 
     pub(super) fn cursor(self) -> String {
         let (direction, hash) = match self {
             Self::Connected(hash) => (1, hash),
             Self::Disconnected(hash) => (0, hash),
         };
-        sealed(Self::STREAM, &[&[direction][..], hash.as_byte_array()].concat())
+        scope(Self::STREAM).sealed(&[&[direction][..], hash.as_byte_array()].concat())
     }
 
     /// Errors: BAD_USER_INPUT for a text that is no cursor of this stream.
     pub(super) fn read(cursor: &str) -> Result<Self, ApiError> {
         let place = || {
-            let content = opened(Self::STREAM, cursor)?;
+            let content = scope(Self::STREAM).opened(cursor)?;
             let (direction, hash) = content.split_first()?;
             let hash = BlockHash::from_byte_array(hash.try_into().ok()?);
             match direction {
@@ -63,16 +54,16 @@ impl ChainPlace {
 }
 
 impl MempoolPlace {
-    const STREAM: &str = "mempoolEvents";
+    const STREAM: &'static str = "mempoolEvents";
 
     pub(super) fn cursor(self) -> String {
-        sealed(Self::STREAM, &[self.run.to_be_bytes(), self.sequence.to_be_bytes()].concat())
+        scope(Self::STREAM).sealed(&[self.run.to_be_bytes(), self.sequence.to_be_bytes()].concat())
     }
 
     /// Errors: BAD_USER_INPUT for a text that is no cursor of this stream.
     pub(super) fn read(cursor: &str) -> Result<Self, ApiError> {
         let place = || {
-            let content = opened(Self::STREAM, cursor)?;
+            let content = scope(Self::STREAM).opened(cursor)?;
             let (run, sequence) = content.split_first_chunk()?;
             let sequence = u64::from_be_bytes(sequence.try_into().ok()?);
             Some(Self { run: u64::from_be_bytes(*run), sequence })
@@ -81,39 +72,15 @@ impl MempoolPlace {
     }
 }
 
+fn scope(stream: &'static str) -> Scope {
+    Scope::new(stream, "Subscription".to_owned())
+}
+
 fn no_cursor(stream: &str, cursor: &str) -> ApiError {
     ApiError::bad_user_input(format!(
         "{} is not a cursor of {stream}: give one that an event of this subscription has carried",
         shown(cursor)
     ))
-}
-
-fn sealed(stream: &str, content: &[u8]) -> String {
-    let mut bytes = vec![VERSION];
-    bytes.extend(content);
-    bytes.extend(seal(stream, &bytes));
-    URL_SAFE_NO_PAD.encode(bytes)
-}
-
-fn opened(stream: &str, cursor: &str) -> Option<Vec<u8>> {
-    let bytes = (cursor.len() <= LONGEST).then(|| URL_SAFE_NO_PAD.decode(cursor).ok()).flatten()?;
-    let (content, found) = bytes.split_at_checked(bytes.len().checked_sub(SEAL)?)?;
-    if seal(stream, content) != found {
-        return None;
-    }
-    let (version, content) = content.split_first()?;
-    (*version == VERSION).then(|| content.to_vec())
-}
-
-fn seal(stream: &str, content: &[u8]) -> [u8; SEAL] {
-    let mut engine = sha256::Hash::engine();
-    for part in [stream.as_bytes(), b"\0", content] {
-        engine.input(part);
-    }
-    let hash = sha256::Hash::from_engine(engine).to_byte_array();
-    let mut seal = [0; SEAL];
-    seal.copy_from_slice(&hash[..SEAL]);
-    seal
 }
 
 #[cfg(test)]
@@ -128,7 +95,6 @@ mod tests {
             let hash = BlockHash::from_byte_array(hash);
             for place in [ChainPlace::Connected(hash), ChainPlace::Disconnected(hash)] {
                 prop_assert_eq!(ChainPlace::read(&place.cursor()).unwrap(), place);
-                prop_assert!(place.cursor().len() <= LONGEST);
                 prop_assert!(MempoolPlace::read(&place.cursor()).is_err());
             }
             let place = MempoolPlace { run, sequence };

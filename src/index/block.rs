@@ -204,8 +204,8 @@ impl BlockOutput {
 
 #[cfg(test)]
 mod tests {
-    use bitcoin::Network;
     use bitcoin::constants::genesis_block;
+    use bitcoin::{Network, Transaction, TxIn};
 
     use super::*;
 
@@ -220,6 +220,25 @@ mod tests {
         assert_eq!((block.size(), block.stripped_size, block.inputs.len(), block.outputs.len()), (285, 285, 0, 1));
         assert_eq!((block.outputs[0].value, block.outputs[0].script_type), (5_000_000_000, ScriptType::P2pk));
         assert!(block.outputs[0].p2pk.is_some());
+    }
+
+    #[test]
+    fn what_a_block_holds_and_spends_is_told_in_order() {
+        let mut block = genesis_block(Network::Regtest);
+        let outpoint = |number: u8, vout| OutPoint { txid: Txid::from_byte_array([number; 32]), vout };
+        let spent = [vec![outpoint(1, 7), outpoint(2, 0)], vec![outpoint(1, 8)]];
+        for outpoints in &spent {
+            let mut transaction = block.txdata[0].clone();
+            let input = |previous_output: &OutPoint| TxIn { previous_output: *previous_output, ..TxIn::default() };
+            transaction.input = outpoints.iter().map(input).collect();
+            block.txdata.push(transaction);
+        }
+        block.header.merkle_root = block.compute_merkle_root().unwrap();
+        let parsed = parser().parse(block.block_hash(), serialize(&block)).unwrap();
+        let txids: Vec<_> = block.txdata.iter().map(Transaction::compute_txid).collect();
+        assert_eq!(parsed.txids().collect::<Vec<_>>(), txids);
+        let spends = [(spent[0][0], txids[1]), (spent[0][1], txids[1]), (spent[1][0], txids[2])];
+        assert_eq!(parsed.spends().collect::<Vec<_>>(), spends);
     }
 
     #[test]

@@ -56,6 +56,12 @@ const CHAIN: &str = "chainEvents(after: $after) {
     ... on BlockDisconnected { cursor left: block { hash previous { hash } } }
 }";
 
+/// How many subscriptions are open.
+async fn listening(schema: &Schema) -> usize {
+    let answer = schema.execute(Request::new("{ server { subscriptions } }")).await.data.into_json().unwrap();
+    answer["server"]["subscriptions"].as_u64().unwrap().try_into().unwrap()
+}
+
 /// The hashes of a chain after these events.
 fn applied(mut chain: Vec<Value>, events: &[Value]) -> Vec<Value> {
     for event in events {
@@ -99,8 +105,9 @@ async fn who_loses_the_connection_and_comes_back_misses_nothing() {
             applied(from.clone(), &read(&schema, CHAIN, patience, end, is_all).await)
         })
     });
-    // until they listen
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    while listening(&schema).await < readers.len() + followers.len() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
     let last = tokio::task::block_in_place(|| {
         let bursts = (0..100).map(|burst| {
             live(&mut life, &sim, 1 + burst % 5);
