@@ -16,7 +16,7 @@ use anyhow::Context;
 use bitcoin::Network;
 use bitcoin::hashes::{Hash, sha256};
 use btcgraph::chain::address_of;
-use btcgraph::index::{Index, IndexOptions, TxNum};
+use btcgraph::index::{Index, IndexOptions, ObservedLimits, TxNum};
 use btcgraph::mempool::MempoolSnapshot;
 use btcgraph::sim::Rng;
 use btcgraph::view::{Head, IndexError, Movements, View};
@@ -44,6 +44,7 @@ fn main() -> anyhow::Result<()> {
         salt: None,
         cache_bytes: 512 << 20,
         stale_blocks_kept: 0,
+        observed: ObservedLimits::default(),
     })?;
     let head = Head::now(Arc::new(index.snapshot()?), MempoolSnapshot::default()).context("the index is empty")?;
     let tip = head.tip;

@@ -12,8 +12,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # Whatever takes part in connecting and disconnecting a block.
-files=(apply block codec effects keys resolve statistics update)
-tables=(mod block_hashes block_starts blocks history meta p2pk payouts spends stale_blocks stale_transactions
+files=(apply block codec effects keys observed resolve statistics update)
+tables=(mod block_hashes block_starts blocks history meta p2pk payouts reorgs spends stale_blocks stale_transactions
   transactions txids unspent)
 
 command -v cargo-mutants >/dev/null || { echo "mutants.sh: cargo-mutants is not installed; to install it: cargo install --locked cargo-mutants" >&2; exit 1; }
@@ -70,6 +70,9 @@ mod index_exact;
 #[cfg(test)]
 #[path = "it/index_model.rs"]
 mod index_model;
+#[cfg(test)]
+#[path = "it/index_observed.rs"]
+mod index_observed;
 #[cfg(test)]
 #[path = "it/histories"]
 mod histories {

@@ -42,8 +42,12 @@ pub struct Settings {
     pub node: NodeSettings,
     /// The index.
     pub index: IndexSettings,
+    /// The mempool.
+    pub mempool: MempoolSettings,
     /// The GraphQL server.
     pub server: ServerSettings,
+    /// What the API lets clients do.
+    pub api: ApiSettings,
     /// What runs the server, on this machine alone.
     pub admin: AdminSettings,
     /// The log.
@@ -123,8 +127,26 @@ pub struct IndexSettings {
     pub memory: ByteSize,
     /// How many blocks that left the main chain are kept.
     pub stale_blocks: u32,
+    /// How many reorganisations are kept.
+    pub reorgs: u32,
+    /// How many times are kept at which confirmed transactions were first seen.
+    pub first_seen: u32,
     /// Of the script keys of a new index.
     pub salt: Salt,
+}
+
+/// What is remembered of the mempool.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct MempoolSettings {
+    /// How many transactions that left it without being mined.
+    pub departed: u32,
+    /// How much of these transactions themselves; of older ones only the figures.
+    pub departed_bytes: ByteSize,
+    /// How many of its events can be read again.
+    pub events: u32,
+    /// For how many days a sample a minute is kept.
+    pub history_days: u32,
 }
 
 /// The GraphQL server.
@@ -177,10 +199,14 @@ pub struct ServerSettings {
     pub max_filters: u32,
     /// The most points of one series over time.
     pub max_points: u32,
+    /// The most addresses and scripts, transactions, or outputs that one subscription follows.
+    pub max_watch: usize,
     /// The most requests to the node at once, of all clients together.
     pub max_node_requests: usize,
     /// How long a client's question to the node may take, in seconds.
     pub node_timeout_seconds: u32,
+    /// Whether clients may ask the node for the block that it would make next.
+    pub block_template: bool,
     /// The most operations open at once on one websocket.
     pub max_operations_per_socket: usize,
 }
@@ -191,6 +217,14 @@ impl ServerSettings {
     pub fn port_file(&self) -> Option<&Path> {
         Some(self.port_file.as_path()).filter(|path| !path.as_os_str().is_empty())
     }
+}
+
+/// What the API lets clients do.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ApiSettings {
+    /// Whether transactions can be sent.
+    pub broadcast: bool,
 }
 
 /// The socket of `serve` that commands talk to.
@@ -280,6 +314,7 @@ impl Settings {
             ("server.max_headers", server.max_headers == 0),
             ("server.max_filters", server.max_filters == 0),
             ("server.max_points", server.max_points == 0),
+            ("server.max_watch", server.max_watch == 0),
             ("server.max_node_requests", server.max_node_requests == 0),
             ("server.node_timeout_seconds", server.node_timeout_seconds == 0),
             ("server.max_transaction_bytes", server.max_transaction_bytes.to_bytes() == 0),

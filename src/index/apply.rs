@@ -93,6 +93,7 @@ impl Effects {
     pub(super) fn revert(&self, run: &Run<'_>, tables: &mut Tables<'_>) -> Result<(), IndexError> {
         for (txnum, _, _) in run.transactions() {
             tables.transactions.remove(&txnum.to_key())?;
+            tables.first_seen.remove(&txnum.to_key())?;
         }
         for key in &self.txids {
             expect("txids", tables.txids.remove(key)?.is_some())?;

@@ -11,6 +11,7 @@ use redb::{Builder, Database, DatabaseError, ReadOnlyDatabase, ReadTransaction, 
 use super::block::Parser;
 use super::error::IndexError;
 use super::keys::Salt;
+use super::observed::ObservedLimits;
 use super::snapshot::Snapshot;
 use super::tables::block_starts::BlockStart;
 use super::tables::meta;
@@ -30,6 +31,8 @@ pub struct IndexOptions {
     pub cache_bytes: usize,
     /// How many stale blocks to keep.
     pub stale_blocks_kept: u64,
+    /// How much of what following has seen to keep.
+    pub observed: ObservedLimits,
 }
 
 /// The index, open for one writer and any number of snapshots.
@@ -40,6 +43,7 @@ pub struct Index {
     pub(super) salt: Salt,
     pub(super) cache_bytes: u64,
     pub(super) stale_blocks_kept: u64,
+    pub(super) observed: ObservedLimits,
     /// All of `block_starts`: every spent output asks for the block that created it.
     pub(super) starts: Vec<BlockStart>,
     /// Whether `starts` is what the file says. An update that is dropped leaves it false.
@@ -87,6 +91,7 @@ impl Index {
             salt,
             cache_bytes: u64::try_from(options.cache_bytes).unwrap_or(u64::MAX),
             stale_blocks_kept: options.stale_blocks_kept,
+            observed: options.observed,
             starts: Vec::new(),
             starts_are_committed: false,
         })

@@ -17,8 +17,8 @@ use super::tables::blocks::BlockRow;
 use super::tables::stale_blocks::StaleBlock;
 use super::tables::transactions::TransactionRow;
 use super::tables::{
-    block_hashes, block_starts, blocks, history, meta, p2pk, payouts, spends, stale_blocks, stale_transactions,
-    transactions, txids, unspent,
+    block_hashes, block_starts, blocks, departed, first_seen, history, mempool, mempool_samples, meta, p2pk, payouts,
+    reorgs, spends, stale_blocks, stale_transactions, transactions, txids, unspent,
 };
 use super::update::{Tip, read_tip};
 use crate::chain::Height;
@@ -41,6 +41,12 @@ pub struct Snapshot {
     pub(super) p2pk: ReadOnlyTable<&'static [u8; 30], &'static [u8; 4]>,
     pub(super) stale_blocks: ReadOnlyTable<&'static [u8; 36], &'static [u8]>,
     pub(super) stale_transactions: ReadOnlyTable<&'static [u8; 42], ()>,
+    pub(super) mempool: ReadOnlyTable<&'static [u8; 32], &'static [u8]>,
+    pub(super) departed: ReadOnlyTable<&'static [u8; 8], &'static [u8]>,
+    pub(super) first_seen: ReadOnlyTable<&'static [u8; 4], &'static [u8; 4]>,
+    pub(super) reorgs: ReadOnlyTable<&'static [u8; 8], &'static [u8]>,
+    pub(super) reorg_blocks: ReadOnlyTable<&'static [u8; 33], &'static [u8; 8]>,
+    pub(super) mempool_samples: ReadOnlyTable<&'static [u8; 4], &'static [u8]>,
 }
 
 /// A table and how many rows it has.
@@ -107,6 +113,12 @@ impl Snapshot {
             p2pk: transaction.open_table(p2pk::TABLE)?,
             stale_blocks: transaction.open_table(stale_blocks::TABLE)?,
             stale_transactions: transaction.open_table(stale_transactions::TABLE)?,
+            mempool: transaction.open_table(mempool::TABLE)?,
+            departed: transaction.open_table(departed::TABLE)?,
+            first_seen: transaction.open_table(first_seen::TABLE)?,
+            reorgs: transaction.open_table(reorgs::TABLE)?,
+            reorg_blocks: transaction.open_table(reorgs::BLOCKS)?,
+            mempool_samples: transaction.open_table(mempool_samples::TABLE)?,
         })
     }
 
@@ -142,6 +154,12 @@ impl Snapshot {
             p2pk,
             stale_blocks,
             stale_transactions,
+            mempool,
+            departed,
+            first_seen,
+            reorgs,
+            reorg_blocks,
+            mempool_samples,
         } = self;
         let rows = [
             (blocks::TABLE.name(), blocks.len()?),
@@ -156,6 +174,12 @@ impl Snapshot {
             (p2pk::TABLE.name(), p2pk.len()?),
             (stale_blocks::TABLE.name(), stale_blocks.len()?),
             (stale_transactions::TABLE.name(), stale_transactions.len()?),
+            (mempool::TABLE.name(), mempool.len()?),
+            (departed::TABLE.name(), departed.len()?),
+            (first_seen::TABLE.name(), first_seen.len()?),
+            (reorgs::TABLE.name(), reorgs.len()?),
+            (reorgs::BLOCKS.name(), reorg_blocks.len()?),
+            (mempool_samples::TABLE.name(), mempool_samples.len()?),
         ];
         Ok(rows.into_iter().map(|(name, rows)| TableRows { name: name.to_owned(), rows }).collect())
     }

@@ -9,14 +9,15 @@ use super::block::{Block, Parser, assemble};
 use super::effects::Effects;
 use super::error::IndexError;
 use super::keys::TxNum;
+use super::observed::ObservedLimits;
 use super::open::Index;
 use super::resolve::Run;
 use super::tables::block_starts::BlockStart;
 use super::tables::blocks::{BlockRow, Running};
 use super::tables::stale_blocks::StaleBlock;
 use super::tables::{
-    block_hashes, block_starts, blocks, history, meta, p2pk, payouts, spends, stale_blocks, stale_transactions,
-    transactions, txids, unspent,
+    block_hashes, block_starts, blocks, departed, first_seen, history, mempool, mempool_samples, meta, p2pk, payouts,
+    reorgs, spends, stale_blocks, stale_transactions, transactions, txids, unspent,
 };
 use crate::chain::network::genesis_hash;
 use crate::chain::{Height, median_time_past};
@@ -45,6 +46,12 @@ pub(super) struct Tables<'txn> {
     pub(super) p2pk: Table<'txn, &'static [u8; 30], &'static [u8; 4]>,
     pub(super) stale_blocks: Table<'txn, &'static [u8; 36], &'static [u8]>,
     pub(super) stale_transactions: Table<'txn, &'static [u8; 42], ()>,
+    pub(super) mempool: Table<'txn, &'static [u8; 32], &'static [u8]>,
+    pub(super) departed: Table<'txn, &'static [u8; 8], &'static [u8]>,
+    pub(super) first_seen: Table<'txn, &'static [u8; 4], &'static [u8; 4]>,
+    pub(super) reorgs: Table<'txn, &'static [u8; 8], &'static [u8]>,
+    pub(super) reorg_blocks: Table<'txn, &'static [u8; 33], &'static [u8; 8]>,
+    pub(super) mempool_samples: Table<'txn, &'static [u8; 4], &'static [u8]>,
 }
 
 impl<'txn> Tables<'txn> {
@@ -64,6 +71,12 @@ impl<'txn> Tables<'txn> {
             p2pk: transaction.open_table(p2pk::TABLE)?,
             stale_blocks: transaction.open_table(stale_blocks::TABLE)?,
             stale_transactions: transaction.open_table(stale_transactions::TABLE)?,
+            mempool: transaction.open_table(mempool::TABLE)?,
+            departed: transaction.open_table(departed::TABLE)?,
+            first_seen: transaction.open_table(first_seen::TABLE)?,
+            reorgs: transaction.open_table(reorgs::TABLE)?,
+            reorg_blocks: transaction.open_table(reorgs::BLOCKS)?,
+            mempool_samples: transaction.open_table(mempool_samples::TABLE)?,
         })
     }
 }
@@ -157,6 +170,22 @@ impl<'i> Update<'i> {
         let done = step(self)?;
         self.broken = false;
         Ok(done)
+    }
+
+    /// Does a step that only writes rows.
+    pub(super) fn with_tables<T>(
+        &mut self,
+        step: impl FnOnce(&mut Tables<'_>, &ObservedLimits) -> Result<T, IndexError>,
+    ) -> Result<T, IndexError> {
+        self.whole(|update| step(&mut Tables::open(&update.transaction)?, &update.index.observed))
+    }
+
+    /// The position of the first transaction of a block of the chain as it is with the changes made so far.
+    pub(super) fn first_txnum(&self, height: Height) -> Result<TxNum, IndexError> {
+        let start = usize::try_from(height.to_u32()).ok().and_then(|height| self.index.starts.get(height));
+        let start = start.filter(|start| start.height == height);
+        let missing = || IndexError::corrupt("block_starts", format!("the row of height {height} is missing"));
+        start.map(|start| start.first).ok_or_else(missing)
     }
 
     fn disconnect_tip(&mut self) -> Result<Option<Tip>, IndexError> {

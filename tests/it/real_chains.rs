@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use btcgraph::chain::Height;
-use btcgraph::index::{Index, IndexOptions, Snapshot, TxNum, VerifyOptions, verify};
+use btcgraph::index::{Index, IndexOptions, ObservedLimits, Snapshot, TxNum, VerifyOptions, verify};
 use serde_json::json;
 
 use crate::support::bitcoind::{RealNode, wait_for};
@@ -103,6 +103,7 @@ fn import(chain: &Chain) {
         salt: None,
         cache_bytes: 64 << 20,
         stale_blocks_kept: 1_000,
+        observed: ObservedLimits::default(),
     };
     let index = Index::open_existing(&options).unwrap();
     let snapshot = index.snapshot().unwrap();

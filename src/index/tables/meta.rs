@@ -20,7 +20,7 @@ use crate::chain::Height;
 pub(in crate::index) const TABLE: TableDefinition<'static, &str, &[u8]> = TableDefinition::new("meta");
 
 /// The format of all tables together. Raised with every change of what rows hold.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 
 pub(in crate::index) const FORMAT: &str = "format";
 pub(in crate::index) const NETWORK: &str = "network";

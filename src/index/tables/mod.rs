@@ -5,10 +5,15 @@
 pub(super) mod block_hashes;
 pub(super) mod block_starts;
 pub(super) mod blocks;
+pub(super) mod departed;
+pub(super) mod first_seen;
 pub(super) mod history;
+pub(super) mod mempool;
+pub(super) mod mempool_samples;
 pub(super) mod meta;
 pub(super) mod p2pk;
 pub(super) mod payouts;
+pub(super) mod reorgs;
 pub(super) mod spends;
 pub(super) mod stale_blocks;
 pub(super) mod stale_transactions;

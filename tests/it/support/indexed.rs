@@ -5,7 +5,7 @@ use std::path::Path;
 
 use bitcoin::consensus::serialize;
 use bitcoin::{Block, Network};
-use btcgraph::index::{Index, IndexOptions, Report, Salt, Tip, VerifyOptions, verify};
+use btcgraph::index::{Index, IndexOptions, ObservedLimits, Report, Salt, Tip, VerifyOptions, verify};
 use tempfile::TempDir;
 
 /// The salt of every index in the tests, so that equal chains make equal rows.
@@ -24,6 +24,7 @@ pub(crate) fn options(directory: &Path) -> IndexOptions {
         salt: Some(SALT),
         cache_bytes: 64 << 20,
         stale_blocks_kept: 1_000,
+        observed: ObservedLimits::default(),
     }
 }
 

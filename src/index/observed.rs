@@ -1,0 +1,216 @@
+//! What following has seen: the mempool as it was written down last, what left it, when transactions were first seen,
+//! reorganisations, samples of the mempool.
+//!
+//! Nothing of it is a function of the chain, and the chain's rows do not depend on it. It is written by the same writer,
+//! so that a first-seen time changes with the block it belongs to. What the rows of the mempool mean is the mempool's
+//! business; here they are bytes under a key.
+
+use std::ops::{Range, RangeInclusive};
+
+use bitcoin::hashes::Hash;
+use bitcoin::{BlockHash, Txid};
+use redb::{ReadableTable, ReadableTableMetadata, Table};
+
+use super::error::IndexError;
+use super::keys::TxNum;
+use super::snapshot::Snapshot;
+use super::tables::reorgs::{Reorg, Role, block_key};
+use super::update::Update;
+use crate::chain::Height;
+
+/// How much is kept of what following has seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ObservedLimits {
+    /// How many transactions that left the mempool without being mined.
+    pub departed: u64,
+    /// How many first-seen times; those of the newest transactions stay.
+    pub first_seen: u64,
+    /// How many reorganisations.
+    pub reorgs: u64,
+    /// How many samples of the mempool, one a minute.
+    pub mempool_samples: u64,
+}
+
+impl Default for ObservedLimits {
+    fn default() -> Self {
+        Self { departed: 20_000, first_seen: 100_000_000, reorgs: 1_000, mempool_samples: 400 * 24 * 60 }
+    }
+}
+
+/// Rows to be written, or taken out, at once. Keys and values as the tables' pages describe them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Observations {
+    /// Unconfirmed transactions that are new; `None` for those that are no longer unconfirmed.
+    pub mempool: Vec<(Txid, Option<Vec<u8>>)>,
+    /// Departures by their number.
+    pub departed: Vec<(u64, Vec<u8>)>,
+    /// A sample of the mempool, by the minute since 1970 that it was taken in.
+    pub mempool_sample: Option<(u32, Vec<u8>)>,
+}
+
+impl Update<'_> {
+    /// Writes down what was seen of the mempool, and forgets what is too much.
+    pub fn observe(&mut self, observations: &Observations) -> Result<(), IndexError> {
+        self.with_tables(|tables, limits| {
+            for (txid, row) in &observations.mempool {
+                match row {
+                    Some(row) => tables.mempool.insert(txid.as_byte_array(), row.as_slice())?,
+                    None => tables.mempool.remove(txid.as_byte_array())?,
+                };
+            }
+            for (number, row) in &observations.departed {
+                tables.departed.insert(&number.to_be_bytes(), row.as_slice())?;
+            }
+            keep_last(&mut tables.departed, limits.departed)?;
+            if let Some((minute, row)) = &observations.mempool_sample {
+                tables.mempool_samples.insert(&minute.to_be_bytes(), row.as_slice())?;
+            }
+            keep_last(&mut tables.mempool_samples, limits.mempool_samples)
+        })
+    }
+
+    /// Forgets all that was written down of the mempool.
+    pub fn forget_mempool(&mut self) -> Result<(), IndexError> {
+        self.with_tables(|tables, _| Ok(tables.mempool.retain(|_, _| false)?))
+    }
+
+    /// Notes when transactions of a block of the active chain were first seen: for each its index in the block, and
+    /// seconds since 1970.
+    ///
+    /// Errors: [`IndexError::Corrupt`] if there is no block at this height.
+    pub fn note_first_seen(
+        &mut self,
+        height: Height,
+        seen: impl IntoIterator<Item = (u32, u64)>,
+    ) -> Result<(), IndexError> {
+        let first = self.first_txnum(height)?;
+        self.with_tables(|tables, limits| {
+            for (index, seconds) in seen {
+                let txnum = TxNum(first.0.saturating_add(index));
+                let seconds = u32::try_from(seconds).unwrap_or(u32::MAX);
+                tables.first_seen.insert(&txnum.to_key(), &seconds.to_be_bytes())?;
+            }
+            keep_last(&mut tables.first_seen, limits.first_seen)
+        })
+    }
+
+    /// Writes down a reorganisation, under the next number.
+    pub fn note_reorg(&mut self, reorg: &Reorg) -> Result<(), IndexError> {
+        self.with_tables(|tables, limits| {
+            let number = tables.reorgs.last()?.map_or(0, |(key, _)| u64::from_be_bytes(*key.value()));
+            let number = number.saturating_add(1).to_be_bytes();
+            tables.reorgs.insert(&number, reorg.encode().as_slice())?;
+            for key in reorg.block_keys() {
+                tables.reorg_blocks.insert(&key, &number)?;
+            }
+            while tables.reorgs.len()? > limits.reorgs {
+                let Some((number, oldest)) = oldest(&tables.reorgs)? else { break };
+                for key in oldest.block_keys() {
+                    let still = tables.reorg_blocks.get(&key)?.is_some_and(|at| *at.value() == number);
+                    if still {
+                        tables.reorg_blocks.remove(&key)?;
+                    }
+                }
+                tables.reorgs.remove(&number)?;
+            }
+            Ok(())
+        })
+    }
+}
+
+fn oldest(
+    reorgs: &impl ReadableTable<&'static [u8; 8], &'static [u8]>,
+) -> Result<Option<([u8; 8], Reorg)>, IndexError> {
+    reorgs.first()?.map(|(key, row)| Ok((*key.value(), Reorg::decode(row.value())?))).transpose()
+}
+
+/// Takes the first rows out of a table until it has no more than so many.
+fn keep_last<const N: usize, V: redb::Value + 'static>(
+    table: &mut Table<'_, &'static [u8; N], V>,
+    rows: u64,
+) -> Result<(), IndexError> {
+    for _ in rows..table.len()? {
+        table.pop_first()?;
+    }
+    Ok(())
+}
+
+impl Snapshot {
+    /// The unconfirmed transactions as they were written down last, in no order.
+    pub fn written_mempool(&self) -> Result<impl Iterator<Item = Result<(Txid, Vec<u8>), IndexError>>, IndexError> {
+        let rows = self.mempool.range::<&[u8; 32]>(..)?;
+        Ok(rows.map(|row| {
+            let (key, row) = row?;
+            Ok((Txid::from_byte_array(*key.value()), row.value().to_vec()))
+        }))
+    }
+
+    /// What left the mempool without being mined, by number, the oldest first.
+    pub fn written_departed(&self) -> Result<impl Iterator<Item = Result<(u64, Vec<u8>), IndexError>>, IndexError> {
+        let rows = self.departed.range::<&[u8; 8]>(..)?;
+        Ok(rows.map(|row| {
+            let (key, row) = row?;
+            Ok((u64::from_be_bytes(*key.value()), row.value().to_vec()))
+        }))
+    }
+
+    /// When a transaction of the active chain was first seen unconfirmed, in seconds since 1970; `None` if it was not
+    /// seen before its block.
+    pub fn first_seen_at(&self, txnum: TxNum) -> Result<Option<u64>, IndexError> {
+        let row = self.first_seen.get(&txnum.to_key())?;
+        Ok(row.map(|row| u32::from_be_bytes(*row.value()).into()))
+    }
+
+    /// Samples of the mempool by minute since 1970, the oldest first, read as they are asked for.
+    pub fn mempool_samples(
+        &self,
+        minutes: RangeInclusive<u32>,
+    ) -> Result<impl DoubleEndedIterator<Item = Result<(u32, Vec<u8>), IndexError>>, IndexError> {
+        let (from, to) = (minutes.start().to_be_bytes(), minutes.end().to_be_bytes());
+        let rows = self.mempool_samples.range::<&[u8; 4]>(&from..=&to)?;
+        Ok(rows.map(|row| {
+            let (key, row) = row?;
+            Ok((u32::from_be_bytes(*key.value()), row.value().to_vec()))
+        }))
+    }
+
+    /// The reorganisations with these numbers, the oldest first, read as they are asked for. The first ever has 1.
+    pub fn reorgs(
+        &self,
+        numbers: Range<u64>,
+    ) -> Result<impl DoubleEndedIterator<Item = Result<(u64, Reorg), IndexError>>, IndexError> {
+        let (from, to) = (numbers.start.to_be_bytes(), numbers.end.to_be_bytes());
+        let rows = self.reorgs.range::<&[u8; 8]>(&from..&to)?;
+        Ok(rows.map(|row| {
+            let (key, row) = row?;
+            Ok((u64::from_be_bytes(*key.value()), Reorg::decode(row.value())?))
+        }))
+    }
+
+    /// The numbers of the reorganisations that are kept.
+    pub fn kept_reorgs(&self) -> Result<Range<u64>, IndexError> {
+        let number = |row: Option<(redb::AccessGuard<'_, &'static [u8; 8]>, _)>| {
+            row.map(|(key, _): (_, redb::AccessGuard<'_, &'static [u8]>)| u64::from_be_bytes(*key.value()))
+        };
+        let (first, last) = (number(self.reorgs.first()?), number(self.reorgs.last()?));
+        Ok(first.zip(last).map_or(1..1, |(first, last)| first..last.saturating_add(1)))
+    }
+
+    /// The newest reorganisation that took this block out of the chain.
+    pub fn reorg_that_disconnected(&self, block: BlockHash) -> Result<Option<Reorg>, IndexError> {
+        self.reorg_by(Role::Disconnected, block)
+    }
+
+    /// The newest reorganisation after which this block was the newest.
+    pub fn reorg_to(&self, new_tip: BlockHash) -> Result<Option<Reorg>, IndexError> {
+        self.reorg_by(Role::NewTip, new_tip)
+    }
+
+    fn reorg_by(&self, role: Role, block: BlockHash) -> Result<Option<Reorg>, IndexError> {
+        let Some(number) = self.reorg_blocks.get(&block_key(role, &block))? else { return Ok(None) };
+        let row = self.reorgs.get(number.value())?;
+        let row =
+            row.ok_or_else(|| IndexError::corrupt("reorg_blocks", format!("the row of {block} leads nowhere")))?;
+        Reorg::decode(row.value()).map(Some)
+    }
+}

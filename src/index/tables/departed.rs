@@ -1,0 +1,6 @@
+//! `departed`: number of the departure (8) → a transaction that left the mempool without being mined, in the mempool's
+//! own encoding. The newest departures have the highest numbers; not a function of the chain.
+
+use redb::TableDefinition;
+
+pub(in crate::index) const TABLE: TableDefinition<'static, &[u8; 8], &[u8]> = TableDefinition::new("departed");
