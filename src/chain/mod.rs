@@ -15,9 +15,11 @@ mod height;
 pub mod merkle;
 pub mod network;
 pub mod raw;
+pub mod retarget;
 pub mod script;
 #[cfg(test)]
 mod shared_data;
+pub mod spending;
 pub mod subsidy;
 mod time;
 

@@ -91,6 +91,11 @@ impl Journal {
         self.by_sequence.get(self.txids.get(txid)?)
     }
 
+    /// The number of the newest departure, 0 before the first.
+    pub(super) fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
     pub(super) fn len(&self) -> usize {
         self.by_sequence.len()
     }
@@ -106,19 +111,32 @@ impl Journal {
         range.filter_map(|(_, sequence)| self.by_sequence.get(sequence))
     }
 
-    /// What replaced others and was not replaced itself, the newest first, each with the number of the first
-    /// departure it caused; only numbers below `before`.
+    /// What replaced others, the newest first, each with the number of the first departure it caused; only numbers below
+    /// `before`.
     pub(super) fn replacing(&self, before: u64) -> impl DoubleEndedIterator<Item = (u64, Txid)> {
-        let newest = self.replacing.range(..before).rev().map(|(sequence, by)| (*sequence, *by));
-        newest.filter(|(_, by)| self.get(by).is_none_or(|departed| departed.replaced_by().is_none()))
+        self.replacing.range(..before).rev().map(|(sequence, by)| (*sequence, *by))
+    }
+
+    /// From which number on departures are kept whole.
+    pub(super) fn whole_from(&self) -> u64 {
+        self.whole_from
+    }
+
+    /// Gives later departures only numbers above this one.
+    pub(super) fn go_on_from(&mut self, number: u64) {
+        self.sequence = self.sequence.max(number);
     }
 
     /// Notes a departure under the next number, and forgets what is too much.
-    pub(super) fn push(&mut self, mut departed: Departed, limit: usize, byte_limit: usize) {
+    pub(super) fn push(&mut self, departed: Departed, limit: usize, byte_limit: usize) {
+        self.put(Departed { sequence: self.sequence + 1, ..departed }, limit, byte_limit);
+    }
+
+    /// Notes a departure under its own number, which must be higher than all before, and forgets what is too much.
+    pub(super) fn put(&mut self, departed: Departed, limit: usize, byte_limit: usize) {
         self.take(&departed.txid);
-        self.sequence += 1;
-        let sequence = self.sequence;
-        departed.sequence = sequence;
+        let sequence = departed.sequence;
+        self.sequence = sequence;
         if let Some(by) = departed.replaced_by() {
             if self.first_replaced(&by).is_none() {
                 self.replacing.insert(sequence, by);

@@ -60,6 +60,16 @@ pub enum MempoolEventKind {
     },
 }
 
+impl MempoolEventKind {
+    /// The transaction that it tells of.
+    #[must_use]
+    pub fn txid(&self) -> Txid {
+        match self {
+            Self::Added { txid, .. } | Self::Removed { txid, .. } => *txid,
+        }
+    }
+}
+
 /// Something that happened in the mempool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MempoolEvent {

@@ -7,7 +7,7 @@
 //! Outputs that nobody can ever spend belong to no script, as in the index.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
+use std::ops::{Bound, Range};
 use std::sync::Arc;
 
 use imbl::{OrdMap, OrdSet};
@@ -70,7 +70,7 @@ impl ScriptTotals {
 
 /// The first half of the SHA-256 of a script. Two scripts of the same half can be made with 2^64 hashes, but only
 /// by somebody who thereby mixes up scripts of his own; to meet the half of another's script takes 2^128.
-type ScriptKey = [u8; 16];
+pub(super) type ScriptKey = [u8; 16];
 
 /// What several transactions do to a script.
 #[derive(Clone)]
@@ -135,6 +135,27 @@ impl Scripts {
         once.map(|entry| share_of(entry, key)).unwrap_or_default()
     }
 
+    /// The scripts within a range that one transaction touches, and those that several do; each in order.
+    pub(super) fn keys(
+        &self,
+        range: (Bound<ScriptKey>, Bound<ScriptKey>),
+    ) -> (impl DoubleEndedIterator<Item = ScriptKey> + use<'_>, impl DoubleEndedIterator<Item = ScriptKey> + use<'_>)
+    {
+        let once = self.once.range(range).map(|(key, _)| *key);
+        (once, self.often.range(range).map(|(key, _)| *key))
+    }
+
+    /// How many scripts there are.
+    pub(super) fn len(&self) -> usize {
+        self.once.len().saturating_add(self.often.len())
+    }
+
+    /// The number of the oldest transaction that touches a script.
+    pub(super) fn first_of(&self, key: ScriptKey) -> Option<u64> {
+        let often = || self.often.get(&key)?.sequences.get_min().copied();
+        self.once.get(&key).copied().or_else(often)
+    }
+
     /// The numbers within a range of the transactions that touch a script, the newest first.
     pub(super) fn sequences(
         &self,
@@ -150,7 +171,7 @@ impl Scripts {
     }
 }
 
-fn key_of(script_hash: &[u8; 32]) -> ScriptKey {
+pub(super) fn key_of(script_hash: &[u8; 32]) -> ScriptKey {
     let (halves, _) = script_hash.as_chunks::<16>();
     halves.first().copied().unwrap_or_default()
 }

@@ -40,7 +40,7 @@ impl MempoolSnapshot {
         Arc::ptr_eq(&self.shared, &other.shared)
     }
 
-    fn state(&self) -> &State {
+    pub(super) fn state(&self) -> &State {
         &self.shared.state
     }
 
@@ -268,6 +268,12 @@ impl MempoolSnapshot {
         self.state().journal.newest(before)
     }
 
+    /// From which number of departure on transactions are remembered whole; of earlier ones only the figures are.
+    #[must_use]
+    pub fn departed_whole_from(&self) -> u64 {
+        self.state().journal.whole_from()
+    }
+
     /// What a transaction replaced by spending the same output, in the order of departure; not what stood on that.
     #[must_use]
     pub fn replaces(&self, txid: &Txid) -> impl DoubleEndedIterator<Item = &Arc<Departed>> {
@@ -280,11 +286,11 @@ impl MempoolSnapshot {
         self.departed(txid)?.replaced_by()
     }
 
-    /// The roots of the trees of replacements, wherever they are now: transactions that replaced others and were not
-    /// replaced themselves; each with the number of the first departure that it caused, the newest first, and only
-    /// numbers below `before`. `u64::MAX` for all. [`replaces`](Self::replaces) leads from a root to the rest.
+    /// The transactions that replaced others, wherever they are now, whether they were replaced themselves or not; each
+    /// with the number of the first departure that it caused, the newest first, and only numbers below `before`.
+    /// `u64::MAX` for all. [`replaces`](Self::replaces) leads from each to what it replaced.
     #[must_use]
-    pub fn replacements(&self, before: u64) -> impl DoubleEndedIterator<Item = (u64, Txid)> {
+    pub fn replacing(&self, before: u64) -> impl DoubleEndedIterator<Item = (u64, Txid)> {
         self.state().journal.replacing(before)
     }
 }

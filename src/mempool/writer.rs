@@ -131,7 +131,7 @@ impl Mempool {
         Self { limits, ..Self::default() }
     }
 
-    /// Adds a transaction, with one event. If it was among the departed, it no longer is.
+    /// Adds a transaction, with one event. If it was among the departed, it no longer is, and was first seen when it was then.
     ///
     /// What it spends counts as unconfirmed if the transaction it is of is in the mempool, whatever the prevout says.
     /// What in the mempool spends its outputs turns unconfirmed, too: so when blocks are disconnected, their
@@ -140,6 +140,8 @@ impl Mempool {
         let mut entry = self.checked(arrival)?;
         self.newest = None;
         let departed = self.state.journal.take(&entry.txid);
+        // it was seen before it left
+        entry.first_seen = departed.as_ref().map_or(entry.first_seen, |left| left.first_seen.min(entry.first_seen));
         let cause = entry.cause();
         let added = MempoolEventKind::Added { txid: entry.txid, cause };
         entry.sequence = self.state.events.push(added, self.limits.events);
@@ -194,8 +196,25 @@ impl Mempool {
         effect
     }
 
-    /// Takes up what an earlier run kept of departed transactions, the oldest first, without events. What is in the
-    /// mempool again is passed over. Their numbers are given anew.
+    /// Takes up what an earlier run wrote down of departed transactions, the oldest first, under the numbers that they
+    /// had, without events. To be called before anything else leaves; what is not in order is passed over.
+    pub fn resume_departed(&mut self, departed: impl IntoIterator<Item = Departed>) {
+        self.newest = None;
+        for departed in departed {
+            if departed.sequence > self.state.journal.sequence() && self.state.get(&departed.txid).is_none() {
+                self.state.journal.put(departed, self.limits.departed, self.limits.departed_bytes);
+            }
+        }
+    }
+
+    /// Gives departures from now on only numbers above this one, under which an earlier run wrote down its last.
+    pub fn resume_departures_after(&mut self, number: u64) {
+        self.newest = None;
+        self.state.journal.go_on_from(number);
+    }
+
+    /// Notes departed transactions that were not in the mempool, the oldest first, without events. What is in the
+    /// mempool is passed over. Their numbers are given anew.
     pub fn restore_departed(&mut self, departed: impl IntoIterator<Item = Departed>) {
         self.newest = None;
         for departed in departed {

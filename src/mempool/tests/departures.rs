@@ -13,7 +13,8 @@ fn replaces(snapshot: &MempoolSnapshot, txid: &Txid) -> Vec<Txid> {
 }
 
 fn roots(snapshot: &MempoolSnapshot) -> Vec<Txid> {
-    snapshot.replacements(u64::MAX).map(|(_, txid)| txid).collect()
+    let replacing = snapshot.replacing(u64::MAX).map(|(_, txid)| txid);
+    replacing.filter(|txid| snapshot.replaced_by(txid).is_none()).collect()
 }
 
 #[test]

@@ -6,3 +6,4 @@ mod model;
 mod reorgs;
 mod stage;
 mod writing;
+mod written;

@@ -1,0 +1,202 @@
+//! The next change of the difficulty: what the blocks of an epoch so far make of it.
+//!
+//! The rule is Core's `CalculateNextWorkRequired` (`pow.cpp`). It measures from the first block of an epoch to its last,
+//! by the times of their headers: 2,015 intervals for 2,016 blocks. Between those two it is an estimate, which takes the
+//! blocks to come to be as fast as those that came.
+
+use bitcoin::{CompactTarget, Network};
+
+use super::difficulty::{difficulty, target};
+use super::epoch::BLOCKS_PER_EPOCH;
+
+/// Seconds between two blocks that the difficulty is made for.
+pub const SECONDS_PER_BLOCK: u32 = 600;
+
+/// The blocks of an epoch so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EpochSoFar {
+    /// The network, whose easiest target is a limit.
+    pub network: Network,
+    /// How many blocks there are, 1 to 2,016.
+    pub blocks: u32,
+    /// The `bits` of the first.
+    pub first_bits: CompactTarget,
+    /// The time in the header of the first, in seconds since 1970.
+    pub first_time: u32,
+    /// The `bits` of the last so far.
+    pub last_bits: CompactTarget,
+    /// The time in the header of the last so far, in seconds since 1970.
+    pub last_time: u32,
+}
+
+impl EpochSoFar {
+    /// Seconds from the first block to the last so far. Headers need not be in the order of their times, so it can be
+    /// negative.
+    #[must_use]
+    pub fn seconds(&self) -> i64 {
+        i64::from(self.last_time) - i64::from(self.first_time)
+    }
+
+    /// Seconds and intervals to measure by; `None` while there is one block only, or no time between them.
+    #[must_use]
+    pub fn measured(&self) -> Option<(u32, u32)> {
+        let (seconds, intervals) = (self.last_time.checked_sub(self.first_time)?, self.blocks.checked_sub(1)?);
+        (seconds > 0 && intervals > 0).then_some((seconds, intervals))
+    }
+
+    /// How many blocks of the epoch are yet to come.
+    #[must_use]
+    pub fn left(&self) -> u32 {
+        BLOCKS_PER_EPOCH.saturating_sub(self.blocks)
+    }
+
+    /// When the first block of the next epoch comes if blocks go on as they came, in seconds since 1970. `None` without
+    /// a measure.
+    #[must_use]
+    pub fn next_epoch_at(&self) -> Option<u64> {
+        let (seconds, intervals) = self.measured()?;
+        let ahead = u64::from(seconds) * (u64::from(self.left()) + 1) / u64::from(intervals);
+        Some(u64::from(self.last_time) + ahead)
+    }
+
+    /// The `bits` of the next epoch if its blocks go on as they came; what they are for certain if this was the last.
+    /// `None` without a measure.
+    #[must_use]
+    pub fn next_bits(&self) -> Option<CompactTarget> {
+        if self.left() == 0 {
+            return Some(retarget(self.network, self.base(), self.seconds()));
+        }
+        let (seconds, intervals) = self.measured()?;
+        let timespan = i64::from(seconds) * i64::from(BLOCKS_PER_EPOCH - 1) / i64::from(intervals);
+        Some(retarget(self.network, self.base(), timespan))
+    }
+
+    /// By how much that changes the difficulty of this epoch, as a fraction: 0.05 is 5 % harder.
+    #[must_use]
+    pub fn next_change(&self) -> Option<f64> {
+        if is_constant(self.network) {
+            return Some(0.0);
+        }
+        self.next_bits().map(|bits| change(self.first_bits, bits))
+    }
+
+    /// The `bits` that are adjusted: those of the last block, or, on testnet4, of the first (BIP94). The last block of an
+    /// epoch may be one of those that testnets allow to be easy; until it is there, it is taken to be like the first.
+    fn base(&self) -> CompactTarget {
+        if self.network == Network::Testnet4 || self.left() > 0 { self.first_bits } else { self.last_bits }
+    }
+}
+
+/// Whether the difficulty of a network never changes.
+#[must_use]
+pub fn is_constant(network: Network) -> bool {
+    network.params().no_pow_retargeting
+}
+
+/// How much harder the second is than the first, as a fraction.
+#[must_use]
+pub fn change(from: CompactTarget, to: CompactTarget) -> f64 {
+    difficulty(to) / difficulty(from) - 1.0
+}
+
+/// The `bits` behind an epoch that took this many seconds from its first block to its last. They move by a factor of 4 at
+/// most, and never beyond the easiest of the network.
+fn retarget(network: Network, bits: CompactTarget, seconds: i64) -> CompactTarget {
+    let params = network.params();
+    // no header has bits beyond that; the multiplication needs the room above
+    if target(bits).is_none_or(|target| target > params.max_attainable_target) {
+        return bits;
+    }
+    CompactTarget::from_next_work_required(bits, u64::try_from(seconds).unwrap_or(0), params)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn whole(network: Network, first_time: u32, last_time: u32, bits: u32) -> EpochSoFar {
+        let bits = CompactTarget::from_consensus(bits);
+        EpochSoFar { network, blocks: BLOCKS_PER_EPOCH, first_bits: bits, first_time, last_bits: bits, last_time }
+    }
+
+    #[test]
+    fn a_whole_epoch_gives_what_cores_own_tests_expect() {
+        // pow_tests.cpp: get_next_work, _pow_limit, _lower_limit_actual, _upper_limit_actual
+        for (first_time, last_time, bits, next) in [
+            (1_261_130_161, 1_262_152_739, 0x1d00_ffff, 0x1d00_d86a),
+            (1_231_006_505, 1_233_061_996, 0x1d00_ffff, 0x1d00_ffff),
+            (1_279_008_237, 1_279_297_671, 0x1c05_a3f4, 0x1c01_68fd),
+            (1_263_163_443, 1_269_211_443, 0x1c38_7f6f, 0x1d00_e1fd),
+        ] {
+            let epoch = whole(Network::Bitcoin, first_time, last_time, bits);
+            assert_eq!(epoch.next_bits(), Some(CompactTarget::from_consensus(next)), "{bits:08x}");
+        }
+    }
+
+    #[test]
+    fn times_that_run_backwards_are_the_shortest_there_are() {
+        let (backwards, short) =
+            (whole(Network::Bitcoin, 2_000, 1_000, 0x1c05_a3f4), whole(Network::Bitcoin, 1_000, 2_000, 0x1c05_a3f4));
+        assert_eq!(backwards.next_bits(), short.next_bits());
+        assert!((backwards.next_change().unwrap() - 3.0).abs() < 1e-4, "four times as hard, but for rounding");
+        assert_eq!((backwards.seconds(), backwards.measured()), (-1_000, None));
+    }
+
+    #[test]
+    fn an_epoch_that_is_not_over_is_measured_by_the_intervals_it_has() {
+        let bits = CompactTarget::from_consensus(0x1c05_a3f4);
+        let so_far = |blocks, last_time| EpochSoFar {
+            network: Network::Bitcoin,
+            blocks,
+            first_bits: bits,
+            first_time: 1_000_000,
+            last_bits: bits,
+            last_time,
+        };
+        // nine intervals at twice the pace, in 2,015 of which the clock is one interval short of two weeks
+        let epoch = so_far(10, 1_000_000 + 9 * 300);
+        let expected = 2.0 * 2_016.0 / 2_015.0 - 1.0;
+        assert!((epoch.next_change().unwrap() - expected).abs() < 1e-4, "{:?}", epoch.next_change());
+        assert_eq!(epoch.left(), 2_006);
+        assert_eq!(epoch.next_epoch_at(), Some(1_000_000 + 9 * 300 + 2_007 * 300));
+
+        for unmeasured in [so_far(1, 1_000_000), so_far(2, 1_000_000), so_far(2, 999_999)] {
+            assert_eq!((unmeasured.next_change(), unmeasured.next_epoch_at()), (None, None), "{unmeasured:?}");
+        }
+    }
+
+    #[test]
+    fn regtest_never_changes() {
+        let epoch = whole(Network::Regtest, 1_000, 2_000, 0x207f_ffff);
+        assert_eq!((epoch.next_bits(), epoch.next_change()), (Some(epoch.first_bits), Some(0.0)));
+        assert!(!is_constant(Network::Bitcoin) && !is_constant(Network::Testnet4) && !is_constant(Network::Signet));
+    }
+
+    #[test]
+    fn testnet4_goes_by_the_first_block_of_the_epoch_and_testnet3_by_the_last() {
+        let next = |network| {
+            let easy = CompactTarget::from_consensus(0x1d00_ffff);
+            let two_weeks = 2_016 * SECONDS_PER_BLOCK;
+            let epoch = EpochSoFar { last_bits: easy, ..whole(network, 1_000, 1_000 + two_weeks, 0x1c05_a3f4) };
+            epoch.next_bits().map(CompactTarget::to_consensus)
+        };
+        assert_eq!(next(Network::Testnet4), Some(0x1c05_a3f4));
+        assert_eq!(next(Network::Testnet), Some(0x1d00_ffff));
+    }
+
+    proptest! {
+        #[test]
+        fn no_header_makes_it_panic(
+            blocks in 1..=BLOCKS_PER_EPOCH, first_bits: u32, last_bits: u32, first_time: u32, last_time: u32, at in 0..5_usize,
+        ) {
+            let (first_bits, last_bits) =
+                (CompactTarget::from_consensus(first_bits), CompactTarget::from_consensus(last_bits));
+            let network = crate::chain::network::ALL[at];
+            let epoch = EpochSoFar { network, blocks, first_bits, first_time, last_bits, last_time };
+            let _ = epoch.next_change();
+            prop_assert!(epoch.next_epoch_at().is_none_or(|at| at > u64::from(last_time)));
+        }
+    }
+}

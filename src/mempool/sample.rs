@@ -1,0 +1,111 @@
+//! The figures of the mempool at one time, to be kept for long.
+
+use bitcoin::VarInt;
+use bitcoin::consensus::encode::{Error, deserialize, serialize};
+
+use super::feerate::FeeFraction;
+use super::histogram::{FeeBin, FeeBins, FeerateKind};
+use super::snapshot::MempoolSnapshot;
+use crate::chain::Feerate;
+
+/// Where the bins of a sample begin, in hundredths of a sat/vB; the lowest begins at 0.
+const RATES: [u64; 42] = [
+    10, 20, 30, 50, 70, 100, 150, 200, 250, 300, 400, 500, 600, 800, 1_000, 1_200, 1_500, 2_000, 2_500, 3_000, 4_000,
+    5_000, 6_000, 7_000, 8_000, 10_000, 12_500, 15_000, 17_500, 20_000, 25_000, 30_000, 35_000, 40_000, 50_000, 60_000,
+    70_000, 80_000, 100_000, 120_000, 150_000, 200_000,
+];
+
+/// What the mempool was at one time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MempoolSample {
+    /// How many transactions there were.
+    pub count: u64,
+    /// Their virtual sizes together, in vbytes.
+    pub vsize: u64,
+    /// Their fees together, in sat.
+    pub total_fee: u64,
+    /// The lowest feerate that the node took, in sat/vB.
+    pub min_fee_rate: f64,
+    /// New transactions a second, on average over the minute before.
+    pub transactions_per_second: f64,
+    /// New virtual bytes a second, likewise.
+    pub vbytes_per_second: f64,
+    /// How much paid how much, by effective feerate, from the highest bin down; empty bins are left out.
+    pub bins: Vec<FeeBin>,
+}
+
+/// Counts, rates as the bits of their numbers, and then (number of the bin, vbytes, transactions) for each bin.
+type Written = ((u64, u64, u64), (u64, u64, u64), Vec<VarInt>);
+
+impl MempoolSample {
+    /// Of this state; `now`, in seconds since 1970, is what the rates of arrival end with.
+    #[must_use]
+    pub fn of(mempool: &MempoolSnapshot, now: u64) -> Self {
+        let (totals, rate) = (mempool.totals(), mempool.arrival_rate(now));
+        let bins = mempool.fee_histogram(FeerateKind::Effective, &FeeBins::At(rates().collect()));
+        Self {
+            count: totals.count,
+            vsize: totals.vsize,
+            total_fee: totals.fee,
+            min_fee_rate: mempool.node().min_fee_rate,
+            transactions_per_second: rate.transactions,
+            vbytes_per_second: rate.vsize,
+            bins: bins.into_iter().filter(|bin| bin.count > 0).collect(),
+        }
+    }
+
+    /// As it is written down.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let bins = self.bins.iter().filter_map(|bin| {
+            let number = starts().position(|start| start == bin.from_rate).and_then(|at| u64::try_from(at).ok())?;
+            Some([number, bin.vsize, bin.count].map(VarInt))
+        });
+        let rates = [self.min_fee_rate, self.transactions_per_second, self.vbytes_per_second].map(f64::to_bits);
+        let counts = (self.count, self.vsize, self.total_fee);
+        let written: Written = (counts, rates.into(), bins.flatten().collect());
+        serialize(&written)
+    }
+
+    /// From what [`encode`](Self::encode) gave.
+    ///
+    /// Errors: these are no bytes of it.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Error> {
+        let ((count, vsize, total_fee), rates, written): Written = deserialize(bytes)?;
+        let starts: Vec<_> = starts().collect();
+        let (bins, rest) = written.as_chunks();
+        if !rest.is_empty() {
+            return Err(Error::ParseFailed("a bin of a sample is cut off"));
+        }
+        let mut cumulative_vsize = 0_u64;
+        let bins = bins.iter().map(|[number, vsize, count]| {
+            let number = usize::try_from(number.0).ok();
+            let from_rate = number.and_then(|number| starts.get(number)).copied();
+            let from_rate = from_rate.ok_or(Error::ParseFailed("a sample has no such bin"))?;
+            let to_rate = number.and_then(|number| starts.get(number + 1)).copied();
+            cumulative_vsize = cumulative_vsize.saturating_add(vsize.0);
+            Ok(FeeBin { from_rate, to_rate, vsize: vsize.0, count: count.0, cumulative_vsize })
+        });
+        let bins = bins.collect::<Result<_, Error>>()?;
+        let (min_fee_rate, transactions_per_second, vbytes_per_second) = rates;
+        Ok(Self {
+            count,
+            vsize,
+            total_fee,
+            min_fee_rate: f64::from_bits(min_fee_rate),
+            transactions_per_second: f64::from_bits(transactions_per_second),
+            vbytes_per_second: f64::from_bits(vbytes_per_second),
+            bins,
+        })
+    }
+}
+
+fn rates() -> impl Iterator<Item = FeeFraction> {
+    // a hundredth of a sat/vB is ten sat for 1,000 vbytes
+    RATES.iter().map(|rate| Feerate::from_sat_per_kvb(rate * 10).into())
+}
+
+/// Where the bins begin, the lowest first.
+fn starts() -> impl Iterator<Item = FeeFraction> {
+    std::iter::once(FeeFraction::ZERO).chain(rates())
+}
