@@ -44,7 +44,7 @@ pub struct MaxFees {
 }
 
 /// What a transaction that the node would take pays.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Judged {
     /// Its virtual size as policy counts it (signature operations included), in vbytes.
     pub vsize: u64,
@@ -52,6 +52,8 @@ pub struct Judged {
     pub fee: Amount,
     /// The feerate by which it is judged: with that of transactions of the package that pay for it.
     pub effective_feerate: Option<Feerate>,
+    /// The transactions that this is the feerate of together; nothing where the node does not say.
+    pub effective_includes: Vec<Wtxid>,
 }
 
 /// What would become of a transaction if it were sent.
@@ -98,6 +100,8 @@ struct Fees {
     base: Amount,
     #[serde(rename = "effective-feerate", default, deserialize_with = "optional_feerate")]
     effective_feerate: Option<Feerate>,
+    #[serde(rename = "effective-includes", default)]
+    effective_includes: Vec<Wtxid>,
 }
 
 /// Of `testmempoolaccept`.
@@ -228,7 +232,12 @@ impl Refusal {
 
 impl Fees {
     fn judged(self, vsize: u64) -> Judged {
-        Judged { vsize, fee: self.base, effective_feerate: self.effective_feerate }
+        Judged {
+            vsize,
+            fee: self.base,
+            effective_feerate: self.effective_feerate,
+            effective_includes: self.effective_includes,
+        }
     }
 }
 
@@ -396,6 +405,7 @@ mod tests {
             vsize: 141,
             fee: Amount::from_sat(1_410),
             effective_feerate: Some(Feerate::from_sat_per_kvb(10_000)),
+            effective_includes: vec![Wtxid::from_byte_array([2; 32])],
         };
         let expected = [
             Some(Ok(judged)),
@@ -435,7 +445,12 @@ mod tests {
             |byte| outcome.transactions.iter().find(|one| one.wtxid == Wtxid::from_byte_array([byte; 32])).unwrap();
         let refused = refusal(-26, "min relay fee not met", "min relay fee not met, 0 < 110");
         assert_eq!(of(9).verdict, Some(Err(refused)));
-        let judged = Judged { vsize: 110, fee: Amount::from_sat(1_000), effective_feerate: None };
+        let judged = Judged {
+            vsize: 110,
+            fee: Amount::from_sat(1_000),
+            effective_feerate: None,
+            effective_includes: Vec::new(),
+        };
         assert_eq!((of(8).txid, of(8).verdict.clone()), (Txid::from_byte_array([2; 32]), Some(Ok(judged))));
         assert_eq!((of(7).other_wtxid, of(7).verdict.clone()), (Some(Wtxid::from_byte_array([6; 32])), None));
     }

@@ -133,6 +133,17 @@ pub enum NodeError {
         /// What is wrong with the answer.
         problem: String,
     },
+    /// The answer is longer than such an answer can be.
+    #[error(
+        "the node's answer to {asked} is longer than {bytes} bytes. Check that node.rpc_url is a Bitcoin Core node, not \
+         a proxy or another service"
+    )]
+    TooLong {
+        /// The method or path.
+        asked: String,
+        /// How long it may be.
+        bytes: u64,
+    },
     /// The node answers with an error of its own (Core's `src/rpc/protocol.h` lists the codes).
     #[error("the node refuses {method}: {message} (code {code}). Its debug.log may say more")]
     Rpc {
@@ -174,6 +185,7 @@ impl NodeError {
             | NodeError::Pruned { .. }
             | NodeError::BlockNotFound { .. }
             | NodeError::Protocol { .. }
+            | NodeError::TooLong { .. }
             | NodeError::Rpc { .. }
             | NodeError::Threads(_)
             | NodeError::SignalThread(_)

@@ -129,10 +129,7 @@ impl Http {
             ureq::Error::Io(error) => unreachable(error.to_string()),
             ureq::Error::HostNotFound => unreachable("the host name is not known".to_owned()),
             ureq::Error::ConnectionFailed => unreachable("no connection".to_owned()),
-            ureq::Error::BodyExceedsLimit(_) => NodeError::Protocol {
-                asked: asked.to_owned(),
-                problem: format!("it is longer than {} bytes", limits.bytes),
-            },
+            ureq::Error::BodyExceedsLimit(_) => NodeError::TooLong { asked: asked.to_owned(), bytes: limits.bytes },
             other => NodeError::Protocol { asked: asked.to_owned(), problem: other.to_string() },
         }
     }

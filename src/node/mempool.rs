@@ -1,8 +1,9 @@
-//! Questions about the mempool: what is in it, since when, of which bytes, its figures, and what fees it takes to get
-//! out of it into a block.
+//! Questions about the mempool: its transactions, of which bytes and since when, its figures, and what fees it takes to
+//! get out of it into a block. Which transactions it holds is asked next door, in `mempool_list`.
 //!
-//! The lists are asked for many at a time, and each request holds so many questions that its answer stays below
-//! [`BATCH_BYTES`] even if all of them are as large as a node relays them.
+//! Transactions are asked for many at a time, and each request holds so many questions that its answer stays below
+//! [`BATCH_BYTES`] even if all of them are as large as a node relays them. What a miner has put into the mempool by hand
+//! may be larger: a request whose answer is too long is asked again in halves.
 
 use std::borrow::Cow;
 
@@ -25,8 +26,6 @@ use crate::chain::Feerate;
 const BATCH: usize = 100;
 /// The most that the answer to one request of [`BATCH`] may take, in bytes.
 const BATCH_BYTES: u64 = 96 << 20;
-/// The ids of three million transactions.
-const TXIDS_BYTES: u64 = 200 << 20;
 
 /// The mempool in figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -74,12 +73,6 @@ impl EstimateMode {
     }
 }
 
-#[derive(Deserialize)]
-struct Sequenced {
-    txids: Vec<Txid>,
-    mempool_sequence: u64,
-}
-
 /// Of `getmempoolentry`.
 #[derive(Deserialize)]
 struct EntryTime {
@@ -98,33 +91,25 @@ pub struct FeeEstimate {
 }
 
 impl Node {
-    /// The ids of all transactions in the mempool, in no order to rely on, and the mempool sequence number at that
-    /// moment: the one that the next transaction to enter or leave has in its
-    /// [`NodeSignal`](super::NodeSignal). Signals with a lower number tell what this list knows already.
-    pub fn mempool_txids(&self) -> Result<(Vec<Txid>, u64), NodeError> {
-        let limits = Limits { bytes: TXIDS_BYTES, ..self.limits() };
-        let Sequenced { txids, mempool_sequence } =
-            self.call_within("getrawmempool", &[json!(false), json!(true)], limits)?;
-        Ok((txids, mempool_sequence))
-    }
-
-    /// When each of these transactions entered the node's mempool, in seconds since 1970; `None` for one that is not
-    /// there.
-    pub fn mempool_entry_times(&self, txids: &[Txid]) -> Result<Vec<Option<u64>>, NodeError> {
-        let entry = |answer: Box<RawValue>| parse::<EntryTime>("getmempoolentry", &answer).map(|entry| entry.time);
-        self.of_each("getmempoolentry", txids, |txid| vec![json!(txid)], entry)
-    }
-
     /// Each of these transactions as it is serialised on the wire; `None` for one that is not in the mempool. A node
     /// that runs with `txindex=1` finds confirmed ones too.
     pub fn raw_transactions(&self, txids: &[Txid]) -> Result<Vec<Option<Vec<u8>>>, NodeError> {
-        const METHOD: &str = "getrawtransaction";
-        let bytes = |answer: Box<RawValue>| {
-            // hexadecimal digits need no escape, so that this borrows them
-            let hex: Cow<'_, str> = parse(METHOD, &answer)?;
-            Vec::from_hex(&hex).map_err(|error| protocol(METHOD, &error))
+        self.of_each(
+            txids,
+            |txid| [raw_call(txid)],
+            |[raw]| none_if(code::NOT_FOUND, raw)?.map(|raw| read_raw(&raw)).transpose(),
+        )
+    }
+
+    /// The same, with when each entered the node's mempool, in seconds since 1970; `None` for one that is not there.
+    pub fn raw_transactions_with_times(&self, txids: &[Txid]) -> Result<Vec<Option<Timed>>, NodeError> {
+        let read = |[raw, entry]: [Told; 2]| {
+            let (raw, entry) = (none_if(code::NOT_FOUND, raw)?, none_if(code::NOT_FOUND, entry)?);
+            let Some((raw, entry)) = raw.zip(entry) else { return Ok(None) };
+            let EntryTime { time } = parse(ENTRY, &entry)?;
+            Ok(Some((read_raw(&raw)?, time)))
         };
-        self.of_each(METHOD, txids, |txid| vec![json!(txid), json!(0)], bytes)
+        self.of_each(txids, |txid| [raw_call(txid), (ENTRY, vec![json!(txid)])], read)
     }
 
     /// The mempool in figures.
@@ -146,26 +131,64 @@ impl Node {
         })
     }
 
-    /// Asks the same of each transaction; `None` for those that the node does not find.
-    fn of_each<T>(
+    /// Asks the same questions of each transaction.
+    fn of_each<T, const N: usize>(
         &self,
-        method: &str,
         txids: &[Txid],
-        params: impl Fn(&Txid) -> Vec<Value>,
-        read: impl Fn(Box<RawValue>) -> Result<T, NodeError>,
-    ) -> Result<Vec<Option<T>>, NodeError> {
+        questions: impl Fn(&Txid) -> [(&'static str, Vec<Value>); N],
+        read: impl Fn([Told; N]) -> Result<T, NodeError>,
+    ) -> Result<Vec<T>, NodeError> {
         let limits = Limits { bytes: BATCH_BYTES, ..self.limits() };
+        let ask = |txids: &[Txid]| {
+            let calls: Vec<_> = txids.iter().flat_map(&questions).collect();
+            self.patiently(|| {
+                let mut answers = self.batch_of_once(&calls, limits)?.into_iter();
+                let of_one = |_: &Txid| {
+                    let answers: Vec<_> = answers.by_ref().take(N).collect();
+                    // as many as there were questions
+                    let answers = answers.try_into().map_err(|_| protocol(RAW, &"answers are missing"))?;
+                    read(answers)
+                };
+                txids.iter().map(of_one).collect()
+            })
+        };
         let mut found = Vec::with_capacity(txids.len());
         for some in txids.chunks(BATCH) {
-            let calls: Vec<_> = some.iter().map(&params).collect();
-            let answers = self.patiently(|| {
-                let answers = self.batch_once_within::<Box<RawValue>>(method, &calls, limits)?;
-                let told = |answer| none_if(code::NOT_FOUND, answer)?.map(&read).transpose();
-                answers.into_iter().map(told).collect::<Result<Vec<_>, _>>()
-            })?;
-            found.extend(answers);
+            found.extend(in_halves(some, &ask)?);
         }
         Ok(found)
+    }
+}
+
+/// A transaction as it is serialised on the wire, and when it entered the mempool.
+type Timed = (Vec<u8>, u64);
+
+/// The answer to one question of several.
+type Told = Result<Box<RawValue>, NodeError>;
+
+const RAW: &str = "getrawtransaction";
+const ENTRY: &str = "getmempoolentry";
+
+fn raw_call(txid: &Txid) -> (&'static str, Vec<Value>) {
+    (RAW, vec![json!(txid), json!(0)])
+}
+
+fn read_raw(answer: &RawValue) -> Result<Vec<u8>, NodeError> {
+    // hexadecimal digits need no escape, so that this borrows them
+    let hex: Cow<'_, str> = parse(RAW, answer)?;
+    Vec::from_hex(&hex).map_err(|error| protocol(RAW, &error))
+}
+
+/// Asks for all of these at once, or in halves, and these in halves, as long as the answer is too long.
+fn in_halves<T>(txids: &[Txid], ask: &impl Fn(&[Txid]) -> Result<Vec<T>, NodeError>) -> Result<Vec<T>, NodeError> {
+    match ask(txids) {
+        Err(NodeError::TooLong { .. }) if txids.len() > 1 => {
+            let (first, second) = txids.split_at(txids.len() / 2);
+            let mut found = in_halves(first, ask)?;
+            found.extend(in_halves(second, ask)?);
+            Ok(found)
+        }
+        answer => answer,
     }
 }
 
@@ -201,15 +224,6 @@ mod tests {
     }
 
     #[test]
-    fn the_ids_come_with_the_sequence_number_they_are_of() {
-        let (_fake, node) = node(|method, params| {
-            (method == "getrawmempool" && params == [json!(false), json!(true)])
-                .then(|| Says::Result(json!({"txids": [txid(1), txid(2)], "mempool_sequence": 77})))
-        });
-        assert_eq!(node.mempool_txids().unwrap(), (vec![txid(1), txid(2)], 77));
-    }
-
-    #[test]
     fn transactions_are_asked_for_in_batches_and_come_in_their_order_with_gaps_where_there_are_none() {
         let (fake, node) = node(|method, params| {
             (method == "getrawtransaction").then(|| {
@@ -240,14 +254,30 @@ mod tests {
             move |method, _| match method {
                 "getmempoolentry" if tries.fetch_add(1, Ordering::Relaxed) == 0 => Some(Says::Error(-28, "Loading…")),
                 "getmempoolentry" => Some(Says::Result(json!({"time": 1_700_000_000, "vsize": 141}))),
+                "getrawtransaction" if tries.load(Ordering::Relaxed) < 2 => Some(Says::Result(json!("07"))),
                 "getrawtransaction" => Some(Says::Error(-1, "disk")),
                 _ => None,
             }
         });
-        assert_eq!(node.mempool_entry_times(&[txid(1)]).unwrap(), [Some(1_700_000_000)]);
+        assert_eq!(node.raw_transactions_with_times(&[txid(1)]).unwrap(), [Some((vec![7], 1_700_000_000))]);
         assert_eq!(tries.load(Ordering::Relaxed), 2);
         let error = node.raw_transactions(&[txid(1)]).unwrap_err();
         assert!(matches!(error, NodeError::Rpc { code: -1, .. }), "{error}");
+    }
+
+    #[test]
+    fn what_is_too_long_at_once_is_asked_for_in_halves_until_even_one_is_too_long() {
+        let txids: Vec<Txid> = (0..37).map(txid).collect();
+        let ask = |room: usize| {
+            move |txids: &[Txid]| match txids.len() {
+                length if length > room => Err(NodeError::TooLong { asked: "getrawtransaction".to_owned(), bytes: 1 }),
+                _ => Ok(txids.to_vec()),
+            }
+        };
+        for room in [1, 2, 5, 37, 100] {
+            assert_eq!(in_halves(&txids, &ask(room)).unwrap(), txids);
+        }
+        assert!(matches!(in_halves(&txids, &ask(0)), Err(NodeError::TooLong { .. })));
     }
 
     #[test]

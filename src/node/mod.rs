@@ -6,7 +6,9 @@
 //!     ├ headers, hashes by height, chain tips                              headers.rs
 //!     ├ blocks, spent outputs, raw transactions                            blocks.rs → spent_outputs.rs, verbose.rs
 //!     │     ▲ many at once, in order, in bounded memory: BlockFetcher      fetcher.rs
-//!     ├ the mempool: ids, transactions, figures, estimates                 mempool.rs
+//!     ├ the mempool: transactions, figures, estimates                      mempool.rs
+//!     ├ what is in it at one moment, and on which block it stands          mempool_list.rs
+//!     ├ the block it would make next                                      template.rs
 //!     ├ transactions handed to it, and why it refuses them                 broadcast.rs
 //!     ├ what it tells by itself: Signals, by ZMQ                            signals/
 //!     ├ what a client waits for: many questions in one request, once    questions.rs
@@ -32,6 +34,7 @@ mod fetcher;
 mod headers;
 mod http;
 mod mempool;
+mod mempool_list;
 #[expect(clippy::module_inception, reason = "the type this room is about")]
 mod node;
 mod questions;
@@ -42,6 +45,7 @@ mod rpc;
 mod settings;
 mod signals;
 mod spent_outputs;
+mod template;
 mod verbose;
 
 pub use answers::{ChainInfo, ChainTip, ChainTipStatus, HeaderInfo, NetworkInfo, TxOutSetHash, TxOutSetInfo};
@@ -50,9 +54,11 @@ pub use error::NodeError;
 pub use fetcher::{BlockFetcher, FetchedBlock};
 pub use headers::MAX_HEADERS;
 pub use mempool::{EstimateMode, FeeEstimate, MempoolInfo};
+pub use mempool_list::{MempoolList, MempoolStanding};
 pub use node::Node;
 pub use questions::{Answer, Question};
 pub use retry::{RetryPolicy, StopFlag};
 pub use settings::{Auth, NodeSettings};
 pub use signals::{NodeSignal, Signals};
+pub use template::{BlockTemplate, DOWNLOADING, NOT_CONNECTED, TemplateTransaction};
 pub use verbose::{SpentOutput, VerboseBlock, VerboseInput, VerboseTransaction};

@@ -184,17 +184,7 @@ impl Node {
         method: &str,
         calls: &[Vec<Value>],
     ) -> Result<Vec<Result<T, NodeError>>, NodeError> {
-        self.batch_once_within(method, calls, self.limits())
-    }
-
-    /// Calls a method several times in one request, once, within limits of its own.
-    pub(super) fn batch_once_within<T: DeserializeOwned>(
-        &self,
-        method: &str,
-        calls: &[Vec<Value>],
-        limits: Limits,
-    ) -> Result<Vec<Result<T, NodeError>>, NodeError> {
-        self.shared.rpc.batch(method, calls, limits)
+        self.shared.rpc.batch(method, calls, self.limits())
     }
 
     /// Calls a method once, within limits of its own.

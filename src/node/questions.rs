@@ -12,6 +12,7 @@ use super::error::NodeError;
 use super::http::Limits;
 use super::mempool::{EstimateMode, FeeEstimate};
 use super::node::Node;
+use super::template::{self, BlockTemplate};
 
 /// What can be asked together with other things.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -29,6 +30,8 @@ pub enum Question {
         /// How the past is weighed.
         mode: EstimateMode,
     },
+    /// The block that the node would make next.
+    BlockTemplate,
 }
 
 /// The answer to the [`Question`] of the same name. Cheap to clone.
@@ -42,6 +45,8 @@ pub enum Answer {
     NetworkInfo(Arc<NetworkInfo>),
     /// As of one moment.
     FeeEstimate(Arc<FeeEstimate>),
+    /// As of one moment.
+    BlockTemplate(Arc<BlockTemplate>),
 }
 
 impl Question {
@@ -52,6 +57,7 @@ impl Question {
             Question::ChainInfo => ("getblockchaininfo", Vec::new()),
             Question::NetworkInfo => ("getnetworkinfo", Vec::new()),
             Question::FeeEstimate { target, mode } => ("estimatesmartfee", vec![json!(target), json!(mode.as_str())]),
+            Question::BlockTemplate => (template::METHOD, template::parameters()),
         }
     }
 
@@ -61,6 +67,7 @@ impl Question {
             Question::ChainInfo => Answer::ChainInfo(self.parse(answer)?),
             Question::NetworkInfo => Answer::NetworkInfo(self.parse(answer)?),
             Question::FeeEstimate { .. } => Answer::FeeEstimate(self.parse(answer)?),
+            Question::BlockTemplate => Answer::BlockTemplate(self.parse(answer)?),
         })
     }
 

@@ -74,7 +74,12 @@ impl Rpc {
         calls: &[(&str, Vec<Value>)],
         limits: Limits,
     ) -> Result<Vec<Result<Box<RawValue>, NodeError>>, NodeError> {
-        let methods: Vec<_> = calls.iter().map(|(method, _)| *method).collect();
+        let mut methods: Vec<&str> = Vec::new();
+        for (method, _) in calls {
+            if !methods.contains(method) {
+                methods.push(method);
+            }
+        }
         self.send(&methods.join(", "), calls.iter().map(|(method, params)| (*method, params.as_slice())), limits)
     }
 

@@ -4,7 +4,7 @@
 //!   node ── TCP ──► zmtp.rs ── frames ──► message.rs ── signals ──► queue.rs ──► drain(), whenever the caller likes
 //!                      │                     │ is anything missing?    │ bounded
 //!                      └── connected anew ───┴──────── Lost ───────────┘ and on_signal() wakes whoever sleeps
-//!   endpoint.rs   where it publishes them
+//!   endpoint.rs   where it publishes them    wire.rs   the bytes of zmtp.rs
 //! ```
 //!
 //! Signals are hints: the node keeps nothing for whoever is away, and drops what it cannot get rid of. What may be missing
@@ -13,6 +13,7 @@
 mod endpoint;
 mod message;
 mod queue;
+mod wire;
 mod zmtp;
 
 use std::io;

@@ -1,5 +1,6 @@
 //! What every method and path works on: the world, the archive of its blocks, and the switches of the node.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,6 +13,7 @@ use super::archive::Archive;
 use super::failure::Failure;
 use super::options::SimNodeOptions;
 use super::signals::Signals;
+use crate::chain::Feerate;
 
 /// A node whose tip is older than this is in initial block download (`DEFAULT_MAX_TIP_AGE` of Core's
 /// `kernel/chainstatemanager_opts.h`).
@@ -22,6 +24,8 @@ pub(super) struct Backend {
     archive: Mutex<Archive>,
     pub(super) options: SimNodeOptions,
     switches: Mutex<Switches>,
+    /// How often each method was called.
+    asked: Mutex<BTreeMap<String, u64>>,
     signals: Mutex<Signals>,
     started: Instant,
     left_initial_download: AtomicBool,
@@ -34,6 +38,12 @@ pub(super) struct Switches {
     pub(super) warming_up: Option<String>,
     /// How long each answer waits before it is worked out.
     pub(super) delay: Duration,
+    /// What is said in place of an answer to a request that calls the method: an HTTP status and a body.
+    pub(super) instead: BTreeMap<String, (u16, String)>,
+    /// How many transactions of its mempool the node has read since its start; `None` when it has read all.
+    pub(super) read: Option<usize>,
+    /// The feerate from which on the mempool takes transactions, where that is more than the policy says.
+    pub(super) min_fee: Option<Feerate>,
 }
 
 /// The world at one moment, with all of its active chain in the archive.
@@ -50,6 +60,7 @@ impl Backend {
             archive: Mutex::new(archive),
             options,
             switches: Mutex::default(),
+            asked: Mutex::default(),
             signals,
             started: Instant::now(),
             left_initial_download: AtomicBool::new(false),
@@ -85,6 +96,16 @@ impl Backend {
 
     pub(super) fn switch(&self, change: impl FnOnce(&mut Switches)) {
         change(&mut lock(&self.switches));
+    }
+
+    /// Counts a call.
+    pub(super) fn note_call(&self, method: &str) {
+        *lock(&self.asked).entry(method.to_owned()).or_default() += 1;
+    }
+
+    /// How often a method was called.
+    pub(super) fn calls(&self, method: &str) -> u64 {
+        lock(&self.asked).get(method).copied().unwrap_or(0)
     }
 
     pub(super) fn uptime(&self) -> Duration {

@@ -66,6 +66,16 @@ pub(super) fn answer(body: &[u8], call: impl Fn(Call) -> Answer) -> Reply {
     }
 }
 
+/// The methods that a body calls.
+pub(super) fn methods(body: &[u8]) -> Vec<String> {
+    let questions = match serde_json::from_slice(body) {
+        Ok(Value::Array(questions)) => questions,
+        Ok(question) => vec![question],
+        Err(_) => Vec::new(),
+    };
+    questions.iter().filter_map(|question| question["method"].as_str().map(str::to_owned)).collect()
+}
+
 /// `None` when no answer is wanted.
 fn respond(question: Value, call: impl Fn(Call) -> Answer) -> Option<Response> {
     let Question { version, id, call: read } = Question::read(question);

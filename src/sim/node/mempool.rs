@@ -109,15 +109,16 @@ pub(super) fn info(node: &Backend) -> Result<impl Serialize + use<>, Failure> {
     let mempool = moment.world.mempool();
     let per_kvb = |rate: Feerate| Btc(Amount::from_sat(rate.to_sat_per_kvb()));
     let policy = mempool.policy();
+    let switches = node.switches();
     Ok(Info {
-        loaded: true,
+        loaded: switches.read.is_none(),
         size: mempool.len(),
         bytes: mempool.vsize(),
         usage: mempool.vsize().saturating_mul(BYTES_OF_MEMORY),
         total_fee: Btc(mempool.fees()),
         maxmempool: MAX_MEMORY,
-        // nothing leaves for want of room unless a test says so, and then the minimum stays
-        mempoolminfee: per_kvb(policy.min_relay),
+        // nothing leaves for want of room unless a test says so, which then says what the minimum is
+        mempoolminfee: per_kvb(switches.min_fee.unwrap_or(policy.min_relay)),
         minrelaytxfee: per_kvb(policy.min_relay),
         incrementalrelayfee: per_kvb(policy.incremental),
         fullrbf: true,
@@ -148,7 +149,8 @@ pub(super) fn contents(node: &Backend, verbose: bool, sequence: bool) -> Answer 
         let entries = mempool.entries().map(|entry| (entry.txid, EntryInfo::of(mempool, entry)));
         return json(entries.collect::<BTreeMap<_, _>>());
     }
-    let txids = sorted(mempool);
+    let mut txids = sorted(mempool);
+    txids.truncate(node.switches().read.unwrap_or(usize::MAX));
     if sequence {
         return json(Sequenced { txids, mempool_sequence: moment.world.mempool_sequence() });
     }

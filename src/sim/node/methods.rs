@@ -5,7 +5,7 @@ use super::envelope::Call;
 use super::failure::{Answer, Failure, code};
 use super::params::Kind::{Any, Array, Bool, Number, Text};
 use super::params::{Kind, Parameter, Params};
-use super::{blocks, chain, coins, control, estimates, mempool, mining, packages, submit, transactions};
+use super::{blocks, chain, coins, control, estimates, mempool, mining, packages, submit, template, transactions};
 
 type Method = fn(&Backend, &Params) -> Answer;
 
@@ -46,6 +46,7 @@ const METHODS: &[Entry] = &[
     entry("getblockcount", &[], chain::getblockcount),
     entry("getblockhash", &[required("height", Number)], chain::getblockhash),
     entry("getblockheader", &[required("blockhash", Text), optional("verbose", Bool)], chain::getblockheader),
+    entry("getblocktemplate", &[required("template_request", Any)], template::getblocktemplate),
     entry("getchaintips", &[], chain::getchaintips),
     entry("getmempoolentry", &[required("txid", Text)], mempool::getmempoolentry),
     entry("getmempoolinfo", &[], mempool::getmempoolinfo),
@@ -85,6 +86,7 @@ const METHODS: &[Entry] = &[
 
 /// Answers a call.
 pub(super) fn answer(node: &Backend, call: Call) -> Answer {
+    node.note_call(&call.method);
     if let Some(progress) = node.switches().warming_up {
         return Err(Failure::new(code::IN_WARMUP, progress));
     }

@@ -39,6 +39,7 @@ mod rest;
 mod server;
 mod signals;
 mod submit;
+mod template;
 mod transactions;
 
 pub use options::SimNodeOptions;

@@ -16,6 +16,7 @@ use super::archive::Archive;
 use super::backend::Backend;
 use super::http::{Served, router};
 use super::options::SimNodeOptions;
+use crate::chain::Feerate;
 
 /// The user of every cookie (`COOKIEAUTH_USER` of Core's `rpc/request.cpp`).
 const COOKIE_USER: &str = "__cookie__";
@@ -199,10 +200,47 @@ impl SimNode {
         self.backend.signals().lose(messages);
     }
 
+    /// Publishes as many messages as this, and keeps those after them until [`SimNode::release_messages`] is called.
+    pub fn hold_messages_after(&self, messages: u32) {
+        self.backend.signals().hold_after(messages);
+    }
+
+    /// Publishes the messages that were kept, and from now on all as they come.
+    pub fn release_messages(&self) {
+        self.backend.signals().release();
+    }
+
     /// Lets the node say that it is starting and does this, in place of any answer: code -28, or status 503 by REST.
     /// `None` lets it answer again.
     pub fn warm_up(&self, progress: Option<&str>) {
         self.backend.switch(|switches| switches.warming_up = progress.map(str::to_owned));
+    }
+
+    /// Lets the node say that it still reads the mempool of its last run, and that it has read as many of its transactions
+    /// as this by now: more are in no list of ids. `None` when it has read all of them.
+    pub fn read_mempool(&self, transactions: Option<usize>) {
+        self.backend.switch(|switches| switches.read = transactions);
+    }
+
+    /// Lets the node say that its mempool takes transactions from this feerate on, as a full one does; `None` for what its
+    /// policy says. What it takes stays the same.
+    pub fn ask_for(&self, min_fee: Option<Feerate>) {
+        self.backend.switch(|switches| switches.min_fee = min_fee);
+    }
+
+    /// Lets the node say this, a status of HTTP and a body, to each request that calls the method, in place of an answer.
+    /// `None` lets it answer again.
+    pub fn say_instead(&self, method: &str, says: Option<(u16, &str)>) {
+        self.backend.switch(|switches| match says {
+            Some((status, body)) => drop(switches.instead.insert(method.to_owned(), (status, body.to_owned()))),
+            None => drop(switches.instead.remove(method)),
+        });
+    }
+
+    /// How often a method was called since the node was made, answered or not.
+    #[must_use]
+    pub fn calls(&self, method: &str) -> u64 {
+        self.backend.calls(method)
     }
 
     /// Lets each answer wait this long before it is worked out.

@@ -23,12 +23,24 @@ pub(super) struct Signals {
     counter: u32,
     /// How many of the next messages are to get lost.
     to_lose: u32,
+    /// After how many messages the others are kept; `None` to keep none.
+    hold_after: Option<u32>,
+    /// The messages that are kept: the body and the number of each.
+    held: Vec<(Vec<u8>, u32)>,
 }
 
 impl Signals {
     /// What happens from now on is to be told.
     pub(super) fn new(port: Option<u16>, world: &World) -> Signals {
-        Signals { publisher: None, port, next: world.happened(), counter: 0, to_lose: 0 }
+        Signals {
+            publisher: None,
+            port,
+            next: world.happened(),
+            counter: 0,
+            to_lose: 0,
+            hold_after: None,
+            held: Vec::new(),
+        }
     }
 
     /// Opens the port, the same each time.
@@ -54,6 +66,19 @@ impl Signals {
     /// Lets as many messages as this get lost, from the next on.
     pub(super) fn lose(&mut self, messages: u32) {
         self.to_lose = messages;
+    }
+
+    /// Lets as many messages as this out, and keeps those after them.
+    pub(super) fn hold_after(&mut self, messages: u32) {
+        self.hold_after = Some(messages);
+    }
+
+    /// Lets those that were kept out, and all others from now on.
+    pub(super) fn release(&mut self) {
+        self.hold_after = None;
+        for (body, counter) in std::mem::take(&mut self.held) {
+            self.send(body, counter);
+        }
     }
 
     /// The port, while it is open.
@@ -99,8 +124,22 @@ impl Signals {
         self.counter = counter.wrapping_add(1);
         if self.to_lose > 0 {
             self.to_lose -= 1;
-        } else if let Some(publisher) = &self.publisher {
-            publisher.send(&[TOPIC, &body, &counter.to_le_bytes()]);
+        } else {
+            self.send(body, counter);
+        }
+    }
+
+    fn send(&mut self, body: Vec<u8>, counter: u32) {
+        match &mut self.hold_after {
+            Some(0) => self.held.push((body, counter)),
+            hold_after => {
+                if let Some(left) = hold_after {
+                    *left -= 1;
+                }
+                if let Some(publisher) = &self.publisher {
+                    publisher.send(&[TOPIC, &body, &counter.to_le_bytes()]);
+                }
+            }
         }
     }
 }

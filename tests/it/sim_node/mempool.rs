@@ -7,7 +7,7 @@ use bitcoin::consensus::deserialize;
 use bitcoin::consensus::encode::serialize_hex;
 use bitcoin::{Amount, ScriptBuf, Transaction, TxOut};
 use btcgraph::chain::Feerate;
-use btcgraph::node::{EstimateMode, MaxFees, MempoolInfo, Node};
+use btcgraph::node::{Answer, EstimateMode, MaxFees, MempoolInfo, MempoolList, Node, Question};
 use btcgraph::sim::{Owner, Payment, ScriptKind, SimChain, SimNode, SimNodeOptions, Spendable, World};
 use serde_json::{Value, json};
 
@@ -275,17 +275,23 @@ fn our_client_gets_equal_answers_about_the_mempool_from_both() {
         let limit = MaxFees { feerate: Some(Feerate::from_sat_per_kvb(1_000)), burn: Some(Amount::ZERO) };
         let dear = node.send_raw_transaction(&serialize_hex(&pay(&coins[4], 9)), limit, TIMEOUT).unwrap();
         let submitted = node.submit_package(&package, MaxFees::default(), TIMEOUT).unwrap();
-        let (mut txids, sequence) = node.mempool_txids().unwrap();
+        let MempoolList { mut txids, mempool_sequence: sequence, standing } = node.mempool_list().unwrap();
+        assert_eq!(standing, node.mempool_standing().unwrap());
         txids.sort_unstable();
         txids.push(unknown.compute_txid());
         let bytes = node.raw_transactions(&txids).unwrap();
-        let times = node.mempool_entry_times(&txids).unwrap();
+        let with_times = node.raw_transactions_with_times(&txids).unwrap();
+        let times: Vec<_> = with_times.iter().map(|given| given.as_ref().map(|(_, time)| *time)).collect();
+        let again: Vec<_> = with_times.into_iter().map(|given| given.map(|(raw, _)| raw)).collect();
+        assert_eq!(again, bytes);
         let info = MempoolInfo { usage: 0, ..node.mempool_info().unwrap() };
         let estimates = node.estimate_fees(&[1, 6, 1_008, 1_009], EstimateMode::Conservative).unwrap();
-        (tested, refused, dear, submitted, (txids, sequence), bytes, times, info, estimates)
+        let template = node.ask_once(&[Question::BlockTemplate], TIMEOUT).unwrap().remove(0);
+        (tested, refused, dear, submitted, (txids, sequence), bytes, times, info, estimates, template.unwrap())
     });
     assert_eq!(sim, real);
-    let (tested, refused, _, submitted, (txids, sequence), bytes, times, info, estimates) = sim;
+    let (tested, refused, _, submitted, (txids, sequence), bytes, times, info, estimates, template) = sim;
+    assert!(matches!(template, Answer::BlockTemplate(template) if template.transactions.len() == 3));
     assert!(tested.unwrap()[0].verdict.as_ref().unwrap().is_ok());
     assert_eq!(refused.unwrap_err().reason, "min relay fee not met");
     assert_eq!(submitted.unwrap().message, "success");

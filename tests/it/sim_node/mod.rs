@@ -9,3 +9,5 @@ mod mempool;
 mod pair;
 mod signals;
 mod switches;
+
+pub(crate) use pair::client;

@@ -80,7 +80,7 @@ impl Pair {
 }
 
 /// Our client of a simulated node.
-pub(super) fn client(sim: &SimNode) -> Node {
+pub(crate) fn client(sim: &SimNode) -> Node {
     let auth = Auth::UserPassword { user: "user".into(), password: "password".into() };
     Node::connect(NodeSettings::new(Network::Regtest, sim.url(), auth)).unwrap()
 }

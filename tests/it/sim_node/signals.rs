@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bitcoin::consensus::encode::serialize_hex;
 use bitcoin::{Block, Network, Transaction, Txid};
@@ -16,6 +16,8 @@ use crate::support::bitcoind::{RealNode, wait_for};
 
 const PATIENCE: Duration = Duration::from_mins(1);
 const CAPACITY: usize = 10_000;
+/// What happens before the node tells us is told to nobody: after this time something else has to happen.
+const AGAIN: Duration = Duration::from_millis(100);
 
 fn owner(n: u32) -> Owner {
     Owner::new(ScriptKind::P2wpkh, n)
@@ -73,16 +75,29 @@ impl Heard {
 
     /// Waits until the node tells us what happens: it does so some time after the connection is there.
     #[track_caller]
-    fn is_told(&self, mut happen: impl FnMut()) {
-        wait_for("the subscription", PATIENCE, || {
-            happen();
-            std::thread::sleep(Duration::from_millis(50));
-            self.signals.drain().into_iter().find(|signal| *signal != NodeSignal::Lost)
-        });
-        // what else happened until then
-        std::thread::sleep(Duration::from_millis(200));
-        let _ = self.signals.drain();
+    fn is_told(&self, happen: impl FnMut() -> NodeSignal) {
+        are_told(&[self], happen);
     }
+}
+
+/// Waits until all are told what happens, and have been told all of it. `happen` returns the signal of what it did.
+#[track_caller]
+fn are_told(all: &[&Heard], mut happen: impl FnMut() -> NodeSignal) {
+    let (mut last, mut since) = (happen(), Instant::now());
+    let mut told = vec![false; all.len()];
+    wait_for("the subscription", PATIENCE, || {
+        for (heard, told) in all.iter().zip(&mut told) {
+            *told |= heard.signals.drain().contains(&last);
+        }
+        if told.iter().all(|told| *told) {
+            return Some(());
+        }
+        if since.elapsed() > AGAIN {
+            told.fill(false);
+            (last, since) = (happen(), Instant::now());
+        }
+        None
+    });
 }
 
 /// A simulated and a real node that hold the same blocks, and are listened to.
@@ -116,13 +131,11 @@ impl Both {
     }
 
     fn are_told(&self) {
-        for heard in &self.heard {
-            heard.is_told(|| self.submit(&mine(&self.sim)));
-        }
-        // what the first was told while the second was waited for
-        for heard in &self.heard {
-            let _ = heard.signals.drain();
-        }
+        are_told(&self.heard.each_ref(), || {
+            let block = mine(&self.sim);
+            self.submit(&block);
+            NodeSignal::BlockConnected(block.block_hash())
+        });
     }
 
     fn submit(&self, block: &Block) {
@@ -223,7 +236,7 @@ fn messages_that_get_lost_are_told_as_a_loss_and_signals_go_on() {
     let (sim, _, coins) = start();
     let heard = Heard::start(&client(&sim), CAPACITY);
     assert_eq!(heard.next(1), [NodeSignal::Lost]);
-    heard.is_told(|| drop(mine(&sim)));
+    heard.is_told(|| NodeSignal::BlockConnected(mine(&sim).block_hash()));
     sim.lose_messages(2);
     let lost = [mine(&sim), mine(&sim)];
     let block = mine(&sim);
@@ -238,7 +251,7 @@ fn a_publisher_that_goes_and_comes_again_is_a_loss() {
     let (sim, ..) = start();
     let heard = Heard::start(&client(&sim), CAPACITY);
     heard.next(1);
-    heard.is_told(|| drop(mine(&sim)));
+    heard.is_told(|| NodeSignal::BlockConnected(mine(&sim).block_hash()));
     assert!(heard.signals.is_connected());
     sim.stop_publishing();
     wait_for("the end of the connection", PATIENCE, || (!heard.signals.is_connected()).then_some(()));
@@ -247,7 +260,7 @@ fn a_publisher_that_goes_and_comes_again_is_a_loss() {
     sim.publish().unwrap();
     assert_eq!(heard.next(1), [NodeSignal::Lost]);
     assert!(heard.signals.is_connected());
-    heard.is_told(|| drop(mine(&sim)));
+    heard.is_told(|| NodeSignal::BlockConnected(mine(&sim).block_hash()));
     let block = mine(&sim);
     assert_eq!(heard.next(1), [NodeSignal::BlockConnected(block.block_hash())]);
 }
@@ -257,7 +270,7 @@ fn whoever_does_not_take_its_signals_is_told_of_a_loss_in_their_place() {
     let (sim, ..) = start();
     let heard = Heard::start(&client(&sim), 5);
     heard.next(1);
-    heard.is_told(|| drop(mine(&sim)));
+    heard.is_told(|| NodeSignal::BlockConnected(mine(&sim).block_hash()));
     let before = heard.wakings.load(Ordering::SeqCst);
     let mined: Vec<_> = (0..8).map(|_| NodeSignal::BlockConnected(mine(&sim).block_hash())).collect();
     wait_for("all of them", PATIENCE, || (heard.wakings.load(Ordering::SeqCst) - before >= 8).then_some(()));
