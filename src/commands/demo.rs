@@ -58,7 +58,8 @@ const OWN: [(&str, &str); 8] = [
 ];
 
 /// What the demo takes from its own flags, or else from here: file and environment speak of the user's own server.
-const UNLESS_GIVEN: [(&str, &str); 2] = [("server.listen", "127.0.0.1:8080"), ("server.port_file", "")];
+const UNLESS_GIVEN: [(&str, &str); 3] =
+    [("server.listen", "127.0.0.1:8080"), ("server.port_file", ""), ("api.broadcast", "true")];
 
 /// The settings of the demo: the user's own, but for what it brings itself.
 ///

@@ -46,6 +46,9 @@ pub(super) struct Flags {
     /// File to write the port to once the server listens
     #[arg(long, global = true, value_name = "PATH")]
     port_file: Option<String>,
+    /// Let clients send transactions through the node
+    #[arg(long, global = true)]
+    broadcast: bool,
     /// Where `serve` listens for `notify` and `verify`: a path or 127.0.0.1:PORT [default: admin.sock beside the index]
     #[arg(long, global = true, value_name = "SOCKET")]
     admin: Option<String>,
@@ -74,6 +77,7 @@ impl Flags {
             ("--memory", "index.memory", self.memory),
             ("--listen", "server.listen", self.listen),
             ("--port-file", "server.port_file", self.port_file),
+            ("--broadcast", "api.broadcast", self.broadcast.then(|| true.to_string())),
             ("--admin", "admin.listen", self.admin),
             ("--log-format", "log.format", self.log_format),
         ];

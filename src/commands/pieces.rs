@@ -3,13 +3,17 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use btcgraph::index::{Index, IndexError, IndexOptions, Salt};
+use btcgraph::index::{Index, IndexError, IndexOptions, ObservedLimits, Salt};
+use btcgraph::mempool::MempoolLimits;
 use btcgraph::node::{Auth, Node, NodeError, NodeSettings, RetryPolicy, StopFlag};
 use btcgraph::settings::{self, NodeAuth, Settings};
 use btcgraph::sync::SyncError;
 use tokio_util::sync::CancellationToken;
 
 use super::failure::{Exit, Failure, OrExit};
+
+/// A sample of the mempool is taken each minute.
+const MINUTES_A_DAY: u64 = 24 * 60;
 
 /// The index of the settings' network, open for writing.
 pub(super) fn open_index(settings: &Settings) -> Result<Index, Failure> {
@@ -27,6 +31,22 @@ pub(super) fn index_options(settings: &Settings) -> IndexOptions {
         },
         cache_bytes: memory(settings) / 4 * 3,
         stale_blocks_kept: settings.index.stale_blocks.into(),
+        observed: ObservedLimits {
+            departed: settings.mempool.departed.into(),
+            first_seen: settings.index.first_seen.into(),
+            reorgs: settings.index.reorgs.into(),
+            mempool_samples: u64::from(settings.mempool.history_days) * MINUTES_A_DAY,
+        },
+    }
+}
+
+/// How much is remembered of the mempool.
+pub(super) fn mempool_limits(settings: &Settings) -> MempoolLimits {
+    let count = |count: u32| usize::try_from(count).unwrap_or(usize::MAX);
+    MempoolLimits {
+        departed: count(settings.mempool.departed),
+        departed_bytes: usize::try_from(settings.mempool.departed_bytes.to_bytes()).unwrap_or(usize::MAX),
+        events: count(settings.mempool.events),
     }
 }
 

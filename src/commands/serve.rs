@@ -6,13 +6,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use bitcoin::BlockHash;
-use btcgraph::api::{self, RequestLimits};
+use btcgraph::api::{self, Features, RequestLimits};
 use btcgraph::live::Live;
-use btcgraph::mempool::{Mempool, MempoolSnapshot};
 use btcgraph::node::{Node, NodeError, Signals, StopFlag};
 use btcgraph::server::{self, admin::Admin};
-use btcgraph::settings::{ByteSize, ServerSettings, Settings};
-use btcgraph::sync::{self, Follow, Until, Wake};
+use btcgraph::settings::{ApiSettings, ByteSize, ServerSettings, Settings};
+use btcgraph::sync::{self, Follow, KeptMempool, Until, Wake};
 use btcgraph::view::{NodeLimits, Published};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -23,20 +22,26 @@ use super::{admin, pieces, verify};
 
 /// How many signals wait while the loop is busy with blocks; of more it takes the whole list instead.
 const SIGNALS: usize = 100_000;
+/// The wait before a node that went away is asked again where it publishes them.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// Runs until `stop` is cancelled. Answers from the first moment for the tip that the index has.
 pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<(), Failure> {
     let (published, live) = (Published::with_node_limits(node_limits(&settings.server)), Live::default());
     let limits = limits_of(&settings.server);
-    let schema = api::schema(published.clone(), live.clone(), limits);
+    let schema = api::schema(published.clone(), live.clone(), limits, features_of(&settings.api));
     let index = pieces::open_index(settings)?;
-    sync::publish(&index, MempoolSnapshot::default(), &published)?;
+    let mut mempool = KeptMempool::take_up(&index, pieces::mempool_limits(settings))?;
+    sync::publish(&index, mempool.snapshot(), &published)?;
     let admin_socket = admin::bind(&settings.admin.listen).await?;
     let listener = TcpListener::bind(settings.server.listen).await;
     let listener = listener.or_exit(Exit::Failed, format!("cannot listen on {}", settings.server.listen))?;
     let address = listener.local_addr().or_exit(Exit::Failed, "cannot tell the address")?;
     write_port(settings.server.port_file(), address)?;
     info!(url = %format_args!("http://{address}/graphql"), admin = %settings.admin.listen, "serving");
+    if settings.api.broadcast {
+        info!("clients can send transactions through the node");
+    }
     if settings.server.playground {
         info!(url = %format_args!("http://{address}/playground"), "to try it in a browser");
     }
@@ -51,7 +56,7 @@ pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<
     let settings = settings.clone();
     let following = pieces::blocking(move || {
         let mut index = index;
-        let mut mempool = Mempool::default();
+        let mut mempool = mempool;
         let Some(node) = connect(&settings, &flag)? else { return Ok(()) };
         published.set_node(node.clone());
         let signals = listen(&node, &wake, &flag)?;
@@ -110,11 +115,26 @@ fn connect(settings: &Settings, stop: &StopFlag) -> Result<Option<Node>, Failure
     }
 }
 
-/// Listens to what the node tells by itself, if it does.
+/// Listens to what the node tells by itself, if it does, and says where. A node that is away is waited for; `None` too if
+/// the service stops before.
 fn listen(node: &Node, wake: &Wake, stop: &StopFlag) -> Result<Option<Signals>, Failure> {
-    let endpoint = match node.signal_endpoint() {
-        Err(NodeError::Stopped) => None,
-        endpoint => endpoint?,
+    let endpoint = loop {
+        match node.signal_endpoint() {
+            Ok(endpoint) => break endpoint,
+            Err(NodeError::Stopped) => return Ok(None),
+            // nothing but the user can help
+            Err(error @ NodeError::Settings { .. }) => return Err(error.into()),
+            Err(error) if error.is_transient() => {
+                warn!(%error, "the node is away; answering for the index's own tip");
+                if stop.sleep(AGAIN).is_err() {
+                    return Ok(None);
+                }
+            }
+            Err(error) => {
+                warn!(%error, "the node does not tell where it publishes signals, and is asked for its mempool from time to time instead; set node.zmq to hear of transactions at once");
+                return Ok(None);
+            }
+        }
     };
     let Some(endpoint) = endpoint else {
         info!(
@@ -133,7 +153,11 @@ fn bytes(size: ByteSize) -> usize {
 
 fn node_limits(settings: &ServerSettings) -> NodeLimits {
     let timeout = Duration::from_secs(settings.node_timeout_seconds.into());
-    NodeLimits { requests: settings.max_node_requests, timeout }
+    NodeLimits { requests: settings.max_node_requests, timeout, block_template: settings.block_template }
+}
+
+fn features_of(settings: &ApiSettings) -> Features {
+    Features { broadcast: settings.broadcast }
 }
 
 fn limits_of(settings: &ServerSettings) -> api::Limits {
@@ -144,6 +168,7 @@ fn limits_of(settings: &ServerSettings) -> api::Limits {
         transaction_bytes: bytes(settings.max_transaction_bytes),
         scan_rows: settings.max_scan_rows,
         ids: settings.max_ids,
+        watch: settings.max_watch,
         headers: settings.max_headers,
         filters: settings.max_filters,
         points: settings.max_points,
@@ -172,9 +197,51 @@ fn write_port(file: Option<&Path>, address: SocketAddr) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
+    use btcgraph::index::ObservedLimits;
+    use btcgraph::mempool::MempoolLimits;
+    use std::sync::{Arc, Mutex};
+    use std::thread;
+    use std::time::Instant;
+
+    use btcgraph::node::{Auth, NodeSettings};
     use btcgraph::settings::{Platform, Sources};
+    use btcgraph::sim::{SimChain, SimNode, SimNodeOptions, World};
 
     use super::*;
+
+    /// A node that publishes, and a client of it that does not wait.
+    fn publishing() -> (SimNode, Node) {
+        let options = SimNodeOptions { zmq: Some(0), ..SimNodeOptions::default() };
+        let sim = SimNode::start(Arc::new(Mutex::new(World::new(SimChain::new(1)))), options).unwrap();
+        let auth = Auth::UserPassword { user: "user".to_owned(), password: "password".to_owned() };
+        let mut settings = NodeSettings::new(bitcoin::Network::Regtest, sim.url(), auth);
+        settings.retry.patience = Duration::ZERO;
+        (sim, Node::connect(settings).unwrap())
+    }
+
+    #[test]
+    fn a_node_that_goes_away_before_it_says_where_it_publishes_is_waited_for() {
+        let (sim, node) = publishing();
+        sim.warm_up(Some("Loading…"));
+        let listening = thread::spawn(move || listen(&node, &Wake::default(), &StopFlag::new()));
+        let deadline = Instant::now() + Duration::from_mins(1);
+        while sim.calls("getzmqnotifications") < 2 {
+            assert!(Instant::now() < deadline && !listening.is_finished(), "it is not asked again");
+            thread::yield_now();
+        }
+        sim.warm_up(None);
+        assert!(listening.join().unwrap().is_ok_and(|signals| signals.is_some()));
+    }
+
+    #[test]
+    fn a_node_that_does_not_say_where_it_publishes_is_followed_without_its_signals() {
+        for (status, body) in [(403, ""), (200, "<html>hello</html>")] {
+            let (sim, node) = publishing();
+            sim.say_instead("getzmqnotifications", Some((status, body)));
+            let signals = listen(&node, &Wake::default(), &StopFlag::new());
+            assert!(signals.is_ok_and(|signals| signals.is_none()));
+        }
+    }
 
     #[test]
     fn the_defaults_of_the_settings_are_those_of_the_rooms() {
@@ -182,6 +249,9 @@ mod tests {
         let settings = Settings::load(&Sources { platform: Some(platform), ..Sources::default() }).unwrap();
         assert_eq!(limits_of(&settings.server), api::Limits::default());
         assert_eq!(node_limits(&settings.server), NodeLimits::default());
+        assert_eq!(pieces::mempool_limits(&settings), MempoolLimits::default());
+        assert_eq!(pieces::index_options(&settings).observed, ObservedLimits::default());
+        assert_eq!(features_of(&settings.api), Features::default());
         let limits = server::Limits::from(limits_of(&settings.server).request);
         let options = server::Options { limits, playground: settings.server.playground };
         assert_eq!(options, server::Options::default());

@@ -8,7 +8,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, watch};
 
 use crate::index::Tip;
 use crate::view::Head;
@@ -39,21 +39,30 @@ pub struct Event {
 #[derive(Clone)]
 pub struct Live {
     sender: broadcast::Sender<Arc<Event>>,
+    /// The events that change the chain.
+    chain: broadcast::Sender<Arc<Event>>,
+    changes: watch::Sender<()>,
     run: u64,
 }
 
 impl Default for Live {
     fn default() -> Self {
         // the hasher is keyed at random
-        Self { sender: broadcast::channel(RING).0, run: RandomState::new().hash_one(0) }
+        let [sender, chain] = [broadcast::channel(RING).0, broadcast::channel(RING).0];
+        Self { sender, chain, changes: watch::Sender::default(), run: RandomState::new().hash_one(0) }
     }
 }
 
 impl Live {
     /// Tells everybody who listens.
     pub fn publish(&self, event: Event) {
+        let event = Arc::new(event);
         // an error only says that nobody listens
-        let _ = self.sender.send(Arc::new(event));
+        if !event.chain.is_empty() {
+            let _ = self.chain.send(Arc::clone(&event));
+        }
+        let _ = self.sender.send(event);
+        self.changes.send_replace(());
     }
 
     /// A number by which the runs of the server are told apart: what happens in the mempool is numbered anew in each.
@@ -62,9 +71,23 @@ impl Live {
         self.run
     }
 
+    /// That something was published, without what: for who looks at the newest state only. However much that was, it is
+    /// one change to a reader who did not look, and no Head is kept for him.
+    #[must_use]
+    pub fn changes(&self) -> watch::Receiver<()> {
+        self.changes.subscribe()
+    }
+
     /// Everything that is published from now on.
     #[must_use]
     pub fn subscribe(&self) -> broadcast::Receiver<Arc<Event>> {
         self.sender.subscribe()
+    }
+
+    /// Of what is published from now on that which changes the chain: whoever wants no more sleeps while the mempool
+    /// changes, some hundred times as often.
+    #[must_use]
+    pub fn subscribe_chain(&self) -> broadcast::Receiver<Arc<Event>> {
+        self.chain.subscribe()
     }
 }

@@ -1,7 +1,7 @@
 //! Brings the index to the node's tip: down to the fork point, up again, in as few commits as memory and patience allow.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use bitcoin::BlockHash;
 use tracing::info;
@@ -9,11 +9,11 @@ use tracing::info;
 use super::error::SyncError;
 use super::follow::{Follow, Following, Step};
 use super::fork::{fork_point, refuse_to_shrink, skip_common};
-use super::mempool::{Joined, Unconfirmed};
+use super::mempool::{Freedom, Joined, Seen};
 use super::pipeline::{Pipeline, PipelineLimits};
 use super::progress::{FEW, Progress};
 use crate::chain::network::genesis_hash;
-use crate::index::{Block, Tip, Update};
+use crate::index::{Block, IndexError, Reorg, Snapshot, Tip, Update};
 use crate::live::ChainEvent;
 use crate::node::ChainInfo;
 use crate::view::{SyncPhase, SyncState};
@@ -35,14 +35,15 @@ struct Way {
 }
 
 impl Way {
-    /// Connects blocks and notes them.
-    fn connect(&mut self, update: &mut Update<'_>, batch: &[Block], noted: bool) -> Result<(), SyncError> {
+    /// Connects blocks and notes them, if the mempool could have to do with them: what was `seen` of it.
+    fn connect(&mut self, update: &mut Update<'_>, batch: &[Block], seen: Option<&Seen<'_>>) -> Result<(), SyncError> {
         let mut height = update.tip().map_or_else(Default::default, |tip| tip.height.next());
         update.connect(batch)?;
         for block in batch {
             self.joined.push(Tip { height, hash: block.hash() });
-            if noted {
+            if let Some(seen) = seen {
                 self.blocks.push(Joined::new(block, height));
+                update.note_first_seen(height, seen.of(block)?)?;
             }
             height = height.next();
         }
@@ -53,6 +54,21 @@ impl Way {
     fn only_left(mut self, blocks: usize) -> Self {
         self.left.truncate(blocks);
         Self { left: self.left, ..Self::default() }
+    }
+
+    /// What is kept of it if blocks left: these, those that took their place, and what became of transactions.
+    fn reorg(&self, freedom: Freedom, chain: &Snapshot) -> Result<Option<Reorg>, IndexError> {
+        let Some(height) = self.left.last().and_then(|lowest| lowest.height.previous()) else { return Ok(None) };
+        let hashes = |tips: &[Tip]| tips.iter().map(|tip| tip.hash).collect();
+        let Freedom { returned, died } = freedom;
+        Ok(Some(Reorg {
+            at: SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+            fork: Tip { height, hash: chain.block_hash(height)? },
+            disconnected: hashes(&self.left),
+            connected: hashes(&self.joined),
+            returned,
+            died,
+        }))
     }
 
     fn events(&self) -> Vec<ChainEvent> {
@@ -129,7 +145,9 @@ impl Following<'_> {
             info!(depth = way.left.len(), fork_height = lowest, "the node left blocks of the index's chain");
         }
 
-        let noted = !way.left.is_empty() || self.unconfirmed.as_ref().is_some_and(Unconfirmed::holds_any);
+        let before = self.chain.clone().filter(|_| !way.left.is_empty());
+        let noted = self.unconfirmed.as_mut().filter(|unconfirmed| before.is_some() || unconfirmed.holds_any());
+        let seen = noted.map(|unconfirmed| unconfirmed.seen(before.as_deref()));
         let parser = update.parser();
         let mut since = Instant::now();
         let mut result = Ok(());
@@ -142,7 +160,7 @@ impl Following<'_> {
                     break;
                 }
             };
-            if let Err(error) = way.connect(&mut update, &batch, noted) {
+            if let Err(error) = way.connect(&mut update, &batch, seen.as_ref()) {
                 drop(update);
                 self.follow_way(&way.only_left(committed))?;
                 return Err(error);
@@ -177,9 +195,16 @@ impl Following<'_> {
         if events.is_empty() {
             return Ok(());
         }
-        let chain = Arc::new(self.follow.index.snapshot()?);
+        let mut chain = Arc::new(self.follow.index.snapshot()?);
         if let Some(unconfirmed) = &mut self.unconfirmed {
-            unconfirmed.follow_chain(self.follow.node, &chain, &way.left, &way.blocks)?;
+            let before = self.chain.as_deref();
+            let freedom = unconfirmed.follow_chain(self.follow.node, before, &chain, &way.left, &way.blocks)?;
+            if let Some(reorg) = way.reorg(freedom, &chain)? {
+                let mut update = self.follow.index.update()?;
+                update.note_reorg(&reorg)?;
+                update.commit()?;
+                chain = Arc::new(self.follow.index.snapshot()?);
+            }
         }
         self.announce(&chain, events);
         Ok(())

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use tracing::{error, warn};
 
 use super::error::SyncError;
-use super::mempool::{Turn, Unconfirmed};
+use super::mempool::{KeptMempool, Turn, Unconfirmed};
 use super::wake::Wake;
 use crate::index::{Index, Snapshot};
 use crate::live::{ChainEvent, Event, Live};
-use crate::mempool::{Mempool, MempoolSnapshot};
-use crate::node::{Node, NodeSignal, Signals};
+use crate::mempool::MempoolSnapshot;
+use crate::node::{Node, NodeError, NodeSignal, Signals};
 use crate::view::{Head, Published, SyncPhase, SyncState};
 
 /// When to stop following.
@@ -36,7 +36,7 @@ pub struct Follow<'a> {
     pub live: &'a Live,
     /// The unconfirmed transactions, whose one writer the loop is, and which it keeps equal to the node's; `None` to
     /// follow the chain alone.
-    pub mempool: Option<&'a mut Mempool>,
+    pub mempool: Option<&'a mut KeptMempool>,
     /// What the node tells without being asked; without it the node is asked for its mempool at each poll.
     pub signals: Option<&'a Signals>,
     /// When to stop.
@@ -53,20 +53,32 @@ pub struct Follow<'a> {
 
 /// The wait while something of the mempool is held.
 const HELD: Duration = Duration::from_millis(5);
-/// The first wait between tries while the node is away,
+/// The last writing takes so long at most, plus one commit.
+const LAST_WRITE: Duration = Duration::from_secs(3);
+/// More signals than this that wait while blocks are followed are taken for lost.
+const HEARD: usize = 200_000;
+/// The first wait between tries while the node is away, which nothing but the stop flag ends,
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// and the longest.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// Follows until told to stop. Publishes what the index holds already before the node is asked for the first time.
+/// Follows until told to stop. Publishes what the index and the mempool hold already before the node is asked for the first
+/// time. At the end the mempool is written down.
 ///
 /// Errors: [`SyncError`]; with [`Until::Stopped`] only those that waiting cannot help.
 pub fn run(mut follow: Follow<'_>) -> Result<(), SyncError> {
     let unconfirmed = follow.mempool.take().map(|mempool| Unconfirmed::new(mempool, follow.poll));
-    let mut following = Following { follow, unconfirmed, chain: None, looked: None, heard: Vec::new() };
+    let mut following = Following { follow, unconfirmed, chain: None, looked: None, heard: Vec::new(), spared: None };
     following.publish_chain()?;
+    let ended = follow_on(&mut following);
+    let written = following.write_mempool(Instant::now() + LAST_WRITE);
+    ended.and(written)
+}
+
+fn follow_on(following: &mut Following<'_>) -> Result<(), SyncError> {
     let mut failures = 0;
     loop {
+        following.write_mempool_when_due()?;
         let pause = match following.turn() {
             Ok(Step::InSync) if following.follow.until == Until::CaughtUp => return Ok(()),
             Ok(step) => {
@@ -83,7 +95,11 @@ pub fn run(mut follow: Follow<'_>) -> Result<(), SyncError> {
                 let pause = pause_after(failures);
                 failures += 1;
                 warn!(%error, again_in = ?pause, "following the node is interrupted");
-                pause
+                // signals may come all the time, and none of them says that the next try will do better
+                if following.follow.node.stop().sleep(FIRST_PAUSE).is_err() {
+                    return Ok(());
+                }
+                pause.saturating_sub(FIRST_PAUSE)
             }
             Err(error) => {
                 error!(%error, "following the node ends");
@@ -96,6 +112,17 @@ pub fn run(mut follow: Follow<'_>) -> Result<(), SyncError> {
         if pause == following.follow.poll {
             following.look_anew();
         }
+    }
+}
+
+/// The error, if it is about the mempool alone: the node is there, and forbids the question or gives an answer that cannot
+/// be used.
+fn costs_only_the_mempool(error: &SyncError) -> Option<&NodeError> {
+    match error {
+        SyncError::Node(NodeError::Stopped) => None,
+        SyncError::Node(error @ NodeError::TimedOut { .. }) => Some(error),
+        SyncError::Node(error) => (!error.is_transient()).then_some(error),
+        _ => None,
     }
 }
 
@@ -121,17 +148,26 @@ pub(super) struct Following<'a> {
     pub(super) follow: Follow<'a>,
     pub(super) unconfirmed: Option<Unconfirmed<'a>>,
     /// The chain that was published last.
-    chain: Option<Arc<Snapshot>>,
+    pub(super) chain: Option<Arc<Snapshot>>,
     /// When the node was last asked for its tip.
     looked: Option<Instant>,
     /// Signals that were heard, and not followed yet.
     heard: Vec<NodeSignal>,
+    /// Until when the node is not asked for its mempool, since its answers could not be used.
+    spared: Option<Spared>,
+}
+
+/// How long the node is spared questions about its mempool.
+struct Spared {
+    until: Instant,
+    /// How many times in a row its answers could not be used.
+    failures: u32,
 }
 
 impl Following<'_> {
     /// Looks for blocks, if there is reason to, and then at the mempool.
     fn turn(&mut self) -> Result<Step, SyncError> {
-        self.heard.extend(self.follow.signals.map(Signals::drain).unwrap_or_default());
+        let heard = self.hear();
         let tells_of_blocks = |signal: &NodeSignal| {
             matches!(signal, NodeSignal::BlockConnected(_) | NodeSignal::BlockDisconnected(_) | NodeSignal::Lost)
         };
@@ -145,7 +181,24 @@ impl Following<'_> {
                 }
             }
         }
-        self.follow_mempool()
+        self.follow_mempool(heard)
+    }
+
+    /// Takes the signals that came. The moment up to which all are there.
+    fn hear(&mut self) -> Instant {
+        let now = Instant::now();
+        let signals = self.follow.signals.map(Signals::drain).unwrap_or_default();
+        if signals.first() == Some(&NodeSignal::Lost) {
+            // what was told before is made up for together with what was not
+            self.heard.clear();
+            let published = self.follow.published;
+            published.set_state(SyncState { mempool_in_sync: false, ..published.state() });
+        }
+        self.heard.extend(signals);
+        if self.heard.len() > HEARD {
+            self.heard = vec![NodeSignal::Lost];
+        }
+        now
     }
 
     /// Whether the node tells by signals what happens.
@@ -153,21 +206,40 @@ impl Following<'_> {
         self.follow.signals.is_some_and(Signals::is_connected)
     }
 
-    fn follow_mempool(&mut self) -> Result<Step, SyncError> {
-        let (heard, told) = (std::mem::take(&mut self.heard), self.is_told());
+    /// Brings the mempool nearer to the node's. `heard` is the moment up to which all signals are there.
+    fn follow_mempool(&mut self, heard: Instant) -> Result<Step, SyncError> {
+        let (signals, told) = (std::mem::take(&mut self.heard), self.is_told());
+        if self.spared.as_ref().is_some_and(|spared| spared.until > heard) {
+            return Ok(Step::InSync);
+        }
         let (Some(unconfirmed), Some(chain)) = (&mut self.unconfirmed, &self.chain) else { return Ok(Step::InSync) };
         let before = unconfirmed.snapshot();
-        let turned = unconfirmed.turn(self.follow.node, chain, heard, told);
+        let turned = unconfirmed.turn(self.follow.node, chain, signals, heard, told);
         // also after an error: what came before it is as true
-        let (after, mempool_in_sync) = (unconfirmed.snapshot(), unconfirmed.is_caught_up());
+        let after = unconfirmed.snapshot();
+        let unusable = turned.as_ref().err().and_then(costs_only_the_mempool);
+        if let Some(error) = unusable {
+            unconfirmed.lose_touch();
+            let failures = self.spared.as_ref().map_or(0, |spared| spared.failures);
+            let again_in = pause_after(failures);
+            warn!(%error, ?again_in, "the node's mempool cannot be followed, only its blocks");
+            self.spared = Some(Spared { until: Instant::now() + again_in, failures: failures.saturating_add(1) });
+        }
+        let (mempool_in_sync, is_unusable) = (unconfirmed.is_in_sync(), unusable.is_some());
         if !after.is_same(&before) {
             let chain = Arc::clone(chain);
             self.announce(&chain, Vec::new());
         }
         let published = self.follow.published;
         published.set_state(SyncState { mempool_in_sync, ..published.state() });
+        if is_unusable {
+            return Ok(Step::InSync);
+        }
         Ok(match turned? {
-            Turn::Settled => Step::InSync,
+            Turn::Settled => {
+                self.spared = None;
+                Step::InSync
+            }
             Turn::Unfinished => Step::Moved,
             Turn::Elsewhere => {
                 self.looked = None;
@@ -182,13 +254,14 @@ impl Following<'_> {
         if !self.is_told()
             && let Some(unconfirmed) = &mut self.unconfirmed
         {
-            unconfirmed.doubt();
+            unconfirmed.look_anew();
         }
     }
 
-    /// The node is away.
+    /// The node is away. What it told before is asked for when it is there again.
     fn lose_touch(&mut self) {
         self.looked = None;
+        self.heard.clear();
         if let Some(unconfirmed) = &mut self.unconfirmed {
             unconfirmed.lose_touch();
         }
@@ -205,6 +278,36 @@ impl Following<'_> {
         Ok(())
     }
 
+    fn write_mempool_when_due(&mut self) -> Result<(), SyncError> {
+        if self.unconfirmed.as_ref().is_some_and(Unconfirmed::is_to_be_written) {
+            self.write_mempool(Instant::now())?;
+        }
+        Ok(())
+    }
+
+    /// Writes down what changed in the mempool, in commits that are not too large; after `until` only the one under way.
+    fn write_mempool(&mut self, until: Instant) -> Result<(), SyncError> {
+        let mut sampled = false;
+        while let Some(writing) = self.unconfirmed.as_mut().and_then(Unconfirmed::write) {
+            let mut update = self.follow.index.update()?;
+            if writing.anew {
+                update.forget_mempool()?;
+            }
+            update.observe(&writing.observations)?;
+            update.commit()?;
+            sampled |= writing.observations.mempool_sample.is_some();
+            if !writing.unfinished || Instant::now() >= until {
+                break;
+            }
+        }
+        if sampled {
+            // the samples are read from what is published
+            let chain = Arc::new(self.follow.index.snapshot()?);
+            self.publish(&chain);
+        }
+        Ok(())
+    }
+
     /// Makes this chain, with the mempool as it is, the state that is read, and then tells what happened to it.
     pub(super) fn announce(&mut self, chain: &Arc<Snapshot>, events: Vec<ChainEvent>) {
         if let Some(head) = self.publish(chain) {
@@ -216,15 +319,16 @@ impl Following<'_> {
     fn publish(&mut self, chain: &Arc<Snapshot>) -> Option<Arc<Head>> {
         self.chain = Some(Arc::clone(chain));
         let mempool = self.unconfirmed.as_mut().map(Unconfirmed::snapshot).unwrap_or_default();
-        let head = Arc::new(Head::now(Arc::clone(chain), mempool)?);
-        self.follow.published.publish(Arc::clone(&head));
+        let published = self.follow.published;
+        let head = Arc::new(Head::behind(published.head().as_deref(), Arc::clone(chain), mempool)?);
+        published.publish(Arc::clone(&head));
         Some(head)
     }
 }
 
 /// Makes what the index holds, and this mempool, the state that is read. An empty index publishes nothing.
 pub fn publish(index: &Index, mempool: MempoolSnapshot, published: &Published) -> Result<(), SyncError> {
-    if let Some(head) = Head::now(Arc::new(index.snapshot()?), mempool) {
+    if let Some(head) = Head::behind(published.head().as_deref(), Arc::new(index.snapshot()?), mempool) {
         published.publish(Arc::new(head));
     }
     Ok(())

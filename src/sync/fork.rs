@@ -7,10 +7,6 @@ use crate::chain::Height;
 use crate::index::{Snapshot, Tip};
 use crate::node::{ChainTipStatus, Node};
 
-/// How many blocks a node may lose and the index follows it without asking why: what a node that was killed may have
-/// to fetch again.
-const FEW: u32 = 144;
-
 /// The highest block that is in both active chains, `None` if the index is empty.
 ///
 /// Two chains that agree at a height agree everywhere below it. Branches are mostly short, so it is looked for from the
@@ -73,15 +69,13 @@ pub(super) fn skip_common(
 }
 
 /// Whether the index may go down to `fork` although the node offers no other block in return. It may not when the node
-/// is merely behind on the same chain, as after `-reindex` or with a new data directory: going down to genesis with it
-/// and up again would take days. It may when the node holds the blocks that it left for invalid.
+/// is merely behind on the same chain, as after `-reindex`, with a new data directory, or when it was killed and connects
+/// anew what it had not written down: nothing of these blocks was undone, and nobody may be told so. It may when the node
+/// holds the blocks that it left for invalid.
 ///
 /// Errors: [`SyncError::NodeBehind`].
 pub(super) fn refuse_to_shrink(node: &Node, tip: Option<Tip>, fork: Option<Tip>) -> Result<(), SyncError> {
     let (Some(tip), Some(fork)) = (tip, fork) else { return Ok(()) };
-    if tip.height.to_u32().saturating_sub(fork.height.to_u32()) <= FEW {
-        return Ok(());
-    }
     let left_as_invalid = node.chain_tips()?.into_iter().any(|branch| {
         let leaves_at = branch.height.to_u32().checked_sub(branch.branch_length);
         branch.status == ChainTipStatus::Invalid

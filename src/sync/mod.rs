@@ -25,5 +25,6 @@ mod wake;
 pub use compare::{Comparison, compare_with_node};
 pub use error::SyncError;
 pub use follow::{Follow, Until, publish, run};
+pub use mempool::KeptMempool;
 pub use progress::Progress;
 pub use wake::Wake;

@@ -19,7 +19,10 @@ use dataloader::non_cached::Loader;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
-use crate::node::{Answer, ChainInfo, ChainTip, EstimateMode, FeeEstimate, NetworkInfo, Node, NodeError, Question};
+use crate::node::{
+    Answer, BlockTemplate, ChainInfo, ChainTip, DOWNLOADING, EstimateMode, FeeEstimate, NOT_CONNECTED, NetworkInfo,
+    Node, NodeError, Question,
+};
 
 /// The most questions in one request to the node.
 const QUESTIONS: usize = 100;
@@ -31,11 +34,13 @@ pub struct NodeLimits {
     pub requests: usize,
     /// How long an answer may take, the wait for a free place among those requests included.
     pub timeout: Duration,
+    /// Whether they may ask for the block that it would make next, which takes it much longer than anything else.
+    pub block_template: bool,
 }
 
 impl Default for NodeLimits {
     fn default() -> Self {
-        Self { requests: 4, timeout: Duration::from_secs(5) }
+        Self { requests: 4, timeout: Duration::from_secs(5), block_template: false }
     }
 }
 
@@ -54,6 +59,9 @@ pub enum AskError {
     /// The node, or the way to it.
     #[error(transparent)]
     Node(NodeError),
+    /// The settings do not let clients ask that.
+    #[error("clients may not ask the node for block templates: server.block_template is false")]
+    NoTemplates,
     /// The thread that asked has ended without an answer.
     #[error("the thread that asks the node has failed")]
     Failed,
@@ -67,6 +75,13 @@ impl AskError {
             Self::NotConnected => "the server has not reached its Bitcoin node yet",
             Self::Busy(_) | Self::Node(NodeError::Busy { .. }) => "too many requests wait for the Bitcoin node",
             Self::TimedOut(_) | Self::Node(NodeError::TimedOut { .. }) => "the Bitcoin node did not answer in time",
+            Self::NoTemplates => "this server does not ask its Bitcoin node for block templates",
+            Self::Node(NodeError::Rpc { code: NOT_CONNECTED, .. }) => {
+                "the Bitcoin node has no peers, without which it makes no block template"
+            }
+            Self::Node(NodeError::Rpc { code: DOWNLOADING, .. }) => {
+                "the Bitcoin node is still downloading the chain, and makes no block template until then"
+            }
             Self::Node(NodeError::WarmingUp { .. }) => "the Bitcoin node is starting",
             Self::Node(NodeError::Unreachable { .. } | NodeError::NoCookie { .. }) => {
                 "the Bitcoin node cannot be reached"
@@ -78,7 +93,11 @@ impl AskError {
     /// Whether somebody has to do something about it.
     fn is_lasting(&self) -> bool {
         match self {
-            Self::NotConnected | Self::Busy(_) | Self::TimedOut(_) => false,
+            Self::NotConnected
+            | Self::Busy(_)
+            | Self::TimedOut(_)
+            | Self::NoTemplates
+            | Self::Node(NodeError::Rpc { code: NOT_CONNECTED | DOWNLOADING, .. }) => false,
             Self::Node(error) => !error.is_transient(),
             Self::Failed => true,
         }
@@ -111,6 +130,14 @@ impl NodeAccess {
 
     /// Asks in one request; each answer can fail by itself.
     async fn ask(&self, questions: Vec<Question>) -> Result<Vec<Result<Answer, NodeError>>, AskError> {
+        self.once(move |node, patience| node.ask_once(&questions, patience)).await
+    }
+
+    /// Makes one request on a thread of its own, which is told how long the answer may take.
+    pub(super) async fn once<T: Send + 'static>(
+        &self,
+        request: impl FnOnce(&Node, Duration) -> Result<T, NodeError> + Send + 'static,
+    ) -> Result<T, AskError> {
         let node = self.0.node.load_full().ok_or(AskError::NotConnected)?;
         let (started, patience) = (Instant::now(), self.0.limits.timeout);
         let busy = || AskError::Busy(patience);
@@ -121,9 +148,9 @@ impl NodeAccess {
             return Err(busy());
         }
         let asking = tokio::task::spawn_blocking(move || {
-            let answers = node.ask_once(&questions, left);
+            let answer = request(&node, left);
             drop(place);
-            answers
+            answer
         });
         // the thread ends by its own deadline, and keeps its place until then
         let asked = timeout(left, asking).await.map_err(|_| AskError::TimedOut(patience))?;
@@ -176,7 +203,7 @@ async fn answer(access: NodeAccess, asked: Vec<(Question, watch::Sender<Option<O
     }
 }
 
-fn told_to_log(error: AskError) -> Arc<AskError> {
+pub(super) fn told_to_log(error: AskError) -> Arc<AskError> {
     if error.is_lasting() {
         tracing::warn!(%error, "the node does not answer what a client asked");
     } else {
@@ -189,7 +216,7 @@ fn told_to_log(error: AskError) -> Arc<AskError> {
 /// that what is asked later is asked anew. Cheap to clone; clones ask together.
 #[derive(Clone, Default)]
 pub struct Ask {
-    access: NodeAccess,
+    pub(super) access: NodeAccess,
     /// Made when something is asked, which few answers do.
     loader: Arc<OnceLock<Loader<Question, Slot, Batch>>>,
 }
@@ -231,6 +258,17 @@ impl Ask {
         }
     }
 
+    /// The block that the node would make next. Errors: [`AskError::NoTemplates`], too.
+    pub async fn block_template(&self) -> Result<Arc<BlockTemplate>, Arc<AskError>> {
+        if !self.access.limits().block_template {
+            return Err(Arc::new(AskError::NoTemplates));
+        }
+        match self.load(Question::BlockTemplate).await? {
+            Answer::BlockTemplate(template) => Ok(template),
+            _ => Err(Arc::new(AskError::Failed)),
+        }
+    }
+
     async fn load(&self, question: Question) -> Outcome {
         let failed = || Arc::new(AskError::Failed);
         let loader = self.loader.get_or_init(|| Loader::new(Batch(self.access.clone())).with_max_batch_size(QUESTIONS));
@@ -256,7 +294,7 @@ mod tests {
     const SECONDS: Duration = Duration::from_secs(20);
 
     fn access(fake: &FakeNode, requests: usize, timeout: Duration) -> NodeAccess {
-        let access = NodeAccess::new(NodeLimits { requests, timeout });
+        let access = NodeAccess::new(NodeLimits { requests, timeout, ..NodeLimits::default() });
         access.set(Node::connect(fake.settings()).unwrap());
         access
     }
@@ -290,6 +328,24 @@ mod tests {
         assert!(matches!(*tips.unwrap_err(), AskError::Node(NodeError::Rpc { .. })), "it fails by itself");
         ask.chain_info().await.unwrap();
         assert_eq!(fake.requests(), before + 2);
+    }
+
+    #[tokio::test]
+    async fn a_template_is_asked_for_only_where_that_is_allowed_and_a_node_that_makes_none_says_why() {
+        let fake = FakeNode::start(|asked| match asked {
+            Asked::Rpc("getblocktemplate", _) => Says::Error(NOT_CONNECTED, "Bitcoin Core is not connected!"),
+            _ => regtest(asked),
+        });
+        let forbidden = access(&fake, 1, SECONDS);
+        let before = fake.requests();
+        let error = Ask::new(&forbidden).block_template().await.unwrap_err();
+        assert!(matches!(*error, AskError::NoTemplates) && fake.requests() == before, "{error}");
+
+        let allowed = NodeAccess::new(NodeLimits { block_template: true, ..forbidden.limits() });
+        allowed.set(Node::connect(fake.settings()).unwrap());
+        let error = Ask::new(&allowed).block_template().await.unwrap_err();
+        assert_eq!(error.to_client(), "the Bitcoin node has no peers, without which it makes no block template");
+        assert!(!error.is_lasting(), "nobody has to do something about it");
     }
 
     #[tokio::test]

@@ -8,6 +8,7 @@ use bitcoin::BlockHash;
 
 use super::View;
 use super::ask::{Ask, NodeAccess, NodeLimits};
+use super::turns::{Turn, Turns};
 use crate::chain::Height;
 use crate::index::{Snapshot, Tip};
 use crate::mempool::MempoolSnapshot;
@@ -24,6 +25,8 @@ pub struct Head {
     pub mempool: MempoolSnapshot,
     /// When it was published.
     pub taken_at: SystemTime,
+    /// How the chain came to it.
+    pub turns: Turns,
 }
 
 impl Head {
@@ -31,7 +34,19 @@ impl Head {
     #[must_use]
     pub fn now(chain: Arc<Snapshot>, mempool: MempoolSnapshot) -> Option<Self> {
         let tip = chain.tip()?;
-        Some(Self { chain, tip, mempool, taken_at: SystemTime::now() })
+        Some(Self { chain, tip, mempool, taken_at: SystemTime::now(), turns: Turns::default() })
+    }
+
+    /// This state as of now, which comes behind another.
+    #[must_use]
+    pub fn behind(before: Option<&Self>, chain: Arc<Snapshot>, mempool: MempoolSnapshot) -> Option<Self> {
+        let mut head = Self::now(chain, mempool)?;
+        if let Some(before) = before {
+            let (from, to) = (before.tip.hash, head.tip.hash);
+            let turn = Turn { from, to, sequence: before.mempool.sequence() };
+            head.turns = if from == to { before.turns.clone() } else { before.turns.with(turn) };
+        }
+        Some(head)
     }
 }
 

@@ -8,7 +8,8 @@
 //!   Published ── head() ──► Head ── View::new ──► View ──► Block         block, chain
 //!                                                     ├──► Transaction   transaction, output, replaced
 //!                                                     ├──► Totals …      ledger
-//!                                                     └──► Ask           the node, for what is not in the index
+//!                                                     └──► Ask           the node, for what is not in the index: ask,
+//!                                                                        and for what clients bring: submit, offered
 //! ```
 //!
 //! How rows are stored is the index's business, and how questions are asked is the API's.
@@ -19,9 +20,13 @@ mod block;
 mod chain;
 mod head;
 mod ledger;
+mod observed;
+mod offered;
 mod output;
 mod replaced;
+mod submit;
 mod transaction;
+mod turns;
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -35,21 +40,28 @@ pub use ask::{Ask, AskError, NodeLimits};
 pub use block::Block;
 pub use chain::{BlockRange, ImmatureCoinbase, Span, Supply};
 pub use head::{Head, Pace, Published, SyncPhase, SyncState};
-pub use ledger::{Candidate, Coin, Ledger, Movement, Movements, Pending, PendingMovement, Totals};
+pub use ledger::{
+    Candidate, Coin, Ledger, LostMovement, Movement, Movements, Pending, PendingMovement, StaleMovements, Totals,
+};
+pub use offered::Obstacles;
 pub use output::{SpendStatus, Spender, UnspendableReason, mature_at};
 pub use replaced::Replacement;
 pub use transaction::{MerkleProof, Place, Transaction, TransactionState};
+pub use turns::{Turn, Turns};
 
 pub use crate::index::{
-    BlockRow, ChainMembership, CountAndValue, FORMAT_VERSION, IndexError, OutputPosition, QUANTILES, Running,
-    ScriptKey, TableRows, Tip, TxNum, TypeTotals,
+    BlockRow, ChainMembership, CountAndValue, DeadTransaction, FORMAT_VERSION, IndexError, OutputPosition, QUANTILES,
+    Reorg, Running, ScriptKey, TableRows, Tip, TxNum, TypeTotals,
 };
 pub use crate::mempool::{
     ArrivalRate, Coins, Departed, Departure, Entry, FeeBin, FeeBins, FeeFraction, FeerateKind, MempoolEvent,
-    MempoolEventKind, MempoolSnapshot, MempoolTotals, NodeMempool, PrevoutSource, ProjectedBlock, ProjectedPlace, Rank,
-    Remainder, Sums,
+    MempoolEventKind, MempoolSample, MempoolSnapshot, MempoolTotals, NodeMempool, PrevoutSource, ProjectedBlock,
+    ProjectedPlace, Rank, Remainder, ScriptPlace, ScriptTotals, Sums,
 };
-pub use crate::node::{ChainInfo, ChainTip, ChainTipStatus, EstimateMode, FeeEstimate, NetworkInfo};
+pub use crate::node::{
+    ChainInfo, ChainTip, ChainTipStatus, EstimateMode, FeeEstimate, Judged, MaxFees, NetworkInfo, PackageOutcome,
+    Refusal, SubmittedTransaction, TestedTransaction,
+};
 
 /// One state of the chain and the questions that can be asked of it. Kept for one request or one event.
 ///

@@ -72,6 +72,15 @@ impl View {
         Ok(Some(Spender { txnum: spender.txnum, vin: spender.vin, height }))
     }
 
+    /// The input on the active chain that spends an output, `None` while there is none. Of a txid that the chain holds
+    /// twice (BIP30) the newest copy is meant.
+    pub fn spender_of_outpoint(&self, outpoint: &OutPoint) -> Result<Option<Spender>, IndexError> {
+        let Some(funding) = self.latest_position(&outpoint.txid)? else { return Ok(None) };
+        let Some(spender) = self.head.chain.spender(funding, outpoint.vout)? else { return Ok(None) };
+        let height = self.head.chain.occurrence(spender.txnum)?.height;
+        Ok(Some(Spender { txnum: spender.txnum, vin: spender.vin, height }))
+    }
+
     /// The transaction of a spending input.
     pub fn spending_transaction(&self, spender: Spender) -> Result<Transaction, IndexError> {
         self.transaction_at(spender.txnum)

@@ -1,6 +1,10 @@
 //! Which transaction took whose place, and where a transaction went: for those that may be nowhere any more.
+//!
+//! The chain has the last word: miners may mine what a mempool let go of, and what a block holds was not replaced,
+//! whatever is remembered of it.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use bitcoin::{BlockHash, OutPoint, Txid, Weight};
 
@@ -8,7 +12,7 @@ use super::transaction::state_after;
 use super::{Transaction, TransactionState, View};
 use crate::chain::vsize;
 use crate::index::IndexError;
-use crate::mempool::{Departure, Entry};
+use crate::mempool::{Departed, Departure, Entry};
 
 /// What is known of a transaction among those that replaced each other, be its bytes here or not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,31 +81,62 @@ impl View {
 
     /// The transaction of the active chain, or else of the mempool, that spends an output.
     fn spender_of(&self, outpoint: &OutPoint) -> Result<Option<Txid>, IndexError> {
-        if let Some(funding) = self.latest_position(&outpoint.txid)?
-            && let Some(spender) = self.head.chain.spender(funding, outpoint.vout)?
-        {
-            return self.txid_at(spender.txnum).map(Some);
+        if let Some(by) = self.spender_on_chain(outpoint)? {
+            return Ok(Some(by));
         }
         Ok(self.mempool().spender(outpoint).map(|(txid, _)| txid))
     }
 
+    /// What a transaction replaced by spending the same output, in the order of departure; neither what stood on that,
+    /// nor what a block of the active chain holds all the same.
+    pub fn replaced(&self, by: &Txid) -> Result<Vec<Arc<Departed>>, IndexError> {
+        let mut replaced = Vec::new();
+        for departed in self.mempool().replaces(by) {
+            if self.latest_position(&departed.txid)?.is_none() {
+                replaced.push(Arc::clone(departed));
+            }
+        }
+        Ok(replaced)
+    }
+
+    /// The transaction that replaced this one; `None` if none did, as far as that is remembered, or if a block of the
+    /// active chain holds it all the same.
+    pub fn replaced_by(&self, txid: &Txid) -> Result<Option<Txid>, IndexError> {
+        let Some(by) = self.mempool().replaced_by(txid) else { return Ok(None) };
+        Ok(self.latest_position(txid)?.is_none().then_some(by))
+    }
+
     /// The newest of those that replaced each other up to or from this transaction: itself, if it was not replaced.
     /// `None` if it has neither replaced nor been replaced, as far as that is remembered.
-    #[must_use]
-    pub fn newest_replacement(&self, txid: &Txid) -> Option<Txid> {
+    pub fn newest_replacement(&self, txid: &Txid) -> Result<Option<Txid>, IndexError> {
         let mempool = self.mempool();
         let (mut newest, mut left) = (*txid, 0);
         // each departs after the one that it replaced, so this ends
         while let Some(departed) = mempool.departed(&newest).filter(|departed| departed.sequence > left)
-            && let Some(by) = departed.replaced_by()
+            && let Some(by) = self.replaced_by(&newest)?
         {
             (newest, left) = (by, departed.sequence);
         }
-        (newest != *txid || mempool.replaces(txid).next().is_some()).then_some(newest)
+        Ok((newest != *txid || !self.replaced(txid)?.is_empty()).then_some(newest))
+    }
+
+    /// The roots of the trees of replacements, wherever they are now: transactions that replaced others and were not
+    /// replaced themselves, the newest first.
+    pub fn newest_replacements(&self) -> impl Iterator<Item = Result<Txid, IndexError>> {
+        let replacing = self.mempool().replacing(u64::MAX);
+        replacing.filter_map(|(_, by)| {
+            let is_root = || Ok(self.replaced_by(&by)?.is_none() && !self.replaced(&by)?.is_empty());
+            is_root().map(|is_root: bool| is_root.then_some(by)).transpose()
+        })
     }
 
     /// What is known of a transaction, wherever it is.
     pub fn replacement(&self, txid: &Txid) -> Result<Replacement, IndexError> {
+        if let Some(stored) = self.head.chain.newest(txid)? {
+            let found = self.placed(stored)?;
+            let (fee, size) = (found.place.and_then(|place| place.fee), Some(vsize(found.parts.weight())));
+            return Ok(Replacement { fee, vsize: size, first_seen: None, is_confirmed: true });
+        }
         if let Some(entry) = self.mempool().get(txid) {
             let (fee, size) = (Some(entry.fee), Some(entry.vsize()));
             return Ok(Replacement { fee, vsize: size, first_seen: Some(entry.first_seen), is_confirmed: false });
@@ -112,22 +147,14 @@ impl View {
             let first_seen = Some(departed.first_seen);
             return Ok(Replacement { fee: departed.fee, vsize: size, first_seen, is_confirmed: false });
         }
-        let Some(stored) = self.head.chain.newest(txid)? else { return Ok(Replacement::default()) };
-        let found = self.placed(stored)?;
-        Ok(Replacement {
-            fee: found.place.and_then(|place| place.fee),
-            vsize: Some(vsize(found.parts.weight())),
-            first_seen: None,
-            is_confirmed: true,
-        })
+        Ok(Replacement::default())
     }
 
     /// Whether a transaction replaced one that did not say that it may be replaced (BIP125), and of which the bytes are
     /// still here.
-    #[must_use]
-    pub fn replaced_without_signal(&self, txid: &Txid) -> bool {
-        let mut replaced = self.mempool().replaces(txid).filter_map(|departed| departed.entry.as_ref());
-        replaced.any(|entry| !signals(entry))
+    pub fn replaced_without_signal(&self, txid: &Txid) -> Result<bool, IndexError> {
+        let replaced = self.replaced(txid)?;
+        Ok(replaced.iter().filter_map(|departed| departed.entry.as_ref()).any(|entry| !signals(entry)))
     }
 }
 

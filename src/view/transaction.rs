@@ -37,6 +37,8 @@ pub struct Transaction {
     pub departed: Option<Arc<Departed>>,
     /// The block that holds it, if it is told as the copy that a later transaction with the same txid replaced (BIP30).
     pub replaced_in: Option<BlockHash>,
+    /// Whether nothing is known of it here but the bytes that a client brought.
+    pub is_foreign: bool,
     /// Bytes that were read to find it: its own, or, if it was looked for by its txid, those of the stale block that
     /// holds it.
     pub bytes_read: usize,
@@ -70,6 +72,8 @@ pub enum TransactionState {
     Conflicted,
     /// In a stale block only, or stood on one that is.
     ReorgedOut,
+    /// Nowhere, as far as is known here.
+    Unknown,
 }
 
 impl Transaction {
@@ -81,6 +85,9 @@ impl Transaction {
         }
         if self.unconfirmed.is_some() {
             return TransactionState::Unconfirmed;
+        }
+        if self.is_foreign {
+            return TransactionState::Unknown;
         }
         // what is nowhere else is in a stale block
         self.departed.as_ref().map_or(TransactionState::ReorgedOut, |departed| state_after(departed.departure))
@@ -166,6 +173,7 @@ impl View {
             unconfirmed: Some(Arc::clone(entry)),
             departed: None,
             replaced_in: None,
+            is_foreign: false,
             bytes_read: entry.raw.len(),
         })
     }
@@ -326,6 +334,7 @@ impl View {
             unconfirmed: None,
             departed: None,
             replaced_in: None,
+            is_foreign: false,
         })
     }
 
@@ -341,6 +350,7 @@ impl View {
             unconfirmed: None,
             departed: None,
             replaced_in: None,
+            is_foreign: false,
             bytes_read: raw.len(),
         }))
     }

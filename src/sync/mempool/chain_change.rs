@@ -3,21 +3,33 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
+use bitcoin::constants::COINBASE_MATURITY;
 use bitcoin::{BlockHash, OutPoint, Txid};
 use tracing::{debug, warn};
 
+use super::first_seen::first_seen_in;
 use super::incoming::{Incoming, Outcome};
 use super::{Unconfirmed, now};
 use crate::chain::Height;
 use crate::chain::raw::RawBlock;
-use crate::index::{Block, IndexError, Snapshot, Tip};
-use crate::mempool::{Cause, ConnectedBlock, Departure};
+use crate::index::{Block, DeadTransaction, IndexError, Snapshot, Tip};
+use crate::mempool::{Cause, ConnectedBlock, Departure, Prevout, PrevoutSource};
 use crate::node::Node;
 
 /// The most of the blocks that left whose transactions are given back, in bytes, the newest first. A node drops the
 /// oldest of them from 20,000,000 on (`MAX_DISCONNECTED_TX_POOL_BYTES` of Core's `kernel/disconnected_transactions.h`).
 const GIVEN_BACK: usize = 64 << 20;
+/// How long the node may take to tell what it kept of them.
+const WAIT: Duration = Duration::from_secs(2);
+
+/// What became of transactions of blocks that left, those that are in a block again left out.
+#[derive(Default)]
+pub(in crate::sync) struct Freedom {
+    pub(in crate::sync) returned: Vec<Txid>,
+    pub(in crate::sync) died: Vec<DeadTransaction>,
+}
 
 /// What of a block that joined concerns the mempool.
 pub(in crate::sync) struct Joined {
@@ -41,16 +53,19 @@ struct Freed {
 
 impl Unconfirmed<'_> {
     /// Follows the chain from one state to the next, in memory. `left` are the blocks that are no longer in it, the
-    /// highest first, `joined` those that are now, the lowest first.
+    /// highest first, `joined` those that are now, the lowest first; `before` is a state of the chain with the blocks that
+    /// left. Tells what became of what these held.
     pub(in crate::sync) fn follow_chain(
         &mut self,
         node: &Node,
+        before: Option<&Snapshot>,
         chain: &Snapshot,
         left: &[Tip],
         joined: &[Joined],
-    ) -> Result<(), IndexError> {
+    ) -> Result<Freedom, IndexError> {
+        let mut freedom = Freedom::default();
         if left.is_empty() && !self.holds_any() {
-            return Ok(());
+            return Ok(freedom);
         }
         let at = now();
         for Joined { tip, txids, spends } in joined {
@@ -60,82 +75,140 @@ impl Unconfirmed<'_> {
             debug!(height = tip.height.to_u32(), mined, conflicted, "a block took from the mempool");
         }
         if !left.is_empty() {
-            self.give_back(node, chain, left, at)?;
+            freedom = self.give_back(node, before, chain, left, at)?;
             // the node may see some of it otherwise
             self.doubt();
         }
         // what waited for a transaction may find it in a block now
-        let waiting = std::mem::take(&mut self.waiting).into_values().flatten();
-        self.wanted.extend(waiting.map(|incoming| (incoming.txid, Cause::New)));
-        Ok(())
+        for incoming in self.waiting.take_all() {
+            self.wanted.push(incoming.txid, incoming.cause);
+        }
+        Ok(freedom)
     }
 
     /// Gives back what blocks that left held: to the mempool what the node has there, and to the memory of what departed
     /// the rest, with all that stands on it.
-    fn give_back(&mut self, node: &Node, chain: &Snapshot, left: &[Tip], at: u64) -> Result<(), IndexError> {
-        let (freed, coinbases) = freed(chain, left, at)?;
+    fn give_back(
+        &mut self,
+        node: &Node,
+        before: Option<&Snapshot>,
+        chain: &Snapshot,
+        left: &[Tip],
+        at: u64,
+    ) -> Result<Freedom, IndexError> {
+        let mut freedom = Freedom::default();
         let there = what_the_node_kept(node, chain);
         let height = chain.tip().map_or(Height::GENESIS, |tip| tip.height);
-        for Freed { incoming, block } in freed {
+        for Freed { incoming, block } in freed(before, chain, left, at)? {
             let kept = there.as_ref().is_none_or(|there| there.contains(&incoming.txid));
             if kept && matches!(incoming.add(self.mempool, chain, height, at)?, Outcome::Added | Outcome::Known) {
+                freedom.returned.push(incoming.txid);
                 continue;
             }
             let departure = why_not(&incoming, chain, block)?;
+            let conflicting = self.conflicting(&incoming, chain)?;
+            freedom.died.push(DeadTransaction { txid: incoming.txid, block, conflicting });
             self.mempool.restore_departed([incoming.departed(departure, at)]);
-            self.let_go_of_children(&incoming.txid, block, at);
         }
-        for (txid, block) in coinbases {
-            self.let_go_of_children(&txid, block, at);
+        for (txid, block) in self.without_ground(chain, left, there.as_ref())? {
+            self.mempool.remove(&txid, Departure::ReorgedOut { block }, at);
         }
-        Ok(())
+        Ok(freedom)
     }
 
-    fn let_go_of_children(&mut self, txid: &Txid, block: BlockHash, at: u64) {
-        for child in self.mempool.children(txid) {
-            self.mempool.remove(&child.txid, Departure::ReorgedOut { block }, at);
+    /// The transactions, in the chain or in the mempool, that spend what this one does.
+    fn conflicting(&self, incoming: &Incoming, chain: &Snapshot) -> Result<Vec<Txid>, IndexError> {
+        let mut found = Vec::new();
+        for input in incoming.parsed().into_iter().flat_map(|transaction| transaction.inputs()) {
+            let outpoint = OutPoint { txid: input.outpoint_txid(), vout: input.vout };
+            let funding = chain.newest(&outpoint.txid)?;
+            let mined = funding.map(|funding| chain.spender(funding.txnum, outpoint.vout)).transpose()?.flatten();
+            let mined = mined.map(|spender| chain.txid(spender.txnum)).transpose()?.flatten();
+            let waiting = self.mempool.spender(&outpoint).map(|entry| entry.txid);
+            found.extend(mined.or(waiting).filter(|txid| !found.contains(txid)));
         }
+        Ok(found)
+    }
+
+    /// The transactions that no block can hold on this chain: what they spend was in a block that left, and is in none
+    /// and in the mempool neither, or is of a coinbase that is not mature any more. With each the block with which that
+    /// went.
+    fn without_ground(
+        &mut self,
+        chain: &Snapshot,
+        left: &[Tip],
+        there: Option<&HashSet<Txid>>,
+    ) -> Result<Vec<(Txid, BlockHash)>, IndexError> {
+        let (Some(highest), Some(lowest)) = (left.first(), left.last()) else { return Ok(Vec::new()) };
+        let next = chain.tip().map_or(Height::GENESIS, |tip| tip.height.next()).to_u32();
+        let is_immature = |height: Height| next.saturating_sub(height.to_u32()) < COINBASE_MATURITY;
+        let mempool = self.mempool.snapshot();
+        let mut found = Vec::new();
+        'entries: for entry in mempool.by_arrival(..) {
+            // the parts are looked at only where a block that left may have to do with it
+            let concerned = |prevout: &Prevout| match prevout.source {
+                PrevoutSource::Confirmed { height, coinbase } => {
+                    height >= lowest.height || (coinbase && is_immature(height))
+                }
+                PrevoutSource::Unconfirmed => false,
+            };
+            if !entry.prevouts.iter().any(concerned) {
+                continue;
+            }
+            for (outpoint, prevout) in entry.outpoints().zip(&entry.prevouts) {
+                let PrevoutSource::Confirmed { height, coinbase } = prevout.source else { continue };
+                if height >= lowest.height && chain.positions(&outpoint.txid)?.is_empty() {
+                    let block = left.iter().find(|tip| tip.height == height).unwrap_or(highest);
+                    found.push((entry.txid, block.hash));
+                    continue 'entries;
+                }
+                if coinbase && is_immature(height) && there.is_none_or(|there| !there.contains(&entry.txid)) {
+                    found.push((entry.txid, highest.hash));
+                    continue 'entries;
+                }
+            }
+        }
+        Ok(found)
     }
 }
 
-/// The node's mempool, if it stands on the same block as ours; `None` if that cannot be known now.
+/// The node's mempool, if it stands on the same block as ours; `None` if that cannot be known now. It is asked but once,
+/// since what happened to the chain is not published before.
 fn what_the_node_kept(node: &Node, chain: &Snapshot) -> Option<HashSet<Txid>> {
-    let stands_here = || Some(node.chain_info().ok()?.best_block_hash == chain.tip()?.hash);
-    let listed = node.mempool_txids().ok().filter(|_| stands_here() == Some(true));
-    listed.map(|(txids, _)| txids.into_iter().collect())
+    let list = node.mempool_list_once(WAIT).ok()?;
+    let stands_here = list.standing.tip == chain.tip()?.hash && list.standing.info.loaded;
+    stands_here.then(|| list.txids.into_iter().collect())
 }
 
-/// A transaction that creates coins, and the block that left with it.
-type LostCoinbase = (Txid, BlockHash);
-
-/// The transactions of blocks that left and are in no block now, in the order of the chain, and the coinbases of these
-/// blocks.
-fn freed(chain: &Snapshot, left: &[Tip], at: u64) -> Result<(Vec<Freed>, Vec<LostCoinbase>), IndexError> {
+/// The transactions of blocks that left and are in no block now, in the order of the chain. What was never seen
+/// unconfirmed is first seen now.
+fn freed(before: Option<&Snapshot>, chain: &Snapshot, left: &[Tip], at: u64) -> Result<Vec<Freed>, IndexError> {
     let (mut blocks, mut bytes) = (Vec::new(), 0_usize);
     for tip in left {
         let Some(stale) = chain.stale_block(tip.height, tip.hash)? else { break };
         bytes = bytes.saturating_add(stale.raw.len());
         if bytes > GIVEN_BACK {
-            warn!(blocks = left.len() - blocks.len(), "blocks that left are too many to give their transactions back");
             break;
         }
         blocks.push((tip.hash, stale.raw));
     }
-    let (mut freed, mut coinbases) = (Vec::new(), Vec::new());
+    if blocks.len() < left.len() {
+        let blocks = left.len() - blocks.len();
+        warn!(blocks, "blocks that left are not kept, or too many, to give their transactions back");
+    }
+    let mut freed = Vec::new();
     for (block, raw) in blocks.into_iter().rev() {
         let Ok(parsed) = RawBlock::parse(&raw) else { continue };
-        for transaction in &parsed.transactions {
+        for transaction in parsed.transactions.iter().filter(|transaction| !transaction.is_coinbase()) {
             let txid = transaction.txid();
-            if transaction.is_coinbase() {
-                coinbases.push((txid, block));
-            } else if chain.positions(&txid)?.is_empty() {
-                let cause = Cause::Returned { block };
-                let incoming = Incoming::of(Arc::from(transaction.bytes()), at, cause);
+            if chain.positions(&txid)?.is_empty() {
+                let (cause, first_seen) = (Cause::Returned { block }, first_seen_in(before, &txid)?.unwrap_or(at));
+                let incoming = Incoming::of(Arc::from(transaction.bytes()), first_seen, cause);
                 freed.extend(incoming.map(|incoming| Freed { incoming, block }));
             }
         }
     }
-    Ok((freed, coinbases))
+    Ok(freed)
 }
 
 /// Why a transaction of a block that left is not in the mempool again: the chain holds another that spends the same, or

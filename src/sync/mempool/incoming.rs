@@ -9,7 +9,7 @@ use super::prevouts::prevouts;
 use crate::chain::Height;
 use crate::chain::raw::RawTransaction;
 use crate::index::{IndexError, Snapshot};
-use crate::mempool::{AddError, Arrival, Cause, Departed, Departure, Mempool};
+use crate::mempool::{AddError, Arrival, Cause, Departed, Departure, Entry, Mempool};
 use crate::node::{Node, NodeError};
 
 /// A transaction as the node gave it.
@@ -19,7 +19,7 @@ pub(super) struct Incoming {
     raw: Arc<[u8]>,
     /// In seconds since 1970.
     first_seen: u64,
-    cause: Cause,
+    pub(super) cause: Cause,
 }
 
 /// What became of it.
@@ -30,6 +30,15 @@ pub(super) enum Outcome {
     Known,
     /// It spends an output of this transaction, which is not known.
     WaitsFor(Txid),
+}
+
+impl From<Entry> for Incoming {
+    /// As it came first.
+    fn from(entry: Entry) -> Self {
+        let cause = entry.cause();
+        let Entry { txid, wtxid, raw, first_seen, .. } = entry;
+        Self { txid, wtxid, raw, first_seen, cause }
+    }
 }
 
 impl Incoming {
@@ -43,6 +52,11 @@ impl Incoming {
                 None
             }
         }
+    }
+
+    /// Bytes of its serialisation, witness included.
+    pub(super) fn size(&self) -> usize {
+        self.raw.len()
     }
 
     /// Its parts, unless its bytes are none.
@@ -74,15 +88,16 @@ impl Incoming {
         if txids.is_empty() {
             return Ok(Vec::new());
         }
-        let raw = node.raw_transactions(&txids)?;
-        let loaded: Vec<_> =
-            wanted.iter().filter(|(_, cause)| *cause == Cause::Loaded).map(|(txid, _)| *txid).collect();
-        let mut times = node.mempool_entry_times(&loaded)?.into_iter();
+        let given: Vec<Option<(Vec<u8>, u64)>> = if wanted.iter().any(|(_, cause)| *cause == Cause::Loaded) {
+            node.raw_transactions_with_times(&txids)?
+        } else {
+            node.raw_transactions(&txids)?.into_iter().map(|raw| raw.map(|raw| (raw, now))).collect()
+        };
         let mut fetched = Vec::with_capacity(txids.len());
-        for ((txid, cause), raw) in wanted.into_iter().zip(raw) {
-            let first_seen = if cause == Cause::Loaded { times.next().flatten() } else { None };
-            let Some(raw) = raw else { continue };
-            let Some(incoming) = Self::of(raw.into(), first_seen.unwrap_or(now), cause) else { continue };
+        for ((txid, cause), given) in wanted.into_iter().zip(given) {
+            let Some((raw, time)) = given else { continue };
+            let first_seen = if cause == Cause::Loaded { time } else { now };
+            let Some(incoming) = Self::of(raw.into(), first_seen, cause) else { continue };
             if incoming.txid == txid {
                 fetched.push(incoming);
             } else {

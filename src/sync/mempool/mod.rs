@@ -1,81 +1,102 @@
 //! Keeps the mempool equal to the node's.
 //!
 //! ```text
-//!   list of the node's mempool ── difference ──┐                     ┌── leaving ──────────────► remove
-//!   signals: came, went ───────────────────────┼─► wanted ─► raw ────┤
-//!   blocks that left, blocks that joined ──────┘              prevouts.rs ──► add (replaces what it conflicts with)
+//!   list of the node's mempool ── difference ──┬─► leaving ─► leaving.rs, why ──► remove
+//!            list.rs                           │
+//!   signals: came, went ───────────────────────┼─► wanted ──► incoming.rs, prevouts.rs ──► add (replaces what it
+//!                                              │                │ parent unknown            conflicts with)
+//!   blocks that left, blocks that joined ──────┘                └─► waiting.rs
 //!            chain_change.rs
+//!
+//!   index ── start ──► memory.rs ──► add             every so often, and at the end ──► memory.rs ──► index
 //! ```
 //!
 //! The node decides what is in its mempool, and signals say what changes. Whenever one may have been lost, and every so
 //! often, the whole list is asked for and the difference made up. Transactions that spend what is not known yet wait for
-//! it. All of this is in memory; what a failure leaves undone is done at the next turn.
+//! it. What a failure leaves undone is done at the next turn.
 
 mod chain_change;
+mod first_seen;
 mod incoming;
+mod leaving;
+mod list;
+mod load;
+mod memory;
 mod prevouts;
+mod queue;
+mod waiting;
 
-use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant, SystemTime};
 
 use bitcoin::Txid;
-use tracing::{debug, info};
+use tracing::info;
 
 use super::error::SyncError;
 use crate::chain::Height;
 use crate::index::{IndexError, Snapshot};
-use crate::mempool::{Cause, Departure, Mempool, MempoolSnapshot, NodeMempool};
-use crate::node::{MempoolInfo, Node, NodeSignal};
+use crate::mempool::{Cause, Mempool, MempoolSnapshot};
+use crate::node::{Node, NodeSignal};
 use incoming::{Incoming, Outcome};
+use leaving::departures;
+use list::Listed;
+use load::Load;
+pub use memory::KeptMempool;
+use memory::Memory;
+use queue::Queue;
+use waiting::Waiting;
 
-pub(super) use chain_change::Joined;
+pub(super) use chain_change::{Freedom, Joined};
+pub(super) use first_seen::Seen;
 
-/// The whole list is asked for this often while signals come.
-const RECONCILE: Duration = Duration::from_secs(30);
-/// The list is asked for again so long after signals were lost.
-const SOON: Duration = Duration::from_secs(1);
 /// What the node says of its own mempool is asked for this often.
 const INFO: Duration = Duration::from_secs(5);
-/// Transactions asked of the node in one turn, after which blocks are looked for again.
+/// Transactions asked of the node in one turn, after which they are published and blocks are looked for again.
 const TURN: usize = 2_000;
+/// The same, by what they take in bytes.
+const TURN_BYTES: usize = 16 << 20;
+/// As many of them are asked for at once.
+const AT_ONCE: usize = 100;
 /// What goes may be going for what comes, and the signals of both may come in two turns: this long it is waited for.
 const HOLD: Duration = Duration::from_millis(15);
-/// After this time a transaction that goes without a sign of why is taken to have waited too long (Core's default of
-/// `-mempoolexpiry`).
-const EXPIRY: Duration = Duration::from_hours(336);
-/// A log line this often while many transactions are loaded.
-const LINE: Duration = Duration::from_secs(10);
 
 /// The mempool on its way to be the node's.
 pub(super) struct Unconfirmed<'a> {
     mempool: &'a mut Mempool,
     /// How often the list is asked for while no signals come.
     poll: Duration,
-    /// When the list was asked for; `None` if it has to be asked for next.
-    listed: Option<Instant>,
+    /// The last list; `None` if it has to be asked for next.
+    listed: Option<Listed>,
     /// Whether signals were lost since: what happened right before they came again may be in neither, so that the list
     /// is asked for once more soon after.
     lost: bool,
     /// Numbers below this are of what the last list knew already.
     listed_up_to: u64,
-    /// Whether a list was made up for since the start, or since the node was away.
-    caught_up: bool,
+    nearness: Nearness,
+    /// Whether the node has read all that it had in its mempool before it was started.
+    is_read: bool,
     /// Transactions of the node that are to be asked for.
-    wanted: VecDeque<(Txid, Cause)>,
-    /// Transactions that spend outputs of the one they stand under, which is not known yet.
-    waiting: HashMap<Txid, Vec<Incoming>>,
-    /// Transactions that are no longer in the node's mempool, and since when that is known.
-    leaving: Vec<(Txid, Instant)>,
-    /// When the node was last asked about its own mempool.
+    wanted: Queue<Cause>,
+    /// Transactions that spend outputs of one that is not known yet.
+    waiting: Waiting,
+    /// Transactions that are no longer in the node's mempool, and since when that is known where it was told just now.
+    leaving: Queue<Option<Instant>>,
+    /// When the node last told about its own mempool.
     asked: Option<Instant>,
+    /// The list that is on its way in, if it is long.
     load: Option<Load>,
+    /// What of it is written down.
+    memory: &'a mut Memory,
 }
 
-/// The first list, which may be long.
-struct Load {
-    total: usize,
-    started: Instant,
-    last_line: Instant,
+/// How near the mempool is to the node's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Nearness {
+    /// No list was made up for since the start, or since the node was away.
+    Behind,
+    /// One was, and signals were lost since.
+    WithGaps,
+    /// One was, and nothing was lost since.
+    InSync,
 }
 
 /// How a turn ended.
@@ -93,19 +114,21 @@ pub(super) enum Turn {
 
 impl<'a> Unconfirmed<'a> {
     /// `poll` is how often the list is asked for while no signals come.
-    pub(super) fn new(mempool: &'a mut Mempool, poll: Duration) -> Self {
+    pub(super) fn new(kept: &'a mut KeptMempool, poll: Duration) -> Self {
         Self {
-            mempool,
+            mempool: &mut kept.mempool,
             poll,
             listed: None,
             lost: false,
             listed_up_to: 0,
-            caught_up: false,
-            wanted: VecDeque::new(),
-            waiting: HashMap::new(),
-            leaving: Vec::new(),
+            nearness: Nearness::Behind,
+            is_read: true,
+            wanted: Queue::default(),
+            waiting: Waiting::default(),
+            leaving: Queue::default(),
             asked: None,
             load: None,
+            memory: &mut kept.memory,
         }
     }
 
@@ -119,87 +142,104 @@ impl<'a> Unconfirmed<'a> {
         !(self.mempool.is_empty() && self.waiting.is_empty())
     }
 
-    /// Whether it was once equal to the node's, and followed since.
-    pub(super) fn is_caught_up(&self) -> bool {
-        self.caught_up
+    /// Whether it was once equal to the node's, and followed since without a gap.
+    pub(super) fn is_in_sync(&self) -> bool {
+        self.nearness == Nearness::InSync
     }
 
-    /// The node is away, or something that it told may have been missed: the list is asked for next.
+    /// Without signals, the mempool may be another by now.
+    pub(super) fn look_anew(&mut self) {
+        if let Some(listed) = &mut self.listed {
+            listed.doubt();
+        }
+    }
+
+    /// Something that the node told may have been missed: the list is asked for next.
     pub(super) fn doubt(&mut self) {
         self.listed = None;
     }
 
-    /// The node was away, or on another chain.
+    /// The node was away, or what it says of its mempool cannot be used.
     pub(super) fn lose_touch(&mut self) {
-        self.caught_up = false;
+        self.nearness = Nearness::Behind;
         self.doubt();
     }
 
     /// Goes a step towards the node's mempool. `chain` is the chain that the mempool stands on, `told` whether signals
-    /// come at this time.
+    /// come at this time; of these there are all up to the moment `heard`.
     ///
-    /// Errors: the node's, after which the next turn begins with a list; the index's.
+    /// Errors: the node's, after which there will be a list; the index's.
     pub(super) fn turn(
         &mut self,
         node: &Node,
         chain: &Snapshot,
         signals: Vec<NodeSignal>,
+        heard: Instant,
         told: bool,
     ) -> Result<Turn, SyncError> {
         self.hear(signals);
-        let turned = self.try_turn(node, chain, if told { RECONCILE } else { self.poll });
+        let turned = self.try_turn(node, chain, heard, told);
         if turned.is_err() {
             self.doubt();
         }
         turned
     }
 
-    fn try_turn(&mut self, node: &Node, chain: &Snapshot, good_for: Duration) -> Result<Turn, SyncError> {
-        if self.listed.is_none_or(|listed| listed.elapsed() >= good_for) && !self.list(node, chain)? {
+    fn try_turn(&mut self, node: &Node, chain: &Snapshot, heard: Instant, told: bool) -> Result<Turn, SyncError> {
+        let now = now();
+        self.fetch(node, chain, now)?;
+        // a list says nothing new of what is on its way
+        if self.wanted.is_empty() && self.is_list_due(told) && !self.list(node, chain)? {
             return Ok(Turn::Elsewhere);
         }
-        if self.asked.is_none_or(|asked| asked.elapsed() >= INFO) {
-            self.ask_about_it(node)?;
-        }
-        let height = chain.tip().map_or(Height::GENESIS, |tip| tip.height);
-        let now = now();
-        let wanted: Vec<_> = self.wanted.drain(..self.wanted.len().min(TURN)).collect();
-        for incoming in Incoming::fetch(node, wanted, now)? {
-            self.take_in(chain, height, incoming, now)?;
-        }
-        self.say_how_far();
         if !self.wanted.is_empty() {
             return Ok(Turn::Unfinished);
         }
-        if self.let_go(now) {
-            return Ok(Turn::Held);
+        if self.asked.is_none_or(|asked| asked.elapsed() >= INFO) {
+            self.note_info(&node.mempool_info()?);
+            if !self.is_read {
+                // it was started anew since the last list
+                self.doubt();
+                return Ok(Turn::Unfinished);
+            }
         }
-        if !self.caught_up {
-            self.caught_up = true;
+        let left = self.let_go(node, chain, heard, now)?;
+        if left != Turn::Settled {
+            return Ok(left);
+        }
+        if !self.is_read {
+            return Ok(Turn::Settled);
+        }
+        if self.nearness == Nearness::Behind {
             info!(transactions = self.mempool.len(), waiting = self.waiting.len(), "the mempool is the node's");
         }
+        self.nearness = Nearness::InSync;
         Ok(Turn::Settled)
     }
 
     /// Notes what comes and what goes.
     fn hear(&mut self, signals: Vec<NodeSignal>) {
+        let cause = if self.is_read { Cause::New } else { Cause::Loaded };
         for signal in signals {
             match signal {
                 NodeSignal::Added { txid, mempool_sequence } if mempool_sequence >= self.listed_up_to => {
-                    self.leaving.retain(|(leaving, _)| *leaving != txid);
-                    if self.mempool.get(&txid).is_none() {
-                        self.wanted.push_back((txid, Cause::New));
+                    self.leaving.remove(&txid);
+                    if self.mempool.get(&txid).is_none() && !self.waiting.contains(&txid) {
+                        self.wanted.push(txid, cause);
                     }
                 }
                 NodeSignal::Removed { txid, mempool_sequence } if mempool_sequence >= self.listed_up_to => {
-                    self.wanted.retain(|(wanted, _)| *wanted != txid);
-                    self.forget_waiting(&txid);
+                    self.wanted.remove(&txid);
+                    self.waiting.remove(&txid);
                     if self.mempool.get(&txid).is_some() {
-                        self.leaving.push((txid, Instant::now()));
+                        self.leaving.push(txid, Some(Instant::now()));
                     }
                 }
                 NodeSignal::Lost => {
                     self.lost = true;
+                    if self.nearness == Nearness::InSync {
+                        self.nearness = Nearness::WithGaps;
+                    }
                     self.doubt();
                 }
                 // the loop above looks for blocks itself
@@ -208,51 +248,19 @@ impl<'a> Unconfirmed<'a> {
         }
     }
 
-    fn forget_waiting(&mut self, txid: &Txid) {
-        self.waiting.retain(|_, waiting| {
-            waiting.retain(|incoming| incoming.txid != *txid);
-            !waiting.is_empty()
-        });
-    }
-
-    /// Asks for the whole list and notes the difference. False if the node stands on another block by now: what is not
-    /// in its list may be in that block, and what stands on it must not leave with it.
-    fn list(&mut self, node: &Node, chain: &Snapshot) -> Result<bool, SyncError> {
-        let (listed, sequence) = node.mempool_txids()?;
-        let stands_on = node.chain_info()?.best_block_hash;
-        if chain.tip().is_none_or(|tip| tip.hash != stands_on) {
-            return Ok(false);
+    /// Asks for what is wanted, as much of it as is published at once, and takes it in.
+    fn fetch(&mut self, node: &Node, chain: &Snapshot, now: u64) -> Result<(), SyncError> {
+        let height = chain.tip().map_or(Height::GENESIS, |tip| tip.height);
+        let (mut asked, mut bytes) = (0, 0_usize);
+        while !self.wanted.is_empty() && asked < TURN && bytes < TURN_BYTES && !node.stop().is_raised() {
+            let wanted = self.wanted.take_first(AT_ONCE);
+            asked += wanted.len();
+            for incoming in Incoming::fetch(node, wanted, now)? {
+                bytes = bytes.saturating_add(incoming.size());
+                self.take_in(chain, height, incoming, now)?;
+            }
         }
-        let there: HashSet<_> = listed.iter().collect();
-        let now = Instant::now();
-        // what is gone since the list before did so long ago
-        let gone = self.mempool.snapshot();
-        let gone = gone.by_arrival(..).map(|entry| entry.txid).filter(|txid| !there.contains(txid));
-        self.leaving = gone.map(|txid| (txid, now.checked_sub(HOLD).unwrap_or(now))).collect();
-        let cause = if self.caught_up { Cause::New } else { Cause::Loaded };
-        self.wanted =
-            listed.iter().filter(|txid| self.mempool.get(txid).is_none()).map(|txid| (*txid, cause)).collect();
-        self.waiting.clear();
-        self.listed_up_to = sequence;
-        self.listed = Some(if std::mem::take(&mut self.lost) {
-            now.checked_sub(RECONCILE.saturating_sub(SOON)).unwrap_or(now)
-        } else {
-            now
-        });
-        debug!(listed = listed.len(), wanted = self.wanted.len(), leaving = self.leaving.len(), "listed the mempool");
-        if self.wanted.len() > TURN {
-            self.load = Some(Load { total: self.wanted.len(), started: now, last_line: now });
-        }
-        Ok(true)
-    }
-
-    fn ask_about_it(&mut self, node: &Node) -> Result<(), SyncError> {
-        let info = node.mempool_info()?;
-        self.asked = Some(Instant::now());
-        let said = said_by(&info);
-        if self.mempool.snapshot().node() != said {
-            self.mempool.set_node(said);
-        }
+        self.load = self.load.take().and_then(|load| load.left(self.wanted.len()));
         Ok(())
     }
 
@@ -262,58 +270,39 @@ impl<'a> Unconfirmed<'a> {
         while let Some(incoming) = next.pop() {
             let txid = incoming.txid;
             match incoming.add(self.mempool, chain, height, now)? {
-                Outcome::Added => next.extend(self.waiting.remove(&txid).unwrap_or_default()),
+                Outcome::Added => next.extend(self.waiting.take(&txid)),
                 Outcome::Known => {}
-                Outcome::WaitsFor(parent) => self.waiting.entry(parent).or_default().push(incoming),
+                Outcome::WaitsFor(parent) => self.waiting.push(parent, incoming),
             }
         }
         Ok(())
     }
 
-    /// Removes what left the node's mempool. True if some of it is kept for a moment, for what it may have left for.
-    fn let_go(&mut self, now: u64) -> bool {
-        let full = self.mempool.snapshot().node();
-        let full = full.min_fee_rate > full.min_relay_fee_rate;
-        let (leaving, held): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.leaving).into_iter().partition(|(_, since)| since.elapsed() >= HOLD);
-        for (txid, _) in leaving {
-            let Some(entry) = self.mempool.get(&txid) else { continue };
-            let departure = if now.saturating_sub(entry.first_seen) >= EXPIRY.as_secs() {
-                Departure::Expired
-            } else if full {
-                Departure::Evicted
-            } else {
-                Departure::Unknown
-            };
-            self.mempool.remove(&txid, departure, now);
+    /// Removes what left the node's mempool, but for what was told just now, for what it may have left for. Nothing leaves
+    /// while the node stands on another block: what it holds tells why.
+    fn let_go(&mut self, node: &Node, chain: &Snapshot, heard: Instant, now: u64) -> Result<Turn, SyncError> {
+        let is_due = |since: &Option<Instant>| since.is_none_or(|since| heard.saturating_duration_since(since) >= HOLD);
+        let due: Vec<Txid> = self.leaving.iter().filter(|(_, since)| is_due(since)).map(|(txid, _)| *txid).collect();
+        if !due.is_empty() {
+            let standing = node.mempool_standing()?;
+            if chain.tip().is_none_or(|tip| tip.hash != standing.tip) {
+                return Ok(Turn::Elsewhere);
+            }
+            self.note_info(&standing.info);
+            if !standing.info.loaded {
+                // it was started anew, and what it will read is not known yet
+                self.leaving.clear();
+                self.lose_touch();
+                return Ok(Turn::Unfinished);
+            }
+            for (txid, departure) in departures(&self.mempool.snapshot(), &due, now) {
+                self.mempool.remove(&txid, departure, now);
+            }
+            for txid in &due {
+                self.leaving.remove(txid);
+            }
         }
-        self.leaving = held;
-        !self.leaving.is_empty()
-    }
-
-    fn say_how_far(&mut self) {
-        let Some(load) = &mut self.load else { return };
-        let done = load.total.saturating_sub(self.wanted.len());
-        if self.wanted.is_empty() {
-            let seconds = load.started.elapsed().as_secs_f64();
-            info!(transactions = done, seconds = format_args!("{seconds:.1}"), "loaded the mempool");
-            self.load = None;
-        } else if load.last_line.elapsed() >= LINE {
-            load.last_line = Instant::now();
-            info!(transactions = done, of = load.total, "loading the mempool");
-        }
-    }
-}
-
-/// What the node says of its own mempool, in this server's units.
-fn said_by(info: &MempoolInfo) -> NodeMempool {
-    NodeMempool {
-        min_fee_rate: info.min_fee.to_sat_per_vb(),
-        min_relay_fee_rate: info.min_relay.to_sat_per_vb(),
-        incremental_fee_rate: info.incremental.to_sat_per_vb(),
-        max_memory: info.max_usage,
-        memory_usage: info.usage,
-        loaded: info.loaded,
+        Ok(if self.leaving.is_empty() { Turn::Settled } else { Turn::Held })
     }
 }
 

@@ -6,6 +6,7 @@
 //!                    ├─► movements.rs  the transactions that paid or spent it
 //!                    ├─► coins.rs      its unspent outputs
 //!                    ├─► pending.rs    what the mempool does to it
+//!                    ├─► stale.rs      what a stale block did to it
 //!                    └─► keys.rs       the public key that was revealed, and scripts that pay it bare
 //!                        merge.rs      several scripts' rows as one list
 //! ```
@@ -17,6 +18,7 @@ mod keys;
 mod merge;
 mod movements;
 mod pending;
+mod stale;
 mod totals;
 
 use std::ops::Range;
@@ -27,6 +29,7 @@ use bitcoin::hashes::{Hash, sha256};
 pub use coins::{Candidate, Coin};
 pub use movements::{Movement, Movements};
 pub use pending::{Pending, PendingMovement};
+pub use stale::{LostMovement, StaleMovements};
 pub use totals::Totals;
 
 use super::{AllowanceExceeded, Block, Transaction, View};

@@ -12,13 +12,14 @@ use btcgraph::view::Head;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
-/// Checks every state that is told of against the one before; how many there were.
-pub(super) fn check_each(mut events: Receiver<Arc<Event>>) -> usize {
+/// Checks every state that is told of against the one before; how many there were. `keeps` is whether the index keeps the
+/// blocks that left.
+pub(super) fn check_each(mut events: Receiver<Arc<Event>>, keeps: bool) -> usize {
     let (mut before, mut checked): (Option<Arc<Head>>, _) = (None, 0);
     loop {
         match events.blocking_recv() {
             Ok(event) => {
-                check(before.as_deref(), &event.head);
+                check(before.as_deref(), &event.head, keeps);
                 checked += 1;
                 before = Some(Arc::clone(&event.head));
             }
@@ -33,7 +34,7 @@ pub(super) fn is_in(chain: &Snapshot, txid: &Txid) -> bool {
     !chain.positions(txid).unwrap().is_empty()
 }
 
-fn check(before: Option<&Head>, head: &Head) {
+fn check(before: Option<&Head>, head: &Head, keeps: bool) {
     let Head { chain, mempool, .. } = head;
     for entry in mempool.by_arrival(..) {
         assert!(!is_in(chain, &entry.txid), "{} is in both", entry.txid);
@@ -57,7 +58,11 @@ fn check(before: Option<&Head>, head: &Head) {
     }
     assert_eq!(told, mempool.by_arrival(..).map(|entry| entry.txid).collect(), "what was told");
     // nothing vanishes
-    let left = before.mempool.by_arrival(..).map(|entry| entry.txid).chain(disconnected(before, head));
+    let left = before
+        .mempool
+        .by_arrival(..)
+        .map(|entry| entry.txid)
+        .chain(keeps.then(|| disconnected(before, head)).into_iter().flatten());
     for txid in left {
         let somewhere = mempool.get(&txid).is_some() || mempool.departed(&txid).is_some() || is_in(chain, &txid);
         assert!(somewhere, "{txid} is nowhere");

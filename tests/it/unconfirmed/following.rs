@@ -7,75 +7,121 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use bitcoin::{Amount, BlockHash, Txid};
+use btcgraph::index::{Index, IndexOptions};
 use btcgraph::live::Live;
-use btcgraph::mempool::{Mempool, MempoolSnapshot};
+use btcgraph::mempool::{MempoolLimits, MempoolSnapshot};
 use btcgraph::node::{Auth, Node, NodeSettings, Signals, StopFlag};
 use btcgraph::sim::{SimNode, World};
-use btcgraph::sync::{Follow, SyncError, Until, Wake, run};
+use btcgraph::sync::{Follow, KeptMempool, SyncError, Until, Wake, run};
 use btcgraph::view::{Head, Published};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use super::check::check_each;
 use crate::support::bitcoind::{RealNode, wait_for};
-use crate::support::indexed::Indexed;
+use crate::support::indexed::{in_memory, options};
 
 /// How long anything may take before it counts as lost.
-pub(super) const PATIENCE: Duration = Duration::from_mins(1);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// An index and a mempool that follow a node on a thread of their own.
-pub(super) struct Following {
-    pub(super) published: Published,
-    pub(super) live: Live,
+pub(crate) struct Following {
+    pub(crate) published: Published,
+    pub(crate) live: Live,
+    pub(crate) wake: Wake,
     stop: StopFlag,
     thread: Option<JoinHandle<Result<(), SyncError>>>,
     checking: Option<JoinHandle<usize>>,
 }
 
+/// How a node is followed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct How {
+    /// Whether its signals are heard.
+    pub(crate) listening: bool,
+    pub(crate) poll: Duration,
+    /// How long it may be away before following it is interrupted.
+    pub(crate) patience: Duration,
+    pub(crate) stale_blocks_kept: u64,
+}
+
+impl Default for How {
+    fn default() -> Self {
+        let poll = Duration::from_millis(100);
+        Self { listening: true, poll, patience: Duration::from_mins(1), stale_blocks_kept: 1_000 }
+    }
+}
+
 impl Following {
-    pub(super) fn start(url: String, auth: Auth, listening: bool) -> Self {
+    pub(crate) fn start(url: String, auth: Auth, how: How) -> Self {
+        Self::start_within(Arc::new(in_memory()), url, auth, how)
+    }
+
+    /// With the index in this directory, new or as it was left there.
+    pub(crate) fn within(directory: &Arc<TempDir>, sim: &SimNode) -> Self {
+        Self::start_within(Arc::clone(directory), sim.url(), password(), How::default())
+    }
+
+    fn start_within(directory: Arc<TempDir>, url: String, auth: Auth, how: How) -> Self {
         let stop = StopFlag::new();
         let mut settings = NodeSettings::new(bitcoin::Network::Regtest, url, auth);
         settings.stop = stop.clone();
+        settings.retry.patience = how.patience;
         let node = Node::connect(settings).unwrap();
         let (published, live, wake) = (Published::default(), Live::default(), Wake::default());
         let checking = thread::spawn({
             let events = live.subscribe();
-            move || check_each(events)
+            move || check_each(events, how.stale_blocks_kept > 0)
         });
         let thread = thread::spawn({
-            let (published, stop, live) = (published.clone(), stop.clone(), live.clone());
+            let (published, stop, live, wake) = (published.clone(), stop.clone(), live.clone(), wake.clone());
             move || {
-                let mut indexed = Indexed::within(crate::support::indexed::in_memory());
-                let mut mempool = Mempool::default();
+                let kept = how.stale_blocks_kept;
+                let mut index =
+                    Index::open(&IndexOptions { stale_blocks_kept: kept, ..options(directory.path()) }).unwrap();
+                let mut mempool = KeptMempool::take_up(&index, MempoolLimits::default()).unwrap();
                 let woken = wake.clone();
-                let endpoint = node.signal_endpoint().unwrap().filter(|_| listening);
+                let endpoint = node.signal_endpoint().unwrap().filter(|_| how.listening);
                 let signals =
                     endpoint.map(|endpoint| Signals::start(&endpoint, 10_000, &stop, move || woken.wake()).unwrap());
                 run(Follow {
                     node: &node,
-                    index: &mut indexed.index,
+                    index: &mut index,
                     published: &published,
                     live: &live,
                     mempool: Some(&mut mempool),
                     signals: signals.as_ref(),
                     until: Until::Stopped,
-                    poll: Duration::from_millis(100),
+                    poll: how.poll,
                     wake: &wake,
                     connections: NonZeroUsize::MIN,
                     buffer_bytes: 64 << 20,
                 })
             }
         });
-        Self { published, live, stop, thread: Some(thread), checking: Some(checking) }
+        Self { published, live, wake, stop, thread: Some(thread), checking: Some(checking) }
     }
 
-    pub(super) fn of_simulated(sim: &SimNode, listening: bool) -> Self {
-        Self::start(sim.url(), Auth::UserPassword { user: "user".into(), password: "password".into() }, listening)
+    pub(crate) fn of_simulated(sim: &SimNode, listening: bool) -> Self {
+        Self::as_said(sim, How { listening, ..How::default() })
+    }
+
+    pub(crate) fn as_said(sim: &SimNode, how: How) -> Self {
+        Self::start(sim.url(), password(), how)
+    }
+
+    /// The state that is published.
+    pub(crate) fn head(&self) -> Arc<Head> {
+        self.published.head().expect("something is published")
+    }
+
+    pub(crate) fn is_mempool_in_sync(&self) -> bool {
+        self.published.state().mempool_in_sync
     }
 
     /// Waits until what is published is the node's, transaction by transaction.
     #[track_caller]
-    pub(super) fn assert_catches_up(&self, node: &impl Says) -> Arc<Head> {
+    pub(crate) fn assert_catches_up(&self, node: &impl Says) -> Arc<Head> {
         let said = || (node.tip(), node.mempool());
         wait_for("the mempool to be the node's", PATIENCE, || {
             let ended = self.thread.as_ref().is_some_and(JoinHandle::is_finished);
@@ -87,7 +133,7 @@ impl Following {
     }
 
     /// Ends it, and tells how many states were checked.
-    pub(super) fn stop(self) -> usize {
+    pub(crate) fn stop(self) -> usize {
         let Self { stop, mut thread, mut checking, live, .. } = self;
         stop.raise();
         thread.take().unwrap().join().unwrap().unwrap();
@@ -96,11 +142,16 @@ impl Following {
     }
 }
 
+/// What a simulated node asks for.
+fn password() -> Auth {
+    Auth::UserPassword { user: "user".into(), password: "password".into() }
+}
+
 /// (txid, fee in sat, weight)
-pub(super) type Known = BTreeSet<(Txid, u64, u64)>;
+pub(crate) type Known = BTreeSet<(Txid, u64, u64)>;
 
 /// What a node says of itself.
-pub(super) trait Says {
+pub(crate) trait Says {
     fn tip(&self) -> BlockHash;
     fn mempool(&self) -> Known;
 }

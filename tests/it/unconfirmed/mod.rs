@@ -3,12 +3,20 @@
 //!
 //! ```text
 //!   simulated.rs, real.rs   lives of nodes ──► following.rs   an index and a mempool that follow
+//!   faults.rs, journal.rs, memory.rs, reasons.rs, reorgs.rs   single events ──┘
 //!                                                  │ each state
-//!   streams.rs    subscribers ◄────────────────────┼──────────► check.rs   against the one before
+//!   ledger_streams.rs, streams.rs
+//!                 subscribers ◄────────────────────┼──────────► check.rs   against the one before
 //! ```
 
 mod check;
-mod following;
+mod faults;
+pub(crate) mod following;
+mod journal;
+mod ledger_streams;
+mod memory;
 mod real;
-mod simulated;
+mod reasons;
+mod reorgs;
+pub(crate) mod simulated;
 mod streams;

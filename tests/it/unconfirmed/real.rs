@@ -5,7 +5,7 @@ use btcgraph::node::Auth;
 use serde_json::{Value, json};
 
 use super::check::is_in;
-use super::following::Following;
+use super::following::{Following, How};
 use crate::support::bitcoind::RealNode;
 
 #[test]
@@ -17,7 +17,8 @@ fn the_mempool_of_a_real_node_is_followed_through_replacements_blocks_and_reorga
         let Some(mut node) = RealNode::start(arguments) else { return };
         let own = node.wallet_address("bech32");
         node.mine_to(&own, 110);
-        let following = Following::start(node.rpc_url(), Auth::Cookie(node.cookie_path()), listening);
+        let following =
+            Following::start(node.rpc_url(), Auth::Cookie(node.cookie_path()), How { listening, ..How::default() });
         following.assert_catches_up(&node);
         let pay = |node: &RealNode, amount: f64| -> Txid {
             let (to, nothing) = (node.wallet_address("bech32m"), Value::Null);

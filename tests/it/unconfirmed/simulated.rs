@@ -1,13 +1,17 @@
 //! The mempool of a simulated node, to which anything happens.
 
 use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
 
+use bitcoin::{Transaction, Txid};
 use btcgraph::mempool::Departure;
-use btcgraph::sim::{Happening, Life, Profile, SimNode, SimNodeOptions};
+use btcgraph::sim::{
+    Happening, Life, Owner, Payment, Profile, ScriptKind, SimChain, SimNode, SimNodeOptions, Spendable, World,
+};
 
 use super::following::Following;
 
-pub(super) fn start(profile: Profile, seed: u64) -> (Life, SimNode) {
+pub(crate) fn start(profile: Profile, seed: u64) -> (Life, SimNode) {
     let (life, world) = Life::start(profile, seed, 1_800_000_000).unwrap();
     let options = SimNodeOptions { zmq: Some(0), ..SimNodeOptions::default() };
     (life, SimNode::start(Arc::new(Mutex::new(world)), options).unwrap())
@@ -17,6 +21,41 @@ pub(super) fn live(life: &mut Life, sim: &SimNode, steps: usize) {
     for _ in 0..steps {
         sim.with(|world| life.next(world)).unwrap().unwrap();
     }
+}
+
+/// A node with 120 empty blocks, and the coins of those whose coins can be spent, the oldest first.
+pub(super) fn quiet() -> (SimNode, Vec<Spendable>) {
+    let mut chain = SimChain::new(17);
+    let blocks = chain.mine_empty(120).unwrap();
+    let coins = blocks.iter().take(21).map(|block| Spendable::of(&block.txdata[0], 0, SimChain::miner()).unwrap());
+    let coins = coins.collect();
+    let mut world = World::new(chain);
+    world.set_time(u32::try_from(now()).unwrap());
+    let options = SimNodeOptions { zmq: Some(0), ..SimNodeOptions::default() };
+    (SimNode::start(Arc::new(Mutex::new(world)), options).unwrap(), coins)
+}
+
+/// Seconds since 1970.
+pub(super) fn now() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs()
+}
+
+pub(super) fn owner() -> Owner {
+    Owner::new(ScriptKind::P2wpkh, 1)
+}
+
+/// A payment of all of a coin at so many satoshis a virtual byte.
+pub(super) fn pay(coin: &Spendable, sat_per_vb: u64) -> Transaction {
+    Payment::of([coin.clone()]).change(owner(), sat_per_vb).sign().unwrap()
+}
+
+/// A payment of all that another pays.
+pub(super) fn pay_on(tx: &Transaction, sat_per_vb: u64) -> Transaction {
+    pay(&Spendable::of(tx, 0, owner()).unwrap(), sat_per_vb)
+}
+
+pub(super) fn send(sim: &SimNode, tx: &Transaction) -> Txid {
+    sim.with(|world| world.submit(tx.clone())).unwrap().unwrap().txid
 }
 
 #[test]

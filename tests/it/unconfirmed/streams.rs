@@ -14,12 +14,25 @@ use super::following::{Following, PATIENCE};
 use super::simulated::{live, start};
 
 /// What there is to be told in the end: the last event of the mempool, and the tip.
-type End = watch::Receiver<Option<(u64, Value)>>;
+pub(super) type End = watch::Receiver<Option<(u64, Value)>>;
 
 /// A subscriber that loses its connection after every `patience` events, and goes on behind the last.
 async fn read(
     schema: &Schema,
-    subscription: &'static str,
+    subscription: &str,
+    patience: usize,
+    end: End,
+    is_all: impl Fn(&[Value], &(u64, Value)) -> bool,
+) -> Vec<Value> {
+    let document = format!("subscription ($after: String) {{ {subscription} }}");
+    read_all(schema, &document, json!({}), patience, end, is_all).await
+}
+
+/// The same with a document that takes more variables than `after`.
+pub(super) async fn read_all(
+    schema: &Schema,
+    document: &str,
+    mut variables: Value,
     patience: usize,
     mut end: End,
     is_all: impl Fn(&[Value], &(u64, Value)) -> bool,
@@ -27,8 +40,8 @@ async fn read(
     let mut told: Vec<Value> = Vec::new();
     loop {
         let after = told.last().map_or(Value::Null, |event| event["cursor"].clone());
-        let document = format!("subscription ($after: String) {{ {subscription} }}");
-        let request = Request::new(document).variables(Variables::from_json(json!({ "after": after })));
+        variables["after"] = after;
+        let request = Request::new(document).variables(Variables::from_json(variables.clone()));
         let mut stream = schema.execute_stream(request, None);
         let connected_at = told.len();
         while told.len() - connected_at < patience {
@@ -57,7 +70,7 @@ const CHAIN: &str = "chainEvents(after: $after) {
 }";
 
 /// How many subscriptions are open.
-async fn listening(schema: &Schema) -> usize {
+pub(super) async fn listening(schema: &Schema) -> usize {
     let answer = schema.execute(Request::new("{ server { subscriptions } }")).await.data.into_json().unwrap();
     answer["server"]["subscriptions"].as_u64().unwrap().try_into().unwrap()
 }
@@ -84,7 +97,12 @@ async fn who_loses_the_connection_and_comes_back_misses_nothing() {
     let (mut life, sim) = start(Profile::Hostile, 21);
     let following = Following::of_simulated(&sim, true);
     let first = following.assert_catches_up(&sim);
-    let schema = api::schema(following.published.clone(), following.live.clone(), api::Limits::default());
+    let schema = api::schema(
+        following.published.clone(),
+        following.live.clone(),
+        api::Limits::default(),
+        api::Features::default(),
+    );
     let hashes = |head: &Head| -> Vec<Value> {
         let heights = 0..=head.tip.height.to_u32();
         heights.map(|height| json!(head.chain.block_hash(height.into()).unwrap().to_string())).collect()

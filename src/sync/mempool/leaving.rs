@@ -1,0 +1,139 @@
+//! Why transactions left, as far as that can be told when the node only says that they did.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bitcoin::Txid;
+
+use crate::chain::float::to_f64;
+use crate::mempool::{Departure, Entry, MempoolSnapshot, Sums};
+
+/// After this time a transaction leaves for having waited too long (Core's default of `-mempoolexpiry`, which no node
+/// tells).
+const EXPIRY: Duration = Duration::from_hours(336);
+
+/// What to remove for these to be gone, and why. What stands on another of them goes with that one, for the same reason.
+/// `now` is in seconds since 1970.
+pub(super) fn departures(mempool: &MempoolSnapshot, leaving: &[Txid], now: u64) -> Vec<(Txid, Departure)> {
+    let gone: HashSet<_> = leaving.iter().collect();
+    let stands_alone = |entry: &&Arc<Entry>| {
+        !entry.has_parents() || !mempool.parents(&entry.txid).iter().any(|parent| gone.contains(&parent.txid))
+    };
+    let mut roots: Vec<_> = leaving.iter().filter_map(|txid| mempool.get(txid)).filter(stands_alone).collect();
+    roots.sort_unstable_by_key(|entry| entry.sequence);
+    roots.into_iter().map(|entry| (entry.txid, departure(mempool, entry, now))).collect()
+}
+
+fn departure(mempool: &MempoolSnapshot, entry: &Entry, now: u64) -> Departure {
+    if now.saturating_sub(entry.first_seen) >= EXPIRY.as_secs() {
+        Departure::Expired
+    } else if is_too_cheap(mempool, entry) {
+        Departure::Evicted
+    } else {
+        Departure::Unknown
+    }
+}
+
+/// Whether a node that is full asks for more now than the transaction paid, alone and with all that stands on it: of what
+/// leaves for want of room, the dearest is what the minimum rises above (`TrimToSize` of Core's `txmempool.cpp`).
+fn is_too_cheap(mempool: &MempoolSnapshot, entry: &Entry) -> bool {
+    let node = mempool.node();
+    let above = mempool.descendants(&entry.txid).sums;
+    let alone = Sums { count: 1, vsize: entry.vsize(), weight: entry.weight, fee: entry.fee };
+    let together =
+        Sums { vsize: alone.vsize.saturating_add(above.vsize), fee: alone.fee.saturating_add(above.fee), ..alone };
+    let pays_less = |sums: Sums| to_f64(sums.fee) < node.min_fee_rate * to_f64(sums.vsize);
+    node.min_fee_rate > node.min_relay_fee_rate && pays_less(alone) && pays_less(together)
+}
+
+#[cfg(test)]
+mod tests {
+    use bitcoin::absolute::LockTime;
+    use bitcoin::consensus::serialize;
+    use bitcoin::hashes::Hash;
+    use bitcoin::transaction::Version;
+    use bitcoin::{Amount, OutPoint, ScriptBuf, Sequence, Transaction, TxIn, TxOut, Witness};
+
+    use super::*;
+    use crate::chain::Height;
+    use crate::mempool::{Arrival, Cause, Mempool, NodeMempool, Prevout, PrevoutSource};
+
+    const VALUE: u64 = 1_000_000;
+    const NOW: u64 = 1_700_000_000;
+    const DAY: u64 = 86_400;
+
+    /// A transaction that spends the first output of another, was seen so many days ago and pays this much.
+    fn spending(parent: Txid, source: PrevoutSource, days: u64, fee: u64) -> Arrival {
+        let outpoint = OutPoint { txid: parent, vout: 0 };
+        let (script_sig, sequence, witness) = (ScriptBuf::new(), Sequence::MAX, Witness::new());
+        let output = TxOut { value: Amount::from_sat(VALUE - fee), script_pubkey: ScriptBuf::from(vec![0x51]) };
+        let transaction = Transaction {
+            version: Version::TWO,
+            lock_time: LockTime::ZERO,
+            input: vec![TxIn { previous_output: outpoint, script_sig, sequence, witness }],
+            output: vec![output],
+        };
+        Arrival {
+            txid: transaction.compute_txid(),
+            wtxid: transaction.compute_wtxid(),
+            raw: Arc::from(serialize(&transaction)),
+            prevouts: vec![Prevout { value: VALUE, script_pubkey: Box::new([0x51]), source }],
+            first_seen: NOW - days * DAY,
+            height: Height::from(100),
+            cause: Cause::New,
+        }
+    }
+
+    fn coin(number: u8) -> (Txid, PrevoutSource) {
+        let source = PrevoutSource::Confirmed { height: Height::from(1), coinbase: false };
+        (Txid::from_byte_array([number; 32]), source)
+    }
+
+    fn root(number: u8, days: u64, fee: u64) -> Arrival {
+        let (txid, source) = coin(number);
+        spending(txid, source, days, fee)
+    }
+
+    fn above(parent: &Arrival, days: u64) -> Arrival {
+        // the value of the output that it spends is of no importance here
+        spending(parent.txid, PrevoutSource::Unconfirmed, days, 50_000)
+    }
+
+    fn snapshot(arrivals: &[&Arrival], min_fee_rate: f64) -> MempoolSnapshot {
+        let mut mempool = Mempool::default();
+        for arrival in arrivals {
+            mempool.add(Arrival::clone(arrival)).unwrap();
+        }
+        mempool.set_node(NodeMempool { min_fee_rate, min_relay_fee_rate: 1.0, ..NodeMempool::default() });
+        mempool.snapshot()
+    }
+
+    #[test]
+    fn what_leaves_is_judged_by_what_it_stands_on_in_whatever_order_it_is_told() {
+        let (young, old) = (root(1, 1, 500), root(2, 15, 500));
+        let (old_above, young_above) = (above(&young, 15), above(&old, 1));
+        let mempool = snapshot(&[&young, &old, &old_above, &young_above], 1.0);
+        let expected = [(young.txid, Departure::Unknown), (old.txid, Departure::Expired)];
+        let mut leaving = [young_above.txid, old_above.txid, old.txid, young.txid];
+        assert_eq!(departures(&mempool, &leaving, NOW), expected);
+        leaving.reverse();
+        assert_eq!(departures(&mempool, &leaving, NOW), expected);
+        // alone
+        let left = departures(&mempool, &[young_above.txid, old_above.txid], NOW);
+        assert_eq!(left, [(old_above.txid, Departure::Expired), (young_above.txid, Departure::Unknown)]);
+    }
+
+    #[test]
+    fn what_paid_more_than_the_minimum_was_not_evicted() {
+        let (cheap, helped) = (root(1, 1, 500), root(2, 1, 500));
+        let helps = above(&helped, 1);
+        for (min_fee_rate, evicted) in [(1.0, [false; 2]), (5.0, [false; 2]), (9.0, [true, false]), (900.0, [true; 2])]
+        {
+            let mempool = snapshot(&[&cheap, &helped, &helps], min_fee_rate);
+            let left = departures(&mempool, &[cheap.txid, helped.txid, helps.txid], NOW);
+            let expected = evicted.map(|evicted| if evicted { Departure::Evicted } else { Departure::Unknown });
+            assert_eq!(left, [(cheap.txid, expected[0]), (helped.txid, expected[1])], "at {min_fee_rate} sat/vB");
+        }
+    }
+}

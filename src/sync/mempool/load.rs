@@ -1,0 +1,37 @@
+//! Tells how far a long list has come.
+
+use std::time::{Duration, Instant};
+
+use tracing::info;
+
+/// A log line this often.
+const LINE: Duration = Duration::from_secs(10);
+
+/// A list of so many transactions that it takes a while.
+pub(super) struct Load {
+    total: usize,
+    started: Instant,
+    last_line: Instant,
+}
+
+impl Load {
+    pub(super) fn start(total: usize) -> Self {
+        let now = Instant::now();
+        Self { total, started: now, last_line: now }
+    }
+
+    /// So many are still to come. Returns itself unless that was all.
+    pub(super) fn left(mut self, left: usize) -> Option<Self> {
+        let done = self.total.saturating_sub(left);
+        if left == 0 {
+            let seconds = self.started.elapsed().as_secs_f64();
+            info!(transactions = done, seconds = format_args!("{seconds:.1}"), "loaded the mempool");
+            return None;
+        }
+        if self.last_line.elapsed() >= LINE {
+            self.last_line = Instant::now();
+            info!(transactions = done, of = self.total, "loading the mempool");
+        }
+        Some(self)
+    }
+}

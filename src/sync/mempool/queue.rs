@@ -1,0 +1,132 @@
+//! Transactions in the order in which they came, each once and with a note, any of which can be taken out.
+
+use std::collections::{BTreeMap, HashMap};
+
+use bitcoin::Txid;
+
+/// A queue that finds each of its transactions by its id.
+pub(super) struct Queue<N> {
+    by_place: BTreeMap<u64, Txid>,
+    notes: HashMap<Txid, (u64, N)>,
+    next: u64,
+}
+
+impl<N> Default for Queue<N> {
+    fn default() -> Self {
+        Self { by_place: BTreeMap::new(), notes: HashMap::new(), next: 0 }
+    }
+}
+
+impl<N> Queue<N> {
+    pub(super) fn len(&self) -> usize {
+        self.notes.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.notes.is_empty()
+    }
+
+    pub(super) fn contains(&self, txid: &Txid) -> bool {
+        self.notes.contains_key(txid)
+    }
+
+    /// Puts a transaction at the end. One that is there keeps its place and its note.
+    pub(super) fn push(&mut self, txid: Txid, note: N) {
+        if self.contains(&txid) {
+            return;
+        }
+        let place = self.next;
+        self.next += 1;
+        self.by_place.insert(place, txid);
+        self.notes.insert(txid, (place, note));
+    }
+
+    pub(super) fn remove(&mut self, txid: &Txid) -> Option<N> {
+        let (place, note) = self.notes.remove(txid)?;
+        self.by_place.remove(&place);
+        Some(note)
+    }
+
+    /// Takes out so many of the first as there are.
+    pub(super) fn take_first(&mut self, count: usize) -> Vec<(Txid, N)> {
+        let taken = std::iter::from_fn(|| {
+            let (_, txid) = self.by_place.pop_first()?;
+            let (_, note) = self.notes.remove(&txid)?;
+            Some((txid, note))
+        });
+        taken.take(count).collect()
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.by_place.clear();
+        self.notes.clear();
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Txid, &N)> {
+        let noted = self.by_place.values().map(|txid| (txid, self.notes.get(txid)));
+        noted.filter_map(|(txid, noted)| noted.map(|(_, note)| (txid, note)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bitcoin::hashes::Hash;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Push(u8, u8),
+        Remove(u8),
+        Take(usize),
+        Clear,
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            8 => (0_u8..6, any::<u8>()).prop_map(|(txid, note)| Step::Push(txid, note)),
+            3 => (0_u8..6).prop_map(Step::Remove),
+            2 => (0_usize..4).prop_map(Step::Take),
+            1 => Just(Step::Clear),
+        ]
+    }
+
+    fn txid(number: u8) -> Txid {
+        Txid::from_byte_array([number; 32])
+    }
+
+    proptest! {
+        #[test]
+        fn it_is_a_list_in_which_each_is_once(steps in proptest::collection::vec(step(), 0..60)) {
+            let (mut queue, mut list) = (Queue::default(), Vec::new());
+            for step in steps {
+                match step {
+                    Step::Push(number, note) => {
+                        queue.push(txid(number), note);
+                        if list.iter().all(|(other, _)| *other != txid(number)) {
+                            list.push((txid(number), note));
+                        }
+                    }
+                    Step::Remove(number) => {
+                        let at = list.iter().position(|(other, _)| *other == txid(number));
+                        let expected = at.map(|at| list.remove(at).1);
+                        prop_assert_eq!(queue.remove(&txid(number)), expected);
+                    }
+                    Step::Take(count) => {
+                        let expected: Vec<_> = list.drain(..count.min(list.len())).collect();
+                        prop_assert_eq!(queue.take_first(count), expected);
+                    }
+                    Step::Clear => {
+                        queue.clear();
+                        list.clear();
+                    }
+                }
+                prop_assert_eq!((queue.len(), queue.is_empty()), (list.len(), list.is_empty()));
+                prop_assert_eq!(queue.iter().map(|(txid, note)| (*txid, *note)).collect::<Vec<_>>(), list.clone());
+                let there = (0..6).filter(|number| queue.contains(&txid(*number))).count();
+                prop_assert_eq!(there, list.len());
+            }
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Transactions that a client brings: what is known of them here, and what of chain and mempool stands in their way.
+//!
+//! The node judges; this says what its verdict is about, from a state of this server that may be a moment older or newer
+//! than the node's.
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+
+use bitcoin::{OutPoint, Txid};
+
+use super::{Transaction, View};
+use crate::chain::{Feerate, vsize};
+use crate::index::IndexError;
+use crate::mempool::Entry;
+
+/// What stands in the way of a transaction.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Obstacles {
+    /// The outputs that it spends and that cannot be spent, since they do not exist, or a block of the active chain spends
+    /// them otherwise; in the order of its inputs.
+    pub missing: Vec<OutPoint>,
+    /// The other transactions of the active chain and of the mempool that spend what it spends, in the order of txids.
+    pub rivals: BTreeSet<Txid>,
+}
+
+impl View {
+    /// Whether the active chain or the mempool holds a transaction with this txid.
+    pub fn holds(&self, txid: &Txid) -> Result<bool, IndexError> {
+        Ok(self.mempool().get(txid).is_some() || self.is_confirmed(txid)?)
+    }
+
+    /// Whether the active chain holds a transaction with this txid.
+    pub fn is_confirmed(&self, txid: &Txid) -> Result<bool, IndexError> {
+        Ok(self.latest_position(txid)?.is_some())
+    }
+
+    /// A transaction of which a client brought the bytes, with what is known of it here. It has the witnesses that were
+    /// brought, be they those that are known or not.
+    pub fn offered(&self, parts: bitcoin::Transaction, raw: Vec<u8>) -> Result<Transaction, IndexError> {
+        let txid = parts.compute_txid();
+        if let Some(known) = self.transaction(&txid)? {
+            return Ok(Transaction { parts, raw, ..known });
+        }
+        Ok(Transaction {
+            txid,
+            bytes_read: raw.len(),
+            parts,
+            raw,
+            place: None,
+            unconfirmed: None,
+            departed: None,
+            replaced_in: None,
+            is_foreign: true,
+        })
+    }
+
+    /// The outputs that a transaction spends and that neither the active chain nor the mempool has, spent or not; in the
+    /// order of its inputs. Looks no further than the answer may read.
+    pub fn unknown_inputs(&self, parts: &bitcoin::Transaction) -> Result<Vec<OutPoint>, IndexError> {
+        let mut unknown = Vec::new();
+        for outpoint in outpoints(parts) {
+            match self.has_output(&outpoint)? {
+                Some(true) => {}
+                Some(false) => unknown.push(outpoint),
+                None => break,
+            }
+        }
+        Ok(unknown)
+    }
+
+    /// What stands in the way of a transaction. `among` are the txids of transactions that come with it, whose outputs
+    /// are taken to be there. Looks no further than the answer may read.
+    pub fn obstacles(&self, parts: &bitcoin::Transaction, among: &HashSet<Txid>) -> Result<Obstacles, IndexError> {
+        let (own, mut found) = (parts.compute_txid(), Obstacles::default());
+        for outpoint in outpoints(parts) {
+            if let Some(by) = self.spender_on_chain(&outpoint)? {
+                if by != own {
+                    found.rivals.insert(by);
+                    found.missing.push(outpoint);
+                }
+                continue;
+            }
+            found.rivals.extend(self.mempool().spender(&outpoint).map(|(by, _)| by).filter(|by| *by != own));
+            if among.contains(&outpoint.txid) {
+                continue;
+            }
+            match self.has_output(&outpoint)? {
+                Some(true) => {}
+                Some(false) => found.missing.push(outpoint),
+                None => break,
+            }
+        }
+        Ok(found)
+    }
+
+    /// What would leave the mempool for a transaction if the node took it: what spends the same, and all that stands on
+    /// that; in the order of txids.
+    #[must_use]
+    pub fn would_replace(&self, parts: &bitcoin::Transaction) -> BTreeSet<Txid> {
+        self.replaceable(parts).into_iter().map(|entry| entry.txid).collect()
+    }
+
+    /// The least fee, in sat, that lets a transaction into a mempool like the node's, as far as that shows from here: what
+    /// its size costs, and, if it replaces others, more than all of them together by what its own size costs (BIP125, rules
+    /// 3 and 4), at a feerate above that of each that it conflicts with. `None` while the node has not said what it asks
+    /// for.
+    #[must_use]
+    pub fn least_fee(&self, parts: &bitcoin::Transaction) -> Option<u64> {
+        let size = vsize(parts.weight());
+        let node = self.mempool().node();
+        let of_size = |sat_per_vb: f64| {
+            let rate = u128::from(Feerate::from_sat_per_vb(sat_per_vb)?.to_sat_per_kvb());
+            u64::try_from((rate * u128::from(size)).div_ceil(1_000)).ok()
+        };
+        let for_size = of_size(node.min_fee_rate.max(node.min_relay_fee_rate)).filter(|fee| *fee > 0)?;
+        let replaced = self.replaceable(parts);
+        if replaced.is_empty() {
+            return Some(for_size);
+        }
+        let fees = replaced.iter().fold(0_u64, |sum, entry| sum.saturating_add(entry.fee));
+        let more_than_all = fees.saturating_add(of_size(node.incremental_fee_rate)?);
+        let above_each = outpoints(parts).filter_map(|outpoint| {
+            let (by, _) = self.mempool().spender(&outpoint)?;
+            let rival = self.mempool().get(&by)?;
+            let same_rate = u128::from(rival.fee) * u128::from(size) / u128::from(rival.vsize().max(1));
+            u64::try_from(same_rate + 1).ok()
+        });
+        above_each.chain([for_size, more_than_all]).max()
+    }
+
+    fn replaceable(&self, parts: &bitcoin::Transaction) -> Vec<Arc<Entry>> {
+        let (own, mempool, mut seen, mut found) = (parts.compute_txid(), self.mempool(), HashSet::new(), Vec::new());
+        let direct = outpoints(parts).filter_map(|outpoint| mempool.spender(&outpoint)).map(|(by, _)| by);
+        for by in direct.filter(|by| *by != own) {
+            let entries = mempool.get(&by).cloned().into_iter().chain(mempool.descendants(&by).entries);
+            found.extend(entries.filter(|entry| seen.insert(entry.txid)));
+        }
+        found
+    }
+
+    /// Whether an output exists in the active chain or in the mempool, spent or not; `None` if the answer may not read on
+    /// to find out.
+    fn has_output(&self, outpoint: &OutPoint) -> Result<Option<bool>, IndexError> {
+        if let Some(parent) = self.mempool().get(&outpoint.txid) {
+            return Ok(Some(outpoint.vout < parent.output_count));
+        }
+        let Some(txnum) = self.latest_position(&outpoint.txid)? else { return Ok(Some(false)) };
+        if self.count(0).is_err() {
+            return Ok(None);
+        }
+        let funding = self.transaction_at(txnum)?;
+        // whether this was the last that may be read shows at the next
+        let _ = self.count(funding.bytes_read);
+        Ok(Some(usize::try_from(outpoint.vout).is_ok_and(|vout| vout < funding.parts.output.len())))
+    }
+
+    /// The transaction of the active chain that spends an output.
+    pub(super) fn spender_on_chain(&self, outpoint: &OutPoint) -> Result<Option<Txid>, IndexError> {
+        let Some(funding) = self.latest_position(&outpoint.txid)? else { return Ok(None) };
+        let Some(spender) = self.head.chain.spender(funding, outpoint.vout)? else { return Ok(None) };
+        self.txid_at(spender.txnum).map(Some)
+    }
+}
+
+/// What a transaction spends, in the order of its inputs; nothing for a coinbase.
+fn outpoints(parts: &bitcoin::Transaction) -> impl Iterator<Item = OutPoint> {
+    parts.input.iter().map(|input| input.previous_output).filter(|outpoint| !outpoint.is_null())
+}

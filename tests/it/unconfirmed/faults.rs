@@ -1,0 +1,165 @@
+//! A node that reads its mempool, refuses it, is away or is slow: what there is stays, and blocks are followed on.
+
+use std::time::{Duration, Instant};
+
+use bitcoin::Amount;
+use btcgraph::mempool::Cause;
+use btcgraph::sim::{Mining, Payment, SimNode, Spendable};
+
+use super::following::{Following, How, PATIENCE};
+use super::simulated::{owner, pay, quiet, send};
+use crate::support::bitcoind::wait_for;
+
+const LIST: &str = "getrawmempool";
+
+/// Waits until the node was asked for its list so many times more.
+fn wait_for_lists(sim: &SimNode, more: u64) {
+    let before = sim.calls(LIST);
+    wait_for("the list to be asked for", PATIENCE, || (sim.calls(LIST) >= before + more).then_some(()));
+}
+
+fn wait_for_sync(following: &Following) {
+    wait_for("the mempool to be in sync", PATIENCE, || following.is_mempool_in_sync().then_some(()));
+}
+
+fn mine(sim: &SimNode) {
+    sim.with(|world| world.mine_exactly(Vec::new(), Mining::default())).unwrap().unwrap();
+}
+
+/// Waits until the chain that is published is the node's.
+fn wait_for_tip(sim: &SimNode, following: &Following, patience: Duration) {
+    let tip = sim.with(|world| world.chain().tip()).unwrap();
+    wait_for("the tip", patience, || (following.head().tip.hash == tip).then_some(()));
+}
+
+#[test]
+fn nothing_leaves_while_a_node_that_was_started_anew_reads_its_mempool() {
+    for listening in [true, false] {
+        let (mut sim, coins) = quiet();
+        for coin in &coins[..3] {
+            send(&sim, &pay(coin, 5));
+        }
+        let following = Following::of_simulated(&sim, listening);
+        let before = following.assert_catches_up(&sim).mempool.sequence();
+        wait_for_sync(&following);
+
+        sim.stop_answering();
+        sim.read_mempool(Some(1));
+        sim.answer().unwrap();
+        let is_told = || (!following.head().mempool.node().loaded).then_some(());
+        wait_for("the node to say that it reads", PATIENCE, is_told);
+        wait_for_lists(&sim, 2);
+        assert_eq!((following.head().mempool.len(), following.head().mempool.sequence()), (3, before));
+        assert!(!following.is_mempool_in_sync());
+
+        let read = send(&sim, &pay(&coins[3], 5));
+        sim.read_mempool(None);
+        let head = following.assert_catches_up(&sim);
+        wait_for_sync(&following);
+        assert_eq!(head.mempool.get(&read).unwrap().cause(), Cause::Loaded);
+        assert_eq!(head.mempool.sequence(), before + 1, "only that one came, and none went");
+        following.stop();
+    }
+}
+
+#[test]
+fn however_often_it_is_woken_a_node_that_refuses_is_asked_again_only_after_a_while() {
+    let (sim, _) = quiet();
+    let following = Following::as_said(&sim, How { patience: Duration::ZERO, ..How::default() });
+    following.assert_catches_up(&sim);
+    sim.warm_up(Some("Replaying blocks…"));
+    let (asked, started) = (sim.calls("getblockchaininfo"), Instant::now());
+    while started.elapsed() < Duration::from_millis(2_500) {
+        following.wake.wake();
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let tries = sim.calls("getblockchaininfo") - asked;
+    assert!((1..=4).contains(&tries), "{tries} tries");
+    sim.warm_up(None);
+    mine(&sim);
+    following.assert_catches_up(&sim);
+    following.stop();
+}
+
+#[test]
+fn answers_about_the_mempool_that_are_no_use_cost_only_the_mempool_and_only_for_a_while() {
+    for (status, body) in [(403, ""), (200, "<html>hello</html>"), (404, r#"{"result":null,"error":null,"id":0}"#)] {
+        let (sim, coins) = quiet();
+        let following = Following::of_simulated(&sim, true);
+        following.assert_catches_up(&sim);
+        wait_for_sync(&following);
+        // of the list, and of what a signal tells
+        for (method, coin) in [(LIST, &coins[0]), ("getrawtransaction", &coins[1])] {
+            sim.say_instead(method, Some((status, body)));
+            send(&sim, &pay(coin, 5));
+            sim.stop_publishing();
+            sim.publish().unwrap();
+            let is_missed = || (!following.is_mempool_in_sync() && sim.calls(method) > 1).then_some(());
+            wait_for("the mempool to be missed", PATIENCE, is_missed);
+            mine(&sim);
+            wait_for_tip(&sim, &following, PATIENCE);
+            sim.say_instead(method, None);
+            following.assert_catches_up(&sim);
+            wait_for_sync(&following);
+        }
+        following.stop();
+    }
+}
+
+#[test]
+fn a_reorganisation_is_told_even_if_the_node_does_not_say_what_is_in_its_mempool() {
+    let (sim, _) = quiet();
+    let following = Following::of_simulated(&sim, true);
+    following.assert_catches_up(&sim);
+    wait_for_sync(&following);
+    sim.say_instead(LIST, Some((503, "Work queue depth exceeded")));
+    sim.with(|world| world.reorg(1, 2, Vec::new(), &Mining::default())).unwrap().unwrap();
+    wait_for_tip(&sim, &following, Duration::from_secs(20));
+    sim.say_instead(LIST, None);
+    following.assert_catches_up(&sim);
+    following.stop();
+}
+
+#[test]
+fn while_a_mempool_is_loaded_its_list_is_not_asked_for_again() {
+    // of three turns
+    const COUNT: u32 = 4_300;
+    let (sim, coins) = quiet();
+    let value = Amount::from_sat(100_000);
+    let many = (0..COUNT).fold(Payment::of([coins[0].clone()]), |payment, _| payment.to(owner(), value));
+    let many = many.sign().unwrap();
+    sim.with(|world| world.mine_exactly(vec![many.clone()], Mining::default())).unwrap().unwrap();
+    for vout in 0..COUNT {
+        send(&sim, &pay(&Spendable::of(&many, vout, owner()).unwrap(), 5));
+    }
+    sim.delay(Duration::from_millis(20));
+    let following =
+        Following::as_said(&sim, How { listening: false, poll: Duration::from_millis(20), ..How::default() });
+    wait_for_sync(&following);
+    assert_eq!(sim.calls(LIST), 2, "before and after");
+    following.assert_catches_up(&sim);
+    following.stop();
+}
+
+#[test]
+fn when_signals_are_lost_the_mempool_is_not_in_sync_until_that_is_made_up_for() {
+    let (sim, coins) = quiet();
+    let following = Following::of_simulated(&sim, true);
+    following.assert_catches_up(&sim);
+    // what the loss at the beginning of listening leads to
+    wait_for_lists(&sim, 1);
+    // the first message that is heard, after which others can be missed
+    send(&sim, &pay(&coins[2], 5));
+    following.assert_catches_up(&sim);
+    wait_for_sync(&following);
+    sim.delay(Duration::from_millis(200));
+    sim.lose_messages(1);
+    send(&sim, &pay(&coins[0], 5));
+    assert!(following.is_mempool_in_sync());
+    send(&sim, &pay(&coins[1], 5));
+    wait_for("the loss to be told", PATIENCE, || (!following.is_mempool_in_sync()).then_some(()));
+    sim.delay(Duration::ZERO);
+    following.assert_catches_up(&sim);
+    wait_for_sync(&following);
+    following.stop();
+}

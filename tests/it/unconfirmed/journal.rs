@@ -1,0 +1,214 @@
+//! What the API tells of what was seen: reorganisations, first sights, and what the mempool was like.
+
+use async_graphql::futures_util::StreamExt;
+use async_graphql::futures_util::stream::BoxStream;
+use async_graphql::{Executor, Request, Response};
+use btcgraph::api::{self, Schema};
+use btcgraph::sim::{Mining, SimNode};
+use serde_json::{Value, json};
+
+use super::following::{Following, PATIENCE};
+use super::simulated::{now, pay, quiet, send};
+use crate::support::bitcoind::wait_for;
+
+fn schema(following: &Following) -> Schema {
+    api::schema(following.published.clone(), following.live.clone(), api::Limits::default(), api::Features::default())
+}
+
+async fn ask(schema: &Schema, document: impl Into<String>) -> Value {
+    let response = schema.execute(Request::new(document)).await;
+    assert!(response.errors.is_empty(), "{:?}", response.errors);
+    response.data.into_json().unwrap()
+}
+
+async fn refusal(schema: &Schema, document: &str) -> Value {
+    let response = schema.execute(Request::new(document)).await;
+    serde_json::to_value(&response.errors[0]).unwrap()["extensions"].clone()
+}
+
+/// A subscription that has begun to listen.
+fn subscribe(schema: &Schema, document: &str) -> BoxStream<'static, Response> {
+    let mut stream = schema.execute_stream(Request::new(document), None);
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(stream.poll_next_unpin(&mut context).is_pending());
+    stream
+}
+
+async fn next(stream: &mut BoxStream<'static, Response>) -> Value {
+    let response = tokio::time::timeout(PATIENCE, stream.next()).await.expect("something is told").unwrap();
+    assert!(response.errors.is_empty(), "{:?}", response.errors);
+    response.data.into_json().unwrap()
+}
+
+fn tip(sim: &SimNode) -> String {
+    sim.with(|world| world.chain().tip()).unwrap().to_string()
+}
+
+const REORG: &str = "
+    id at depth forkHeight forkHash connectedCount returnedCount conflictedCount
+    disconnected { hash chainStatus reorg { id } } connected { hash chainStatus reorg { id } }
+    returnedToMempool conflicted { txid wasIn conflictingTxids }";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reorganisation_is_told_with_what_it_did_to_payments() {
+    let (sim, coins) = quiet();
+    let following = Following::of_simulated(&sim, true);
+    let fork = tip(&sim);
+    let [returns, dies] = [0, 1].map(|coin| send(&sim, &pay(&coins[coin], 5)).to_string());
+    let schema = schema(&following);
+    following.assert_catches_up(&sim);
+    let mut reorgs = subscribe(&schema, &format!("subscription {{ reorg {{ {REORG} }} }}"));
+    let mut events = subscribe(
+        &schema,
+        "subscription { chainEvents { ... on BlockConnected { joined: block { hash } } ... on BlockDisconnected { left: block { hash } reorg { id returnedCount } } } }",
+    );
+    sim.with(|world| world.mine(Mining::default())).unwrap().unwrap();
+    following.assert_catches_up(&sim);
+    let left = tip(&sim);
+    assert_eq!(next(&mut events).await, json!({ "chainEvents": { "joined": { "hash": left } } }));
+    let found = ask(&schema, "{ reorgs { totalCount nodes { id } } tip { reorg { id } } }").await;
+    assert_eq!(found, json!({ "reorgs": { "totalCount": 0, "nodes": [] }, "tip": { "reorg": null } }));
+
+    let other = pay(&coins[1], 9);
+    let branch = vec![vec![other.clone()]];
+    sim.with(|world| world.reorg(1, 2, branch, &Mining::default())).unwrap().unwrap();
+    following.assert_catches_up(&sim);
+    let told = next(&mut reorgs).await["reorg"].clone();
+    let joined = ask(&schema, "{ blocks(first: 2, order: ASC, fromHeight: 121) { nodes { hash } } }").await;
+    let joined = joined["blocks"]["nodes"].as_array().unwrap().clone();
+    let id = format!("Reorg:{}", tip(&sim));
+    let on_main = |block: &Value| json!({ "hash": block["hash"], "chainStatus": "MAIN", "reorg": null });
+    let expected = json!({
+        "id": id,
+        "at": told["at"],
+        "depth": 1,
+        "forkHeight": 120,
+        "forkHash": fork,
+        "connectedCount": 2,
+        "returnedCount": 1,
+        "conflictedCount": 1,
+        "disconnected": [{ "hash": left, "chainStatus": "STALE", "reorg": { "id": id } }],
+        "connected": joined.iter().map(on_main).collect::<Vec<_>>(),
+        "returnedToMempool": [returns],
+        "conflicted": [{ "txid": dies, "wasIn": left, "conflictingTxids": [other.compute_txid().to_string()] }],
+    });
+    assert_eq!(told, expected);
+    let by_id = format!(
+        "{{ node(id: \"{id}\") {{ ... on Reorg {{ {REORG} }} }} reorgs {{ totalCount nodes {{ {REORG} }} }} }}"
+    );
+    assert_eq!(
+        ask(&schema, by_id).await,
+        json!({ "node": expected, "reorgs": { "totalCount": 1, "nodes": [expected] } })
+    );
+    let gone = json!({ "left": { "hash": left }, "reorg": { "id": id, "returnedCount": 1 } });
+    assert_eq!(next(&mut events).await, json!({ "chainEvents": gone }));
+    let none = ask(&schema, format!("{{ node(id: \"Reorg:{left}\") {{ id }} }}")).await;
+    assert_eq!(none, json!({ "node": null }));
+
+    // the old branch comes back, then the new one, and then the chain only becomes shorter
+    let mut shapes = Vec::new();
+    let (mut last, mut ids) = (Value::Null, Vec::new());
+    for _ in 0..3 {
+        let top = sim.with(|world| world.chain().tip()).unwrap();
+        sim.with(|world| world.invalidate(&top)).unwrap().unwrap();
+        following.assert_catches_up(&sim);
+        last = next(&mut reorgs).await["reorg"].clone();
+        ids.push(last["id"].clone());
+        shapes.push((
+            last["depth"].clone(),
+            last["connectedCount"].clone(),
+            last["id"] == json!(format!("Reorg:{}", tip(&sim))),
+        ));
+    }
+    assert_eq!(shapes, [(json!(2), json!(1), true), (json!(1), json!(1), true), (json!(1), json!(0), true)]);
+    assert_eq!(last["connected"], json!([]));
+    let pages = ask(&schema, "{ newest: reorgs(first: 1) { nodes { id } pageInfo { hasNextPage endCursor } } }").await;
+    assert_eq!(pages["newest"]["nodes"], json!([{ "id": last["id"] }]));
+    let cursor = pages["newest"]["pageInfo"]["endCursor"].as_str().unwrap();
+    let older = json!([{ "id": ids[1] }, { "id": ids[0] }, { "id": id }]);
+    let rest =
+        ask(&schema, format!("{{ reorgs(after: \"{cursor}\") {{ nodes {{ id }} pageInfo {{ hasNextPage }} }} }}"));
+    assert_eq!(rest.await["reorgs"], json!({ "nodes": older, "pageInfo": { "hasNextPage": false } }));
+    let refused = refusal(&schema, "{ reorgs { nodes { disconnected(first: 101) { hash } } } }").await;
+    assert_eq!(refused["code"], "QUERY_LIMIT_EXCEEDED");
+    drop((schema, reorgs, events));
+    following.stop();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_confirmed_transaction_tells_when_it_was_first_seen() {
+    let (sim, coins) = quiet();
+    let following = Following::of_simulated(&sim, true);
+    let seen = pay(&coins[0], 5);
+    send(&sim, &seen);
+    let head = following.assert_catches_up(&sim);
+    let first_seen = head.mempool.get(&seen.compute_txid()).unwrap().first_seen;
+    let unseen = pay(&coins[1], 5);
+    let both = vec![seen.clone(), unseen.clone()];
+    let block = sim.with(|world| world.mine_exactly(both, Mining::default())).unwrap().unwrap();
+    following.assert_catches_up(&sim);
+    let schema = schema(&following);
+    let fields = "firstSeenAt confirmedAfterSeconds state";
+    let found = ask(
+        &schema,
+        format!(
+            "{{ seen: transaction(txid: \"{}\") {{ {fields} }} unseen: transaction(txid: \"{}\") {{ {fields} }} }}",
+            seen.compute_txid(),
+            unseen.compute_txid()
+        ),
+    );
+    let found = found.await;
+    let at = jiff::Timestamp::from_second(first_seen.try_into().unwrap()).unwrap().to_string();
+    let after = i64::from(block.header.time) - i64::try_from(first_seen).unwrap();
+    let expected = json!({
+        "seen": { "firstSeenAt": at, "confirmedAfterSeconds": after, "state": "CONFIRMED" },
+        "unseen": { "firstSeenAt": null, "confirmedAfterSeconds": null, "state": "CONFIRMED" },
+    });
+    assert_eq!(found, expected);
+    drop(schema);
+    following.stop();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_mempool_tells_what_it_was_like() {
+    let (sim, coins) = quiet();
+    let following = Following::of_simulated(&sim, true);
+    send(&sim, &pay(&coins[0], 5));
+    let head = following.assert_catches_up(&sim);
+    wait_for("a sample", PATIENCE, || {
+        let head = following.published.head()?;
+        let taken = head.chain.mempool_samples(0..=u32::MAX).unwrap().count();
+        (taken > 0).then_some(())
+    });
+    let schema = schema(&following);
+    let moment = |seconds: u64| jiff::Timestamp::from_second(seconds.try_into().unwrap()).unwrap().to_string();
+    let (from, to) = (moment(now() / 60 * 60 - 3_600), moment(now() + 3_600));
+    let history = |arguments: String| {
+        format!(
+            "{{ mempool {{ history({arguments}) {{ at count vsize totalFee minFeeRate vsizeByFeeRate {{ fromRate count vsize }} }} }} }}"
+        )
+    };
+    let found = ask(&schema, history(format!("from: \"{from}\", to: \"{to}\", stepSeconds: 7200"))).await;
+    let [sample] = &found["mempool"]["history"].as_array().unwrap()[..] else { panic!("{found}") };
+    let totals = head.mempool.totals();
+    assert_eq!(
+        (&sample["count"], &sample["vsize"], &sample["totalFee"]),
+        (&json!(totals.count), &json!(totals.vsize), &json!(totals.fee))
+    );
+    assert_eq!(sample["vsizeByFeeRate"][0], json!({ "fromRate": 5.0, "count": 1, "vsize": totals.vsize }));
+    let empty = ask(&schema, history(format!("from: \"{from}\", to: \"{from}\""))).await;
+    assert_eq!(empty["mempool"]["history"], json!([]));
+    for (arguments, code) in [
+        (format!("from: \"{to}\", to: \"{from}\""), "BAD_USER_INPUT"),
+        (format!("from: \"{from}\", to: \"{to}\", stepSeconds: 59"), "BAD_USER_INPUT"),
+        (format!("from: \"{from}\", to: \"{to}\", stepSeconds: -60"), "BAD_USER_INPUT"),
+        (
+            "from: \"2026-01-01T00:00:00Z\", to: \"2026-02-01T00:00:00Z\", stepSeconds: 60".to_owned(),
+            "QUERY_LIMIT_EXCEEDED",
+        ),
+    ] {
+        assert_eq!(refusal(&schema, &history(arguments.clone())).await["code"], code, "{arguments}");
+    }
+    drop(schema);
+    following.stop();
+}

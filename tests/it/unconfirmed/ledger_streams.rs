@@ -1,0 +1,157 @@
+//! Subscribers who watch scripts through everything that can happen to a chain and a mempool: those who lose their
+//! connection are told the same in the same order as one who does not, and what they are told leads to what is there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bitcoin::hashes::{Hash, sha256};
+use bitcoin::{Block, ScriptBuf};
+use btcgraph::api;
+use btcgraph::sim::{Life, Mining, Profile, SimChain};
+use btcgraph::view::{Head, View};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use super::following::Following;
+use super::simulated::{live, start};
+use super::streams::{listening, read_all};
+
+const SEED: u64 = 23;
+const DOCUMENT: &str = "subscription ($watch: WatchInput!, $after: String) {
+    ledgerEvents(watch: $watch, after: $after, depths: [1, 2, 4]) {
+        cursor kind depth reason replacedBy entry { net received spent touched transaction { txid } }
+    }
+}";
+
+/// The scripts that are paid most in a life, and the one that miners are paid to.
+fn scripts() -> Vec<ScriptBuf> {
+    let (mut life, mut world) = Life::start(Profile::Hostile, SEED, 1_800_000_000).unwrap();
+    let mut paid: BTreeMap<ScriptBuf, usize> = BTreeMap::new();
+    for _ in 0..400 {
+        life.next(&mut world).unwrap();
+    }
+    for output in world.chain().active_blocks().flat_map(|block| &block.txdata).flat_map(|tx| &tx.output) {
+        *paid.entry(output.script_pubkey.clone()).or_default() += 1;
+    }
+    let mut scripts: Vec<_> = paid.into_iter().filter(|(script, _)| !script.is_op_return()).collect();
+    scripts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    scripts.truncate(60);
+    let mut scripts: Vec<_> = scripts.into_iter().map(|(script, _)| script).collect();
+    scripts.push(SimChain::miner().script_pubkey());
+    scripts
+}
+
+/// The transactions of a ledger in a state: (in the chain, in the mempool).
+type Known = (BTreeSet<String>, BTreeSet<String>);
+
+fn known(head: &Arc<Head>, scripts: &[ScriptBuf]) -> Known {
+    let view = View::new(Arc::clone(head));
+    let ledger = view.ledger(scripts.iter().map(|script| sha256::Hash::hash(script.as_bytes())));
+    let all = view.txnums(0.into()..view.tip().height.next()).unwrap();
+    let movements = view.movements(&ledger, &all, true).unwrap();
+    let confirmed = movements.map(|movement| view.txid_at(movement.unwrap().txnum).unwrap().to_string()).collect();
+    let waiting = view.arrivals(&ledger, &(0..u64::MAX), true).map(|entry| entry.txid.to_string()).collect();
+    (confirmed, waiting)
+}
+
+/// What is known after these events, each of which must be possible when it comes.
+fn applied((mut confirmed, mut waiting): Known, events: &[Value]) -> Known {
+    for event in events {
+        let txid = event["entry"]["transaction"]["txid"].as_str().unwrap().to_owned();
+        match event["kind"].as_str().unwrap() {
+            "SEEN" => {
+                assert!(!confirmed.contains(&txid), "{event}: it is confirmed");
+                assert!(waiting.insert(txid), "{event}: it was there");
+            }
+            "REPLACED" | "EVICTED" => assert!(waiting.remove(&txid), "{event}: it was not there"),
+            "CONFIRMED" => {
+                waiting.remove(&txid);
+                assert!(confirmed.insert(txid), "{event}: it was confirmed");
+            }
+            "UNCONFIRMED_BY_REORG" => assert!(confirmed.remove(&txid), "{event}: it was not confirmed"),
+            "DEPTH_REACHED" | "MATURED" => assert!(confirmed.contains(&txid), "{event}: it is not confirmed"),
+            kind => panic!("{kind}"),
+        }
+    }
+    (confirmed, waiting)
+}
+
+/// The events up to the one that confirms the coinbase with this txid; what else its block confirms more deeply follows.
+fn up_to<'e>(told: &'e [Value], coinbase: &Value) -> Option<&'e [Value]> {
+    let confirms = |event: &Value| event["kind"] == "CONFIRMED" && &event["entry"]["transaction"]["txid"] == coinbase;
+    Some(&told[..=told.iter().rposition(confirms)?])
+}
+
+/// Two blocks that end a life, the second without anything but its coinbase, whose txid is told.
+fn last_block(sim: &btcgraph::sim::SimNode) -> Arc<Block> {
+    sim.with(|world| {
+        world.mine(Mining::default()).unwrap();
+        world.mine_exactly(Vec::new(), Mining::default()).unwrap()
+    })
+    .unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_watches_scripts_is_told_the_same_in_the_same_order_however_often_the_connection_is_lost() {
+    let scripts = scripts();
+    let (mut life, sim) = start(Profile::Hostile, SEED);
+    let following = Following::of_simulated(&sim, true);
+    let first = following.assert_catches_up(&sim);
+    let schema = api::schema(
+        following.published.clone(),
+        following.live.clone(),
+        api::Limits::default(),
+        api::Features::default(),
+    );
+    let from = known(&first, &scripts);
+    drop(first);
+    let (done, end) = watch::channel(None);
+    let hexes: Vec<_> = scripts.iter().map(|script| script.to_hex_string()).collect();
+    let readers = [usize::MAX, 3, 11, 60].map(|patience| {
+        let (schema, end) = (schema.clone(), end.clone());
+        let variables = json!({ "watch": { "scripts": hexes } });
+        tokio::spawn(async move {
+            let is_all = |told: &[Value], (_, coinbase): &(u64, Value)| up_to(told, coinbase).is_some();
+            read_all(&schema, DOCUMENT, variables, patience, end, is_all).await
+        })
+    });
+    while listening(&schema).await < readers.len() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let (last, coinbase) = tokio::task::block_in_place(|| {
+        for burst in 0..45 {
+            live(&mut life, &sim, 1 + burst % 5);
+            following.assert_catches_up(&sim);
+        }
+        let coinbase = last_block(&sim).txdata[0].compute_txid().to_string();
+        (following.assert_catches_up(&sim), coinbase)
+    });
+    done.send(Some((0, json!(coinbase)))).unwrap();
+    let mut told = Vec::new();
+    for reader in readers {
+        told.push(up_to(&reader.await.unwrap(), &json!(coinbase)).unwrap().to_vec());
+    }
+    let without_cursors = |events: &[Value]| {
+        let mut events = events.to_vec();
+        for event in &mut events {
+            event.as_object_mut().unwrap().remove("cursor");
+        }
+        events
+    };
+    let kinds: BTreeSet<_> = told[0].iter().map(|event| event["kind"].as_str().unwrap()).collect();
+    assert!(kinds.len() >= 6, "only {kinds:?} in {} events", told[0].len());
+    assert_eq!(applied(from, &told[0]), known(&last, &scripts));
+    let expected = without_cursors(&told[0]);
+    for (reader, other) in told.iter().enumerate().skip(1) {
+        let other = without_cursors(other);
+        for (number, (one, other)) in expected.iter().zip(&other).enumerate() {
+            assert_eq!(one, other, "event {number} of reader {reader}");
+        }
+        assert_eq!(expected.len(), other.len());
+    }
+    tokio::task::block_in_place(|| {
+        drop(schema);
+        following.stop()
+    });
+}

@@ -1,0 +1,191 @@
+//! What outlives the process.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bitcoin::Txid;
+use btcgraph::index::{DeadTransaction, Index, Reorg};
+use btcgraph::mempool::{Departure, Entry, MempoolLimits, MempoolSample, MempoolSnapshot};
+use btcgraph::sim::{Mining, SimNode};
+use btcgraph::sync::KeptMempool;
+use btcgraph::view::Head;
+use tempfile::TempDir;
+
+use super::following::{Following, PATIENCE};
+use super::simulated::{live, now, pay, pay_on, quiet, send, start};
+use crate::support::bitcoind::wait_for;
+use crate::support::indexed::{in_memory, options};
+
+/// The first state that is published, before the node was asked about its mempool.
+fn first_head(following: &Following) -> Arc<Head> {
+    wait_for("something to be published", PATIENCE, || following.published.head())
+}
+
+fn entries(mempool: &MempoolSnapshot) -> Vec<Entry> {
+    // in another run arrivals have other numbers
+    mempool.by_arrival(..).map(|entry| Entry { sequence: 0, ..Entry::clone(entry) }).collect()
+}
+
+fn open(directory: &Arc<TempDir>) -> Index {
+    Index::open(&options(directory.path())).unwrap()
+}
+
+fn written(directory: &Arc<TempDir>) -> Vec<Txid> {
+    let index = open(directory);
+    let snapshot = index.snapshot().unwrap();
+    let mut txids: Vec<_> = snapshot.written_mempool().unwrap().map(|row| row.unwrap().0).collect();
+    txids.sort_unstable();
+    txids
+}
+
+fn first_seen(head: &Head, txid: &Txid) -> Option<u64> {
+    let positions = head.chain.positions(txid).unwrap();
+    head.chain.first_seen_at(*positions.last().unwrap()).unwrap()
+}
+
+fn mine(sim: &SimNode) {
+    sim.with(|world| world.mine(Mining::default())).unwrap().unwrap();
+}
+
+#[test]
+fn a_restart_answers_at_once_for_the_mempool_as_it_was() {
+    let (mut sim, coins) = quiet();
+    let directory = Arc::new(in_memory());
+    let following = Following::within(&directory, &sim);
+    let parent = pay(&coins[0], 5);
+    let (stays, above) = (send(&sim, &parent), send(&sim, &pay_on(&parent, 9)));
+    let replaced = send(&sim, &pay(&coins[1], 5));
+    following.assert_catches_up(&sim);
+    let replacement = send(&sim, &pay(&coins[1], 50));
+    let before = following.assert_catches_up(&sim);
+    following.stop();
+    let mut expected = vec![stays, above, replacement];
+    expected.sort_unstable();
+    assert_eq!(written(&directory), expected);
+
+    // also while there is no node
+    let kept = KeptMempool::take_up(&open(&directory), MempoolLimits::default()).unwrap().snapshot();
+    assert_eq!(entries(&kept), entries(&before.mempool));
+
+    // the node begins with an empty mempool, and says that it is still reading that of its last run
+    sim.restart().unwrap();
+    sim.read_mempool(Some(0));
+    let following = Following::within(&directory, &sim);
+    let head = first_head(&following);
+    assert_eq!(entries(&head.mempool), entries(&before.mempool));
+    assert_eq!(head.mempool.departed(&replaced), before.mempool.departed(&replaced));
+    assert!(!following.is_mempool_in_sync(), "the node was not asked yet");
+    sim.read_mempool(None);
+    let head = following.assert_catches_up(&sim);
+    assert_eq!(head.mempool.departed(&replaced), before.mempool.departed(&replaced));
+    assert!(head.mempool.departed(&stays).is_some());
+    following.stop();
+    assert_eq!(written(&directory), []);
+}
+
+#[test]
+fn what_was_written_is_taken_up_as_far_as_the_chain_allows() {
+    let (sim, coins) = quiet();
+    let directory = Arc::new(in_memory());
+    let following = Following::within(&directory, &sim);
+    let [mined, conflicted, stays] = [0, 1, 2].map(|coin| send(&sim, &pay(&coins[coin], 5)));
+    let seen = following.assert_catches_up(&sim).mempool.get(&mined).unwrap().first_seen;
+    following.stop();
+    let payments = [pay(&coins[0], 5), pay(&coins[1], 7)].to_vec();
+    let block = sim.with(|world| world.mine_exactly(payments, Mining::default())).unwrap().unwrap();
+
+    let following = Following::within(&directory, &sim);
+    let head = following.assert_catches_up(&sim);
+    assert_eq!((first_seen(&head, &mined), head.mempool.departed(&mined)), (Some(seen), None));
+    let by = block.txdata[2].compute_txid();
+    let departure = head.mempool.departed(&conflicted).map(|departed| departed.departure);
+    assert_eq!(departure, Some(Departure::Conflicted { by, block: block.block_hash() }));
+    assert!(head.mempool.get(&stays).is_some());
+    assert_eq!(first_seen(&head, &by), None, "nobody saw it before its block");
+    following.stop();
+}
+
+#[test]
+fn when_a_transaction_was_first_seen_stays_with_it_through_blocks_and_reorganisations() {
+    let (sim, coins) = quiet();
+    let directory = Arc::new(in_memory());
+    let following = Following::within(&directory, &sim);
+    let [returns, moves, dies] = [0, 1, 2].map(|coin| send(&sim, &pay(&coins[coin], 5)));
+    let seen = |head: &Head| [returns, moves].map(|txid| first_seen(head, &txid));
+    let head = following.assert_catches_up(&sim);
+    let waited = [returns, moves].map(|txid| Some(head.mempool.get(&txid).unwrap().first_seen));
+    assert!(waited.iter().flatten().all(|seconds| seconds.abs_diff(now()) < 60));
+    // so that now is another second
+    std::thread::sleep(Duration::from_millis(1_100));
+    mine(&sim);
+    let head = following.assert_catches_up(&sim);
+    assert_eq!(seen(&head), waited);
+    let (fork, left) = (head.chain.block_hash(head.tip.height.previous().unwrap()).unwrap(), head.tip);
+
+    let other = pay(&coins[2], 9);
+    let branch = vec![vec![pay(&coins[1], 5), other.clone()]];
+    sim.with(|world| world.reorg(1, 2, branch, &Mining::default())).unwrap().unwrap();
+    let head = following.assert_catches_up(&sim);
+    assert_eq!(Some(head.mempool.get(&returns).unwrap().first_seen), waited[0]);
+    assert_eq!(first_seen(&head, &moves), waited[1]);
+    let reorgs: Vec<(u64, Reorg)> = head.chain.reorgs(0..u64::MAX).unwrap().map(Result::unwrap).collect();
+    let [(1, reorg)] = &reorgs[..] else { panic!("{reorgs:?}") };
+    assert!(reorg.at.abs_diff(now()) < 60);
+    let joined = [2, 1].map(|below| head.chain.block_hash((head.tip.height.to_u32() + 1 - below).into()).unwrap());
+    let expected = Reorg {
+        at: reorg.at,
+        fork: btcgraph::index::Tip { height: left.height.previous().unwrap(), hash: fork },
+        disconnected: vec![left.hash],
+        connected: joined.to_vec(),
+        returned: vec![returns],
+        died: vec![DeadTransaction { txid: dies, block: left.hash, conflicting: vec![other.compute_txid()] }],
+    };
+    assert_eq!(*reorg, expected);
+
+    mine(&sim);
+    assert_eq!(seen(&following.assert_catches_up(&sim)), waited);
+    following.stop();
+}
+
+#[test]
+fn a_sample_a_minute_says_what_the_mempool_was() {
+    let (sim, coins) = quiet();
+    let directory = Arc::new(in_memory());
+    let following = Following::within(&directory, &sim);
+    send(&sim, &pay(&coins[0], 5));
+    let head = following.assert_catches_up(&sim);
+    wait_for("the mempool to be in sync", PATIENCE, || following.is_mempool_in_sync().then_some(()));
+    following.stop();
+    let index = open(&directory);
+    let snapshot = index.snapshot().unwrap();
+    let samples: Vec<_> = snapshot.mempool_samples(0..=u32::MAX).unwrap().map(Result::unwrap).collect();
+    let (minute, row) = samples.last().expect("there is a sample");
+    assert!(samples.len() <= 2 && (u64::from(*minute) * 60).abs_diff(now()) <= 120, "{samples:?}");
+    let sample = MempoolSample::decode(row).unwrap();
+    let totals = head.mempool.totals();
+    assert_eq!((sample.count, sample.vsize, sample.total_fee), (totals.count, totals.vsize, totals.fee));
+}
+
+#[test]
+fn through_any_life_and_any_restart_what_is_written_is_the_mempool() {
+    let (mut life, sim) = start(btcgraph::sim::Profile::Hostile, 21);
+    let directory = Arc::new(in_memory());
+    let mut before = Vec::new();
+    for _ in 0..8 {
+        let following = Following::within(&directory, &sim);
+        if !before.is_empty() {
+            let first = first_head(&following);
+            let found: Vec<_> = first.mempool.by_arrival(..).map(|entry| entry.txid).collect();
+            assert!(found.iter().all(|txid| before.contains(txid)), "what was not there is not taken up");
+        }
+        following.assert_catches_up(&sim);
+        live(&mut life, &sim, 40);
+        let head = following.assert_catches_up(&sim);
+        following.stop();
+        before = head.mempool.by_arrival(..).map(|entry| entry.txid).collect();
+        let mut expected = before.clone();
+        expected.sort_unstable();
+        assert_eq!(written(&directory), expected);
+        live(&mut life, &sim, 30);
+    }
+}
