@@ -13,9 +13,11 @@ use super::enums::{ChainStatus, SortOrder};
 use super::error::ApiError;
 use super::node::block_id;
 use super::page::{self, PageArgs};
+use super::reorg::Reorg;
 use super::request::limits;
 use super::scalars::{BlockHash, DateTime, Hex, Sats, Txid, UInt53, int};
 use super::transaction::Transaction;
+use super::transaction_filter::{TransactionFilter, filtered};
 use crate::chain::difficulty;
 use crate::view::{self, View};
 
@@ -73,7 +75,11 @@ impl Block {
         &self,
         ctx: &Context<'_>,
         args: &PageArgs,
+        filter: Option<TransactionFilter>,
     ) -> Result<Connection<Transaction, Option<UInt53>>, ApiError> {
+        if let Some(filter) = filter.filter(TransactionFilter::leaves_out) {
+            return self.filtered_page(ctx, args, &filter);
+        }
         let hash = self.block.row.hash;
         let scope = Scope::new("transactions", block_id(hash));
         let held_by = self.block.is_main().then_some(hash);
@@ -85,14 +91,36 @@ impl Block {
             page,
             Some(count.into()),
             |_| Ok(held_by),
-            |index, ()| {
-                let index =
-                    u32::try_from(index).map_err(|_| ApiError::internal("a block has too many transactions"))?;
-                let found = Transaction::read(&self.view, |view| view.block_transaction(&self.block, index))?;
-                let found = found.ok_or_else(|| ApiError::internal("a block lacks one of its transactions"))?;
-                Ok(Transaction::new(&self.view, found))
-            },
+            |index, ()| Ok(Transaction::new(&self.view, self.transaction_in(index)?)),
         )
+    }
+
+    /// The transaction with this index, which must be there.
+    fn transaction_in(&self, index: u64) -> Result<view::Transaction, ApiError> {
+        let index = u32::try_from(index).map_err(|_| ApiError::internal("a block has too many transactions"))?;
+        let found = Transaction::read(&self.view, |view| view.block_transaction(&self.block, index))?;
+        found.ok_or_else(|| ApiError::internal("a block lacks one of its transactions"))
+    }
+
+    fn filtered_page(
+        &self,
+        ctx: &Context<'_>,
+        args: &PageArgs,
+        filter: &TransactionFilter,
+    ) -> Result<Connection<Transaction, Option<UInt53>>, ApiError> {
+        let (hash, limits) = (self.block.row.hash, limits(ctx)?);
+        let scope = Scope::new("transactions", block_id(hash)).filtered(format!("{filter:?}"));
+        let held_by = self.block.is_main().then_some(hash);
+        let request = args.read(&scope, &self.view, limits)?;
+        self.view.count(self.block.bytes_to_open())?;
+        let all = 0..self.block.row.transactions.into();
+        let page = filtered(&request, all, SortOrder::Asc, limits, |index| {
+            let found = self.transaction_in(index)?;
+            let bytes = found.bytes_read;
+            let found = Transaction::new(&self.view, found);
+            Ok((bytes, found.meets(filter)?.then_some(found)))
+        })?;
+        Connection::new(&scope, page, None, |_| Ok(held_by), |_, found| Ok(found))
     }
 }
 
@@ -231,6 +259,11 @@ impl Block {
         hashes.into_iter().map(|hash| find(hash).map(|block| Block::new(&self.view, block))).collect()
     }
 
+    /// The reorganisation in which it left the main chain, the newest if there were several; null if this server saw none.
+    async fn reorg(&self) -> Option<Result<Reorg, ApiError>> {
+        Reorg::maybe(&self.view, self.view.reorg_that_disconnected(self.block.row.hash))
+    }
+
     /// The block it stands on; null for the genesis block.
     async fn previous(&self) -> Option<Result<Block, ApiError>> {
         Block::maybe(&self.view, self.view.previous_block(&self.block))
@@ -308,7 +341,8 @@ impl Block {
         #[graphql(desc = "Only what comes behind the row with this cursor.")] after: Option<String>,
         #[graphql(desc = "At most this many from the end, or in front of `before`.")] last: Option<i32>,
         #[graphql(desc = "Only what comes in front of the row with this cursor.")] before: Option<String>,
+        #[graphql(desc = "Only transactions that meet all of these conditions.")] filter: Option<TransactionFilter>,
     ) -> Option<Result<Connection<Transaction, Option<UInt53>>, ApiError>> {
-        Some(self.transaction_page(ctx, &PageArgs { first, after, last, before }))
+        Some(self.transaction_page(ctx, &PageArgs { first, after, last, before }, filter))
     }
 }

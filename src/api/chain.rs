@@ -1,15 +1,22 @@
 use std::sync::Arc;
 
-use async_graphql::{ID, Object};
+use async_graphql::{Context, ID, Object};
 
 use super::block_at::{BlockAt, height_of};
 use super::chain_summary::ChainSummary;
+use super::connection::Connection;
+use super::cursor::Scope;
+use super::difficulty_adjustment::DifficultyAdjustment;
+use super::difficulty_epoch::DifficultyEpoch;
+use super::enums::SortOrder;
 use super::error::ApiError;
 use super::node::CHAIN_ID;
+use super::page::{self, PageArgs, count_of, height_at};
 use super::range_stats::RangeStats;
-use super::scalars::BlockHash;
+use super::request::limits;
+use super::scalars::{BlockHash, int};
 use super::supply::Supply;
-use crate::chain::{Height, network};
+use crate::chain::{self, BLOCKS_PER_EPOCH, Height, network};
 use crate::view::View;
 
 /// The main chain.
@@ -26,6 +33,31 @@ impl Chain {
     fn sum(&self, from: Option<i32>, to: Option<i32>, last: Option<i32>) -> Result<RangeStats, ApiError> {
         let (from, to) = ends(from, to, last, self.view.tip().height)?;
         Ok(RangeStats(self.view.range(from, to)?))
+    }
+
+    /// A page of the epochs of the difficulty. The row at a position is the epoch of that number, which its first block
+    /// stands for in cursors.
+    fn epochs_page(
+        &self,
+        ctx: &Context<'_>,
+        args: &PageArgs,
+        order: SortOrder,
+    ) -> Result<Connection<DifficultyEpoch, i32>, ApiError> {
+        let scope = Scope::new("epochs", CHAIN_ID.to_owned()).filtered(format!("{order:?}"));
+        let count = chain::DifficultyEpoch::of(self.view.tip().height).index().saturating_add(1);
+        let page = args.read(&scope, &self.view, limits(ctx)?)?.of(0..count.into(), order);
+        let first = |index: u64| height_at(index.saturating_mul(BLOCKS_PER_EPOCH.into()));
+        Connection::new(
+            &scope,
+            page,
+            int(count)?,
+            |index| Ok(Some(self.view.block_hash(first(index)?)?)),
+            |index, ()| {
+                let index = height_at(index)?.to_u32();
+                let found = DifficultyEpoch::find(&self.view, index)?;
+                found.ok_or_else(|| ApiError::internal("an epoch that has not begun"))
+            },
+        )
     }
 }
 
@@ -105,6 +137,43 @@ impl Chain {
         last: Option<i32>,
     ) -> Option<Result<RangeStats, ApiError>> {
         Some(self.sum(from_height, to_height, last))
+    }
+
+    /// What the blocks of this epoch make of the next difficulty, as far as they go.
+    async fn difficulty_adjustment(&self) -> Result<DifficultyAdjustment, ApiError> {
+        DifficultyAdjustment::of(&self.view)
+    }
+
+    /// An epoch of the difficulty by its number; null if it has not begun.
+    async fn epoch(
+        &self,
+        #[graphql(desc = "How many epochs come before it.")] index: i32,
+    ) -> Option<Result<DifficultyEpoch, ApiError>> {
+        let index = count_of("index", index);
+        index.and_then(|index| DifficultyEpoch::find(&self.view, index)).transpose()
+    }
+
+    /// All epochs of the difficulty, the last of which need not be complete. A cursor is good while the first block of
+    /// its epoch is on the main chain.
+    #[graphql(complexity = "page::cost(first, last, child_complexity)")]
+    async fn epochs(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(
+            desc = "At most this many from the front, or behind `after`. 25 if neither first nor last is given."
+        )]
+        first: Option<i32>,
+        #[graphql(desc = "Only what comes behind the row with this cursor.")] after: Option<String>,
+        #[graphql(desc = "At most this many from the end, or in front of `before`.")] last: Option<i32>,
+        #[graphql(desc = "Only what comes in front of the row with this cursor.")] before: Option<String>,
+        #[graphql(
+            desc = "Whether the newest comes first (DESC) or the oldest (ASC).",
+            default_with = "Some(SortOrder::Desc)"
+        )]
+        order: Option<SortOrder>,
+    ) -> Option<Result<Connection<DifficultyEpoch, i32>, ApiError>> {
+        let args = PageArgs { first, after, last, before };
+        Some(self.epochs_page(ctx, &args, order.unwrap_or(SortOrder::Desc)))
     }
 }
 

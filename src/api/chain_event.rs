@@ -3,7 +3,9 @@ use std::sync::Arc;
 use async_graphql::{SimpleObject, Union};
 
 use super::block::Block;
+use super::error::ApiError;
 use super::follow::Change;
+use super::reorg::Reorg;
 use super::scalars::UInt53;
 
 /// A change of the main chain.
@@ -36,16 +38,18 @@ pub(super) struct BlockDisconnected {
     cursor: String,
     /// The block, which is stale now.
     block: Block,
+    /// The reorganisation in which it left; null if that is not kept.
+    reorg: Option<Reorg>,
 }
 
 impl ChainEvent {
-    pub(super) fn new(change: Change, seq: UInt53) -> Self {
-        let cursor = change.place().cursor();
-        let block = Block::new(&Arc::new(change.view), change.block);
+    pub(super) fn new(change: Change, seq: UInt53) -> Result<Self, ApiError> {
+        let (cursor, view) = (change.place().cursor(), Arc::new(change.view));
+        let (hash, block) = (change.block.row.hash, Block::new(&view, change.block));
         if change.joined {
-            Self::Connected(BlockConnected { seq, cursor, block })
-        } else {
-            Self::Disconnected(BlockDisconnected { seq, cursor, block })
+            return Ok(Self::Connected(BlockConnected { seq, cursor, block }));
         }
+        let reorg = Reorg::maybe(&view, view.reorg_that_disconnected(hash)).transpose()?;
+        Ok(Self::Disconnected(BlockDisconnected { seq, cursor, block, reorg }))
     }
 }

@@ -5,11 +5,14 @@ use bitcoin::BlockHash;
 
 use super::block::Block;
 use super::cursor::Scope;
+use super::difficulty_epoch::DifficultyEpoch;
 use super::error::ApiError;
 use super::input::Input;
 use super::ledger::{LedgerEntry, Utxo};
+use super::mempool::ScriptDelta;
 use super::output::Output;
 use super::page::{Cut, Page};
+use super::reorg::Reorg;
 use super::scalars::{Txid, UInt53};
 use super::transaction::Transaction;
 
@@ -36,7 +39,10 @@ pub(super) struct PageInfo {
     concrete(name = "InputEdge", params(Input)),
     concrete(name = "OutputEdge", params(Output)),
     concrete(name = "BlockEdge", params(Block)),
+    concrete(name = "ReorgEdge", params(Reorg)),
+    concrete(name = "DifficultyEpochEdge", params(DifficultyEpoch)),
     concrete(name = "TxidEdge", params(Txid)),
+    concrete(name = "ScriptDeltaEdge", params(ScriptDelta)),
     concrete(name = "UtxoEdge", params(Utxo)),
     concrete(name = "LedgerEntryEdge", params(LedgerEntry))
 )]
@@ -58,7 +64,10 @@ pub(super) struct Edge<N: OutputType> {
     concrete(name = "InputConnection", params(Input, i32)),
     concrete(name = "OutputConnection", params(Output, "Option<UInt53>")),
     concrete(name = "BlockConnection", params(Block, "Option<i32>")),
+    concrete(name = "ReorgConnection", params(Reorg, "Option<i32>")),
+    concrete(name = "DifficultyEpochConnection", params(DifficultyEpoch, i32)),
     concrete(name = "TxidConnection", params(Txid, i32)),
+    concrete(name = "ScriptDeltaConnection", params(ScriptDelta, i32)),
     concrete(name = "LedgerEntryConnection", params(LedgerEntry, "Option<UInt53>"))
 )]
 pub(super) struct Connection<N: OutputType, C: OutputType>

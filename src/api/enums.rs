@@ -97,6 +97,8 @@ pub(super) enum TxState {
     Conflicted,
     /// Only in blocks that were disconnected by a reorganisation, or it stood on such a transaction.
     ReorgedOut,
+    /// Nowhere that this server knows of: it has only the bytes that `decodeTransaction` was given.
+    Unknown,
 }
 
 impl From<view::TransactionState> for TxState {
@@ -108,6 +110,7 @@ impl From<view::TransactionState> for TxState {
             view::TransactionState::Evicted => Self::Evicted,
             view::TransactionState::Conflicted => Self::Conflicted,
             view::TransactionState::ReorgedOut => Self::ReorgedOut,
+            view::TransactionState::Unknown => Self::Unknown,
         }
     }
 }

@@ -9,7 +9,7 @@ use bitcoin::BlockHash;
 
 use super::enums::{SyncPhase, TxState};
 use crate::chain::Height;
-use crate::view::{AllowanceExceeded, AskError, IndexError, SyncState};
+use crate::view::{AllowanceExceeded, AskError, IndexError, SyncState, Tip};
 
 /// The values of `extensions.code`.
 pub mod code {
@@ -30,6 +30,11 @@ pub mod code {
     pub const CURSOR_ORPHANED: &str = "CURSOR_ORPHANED";
     /// What a cursor or a subscription would go on from is not kept any more.
     pub const CURSOR_EXPIRED: &str = "CURSOR_EXPIRED";
+    /// The field is switched off; `setting` names what switches it on.
+    pub const FEATURE_DISABLED: &str = "FEATURE_DISABLED";
+    /// The block that the request was to wait for did not come in time; `height` and `hash` are those of the newest block,
+    /// null while none is indexed. Nothing was executed.
+    pub const TIP_NOT_REACHED: &str = "TIP_NOT_REACHED";
     /// The Bitcoin node did not answer. The rest of the answer does not need it.
     pub const NODE_UNAVAILABLE: &str = "NODE_UNAVAILABLE";
     /// A fault of the server; `id` is in its log.
@@ -85,6 +90,21 @@ impl ApiError {
             .with("nodeHeight", state.node_height.map_or(Value::Null, |height| height.to_u32().into()))
             .with("blocksPerSecond", pace.map_or(Value::Null, |pace| pace.blocks_per_second.into()))
             .with("etaSeconds", pace.map_or(Value::Null, |pace| pace.left.as_secs().into()))
+    }
+
+    /// What a setting switches on, and did not.
+    pub(super) fn feature_disabled(setting: &'static str) -> Self {
+        Self::new(code::FEATURE_DISABLED, format!("this server does not do that; its setting {setting} switches it on"))
+            .with("setting", setting)
+    }
+
+    /// A block that was waited for and did not come.
+    pub(super) fn tip_not_reached(tip: Option<Tip>) -> Self {
+        let present =
+            tip.map_or_else(|| "none is indexed yet".to_owned(), |tip| format!("the newest is at {}", tip.height));
+        Self::new(code::TIP_NOT_REACHED, format!("the block to wait for did not come in time: {present}"))
+            .with("height", tip.map_or(Value::Null, |tip| tip.height.to_u32().into()))
+            .with("hash", tip.map_or(Value::Null, |tip| tip.hash.to_string().into()))
     }
 
     /// The node did not answer what only it knows.

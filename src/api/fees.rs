@@ -1,13 +1,18 @@
 //! What to pay: by the estimator of the node, which looks at what was paid before, or by the blocks that the mempool would
 //! make, which looks at what waits now.
+//!
+//! How well an estimate would have done is next door, in `hit_rate`.
 
 use std::sync::Arc;
 
-use async_graphql::{Enum, SimpleObject};
+use async_graphql::{ComplexObject, Context, Enum, SimpleObject};
 
 use super::error::ApiError;
+use super::hit_rate;
+use super::request::limits;
 use super::scalars::int;
 use super::snapshot::Snapshot;
+use crate::chain::Feerate;
 use crate::view::{EstimateMode, View};
 
 /// The most blocks ahead for which fees are estimated, as in Bitcoin Core.
@@ -31,23 +36,56 @@ pub(super) enum FeeSource {
     NodeEstimator,
     /// The blocks that miners would make of the mempool now if nothing else came.
     MempoolProjection,
+    /// The higher of the two: the node's estimator is late when fees rise, and the projection knows nothing of what is
+    /// about to come. Of the projection alone if the node has no estimate.
+    Blend,
 }
 
 /// What to pay to be in a block soon.
 #[derive(SimpleObject)]
+#[graphql(complex)]
 pub(super) struct FeeEstimate {
     /// Within how many blocks the estimate is for. The node's estimator may answer for more than it was asked for: for 2
-    /// instead of 1.
+    /// instead of 1. A blend is for what was asked.
     target_blocks: i32,
     /// What to pay, in sat/vB.
     fee_rate: f64,
     /// Where the estimate comes from.
     source: FeeSource,
-    /// How the node's estimator weighed the past; null for other sources.
+    /// How the node's estimator weighed the past; null where it was not asked.
     mode: Option<FeeMode>,
     /// The state of the chain that the rest of this answer is from, the mempool of the projection included. The node's
     /// estimator answers of now.
     as_of: Snapshot,
+    #[graphql(skip)]
+    view: Arc<View>,
+}
+
+#[ComplexObject]
+impl FeeEstimate {
+    /// How well this feerate would have done before: the share of the last blocks behind which a transaction that pays it
+    /// would have been mined within `targetBlocks` blocks, 0 to 1. A block would have taken it if it has room left, or a
+    /// tenth of its weight pays no more, so that what its miner took for other reasons does not count; one that holds
+    /// nothing but its coinbase would not. This is what blocks say in hindsight: no estimates of the past are kept. Null
+    /// if the chain is too short for any such run of blocks.
+    #[graphql(complexity = "hit_rate::cost(last_blocks)")]
+    async fn hit_rate(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(
+            desc = "How many starting points to look at, the newest of which has `targetBlocks` blocks behind it. 1 to \
+                    `server.limits.points`.",
+            default_with = "Some(hit_rate::LAST_BLOCKS)"
+        )]
+        last_blocks: Option<i32>,
+    ) -> Option<Result<f64, ApiError>> {
+        let (last_blocks, target) = (last_blocks.unwrap_or(hit_rate::LAST_BLOCKS), self.target_blocks);
+        let most = match limits(ctx) {
+            Ok(limits) => limits.points,
+            Err(error) => return Some(Err(error)),
+        };
+        hit_rate::of(&self.view, self.fee_rate, target, last_blocks, most).transpose()
+    }
 }
 
 /// What to pay at least to be in one of the next blocks, by the blocks that miners would make of the mempool if nothing
@@ -103,24 +141,31 @@ impl FeeEstimate {
         source: FeeSource,
     ) -> Result<Option<Self>, ApiError> {
         let target = target(target_blocks)?;
+        let projected = match source {
+            FeeSource::NodeEstimator => None,
+            FeeSource::MempoolProjection | FeeSource::Blend => {
+                with_mempool(&view)?;
+                Some(view.mempool().projected_fee(target.into()))
+            }
+        };
         if source == FeeSource::MempoolProjection {
-            with_mempool(&view)?;
-            let fee_rate = view.mempool().projected_fee(target.into());
-            return Ok(Some(Self { target_blocks, fee_rate, source, mode: None, as_of: Snapshot::new(view) }));
+            return Ok(projected.map(|fee_rate| Self::new(view, target_blocks, fee_rate, source, None)));
         }
         let asked = match mode {
             FeeMode::Economical => EstimateMode::Economical,
             FeeMode::Conservative => EstimateMode::Conservative,
         };
         let found = view.ask().fee_estimate(target, asked).await.map_err(|error| ApiError::node_unavailable(&error))?;
-        let Some(fee_rate) = found.feerate else { return Ok(None) };
-        Ok(Some(Self {
-            target_blocks: int(found.blocks.into())?,
-            fee_rate: fee_rate.to_sat_per_vb(),
-            source,
-            mode: Some(mode),
-            as_of: Snapshot::new(view),
-        }))
+        let estimated = found.feerate.map(Feerate::to_sat_per_vb);
+        let (target_blocks, fee_rate) = match projected {
+            None => (int(found.blocks.into())?, estimated),
+            Some(projected) => (target_blocks, Some(estimated.map_or(projected, |rate| rate.max(projected)))),
+        };
+        Ok(fee_rate.map(|fee_rate| Self::new(view, target_blocks, fee_rate, source, Some(mode))))
+    }
+
+    fn new(view: Arc<View>, target_blocks: i32, fee_rate: f64, source: FeeSource, mode: Option<FeeMode>) -> Self {
+        Self { target_blocks, fee_rate, source, mode, as_of: Snapshot::new(view.clone()), view }
     }
 }
 

@@ -11,6 +11,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use async_graphql::futures_util::stream::{self, Stream};
 use bitcoin::BlockHash;
 use tokio::sync::broadcast::Receiver;
 use tokio_stream::StreamExt;
@@ -22,11 +23,31 @@ use super::resume::ChainPlace;
 use crate::live::Event;
 use crate::view::{self, Head, Published, View};
 
+/// A reader that is told one thing after another.
+pub(super) trait Following: Send + 'static {
+    type Found: Send;
+
+    /// What comes next; `None` once there will be no more. There is nothing to be told after an error.
+    fn next(&mut self) -> impl Future<Output = Option<Result<Self::Found, ApiError>>> + Send;
+}
+
+/// What a reader is told, up to its first error.
+pub(super) fn up_to_an_error<F: Following>(following: F) -> impl Stream<Item = Result<F::Found, ApiError>> + Send {
+    stream::unfold(Some(following), |following| async {
+        let mut following = following?;
+        let found = following.next().await?;
+        let goes_on = found.is_ok().then_some(following);
+        Some((found, goes_on))
+    })
+}
+
 /// The place of one reader in the chain.
 pub(super) struct Follower {
     events: BroadcastStream<Arc<Event>>,
     /// The newest block of the chain as it was told, or the tip when the reader came.
     told: BlockHash,
+    /// How often the tip had changed in the Head that was turned to last.
+    turns: u64,
     /// Blocks that are yet to be told as gone, the highest first.
     back: VecDeque<BlockHash>,
     /// Where to go, and what all blocks on the way are told from.
@@ -34,7 +55,12 @@ pub(super) struct Follower {
     published: Published,
     /// Bytes of transactions that each view may read and tell.
     allowance: usize,
+    /// How many blocks were told from the Head where to go.
+    walked: usize,
 }
+
+/// After so many blocks a reader who walks far turns to the newest Head, and lets go of the one he read from.
+const PAGE: usize = 1_000;
 
 /// A block that joined the main chain or left it, and the view to answer from.
 pub(super) struct Change {
@@ -54,9 +80,9 @@ impl Change {
 impl Follower {
     /// A reader that has been told everything up to the tip of a Head, and whose views get this allowance each.
     pub(super) fn at(head: &Head, events: Receiver<Arc<Event>>, published: Published, allowance: usize) -> Self {
-        let told = head.tip.hash;
+        let (told, turns) = (head.tip.hash, head.turns.count());
         let events = BroadcastStream::new(events);
-        Self { events, told, back: VecDeque::new(), ahead: None, published, allowance }
+        Self { events, told, turns, back: VecDeque::new(), ahead: None, published, allowance, walked: 0 }
     }
 
     /// A reader that goes on from where it was to where the Head is.
@@ -81,30 +107,6 @@ impl Follower {
         Ok(follower)
     }
 
-    /// What happened next; `None` once there will be no more.
-    ///
-    /// Errors: CURSOR_EXPIRED if the reader stands on a branch that is no longer kept; INTERNAL_SERVER_ERROR. There is
-    /// nothing to be told after an error.
-    pub(super) async fn next(&mut self) -> Option<Result<Change, ApiError>> {
-        loop {
-            match self.walk() {
-                Ok(Some(found)) => return Some(Ok(found)),
-                Ok(None) => {}
-                Err(error) => return Some(Err(error)),
-            }
-            let event = match self.events.next().await? {
-                Ok(event) => event,
-                Err(BroadcastStreamRecvError::Lagged(missed)) => {
-                    tracing::debug!(missed, "a subscription fell behind and goes on from the index");
-                    continue;
-                }
-            };
-            if let Err(error) = self.turn_to(&event.head) {
-                return Some(Err(error));
-            }
-        }
-    }
-
     /// The next block on the way, if there is one.
     fn walk(&mut self) -> Result<Option<Change>, ApiError> {
         let Some(head) = self.ahead.take() else { return Ok(None) };
@@ -126,8 +128,19 @@ impl Follower {
         Ok(Some(Change { view, block, joined: true }))
     }
 
+    /// Turns to the newest Head when many blocks were told from one that may have been replaced long ago.
+    fn turn_page(&mut self) -> Result<(), ApiError> {
+        if self.walked < PAGE || self.ahead.is_none() || !self.back.is_empty() {
+            return Ok(());
+        }
+        let Some(newest) = self.published.head() else { return Ok(()) };
+        self.ahead = None;
+        self.turn_to(&newest)
+    }
+
     /// Looks ahead to this Head: first back to the newest block that its chain shares with what was told.
     fn turn_to(&mut self, head: &Arc<Head>) -> Result<(), ApiError> {
+        (self.walked, self.turns) = (0, head.turns.count());
         if head.tip.hash == self.told {
             return Ok(());
         }
@@ -144,7 +157,42 @@ impl Follower {
     }
 }
 
-fn unknown(hash: BlockHash) -> ApiError {
+impl Following for Follower {
+    type Found = Change;
+
+    /// What happened next; `None` once there will be no more.
+    ///
+    /// Errors: CURSOR_EXPIRED if the reader stands on a branch that is no longer kept; INTERNAL_SERVER_ERROR. There is
+    /// nothing to be told after an error.
+    async fn next(&mut self) -> Option<Result<Change, ApiError>> {
+        loop {
+            match self.turn_page().and_then(|()| self.walk()) {
+                Ok(Some(found)) => {
+                    self.walked += 1;
+                    return Some(Ok(found));
+                }
+                Ok(None) => {}
+                Err(error) => return Some(Err(error)),
+            }
+            let event = match self.events.next().await? {
+                Ok(event) => event,
+                Err(BroadcastStreamRecvError::Lagged(missed)) => {
+                    tracing::debug!(missed, "a subscription fell behind and goes on from the index");
+                    continue;
+                }
+            };
+            // an older Head than the one that was turned to does not know the blocks that were told
+            if event.head.turns.count() > self.turns
+                && let Err(error) = self.turn_to(&event.head)
+            {
+                return Some(Err(error));
+            }
+        }
+    }
+}
+
+/// That a block is not known on which the way of a reader leads.
+pub(super) fn unknown(hash: BlockHash) -> ApiError {
     ApiError::cursor_expired(format!(
         "block {hash}, up to which the chain was told, is not kept any more: subscribe again, and read what changed since"
     ))

@@ -12,6 +12,7 @@ use tokio_stream::wrappers::BroadcastStream;
 use tokio_stream::wrappers::errors::BroadcastStreamRecvError;
 
 use super::error::ApiError;
+use super::follow::Following;
 use crate::live::Event;
 use crate::view::{Head, MempoolEvent, Published, View};
 
@@ -23,6 +24,8 @@ pub(super) struct MempoolFollower {
     events: BroadcastStream<Arc<Event>>,
     /// The number of the last event that was taken.
     taken: u64,
+    /// Whether there may be much more to take.
+    is_far: bool,
     /// Taken, and yet to be told.
     pending: VecDeque<MempoolEvent>,
     /// What they are told from.
@@ -44,15 +47,38 @@ impl MempoolFollower {
         allowance: usize,
     ) -> Result<Self, ApiError> {
         let (events, pending) = (BroadcastStream::new(events), VecDeque::new());
-        let mut follower = Self { events, taken: sequence, pending, head, published, allowance };
+        let mut follower = Self { events, taken: sequence, is_far: false, pending, head, published, allowance };
         follower.take()?;
         Ok(follower)
     }
 
+    /// Takes what the Head has that was not taken before; where that is much, from the newest Head, so that none is held
+    /// for long.
+    fn take(&mut self) -> Result<(), ApiError> {
+        let newest = self.published.head().filter(|_| std::mem::take(&mut self.is_far));
+        if let Some(newest) = newest.filter(|newest| newest.mempool.sequence() >= self.taken) {
+            self.head = newest;
+        }
+        let events = self.head.mempool.events_after(self.taken).ok_or_else(|| {
+            ApiError::cursor_expired(
+                "what happened in the mempool since then is not remembered any more: subscribe again, and read \
+                 `mempool` anew",
+            )
+        })?;
+        self.pending.extend(events.take(TAKEN));
+        self.is_far = self.pending.len() == TAKEN;
+        self.taken = self.pending.back().map_or(self.taken, |event| event.sequence);
+        Ok(())
+    }
+}
+
+impl Following for MempoolFollower {
+    type Found = (View, MempoolEvent);
+
     /// The next event, and the view to answer from; `None` once there will be no more.
     ///
     /// Errors: CURSOR_EXPIRED if the reader fell behind what is remembered. There is nothing to be told after an error.
-    pub(super) async fn next(&mut self) -> Option<Result<(View, MempoolEvent), ApiError>> {
+    async fn next(&mut self) -> Option<Result<(View, MempoolEvent), ApiError>> {
         loop {
             if self.pending.is_empty()
                 && let Err(error) = self.take()
@@ -72,18 +98,5 @@ impl MempoolFollower {
                 }
             }
         }
-    }
-
-    /// Takes what the Head has that was not taken before.
-    fn take(&mut self) -> Result<(), ApiError> {
-        let events = self.head.mempool.events_after(self.taken).ok_or_else(|| {
-            ApiError::cursor_expired(
-                "what happened in the mempool since then is not remembered any more: subscribe again, and read \
-                 `mempool` anew",
-            )
-        })?;
-        self.pending.extend(events.take(TAKEN));
-        self.taken = self.pending.back().map_or(self.taken, |event| event.sequence);
-        Ok(())
     }
 }

@@ -7,7 +7,9 @@ use bitcoin::hashes::sha256;
 use bitcoin::{BlockHash, Network, OutPoint, Txid};
 
 use super::error::ApiError;
-use super::node::{CHAIN_ID, MEMPOOL_ID, SERVER_ID, address_id, block_id, output_id, script_id, transaction_id};
+use super::node::{
+    CHAIN_ID, MEMPOOL_ID, SERVER_ID, address_id, block_id, output_id, reorg_id, script_id, transaction_id,
+};
 use crate::chain::{address_of, parse_address};
 
 /// How much of an id that is refused its error quotes, in characters.
@@ -23,6 +25,8 @@ pub(super) enum GlobalId {
     Output(OutPoint, Option<BlockHash>),
     /// As it is usually written.
     Address(String),
+    /// By the block that was the newest after it.
+    Reorg(BlockHash),
     /// By the SHA-256 of the script.
     Script(sha256::Hash),
     Chain,
@@ -42,7 +46,7 @@ impl GlobalId {
             let dots = if quoted.len() < id.len() { "…" } else { "" };
             ApiError::bad_user_input(format!(
                 "{quoted:?}{dots} is not an id: give one as it was in an answer, such as Block:<hash>, \
-                 Transaction:<txid>, Output:<txid>:<number>, Script:<SHA-256> or Address:<address> (of this network; \
+                 Transaction:<txid>, Output:<txid>:<number>, Reorg:<hash>, Script:<SHA-256> or Address:<address> (of this network; \
                  hexadecimal digits and bech32 in lower case)"
             ))
         })
@@ -67,6 +71,7 @@ fn read(id: &str, network: Network) -> Option<GlobalId> {
             let script = parse_address(content, network).ok()?;
             GlobalId::Address(address_of(&script, network)?)
         }
+        "Reorg" => GlobalId::Reorg(hash(content)?),
         "Script" => GlobalId::Script(hash(content)?),
         "Chain" => GlobalId::Chain,
         "Mempool" => GlobalId::Mempool,
@@ -94,6 +99,7 @@ impl fmt::Display for GlobalId {
             Self::Transaction(txid, replaced_in) => transaction_id(*txid, *replaced_in),
             Self::Output(outpoint, replaced_in) => output_id(*outpoint, *replaced_in),
             Self::Address(address) => address_id(address),
+            Self::Reorg(new_tip) => reorg_id(*new_tip),
             Self::Script(hash) => script_id(hash),
             Self::Chain => CHAIN_ID.to_owned(),
             Self::Mempool => MEMPOOL_ID.to_owned(),
@@ -122,6 +128,7 @@ mod tests {
             (format!("Output:{HASH}:0"), GlobalId::Output(OutPoint { txid, vout: 0 }, None)),
             (format!("Output:{HASH}:4294967295"), GlobalId::Output(OutPoint { txid, vout: u32::MAX }, None)),
             (format!("Output:{HASH}:7@{HASH}"), GlobalId::Output(OutPoint { txid, vout: 7 }, Some(block))),
+            (format!("Reorg:{HASH}"), GlobalId::Reorg(block)),
             (format!("Script:{HASH}"), GlobalId::Script(HASH.parse().unwrap())),
             (format!("Address:{ADDRESS}"), GlobalId::Address(ADDRESS.to_owned())),
             (
@@ -196,6 +203,7 @@ mod tests {
                 GlobalId::Block(block),
                 GlobalId::Transaction(txid, replaced_in),
                 GlobalId::Output(OutPoint { txid, vout }, replaced_in),
+                GlobalId::Reorg(block),
                 GlobalId::Script(sha256::Hash::from_byte_array(bytes)),
             ] {
                 prop_assert_eq!(GlobalId::parse(&id.to_string(), Network::Bitcoin), Ok(id));

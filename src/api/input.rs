@@ -41,8 +41,8 @@ impl Input {
 
     fn find_prevout(&self) -> Result<Option<Output>, ApiError> {
         let Some(outpoint) = self.outpoint()? else { return Ok(None) };
-        match Transaction::read(&self.view, |view| view.transaction(&outpoint.txid))? {
-            Some(funding) => Ok(Some(Output::new(&self.view, &Arc::new(funding), outpoint.vout))),
+        match Output::find(&self.view, outpoint)? {
+            Some(prevout) => Ok(Some(prevout)),
             // what a transaction of the main chain spends is on the main chain
             None if self.transaction.place.is_some() => {
                 Err(ApiError::internal(&format!("{outpoint} is spent on the main chain, but not in the index")))

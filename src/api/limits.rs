@@ -18,6 +18,8 @@ pub struct Limits {
     pub scan_rows: u32,
     /// Ids, hashes or txids of one list that a client gives.
     pub ids: usize,
+    /// Addresses and scripts, transactions, or outputs that one subscription follows.
+    pub watch: usize,
     /// Block headers of one list.
     pub headers: u32,
     /// Compact block filters of one list.
@@ -60,7 +62,7 @@ pub struct RequestLimits {
 impl Default for RequestLimits {
     fn default() -> Self {
         Self {
-            body_bytes: 256 * 1024,
+            body_bytes: 1024 * 1024,
             message_bytes: 64 * 1024,
             operations_per_socket: 100,
             query_bytes: 32 * 1024,
@@ -85,6 +87,7 @@ impl Default for Limits {
             transaction_bytes: 32 << 20,
             scan_rows: 20_000,
             ids: 10_000,
+            watch: 1_000,
             headers: 2_000,
             filters: 1_000,
             points: 2_000,
@@ -97,10 +100,22 @@ impl Limits {
     /// The most that `page_size` can be.
     pub const MAX_PAGE_SIZE: u32 = 1_000;
 
+    /// The most transactions that are handed to the node together (`MAX_PACKAGE_COUNT` of Core's `policy/packages.h`).
+    pub const PACKAGE_SIZE: u32 = 25;
+
     /// Whether a list that a client gives may be this long. Errors: QUERY_LIMIT_EXCEEDED.
     pub(super) fn check_ids(&self, count: usize) -> Result<(), ApiError> {
         let number = |size: usize| u64::try_from(size).unwrap_or(u64::MAX);
         if count > self.ids { Err(ApiError::limit_exceeded("ids", number(self.ids), number(count))) } else { Ok(()) }
+    }
+
+    /// Whether a subscription may follow this many things. Errors: QUERY_LIMIT_EXCEEDED.
+    pub(super) fn check_watch(&self, count: usize) -> Result<(), ApiError> {
+        let number = |size: usize| u64::try_from(size).unwrap_or(u64::MAX);
+        if count > self.watch {
+            return Err(ApiError::limit_exceeded("watch", number(self.watch), number(count)));
+        }
+        Ok(())
     }
 
     /// Errors: QUERY_LIMIT_EXCEEDED.

@@ -28,6 +28,20 @@ pub(super) enum RemovalReason {
     Unknown,
 }
 
+impl RemovalReason {
+    pub(super) fn of(departure: Departure) -> Self {
+        match departure {
+            Departure::Mined { .. } => Self::Mined,
+            Departure::Replaced { .. } => Self::Replaced,
+            Departure::Conflicted { .. } => Self::ConflictedByBlock,
+            Departure::Expired => Self::Expired,
+            Departure::Evicted => Self::SizeLimit,
+            Departure::ReorgedOut { .. } => Self::Reorg,
+            Departure::Unknown => Self::Unknown,
+        }
+    }
+}
+
 /// A change of the mempool.
 #[derive(Union)]
 pub(super) enum MempoolEvent {
@@ -79,15 +93,13 @@ impl MempoolEvent {
                 Self::Added(TransactionAdded { view, place: Place { seq, cursor }, txid })
             }
             MempoolEventKind::Removed { txid, departure } => {
-                let (reason, replaced_by, block) = match departure {
-                    Departure::Mined { block, .. } => (RemovalReason::Mined, None, Some(block)),
-                    Departure::Replaced { by } => (RemovalReason::Replaced, Some(by), None),
-                    Departure::Conflicted { by, block } => (RemovalReason::ConflictedByBlock, Some(by), Some(block)),
-                    Departure::Expired => (RemovalReason::Expired, None, None),
-                    Departure::Evicted => (RemovalReason::SizeLimit, None, None),
-                    Departure::ReorgedOut { block } => (RemovalReason::Reorg, None, Some(block)),
-                    Departure::Unknown => (RemovalReason::Unknown, None, None),
+                let (replaced_by, block) = match departure {
+                    Departure::Mined { block, .. } | Departure::ReorgedOut { block } => (None, Some(block)),
+                    Departure::Replaced { by } => (Some(by), None),
+                    Departure::Conflicted { by, block } => (Some(by), Some(block)),
+                    Departure::Expired | Departure::Evicted | Departure::Unknown => (None, None),
                 };
+                let reason = RemovalReason::of(departure);
                 let replaced_by = replaced_by.map(Txid);
                 Self::Removed(TransactionRemoved { seq, cursor, txid: Txid(txid), reason, replaced_by, view, block })
             }

@@ -1,9 +1,10 @@
 //! The GraphQL schema: one file a type, and the few rules they share.
 //!
 //! ```text
-//!   request ──► request.rs   one view for all root fields, limits, codes on errors
+//!   request ──► wait_for_tip.rs   not before a block, if the request says so
+//!           ──► request.rs        one view for all root fields of a query, limits, codes on errors
 //!                  │
-//!       query/ · subscription.rs                  roots; the only ones that take a view
+//!       query/ · mutation/ · subscription/        roots; the only ones that take a view
 //!                  │ Arc<View>
 //!       block · transaction · input · output · ledger/ · mempool/   objects carry the view they were made from
 //!                  │
@@ -18,12 +19,14 @@
 // the arguments of a field are those of its resolver
 #![allow(clippy::too_many_arguments)]
 
+mod accept_result;
 mod bitcoin_node;
 mod block;
 mod block_at;
 mod block_fee_stats;
 mod block_header;
 mod block_stats;
+mod brought;
 mod chain;
 mod chain_event;
 mod chain_summary;
@@ -32,14 +35,24 @@ mod connection;
 mod cumulative_stats;
 mod cursor;
 mod database_info;
+mod decoded_transaction;
+mod difficulty_adjustment;
+mod difficulty_epoch;
 mod enums;
 mod error;
+mod features;
 mod fees;
+mod figures;
 mod follow;
+mod follow_heads;
+mod follow_ledger;
 mod follow_mempool;
+mod follow_reorgs;
 mod global_id;
+mod hit_rate;
 mod input;
 mod ledger;
+mod ledger_event;
 mod limits;
 mod lock_time;
 mod mempool;
@@ -47,13 +60,18 @@ mod mempool_event;
 mod mends;
 mod merkle_proof;
 mod mixed;
+mod mutation;
 mod node;
 mod occurrence;
 mod op_return;
 mod output;
+mod output_spent;
 mod page;
 mod query;
 mod range_stats;
+mod reject_code;
+mod reject_info;
+mod reorg;
 mod request;
 mod resume;
 mod running;
@@ -66,13 +84,18 @@ mod subscription;
 mod supply;
 mod sync_progress;
 mod transaction;
+mod transaction_filter;
+mod transaction_status;
+mod until;
+mod wait_for_tip;
 
 use std::sync::Arc;
 
 use async_graphql::futures_util::stream::BoxStream;
-use async_graphql::{Data, EmptyMutation, Executor, Request, Response, SDLExportOptions};
+use async_graphql::{Data, Executor, Request, Response, SDLExportOptions};
 
 pub use error::{ApiError, code};
+pub use features::Features;
 pub use limits::{Limits, RequestLimits};
 pub use request::RequestExtensions;
 
@@ -81,7 +104,7 @@ use crate::live::Live;
 use crate::view::Published;
 use running::Running;
 
-type Engine = async_graphql::Schema<query::Query, EmptyMutation, subscription::Subscription>;
+type Engine = async_graphql::Schema<query::Query, mutation::Mutation, subscription::Subscription>;
 
 /// The schema, ready to execute requests. Cheap to clone; all clones are one.
 ///
@@ -105,24 +128,27 @@ pub struct Readiness {
 
 /// The schema over what is published, and told by events.
 #[must_use]
-pub fn schema(published: Published, live: Live, limits: Limits) -> Schema {
-    Schema { engine: engine(published.clone(), live, limits), published }
+pub fn schema(published: Published, live: Live, limits: Limits, features: Features) -> Schema {
+    Schema { engine: engine(published.clone(), live, limits, features), published }
 }
 
 /// The schema in the schema definition language, as `schema.graphql` holds it.
 #[must_use]
 pub fn sdl() -> String {
-    engine(Published::default(), Live::default(), Limits::default())
+    engine(Published::default(), Live::default(), Limits::default(), Features::default())
         .sdl_with_options(SDLExportOptions::new().include_specified_by().use_space_ident())
 }
 
-fn engine(published: Published, live: Live, limits: Limits) -> Engine {
-    let running = Arc::new(Running::start(limits, published.node_limits()));
+fn engine(published: Published, live: Live, limits: Limits, features: Features) -> Engine {
+    let running = Arc::new(Running::start(limits, features, published.node_limits()));
     let query = query::Query::new(&published, &running);
-    Engine::build(query, EmptyMutation, subscription::Subscription::new(published, live, running))
+    let mutation = mutation::Mutation::new(&published, &live, features);
+    let waiting = wait_for_tip::WaitForTip::new(&published, &live);
+    Engine::build(query, mutation, subscription::Subscription::new(published, live, running))
         .register_output_type::<ledger::Ledger>()
         .data(limits)
         .extension(request::RequestExtensions(limits))
+        .extension(waiting)
         .finish()
 }
 

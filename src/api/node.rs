@@ -9,6 +9,7 @@ use super::chain::Chain;
 use super::ledger::{Address, Script};
 use super::mempool::Mempool;
 use super::output::Output;
+use super::reorg::Reorg;
 use super::server_info::ServerInfo;
 use super::transaction::Transaction;
 
@@ -33,6 +34,8 @@ pub(super) enum Node {
     Chain(Chain),
     /// The unconfirmed transactions.
     Mempool(Mempool),
+    /// A change of the main chain in which blocks left it.
+    Reorg(Reorg),
     /// A script.
     Script(Script),
     /// This server.
@@ -50,6 +53,11 @@ pub(super) const CHAIN_ID: &str = "Chain:main";
 
 pub(super) fn block_id(hash: BlockHash) -> String {
     format!("Block:{hash}")
+}
+
+/// The reorganisation after which this block was the newest.
+pub(super) fn reorg_id(new_tip: BlockHash) -> String {
+    format!("Reorg:{new_tip}")
 }
 
 /// The transaction with this txid, or the copy of it that `replaced_in` holds.

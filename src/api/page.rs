@@ -126,6 +126,12 @@ pub(super) fn count_of(name: &str, count: i32) -> Result<u32, ApiError> {
         .map_err(|_| ApiError::bad_user_input(format!("{name} is {count}, and a count cannot be negative")))
 }
 
+/// How many items of a list without pages to tell. Errors: BAD_USER_INPUT below 0, QUERY_LIMIT_EXCEEDED beyond a page.
+pub(super) fn list_size(limits: &Limits, first: i32) -> Result<usize, ApiError> {
+    let count = size("first", first, limits.page_size.min(Limits::MAX_PAGE_SIZE))?;
+    usize::try_from(count).map_err(|_| ApiError::internal("a page larger than memory"))
+}
+
 fn size(name: &'static str, count: i32, limit: u32) -> Result<u32, ApiError> {
     let size = count_of(name, count)?;
     if size > limit {

@@ -35,7 +35,8 @@ pub(super) struct Pinned {
 }
 
 impl Pinned {
-    fn new(published: &Published, bytes: usize) -> Self {
+    /// What is newest, to read and tell this many bytes of transactions.
+    pub(super) fn new(published: &Published, bytes: usize) -> Self {
         let ask = published.ask();
         // in this order, or the state could be older than the Head
         let view = published.head().map(|head| Arc::new(published.view_of(head, bytes, ask.clone())));

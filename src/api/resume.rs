@@ -4,6 +4,8 @@
 //! ```text
 //!   chainEvents:    direction u8 ‖ block hash 32        sealed as the cursors of lists are
 //!   mempoolEvents:  run u64 ‖ number u64
+//!   ledgerEvents:   direction u8 ‖ block hash 32 ‖ events told of it u32 ‖ [run u64 ‖ number u64 ‖ turns u64]
+//!                   sealed with what is watched, too
 //! ```
 
 use bitcoin::BlockHash;
@@ -26,28 +28,62 @@ pub(super) struct MempoolPlace {
     pub(super) sequence: u64,
 }
 
+/// A reader of a ledger who has heard of what a block did, or of what happened in the mempool while it was the newest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LedgerPlace {
+    pub(super) block: ChainPlace,
+    /// How many of the events of that block were told, [`WHOLE`](Self::WHOLE) if all.
+    pub(super) told: u32,
+    /// How far he is in what happened in the mempool, if that can be gone on from.
+    pub(super) reached: Option<Reached>,
+}
+
+/// How far in a run of the server a reader has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Reached {
+    pub(super) run: u64,
+    /// The number of the last event of the mempool.
+    pub(super) sequence: u64,
+    /// How many turns of the chain came before.
+    pub(super) turns: u64,
+}
+
 impl ChainPlace {
     const STREAM: &'static str = "chainEvents";
 
+    /// The block.
+    pub(super) fn hash(self) -> BlockHash {
+        match self {
+            Self::Connected(hash) | Self::Disconnected(hash) => hash,
+        }
+    }
+
+    fn to_bytes(self) -> [u8; 33] {
+        let mut bytes = [0; 33];
+        bytes[0] = u8::from(matches!(self, Self::Connected(_)));
+        bytes[1..].copy_from_slice(self.hash().as_byte_array());
+        bytes
+    }
+
+    fn from_bytes(bytes: [u8; 33]) -> Option<Self> {
+        let (direction, hash) = bytes.split_first_chunk::<1>()?;
+        let hash = BlockHash::from_byte_array(hash.try_into().ok()?);
+        match direction {
+            [0] => Some(Self::Disconnected(hash)),
+            [1] => Some(Self::Connected(hash)),
+            _ => None,
+        }
+    }
+
     pub(super) fn cursor(self) -> String {
-        let (direction, hash) = match self {
-            Self::Connected(hash) => (1, hash),
-            Self::Disconnected(hash) => (0, hash),
-        };
-        scope(Self::STREAM).sealed(&[&[direction][..], hash.as_byte_array()].concat())
+        scope(Self::STREAM).sealed(&self.to_bytes())
     }
 
     /// Errors: BAD_USER_INPUT for a text that is no cursor of this stream.
     pub(super) fn read(cursor: &str) -> Result<Self, ApiError> {
         let place = || {
             let content = scope(Self::STREAM).opened(cursor)?;
-            let (direction, hash) = content.split_first()?;
-            let hash = BlockHash::from_byte_array(hash.try_into().ok()?);
-            match direction {
-                0 => Some(Self::Disconnected(hash)),
-                1 => Some(Self::Connected(hash)),
-                _ => None,
-            }
+            Self::from_bytes(content.try_into().ok()?)
         };
         place().ok_or_else(|| no_cursor(Self::STREAM, cursor))
     }
@@ -69,6 +105,53 @@ impl MempoolPlace {
             Some(Self { run: u64::from_be_bytes(*run), sequence })
         };
         place().ok_or_else(|| no_cursor(Self::STREAM, cursor))
+    }
+}
+
+impl LedgerPlace {
+    const STREAM: &'static str = "ledgerEvents";
+
+    /// All events of a block.
+    pub(super) const WHOLE: u32 = u32::MAX;
+
+    /// The stream of what is named like this: the scripts that are watched, and what is told of them.
+    pub(super) fn scope(watched: String) -> Scope {
+        scope(Self::STREAM).filtered(watched)
+    }
+
+    pub(super) fn cursor(self, scope: &Scope) -> String {
+        let mut content = self.block.to_bytes().to_vec();
+        content.extend(self.told.to_be_bytes());
+        if let Some(Reached { run, sequence, turns }) = self.reached {
+            content.extend([run, sequence, turns].map(u64::to_be_bytes).concat());
+        }
+        scope.sealed(&content)
+    }
+
+    /// Errors: BAD_USER_INPUT for a text that is no cursor of this stream.
+    pub(super) fn read(cursor: &str, scope: &Scope) -> Result<Self, ApiError> {
+        let place = || {
+            let content = scope.opened(cursor)?;
+            let (block, rest) = content.split_first_chunk::<33>()?;
+            let (told, rest) = rest.split_first_chunk()?;
+            let (block, told) = (ChainPlace::from_bytes(*block)?, u32::from_be_bytes(*told));
+            let numbers: Vec<u64> =
+                rest.chunks(8).map_while(|part| part.try_into().ok()).map(u64::from_be_bytes).collect();
+            let reached = match (rest.len(), &numbers[..]) {
+                (0, _) => None,
+                (24, [run, sequence, turns]) => Some(Reached { run: *run, sequence: *sequence, turns: *turns }),
+                _ => return None,
+            };
+            Some(Self { block, told, reached })
+        };
+        place().ok_or_else(|| {
+            ApiError::bad_user_input(format!(
+                "{} is not a cursor of {} of what is watched here: give one that an event of this subscription has \
+                 carried, with the same addresses, scripts and depths",
+                shown(cursor),
+                Self::STREAM
+            ))
+        })
     }
 }
 
@@ -100,6 +183,21 @@ mod tests {
             let place = MempoolPlace { run, sequence };
             prop_assert_eq!(MempoolPlace::read(&place.cursor()).unwrap(), place);
             prop_assert!(ChainPlace::read(&place.cursor()).is_err());
+        }
+
+        #[test]
+        fn a_cursor_of_a_ledger_leads_back_to_its_place_in_the_same_stream_only(
+            hash: [u8; 32], told: u32, reached: Option<(u64, u64, u64)>,
+        ) {
+            let reached = reached.map(|(run, sequence, turns)| Reached { run, sequence, turns });
+            let hash = BlockHash::from_byte_array(hash);
+            let (scope, other) = (LedgerPlace::scope("a".to_owned()), LedgerPlace::scope("b".to_owned()));
+            for block in [ChainPlace::Connected(hash), ChainPlace::Disconnected(hash)] {
+                let place = LedgerPlace { block, told, reached };
+                prop_assert_eq!(LedgerPlace::read(&place.cursor(&scope), &scope).unwrap(), place);
+                prop_assert!(LedgerPlace::read(&place.cursor(&scope), &other).is_err());
+                prop_assert!(LedgerPlace::read(&block.cursor(), &scope).is_err());
+            }
         }
 
         #[test]

@@ -8,6 +8,7 @@ use std::time::SystemTime;
 
 use async_graphql::futures_util::stream::{BoxStream, Stream, StreamExt};
 
+use super::features::Features;
 use super::limits::Limits;
 use crate::view::NodeLimits;
 
@@ -15,14 +16,15 @@ use crate::view::NodeLimits;
 pub(super) struct Running {
     pub(super) started_at: SystemTime,
     pub(super) limits: Limits,
+    pub(super) features: Features,
     pub(super) node_limits: NodeLimits,
     subscriptions: AtomicU32,
 }
 
 impl Running {
     /// From now on.
-    pub(super) fn start(limits: Limits, node_limits: NodeLimits) -> Self {
-        Self { started_at: SystemTime::now(), limits, node_limits, subscriptions: AtomicU32::new(0) }
+    pub(super) fn start(limits: Limits, features: Features, node_limits: NodeLimits) -> Self {
+        Self { started_at: SystemTime::now(), limits, features, node_limits, subscriptions: AtomicU32::new(0) }
     }
 
     /// How many subscriptions are open now.

@@ -61,8 +61,8 @@ impl ServerInfo {
         int(self.running.subscriptions())
     }
 
-    /// Optional tables that the index keeps, by name. This version has none.
+    /// What is switched on of what a server can do without, by name. `broadcast`: the mutations send transactions.
     async fn features(&self) -> Vec<String> {
-        Vec::new()
+        self.running.features.names()
     }
 }

@@ -48,12 +48,16 @@ pub(super) struct ServerLimits {
     scan_rows: UInt53,
     /// The most ids, hashes or txids in one list of a request.
     ids: UInt53,
+    /// The most addresses and scripts, transactions, or outputs that one subscription follows.
+    watch: UInt53,
     /// The most block headers in one list.
     headers: UInt53,
     /// The most compact block filters in one list.
     filters: UInt53,
     /// The most points of one series over time.
     points: UInt53,
+    /// The most transactions that one field may send or have judged together. Bitcoin Core takes no more.
+    package_size: UInt53,
     /// The most requests to the Bitcoin node at once, of all clients together. Others wait, within `nodeSeconds`.
     node_requests: UInt53,
     /// The most seconds that an answer of the Bitcoin node is waited for; then the field is NODE_UNAVAILABLE.
@@ -82,9 +86,11 @@ impl ServerLimits {
             transaction_bytes: UInt53::bound(limits.transaction_bytes),
             scan_rows: limits.scan_rows.into(),
             ids: UInt53::bound(limits.ids),
+            watch: UInt53::bound(limits.watch),
             headers: limits.headers.into(),
             filters: limits.filters.into(),
             points: limits.points.into(),
+            package_size: Limits::PACKAGE_SIZE.into(),
             node_requests: UInt53::bound(node.requests),
             node_seconds: node.timeout.as_secs_f64(),
         }

@@ -5,6 +5,7 @@ use super::error::ApiError;
 use super::request::Pinned;
 use super::scalars::{UInt53, int};
 use crate::chain::Height;
+use crate::view::{SyncState, Tip};
 
 /// How far the index has come.
 pub(super) struct SyncProgress(Pinned);
@@ -12,6 +13,11 @@ pub(super) struct SyncProgress(Pinned);
 impl SyncProgress {
     pub(super) fn new(pinned: Pinned) -> Self {
         Self(pinned)
+    }
+
+    /// All that it is told from, to see whether it is another.
+    pub(super) fn facts(&self) -> (Option<Tip>, SyncState) {
+        (self.0.view.as_ref().map(|view| view.tip()), self.0.state)
     }
 
     fn indexed(&self) -> Option<Height> {

@@ -17,6 +17,7 @@ use super::output::Output;
 use super::page::{self, PageArgs};
 use super::request::limits;
 use super::scalars::{DateTime, Hex, Sats, Txid, UInt53, Wtxid, int};
+use super::transaction_filter::TransactionFilter;
 use crate::chain::float::to_f64;
 use crate::chain::vsize;
 use crate::view::{self, View};
@@ -117,7 +118,7 @@ impl Transaction {
 
     fn replaced(&self) -> Result<Vec<Self>, ApiError> {
         let mut found = Vec::new();
-        for departed in self.view.mempool().replaces(&self.transaction.txid) {
+        for departed in self.view.replaced(&self.transaction.txid)? {
             let replaced = Transaction::read(&self.view, |view| view.transaction(&departed.txid))?;
             found.extend(replaced.map(|replaced| Self::new(&self.view, replaced)));
         }
@@ -125,7 +126,7 @@ impl Transaction {
     }
 
     fn replacement(&self) -> Result<Option<Self>, ApiError> {
-        let Some(by) = self.view.mempool().replaced_by(&self.transaction.txid) else { return Ok(None) };
+        let Some(by) = self.view.replaced_by(&self.transaction.txid)? else { return Ok(None) };
         let found = Transaction::read(&self.view, |view| view.transaction(&by))?;
         Ok(found.map(|replacement| Self::new(&self.view, replacement)))
     }
@@ -140,6 +141,27 @@ impl Transaction {
 
     fn weight_units(&self) -> u64 {
         self.transaction.parts.weight().to_wu()
+    }
+
+    fn confirmed_after(&self) -> Result<Option<i32>, ApiError> {
+        let (Some(place), Some(seen)) = (&self.transaction.place, self.view.first_seen_at(&self.transaction)?) else {
+            return Ok(None);
+        };
+        let confirmed = i64::from(self.view.main_block(place.height)?.row.header.time);
+        let after = i64::try_from(seen).ok().and_then(|seen| i32::try_from(confirmed.checked_sub(seen)?).ok());
+        after.map(Some).ok_or_else(|| ApiError::internal("a transaction was seen an age before its block"))
+    }
+
+    /// Whether a filter lets it through.
+    pub(super) fn meets(&self, filter: &TransactionFilter) -> Result<bool, ApiError> {
+        let fee = if filter.asks_for_rate() { self.fee_in_sat()? } else { None };
+        let rate = fee.map(|fee| self.rate_of(fee));
+        Ok(filter.keeps_transaction(&self.transaction, rate))
+    }
+
+    /// The feerate, in sat/vB, that a fee in sat would be.
+    fn rate_of(&self, fee: u64) -> f64 {
+        to_f64(fee) * 4.0 / to_f64(self.weight_units())
     }
 
     fn fee_in_sat(&self) -> Result<Option<u64>, ApiError> {
@@ -317,7 +339,7 @@ impl Transaction {
     /// the fee is null.
     async fn fee_rate(&self) -> Option<Result<f64, ApiError>> {
         let fee = self.fee_in_sat().transpose()?;
-        Some(fee.map(|fee| to_f64(fee) * 4.0 / to_f64(self.weight_units())))
+        Some(fee.map(|fee| self.rate_of(fee)))
     }
 
     /// What a miner gets for it, in satoshis per vbyte: the feerate of those unconfirmed transactions that are taken
@@ -327,10 +349,17 @@ impl Transaction {
         Some(self.view.mempool().effective_feerate(&self.transaction.txid)?.to_sat_per_vb())
     }
 
-    /// When this server, or the node before it, saw it first. Known while it waits for a block, and for some time if it left
-    /// the mempool otherwise; null for all others.
-    async fn first_seen_at(&self) -> Option<DateTime> {
-        self.transaction.first_seen().map(DateTime::from_seconds)
+    /// When this server, or the node before it, saw it first. Known while it waits for a block, and for long after; null if it
+    /// was not seen before its block.
+    async fn first_seen_at(&self) -> Option<Result<DateTime, ApiError>> {
+        let seen = self.view.first_seen_at(&self.transaction);
+        seen.map(|seen| seen.map(DateTime::from_seconds)).map_err(ApiError::from).transpose()
+    }
+
+    /// How long after that the time of its block is, in seconds. Miners choose that time, so it may be negative. Null unless
+    /// it is confirmed and was seen before.
+    async fn confirmed_after_seconds(&self) -> Option<Result<i32, ApiError>> {
+        self.confirmed_after().transpose()
     }
 
     /// Its place among those that wait for a block; null unless it is in the mempool.
@@ -360,7 +389,8 @@ impl Transaction {
     /// The tree of replacements that it is part of, from the newest of them down. Null if it has neither replaced nor been
     /// replaced, as far as that is remembered.
     async fn rbf_tree(&self) -> Option<Result<RbfNode, ApiError>> {
-        Some(RbfNode::find(&self.view, self.view.newest_replacement(&self.transaction.txid)?))
+        let newest = self.view.newest_replacement(&self.transaction.txid).transpose()?;
+        Some(newest.map_err(ApiError::from).and_then(|newest| RbfNode::find(&self.view, newest)))
     }
 
     /// The transactions that spend an output that it spends, too: those that it replaced, the one that replaced it, and, if

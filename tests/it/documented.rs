@@ -1,12 +1,13 @@
 //! The guide to the API is true: each of its queries gives the answer that stands behind it.
 //!
-//! docs/api.md holds pairs of a query and its answer, both in code blocks, on the first 4,522 blocks of mainnet and a few
-//! unconfirmed transactions. To write
-//! the answers anew: `BTCGRAPH_UPDATE_DOCS=1 cargo test --test it documented`.
+//! docs/api.md holds pairs of a query and its answer, or of a subscription and the first that it tells, in code blocks, on
+//! the first 4,522 blocks of mainnet and a few unconfirmed transactions. To write the answers anew:
+//! `BTCGRAPH_UPDATE_DOCS=1 cargo test --test it documented`.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use async_graphql::futures_util::StreamExt;
 use async_graphql::{Executor, Name, Request, Value};
 use bitcoin::consensus::deserialize;
 use bitcoin::{Amount, Block, Network, OutPoint, ScriptBuf, Transaction, TxIn, TxOut, absolute, transaction};
@@ -53,7 +54,15 @@ fn with_answers(guide: &str, answer: impl Fn(&str) -> String) -> (String, usize)
 /// The whole response, its keys in the order in which they were asked for.
 fn answer_in_order(api: &Api, query: &str) -> Value {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    let response = runtime.block_on(api.schema.execute(Request::new(query)));
+    let request = Request::new(query);
+    // of a subscription, what it tells first
+    let response = runtime.block_on(async {
+        if query.starts_with("subscription") {
+            api.schema.execute_stream(request, None).next().await.expect("something is told at once")
+        } else {
+            api.schema.execute(request).await
+        }
+    });
     let mut whole = async_graphql::indexmap::IndexMap::new();
     if !response.errors.is_empty() {
         let errors = serde_json::to_value(&response.errors).unwrap();

@@ -17,7 +17,7 @@ use super::super::request::limits;
 use super::super::scalars::{DateTime, Sats, SignedSats, UInt53};
 use super::super::transaction::Transaction;
 use super::{Holdings, ROW_BYTES};
-use crate::view::{Movement, PendingMovement, ScriptKey, TxNum, View};
+use crate::view::{LostMovement, Movement, PendingMovement, ScriptKey, TxNum, View};
 
 /// How many scripts of a ledger a transaction is taken to touch; one that pays out to a set can touch thousands.
 const TOUCHED: usize = 4;
@@ -127,6 +127,8 @@ enum Moved {
         /// By how much that differs from what it holds after this transaction, in sat.
         since: i128,
     },
+    /// It is not where it did that any more.
+    Lost(LostMovement),
 }
 
 impl Moved {
@@ -134,6 +136,7 @@ impl Moved {
         match self {
             Self::Confirmed(movement) => movement.net(),
             Self::Waiting { movement, .. } => movement.net(),
+            Self::Lost(movement) => movement.net(),
         }
     }
 
@@ -142,6 +145,7 @@ impl Moved {
         match self {
             Self::Confirmed(movement) => (movement.received, movement.spent),
             Self::Waiting { movement, .. } => (movement.received, movement.spent),
+            Self::Lost(movement) => (movement.received, movement.spent),
         }
     }
 
@@ -150,6 +154,7 @@ impl Moved {
         match self {
             Self::Confirmed(movement) => (movement.pays, movement.spends),
             Self::Waiting { movement, .. } => (movement.pays, movement.spends),
+            Self::Lost(movement) => (movement.pays, movement.spends),
         }
     }
 
@@ -161,6 +166,7 @@ impl Moved {
         match self {
             Self::Confirmed(movement) => &movement.scripts,
             Self::Waiting { movement, .. } => &movement.scripts,
+            Self::Lost(movement) => &movement.scripts,
         }
     }
 }
@@ -175,6 +181,26 @@ struct Begin {
     /// More transactions than these are not read.
     most: u32,
     found: OnceLock<Result<Option<i128>, ApiError>>,
+}
+
+impl LedgerEntry {
+    /// A transaction of the main chain.
+    pub(in crate::api) fn confirmed(holdings: Holdings, movement: Movement) -> Self {
+        Self { holdings, moved: Moved::Confirmed(movement) }
+    }
+
+    /// A transaction of the mempool. For its `balanceAfter` at most this many others are read.
+    pub(in crate::api) fn waiting(holdings: Holdings, movement: PendingMovement, most: u32) -> Self {
+        let (between, found) = (0..movement.entry.sequence, OnceLock::new());
+        let begin = Arc::new(Begin { holdings: holdings.clone(), between, ascending: true, most, found });
+        let since = movement.net();
+        Self { holdings, moved: Moved::Waiting { movement, begin, since } }
+    }
+
+    /// A transaction that is not where it was.
+    pub(in crate::api) fn lost(holdings: Holdings, movement: LostMovement) -> Self {
+        Self { holdings, moved: Moved::Lost(movement) }
+    }
 }
 
 impl Begin {
@@ -226,8 +252,9 @@ impl LedgerEntry {
         let found = Transaction::read(view, |view| match &self.moved {
             Moved::Confirmed(movement) => view.newest_copy(movement.txnum).map(Some),
             Moved::Waiting { movement, .. } => Ok(view.unconfirmed(&movement.entry)),
+            Moved::Lost(movement) => view.transaction(&movement.txid),
         })?;
-        let found = found.ok_or_else(|| ApiError::internal("a transaction of the mempool cannot be parsed"))?;
+        let found = found.ok_or_else(|| ApiError::internal("a transaction that was read before is not there"))?;
         Ok(Transaction::new(view, found))
     }
 
@@ -249,7 +276,8 @@ impl LedgerEntry {
     /// What the ledger held right after it, in satoshis. After an unconfirmed transaction: if all that is confirmed and
     /// all unconfirmed ones that arrived before it count. Null where that would be below zero, since a reorganisation can
     /// let a transaction arrive behind one that spends it, and where it lies behind more than `server.limits.scanRows`
-    /// unconfirmed transactions of the ledger.
+    /// unconfirmed transactions of the ledger, and, in an event, after a transaction that left the mempool or the main
+    /// chain.
     async fn balance_after(&self) -> Option<Result<Sats, ApiError>> {
         match &self.moved {
             Moved::Confirmed(movement) => Some(Sats::new(movement.balance_after)),
@@ -257,6 +285,7 @@ impl LedgerEntry {
                 Ok(balance) => u64::try_from(balance?.saturating_add(*since)).ok().map(Sats::new),
                 Err(error) => Some(Err(error)),
             },
+            Moved::Lost(_) => None,
         }
     }
 

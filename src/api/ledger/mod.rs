@@ -6,6 +6,7 @@
 //!   script.rs  ├──► Holdings (here) ─┼─► utxo.rs    pages of unspent outputs
 //!   set.rs     ┘                     ├─► entry.rs   pages of transactions, as far as they concern the ledger
 //!                                    └─► blocks whose coinbase pays it
+//!   watched.rs   what a subscription follows: holdings in one view after the other
 //! ```
 
 mod address;
@@ -13,8 +14,10 @@ mod balance;
 mod entry;
 mod script;
 mod set;
+mod spendability;
 mod stats;
 mod utxo;
+mod watched;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -29,6 +32,7 @@ pub(super) use script::{ByteOrder, Script};
 pub(super) use set::{AddressSet, WatchInput};
 pub(super) use stats::LedgerStats;
 pub(super) use utxo::{Utxo, UtxoConnection, UtxoFilter};
+pub(super) use watched::Watched;
 
 use super::block::Block;
 use super::block_at::BlockAt;
@@ -199,7 +203,7 @@ impl Holdings {
         LedgerStats::of(self.clone(), at, pending, limits(ctx)?.scan_rows)
     }
 
-    fn balance(&self, at: Option<BlockAt>) -> Result<Balance, ApiError> {
+    pub(super) fn balance(&self, at: Option<BlockAt>) -> Result<Balance, ApiError> {
         self.count_scripts()?;
         let pending = if at.is_none() { self.view.pending(&self.ledger) } else { Pending::default() };
         let at = BlockAt::resolve(at, &self.view)?;

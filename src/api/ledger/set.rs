@@ -20,13 +20,15 @@ use crate::view::View;
 /// How many members a set is taken to have where their number is not known.
 const MEMBERS: usize = 100;
 
-/// What belongs to a set: at least one of the lists, and at most `server.limits.ids` entries in both together.
+/// What belongs to a set: at least one of the lists, and at most `server.limits.ids` entries in both together, or
+/// `server.limits.watch` in a subscription.
 #[derive(Clone, Debug, InputObject)]
 pub(in crate::api) struct WatchInput {
-    /// Addresses of the network. One that is none stays out of the set, and its entry in `members` says why.
-    addresses: Option<Vec<String>>,
+    /// Addresses of the network. One that is none stays out of the set, and its entry in `members` says why; a
+    /// subscription refuses it.
+    pub(super) addresses: Option<Vec<String>>,
     /// scriptPubKeys, each as a whole; also those that have no address.
-    scripts: Option<Vec<Hex>>,
+    pub(super) scripts: Option<Vec<Hex>>,
 }
 
 impl WatchInput {
@@ -95,7 +97,7 @@ impl AddressSet {
 }
 
 /// What names a set in cursors: the same for the same scripts, in whatever order and form they are given.
-fn content_id(hashes: impl Iterator<Item = sha256::Hash>) -> String {
+pub(super) fn content_id(hashes: impl Iterator<Item = sha256::Hash>) -> String {
     let mut hashes: Vec<_> = hashes.collect();
     hashes.sort_unstable();
     hashes.dedup();

@@ -12,12 +12,14 @@ use super::super::connection::{Connection, Edge, PageInfo};
 use super::super::cursor::{Place, Scope};
 use super::super::enums::SortOrder;
 use super::super::error::ApiError;
+use super::super::mempool::feerate;
 use super::super::mixed::{MixedPlace, MixedWalk, Position, Waiting};
 use super::super::output::Output;
 use super::super::page::{Page, PageArgs, PageRequest, count_of};
 use super::super::request::limits;
-use super::super::scalars::{Sats, Txid, UInt53, int};
+use super::super::scalars::{Sats, SignedSats, Txid, UInt53, int};
 use super::super::transaction::Transaction;
+use super::spendability::{Spendability, effective_value};
 use super::{Holdings, ROW_BYTES};
 use crate::chain::Height;
 use crate::view::{self, Coin, Entry, OutputPosition, View, mature_at};
@@ -147,6 +149,21 @@ impl Utxo {
         }
         Ok(self.view.mempool().spender(&self.outpoint_of()?).map(|(txid, _)| Txid(txid)))
     }
+
+    fn sat(&self) -> u64 {
+        match self.unspent {
+            Unspent::Confirmed(coin) => coin.value,
+            Unspent::Waiting { value, .. } => value,
+        }
+    }
+
+    fn effective(&self, fee_rate: f64) -> Result<Option<SignedSats>, ApiError> {
+        let (price, transaction) = (feerate("feeRate", fee_rate)?, self.transaction()?);
+        let output = usize::try_from(self.vout()).ok().and_then(|vout| transaction.parts.output.get(vout));
+        let output =
+            output.ok_or_else(|| ApiError::internal("an unspent output that its transaction does not have"))?;
+        effective_value(self.sat(), &output.script_pubkey, price).map(SignedSats::new).transpose()
+    }
 }
 
 /// An output that was unspent right after the block that was asked for, or that no block has spent yet. Amount, height and
@@ -165,10 +182,7 @@ impl Utxo {
 
     /// Its amount in satoshis.
     async fn value(&self) -> Result<Sats, ApiError> {
-        Sats::new(match self.unspent {
-            Unspent::Confirmed(coin) => coin.value,
-            Unspent::Waiting { value, .. } => value,
-        })
+        Sats::new(self.sat())
     }
 
     /// The height of the block that created it; null while it is unconfirmed.
@@ -195,6 +209,23 @@ impl Utxo {
     /// The txid of the transaction of the mempool that spends it; null if there is none, and where a block was asked for.
     async fn spent_in_mempool_by(&self) -> Option<Result<Txid, ApiError>> {
         self.spender().transpose()
+    }
+
+    /// Whether it can be spent in the block after the one that was asked for, or in the next one: it is confirmed and
+    /// mature, and no transaction of the mempool spends it.
+    async fn spendable(&self) -> Result<Spendability, ApiError> {
+        Spendability::of(self.height, self.is_from_coinbase(), self.at, self.spender()?.is_some())
+    }
+
+    /// What it is worth to somebody who spends it at a feerate: its amount without the fee for the input, in satoshis,
+    /// negative if that costs more. The input is taken to have a signature of the largest size and a compressed key, and
+    /// a taproot output to be spent by its key. Null where the size cannot be known: P2SH, P2WSH, and forms that are not
+    /// standard.
+    async fn effective_value(
+        &self,
+        #[graphql(desc = "What the transaction pays, in sat/vB, to a thousandth.")] fee_rate: f64,
+    ) -> Option<Result<SignedSats, ApiError>> {
+        self.effective(fee_rate).transpose()
     }
 }
 

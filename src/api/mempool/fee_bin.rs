@@ -63,7 +63,7 @@ pub(super) fn filled(vsize: i32, all: u64, limit: u32) -> Result<FeeBins, ApiErr
 }
 
 /// A feerate in sat/vB as a client gives it. Errors: BAD_USER_INPUT, naming `what`, for one that cannot be.
-pub(super) fn feerate(what: &str, sat_per_vb: f64) -> Result<Feerate, ApiError> {
+pub(in crate::api) fn feerate(what: &str, sat_per_vb: f64) -> Result<Feerate, ApiError> {
     Feerate::from_sat_per_vb(sat_per_vb).ok_or_else(|| {
         ApiError::bad_user_input(format!("{what} is {sat_per_vb}, and a feerate is from 0 to all coins for one vbyte"))
     })

@@ -9,10 +9,11 @@
 //!               cursor: base64url( version ‖ fee 8 ‖ weight 8 ‖ number 8 ‖ txid 32 ‖ seal )
 //! ```
 
+use std::cell::Cell;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use async_graphql::{Context, Enum, InputObject};
+use async_graphql::{Context, Enum};
 use bitcoin::Txid;
 use bitcoin::hashes::Hash;
 
@@ -22,8 +23,9 @@ use super::super::enums::TxState;
 use super::super::error::ApiError;
 use super::super::page::{Page, PageArgs, PageRequest};
 use super::super::request::limits;
-use super::super::scalars::{self, Sats, UInt53, int_of};
+use super::super::scalars::{self, UInt53, int_of};
 use super::super::transaction::Transaction;
+use super::super::transaction_filter::{SCAN_BYTES, TransactionFilter};
 use super::unconfirmed;
 use crate::view::{Entry, FeeFraction, MempoolSnapshot, Rank, View};
 
@@ -42,20 +44,6 @@ pub(in crate::api) enum MempoolOrder {
     Value,
 }
 
-/// Which unconfirmed transactions to tell: those that meet all of these conditions. Rows are read one by one for it, at
-/// most `server.limits.scanRows` a page.
-#[derive(Clone, Copy, Debug, Default, PartialEq, InputObject)]
-pub(in crate::api) struct TransactionFilter {
-    /// Only transactions that pay at least this for their own size, in sat/vB.
-    min_fee_rate: Option<f64>,
-    /// Only transactions that pay at most this for their own size, in sat/vB.
-    max_fee_rate: Option<f64>,
-    /// Only transactions whose outputs add up to at least this many satoshis.
-    min_value: Option<Sats>,
-    /// Only transactions whose outputs add up to at most this many satoshis.
-    max_value: Option<Sats>,
-}
-
 /// Whether a filter lets a row through, and whether it can let any through behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
@@ -64,30 +52,20 @@ enum Verdict {
     End,
 }
 
-impl TransactionFilter {
-    fn leaves_out(&self) -> bool {
-        *self != Self::default()
-    }
-
-    fn judge(&self, entry: &Entry, order: MempoolOrder, forwards: bool) -> Verdict {
-        let (rate, value) = (entry.feerate().to_sat_per_vb(), entry.output_value);
-        let (too_low, too_high) =
-            (self.min_fee_rate.is_some_and(|least| rate < least), self.max_fee_rate.is_some_and(|most| rate > most));
-        let too_little = self.min_value.is_some_and(|least| value < least.to_sat());
-        let too_much = self.max_value.is_some_and(|most| value > most.to_sat());
-        // in the order of what is asked about, all that follows is as much out of bounds
-        let behind = match order {
-            MempoolOrder::FeeRate => (too_low && forwards) || (too_high && !forwards),
-            MempoolOrder::Value => (too_little && forwards) || (too_much && !forwards),
-            MempoolOrder::EffectiveFeeRate | MempoolOrder::Arrival => false,
-        };
-        if behind {
-            Verdict::End
-        } else if too_low || too_high || too_little || too_much {
-            Verdict::Pass
-        } else {
-            Verdict::Keep
-        }
+/// What a filter says to a row of a list in this order.
+fn judge(filter: &TransactionFilter, entry: &Entry, order: MempoolOrder, forwards: bool) -> Verdict {
+    // in the order of what is asked about, all that follows is as much out of bounds
+    let bounds = match order {
+        MempoolOrder::FeeRate => Some(filter.of_rate(entry.feerate().to_sat_per_vb())),
+        MempoolOrder::Value => Some(filter.of_value(entry.output_value)),
+        MempoolOrder::EffectiveFeeRate | MempoolOrder::Arrival => None,
+    };
+    if bounds.is_some_and(|bounds| if forwards { bounds.too_low } else { bounds.too_high }) {
+        Verdict::End
+    } else if filter.keeps_unconfirmed(entry) {
+        Verdict::Keep
+    } else {
+        Verdict::Pass
     }
 }
 
@@ -194,19 +172,27 @@ pub(super) fn transactions(
     ctx: &Context<'_>,
     args: &PageArgs,
     order: MempoolOrder,
-    filter: TransactionFilter,
+    filter: &TransactionFilter,
 ) -> Result<Connection<Transaction, Option<UInt53>>, ApiError> {
     let scope = Scope::new("transactions", super::MEMPOOL_ID.to_owned()).filtered(format!("{order:?} {filter:?}"));
     let limits = limits(ctx)?;
     let request = args.read_by(limits, |cursor| Stand::find(&scope, cursor, view))?;
+    let bytes = Cell::new(0_usize);
     let rows = order.walk(view.mempool(), request).map_while(|(stand, entry)| {
-        match filter.judge(entry, order, request.is_forwards()) {
-            Verdict::Keep => Some(Ok::<_, ApiError>((stand, Some(entry)))),
+        if filter.asks_for_scripts() {
+            bytes.set(bytes.get().saturating_add(entry.raw.len()));
+            if let Err(error) = view.count(entry.raw.len()) {
+                return Some(Err(ApiError::from(error)));
+            }
+        }
+        match judge(filter, entry, order, request.is_forwards()) {
+            Verdict::Keep => Some(Ok((stand, Some(entry)))),
             Verdict::Pass => Some(Ok((stand, None))),
             Verdict::End => None,
         }
     });
-    let page = request.page(|read| filter.leaves_out() && read >= limits.scan_rows, rows)?;
+    let enough = |read| filter.leaves_out() && (read >= limits.scan_rows || bytes.get() > SCAN_BYTES);
+    let page = request.page(enough, rows)?;
     let count = if filter.leaves_out() { None } else { Some(UInt53::new(view.mempool().totals().count)?) };
     Connection::with_cursors(page, count, |stand: Stand| Ok(stand.cursor(&scope)), |_, entry| unconfirmed(view, entry))
 }

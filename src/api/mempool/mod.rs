@@ -3,18 +3,26 @@
 //! ```text
 //!   mod.rs      Mempool           what can be asked of all of them
 //!     ├─ stats.rs                 their figures
+//!     ├─ sample.rs                what they were
 //!     ├─ list.rs                  pages of them
+//!     ├─ block_template.rs        the next block as the node would make it
 //!     ├─ fee_bin.rs               how much pays how much
 //!     ├─ projected_block.rs       the blocks to come
-//!     └─ rbf_node.rs              which replaced which
+//!     │    └─ projected_block_delta.rs   how one of them changes
+//!     ├─ rbf_node.rs              which replaced which
+//!     └─ script_delta.rs          what they do to scripts
 //!   entry.rs    MempoolEntry      one of them among the others
 //! ```
 
+mod block_template;
 mod entry;
 mod fee_bin;
 mod list;
 mod projected_block;
+mod projected_block_delta;
 mod rbf_node;
+mod sample;
+mod script_delta;
 mod stats;
 
 use std::sync::Arc;
@@ -23,19 +31,25 @@ use async_graphql::{Context, ID, Object};
 
 use super::connection::Connection;
 use super::error::ApiError;
-use super::limits::Limits;
 use super::node::MEMPOOL_ID;
-use super::page::{self, PageArgs, count_of};
+use super::page::{self, PageArgs, list_size};
+use super::query::NODE_COST;
 use super::request::limits;
-use super::scalars::{Txid, UInt53};
+use super::scalars::{DateTime, Txid, UInt53};
 use super::transaction::Transaction;
+use super::transaction_filter::TransactionFilter;
 use crate::view::{Entry, Remainder, View};
+use block_template::BlockTemplate;
 pub(super) use entry::MempoolEntry;
 use fee_bin::FeeBin;
-use list::{MempoolOrder, TransactionFilter};
+pub(super) use fee_bin::feerate;
+use list::MempoolOrder;
 use projected_block::ProjectedBlock;
+pub(super) use projected_block_delta::{ProjectedBlockDelta, ProjectedBlockReader};
 pub(super) use rbf_node::{REPLACED, RbfNode};
-use stats::MempoolStats;
+use sample::MempoolSample;
+pub(super) use script_delta::ScriptDelta;
+pub(super) use stats::MempoolStats;
 
 /// How many transactions `recent` tells if nothing else is asked for.
 const RECENT: i32 = 10;
@@ -43,8 +57,12 @@ const RECENT: i32 = 10;
 const PROJECTED: i32 = 8;
 /// How many trees of replacements are told if nothing else is asked for.
 const REPLACEMENTS: i32 = 25;
+/// What making a block costs the node, in round trips to it.
+const TEMPLATE_COST: usize = 20;
 /// How many bins a histogram cut by size is taken to have before they are counted.
 const BINS: usize = 100;
+/// How far apart samples are if nothing else is asked for, in seconds.
+const STEP: i32 = 600;
 
 /// The transactions that wait for a block, and the view they were found in.
 #[derive(Clone)]
@@ -58,7 +76,7 @@ impl Mempool {
     }
 
     fn newest(&self, ctx: &Context<'_>, first: i32) -> Result<Vec<Transaction>, ApiError> {
-        let count = list_size(ctx, first)?;
+        let count = list_size(limits(ctx)?, first)?;
         let newest = self.view.mempool().by_arrival(..).rev().take(count);
         newest.map(|entry| unconfirmed(&self.view, entry)).collect()
     }
@@ -79,26 +97,24 @@ impl Mempool {
     }
 
     fn projected(&self, ctx: &Context<'_>, first: i32) -> Result<Vec<ProjectedBlock>, ApiError> {
-        let blocks = self.view.mempool().projected_blocks(list_size(ctx, first)?, Remainder::Left);
+        let blocks = self.view.mempool().projected_blocks(list_size(limits(ctx)?, first)?, Remainder::Left);
         Ok(blocks.into_iter().enumerate().map(|(index, block)| ProjectedBlock::new(&self.view, index, block)).collect())
     }
 
     fn replacing(&self, ctx: &Context<'_>, first: i32, full_rbf_only: bool) -> Result<Vec<RbfNode>, ApiError> {
-        let count = list_size(ctx, first)?;
-        let roots = self.view.mempool().replacements(u64::MAX).map(|(_, root)| root);
-        let wanted = roots.filter(|root| !full_rbf_only || self.view.replaced_without_signal(root));
-        wanted.take(count).map(|root| RbfNode::find(&self.view, root)).collect()
+        let count = list_size(limits(ctx)?, first)?;
+        let mut found = Vec::new();
+        for root in self.view.newest_replacements() {
+            if found.len() == count {
+                break;
+            }
+            let root = root?;
+            if !full_rbf_only || self.view.replaced_without_signal(&root)? {
+                found.push(RbfNode::find(&self.view, root)?);
+            }
+        }
+        Ok(found)
     }
-}
-
-/// How many items of a list without pages to tell. Errors: BAD_USER_INPUT below 0, QUERY_LIMIT_EXCEEDED beyond a page.
-fn list_size(ctx: &Context<'_>, first: i32) -> Result<usize, ApiError> {
-    let limit = limits(ctx)?.page_size.min(Limits::MAX_PAGE_SIZE);
-    let count = count_of("first", first)?;
-    if count > limit {
-        return Err(ApiError::limit_exceeded("first", limit.into(), count.into()));
-    }
-    usize::try_from(count).map_err(|_| ApiError::internal("a page larger than memory"))
 }
 
 /// A transaction of the mempool as an object. It counts as read.
@@ -157,7 +173,7 @@ impl Mempool {
         #[graphql(desc = "Only transactions that meet all of these conditions.")] filter: Option<TransactionFilter>,
     ) -> Option<Result<Connection<Transaction, Option<UInt53>>, ApiError>> {
         let args = PageArgs { first, after, last, before };
-        Some(list::transactions(&self.view, ctx, &args, order.unwrap_or_default(), filter.unwrap_or_default()))
+        Some(list::transactions(&self.view, ctx, &args, order.unwrap_or_default(), &filter.unwrap_or_default()))
     }
 
     /// Those that arrived last, the newest first.
@@ -211,6 +227,32 @@ impl Mempool {
         Some(self.projected(ctx, first.unwrap_or(PROJECTED)))
     }
 
+    /// By how much each script changes when all of them are confirmed: all scripts that they pay or spend, in the
+    /// ascending order of the SHA-256 of the script. That order never changes, so a cursor holds for ever; a walk over all
+    /// pages finds every script that was there all the while.
+    #[graphql(complexity = "page::cost(first, last, child_complexity)")]
+    async fn balance_changes(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(
+            desc = "At most this many from the front, or behind `after`. 25 if neither first nor last is given."
+        )]
+        first: Option<i32>,
+        #[graphql(desc = "Only what comes behind the row with this cursor.")] after: Option<String>,
+        #[graphql(desc = "At most this many from the end, or in front of `before`.")] last: Option<i32>,
+        #[graphql(desc = "Only what comes in front of the row with this cursor.")] before: Option<String>,
+    ) -> Option<Result<Connection<ScriptDelta, i32>, ApiError>> {
+        Some(script_delta::page(&self.view, ctx, &PageArgs { first, after, last, before }))
+    }
+
+    /// The block that the Bitcoin node itself would make next, asked now. NODE_UNAVAILABLE if the server's settings do not
+    /// let clients ask that, as is so by default, if the node does not answer, and if it makes none: on mainnet it must
+    /// have peers and not be downloading the chain.
+    #[graphql(complexity = "NODE_COST.saturating_mul(TEMPLATE_COST).saturating_add(child_complexity)")]
+    async fn next_block_template(&self) -> Option<Result<BlockTemplate, ApiError>> {
+        Some(BlockTemplate::ask(&self.view).await)
+    }
+
     /// Which transactions replaced which, as far as that is remembered: a tree for each transaction that replaced others
     /// and was not replaced itself, the newest first.
     #[graphql(complexity = "page::list_cost(first.unwrap_or(REPLACEMENTS), child_complexity)")]
@@ -227,5 +269,21 @@ impl Mempool {
         full_rbf_only: Option<bool>,
     ) -> Option<Result<Vec<RbfNode>, ApiError>> {
         Some(self.replacing(ctx, first.unwrap_or(REPLACEMENTS), full_rbf_only.unwrap_or_default()))
+    }
+
+    /// What the mempool was like over time, as this server saw it: the newest sample of each step, the oldest step first. One
+    /// sample a minute is kept, for 400 days unless the settings say otherwise; steps in which none was taken, because the
+    /// server did not run or the node was away, are left out.
+    #[graphql(complexity = "page::list_cost(sample::steps(from, to, step_seconds), child_complexity)")]
+    async fn history(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "The beginning of the first step.")] from: DateTime,
+        #[graphql(desc = "The end: no sample after it is told. At most `server.limits.points` steps after `from`.")]
+        to: DateTime,
+        #[graphql(desc = "How long a step is, in seconds: 60 or more.", default_with = "Some(STEP)")]
+        step_seconds: Option<i32>,
+    ) -> Option<Result<Vec<MempoolSample>, ApiError>> {
+        Some(limits(ctx).and_then(|limits| sample::history(&self.view, limits, from, to, step_seconds.unwrap_or(STEP))))
     }
 }

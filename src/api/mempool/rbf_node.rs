@@ -50,8 +50,8 @@ impl RbfNode {
 
     /// Whether it replaced, itself, a transaction none of whose inputs signalled that it may be replaced (BIP125). False
     /// as well where the bytes of what it replaced are not kept any more.
-    async fn full_rbf(&self) -> bool {
-        self.view.replaced_without_signal(&self.txid)
+    async fn full_rbf(&self) -> Result<bool, ApiError> {
+        Ok(self.view.replaced_without_signal(&self.txid)?)
     }
 
     /// Whether a block of the main chain holds it.
@@ -62,7 +62,7 @@ impl RbfNode {
     /// What it replaced, the oldest departure first.
     #[graphql(complexity = "page::list_cost(REPLACED, child_complexity)")]
     async fn replaces(&self) -> Result<Vec<RbfNode>, ApiError> {
-        let replaced = self.view.mempool().replaces(&self.txid);
-        replaced.map(|departed| RbfNode::find(&self.view, departed.txid)).collect()
+        let replaced = self.view.replaced(&self.txid)?;
+        replaced.iter().map(|departed| RbfNode::find(&self.view, departed.txid)).collect()
     }
 }

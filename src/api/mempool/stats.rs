@@ -8,8 +8,8 @@ use crate::view::View;
 
 /// What the unconfirmed transactions add up to, and what the Bitcoin node says of its mempool. What only the node knows is
 /// 0 until it was asked.
-#[derive(SimpleObject)]
-pub(super) struct MempoolStats {
+#[derive(Clone, PartialEq, SimpleObject)]
+pub(in crate::api) struct MempoolStats {
     /// How many transactions there are.
     count: i32,
     /// Their virtual sizes together, each rounded up, in vbytes.
@@ -43,7 +43,7 @@ pub(super) struct MempoolStats {
 }
 
 impl MempoolStats {
-    pub(super) fn of(view: &View) -> Result<Self, ApiError> {
+    pub(in crate::api) fn of(view: &View) -> Result<Self, ApiError> {
         let mempool = view.mempool();
         let (totals, node) = (mempool.totals(), mempool.node());
         // of this moment: when nothing arrives, nothing is published either

@@ -10,11 +10,13 @@ use super::super::cursor::Scope;
 use super::super::enums::SortOrder;
 use super::super::error::ApiError;
 use super::super::page::{self, PageArgs, count_of, height_at};
+use super::super::reorg::Reorg;
 use super::super::request::limits;
 use super::super::scalars::{BlockHash, DateTime, int};
 use super::{Found, Root};
 
 type Blocks = Connection<Block, Option<i32>>;
+type Reorgs = Connection<Reorg, Option<i32>>;
 
 /// Finds blocks.
 pub(super) struct BlockQuery(pub(super) Root);
@@ -61,6 +63,26 @@ impl BlockQuery {
             // a stale block stays one, whatever happens to the main chain
             |_| Ok(None),
             |_, (height, hash)| Ok(Block::new(&view, view.stale_block(height, hash)?)),
+        )
+    }
+
+    fn reorg_page(&self, ctx: &Context<'_>, args: &PageArgs) -> Result<Reorgs, ApiError> {
+        let view = self.0.view(ctx)?;
+        let scope = Scope::new("reorgs", "Query".to_owned());
+        let kept = view.kept_reorgs()?;
+        let count = u32::try_from(kept.end.saturating_sub(kept.start)).map_err(|_| ApiError::internal("too many"))?;
+        let page = args.read(&scope, &view, limits(ctx)?)?.of(kept, SortOrder::Desc);
+        Connection::new(
+            &scope,
+            page,
+            Some(int(count)?),
+            // what happened stays so, whatever happens to the chain
+            |_| Ok(None),
+            |number, ()| {
+                let found = view.reorgs(number..number.saturating_add(1))?.next().transpose()?;
+                let (_, reorg) = found.ok_or_else(|| ApiError::internal("a kept reorganisation is missing"))?;
+                Reorg::new(&view, reorg)
+            },
         )
     }
 
@@ -169,5 +191,21 @@ impl BlockQuery {
         #[graphql(desc = "Only what comes in front of the row with this cursor.")] before: Option<String>,
     ) -> Option<Result<Blocks, ApiError>> {
         Some(self.stale_page(ctx, &PageArgs { first, after, last, before }))
+    }
+
+    /// The reorganisations that this server followed, the newest first. It knows of no others, and a new server of none.
+    #[graphql(complexity = "page::cost(first, last, child_complexity)")]
+    async fn reorgs(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(
+            desc = "At most this many from the front, or behind `after`. 25 if neither first nor last is given."
+        )]
+        first: Option<i32>,
+        #[graphql(desc = "Only what comes behind the row with this cursor.")] after: Option<String>,
+        #[graphql(desc = "At most this many from the end, or in front of `before`.")] last: Option<i32>,
+        #[graphql(desc = "Only what comes in front of the row with this cursor.")] before: Option<String>,
+    ) -> Option<Result<Reorgs, ApiError>> {
+        Some(self.reorg_page(ctx, &PageArgs { first, after, last, before }))
     }
 }

@@ -4,12 +4,16 @@ mod blocks;
 mod chain;
 mod fees;
 mod ledgers;
+mod offered;
 mod operations;
 mod transactions;
 
 use std::sync::Arc;
 
 use async_graphql::{Context, MergedObject};
+
+pub(super) use operations::NODE_COST;
+pub(super) use transactions::OutPointInput;
 
 use super::error::ApiError;
 use super::request::{Pinned, limits, pinned};
@@ -21,6 +25,7 @@ use crate::view::{Published, View};
 pub(super) struct Query(
     blocks::BlockQuery,
     transactions::TransactionQuery,
+    offered::OfferedQuery,
     ledgers::LedgerQuery,
     chain::ChainQuery,
     fees::FeeQuery,
@@ -33,6 +38,7 @@ impl Query {
         Self(
             blocks::BlockQuery(root.clone()),
             transactions::TransactionQuery(root.clone()),
+            offered::OfferedQuery(root.clone()),
             ledgers::LedgerQuery(root.clone()),
             chain::ChainQuery(root.clone()),
             fees::FeeQuery(root.clone()),

@@ -16,6 +16,7 @@ use super::super::mempool::Mempool;
 use super::super::node::{Node, SERVER_ID};
 use super::super::output::Output;
 use super::super::page;
+use super::super::reorg::Reorg;
 use super::super::request::limits;
 use super::super::running::Running;
 use super::super::server_info::ServerInfo;
@@ -26,7 +27,7 @@ use super::{Found, Root};
 use crate::view::{self, View};
 
 /// What a round trip to the node costs, in fields.
-pub(super) const NODE_COST: usize = 50;
+pub(in crate::api) const NODE_COST: usize = 50;
 /// How many branches the node is taken to know, to estimate what its answer costs.
 const BRANCHES: usize = 25;
 
@@ -68,6 +69,9 @@ impl OperationsQuery {
                 Ok(found.and_then(|transaction| Output::of(&view, transaction, outpoint.vout)).map(Node::Output))
             }
             GlobalId::Address(address) => Address::parse(&view, &address).map(Node::Address).map(Some),
+            GlobalId::Reorg(new_tip) => {
+                Reorg::maybe(&view, view.reorg_to(new_tip)).transpose().map(|found| found.map(Node::Reorg))
+            }
             GlobalId::Script(hash) => Script::with_hash(&view, hash).map(Node::Script).map(Some),
             GlobalId::Chain => Ok(Some(Node::Chain(Chain::new(view)))),
             GlobalId::Mempool => Ok(Some(Node::Mempool(Mempool::new(view)))),

@@ -16,6 +16,7 @@ use super::super::page::{self, PageArgs, txnum_at};
 use super::super::request::limits;
 use super::super::scalars::{Txid, UInt53, Wtxid};
 use super::super::transaction::Transaction;
+use super::super::transaction_filter::{TransactionFilter, filtered};
 use super::{Found, Root};
 use crate::view::{TxNum, View};
 
@@ -24,11 +25,22 @@ pub(super) struct TransactionQuery(pub(super) Root);
 
 /// An output, named by its transaction and its number there.
 #[derive(Clone, Copy, Debug, InputObject)]
-pub(super) struct OutPointInput {
+pub(in crate::api) struct OutPointInput {
     /// The txid of the transaction.
     txid: Txid,
     /// The number of the output, from 0.
     vout: i32,
+}
+
+impl OutPointInput {
+    /// Errors: BAD_USER_INPUT for a negative number.
+    pub(in crate::api) fn outpoint(&self) -> Result<OutPoint, ApiError> {
+        let Self { txid, vout } = *self;
+        let vout = u32::try_from(vout).map_err(|_| {
+            ApiError::bad_user_input(format!("vout is {vout}, and the first output of a transaction has the number 0"))
+        })?;
+        Ok(OutPoint { txid: txid.0, vout })
+    }
 }
 
 impl TransactionQuery {
@@ -63,13 +75,27 @@ impl TransactionQuery {
         order: SortOrder,
         heights: (Option<i32>, Option<i32>),
         args: &PageArgs,
+        filter: Option<TransactionFilter>,
     ) -> Result<Connection<Transaction, Option<UInt53>>, ApiError> {
         let view = self.0.view(ctx)?;
         let scope = Scope::new("transactions", "Query".to_owned()).filtered(format!("{order:?} {heights:?}"));
         let (from_height, to_height) = heights;
         let txnums = view.txnums(Between { from_height, to_height, ..Between::default() }.heights(&view)?)?;
-        let page = args.read(&scope, &view, limits(ctx)?)?.of(txnums.start.0.into()..txnums.end.0.into(), order);
         let held_by = |position| Ok(Some(view.block_hash_of(txnum_at(position)?)?));
+        let positions = txnums.start.0.into()..txnums.end.0.into();
+        if let Some(filter) = filter.filter(TransactionFilter::leaves_out) {
+            let (scope, limits) = (scope.filtered(format!("{order:?} {heights:?} {filter:?}")), limits(ctx)?);
+            let request = args.read(&scope, &view, limits)?;
+            let page = filtered(&request, positions, order, limits, |position| {
+                let txnum = txnum_at(position)?;
+                let found = Transaction::read_one(&view, |view| view.newest_copy(txnum))?;
+                let bytes = found.bytes_read;
+                let found = Transaction::new(&view, found);
+                Ok((bytes, found.meets(&filter)?.then_some(found)))
+            })?;
+            return Connection::new(&scope, page, None, held_by, |_, found| Ok(found));
+        }
+        let page = args.read(&scope, &view, limits(ctx)?)?.of(positions, order);
         let count = UInt53::from(txnums.end.0 - txnums.start.0);
         Connection::new(&scope, page, Some(count), held_by, |position, ()| {
             let txnum = txnum_at(position)?;
@@ -84,10 +110,7 @@ fn by_txid(view: &Arc<View>, txid: Txid) -> Result<Option<Transaction>, ApiError
 }
 
 fn by_outpoint(view: &Arc<View>, txid: Txid, vout: i32) -> Result<Option<Output>, ApiError> {
-    let vout = u32::try_from(vout).map_err(|_| {
-        ApiError::bad_user_input(format!("vout is {vout}, and the first output of a transaction has the number 0"))
-    })?;
-    Output::find(view, OutPoint { txid: txid.0, vout })
+    Output::find(view, OutPointInput { txid, vout }.outpoint()?)
 }
 
 #[Object]
@@ -144,12 +167,14 @@ impl TransactionQuery {
         #[graphql(desc = "Only transactions in blocks at this height or above.")] from_height: Option<i32>,
         #[graphql(desc = "Only transactions in blocks at this height or below, which may be above the tip.")]
         to_height: Option<i32>,
+        #[graphql(desc = "Only transactions that meet all of these conditions.")] filter: Option<TransactionFilter>,
     ) -> Option<Result<Connection<Transaction, Option<UInt53>>, ApiError>> {
         Some(self.page(
             ctx,
             order.unwrap_or(SortOrder::Desc),
             (from_height, to_height),
             &PageArgs { first, after, last, before },
+            filter,
         ))
     }
 

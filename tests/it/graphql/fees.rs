@@ -1,11 +1,15 @@
 //! What to pay: read off the projected blocks, or asked of the node.
 
-use bitcoin::Transaction;
+use std::sync::{Arc, Mutex};
+
+use bitcoin::{OutPoint, Transaction};
 use btcgraph::mempool::NodeMempool;
+use btcgraph::sim::{Owner, ScriptKind, SimChain, SimNode, SimNodeOptions, World};
 use serde_json::{Value, json};
 
-use super::mempool::{NODE, VSIZE, chain_with_coins, large, paying};
-use crate::support::api::Api;
+use super::mempool::{NODE, VSIZE, chain_with_coins, large, paying, paying_of};
+use crate::sim_node::client;
+use crate::support::api::{Api, coinbase_output, sat, spend};
 
 const RECOMMENDED: &str =
     "{ recommendedFees { nextBlock within3Blocks within6Blocks economy minimum asOf { height mempoolSequence } } }";
@@ -108,4 +112,92 @@ fn estimates_refuse_what_is_no_target_and_miss_a_node_that_is_away() {
     }
     let response = api.ask("{ feeEstimates(targets: [6, 12]) { feeRate } tip { height } }");
     assert_eq!(response["data"], json!({ "feeEstimates": [null, null], "tip": { "height": 102 } }));
+}
+
+/// A transaction that spends a coin of 100,000 sat at this feerate, in sat/vB, and fills a quarter of a block.
+fn quarter_of_a_block(coin: OutPoint, value: u64, rate: u64) -> Transaction {
+    let mut transaction = paying_of(coin, value, 0);
+    transaction.input[0].script_sig = vec![0x51; 245_000].into();
+    let fee = u64::try_from(transaction.vsize()).unwrap() * rate;
+    transaction.output[0].value = sat(value - fee);
+    transaction
+}
+
+#[test]
+fn an_estimate_says_how_often_it_would_have_been_enough_before() {
+    // the first block with a payment, one without, a full one at 10 sat/vB, one with a payment, one without
+    let (mut chain, _) = chain_with_coins(1);
+    let owner = Owner::new(ScriptKind::BareTrue, 1);
+    let (large, small) = (20_000_000_u64, 100_000_u64);
+    let coinbase = chain.active_blocks().nth(50).unwrap().clone();
+    chain.mine_empty(60).unwrap();
+    let outputs = [vec![owner.output(sat(large)); 4], vec![owner.output(sat(small)); 2]].concat();
+    let split = spend(&chain, SimChain::miner(), &[coinbase_output(&coinbase, 0)], outputs);
+    let coin = |vout| OutPoint { txid: split.compute_txid(), vout };
+    let full = (0..4).map(|vout| quarter_of_a_block(coin(vout), large, 10)).collect();
+    for transactions in
+        [vec![split.clone(), paying_mined(&coin(4))], vec![], full, vec![paying_mined(&coin(5))], vec![]]
+    {
+        chain.mine(transactions).unwrap();
+    }
+    let mut api = Api::of_chain(&chain);
+    let tip = api.view().tip().height.to_u32();
+    let mut hits = |rate: f64, target: u32, argument: &str| {
+        api.set_node_mempool(NodeMempool { min_fee_rate: rate, ..NODE });
+        let field = format!("feeEstimate(targetBlocks: {target}, source: MEMPOOL_PROJECTION)");
+        let answer = api.data(&format!("{{ {field} {{ feeRate hitRate{argument} }} }}"));
+        assert_eq!(answer["feeEstimate"]["feeRate"], json!(rate));
+        answer["feeEstimate"]["hitRate"].clone()
+    };
+    assert_eq!(hits(1.5, 1, "(lastBlocks: 5)"), json!(2.0 / 5.0));
+    assert_eq!(hits(10.0, 1, "(lastBlocks: 5)"), json!(3.0 / 5.0));
+    assert_eq!(hits(1.5, 2, "(lastBlocks: 4)"), json!(3.0 / 4.0));
+    assert_eq!(hits(1.5, 3, "(lastBlocks: 3)"), json!(1.0));
+    assert_eq!(hits(1.5, 1, "(lastBlocks: 1)"), json!(0.0));
+    // of a shorter chain, what there is: all blocks but the first
+    let taken = 3.0; // two above, and the one that made the coins of these tests
+    assert_eq!(hits(1.5, 1, ""), json!(taken / f64::from(tip)));
+    assert_eq!(hits(1.5, 1_008, ""), Value::Null);
+    for (argument, code) in [
+        ("lastBlocks: 0", "BAD_USER_INPUT"),
+        ("lastBlocks: -1", "BAD_USER_INPUT"),
+        ("lastBlocks: 2001", "QUERY_LIMIT_EXCEEDED"),
+    ] {
+        let field = format!("feeEstimate(targetBlocks: 1, source: MEMPOOL_PROJECTION) {{ hitRate({argument}) }}");
+        let response = api.ask(&format!("{{ {field} }}"));
+        assert_eq!(response["data"], json!({ "feeEstimate": { "hitRate": null } }), "{argument}");
+        assert_eq!(response["errors"][0]["extensions"]["code"], json!(code), "{argument}");
+    }
+}
+
+/// A payment that pays 1 sat/vB.
+fn paying_mined(coin: &OutPoint) -> Transaction {
+    paying(*coin, VSIZE)
+}
+
+#[test]
+fn a_blend_is_the_higher_of_what_the_node_and_the_projection_say() {
+    let (mut chain, coins) = chain_with_coins(3);
+    let estimates = |chain: &SimChain, minimum: f64| {
+        let world = World::new(chain.clone());
+        let sim = SimNode::start(Arc::new(Mutex::new(world)), SimNodeOptions::default()).unwrap();
+        let mut api = Api::of_chain(chain);
+        api.set_node_mempool(NodeMempool { min_fee_rate: minimum, ..NODE });
+        api.set_node(&client(&sim));
+        let fields = "targetBlocks feeRate source mode";
+        let mut answer = api.data(&format!(
+            "{{ node: feeEstimate(targetBlocks: 1) {{ {fields} }}
+                blend: feeEstimate(targetBlocks: 1, mode: CONSERVATIVE, source: BLEND) {{ {fields} }} }}"
+        ));
+        (answer["node"].take(), answer["blend"].take())
+    };
+    let blend = |rate: f64| json!({ "targetBlocks": 1, "feeRate": rate, "source": "BLEND", "mode": "CONSERVATIVE" });
+    // the node has seen nobody pay
+    chain.mine_empty(12).unwrap();
+    assert_eq!(estimates(&chain, 1.5), (Value::Null, blend(1.5)));
+
+    chain.mine(vec![paying(coins[0], 10 * VSIZE)]).unwrap();
+    let node = json!({ "targetBlocks": 2, "feeRate": 10.0, "source": "NODE_ESTIMATOR", "mode": "ECONOMICAL" });
+    assert_eq!(estimates(&chain, 1.5), (node.clone(), blend(10.0)));
+    assert_eq!(estimates(&chain, 12.5), (node, blend(12.5)));
 }

@@ -105,6 +105,31 @@ fn the_tree_of_replacements_is_the_same_from_wherever_it_is_asked() {
 }
 
 #[test]
+fn what_a_block_holds_was_not_replaced_whatever_the_mempool_remembers() {
+    let (mut chain, coins) = chain_with_coins(1);
+    let mut api = Api::of_chain(&chain);
+    let [first, second, third] = rivals(coins[0]);
+    api.arrive([&first, &second, &third]);
+    api.connect(&chain.mine(vec![second.clone()]).unwrap());
+    let fields = "state replaces { txid } replacedBy { txid } rbfTree { txid mined fullRbf replaces { txid mined } }";
+    let tree = json!({
+        "txid": second.compute_txid().to_string(), "mined": true, "fullRbf": false,
+        "replaces": [{ "txid": first.compute_txid().to_string(), "mined": false }],
+    });
+    assert_eq!(
+        transaction(&api, second.compute_txid(), fields),
+        json!({ "state": "CONFIRMED", "replaces": [id(&first)], "replacedBy": null, "rbfTree": tree })
+    );
+    assert_eq!(transaction(&api, first.compute_txid(), fields)["rbfTree"], tree);
+    assert_eq!(
+        transaction(&api, third.compute_txid(), fields),
+        json!({ "state": "CONFLICTED", "replaces": [], "replacedBy": null, "rbfTree": null })
+    );
+    let roots = api.data("{ mempool { replacements { txid } } }")["mempool"]["replacements"].take();
+    assert_eq!(roots, json!([id(&second)]), "the third replaced nothing in the end");
+}
+
+#[test]
 fn replacements_are_told_newest_first_and_can_be_only_those_of_what_did_not_signal() {
     let (chain, coins) = chain_with_coins(3);
     let mut api = Api::of_chain(&chain);

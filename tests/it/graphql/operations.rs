@@ -49,7 +49,7 @@ fn what_needs_no_block_is_answered_before_there_is_one() {
         "features": [],
         "subscriptions": 0,
         "limits": { "depth": 20 },
-        "database": { "formatVersion": 1, "fileBytes": null },
+        "database": { "formatVersion": 2, "fileBytes": null },
     });
     let node = json!({
         "reachable": false,
@@ -179,6 +179,7 @@ fn every_limit_is_told_as_it_was_set() {
         transaction_bytes: 15,
         scan_rows: 16,
         ids: 17,
+        watch: 21,
         headers: 18,
         filters: 19,
         points: 20,
@@ -186,13 +187,13 @@ fn every_limit_is_told_as_it_was_set() {
     };
     let told = Api::empty(Network::Regtest, limits).data(
         "{ server { limits { bodyBytes messageBytes operationsPerSocket queryBytes documentCacheBytes tokens nesting selections
-            aliases rootFields directives introspection depth complexity pageSize transactionBytes scanRows ids headers filters
+            aliases rootFields directives introspection depth complexity pageSize transactionBytes scanRows ids watch headers filters
             points nodeRequests nodeSeconds } } }",
     );
     let expected = json!({
         "bodyBytes": 1, "messageBytes": 2, "operationsPerSocket": 3, "queryBytes": 4, "documentCacheBytes": 40, "tokens": 5, "nesting": 6,
         "selections": 7, "aliases": 8, "rootFields": 9, "directives": 10, "introspection": 9_007_199_254_740_991_u64,
-        "depth": 12, "complexity": 1_300, "pageSize": 14, "transactionBytes": 15, "scanRows": 16, "ids": 17,
+        "depth": 12, "complexity": 1_300, "pageSize": 14, "transactionBytes": 15, "scanRows": 16, "ids": 17, "watch": 21,
         "headers": 18, "filters": 19, "points": 20, "nodeRequests": 4, "nodeSeconds": 5.0,
     });
     assert_eq!(told["server"]["limits"], expected);

@@ -182,6 +182,120 @@ async fn a_block_that_is_taken_back_and_connected_again_is_told_again() {
     settle(&mut blocks).await;
 }
 
+fn subscribe_at(api: &Api, confirmations: &str) -> Blocks {
+    let document = format!("subscription {{ newBlock(confirmations: {confirmations}) {{ hash confirmations }} }}");
+    api.schema.execute_stream(Request::new(document), None)
+}
+
+/// Each block by its hash with the confirmations that it has by then.
+async fn assert_told<'b>(blocks: &mut Blocks, expected: impl IntoIterator<Item = (&'b Arc<Block>, u32)>) {
+    for (block, confirmations) in expected {
+        let told = json!({ "newBlock": { "hash": hash(block), "confirmations": confirmations } });
+        assert_eq!(next(blocks).await, json!({ "data": told }));
+    }
+    settle(blocks).await;
+}
+
+#[tokio::test]
+async fn a_block_is_told_when_enough_others_stand_on_it() {
+    let mut chain = SimChain::new(38);
+    let mut api = Api::of_chain(&chain);
+    let mut blocks = subscribe_at(&api, "3");
+    settle(&mut blocks).await;
+    let mined = chain.mine_empty(6).unwrap();
+    // the genesis block is the first with three, and nothing below it has
+    api.change(0, all(&mined[..1]));
+    settle(&mut blocks).await;
+    api.connect(&mined[1]);
+    let genesis = chain.active_blocks().next().unwrap().clone();
+    assert_told(&mut blocks, [(&genesis, 3)]).await;
+    api.connect(&mined[2]);
+    assert_told(&mut blocks, [(&mined[0], 3)]).await;
+    // of several in one commit each is told, from the state behind all of them
+    api.change(0, all(&mined[3..]));
+    assert_told(&mut blocks, [(&mined[1], 5), (&mined[2], 4), (&mined[3], 3)]).await;
+}
+
+#[tokio::test]
+async fn after_a_reorganisation_a_block_is_told_anew_once_it_is_as_deep_again() {
+    let mut chain = SimChain::new(39);
+    let old = chain.mine_empty(6).unwrap();
+    let mut api = Api::of_chain(&chain);
+    let mut blocks = subscribe_at(&api, "3");
+    settle(&mut blocks).await;
+    // in place of the blocks 5 and 6 there are four; the blocks 3 and 4 had three confirmations before, and have again
+    let mut new = vec![chain.mine_on(old[3].block_hash(), Vec::new()).unwrap()];
+    for _ in 0..3 {
+        new.push(chain.mine_on(new[new.len() - 1].block_hash(), Vec::new()).unwrap());
+    }
+    api.change(2, all(&new));
+    assert_told(&mut blocks, [(&old[2], 6), (&old[3], 5), (&new[0], 4), (&new[1], 3)]).await;
+    // what only leaves tells nothing
+    api.change(2, []);
+    settle(&mut blocks).await;
+    api.connect(&new[2]);
+    assert_told(&mut blocks, [(&new[0], 3)]).await;
+}
+
+#[tokio::test]
+async fn a_slow_reader_is_told_every_block_that_got_deep_enough() {
+    let mut chain = SimChain::new(40);
+    let mut api = Api::of_chain(&chain);
+    let mut blocks = subscribe_at(&api, "100");
+    settle(&mut blocks).await;
+    let mined = chain.mine_empty(300).unwrap();
+    for block in &mined {
+        api.connect(block);
+    }
+    let genesis = chain.active_blocks().next().unwrap().clone();
+    assert_eq!(next(&mut blocks).await["data"]["newBlock"]["hash"], json!(hash(&genesis)));
+    for block in &mined[..201] {
+        assert_eq!(next(&mut blocks).await["data"]["newBlock"]["hash"], json!(hash(block)));
+    }
+    settle(&mut blocks).await;
+}
+
+#[tokio::test]
+async fn a_block_of_the_chain_has_one_confirmation_at_least() {
+    let api = Api::of_chain(&SimChain::new(41));
+    for confirmations in ["0", "-1"] {
+        let refused = next(&mut subscribe_at(&api, confirmations)).await;
+        assert_eq!(refused["errors"][0]["extensions"]["code"], json!("BAD_USER_INPUT"), "{confirmations}");
+    }
+    settle(&mut subscribe_at(&api, "null")).await;
+    settle(&mut subscribe_at(&api, "2147483647")).await;
+}
+
+#[tokio::test]
+async fn one_who_comes_back_after_long_walks_from_one_state_to_the_next_and_holds_none_of_the_old() {
+    let mut chain = SimChain::new(38);
+    let mut api = Api::of_chain(&chain);
+    let miner = SimChain::miner().script_pubkey().to_hex_string();
+    let chain_events = |after: &str| format!("chainEvents(after: {after}) {{ ... on BlockConnected {{ cursor }} }}");
+    let ledger_events =
+        |after: &str| format!("ledgerEvents(watch: {{ scripts: [\"{miner}\"] }}, after: {after}) {{ cursor }}");
+    let documents: [&dyn Fn(&str) -> String; 2] = [&chain_events, &ledger_events];
+    for document in documents {
+        let listen = |api: &Api, after: &str| {
+            api.schema.execute_stream(Request::new(format!("subscription {{ told: {} }}", document(after))), None)
+        };
+        let mut events = listen(&api, "null");
+        settle(&mut events).await;
+        api.connect(&chain.mine(Vec::new()).unwrap());
+        let cursor = next(&mut events).await["data"]["told"]["cursor"].to_string();
+        drop(events);
+        api.change(0, all(&chain.mine_empty(2_500).unwrap()));
+        let mut events = listen(&api, &cursor);
+        next(&mut events).await;
+        api.connect(&chain.mine(Vec::new()).unwrap());
+        assert_eq!(api.heads_held(), 2, "the newest, and the one that is read from");
+        for _ in 0..2_300 {
+            next(&mut events).await;
+        }
+        assert_eq!(api.heads_held(), 1);
+    }
+}
+
 #[tokio::test]
 async fn a_subscription_to_an_empty_index_is_not_ready() {
     let api = Api::empty(Network::Regtest, Limits::default());

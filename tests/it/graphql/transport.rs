@@ -208,8 +208,8 @@ async fn a_body_that_is_no_request_is_refused() {
         ("application/json", json!(["{ tip { height } }"]).to_string(), 400),
         ("application/json", json!({ "query": 1 }).to_string(), 400),
         ("application/json", deep, 400),
-        ("application/json", format!("{}{}", query, " ".repeat(256 * 1024)), 413),
-        ("application/json", " ".repeat(900 * 1024), 413),
+        ("application/json", format!("{}{}", query, " ".repeat(1024 * 1024)), 413),
+        ("application/json", " ".repeat(3 * 1024 * 1024), 413),
         ("application/json; charset=utf-8", query.to_string(), 200),
     ] {
         let (found, answer) = served.http("POST", "/graphql", content_type, body).await;

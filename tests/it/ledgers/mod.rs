@@ -11,6 +11,7 @@ mod real_node;
 mod refusals;
 mod reorganised;
 mod scans;
+mod spendable;
 mod unconfirmed;
 mod unconfirmed_truth;
 mod walk;

@@ -94,7 +94,8 @@ fn whatever_is_answered_is_the_figure_of_one_block_while_the_index_catches_up_an
     }
     let document = format!(
         "{{ tip {{ height hash }} address(address: \"{watched}\") {{ balance {{ confirmed }} stats {{ received spent }}
-            utxos(first: 100) {{ totalValue totalCount nodes {{ value }} }} }} }}"
+            utxos(first: 100, filter: {{ minConfirmations: 1, includeSpentInMempool: true }}) {{
+                totalValue totalCount nodes {{ value }} }} }} }}"
     );
     let directory = tempfile::tempdir().unwrap();
     let served = Served::start(&node, directory.path());

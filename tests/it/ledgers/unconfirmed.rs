@@ -17,16 +17,16 @@ use crate::support::pool::Pool;
 const NOW: u32 = 1_700_000_000;
 
 /// A world that goes on, the index of its chain, and its mempool.
-struct Stage {
+pub(super) struct Stage {
     life: Life,
-    world: World,
+    pub(super) world: World,
     pool: Pool,
-    api: Api,
-    random: Rng,
+    pub(super) api: Api,
+    pub(super) random: Rng,
 }
 
 impl Stage {
-    fn new(seed: u64) -> Self {
+    pub(super) fn new(seed: u64) -> Self {
         let (life, world) = Life::start(Profile::Hostile, seed, NOW).unwrap();
         let mut stage =
             Self { life, world, pool: Pool::new(), api: Api::of(Network::Regtest, []), random: Rng::new(seed) };
@@ -35,7 +35,7 @@ impl Stage {
     }
 
     /// So many steps of the life, of which only the last is published.
-    fn go_on(&mut self, steps: u32) {
+    pub(super) fn go_on(&mut self, steps: u32) {
         for _ in 0..steps {
             self.life.next(&mut self.world).unwrap();
         }
@@ -46,12 +46,12 @@ impl Stage {
         self.pool.follow(&mut self.api, &self.world);
     }
 
-    fn truth(&mut self) -> WorldTruth {
+    pub(super) fn truth(&mut self) -> WorldTruth {
         WorldTruth::of(&self.world, &self.pool.entries())
     }
 
     /// One script and a set of several, most of which the mempool touches, and how they are asked for.
-    fn owners(&mut self, truth: &WorldTruth) -> Vec<(String, Scripts)> {
+    pub(super) fn owners(&mut self, truth: &WorldTruth) -> Vec<(String, Scripts)> {
         let (touched, known) = (truth.touched(), known_scripts(self.world.chain()));
         let from: &[ScriptBuf] = if touched.is_empty() { &known } else { &touched };
         let alone = self.random.choose(from).unwrap().clone();

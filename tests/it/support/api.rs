@@ -11,7 +11,7 @@ use bitcoin::{
     Amount, Block, BlockHash, Network, OutPoint, Sequence, Transaction, TxIn, TxOut, Txid, absolute, transaction,
 };
 use btcgraph::api::{self, Schema};
-use btcgraph::index::{Index, IndexOptions};
+use btcgraph::index::{Index, IndexOptions, ObservedLimits};
 use btcgraph::live::{ChainEvent, Event, Live};
 use btcgraph::mempool::{
     Arrival, Cause, ConnectedBlock, Departure, Mempool, MempoolLimits, MempoolSnapshot, NodeMempool, Prevout,
@@ -20,7 +20,7 @@ use btcgraph::mempool::{
 use btcgraph::node::Node;
 use btcgraph::sim::{Owner, SimChain};
 use btcgraph::sync::{Follow, Until, Wake, run};
-use btcgraph::view::{Head, Published, SyncState, Tip, View};
+use btcgraph::view::{Head, NodeLimits, Published, SyncState, Tip, View};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -55,6 +55,15 @@ impl Api {
         limits: api::Limits,
         otherwise: impl FnOnce(IndexOptions) -> IndexOptions,
     ) -> Self {
+        Self::over(Published::default(), network, limits, otherwise)
+    }
+
+    fn over(
+        published: Published,
+        network: Network,
+        limits: api::Limits,
+        otherwise: impl FnOnce(IndexOptions) -> IndexOptions,
+    ) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let options = IndexOptions {
             path: directory.path().join("index.redb"),
@@ -62,9 +71,10 @@ impl Api {
             salt: Some(SALT),
             cache_bytes: 64 << 20,
             stale_blocks_kept: 1_000,
+            observed: ObservedLimits::default(),
         };
-        let (published, live) = (Published::default(), Live::default());
-        let schema = api::schema(published.clone(), live.clone(), limits);
+        let live = Live::default();
+        let schema = api::schema(published.clone(), live.clone(), limits, api::Features::default());
         let index = Index::open(&otherwise(options)).unwrap();
         let mempool = Mempool::default();
         Self { index, mempool, given: None, published, live, schema, heads: Vec::new(), _directory: directory }
@@ -80,6 +90,14 @@ impl Api {
     /// Over an index of the simulated chain.
     pub(crate) fn of_chain(chain: &SimChain) -> Self {
         Self::of(Network::Regtest, chain.active_blocks().map(Arc::as_ref))
+    }
+
+    /// Over an index of the simulated chain, with other limits to what clients may ask of the node.
+    pub(crate) fn of_chain_asking(chain: &SimChain, limits: NodeLimits) -> Self {
+        let published = Published::with_node_limits(limits);
+        let mut api = Self::over(published, Network::Regtest, api::Limits::default(), |options| options);
+        api.change(0, chain.active_blocks().map(Arc::as_ref));
+        api
     }
 
     /// One more block.
@@ -120,8 +138,8 @@ impl Api {
     /// Publishes the state of chain and mempool, and tells what happened to the chain.
     fn publish(&mut self, events: Vec<ChainEvent>) {
         let chain = Arc::new(self.index.snapshot().unwrap());
-        let Some(head) = Head::now(chain, self.given.clone().unwrap_or_else(|| self.mempool.snapshot())).map(Arc::new)
-        else {
+        let mempool = self.given.clone().unwrap_or_else(|| self.mempool.snapshot());
+        let Some(head) = Head::behind(self.published.head().as_deref(), chain, mempool).map(Arc::new) else {
             return;
         };
         self.heads.push(Arc::downgrade(&head));

@@ -1,5 +1,6 @@
 //! What a scenario asks of a node, and how a real one does it. Its clock stands still between blocks.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::time::Duration;
 
@@ -45,8 +46,8 @@ pub(super) trait Node {
     fn reconsider(&mut self, hash: BlockHash);
     fn tip(&self) -> BlockHash;
     fn height(&self) -> u32;
-    /// How many transactions its mempool has.
-    fn waiting(&self) -> usize;
+    /// The transactions of its mempool.
+    fn waiting(&self) -> BTreeSet<Txid>;
     fn hash_at(&self, height: u32) -> BlockHash;
     fn block(&self, hash: BlockHash) -> Block;
     fn height_of(&self, hash: BlockHash) -> u32;
@@ -164,8 +165,8 @@ impl Node for Real {
         self.hash("getbestblockhash", &[])
     }
 
-    fn waiting(&self) -> usize {
-        self.node.must("getrawmempool", &[]).as_array().unwrap().len()
+    fn waiting(&self) -> BTreeSet<Txid> {
+        serde_json::from_value(self.node.must("getrawmempool", &[])).unwrap()
     }
 
     fn height(&self) -> u32 {

@@ -1,5 +1,6 @@
 //! How the simulated node does what a scenario asks of a node.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::sync::{Arc, Mutex};
 
@@ -86,8 +87,8 @@ impl Node for Simulated {
         self.world(|world| world.chain().tip())
     }
 
-    fn waiting(&self) -> usize {
-        self.world(|world| world.mempool().len())
+    fn waiting(&self) -> BTreeSet<Txid> {
+        self.world(|world| world.mempool().entries().map(|entry| entry.txid).collect())
     }
 
     fn height(&self) -> u32 {

@@ -1,10 +1,11 @@
 //! A node, the server that follows it, and what a step does to both.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use bitcoin::Txid;
 use serde_json::json;
 
 use super::chain::Chain;
@@ -160,19 +161,26 @@ impl Stage {
         Ok(())
     }
 
-    /// Waits until the server answers for the node's tip, and knows that it is that.
+    /// Waits until the server answers for the node's tip and for what waits there, and knows that it does.
     fn catch_up(&self) {
         let Some(served) = self.served.as_ref().filter(|_| self.node_runs) else { return };
+        let (tip, waiting) = (self.chain.node.tip(), self.chain.node.waiting());
         let expected = json!({
-            "snapshot": { "hash": self.chain.node.tip(), "inSync": true, "mempoolInSync": true },
+            "snapshot": { "hash": tip, "inSync": true, "mempoolInSync": true },
             "sync": { "ready": true },
-            "mempool": { "stats": { "count": self.chain.node.waiting() } },
         });
         self.notify();
         wait_for("the server to catch up", PATIENCE, || {
-            let answer =
-                served.query("{ snapshot { hash inSync mempoolInSync } sync { ready } mempool { stats { count } } }");
-            let done = answer["data"] == expected;
+            let mut answer = served.query(
+                "{ snapshot { hash inSync mempoolInSync } sync { ready }
+                   mempool { txids(first: 100) { totalCount nodes } } }",
+            );
+            let mut txids = answer["data"]["mempool"]["txids"].take();
+            answer["data"].as_object_mut()?.remove("mempool");
+            let found: BTreeSet<Txid> = serde_json::from_value(txids["nodes"].take()).ok()?;
+            // a page of them, and how many there are
+            let is_known = txids["totalCount"] == json!(waiting.len()) && found.is_subset(&waiting);
+            let done = is_known && answer["data"] == expected;
             if !done {
                 self.notify();
             }

@@ -19,6 +19,9 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// A subscription under way.
 pub(super) struct Subscription {
     socket: WebSocket<TcpStream>,
+    /// The first event, if it came before the subscription was seen to be under way: it tells how things are, or what
+    /// was missed.
+    first: Option<Value>,
 }
 
 impl Subscription {
@@ -29,30 +32,42 @@ impl Subscription {
         let stream = TcpStream::connect(&served.address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let (socket, _) = client(request, stream).map_err(|error| error.to_string())?;
-        let mut subscription = Self { socket };
+        let mut subscription = Self { socket, first: None };
         let open = count(served);
         subscription.send(&json!({ "type": "connection_init" }));
         subscription.next("connection_ack")?;
         subscription.send(&json!({ "type": "subscribe", "id": "1", "payload": { "query": document } }));
         // what is refused is never counted
         subscription.socket.get_ref().set_nonblocking(true).unwrap();
-        wait_for("the subscription to begin", PATIENCE, || match subscription.socket.read() {
-            Ok(message) => Some(Err(format!("instead of a subscription: {message}"))),
-            Err(_) => (count(served) > open).then_some(Ok(())),
-        })?;
+        let first = wait_for("the subscription to begin", PATIENCE, || match subscription.socket.read() {
+            Ok(Message::Text(text)) => Some(Some(text)),
+            Ok(_) => None,
+            Err(_) => (count(served) > open).then_some(None),
+        });
         subscription.socket.get_ref().set_nonblocking(false).unwrap();
+        if let Some(text) = first {
+            let message: Value = serde_json::from_str(&text).unwrap();
+            let Value::Object(fields) = &message else { return Err(format!("no message: {message}")) };
+            if fields.get("type") != Some(&Value::from("next")) {
+                return Err(format!("instead of a subscription: {message}"));
+            }
+            subscription.first = Some(message);
+        }
         Ok(subscription)
     }
 
     /// The next event. Errors: none came, or the server ended the subscription.
     pub(super) fn event(&mut self) -> Result<Value, String> {
-        let mut message = self.next("next")?;
+        let mut message = self.first.take().map_or_else(|| self.next("next"), Ok)?;
         let Value::Object(fields) = &mut message else { return Err(format!("no message: {message}")) };
         Ok(fields.swap_remove("payload").unwrap_or_default())
     }
 
     /// The server is about to stop and must have nothing more to tell. Errors: what it tells.
     pub(super) fn end(mut self) -> Result<(), String> {
+        if let Some(first) = self.first {
+            return Err(format!("nobody expected {first}"));
+        }
         match self.socket.read() {
             Ok(Message::Close(Some(CloseFrame { code: CloseCode::Restart, .. }))) => Ok(()),
             Ok(message) => Err(format!("nobody expected {message}")),

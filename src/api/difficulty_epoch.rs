@@ -1,0 +1,128 @@
+use std::sync::Arc;
+
+use async_graphql::Object;
+
+use super::error::ApiError;
+use super::range_stats::RangeStats;
+use super::scalars::{DateTime, Int53, UInt53, int};
+use crate::chain::retarget::{EpochSoFar, change};
+use crate::chain::{self, BLOCKS_PER_EPOCH, difficulty::difficulty};
+use crate::view::{BlockRange, View};
+
+/// An epoch of the difficulty, as far as its blocks are there.
+#[derive(Clone)]
+pub(super) struct DifficultyEpoch {
+    view: Arc<View>,
+    epoch: chain::DifficultyEpoch,
+    blocks: Arc<BlockRange>,
+}
+
+impl DifficultyEpoch {
+    /// The epoch of this number, counted from 0; `None` if it has not begun.
+    pub(super) fn find(view: &Arc<View>, index: u32) -> Result<Option<Self>, ApiError> {
+        let tip = view.tip().height;
+        if index > chain::DifficultyEpoch::of(tip).index() {
+            return Ok(None);
+        }
+        // not above that of the tip, so that its heights are heights
+        let epoch = chain::DifficultyEpoch::of((index * BLOCKS_PER_EPOCH).into());
+        let blocks = Arc::new(view.range(epoch.first(), epoch.last().min(tip))?);
+        Ok(Some(Self { view: view.clone(), epoch, blocks }))
+    }
+
+    /// That of the tip.
+    pub(super) fn newest(view: &Arc<View>) -> Result<Self, ApiError> {
+        let index = chain::DifficultyEpoch::of(view.tip().height).index();
+        Self::find(view, index)?.ok_or_else(|| ApiError::internal("the epoch of the tip has not begun"))
+    }
+
+    /// Its blocks so far, to see what they make of the difficulty.
+    pub(super) fn so_far(&self) -> EpochSoFar {
+        let (first, last) = (&self.blocks.first.header, &self.blocks.last.header);
+        EpochSoFar {
+            network: self.view.network(),
+            blocks: self.blocks.blocks(),
+            first_bits: first.bits,
+            first_time: first.time,
+            last_bits: last.bits,
+            last_time: last.time,
+        }
+    }
+
+    /// The height of the first block that is not in it any more.
+    pub(super) fn end(&self) -> chain::Height {
+        self.epoch.last().next()
+    }
+
+    pub(super) fn is_complete(&self) -> bool {
+        self.so_far().left() == 0
+    }
+
+    /// By how much it is harder than the one before it.
+    pub(super) fn change_at_start(&self) -> Result<Option<f64>, ApiError> {
+        let Some(before) = self.epoch.first().previous() else { return Ok(None) };
+        let before = self.view.main_block(chain::DifficultyEpoch::of(before).first())?;
+        Ok(Some(change(before.row.header.bits, self.blocks.first.header.bits)))
+    }
+}
+
+/// A run of 2,016 blocks of the main chain with one difficulty, at the end of which it is adjusted. Times are those in the
+/// headers of blocks, by which the rule goes.
+#[Object]
+impl DifficultyEpoch {
+    /// How many epochs come before it.
+    async fn index(&self) -> Result<i32, ApiError> {
+        int(self.epoch.index())
+    }
+
+    /// The height of its first block.
+    async fn start_height(&self) -> Result<i32, ApiError> {
+        int(self.epoch.first().to_u32())
+    }
+
+    /// The height of its last block, whether that is there or not.
+    async fn end_height(&self) -> Result<i32, ApiError> {
+        int(self.epoch.last().to_u32())
+    }
+
+    /// The time in the header of its first block.
+    async fn start_time(&self) -> DateTime {
+        DateTime::from_unix(self.blocks.first.header.time)
+    }
+
+    /// The time in the header of its last block; null until that is there.
+    async fn end_time(&self) -> Option<DateTime> {
+        self.is_complete().then(|| DateTime::from_unix(self.blocks.last.header.time))
+    }
+
+    /// The target of its first block in compact form. On test networks single blocks may be easier than the others.
+    async fn bits(&self) -> UInt53 {
+        self.blocks.first.header.bits.to_consensus().into()
+    }
+
+    /// The difficulty of its first block.
+    async fn difficulty(&self) -> f64 {
+        difficulty(self.blocks.first.header.bits)
+    }
+
+    /// By how much it is harder than the epoch before it, as a fraction: 0.05 is 5 % harder. Null for the first epoch.
+    async fn change(&self) -> Option<Result<f64, ApiError>> {
+        self.change_at_start().transpose()
+    }
+
+    /// Seconds from its first block to its last, which are 2,015 intervals: the difficulty is adjusted by how much that
+    /// is less than two weeks. Null until the last block is there.
+    async fn actual_timespan(&self) -> Option<Result<Int53, ApiError>> {
+        self.is_complete().then(|| Int53::new(self.so_far().seconds()))
+    }
+
+    /// The sums over its blocks so far.
+    async fn stats(&self) -> RangeStats {
+        RangeStats(self.blocks.as_ref().clone())
+    }
+
+    /// Whether its last block is there.
+    async fn complete(&self) -> bool {
+        self.is_complete()
+    }
+}

@@ -1,0 +1,384 @@
+//! How a subscription follows what happens to a ledger, on the chain and in the mempool, as one ordered list.
+//!
+//! Both have an order of their own, and each Head remembers where they met ([`Turns`](crate::view::Turns)): so a reader
+//! who comes back is told the same in the same order as one who stayed, whichever Heads each of them saw.
+//!
+//! ```text
+//!   events of the mempool up to a turn ──► blocks that left, the highest first ──► blocks that joined ──► events …
+//!        waiting.rs                            blocks.rs                               blocks.rs
+//!                                              └──────────────── way.rs ───────────────────┘
+//! ```
+//!
+//! One who was away for longer than is remembered, or during whose absence the server was started anew, is told the
+//! blocks that left and joined meanwhile, which the index knows at any depth, and then of every transaction that waits
+//! in the mempool, whether he has heard of it before or not.
+
+mod blocks;
+mod waiting;
+mod way;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bitcoin::{BlockHash, Txid};
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
+
+pub(super) use blocks::StaleBlocks;
+use blocks::{Row, Rules};
+use waiting::Mined;
+use way::Step;
+
+use super::error::ApiError;
+use super::follow::{Following, unknown};
+use super::ledger::{LedgerEntry, Watched};
+use super::ledger_event::LedgerEventKind;
+use super::mempool_event::RemovalReason;
+use super::resume::{ChainPlace, LedgerPlace, Reached};
+use crate::live::{Event, Live};
+use crate::view::{Head, LostMovement, Movement, PendingMovement, Published, View};
+
+/// After so many events a reader who walks far turns to the newest Head, and lets go of the one he read from.
+const PAGE: usize = 1_000;
+/// How many events of the mempool a reader takes first.
+const FIRST_PAGE: usize = 16;
+
+/// Where the events come from, and how much each may read.
+pub(super) struct Sources<'s> {
+    pub(super) published: &'s Published,
+    pub(super) live: &'s Live,
+    pub(super) stale: &'s Arc<StaleBlocks>,
+    pub(super) allowance: usize,
+}
+
+/// What a transaction did to the ledger, by where it is.
+#[derive(Clone)]
+pub(super) enum Moved {
+    Confirmed(Movement),
+    Waiting(PendingMovement),
+    Lost(LostMovement),
+}
+
+/// Something that happened to the ledger.
+pub(super) struct Happening {
+    pub(super) kind: LedgerEventKind,
+    moved: Moved,
+    /// Confirmations, where that is what it tells.
+    pub(super) depth: Option<u32>,
+    pub(super) reason: Option<RemovalReason>,
+    pub(super) replaced_by: Option<Txid>,
+    /// Where a reader is who has heard of it.
+    pub(super) place: LedgerPlace,
+}
+
+impl Happening {
+    /// The transaction, as far as it concerns the ledger. For what an entry of the mempool tells of the ledger at most
+    /// this many others are read.
+    pub(super) fn entry(&self, view: &Arc<View>, watched: &Watched, most: u32) -> LedgerEntry {
+        let holdings = watched.in_view(view);
+        match &self.moved {
+            Moved::Confirmed(movement) => LedgerEntry::confirmed(holdings, movement.clone()),
+            Moved::Waiting(movement) => LedgerEntry::waiting(holdings, movement.clone(), most),
+            Moved::Lost(movement) => LedgerEntry::lost(holdings, movement.clone()),
+        }
+    }
+}
+
+/// How far a reader has come in the mempool.
+#[derive(Clone, Copy)]
+enum Reach {
+    /// Up to the event with this number, and with the chain as it was after so many turns, or on the way to the next.
+    Exact { sequence: u64, turns: u64 },
+    /// What happened since is not remembered. When the chain is told, what waits follows, from this number of arrival on.
+    Lost { from: u64 },
+}
+
+/// The place of one reader.
+pub(super) struct LedgerFollower {
+    events: Receiver<Arc<Event>>,
+    published: Published,
+    run: u64,
+    /// Bytes of transactions that each view may read and tell.
+    allowance: usize,
+    rules: Rules,
+    /// The newest block of the chain as it was told.
+    told: BlockHash,
+    /// A block of which some is told, and how much.
+    begun: Option<(ChainPlace, usize)>,
+    reach: Reach,
+    /// What is read from now; none while there is nothing to be told.
+    head: Option<Arc<Head>>,
+    /// How many events were told since that was turned to.
+    told_from_head: usize,
+    /// How many events of the mempool are taken next.
+    page: usize,
+    /// Found, and yet to be told.
+    pending: VecDeque<Happening>,
+    mined: Option<Mined>,
+}
+
+impl LedgerFollower {
+    /// A reader of a ledger from now on, or behind a place, who is told of these numbers of confirmations above 1.
+    pub(super) fn new(
+        sources: &Sources<'_>,
+        (watched, depths): (Watched, Vec<u32>),
+        place: Option<LedgerPlace>,
+        events: Receiver<Arc<Event>>,
+        head: &Arc<Head>,
+    ) -> Result<Self, ApiError> {
+        let Sources { published, live, stale, allowance } = sources;
+        let mut follower = Self {
+            events,
+            published: (*published).clone(),
+            run: live.run(),
+            allowance: *allowance,
+            rules: Rules { watched, depths, stale: Arc::clone(stale) },
+            told: head.tip.hash,
+            begun: None,
+            reach: Reach::Exact { sequence: head.mempool.sequence(), turns: head.turns.count() },
+            head: None,
+            told_from_head: 0,
+            page: FIRST_PAGE,
+            pending: VecDeque::new(),
+            mined: None,
+        };
+        if let Some(place) = place {
+            follower.stand_at(place, head)?;
+        }
+        Ok(follower)
+    }
+
+    /// Errors: CURSOR_EXPIRED if the place is on a block that is not known here.
+    fn stand_at(&mut self, place: LedgerPlace, head: &Arc<Head>) -> Result<(), ApiError> {
+        let LedgerPlace { block, told, reached } = place;
+        self.reach = match reached {
+            Some(Reached { run, sequence, turns }) if run == self.run => Reach::Exact { sequence, turns },
+            _ => Reach::Lost { from: 0 },
+        };
+        let view = View::new(head.clone());
+        let hash = block.hash();
+        let row = view.block(hash)?.ok_or_else(|| unknown(hash))?.row;
+        let below = row.header.prev_blockhash;
+        let whole = told == LedgerPlace::WHOLE;
+        self.told = if matches!(block, ChainPlace::Connected(_)) == whole { hash } else { below };
+        self.begun = match usize::try_from(told) {
+            Ok(told) if !whole => Some((block, told)),
+            _ => None,
+        };
+        self.head = Some(head.clone());
+        Ok(())
+    }
+
+    /// Finds what comes next in a Head. Whether there was anything to look at, be there something to be told of it or
+    /// not.
+    fn go_on(&mut self, head: &Arc<Head>) -> Result<bool, ApiError> {
+        let view = View::new(head.clone());
+        if let Some((block, told)) = self.begun.take() {
+            self.go_on_within(&view, block, told)?;
+            return Ok(true);
+        }
+        if let Reach::Exact { sequence, turns } = self.reach
+            && !self.is_remembered(head, sequence, turns)
+        {
+            tracing::debug!(sequence, turns, "a subscription fell behind what is remembered of the mempool");
+            self.reach = Reach::Lost { from: 0 };
+        }
+        match self.reach {
+            Reach::Exact { sequence, turns } => {
+                let turn = head.turns.behind(turns);
+                let up_to = turn.map_or(head.mempool.sequence(), |turn| turn.sequence);
+                if sequence < up_to {
+                    self.reach = match self.take_events(&view, sequence, up_to, turns)? {
+                        Some(sequence) => Reach::Exact { sequence, turns },
+                        None => Reach::Lost { from: 0 },
+                    };
+                    return Ok(true);
+                }
+                let Some(turn) = turn else { return Ok(false) };
+                if !self.walk(&view, turn.to)? {
+                    self.reach = Reach::Exact { sequence, turns: turns.saturating_add(1) };
+                }
+                Ok(true)
+            }
+            Reach::Lost { from } => {
+                if !self.walk(&view, head.tip.hash)? {
+                    self.take_waiting(&view, head, from);
+                }
+                Ok(true)
+            }
+        }
+    }
+
+    /// Whether a Head knows what happened since.
+    fn is_remembered(&self, head: &Head, sequence: u64, turns: u64) -> bool {
+        let there = head.turns.count() == turns && self.told == head.tip.hash;
+        let on_the_way = head.turns.count() > turns && head.turns.remember(turns);
+        (there || on_the_way) && head.mempool.events_after(sequence).is_some()
+    }
+
+    /// Takes the next step to a block. Whether there was any to take.
+    fn walk(&mut self, view: &View, to: BlockHash) -> Result<bool, ApiError> {
+        let Some(step) = way::next(view, self.told, to)? else { return Ok(false) };
+        match step {
+            Step::Left(block) => self.leave(view, &block, 0)?,
+            Step::Stale(block) => self.join_stale(view, &block, 0)?,
+            Step::Main(first, last) => {
+                let (rows, last) = self.rules.joined(view, first, last)?;
+                self.tell_joined(view, rows, 0)?;
+                self.told = view.block_hash(last)?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Tells the rest of what a block did, of which the first `told` were told.
+    fn go_on_within(&mut self, view: &View, place: ChainPlace, told: usize) -> Result<(), ApiError> {
+        let hash = place.hash();
+        let block = view.block(hash)?.ok_or_else(|| unknown(hash))?;
+        match place {
+            ChainPlace::Disconnected(_) => self.leave(view, &block, told),
+            ChainPlace::Connected(_) if !block.is_main() => self.join_stale(view, &block, told),
+            ChainPlace::Connected(_) => {
+                let (rows, _) = self.rules.joined(view, block.height, block.height)?;
+                self.tell_joined(view, rows, told)?;
+                self.told = hash;
+                Ok(())
+            }
+        }
+    }
+
+    fn leave(&mut self, view: &View, block: &crate::view::Block, told: usize) -> Result<(), ApiError> {
+        let rows = self.rules.left(view, block)?;
+        self.tell(ChainPlace::Disconnected(block.row.hash), rows, told);
+        self.told = block.row.header.prev_blockhash;
+        Ok(())
+    }
+
+    fn join_stale(&mut self, view: &View, block: &crate::view::Block, told: usize) -> Result<(), ApiError> {
+        let rows = self.rules.joined_stale(view, block)?;
+        self.tell(ChainPlace::Connected(block.row.hash), rows, told);
+        self.told = block.row.hash;
+        Ok(())
+    }
+
+    /// What blocks of the active chain did, each under its own block; of the first, `told` were told.
+    fn tell_joined(&mut self, view: &View, rows: Vec<Row>, mut told: usize) -> Result<(), ApiError> {
+        let mut rows = rows.into_iter().peekable();
+        while let Some(height) = rows.peek().map(|row| row.height) {
+            let block = ChainPlace::Connected(view.block_hash(height)?);
+            let mut of_one = Vec::new();
+            while let Some(row) = rows.next_if(|row| row.height == height) {
+                of_one.push(row);
+            }
+            self.tell(block, of_one, std::mem::take(&mut told));
+        }
+        Ok(())
+    }
+
+    /// What one block did waits to be told, but for the first of it.
+    fn tell(&mut self, block: ChainPlace, rows: Vec<Row>, told: usize) {
+        let reached = self.reached();
+        for (Row { kind, moved, depth, .. }, told) in rows.into_iter().zip(1_u32..).skip(told) {
+            let place = LedgerPlace { block, told, reached };
+            self.pending.push_back(Happening { kind, moved, depth, reason: None, replaced_by: None, place });
+        }
+    }
+
+    fn reached(&self) -> Option<Reached> {
+        match self.reach {
+            Reach::Exact { sequence, turns } => Some(Reached { run: self.run, sequence, turns }),
+            Reach::Lost { .. } => None,
+        }
+    }
+
+    /// Where a reader is who has heard of an event of the mempool.
+    fn place_behind(&self, sequence: u64, turns: u64) -> LedgerPlace {
+        let reached = Some(Reached { run: self.run, sequence, turns });
+        LedgerPlace { block: ChainPlace::Connected(self.told), told: LedgerPlace::WHOLE, reached }
+    }
+
+    /// Takes the next transactions that wait, in the order of their arrival; behind the last the reader is where the Head
+    /// is.
+    fn take_waiting(&mut self, view: &View, head: &Head, from: u64) {
+        let block = ChainPlace::Connected(self.told);
+        let arrivals = view.arrivals(self.rules.watched.ledger(), &(from..u64::MAX), true);
+        let entries: Vec<_> = arrivals.take(PAGE).cloned().collect();
+        for entry in &entries {
+            let moved = Moved::Waiting(view.pending_movement(self.rules.watched.ledger(), entry));
+            // one who goes on from here is told all of them again
+            let place = LedgerPlace { block, told: LedgerPlace::WHOLE, reached: None };
+            let (kind, reason, replaced_by) = (LedgerEventKind::Seen, None, None);
+            self.pending.push_back(Happening { kind, moved, depth: None, reason, replaced_by, place });
+        }
+        if let (PAGE, Some(last)) = (entries.len(), entries.last()) {
+            self.reach = Reach::Lost { from: last.sequence.saturating_add(1) };
+            return;
+        }
+        self.reach = Reach::Exact { sequence: head.mempool.sequence(), turns: head.turns.count() };
+        let reached = self.reached();
+        if let Some(last) = self.pending.back_mut().filter(|_| !entries.is_empty()) {
+            last.place.reached = reached;
+        }
+    }
+
+    /// Whether a Head can have anything that is yet to be told.
+    fn is_news(&self, head: &Head) -> bool {
+        match self.reach {
+            Reach::Exact { sequence, turns } => head.turns.count() > turns || head.mempool.sequence() > sequence,
+            Reach::Lost { .. } => true,
+        }
+    }
+
+    /// Turns to the newest Head when much was told from this one, unless that has to be told to its end.
+    fn turn_page(&mut self) {
+        let retelling = matches!(self.reach, Reach::Lost { from } if from > 0);
+        if self.told_from_head < PAGE || retelling {
+            return;
+        }
+        if let Some(newest) = self.published.head() {
+            self.turn_to(newest);
+        }
+    }
+
+    fn turn_to(&mut self, head: Arc<Head>) {
+        self.head = Some(head);
+        self.told_from_head = 0;
+        self.mined = None;
+    }
+}
+
+impl Following for LedgerFollower {
+    type Found = (View, Happening);
+
+    /// What happened next, and the view to answer from; `None` once there will be no more.
+    ///
+    /// Errors: CURSOR_EXPIRED if the way leads over stale blocks that are not kept any more. There is nothing to be told
+    /// after an error.
+    async fn next(&mut self) -> Option<Result<(View, Happening), ApiError>> {
+        loop {
+            if let (Some(head), Some(happening)) = (&self.head, self.pending.pop_front()) {
+                self.told_from_head += 1;
+                let view = self.published.view_of(head.clone(), self.allowance, self.published.ask());
+                return Some(Ok((view, happening)));
+            }
+            self.turn_page();
+            if let Some(head) = self.head.clone() {
+                match self.go_on(&head) {
+                    // a long way without anything to tell must not keep others from theirs
+                    Ok(true) => tokio::task::yield_now().await,
+                    Ok(false) => (self.head, self.mined) = (None, None),
+                    Err(error) => return Some(Err(error)),
+                }
+                continue;
+            }
+            match self.events.recv().await {
+                Ok(event) if self.is_news(&event.head) => self.turn_to(event.head.clone()),
+                Ok(_) => {}
+                Err(RecvError::Lagged(missed)) => {
+                    tracing::debug!(missed, "a subscription fell behind and goes on from what is remembered");
+                }
+                Err(RecvError::Closed) => return None,
+            }
+        }
+    }
+}

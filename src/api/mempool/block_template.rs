@@ -1,0 +1,52 @@
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use async_graphql::SimpleObject;
+
+use super::super::error::ApiError;
+use super::super::page::ITEM_BYTES;
+use super::super::scalars::{BlockHash, DateTime, Sats, Txid, int, int_of};
+use crate::view::View;
+
+/// The block that the Bitcoin node itself would make next, but for its coinbase. Beside `projectedBlocks` it shows how
+/// far what this server works out is from what a node does.
+#[derive(SimpleObject)]
+pub(super) struct BlockTemplate {
+    /// The height it would have.
+    height: i32,
+    /// The hash of the block it would stand on: the node's tip, which may be newer than the state of this answer.
+    previous_hash: BlockHash,
+    /// The fees of its transactions together, in satoshis.
+    total_fees: Sats,
+    /// How many transactions it has.
+    tx_count: i32,
+    /// Their weights together, in weight units.
+    weight: i32,
+    /// Their txids, in the order of the block.
+    txids: Vec<Txid>,
+    /// When the node gave it, by this server's clock.
+    taken_at: DateTime,
+}
+
+impl BlockTemplate {
+    /// Asks the node for one. Errors: NODE_UNAVAILABLE if the settings do not let clients do that, if the node is away, and
+    /// if it makes none.
+    pub(super) async fn ask(view: &Arc<View>) -> Result<Self, ApiError> {
+        let found = view.ask().block_template().await.map_err(|error| ApiError::node_unavailable(&error))?;
+        view.count(found.transactions.len().saturating_mul(ITEM_BYTES))?;
+        let (mut fees, mut weight) = (0_u64, 0_u64);
+        for transaction in &found.transactions {
+            fees = fees.saturating_add(transaction.fee.to_sat());
+            weight = weight.saturating_add(transaction.weight.to_wu());
+        }
+        Ok(Self {
+            height: int(found.height.to_u32())?,
+            previous_hash: BlockHash(found.previous),
+            total_fees: Sats::new(fees)?,
+            tx_count: int_of(found.transactions.len())?,
+            weight: int_of(weight)?,
+            txids: found.transactions.iter().map(|transaction| Txid(transaction.txid)).collect(),
+            taken_at: DateTime::from_system(SystemTime::now()),
+        })
+    }
+}

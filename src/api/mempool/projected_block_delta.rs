@@ -1,0 +1,104 @@
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use async_graphql::Object;
+
+use super::super::error::ApiError;
+use super::super::page;
+use super::super::scalars::{self, UInt53, int_of};
+use super::super::transaction::Transaction;
+use super::projected_block::ProjectedBlock;
+use super::unconfirmed;
+use crate::view::{Entry, Remainder, View};
+
+/// How many transactions a change is taken to have before they are known.
+const CHANGED: usize = 1_000;
+
+/// How one projected block changed since it was told last.
+pub(in crate::api) struct ProjectedBlockDelta {
+    view: Arc<View>,
+    index: usize,
+    sequence: UInt53,
+    full: Option<ProjectedBlock>,
+    added: Vec<Arc<Entry>>,
+    removed: Vec<bitcoin::Txid>,
+}
+
+/// What a reader of a projected block was told.
+pub(in crate::api) struct ProjectedBlockReader {
+    index: usize,
+    /// How many events there were.
+    sequence: UInt53,
+    /// The transactions that the reader has now, in the order of the block that he was told of last.
+    told: Vec<bitcoin::Txid>,
+    /// The number of the newest event of the mempool by then.
+    looked_at: Option<u64>,
+}
+
+impl ProjectedBlockReader {
+    /// A reader that was told nothing yet.
+    pub(in crate::api) fn of(index: u32) -> Result<Self, ApiError> {
+        let index = usize::try_from(index).map_err(|_| ApiError::internal("an index larger than memory"))?;
+        Ok(Self { index, sequence: UInt53::from(0), told: Vec::new(), looked_at: None })
+    }
+
+    /// What there is to tell; nothing if the block holds the transactions that were told.
+    pub(in crate::api) fn look(&mut self, view: &Arc<View>) -> Result<Option<ProjectedBlockDelta>, ApiError> {
+        let (mempool, is_first) = (view.mempool(), self.looked_at.is_none());
+        // the blocks are made of nothing but the transactions that arrived and did not leave
+        if self.looked_at.replace(mempool.sequence()) == Some(mempool.sequence()) {
+            return Ok(None);
+        }
+        let block = mempool.projected_blocks(self.index.saturating_add(1), Remainder::Left).into_iter().nth(self.index);
+        let sequences = block.as_ref().map(|block| &*block.sequences).unwrap_or_default();
+        let entries: Vec<&Arc<Entry>> = sequences.iter().filter_map(|number| mempool.by_sequence(*number)).collect();
+
+        let (had, now): (HashSet<_>, Vec<_>) =
+            (self.told.drain(..).collect(), entries.iter().map(|entry| entry.txid).collect());
+        let has: HashSet<_> = now.iter().collect();
+        let mut removed: Vec<_> = had.iter().filter(|txid| !has.contains(txid)).copied().collect();
+        removed.sort_unstable();
+        let added: Vec<_> = entries.into_iter().filter(|entry| !had.contains(&entry.txid)).cloned().collect();
+        self.told = now;
+        if !is_first && added.is_empty() && removed.is_empty() {
+            return Ok(None);
+        }
+        self.sequence = UInt53::new(self.sequence.to_u64().saturating_add(1))?;
+        let full = block.filter(|_| is_first).map(|block| ProjectedBlock::new(view, self.index, block));
+        let (view, index, sequence) = (view.clone(), self.index, self.sequence);
+        Ok(Some(ProjectedBlockDelta { view, index, sequence, full, added, removed }))
+    }
+}
+
+/// How one projected block changed since the event before this one. Whoever begins with nothing, and takes out what each
+/// event tells as removed and puts in what it tells as added, has the transactions of the block.
+#[Object]
+impl ProjectedBlockDelta {
+    /// How many blocks come before it: 0 for the next block.
+    async fn index(&self) -> Result<i32, ApiError> {
+        int_of(self.index)
+    }
+
+    /// The number of this event in its stream, from 1 on.
+    async fn sequence(&self) -> UInt53 {
+        self.sequence
+    }
+
+    /// The block with its figures, in the first event. Null in all others, and if there are not so many blocks.
+    async fn full(&self) -> Option<&ProjectedBlock> {
+        self.full.as_ref()
+    }
+
+    /// The transactions that it holds and did not hold before, in the order in which a miner takes them; in the first
+    /// event all of them.
+    #[graphql(complexity = "page::list_cost(CHANGED, child_complexity)")]
+    async fn added(&self) -> Result<Vec<Transaction>, ApiError> {
+        self.added.iter().map(|entry| unconfirmed(&self.view, entry)).collect()
+    }
+
+    /// The txids of the transactions that it held before and does not hold any more, in ascending order by their bytes:
+    /// mined, gone, or in another block now.
+    async fn removed(&self) -> Vec<scalars::Txid> {
+        self.removed.iter().copied().map(scalars::Txid).collect()
+    }
+}

@@ -1,0 +1,95 @@
+use std::sync::Arc;
+
+use async_graphql::{Context, Object};
+use bitcoin::ScriptBuf;
+
+use super::super::connection::Connection;
+use super::super::cursor::Scope;
+use super::super::error::ApiError;
+use super::super::ledger::Script;
+use super::super::page::{Page, PageArgs};
+use super::super::request::limits;
+use super::super::scalars::{Sats, SignedSats, int_of};
+use crate::chain::address_of;
+use crate::view::{ScriptPlace, ScriptTotals, View};
+
+/// What unconfirmed transactions do to a script.
+#[derive(Clone)]
+pub(in crate::api) struct ScriptDelta {
+    view: Arc<View>,
+    script: Arc<ScriptBuf>,
+    totals: ScriptTotals,
+}
+
+impl ScriptDelta {
+    fn spent_sat(&self) -> u64 {
+        self.totals.spent_confirmed.value.saturating_add(self.totals.spent_unconfirmed.value)
+    }
+}
+
+/// By how much transactions change what a script holds. Outputs that can never be spent are of no script.
+#[Object]
+impl ScriptDelta {
+    /// The script with its history.
+    async fn script(&self) -> Result<Script, ApiError> {
+        self.view.count(self.script.len())?;
+        Ok(Script::of(&self.view, self.script.as_ref().clone()))
+    }
+
+    /// The address that stands for the script; null for forms that have none.
+    async fn address(&self) -> Option<String> {
+        address_of(&self.script, self.view.network())
+    }
+
+    /// `received` without `spent`, in satoshis.
+    async fn net(&self) -> Result<SignedSats, ApiError> {
+        SignedSats::new(i128::from(self.totals.pending.value) - i128::from(self.spent_sat()))
+    }
+
+    /// What the transactions pay it, in satoshis, whether they spend that again or not: `balance.pendingIn` of the
+    /// script.
+    async fn received(&self) -> Result<Sats, ApiError> {
+        Sats::new(self.totals.pending.value)
+    }
+
+    /// What the transactions spend of it, in satoshis, also of what they pay it themselves: `balance.spentInMempool` of
+    /// the script.
+    async fn spent(&self) -> Result<Sats, ApiError> {
+        Sats::new(self.spent_sat())
+    }
+
+    /// How many of the transactions pay or spend it.
+    async fn tx_count(&self) -> Result<i32, ApiError> {
+        int_of(self.totals.transactions)
+    }
+}
+
+/// A page of the scripts that the mempool changes. A cursor is the place of the script in the order of all scripts there
+/// can be, so nothing that happens makes it stale.
+pub(super) fn page(
+    view: &Arc<View>,
+    ctx: &Context<'_>,
+    args: &PageArgs,
+) -> Result<Connection<ScriptDelta, i32>, ApiError> {
+    let (scope, mempool) = (Scope::new("balanceChanges", super::MEMPOOL_ID.to_owned()), view.mempool());
+    let request = args.read_by(limits(ctx)?, |cursor| {
+        let place = scope.opened(cursor).and_then(|content| content.try_into().ok()).map(ScriptPlace);
+        place.ok_or_else(|| scope.refusal(cursor))
+    })?;
+    let places = mempool.touched(request.from(), request.is_forwards());
+    let page: Page<_, ScriptPlace> =
+        request.page(|_| false, places.map(|place| Ok::<_, ApiError>((place, Some(())))))?;
+    let lost = || ApiError::internal("a script that nobody touches is counted among those of the mempool");
+    Connection::with_cursors(
+        page,
+        int_of(mempool.touched_len())?,
+        |ScriptPlace(place)| Ok(scope.sealed(&place)),
+        |place, ()| {
+            let size = mempool.toucher(place).ok_or_else(lost)?.raw.len();
+            view.count(size)?;
+            let found = mempool.touched_script(place).ok_or_else(lost)?;
+            let script = Arc::new(ScriptBuf::from_bytes(found.script_pubkey.into_vec()));
+            Ok(ScriptDelta { view: view.clone(), script, totals: found.totals })
+        },
+    )
+}

@@ -1,0 +1,105 @@
+use std::sync::Arc;
+
+use async_graphql::Object;
+
+use super::super::brought::Brought;
+use super::super::error::ApiError;
+use super::super::reject_info::RejectInfo;
+use super::super::scalars::{Txid, Wtxid};
+use super::super::transaction::Transaction;
+use super::broadcast_outcome::BroadcastOutcome;
+use crate::view::View;
+
+/// What became of a transaction, and the state of the server after it.
+pub(super) struct BroadcastResult {
+    pub(super) outcome: BroadcastOutcome,
+    ids: Option<(bitcoin::Txid, bitcoin::Wtxid)>,
+    view: Option<Arc<View>>,
+    replaced: Vec<bitcoin::Txid>,
+    reject: Option<RejectInfo>,
+}
+
+impl BroadcastResult {
+    fn new(outcome: BroadcastOutcome, brought: &Brought, view: Option<&Arc<View>>) -> Self {
+        let ids = Some((brought.txid, brought.wtxid));
+        Self { outcome, ids, view: view.cloned(), replaced: Vec::new(), reject: None }
+    }
+
+    /// It is where it was to go, and these left the mempool for it.
+    pub(super) fn success(
+        outcome: BroadcastOutcome,
+        brought: &Brought,
+        view: &Arc<View>,
+        replaced: Vec<bitcoin::Txid>,
+    ) -> Self {
+        Self { replaced, ..Self::new(outcome, brought, Some(view)) }
+    }
+
+    /// It was refused.
+    pub(super) fn rejected(brought: &Brought, view: &Arc<View>, reject: RejectInfo) -> Self {
+        Self { reject: Some(reject), ..Self::new(BroadcastOutcome::Rejected, brought, Some(view)) }
+    }
+
+    /// The bytes are no transaction.
+    pub(super) fn not_decoded(why: &str) -> Self {
+        let reject = Some(RejectInfo::not_decoded(why));
+        Self { outcome: BroadcastOutcome::Rejected, ids: None, view: None, replaced: Vec::new(), reject }
+    }
+
+    /// It was not sent, because of others that came with it.
+    pub(super) fn not_tried(brought: &Brought, reason: &str) -> Self {
+        let reject = Some(RejectInfo::not_tried(reason));
+        Self { reject, ..Self::new(BroadcastOutcome::Rejected, brought, None) }
+    }
+
+    /// Nobody knows.
+    pub(super) fn unknown(brought: &Brought) -> Self {
+        Self::new(BroadcastOutcome::NodeUnreachable, brought, None)
+    }
+
+    fn find(&self) -> Result<Option<Transaction>, ApiError> {
+        let (Some((txid, _)), Some(view)) = (self.ids, &self.view) else { return Ok(None) };
+        // else it would be an older copy, as it left once
+        if self.outcome == BroadcastOutcome::Rejected || !view.holds(&txid)? {
+            return Ok(None);
+        }
+        let found = Transaction::read(view, |view| view.transaction(&txid))?;
+        Ok(found.map(|transaction| Transaction::new(view, transaction)))
+    }
+}
+
+/// What became of a transaction that was sent.
+#[Object]
+impl BroadcastResult {
+    /// What became of it.
+    async fn outcome(&self) -> BroadcastOutcome {
+        self.outcome
+    }
+
+    /// Its txid; null if the bytes are no transaction.
+    async fn txid(&self) -> Option<Txid> {
+        self.ids.map(|(txid, _)| Txid(txid))
+    }
+
+    /// Its wtxid, with the witnesses that were sent; null if the bytes are no transaction.
+    async fn wtxid(&self) -> Option<Wtxid> {
+        self.ids.map(|(_, wtxid)| Wtxid(wtxid))
+    }
+
+    /// The transaction as this server has it after the node has it, with its place in the mempool. Null unless it is in the
+    /// mempool or in a block; and if the server did not hear of it within a second and a half after the node took it.
+    async fn transaction(&self) -> Option<Result<Transaction, ApiError>> {
+        self.find().transpose()
+    }
+
+    /// What left the mempool for it: transactions that spend an output that it spends, and all that stood on them; by txid.
+    /// Empty unless it was ACCEPTED.
+    async fn replaced(&self) -> Vec<Txid> {
+        self.replaced.iter().copied().map(Txid).collect()
+    }
+
+    /// Why it was REJECTED; null with every other outcome.
+    async fn reject(&self) -> Option<RejectInfo> {
+        self.reject.clone()
+    }
+}

@@ -1,0 +1,251 @@
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bitcoin::Amount;
+use tokio::time::Instant;
+
+use super::super::brought::Brought;
+use super::super::error::ApiError;
+use super::super::reject_code;
+use super::super::reject_info::RejectInfo;
+use super::super::scalars::Hex;
+use super::super::until::until;
+use super::broadcast_outcome::BroadcastOutcome;
+use super::broadcast_result::BroadcastResult;
+use super::package_result::PackageResult;
+use crate::chain::float::to_f64;
+use crate::live::Live;
+use crate::view::{
+    AskError, IndexError, Judged, MaxFees, PackageOutcome, Published, Refusal, SubmittedTransaction, View,
+};
+
+/// How long an answer waits for the server to hear of what the node said. With signals of the node it takes milliseconds;
+/// without, the server looks once a second by default.
+const PATIENCE: Duration = Duration::from_millis(1_500);
+
+/// Sends transactions, and finds out what became of them.
+#[derive(Clone)]
+pub(super) struct Sender {
+    published: Published,
+    live: Live,
+}
+
+/// What the mempool said of a transaction before it was sent.
+struct Before {
+    is_there: bool,
+    would_replace: BTreeSet<bitcoin::Txid>,
+}
+
+impl Sender {
+    pub(super) fn new(published: &Published, live: &Live) -> Self {
+        Self { published: published.clone(), live: live.clone() }
+    }
+
+    /// Sends one transaction. The answer may read and tell so many bytes of transactions.
+    ///
+    /// Errors: NOT_READY, and INTERNAL_SERVER_ERROR.
+    pub(super) async fn send(&self, hex: Hex, max: MaxFees, bytes: usize) -> Result<BroadcastResult, ApiError> {
+        let brought = match Brought::read(hex) {
+            Ok(brought) => brought,
+            Err(why) => return Ok(BroadcastResult::not_decoded(&why)),
+        };
+        // no state is held while the node is asked
+        let before = Before::of(&*self.view(bytes)?, &brought);
+        let sent = self.published.ask().send_transaction(brought.to_hex(), max).await;
+        match sent {
+            Err(_) => Ok(BroadcastResult::unknown(&brought)),
+            Ok(Ok(_)) => {
+                let view = self.view_with(bytes, |view| view.holds(&brought.txid)).await?;
+                Ok(before.taken(&brought, &view))
+            }
+            Ok(Err(refusal)) => {
+                let among = Arc::default();
+                let view = self.view_with(bytes, |view| shows(view, &refusal, &brought, &among)).await?;
+                refused(refusal, &brought, &view, &among)
+            }
+        }
+    }
+
+    /// Sends transactions together.
+    ///
+    /// Errors: as those of `send`.
+    pub(super) async fn send_package(
+        &self,
+        hexes: Vec<Hex>,
+        max: MaxFees,
+        bytes: usize,
+    ) -> Result<PackageResult, ApiError> {
+        let read: Vec<_> = hexes.into_iter().map(Brought::read).collect();
+        if read.iter().any(Result::is_err) {
+            return Ok(PackageResult::not_decoded(&read));
+        }
+        let brought: Vec<_> = read.into_iter().flatten().collect();
+        let before: Vec<_> = {
+            let view = self.view(bytes)?;
+            brought.iter().map(|brought| Before::of(&view, brought)).collect()
+        };
+        let hexes = brought.iter().map(Brought::to_hex).collect();
+        let outcome = match self.published.ask().send_package(hexes, max).await {
+            Err(error) => return Ok(PackageResult::unknown(&brought, &error)),
+            Ok(Err(refusal)) => return self.all_refused(&refusal, &brought, bytes),
+            Ok(Ok(outcome)) => outcome,
+        };
+        let PackageOutcome { message, transactions, replaced } = outcome;
+        let said: HashMap<_, _> = transactions.into_iter().map(|said| (said.wtxid, said)).collect();
+        let among: Arc<HashSet<_>> = Arc::new(brought.iter().map(|brought| brought.txid).collect());
+        let all_show = |view: &View| {
+            for brought in &brought {
+                let shows = match said.get(&brought.wtxid) {
+                    Some(SubmittedTransaction { verdict: Some(Err(refusal)), .. }) => {
+                        shows(view, refusal, brought, &among)?
+                    }
+                    Some(_) => view.holds(&brought.txid)?,
+                    None => true,
+                };
+                if !shows {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        };
+        let view = self.view_with(bytes, all_show).await?;
+        let mut results = Vec::with_capacity(brought.len());
+        for (brought, before) in brought.iter().zip(before) {
+            results.push(match said.get(&brought.wtxid) {
+                Some(SubmittedTransaction { other_wtxid: Some(_), .. }) => {
+                    BroadcastResult::success(BroadcastOutcome::AlreadyInMempool, brought, &view, Vec::new())
+                }
+                Some(SubmittedTransaction { verdict: Some(Ok(_)), .. }) => {
+                    before.and_were_replaced(&replaced).taken(brought, &view)
+                }
+                Some(SubmittedTransaction { verdict: Some(Err(refusal)), .. }) => {
+                    refused(refusal.clone(), brought, &view, &among)?
+                }
+                _ => BroadcastResult::not_tried(brought, &message),
+            });
+        }
+        let fee_rate = fee_rate(said.values().filter_map(|said| said.verdict.as_ref()?.as_ref().ok()));
+        let replaced: BTreeSet<_> = replaced.into_iter().collect();
+        Ok(PackageResult { message, results, replaced: replaced.into_iter().collect(), fee_rate })
+    }
+
+    /// Of transactions that the node does not take for a package. Those that are there already are a success all the same.
+    fn all_refused(&self, refusal: &Refusal, brought: &[Brought], bytes: usize) -> Result<PackageResult, ApiError> {
+        let view = self.view(bytes)?;
+        let among: Arc<HashSet<_>> = Arc::new(brought.iter().map(|brought| brought.txid).collect());
+        let results = brought.iter().map(|brought| refused(refusal.clone(), brought, &view, &among));
+        let results = results.collect::<Result<_, _>>()?;
+        Ok(PackageResult { message: refusal.message.clone(), results, replaced: Vec::new(), fee_rate: None })
+    }
+
+    /// The newest state. Errors: NOT_READY.
+    fn view(&self, bytes: usize) -> Result<Arc<View>, ApiError> {
+        let head = self.published.head().ok_or_else(|| ApiError::not_ready(&self.published.state()))?;
+        Ok(Arc::new(self.published.view_of(head, bytes, self.published.ask())))
+    }
+
+    /// The first state of which this is true, or else the one after a while.
+    async fn view_with(
+        &self,
+        bytes: usize,
+        is_so: impl Fn(&View) -> Result<bool, IndexError>,
+    ) -> Result<Arc<View>, ApiError> {
+        let look = || {
+            let found = self.view(bytes).and_then(|view| Ok(is_so(&view)?.then_some(view)));
+            found.transpose()
+        };
+        match until(&self.live, Instant::now() + PATIENCE, look).await {
+            Some(found) => found,
+            None => self.view(bytes),
+        }
+    }
+}
+
+impl Before {
+    fn of(view: &View, brought: &Brought) -> Self {
+        let is_there = view.mempool().get(&brought.txid).is_some();
+        Self { is_there, would_replace: view.would_replace(&brought.parts) }
+    }
+
+    /// The same where the node says what was replaced.
+    fn and_were_replaced(mut self, replaced: &[bitcoin::Txid]) -> Self {
+        self.would_replace.retain(|txid| replaced.contains(txid));
+        self
+    }
+
+    /// What became of a transaction that the node has now.
+    fn taken(self, brought: &Brought, view: &Arc<View>) -> BroadcastResult {
+        if self.is_there {
+            return BroadcastResult::success(BroadcastOutcome::AlreadyInMempool, brought, view, Vec::new());
+        }
+        let replaced = self.would_replace.into_iter().collect();
+        BroadcastResult::success(BroadcastOutcome::Accepted, brought, view, replaced)
+    }
+}
+
+/// Whether a state shows what a refusal is about, as far as that is to be found in it.
+fn shows(
+    view: &View,
+    refusal: &Refusal,
+    brought: &Brought,
+    among: &HashSet<bitcoin::Txid>,
+) -> Result<bool, IndexError> {
+    Ok(match reject_code::of(refusal) {
+        reject_code::ALREADY_CONFIRMED | reject_code::ALREADY_IN_MEMPOOL => view.holds(&brought.txid)?,
+        reject_code::MISSING_INPUTS => {
+            view.holds(&brought.txid)? || !view.obstacles(&brought.parts, among)?.missing.is_empty()
+        }
+        _ => true,
+    })
+}
+
+/// What became of a transaction that the node did not take: it may have it, or the chain may.
+fn refused(
+    refusal: Refusal,
+    brought: &Brought,
+    view: &Arc<View>,
+    among: &Arc<HashSet<bitcoin::Txid>>,
+) -> Result<BroadcastResult, ApiError> {
+    let code = reject_code::of(&refusal);
+    // a node that judges the fee does not have it, and a state that is not the node's proves nothing
+    let proves = code != reject_code::FEE_TOO_LOW && view.is_in_sync();
+    let is_confirmed = proves && view.is_confirmed(&brought.txid)?;
+    let is_waiting = proves && view.sync_state().mempool_in_sync && view.mempool().get(&brought.txid).is_some();
+    let outcome = if code == reject_code::ALREADY_CONFIRMED || is_confirmed {
+        BroadcastOutcome::AlreadyConfirmed
+    } else if code == reject_code::ALREADY_IN_MEMPOOL || is_waiting {
+        BroadcastOutcome::AlreadyInMempool
+    } else {
+        let reject = RejectInfo::new(refusal, view, &brought.parts, among);
+        return Ok(BroadcastResult::rejected(brought, view, reject));
+    };
+    Ok(BroadcastResult::success(outcome, brought, view, Vec::new()))
+}
+
+/// What transactions pay together, in sat/vB.
+fn fee_rate<'j>(judged: impl Iterator<Item = &'j Judged>) -> Option<f64> {
+    let sum = |(fee, vsize): (Amount, u64), judged: &Judged| {
+        (fee.checked_add(judged.fee).unwrap_or(Amount::MAX), vsize.saturating_add(judged.vsize))
+    };
+    let (fee, vsize) = judged.fold((Amount::ZERO, 0), sum);
+    (vsize > 0).then(|| to_f64(fee.to_sat()) / to_f64(vsize))
+}
+
+impl PackageResult {
+    /// Some bytes are no transaction, so that nothing was sent.
+    fn not_decoded(read: &[Result<Brought, String>]) -> Self {
+        let each = |read: &Result<Brought, String>| match read {
+            Ok(brought) => BroadcastResult::not_tried(brought, "another of the package is no transaction"),
+            Err(why) => BroadcastResult::not_decoded(why),
+        };
+        let message = "TX decode failed".to_owned();
+        Self { message, results: read.iter().map(each).collect(), replaced: Vec::new(), fee_rate: None }
+    }
+
+    /// The node did not answer.
+    fn unknown(brought: &[Brought], error: &AskError) -> Self {
+        let results = brought.iter().map(BroadcastResult::unknown).collect();
+        Self { message: error.to_client().to_owned(), results, replaced: Vec::new(), fee_rate: None }
+    }
+}

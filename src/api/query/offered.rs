@@ -1,0 +1,88 @@
+//! Transactions that a client brings, to be looked at and not sent.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use async_graphql::{Context, Object};
+
+use super::super::accept_result::AcceptResult;
+use super::super::brought::{Brought, check_package, max_feerate};
+use super::super::decoded_transaction::DecodedTransaction;
+use super::super::error::ApiError;
+use super::super::page;
+use super::super::scalars::Hex;
+use super::{NODE_COST, Root};
+
+/// Tells what transactions are and what would become of them.
+pub(super) struct OfferedQuery(pub(super) Root);
+
+impl OfferedQuery {
+    fn decode(&self, ctx: &Context<'_>, hex: Hex) -> Result<DecodedTransaction, ApiError> {
+        let view = self.0.view(ctx)?;
+        let read = Brought::read(hex);
+        let brought = read.map_err(|why| ApiError::bad_user_input(format!("hex is no transaction: {why}")))?;
+        DecodedTransaction::new(&view, brought)
+    }
+
+    async fn test(
+        &self,
+        ctx: &Context<'_>,
+        hexes: Vec<Hex>,
+        max_fee_rate: Option<f64>,
+    ) -> Result<Vec<AcceptResult>, ApiError> {
+        check_package(hexes.len())?;
+        let max = max_feerate(max_fee_rate)?;
+        let view = self.0.view(ctx)?;
+        let mut brought = Vec::with_capacity(hexes.len());
+        for (index, hex) in hexes.into_iter().enumerate() {
+            let no_transaction = |why| ApiError::bad_user_input(format!("hexes[{index}] is no transaction: {why}"));
+            let read = Brought::read(hex).map_err(no_transaction)?;
+            view.count(read.raw.len())?;
+            brought.push(read);
+        }
+        let hexes = brought.iter().map(Brought::to_hex).collect();
+        let tested = view.ask().test_transactions(hexes, max).await;
+        let tested = tested.map_err(|error| ApiError::node_unavailable(&error))?;
+        let tested = tested.map_err(|refusal| {
+            ApiError::bad_user_input(format!("the Bitcoin node does not judge these transactions: {}", refusal.message))
+        })?;
+        let among: Arc<HashSet<_>> = Arc::new(brought.iter().map(|brought| brought.txid).collect());
+        let pairs = tested.into_iter().zip(&brought);
+        pairs.map(|(tested, brought)| AcceptResult::new(tested, brought, &view, &among)).collect()
+    }
+}
+
+#[Object]
+impl OfferedQuery {
+    /// A transaction by its bytes, be it known or not, with what it spends. Nothing is sent, and no node is asked.
+    /// BAD_USER_INPUT if the bytes are no transaction.
+    async fn decode_transaction(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "Its serialisation, with witnesses or without.")] hex: Hex,
+    ) -> Option<Result<DecodedTransaction, ApiError>> {
+        Some(self.decode(ctx, hex))
+    }
+
+    /// What would become of transactions if they were sent now, one or several that may spend each other: as many as are
+    /// given, in their order. The node judges them, and sends nothing. Of several, one that is refused ends the judging.
+    /// BAD_USER_INPUT if any are no transactions; NODE_UNAVAILABLE if the node does not answer.
+    #[graphql(
+        complexity = "page::list_cost(hexes.len(), child_complexity.saturating_add(1)).saturating_add(NODE_COST)"
+    )]
+    async fn test_transactions(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(
+            desc = "Their serialisations, parents before their children; at most `server.limits.packageSize` of them."
+        )]
+        hexes: Vec<Hex>,
+        #[graphql(
+            desc = "The highest feerate that any may pay, in sat/vB; 0 for any. If it is not given, the node's own \
+                    limit: 10,000."
+        )]
+        max_fee_rate: Option<f64>,
+    ) -> Option<Result<Vec<AcceptResult>, ApiError>> {
+        Some(self.test(ctx, hexes, max_fee_rate).await)
+    }
+}

@@ -1,0 +1,114 @@
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use async_graphql::Object;
+
+use super::error::ApiError;
+use super::reject_code;
+use super::scalars::{Sats, Txid};
+use crate::view::{Obstacles, Refusal, View};
+
+/// A refusal, and what it is about.
+#[derive(Clone)]
+pub(super) struct RejectInfo {
+    refusal: Refusal,
+    code: &'static str,
+    about: Option<About>,
+}
+
+/// The transaction that was refused.
+#[derive(Clone)]
+struct About {
+    view: Arc<View>,
+    parts: Arc<bitcoin::Transaction>,
+    /// The txids of those that came with it.
+    among: Arc<HashSet<bitcoin::Txid>>,
+}
+
+impl RejectInfo {
+    /// Of a transaction that came with those `among`, told from a state of the server after the refusal.
+    pub(super) fn new(
+        refusal: Refusal,
+        view: &Arc<View>,
+        parts: &Arc<bitcoin::Transaction>,
+        among: &Arc<HashSet<bitcoin::Txid>>,
+    ) -> Self {
+        let about = About { view: view.clone(), parts: parts.clone(), among: among.clone() };
+        Self { code: reject_code::of(&refusal), refusal, about: Some(about) }
+    }
+
+    /// The same under another code.
+    pub(super) fn with_code(self, code: &'static str) -> Self {
+        Self { code, ..self }
+    }
+
+    /// Of bytes that are no transaction. No node is asked about them.
+    pub(super) fn not_decoded(why: &str) -> Self {
+        let reason = "TX decode failed".to_owned();
+        let message = format!("{reason}, {why}");
+        Self { refusal: Refusal { code: -22, reason, message }, code: reject_code::DECODE_FAILED, about: None }
+    }
+
+    /// Of a transaction that the node did not come to, for this reason.
+    pub(super) fn not_tried(reason: &str) -> Self {
+        Self { code: reject_code::NOT_TRIED, ..Self::of_package(reason) }
+    }
+
+    /// Of all transactions of a package, in the node's word for it.
+    pub(super) fn of_package(reason: &str) -> Self {
+        let refusal = Refusal { code: -26, reason: reason.to_owned(), message: reason.to_owned() };
+        Self { code: reject_code::of(&refusal), refusal, about: None }
+    }
+
+    fn obstacles(&self) -> Result<Obstacles, ApiError> {
+        let Some(About { view, parts, among }) = &self.about else { return Ok(Obstacles::default()) };
+        Ok(view.obstacles(parts, among)?)
+    }
+}
+
+/// Why a transaction is not taken. The verdict is the node's; which outputs and transactions it is about is told from what
+/// this server knows right after it.
+#[Object]
+impl RejectInfo {
+    /// The reason as a word for programs, the same for all versions of the node: DECODE_FAILED, MISSING_INPUTS,
+    /// ALREADY_CONFIRMED, ALREADY_IN_MEMPOOL, FEE_TOO_LOW, REPLACEMENT_FEE_TOO_LOW, REPLACEMENT_NOT_ALLOWED, FEE_TOO_HIGH
+    /// (above `maxFeeRate`), BURN_TOO_HIGH (above `maxBurn`), COINBASE, IMMATURE_COINBASE, NON_FINAL (a lock time is not
+    /// over), OUTPUTS_EXCEED_INPUTS, SCRIPT_FAILED (a signature or script does not allow the spend), TOO_LARGE, TOO_SMALL,
+    /// TOO_LONG_CHAIN, TRUC_VIOLATION, DUST, NON_STANDARD, MEMPOOL_FULL, INVALID (other rules of consensus),
+    /// PACKAGE_INVALID, NOT_TRIED (the node did not come to it, because of others that came with it), OTHER. More may be
+    /// added.
+    async fn code(&self) -> &'static str {
+        self.code
+    }
+
+    /// The reason in the node's own word, such as `min relay fee not met`.
+    async fn reason(&self) -> &str {
+        &self.refusal.reason
+    }
+
+    /// The reason with particulars, in the node's own words, such as `min relay fee not met, 7 < 110`; null if it gave none.
+    async fn details(&self) -> Option<&str> {
+        Some(self.refusal.message.as_str()).filter(|message| *message != self.refusal.reason)
+    }
+
+    /// The outputs that it spends and that cannot be spent, as `txid:vout` in the order of its inputs: they do not exist, or
+    /// the main chain spends them otherwise. What only the mempool spends otherwise is not missing.
+    async fn missing_inputs(&self) -> Result<Vec<String>, ApiError> {
+        Ok(self.obstacles()?.missing.iter().map(ToString::to_string).collect())
+    }
+
+    /// The other transactions of the mempool and of the main chain that spend an output that it spends, by txid.
+    async fn conflicts_with(&self) -> Result<Vec<Txid>, ApiError> {
+        Ok(self.obstacles()?.rivals.into_iter().map(Txid).collect())
+    }
+
+    /// The fee, in satoshis, that the code FEE_TOO_LOW or REPLACEMENT_FEE_TOO_LOW asks for at least, for this very size:
+    /// what the node said, and for a replacement what BIP125 asks for. Null with other codes, and where it is not known.
+    async fn required_fee(&self) -> Option<Result<Sats, ApiError>> {
+        if ![reject_code::FEE_TOO_LOW, reject_code::REPLACEMENT_FEE_TOO_LOW].contains(&self.code) {
+            return None;
+        }
+        let least = self.about.as_ref().and_then(|about| about.view.least_fee(&about.parts));
+        reject_code::fee_asked_for(&self.refusal).max(least).map(Sats::new)
+    }
+}

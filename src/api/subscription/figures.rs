@@ -1,0 +1,157 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_graphql::futures_util::stream::Stream;
+use async_graphql::{Context, Subscription};
+
+use super::super::difficulty_adjustment::DifficultyAdjustment;
+use super::super::error::ApiError;
+use super::super::fees::RecommendedFees;
+use super::super::figures::{Figures, Looks, is_news};
+use super::super::follow::up_to_an_error;
+use super::super::mempool::{MempoolStats, ProjectedBlockDelta, ProjectedBlockReader};
+use super::super::page::count_of;
+use super::super::request::{Pinned, limits};
+use super::super::running::Counted;
+use super::super::sync_progress::SyncProgress;
+use super::Source;
+use crate::view::View;
+
+/// The least time between two events of what can change with every transaction.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Seconds between two looks at the figures of the mempool if nothing else is asked for, and what can be asked for.
+const STATS_SECONDS: i32 = 5;
+const MOST_STATS_SECONDS: i32 = 3_600;
+
+/// What is told of figures: at once, and then when they are others.
+pub(super) struct FigureSubscription(pub(super) Source);
+
+impl FigureSubscription {
+    /// Makes views of what is newest, with the allowance of an event each.
+    fn views(&self, ctx: &Context<'_>) -> Result<impl Fn() -> Result<Arc<View>, ApiError> + Send + use<>, ApiError> {
+        self.0.head()?;
+        let (published, allowance) = (self.0.published.clone(), limits(ctx)?.transaction_bytes);
+        Ok(move || {
+            let head = published.head().ok_or_else(|| ApiError::not_ready(&published.state()))?;
+            Ok(Arc::new(published.view_of(head, allowance, published.ask())))
+        })
+    }
+
+    /// What `look` finds each time, as events.
+    fn told<T: Send + 'static>(
+        &self,
+        looks: Looks,
+        look: impl FnMut() -> Result<Option<T>, ApiError> + Send + 'static,
+    ) -> Counted<Result<T, ApiError>> {
+        self.0.counted(up_to_an_error(Figures::new(looks, look)))
+    }
+}
+
+/// Seconds between two looks. Errors: BAD_USER_INPUT.
+fn stats_pause(seconds: i32) -> Result<Duration, ApiError> {
+    let within = u64::try_from(seconds).ok().filter(|_| (1..=MOST_STATS_SECONDS).contains(&seconds));
+    within.map(Duration::from_secs).ok_or_else(|| {
+        ApiError::bad_user_input(format!("everySeconds is {seconds}; it can be 1 to {MOST_STATS_SECONDS}"))
+    })
+}
+
+#[Subscription]
+impl FigureSubscription {
+    /// The figures of the unconfirmed transactions: at once, and then as often as is asked for, if one of them is another
+    /// than it was told last.
+    async fn mempool_stats(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(
+            desc = "The least number of seconds between two events, 1 to 3,600.",
+            default_with = "Some(STATS_SECONDS)"
+        )]
+        every_seconds: Option<i32>,
+    ) -> Result<impl Stream<Item = Result<MempoolStats, ApiError>> + use<>, ApiError> {
+        let pause = stats_pause(every_seconds.unwrap_or(STATS_SECONDS))?;
+        let (view, mut told) = (self.views(ctx)?, None);
+        // their rates sink also while nothing happens
+        Ok(self.told(Looks::every(pause), move || {
+            let stats = MempoolStats::of(&*view()?)?;
+            Ok(is_news(&mut told, stats.clone()).then_some(stats))
+        }))
+    }
+
+    /// What to pay to be in one of the next blocks: at once, and then when one of these feerates is another, at most once
+    /// a second. While the mempool is not known, nothing is told yet.
+    async fn recommended_fees(
+        &self,
+        ctx: &Context<'_>,
+    ) -> Result<impl Stream<Item = Result<RecommendedFees, ApiError>> + use<>, ApiError> {
+        let looks = Looks::at_changes(self.0.live.changes(), PAUSE);
+        let (view, mut told) = (self.views(ctx)?, None);
+        Ok(self.told(looks, move || {
+            let view = view()?;
+            if !view.follows_mempool() || !is_news(&mut told, view.mempool().recommended_fees()) {
+                return Ok(None);
+            }
+            RecommendedFees::of(view).map(Some)
+        }))
+    }
+
+    /// A block that miners would make of the mempool: at once whole, and then what was added to it and what is gone from
+    /// it, at most once a second. Its order and its figures are not told again while it holds the same transactions. An
+    /// event that cannot be answered is not told again: subscribe anew.
+    async fn projected_block(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(
+            desc = "How many blocks come before it: 0 for the next block. Where there are not so many, it has no \
+                    transactions.",
+            default_with = "Some(0)"
+        )]
+        index: Option<i32>,
+    ) -> Result<impl Stream<Item = Result<ProjectedBlockDelta, ApiError>> + use<>, ApiError> {
+        let looks = Looks::at_changes(self.0.live.changes(), PAUSE);
+        let mut reader = ProjectedBlockReader::of(count_of("index", index.unwrap_or_default())?)?;
+        let view = self.views(ctx)?;
+        Ok(self.told(looks, move || reader.look(&view()?)))
+    }
+
+    /// What the blocks of this epoch make of the next difficulty: at once, and then whenever there is another tip.
+    async fn difficulty_adjustment(
+        &self,
+        ctx: &Context<'_>,
+    ) -> Result<impl Stream<Item = Result<DifficultyAdjustment, ApiError>> + use<>, ApiError> {
+        let looks = Looks::at_changes(self.0.live.changes(), Duration::ZERO);
+        let (view, mut told) = (self.views(ctx)?, None);
+        Ok(self.told(looks, move || {
+            let view = view()?;
+            is_news(&mut told, view.tip().hash).then(|| DifficultyAdjustment::of(&view)).transpose()
+        }))
+    }
+
+    /// How far the index has come: at once, and then when that is another, at most once a second. It goes on also before
+    /// any block is indexed, and while the node is away.
+    async fn sync_progress(
+        &self,
+        ctx: &Context<'_>,
+    ) -> Result<impl Stream<Item = Result<SyncProgress, ApiError>> + use<>, ApiError> {
+        let (published, allowance) = (self.0.published.clone(), limits(ctx)?.transaction_bytes);
+        let mut told = None;
+        // nothing is published while blocks are fetched, but the state says how far that is
+        Ok(self.told(Looks::every(PAUSE), move || {
+            let progress = SyncProgress::new(Pinned::new(&published, allowance));
+            Ok(is_news(&mut told, progress.facts()).then_some(progress))
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_come_each_second_to_each_hour() {
+        assert_eq!(stats_pause(1), Ok(Duration::from_secs(1)));
+        assert_eq!(stats_pause(3_600), Ok(Duration::from_hours(1)));
+        for wrong in [0, -1, 3_601, i32::MIN, i32::MAX] {
+            assert_eq!(stats_pause(wrong).unwrap_err().code(), "BAD_USER_INPUT", "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,94 @@
+use async_graphql::futures_util::stream::{Stream, StreamExt};
+use async_graphql::{Context, Subscription};
+
+use super::super::error::ApiError;
+use super::super::follow::up_to_an_error;
+use super::super::follow_heads::HeadFollower;
+use super::super::limits::Limits;
+use super::super::output_spent::{OutputSpentEvent, SpendFollower};
+use super::super::query::OutPointInput;
+use super::super::request::limits;
+use super::super::scalars::Txid;
+use super::super::transaction_status::{StatusFollower, TransactionStatusEvent, Wanted};
+use super::Source;
+
+/// What is told of single transactions and outputs.
+pub(super) struct FollowedSubscription(pub(super) Source);
+
+impl FollowedSubscription {
+    fn heads(&self) -> Result<HeadFollower, ApiError> {
+        let events = self.0.live.subscribe();
+        Ok(HeadFollower::new(self.0.head()?, events, self.0.published.clone()))
+    }
+}
+
+#[Subscription]
+impl FollowedSubscription {
+    /// Where transactions are: first once for each of them, and then whenever that changes, which a reorganisation can
+    /// make it in any direction. It ends when all of them have as many confirmations as asked for, or, of one that was
+    /// replaced, what took its place has: one that is only replaced can come back. What changes and changes back before
+    /// it can be told is left out.
+    async fn transaction_status(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "The txids of the transactions, at most `server.limits.watch` of them.")] txids: Vec<Txid>,
+        #[graphql(desc = "Up to how many confirmations each is followed, from 1.", default_with = "Some(6)")]
+        until_confirmations: Option<i32>,
+    ) -> Result<impl Stream<Item = Result<TransactionStatusEvent, ApiError>> + use<>, ApiError> {
+        let limits = limits(ctx)?;
+        let txids = each_once(txids.into_iter().map(|txid| txid.0), limits)?;
+        let until = until_confirmations.unwrap_or(6);
+        let until = u32::try_from(until).ok().filter(|until| *until > 0).ok_or_else(|| {
+            ApiError::bad_user_input(format!("untilConfirmations is {until}, and it must be at least 1"))
+        })?;
+        // to know it all of the mempool is put in order
+        let projected = ctx.look_ahead().field("projectedBlock").exists();
+        let wanted = Wanted { txids, until, projected };
+        let follower = StatusFollower::new(self.heads()?, self.0.published.clone(), limits.transaction_bytes, wanted);
+        let told = up_to_an_error(follower).map(|found| {
+            let (view, told) = found?;
+            Ok(TransactionStatusEvent::new(view, told))
+        });
+        Ok(self.0.counted(told))
+    }
+
+    /// What spends outputs: at once for those that are spent already, and then whenever another transaction does, or the
+    /// same is confirmed. After a reorganisation or a replacement the next to spend it is told anew. An output that is
+    /// not known yet may be given, too.
+    async fn output_spent(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "Which outputs, at most `server.limits.watch` of them.")] outpoints: Vec<OutPointInput>,
+        #[graphql(
+            desc = "Whether transactions of the mempool are told, or only those in blocks.",
+            default_with = "Some(true)"
+        )]
+        include_mempool: Option<bool>,
+    ) -> Result<impl Stream<Item = Result<OutputSpentEvent, ApiError>> + use<>, ApiError> {
+        let limits = limits(ctx)?;
+        let outpoints = outpoints.iter().map(OutPointInput::outpoint).collect::<Result<Vec<_>, _>>()?;
+        let wanted = (each_once(outpoints, limits)?, include_mempool.unwrap_or(true));
+        let follower = SpendFollower::new(self.heads()?, self.0.published.clone(), limits.transaction_bytes, wanted);
+        let told = up_to_an_error(follower).map(|found| {
+            let (view, spend) = found?;
+            OutputSpentEvent::new(view, spend)
+        });
+        Ok(self.0.counted(told))
+    }
+}
+
+/// What is given, each once, in the order given.
+///
+/// Errors: QUERY_LIMIT_EXCEEDED for too many; BAD_USER_INPUT for none, of which nothing could ever be told.
+fn each_once<T: Copy + Eq + std::hash::Hash>(
+    given: impl IntoIterator<Item = T>,
+    limits: &Limits,
+) -> Result<Vec<T>, ApiError> {
+    let given: Vec<T> = given.into_iter().collect();
+    limits.check_watch(given.len())?;
+    if given.is_empty() {
+        return Err(ApiError::bad_user_input("the list is empty: give at least one"));
+    }
+    let mut seen = std::collections::HashSet::with_capacity(given.len());
+    Ok(given.into_iter().filter(|item| seen.insert(*item)).collect())
+}

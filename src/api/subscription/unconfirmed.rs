@@ -1,0 +1,92 @@
+use std::sync::Arc;
+
+use async_graphql::futures_util::stream::{Stream, StreamExt};
+use async_graphql::{Context, Subscription};
+
+use super::super::error::ApiError;
+use super::super::follow::up_to_an_error;
+use super::super::ledger::{WatchInput, Watched};
+use super::super::mempool_event::MempoolEvent;
+use super::super::request::limits;
+use super::super::transaction::Transaction;
+use super::super::transaction_filter::TransactionFilter;
+use super::{Source, seq};
+use crate::view::{MempoolEventKind, View};
+
+/// What is told of unconfirmed transactions.
+pub(super) struct UnconfirmedSubscription(pub(super) Source);
+
+#[Subscription]
+impl UnconfirmedSubscription {
+    /// Every transaction that enters the mempool and every one that leaves it, in order.
+    async fn mempool_events(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(
+            desc = "Only what comes behind the event with this cursor: CURSOR_EXPIRED if that was in another run of the \
+                    server, or more events ago than it remembers."
+        )]
+        after: Option<String>,
+    ) -> Result<impl Stream<Item = Result<MempoolEvent, ApiError>> + use<>, ApiError> {
+        let run = self.0.live.run();
+        let happenings = up_to_an_error(self.0.mempool(ctx, after.as_deref())?).enumerate();
+        let events = happenings.map(move |(place, found)| {
+            let (view, event) = found?;
+            Ok(MempoolEvent::new(view, event, run, seq(place)?))
+        });
+        Ok(self.0.counted(events))
+    }
+
+    /// Every transaction that enters the mempool from now on. One that is gone again by the time it could be told is
+    /// left out; `mempoolEvents` leaves out none.
+    async fn unconfirmed_transaction(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "Only transactions that meet all of these conditions.")] filter: Option<TransactionFilter>,
+        #[graphql(
+            desc = "Only transactions that pay or spend one of these, at most `server.limits.watch` addresses and \
+                    scripts."
+        )]
+        watch: Option<WatchInput>,
+    ) -> Result<impl Stream<Item = Result<Transaction, ApiError>> + use<>, ApiError> {
+        let (filter, limits) = (filter.unwrap_or_default(), limits(ctx)?);
+        let watched = match watch {
+            Some(watch) => {
+                let (published, bytes) = (&self.0.published, limits.transaction_bytes);
+                let view = Arc::new(published.view_of(self.0.head()?, bytes, published.ask()));
+                Some(Watched::of(&view, watch, limits)?)
+            }
+            None => None,
+        };
+        let added = up_to_an_error(self.0.mempool(ctx, None)?).filter_map(move |found| {
+            let found = match found {
+                Ok((view, event)) => added(view, event.kind, &filter, watched.as_ref()).transpose(),
+                Err(error) => Some(Err(error)),
+            };
+            std::future::ready(found)
+        });
+        Ok(self.0.counted(added))
+    }
+}
+
+/// The transaction that entered the mempool, if it is still there and wanted.
+fn added(
+    view: View,
+    event: MempoolEventKind,
+    filter: &TransactionFilter,
+    watched: Option<&Watched>,
+) -> Result<Option<Transaction>, ApiError> {
+    let MempoolEventKind::Added { txid, .. } = event else { return Ok(None) };
+    let Some(entry) = view.mempool().get(&txid).cloned().filter(|entry| filter.keeps_unconfirmed(entry)) else {
+        return Ok(None);
+    };
+    if let Some(watched) = watched {
+        let movement = view.pending_movement(watched.ledger(), &entry);
+        if !movement.pays && !movement.spends {
+            return Ok(None);
+        }
+    }
+    let found = Transaction::read(&view, |view| Ok(view.unconfirmed(&entry)))?;
+    let view = Arc::new(view);
+    Ok(found.map(|found| Transaction::new(&view, found)))
+}

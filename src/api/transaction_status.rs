@@ -1,0 +1,207 @@
+//! Where transactions are, told whenever that changes.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+
+use async_graphql::{ComplexObject, SimpleObject};
+use bitcoin::{BlockHash, Txid};
+
+use super::enums::TxState;
+use super::error::ApiError;
+use super::follow::Following;
+use super::follow_heads::HeadFollower;
+use super::scalars::{self, int, int_of};
+use super::transaction::Transaction;
+use crate::view::{Departure, Head, IndexError, MempoolEventKind, Published, TransactionState, View};
+
+/// Where a transaction is now.
+#[derive(SimpleObject)]
+#[graphql(complex)]
+pub(super) struct TransactionStatusEvent {
+    /// The transaction.
+    txid: scalars::Txid,
+    /// Where it is; null while neither a block nor the mempool holds it and nothing is remembered of it.
+    state: Option<TxState>,
+    /// The transaction that took its place, in the mempool or in a block; null where there is none.
+    replaced_by: Option<scalars::Txid>,
+    #[graphql(skip)]
+    status: Status,
+    #[graphql(skip)]
+    view: Arc<View>,
+}
+
+impl TransactionStatusEvent {
+    pub(super) fn new(view: View, Told { txid, status }: Told) -> Self {
+        Self {
+            txid: scalars::Txid(txid),
+            state: status.state.map(TxState::from),
+            replaced_by: status.replaced_by.map(scalars::Txid),
+            status,
+            view: Arc::new(view),
+        }
+    }
+}
+
+#[ComplexObject]
+impl TransactionStatusEvent {
+    /// How many blocks confirm it, 0 while none does. It is not told beyond `untilConfirmations`.
+    async fn confirmations(&self) -> Result<i32, ApiError> {
+        int(self.status.confirmations)
+    }
+
+    /// The index of the projected block that it is in, 0 for the next block; null unless it waits in the mempool.
+    async fn projected_block(&self) -> Option<Result<i32, ApiError>> {
+        self.status.projected_block.map(int_of)
+    }
+
+    /// The transaction, in the state that this event is told from; null where it is not known.
+    async fn transaction(&self) -> Option<Result<Transaction, ApiError>> {
+        let found = Transaction::read(&self.view, |view| view.transaction(&self.txid.0)).transpose()?;
+        Some(found.map(|found| Transaction::new(&self.view, found)))
+    }
+}
+
+/// What is told of a transaction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Status {
+    state: Option<TransactionState>,
+    confirmations: u32,
+    replaced_by: Option<Txid>,
+    projected_block: Option<usize>,
+}
+
+/// That a transaction is where it was not before.
+pub(super) struct Told {
+    txid: Txid,
+    status: Status,
+}
+
+/// What somebody wants to know.
+pub(super) struct Wanted {
+    /// Of which transactions.
+    pub(super) txids: Vec<Txid>,
+    /// Up to how many confirmations.
+    pub(super) until: u32,
+    /// Whether also the projected block that they are in.
+    pub(super) projected: bool,
+}
+
+impl Wanted {
+    fn status(&self, view: &View, txid: &Txid) -> Result<Status, IndexError> {
+        let Some((state, block)) = view.whereabouts(txid)? else { return Ok(Status::default()) };
+        let mut status = Status { state: Some(state), ..Status::default() };
+        match state {
+            TransactionState::Confirmed => status.confirmations = self.confirmations(view, block)?,
+            TransactionState::Unconfirmed if self.projected => {
+                status.projected_block = view.mempool().projected_place(txid).map(|place| place.block);
+            }
+            TransactionState::Replaced | TransactionState::Conflicted => {
+                status.replaced_by = view.mempool().departed(txid).and_then(|departed| match departed.departure {
+                    Departure::Replaced { by } | Departure::Conflicted { by, .. } => Some(by),
+                    _ => None,
+                });
+            }
+            _ => {}
+        }
+        Ok(status)
+    }
+
+    fn confirmations(&self, view: &View, block: Option<BlockHash>) -> Result<u32, IndexError> {
+        let place = block.map(|block| view.block_place(block)).transpose()?.flatten();
+        Ok(place.map_or(0, |place| view.confirmations(place.height)).min(self.until))
+    }
+
+    /// Whether there is nothing more to be told: it is confirmed as often as asked for, or what took its place is, so
+    /// that it can come back only as the other could be undone.
+    fn is_settled(&self, view: &View, status: &Status) -> Result<bool, IndexError> {
+        if status.confirmations >= self.until {
+            return Ok(true);
+        }
+        let Some(by) = status.replaced_by else { return Ok(false) };
+        let newest = view.newest_replacement(&by)?.unwrap_or(by);
+        match view.whereabouts(&newest)? {
+            Some((TransactionState::Confirmed, block)) => Ok(self.confirmations(view, block)? >= self.until),
+            _ => Ok(false),
+        }
+    }
+}
+
+/// A reader who is told where transactions are.
+pub(super) struct StatusFollower {
+    heads: HeadFollower,
+    published: Published,
+    allowance: usize,
+    wanted: Wanted,
+    /// What was told of each transaction, in the order in which they were given.
+    told: Vec<Option<Status>>,
+    pending: VecDeque<Told>,
+    /// The state that is told from, until all of it is.
+    head: Option<Arc<Head>>,
+    /// The tip and the newest event of the mempool of the state that was looked at last.
+    seen: Option<(BlockHash, u64)>,
+    settled: bool,
+}
+
+impl StatusFollower {
+    pub(super) fn new(heads: HeadFollower, published: Published, allowance: usize, wanted: Wanted) -> Self {
+        let (told, pending) = (vec![None; wanted.txids.len()], VecDeque::new());
+        Self { heads, published, allowance, wanted, told, pending, head: None, seen: None, settled: false }
+    }
+
+    fn look(&mut self, head: &Arc<Head>) -> Result<(), ApiError> {
+        let view = View::new(head.clone());
+        let touched = self.seen.and_then(|seen| touched(head, seen));
+        let mut settled = true;
+        for (txid, told) in self.wanted.txids.iter().zip(&mut self.told) {
+            let stays = told.filter(|told| {
+                let is_projected = self.wanted.projected && told.state == Some(TransactionState::Unconfirmed);
+                touched.as_ref().is_some_and(|touched| !touched.contains(txid)) && !is_projected
+            });
+            let status = stays.map_or_else(|| self.wanted.status(&view, txid), Ok)?;
+            if *told != Some(status) {
+                *told = Some(status);
+                self.pending.push_back(Told { txid: *txid, status });
+            }
+            settled = settled && self.wanted.is_settled(&view, &status)?;
+        }
+        self.settled = settled;
+        self.seen = Some((head.tip.hash, head.mempool.sequence()));
+        self.head = Some(head.clone());
+        Ok(())
+    }
+}
+
+/// The transactions that came or went in the mempool since a state with the same tip; `None` if that is not known, or the
+/// chain has gone on.
+fn touched(head: &Head, (tip, sequence): (BlockHash, u64)) -> Option<HashSet<Txid>> {
+    let events = head.mempool.events_after(sequence).filter(|_| head.tip.hash == tip)?;
+    Some(
+        events
+            .map(|event| match event.kind {
+                MempoolEventKind::Added { txid, .. } | MempoolEventKind::Removed { txid, .. } => txid,
+            })
+            .collect(),
+    )
+}
+
+impl Following for StatusFollower {
+    type Found = (View, Told);
+
+    /// What is to be told next, and the view to answer from; `None` once all is settled.
+    async fn next(&mut self) -> Option<Result<(View, Told), ApiError>> {
+        loop {
+            if let (Some(head), Some(told)) = (&self.head, self.pending.pop_front()) {
+                let view = self.published.view_of(head.clone(), self.allowance, self.published.ask());
+                return Some(Ok((view, told)));
+            }
+            self.head = None;
+            if self.settled {
+                return None;
+            }
+            let head = self.heads.next().await?;
+            if let Err(error) = self.look(&head) {
+                return Some(Err(error));
+            }
+        }
+    }
+}

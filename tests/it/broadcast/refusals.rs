@@ -1,0 +1,89 @@
+//! What never reaches the node.
+
+use async_graphql::{Executor, Request, Variables};
+use bitcoin::Network;
+use bitcoin::consensus::encode::serialize_hex;
+use btcgraph::api::Limits;
+use serde_json::{Value, json};
+
+use super::lab::{Lab, paying};
+use crate::support::api::Api;
+
+#[test]
+fn bytes_that_are_no_transaction_are_rejected_and_text_that_is_no_hex_is_no_argument() {
+    let mut lab = Lab::simulated();
+    let coin = lab.coin();
+    let whole = serialize_hex(&paying(coin, 500));
+    for broken in ["", "00", &whole[..whole.len() - 2], &format!("{whole}00")] {
+        let answer = lab.send_hex(broken);
+        let reject = &answer["reject"];
+        assert_eq!((&answer["outcome"], &reject["code"]), (&json!("REJECTED"), &json!("DECODE_FAILED")), "{broken}");
+        assert_eq!(reject["reason"], json!("TX decode failed"));
+        assert!(reject["details"].as_str().unwrap().starts_with("TX decode failed, "), "{reject}");
+        assert_eq!(
+            (&answer["txid"], &answer["wtxid"], &answer["transaction"]),
+            (&Value::Null, &Value::Null, &Value::Null)
+        );
+    }
+    let document = "mutation($hex: Hex!) { of: broadcastTransaction(hex: $hex) { outcome } }";
+    for text in ["0", "xy", "0x00"] {
+        let response = lab.execute(document, json!({ "hex": text }));
+        assert_eq!(response["errors"][0]["extensions"]["code"], json!("GRAPHQL_VALIDATION_FAILED"), "{response:#}");
+    }
+    lab.stop();
+}
+
+#[test]
+fn arguments_that_cannot_be_are_errors() {
+    let mut lab = Lab::simulated();
+    let coin = lab.coin();
+    let hex = serialize_hex(&paying(coin, 500));
+    for (arguments, code) in [
+        ("maxFeeRate: -1", "BAD_USER_INPUT"),
+        ("maxFeeRate: 100000", "BAD_USER_INPUT"),
+        ("maxBurn: -1", "GRAPHQL_VALIDATION_FAILED"),
+    ] {
+        let document =
+            format!("mutation($hex: Hex!) {{ of: broadcastTransaction(hex: $hex, {arguments}) {{ outcome }} }}");
+        let response = lab.execute(&document, json!({ "hex": hex }));
+        assert_eq!(response["errors"][0]["extensions"]["code"], json!(code), "{arguments}: {response:#}");
+    }
+    let document = "mutation($hexes: [Hex!]!) { of: broadcastPackage(hexes: $hexes) { accepted } }";
+    let response = lab.execute(document, json!({ "hexes": [] }));
+    assert_eq!(response["errors"][0]["extensions"]["code"], json!("BAD_USER_INPUT"));
+    let response = lab.execute(document, json!({ "hexes": vec![&hex; 26] }));
+    let expected = json!({ "code": "QUERY_LIMIT_EXCEEDED", "which": "packageSize", "limit": 25, "actual": 26 });
+    assert_eq!(response["errors"][0]["extensions"], expected);
+    let limits = lab.execute("{ server { features limits { packageSize } } }", json!({}));
+    assert_eq!(limits["data"]["server"], json!({ "features": ["broadcast"], "limits": { "packageSize": 25 } }));
+    lab.stop();
+}
+
+#[test]
+fn while_it_is_switched_off_the_setting_is_named_and_asking_goes_on() {
+    let api = Api::empty(Network::Regtest, Limits::default());
+    let sent = api.ask("mutation { of: broadcastTransaction(hex: \"00\") { outcome } }");
+    assert_eq!(sent["data"], json!({ "of": null }));
+    let expected = json!({ "code": "FEATURE_DISABLED", "setting": "api.broadcast" });
+    assert_eq!(sent["errors"][0]["extensions"], expected);
+    assert_eq!(
+        api.refusal("mutation { of: broadcastPackage(hexes: [\"00\"]) { accepted } }"),
+        json!("FEATURE_DISABLED")
+    );
+    assert_eq!(api.data("{ server { features } }"), json!({ "server": { "features": [] } }));
+    assert_eq!(api.refusal("{ testTransactions(hexes: [\"00\"]) { allowed } }"), json!("NOT_READY"));
+}
+
+#[test]
+fn what_is_sent_is_counted_by_what_a_question_to_the_node_costs() {
+    let api = Api::empty(Network::Regtest, Limits { complexity: 120, ..Limits::default() });
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let refusal = |document: &str| {
+        let request = Request::new(document).variables(Variables::default());
+        let response = serde_json::to_value(runtime.block_on(api.schema.execute(request))).unwrap();
+        response["errors"][0]["extensions"]["code"].clone()
+    };
+    let send = "broadcastTransaction(hex: \"00\") { outcome }";
+    assert_eq!(refusal(&format!("mutation {{ a: {send} b: {send} }}")), json!("FEATURE_DISABLED"));
+    assert_eq!(refusal(&format!("mutation {{ a: {send} b: {send} c: {send} }}")), json!("QUERY_LIMIT_EXCEEDED"));
+}

@@ -1,0 +1,128 @@
+//! The difficulty: its epochs, and what their blocks make of the next.
+
+use bitcoin::Network;
+use btcgraph::sim::SimChain;
+use serde_json::{Value, json};
+
+use crate::support::api::{Api, branch, real_chain};
+
+const EPOCH: &str = "index startHeight endHeight startTime endTime bits difficulty change actualTimespan complete
+    stats { blockCount fromHeight toHeight }";
+const ADJUSTMENT: &str = "epoch { index } progress blocksDone blocksRemaining estimatedChange estimatedAt nextHeight
+    averageInterval expectedBlocks previousChange";
+
+fn adjustment(api: &Api) -> Value {
+    api.data(&format!("{{ chain {{ difficultyAdjustment {{ {ADJUSTMENT} }} }} }}"))["chain"]["difficultyAdjustment"]
+        .take()
+}
+
+#[test]
+fn the_first_epochs_of_mainnet_are_told_with_their_times() {
+    let Some(blocks) = real_chain("mainnet-0-4521.blk") else { return };
+    let api = Api::of(Network::Bitcoin, &blocks);
+    let time = |height: usize| i64::from(blocks[height].header.time);
+    let answer =
+        api.data(&format!("{{ chain {{ one: epoch(index: 1) {{ {EPOCH} }} two: epoch(index: 2) {{ {EPOCH} }} }} }}"));
+    let one = json!({
+        "index": 1, "startHeight": 2_016, "endHeight": 4_031,
+        "startTime": "2009-01-27T13:38:51Z", "endTime": answer["chain"]["one"]["endTime"],
+        "bits": 0x1d00_ffff, "difficulty": 1.0, "change": 0.0, "actualTimespan": time(4_031) - time(2_016),
+        "complete": true, "stats": { "blockCount": 2_016, "fromHeight": 2_016, "toHeight": 4_031 },
+    });
+    assert_eq!(answer["chain"]["one"], one);
+    let two = json!({
+        "index": 2, "startHeight": 4_032, "endHeight": 6_047,
+        "startTime": answer["chain"]["two"]["startTime"], "endTime": null,
+        "bits": 0x1d00_ffff, "difficulty": 1.0, "change": 0.0, "actualTimespan": null,
+        "complete": false, "stats": { "blockCount": 490, "fromHeight": 4_032, "toHeight": 4_521 },
+    });
+    assert_eq!(answer["chain"]["two"], two);
+
+    // blocks were slow, and the difficulty could not fall below that of the first
+    let told = adjustment(&api);
+    let interval = f64::from(u32::try_from(time(4_521) - time(4_032)).unwrap()) / 489.0;
+    let close = |field: &str, expected: f64| {
+        let found = told[field].as_f64().unwrap_or_else(|| panic!("{field}: {told}"));
+        assert!((found - expected).abs() < 1e-9 * expected.abs().max(1.0), "{field}: {found}, and not {expected}");
+    };
+    close("averageInterval", interval);
+    close("progress", 490.0 / 2_016.0);
+    close("expectedBlocks", 1.0 + interval * 489.0 / 600.0);
+    close("estimatedChange", 0.0);
+    close("previousChange", 0.0);
+    assert!(interval > 600.0);
+    assert_eq!(told["epoch"], json!({ "index": 2 }));
+    assert_eq!((&told["blocksDone"], &told["blocksRemaining"]), (&json!(490), &json!(1_526)));
+    assert_eq!(told["nextHeight"], json!(6_048));
+}
+
+#[test]
+fn regtest_has_epochs_and_never_another_difficulty() {
+    let mut chain = SimChain::new(80).with_clock(1_700_000_000, 300);
+    chain.mine_empty(2_017).unwrap();
+    let mut api = Api::of_chain(&chain);
+    // block 2,016 is the first of its epoch, the next the second
+    let told = adjustment(&api);
+    assert_eq!(told["epoch"], json!({ "index": 1 }));
+    assert_eq!((&told["blocksDone"], &told["nextHeight"]), (&json!(2), &json!(4_032)));
+    assert_eq!((&told["averageInterval"], &told["estimatedChange"]), (&json!(300.0), &json!(0.0)));
+    assert_eq!((&told["previousChange"], &told["expectedBlocks"]), (&json!(0.0), &json!(1.5)));
+    // the tip, 2,014 blocks to come and the first of the next epoch
+    let tip = api.data("{ tip { timestamp } }")["tip"]["timestamp"].as_u64().unwrap();
+    let at = jiff_seconds(told["estimatedAt"].as_str().unwrap());
+    assert_eq!(at, tip + 2_015 * 300);
+
+    // one block alone has nothing to measure by
+    api.change(1, []);
+    let told = adjustment(&api);
+    for field in ["averageInterval", "estimatedAt", "expectedBlocks"] {
+        assert_eq!(told[field], Value::Null, "{field}");
+    }
+    assert_eq!(told["blocksDone"], json!(1));
+    // the last of an epoch belongs to it
+    api.change(1, []);
+    let told = adjustment(&api);
+    assert_eq!((&told["epoch"], &told["progress"]), (&json!({ "index": 0 }), &json!(1.0)));
+    assert_eq!((&told["blocksRemaining"], &told["previousChange"]), (&json!(0), &Value::Null));
+}
+
+/// Seconds since 1970 of a time as answers have it.
+fn jiff_seconds(time: &str) -> u64 {
+    let time: jiff::Timestamp = time.parse().unwrap();
+    time.as_second().try_into().unwrap()
+}
+
+#[test]
+fn epochs_are_a_list_whose_cursors_stand_on_the_first_block_of_each() {
+    let mut chain = SimChain::new(81);
+    let mined = chain.mine_empty(4_100).unwrap();
+    let mut api = Api::of_chain(&chain);
+    let page = |api: &Api, arguments: &str| {
+        let fields = "totalCount nodes { index complete } edges { cursor } pageInfo { hasNextPage hasPreviousPage }";
+        api.data(&format!("{{ chain {{ epochs{arguments} {{ {fields} }} }} }}"))["chain"]["epochs"].take()
+    };
+    let indexes = |page: &Value| -> Vec<u64> {
+        page["nodes"].as_array().unwrap().iter().map(|node| node["index"].as_u64().unwrap()).collect()
+    };
+    let all = page(&api, "");
+    assert_eq!((indexes(&all), &all["totalCount"]), (vec![2, 1, 0], &json!(3)));
+    assert_eq!(indexes(&page(&api, "(order: ASC)")), [0, 1, 2]);
+    let first = page(&api, "(first: 1)");
+    assert_eq!((indexes(&first), &first["pageInfo"]["hasNextPage"]), (vec![2], &json!(true)));
+    let rest = page(&api, &format!("(after: {})", first["edges"][0]["cursor"]));
+    assert_eq!((indexes(&rest), &rest["pageInfo"]["hasPreviousPage"]), (vec![1, 0], &json!(true)));
+
+    // a branch from below the newest epoch: its first block is another
+    let parent = mined[4_000].block_hash();
+    let new = branch(&mut chain, parent, 120, &[]);
+    api.change(99, new.iter().map(AsRef::as_ref));
+    let gone = format!("{{ chain {{ field: epochs(after: {}) {{ totalCount }} }} }}", first["edges"][0]["cursor"]);
+    assert_eq!(api.ask(&gone)["errors"][0]["extensions"]["code"], json!("CURSOR_ORPHANED"));
+    let kept = page(&api, &format!("(after: {})", all["edges"][1]["cursor"]));
+    assert_eq!(indexes(&kept), [0]);
+
+    let epoch = |arguments: &str| api.ask(&format!("{{ chain {{ epoch({arguments}) {{ index }} }} }}"));
+    assert_eq!(epoch("index: 3")["data"]["chain"], json!({ "epoch": null }));
+    assert_eq!(epoch("index: 2147483647"), json!({ "data": { "chain": { "epoch": null } } }));
+    assert_eq!(epoch("index: -1")["errors"][0]["extensions"]["code"], json!("BAD_USER_INPUT"));
+}

@@ -1,0 +1,216 @@
+//! What is told of single transactions and outputs, and of those that arrive and are wanted.
+
+use async_graphql::futures_util::StreamExt;
+use async_graphql::futures_util::stream::BoxStream;
+use async_graphql::{Executor, Request, Response};
+use bitcoin::{OutPoint, Transaction};
+use btcgraph::mempool::Departure;
+use serde_json::{Value, json};
+
+use super::mempool::{chain_with_coins, output_of, paying, paying_of};
+use crate::support::api::{Api, branch, response_json};
+
+/// A subscription, read as far as it has something to tell.
+struct Told {
+    runtime: tokio::runtime::Runtime,
+    stream: BoxStream<'static, Response>,
+    ended: bool,
+}
+
+impl Told {
+    fn begin(api: &Api, document: &str) -> Self {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        Self { runtime, stream: api.schema.execute_stream(Request::new(document), None), ended: false }
+    }
+
+    fn more(&mut self) -> Vec<Value> {
+        let (mut told, wait) = (Vec::new(), std::time::Duration::from_millis(50));
+        while let Ok(next) = self.runtime.block_on(async { tokio::time::timeout(wait, self.stream.next()).await }) {
+            let Some(response) = next else {
+                self.ended = true;
+                break;
+            };
+            let response = response_json(response);
+            let data = response["data"].as_object().and_then(|data| data.values().next()).cloned();
+            told.push(if response.get("errors").is_some() { response } else { data.unwrap() });
+        }
+        told
+    }
+}
+
+fn id(of: &Transaction) -> Value {
+    json!(of.compute_txid().to_string())
+}
+
+fn status_of(transactions: &[&Transaction], until: u32) -> String {
+    let txids: Vec<_> = transactions.iter().map(|transaction| id(transaction)).collect();
+    format!(
+        "subscription {{ transactionStatus(txids: {}, untilConfirmations: {until}) {{
+            txid state confirmations replacedBy projectedBlock transaction {{ txid }}
+        }} }}",
+        json!(txids)
+    )
+}
+
+/// A status as it is told of a transaction that is known.
+fn status(
+    of: &Transaction,
+    state: &str,
+    confirmations: u32,
+    by: Option<&Transaction>,
+    projected: Option<u32>,
+) -> Value {
+    json!({
+        "txid": id(of), "state": state, "confirmations": confirmations, "replacedBy": by.map(id),
+        "projectedBlock": projected, "transaction": { "txid": id(of) },
+    })
+}
+
+#[test]
+fn a_transaction_is_followed_from_nowhere_to_its_last_confirmation_and_back_by_reorganisations() {
+    let (mut chain, coins) = chain_with_coins(1);
+    let fork = chain.tip();
+    let mut api = Api::of_chain(&chain);
+    let payment = paying(coins[0], 500);
+    let mut told = Told::begin(&api, &status_of(&[&payment], 2));
+    let unknown = json!({
+        "txid": id(&payment), "state": null, "confirmations": 0, "replacedBy": null, "projectedBlock": null,
+        "transaction": null,
+    });
+    assert_eq!(told.more(), [unknown]);
+    api.arrive([&payment]);
+    assert_eq!(told.more(), [status(&payment, "MEMPOOL", 0, None, Some(0))]);
+    api.connect(&chain.mine(vec![payment.clone()]).unwrap());
+    assert_eq!(told.more(), [status(&payment, "CONFIRMED", 1, None, None)]);
+    // another branch without it
+    let new = branch(&mut chain, fork, 2, &[]);
+    api.change(1, new.iter().map(AsRef::as_ref));
+    assert_eq!(told.more(), [status(&payment, "REORGED_OUT", 0, None, None)]);
+    api.connect(&chain.mine(vec![payment.clone()]).unwrap());
+    assert_eq!(told.more(), [status(&payment, "CONFIRMED", 1, None, None)]);
+    assert!(!told.ended);
+    api.connect(&chain.mine(Vec::new()).unwrap());
+    assert_eq!(told.more(), [status(&payment, "CONFIRMED", 2, None, None)]);
+    assert!(told.ended, "it has as many confirmations as asked for");
+}
+
+#[test]
+fn a_replaced_transaction_is_followed_until_what_took_its_place_is_confirmed_as_often() {
+    let (mut chain, coins) = chain_with_coins(2);
+    let mut api = Api::of_chain(&chain);
+    let (first, second) = (paying(coins[0], 500), paying(coins[0], 900));
+    api.arrive([&first]);
+    let mut told = Told::begin(&api, &status_of(&[&first, &first], 2));
+    assert_eq!(told.more(), [status(&first, "MEMPOOL", 0, None, Some(0))], "each is told once");
+    api.arrive([&second]);
+    assert_eq!(told.more(), [status(&first, "REPLACED", 0, Some(&second), None)]);
+    api.arrive([&paying(coins[1], 500)]);
+    assert_eq!(told.more(), Vec::<Value>::new(), "others do not concern it");
+    api.connect(&chain.mine(vec![second]).unwrap());
+    assert_eq!(told.more(), Vec::<Value>::new());
+    assert!(!told.ended, "a reorganisation could still bring it back");
+    api.connect(&chain.mine(Vec::new()).unwrap());
+    assert_eq!(told.more(), Vec::<Value>::new());
+    assert!(told.ended);
+}
+
+#[test]
+fn an_evicted_transaction_may_come_back() {
+    let (chain, coins) = chain_with_coins(1);
+    let mut api = Api::of_chain(&chain);
+    let payment = paying(coins[0], 500);
+    api.arrive([&payment]);
+    let mut told = Told::begin(&api, &status_of(&[&payment], 1));
+    told.more();
+    api.depart(&payment.compute_txid(), Departure::Evicted);
+    assert_eq!(told.more(), [status(&payment, "EVICTED", 0, None, None)]);
+    api.arrive([&payment]);
+    assert_eq!(told.more(), [status(&payment, "MEMPOOL", 0, None, Some(0))]);
+    assert!(!told.ended);
+}
+
+fn spends_of(outpoints: &[OutPoint], more: &str) -> String {
+    let given = outpoints.iter().map(|outpoint| format!("{{ txid: \"{}\", vout: {} }}", outpoint.txid, outpoint.vout));
+    let given = given.collect::<Vec<_>>().join(", ");
+    format!(
+        "subscription {{ outputSpent(outpoints: [{given}] {more}) {{
+            output {{ outpoint }} spentBy {{ index transaction {{ txid }} }} confirmed
+        }} }}"
+    )
+}
+
+fn spent(outpoint: OutPoint, by: &Transaction, confirmed: bool) -> Value {
+    json!({
+        "output": { "outpoint": outpoint.to_string() },
+        "spentBy": { "index": 0, "transaction": { "txid": id(by) } },
+        "confirmed": confirmed,
+    })
+}
+
+#[test]
+fn a_spend_is_told_at_once_and_in_the_mempool_and_in_a_block_and_after_a_reorganisation() {
+    let (mut chain, coins) = chain_with_coins(3);
+    let mut api = Api::of_chain(&chain);
+    let before = paying(coins[0], 500);
+    api.connect(&chain.mine(vec![before.clone()]).unwrap());
+    let fork = chain.tip();
+    let (first, second, third) = (paying(coins[1], 500), paying(coins[1], 900), paying(coins[1], 1_100));
+    let on_top = paying_of(output_of(&first), 99_500, 100);
+    let followed = [coins[0], coins[1], output_of(&first), coins[2]];
+    let mut told = Told::begin(&api, &spends_of(&followed, ""));
+    let mut in_blocks = Told::begin(&api, &spends_of(&followed, ", includeMempool: false"));
+    assert_eq!(told.more(), [spent(coins[0], &before, true)], "the others are unspent, or not there yet");
+    assert_eq!(in_blocks.more(), [spent(coins[0], &before, true)]);
+    api.arrive([&first, &on_top]);
+    assert_eq!(told.more(), [spent(coins[1], &first, false), spent(output_of(&first), &on_top, false)]);
+    api.arrive([&second]);
+    assert_eq!(told.more(), [spent(coins[1], &second, false)]);
+    api.connect(&chain.mine(vec![second.clone()]).unwrap());
+    assert_eq!(told.more(), [spent(coins[1], &second, true)]);
+    assert_eq!(in_blocks.more(), [spent(coins[1], &second, true)]);
+    let new = branch(&mut chain, fork, 2, std::slice::from_ref(&third));
+    api.change(1, new.iter().map(AsRef::as_ref));
+    assert_eq!(told.more(), [spent(coins[1], &third, true)]);
+    assert_eq!(in_blocks.more(), [spent(coins[1], &third, true)]);
+    assert!(!told.ended);
+}
+
+#[test]
+fn lists_that_are_empty_or_too_long_are_refused() {
+    let (chain, coins) = chain_with_coins(1);
+    let limits = btcgraph::api::Limits { watch: 1, ..btcgraph::api::Limits::default() };
+    let mut api = Api::empty(bitcoin::Network::Regtest, limits);
+    api.change(0, chain.active_blocks().map(AsRef::as_ref));
+    let code = |document: &str| Told::begin(&api, document).more()[0]["errors"][0]["extensions"]["code"].clone();
+    let (one, two) = (paying(coins[0], 500), paying(coins[0], 501));
+    assert_eq!(code(&status_of(&[&one, &two], 6)), "QUERY_LIMIT_EXCEEDED");
+    assert_eq!(code(&spends_of(&[output_of(&one), output_of(&two)], "")), "QUERY_LIMIT_EXCEEDED");
+    for document in [status_of(&[], 6), status_of(&[&one], 0), spends_of(&[], "")] {
+        assert_eq!(code(&document), "BAD_USER_INPUT", "{document}");
+    }
+}
+
+#[test]
+fn of_what_arrives_only_that_is_told_which_a_filter_and_a_watch_let_through() {
+    let (chain, coins) = chain_with_coins(3);
+    let mut api = Api::of_chain(&chain);
+    let (cheap, dear) = (paying(coins[0], 500), paying(coins[1], 50_000));
+    let arriving = |arguments: &str| format!("subscription {{ unconfirmedTransaction{arguments} {{ txid }} }}");
+    let rate = arriving("(filter: { minFeeRate: 100 })");
+    let value = arriving("(filter: { minValue: 90000 })");
+    let script = cheap.output[0].script_pubkey.to_hex_string();
+    let watched = arriving(&format!("(watch: {{ scripts: [\"{script}\"] }}, filter: {{ maxFeeRate: 100000 }})"));
+    let others = arriving("(watch: { scripts: [\"52\"] })");
+    let documents = [arriving(""), rate, value, watched, others];
+    let mut streams = documents.map(|document| Told::begin(&api, &document));
+    for stream in &mut streams {
+        assert_eq!(stream.more(), Vec::<Value>::new());
+    }
+    api.arrive([&cheap, &dear]);
+    let txid = |of: &Transaction| json!({ "txid": id(of) });
+    let both = vec![txid(&cheap), txid(&dear)];
+    let expected = [both.clone(), vec![txid(&dear)], vec![txid(&cheap)], both, Vec::new()];
+    for (stream, expected) in streams.iter_mut().zip(expected) {
+        assert_eq!(stream.more(), expected);
+    }
+}

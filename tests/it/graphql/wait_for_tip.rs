@@ -1,0 +1,121 @@
+//! Requests that are not executed before the server has a block.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_graphql::futures_util::StreamExt;
+use async_graphql::{Executor, Request};
+use bitcoin::Network;
+use btcgraph::api::{Limits, Schema};
+use btcgraph::sim::SimChain;
+use serde_json::{Value, json};
+
+use crate::support::api::{Api, branch, response_json};
+
+/// A request as a client sends it.
+fn request(query: &str, wait: &Value) -> Request {
+    serde_json::from_value(json!({ "query": query, "extensions": { "waitForTip": wait } })).unwrap()
+}
+
+async fn ask(schema: &Schema, query: &str, wait: Value) -> Value {
+    response_json(schema.execute(request(query, &wait)).await)
+}
+
+const TIP: &str = "{ tip { height } }";
+
+#[tokio::test]
+async fn a_request_waits_until_its_block_is_there() {
+    let mut chain = SimChain::new(91);
+    let mut api = Api::of_chain(&chain);
+    let next = chain.mine_empty(3).unwrap();
+    let hash = next[2].block_hash().to_string();
+    for wait in [json!({ "height": 3 }), json!({ "hash": hash })] {
+        let mut again = Api::of(Network::Regtest, chain.active_blocks().take(1).map(Arc::as_ref));
+        let schema = again.schema.clone();
+        let waiting = tokio::spawn(async move { ask(&schema, TIP, wait).await });
+        for block in &next {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            assert!(!waiting.is_finished(), "its block is not there");
+            assert_eq!(again.heads_held(), 1, "who waits holds no state");
+            again.connect(block);
+        }
+        assert_eq!(waiting.await.unwrap(), json!({ "data": { "tip": { "height": 3 } } }));
+    }
+    for block in &next {
+        api.connect(block);
+    }
+    let started = Instant::now();
+    for wait in [json!({ "height": 0 }), json!({ "height": 3 }), json!({ "hash": hash }), Value::Null] {
+        assert_eq!(ask(&api.schema, TIP, wait).await, json!({ "data": { "tip": { "height": 3 } } }));
+    }
+    assert!(started.elapsed() < Duration::from_secs(5), "what is there is not waited for");
+}
+
+#[tokio::test]
+async fn a_block_that_does_not_come_in_time_is_an_error_with_the_tip_that_there_is() {
+    let mut chain = SimChain::new(92);
+    let genesis = chain.tip();
+    let stale = branch(&mut chain, genesis, 1, &[]);
+    let mut api = Api::of_chain(&chain);
+    let new = branch(&mut chain, genesis, 2, &[]);
+    api.change(1, new.iter().map(Arc::as_ref));
+    let tip = new[1].block_hash().to_string();
+    let expected = json!({ "code": "TIP_NOT_REACHED", "height": 2, "hash": tip });
+    for wait in [
+        json!({ "height": 3, "timeoutMs": 50 }),
+        json!({ "hash": "00".repeat(32), "timeoutMs": 0 }),
+        // it is known, but not on the main chain any more
+        json!({ "hash": stale[0].block_hash().to_string(), "timeoutMs": 50 }),
+    ] {
+        let response = ask(&api.schema, TIP, wait).await;
+        assert_eq!((&response["data"], &response["errors"][0]["extensions"]), (&Value::Null, &expected));
+    }
+    let empty = Api::empty(Network::Regtest, Limits::default());
+    let response = ask(&empty.schema, "{ server { version } }", json!({ "height": 0, "timeoutMs": 10 })).await;
+    let expected = json!({ "code": "TIP_NOT_REACHED", "height": null, "hash": null });
+    assert_eq!(response["errors"][0]["extensions"], expected);
+}
+
+#[tokio::test]
+async fn what_cannot_be_waited_for_is_bad_input_and_nothing_is_executed() {
+    let api = Api::of_chain(&SimChain::new(93));
+    for wait in [json!(0), json!({}), json!({ "height": -1 }), json!({ "height": 0, "timeoutMs": 10_001 })] {
+        let response = ask(&api.schema, TIP, wait).await;
+        assert_eq!(response["data"], Value::Null);
+        assert_eq!(response["errors"][0]["extensions"]["code"], json!("BAD_USER_INPUT"), "{response:#}");
+    }
+    // others mean nothing here
+    let other = json!({ "query": TIP, "extensions": { "persistedQuery": { "version": 1 } } });
+    let response = response_json(api.schema.execute(serde_json::from_value::<Request>(other).unwrap()).await);
+    assert_eq!(response.get("errors"), None, "{response:#}");
+}
+
+#[tokio::test]
+async fn a_subscription_begins_with_a_state_that_has_the_block_and_a_mutation_waits_as_well() {
+    let mut chain = SimChain::new(94);
+    let mut api = Api::of_chain(&chain);
+    let blocks = chain.mine_empty(2).unwrap();
+    let schema = api.schema.clone();
+    let subscription = request("subscription { newBlock { height } }", &json!({ "height": 1 }));
+    let events = tokio::spawn(async move {
+        let mut events = schema.execute_stream(subscription, None);
+        events.next().await.map(response_json)
+    });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    api.connect(&blocks[0]);
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    api.connect(&blocks[1]);
+    // the first block is what it waited for, so that only the second is new
+    assert_eq!(events.await.unwrap(), Some(json!({ "data": { "newBlock": { "height": 2 } } })));
+
+    let refused = request("subscription { newBlock { height } }", &json!({ "height": 9, "timeoutMs": 10 }));
+    let refused = api.schema.execute_stream(refused, None).map(response_json).collect::<Vec<_>>().await;
+    assert_eq!(refused.len(), 1);
+    assert_eq!(refused[0]["errors"][0]["extensions"]["code"], json!("TIP_NOT_REACHED"));
+
+    let send = "mutation { broadcastTransaction(hex: \"00\") { outcome } }";
+    let response = ask(&api.schema, send, json!({ "height": 9, "timeoutMs": 10 })).await;
+    assert_eq!(response["errors"][0]["extensions"]["code"], json!("TIP_NOT_REACHED"));
+    let response = ask(&api.schema, send, json!({ "height": 2 })).await;
+    assert_eq!(response["errors"][0]["extensions"]["code"], json!("FEATURE_DISABLED"));
+}
