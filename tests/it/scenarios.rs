@@ -30,16 +30,18 @@ macro_rules! scenarios {
 
 scenarios! {
     both {
+        a_block_can_hold_another_payment_of_what_waits: "block-conflicts",
         a_chain_begins_and_its_first_coins_are_paid_on: "first-payment",
-        a_payment_is_confirmed_disconnected_and_confirmed_again: "payment-and-reorg",
         a_coinbase_is_spent_by_the_hundredth_block_behind_it_and_not_before: "coinbase-maturity",
         a_cursor_whose_block_left_is_refused_and_says_where_to_go_on: "orphaned-cursors",
         a_key_is_paid_in_every_script_type_and_all_that_can_be_is_spent: "all-script-types",
         a_long_history_is_read_in_pages_while_blocks_arrive_and_leave: "long-history",
         a_payment_forgotten_by_the_node_was_never_made: "reorg-dropped",
         a_payment_is_confirmed_by_the_other_branch_too: "reorg-other-block",
+        a_payment_is_confirmed_disconnected_and_confirmed_again: "payment-and-reorg",
         a_proof_shows_that_a_block_holds_a_transaction: "merkle-proofs",
         a_reorganisation_missed_while_stopped_is_caught_up_with: "missed-reorganisation",
+        a_reorganisation_returns_one_payment_and_makes_another_impossible: "reorg-returns-and-kills",
         a_stale_block_is_no_moment_of_the_main_chain: "balances-through-a-reorg",
         a_subscriber_is_told_of_every_block_through_reorganisations: "new-blocks",
         an_id_stays_what_it_is_through_a_reorganisation: "ids-through-a-reorg",
@@ -54,10 +56,11 @@ scenarios! {
         headers_and_sums_are_told_for_any_range: "headers-and-ranges",
         killed_it_comes_back_with_all_it_had: "killed-between",
         lock_times_are_told_and_kept: "lock-times",
-        pages_stay_the_same_while_blocks_arrive: "pages-while-blocks-arrive",
         one_key_has_several_scripts_each_a_ledger: "one-key",
+        pages_stay_the_same_while_blocks_arrive: "pages-while-blocks-arrive",
         payments_chained_in_one_block_are_told_apart: "payments-within-a-block",
         payments_confirmed_later_and_in_another_order_are_told_so: "reorg-later-block",
+        payments_that_wait_stand_on_each_other: "unconfirmed-chains",
         replaced_and_evicted_payments_were_never_made: "replaced-and-evicted",
         restarted_it_goes_on_where_it_was: "restart-between",
         several_addresses_are_one_ledger: "several-addresses",
@@ -67,6 +70,8 @@ scenarios! {
         what_accounts_hold_and_the_figures_of_the_chain_follow_a_reorganisation: "ledgers-and-figures",
         what_cannot_be_asked_is_refused_with_a_reason: "bad-input",
         what_is_indexed_is_answered_while_the_node_is_away: "node-away",
+        what_was_replaced_before_it_was_seen_is_not_known: "replaced-unseen",
+        who_was_away_goes_on_behind_the_last_event: "subscribers-come-back",
     }
     simulated {
         a_repeated_coinbase_takes_the_place_of_the_first: "duplicate-coinbase",

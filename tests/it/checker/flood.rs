@@ -1,0 +1,80 @@
+//! What happens to the node, and how often it did.
+
+use std::collections::BTreeMap;
+
+use btcgraph::sim::{Happening, Life, Profile, SimNode};
+
+use crate::unconfirmed::simulated::start;
+
+/// How often each must happen at least.
+const ENOUGH: [(&str, usize); 9] = [
+    ("arrival", 2_000),
+    ("replacement", 200),
+    ("eviction", 60),
+    ("expiry", 50),
+    ("confirmation", 2_000),
+    ("conflict with a block", 100),
+    ("block", 1_000),
+    ("reorganisation", 100),
+    ("return", 1_000),
+];
+/// One of so many steps forgets a few of the node's signals.
+const STEPS_A_LOSS: u32 = 60;
+/// Seconds between two steps.
+const SPACING: u32 = 5;
+
+/// A node to which anything happens.
+pub(super) struct Flood {
+    life: Life,
+    pub(super) sim: SimNode,
+    pub(super) steps: u32,
+    pub(super) counts: BTreeMap<&'static str, usize>,
+}
+
+impl Flood {
+    pub(super) fn start(seed: u64) -> Self {
+        let (life, sim) = start(Profile::Hostile, seed);
+        Self { life, sim, steps: 0, counts: BTreeMap::new() }
+    }
+
+    /// One step; whether anything happened.
+    pub(super) fn step(&mut self) -> bool {
+        self.steps += 1;
+        if self.steps.is_multiple_of(STEPS_A_LOSS) {
+            self.sim.lose_messages(3);
+        }
+        let Self { life, sim, .. } = self;
+        let step = sim.with(|world| {
+            world.set_time(world.time() + SPACING);
+            life.next(world)
+        });
+        let happenings = step.unwrap().unwrap().happenings;
+        let mut left = false;
+        for noted in &happenings {
+            let what = match noted.happening {
+                Happening::Arrived { .. } => "arrival",
+                Happening::Returned { .. } => "return",
+                Happening::Replaced { .. } => "replacement",
+                Happening::Evicted { .. } => "eviction",
+                Happening::Expired { .. } => "expiry",
+                Happening::Mined { .. } => "confirmation",
+                Happening::Conflicted { .. } => "conflict with a block",
+                Happening::Invalidated { .. } => "loss of what it spends",
+                Happening::BlockConnected { .. } => "block",
+                Happening::BlockDisconnected { .. } => {
+                    left = true;
+                    "block that left"
+                }
+            };
+            *self.counts.entry(what).or_default() += 1;
+        }
+        if left {
+            *self.counts.entry("reorganisation").or_default() += 1;
+        }
+        !happenings.is_empty()
+    }
+
+    pub(super) fn has_had_enough(&self) -> bool {
+        ENOUGH.iter().all(|(what, enough)| self.counts.get(what).is_some_and(|count| count >= enough))
+    }
+}

@@ -1,0 +1,75 @@
+//! What left the main chain, and what took its place.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::figures::{Checked, at, count, holds, int, list, rows, same, text};
+
+/// How many of each list of a reorganisation are asked for.
+const FIRST: i128 = 12;
+
+pub(super) fn parts() -> String {
+    format!(
+        "reorgs(first: 2) {{ nodes {{ id depth forkHeight forkHash connectedCount returnedCount conflictedCount
+            disconnected(first: {FIRST}) {{ hash height chainStatus confirmations reorg {{ id }} }}
+            connected(first: {FIRST}) {{ hash height chainStatus confirmations }}
+            returnedToMempool(first: {FIRST}) conflicted(first: {FIRST}) {{ txid wasIn conflictingTxids }} }} }}
+         staleBlocks(first: 3) {{ nodes {{ hash height chainStatus confirmations next {{ hash }}
+            transactions(first: 3) {{ nodes {{ txid state confirmations block {{ hash chainStatus }} }} }} }} }}
+         blocks(first: 30) {{ nodes {{ hash }} }}"
+    )
+}
+
+pub(super) fn check(data: &Value) -> Checked {
+    let main: BTreeSet<_> = rows(data, "blocks").iter().map(|block| text(block, "hash")).collect();
+    let (tip, lowest) = (int(data, "tip.height"), int(data, "tip.height") + 1 - count(&main));
+    let stands = |block: &Value| -> Checked {
+        let is_main = text(block, "chainStatus") == "MAIN";
+        let confirmations = if is_main { tip + 1 - int(block, "height") } else { 0 };
+        same("confirmations", int(block, "confirmations"), confirmations)?;
+        if int(block, "height") < lowest {
+            return Ok(());
+        }
+        same("on the main chain", is_main, main.contains(text(block, "hash")))
+    };
+    for reorg in rows(data, "reorgs") {
+        let (depth, fork) = (int(reorg, "depth"), int(reorg, "forkHeight"));
+        let (left, joined) = (list(reorg, "disconnected"), list(reorg, "connected"));
+        same("how deep", count(left), depth.min(FIRST))?;
+        same("how many joined", count(joined), int(reorg, "connectedCount").min(FIRST))?;
+        for (block, height) in left.iter().zip((0..).map(|below| fork + depth - below)) {
+            same("height of a block that left", int(block, "height"), height)?;
+            holds("it left by none", text(block, "chainStatus") == "MAIN" || !at(block, "reorg").is_null())?;
+        }
+        for (block, height) in joined.iter().zip(fork + 1..) {
+            same("height of a block that joined", int(block, "height"), height)?;
+            holds("it left and joined", left.iter().all(|other| text(other, "hash") != text(block, "hash")))?;
+        }
+        left.iter().chain(joined).try_for_each(stands)?;
+        let returned = count(list(reorg, "returnedToMempool"));
+        same("how many returned", returned, int(reorg, "returnedCount").min(FIRST))?;
+        let conflicted = list(reorg, "conflicted");
+        same("how many could not", count(conflicted), int(reorg, "conflictedCount").min(FIRST))?;
+        for one in conflicted {
+            let was_in = |block: &Value| at(block, "hash") == at(one, "wasIn");
+            holds("it was in no block that left", depth > FIRST || left.iter().any(was_in))?;
+            let both = list(reorg, "returnedToMempool").contains(at(one, "txid"));
+            holds("it returned and could not", !both)?;
+        }
+    }
+    for block in rows(data, "staleBlocks") {
+        same("status of a stale block", text(block, "chainStatus"), "STALE")?;
+        holds("something comes next to a stale block", at(block, "next").is_null())?;
+        stands(block)?;
+        for transaction in rows(block, "transactions") {
+            let is_confirmed = text(transaction, "state") == "CONFIRMED";
+            same("in a block", is_confirmed, !at(transaction, "block").is_null())?;
+            same("confirmed", is_confirmed, int(transaction, "confirmations") > 0)?;
+            if is_confirmed {
+                same("status of its block", text(transaction, "block.chainStatus"), "MAIN")?;
+            }
+        }
+    }
+    Ok(())
+}
