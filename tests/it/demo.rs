@@ -52,10 +52,11 @@ async fn a_subscriber_sees_blocks_come_and_an_interrupt_leaves_nothing_behind() 
     let directory = tempfile::tempdir().unwrap();
     let mut demo = Demo::start(directory.path());
     let ready = wait_for("the history to be indexed", Duration::from_secs(30), || {
-        let answer = demo.query("{ sync { ready } tip { height txCount } }");
+        let answer = demo.query("{ sync { ready } tip { height txCount } server { features } }");
         (answer["data"]["sync"]["ready"] == json!(true)).then_some(answer)
     });
     assert!(ready["data"]["tip"]["height"].as_u64() >= Some(100), "{ready}");
+    assert_eq!(ready["data"]["server"]["features"], json!(["broadcast"]));
 
     let mut request = format!("ws://{}/graphql", demo.address).into_client_request().unwrap();
     request.headers_mut().insert("sec-websocket-protocol", "graphql-transport-ws".parse().unwrap());

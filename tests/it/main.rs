@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod admin;
+mod broadcast;
+mod checker;
 mod commands;
 mod damage;
 mod demo;
@@ -14,6 +16,7 @@ mod histories;
 mod index;
 mod index_exact;
 mod index_model;
+mod index_observed;
 mod ledgers;
 mod licences;
 mod node;
