@@ -94,7 +94,7 @@ impl Rules {
 
     /// What a block that is stale by now did when it joined the chain.
     pub(super) fn joined_stale(&self, view: &View, block: &Block) -> Result<Vec<Row>, ApiError> {
-        let mut depths: Vec<_> = self.depths().into_iter().enumerate().collect();
+        let mut depths: Vec<_> = self.depths().enumerate().collect();
         // downwards, whatever is told first
         depths.sort_by_key(|(_, (depth, _))| *depth);
         let (mut rows, mut at) = (Vec::new(), block.clone());

@@ -48,7 +48,7 @@ pub enum NodeSignal {
     Added {
         /// The transaction.
         txid: Txid,
-        /// The number of this change of the mempool, to compare with [`Node::mempool_txids`](super::Node::mempool_txids).
+        /// The number of this change of the mempool, to compare with [`Node::mempool_list`](super::Node::mempool_list).
         mempool_sequence: u64,
     },
     /// A transaction left the mempool, and not for a block that holds it.
@@ -68,7 +68,7 @@ pub enum NodeSignal {
 ///
 /// The node knows of a new listener before [`Lost`](NodeSignal::Lost) comes, but may pass over what happens in the
 /// millisecond after it. Whoever asks for the mempool upon that has to compare numbers. With
-/// [`mempool_txids`](super::Node::mempool_txids) comes that of the next change: signals below it tell nothing new, and when
+/// [`mempool_list`](super::Node::mempool_list) comes that of the next change: signals below it tell nothing new, and when
 /// the first that is not below it is above it, and no block came before, something was missed in between.
 #[derive(Debug)]
 pub struct Signals {

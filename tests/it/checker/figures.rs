@@ -8,6 +8,8 @@ use serde_json::Value;
 pub(super) type Checked = Result<(), String>;
 
 #[track_caller]
+// most of what is compared is worked out on the spot
+#[allow(clippy::needless_pass_by_value)]
 pub(super) fn same<T: PartialEq + Debug>(what: &str, left: T, right: T) -> Checked {
     if left == right { Ok(()) } else { Err(format!("{what}: {left:?} is not {right:?}")) }
 }

@@ -43,16 +43,16 @@ pub(super) fn of_several(known: &Known, random: &mut Rng) -> String {
         }
     }
     let (mut addresses, mut hexes) = (Vec::new(), Vec::new());
-    let mut members = String::new();
+    let mut members = Vec::new();
     for (number, script) in scripts.iter().enumerate() {
-        members += &format!("member{number}: {} {{ {FIGURES} }}\n", field(script, random));
+        members.push(format!("member{number}: {} {{ {FIGURES} }}", field(script, random)));
         match &script.address {
             Some(address) if random.chance(50) => addresses.push(address),
             _ => hexes.push(&script.hex),
         }
     }
     let of = format!("addresses(of: {{ addresses: {}, scripts: {} }})", json!(addresses), json!(hexes));
-    format!("ledger: {of} {{ {FIGURES} {LISTS} }} {members}")
+    format!("ledger: {of} {{ {FIGURES} {LISTS} }} {}", members.join("\n"))
 }
 
 fn field(script: &KnownScript, random: &mut Rng) -> String {
