@@ -1,7 +1,7 @@
 //! Brings the index to the node's tip: down to the fork point, up again, in as few commits as memory and patience allow.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use bitcoin::BlockHash;
 use tracing::info;
@@ -9,7 +9,7 @@ use tracing::info;
 use super::error::SyncError;
 use super::follow::{Follow, Following, Step};
 use super::fork::{fork_point, refuse_to_shrink, skip_common};
-use super::mempool::{Freedom, Joined, Seen};
+use super::mempool::{Freedom, Joined, Seen, now};
 use super::pipeline::{Pipeline, PipelineLimits};
 use super::progress::{FEW, Progress};
 use crate::chain::network::genesis_hash;
@@ -62,7 +62,7 @@ impl Way {
         let hashes = |tips: &[Tip]| tips.iter().map(|tip| tip.hash).collect();
         let Freedom { returned, died } = freedom;
         Ok(Some(Reorg {
-            at: SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+            at: now(),
             fork: Tip { height, hash: chain.block_hash(height)? },
             disconnected: hashes(&self.left),
             connected: hashes(&self.joined),

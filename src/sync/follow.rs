@@ -75,6 +75,7 @@ pub fn run(mut follow: Follow<'_>) -> Result<(), SyncError> {
     ended.and(written)
 }
 
+/// One turn after another, with a pause between them, until it is told to stop or cannot go on.
 fn follow_on(following: &mut Following<'_>) -> Result<(), SyncError> {
     let mut failures = 0;
     loop {
