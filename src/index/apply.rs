@@ -1,9 +1,9 @@
 //! Writes the effects of blocks into the tables, and takes them out again.
 
-use std::ops::Bound;
+use std::thread;
 
 use bitcoin::hashes::Hash;
-use redb::ReadableTable;
+use redb::{ReadableTable, Table};
 
 use super::effects::Effects;
 use super::error::IndexError;
@@ -12,48 +12,99 @@ use super::resolve::Run;
 use super::tables::block_hashes::{BlockPlace, ChainMembership};
 use super::tables::history::{self, HistoryRow};
 use super::tables::transactions::TransactionRow;
-use super::tables::{blocks, stale_blocks, stale_transactions, unspent};
+use super::tables::{blocks, p2pk, payouts, spends, stale_blocks, stale_transactions, txids, unspent};
 use super::update::Tables;
+
+/// From so many rows on their tables are written side by side.
+const WORTH_THREADS: u64 = 1_000;
 
 impl Effects {
     /// Adds the blocks.
     ///
-    /// Errors: [`IndexError::Unresolved`] if an output they spend is not unspent.
+    /// Errors: [`IndexError::Unresolved`] if an output they spend is not unspent; [`IndexError::Threads`]; storage errors.
     pub(super) fn apply(
         &self,
         run: &Run<'_>,
         prevouts: &[super::resolve::Prevout],
         tables: &mut Tables<'_>,
     ) -> Result<(), IndexError> {
-        let fees = self.fees.iter();
-        for ((txnum, block, transaction), fee) in run.transactions().zip(fees) {
+        let Tables { history, unspent, spends, txids, transactions, payouts, p2pk, .. } = tables;
+        if self.scattered_rows() < WORTH_THREADS {
+            self.apply_history(history)?;
+            self.apply_outputs(run, prevouts, unspent, spends)?;
+            self.apply_transactions(run, transactions, txids)?;
+        } else {
+            // a table is one thread's alone; the history takes about as long as all others
+            thread::scope(|scope| {
+                let begin = || thread::Builder::new().name("write".into());
+                let scripts = begin().spawn_scoped(scope, || self.apply_history(history));
+                let outputs = begin().spawn_scoped(scope, || self.apply_outputs(run, prevouts, unspent, spends));
+                let others = self.apply_transactions(run, transactions, txids);
+                for thread in [scripts, outputs] {
+                    thread.map_err(IndexError::Threads)?.join().unwrap_or(Err(IndexError::Broken))?;
+                }
+                others
+            })?;
+        }
+        self.apply_payouts(payouts, p2pk)?;
+        self.apply_blocks(run, tables)
+    }
+
+    fn apply_transactions(
+        &self,
+        run: &Run<'_>,
+        transactions: &mut Table<'_, &'static [u8; 4], &'static [u8]>,
+        txids: &mut Table<'_, &'static txids::Key, ()>,
+    ) -> Result<(), IndexError> {
+        for ((txnum, block, transaction), fee) in run.transactions().zip(&self.fees) {
             let is_coinbase = transaction.inputs.is_empty();
             let row = TransactionRow { txid: transaction.txid, fee: *fee, is_coinbase, raw: block.raw(transaction) };
-            tables.transactions.insert(&txnum.to_key(), row.encode().as_slice())?;
+            transactions.insert(&txnum.to_key(), row.encode().as_slice())?;
         }
         for key in &self.txids {
-            tables.txids.insert(key, ())?;
+            txids.insert(key, ())?;
         }
+        Ok(())
+    }
+
+    fn apply_outputs(
+        &self,
+        run: &Run<'_>,
+        prevouts: &[super::resolve::Prevout],
+        unspent: &mut Table<'_, &'static unspent::Key, &'static unspent::Value>,
+        spends: &mut Table<'_, &'static spends::Place, &'static spends::Place>,
+    ) -> Result<(), IndexError> {
         for (outpoint, input) in &self.spends {
-            tables.spends.insert(outpoint, input)?;
+            spends.insert(outpoint, input)?;
         }
         for (key, _) in &self.consumed {
-            if tables.unspent.remove(key)?.is_none() {
+            if unspent.remove(key)?.is_none() {
                 return Err(not_unspent(run, prevouts, key));
             }
         }
         for (key, row) in &self.created {
-            tables.unspent.insert(key, row)?;
+            unspent.insert(key, row)?;
         }
-        self.apply_history(tables)?;
+        Ok(())
+    }
+
+    fn apply_payouts(
+        &self,
+        payouts: &mut Table<'_, &'static payouts::Key, ()>,
+        p2pk: &mut Table<'_, &'static p2pk::Key, &'static [u8; 4]>,
+    ) -> Result<(), IndexError> {
         for key in &self.payouts {
-            tables.payouts.insert(key, ())?;
+            payouts.insert(key, ())?;
         }
         for (key, txnum) in &self.p2pk {
-            if tables.p2pk.get(key)?.is_none() {
-                tables.p2pk.insert(key, &txnum.to_key())?;
+            if p2pk.get(key)?.is_none() {
+                p2pk.insert(key, &txnum.to_key())?;
             }
         }
+        Ok(())
+    }
+
+    fn apply_blocks(&self, run: &Run<'_>, tables: &mut Tables<'_>) -> Result<(), IndexError> {
         let starts = run.own_starts();
         for ((row, start), block) in self.blocks.iter().zip(starts).zip(run.blocks) {
             tables.blocks.insert(&blocks::key(start.height), row.encode().as_slice())?;
@@ -69,12 +120,17 @@ impl Effects {
     }
 
     /// The new rows of each script go on from its last one.
-    fn apply_history(&self, tables: &mut Tables<'_>) -> Result<(), IndexError> {
+    fn apply_history(
+        &self,
+        table: &mut Table<'_, &'static history::Key, &'static history::Value>,
+    ) -> Result<(), IndexError> {
+        // first all totals are read and then all rows are written: a cursor that does both at each place takes twice as long
+        let mut added = Vec::with_capacity(self.history.len());
         for rows in self.history.chunk_by(|one, other| history::split_key(&one.0).0 == history::split_key(&other.0).0) {
             let (script, _) = history::split_key(&rows[0].0);
             let last = history::key(script, TxNum(u32::MAX));
-            let mut cursor = tables.history.upper_bound_mut(Bound::Included(&last))?;
-            let mut running = match cursor.peek_prev()? {
+            let newest = table.range::<&history::Key>(..=&last)?.next_back().transpose()?;
+            let mut running = match newest {
                 Some((key, row)) if history::split_key(key.value()).0 == script => HistoryRow::decode(row.value())?,
                 _ => HistoryRow::default(),
             };
@@ -82,9 +138,11 @@ impl Effects {
                 running = running.plus(change).ok_or_else(|| {
                     IndexError::corrupt("history", "the totals of a script leave their range with a new block")
                 })?;
-                cursor.insert_before(key, &running.encode())?;
+                added.push((key, running.encode()));
             }
-            cursor.close()?;
+        }
+        for (key, row) in added {
+            table.insert(key, &row)?;
         }
         Ok(())
     }

@@ -8,7 +8,8 @@ use bitcoin::{BlockHash, OutPoint, Txid};
 use crate::chain::Height;
 use crate::chain::raw::RawError;
 
-/// Why the index could not do what was asked. Nothing was changed: a commit holds all of a block or none of it.
+/// Why the index could not do what was asked. A commit holds all of a block or none of it, so nothing was changed; but what
+/// was to be made durable after readers had seen it is as it was before that, once the index is opened again.
 #[derive(Debug, thiserror::Error)]
 pub enum IndexError {
     /// The file exists and is something else.
@@ -78,7 +79,7 @@ pub enum IndexError {
     },
     /// The disk is full.
     #[error(
-        "the disk that holds the index is full: free some space and start again; nothing that was committed is lost"
+        "the disk that holds the index is full: free some space and start again; what is missing then is fetched from the node"
     )]
     DiskFull,
     /// A file or directory cannot be read or written.
@@ -145,6 +146,14 @@ pub enum IndexError {
         /// "is not in the index", or "is spent already, or can never be spent".
         why: &'static str,
     },
+    /// A thread could not be started.
+    #[error("cannot start a thread for writing the index: {0}. Raise the limit of threads for this user")]
+    Threads(#[source] std::io::Error),
+    /// The thread that was to write changes to the disk has failed.
+    #[error(
+        "writing the newest changes to the disk was broken off by a fault of btcgraph; start it again, and they are made anew"
+    )]
+    Unsettled,
     /// A step of an update failed before, so what it holds is no state of any chain.
     #[error("a step of this update has failed: drop it, and begin another")]
     Broken,

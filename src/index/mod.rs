@@ -16,6 +16,7 @@
 //! Nothing here knows of a node or of GraphQL. One file a table in `tables/`; `docs/index-format.md` shows them
 //! together.
 
+mod ahead;
 mod apply;
 mod block;
 mod codec;
@@ -27,6 +28,7 @@ mod open;
 mod ranges;
 mod resolve;
 mod scripts;
+mod settle;
 mod snapshot;
 mod sorter;
 mod statistics;
@@ -44,7 +46,7 @@ pub use tables::block_hashes::{BlockPlace, ChainMembership};
 pub use tables::blocks::{BlockRow, CountAndValue, QUANTILES, Running, TypeTotals, Unspendable};
 pub use tables::history::HistoryRow;
 pub use tables::meta::FORMAT_VERSION;
-pub use tables::reorgs::{DeadTransaction, Reorg};
+pub use tables::reorgs::{DeadTransaction, Outcome, Reorg};
 pub use tables::stale_blocks::StaleBlock;
 pub use tables::unspent::{UnspentKey, UnspentRow};
 pub use update::{Tip, Update};

@@ -12,6 +12,7 @@ use super::block::Parser;
 use super::error::IndexError;
 use super::keys::Salt;
 use super::observed::ObservedLimits;
+use super::settle::Settling;
 use super::snapshot::Snapshot;
 use super::tables::block_starts::BlockStart;
 use super::tables::meta;
@@ -37,7 +38,7 @@ pub struct IndexOptions {
 
 /// The index, open for one writer and any number of snapshots.
 pub struct Index {
-    database: Database,
+    pub(super) database: Arc<Database>,
     path: Arc<Path>,
     pub(super) network: Network,
     pub(super) salt: Salt,
@@ -48,6 +49,7 @@ pub struct Index {
     pub(super) starts: Vec<BlockStart>,
     /// Whether `starts` is what the file says. An update that is dropped leaves it false.
     pub(super) starts_are_committed: bool,
+    pub(super) settling: Settling,
 }
 
 impl Index {
@@ -85,7 +87,7 @@ impl Index {
         let database = builder.open(path).map_err(|error| IndexError::opening(path, error))?;
         let salt = check(options, &database.begin_read()?)?;
         Ok(Self {
-            database,
+            database: Arc::new(database),
             path: Arc::from(path.as_path()),
             network: options.network,
             salt,
@@ -94,6 +96,7 @@ impl Index {
             observed: options.observed,
             starts: Vec::new(),
             starts_are_committed: false,
+            settling: Settling::default(),
         })
     }
 
@@ -111,10 +114,6 @@ impl Index {
     #[must_use]
     pub fn parser(&self) -> Parser {
         Parser { salt: self.salt }
-    }
-
-    pub(super) fn database(&self) -> &Database {
-        &self.database
     }
 }
 

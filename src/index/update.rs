@@ -2,7 +2,7 @@
 
 use bitcoin::hashes::Hash;
 use bitcoin::{BlockHash, Network};
-use redb::{ReadableTable, ReadableTableMetadata, Table, WriteTransaction};
+use redb::{Durability, ReadableTable, ReadableTableMetadata, Table, WriteTransaction};
 
 use super::apply::forget_stale;
 use super::block::{Block, Parser, assemble};
@@ -94,7 +94,8 @@ pub struct Update<'i> {
 
 impl<'i> Update<'i> {
     pub(super) fn begin(index: &'i mut Index) -> Result<Self, IndexError> {
-        let mut transaction = index.database().begin_write()?;
+        index.settling.finish()?;
+        let mut transaction = index.database.begin_write()?;
         // a crash is then repaired from the last commit's records instead of by walking the whole file
         transaction.set_quick_repair(true);
         let tip = read_tip(&transaction.open_table(meta::TABLE)?)?;
@@ -231,6 +232,23 @@ impl<'i> Update<'i> {
         }
         self.transaction.commit()?;
         self.index.starts_are_committed = true;
+        self.index.settling.settled();
+        Ok(())
+    }
+
+    /// Makes the changes visible to snapshots taken from now on, without waiting for the disk, which may take a hundred
+    /// times as long. They become durable with the next commit or [`Index::settle`]; a crash before that takes them back
+    /// as a whole, with all that were committed like this since the last that is durable.
+    ///
+    /// Errors: as [`Update::commit`].
+    pub fn commit_unsettled(mut self) -> Result<(), IndexError> {
+        if self.broken {
+            return Err(IndexError::Broken);
+        }
+        self.transaction.set_durability(Durability::None)?;
+        self.transaction.commit()?;
+        self.index.starts_are_committed = true;
+        self.index.settling.unsettled();
         Ok(())
     }
 
