@@ -14,7 +14,7 @@ use redb::{ReadableTable, ReadableTableMetadata, Table};
 use super::error::IndexError;
 use super::keys::TxNum;
 use super::snapshot::Snapshot;
-use super::tables::reorgs::{Reorg, Role, block_key};
+use super::tables::reorgs::{BlockKey, Reorg, Role, block_key};
 use super::update::Update;
 use crate::chain::Height;
 
@@ -94,11 +94,12 @@ impl Update<'_> {
         })
     }
 
-    /// Writes down a reorganisation, under the next number.
-    pub fn note_reorg(&mut self, reorg: &Reorg) -> Result<(), IndexError> {
+    /// Writes down a reorganisation, under the next number, and tells that.
+    pub fn note_reorg(&mut self, reorg: &Reorg) -> Result<u64, IndexError> {
         self.with_tables(|tables, limits| {
-            let number = tables.reorgs.last()?.map_or(0, |(key, _)| u64::from_be_bytes(*key.value()));
-            let number = number.saturating_add(1).to_be_bytes();
+            let last = tables.reorgs.last()?.map_or(0, |(key, _)| u64::from_be_bytes(*key.value()));
+            let next = last.saturating_add(1);
+            let number = next.to_be_bytes();
             tables.reorgs.insert(&number, reorg.encode().as_slice())?;
             for key in reorg.block_keys() {
                 tables.reorg_blocks.insert(&key, &number)?;
@@ -113,9 +114,45 @@ impl Update<'_> {
                 }
                 tables.reorgs.remove(&number)?;
             }
+            Ok(next)
+        })
+    }
+
+    /// Writes more about a reorganisation, which keeps its number. Nothing if it is not kept any more.
+    pub fn amend_reorg(&mut self, number: u64, reorg: &Reorg) -> Result<(), IndexError> {
+        self.with_tables(|tables, _| {
+            let number = number.to_be_bytes();
+            let before = tables.reorgs.get(&number)?.map(|row| Reorg::decode(row.value())).transpose()?;
+            let Some(before) = before else { return Ok(()) };
+            tables.reorgs.insert(&number, reorg.encode().as_slice())?;
+            let key = before.tip_key();
+            if key != reorg.tip_key() {
+                // it was this one's while its last block was the newest; before that it may have been another's
+                match newest_to(&tables.reorgs, &key)? {
+                    Some(other) => tables.reorg_blocks.insert(&key, &other)?,
+                    None => tables.reorg_blocks.remove(&key)?,
+                };
+            }
+            for key in reorg.block_keys() {
+                tables.reorg_blocks.insert(&key, &number)?;
+            }
             Ok(())
         })
     }
+}
+
+/// The number of the newest reorganisation whose newest block has this key.
+fn newest_to(
+    reorgs: &impl ReadableTable<&'static [u8; 8], &'static [u8]>,
+    key: &BlockKey,
+) -> Result<Option<[u8; 8]>, IndexError> {
+    for row in reorgs.iter()?.rev() {
+        let (number, row) = row?;
+        if Reorg::decode(row.value())?.tip_key() == *key {
+            return Ok(Some(*number.value()));
+        }
+    }
+    Ok(None)
 }
 
 fn oldest(
@@ -159,6 +196,25 @@ impl Snapshot {
     pub fn first_seen_at(&self, txnum: TxNum) -> Result<Option<u64>, IndexError> {
         let row = self.first_seen.get(&txnum.to_key())?;
         Ok(row.map(|row| u32::from_be_bytes(*row.value()).into()))
+    }
+
+    /// The transactions of the blocks above a height that were seen unconfirmed, and when, in seconds since 1970; the
+    /// newest of the chain first, read as they are asked for.
+    pub fn first_seen_above(
+        &self,
+        height: Height,
+    ) -> Result<impl Iterator<Item = Result<(Txid, u64), IndexError>>, IndexError> {
+        let first = self.block(height)?.and_then(|row| u32::try_from(row.running.transactions).ok());
+        let first = TxNum(first.unwrap_or(u32::MAX)).to_key();
+        let rows = self.first_seen.range::<&[u8; 4]>(&first..)?;
+        Ok(rows.rev().filter_map(|row| {
+            let read = || {
+                let (key, seconds) = row?;
+                let seconds = u32::from_be_bytes(*seconds.value()).into();
+                Ok(self.txid(TxNum::from_key(*key.value()))?.map(|txid| (txid, seconds)))
+            };
+            read().transpose()
+        }))
     }
 
     /// Samples of the mempool by minute since 1970, the oldest first, read as they are asked for.

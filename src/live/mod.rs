@@ -90,4 +90,10 @@ impl Live {
     pub fn subscribe_chain(&self) -> broadcast::Receiver<Arc<Event>> {
         self.chain.subscribe()
     }
+
+    /// How many listen to events now, of either kind.
+    #[must_use]
+    pub fn listeners(&self) -> usize {
+        self.sender.receiver_count().saturating_add(self.chain.receiver_count())
+    }
 }

@@ -32,7 +32,8 @@ pub enum Departure {
     Expired,
     /// The mempool was full and it paid the least (`-maxmempool`).
     Evicted,
-    /// A reorganisation took away what it spends, or made it spend what is not mature.
+    /// A reorganisation took away what it spends, made it spend what is not mature, or brought the chain back to where no
+    /// block may hold it yet; or it was in a block itself, and did not come back.
     ReorgedOut {
         /// The block that was disconnected.
         block: BlockHash,

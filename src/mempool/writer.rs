@@ -273,6 +273,12 @@ impl Mempool {
         self.state.entries.is_empty()
     }
 
+    /// Whether any transaction is remembered that left.
+    #[must_use]
+    pub fn has_departed(&self) -> bool {
+        self.state.journal.len() > 0
+    }
+
     /// The number of the newest event, 0 before the first.
     #[must_use]
     pub fn sequence(&self) -> u64 {

@@ -192,4 +192,26 @@ impl NodeError {
             | NodeError::Stopped => false,
         }
     }
+
+    /// Whether the node surely did nothing of what it was asked: the question never came to the call, or the node does not
+    /// know such a call. After any other error it may have done it and only the answer was lost.
+    #[must_use]
+    pub fn is_before_the_call(&self) -> bool {
+        match self {
+            NodeError::Settings { .. }
+            | NodeError::NoCookie { .. }
+            | NodeError::Unauthorized { .. }
+            | NodeError::Forbidden { .. }
+            | NodeError::WrongNetwork { .. }
+            | NodeError::WarmingUp { .. }
+            | NodeError::Busy { .. } => true,
+            NodeError::Rpc { code, .. } => NOT_CALLED.contains(code),
+            _ => false,
+        }
+    }
 }
+
+/// Codes of errors that come before a call: no such method, and parameters that it does not take
+/// (`RPC_METHOD_NOT_FOUND`, `RPC_INVALID_PARAMS`, `RPC_INVALID_PARAMETER` and `RPC_TYPE_ERROR`, Core's
+/// `src/rpc/protocol.h`).
+const NOT_CALLED: [i32; 4] = [-32_601, -32_602, -8, -3];

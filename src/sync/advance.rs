@@ -1,25 +1,29 @@
 //! Brings the index to the node's tip: down to the fork point, up again, in as few commits as memory and patience allow.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bitcoin::BlockHash;
+use bitcoin::{BlockHash, Txid};
 use tracing::info;
 
 use super::error::SyncError;
 use super::follow::{Follow, Following, Step};
 use super::fork::{fork_point, refuse_to_shrink, skip_common};
-use super::mempool::{Freedom, Joined, Seen, now};
+use super::mempool::{Joined, Seen};
 use super::pipeline::{Pipeline, PipelineLimits};
 use super::progress::{FEW, Progress};
+use super::reorg::{Change, Record, first_seen_above};
 use crate::chain::network::genesis_hash;
-use crate::index::{Block, IndexError, Reorg, Snapshot, Tip, Update};
+use crate::index::{Block, Snapshot, Tip, Update};
 use crate::live::ChainEvent;
 use crate::node::ChainInfo;
 use crate::view::{SyncPhase, SyncState};
 
 /// A commit at least this often, so that an interruption costs little.
 const COMMIT: Duration = Duration::from_secs(10);
+/// With so few blocks to go readers are told of them before the disk has them.
+const NEAR: usize = 12;
 /// Hashes asked for at once. A reorganisation of the node while they are read is noticed when they are used up.
 const HASHES: usize = 20_000;
 
@@ -32,6 +36,8 @@ struct Way {
     joined: Vec<Tip>,
     /// What of those concerns the mempool, if there is one that it could concern.
     blocks: Vec<Joined>,
+    /// When transactions were first seen that the first hold and the second do not.
+    first_seen: BTreeMap<Txid, u64>,
 }
 
 impl Way {
@@ -42,8 +48,13 @@ impl Way {
         for block in batch {
             self.joined.push(Tip { height, hash: block.hash() });
             if let Some(seen) = seen {
-                self.blocks.push(Joined::new(block, height));
+                self.blocks.extend(seen.concerned(block, height));
                 update.note_first_seen(height, seen.of(block)?)?;
+            }
+            if !self.first_seen.is_empty() {
+                for txid in block.txids() {
+                    self.first_seen.remove(&txid);
+                }
             }
             height = height.next();
         }
@@ -56,25 +67,40 @@ impl Way {
         Self { left: self.left, ..Self::default() }
     }
 
-    /// What is kept of it if blocks left: these, those that took their place, and what became of transactions.
-    fn reorg(&self, freedom: Freedom, chain: &Snapshot) -> Result<Option<Reorg>, IndexError> {
-        let Some(height) = self.left.last().and_then(|lowest| lowest.height.previous()) else { return Ok(None) };
-        let hashes = |tips: &[Tip]| tips.iter().map(|tip| tip.hash).collect();
-        let Freedom { returned, died } = freedom;
-        Ok(Some(Reorg {
-            at: now(),
-            fork: Tip { height, hash: chain.block_hash(height)? },
-            disconnected: hashes(&self.left),
-            connected: hashes(&self.joined),
-            returned,
-            died,
-        }))
-    }
-
     fn events(&self) -> Vec<ChainEvent> {
         let left = self.left.iter().copied().map(ChainEvent::Disconnected);
         left.chain(self.joined.iter().copied().map(ChainEvent::Connected)).collect()
     }
+}
+
+/// What commits on the way write of the reorganisation that it is, if it is one.
+struct Notes {
+    is_wanted: bool,
+    /// Whether an earlier commit on the same way wrote of it.
+    is_begun: bool,
+    /// The newest block that did not leave.
+    fork: Option<Tip>,
+}
+
+impl Notes {
+    /// Writes into the commit what it changes.
+    fn write(&mut self, record: &mut Option<Record>, update: &mut Update<'_>, way: &Way) -> Result<(), SyncError> {
+        let Way { left, joined, first_seen, .. } = way;
+        if !self.is_wanted {
+            return Ok(());
+        }
+        if left.is_empty() {
+            return Ok(record.as_mut().map_or(Ok(()), |record| record.grow(update, joined))?);
+        }
+        Record::note(record, self.is_begun, update, &Change { fork: self.fork, left, joined, first_seen })?;
+        self.is_begun = true;
+        Ok(())
+    }
+}
+
+/// When transactions were first seen that leave the chain with the blocks above a fork.
+fn freed_above(before: Option<&Snapshot>, fork: Option<Tip>) -> Result<BTreeMap<Txid, u64>, SyncError> {
+    before.zip(fork).map_or_else(|| Ok(BTreeMap::new()), |(before, fork)| first_seen_above(before, fork))
 }
 
 impl Following<'_> {
@@ -124,30 +150,36 @@ impl Following<'_> {
     /// unless a block joins, those that left stay until the next try.
     fn advance(&mut self, fork: Option<Tip>, hashes: Vec<BlockHash>, info: &ChainInfo) -> Result<(), SyncError> {
         let (limits, published) = (self.limits(), self.follow.published);
-        let shrinks = hashes.is_empty();
+        let (shrinks, is_near) = (hashes.is_empty(), hashes.len() < NEAR);
         let mut progress = Progress::new(fork, info.blocks, hashes.len());
         let mut way = Way::default();
         // how many blocks have left in what is committed, but not published yet
         let mut committed = 0;
+        let before = self.chain.clone();
         let mut update = self.follow.index.update()?;
+        let mut notes = Notes { is_wanted: self.unconfirmed.is_some(), is_begun: false, fork: update.tip() };
         while update.tip() != fork {
             let Some(tip) = update.disconnect()? else { break };
             way.left.push(tip);
+            notes.fork = update.tip();
             if update.is_full()? {
+                way.first_seen = freed_above(before.as_deref(), update.tip())?;
+                notes.write(&mut self.record, &mut update, &way)?;
                 // not published: readers see the shorter chain only if the node fails now
                 update.commit()?;
                 committed = way.left.len();
                 update = self.follow.index.update()?;
             }
         }
+        let before = before.filter(|_| !way.left.is_empty());
         if !way.left.is_empty() {
             let lowest = fork.map_or(0, |fork| fork.height.to_u32());
             info!(depth = way.left.len(), fork_height = lowest, "the node left blocks of the index's chain");
+            way.first_seen = freed_above(before.as_deref(), fork)?;
         }
 
-        let before = self.chain.clone().filter(|_| !way.left.is_empty());
-        let noted = self.unconfirmed.as_mut().filter(|unconfirmed| before.is_some() || unconfirmed.holds_any());
-        let seen = noted.map(|unconfirmed| unconfirmed.seen(before.as_deref()));
+        let concerned = self.unconfirmed.as_mut().filter(|unconfirmed| before.is_some() || unconfirmed.holds_any());
+        let mut seen = concerned.map(|unconfirmed| unconfirmed.seen(before.as_deref()));
         let parser = update.parser();
         let mut since = Instant::now();
         let mut result = Ok(());
@@ -171,15 +203,22 @@ impl Following<'_> {
                 published.set_state(SyncState { pace: progress.pace(), ..state });
             }
             if since.elapsed() > COMMIT || update.is_full()? {
+                notes.write(&mut self.record, &mut update, &way)?;
                 update.commit()?;
                 self.follow_way(&std::mem::take(&mut way))?;
+                // what blocks gave back may be in the next ones
+                if let (Some(seen), Some(unconfirmed)) = (&mut seen, &mut self.unconfirmed) {
+                    *seen = unconfirmed.seen(before.as_deref());
+                }
                 committed = 0;
                 update = self.follow.index.update()?;
                 since = Instant::now();
             }
         }
         if shrinks || update.tip() != fork {
-            update.commit()?;
+            notes.write(&mut self.record, &mut update, &way)?;
+            // at the tip somebody waits for the block; that the chain left blocks must not be forgotten
+            if is_near && way.left.is_empty() { update.commit_unsettled()? } else { update.commit()? }
         } else {
             drop(update);
             way = way.only_left(committed);
@@ -196,18 +235,19 @@ impl Following<'_> {
             return Ok(());
         }
         let mut chain = Arc::new(self.follow.index.snapshot()?);
+        let mut is_known = false;
         if let Some(unconfirmed) = &mut self.unconfirmed {
             let before = self.chain.as_deref();
-            let freedom = unconfirmed.follow_chain(self.follow.node, before, &chain, &way.left, &way.blocks)?;
-            if let Some(reorg) = way.reorg(freedom, &chain)? {
-                let mut update = self.follow.index.update()?;
-                update.note_reorg(&reorg)?;
-                update.commit()?;
-                chain = Arc::new(self.follow.index.snapshot()?);
+            if let Some(record) = self.record.as_ref().filter(|_| !way.left.is_empty()) {
+                unconfirmed.remember_freed(&record.reorg.first_seen);
             }
+            is_known = unconfirmed.follow_chain(self.follow.node, before, &chain, &way.left, &way.blocks)?;
+        }
+        if is_known && self.finish_reorg(&chain)? {
+            chain = Arc::new(self.follow.index.snapshot()?);
         }
         self.announce(&chain, events);
-        Ok(())
+        Ok(self.follow.index.settle()?)
     }
 
     fn limits(&self) -> PipelineLimits {

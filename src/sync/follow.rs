@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 
 use tracing::{error, warn};
 
+use super::ahead::ReadAhead;
 use super::error::SyncError;
 use super::mempool::{KeptMempool, Turn, Unconfirmed};
+use super::reorg::Record;
 use super::wake::Wake;
 use crate::index::{Index, Snapshot};
 use crate::live::{ChainEvent, Event, Live};
@@ -68,18 +70,28 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// Errors: [`SyncError`]; with [`Until::Stopped`] only those that waiting cannot help.
 pub fn run(mut follow: Follow<'_>) -> Result<(), SyncError> {
     let unconfirmed = follow.mempool.take().map(|mempool| Unconfirmed::new(mempool, follow.poll));
-    let mut following = Following { follow, unconfirmed, chain: None, looked: None, heard: Vec::new(), spared: None };
+    let mut following =
+        Following { follow, unconfirmed, chain: None, record: None, looked: None, heard: Vec::new(), spared: None };
     following.publish_chain()?;
+    following.take_up_record()?;
+    // there is no next block to prepare for without a mempool
+    let _ahead = following.unconfirmed.is_some().then(|| ReadAhead::start(following.follow.published));
     let ended = follow_on(&mut following);
+    // what the disk said first is the cause of what came after
+    let settled = following.follow.index.settle_now();
     let written = following.write_mempool(Instant::now() + LAST_WRITE);
-    ended.and(written)
+    settled?;
+    ended.and(written)?;
+    Ok(following.follow.index.settle_now()?)
 }
 
 /// One turn after another, with a pause between them, until it is told to stop or cannot go on.
 fn follow_on(following: &mut Following<'_>) -> Result<(), SyncError> {
     let mut failures = 0;
     loop {
+        following.follow.index.keep_settling()?;
         following.write_mempool_when_due()?;
+        following.give_up_when_overdue()?;
         let pause = match following.turn() {
             Ok(Step::InSync) if following.follow.until == Until::CaughtUp => return Ok(()),
             Ok(step) => {
@@ -150,12 +162,22 @@ pub(super) struct Following<'a> {
     pub(super) unconfirmed: Option<Unconfirmed<'a>>,
     /// The chain that was published last.
     pub(super) chain: Option<Arc<Snapshot>>,
+    /// The reorganisation of which it is not known yet what became of the transactions.
+    pub(super) record: Option<Record>,
     /// When the node was last asked for its tip.
     looked: Option<Instant>,
     /// Signals that were heard, and not followed yet.
     heard: Vec<NodeSignal>,
     /// Until when the node is not asked for its mempool, since its answers could not be used.
     spared: Option<Spared>,
+}
+
+/// What was written down of the mempool.
+pub(super) struct Written {
+    /// Whether there is a new sample among it.
+    is_sampled: bool,
+    /// Whether nothing is left to be written.
+    pub(super) is_all: bool,
 }
 
 /// How long the node is spared questions about its mempool.
@@ -239,6 +261,9 @@ impl Following<'_> {
         Ok(match turned? {
             Turn::Settled => {
                 self.spared = None;
+                if mempool_in_sync {
+                    self.tell_outcome()?;
+                }
                 Step::InSync
             }
             Turn::Unfinished => Step::Moved,
@@ -286,27 +311,34 @@ impl Following<'_> {
         Ok(())
     }
 
-    /// Writes down what changed in the mempool, in commits that are not too large; after `until` only the one under way.
+    /// Writes down what changed in the mempool; after `until` only what is under way.
     fn write_mempool(&mut self, until: Instant) -> Result<(), SyncError> {
-        let mut sampled = false;
+        if self.write_changes(until)?.is_sampled {
+            // the samples are read from what is published
+            let chain = Arc::new(self.follow.index.snapshot()?);
+            self.publish(&chain);
+        }
+        Ok(())
+    }
+
+    /// Writes down what changed in the mempool, in commits that are not too large; after `until` only the one under way.
+    pub(super) fn write_changes(&mut self, until: Instant) -> Result<Written, SyncError> {
+        let mut written = Written { is_sampled: false, is_all: true };
         while let Some(writing) = self.unconfirmed.as_mut().and_then(Unconfirmed::write) {
             let mut update = self.follow.index.update()?;
             if writing.anew {
                 update.forget_mempool()?;
             }
             update.observe(&writing.observations)?;
-            update.commit()?;
-            sampled |= writing.observations.mempool_sample.is_some();
-            if !writing.unfinished || Instant::now() >= until {
+            update.commit_unsettled()?;
+            self.follow.index.settle()?;
+            written.is_sampled |= writing.observations.mempool_sample.is_some();
+            written.is_all = !writing.unfinished;
+            if written.is_all || Instant::now() >= until {
                 break;
             }
         }
-        if sampled {
-            // the samples are read from what is published
-            let chain = Arc::new(self.follow.index.snapshot()?);
-            self.publish(&chain);
-        }
-        Ok(())
+        Ok(written)
     }
 
     /// Makes this chain, with the mempool as it is, the state that is read, and then tells what happened to it.

@@ -13,6 +13,7 @@
 //! any moment and is then simply done again.
 
 mod advance;
+mod ahead;
 mod compare;
 mod error;
 mod follow;
@@ -20,6 +21,7 @@ mod fork;
 mod mempool;
 mod pipeline;
 mod progress;
+mod reorg;
 mod wake;
 
 pub use compare::{Comparison, compare_with_node};

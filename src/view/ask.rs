@@ -90,6 +90,16 @@ impl AskError {
         }
     }
 
+    /// Whether the node surely did nothing of what it was to do: it was not asked, or did not come to it.
+    #[must_use]
+    pub fn is_before_the_call(&self) -> bool {
+        match self {
+            Self::NotConnected | Self::Busy(_) | Self::NoTemplates => true,
+            Self::TimedOut(_) | Self::Failed => false,
+            Self::Node(error) => error.is_before_the_call(),
+        }
+    }
+
     /// Whether somebody has to do something about it.
     fn is_lasting(&self) -> bool {
         match self {

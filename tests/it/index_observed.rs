@@ -4,7 +4,7 @@ use bitcoin::hashes::Hash;
 use bitcoin::{BlockHash, Txid};
 use btcgraph::chain::Height;
 use btcgraph::index::{
-    DeadTransaction, Index, IndexError, IndexOptions, Observations, ObservedLimits, Reorg, Tip, TxNum,
+    DeadTransaction, Index, IndexError, IndexOptions, Observations, ObservedLimits, Outcome, Reorg, Tip, TxNum,
 };
 use btcgraph::sim::{Hostile, SimChain};
 
@@ -33,8 +33,12 @@ fn reorg(disconnected: &[u8], connected: &[u8], at: u64) -> Reorg {
         fork: Tip { height: Height::GENESIS, hash: block(0) },
         disconnected: disconnected.iter().copied().map(block).collect(),
         connected: connected.iter().copied().map(block).collect(),
-        returned: vec![txid(7)],
-        died: vec![DeadTransaction { txid: txid(8), block: block(1), conflicting: vec![txid(9)] }],
+        outcome: Some(Outcome {
+            returned: vec![txid(7)],
+            died: vec![DeadTransaction { txid: txid(8), block: block(1), conflicting: vec![txid(9)] }],
+            is_whole: true,
+        }),
+        first_seen: Vec::new(),
     }
 }
 
@@ -158,6 +162,48 @@ fn reorganisations_are_numbered_found_by_their_blocks_and_the_newest_stay() {
     assert_eq!(snapshot.reorg_that_disconnected(block(1)).unwrap(), None);
     assert_eq!(snapshot.reorg_that_disconnected(block(4)).unwrap(), Some(all[2].clone()));
     assert_eq!(snapshot.reorg_to(block(0)).unwrap(), Some(all[2].clone()));
+}
+
+fn amend(indexed: &mut Indexed, number: u64, reorg: &Reorg) {
+    let mut update = indexed.index.update().unwrap();
+    update.amend_reorg(number, reorg).unwrap();
+    update.commit().unwrap();
+}
+
+#[test]
+fn a_reorganisation_that_is_written_again_keeps_its_number_and_is_found_by_what_it_is_now() {
+    let mut indexed = few();
+    // 1 leaves, 1 comes back, and then 4 leaves, for 5 and 6 in two commits
+    let all = [reorg(&[2], &[1], 10), reorg(&[4], &[], 20)];
+    for reorg in &all {
+        let mut update = indexed.index.update().unwrap();
+        update.note_reorg(reorg).unwrap();
+        update.commit().unwrap();
+    }
+    let to = |indexed: &Indexed, byte| indexed.index.snapshot().unwrap().reorg_to(block(byte)).unwrap();
+    assert_eq!(to(&indexed, 0), Some(all[1].clone()));
+    let mut grown = reorg(&[4, 3], &[1], 20);
+    amend(&mut indexed, 2, &grown);
+    assert_eq!([0, 1].map(|byte| to(&indexed, byte)), [None, Some(grown.clone())]);
+    grown = Reorg { outcome: None, first_seen: vec![(txid(3), 5)], ..reorg(&[4, 3], &[1, 5], 20) };
+    amend(&mut indexed, 2, &grown);
+    // what the other had before is its own again
+    assert_eq!([1, 5].map(|byte| to(&indexed, byte)), [Some(all[0].clone()), Some(grown.clone())]);
+    let snapshot = indexed.index.snapshot().unwrap();
+    assert_eq!(
+        [3, 4].map(|byte| snapshot.reorg_that_disconnected(block(byte)).unwrap()),
+        [(); 2].map(|()| Some(grown.clone()))
+    );
+    assert_eq!(snapshot.kept_reorgs().unwrap(), 1..3);
+
+    // one that is not kept any more stays away
+    for at in [30, 40] {
+        let mut update = indexed.index.update().unwrap();
+        assert_eq!(update.note_reorg(&reorg(&[8], &[9], at)).unwrap(), at / 10);
+        update.commit().unwrap();
+    }
+    amend(&mut indexed, 2, &grown);
+    assert_eq!((indexed.index.snapshot().unwrap().kept_reorgs().unwrap(), to(&indexed, 5)), (3..5, None));
 }
 
 #[test]

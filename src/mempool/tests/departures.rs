@@ -1,7 +1,7 @@
 use bitcoin::Txid;
 
-use super::stage::{coin, output, paying, spending, txids};
-use crate::mempool::{Arrival, Departure, Mempool, MempoolLimits, MempoolSnapshot};
+use super::stage::{block, coin, output, paying, spending, txids};
+use crate::mempool::{Arrival, Cause, Departure, Mempool, MempoolLimits, MempoolSnapshot};
 
 fn replace(mempool: &mut Mempool, old: &Arrival, new: &Arrival) {
     mempool.remove(&old.txid, Departure::Replaced { by: new.txid }, 5);
@@ -107,4 +107,17 @@ fn departures_of_an_earlier_run_are_taken_up_but_for_what_is_back() {
     assert_eq!(snapshot.departed(&gone.txid).unwrap().departure, Departure::Unknown);
     assert_eq!((snapshot.departed(&back.txid), txids(snapshot.by_arrival(..))), (None, vec![back.txid]));
     assert_eq!(snapshot.sequence(), 1, "only the arrival is an event");
+}
+
+#[test]
+fn what_comes_back_was_first_seen_when_it_was_seen_the_earliest() {
+    for (left, back, first) in [(5, 9, 5), (9, 5, 5)] {
+        let mut mempool = Mempool::default();
+        let arrival = spending(&[coin(1)], 1);
+        mempool.add(Arrival { first_seen: left, ..arrival.clone() }).unwrap();
+        mempool.remove(&arrival.txid, Departure::Unknown, 20);
+        let cause = Cause::Returned { block: block(1) };
+        let added = mempool.add(Arrival { first_seen: back, cause, ..arrival }).unwrap();
+        assert_eq!(added.entry.first_seen, first);
+    }
 }

@@ -10,11 +10,12 @@ use bitcoin::{BlockHash, OutPoint, Txid};
 use tracing::{debug, warn};
 
 use super::first_seen::first_seen_in;
-use super::incoming::{Incoming, Outcome};
+use super::incoming::{Incoming, Outcome as Entered, Wanted};
+use super::leaving::Reorged;
 use super::{Unconfirmed, now};
 use crate::chain::Height;
 use crate::chain::raw::RawBlock;
-use crate::index::{Block, DeadTransaction, IndexError, Snapshot, Tip};
+use crate::index::{DeadTransaction, IndexError, Outcome, Snapshot, Tip};
 use crate::mempool::{Cause, ConnectedBlock, Departure, Prevout, PrevoutSource};
 use crate::node::Node;
 
@@ -24,13 +25,6 @@ const GIVEN_BACK: usize = 64 << 20;
 /// How long the node may take to tell what it kept of them.
 const WAIT: Duration = Duration::from_secs(2);
 
-/// What became of transactions of blocks that left, those that are in a block again left out.
-#[derive(Default)]
-pub(in crate::sync) struct Freedom {
-    pub(in crate::sync) returned: Vec<Txid>,
-    pub(in crate::sync) died: Vec<DeadTransaction>,
-}
-
 /// What of a block that joined concerns the mempool.
 pub(in crate::sync) struct Joined {
     tip: Tip,
@@ -39,9 +33,18 @@ pub(in crate::sync) struct Joined {
 }
 
 impl Joined {
-    pub(in crate::sync) fn new(block: &Block, height: Height) -> Self {
-        let tip = Tip { height, hash: block.hash() };
-        Self { tip, txids: block.txids().collect(), spends: block.spends().collect() }
+    pub(in crate::sync) fn new(
+        hash: BlockHash,
+        height: Height,
+        txids: Vec<Txid>,
+        spends: Vec<(OutPoint, Txid)>,
+    ) -> Self {
+        Self { tip: Tip { height, hash }, txids, spends }
+    }
+
+    #[cfg(test)]
+    pub(super) fn parts(&self) -> (&[Txid], &[(OutPoint, Txid)]) {
+        (&self.txids, &self.spends)
     }
 }
 
@@ -53,8 +56,9 @@ struct Freed {
 
 impl Unconfirmed<'_> {
     /// Follows the chain from one state to the next, in memory. `left` are the blocks that are no longer in it, the
-    /// highest first, `joined` those that are now, the lowest first; `before` is a state of the chain with the blocks that
-    /// left. Tells what became of what these held.
+    /// highest first, `joined` those that are now, the lowest first, as far as they concern the mempool; `before` is a
+    /// state of the chain with the blocks that left. Whether it is known what became of all that these held: if not, it is
+    /// after the next list.
     pub(in crate::sync) fn follow_chain(
         &mut self,
         node: &Node,
@@ -62,10 +66,12 @@ impl Unconfirmed<'_> {
         chain: &Snapshot,
         left: &[Tip],
         joined: &[Joined],
-    ) -> Result<Freedom, IndexError> {
-        let mut freedom = Freedom::default();
+    ) -> Result<bool, IndexError> {
+        let mut is_known = false;
+        // what could not be made sense of on another chain may be on this one
+        self.missed.forgive_all();
         if left.is_empty() && !self.holds_any() {
-            return Ok(freedom);
+            return Ok(is_known);
         }
         let at = now();
         for Joined { tip, txids, spends } in joined {
@@ -74,20 +80,41 @@ impl Unconfirmed<'_> {
             let (mined, conflicted) = (effect.mined.len(), effect.conflicted.len());
             debug!(height = tip.height.to_u32(), mined, conflicted, "a block took from the mempool");
         }
-        if !left.is_empty() {
-            freedom = self.give_back(node, before, chain, left, at)?;
+        if let Some(highest) = left.first() {
+            is_known = self.give_back(node, before, chain, left, at)?;
+            self.reorged = Some(Reorged { highest: highest.hash, is_guessed: !is_known });
             // the node may see some of it otherwise
             self.doubt();
         }
         // what waited for a transaction may find it in a block now
-        for incoming in self.waiting.take_all() {
-            self.wanted.push(incoming.txid, incoming.cause);
+        for Incoming { txid, cause, first_seen, .. } in self.waiting.take_all() {
+            self.wanted.push(txid, Wanted { cause, heard: first_seen });
         }
-        Ok(freedom)
+        Ok(is_known)
+    }
+
+    /// What became of the transactions of blocks that left, those left out that are in a block again. It is true once the
+    /// mempool was made the node's on this chain. What the node has and is not here did not die, and is not known to be
+    /// back: with such it is not whole.
+    pub(in crate::sync) fn outcome(&self, chain: &Snapshot, left: &[Tip]) -> Result<Outcome, IndexError> {
+        let (freed, is_whole) = freed(None, chain, left, 0)?;
+        let mut outcome = Outcome { is_whole, ..Outcome::default() };
+        for Freed { incoming, block } in freed {
+            let txid = incoming.txid;
+            if self.mempool.get(&txid).is_some() || self.waiting.contains(&txid) {
+                outcome.returned.push(txid);
+            } else if self.missed.contains(&txid) || self.wanted.contains(&txid) {
+                outcome.is_whole = false;
+            } else {
+                let conflicting = self.conflicting(&incoming, chain)?;
+                outcome.died.push(DeadTransaction { txid, block, conflicting });
+            }
+        }
+        Ok(outcome)
     }
 
     /// Gives back what blocks that left held: to the mempool what the node has there, and to the memory of what departed
-    /// the rest, with all that stands on it.
+    /// the rest, with all that stands on it. Whether it is known what the node has there.
     fn give_back(
         &mut self,
         node: &Node,
@@ -95,25 +122,38 @@ impl Unconfirmed<'_> {
         chain: &Snapshot,
         left: &[Tip],
         at: u64,
-    ) -> Result<Freedom, IndexError> {
-        let mut freedom = Freedom::default();
+    ) -> Result<bool, IndexError> {
         let there = what_the_node_kept(node, chain);
         let height = chain.tip().map_or(Height::GENESIS, |tip| tip.height);
-        for Freed { incoming, block } in freed(before, chain, left, at)? {
+        let (freed, is_whole) = freed(before, chain, left, at)?;
+        // what is not given back here comes with the next list
+        let mut is_known = there.is_some() && is_whole;
+        if !is_whole {
+            warn!("not all blocks that left are kept, or they are too many, to give their transactions back");
+        }
+        for Freed { incoming, block } in freed {
             let kept = there.as_ref().is_none_or(|there| there.contains(&incoming.txid));
-            if kept && matches!(incoming.add(self.mempool, chain, height, at)?, Outcome::Added | Outcome::Known) {
-                freedom.returned.push(incoming.txid);
-                continue;
+            let is_on_its_way = self.wanted.contains(&incoming.txid) || self.waiting.contains(&incoming.txid);
+            if kept {
+                match incoming.add(self.mempool, chain, height, at)? {
+                    Entered::Added | Entered::Known => continue,
+                    Entered::Refused => {
+                        // the node has it, and what is to be said of it the next list tells
+                        is_known = false;
+                        continue;
+                    }
+                    Entered::WaitsFor(_) => {}
+                }
             }
+            // the node has it, on top of what only the next list tells, or told of it since its list
+            is_known &= !(kept || is_on_its_way);
             let departure = why_not(&incoming, chain, block)?;
-            let conflicting = self.conflicting(&incoming, chain)?;
-            freedom.died.push(DeadTransaction { txid: incoming.txid, block, conflicting });
             self.mempool.restore_departed([incoming.departed(departure, at)]);
         }
         for (txid, block) in self.without_ground(chain, left, there.as_ref())? {
             self.mempool.remove(&txid, Departure::ReorgedOut { block }, at);
         }
-        Ok(freedom)
+        Ok(is_known)
     }
 
     /// The transactions, in the chain or in the mempool, that spend what this one does.
@@ -180,9 +220,9 @@ fn what_the_node_kept(node: &Node, chain: &Snapshot) -> Option<HashSet<Txid>> {
     stands_here.then(|| list.txids.into_iter().collect())
 }
 
-/// The transactions of blocks that left and are in no block now, in the order of the chain. What was never seen
-/// unconfirmed is first seen now.
-fn freed(before: Option<&Snapshot>, chain: &Snapshot, left: &[Tip], at: u64) -> Result<Vec<Freed>, IndexError> {
+/// The transactions of blocks that left and are in no block now, in the order of the chain, and whether these are all.
+/// What was never seen unconfirmed is first seen now.
+fn freed(before: Option<&Snapshot>, chain: &Snapshot, left: &[Tip], at: u64) -> Result<(Vec<Freed>, bool), IndexError> {
     let (mut blocks, mut bytes) = (Vec::new(), 0_usize);
     for tip in left {
         let Some(stale) = chain.stale_block(tip.height, tip.hash)? else { break };
@@ -192,10 +232,7 @@ fn freed(before: Option<&Snapshot>, chain: &Snapshot, left: &[Tip], at: u64) -> 
         }
         blocks.push((tip.hash, stale.raw));
     }
-    if blocks.len() < left.len() {
-        let blocks = left.len() - blocks.len();
-        warn!(blocks, "blocks that left are not kept, or too many, to give their transactions back");
-    }
+    let is_whole = blocks.len() == left.len();
     let mut freed = Vec::new();
     for (block, raw) in blocks.into_iter().rev() {
         let Ok(parsed) = RawBlock::parse(&raw) else { continue };
@@ -208,7 +245,7 @@ fn freed(before: Option<&Snapshot>, chain: &Snapshot, left: &[Tip], at: u64) -> 
             }
         }
     }
-    Ok(freed)
+    Ok((freed, is_whole))
 }
 
 /// Why a transaction of a block that left is not in the mempool again: the chain holds another that spends the same, or

@@ -12,13 +12,21 @@ use crate::index::{IndexError, Snapshot};
 use crate::mempool::{AddError, Arrival, Cause, Departed, Departure, Entry, Mempool};
 use crate::node::{Node, NodeError};
 
+/// Why a transaction is to be asked for, and since when.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted {
+    pub(super) cause: Cause,
+    /// When it was first heard of, in seconds since 1970.
+    pub(super) heard: u64,
+}
+
 /// A transaction as the node gave it.
 pub(super) struct Incoming {
     pub(super) txid: Txid,
-    wtxid: Wtxid,
+    pub(super) wtxid: Wtxid,
     raw: Arc<[u8]>,
     /// In seconds since 1970.
-    first_seen: u64,
+    pub(super) first_seen: u64,
     pub(super) cause: Cause,
 }
 
@@ -26,8 +34,10 @@ pub(super) struct Incoming {
 pub(super) enum Outcome {
     /// It is in the mempool now.
     Added,
-    /// It is there already, or in the chain, or cannot be there.
+    /// It is there already, or in the chain.
     Known,
+    /// It cannot be there, whoever has it.
+    Refused,
     /// It spends an output of this transaction, which is not known.
     WaitsFor(Txid),
 }
@@ -82,21 +92,21 @@ impl Incoming {
     }
 
     /// Asks the node for these. What is gone by now is left out. Those that were there before are asked for when they
-    /// came; the others came now.
-    pub(super) fn fetch(node: &Node, wanted: Vec<(Txid, Cause)>, now: u64) -> Result<Vec<Self>, NodeError> {
+    /// came; the others came when they were heard of.
+    pub(super) fn fetch(node: &Node, wanted: Vec<(Txid, Wanted)>) -> Result<Vec<Self>, NodeError> {
         let txids: Vec<_> = wanted.iter().map(|(txid, _)| *txid).collect();
         if txids.is_empty() {
             return Ok(Vec::new());
         }
-        let given: Vec<Option<(Vec<u8>, u64)>> = if wanted.iter().any(|(_, cause)| *cause == Cause::Loaded) {
+        let given: Vec<Option<(Vec<u8>, u64)>> = if wanted.iter().any(|(_, wanted)| wanted.cause == Cause::Loaded) {
             node.raw_transactions_with_times(&txids)?
         } else {
-            node.raw_transactions(&txids)?.into_iter().map(|raw| raw.map(|raw| (raw, now))).collect()
+            node.raw_transactions(&txids)?.into_iter().map(|raw| raw.map(|raw| (raw, u64::MAX))).collect()
         };
         let mut fetched = Vec::with_capacity(txids.len());
-        for ((txid, cause), given) in wanted.into_iter().zip(given) {
+        for ((txid, Wanted { cause, heard }), given) in wanted.into_iter().zip(given) {
             let Some((raw, time)) = given else { continue };
-            let first_seen = if cause == Cause::Loaded { time } else { now };
+            let first_seen = if cause == Cause::Loaded { time.min(heard) } else { heard };
             let Some(incoming) = Self::of(raw.into(), first_seen, cause) else { continue };
             if incoming.txid == txid {
                 fetched.push(incoming);
@@ -119,7 +129,7 @@ impl Incoming {
             return Ok(Outcome::Known);
         }
         loop {
-            let Some(transaction) = self.parsed() else { return Ok(Outcome::Known) };
+            let Some(transaction) = self.parsed() else { return Ok(Outcome::Refused) };
             let prevouts = match prevouts(&transaction, mempool, chain)? {
                 Ok(prevouts) => prevouts,
                 Err(outpoint) => return Ok(Outcome::WaitsFor(outpoint.txid)),
@@ -141,7 +151,7 @@ impl Incoming {
                 }
                 Err(error) => {
                     warn!(txid = %self.txid, %error, "a transaction of the node's mempool cannot be taken in");
-                    return Ok(Outcome::Known);
+                    return Ok(Outcome::Refused);
                 }
             }
         }

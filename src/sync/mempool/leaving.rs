@@ -4,25 +4,62 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bitcoin::Txid;
+use bitcoin::{BlockHash, Txid};
 
+use super::lock_times::is_final;
 use crate::chain::float::to_f64;
-use crate::mempool::{Departure, Entry, MempoolSnapshot, Sums};
+use crate::index::{IndexError, Snapshot};
+use crate::mempool::{Cause, Departure, Entry, MempoolSnapshot, Sums};
 
 /// After this time a transaction leaves for having waited too long (Core's default of `-mempoolexpiry`, which no node
 /// tells).
 const EXPIRY: Duration = Duration::from_hours(336);
 
+/// What is known of the reorganisation that was followed last.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reorged {
+    /// The highest of the blocks that left.
+    pub(super) highest: BlockHash,
+    /// Whether what came back was not compared with the node's mempool yet.
+    pub(super) is_guessed: bool,
+}
+
+impl Reorged {
+    /// The block with which a transaction went that the node did not keep: the one that held it, or, if it waits for a
+    /// lock time again that the chain had reached, the highest that left.
+    fn took(&self, entry: &Entry, chain: &Snapshot) -> Result<Option<BlockHash>, IndexError> {
+        Ok(match entry.cause() {
+            Cause::Returned { block } if self.is_guessed => Some(block),
+            _ => (!is_final(entry, chain)?).then_some(self.highest),
+        })
+    }
+}
+
 /// What to remove for these to be gone, and why. What stands on another of them goes with that one, for the same reason.
 /// `now` is in seconds since 1970.
-pub(super) fn departures(mempool: &MempoolSnapshot, leaving: &[Txid], now: u64) -> Vec<(Txid, Departure)> {
+pub(super) fn departures(
+    mempool: &MempoolSnapshot,
+    leaving: &[Txid],
+    now: u64,
+    chain: &Snapshot,
+    reorged: Option<&Reorged>,
+) -> Result<Vec<(Txid, Departure)>, IndexError> {
+    let why = |entry: &Entry| -> Result<Departure, IndexError> {
+        let taken = reorged.map(|reorged| reorged.took(entry, chain)).transpose()?.flatten();
+        Ok(taken.map_or_else(|| departure(mempool, entry, now), |block| Departure::ReorgedOut { block }))
+    };
+    roots(mempool, leaving).into_iter().map(|entry| Ok((entry.txid, why(entry)?))).collect()
+}
+
+/// Those of these that stand on none of them, in the order in which they came.
+fn roots<'m>(mempool: &'m MempoolSnapshot, leaving: &[Txid]) -> Vec<&'m Arc<Entry>> {
     let gone: HashSet<_> = leaving.iter().collect();
     let stands_alone = |entry: &&Arc<Entry>| {
         !entry.has_parents() || !mempool.parents(&entry.txid).iter().any(|parent| gone.contains(&parent.txid))
     };
     let mut roots: Vec<_> = leaving.iter().filter_map(|txid| mempool.get(txid)).filter(stands_alone).collect();
     roots.sort_unstable_by_key(|entry| entry.sequence);
-    roots.into_iter().map(|entry| (entry.txid, departure(mempool, entry, now))).collect()
+    roots
 }
 
 fn departure(mempool: &MempoolSnapshot, entry: &Entry, now: u64) -> Departure {
@@ -57,7 +94,7 @@ mod tests {
 
     use super::*;
     use crate::chain::Height;
-    use crate::mempool::{Arrival, Cause, Mempool, NodeMempool, Prevout, PrevoutSource};
+    use crate::mempool::{Arrival, Mempool, NodeMempool, Prevout, PrevoutSource};
 
     const VALUE: u64 = 1_000_000;
     const NOW: u64 = 1_700_000_000;
@@ -83,6 +120,11 @@ mod tests {
             height: Height::from(100),
             cause: Cause::New,
         }
+    }
+
+    /// Why these leave while the chain only grows.
+    fn departures(mempool: &MempoolSnapshot, leaving: &[Txid], now: u64) -> Vec<(Txid, Departure)> {
+        roots(mempool, leaving).into_iter().map(|entry| (entry.txid, departure(mempool, entry, now))).collect()
     }
 
     fn coin(number: u8) -> (Txid, PrevoutSource) {

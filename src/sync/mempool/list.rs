@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use tracing::debug;
 
+use super::incoming::Wanted;
 use super::load::Load;
-use super::{Nearness, TURN, Unconfirmed};
+use super::{Nearness, TURN, Unconfirmed, now};
 use crate::index::Snapshot;
 use crate::mempool::{Cause, NodeMempool};
 use crate::node::{MempoolInfo, MempoolList, Node, NodeError};
@@ -65,6 +66,14 @@ impl Unconfirmed<'_> {
         self.note_info(&standing.info);
         let there: HashSet<_> = txids.iter().copied().collect();
         self.waiting.keep(&there);
+        self.missed.keep(|txid| there.contains(txid) && self.mempool.get(txid).is_none());
+        for txid in self.waiting.txids() {
+            // the list before knew all that it spends
+            self.missed.note(txid);
+            if self.missed.is_left_out(&txid) {
+                self.waiting.remove(&txid);
+            }
+        }
         self.leaving.clear();
         if standing.info.loaded {
             let known = self.mempool.snapshot();
@@ -74,9 +83,11 @@ impl Unconfirmed<'_> {
             }
         }
         let cause = if self.nearness == Nearness::Behind { Cause::Loaded } else { Cause::New };
+        let heard = now();
         for txid in txids {
-            if self.mempool.get(&txid).is_none() && !self.waiting.contains(&txid) {
-                self.wanted.push(txid, cause);
+            let is_known = self.mempool.get(&txid).is_some() || self.waiting.contains(&txid);
+            if !is_known && !self.missed.is_left_out(&txid) {
+                self.wanted.push(txid, Wanted { cause, heard });
             }
         }
         self.listed_up_to = mempool_sequence;

@@ -8,7 +8,7 @@
 //! Nothing depends on it: what was not written when the process ended is asked of the node again, without its first-seen
 //! time where the node does not know that.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use bitcoin::Txid;
@@ -65,14 +65,19 @@ pub(in crate::sync) struct Writing {
 pub struct KeptMempool {
     pub(super) mempool: Mempool,
     pub(super) memory: Memory,
+    /// When transactions of blocks that left were first seen, if it was not written down what became of them.
+    pub(super) freed: HashMap<Txid, u64>,
 }
 
 impl KeptMempool {
     /// Takes up what an earlier run wrote into this index, as far as it is possible on its chain. Rows that say nothing are
     /// passed over.
     pub fn take_up(index: &Index, limits: MempoolLimits) -> Result<Self, IndexError> {
-        let mut kept = Self { mempool: Mempool::new(limits), memory: Memory::default() };
+        let mut kept = Self { mempool: Mempool::new(limits), ..Self::default() };
         let chain = index.snapshot()?;
+        if let Some(newest) = chain.reorgs(chain.kept_reorgs()?)?.next_back().transpose()? {
+            kept.freed.extend(newest.1.first_seen);
+        }
         kept.take_up_departed(&chain)?;
         kept.take_up_transactions(&chain)?;
         let snapshot = kept.snapshot();

@@ -5,7 +5,7 @@
 //!            list.rs                           │
 //!   signals: came, went ───────────────────────┼─► wanted ──► incoming.rs, prevouts.rs ──► add (replaces what it
 //!                                              │                │ parent unknown            conflicts with)
-//!   blocks that left, blocks that joined ──────┘                └─► waiting.rs
+//!   blocks that left, blocks that joined ──────┘                └─► waiting.rs ─► missed.rs, in the end
 //!            chain_change.rs
 //!
 //!   index ── start ──► memory.rs ──► add             every so often, and at the end ──► memory.rs ──► index
@@ -14,6 +14,10 @@
 //! The node decides what is in its mempool, and signals say what changes. Whenever one may have been lost, and every so
 //! often, the whole list is asked for and the difference made up. Transactions that spend what is not known yet wait for
 //! it. What a failure leaves undone is done at the next turn.
+//!
+//! The list has txids only. A transaction that leaves and comes again with another witness, and so with the same txid, is
+//! noticed by the signals of both; while signals are lost or not sent it is not, and stands here with its first witness
+//! until it leaves.
 
 mod chain_change;
 mod first_seen;
@@ -21,11 +25,16 @@ mod incoming;
 mod leaving;
 mod list;
 mod load;
+mod lock_times;
 mod memory;
+mod missed;
 mod prevouts;
 mod queue;
+#[cfg(test)]
+mod tests;
 mod waiting;
 
+use std::collections::HashMap;
 use std::time::{Duration, Instant, SystemTime};
 
 use bitcoin::Txid;
@@ -34,18 +43,19 @@ use tracing::info;
 use super::error::SyncError;
 use crate::chain::Height;
 use crate::index::{IndexError, Snapshot};
-use crate::mempool::{Cause, Mempool, MempoolSnapshot};
+use crate::mempool::{Cause, Departure, Mempool, MempoolSnapshot};
 use crate::node::{Node, NodeSignal};
-use incoming::{Incoming, Outcome};
-use leaving::departures;
+use incoming::{Incoming, Outcome, Wanted};
+use leaving::{Reorged, departures};
 use list::Listed;
 use load::Load;
 pub use memory::KeptMempool;
 use memory::Memory;
+use missed::Missed;
 use queue::Queue;
 use waiting::Waiting;
 
-pub(super) use chain_change::{Freedom, Joined};
+pub(super) use chain_change::Joined;
 pub(super) use first_seen::Seen;
 
 /// What the node says of its own mempool is asked for this often.
@@ -75,11 +85,17 @@ pub(super) struct Unconfirmed<'a> {
     /// Whether the node has read all that it had in its mempool before it was started.
     is_read: bool,
     /// Transactions of the node that are to be asked for.
-    wanted: Queue<Cause>,
+    wanted: Queue<Wanted>,
     /// Transactions that spend outputs of one that is not known yet.
     waiting: Waiting,
+    /// Transactions of the node that cannot be made sense of.
+    missed: Missed,
+    /// The reorganisation that was followed last.
+    reorged: Option<Reorged>,
     /// Transactions that are no longer in the node's mempool, and since when that is known where it was told just now.
     leaving: Queue<Option<Instant>>,
+    /// When transactions of blocks that left were first seen, until it is known what became of them.
+    freed: &'a mut HashMap<Txid, u64>,
     /// When the node last told about its own mempool.
     asked: Option<Instant>,
     /// The list that is on its way in, if it is long.
@@ -125,7 +141,10 @@ impl<'a> Unconfirmed<'a> {
             is_read: true,
             wanted: Queue::default(),
             waiting: Waiting::default(),
+            missed: Missed::default(),
+            reorged: None,
             leaving: Queue::default(),
+            freed: &mut kept.freed,
             asked: None,
             load: None,
             memory: &mut kept.memory,
@@ -138,8 +157,12 @@ impl<'a> Unconfirmed<'a> {
     }
 
     /// Whether there is anything that a block could concern.
+    ///
+    /// Also while the mempool is empty: when a transaction was first seen may be known of one that is on its way, that left,
+    /// or that a block held which left.
     pub(super) fn holds_any(&self) -> bool {
-        !(self.mempool.is_empty() && self.waiting.is_empty())
+        let is_on_its_way = !(self.wanted.is_empty() && self.waiting.is_empty());
+        !self.mempool.is_empty() || is_on_its_way || !self.freed.is_empty() || self.mempool.has_departed()
     }
 
     /// Whether it was once equal to the node's, and followed since without a gap.
@@ -177,7 +200,7 @@ impl<'a> Unconfirmed<'a> {
         heard: Instant,
         told: bool,
     ) -> Result<Turn, SyncError> {
-        self.hear(signals);
+        self.hear(signals, now());
         let turned = self.try_turn(node, chain, heard, told);
         if turned.is_err() {
             self.doubt();
@@ -214,23 +237,29 @@ impl<'a> Unconfirmed<'a> {
             info!(transactions = self.mempool.len(), waiting = self.waiting.len(), "the mempool is the node's");
         }
         self.nearness = Nearness::InSync;
+        if let Some(reorged) = &mut self.reorged {
+            reorged.is_guessed = false;
+        }
         Ok(Turn::Settled)
     }
 
     /// Notes what comes and what goes.
-    fn hear(&mut self, signals: Vec<NodeSignal>) {
+    fn hear(&mut self, signals: Vec<NodeSignal>, heard: u64) {
         let cause = if self.is_read { Cause::New } else { Cause::Loaded };
         for signal in signals {
             match signal {
                 NodeSignal::Added { txid, mempool_sequence } if mempool_sequence >= self.listed_up_to => {
-                    self.leaving.remove(&txid);
-                    if self.mempool.get(&txid).is_none() && !self.waiting.contains(&txid) {
-                        self.wanted.push(txid, cause);
+                    // what goes and comes at once may come with another witness
+                    let is_back = self.leaving.remove(&txid).is_some();
+                    self.missed.forgive(&txid);
+                    if is_back || (self.mempool.get(&txid).is_none() && !self.waiting.contains(&txid)) {
+                        self.wanted.push(txid, Wanted { cause, heard });
                     }
                 }
                 NodeSignal::Removed { txid, mempool_sequence } if mempool_sequence >= self.listed_up_to => {
                     self.wanted.remove(&txid);
                     self.waiting.remove(&txid);
+                    self.missed.forgive(&txid);
                     if self.mempool.get(&txid).is_some() {
                         self.leaving.push(txid, Some(Instant::now()));
                     }
@@ -255,9 +284,16 @@ impl<'a> Unconfirmed<'a> {
         while !self.wanted.is_empty() && asked < TURN && bytes < TURN_BYTES && !node.stop().is_raised() {
             let wanted = self.wanted.take_first(AT_ONCE);
             asked += wanted.len();
-            for incoming in Incoming::fetch(node, wanted, now)? {
+            let txids: Vec<_> = wanted.iter().map(|(txid, _)| *txid).collect();
+            for mut incoming in Incoming::fetch(node, wanted)? {
                 bytes = bytes.saturating_add(incoming.size());
+                if let Some(earlier) = self.freed.get(&incoming.txid) {
+                    incoming.first_seen = incoming.first_seen.min(*earlier);
+                }
                 self.take_in(chain, height, incoming, now)?;
+            }
+            for txid in txids.into_iter().filter(|txid| self.mempool.get(txid).is_none()) {
+                self.missed.note(txid);
             }
         }
         self.load = self.load.take().and_then(|load| load.left(self.wanted.len()));
@@ -269,9 +305,15 @@ impl<'a> Unconfirmed<'a> {
         let mut next = vec![incoming];
         while let Some(incoming) = next.pop() {
             let txid = incoming.txid;
+            if self.mempool.get(&txid).is_some_and(|entry| entry.wtxid != incoming.wtxid) {
+                self.mempool.remove(&txid, Departure::Unknown, now);
+                // what stood on it left with it, and may be there in the node's
+                self.doubt();
+            }
             match incoming.add(self.mempool, chain, height, now)? {
                 Outcome::Added => next.extend(self.waiting.take(&txid)),
-                Outcome::Known => {}
+                // one that is refused counts as missed
+                Outcome::Known | Outcome::Refused => {}
                 Outcome::WaitsFor(parent) => self.waiting.push(parent, incoming),
             }
         }
@@ -295,7 +337,7 @@ impl<'a> Unconfirmed<'a> {
                 self.lose_touch();
                 return Ok(Turn::Unfinished);
             }
-            for (txid, departure) in departures(&self.mempool.snapshot(), &due, now) {
+            for (txid, departure) in departures(&self.mempool.snapshot(), &due, now, chain, self.reorged.as_ref())? {
                 self.mempool.remove(&txid, departure, now);
             }
             for txid in &due {

@@ -48,6 +48,15 @@ impl Waiting {
         std::mem::take(self).by_parent.into_values().flatten().collect()
     }
 
+    pub(super) fn txids(&self) -> Vec<Txid> {
+        self.parents.keys().copied().collect()
+    }
+
+    /// Those that wait, and when each was first heard of.
+    pub(super) fn first_seen(&self) -> impl Iterator<Item = (Txid, u64)> {
+        self.by_parent.values().flatten().map(|incoming| (incoming.txid, incoming.first_seen))
+    }
+
     /// Forgets a transaction that waits.
     pub(super) fn remove(&mut self, txid: &Txid) {
         let Some(parent) = self.parents.remove(txid) else { return };

@@ -43,12 +43,16 @@ pub(crate) struct How {
     /// How long it may be away before following it is interrupted.
     pub(crate) patience: Duration,
     pub(crate) stale_blocks_kept: u64,
+    /// How much is remembered of its mempool.
+    pub(crate) remembered: MempoolLimits,
+    pub(crate) cache_bytes: usize,
 }
 
 impl Default for How {
     fn default() -> Self {
         let poll = Duration::from_millis(100);
-        Self { listening: true, poll, patience: Duration::from_mins(1), stale_blocks_kept: 1_000 }
+        let (patience, remembered) = (Duration::from_mins(1), MempoolLimits::default());
+        Self { listening: true, poll, patience, stale_blocks_kept: 1_000, remembered, cache_bytes: 64 << 20 }
     }
 }
 
@@ -59,7 +63,11 @@ impl Following {
 
     /// With the index in this directory, new or as it was left there.
     pub(crate) fn within(directory: &Arc<TempDir>, sim: &SimNode) -> Self {
-        Self::start_within(Arc::clone(directory), sim.url(), password(), How::default())
+        Self::within_as_said(directory, sim, How::default())
+    }
+
+    pub(crate) fn within_as_said(directory: &Arc<TempDir>, sim: &SimNode, how: How) -> Self {
+        Self::start_within(Arc::clone(directory), sim.url(), password(), how)
     }
 
     fn start_within(directory: Arc<TempDir>, url: String, auth: Auth, how: How) -> Self {
@@ -69,17 +77,19 @@ impl Following {
         settings.retry.patience = how.patience;
         let node = Node::connect(settings).unwrap();
         let (published, live, wake) = (Published::default(), Live::default(), Wake::default());
-        let checking = thread::spawn({
+        // one that remembers little cannot be held against what it told
+        let checking = (how.remembered == MempoolLimits::default()).then(|| {
             let events = live.subscribe();
-            move || check_each(events, how.stale_blocks_kept > 0)
+            // those of every reorganisation of these tests
+            thread::spawn(move || check_each(events, how.stale_blocks_kept >= 100))
         });
         let thread = thread::spawn({
             let (published, stop, live, wake) = (published.clone(), stop.clone(), live.clone(), wake.clone());
             move || {
-                let kept = how.stale_blocks_kept;
-                let mut index =
-                    Index::open(&IndexOptions { stale_blocks_kept: kept, ..options(directory.path()) }).unwrap();
-                let mut mempool = KeptMempool::take_up(&index, MempoolLimits::default()).unwrap();
+                let How { stale_blocks_kept, cache_bytes, remembered, .. } = how;
+                let options = IndexOptions { stale_blocks_kept, cache_bytes, ..options(directory.path()) };
+                let mut index = Index::open(&options).unwrap();
+                let mut mempool = KeptMempool::take_up(&index, remembered).unwrap();
                 let woken = wake.clone();
                 let endpoint = node.signal_endpoint().unwrap().filter(|_| how.listening);
                 let signals =
@@ -99,7 +109,7 @@ impl Following {
                 })
             }
         });
-        Self { published, live, wake, stop, thread: Some(thread), checking: Some(checking) }
+        Self { published, live, wake, stop, thread: Some(thread), checking }
     }
 
     pub(crate) fn of_simulated(sim: &SimNode, listening: bool) -> Self {
@@ -138,7 +148,7 @@ impl Following {
         stop.raise();
         thread.take().unwrap().join().unwrap().unwrap();
         drop(live);
-        checking.take().unwrap().join().unwrap()
+        checking.take().map_or(0, |checking| checking.join().unwrap())
     }
 }
 

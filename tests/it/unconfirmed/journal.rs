@@ -45,7 +45,7 @@ fn tip(sim: &SimNode) -> String {
 }
 
 const REORG: &str = "
-    id at depth forkHeight forkHash connectedCount returnedCount conflictedCount
+    id at depth forkHeight forkHash connectedCount isComplete returnedCount conflictedCount
     disconnected { hash chainStatus reorg { id } } connected { hash chainStatus reorg { id } }
     returnedToMempool conflicted { txid wasIn conflictingTxids }";
 
@@ -85,6 +85,7 @@ async fn a_reorganisation_is_told_with_what_it_did_to_payments() {
         "forkHeight": 120,
         "forkHash": fork,
         "connectedCount": 2,
+        "isComplete": true,
         "returnedCount": 1,
         "conflictedCount": 1,
         "disconnected": [{ "hash": left, "chainStatus": "STALE", "reorg": { "id": id } }],

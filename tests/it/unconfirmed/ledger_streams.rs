@@ -18,15 +18,15 @@ use super::simulated::{live, start};
 use super::streams::{listening, read_all};
 
 const SEED: u64 = 23;
-const DOCUMENT: &str = "subscription ($watch: WatchInput!, $after: String) {
+pub(super) const DOCUMENT: &str = "subscription ($watch: WatchInput!, $after: String) {
     ledgerEvents(watch: $watch, after: $after, depths: [1, 2, 4]) {
         cursor kind depth reason replacedBy entry { net received spent touched transaction { txid } }
     }
 }";
 
 /// The scripts that are paid most in a life, and the one that miners are paid to.
-fn scripts() -> Vec<ScriptBuf> {
-    let (mut life, mut world) = Life::start(Profile::Hostile, SEED, 1_800_000_000).unwrap();
+pub(super) fn scripts(seed: u64) -> Vec<ScriptBuf> {
+    let (mut life, mut world) = Life::start(Profile::Hostile, seed, 1_800_000_000).unwrap();
     let mut paid: BTreeMap<ScriptBuf, usize> = BTreeMap::new();
     for _ in 0..400 {
         life.next(&mut world).unwrap();
@@ -43,9 +43,9 @@ fn scripts() -> Vec<ScriptBuf> {
 }
 
 /// The transactions of a ledger in a state: (in the chain, in the mempool).
-type Known = (BTreeSet<String>, BTreeSet<String>);
+pub(super) type Known = (BTreeSet<String>, BTreeSet<String>);
 
-fn known(head: &Arc<Head>, scripts: &[ScriptBuf]) -> Known {
+pub(super) fn known(head: &Arc<Head>, scripts: &[ScriptBuf]) -> Known {
     let view = View::new(Arc::clone(head));
     let ledger = view.ledger(scripts.iter().map(|script| sha256::Hash::hash(script.as_bytes())));
     let all = view.txnums(0.into()..view.tip().height.next()).unwrap();
@@ -94,7 +94,7 @@ fn last_block(sim: &btcgraph::sim::SimNode) -> Arc<Block> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_watches_scripts_is_told_the_same_in_the_same_order_however_often_the_connection_is_lost() {
-    let scripts = scripts();
+    let scripts = scripts(SEED);
     let (mut life, sim) = start(Profile::Hostile, SEED);
     let following = Following::of_simulated(&sim, true);
     let first = following.assert_catches_up(&sim);

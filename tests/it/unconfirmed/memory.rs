@@ -4,17 +4,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bitcoin::Txid;
-use btcgraph::index::{DeadTransaction, Index, Reorg};
+use btcgraph::index::{DeadTransaction, Index, Outcome, Reorg};
 use btcgraph::mempool::{Departure, Entry, MempoolLimits, MempoolSample, MempoolSnapshot};
 use btcgraph::sim::{Mining, SimNode};
 use btcgraph::sync::KeptMempool;
 use btcgraph::view::Head;
 use tempfile::TempDir;
 
-use super::following::{Following, PATIENCE};
+use super::following::{Following, How, PATIENCE};
 use super::simulated::{live, now, pay, pay_on, quiet, send, start};
 use crate::support::bitcoind::wait_for;
 use crate::support::indexed::{in_memory, options};
+
+const LIST: &str = "getrawmempool";
 
 /// The first state that is published, before the node was asked about its mempool.
 fn first_head(following: &Following) -> Arc<Head> {
@@ -137,8 +139,12 @@ fn when_a_transaction_was_first_seen_stays_with_it_through_blocks_and_reorganisa
         fork: btcgraph::index::Tip { height: left.height.previous().unwrap(), hash: fork },
         disconnected: vec![left.hash],
         connected: joined.to_vec(),
-        returned: vec![returns],
-        died: vec![DeadTransaction { txid: dies, block: left.hash, conflicting: vec![other.compute_txid()] }],
+        outcome: Some(Outcome {
+            returned: vec![returns],
+            died: vec![DeadTransaction { txid: dies, block: left.hash, conflicting: vec![other.compute_txid()] }],
+            is_whole: true,
+        }),
+        first_seen: Vec::new(),
     };
     assert_eq!(*reorg, expected);
 
@@ -186,4 +192,71 @@ fn through_any_life_and_any_restart_what_is_written_is_the_mempool() {
         assert_eq!(written(&directory), expected);
         live(&mut life, &sim, 30);
     }
+}
+
+#[test]
+fn what_waits_for_a_transaction_that_nobody_told_of_was_first_seen_when_it_was_heard_of() {
+    let (sim, coins) = quiet();
+    let following = Following::as_said(&sim, How { patience: Duration::ZERO, ..How::default() });
+    following.assert_catches_up(&sim);
+    wait_for("the second list", PATIENCE, || (sim.calls(LIST) >= 2 && following.is_mempool_in_sync()).then_some(()));
+    // a first message that is heard, after which others can be missed
+    send(&sim, &pay(&coins[0], 5));
+    following.assert_catches_up(&sim);
+    sim.say_instead(LIST, Some((503, "Work queue depth exceeded")));
+    let parents = [1, 2].map(|coin| pay(&coins[coin], 5));
+    let [waits, joins] = [0, 1].map(|number| pay_on(&parents[number], 9));
+    sim.lose_messages(2);
+    for parent in &parents {
+        send(&sim, parent);
+    }
+    let asked = sim.calls("getrawtransaction");
+    for above in [&waits, &joins] {
+        send(&sim, above);
+    }
+    wait_for("what stands on them to be asked for", PATIENCE, || {
+        (sim.calls("getrawtransaction") >= asked + 2).then_some(())
+    });
+    // a list that failed is followed by a pause, in which nothing is heard
+    std::thread::sleep(Duration::from_millis(2_500));
+    let latest = now();
+    std::thread::sleep(Duration::from_millis(2_100));
+
+    let [one, other] = parents;
+    let block = vec![one, other, joins.clone()];
+    sim.with(|world| world.mine_exactly(block, Mining::default())).unwrap().unwrap();
+    sim.say_instead(LIST, None);
+    let head = following.assert_catches_up(&sim);
+    assert!(head.mempool.get(&waits.compute_txid()).unwrap().first_seen <= latest);
+    assert!(first_seen(&head, &joins.compute_txid()).is_some_and(|seconds| seconds <= latest));
+    following.stop();
+}
+
+#[test]
+fn departures_are_numbered_on_after_a_restart() {
+    let (sim, coins) = quiet();
+    let directory = Arc::new(in_memory());
+    let mut numbers = Vec::new();
+    for round in [0, 1, 2] {
+        let following = Following::within(&directory, &sim);
+        for coin in [2 * round, 2 * round + 1] {
+            let txid = send(&sim, &pay(&coins[coin], 5));
+            following.assert_catches_up(&sim);
+            sim.with(|world| world.evict(&txid)).unwrap();
+            let head = following.assert_catches_up(&sim);
+            numbers.push(head.mempool.departed(&txid).unwrap().sequence);
+        }
+        if round == 1 {
+            // the last of these goes into a block, so that its departure is not taken up
+            let last = pay(&coins[2 * round + 1], 5);
+            sim.with(|world| world.mine_exactly(vec![last], Mining::default())).unwrap().unwrap();
+            following.assert_catches_up(&sim);
+        }
+        following.stop();
+    }
+    assert_eq!(numbers.len(), 6);
+    assert!(numbers.is_sorted_by(|before, after| before < after), "{numbers:?}");
+    let index = open(&directory);
+    let written: Vec<_> = index.snapshot().unwrap().written_departed().unwrap().map(|row| row.unwrap().0).collect();
+    assert!(numbers.iter().all(|number| written.contains(number)), "{numbers:?} in {written:?}");
 }

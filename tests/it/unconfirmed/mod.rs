@@ -3,20 +3,22 @@
 //!
 //! ```text
 //!   simulated.rs, real.rs   lives of nodes ──► following.rs   an index and a mempool that follow
-//!   faults.rs, journal.rs, memory.rs, reasons.rs, reorgs.rs   single events ──┘
+//!   faults.rs, journal.rs, memory.rs, reasons.rs, records.rs, reorgs.rs   single events
 //!                                                  │ each state
-//!   ledger_streams.rs, streams.rs
+//!   gaps.rs, ledger_streams.rs, streams.rs
 //!                 subscribers ◄────────────────────┼──────────► check.rs   against the one before
 //! ```
 
 mod check;
 mod faults;
 pub(crate) mod following;
+mod gaps;
 mod journal;
 mod ledger_streams;
 mod memory;
 mod real;
 mod reasons;
+mod records;
 mod reorgs;
 pub(crate) mod simulated;
 mod streams;

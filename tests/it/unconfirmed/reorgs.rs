@@ -1,10 +1,11 @@
 //! What stands on blocks that left.
 
 use btcgraph::mempool::Departure;
-use btcgraph::sim::{Mining, SimNode};
+use btcgraph::sim::{Mining, Payment, SimNode, Spendable};
 
-use super::following::{Following, How};
-use super::simulated::{pay, pay_on, quiet, send};
+use super::following::{Following, How, PATIENCE};
+use super::simulated::{owner, pay, pay_on, quiet, send};
+use crate::support::bitcoind::wait_for;
 
 /// The last block leaves for two others, the first of which holds these.
 fn reorganise(sim: &SimNode, transactions: Vec<bitcoin::Transaction>) {
@@ -40,5 +41,58 @@ fn what_spends_a_coinbase_that_is_immature_again_is_reorged_out() {
     let head = following.assert_catches_up(&sim);
     assert!(head.mempool.get(&old).is_some());
     assert_eq!(head.mempool.departed(&young).unwrap().departure, Departure::ReorgedOut { block: tip });
+    following.stop();
+}
+
+#[test]
+fn what_waits_for_its_lock_time_again_is_reorged_out_whenever_the_node_says_that_it_is_gone() {
+    for is_told_late in [false, true] {
+        let (sim, coins) = quiet();
+        let following = Following::of_simulated(&sim, true);
+        let rested = pay(&coins[0], 5);
+        sim.with(|world| world.mine_exactly(vec![rested.clone()], Mining::default())).unwrap().unwrap();
+        let block = sim.with(|world| world.mine_exactly(Vec::new(), Mining::default())).unwrap().unwrap().block_hash();
+        let coin = Spendable::of(&rested, 0, owner()).unwrap();
+        // the next block is that of height 123
+        let by_height = Payment::of([coins[1].clone()]).change(owner(), 5).lock_time(122).sequence(0xffff_fffd);
+        let by_rest = Payment::of([coin]).change(owner(), 5).version(2).sequence(2);
+        let free = Payment::of([coins[2].clone()]).change(owner(), 5).lock_time(122).sequence(u32::MAX);
+        let [by_height, by_rest, free] = [by_height, by_rest, free].map(|payment| send(&sim, &payment.sign().unwrap()));
+        following.assert_catches_up(&sim);
+        if is_told_late {
+            sim.say_instead("getrawmempool", Some((503, "Work queue depth exceeded")));
+        }
+        sim.with(|world| world.invalidate(&block)).unwrap().unwrap();
+        let tip = sim.with(|world| world.chain().tip()).unwrap();
+        wait_for("the tip", PATIENCE, || (following.head().tip.hash == tip).then_some(()));
+        sim.say_instead("getrawmempool", None);
+        let head = following.assert_catches_up(&sim);
+        for txid in [by_height, by_rest] {
+            let departure = head.mempool.departed(&txid).unwrap().departure;
+            assert_eq!(departure, Departure::ReorgedOut { block }, "told late: {is_told_late}");
+        }
+        assert!(head.mempool.get(&free).is_some());
+        following.stop();
+    }
+}
+
+#[test]
+fn what_the_node_did_not_take_back_is_reorged_out_even_if_it_says_so_late() {
+    let (sim, coins) = quiet();
+    let following = Following::of_simulated(&sim, true);
+    let dropped = send(&sim, &pay(&coins[0], 5));
+    let block = sim.with(|world| world.mine(Mining::default())).unwrap().unwrap().block_hash();
+    following.assert_catches_up(&sim);
+    sim.say_instead("getrawmempool", Some((503, "Work queue depth exceeded")));
+    sim.with(|world| {
+        world.reorg(1, 2, Vec::new(), &Mining::default()).unwrap();
+        world.evict(&dropped)
+    })
+    .unwrap();
+    let tip = sim.with(|world| world.chain().tip()).unwrap();
+    wait_for("the tip", PATIENCE, || (following.head().tip.hash == tip).then_some(()));
+    sim.say_instead("getrawmempool", None);
+    let head = following.assert_catches_up(&sim);
+    assert_eq!(head.mempool.departed(&dropped).unwrap().departure, Departure::ReorgedOut { block });
     following.stop();
 }

@@ -1,0 +1,213 @@
+//! What is hard to bring about with a whole node.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use bitcoin::absolute::LockTime;
+use bitcoin::consensus::serialize;
+use bitcoin::constants::genesis_block;
+use bitcoin::hashes::Hash;
+use bitcoin::hex::DisplayHex;
+use bitcoin::transaction::Version;
+use bitcoin::{Amount, Block, Network, OutPoint, ScriptBuf, Sequence, Transaction, TxIn, TxOut, Txid, Witness};
+use serde_json::json;
+use tempfile::TempDir;
+
+use super::*;
+use crate::index::{Index, IndexOptions, ObservedLimits, Parser};
+use crate::mempool::{Arrival, Prevout, PrevoutSource};
+use crate::node::fake::{Asked, FakeNode, Says, regtest};
+
+const VALUE: u64 = 100_000;
+
+/// A transaction that spends these.
+fn spending(outpoints: &[OutPoint]) -> Transaction {
+    let (script_sig, sequence, witness) = (ScriptBuf::new(), Sequence::MAX, Witness::new());
+    let input = |previous_output: &OutPoint| TxIn {
+        previous_output: *previous_output,
+        script_sig: script_sig.clone(),
+        sequence,
+        witness: witness.clone(),
+    };
+    let input = outpoints.iter().map(input).collect();
+    let output = TxOut { value: Amount::from_sat(VALUE), script_pubkey: ScriptBuf::from(vec![0x51]) };
+    Transaction { version: Version::TWO, lock_time: LockTime::ZERO, input, output: vec![output; 2] }
+}
+
+fn coin(number: u8) -> OutPoint {
+    OutPoint { txid: Txid::from_byte_array([number; 32]), vout: 0 }
+}
+
+fn output(transaction: &Transaction, vout: u32) -> OutPoint {
+    OutPoint { txid: transaction.compute_txid(), vout }
+}
+
+fn arrival(transaction: &Transaction) -> Arrival {
+    let source = PrevoutSource::Confirmed { height: Height::GENESIS, coinbase: false };
+    let prevout = Prevout { value: 2 * VALUE, script_pubkey: Box::new([0x51]), source };
+    Arrival {
+        txid: transaction.compute_txid(),
+        wtxid: transaction.compute_wtxid(),
+        raw: Arc::from(serialize(transaction)),
+        prevouts: vec![prevout; transaction.input.len()],
+        first_seen: 1,
+        height: Height::GENESIS,
+        cause: Cause::New,
+    }
+}
+
+/// An index of the first block.
+fn genesis() -> (TempDir, Index) {
+    let directory = tempfile::tempdir().unwrap();
+    let mut index = Index::open(&IndexOptions {
+        path: directory.path().join("index.redb"),
+        network: Network::Regtest,
+        salt: None,
+        cache_bytes: 1 << 20,
+        stale_blocks_kept: 1,
+        observed: ObservedLimits::default(),
+    })
+    .unwrap();
+    let genesis = genesis_block(Network::Regtest);
+    let block = index.parser().parse(genesis.block_hash(), serialize(&genesis)).unwrap();
+    let mut update = index.update().unwrap();
+    update.connect(&[block]).unwrap();
+    update.commit().unwrap();
+    (directory, index)
+}
+
+fn block(parser: &Parser, transactions: &[&Transaction]) -> crate::index::Block {
+    let coinbase = genesis_block(Network::Regtest).txdata;
+    block_of(parser, coinbase.into_iter().chain(transactions.iter().copied().cloned()).collect())
+}
+
+/// A block of just these.
+fn block_of(parser: &Parser, transactions: Vec<Transaction>) -> crate::index::Block {
+    let mut block: Block = genesis_block(Network::Regtest);
+    block.txdata = transactions;
+    block.header.prev_blockhash = block.block_hash();
+    block.header.merkle_root = block.compute_merkle_root().unwrap();
+    parser.parse(block.block_hash(), serialize(&block)).unwrap()
+}
+
+#[test]
+fn of_a_block_only_what_the_mempool_has_to_do_with_is_kept() {
+    let (_directory, index) = genesis();
+    let parser = index.parser();
+    let mut kept = KeptMempool::default();
+    let (mined, parent, conflicted) = (spending(&[coin(1)]), spending(&[coin(2)]), spending(&[coin(3), coin(4)]));
+    let child = spending(&[output(&parent, 1)]);
+    for transaction in [&mined, &child, &conflicted] {
+        kept.mempool.add(arrival(transaction)).unwrap();
+    }
+    let (winner, strangers) = (spending(&[coin(9), coin(4)]), [spending(&[coin(5)]), spending(&[coin(6)])]);
+    let mut unconfirmed = Unconfirmed::new(&mut kept, Duration::ZERO);
+    let seen = unconfirmed.seen(None);
+    let height = Height::from(7);
+    let concerned = |transactions: &[&Transaction]| seen.concerned(&block(&parser, transactions), height);
+    assert!(concerned(&[&strangers[0], &strangers[1]]).is_none());
+    let joined = concerned(&[&strangers[0], &mined, &parent, &winner, &strangers[1]]).unwrap();
+    let ids = [&mined, &parent].map(Transaction::compute_txid).to_vec();
+    let spends = [(coin(1), mined.compute_txid()), (coin(4), winner.compute_txid())];
+    assert_eq!(joined.parts(), (&ids[..], &spends[..]));
+}
+
+/// A node with one transaction in its mempool.
+fn node_with(txid: Txid, raw: impl Fn() -> Vec<u8> + Send + Sync + 'static) -> FakeNode {
+    FakeNode::start(move |asked| match asked {
+        Asked::Rpc("getrawmempool", _) => Says::Result(json!({ "txids": [txid], "mempool_sequence": 1 })),
+        Asked::Rpc("getmempoolinfo", _) => Says::Result(json!({
+            "loaded": true, "size": 1, "bytes": 100, "usage": 1_000, "total_fee": 0.0, "maxmempool": 300_000_000,
+            "mempoolminfee": 0.00001, "minrelaytxfee": 0.00001, "incrementalrelayfee": 0.00001, "unbroadcastcount": 0,
+            "fullrbf": true,
+        })),
+        Asked::Rpc("getrawtransaction", _) => Says::Result(json!(raw().to_lower_hex_string())),
+        Asked::Rpc("getmempoolentry", _) => Says::Result(json!({ "time": 5 })),
+        other => regtest(other),
+    })
+}
+
+#[test]
+fn what_goes_and_comes_at_once_with_another_witness_is_noticed() {
+    let (_directory, index) = genesis();
+    let before = spending(&[coin(1)]);
+    let mut after = before.clone();
+    after.input[0].witness.push([7]);
+    let (txid, wtxid) = (before.compute_txid(), after.compute_wtxid());
+    assert_eq!(after.compute_txid(), txid);
+    let fake = node_with(txid, move || serialize(&after));
+    let node = Node::connect(fake.settings()).unwrap();
+    let chain = index.snapshot().unwrap();
+    let mut kept = KeptMempool::default();
+    kept.mempool.add(arrival(&before)).unwrap();
+    let mut unconfirmed = Unconfirmed::new(&mut kept, Duration::ZERO);
+    let removed = NodeSignal::Removed { txid, mempool_sequence: 2 };
+    let signals = vec![removed, NodeSignal::Added { txid, mempool_sequence: 3 }];
+    unconfirmed.turn(&node, &chain, signals, Instant::now(), true).unwrap();
+    // what it spends is not in this chain
+    assert!(unconfirmed.mempool.get(&txid).is_none());
+    assert_eq!(unconfirmed.waiting.take_all().iter().map(|incoming| incoming.wtxid).collect::<Vec<_>>(), [wtxid]);
+}
+
+#[test]
+fn a_transaction_of_the_node_that_spends_what_is_nowhere_is_left_out_after_some_lists() {
+    let (_directory, index) = genesis();
+    let stranger = spending(&[coin(1)]);
+    let txid = stranger.compute_txid();
+    let asked = Arc::new(AtomicUsize::new(0));
+    let fake = node_with(txid, {
+        let asked = Arc::clone(&asked);
+        move || {
+            asked.fetch_add(1, Ordering::Relaxed);
+            serialize(&stranger)
+        }
+    });
+    let node = Node::connect(fake.settings()).unwrap();
+    let chain = index.snapshot().unwrap();
+    let mut kept = KeptMempool::default();
+    let mut unconfirmed = Unconfirmed::new(&mut kept, Duration::ZERO);
+    let list = |unconfirmed: &mut Unconfirmed<'_>, signals| {
+        unconfirmed.doubt();
+        unconfirmed.turn(&node, &chain, signals, Instant::now(), false).unwrap();
+        while unconfirmed.turn(&node, &chain, Vec::new(), Instant::now(), true).unwrap() != Turn::Settled {}
+        (unconfirmed.waiting.contains(&txid), unconfirmed.is_in_sync())
+    };
+    assert_eq!(list(&mut unconfirmed, Vec::new()), (true, true), "what it spends may still come");
+    for _ in 0..6 {
+        list(&mut unconfirmed, Vec::new());
+    }
+    let before = asked.load(Ordering::Relaxed);
+    assert_eq!(list(&mut unconfirmed, Vec::new()), (false, true));
+    assert_eq!(asked.load(Ordering::Relaxed), before, "it is not asked for again");
+    let signals = vec![NodeSignal::Added { txid, mempool_sequence: 2 }];
+    assert_eq!(list(&mut unconfirmed, signals), (true, true), "the node told of it anew");
+}
+
+#[test]
+fn what_the_node_has_and_could_not_be_taken_in_is_not_told_as_dead() {
+    let (_directory, mut index) = genesis();
+    let parser = index.parser();
+    let mut funding = genesis_block(Network::Regtest).txdata.remove(0);
+    funding.input[0].script_sig = ScriptBuf::from(vec![1, 1]);
+    let payment = spending(&[output(&funding, 0)]);
+    let txid = payment.compute_txid();
+    let block = block_of(&parser, vec![funding, payment]);
+    let mut update = index.update().unwrap();
+    update.connect(&[block]).unwrap();
+    update.commit().unwrap();
+    let mut update = index.update().unwrap();
+    let left = update.disconnect().unwrap().unwrap();
+    update.commit().unwrap();
+    let chain = index.snapshot().unwrap();
+    let mut kept = KeptMempool::default();
+    let mut unconfirmed = Unconfirmed::new(&mut kept, Duration::ZERO);
+    let told = |unconfirmed: &Unconfirmed<'_>| {
+        let outcome = unconfirmed.outcome(&chain, &[left]).unwrap();
+        assert_eq!(outcome.returned, []);
+        (outcome.died.iter().map(|dead| dead.txid).collect::<Vec<_>>(), outcome.is_whole)
+    };
+    assert_eq!(told(&unconfirmed), (vec![txid], true));
+    unconfirmed.missed.note(txid);
+    assert_eq!(told(&unconfirmed), (Vec::new(), false));
+}

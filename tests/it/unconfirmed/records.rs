@@ -1,0 +1,273 @@
+//! What is written down of a reorganisation, and when.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bitcoin::{BlockHash, Txid};
+use btcgraph::index::{Index, Outcome, Reorg};
+use btcgraph::sim::{Mining, SimNode};
+use btcgraph::view::Head;
+use tempfile::TempDir;
+
+use super::following::{Following, How, PATIENCE};
+use super::simulated::{pay, pay_on, quiet, send};
+use crate::support::bitcoind::wait_for;
+use crate::support::indexed::{in_memory, options};
+
+const LIST: &str = "getrawmempool";
+
+fn tip(sim: &SimNode) -> BlockHash {
+    sim.with(|world| world.chain().tip()).unwrap()
+}
+
+fn mine(sim: &SimNode) {
+    sim.with(|world| world.mine(Mining::default())).unwrap().unwrap();
+}
+
+fn records(head: &Head) -> Vec<Reorg> {
+    head.chain.reorgs(0..u64::MAX).unwrap().map(|row| row.unwrap().1).collect()
+}
+
+/// The only record, once it says what became of transactions.
+fn finished(following: &Following) -> (Reorg, Outcome) {
+    wait_for("the outcome", PATIENCE, || {
+        let [reorg] = &records(&following.head())[..] else { panic!("there is not one record") };
+        reorg.outcome.clone().map(|outcome| (reorg.clone(), outcome))
+    })
+}
+
+/// The index as it is on the disk at this moment, as a process that is killed leaves it; nothing if it was being written.
+fn as_if_killed(directory: &TempDir) -> Option<Arc<TempDir>> {
+    let copy = in_memory();
+    for file in directory.path().read_dir().unwrap() {
+        let file = file.unwrap();
+        std::fs::copy(file.path(), copy.path().join(file.file_name())).unwrap();
+    }
+    Index::open(&options(copy.path())).ok().map(|_| Arc::new(copy))
+}
+
+fn first_seen(head: &Head, txid: &Txid) -> Option<u64> {
+    head.mempool.get(txid).map(|entry| entry.first_seen)
+}
+
+#[test]
+fn a_kill_that_leaves_the_chain_changed_leaves_a_record_of_it_and_what_it_freed_keeps_its_first_sight() {
+    let (sim, coins) = quiet();
+    let directory = Arc::new(in_memory());
+    let following = Following::within(&directory, &sim);
+    let returns = send(&sim, &pay(&coins[0], 5));
+    let seen = first_seen(&following.assert_catches_up(&sim), &returns);
+    mine(&sim);
+    let before = following.assert_catches_up(&sim);
+    std::thread::sleep(Duration::from_millis(1_100));
+
+    // the node takes its time to say what came back into its mempool
+    sim.delay(Duration::from_millis(400));
+    sim.with(|world| world.reorg(1, 2, Vec::new(), &Mining::default())).unwrap().unwrap();
+    let killed = wait_for("the chain to change", PATIENCE, || {
+        let killed = as_if_killed(&directory)?;
+        let tip = Index::open(&options(killed.path())).unwrap().snapshot().unwrap().tip();
+        (tip != Some(before.tip)).then_some(killed)
+    });
+    sim.delay(Duration::ZERO);
+    following.assert_catches_up(&sim);
+    assert_eq!(finished(&following).1.returned, [returns]);
+    following.stop();
+
+    let following = Following::within(&killed, &sim);
+    let head = following.assert_catches_up(&sim);
+    let (record, outcome) = finished(&following);
+    let fork = head.chain.block_hash(before.tip.height.previous().unwrap()).unwrap();
+    assert_eq!((record.fork.hash, &record.disconnected[..]), (fork, &[before.tip.hash][..]));
+    assert_eq!((record.connected.len(), record.new_tip()), (2, tip(&sim)));
+    assert_eq!(outcome, Outcome { returned: vec![returns], died: Vec::new(), is_whole: true });
+    assert_eq!(first_seen(&head, &returns), seen);
+    following.stop();
+}
+
+#[test]
+fn what_became_of_transactions_is_told_after_the_list_that_the_node_gives_at_last() {
+    let (sim, coins) = quiet();
+    let following = Following::of_simulated(&sim, true);
+    let [returns, dropped] = [0, 1].map(|coin| send(&sim, &pay(&coins[coin], 5)));
+    mine(&sim);
+    let left = following.assert_catches_up(&sim).tip;
+    sim.say_instead(LIST, Some((503, "Work queue depth exceeded")));
+    sim.with(|world| {
+        world.reorg(1, 2, Vec::new(), &Mining::default()).unwrap();
+        world.evict(&dropped)
+    })
+    .unwrap();
+    wait_for("the tip", PATIENCE, || (following.head().tip.hash == tip(&sim)).then_some(()));
+    let [record] = &records(&following.head())[..] else { panic!("there is not one record") };
+    assert_eq!((&record.disconnected[..], record.connected.len()), (&[left.hash][..], 2));
+    assert_eq!(record.outcome, None, "nobody knows yet");
+    sim.say_instead(LIST, None);
+    let (_, Outcome { returned, died, is_whole }) = finished(&following);
+    assert_eq!((returned, is_whole), (vec![returns], true));
+    assert_eq!(died.iter().map(|dead| dead.txid).collect::<Vec<_>>(), [dropped]);
+    following.stop();
+}
+
+#[test]
+fn what_leaves_with_the_reorganisation_itself_is_not_told_as_returned() {
+    let (sim, coins) = quiet();
+    let following = Following::of_simulated(&sim, true);
+    // the block that makes this coin spendable leaves, and then the one that holds what spends it cannot come again
+    let (young, old) = (pay(&coins[20], 5), pay(&coins[0], 5));
+    let above = pay_on(&young, 9);
+    sim.with(|world| world.mine_exactly(vec![young.clone(), old.clone(), above.clone()], Mining::default()))
+        .unwrap()
+        .unwrap();
+    let lower = following.assert_catches_up(&sim).tip.height.previous().unwrap();
+    let lower = sim.with(|world| world.chain().hash_at(lower).unwrap()).unwrap();
+    sim.say_instead(LIST, Some((503, "Work queue depth exceeded")));
+    sim.with(|world| world.invalidate(&lower)).unwrap().unwrap();
+    wait_for("the tip", PATIENCE, || (following.head().tip.hash == tip(&sim)).then_some(()));
+    sim.say_instead(LIST, None);
+    let (_, outcome) = finished(&following);
+    assert_eq!(outcome.returned, [old.compute_txid()]);
+    assert_eq!(
+        outcome.died.iter().map(|dead| dead.txid).collect::<Vec<_>>(),
+        [young, above].map(|tx| tx.compute_txid())
+    );
+    following.stop();
+}
+
+#[test]
+fn a_reorganisation_in_many_commits_is_one_record_of_all_blocks_up_to_the_old_height() {
+    let (sim, coins) = quiet();
+    // so little cache that every block is a commit
+    let following = Following::as_said(&sim, How { cache_bytes: 1 << 14, ..How::default() });
+    let [returns, moves, lost] = [0, 1, 2].map(|coin| send(&sim, &pay(&coins[coin], 5)));
+    mine(&sim);
+    sim.with(|world| (0..5).try_for_each(|_| world.mine(Mining::default()).map(drop))).unwrap().unwrap();
+    let before = following.assert_catches_up(&sim);
+    let left: Vec<_> = (before.tip.height.to_u32() - 5..=before.tip.height.to_u32()).rev().collect();
+    let left: Vec<_> = left.into_iter().map(|height| before.chain.block_hash(height.into()).unwrap()).collect();
+    // what moves is in a block that comes with a later commit
+    let other = pay(&coins[2], 9);
+    let branch = vec![vec![], vec![other.clone()], vec![], vec![], vec![], vec![], vec![pay(&coins[1], 5)]];
+    sim.with(|world| world.reorg(6, 9, branch, &Mining::default())).unwrap().unwrap();
+    let head = following.assert_catches_up(&sim);
+    let (record, outcome) = finished(&following);
+    assert_eq!((record.disconnected.clone(), record.fork.height.to_u32()), (left.clone(), 120));
+    let joined: Vec<_> = (121..=129_u32).map(|height| head.chain.block_hash(height.into()).unwrap()).collect();
+    assert!(record.connected.len() >= 6, "as high as before: {}", record.connected.len());
+    assert_eq!(record.connected[..], joined[..record.connected.len()]);
+    assert_eq!((outcome.returned, outcome.is_whole), (vec![returns], true));
+    let died: Vec<_> = outcome.died.into_iter().map(|dead| (dead.txid, dead.block, dead.conflicting)).collect();
+    assert_eq!(died, [(lost, left[5], vec![other.compute_txid()])]);
+    assert!(!head.chain.positions(&moves).unwrap().is_empty());
+    following.stop();
+}
+
+#[test]
+fn a_record_without_the_blocks_that_left_says_that_it_is_not_whole() {
+    let (sim, coins) = quiet();
+    let following = Following::as_said(&sim, How { stale_blocks_kept: 1, ..How::default() });
+    let lower = send(&sim, &pay(&coins[0], 5));
+    mine(&sim);
+    let upper = send(&sim, &pay(&coins[1], 5));
+    mine(&sim);
+    following.assert_catches_up(&sim);
+    sim.with(|world| world.reorg(2, 3, Vec::new(), &Mining::default())).unwrap().unwrap();
+    let head = following.assert_catches_up(&sim);
+    let (record, outcome) = finished(&following);
+    assert_eq!((record.disconnected.len(), outcome.returned, outcome.is_whole), (2, vec![upper], false));
+    assert!(head.mempool.get(&lower).is_some());
+    following.stop();
+}
+
+#[test]
+fn a_node_that_never_tells_what_is_in_its_mempool_leaves_the_record_to_the_next_reorganisation() {
+    let (sim, _) = quiet();
+    let following = Following::of_simulated(&sim, true);
+    following.assert_catches_up(&sim);
+    sim.say_instead(LIST, Some((503, "Work queue depth exceeded")));
+    for records_then in 1..=2 {
+        sim.with(|world| world.reorg(1, 2, Vec::new(), &Mining::default())).unwrap().unwrap();
+        wait_for("the record", PATIENCE, || {
+            let head = following.head();
+            (head.tip.hash == tip(&sim) && records(&head).len() == records_then).then_some(())
+        });
+    }
+    let outcomes: Vec<_> = records(&following.head()).into_iter().map(|record| record.outcome).collect();
+    assert_eq!(outcomes, [Some(Outcome::default()), None]);
+    sim.say_instead(LIST, None);
+    wait_for("the outcome", PATIENCE, || records(&following.head())[1].outcome.clone().filter(|it| it.is_whole));
+    following.stop();
+}
+
+#[test]
+fn a_record_that_a_run_did_not_finish_is_finished_by_the_next() {
+    let (sim, coins) = quiet();
+    let directory = Arc::new(in_memory());
+    let following = Following::within(&directory, &sim);
+    let returns = send(&sim, &pay(&coins[0], 5));
+    mine(&sim);
+    following.assert_catches_up(&sim);
+    sim.say_instead(LIST, Some((503, "Work queue depth exceeded")));
+    sim.with(|world| world.reorg(1, 2, Vec::new(), &Mining::default())).unwrap().unwrap();
+    wait_for("the tip", PATIENCE, || (following.head().tip.hash == tip(&sim)).then_some(()));
+    assert_eq!(records(&following.head())[0].outcome, None);
+    following.stop();
+    sim.say_instead(LIST, None);
+    let following = Following::within(&directory, &sim);
+    following.assert_catches_up(&sim);
+    let (record, outcome) = finished(&following);
+    assert_eq!(record.first_seen, []);
+    assert_eq!(outcome, Outcome { returned: vec![returns], died: Vec::new(), is_whole: true });
+    following.stop();
+}
+
+#[test]
+fn another_reorganisation_before_the_mempool_is_known_keeps_what_the_one_before_knew_of_first_sights() {
+    let (sim, coins) = quiet();
+    let how = How { listening: false, stale_blocks_kept: 0, ..How::default() };
+    let following = Following::as_said(&sim, how);
+    let returns = send(&sim, &pay(&coins[0], 5));
+    let seen = first_seen(&following.assert_catches_up(&sim), &returns);
+    mine(&sim);
+    following.assert_catches_up(&sim);
+    std::thread::sleep(Duration::from_millis(1_100));
+    sim.say_instead(LIST, Some((503, "Work queue depth exceeded")));
+    for _ in 0..2 {
+        sim.with(|world| world.reorg(1, 2, Vec::new(), &Mining::default())).unwrap().unwrap();
+        wait_for("the tip", PATIENCE, || (following.head().tip.hash == tip(&sim)).then_some(()));
+    }
+    assert_eq!(records(&following.head()).len(), 2);
+    sim.say_instead(LIST, None);
+    assert_eq!(first_seen(&following.assert_catches_up(&sim), &returns), seen);
+    following.stop();
+}
+
+#[test]
+fn a_block_keeps_the_first_sight_of_what_had_left_also_while_the_mempool_is_empty() {
+    let (sim, coins) = quiet();
+    let following = Following::of_simulated(&sim, true);
+    let payment = pay(&coins[0], 5);
+    let txid = send(&sim, &payment);
+    let seen = first_seen(&following.assert_catches_up(&sim), &txid);
+    sim.with(|world| world.evict(&txid)).unwrap();
+    assert!(following.assert_catches_up(&sim).mempool.is_empty());
+    sim.with(|world| world.mine_exactly(vec![payment], Mining::default())).unwrap().unwrap();
+    let chain = &following.assert_catches_up(&sim).chain;
+    let [position] = chain.positions(&txid).unwrap()[..] else { panic!("it is not in a block once") };
+    assert_eq!(chain.first_seen_at(position).unwrap(), seen);
+    following.stop();
+}
+
+#[test]
+fn without_a_place_for_stale_blocks_what_comes_back_keeps_its_first_sight_too() {
+    let (sim, coins) = quiet();
+    let following = Following::as_said(&sim, How { stale_blocks_kept: 0, ..How::default() });
+    let returns = send(&sim, &pay(&coins[0], 5));
+    let seen = first_seen(&following.assert_catches_up(&sim), &returns);
+    mine(&sim);
+    following.assert_catches_up(&sim);
+    std::thread::sleep(Duration::from_millis(1_100));
+    sim.with(|world| world.reorg(1, 2, Vec::new(), &Mining::default())).unwrap().unwrap();
+    assert_eq!(first_seen(&following.assert_catches_up(&sim), &returns), seen);
+    following.stop();
+}
