@@ -38,7 +38,7 @@ pub(super) struct BlockDisconnected {
     cursor: String,
     /// The block, which is stale now.
     block: Block,
-    /// The reorganisation in which it left; null if that is not kept.
+    /// The reorganisation in which it left; null if that is not kept. What became of transactions may not be known yet.
     reorg: Option<Reorg>,
 }
 

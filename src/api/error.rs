@@ -30,11 +30,22 @@ pub mod code {
     pub const CURSOR_ORPHANED: &str = "CURSOR_ORPHANED";
     /// What a cursor or a subscription would go on from is not kept any more.
     pub const CURSOR_EXPIRED: &str = "CURSOR_EXPIRED";
+    /// The server is busy, or the client has asked too often: nothing was executed, and it may be asked again later. Or a
+    /// subscription was read too slowly, while others who have the same one were told more than is kept: subscribe again.
+    pub const RESOURCE_EXHAUSTED: &str = "RESOURCE_EXHAUSTED";
     /// The field is switched off; `setting` names what switches it on.
     pub const FEATURE_DISABLED: &str = "FEATURE_DISABLED";
     /// The block that the request was to wait for did not come in time; `height` and `hash` are those of the newest block,
     /// null while none is indexed. Nothing was executed.
     pub const TIP_NOT_REACHED: &str = "TIP_NOT_REACHED";
+    /// The request may not do this from where it comes.
+    pub const FORBIDDEN: &str = "FORBIDDEN";
+    /// The request took longer than the server lets one take. Nothing of it is told.
+    pub const TIMEOUT: &str = "TIMEOUT";
+    /// The server does not know a query of this hash: send it once with its text.
+    pub const PERSISTED_QUERY_NOT_FOUND: &str = "PERSISTED_QUERY_NOT_FOUND";
+    /// The server keeps no queries to be named by their hashes: send the text.
+    pub const PERSISTED_QUERY_NOT_SUPPORTED: &str = "PERSISTED_QUERY_NOT_SUPPORTED";
     /// The Bitcoin node did not answer. The rest of the answer does not need it.
     pub const NODE_UNAVAILABLE: &str = "NODE_UNAVAILABLE";
     /// A fault of the server; `id` is in its log.

@@ -37,6 +37,11 @@ impl Looks {
         Self { changes: None, pause, last: None }
     }
 
+    /// The next look is to come at once: not all that was found was told.
+    pub(super) fn soon(&mut self) {
+        self.last = None;
+    }
+
     /// Waits for the next look. `false` once nothing is going to be published any more.
     async fn next(&mut self) -> bool {
         if let Some(last) = self.last {
@@ -68,13 +73,13 @@ impl<F> Figures<F> {
 impl<T, F> Following for Figures<F>
 where
     T: Send,
-    F: FnMut() -> Result<Option<T>, ApiError> + Send + 'static,
+    F: FnMut(&mut Looks) -> Result<Option<T>, ApiError> + Send + 'static,
 {
     type Found = T;
 
     async fn next(&mut self) -> Option<Result<T, ApiError>> {
         while self.looks.next().await {
-            if let Some(found) = (self.look)().transpose() {
+            if let Some(found) = (self.look)(&mut self.looks).transpose() {
                 return Some(found);
             }
         }
@@ -99,7 +104,7 @@ mod tests {
     /// A reader of this number.
     fn reader(looks: Looks, number: &Arc<AtomicU32>) -> impl Following<Found = u32> + use<> {
         let (number, mut told) = (number.clone(), None);
-        Figures::new(looks, move || {
+        Figures::new(looks, move |_: &mut Looks| {
             let now = number.load(Ordering::Relaxed);
             Ok(is_news(&mut told, now).then_some(now))
         })

@@ -19,6 +19,7 @@ use tokio_stream::wrappers::BroadcastStream;
 use tokio_stream::wrappers::errors::BroadcastStreamRecvError;
 
 use super::error::ApiError;
+use super::held::Held;
 use super::resume::ChainPlace;
 use crate::live::Event;
 use crate::view::{self, Head, Published, View};
@@ -51,7 +52,7 @@ pub(super) struct Follower {
     /// Blocks that are yet to be told as gone, the highest first.
     back: VecDeque<BlockHash>,
     /// Where to go, and what all blocks on the way are told from.
-    ahead: Option<Arc<Head>>,
+    ahead: Option<Held>,
     published: Published,
     /// Bytes of transactions that each view may read and tell.
     allowance: usize,
@@ -109,13 +110,14 @@ impl Follower {
 
     /// The next block on the way, if there is one.
     fn walk(&mut self) -> Result<Option<Change>, ApiError> {
-        let Some(head) = self.ahead.take() else { return Ok(None) };
+        let Some(ahead) = self.ahead.take() else { return Ok(None) };
+        let head = ahead.head();
         let view = self.published.view_of(head.clone(), self.allowance, self.published.ask());
         if let Some(hash) = self.back.pop_front() {
             // it was there when this Head was turned to
             let block = view.block(hash)?.ok_or_else(|| unknown(hash))?;
             self.told = block.row.header.prev_blockhash;
-            self.ahead = Some(head);
+            self.ahead = Some(ahead);
             return Ok(Some(Change { view, block, joined: false }));
         }
         if self.told == head.tip.hash {
@@ -124,23 +126,23 @@ impl Follower {
         let place = view.block_place(self.told)?.ok_or_else(|| unknown(self.told))?;
         let Some(block) = view.block_at(place.height.next())? else { return Ok(None) };
         self.told = block.row.hash;
-        self.ahead = Some(head);
+        self.ahead = Some(ahead);
         Ok(Some(Change { view, block, joined: true }))
     }
 
-    /// Turns to the newest Head when many blocks were told from one that may have been replaced long ago.
+    /// Turns to the newest Head when many blocks were told from one that may have been replaced long ago, or that one was
+    /// held for long.
     fn turn_page(&mut self) -> Result<(), ApiError> {
-        if self.walked < PAGE || self.ahead.is_none() || !self.back.is_empty() {
-            return Ok(());
-        }
-        let Some(newest) = self.published.head() else { return Ok(()) };
-        self.ahead = None;
-        self.turn_to(&newest)
+        let Some(held) = &mut self.ahead else { return Ok(()) };
+        let newest = if self.walked < PAGE { held.outlived(&self.published) } else { self.published.head() };
+        newest.map_or(Ok(()), |newest| self.turn_to(&newest))
     }
 
     /// Looks ahead to this Head: first back to the newest block that its chain shares with what was told.
     fn turn_to(&mut self, head: &Arc<Head>) -> Result<(), ApiError> {
         (self.walked, self.turns) = (0, head.turns.count());
+        self.ahead = None;
+        self.back.clear();
         if head.tip.hash == self.told {
             return Ok(());
         }
@@ -152,7 +154,7 @@ impl Follower {
             self.back.push_back(hash);
             hash = block.row.header.prev_blockhash;
         }
-        self.ahead = Some(head.clone());
+        self.ahead = Some(Held::new(head.clone()));
         Ok(())
     }
 }

@@ -13,8 +13,9 @@ use tokio_stream::wrappers::errors::BroadcastStreamRecvError;
 
 use super::error::ApiError;
 use super::follow::Following;
+use super::held::Held;
 use crate::live::Event;
-use crate::view::{Head, MempoolEvent, Published, View};
+use crate::view::{Head, MempoolEvent, MempoolEventKind, Published, View};
 
 /// Events that are taken out of a Head at once.
 const TAKEN: usize = 1_000;
@@ -22,32 +23,44 @@ const TAKEN: usize = 1_000;
 /// The place of one reader in what happens in the mempool.
 pub(super) struct MempoolFollower {
     events: BroadcastStream<Arc<Event>>,
-    /// The number of the last event that was taken.
+    /// Which events are told. The others cost next to nothing: a block is some thousand that most readers do not want.
+    wanted: fn(&MempoolEventKind) -> bool,
+    /// The number of the last event that was taken, or left.
     taken: u64,
     /// Whether there may be much more to take.
     is_far: bool,
     /// Taken, and yet to be told.
     pending: VecDeque<MempoolEvent>,
     /// What they are told from.
-    head: Arc<Head>,
+    held: Held,
     published: Published,
     /// Bytes of transactions that each view may read and tell.
     allowance: usize,
 }
 
 impl MempoolFollower {
-    /// A reader that has been told everything up to this number.
+    /// A reader that has been told everything up to this number, and wants these.
     ///
     /// Errors: CURSOR_EXPIRED if that is too long ago.
     pub(super) fn after(
         sequence: u64,
+        wanted: fn(&MempoolEventKind) -> bool,
         head: Arc<Head>,
         events: Receiver<Arc<Event>>,
         published: Published,
         allowance: usize,
     ) -> Result<Self, ApiError> {
         let (events, pending) = (BroadcastStream::new(events), VecDeque::new());
-        let mut follower = Self { events, taken: sequence, is_far: false, pending, head, published, allowance };
+        let mut follower = Self {
+            events,
+            wanted,
+            taken: sequence,
+            is_far: false,
+            pending,
+            held: Held::new(head),
+            published,
+            allowance,
+        };
         follower.take()?;
         Ok(follower)
     }
@@ -57,17 +70,18 @@ impl MempoolFollower {
     fn take(&mut self) -> Result<(), ApiError> {
         let newest = self.published.head().filter(|_| std::mem::take(&mut self.is_far));
         if let Some(newest) = newest.filter(|newest| newest.mempool.sequence() >= self.taken) {
-            self.head = newest;
+            self.held = Held::new(newest);
         }
-        let events = self.head.mempool.events_after(self.taken).ok_or_else(|| {
+        let events = self.held.head().mempool.events_after(self.taken).ok_or_else(|| {
             ApiError::cursor_expired(
                 "what happened in the mempool since then is not remembered any more: subscribe again, and read \
                  `mempool` anew",
             )
         })?;
-        self.pending.extend(events.take(TAKEN));
+        let (wanted, taken) = (self.wanted, &mut self.taken);
+        let passed = events.inspect(|event| *taken = event.sequence);
+        self.pending.extend(passed.filter(|event| wanted(&event.kind)).take(TAKEN));
         self.is_far = self.pending.len() == TAKEN;
-        self.taken = self.pending.back().map_or(self.taken, |event| event.sequence);
         Ok(())
     }
 }
@@ -79,6 +93,10 @@ impl Following for MempoolFollower {
     ///
     /// Errors: CURSOR_EXPIRED if the reader fell behind what is remembered. There is nothing to be told after an error.
     async fn next(&mut self) -> Option<Result<(View, MempoolEvent), ApiError>> {
+        // what was taken is told from the newest Head as well as from any before it
+        if let Some(newest) = self.held.outlived(&self.published) {
+            self.held = Held::new(newest);
+        }
         loop {
             if self.pending.is_empty()
                 && let Err(error) = self.take()
@@ -86,12 +104,12 @@ impl Following for MempoolFollower {
                 return Some(Err(error));
             }
             if let Some(event) = self.pending.pop_front() {
-                let view = self.published.view_of(self.head.clone(), self.allowance, self.published.ask());
+                let view = self.published.view_of(self.held.head().clone(), self.allowance, self.published.ask());
                 return Some(Ok((view, event)));
             }
             match self.events.next().await? {
                 // an older Head than the one that the reader began with has nothing new to tell
-                Ok(event) if event.head.mempool.sequence() >= self.taken => self.head = event.head.clone(),
+                Ok(event) if event.head.mempool.sequence() >= self.taken => self.held = Held::new(event.head.clone()),
                 Ok(_) => {}
                 Err(BroadcastStreamRecvError::Lagged(missed)) => {
                     tracing::debug!(missed, "a subscription fell behind and goes on from what is remembered");

@@ -1,5 +1,6 @@
 //! How a subscription follows reorganisations without leaving one out: they are numbered as they happen, and every Head
-//! holds those before it.
+//! holds those before it. One of which it is not known yet what became of transactions, and those behind it, are told when
+//! it is known, or will not be any more: an event tells of that, too.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use tokio_stream::wrappers::BroadcastStream;
 
 use super::error::ApiError;
 use super::follow::Following;
+use super::held::Held;
 use crate::live::Event;
 use crate::view::{Head, Published, Reorg, View};
 
@@ -24,7 +26,7 @@ pub(super) struct ReorgFollower {
     /// Taken, and yet to be told.
     pending: VecDeque<Reorg>,
     /// What they are told from; nothing while there is nothing to tell.
-    head: Option<Arc<Head>>,
+    held: Option<Held>,
     published: Published,
     /// Bytes of transactions that each view may read and tell.
     allowance: usize,
@@ -39,14 +41,17 @@ impl ReorgFollower {
         allowance: usize,
     ) -> Result<Self, ApiError> {
         let (events, next) = (BroadcastStream::new(events), View::new(head).kept_reorgs()?.end);
-        Ok(Self { events, next, pending: VecDeque::new(), head: None, published, allowance })
+        Ok(Self { events, next, pending: VecDeque::new(), held: None, published, allowance })
     }
 
     /// Takes what the Head has that was not taken before.
     fn take(&mut self) -> Result<(), ApiError> {
-        let Some(head) = &self.head else { return Ok(()) };
-        for found in View::new(head.clone()).reorgs(self.next..u64::MAX)?.take(TAKEN) {
+        let Some(held) = &self.held else { return Ok(()) };
+        for found in View::new(held.head().clone()).reorgs(self.next..u64::MAX)?.take(TAKEN) {
             let (number, reorg) = found?;
+            if reorg.outcome.is_none() {
+                break;
+            }
             self.next = number.saturating_add(1);
             self.pending.push_back(reorg);
         }
@@ -61,20 +66,24 @@ impl Following for ReorgFollower {
     ///
     /// Errors: INTERNAL_SERVER_ERROR. There is nothing to be told after an error.
     async fn next(&mut self) -> Option<Result<(View, Reorg), ApiError>> {
+        // what was taken is told from the newest Head as well
+        if let Some(newest) = self.held.as_mut().and_then(|held| held.outlived(&self.published)) {
+            self.held = Some(Held::new(newest));
+        }
         loop {
             if self.pending.is_empty()
                 && let Err(error) = self.take()
             {
                 return Some(Err(error));
             }
-            if let (Some(reorg), Some(head)) = (self.pending.pop_front(), &self.head) {
-                let view = self.published.view_of(head.clone(), self.allowance, self.published.ask());
+            if let (Some(reorg), Some(held)) = (self.pending.pop_front(), &self.held) {
+                let view = self.published.view_of(held.head().clone(), self.allowance, self.published.ask());
                 return Some(Ok((view, reorg)));
             }
-            self.head = None;
+            self.held = None;
             // after a gap the next event's Head has all that was missed
             if let Ok(event) = self.events.next().await? {
-                self.head = Some(event.head.clone());
+                self.held = Some(Held::new(event.head.clone()));
             }
         }
     }

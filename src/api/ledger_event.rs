@@ -29,9 +29,17 @@ pub(super) enum LedgerEventKind {
     UnconfirmedByReorg,
     /// Coins that it created as a coinbase may be spent by the next block: it has 100 confirmations.
     Matured,
+    /// Something that happened in the mempool before this was not told and is not remembered: the reader was away for
+    /// longer than this server remembers, or before it was started, or with another server. All that was told to wait may
+    /// be gone: begin with nothing that waits. SEEN of all that waits now follows, then GAP_END. What blocks did is not
+    /// missing. It is not about a transaction: `entry` is null.
+    Gap,
+    /// All that waits was told, and nothing is missing from here on. In between, what left before it could be told as
+    /// SEEN is left out, but may be told as REPLACED or EVICTED behind it. It is not about a transaction: `entry` is null.
+    GapEnd,
 }
 
-/// Something that happened to a transaction that pays or spends what is watched.
+/// Something that happened to a transaction that pays or spends what is watched; or that what happened is not known.
 #[derive(SimpleObject)]
 #[graphql(complex)]
 pub(super) struct LedgerEvent {
@@ -41,8 +49,9 @@ pub(super) struct LedgerEvent {
     cursor: String,
     /// What happened.
     kind: LedgerEventKind,
-    /// The transaction, as far as it concerns what is watched, in the state that this event is told from.
-    entry: LedgerEntry,
+    /// The transaction, as far as it concerns what is watched, in the state that this event is told from. Null for GAP and
+    /// GAP_END, and for no other.
+    entry: Option<LedgerEntry>,
     /// Why it left the mempool; null unless it did.
     reason: Option<RemovalReason>,
     /// The transaction that took its place, in the mempool or in a block; null where there is none.
@@ -62,18 +71,18 @@ impl LedgerEvent {
         watched: &Watched,
         (seq, cursor): (UInt53, String),
         most: u32,
-    ) -> Self {
+    ) -> Result<Self, ApiError> {
         let view = Arc::new(view);
-        Self {
+        Ok(Self {
             seq,
             cursor,
             kind: happening.kind,
-            entry: happening.entry(&view, watched, most),
+            entry: happening.entry(&view, watched, most)?,
             reason: happening.reason,
             replaced_by: happening.replaced_by.map(Txid),
             confirmations: happening.depth,
             holdings: watched.in_view(&view),
-        }
+        })
     }
 }
 

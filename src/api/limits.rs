@@ -1,5 +1,7 @@
 //! How large a valid document may be, and what else clients are told of limits.
 
+use std::time::Duration;
+
 use super::error::ApiError;
 
 /// The most that a query may ask for.
@@ -39,10 +41,23 @@ pub struct RequestLimits {
     pub message_bytes: usize,
     /// Queries and subscriptions that one websocket may have open at once.
     pub operations_per_socket: usize,
+    /// Websockets and streams of events at once.
+    pub sockets: usize,
     /// Bytes of a document.
     pub query_bytes: usize,
     /// Bytes, about, of parsed documents that are kept to be executed again. This refuses nothing.
     pub document_cache_bytes: usize,
+    /// Bytes of queries that are kept to be named by their hashes (automatic persisted queries); 0 for none. This refuses
+    /// nothing.
+    pub persisted_query_bytes: usize,
+    /// Queries and mutations of all clients that are executed at once.
+    pub executions: usize,
+    /// How many more wait for their turn before others are refused.
+    pub waiting: usize,
+    /// How long one may take, the wait included.
+    pub timeout: Duration,
+    /// Requests that one client may make a minute; 0 for any number.
+    pub requests_per_minute: u32,
     /// Lexical tokens in a document.
     pub tokens: usize,
     /// Brackets within each other in a document, and selections within each other with fragments expanded.
@@ -65,8 +80,14 @@ impl Default for RequestLimits {
             body_bytes: 1024 * 1024,
             message_bytes: 64 * 1024,
             operations_per_socket: 100,
+            sockets: 20_000,
             query_bytes: 32 * 1024,
             document_cache_bytes: 32 << 20,
+            persisted_query_bytes: 8 << 20,
+            executions: 16,
+            waiting: 100,
+            timeout: Duration::from_secs(15),
+            requests_per_minute: 0,
             tokens: 5_000,
             nesting: 64,
             selections: 5_000,

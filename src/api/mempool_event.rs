@@ -22,7 +22,8 @@ pub(super) enum RemovalReason {
     Expired,
     /// The mempool was full, and it paid the least.
     SizeLimit,
-    /// A reorganisation took out of the chain what it stood on.
+    /// A reorganisation took out of the chain what it stood on, or brought the chain back to where its lock time or that of
+    /// an input (BIP68) is not reached.
     Reorg,
     /// The Bitcoin node did not say why, and nothing that is known explains it.
     Unknown,

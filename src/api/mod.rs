@@ -20,6 +20,7 @@
 #![allow(clippy::too_many_arguments)]
 
 mod accept_result;
+mod aside;
 mod bitcoin_node;
 mod block;
 mod block_at;
@@ -49,6 +50,7 @@ mod follow_ledger;
 mod follow_mempool;
 mod follow_reorgs;
 mod global_id;
+mod held;
 mod hit_rate;
 mod input;
 mod ledger;
@@ -67,6 +69,7 @@ mod op_return;
 mod output;
 mod output_spent;
 mod page;
+mod projections;
 mod query;
 mod range_stats;
 mod reject_code;
@@ -86,18 +89,21 @@ mod sync_progress;
 mod transaction;
 mod transaction_filter;
 mod transaction_status;
+mod turn;
 mod until;
 mod wait_for_tip;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use async_graphql::futures_util::stream::BoxStream;
-use async_graphql::{Data, Executor, Request, Response, SDLExportOptions};
+use async_graphql::{Data, Executor, Request, Response, SDLExportOptions, ServerError};
 
 pub use error::{ApiError, code};
 pub use features::Features;
 pub use limits::{Limits, RequestLimits};
 pub use request::RequestExtensions;
+pub use running::{OpenSubscription, OpenSubscriptions};
+pub use subscription::{Sharing, sharing};
 
 use crate::chain::Height;
 use crate::live::Live;
@@ -113,6 +119,8 @@ type Engine = async_graphql::Schema<query::Query, mutation::Mutation, subscripti
 pub struct Schema {
     engine: Engine,
     published: Published,
+    waiting: wait_for_tip::WaitForTip,
+    open: OpenSubscriptions,
 }
 
 /// How far the server is, for those who watch over it.
@@ -129,20 +137,29 @@ pub struct Readiness {
 /// The schema over what is published, and told by events.
 #[must_use]
 pub fn schema(published: Published, live: Live, limits: Limits, features: Features) -> Schema {
-    Schema { engine: engine(published.clone(), live, limits, features), published }
+    let waiting = wait_for_tip::WaitForTip::new(&published, &live);
+    let running = Arc::new(Running::start(limits, features, published.node_limits()));
+    let open = running.open.clone();
+    Schema { engine: engine(published.clone(), live, limits, running), published, waiting, open }
 }
 
-/// The schema in the schema definition language, as `schema.graphql` holds it.
+/// The schema in the schema definition language, as `schema.graphql` holds it. It is written once.
 #[must_use]
-pub fn sdl() -> String {
-    engine(Published::default(), Live::default(), Limits::default(), Features::default())
+pub fn sdl() -> &'static str {
+    static WRITTEN: LazyLock<String> = LazyLock::new(write_sdl);
+    &WRITTEN
+}
+
+fn write_sdl() -> String {
+    let (published, limits, features) = (Published::default(), Limits::default(), Features::default());
+    let running = Arc::new(Running::start(limits, features, published.node_limits()));
+    engine(published, Live::default(), limits, running)
         .sdl_with_options(SDLExportOptions::new().include_specified_by().use_space_ident())
 }
 
-fn engine(published: Published, live: Live, limits: Limits, features: Features) -> Engine {
-    let running = Arc::new(Running::start(limits, features, published.node_limits()));
+fn engine(published: Published, live: Live, limits: Limits, running: Arc<Running>) -> Engine {
     let query = query::Query::new(&published, &running);
-    let mutation = mutation::Mutation::new(&published, &live, features);
+    let mutation = mutation::Mutation::new(&published, &live, running.features);
     let waiting = wait_for_tip::WaitForTip::new(&published, &live);
     Engine::build(query, mutation, subscription::Subscription::new(published, live, running))
         .register_output_type::<ledger::Ledger>()
@@ -164,9 +181,26 @@ impl Schema {
     }
 }
 
+impl Schema {
+    /// Waits for the block that the request is not to be executed before, if it names one, and takes that from it. Nothing
+    /// is executed meanwhile; a request that was not waited for here waits when it is.
+    ///
+    /// Errors: BAD_USER_INPUT, TIP_NOT_REACHED.
+    pub async fn wait_for_tip(&self, request: &mut Request) -> Result<(), ServerError> {
+        self.waiting.wait_for(request).await.map_err(ServerError::from)
+    }
+
+    /// How many subscriptions are open, as clients are told it.
+    #[must_use]
+    pub fn open_subscriptions(&self) -> &OpenSubscriptions {
+        &self.open
+    }
+}
+
 impl Executor for Schema {
     async fn execute(&self, request: Request) -> Response {
-        self.engine.execute(request).await
+        let turn = Arc::new(turn::Turn::new());
+        turn.take(self.engine.execute(request.data(turn.clone()))).await
     }
 
     fn execute_stream(&self, request: Request, session_data: Option<Arc<Data>>) -> BoxStream<'static, Response> {

@@ -1,6 +1,6 @@
-//! Which transactions spend outputs, told whenever another does.
+//! Which transactions spend outputs, told whenever another does, or none does any more.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use async_graphql::SimpleObject;
@@ -9,36 +9,48 @@ use bitcoin::{BlockHash, OutPoint, Txid};
 use super::error::ApiError;
 use super::follow::Following;
 use super::follow_heads::HeadFollower;
+use super::held::Held;
 use super::input::Input;
 use super::output::Output;
+use super::scalars::{self, int};
 use super::transaction::Transaction;
 use crate::view::{Head, Published, Spender, View};
 
-/// That a transaction spends an output.
+/// That a transaction spends an output, or that none does any more.
 #[derive(SimpleObject)]
 pub(super) struct OutputSpentEvent {
-    /// The output.
-    output: Output,
-    /// The input that spends it.
-    spent_by: Input,
-    /// Whether a block of the main chain holds that, or it waits in the mempool.
+    /// The txid of the output, as it was given.
+    txid: scalars::Txid,
+    /// The number of the output in its transaction, from 0, as it was given.
+    vout: i32,
+    /// The output. Null if neither a block nor the mempool holds its transaction any more and nothing is remembered of it.
+    output: Option<Output>,
+    /// The input that spends it. Null if it was spent, as told before, and is not any more: what spent it left the mempool,
+    /// or its block left the main chain, and nothing took its place.
+    spent_by: Option<Input>,
+    /// Whether a block of the main chain holds what spends it; false if that waits in the mempool, or if nothing spends it.
     confirmed: bool,
 }
 
 impl OutputSpentEvent {
-    pub(super) fn new(view: View, Spend { outpoint, by }: Spend) -> Result<Self, ApiError> {
+    pub(super) fn new(view: View, Spend { outpoint, by, .. }: Spend) -> Result<Self, ApiError> {
         let view = Arc::new(view);
         let missing = || ApiError::internal(&format!("{outpoint} is spent, but it is not known"));
-        let output = Output::find(&view, outpoint)?.ok_or_else(missing)?;
+        let output = Output::find(&view, outpoint)?;
+        if output.is_none() && by.is_some() {
+            return Err(missing());
+        }
         let spent_by = match by {
-            By::Block(_, spender) => Input::spending(&view, spender)?,
-            By::Waiting(txid, vin) => {
+            None => None,
+            Some(By::Block(_, spender)) => Some(Input::spending(&view, spender)?),
+            Some(By::Waiting(txid, vin)) => {
                 let entry = view.mempool().get(&txid).cloned().ok_or_else(missing)?;
                 let spending = Transaction::read(&view, |view| Ok(view.unconfirmed(&entry)))?.ok_or_else(missing)?;
-                Input::new(&view, &Arc::new(spending), vin)
+                Some(Input::new(&view, &Arc::new(spending), vin))
             }
         };
-        Ok(Self { output, spent_by, confirmed: matches!(by, By::Block(..)) })
+        let (txid, vout) = (scalars::Txid(outpoint.txid), int(outpoint.vout)?);
+        Ok(Self { txid, vout, output, spent_by, confirmed: matches!(by, Some(By::Block(..))) })
     }
 }
 
@@ -61,10 +73,12 @@ impl By {
     }
 }
 
-/// That an output is spent.
+/// What spends an output now.
 pub(super) struct Spend {
     outpoint: OutPoint,
-    by: By,
+    by: Option<By>,
+    /// What was told of it before.
+    before: Option<(Txid, bool)>,
 }
 
 /// An output that is followed.
@@ -85,7 +99,7 @@ pub(super) struct SpendFollower {
     include_mempool: bool,
     pending: VecDeque<Spend>,
     /// The state that is told from, until all of it is.
-    head: Option<Arc<Head>>,
+    held: Option<Held>,
     /// The tip of the state that was looked at last.
     tip: Option<BlockHash>,
 }
@@ -99,7 +113,7 @@ impl SpendFollower {
     ) -> Self {
         let followed = outpoints.into_iter().map(|outpoint| Followed { outpoint, by_block: None, told: None });
         let (followed, pending) = (followed.collect(), VecDeque::new());
-        Self { heads, published, allowance, followed, include_mempool, pending, head: None, tip: None }
+        Self { heads, published, allowance, followed, include_mempool, pending, held: None, tip: None }
     }
 
     fn look(&mut self, head: &Arc<Head>) -> Result<(), ApiError> {
@@ -119,12 +133,25 @@ impl SpendFollower {
             let by = by_block.or_else(waiting);
             let identity = by.as_ref().map(By::identity);
             if *told != identity {
-                *told = identity;
-                self.pending.extend(by.map(|by| Spend { outpoint: *outpoint, by }));
+                let before = std::mem::replace(told, identity);
+                self.pending.push_back(Spend { outpoint: *outpoint, by, before });
             }
         }
-        self.head = Some(head.clone());
+        self.held = Some(Held::new(head.clone()));
         Ok(())
+    }
+
+    /// Looks at the newest state if one was held for long: what was found in that and is yet to be told is not told.
+    fn let_go(&mut self) -> Result<(), ApiError> {
+        let newest = self.held.as_mut().and_then(|held| held.outlived(&self.published));
+        let Some(newest) = newest.filter(|_| !self.pending.is_empty()) else { return Ok(()) };
+        let found: HashMap<_, _> = self.pending.drain(..).map(|spend| (spend.outpoint, spend.before)).collect();
+        for Followed { outpoint, told, .. } in &mut self.followed {
+            if let Some(before) = found.get(outpoint) {
+                *told = *before;
+            }
+        }
+        self.look(&newest)
     }
 }
 
@@ -133,12 +160,15 @@ impl Following for SpendFollower {
 
     /// What is to be told next, and the view to answer from; `None` once there will be no more.
     async fn next(&mut self) -> Option<Result<(View, Spend), ApiError>> {
+        if let Err(error) = self.let_go() {
+            return Some(Err(error));
+        }
         loop {
-            if let (Some(head), Some(spend)) = (&self.head, self.pending.pop_front()) {
-                let view = self.published.view_of(head.clone(), self.allowance, self.published.ask());
+            if let (Some(held), Some(spend)) = (&self.held, self.pending.pop_front()) {
+                let view = self.published.view_of(held.head().clone(), self.allowance, self.published.ask());
                 return Some(Ok((view, spend)));
             }
-            self.head = None;
+            self.held = None;
             let head = self.heads.next().await?;
             if let Err(error) = self.look(&head) {
                 return Some(Err(error));

@@ -37,6 +37,11 @@ impl RejectInfo {
         Self { code: reject_code::of(&refusal), refusal, about: Some(about) }
     }
 
+    /// Without what it is about, because that cannot be read.
+    pub(super) fn unread(refusal: Refusal) -> Self {
+        Self { code: reject_code::of(&refusal), refusal, about: None }
+    }
+
     /// The same under another code.
     pub(super) fn with_code(self, code: &'static str) -> Self {
         Self { code, ..self }

@@ -25,8 +25,11 @@ pub(super) struct Reorg {
 impl Reorg {
     /// As an object. It counts as read.
     pub(super) fn new(view: &Arc<View>, reorg: view::Reorg) -> Result<Self, ApiError> {
-        let died: usize = reorg.died.iter().map(|dead| dead.conflicting.len().saturating_add(2)).sum();
-        let hashes = reorg.disconnected.len() + reorg.connected.len() + reorg.returned.len() + died;
+        let outcome = reorg.outcome.as_ref();
+        let died = outcome.into_iter().flat_map(|outcome| &outcome.died);
+        let died: usize = died.map(|dead| dead.conflicting.len().saturating_add(2)).sum();
+        let returned = outcome.map_or(0, |outcome| outcome.returned.len());
+        let hashes = reorg.disconnected.len() + reorg.connected.len() + returned + died;
         view.count(hashes.saturating_mul(HASH))?;
         Ok(Self { view: view.clone(), reorg: Arc::new(reorg) })
     }
@@ -57,7 +60,17 @@ impl Reorg {
             was_in: BlockHash(dead.block),
             conflicting_txids: dead.conflicting.iter().copied().map(Txid).collect(),
         };
-        Ok(self.reorg.died.iter().take(count).map(dead).collect())
+        Ok(self.died().iter().take(count).map(dead).collect())
+    }
+
+    /// What is known to be unconfirmed again.
+    fn returned(&self) -> &[bitcoin::Txid] {
+        self.reorg.outcome.as_ref().map_or(&[], |outcome| &outcome.returned)
+    }
+
+    /// What is known to have died.
+    fn died(&self) -> &[view::DeadTransaction] {
+        self.reorg.outcome.as_ref().map_or(&[], |outcome| &outcome.died)
     }
 }
 
@@ -68,11 +81,11 @@ fn count(items: usize) -> Result<i32, ApiError> {
 
 /// A change of the main chain in which blocks left it, as this server followed it. It knows of no others, and a new server
 /// of none; the newest 1,000 are kept unless the settings say otherwise. What it did to transactions is told as it was at
-/// that time.
+/// that time, as far as `isComplete` says.
 #[Object]
 impl Reorg {
     /// `Reorg:<new tip hash>`. Should the chain ever come back to the same block by another reorganisation, that one has
-    /// the id from then on.
+    /// the id from then on. The id changes while a very deep reorganisation is still under way.
     pub(super) async fn id(&self) -> ID {
         reorg_id(self.reorg.new_tip()).into()
     }
@@ -108,7 +121,16 @@ impl Reorg {
         Some(self.blocks(ctx, &self.reorg.disconnected, first))
     }
 
-    /// How many blocks took their place at first; more may have followed since.
+    /// Whether it is known what became of the transactions of all blocks that left. If not, `returnedToMempool`,
+    /// `conflicted` and their counts tell less than there was, maybe nothing: the Bitcoin node has not said yet what is in
+    /// its mempool, which it mostly does within seconds; or it did not within ten minutes; or some of these blocks were too
+    /// many to be kept.
+    async fn is_complete(&self) -> bool {
+        self.reorg.outcome.as_ref().is_some_and(|outcome| outcome.is_whole)
+    }
+
+    /// How many blocks took their place at first, at least up to the height of the newest block before; more may have
+    /// followed since. Less if this server ended while they came.
     async fn connected_count(&self) -> Result<i32, ApiError> {
         count(self.reorg.connected.len())
     }
@@ -125,9 +147,9 @@ impl Reorg {
         Some(self.blocks(ctx, &self.reorg.connected, first))
     }
 
-    /// How many transactions of the blocks that left were unconfirmed again after it.
+    /// How many transactions of the blocks that left were unconfirmed again after it, as far as that is known.
     async fn returned_count(&self) -> Result<i32, ApiError> {
-        count(self.reorg.returned.len())
+        count(self.returned().len())
     }
 
     /// Transactions of the blocks that left which were unconfirmed again after it, in the order of the chain.
@@ -139,12 +161,12 @@ impl Reorg {
         first: Option<i32>,
     ) -> Option<Result<Vec<Txid>, ApiError>> {
         let size = limits(ctx).and_then(|limits| list_size(limits, first.unwrap_or(SHOWN)));
-        Some(size.map(|count| self.reorg.returned.iter().take(count).copied().map(Txid).collect()))
+        Some(size.map(|count| self.returned().iter().take(count).copied().map(Txid).collect()))
     }
 
-    /// How many confirmed transactions it made impossible.
+    /// How many confirmed transactions it made impossible, as far as that is known.
     async fn conflicted_count(&self) -> Result<i32, ApiError> {
-        count(self.reorg.died.len())
+        count(self.died().len())
     }
 
     /// Payments that were confirmed and died: transactions of the blocks that left which were neither in the chain nor in

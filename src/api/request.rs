@@ -13,7 +13,8 @@ use async_graphql::{Context, Request, Response, ServerError, ServerResult, Valid
 
 use super::error::{ApiError, code, set_code};
 use super::limits::Limits;
-use super::mends::{fill_defaults, keep_path, restore_path};
+use super::mends::{fill_defaults, keep_path, missing_variable, restore_path};
+use super::turn::Turn;
 use crate::view::{Ask, Published, SyncState, View};
 
 /// What all root fields of a request share, pinned by the first of them.
@@ -71,11 +72,16 @@ pub struct RequestExtensions(pub Limits);
 
 impl ExtensionFactory for RequestExtensions {
     fn create(&self) -> Arc<dyn Extension> {
-        Arc::new(RequestExtension(self.0))
+        Arc::new(RequestExtension { limits: self.0, missing: OnceLock::new() })
     }
 }
 
-struct RequestExtension(Limits);
+/// One a request.
+struct RequestExtension {
+    limits: Limits,
+    /// A variable of the request that has no value and needs one.
+    missing: OnceLock<ServerError>,
+}
 
 #[async_graphql::async_trait::async_trait]
 impl Extension for RequestExtension {
@@ -100,6 +106,10 @@ impl Extension for RequestExtension {
     ) -> ServerResult<Request> {
         let mut request = request.data(RequestView::default());
         fill_defaults(&mut request);
+        if let Some(error) = missing_variable(&mut request) {
+            // told once the document is known to be valid
+            self.missing.get_or_init(|| error);
+        }
         next.run(ctx, request).await
     }
 
@@ -127,8 +137,8 @@ impl Extension for RequestExtension {
             }
             errors
         })?;
-        self.0.check(result.depth, result.complexity).map_err(|error| vec![error.into()])?;
-        Ok(result)
+        self.limits.check(result.depth, result.complexity).map_err(|error| vec![error.into()])?;
+        self.missing.get().map_or(Ok(result), |error| Err(vec![error.clone()]))
     }
 
     async fn resolve(
@@ -137,6 +147,9 @@ impl Extension for RequestExtension {
         info: ResolveInfo<'_>,
         next: NextResolve<'_>,
     ) -> ServerResult<Option<Value>> {
+        if let Some(turn) = ctx.data_opt::<Arc<Turn>>() {
+            turn.wait().await;
+        }
         let at = info.path_node;
         next.run(ctx, info).await.map_err(|error| keep_path(error, at))
     }

@@ -18,31 +18,60 @@ pub(super) struct Running {
     pub(super) limits: Limits,
     pub(super) features: Features,
     pub(super) node_limits: NodeLimits,
-    subscriptions: AtomicU32,
+    pub(super) open: OpenSubscriptions,
 }
 
 impl Running {
     /// From now on.
     pub(super) fn start(limits: Limits, features: Features, node_limits: NodeLimits) -> Self {
-        Self { started_at: SystemTime::now(), limits, features, node_limits, subscriptions: AtomicU32::new(0) }
+        Self { started_at: SystemTime::now(), limits, features, node_limits, open: OpenSubscriptions::default() }
     }
 
     /// How many subscriptions are open now.
     pub(super) fn subscriptions(&self) -> u32 {
-        self.subscriptions.load(Ordering::Relaxed)
+        self.open.count()
     }
 
     /// The events of a subscription, which counts as open until they are dropped.
     pub(super) fn count<T>(running: &Arc<Self>, events: impl Stream<Item = T> + Send + 'static) -> Counted<T> {
-        running.subscriptions.fetch_add(1, Ordering::Relaxed);
-        Counted { events: events.boxed(), running: running.clone() }
+        Counted { events: events.boxed(), _open: running.open.one_more() }
     }
 }
 
-/// A subscription that is open.
+/// How many subscriptions are open. Cheap to clone; all clones are one.
+#[derive(Clone, Debug, Default)]
+pub struct OpenSubscriptions(Arc<AtomicU32>);
+
+impl OpenSubscriptions {
+    /// How many there are now.
+    #[must_use]
+    pub fn count(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// One more, until it is dropped. The schema counts each that it executes; who hands the events of one to several
+    /// clients counts the others.
+    #[must_use]
+    pub fn one_more(&self) -> OpenSubscription {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        OpenSubscription(self.clone())
+    }
+}
+
+/// One of the subscriptions that are open.
+#[derive(Debug)]
+pub struct OpenSubscription(OpenSubscriptions);
+
+impl Drop for OpenSubscription {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The events of a subscription that is open.
 pub(super) struct Counted<T> {
     events: BoxStream<'static, T>,
-    running: Arc<Running>,
+    _open: OpenSubscription,
 }
 
 impl<T> Stream for Counted<T> {
@@ -50,11 +79,5 @@ impl<T> Stream for Counted<T> {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<T>> {
         self.events.poll_next_unpin(context)
-    }
-}
-
-impl<T> Drop for Counted<T> {
-    fn drop(&mut self) {
-        self.running.subscriptions.fetch_sub(1, Ordering::Relaxed);
     }
 }

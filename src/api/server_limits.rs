@@ -16,10 +16,27 @@ pub(super) struct ServerLimits {
     message_bytes: UInt53,
     /// The most operations that one websocket may have open at once.
     operations_per_socket: UInt53,
+    /// The most websockets and streams of events of all clients together. One websocket more is closed with 1013, one
+    /// stream more is refused with HTTP status 503.
+    sockets: UInt53,
     /// The most bytes of a document.
     query_bytes: UInt53,
     /// About how many bytes of parsed documents are kept, to be executed again without being parsed. This refuses nothing.
     document_cache_bytes: UInt53,
+    /// About how many bytes of queries are kept that clients may name by their hashes (automatic persisted queries); 0 for
+    /// none. This refuses nothing.
+    persisted_query_bytes: UInt53,
+    /// The most queries and mutations of all clients together that are executed at once. What is beyond is
+    /// RESOURCE_EXHAUSTED, with HTTP status 503, once `waiting` more wait for their turn.
+    executions: UInt53,
+    /// The most that wait for their turn.
+    waiting: UInt53,
+    /// The most seconds that a query or mutation may take, the wait included; then it is TIMEOUT, and nothing of its answer
+    /// is told.
+    seconds: f64,
+    /// The most requests that one client may make a minute, all of them at once if it likes; 0 for any number. Beyond, HTTP
+    /// status is 429.
+    requests_per_minute: UInt53,
     /// The most lexical tokens in a document.
     tokens: UInt53,
     /// The most brackets within each other in a document, and selections within each other with fragments expanded.
@@ -71,8 +88,14 @@ impl ServerLimits {
             body_bytes: UInt53::bound(request.body_bytes),
             message_bytes: UInt53::bound(request.message_bytes),
             operations_per_socket: UInt53::bound(request.operations_per_socket),
+            sockets: UInt53::bound(request.sockets),
             query_bytes: UInt53::bound(request.query_bytes),
             document_cache_bytes: UInt53::bound(request.document_cache_bytes),
+            persisted_query_bytes: UInt53::bound(request.persisted_query_bytes),
+            executions: UInt53::bound(request.executions),
+            waiting: UInt53::bound(request.waiting),
+            seconds: request.timeout.as_secs_f64(),
+            requests_per_minute: request.requests_per_minute.into(),
             tokens: UInt53::bound(request.tokens),
             nesting: UInt53::bound(request.nesting),
             selections: UInt53::bound(request.selections),

@@ -1,18 +1,21 @@
 //! Where transactions are, told whenever that changes.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use async_graphql::{ComplexObject, SimpleObject};
 use bitcoin::{BlockHash, Txid};
+use tokio::time::timeout;
 
 use super::enums::TxState;
 use super::error::ApiError;
 use super::follow::Following;
 use super::follow_heads::HeadFollower;
+use super::held::Held;
+use super::projections::{GOOD_FOR, Projections};
 use super::scalars::{self, int, int_of};
 use super::transaction::Transaction;
-use crate::view::{Departure, Head, IndexError, MempoolEventKind, Published, TransactionState, View};
+use crate::view::{Departure, Head, IndexError, MempoolEventKind, MempoolSnapshot, Published, TransactionState, View};
 
 /// Where a transaction is now.
 #[derive(SimpleObject)]
@@ -31,7 +34,7 @@ pub(super) struct TransactionStatusEvent {
 }
 
 impl TransactionStatusEvent {
-    pub(super) fn new(view: View, Told { txid, status }: Told) -> Self {
+    pub(super) fn new(view: View, Told { txid, status, .. }: Told) -> Self {
         Self {
             txid: scalars::Txid(txid),
             state: status.state.map(TxState::from),
@@ -49,7 +52,8 @@ impl TransactionStatusEvent {
         int(self.status.confirmations)
     }
 
-    /// The index of the projected block that it is in, 0 for the next block; null unless it waits in the mempool.
+    /// The index of the projected block that it is in, 0 for the next block; null unless it waits in the mempool, and for
+    /// a second at most after it came there. Another index is told at most once a second.
     async fn projected_block(&self) -> Option<Result<i32, ApiError>> {
         self.status.projected_block.map(int_of)
     }
@@ -74,6 +78,8 @@ pub(super) struct Status {
 pub(super) struct Told {
     txid: Txid,
     status: Status,
+    /// What was told of it before.
+    before: Option<Status>,
 }
 
 /// What somebody wants to know.
@@ -87,13 +93,15 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    fn status(&self, view: &View, txid: &Txid) -> Result<Status, IndexError> {
+    /// Where a transaction is in a state, and among the blocks that miners would make of one that may be older.
+    fn status(&self, view: &View, projected: Option<&MempoolSnapshot>, txid: &Txid) -> Result<Status, IndexError> {
         let Some((state, block)) = view.whereabouts(txid)? else { return Ok(Status::default()) };
         let mut status = Status { state: Some(state), ..Status::default() };
         match state {
             TransactionState::Confirmed => status.confirmations = self.confirmations(view, block)?,
-            TransactionState::Unconfirmed if self.projected => {
-                status.projected_block = view.mempool().projected_place(txid).map(|place| place.block);
+            TransactionState::Unconfirmed => {
+                let place = projected.and_then(|projected| projected.projected_place(txid));
+                status.projected_block = place.map(|place| place.block);
             }
             TransactionState::Replaced | TransactionState::Conflicted => {
                 status.replaced_by = view.mempool().departed(txid).and_then(|departed| match departed.departure {
@@ -132,23 +140,45 @@ pub(super) struct StatusFollower {
     published: Published,
     allowance: usize,
     wanted: Wanted,
+    projections: Arc<Projections>,
+    /// Whether the blocks that miners would make are those of an older state than the one that was looked at last.
+    is_behind: bool,
     /// What was told of each transaction, in the order in which they were given.
     told: Vec<Option<Status>>,
     pending: VecDeque<Told>,
     /// The state that is told from, until all of it is.
-    head: Option<Arc<Head>>,
+    held: Option<Held>,
     /// The tip and the newest event of the mempool of the state that was looked at last.
     seen: Option<(BlockHash, u64)>,
     settled: bool,
 }
 
 impl StatusFollower {
-    pub(super) fn new(heads: HeadFollower, published: Published, allowance: usize, wanted: Wanted) -> Self {
+    pub(super) fn new(
+        heads: HeadFollower,
+        published: Published,
+        allowance: usize,
+        (wanted, projections): (Wanted, Arc<Projections>),
+    ) -> Self {
         let (told, pending) = (vec![None; wanted.txids.len()], VecDeque::new());
-        Self { heads, published, allowance, wanted, told, pending, head: None, seen: None, settled: false }
+        let (held, seen, is_behind, settled) = (None, None, false, false);
+        Self { heads, published, allowance, wanted, projections, is_behind, told, pending, held, seen, settled }
     }
 
-    fn look(&mut self, head: &Arc<Head>) -> Result<(), ApiError> {
+    /// The blocks that miners would make, if somebody wants to know.
+    async fn projected(&mut self, head: &Arc<Head>) -> Result<Option<MempoolSnapshot>, ApiError> {
+        let waits = |txid| head.mempool.get(txid).is_some();
+        if !self.wanted.projected || !self.wanted.txids.iter().any(waits) {
+            self.is_behind = false;
+            return Ok(None);
+        }
+        let projected = self.projections.about(&head.mempool).await?;
+        self.is_behind = !projected.is_same(&head.mempool);
+        Ok(Some(projected))
+    }
+
+    async fn look(&mut self, head: &Arc<Head>) -> Result<(), ApiError> {
+        let projected = self.projected(head).await?;
         let view = View::new(head.clone());
         let touched = self.seen.and_then(|seen| touched(head, seen));
         let mut settled = true;
@@ -157,17 +187,44 @@ impl StatusFollower {
                 let is_projected = self.wanted.projected && told.state == Some(TransactionState::Unconfirmed);
                 touched.as_ref().is_some_and(|touched| !touched.contains(txid)) && !is_projected
             });
-            let status = stays.map_or_else(|| self.wanted.status(&view, txid), Ok)?;
+            let status = stays.map_or_else(|| self.wanted.status(&view, projected.as_ref(), txid), Ok)?;
             if *told != Some(status) {
-                *told = Some(status);
-                self.pending.push_back(Told { txid: *txid, status });
+                let before = told.replace(status);
+                self.pending.push_back(Told { txid: *txid, status, before });
             }
             settled = settled && self.wanted.is_settled(&view, &status)?;
         }
         self.settled = settled;
         self.seen = Some((head.tip.hash, head.mempool.sequence()));
-        self.head = Some(head.clone());
+        self.held = Some(Held::new(head.clone()));
         Ok(())
+    }
+}
+
+impl StatusFollower {
+    /// Looks at the newest state if one was held for long: what was found in that and is yet to be told is not told.
+    async fn let_go(&mut self) -> Result<(), ApiError> {
+        let newest = self.held.as_mut().and_then(|held| held.outlived(&self.published));
+        let Some(newest) = newest.filter(|_| !self.pending.is_empty()) else { return Ok(()) };
+        let found: HashMap<_, _> = self.pending.drain(..).map(|told| (told.txid, told.before)).collect();
+        for (txid, told) in self.wanted.txids.iter().zip(&mut self.told) {
+            if let Some(before) = found.get(txid) {
+                *told = *before;
+            }
+        }
+        self.seen = None;
+        self.look(&newest).await
+    }
+
+    /// The next state to look at: the next that there is, or after a while the newest once more.
+    async fn next_head(&mut self) -> Option<Arc<Head>> {
+        if !self.is_behind {
+            return self.heads.next().await;
+        }
+        match timeout(GOOD_FOR, self.heads.next()).await {
+            Ok(head) => head,
+            Err(_) => self.published.head(),
+        }
     }
 }
 
@@ -189,17 +246,20 @@ impl Following for StatusFollower {
 
     /// What is to be told next, and the view to answer from; `None` once all is settled.
     async fn next(&mut self) -> Option<Result<(View, Told), ApiError>> {
+        if let Err(error) = self.let_go().await {
+            return Some(Err(error));
+        }
         loop {
-            if let (Some(head), Some(told)) = (&self.head, self.pending.pop_front()) {
-                let view = self.published.view_of(head.clone(), self.allowance, self.published.ask());
+            if let (Some(held), Some(told)) = (&self.held, self.pending.pop_front()) {
+                let view = self.published.view_of(held.head().clone(), self.allowance, self.published.ask());
                 return Some(Ok((view, told)));
             }
-            self.head = None;
+            self.held = None;
             if self.settled {
                 return None;
             }
-            let head = self.heads.next().await?;
-            if let Err(error) = self.look(&head) {
+            let head = self.next_head().await?;
+            if let Err(error) = self.look(&head).await {
                 return Some(Err(error));
             }
         }

@@ -29,7 +29,7 @@ use crate::view::{ChainMembership, Head, IndexError, Published, View};
 /// The name of the extension.
 const NAME: &str = "waitForTip";
 /// The longest that a request waits, and how long it does if it does not say.
-const LONGEST: Duration = Duration::from_secs(10);
+pub(super) const LONGEST: Duration = Duration::from_secs(10);
 
 /// Makes requests wait that ask for it.
 #[derive(Clone)]
@@ -41,6 +41,14 @@ pub(super) struct WaitForTip {
 impl WaitForTip {
     pub(super) fn new(published: &Published, live: &Live) -> Self {
         Self { published: published.clone(), live: live.clone() }
+    }
+
+    /// Waits as the request says, and takes that from it. Errors: BAD_USER_INPUT, and those of [`wait`](Self::wait).
+    pub(super) async fn wait_for(&self, request: &mut Request) -> Result<(), ApiError> {
+        match request.extensions.remove(NAME) {
+            None | Some(Value::Null) => Ok(()),
+            Some(asked) => self.wait(Wait::read(&asked)?).await,
+        }
     }
 
     /// Returns once the newest state has the block. Errors: TIP_NOT_REACHED, INTERNAL_SERVER_ERROR.
@@ -66,14 +74,21 @@ impl Extension for WaitForTip {
     async fn prepare_request(
         &self,
         ctx: &ExtensionContext<'_>,
-        request: Request,
+        mut request: Request,
         next: NextPrepareRequest<'_>,
     ) -> ServerResult<Request> {
-        if let Some(asked) = request.extensions.get(NAME).filter(|asked| **asked != Value::Null) {
-            self.wait(Wait::read(asked)?).await?;
-        }
+        self.wait_for(&mut request).await?;
         next.run(ctx, request).await
     }
+}
+
+/// Whether a request asks to wait.
+pub(super) fn is_asked_by(request: &Request) -> bool {
+    asked(request).is_some()
+}
+
+fn asked(request: &Request) -> Option<&Value> {
+    request.extensions.get(NAME).filter(|asked| **asked != Value::Null)
 }
 
 /// What a request waits for.

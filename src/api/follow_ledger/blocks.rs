@@ -2,20 +2,25 @@
 //!
 //! Of the active chain the histories of its scripts tell it, wherever they have a row within the blocks: no block is read
 //! through. A stale block has no rows, so what it did is worked out from its bytes, once for all who ask.
+//!
+//! For many scripts and depths that takes thousands of reads, so it is done aside ([`Aside`]), and whoever waits for what
+//! another is working out holds no thread.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
 
 use bitcoin::BlockHash;
 use bitcoin::constants::COINBASE_MATURITY;
 
+use super::super::aside::{Aside, Once};
 use super::super::error::ApiError;
 use super::super::follow::unknown;
 use super::super::ledger::Watched;
 use super::super::ledger_event::LedgerEventKind;
 use super::Moved;
 use crate::chain::Height;
-use crate::view::{Block, Ledger, LostMovement, Movement, StaleMovements, View};
+use crate::view::{Block, Head, Ledger, LostMovement, Movement, StaleMovements, View};
 
 /// How many blocks are looked at together.
 const BLOCKS: u32 = 1_000;
@@ -23,6 +28,8 @@ const BLOCKS: u32 = 1_000;
 const ROWS: usize = 2_000;
 /// How many stale blocks are kept taken apart.
 const STALE_KEPT: usize = 16;
+/// Up to so many places of the index are looked at where the reader is: that takes less than going elsewhere for it.
+const FEW: usize = 32;
 
 /// What is told, and of what.
 pub(super) struct Rules {
@@ -41,9 +48,42 @@ pub(super) struct Row {
     pub(super) depth: Option<u32>,
 }
 
+/// What stale blocks did, by their hashes.
+type Stale = HashMap<BlockHash, Arc<StaleMovements>>;
+
+/// The depths to be told of what joined with a stale block: the place among the events of that block, the depth, what is
+/// told of it, and the block that reached it.
+type Reached = Vec<(usize, u32, LedgerEventKind, Block)>;
+
 impl Rules {
     fn ledger(&self) -> &Ledger {
         self.watched.ledger()
+    }
+
+    /// Does work over the histories of the scripts in a state: aside, unless it is short.
+    pub(super) async fn work<T: Send + 'static>(
+        self: &Arc<Self>,
+        head: &Arc<Head>,
+        work: impl FnOnce(&Self, &View) -> Result<T, ApiError> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let places = self.ledger().scripts().len().saturating_mul(self.depths.len().saturating_add(2));
+        if places <= FEW {
+            return work(self, &View::new(Arc::clone(head)));
+        }
+        let (rules, head) = (Arc::clone(self), Arc::clone(head));
+        self.stale.aside.run(move || work(&rules, &View::new(head))).await
+    }
+
+    /// What the stale ones among these blocks did.
+    pub(super) async fn stale_of(&self, head: &Arc<Head>, blocks: Vec<Block>) -> Result<Stale, ApiError> {
+        let mut stale = Stale::new();
+        for block in blocks.into_iter().filter(|block| !block.is_main()) {
+            let hash = block.row.hash;
+            if let Entry::Vacant(place) = stale.entry(hash) {
+                place.insert(self.stale.movements(head, block).await?);
+            }
+        }
+        Ok(stale)
     }
 
     /// What reaches which number of confirmations when a block joins, in the order in which it is told.
@@ -58,7 +98,16 @@ impl Rules {
 
     /// What the blocks at these heights of the active chain did by joining it, in order, and the last of them that was
     /// looked at.
-    pub(super) fn joined(&self, view: &View, first: Height, last: Height) -> Result<(Vec<Row>, Height), ApiError> {
+    pub(super) async fn joined(
+        self: &Arc<Self>,
+        head: &Arc<Head>,
+        first: Height,
+        last: Height,
+    ) -> Result<(Vec<Row>, Height), ApiError> {
+        self.work(head, move |rules, view| rules.joined_in(view, first, last)).await
+    }
+
+    fn joined_in(&self, view: &View, first: Height, last: Height) -> Result<(Vec<Row>, Height), ApiError> {
         let first = first.to_u32();
         let mut last = last.to_u32().min(first.saturating_add(BLOCKS - 1));
         let mut rows = Vec::new();
@@ -93,11 +142,33 @@ impl Rules {
     }
 
     /// What a block that is stale by now did when it joined the chain.
-    pub(super) fn joined_stale(&self, view: &View, block: &Block) -> Result<Vec<Row>, ApiError> {
+    pub(super) async fn joined_stale(
+        self: &Arc<Self>,
+        head: &Arc<Head>,
+        view: &View,
+        block: &Block,
+    ) -> Result<Vec<Row>, ApiError> {
+        let reached = self.reached_with(view, block)?;
+        let stale = self.stale_of(head, reached.iter().map(|(.., at)| at.clone()).collect()).await?;
+        let height = block.height;
+        self.work(head, move |rules, view| {
+            let mut rows = Vec::new();
+            for (_, depth, kind, at) in reached {
+                let moved = rules.of_block(view, &at, &stale)?.into_iter();
+                let told = moved.filter(|moved| kind != LedgerEventKind::Matured || moved.is_coinbase());
+                rows.extend(told.map(|moved| Row { height, kind, moved, depth: Some(depth) }));
+            }
+            Ok(rows)
+        })
+        .await
+    }
+
+    /// Which blocks reached which depth when a block joined that is stale by now, in the order in which it is told.
+    fn reached_with(&self, view: &View, block: &Block) -> Result<Reached, ApiError> {
         let mut depths: Vec<_> = self.depths().enumerate().collect();
         // downwards, whatever is told first
         depths.sort_by_key(|(_, (depth, _))| *depth);
-        let (mut rows, mut at) = (Vec::new(), block.clone());
+        let (mut reached, mut at) = (Vec::with_capacity(depths.len()), block.clone());
         for (place, (depth, kind)) in depths {
             let Some(height) = block.height.to_u32().checked_sub(depth.saturating_sub(1)).map(Height::from) else {
                 break;
@@ -109,27 +180,27 @@ impl Rules {
             if at.height > height {
                 at = view.main_block(height)?;
             }
-            let moved = self.of_block(view, &at)?.into_iter();
-            let told = moved.filter(|moved| kind != LedgerEventKind::Matured || moved.is_coinbase());
-            rows.extend(told.map(|moved| (place, Row { height: block.height, kind, moved, depth: Some(depth) })));
+            reached.push((place, depth, kind, at.clone()));
         }
-        // stable: of one depth they stay as they are
-        rows.sort_by_key(|(place, _)| *place);
-        Ok(rows.into_iter().map(|(_, row)| row).collect())
+        reached.sort_by_key(|(place, ..)| *place);
+        Ok(reached)
     }
 
     /// What a block did by leaving the chain, the last of its transactions first.
-    pub(super) fn left(&self, view: &View, block: &Block) -> Result<Vec<Row>, ApiError> {
-        let moved = self.of_block(view, block)?.into_iter().rev();
-        let kind = LedgerEventKind::UnconfirmedByReorg;
-        Ok(moved.map(|moved| Row { height: block.height, kind, moved, depth: None }).collect())
+    pub(super) async fn left(self: &Arc<Self>, head: &Arc<Head>, block: &Block) -> Result<Vec<Row>, ApiError> {
+        let stale = self.stale_of(head, vec![block.clone()]).await?;
+        let (height, kind, block) = (block.height, LedgerEventKind::UnconfirmedByReorg, block.clone());
+        self.work(head, move |rules, view| {
+            let moved = rules.of_block(view, &block, &stale)?.into_iter().rev();
+            Ok(moved.map(|moved| Row { height, kind, moved, depth: None }).collect())
+        })
+        .await
     }
 
     /// What the transactions of a block did to the ledger, in the order of the block.
-    fn of_block(&self, view: &View, block: &Block) -> Result<Vec<Moved>, ApiError> {
-        if !block.is_main() {
-            let moved = self.stale.movements(view, block)?.of(self.ledger());
-            return Ok(moved.into_iter().map(Moved::Lost).collect());
+    fn of_block(&self, view: &View, block: &Block, stale: &Stale) -> Result<Vec<Moved>, ApiError> {
+        if let Some(movements) = stale.get(&block.row.hash) {
+            return Ok(movements.of(self.ledger()).into_iter().map(Moved::Lost).collect());
         }
         let txnums = view.txnums(block.height..block.height.next())?;
         let movements = view.movements(self.ledger(), &txnums, true)?;
@@ -150,21 +221,22 @@ impl Moved {
 
 /// The stale blocks that were asked for last, taken apart: after a reorganisation everybody who watches anything asks
 /// for the same few.
-#[derive(Default)]
-pub(in crate::api) struct StaleBlocks(Mutex<VecDeque<(BlockHash, Arc<StaleMovements>)>>);
+pub(in crate::api) struct StaleBlocks {
+    kept: Once<BlockHash, StaleMovements>,
+    aside: Aside,
+}
+
+impl Default for StaleBlocks {
+    fn default() -> Self {
+        Self { kept: Once::keeping(STALE_KEPT), aside: Aside::default() }
+    }
+}
 
 impl StaleBlocks {
-    pub(super) fn movements(&self, view: &View, block: &Block) -> Result<Arc<StaleMovements>, ApiError> {
-        // the others wait for the first, who does their work
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, movements)) = kept.iter().find(|(hash, _)| *hash == block.row.hash) {
-            return Ok(Arc::clone(movements));
-        }
-        let movements = Arc::new(view.stale_movements(block)?);
-        kept.push_back((block.row.hash, Arc::clone(&movements)));
-        if kept.len() > STALE_KEPT {
-            kept.pop_front();
-        }
-        Ok(movements)
+    /// What a block did that is stale in a state.
+    async fn movements(&self, head: &Arc<Head>, block: Block) -> Result<Arc<StaleMovements>, ApiError> {
+        let (head, hash) = (Arc::clone(head), block.row.hash);
+        let work = move || Ok(View::new(head).stale_movements(&block)?);
+        self.kept.get(hash, || self.aside.run(work)).await
     }
 }

@@ -10,33 +10,41 @@
 //! ```
 //!
 //! One who was away for longer than is remembered, or during whose absence the server was started anew, is told the
-//! blocks that left and joined meanwhile, which the index knows at any depth, and then of every transaction that waits
-//! in the mempool, whether he has heard of it before or not.
+//! blocks that left and joined meanwhile, which the index knows at any depth, then that what happened in the mempool is
+//! missing, and what waits there now, whether he has heard of it before or not.
+//!
+//! ```text
+//!   blocks that left ──► blocks that joined ──► GAP ──► SEEN of all that waits ──► GAP_END ──► events …
+//!                                                      retelling.rs
+//! ```
 
 mod blocks;
+mod happening;
+mod retelling;
 mod waiting;
 mod way;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use bitcoin::{BlockHash, Txid};
+use bitcoin::BlockHash;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
 pub(super) use blocks::StaleBlocks;
 use blocks::{Row, Rules};
+pub(super) use happening::Happening;
+use happening::Moved;
 use waiting::Mined;
 use way::Step;
 
 use super::error::ApiError;
 use super::follow::{Following, unknown};
-use super::ledger::{LedgerEntry, Watched};
-use super::ledger_event::LedgerEventKind;
-use super::mempool_event::RemovalReason;
+use super::held::Held;
+use super::ledger::Watched;
 use super::resume::{ChainPlace, LedgerPlace, Reached};
 use crate::live::{Event, Live};
-use crate::view::{Head, LostMovement, Movement, PendingMovement, Published, View};
+use crate::view::{Block, Head, Published, View};
 
 /// After so many events a reader who walks far turns to the newest Head, and lets go of the one he read from.
 const PAGE: usize = 1_000;
@@ -51,46 +59,16 @@ pub(super) struct Sources<'s> {
     pub(super) allowance: usize,
 }
 
-/// What a transaction did to the ledger, by where it is.
-#[derive(Clone)]
-pub(super) enum Moved {
-    Confirmed(Movement),
-    Waiting(PendingMovement),
-    Lost(LostMovement),
-}
-
-/// Something that happened to the ledger.
-pub(super) struct Happening {
-    pub(super) kind: LedgerEventKind,
-    moved: Moved,
-    /// Confirmations, where that is what it tells.
-    pub(super) depth: Option<u32>,
-    pub(super) reason: Option<RemovalReason>,
-    pub(super) replaced_by: Option<Txid>,
-    /// Where a reader is who has heard of it.
-    pub(super) place: LedgerPlace,
-}
-
-impl Happening {
-    /// The transaction, as far as it concerns the ledger. For what an entry of the mempool tells of the ledger at most
-    /// this many others are read.
-    pub(super) fn entry(&self, view: &Arc<View>, watched: &Watched, most: u32) -> LedgerEntry {
-        let holdings = watched.in_view(view);
-        match &self.moved {
-            Moved::Confirmed(movement) => LedgerEntry::confirmed(holdings, movement.clone()),
-            Moved::Waiting(movement) => LedgerEntry::waiting(holdings, movement.clone(), most),
-            Moved::Lost(movement) => LedgerEntry::lost(holdings, movement.clone()),
-        }
-    }
-}
-
 /// How far a reader has come in the mempool.
 #[derive(Clone, Copy)]
 enum Reach {
     /// Up to the event with this number, and with the chain as it was after so many turns, or on the way to the next.
     Exact { sequence: u64, turns: u64 },
-    /// What happened since is not remembered. When the chain is told, what waits follows, from this number of arrival on.
-    Lost { from: u64 },
+    /// What happened since is not remembered. The chain is told, and then that there is a gap.
+    Lost,
+    /// He was told that there is a gap, and of what arrived before the one with number `from` and waits. The rest of what
+    /// had arrived up to the event `sequence` follows; then he is there, with the chain after so many turns.
+    Retelling { from: u64, sequence: u64, turns: u64 },
 }
 
 /// The place of one reader.
@@ -100,20 +78,22 @@ pub(super) struct LedgerFollower {
     run: u64,
     /// Bytes of transactions that each view may read and tell.
     allowance: usize,
-    rules: Rules,
+    rules: Arc<Rules>,
     /// The newest block of the chain as it was told.
     told: BlockHash,
     /// A block of which some is told, and how much.
     begun: Option<(ChainPlace, usize)>,
     reach: Reach,
     /// What is read from now; none while there is nothing to be told.
-    head: Option<Arc<Head>>,
+    held: Option<Held>,
     /// How many events were told since that was turned to.
     told_from_head: usize,
     /// How many events of the mempool are taken next.
     page: usize,
     /// Found, and yet to be told.
     pending: VecDeque<Happening>,
+    /// Where he is who has heard of what was told last.
+    heard: Option<LedgerPlace>,
     mined: Option<Mined>,
 }
 
@@ -132,14 +112,15 @@ impl LedgerFollower {
             published: (*published).clone(),
             run: live.run(),
             allowance: *allowance,
-            rules: Rules { watched, depths, stale: Arc::clone(stale) },
+            rules: Arc::new(Rules { watched, depths, stale: Arc::clone(stale) }),
             told: head.tip.hash,
             begun: None,
             reach: Reach::Exact { sequence: head.mempool.sequence(), turns: head.turns.count() },
-            head: None,
+            held: None,
             told_from_head: 0,
             page: FIRST_PAGE,
             pending: VecDeque::new(),
+            heard: None,
             mined: None,
         };
         if let Some(place) = place {
@@ -153,7 +134,7 @@ impl LedgerFollower {
         let LedgerPlace { block, told, reached } = place;
         self.reach = match reached {
             Some(Reached { run, sequence, turns }) if run == self.run => Reach::Exact { sequence, turns },
-            _ => Reach::Lost { from: 0 },
+            _ => Reach::Lost,
         };
         let view = View::new(head.clone());
         let hash = block.hash();
@@ -165,45 +146,49 @@ impl LedgerFollower {
             Ok(told) if !whole => Some((block, told)),
             _ => None,
         };
-        self.head = Some(head.clone());
+        self.turn_to(head.clone());
         Ok(())
     }
 
     /// Finds what comes next in a Head. Whether there was anything to look at, be there something to be told of it or
     /// not.
-    fn go_on(&mut self, head: &Arc<Head>) -> Result<bool, ApiError> {
+    async fn go_on(&mut self, head: &Arc<Head>) -> Result<bool, ApiError> {
         let view = View::new(head.clone());
         if let Some((block, told)) = self.begun.take() {
-            self.go_on_within(&view, block, told)?;
+            Box::pin(self.go_on_within(head, &view, block, told)).await?;
             return Ok(true);
         }
         if let Reach::Exact { sequence, turns } = self.reach
             && !self.is_remembered(head, sequence, turns)
         {
             tracing::debug!(sequence, turns, "a subscription fell behind what is remembered of the mempool");
-            self.reach = Reach::Lost { from: 0 };
+            self.reach = Reach::Lost;
         }
         match self.reach {
             Reach::Exact { sequence, turns } => {
                 let turn = head.turns.behind(turns);
                 let up_to = turn.map_or(head.mempool.sequence(), |turn| turn.sequence);
                 if sequence < up_to {
-                    self.reach = match self.take_events(&view, sequence, up_to, turns)? {
+                    self.reach = match Box::pin(self.take_events(head, &view, (sequence, up_to), turns)).await? {
                         Some(sequence) => Reach::Exact { sequence, turns },
-                        None => Reach::Lost { from: 0 },
+                        None => Reach::Lost,
                     };
                     return Ok(true);
                 }
                 let Some(turn) = turn else { return Ok(false) };
-                if !self.walk(&view, turn.to)? {
+                if !Box::pin(self.walk(head, &view, turn.to)).await? {
                     self.reach = Reach::Exact { sequence, turns: turns.saturating_add(1) };
                 }
                 Ok(true)
             }
-            Reach::Lost { from } => {
-                if !self.walk(&view, head.tip.hash)? {
-                    self.take_waiting(&view, head, from);
+            Reach::Lost => {
+                if !Box::pin(self.walk(head, &view, head.tip.hash)).await? {
+                    self.tell_gap(head);
                 }
+                Ok(true)
+            }
+            Reach::Retelling { from, sequence, turns } => {
+                self.take_waiting(&view, from, (sequence, turns));
                 Ok(true)
             }
         }
@@ -217,13 +202,13 @@ impl LedgerFollower {
     }
 
     /// Takes the next step to a block. Whether there was any to take.
-    fn walk(&mut self, view: &View, to: BlockHash) -> Result<bool, ApiError> {
+    async fn walk(&mut self, head: &Arc<Head>, view: &View, to: BlockHash) -> Result<bool, ApiError> {
         let Some(step) = way::next(view, self.told, to)? else { return Ok(false) };
         match step {
-            Step::Left(block) => self.leave(view, &block, 0)?,
-            Step::Stale(block) => self.join_stale(view, &block, 0)?,
+            Step::Left(block) => self.leave(head, &block, 0).await?,
+            Step::Stale(block) => self.join_stale(head, view, &block, 0).await?,
             Step::Main(first, last) => {
-                let (rows, last) = self.rules.joined(view, first, last)?;
+                let (rows, last) = self.rules.joined(head, first, last).await?;
                 self.tell_joined(view, rows, 0)?;
                 self.told = view.block_hash(last)?;
             }
@@ -232,14 +217,20 @@ impl LedgerFollower {
     }
 
     /// Tells the rest of what a block did, of which the first `told` were told.
-    fn go_on_within(&mut self, view: &View, place: ChainPlace, told: usize) -> Result<(), ApiError> {
+    async fn go_on_within(
+        &mut self,
+        head: &Arc<Head>,
+        view: &View,
+        place: ChainPlace,
+        told: usize,
+    ) -> Result<(), ApiError> {
         let hash = place.hash();
         let block = view.block(hash)?.ok_or_else(|| unknown(hash))?;
         match place {
-            ChainPlace::Disconnected(_) => self.leave(view, &block, told),
-            ChainPlace::Connected(_) if !block.is_main() => self.join_stale(view, &block, told),
+            ChainPlace::Disconnected(_) => self.leave(head, &block, told).await,
+            ChainPlace::Connected(_) if !block.is_main() => self.join_stale(head, view, &block, told).await,
             ChainPlace::Connected(_) => {
-                let (rows, _) = self.rules.joined(view, block.height, block.height)?;
+                let (rows, _) = self.rules.joined(head, block.height, block.height).await?;
                 self.tell_joined(view, rows, told)?;
                 self.told = hash;
                 Ok(())
@@ -247,15 +238,15 @@ impl LedgerFollower {
         }
     }
 
-    fn leave(&mut self, view: &View, block: &crate::view::Block, told: usize) -> Result<(), ApiError> {
-        let rows = self.rules.left(view, block)?;
+    async fn leave(&mut self, head: &Arc<Head>, block: &Block, told: usize) -> Result<(), ApiError> {
+        let rows = self.rules.left(head, block).await?;
         self.tell(ChainPlace::Disconnected(block.row.hash), rows, told);
         self.told = block.row.header.prev_blockhash;
         Ok(())
     }
 
-    fn join_stale(&mut self, view: &View, block: &crate::view::Block, told: usize) -> Result<(), ApiError> {
-        let rows = self.rules.joined_stale(view, block)?;
+    async fn join_stale(&mut self, head: &Arc<Head>, view: &View, block: &Block, told: usize) -> Result<(), ApiError> {
+        let rows = self.rules.joined_stale(head, view, block).await?;
         self.tell(ChainPlace::Connected(block.row.hash), rows, told);
         self.told = block.row.hash;
         Ok(())
@@ -280,14 +271,14 @@ impl LedgerFollower {
         let reached = self.reached();
         for (Row { kind, moved, depth, .. }, told) in rows.into_iter().zip(1_u32..).skip(told) {
             let place = LedgerPlace { block, told, reached };
-            self.pending.push_back(Happening { kind, moved, depth, reason: None, replaced_by: None, place });
+            self.pending.push_back(Happening { depth, ..Happening::new(kind, Some(moved), place) });
         }
     }
 
     fn reached(&self) -> Option<Reached> {
         match self.reach {
             Reach::Exact { sequence, turns } => Some(Reached { run: self.run, sequence, turns }),
-            Reach::Lost { .. } => None,
+            Reach::Lost | Reach::Retelling { .. } => None,
         }
     }
 
@@ -297,51 +288,44 @@ impl LedgerFollower {
         LedgerPlace { block: ChainPlace::Connected(self.told), told: LedgerPlace::WHOLE, reached }
     }
 
-    /// Takes the next transactions that wait, in the order of their arrival; behind the last the reader is where the Head
-    /// is.
-    fn take_waiting(&mut self, view: &View, head: &Head, from: u64) {
-        let block = ChainPlace::Connected(self.told);
-        let arrivals = view.arrivals(self.rules.watched.ledger(), &(from..u64::MAX), true);
-        let entries: Vec<_> = arrivals.take(PAGE).cloned().collect();
-        for entry in &entries {
-            let moved = Moved::Waiting(view.pending_movement(self.rules.watched.ledger(), entry));
-            // one who goes on from here is told all of them again
-            let place = LedgerPlace { block, told: LedgerPlace::WHOLE, reached: None };
-            let (kind, reason, replaced_by) = (LedgerEventKind::Seen, None, None);
-            self.pending.push_back(Happening { kind, moved, depth: None, reason, replaced_by, place });
-        }
-        if let (PAGE, Some(last)) = (entries.len(), entries.last()) {
-            self.reach = Reach::Lost { from: last.sequence.saturating_add(1) };
-            return;
-        }
-        self.reach = Reach::Exact { sequence: head.mempool.sequence(), turns: head.turns.count() };
-        let reached = self.reached();
-        if let Some(last) = self.pending.back_mut().filter(|_| !entries.is_empty()) {
-            last.place.reached = reached;
-        }
-    }
-
     /// Whether a Head can have anything that is yet to be told.
     fn is_news(&self, head: &Head) -> bool {
         match self.reach {
             Reach::Exact { sequence, turns } => head.turns.count() > turns || head.mempool.sequence() > sequence,
-            Reach::Lost { .. } => true,
+            Reach::Lost | Reach::Retelling { .. } => true,
         }
     }
 
-    /// Turns to the newest Head when much was told from this one, unless that has to be told to its end.
+    /// Turns to the newest Head when much was told from this one.
     fn turn_page(&mut self) {
-        let retelling = matches!(self.reach, Reach::Lost { from } if from > 0);
-        if self.told_from_head < PAGE || retelling {
-            return;
-        }
-        if let Some(newest) = self.published.head() {
+        if self.told_from_head >= PAGE
+            && let Some(newest) = self.published.head()
+        {
             self.turn_to(newest);
         }
     }
 
+    /// Turns to the newest Head when this one was held for long. What was found in this one and cannot be told from that
+    /// one is found again.
+    fn let_go(&mut self) -> Result<(), ApiError> {
+        let Some(held) = &mut self.held else { return Ok(()) };
+        let Some(newest) = held.outlived(&self.published) else { return Ok(()) };
+        let same_chain = held.head().tip.hash == newest.tip.hash;
+        match self.heard {
+            Some(heard) if self.pending.iter().any(|happening| !happening.outlives_its_head(same_chain)) => {
+                self.pending.clear();
+                self.page = FIRST_PAGE;
+                self.stand_at(heard, &newest)
+            }
+            _ => {
+                self.turn_to(newest);
+                Ok(())
+            }
+        }
+    }
+
     fn turn_to(&mut self, head: Arc<Head>) {
-        self.head = Some(head);
+        self.held = Some(Held::new(head));
         self.told_from_head = 0;
         self.mined = None;
     }
@@ -355,18 +339,23 @@ impl Following for LedgerFollower {
     /// Errors: CURSOR_EXPIRED if the way leads over stale blocks that are not kept any more. There is nothing to be told
     /// after an error.
     async fn next(&mut self) -> Option<Result<(View, Happening), ApiError>> {
+        if let Err(error) = self.let_go() {
+            return Some(Err(error));
+        }
         loop {
-            if let (Some(head), Some(happening)) = (&self.head, self.pending.pop_front()) {
+            if let (Some(held), Some(happening)) = (&self.held, self.pending.pop_front()) {
                 self.told_from_head += 1;
-                let view = self.published.view_of(head.clone(), self.allowance, self.published.ask());
+                self.heard = Some(happening.place);
+                let view = self.published.view_of(held.head().clone(), self.allowance, self.published.ask());
                 return Some(Ok((view, happening)));
             }
             self.turn_page();
-            if let Some(head) = self.head.clone() {
-                match self.go_on(&head) {
+            if let Some(head) = self.held.as_ref().map(|held| held.head().clone()) {
+                // on the heap while it goes on, since who waits is to hold little
+                match Box::pin(self.go_on(&head)).await {
                     // a long way without anything to tell must not keep others from theirs
                     Ok(true) => tokio::task::yield_now().await,
-                    Ok(false) => (self.head, self.mined) = (None, None),
+                    Ok(false) => (self.held, self.mined) = (None, None),
                     Err(error) => return Some(Err(error)),
                 }
                 continue;

@@ -1,6 +1,7 @@
 //! What events of the mempool mean for a ledger.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use bitcoin::Txid;
 
@@ -10,7 +11,7 @@ use super::super::mempool_event::RemovalReason;
 use super::blocks::Rules;
 use super::{Happening, LedgerFollower, Moved, PAGE};
 use crate::chain::Height;
-use crate::view::{Departure, MempoolEvent, MempoolEventKind, Turns, View};
+use crate::view::{Block, Departure, Head, MempoolEvent, MempoolEventKind, Turns, View};
 
 /// The transactions of a ledger in the newest blocks, stale ones too, by txid: of what came and was mined before it could
 /// be told, or left with a block and did not come back.
@@ -32,33 +33,49 @@ enum Sought {
 
 impl Mined {
     /// Of the main chain from this height on, and of the stale blocks that joined it by a turn behind the first `passed`.
-    fn of(view: &View, rules: &Rules, from: Height, (turns, passed): (&Turns, u64)) -> Result<Self, ApiError> {
-        let (ledger, mut moved, mut seen) = (rules.watched.ledger(), HashMap::new(), HashSet::new());
-        for turn in (passed..turns.count()).filter_map(|passed| turns.behind(passed)) {
-            let mut at = turn.to;
-            while let Some(block) = view.block(at)?.filter(|block| !block.is_main() && seen.insert(block.row.hash)) {
-                let movements = rules.stale.movements(view, &block)?.of(ledger);
-                moved.extend(movements.into_iter().map(|movement| (movement.txid, Moved::Lost(movement))));
-                at = block.row.header.prev_blockhash;
-            }
-        }
-        let txnums = view.txnums(from..view.tip().height.next())?;
-        for movement in view.movements(ledger, &txnums, true)? {
-            let movement = movement?;
-            moved.insert(view.txid_at(movement.txnum)?, Moved::Confirmed(movement));
-        }
-        Ok(Self { from, moved })
+    async fn of(head: &Arc<Head>, rules: &Arc<Rules>, from: Height, passed: u64) -> Result<Self, ApiError> {
+        let turns = head.turns.clone();
+        let blocks = rules.work(head, move |_, view| stale_blocks(view, &turns, passed)).await?;
+        let stale = rules.stale_of(head, blocks).await?;
+        rules
+            .work(head, move |rules, view| {
+                let (ledger, mut moved) = (rules.watched.ledger(), HashMap::new());
+                for movements in stale.values() {
+                    let movements = movements.of(ledger).into_iter();
+                    moved.extend(movements.map(|movement| (movement.txid, Moved::Lost(movement))));
+                }
+                let txnums = view.txnums(from..view.tip().height.next())?;
+                for movement in view.movements(ledger, &txnums, true)? {
+                    let movement = movement?;
+                    moved.insert(view.txid_at(movement.txnum)?, Moved::Confirmed(movement));
+                }
+                Ok(Self { from, moved })
+            })
+            .await
     }
+}
+
+/// The blocks that joined the chain by a turn behind the first `passed`, and are stale.
+fn stale_blocks(view: &View, turns: &Turns, passed: u64) -> Result<Vec<Block>, ApiError> {
+    let (mut blocks, mut seen) = (Vec::new(), HashSet::new());
+    for turn in (passed..turns.count()).filter_map(|passed| turns.behind(passed)) {
+        let mut at = turn.to;
+        while let Some(block) = view.block(at)?.filter(|block| !block.is_main() && seen.insert(block.row.hash)) {
+            at = block.row.header.prev_blockhash;
+            blocks.push(block);
+        }
+    }
+    Ok(blocks)
 }
 
 impl LedgerFollower {
     /// Takes the next events of the mempool behind a number, up to another: what they mean waits to be told. The number
     /// of the last that was taken; `None` if there is one among them of which nothing is remembered but its name.
-    pub(super) fn take_events(
+    pub(super) async fn take_events(
         &mut self,
+        head: &Arc<Head>,
         view: &View,
-        after: u64,
-        up_to: u64,
+        (after, up_to): (u64, u64),
         turn: u64,
     ) -> Result<Option<u64>, ApiError> {
         let events = view.mempool().events_after(after).into_iter().flatten();
@@ -90,7 +107,7 @@ impl LedgerFollower {
             {
                 continue;
             }
-            let moved = match self.find(view, &txid, turn)? {
+            let moved = match self.find(head, view, &txid, turn).await? {
                 Sought::Found(moved) => moved,
                 Sought::Elsewhere => continue,
                 Sought::Forgotten => return Ok(None),
@@ -103,13 +120,13 @@ impl LedgerFollower {
             };
             let place = self.place_behind(sequence, turn);
             let reason = reason.map(RemovalReason::of);
-            self.pending.push_back(Happening { kind, moved, depth: None, reason, replaced_by, place });
+            self.pending.push_back(Happening { reason, replaced_by, ..Happening::new(kind, Some(moved), place) });
         }
         Ok(Some(last))
     }
 
     /// What a transaction that is or was in the mempool does to the ledger, wherever it is now.
-    fn find(&mut self, view: &View, txid: &Txid, turn: u64) -> Result<Sought, ApiError> {
+    async fn find(&mut self, head: &Arc<Head>, view: &View, txid: &Txid, turn: u64) -> Result<Sought, ApiError> {
         let ledger = self.rules.watched.ledger();
         if let Some(entry) = view.mempool().get(txid) {
             let movement = view.pending_movement(ledger, entry);
@@ -125,8 +142,7 @@ impl LedgerFollower {
         let Some(fork) = view.fork_height(self.told)? else { return Ok(Sought::Forgotten) };
         let from = fork.next();
         if self.mined.as_ref().is_none_or(|mined| mined.from > from) {
-            let turns = self.head.as_ref().map(|head| head.turns.clone()).unwrap_or_default();
-            self.mined = Some(Mined::of(view, &self.rules, from, (&turns, turn))?);
+            self.mined = Some(Mined::of(head, &self.rules, from, turn).await?);
         }
         if let Some(moved) = self.mined.as_ref().and_then(|mined| mined.moved.get(txid)) {
             return Ok(Sought::Found(moved.clone()));

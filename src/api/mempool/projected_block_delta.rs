@@ -4,6 +4,7 @@ use std::sync::Arc;
 use async_graphql::Object;
 
 use super::super::error::ApiError;
+use super::super::figures::Looks;
 use super::super::page;
 use super::super::scalars::{self, UInt53, int_of};
 use super::super::transaction::Transaction;
@@ -11,7 +12,7 @@ use super::projected_block::ProjectedBlock;
 use super::unconfirmed;
 use crate::view::{Entry, Remainder, View};
 
-/// How many transactions a change is taken to have before they are known.
+/// How many transactions one event adds at most. What it costs is known before they are.
 const CHANGED: usize = 1_000;
 
 /// How one projected block changed since it was told last.
@@ -29,8 +30,10 @@ pub(in crate::api) struct ProjectedBlockReader {
     index: usize,
     /// How many events there were.
     sequence: UInt53,
-    /// The transactions that the reader has now, in the order of the block that he was told of last.
-    told: Vec<bitcoin::Txid>,
+    /// The transactions that the reader has now.
+    told: HashSet<bitcoin::Txid>,
+    /// Whether the block had more than that.
+    is_behind: bool,
     /// The number of the newest event of the mempool by then.
     looked_at: Option<u64>,
 }
@@ -39,27 +42,38 @@ impl ProjectedBlockReader {
     /// A reader that was told nothing yet.
     pub(in crate::api) fn of(index: u32) -> Result<Self, ApiError> {
         let index = usize::try_from(index).map_err(|_| ApiError::internal("an index larger than memory"))?;
-        Ok(Self { index, sequence: UInt53::from(0), told: Vec::new(), looked_at: None })
+        Ok(Self { index, sequence: UInt53::from(0), told: HashSet::new(), is_behind: false, looked_at: None })
     }
 
-    /// What there is to tell; nothing if the block holds the transactions that were told.
-    pub(in crate::api) fn look(&mut self, view: &Arc<View>) -> Result<Option<ProjectedBlockDelta>, ApiError> {
+    /// What there is to tell; nothing if the block holds the transactions that were told. What is too much for one event
+    /// is told from the newest state in the next, to which this leads at once.
+    pub(in crate::api) fn look(
+        &mut self,
+        view: &Arc<View>,
+        looks: &mut Looks,
+    ) -> Result<Option<ProjectedBlockDelta>, ApiError> {
         let (mempool, is_first) = (view.mempool(), self.looked_at.is_none());
         // the blocks are made of nothing but the transactions that arrived and did not leave
-        if self.looked_at.replace(mempool.sequence()) == Some(mempool.sequence()) {
+        let is_same = self.looked_at.replace(mempool.sequence()) == Some(mempool.sequence());
+        if is_same && !std::mem::take(&mut self.is_behind) {
             return Ok(None);
         }
         let block = mempool.projected_blocks(self.index.saturating_add(1), Remainder::Left).into_iter().nth(self.index);
         let sequences = block.as_ref().map(|block| &*block.sequences).unwrap_or_default();
         let entries: Vec<&Arc<Entry>> = sequences.iter().filter_map(|number| mempool.by_sequence(*number)).collect();
 
-        let (had, now): (HashSet<_>, Vec<_>) =
-            (self.told.drain(..).collect(), entries.iter().map(|entry| entry.txid).collect());
-        let has: HashSet<_> = now.iter().collect();
-        let mut removed: Vec<_> = had.iter().filter(|txid| !has.contains(txid)).copied().collect();
+        let had = std::mem::take(&mut self.told);
+        let has: HashSet<_> = entries.iter().map(|entry| entry.txid).collect();
+        let mut removed: Vec<_> = had.iter().filter(|txid| !has.contains(*txid)).copied().collect();
         removed.sort_unstable();
-        let added: Vec<_> = entries.into_iter().filter(|entry| !had.contains(&entry.txid)).cloned().collect();
-        self.told = now;
+        let mut added: Vec<_> = entries.iter().filter(|entry| !had.contains(&entry.txid)).copied().cloned().collect();
+        self.is_behind = added.len() > CHANGED;
+        if self.is_behind {
+            added.truncate(CHANGED);
+            looks.soon();
+        }
+        self.told = had.into_iter().filter(|txid| has.contains(txid)).collect();
+        self.told.extend(added.iter().map(|entry| entry.txid));
         if !is_first && added.is_empty() && removed.is_empty() {
             return Ok(None);
         }
@@ -89,8 +103,8 @@ impl ProjectedBlockDelta {
         self.full.as_ref()
     }
 
-    /// The transactions that it holds and did not hold before, in the order in which a miner takes them; in the first
-    /// event all of them.
+    /// The transactions that it holds and did not hold before, in the order in which a miner takes them, 1,000 at most: if
+    /// there are more, the next event tells of them at once. The first event and those behind it add all of them.
     #[graphql(complexity = "page::list_cost(CHANGED, child_complexity)")]
     async fn added(&self) -> Result<Vec<Transaction>, ApiError> {
         self.added.iter().map(|entry| unconfirmed(&self.view, entry)).collect()

@@ -11,7 +11,8 @@ pub(super) enum BroadcastOutcome {
     AlreadyConfirmed,
     /// It was not taken; `reject` says why.
     Rejected,
-    /// The node did not answer, so that it is not known whether it has the transaction. Send it again.
+    /// The node may have been handed it and did not answer, so that it is not known whether it has the transaction. Send it
+    /// again. Where it surely was not sent there is no outcome, but the error NODE_UNAVAILABLE.
     NodeUnreachable,
 }
 

@@ -8,7 +8,7 @@ use super::super::reject_info::RejectInfo;
 use super::super::scalars::{Txid, Wtxid};
 use super::super::transaction::Transaction;
 use super::broadcast_outcome::BroadcastOutcome;
-use crate::view::View;
+use crate::view::{Refusal, View};
 
 /// What became of a transaction, and the state of the server after it.
 pub(super) struct BroadcastResult {
@@ -25,14 +25,20 @@ impl BroadcastResult {
         Self { outcome, ids, view: view.cloned(), replaced: Vec::new(), reject: None }
     }
 
-    /// It is where it was to go, and these left the mempool for it.
+    /// It is where it was to go, and these left the mempool for it. Without a view nothing more is told of it.
     pub(super) fn success(
         outcome: BroadcastOutcome,
         brought: &Brought,
-        view: &Arc<View>,
+        view: Option<&Arc<View>>,
         replaced: Vec<bitcoin::Txid>,
     ) -> Self {
-        Self { replaced, ..Self::new(outcome, brought, Some(view)) }
+        Self { replaced, ..Self::new(outcome, brought, view) }
+    }
+
+    /// It was refused, and nothing more is known of it.
+    pub(super) fn rejected_unread(brought: &Brought, refusal: Refusal) -> Self {
+        let reject = Some(RejectInfo::unread(refusal));
+        Self { reject, ..Self::new(BroadcastOutcome::Rejected, brought, None) }
     }
 
     /// It was refused.
@@ -87,7 +93,8 @@ impl BroadcastResult {
     }
 
     /// The transaction as this server has it after the node has it, with its place in the mempool. Null unless it is in the
-    /// mempool or in a block; and if the server did not hear of it within a second and a half after the node took it.
+    /// mempool or in a block; if the server did not hear of it within a second and a half after the node took it; and if the
+    /// server cannot read its index, since what became of the transaction is known all the same.
     async fn transaction(&self) -> Option<Result<Transaction, ApiError>> {
         self.find().transpose()
     }

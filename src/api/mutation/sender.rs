@@ -44,7 +44,7 @@ impl Sender {
 
     /// Sends one transaction. The answer may read and tell so many bytes of transactions.
     ///
-    /// Errors: NOT_READY, and INTERNAL_SERVER_ERROR.
+    /// Errors: before it is sent NOT_READY, NODE_UNAVAILABLE and INTERNAL_SERVER_ERROR; none once the node said something.
     pub(super) async fn send(&self, hex: Hex, max: MaxFees, bytes: usize) -> Result<BroadcastResult, ApiError> {
         let brought = match Brought::read(hex) {
             Ok(brought) => brought,
@@ -54,15 +54,16 @@ impl Sender {
         let before = Before::of(&*self.view(bytes)?, &brought);
         let sent = self.published.ask().send_transaction(brought.to_hex(), max).await;
         match sent {
+            Err(error) if error.is_before_the_call() => Err(ApiError::node_unavailable(&error)),
             Err(_) => Ok(BroadcastResult::unknown(&brought)),
             Ok(Ok(_)) => {
-                let view = self.view_with(bytes, |view| view.holds(&brought.txid)).await?;
-                Ok(before.taken(&brought, &view))
+                let view = self.view_with(bytes, |view| view.holds(&brought.txid)).await;
+                Ok(before.taken(&brought, view.as_ref()))
             }
             Ok(Err(refusal)) => {
                 let among = Arc::default();
-                let view = self.view_with(bytes, |view| shows(view, &refusal, &brought, &among)).await?;
-                refused(refusal, &brought, &view, &among)
+                let view = self.view_with(bytes, |view| shows(view, &refusal, &brought, &among)).await;
+                Ok(refused(refusal, &brought, view.as_ref(), &among))
             }
         }
     }
@@ -87,8 +88,9 @@ impl Sender {
         };
         let hexes = brought.iter().map(Brought::to_hex).collect();
         let outcome = match self.published.ask().send_package(hexes, max).await {
+            Err(error) if error.is_before_the_call() => return Err(ApiError::node_unavailable(&error)),
             Err(error) => return Ok(PackageResult::unknown(&brought, &error)),
-            Ok(Err(refusal)) => return self.all_refused(&refusal, &brought, bytes),
+            Ok(Err(refusal)) => return Ok(self.all_refused(&refusal, &brought, bytes).await),
             Ok(Ok(outcome)) => outcome,
         };
         let PackageOutcome { message, transactions, replaced } = outcome;
@@ -109,18 +111,19 @@ impl Sender {
             }
             Ok(true)
         };
-        let view = self.view_with(bytes, all_show).await?;
+        let view = self.view_with(bytes, all_show).await;
+        let view = view.as_ref();
         let mut results = Vec::with_capacity(brought.len());
         for (brought, before) in brought.iter().zip(before) {
             results.push(match said.get(&brought.wtxid) {
                 Some(SubmittedTransaction { other_wtxid: Some(_), .. }) => {
-                    BroadcastResult::success(BroadcastOutcome::AlreadyInMempool, brought, &view, Vec::new())
+                    BroadcastResult::success(BroadcastOutcome::AlreadyInMempool, brought, view, Vec::new())
                 }
                 Some(SubmittedTransaction { verdict: Some(Ok(_)), .. }) => {
-                    before.and_were_replaced(&replaced).taken(brought, &view)
+                    before.and_were_replaced(&replaced).taken(brought, view)
                 }
                 Some(SubmittedTransaction { verdict: Some(Err(refusal)), .. }) => {
-                    refused(refusal.clone(), brought, &view, &among)?
+                    refused(refusal.clone(), brought, view, &among)
                 }
                 _ => BroadcastResult::not_tried(brought, &message),
             });
@@ -131,12 +134,20 @@ impl Sender {
     }
 
     /// Of transactions that the node does not take for a package. Those that are there already are a success all the same.
-    fn all_refused(&self, refusal: &Refusal, brought: &[Brought], bytes: usize) -> Result<PackageResult, ApiError> {
-        let view = self.view(bytes)?;
+    async fn all_refused(&self, refusal: &Refusal, brought: &[Brought], bytes: usize) -> PackageResult {
         let among: Arc<HashSet<_>> = Arc::new(brought.iter().map(|brought| brought.txid).collect());
-        let results = brought.iter().map(|brought| refused(refusal.clone(), brought, &view, &among));
-        let results = results.collect::<Result<_, _>>()?;
-        Ok(PackageResult { message: refusal.message.clone(), results, replaced: Vec::new(), fee_rate: None })
+        let all_show = |view: &View| {
+            for brought in brought {
+                if !shows(view, refusal, brought, &among)? {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        };
+        let view = self.view_with(bytes, all_show).await;
+        let results = brought.iter().map(|brought| refused(refusal.clone(), brought, view.as_ref(), &among));
+        let results = results.collect();
+        PackageResult { message: refusal.message.clone(), results, replaced: Vec::new(), fee_rate: None }
     }
 
     /// The newest state. Errors: NOT_READY.
@@ -145,19 +156,17 @@ impl Sender {
         Ok(Arc::new(self.published.view_of(head, bytes, self.published.ask())))
     }
 
-    /// The first state of which this is true, or else the one after a while.
-    async fn view_with(
-        &self,
-        bytes: usize,
-        is_so: impl Fn(&View) -> Result<bool, IndexError>,
-    ) -> Result<Arc<View>, ApiError> {
+    /// The first state of which this is true, or else the one after a while. None if it cannot be read, which the log
+    /// says: what the node did is known without it.
+    async fn view_with(&self, bytes: usize, is_so: impl Fn(&View) -> Result<bool, IndexError>) -> Option<Arc<View>> {
         let look = || {
             let found = self.view(bytes).and_then(|view| Ok(is_so(&view)?.then_some(view)));
             found.transpose()
         };
         match until(&self.live, Instant::now() + PATIENCE, look).await {
-            Some(found) => found,
-            None => self.view(bytes),
+            // the error has told the log
+            Some(found) => found.ok(),
+            None => self.view(bytes).ok(),
         }
     }
 }
@@ -175,7 +184,7 @@ impl Before {
     }
 
     /// What became of a transaction that the node has now.
-    fn taken(self, brought: &Brought, view: &Arc<View>) -> BroadcastResult {
+    fn taken(self, brought: &Brought, view: Option<&Arc<View>>) -> BroadcastResult {
         if self.is_there {
             return BroadcastResult::success(BroadcastOutcome::AlreadyInMempool, brought, view, Vec::new());
         }
@@ -204,23 +213,44 @@ fn shows(
 fn refused(
     refusal: Refusal,
     brought: &Brought,
-    view: &Arc<View>,
+    view: Option<&Arc<View>>,
     among: &Arc<HashSet<bitcoin::Txid>>,
-) -> Result<BroadcastResult, ApiError> {
-    let code = reject_code::of(&refusal);
-    // a node that judges the fee does not have it, and a state that is not the node's proves nothing
-    let proves = code != reject_code::FEE_TOO_LOW && view.is_in_sync();
-    let is_confirmed = proves && view.is_confirmed(&brought.txid)?;
-    let is_waiting = proves && view.sync_state().mempool_in_sync && view.mempool().get(&brought.txid).is_some();
-    let outcome = if code == reject_code::ALREADY_CONFIRMED || is_confirmed {
-        BroadcastOutcome::AlreadyConfirmed
-    } else if code == reject_code::ALREADY_IN_MEMPOOL || is_waiting {
-        BroadcastOutcome::AlreadyInMempool
-    } else {
-        let reject = RejectInfo::new(refusal, view, &brought.parts, among);
-        return Ok(BroadcastResult::rejected(brought, view, reject));
+) -> BroadcastResult {
+    let there = match view {
+        Some(view) => overruled(&refusal, brought, view).unwrap_or_else(|error| {
+            tracing::error!(%error, "what the node refused is told without what the index knows of it");
+            None
+        }),
+        None => None,
     };
-    Ok(BroadcastResult::success(outcome, brought, view, Vec::new()))
+    let said = match reject_code::of(&refusal) {
+        reject_code::ALREADY_CONFIRMED => Some(BroadcastOutcome::AlreadyConfirmed),
+        reject_code::ALREADY_IN_MEMPOOL => Some(BroadcastOutcome::AlreadyInMempool),
+        _ => None,
+    };
+    // the chain knows better than the node, which knows of a block by its unspent outputs only
+    let outcome = if there == Some(BroadcastOutcome::AlreadyConfirmed) { there } else { said.or(there) };
+    match (outcome, view) {
+        (Some(outcome), view) => BroadcastResult::success(outcome, brought, view, Vec::new()),
+        (None, Some(view)) => {
+            let reject = RejectInfo::new(refusal, view, &brought.parts, among);
+            BroadcastResult::rejected(brought, view, reject)
+        }
+        (None, None) => BroadcastResult::rejected_unread(brought, refusal),
+    }
+}
+
+/// Where a transaction is that the node refused for whatever reason, and has all the same.
+fn overruled(refusal: &Refusal, brought: &Brought, view: &View) -> Result<Option<BroadcastOutcome>, IndexError> {
+    // a node that judges the fee does not have it, and a state that is not the node's proves nothing
+    if reject_code::of(refusal) == reject_code::FEE_TOO_LOW || !view.is_in_sync() {
+        return Ok(None);
+    }
+    if view.is_confirmed(&brought.txid)? {
+        return Ok(Some(BroadcastOutcome::AlreadyConfirmed));
+    }
+    let is_waiting = view.sync_state().mempool_in_sync && view.mempool().get(&brought.txid).is_some();
+    Ok(is_waiting.then_some(BroadcastOutcome::AlreadyInMempool))
 }
 
 /// What transactions pay together, in sat/vB.

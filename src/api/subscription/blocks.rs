@@ -22,11 +22,12 @@ impl BlockSubscription {
         ctx: &Context<'_>,
         #[graphql(
             desc = "Only what comes behind the event with this cursor, however long ago that was. Changes that were \
-                    taken back meanwhile are left out."
+                    taken back meanwhile are left out. A block that this server does not have yet is waited for, up to \
+                    10 seconds; CURSOR_EXPIRED if it does not come."
         )]
         after: Option<String>,
     ) -> Result<impl Stream<Item = Result<ChainEvent, ApiError>> + use<>, ApiError> {
-        let changes = up_to_an_error(self.0.chain(ctx, after.as_deref())?).enumerate();
+        let changes = up_to_an_error(self.0.chain(ctx, after.as_deref()).await?).enumerate();
         let events = changes.map(|(place, change)| ChainEvent::new(change?, seq(place)?));
         Ok(self.0.counted(events))
     }
@@ -34,8 +35,9 @@ impl BlockSubscription {
     /// Every block of the main chain when it has so many confirmations, from now on and in order, each told from a state
     /// that holds it, in which it may have more of them by then. With 1, that is every block that joins the chain; with
     /// n, each block that joins tells the one n - 1 below it. None is left out: a reader that is too slow is told what
-    /// it missed. A reorganisation takes confirmations from the blocks around the fork: each is told anew when it has as
-    /// many of them on the new branch, so once for every block that stands n - 1 above it, were it told before or not.
+    /// it missed, or, if others who have the same subscription were told much more meanwhile, RESOURCE_EXHAUSTED. A
+    /// reorganisation takes confirmations from the blocks around the fork: each is told anew when it has as many of them
+    /// on the new branch, so once for every block that stands n - 1 above it, were it told before or not.
     async fn new_block(
         &self,
         ctx: &Context<'_>,
@@ -46,7 +48,7 @@ impl BlockSubscription {
         confirmations: Option<i32>,
     ) -> Result<impl Stream<Item = Result<Block, ApiError>> + use<>, ApiError> {
         let below = below(confirmations.unwrap_or(1))?;
-        let told = up_to_an_error(self.0.chain(ctx, None)?).filter_map(move |change| async move {
+        let told = up_to_an_error(self.0.chain(ctx, None).await?).filter_map(move |change| async move {
             let told = change.and_then(|change| {
                 let Change { view, block, joined } = change;
                 if !joined {

@@ -41,7 +41,7 @@ impl FigureSubscription {
     fn told<T: Send + 'static>(
         &self,
         looks: Looks,
-        look: impl FnMut() -> Result<Option<T>, ApiError> + Send + 'static,
+        look: impl FnMut(&mut Looks) -> Result<Option<T>, ApiError> + Send + 'static,
     ) -> Counted<Result<T, ApiError>> {
         self.0.counted(up_to_an_error(Figures::new(looks, look)))
     }
@@ -71,7 +71,7 @@ impl FigureSubscription {
         let pause = stats_pause(every_seconds.unwrap_or(STATS_SECONDS))?;
         let (view, mut told) = (self.views(ctx)?, None);
         // their rates sink also while nothing happens
-        Ok(self.told(Looks::every(pause), move || {
+        Ok(self.told(Looks::every(pause), move |_| {
             let stats = MempoolStats::of(&*view()?)?;
             Ok(is_news(&mut told, stats.clone()).then_some(stats))
         }))
@@ -85,7 +85,7 @@ impl FigureSubscription {
     ) -> Result<impl Stream<Item = Result<RecommendedFees, ApiError>> + use<>, ApiError> {
         let looks = Looks::at_changes(self.0.live.changes(), PAUSE);
         let (view, mut told) = (self.views(ctx)?, None);
-        Ok(self.told(looks, move || {
+        Ok(self.told(looks, move |_| {
             let view = view()?;
             if !view.follows_mempool() || !is_news(&mut told, view.mempool().recommended_fees()) {
                 return Ok(None);
@@ -95,7 +95,8 @@ impl FigureSubscription {
     }
 
     /// A block that miners would make of the mempool: at once whole, and then what was added to it and what is gone from
-    /// it, at most once a second. Its order and its figures are not told again while it holds the same transactions. An
+    /// it, at most once a second; of more than 1,000 that are added the first come first and the others in the events right
+    /// behind. Its order and its figures are not told again while it holds the same transactions. An
     /// event that cannot be answered is not told again: subscribe anew.
     async fn projected_block(
         &self,
@@ -110,7 +111,7 @@ impl FigureSubscription {
         let looks = Looks::at_changes(self.0.live.changes(), PAUSE);
         let mut reader = ProjectedBlockReader::of(count_of("index", index.unwrap_or_default())?)?;
         let view = self.views(ctx)?;
-        Ok(self.told(looks, move || reader.look(&view()?)))
+        Ok(self.told(looks, move |looks| reader.look(&view()?, looks)))
     }
 
     /// What the blocks of this epoch make of the next difficulty: at once, and then whenever there is another tip.
@@ -120,7 +121,7 @@ impl FigureSubscription {
     ) -> Result<impl Stream<Item = Result<DifficultyAdjustment, ApiError>> + use<>, ApiError> {
         let looks = Looks::at_changes(self.0.live.changes(), Duration::ZERO);
         let (view, mut told) = (self.views(ctx)?, None);
-        Ok(self.told(looks, move || {
+        Ok(self.told(looks, move |_| {
             let view = view()?;
             is_news(&mut told, view.tip().hash).then(|| DifficultyAdjustment::of(&view)).transpose()
         }))
@@ -135,7 +136,7 @@ impl FigureSubscription {
         let (published, allowance) = (self.0.published.clone(), limits(ctx)?.transaction_bytes);
         let mut told = None;
         // nothing is published while blocks are fetched, but the state says how far that is
-        Ok(self.told(Looks::every(PAUSE), move || {
+        Ok(self.told(Looks::every(PAUSE), move |_| {
             let progress = SyncProgress::new(Pinned::new(&published, allowance));
             Ok(is_news(&mut told, progress.facts()).then_some(progress))
         }))

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use async_graphql::futures_util::stream::{Stream, StreamExt};
 use async_graphql::{Context, Subscription};
 
@@ -6,6 +8,7 @@ use super::super::follow::up_to_an_error;
 use super::super::follow_heads::HeadFollower;
 use super::super::limits::Limits;
 use super::super::output_spent::{OutputSpentEvent, SpendFollower};
+use super::super::projections::Projections;
 use super::super::query::OutPointInput;
 use super::super::request::limits;
 use super::super::scalars::Txid;
@@ -13,12 +16,19 @@ use super::super::transaction_status::{StatusFollower, TransactionStatusEvent, W
 use super::Source;
 
 /// What is told of single transactions and outputs.
-pub(super) struct FollowedSubscription(pub(super) Source);
+pub(super) struct FollowedSubscription {
+    source: Source,
+    projections: Arc<Projections>,
+}
 
 impl FollowedSubscription {
+    pub(super) fn new(source: Source) -> Self {
+        Self { source, projections: Arc::default() }
+    }
+
     fn heads(&self) -> Result<HeadFollower, ApiError> {
-        let events = self.0.live.subscribe();
-        Ok(HeadFollower::new(self.0.head()?, events, self.0.published.clone()))
+        let events = self.source.live.subscribe();
+        Ok(HeadFollower::new(self.source.head()?, events, self.source.published.clone()))
     }
 }
 
@@ -44,17 +54,19 @@ impl FollowedSubscription {
         // to know it all of the mempool is put in order
         let projected = ctx.look_ahead().field("projectedBlock").exists();
         let wanted = Wanted { txids, until, projected };
-        let follower = StatusFollower::new(self.heads()?, self.0.published.clone(), limits.transaction_bytes, wanted);
+        let (heads, projections) = (self.heads()?, Arc::clone(&self.projections));
+        let follower =
+            StatusFollower::new(heads, self.source.published.clone(), limits.transaction_bytes, (wanted, projections));
         let told = up_to_an_error(follower).map(|found| {
             let (view, told) = found?;
             Ok(TransactionStatusEvent::new(view, told))
         });
-        Ok(self.0.counted(told))
+        Ok(self.source.counted(told))
     }
 
     /// What spends outputs: at once for those that are spent already, and then whenever another transaction does, or the
-    /// same is confirmed. After a reorganisation or a replacement the next to spend it is told anew. An output that is
-    /// not known yet may be given, too.
+    /// same is confirmed. After a reorganisation or a replacement the next to spend it is told anew; if nothing spends it
+    /// any more, that is told, with `spentBy` null. An output that is not known yet may be given, too.
     async fn output_spent(
         &self,
         ctx: &Context<'_>,
@@ -68,12 +80,13 @@ impl FollowedSubscription {
         let limits = limits(ctx)?;
         let outpoints = outpoints.iter().map(OutPointInput::outpoint).collect::<Result<Vec<_>, _>>()?;
         let wanted = (each_once(outpoints, limits)?, include_mempool.unwrap_or(true));
-        let follower = SpendFollower::new(self.heads()?, self.0.published.clone(), limits.transaction_bytes, wanted);
+        let follower =
+            SpendFollower::new(self.heads()?, self.source.published.clone(), limits.transaction_bytes, wanted);
         let told = up_to_an_error(follower).map(|found| {
             let (view, spend) = found?;
             OutputSpentEvent::new(view, spend)
         });
-        Ok(self.0.counted(told))
+        Ok(self.source.counted(told))
     }
 }
 

@@ -42,9 +42,10 @@ impl LedgerSubscription {
         watch: WatchInput,
         #[graphql(
             desc = "Only what comes behind the event with this cursor. Within what this server remembers of the mempool \
-                    and of the chain nothing is missing. Of one who was away for longer, or since before the server \
-                    started, all changes of the chain are told that were not taken back meanwhile, and then SEEN for \
-                    all that waits in the mempool now, whether it was told before or not."
+                    and of the chain nothing is missing. One who was away for longer, or since before the server \
+                    started, is told all changes of the chain that were not taken back meanwhile, and then GAP, SEEN \
+                    for all that waits in the mempool now, and GAP_END. A block that this server does not have yet is \
+                    waited for, up to 10 seconds; CURSOR_EXPIRED if it does not come."
         )]
         after: Option<String>,
         #[graphql(
@@ -55,20 +56,25 @@ impl LedgerSubscription {
         depths: Option<Vec<i32>>,
     ) -> Result<impl Stream<Item = Result<LedgerEvent, ApiError>> + use<>, ApiError> {
         let Source { published, live, .. } = &self.source;
-        let events = live.subscribe();
-        let (head, limits) = (self.source.head()?, *limits(ctx)?);
+        let limits = *limits(ctx)?;
         let depths = above_one(depths.unwrap_or_default())?;
-        let view = Arc::new(published.view_of(head.clone(), limits.transaction_bytes, published.ask()));
-        let watched = Watched::of(&view, watch, &limits)?;
-        drop(view);
+        let watched = {
+            let view = published.view_of(self.source.head()?, limits.transaction_bytes, published.ask());
+            Watched::of(&Arc::new(view), watch, &limits)?
+        };
         let scope = LedgerPlace::scope(format!("{} {depths:?}", watched.id()));
         let place = after.map(|cursor| LedgerPlace::read(&cursor, &scope)).transpose()?;
+        if let Some(place) = place {
+            self.source.wait_for(place.block).await?;
+        }
+        let events = live.subscribe();
+        let head = self.source.head()?;
         let sources = Sources { published, live, stale: &self.stale, allowance: limits.transaction_bytes };
         let follower = LedgerFollower::new(&sources, (watched.clone(), depths), place, events, &head)?;
         let told = up_to_an_error(follower).enumerate().map(move |(number, found)| {
             let (view, happening) = found?;
             let cursor = happening.place.cursor(&scope);
-            Ok(LedgerEvent::new(view, &happening, &watched, (seq(number)?, cursor), limits.scan_rows))
+            LedgerEvent::new(view, &happening, &watched, (seq(number)?, cursor), limits.scan_rows)
         });
         Ok(self.source.counted(told))
     }

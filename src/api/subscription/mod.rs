@@ -4,23 +4,29 @@ mod blocks;
 mod figures;
 mod followed;
 mod ledgers;
+mod sharing;
 mod unconfirmed;
 
 use std::sync::Arc;
 
+pub use sharing::{Sharing, sharing};
+
 use async_graphql::futures_util::stream::Stream;
 use async_graphql::{Context, MergedSubscription};
+use tokio::time::Instant;
 
 use super::error::ApiError;
-use super::follow::Follower;
+use super::follow::{Follower, unknown};
 use super::follow_mempool::MempoolFollower;
 use super::follow_reorgs::ReorgFollower;
 use super::request::limits;
 use super::resume::{ChainPlace, MempoolPlace};
 use super::running::Running;
 use super::scalars::UInt53;
+use super::until::until;
+use super::wait_for_tip::LONGEST;
 use crate::live::Live;
-use crate::view::{Head, Published};
+use crate::view::{Head, MempoolEventKind, Published, View};
 
 /// What can be listened to. One field a subscription.
 #[derive(MergedSubscription)]
@@ -38,7 +44,7 @@ impl Subscription {
         Self(
             blocks::BlockSubscription(source.clone()),
             ledgers::LedgerSubscription::new(source.clone()),
-            followed::FollowedSubscription(source.clone()),
+            followed::FollowedSubscription::new(source.clone()),
             unconfirmed::UnconfirmedSubscription(source.clone()),
             figures::FigureSubscription(source),
         )
@@ -59,26 +65,52 @@ impl Source {
         self.published.head().ok_or_else(|| ApiError::not_ready(&self.published.state()))
     }
 
+    /// Returns once the block of a cursor is known here. Of several servers of one chain one has a block some moments
+    /// before another, and a client may come from that one to this one.
+    ///
+    /// Errors: CURSOR_EXPIRED if it is not known for as long as a request waits for a block; NOT_READY.
+    async fn wait_for(&self, place: ChainPlace) -> Result<(), ApiError> {
+        self.head()?;
+        let hash = place.hash();
+        let mut looked = None;
+        let known = || {
+            // blocks come with a new tip only
+            let head = self.published.head().filter(|head| looked.replace(head.tip.hash) != Some(head.tip.hash))?;
+            let found = View::new(head).block_place(hash);
+            found.map_err(ApiError::from).map(|place| place.map(|_| ())).transpose()
+        };
+        let known = until(&self.live, Instant::now() + LONGEST, known).await;
+        known.unwrap_or_else(|| Err(unknown(hash)))
+    }
+
     /// The changes of the chain from now on, or behind a cursor.
-    fn chain(&self, ctx: &Context<'_>, after: Option<&str>) -> Result<Follower, ApiError> {
+    async fn chain(&self, ctx: &Context<'_>, after: Option<&str>) -> Result<Follower, ApiError> {
+        let place = after.map(ChainPlace::read).transpose()?;
+        if let Some(place) = place {
+            self.wait_for(place).await?;
+        }
         let events = self.live.subscribe_chain();
         let (head, allowance) = (self.head()?, limits(ctx)?.transaction_bytes);
-        match after {
+        match place {
             None => Ok(Follower::at(&head, events, self.published.clone(), allowance)),
-            Some(cursor) => {
-                Follower::after(ChainPlace::read(cursor)?, &head, events, self.published.clone(), allowance)
-            }
+            Some(place) => Follower::after(place, &head, events, self.published.clone(), allowance),
         }
     }
 
     /// The reorganisations from now on.
     fn reorgs(&self, ctx: &Context<'_>) -> Result<ReorgFollower, ApiError> {
-        let events = self.live.subscribe_chain();
+        // what became of transactions may be known when the chain is long the same again
+        let events = self.live.subscribe();
         ReorgFollower::at(self.head()?, events, self.published.clone(), limits(ctx)?.transaction_bytes)
     }
 
     /// What happens in the mempool from now on, or behind a cursor.
-    fn mempool(&self, ctx: &Context<'_>, after: Option<&str>) -> Result<MempoolFollower, ApiError> {
+    fn mempool(
+        &self,
+        ctx: &Context<'_>,
+        after: Option<&str>,
+        wanted: fn(&MempoolEventKind) -> bool,
+    ) -> Result<MempoolFollower, ApiError> {
         let events = self.live.subscribe();
         let (head, allowance) = (self.head()?, limits(ctx)?.transaction_bytes);
         let sequence = match after.map(MempoolPlace::read).transpose()? {
@@ -91,7 +123,7 @@ impl Source {
                 ));
             }
         };
-        MempoolFollower::after(sequence, head, events, self.published.clone(), allowance)
+        MempoolFollower::after(sequence, wanted, head, events, self.published.clone(), allowance)
     }
 
     /// The subscription counts as open until these events are dropped.

@@ -29,7 +29,7 @@ impl UnconfirmedSubscription {
         after: Option<String>,
     ) -> Result<impl Stream<Item = Result<MempoolEvent, ApiError>> + use<>, ApiError> {
         let run = self.0.live.run();
-        let happenings = up_to_an_error(self.0.mempool(ctx, after.as_deref())?).enumerate();
+        let happenings = up_to_an_error(self.0.mempool(ctx, after.as_deref(), |_| true)?).enumerate();
         let events = happenings.map(move |(place, found)| {
             let (view, event) = found?;
             Ok(MempoolEvent::new(view, event, run, seq(place)?))
@@ -58,7 +58,8 @@ impl UnconfirmedSubscription {
             }
             None => None,
         };
-        let added = up_to_an_error(self.0.mempool(ctx, None)?).filter_map(move |found| {
+        let arrivals = |kind: &MempoolEventKind| matches!(kind, MempoolEventKind::Added { .. });
+        let added = up_to_an_error(self.0.mempool(ctx, None, arrivals)?).filter_map(move |found| {
             let found = match found {
                 Ok((view, event)) => added(view, event.kind, &filter, watched.as_ref()).transpose(),
                 Err(error) => Some(Err(error)),

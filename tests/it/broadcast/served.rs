@@ -68,5 +68,5 @@ fn every_transaction_that_nodes_relay_fits_a_request_and_one_as_large_as_a_block
     let mut response = request.config().http_status_as_error(false).build().send(&body).unwrap();
     assert_eq!(response.status().as_u16(), 413);
     let told: Value = serde_json::from_str(&response.body_mut().read_to_string().unwrap()).unwrap();
-    assert_eq!(told["errors"][0]["extensions"]["code"], json!("BAD_USER_INPUT"));
+    assert_eq!(told["errors"][0]["extensions"]["code"], json!("QUERY_LIMIT_EXCEEDED"));
 }

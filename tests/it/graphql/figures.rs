@@ -233,6 +233,27 @@ async fn a_projected_block_is_told_whole_and_then_by_what_changes() {
     assert_eq!(refusal(&api, "projectedBlock(index: -1) { index }").await, json!("BAD_USER_INPUT"));
 }
 
+#[tokio::test]
+async fn a_projected_block_that_gains_much_is_told_in_several_events_one_right_behind_the_other() {
+    let (chain, coins) = chain_with_coins(2_100);
+    let mut api = Api::of_chain(&chain);
+    let payments: Vec<_> = coins.iter().map(|coin| paying(*coin, 500)).collect();
+    api.arrive(&payments);
+    let mut events = subscribe(&api, "projectedBlock { sequence full { txCount } added { txid } removed }");
+    let started = std::time::Instant::now();
+    let mut has = BTreeSet::new();
+    for (sequence, added) in [(1, 1_000), (2, 1_000), (3, 100)] {
+        let event = next(&mut events).await;
+        let whole = if sequence == 1 { json!({ "txCount": 2_100 }) } else { Value::Null };
+        assert_eq!((&event["sequence"], &event["full"], &event["removed"]), (&json!(sequence), &whole, &json!([])));
+        assert_eq!(event["added"].as_array().unwrap().len(), added);
+        has.extend(event["added"].as_array().unwrap().iter().map(|added| added["txid"].to_string()));
+    }
+    assert!(started.elapsed() < Duration::from_millis(1_900), "{:?}", started.elapsed());
+    assert_eq!(has.len(), 2_100);
+    is_quiet(&mut events).await;
+}
+
 /// A mempool to which random things happen, and readers of some of its projected blocks.
 struct Stage {
     chain: SimChain,

@@ -4,10 +4,10 @@ use async_graphql::futures_util::StreamExt;
 use async_graphql::futures_util::stream::BoxStream;
 use async_graphql::{Executor, Request, Response};
 use bitcoin::{OutPoint, Transaction};
-use btcgraph::mempool::Departure;
+use btcgraph::mempool::{Departure, MempoolLimits};
 use serde_json::{Value, json};
 
-use super::mempool::{chain_with_coins, output_of, paying, paying_of};
+use super::mempool::{chain_with_coins, large, output_of, paying, paying_of};
 use crate::support::api::{Api, branch, response_json};
 
 /// A subscription, read as far as it has something to tell.
@@ -134,17 +134,59 @@ fn spends_of(outpoints: &[OutPoint], more: &str) -> String {
     let given = given.collect::<Vec<_>>().join(", ");
     format!(
         "subscription {{ outputSpent(outpoints: [{given}] {more}) {{
-            output {{ outpoint }} spentBy {{ index transaction {{ txid }} }} confirmed
+            txid vout output {{ outpoint }} spentBy {{ index transaction {{ txid }} }} confirmed
         }} }}"
     )
 }
 
 fn spent(outpoint: OutPoint, by: &Transaction, confirmed: bool) -> Value {
     json!({
+        "txid": outpoint.txid.to_string(),
+        "vout": outpoint.vout,
         "output": { "outpoint": outpoint.to_string() },
         "spentBy": { "index": 0, "transaction": { "txid": id(by) } },
         "confirmed": confirmed,
     })
+}
+
+/// An output that was spent and is not any more; whether its transaction is known.
+fn unspent(outpoint: OutPoint, is_known: bool) -> Value {
+    let output = if is_known { json!({ "outpoint": outpoint.to_string() }) } else { Value::Null };
+    json!({
+        "txid": outpoint.txid.to_string(), "vout": outpoint.vout, "output": output, "spentBy": null, "confirmed": false,
+    })
+}
+
+#[test]
+fn that_an_output_is_not_spent_any_more_is_told() {
+    let (mut chain, coins) = chain_with_coins(2);
+    let fork = chain.tip();
+    let mut api = Api::of_chain(&chain);
+    api.remember(MempoolLimits { departed: 0, ..MempoolLimits::default() });
+    let (waits, mined) = (paying(coins[0], 500), paying(coins[1], 500));
+    let on_top = paying_of(output_of(&waits), 99_500, 100);
+    let followed = [coins[0], coins[1], output_of(&waits)];
+    let mut told = Told::begin(&api, &spends_of(&followed, ""));
+    let mut in_blocks = Told::begin(&api, &spends_of(&followed, ", includeMempool: false"));
+    assert_eq!(told.more(), Vec::<Value>::new(), "what was never spent is not told");
+    assert_eq!(in_blocks.more(), Vec::<Value>::new());
+    api.arrive([&waits, &on_top]);
+    api.connect(&chain.mine(vec![mined.clone()]).unwrap());
+    let spends = [spent(coins[0], &waits, false), spent(output_of(&waits), &on_top, false)];
+    let confirmed = spent(coins[1], &mined, true);
+    let all = told.more();
+    assert_eq!(all, [spends[0].clone(), confirmed.clone(), spends[1].clone()]);
+    assert_eq!(in_blocks.more(), [confirmed]);
+    // the journal remembers nothing of what leaves
+    api.depart(&waits.compute_txid(), Departure::Evicted);
+    assert_eq!(told.more(), [unspent(coins[0], true), unspent(output_of(&waits), false)]);
+    let new = branch(&mut chain, fork, 2, &[]);
+    api.change(1, new.iter().map(AsRef::as_ref));
+    assert_eq!(told.more(), [unspent(coins[1], true)]);
+    assert_eq!(in_blocks.more(), [unspent(coins[1], true)]);
+    api.arrive([&waits]);
+    assert_eq!(told.more(), [spent(coins[0], &waits, false)]);
+    assert_eq!(in_blocks.more(), Vec::<Value>::new());
 }
 
 #[test]
@@ -164,7 +206,7 @@ fn a_spend_is_told_at_once_and_in_the_mempool_and_in_a_block_and_after_a_reorgan
     api.arrive([&first, &on_top]);
     assert_eq!(told.more(), [spent(coins[1], &first, false), spent(output_of(&first), &on_top, false)]);
     api.arrive([&second]);
-    assert_eq!(told.more(), [spent(coins[1], &second, false)]);
+    assert_eq!(told.more(), [spent(coins[1], &second, false), unspent(output_of(&first), true)]);
     api.connect(&chain.mine(vec![second.clone()]).unwrap());
     assert_eq!(told.more(), [spent(coins[1], &second, true)]);
     assert_eq!(in_blocks.more(), [spent(coins[1], &second, true)]);
@@ -173,6 +215,23 @@ fn a_spend_is_told_at_once_and_in_the_mempool_and_in_a_block_and_after_a_reorgan
     assert_eq!(told.more(), [spent(coins[1], &third, true)]);
     assert_eq!(in_blocks.more(), [spent(coins[1], &third, true)]);
     assert!(!told.ended);
+}
+
+#[test]
+fn the_projected_block_of_a_transaction_is_told_at_most_once_a_second_and_then_as_it_is() {
+    let (chain, coins) = chain_with_coins(4);
+    let mut api = Api::of_chain(&chain);
+    let payment = large(coins[0], 20_000);
+    let mut told = Told::begin(&api, &status_of(&[&payment], 1));
+    told.more();
+    api.arrive([&payment]);
+    let projected = |told: &[Value]| told.iter().map(|event| event["projectedBlock"].clone()).collect::<Vec<_>>();
+    assert_eq!(projected(&told.more()), [json!(0)]);
+    // in the same second two come before it
+    api.arrive([&large(coins[1], 30_000), &large(coins[2], 40_000)]);
+    assert_eq!(projected(&told.more()), Vec::<Value>::new());
+    std::thread::sleep(std::time::Duration::from_millis(1_100));
+    assert_eq!(projected(&told.more()), [json!(1)], "though nothing was published since");
 }
 
 #[test]

@@ -91,6 +91,11 @@ fn at_depth(of: &Transaction, depth: u32) -> Value {
     json!(["DEPTH_REACHED", id(of), depth, null, null])
 }
 
+/// What is not about a transaction.
+fn mark(kind: &str) -> Value {
+    json!([kind, null, null, null, null])
+}
+
 fn left(kind: &str, of: &Transaction, reason: &str, by: &Value) -> Value {
     json!([kind, id(of), null, reason, by])
 }
@@ -230,7 +235,43 @@ fn who_goes_on_from_any_event_is_told_the_rest_flips_and_all() {
 }
 
 #[test]
-fn beyond_what_is_remembered_the_chain_is_told_and_what_waits() {
+fn what_a_stale_block_brought_to_great_depths_is_told_to_one_who_comes_back_as_to_one_who_stayed() {
+    let (mut chain, coins) = chain_with_coins(2);
+    let mut api = Api::of_chain(&chain);
+    let arguments = "depths: [2, 101, 150]";
+    let mut staying = Told::begin(&api, &document(SHOP, arguments, FIELDS));
+    staying.more();
+    let [deep, young] = [0, 1].map(|coin| to_shop(coins[coin], 1_000));
+    let first = chain.mine(vec![deep.clone()]).unwrap();
+    api.connect(&first);
+    api.change(0, chain.mine_empty(48).unwrap().iter().map(AsRef::as_ref));
+    let rewarded = |chain: &mut SimChain| {
+        let reward = Some(Reward::to(SHOP.script_pubkey()));
+        chain.mine_template(Template { reward, ..Template::default() }).unwrap()
+    };
+    // one block brings the coinbases to 101 and to 100 confirmations and the payment to 150
+    let [older, newer] = [0; 2].map(|_| rewarded(&mut chain));
+    api.change(0, [&*older, &*newer]);
+    api.change(0, chain.mine_empty(98).unwrap().iter().map(AsRef::as_ref));
+    let before = staying.more();
+    let fork = chain.tip();
+    api.connect(&chain.mine(vec![young.clone()]).unwrap());
+    let new = branch(&mut chain, fork, 2, std::slice::from_ref(&young));
+    api.change(1, new.iter().map(AsRef::as_ref));
+    let [older, newer] = [&older.txdata[0], &newer.txdata[0]];
+    let matured = json!(["MATURED", id(newer), 100, null, null]);
+    let joined = [event("CONFIRMED", &young), at_depth(older, 101), at_depth(&deep, 150), matured];
+    let all = staying.more();
+    assert_eq!(short(&all)[..5], [&joined[..], &[event("UNCONFIRMED_BY_REORG", &young)]].concat());
+    let told_before = before.last().unwrap();
+    for (number, event) in std::iter::once(told_before).chain(&all).enumerate() {
+        let after = format!("{arguments}, after: {}", event["cursor"]);
+        assert_eq!(short(&told(&api, &document(SHOP, &after, FIELDS))), short(&all[number..]), "behind event {number}");
+    }
+}
+
+#[test]
+fn beyond_what_is_remembered_the_chain_is_told_and_that_there_is_a_gap_and_what_waits() {
     let (mut chain, coins) = chain_with_coins(4);
     let fork = chain.tip();
     let mut api = Api::of_chain(&chain);
@@ -252,16 +293,44 @@ fn beyond_what_is_remembered_the_chain_is_told_and_what_waits() {
         event("UNCONFIRMED_BY_REORG", &two),
         event("UNCONFIRMED_BY_REORG", &one),
         event("CONFIRMED", &one),
+        mark("GAP"),
         event("SEEN", &three),
         event("SEEN", &four),
     ];
-    assert_eq!(short(&rest)[..6], expected);
+    assert_eq!(short(&rest)[..7], expected);
+    assert_eq!(short(&rest)[8..], [mark("GAP_END")]);
     for (number, event) in rest.iter().enumerate().take(4) {
         assert_eq!(short(&told(&api, &after(&event["cursor"]))), short(&rest)[number + 1..]);
+    }
+    // who has not heard of all that waits is told of the gap again
+    for event in &rest[4..8] {
+        assert_eq!(short(&told(&api, &after(&event["cursor"]))), short(&rest)[4..]);
     }
     // behind the last one is where the others are
     let last = &rest[rest.len() - 1]["cursor"];
     assert_eq!(told(&api, &after(last)), Vec::<Value>::new());
+}
+
+#[test]
+fn a_gap_is_told_where_the_bytes_of_what_left_are_gone_and_also_to_one_for_whom_nothing_waits() {
+    let (chain, coins) = chain_with_coins(2);
+    let mut api = Api::of_chain(&chain);
+    api.remember(MempoolLimits { departed_bytes: 0, ..MempoolLimits::default() });
+    let mut staying = Told::begin(&api, &document(SHOP, "", FIELDS));
+    staying.more();
+    let [one, two] = [0, 1].map(|coin| to_shop(coins[coin], 1_000));
+    api.arrive([&one]);
+    let heard = staying.more();
+    assert_eq!(short(&heard), [event("SEEN", &one)]);
+    api.depart(&one.compute_txid(), Departure::Expired);
+    let gap = [mark("GAP"), mark("GAP_END")];
+    let rest = told(&api, &document(SHOP, &format!("after: {}", heard[0]["cursor"]), FIELDS));
+    assert_eq!(short(&rest), gap);
+    assert_eq!(short(&staying.more()), gap);
+    api.arrive([&two]);
+    assert_eq!(short(&staying.more()), [event("SEEN", &two)]);
+    let rest = told(&api, &document(SHOP, &format!("after: {}", rest[1]["cursor"]), FIELDS));
+    assert_eq!(short(&rest), [event("SEEN", &two)]);
 }
 
 #[test]

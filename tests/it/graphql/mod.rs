@@ -4,6 +4,7 @@ mod addresses;
 mod block_figures;
 mod block_lists;
 mod blocks;
+mod broadcasts;
 mod chain;
 mod difficulty;
 mod fees;

@@ -162,8 +162,14 @@ fn every_limit_is_told_as_it_was_set() {
         body_bytes: 1,
         message_bytes: 2,
         operations_per_socket: 3,
+        sockets: 30,
         query_bytes: 4,
         document_cache_bytes: 40,
+        persisted_query_bytes: 41,
+        executions: 42,
+        waiting: 43,
+        timeout: Duration::from_millis(1_500),
+        requests_per_minute: 44,
         tokens: 5,
         nesting: 6,
         selections: 7,
@@ -186,12 +192,14 @@ fn every_limit_is_told_as_it_was_set() {
         request,
     };
     let told = Api::empty(Network::Regtest, limits).data(
-        "{ server { limits { bodyBytes messageBytes operationsPerSocket queryBytes documentCacheBytes tokens nesting selections
+        "{ server { limits { bodyBytes messageBytes operationsPerSocket sockets queryBytes documentCacheBytes persistedQueryBytes executions
+            waiting seconds requestsPerMinute tokens nesting selections
             aliases rootFields directives introspection depth complexity pageSize transactionBytes scanRows ids watch headers filters
             points nodeRequests nodeSeconds } } }",
     );
     let expected = json!({
-        "bodyBytes": 1, "messageBytes": 2, "operationsPerSocket": 3, "queryBytes": 4, "documentCacheBytes": 40, "tokens": 5, "nesting": 6,
+        "bodyBytes": 1, "messageBytes": 2, "operationsPerSocket": 3, "sockets": 30, "queryBytes": 4, "documentCacheBytes": 40,
+        "persistedQueryBytes": 41, "executions": 42, "waiting": 43, "seconds": 1.5, "requestsPerMinute": 44, "tokens": 5, "nesting": 6,
         "selections": 7, "aliases": 8, "rootFields": 9, "directives": 10, "introspection": 9_007_199_254_740_991_u64,
         "depth": 12, "complexity": 1_300, "pageSize": 14, "transactionBytes": 15, "scanRows": 16, "ids": 17, "watch": 21,
         "headers": 18, "filters": 19, "points": 20, "nodeRequests": 4, "nodeSeconds": 5.0,

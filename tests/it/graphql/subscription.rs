@@ -11,7 +11,8 @@ use btcgraph::api::Limits;
 use btcgraph::sim::SimChain;
 use serde_json::{Value, json};
 
-use crate::support::api::{Api, response_json};
+use super::mempool::{chain_with_coins, paying};
+use crate::support::api::{Api, branch, response_json};
 
 type Blocks = BoxStream<'static, Response>;
 
@@ -294,6 +295,183 @@ async fn one_who_comes_back_after_long_walks_from_one_state_to_the_next_and_hold
         }
         assert_eq!(api.heads_held(), 1);
     }
+}
+
+/// A request by what stands behind `after`.
+type Document = Box<dyn Fn(&str) -> Request>;
+
+/// Documents that tell the cursors of blocks.
+fn with_cursors() -> [Document; 2] {
+    let miner = SimChain::miner().script_pubkey().to_hex_string();
+    [
+        Box::new(|after| {
+            let told = "... on BlockConnected { cursor block { hash } } ... on BlockDisconnected { cursor }";
+            Request::new(format!("subscription {{ told: chainEvents(after: {after}) {{ {told} }} }}"))
+        }),
+        Box::new(move |after| {
+            let told = "cursor entry { transaction { block { hash } } }";
+            let watch = format!("watch: {{ scripts: [\"{miner}\"] }}");
+            Request::new(format!("subscription {{ told: ledgerEvents({watch}, after: {after}) {{ {told} }} }}"))
+        }),
+    ]
+}
+
+#[tokio::test]
+async fn the_block_of_a_cursor_that_another_server_gave_is_waited_for() {
+    let mut chain = SimChain::new(42);
+    for document in with_cursors() {
+        let mut ahead = Api::of_chain(&chain);
+        let mut behind = Api::of_chain(&chain);
+        let mut events = ahead.schema.execute_stream(document("null"), None);
+        settle(&mut events).await;
+        let [first, second] = [0; 2].map(|_| chain.mine(Vec::new()).unwrap());
+        ahead.connect(&first);
+        let cursor = next(&mut events).await["data"]["told"]["cursor"].to_string();
+
+        let mut events = behind.schema.execute_stream(document(&cursor), None);
+        settle(&mut events).await;
+        assert_eq!(behind.heads_held(), 1, "who waits holds no state");
+        behind.connect(&first);
+        behind.connect(&second);
+        // the other server's mempool is not this one's
+        while let Some(event) = events.next().await.map(response_json) {
+            assert_eq!(event.get("errors"), None);
+            if event.to_string().contains(&hash(&second)) {
+                break;
+            }
+            assert!(!event.to_string().contains(&hash(&first)), "{event}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_cursor_whose_block_does_not_come_has_expired() {
+    let mut chain = SimChain::new(43);
+    let (api, mut other) = (Api::of_chain(&chain), Api::of_chain(&chain));
+    let started = std::time::Instant::now();
+    let expired = with_cursors().map(|document| (other.schema.execute_stream(document("null"), None), document));
+    let mut expired = expired.into_iter().collect::<Vec<_>>();
+    for (events, _) in &mut expired {
+        settle(events).await;
+    }
+    other.connect(&chain.mine(Vec::new()).unwrap());
+    let mut refused = Vec::new();
+    for (events, document) in &mut expired {
+        let cursor = next(events).await["data"]["told"]["cursor"].to_string();
+        refused.push(api.schema.execute_stream(document(&cursor), None));
+    }
+    for response in async_graphql::futures_util::future::join_all(refused.iter_mut().map(StreamExt::next)).await {
+        let response = response_json(response.unwrap());
+        assert_eq!(response["errors"][0]["extensions"]["code"], json!("CURSOR_EXPIRED"), "{response}");
+    }
+    assert!(started.elapsed() >= Duration::from_secs(10), "it was not waited for");
+}
+
+#[tokio::test]
+async fn an_event_from_before_the_newest_state_that_was_turned_to_is_passed_over() {
+    let mut chain = SimChain::new(45);
+    let mut api = Api::of_chain(&chain);
+    let mut blocks = subscribe(&api, "hash");
+    settle(&mut blocks).await;
+    let far = chain.mine_empty(1_500).unwrap();
+    api.change(0, all(&far));
+    assert_eq!(next_hash(&mut blocks).await, hash(&far[0]));
+    // these wait in the channel when the reader turns to the state behind all of them, and the first knows less than he
+    let more = chain.mine_empty(3).unwrap();
+    for block in &more {
+        api.connect(block);
+    }
+    for block in far[1..].iter().chain(&more) {
+        assert_eq!(next_hash(&mut blocks).await, hash(block));
+    }
+    settle(&mut blocks).await;
+    let last = chain.mine(Vec::new()).unwrap();
+    api.connect(&last);
+    assert_eq!(next_hash(&mut blocks).await, hash(&last));
+    settle(&mut blocks).await;
+}
+
+#[tokio::test]
+async fn one_who_reads_far_in_the_mempool_turns_to_the_newest_state_and_misses_nothing() {
+    let (mut chain, coins) = chain_with_coins(2_600);
+    let mut api = Api::of_chain(&chain);
+    let payments: Vec<_> = coins.iter().map(|coin| paying(*coin, 500)).collect();
+    let listen = |api: &Api, after: &str| {
+        let told = format!("told: mempoolEvents(after: {after}) {{ ... on TransactionAdded {{ cursor txid }} }}");
+        api.schema.execute_stream(Request::new(format!("subscription {{ {told} }}")), None)
+    };
+    let mut events = listen(&api, "null");
+    settle(&mut events).await;
+    api.arrive(&payments[..1]);
+    let cursor = next(&mut events).await["data"]["told"]["cursor"].to_string();
+    drop(events);
+    api.arrive(&payments[1..]);
+    let mut events = listen(&api, &cursor);
+    for (number, payment) in payments[1..].iter().enumerate() {
+        let txid = json!(payment.compute_txid().to_string());
+        assert_eq!(next(&mut events).await["data"]["told"]["txid"], txid, "{number}");
+        if number == 0 {
+            api.connect(&chain.mine(Vec::new()).unwrap());
+            assert_eq!(api.heads_held(), 2, "the newest, and the one that is told from");
+        }
+        if number == 1_000 {
+            assert_eq!(api.heads_held(), 1, "behind a thousand events");
+        }
+    }
+    settle(&mut events).await;
+}
+
+#[tokio::test]
+async fn a_reader_who_takes_an_event_only_now_and_then_is_told_from_new_states_and_misses_nothing() {
+    let mut chain = SimChain::new(44);
+    let fork = chain.mine(Vec::new()).unwrap();
+    let mut api = Api::of_chain(&chain);
+    let miner = SimChain::miner().script_pubkey().to_hex_string();
+    let ledger = "kind entry { transaction { txid } }";
+    let documents = [
+        "told: chainEvents { ... on BlockConnected { block { hash } } ... on BlockDisconnected { block { hash } } }"
+            .to_owned(),
+        "told: newBlock { hash }".to_owned(),
+        format!("told: ledgerEvents(watch: {{ scripts: [\"{miner}\"] }}) {{ {ledger} }}"),
+    ];
+    let mut readers = documents
+        .map(|document| api.schema.execute_stream(Request::new(format!("subscription {{ {document} }}")), None));
+    for events in &mut readers {
+        settle(events).await;
+    }
+    let old = chain.mine_empty(4).unwrap();
+    api.change(0, all(&old));
+    for events in &mut readers {
+        next(events).await;
+    }
+    let new = branch(&mut chain, fork.block_hash(), 5, &[]);
+    api.change(4, all(&new));
+    assert_eq!(api.heads_held(), 2, "the newest, and the one that is told from");
+    tokio::time::sleep(Duration::from_millis(3_200)).await;
+    let mut told = Vec::new();
+    for events in &mut readers {
+        told.push(vec![next(events).await["data"]["told"].take()]);
+    }
+    assert_eq!(api.heads_held(), 1, "after a while only the newest is told from");
+    for (events, told) in readers.iter_mut().zip(&mut told) {
+        while let Ok(Some(event)) = tokio::time::timeout(Duration::from_millis(100), events.next()).await {
+            told.push(response_json(event)["data"]["told"].take());
+        }
+    }
+    // each was told of the first of the old ones; of the others none has heard, and none hears
+    let hashes = |blocks: &[Arc<Block>]| blocks.iter().map(|block| json!(hash(block))).collect::<Vec<_>>();
+    let [left, joined] = [hashes(&old[..1]), hashes(&new)];
+    let with_left: Vec<_> = left.iter().chain(&joined).map(|hash| json!({ "block": { "hash": hash } })).collect();
+    assert_eq!(told[0], with_left);
+    assert_eq!(told[1], joined.iter().map(|hash| json!({ "hash": hash })).collect::<Vec<_>>());
+    let coinbase = |kind: &str, block: &Block| {
+        let txid = block.txdata[0].compute_txid().to_string();
+        json!({ "kind": kind, "entry": { "transaction": { "txid": txid } } })
+    };
+    let heard = told[2].iter().filter(|event| event["kind"] == "UNCONFIRMED_BY_REORG").count();
+    let confirmed = all(&new).map(|block| coinbase("CONFIRMED", block));
+    assert_eq!(told[2][told[2].len() - new.len()..], confirmed.collect::<Vec<_>>());
+    assert_eq!(heard, told[2].iter().filter(|event| event["kind"] == "CONFIRMED").count() - new.len() + 1);
 }
 
 #[tokio::test]

@@ -1,0 +1,76 @@
+//! One event of a ledger, before it is put into words.
+
+use std::sync::Arc;
+
+use bitcoin::Txid;
+
+use super::super::error::ApiError;
+use super::super::ledger::{LedgerEntry, Watched};
+use super::super::ledger_event::LedgerEventKind;
+use super::super::mempool_event::RemovalReason;
+use super::super::resume::LedgerPlace;
+use crate::view::{LostMovement, Movement, PendingMovement, View};
+
+/// What a transaction did to the ledger, by where it is.
+#[derive(Clone)]
+pub(super) enum Moved {
+    Confirmed(Movement),
+    Waiting(PendingMovement),
+    Lost(LostMovement),
+}
+
+/// Something that happened to the ledger.
+pub(in crate::api) struct Happening {
+    pub(in crate::api) kind: LedgerEventKind,
+    /// Nothing where it is not about a transaction.
+    pub(super) moved: Option<Moved>,
+    /// Confirmations, where that is what it tells.
+    pub(in crate::api) depth: Option<u32>,
+    pub(in crate::api) reason: Option<RemovalReason>,
+    pub(in crate::api) replaced_by: Option<Txid>,
+    /// Where a reader is who has heard of it.
+    pub(in crate::api) place: LedgerPlace,
+}
+
+impl Happening {
+    pub(super) fn new(kind: LedgerEventKind, moved: Option<Moved>, place: LedgerPlace) -> Self {
+        Self { kind, moved, depth: None, reason: None, replaced_by: None, place }
+    }
+
+    /// Whether it can be told from a later state than the one that it was found in, of the same chain or another.
+    pub(super) fn outlives_its_head(&self, same_chain: bool) -> bool {
+        match &self.moved {
+            None | Some(Moved::Waiting(_)) => true,
+            // its position is that of another transaction in another chain
+            Some(Moved::Confirmed(_)) => same_chain,
+            // it may be forgotten
+            Some(Moved::Lost(_)) => false,
+        }
+    }
+
+    /// The transaction, as far as it concerns the ledger. For what an entry of the mempool tells of the ledger at most
+    /// this many others are read.
+    pub(in crate::api) fn entry(
+        &self,
+        view: &Arc<View>,
+        watched: &Watched,
+        most: u32,
+    ) -> Result<Option<LedgerEntry>, ApiError> {
+        let holdings = watched.in_view(view);
+        Ok(match &self.moved {
+            None => None,
+            Some(Moved::Confirmed(movement)) => Some(LedgerEntry::confirmed(holdings, movement.clone())),
+            Some(Moved::Lost(movement)) => Some(LedgerEntry::lost(holdings, movement.clone())),
+            Some(Moved::Waiting(movement)) => {
+                let txid = movement.entry.txid;
+                // found in an earlier state, it may have gone elsewhere since
+                let is_elsewhere = view.mempool().get(&txid).is_none() && view.whereabouts(&txid)?.is_some();
+                Some(if is_elsewhere && view.transaction(&txid)?.is_some() {
+                    LedgerEntry::lost(holdings, movement.clone().into())
+                } else {
+                    LedgerEntry::waiting(holdings, movement.clone(), most)
+                })
+            }
+        })
+    }
+}

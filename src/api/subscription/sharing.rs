@@ -1,0 +1,141 @@
+//! Which subscriptions can be executed once for all clients who ask for the same.
+//!
+//! What is told to one must be what would be told to another who came later: the events themselves, and nothing that
+//! depends on when a client came or what it was told before.
+//!
+//! | subscription | shared | why |
+//! |---|---|---|
+//! | `newBlock`, `reorg`, `unconfirmedTransaction` | from now on | the same events for all, each by itself; what is watched and filtered are arguments, and so are the same, too |
+//! | `difficultyAdjustment`, `syncProgress` | the newest first | each event is the whole value, and the newest one is the present one, or was a second ago |
+//! | `recommendedFees` | no | an event comes when the feerates change, and says of which moment they are: the newest one may be of long ago |
+//! | `mempoolStats` | the newest first, with its default pause | with another one the newest may be an hour old |
+//! | `projectedBlock` | no | the first event is whole, and those behind it are changes to it |
+//! | `chainEvents`, `mempoolEvents`, `ledgerEvents` | no | their events are numbered from 1 for each client, and can begin behind a cursor |
+//! | `transactionStatus`, `outputSpent` | no | what is the case already is told first, and then changes to that |
+
+use async_graphql::Request;
+use async_graphql::parser::types::{DocumentOperations, Field, OperationType, Selection};
+
+use super::super::wait_for_tip;
+
+/// What one is told who joins a subscription that others have already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// What happens from now on, every event of it.
+    FromNowOn,
+    /// The newest event, and then those that come. Each takes the place of the one before, so that who is slow needs the
+    /// newest only.
+    NewestFirst,
+}
+
+/// How this request can share its execution with others of the same document, operation name and variables; `None` if
+/// it must have one of its own. Of its extensions none says more about it.
+pub fn sharing(request: &mut Request) -> Option<Sharing> {
+    // what it waits for may be there for one and, after a reorganisation, not for the next
+    if wait_for_tip::is_asked_by(request) {
+        return None;
+    }
+    let field = root_field(request)?;
+    let has_defaults = field.arguments.is_empty();
+    match field.name.node.as_str() {
+        "newBlock" | "reorg" | "unconfirmedTransaction" => Some(Sharing::FromNowOn),
+        "difficultyAdjustment" | "syncProgress" => Some(Sharing::NewestFirst),
+        "mempoolStats" if has_defaults => Some(Sharing::NewestFirst),
+        _ => None,
+    }
+}
+
+/// The field of a subscription, if it is one and has one.
+fn root_field(request: &mut Request) -> Option<&Field> {
+    let name = request.operation_name.clone();
+    let document = request.parsed_query().ok()?;
+    let operation = match (&document.operations, name) {
+        (DocumentOperations::Single(operation), _) => operation,
+        (DocumentOperations::Multiple(operations), Some(name)) => operations.get(name.as_str())?,
+        (DocumentOperations::Multiple(_), None) => return None,
+    };
+    if operation.node.ty != OperationType::Subscription {
+        return None;
+    }
+    match operation.node.selection_set.node.items.as_slice() {
+        [selection] => match &selection.node {
+            Selection::Field(field) => Some(&field.node),
+            Selection::FragmentSpread(_) | Selection::InlineFragment(_) => None,
+        },
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use async_graphql::Value;
+    use async_graphql::parser::parse_schema;
+    use async_graphql::parser::types::{TypeKind, TypeSystemDefinition};
+
+    use super::*;
+
+    fn of(document: &str, operation: Option<&str>) -> Option<Sharing> {
+        let mut request = Request::new(document);
+        request.operation_name = operation.map(str::to_owned);
+        sharing(&mut request)
+    }
+
+    #[test]
+    fn every_subscription_of_the_schema_is_shared_or_is_not() {
+        let schema = parse_schema(super::super::super::sdl()).unwrap();
+        let fields = schema.definitions.iter().find_map(|definition| match definition {
+            TypeSystemDefinition::Type(found) if found.node.name.node == "Subscription" => match &found.node.kind {
+                TypeKind::Object(object) => Some(&object.fields),
+                _ => None,
+            },
+            _ => None,
+        });
+        let mut found: Vec<_> = fields.unwrap().iter().map(|field| field.node.name.node.to_string()).collect();
+        found.sort_unstable();
+        let shared = |name: &String| (name.clone(), of(&format!("subscription {{ {name} }}"), None));
+        let told: Vec<_> = found.iter().map(shared).collect();
+        let expected = [
+            ("chainEvents", None),
+            ("difficultyAdjustment", Some(Sharing::NewestFirst)),
+            ("ledgerEvents", None),
+            ("mempoolEvents", None),
+            ("mempoolStats", Some(Sharing::NewestFirst)),
+            ("newBlock", Some(Sharing::FromNowOn)),
+            ("outputSpent", None),
+            ("projectedBlock", None),
+            ("recommendedFees", None),
+            ("reorg", Some(Sharing::FromNowOn)),
+            ("syncProgress", Some(Sharing::NewestFirst)),
+            ("transactionStatus", None),
+            ("unconfirmedTransaction", Some(Sharing::FromNowOn)),
+        ];
+        assert_eq!(told, expected.map(|(name, sharing)| (name.to_owned(), sharing)));
+    }
+
+    #[test]
+    fn it_is_the_operation_that_is_executed_that_counts() {
+        let both =
+            "subscription A { b: newBlock { hash } } subscription B { chainEvents { seq } } query C { newBlock }";
+        for (operation, expected) in [
+            (Some("A"), Some(Sharing::FromNowOn)),
+            (Some("B"), None),
+            (Some("C"), None),
+            (Some("D"), None),
+            (None, None),
+        ] {
+            assert_eq!(of(both, operation), expected, "{operation:?}");
+        }
+        assert_eq!(of("subscription { newBlock { hash } reorg { depth } }", None), None);
+        assert_eq!(of("subscription { mempoolStats(everySeconds: 5) { count } }", None), None);
+    }
+
+    #[test]
+    fn who_waits_for_a_block_does_so_alone() {
+        let mut request = Request::new("subscription { newBlock { hash } }");
+        request.extensions.insert("waitForTip".to_owned(), Value::from(1));
+        assert_eq!(sharing(&mut request), None);
+        request.extensions.insert("waitForTip".to_owned(), Value::Null);
+        request.extensions.insert("client".to_owned(), Value::from(1));
+        assert_eq!(sharing(&mut request), Some(Sharing::FromNowOn));
+    }
+}
