@@ -20,6 +20,7 @@ use bitcoin::Network;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::chain::network;
+use crate::server::{Hosts, Origins, Proxies};
 
 pub use admin::{AdminAddress, NotAnAdminAddress};
 pub use layers::{Flag, Origin};
@@ -167,6 +168,22 @@ pub struct ServerSettings {
     pub max_query: ByteSize,
     /// About how much memory parsed queries may take that are kept to be executed again.
     pub document_cache: ByteSize,
+    /// About how much memory queries may take that clients name by their hashes; none for none.
+    pub persisted_queries: ByteSize,
+    /// The most queries and mutations executed at once.
+    pub max_executions: usize,
+    /// The most that wait for their turn.
+    pub max_waiting: usize,
+    /// How long one may take, the wait included, in seconds.
+    pub timeout_seconds: u32,
+    /// The web pages that may ask.
+    pub origins: Origins,
+    /// The names under which the server answers, beside those of this machine and its address.
+    pub hosts: Hosts,
+    /// The most requests of one client in a minute; 0 for any number.
+    pub max_requests_per_minute: u32,
+    /// The proxies that tell which client asks.
+    pub trusted_proxies: Proxies,
     /// The most tokens in a query.
     pub max_tokens: usize,
     /// How deep the brackets of a query may nest.
@@ -209,6 +226,14 @@ pub struct ServerSettings {
     pub block_template: bool,
     /// The most operations open at once on one websocket.
     pub max_operations_per_socket: usize,
+    /// The most websockets and streams of events at once.
+    pub max_sockets: usize,
+    /// How long the client of a websocket may take to introduce itself, in seconds.
+    pub socket_init_timeout_seconds: u32,
+    /// How often the client of a websocket or a stream of events is told that the server is there, in seconds.
+    pub socket_ping_seconds: u32,
+    /// How long a client may read nothing of what is sent to its websocket or stream of events, in seconds.
+    pub socket_write_timeout_seconds: u32,
 }
 
 impl ServerSettings {
@@ -316,9 +341,15 @@ impl Settings {
             ("server.max_points", server.max_points == 0),
             ("server.max_watch", server.max_watch == 0),
             ("server.max_node_requests", server.max_node_requests == 0),
+            ("server.max_executions", server.max_executions == 0),
+            ("server.timeout_seconds", server.timeout_seconds == 0),
             ("server.node_timeout_seconds", server.node_timeout_seconds == 0),
             ("server.max_transaction_bytes", server.max_transaction_bytes.to_bytes() == 0),
             ("server.max_operations_per_socket", server.max_operations_per_socket == 0),
+            ("server.max_sockets", server.max_sockets == 0),
+            ("server.socket_init_timeout_seconds", server.socket_init_timeout_seconds == 0),
+            ("server.socket_ping_seconds", server.socket_ping_seconds == 0),
+            ("server.socket_write_timeout_seconds", server.socket_write_timeout_seconds == 0),
         ] {
             if is_zero {
                 return invalid(setting, "must be at least 1");

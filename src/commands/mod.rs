@@ -73,7 +73,7 @@ impl CommandLine {
     pub(crate) fn run(self) -> Result<(), Failure> {
         match self.command {
             Command::Config { defaults: true } => return config::print_defaults(),
-            Command::Schema => return config::to_stdout(&btcgraph::api::sdl()),
+            Command::Schema => return config::to_stdout(btcgraph::api::sdl()),
             _ => {}
         }
         let settings = match self.command {

@@ -9,7 +9,7 @@ use bitcoin::BlockHash;
 use btcgraph::api::{self, Features, RequestLimits};
 use btcgraph::live::Live;
 use btcgraph::node::{Node, NodeError, Signals, StopFlag};
-use btcgraph::server::{self, admin::Admin};
+use btcgraph::server::{self, Sockets, admin::Admin};
 use btcgraph::settings::{ApiSettings, ByteSize, ServerSettings, Settings};
 use btcgraph::sync::{self, Follow, KeptMempool, Until, Wake};
 use btcgraph::view::{NodeLimits, Published};
@@ -49,8 +49,7 @@ pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<
     let wake = Wake::default();
     let admin = server::admin::serve(admin_socket, admin_of(settings, &wake, &published), stop.clone());
     let administering = tokio::spawn(until_it_ends(admin, stop.clone()));
-    let options = server::Options { limits: limits.request.into(), playground: settings.server.playground };
-    let public = server::serve(listener, schema, options, stop.clone());
+    let public = server::serve(listener, schema, options_of(&settings.server), stop.clone());
     let serving = tokio::spawn(until_it_ends(public, stop.clone()));
     let flag = pieces::stop_flag(&stop);
     let settings = settings.clone();
@@ -156,6 +155,23 @@ fn node_limits(settings: &ServerSettings) -> NodeLimits {
     NodeLimits { requests: settings.max_node_requests, timeout, block_template: settings.block_template }
 }
 
+fn options_of(settings: &ServerSettings) -> server::Options {
+    let seconds = |seconds: u32| Duration::from_secs(seconds.into());
+    server::Options {
+        limits: limits_of(settings).request.into(),
+        sockets: Sockets {
+            most: settings.max_sockets,
+            init_timeout: seconds(settings.socket_init_timeout_seconds),
+            ping_interval: seconds(settings.socket_ping_seconds),
+            write_timeout: seconds(settings.socket_write_timeout_seconds),
+        },
+        playground: settings.playground,
+        origins: settings.origins.clone(),
+        hosts: settings.hosts.clone(),
+        proxies: settings.trusted_proxies.clone(),
+    }
+}
+
 fn features_of(settings: &ApiSettings) -> Features {
     Features { broadcast: settings.broadcast }
 }
@@ -176,8 +192,14 @@ fn limits_of(settings: &ServerSettings) -> api::Limits {
             body_bytes: bytes(settings.max_body),
             message_bytes: bytes(settings.max_message),
             operations_per_socket: settings.max_operations_per_socket,
+            sockets: settings.max_sockets,
             query_bytes: bytes(settings.max_query),
             document_cache_bytes: bytes(settings.document_cache),
+            persisted_query_bytes: bytes(settings.persisted_queries),
+            executions: settings.max_executions,
+            waiting: settings.max_waiting,
+            timeout: Duration::from_secs(settings.timeout_seconds.into()),
+            requests_per_minute: settings.max_requests_per_minute,
             tokens: settings.max_tokens,
             nesting: settings.max_nesting,
             selections: settings.max_selections,
@@ -252,8 +274,6 @@ mod tests {
         assert_eq!(pieces::mempool_limits(&settings), MempoolLimits::default());
         assert_eq!(pieces::index_options(&settings).observed, ObservedLimits::default());
         assert_eq!(features_of(&settings.api), Features::default());
-        let limits = server::Limits::from(limits_of(&settings.server).request);
-        let options = server::Options { limits, playground: settings.server.playground };
-        assert_eq!(options, server::Options::default());
+        assert_eq!(options_of(&settings.server), server::Options::default());
     }
 }

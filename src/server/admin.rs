@@ -25,10 +25,9 @@ use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
-use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::http::{BODY_TIMEOUT, receive};
+use super::http::{NoBody, receive};
 use super::within_deadline;
 use socket::Listening;
 pub use socket::{Socket, SocketError};
@@ -135,10 +134,11 @@ async fn notify(State(shared): State<Shared>, Path(hash): Path<String>) -> Respo
 }
 
 async fn verify(State(shared): State<Shared>, request: Request) -> Response {
-    let question = match timeout(BODY_TIMEOUT, receive(request.into_body(), BODY)).await {
-        Ok(Some(question)) => question,
-        Ok(None) => return (StatusCode::PAYLOAD_TOO_LARGE, "the body is too large").into_response(),
-        Err(_) => return (StatusCode::REQUEST_TIMEOUT, "the body did not come in time").into_response(),
+    let (parts, body) = request.into_parts();
+    let question = match receive(&parts.headers, body, BODY).await {
+        Ok(question) => question,
+        Err(NoBody::TooLarge(_)) => return (StatusCode::PAYLOAD_TOO_LARGE, "the body is too large").into_response(),
+        Err(NoBody::Late) => return (StatusCode::REQUEST_TIMEOUT, "the body did not come in time").into_response(),
     };
     let Ok(place) = shared.place.try_acquire_owned() else {
         let reason = "a check of the index is under way already: wait until it is done, or break it off";

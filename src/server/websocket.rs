@@ -1,107 +1,80 @@
-//! GraphQL over a websocket: queries and subscriptions.
+//! GraphQL over a websocket: queries, mutations and subscriptions.
 //!
-//! The protocol (`graphql-transport-ws`, and the older `graphql-ws`) is async-graphql's; here are its limits, and how a
-//! socket is closed when the server stops.
+//! ```text
+//!   GET /graphql ─► upgrade ─► socket.rs (frames, times, what waits in outgoing.rs)
+//!                                 │ Dialogue
+//!                    ┌────────────┴─────────────┐
+//!            transport.rs                  legacy.rs     the older subprotocol, by async-graphql
+//!       protocol.rs, message.rs (pure)
+//!       turns.rs (operations)
+//!                    └────────────┬─────────────┘
+//!                             executor.rs
+//! ```
 
-use std::time::Duration;
+mod legacy;
+mod message;
+mod outgoing;
+mod protocol;
+mod socket;
+mod transport;
+mod turns;
 
-use async_graphql::Data;
-use async_graphql::futures_util::{SinkExt, StreamExt, future};
-use async_graphql::http::{ALL_WEBSOCKET_PROTOCOLS, WebSocket as Protocol, WebSocketProtocols, WsMessage};
 use axum::extract::State;
-use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
-use tokio::sync::oneshot;
-use tokio::time::timeout;
+use axum::extract::ws::{WebSocket, WebSocketUpgrade};
+use axum::response::Response;
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::Server;
-use super::executor::PerSocket;
+use legacy::Legacy;
+use protocol::close;
+use socket::Socket;
+use transport::Transport;
 
-/// The server stops, and may come back (RFC 6455, IANA registry of close codes).
-const SERVICE_RESTART: u16 = 1012;
-
-/// The client did not send `connection_init` in time (graphql-transport-ws).
-const INIT_TIMED_OUT: u16 = 4408;
-
-/// How long it may take to.
-const INIT_TIMEOUT: Duration = Duration::from_secs(3);
-
-/// The longest reason that fits a close frame, in bytes (RFC 6455, section 5.5).
-const LONGEST_REASON: usize = 123;
+/// The subprotocols that are spoken here, the better one first.
+const TRANSPORT: &str = "graphql-transport-ws";
+const LEGACY: &str = "graphql-ws";
 
 /// How much is read from a socket at once, in bytes. The buffer is zeroed whenever a socket is looked at, which is at every
 /// event of its subscriptions too: the 128 KiB that it would be took a third of all time.
 const READ_AT_ONCE: usize = 4 << 10;
 
-/// How long a message may take to leave before the client is taken for stuck.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How much is gathered before it is written, in bytes. The buffer is as large as what was in it.
+const WRITE_AT_ONCE: usize = 16 << 10;
 
-/// Makes the connection a websocket. 400 unless the client offers a protocol that is spoken here.
+/// Up to so many times the limit of a message the rest of one that is too large is read, so that its sender is still
+/// there to be told. Of what is larger nothing is read.
+const READ_ON: usize = 4;
+
+/// Makes the connection a websocket, for a page that may have one. Whatever is wrong is told by closing it, since pages
+/// are not told why a connection does not become a websocket.
 pub(super) async fn upgrade(State(server): State<Server>, upgrade: WebSocketUpgrade) -> Response {
-    let limit = server.limits.message_bytes;
-    let upgrade = upgrade.protocols(ALL_WEBSOCKET_PROTOCOLS).max_message_size(limit).max_frame_size(limit);
-    let upgrade = upgrade.read_buffer_size(READ_AT_ONCE);
-    let protocol = upgrade.selected_protocol().and_then(|name| name.to_str().ok()?.parse::<WebSocketProtocols>().ok());
-    match protocol {
-        Some(protocol) => upgrade.on_upgrade(move |socket| serve(socket, protocol, server)),
-        None => (StatusCode::BAD_REQUEST, "offer the websocket subprotocol graphql-transport-ws").into_response(),
+    let most = server.limits.message_bytes.saturating_mul(READ_ON);
+    let upgrade = upgrade.protocols([TRANSPORT, LEGACY]).max_message_size(most).max_frame_size(most);
+    let upgrade = upgrade.read_buffer_size(READ_AT_ONCE).write_buffer_size(WRITE_AT_ONCE);
+    let place = server.places.clone().try_acquire_owned().ok();
+    let (executor, limit) = (server.executor.for_socket(), server.limits.operations_per_socket);
+    match upgrade.selected_protocol().and_then(|name| name.to_str().ok()) {
+        Some(LEGACY) => upgrade.on_upgrade(move |stream| serve(stream, Legacy::new(executor, limit), server, place)),
+        Some(_) => upgrade.on_upgrade(move |stream| serve(stream, Transport::new(executor, limit), server, place)),
+        None => upgrade.on_upgrade(move |stream| {
+            let mut socket = serve(stream, Transport::new(executor, limit), server, place);
+            socket.close(close::SUBPROTOCOL_NOT_ACCEPTABLE, "Subprotocol not acceptable");
+            socket
+        }),
     }
 }
 
-async fn serve(socket: WebSocket, protocol: WebSocketProtocols, server: Server) {
-    let (mut outgoing, incoming) = socket.split();
-    let messages = incoming.take_while(|message| future::ready(message.is_ok())).filter_map(|message| {
-        future::ready(match message {
-            Ok(Message::Text(text)) => Some(text.to_string().into_bytes()),
-            Ok(Message::Binary(bytes)) => Some(bytes.to_vec()),
-            _ => None,
-        })
-    });
-    let executor = PerSocket::new(server.executor.clone(), server.limits.operations_per_socket);
-    let (initialised, was_initialised) = oneshot::channel();
-    let protocol = Protocol::new(executor, messages, protocol).on_connection_init(move |_| {
-        // an error only says that the socket is closing
-        let _ = initialised.send(());
-        future::ok(Data::default())
-    });
-    let mut answers = Box::pin(protocol);
-    let mut too_late = Box::pin(async {
-        if timeout(INIT_TIMEOUT, was_initialised).await.is_ok() {
-            future::pending::<()>().await;
-        }
-    });
-    loop {
-        let message = tokio::select! {
-            biased;
-            () = server.shutdown.cancelled() => close(SERVICE_RESTART, "the server stops"),
-            () = &mut too_late => close(INIT_TIMED_OUT, "Connection initialisation timeout"),
-            answer = answers.next() => match answer {
-                Some(WsMessage::Text(text)) => Message::Text(text.into()),
-                Some(WsMessage::Close(code, reason)) => close(code, &reason),
-                None => return,
-            },
-        };
-        let last = matches!(message, Message::Close(_));
-        let sent = timeout(WRITE_TIMEOUT, outgoing.send(message)).await;
-        if last || !matches!(sent, Ok(Ok(()))) {
-            return;
-        }
+fn serve<D: socket::Dialogue>(
+    stream: WebSocket,
+    dialogue: D,
+    server: Server,
+    place: Option<OwnedSemaphorePermit>,
+) -> Socket<D> {
+    let has_place = place.is_some();
+    let Server { sockets, limits, shutdown, open, .. } = server;
+    let mut socket = Socket::new(stream, dialogue, sockets, limits.message_bytes, shutdown, place, open);
+    if !has_place {
+        socket.close(close::TRY_AGAIN_LATER, "there are too many websockets");
     }
-}
-
-fn close(code: u16, reason: &str) -> Message {
-    let end = reason.floor_char_boundary(LONGEST_REASON);
-    Message::Close(Some(CloseFrame { code, reason: reason[..end].into() }))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_long_reason_is_cut_to_what_a_close_frame_holds() {
-        let Message::Close(Some(frame)) = close(4400, &"é".repeat(100)) else { panic!() };
-        assert_eq!((frame.code, frame.reason.len()), (4400, 122));
-    }
+    socket
 }

@@ -82,6 +82,7 @@ const INT_FITS: &[(&str, &str)] = &[
     ("Output.matureAtHeight", "a height plus 100"),
     ("Output.spentHeight", "as Block.height"),
     ("Output.vout", "as Input.outpointVout"),
+    ("OutputSpentEvent.vout", "as Input.outpointVout"),
     ("ProjectedBlock.index", "at most as many as transactions"),
     ("ProjectedBlock.txCount", "as Block.txCount"),
     ("ProjectedBlock.vsize", "as Block.weight"),

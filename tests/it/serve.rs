@@ -59,9 +59,9 @@ fn what_is_indexed_is_answered_while_the_node_is_away_and_a_signal_stops_it_clea
     let Some(mut node) = RealNode::start(&[]) else { return };
     node.mine(2);
     let directory = tempfile::tempdir().unwrap();
-    let served = Served::start(&node, directory.path());
+    let mut served = Served::start(&node, directory.path());
     served.wait_for_height(2);
-    drop(served);
+    assert!(served.stop().success());
     node.stop();
     let mut served = Served::start(&node, directory.path());
     assert_eq!(served.query("{ tip { height } }"), json!({ "data": { "tip": { "height": 2 } } }));

@@ -211,6 +211,11 @@ impl Api {
         self.mempool = Mempool::new(limits);
     }
 
+    /// How many follow the events that are published.
+    pub(crate) fn listeners(&self) -> usize {
+        self.live.listeners()
+    }
+
     /// A view of the newest Head.
     pub(crate) fn view(&self) -> View {
         View::new(self.published.head().unwrap())
@@ -238,6 +243,13 @@ impl Api {
     /// Lets answers ask the node.
     pub(crate) fn set_node(&self, node: &Node) {
         self.published.set_node(node.clone());
+    }
+
+    /// Lets clients send transactions through this node.
+    pub(crate) fn broadcast_by(&mut self, node: &Node) {
+        self.set_node(node);
+        let (published, live) = (self.published.clone(), self.live.clone());
+        self.schema = api::schema(published, live, api::Limits::default(), api::Features { broadcast: true });
     }
 
     /// What following says of the node.

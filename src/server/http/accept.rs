@@ -1,0 +1,215 @@
+//! Which media type an answer is given in: what a request says of that in `Accept` (RFC 9110, section 12.5.1), as a
+//! function of the header.
+//!
+//! An answer that is whole when it is sent is `application/graphql-response+json` or `application/json` (GraphQL over
+//! HTTP, section "Media Types"); one that goes on is `text/event-stream` (GraphQL over SSE) or `multipart/mixed` of the
+//! subscription protocol. A stream must be asked for by its name: `*/*` is what clients send that have not thought of
+//! it.
+
+use axum::http::HeaderMap;
+use axum::http::header::ACCEPT;
+
+/// How an answer is written that is whole when it is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::server) enum Whole {
+    /// `application/graphql-response+json`: the status tells whether the request was executed.
+    GraphqlResponse,
+    /// `application/json`: the status is 200 for whatever is a GraphQL request, as clients expect that are older than
+    /// the other.
+    Json,
+}
+
+/// How answers are written that come one after another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::server) enum Stream {
+    /// `text/event-stream`, as GraphQL over SSE has it.
+    Events,
+    /// `multipart/mixed` with `subscriptionSpec=1.0`.
+    Multipart,
+}
+
+/// What a client takes, `None` for neither of a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Accepted {
+    /// Of the ways to write a whole answer the one it values most.
+    pub(super) whole: Option<Whole>,
+    /// The same of the ways to write a stream.
+    pub(super) stream: Option<Stream>,
+}
+
+impl Whole {
+    /// The value of `Content-Type`.
+    pub(super) fn content_type(self) -> &'static str {
+        match self {
+            Whole::GraphqlResponse => "application/graphql-response+json; charset=utf-8",
+            Whole::Json => "application/json; charset=utf-8",
+        }
+    }
+}
+
+/// What these headers accept. Without `Accept` it is JSON, and so it is for ranges that hold both.
+pub(super) fn accepted(headers: &HeaderMap) -> Accepted {
+    let values: Vec<_> = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
+    if values.is_empty() {
+        return Accepted { whole: Some(Whole::Json), stream: None };
+    }
+    let list = values.join(",");
+    let ranges: Vec<_> = split(&list, ',').filter_map(Range::read).collect();
+    let whole = [(Whole::Json, "application/json"), (Whole::GraphqlResponse, "application/graphql-response+json")];
+    let stream = [(Stream::Events, "text/event-stream"), (Stream::Multipart, "multipart/mixed")];
+    Accepted {
+        whole: best(&ranges, &whole, |_| true),
+        stream: best(&ranges, &stream, |range| !range.is_wild() && (range.is_subscription || !range.is_multipart())),
+    }
+}
+
+/// One of the ranges of the header.
+struct Range<'h> {
+    name: &'h str,
+    weight: f32,
+    /// Whether it has the parameter that says which multipart protocol is meant; there are others.
+    is_subscription: bool,
+}
+
+impl<'h> Range<'h> {
+    fn read(text: &'h str) -> Option<Self> {
+        let mut parts = split(text, ';').map(str::trim);
+        let name = parts.next().filter(|name| !name.is_empty())?;
+        let mut range = Range { name, weight: 1.0, is_subscription: false };
+        for (key, value) in parts.filter_map(|parameter| parameter.split_once('=')) {
+            let value = value.trim().trim_matches('"');
+            match key.trim() {
+                // what is no weight is none
+                key if key.eq_ignore_ascii_case("q") => {
+                    range.weight = value.parse().ok().filter(|weight| (0.0..=1.0).contains(weight)).unwrap_or(0.0);
+                }
+                key if key.eq_ignore_ascii_case("subscriptionSpec") => range.is_subscription = value == "1.0",
+                _ => {}
+            }
+        }
+        Some(range)
+    }
+
+    fn is_wild(&self) -> bool {
+        self.name.ends_with("/*")
+    }
+
+    fn is_multipart(&self) -> bool {
+        self.name.eq_ignore_ascii_case("multipart/mixed")
+    }
+
+    /// How closely it names a type: 3 by its name, 2 by what is before the slash, 1 with all others, 0 not at all.
+    fn closeness(&self, name: &str) -> u8 {
+        let kind = |text: &str| text.split('/').next().unwrap_or_default().to_ascii_lowercase();
+        match self.name {
+            "*/*" => 1,
+            range if range.ends_with("/*") => 2 * u8::from(kind(range) == kind(name)),
+            range => 3 * u8::from(range.eq_ignore_ascii_case(name)),
+        }
+    }
+}
+
+/// Of what is offered what the client values most; of what it values alike what it names first, and then what is
+/// offered first.
+fn best<T: Copy>(ranges: &[Range<'_>], offered: &[(T, &str)], fits: impl Fn(&Range<'_>) -> bool) -> Option<T> {
+    let mut best: Option<(f32, usize, T)> = None;
+    for &(offer, name) in offered {
+        // the range that names it most closely says its weight
+        let close = |(_, range): &(usize, &Range<'_>)| range.closeness(name);
+        let matching = ranges.iter().enumerate().filter(|(_, range)| range.closeness(name) > 0 && fits(range));
+        let Some((place, range)) = matching.rev().max_by_key(close) else { continue };
+        let better = best.is_none_or(|(weight, first, _)| {
+            range.weight > weight || (range.weight.total_cmp(&weight).is_eq() && place < first)
+        });
+        if range.weight > 0.0 && better {
+            best = Some((range.weight, place, offer));
+        }
+    }
+    best.map(|(_, _, offer)| offer)
+}
+
+/// The parts between separators that are not in a quoted string.
+fn split(text: &str, separator: char) -> impl DoubleEndedIterator<Item = &str> {
+    let (mut parts, mut start, mut quoted, mut escaped) = (Vec::new(), 0, false, false);
+    for (at, character) in text.char_indices() {
+        match character {
+            _ if escaped => escaped = false,
+            '\\' if quoted => escaped = true,
+            '"' => quoted = !quoted,
+            _ if character == separator && !quoted => {
+                parts.push(&text[start..at]);
+                start = at + character.len_utf8();
+            }
+            _ => {}
+        }
+    }
+    parts.push(&text[start..]);
+    parts.into_iter()
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::Stream::{Events, Multipart};
+    use super::Whole::{GraphqlResponse, Json};
+    use super::*;
+
+    fn of(values: &[&str]) -> Accepted {
+        let value = |value: &&str| (ACCEPT, HeaderValue::from_str(value).unwrap());
+        accepted(&values.iter().map(value).collect())
+    }
+
+    #[test]
+    fn a_whole_answer_is_in_the_type_that_the_client_values_most() {
+        for (accept, expected) in [
+            ("application/json", Some(Json)),
+            ("application/graphql-response+json", Some(GraphqlResponse)),
+            ("Application/GraphQL-Response+JSON; charset=utf-8", Some(GraphqlResponse)),
+            ("*/*", Some(Json)),
+            ("application/*", Some(Json)),
+            ("application/graphql-response+json, application/json;q=0.9", Some(GraphqlResponse)),
+            ("application/json;q=0.9, application/graphql-response+json", Some(GraphqlResponse)),
+            ("application/graphql-response+json, application/json", Some(GraphqlResponse)),
+            ("application/json, application/graphql-response+json", Some(Json)),
+            ("application/json;q=0.5, */*;q=0.8", Some(GraphqlResponse)),
+            ("application/json;q=0, */*", Some(GraphqlResponse)),
+            ("*/*, application/json;q=0, application/graphql-response+json;q=0", None),
+            ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", Some(Json)),
+            ("text/html", None),
+            ("text/*", None),
+            ("image/png, application/json;q=0", None),
+            ("application/json;q=2", None),
+            ("application/json;q=much", None),
+            ("text/plain;note=\"a, application/json\"", None),
+            ("text/plain;note=\"a\\\", b\", application/json", Some(Json)),
+            ("", None),
+        ] {
+            assert_eq!(of(&[accept]).whole, expected, "{accept:?}");
+        }
+    }
+
+    #[test]
+    fn several_headers_are_one_list_and_none_is_json() {
+        assert_eq!(of(&["text/html", "application/graphql-response+json"]).whole, Some(GraphqlResponse));
+        assert_eq!(of(&[]), Accepted { whole: Some(Json), stream: None });
+    }
+
+    #[test]
+    fn a_stream_has_to_be_named() {
+        for (accept, expected) in [
+            ("text/event-stream", Some(Events)),
+            ("text/event-stream, application/json", Some(Events)),
+            ("multipart/mixed;boundary=\"graphql\";subscriptionSpec=1.0,application/json", Some(Multipart)),
+            ("multipart/mixed;boundary=-;subscriptionSpec=\"1.0\"", Some(Multipart)),
+            ("multipart/mixed;deferSpec=20220824,application/json", None),
+            ("multipart/mixed", None),
+            ("text/event-stream;q=0.5, multipart/mixed;subscriptionSpec=1.0", Some(Multipart)),
+            ("text/event-stream;q=0", None),
+            ("text/*", None),
+            ("*/*", None),
+        ] {
+            assert_eq!(of(&[accept]).stream, expected, "{accept:?}");
+        }
+    }
+}

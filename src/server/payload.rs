@@ -1,0 +1,116 @@
+//! What an operation yields, as it goes to clients: written as JSON once, however many are sent it.
+
+use async_graphql::{Response, ServerError, Value};
+use axum::extract::ws::Utf8Bytes;
+
+use super::guard::Refusal;
+
+/// One answer to an operation. A clone shares the text.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Payload {
+    /// An execution result, as JSON: data, and errors of its fields.
+    Result(Utf8Bytes),
+    /// The request is not executed, and there is no other answer to it.
+    Refused(Refused),
+}
+
+/// Why a request is not executed: a JSON array of GraphQL errors.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Refused(pub(super) Utf8Bytes);
+
+impl Payload {
+    /// `first`: the first answer to its operation. Only that can say that the request is not executed.
+    pub(super) fn new(response: &Response, first: bool) -> Self {
+        // an error of the execution has the path of its field
+        let is_refused = first
+            && response.data == Value::Null
+            && !response.errors.is_empty()
+            && response.errors.iter().all(|error| error.path.is_empty());
+        if is_refused {
+            return Self::Refused(Refused::new(&response.errors));
+        }
+        json(response).map_or_else(Self::Refused, Self::Result)
+    }
+
+    /// How long its text is.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Result(json) | Self::Refused(Refused(json)) => json.len(),
+        }
+    }
+
+    /// As an execution result, which is how transports without a message for errors tell that a request is refused.
+    pub(super) fn into_result(self) -> Utf8Bytes {
+        match self {
+            Self::Result(json) => json,
+            Self::Refused(Refused(errors)) => format!(r#"{{"errors":{}}}"#, errors.as_str()).into(),
+        }
+    }
+}
+
+impl Refused {
+    fn new(errors: &[ServerError]) -> Self {
+        json(errors).map_or_else(|unwritten| unwritten, Self)
+    }
+}
+
+/// Refuses an operation on a socket that has as many open as it may.
+pub(super) fn too_many_operations(limit: usize) -> Refusal {
+    Refusal::TooLarge { which: "operations on its websocket", limit, actual: limit.saturating_add(1) }
+}
+
+impl From<Refusal> for Refused {
+    fn from(refusal: Refusal) -> Self {
+        tracing::debug!(%refusal, "a query was refused");
+        Self::new(&[refusal.into()])
+    }
+}
+
+/// What is said instead of an answer that cannot be written, which is no answer that the schema can give.
+const UNWRITTEN: &str = r#"[{"message":"the answer cannot be written","extensions":{"code":"INTERNAL_SERVER_ERROR"}}]"#;
+
+fn json<T: serde::Serialize + ?Sized>(value: &T) -> Result<Utf8Bytes, Refused> {
+    serde_json::to_string(value).map(Utf8Bytes::from).map_err(|error| {
+        tracing::error!(%error, "an answer cannot be written as JSON");
+        Refused(Utf8Bytes::from_static(UNWRITTEN))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use async_graphql::{PathSegment, value};
+
+    use super::*;
+
+    fn error(path: &[&str]) -> ServerError {
+        let path = path.iter().map(|name| PathSegment::Field((*name).to_owned())).collect();
+        ServerError { path, ..ServerError::new("no", None) }
+    }
+
+    #[test]
+    fn only_a_first_answer_of_nothing_but_errors_of_the_request_is_a_refusal() {
+        let refused = Response::from_errors(vec![error(&[])]);
+        let of_a_field = Response::from_errors(vec![error(&["tip"])]);
+        let mut partial = Response::new(value!({ "tip": null }));
+        partial.errors.push(error(&["tip"]));
+        for (response, first, is_refusal) in [
+            (&refused, true, true),
+            (&refused, false, false),
+            (&of_a_field, true, false),
+            (&partial, true, false),
+            (&Response::new(Value::Null), true, false),
+        ] {
+            assert_eq!(matches!(Payload::new(response, first), Payload::Refused(_)), is_refusal, "{response:?}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_is_an_array_of_errors_and_as_a_result_an_object_without_data() {
+        let payload = Payload::new(&Response::from_errors(vec![error(&[])]), true);
+        let Payload::Refused(Refused(errors)) = &payload else { panic!("it is a refusal") };
+        let errors: serde_json::Value = serde_json::from_str(errors).unwrap();
+        assert_eq!(errors[0]["message"], "no");
+        let result: serde_json::Value = serde_json::from_str(&payload.into_result()).unwrap();
+        assert_eq!(result, serde_json::json!({ "errors": errors }));
+    }
+}

@@ -1,0 +1,195 @@
+//! What clients say in `graphql-transport-ws`: text in, message or what is wrong with it out. Pure.
+//!
+//! Rules: the message types of PROTOCOL.md of the graphql-ws project. A field that it does not name is left alone.
+
+use std::collections::BTreeMap;
+
+use async_graphql::{Request, Variables};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::protocol::Id;
+
+/// The longest id of an operation, in bytes. The protocol has no such limit; clients commonly use 36.
+pub(super) const LONGEST_ID: usize = 256;
+
+/// How much of what a client sent is repeated to it, in bytes.
+const REPEATED: usize = 40;
+
+/// A message of a client.
+#[derive(Debug)]
+pub(super) enum Message {
+    /// `connection_init`. Its payload is a client's to say more about itself, which nothing here asks for.
+    Init,
+    /// `ping`, with its payload as it was written.
+    Ping(Option<String>),
+    /// `pong`.
+    Pong,
+    /// `subscribe`: a query, a mutation or a subscription.
+    Subscribe(Id, Box<Request>),
+    /// `complete`: the operation is not of interest any more.
+    Complete(Id),
+}
+
+/// The fields of a message, each as it was written.
+type Fields<'t> = BTreeMap<String, &'t RawValue>;
+
+/// Reads a message. Errors: what is wrong with it, in words for the one who wrote the client.
+pub(super) fn read(text: &str) -> Result<Message, String> {
+    let fields = object(text).map_err(|wrong| match wrong {
+        NoObject::Json(error) => format!("the message is not JSON: {error}"),
+        NoObject::Other => "the message is not an object".to_owned(),
+    })?;
+    let kind = fields.get("type").ok_or("the message has no type")?;
+    let kind: String = serde_json::from_str(kind.get()).map_err(|_| "the type of the message is not a string")?;
+    let about = |wrong: String| format!("{kind}: {wrong}");
+    match kind.as_str() {
+        "connection_init" => optional_object(&fields, "payload").map(|_| Message::Init),
+        "ping" => optional_object(&fields, "payload").map(|payload| Message::Ping(payload.map(str::to_owned))),
+        "pong" => optional_object(&fields, "payload").map(|_| Message::Pong),
+        "subscribe" => id(&fields).and_then(|id| Ok(Message::Subscribe(id, Box::new(request(&fields)?)))),
+        "complete" => id(&fields).map(Message::Complete),
+        "connection_ack" | "next" | "error" => Err("only a server sends this".to_owned()),
+        _ => return Err(format!("there is no type of message {:?}", beginning(&kind))),
+    }
+    .map_err(about)
+}
+
+enum NoObject {
+    Json(serde_json::Error),
+    Other,
+}
+
+fn object(text: &str) -> Result<Fields<'_>, NoObject> {
+    serde_json::from_str(text).map_err(|error| if error.is_data() { NoObject::Other } else { NoObject::Json(error) })
+}
+
+fn beginning(text: &str) -> &str {
+    &text[..text.floor_char_boundary(REPEATED)]
+}
+
+/// A field that is an object, null or not there, as it was written.
+fn optional_object<'t>(fields: &Fields<'t>, name: &str) -> Result<Option<&'t str>, String> {
+    let Some(value) = fields.get(name).map(|value| value.get()).filter(|text| *text != "null") else {
+        return Ok(None);
+    };
+    // a value as it was written has no space before it, and is known to be JSON
+    if value.starts_with('{') { Ok(Some(value)) } else { Err(format!("{name} is neither an object nor null")) }
+}
+
+fn id(fields: &Fields<'_>) -> Result<Id, String> {
+    let id = fields.get("id").ok_or("there is no id")?;
+    let id: String = serde_json::from_str(id.get()).map_err(|_| "id is not a string")?;
+    match id.len() {
+        0 => Err("id is empty".to_owned()),
+        1..=LONGEST_ID => Ok(id.into()),
+        _ => Err(format!("id is longer than {LONGEST_ID} bytes")),
+    }
+}
+
+fn request(fields: &Fields<'_>) -> Result<Request, String> {
+    let payload = fields.get("payload").ok_or("there is no payload")?;
+    let payload = object(payload.get()).map_err(|_| "payload is not an object")?;
+    let query = payload.get("query").ok_or("payload.query is not there")?;
+    let query: String = serde_json::from_str(query.get()).map_err(|_| "payload.query is not a string")?;
+    let mut request = Request::new(query);
+    if let Some(name) = payload.get("operationName") {
+        request.operation_name =
+            serde_json::from_str(name.get()).map_err(|_| "payload.operationName is neither a string nor null")?;
+    }
+    if let Some(variables) = optional_object(&payload, "variables").map_err(|wrong| format!("payload.{wrong}"))? {
+        request = request.variables(Variables::from_json(value(variables, "payload.variables")?));
+    }
+    if let Some(extensions) = optional_object(&payload, "extensions").map_err(|wrong| format!("payload.{wrong}"))? {
+        request.extensions =
+            serde_json::from_str(extensions).map_err(|error| format!("payload.extensions: {error}"))?;
+    }
+    Ok(request)
+}
+
+/// It is JSON, but may be nested too deep or hold numbers too large to be read.
+fn value(text: &str, what: &str) -> Result<Value, String> {
+    serde_json::from_str(text).map_err(|error| format!("{what}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_subscribe_message_carries_the_whole_request() {
+        let text = r#" {"type":"subscribe","id":"a","payload":{"query":"query Q { a }","operationName":"Q",
+            "variables":{"x":[1,null]},"extensions":{"y":{"z":1}},"more":1},"and":"more"} "#;
+        let Ok(Message::Subscribe(id, request)) = read(text) else { panic!("it is a request") };
+        assert_eq!(
+            (&*id, request.query.as_str(), request.operation_name.as_deref()),
+            ("a", "query Q { a }", Some("Q"))
+        );
+        assert_eq!(serde_json::to_string(&request.variables).unwrap(), r#"{"x":[1,null]}"#);
+        assert_eq!(serde_json::to_string(&request.extensions).unwrap(), r#"{"y":{"z":1}}"#);
+    }
+
+    #[test]
+    fn what_may_be_left_out_of_a_request_may_be_null() {
+        for rest in ["", r#","variables":null,"operationName":null,"extensions":null"#] {
+            let text = format!(r#"{{"type":"subscribe","id":"a","payload":{{"query":"{{a}}"{rest}}}}}"#);
+            let Ok(Message::Subscribe(_, request)) = read(&text) else { panic!("{text}") };
+            assert_eq!((request.variables.len(), request.operation_name, request.extensions.len()), (0, None, 0));
+        }
+    }
+
+    #[test]
+    fn the_payload_of_a_ping_is_kept_as_it_was_written() {
+        let payload = r#"{"b": 1.00, "a":12345678901234567890123}"#;
+        let text = format!(r#"{{"payload" : {payload} , "type":"ping"}}"#);
+        assert!(matches!(read(&text), Ok(Message::Ping(Some(kept))) if kept == payload));
+        for text in [r#"{"type":"ping"}"#, r#"{"type":"ping","payload":null}"#] {
+            assert!(matches!(read(text), Ok(Message::Ping(None))));
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_message_is_named() {
+        let subscribe = |fields: &str| format!(r#"{{"type":"subscribe",{fields}}}"#);
+        let payload = |fields: &str| subscribe(&format!(r#""id":"1","payload":{{{fields}}}"#));
+        let deep = format!(r#""query":"","variables":{{"x":{}{}}}"#, "[".repeat(200), "]".repeat(200));
+        for (text, wrong) in [
+            (String::new(), "not JSON"),
+            ("{".to_owned(), "not JSON"),
+            ("{} {}".to_owned(), "not JSON"),
+            (r#"{"type":"ping"} x"#.to_owned(), "not JSON"),
+            ("[]".to_owned(), "the message is not an object"),
+            (r#""ping""#.to_owned(), "the message is not an object"),
+            ("null".to_owned(), "the message is not an object"),
+            ("{}".to_owned(), "no type"),
+            (r#"{"type":1}"#.to_owned(), "type of the message is not a string"),
+            (r#"{"type":"start"}"#.to_owned(), r#"no type of message "start""#),
+            (format!(r#"{{"type":"{}"}}"#, "é".repeat(100)), "no type of message"),
+            (r#"{"type":"next","id":"1"}"#.to_owned(), "next: only a server"),
+            (r#"{"type":"error","id":"1"}"#.to_owned(), "error: only a server"),
+            (r#"{"type":"connection_ack"}"#.to_owned(), "connection_ack: only a server"),
+            (r#"{"type":"connection_init","payload":[]}"#.to_owned(), "connection_init: payload is neither"),
+            (r#"{"type":"ping","payload":"x"}"#.to_owned(), "ping: payload is neither"),
+            (r#"{"type":"pong","payload":0}"#.to_owned(), "pong: payload is neither"),
+            (r#"{"type":"complete"}"#.to_owned(), "complete: there is no id"),
+            (r#"{"type":"complete","id":1}"#.to_owned(), "complete: id is not a string"),
+            (r#"{"type":"complete","id":""}"#.to_owned(), "complete: id is empty"),
+            (subscribe(r#""payload":{"query":""}"#), "subscribe: there is no id"),
+            (subscribe(r#""id":null,"payload":{"query":""}"#), "subscribe: id is not a string"),
+            (subscribe(r#""id":"","payload":{"query":""}"#), "subscribe: id is empty"),
+            (subscribe(&format!(r#""id":"{}""#, "x".repeat(257))), "subscribe: id is longer than 256 bytes"),
+            (subscribe(r#""id":"1""#), "subscribe: there is no payload"),
+            (subscribe(r#""id":"1","payload":"{ a }""#), "subscribe: payload is not an object"),
+            (payload(""), "subscribe: payload.query is not there"),
+            (payload(r#""query":null"#), "subscribe: payload.query is not a string"),
+            (payload(r#""query":"","operationName":1"#), "subscribe: payload.operationName is neither"),
+            (payload(r#""query":"","variables":[]"#), "subscribe: payload.variables is neither"),
+            (payload(r#""query":"","variables":"{}""#), "subscribe: payload.variables is neither"),
+            (payload(r#""query":"","extensions":true"#), "subscribe: payload.extensions is neither"),
+            (payload(&deep), "subscribe: payload.variables: recursion limit"),
+        ] {
+            let found = read(&text).map(|_| ()).expect_err(&text);
+            assert!(found.contains(wrong), "{text}: {found}");
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! `graphql-transport-ws` as a state machine: what happens on a socket in, what is to be done out. No I/O, no clock, no
+//! engine; [`transport`](super::transport) does what it says.
+//!
+//! ```text
+//!                 connection_init ──► connection_ack
+//!      ┌─────────┐                   ┌──────────────┐  subscribe ──► Start      result ──► next
+//!   ──►│ Opened  │──────────────────►│ Acknowledged │  complete ──► Stop         end ──► complete
+//!      └────┬────┘                   └──────┬───────┘                       refusal ──► Stop, error
+//!           │ 4400 4401 4408                │ 4400 4409 4429
+//!           └──────────────► Closed ◄───────┘                  (nothing comes out any more)
+//! ```
+//!
+//! Rules: PROTOCOL.md of the graphql-ws project. An operation has its id from `subscribe` until it is stopped, refused
+//! or at its end; then the id is free again. What was asked before connection_init is never executed.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use async_graphql::Request;
+
+use super::super::payload::{Payload, Refused, too_many_operations};
+use super::message::{self, Message};
+
+/// Names an operation among those of its socket. At most [`LONGEST_ID`](message::LONGEST_ID) bytes.
+pub(super) type Id = Arc<str>;
+
+/// The longest reason that fits a close frame, in bytes (RFC 6455, section 5.5).
+const LONGEST_REASON: usize = 123;
+
+/// Codes of close frames: of RFC 6455 and the IANA registry below 4000, of graphql-transport-ws above.
+pub(super) mod close {
+    /// What was sent is no websocket frame, or not in its place.
+    pub(in super::super) const PROTOCOL_ERROR: u16 = 1002;
+    /// A text that is not UTF-8.
+    pub(in super::super) const NOT_UTF8: u16 = 1007;
+    /// A message above the limit.
+    pub(in super::super) const TOO_LARGE: u16 = 1009;
+    /// The server stops, and may come back.
+    pub(in super::super) const SERVICE_RESTART: u16 = 1012;
+    /// There is no place for another socket.
+    pub(in super::super) const TRY_AGAIN_LATER: u16 = 1013;
+    /// A message of a type or form that the protocol does not know.
+    pub(in super::super) const BAD_REQUEST: u16 = 4400;
+    /// `subscribe` before `connection_ack`.
+    pub(in super::super) const UNAUTHORIZED: u16 = 4401;
+    /// The client offers no subprotocol that is spoken here.
+    pub(in super::super) const SUBPROTOCOL_NOT_ACCEPTABLE: u16 = 4406;
+    /// No `connection_init` in time.
+    pub(in super::super) const INIT_TIMED_OUT: u16 = 4408;
+    /// `subscribe` with the id of an operation that runs.
+    pub(in super::super) const SUBSCRIBER_EXISTS: u16 = 4409;
+    /// Another `connection_init`.
+    pub(in super::super) const TOO_MANY_INITS: u16 = 4429;
+}
+
+/// Why a socket is closed: the content of its close frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Closing {
+    pub(super) code: u16,
+    /// At most 123 bytes.
+    pub(super) reason: String,
+}
+
+impl Closing {
+    /// A reason that is too long is cut.
+    pub(super) fn new(code: u16, mut reason: String) -> Self {
+        reason.truncate(reason.floor_char_boundary(LONGEST_REASON));
+        Self { code, reason }
+    }
+}
+
+/// What happens on a socket.
+#[derive(Clone, Debug)]
+pub(super) enum Input<'i> {
+    /// The client sent a text.
+    Text(&'i str),
+    /// The client sent bytes, which the protocol has no use for.
+    Binary,
+    /// The time to wait for `connection_init` is over.
+    InitDue,
+    /// An operation that was started has this to say.
+    Yielded(&'i Id, &'i Payload),
+    /// An operation that was started has no more to say.
+    Ended(&'i Id),
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub(super) enum Action {
+    /// Send this text. With an id it is about that operation.
+    Send(Option<Id>, String),
+    /// Begin to execute this request.
+    Start(Id, Box<Request>),
+    /// Execute this no longer, if it still is, and do not send what is waiting to be sent about it.
+    Stop(Id),
+    /// Close the socket at once.
+    Close(Closing),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Opened,
+    Acknowledged,
+    Closed,
+}
+
+/// One end of a conversation, the server's.
+#[derive(Debug)]
+pub(super) struct Protocol {
+    phase: Phase,
+    running: HashSet<Id>,
+    limit: usize,
+}
+
+impl Protocol {
+    /// A socket that was just opened, and may have so many operations at once.
+    pub(super) fn new(limit: usize) -> Self {
+        Self { phase: Phase::Opened, running: HashSet::new(), limit }
+    }
+
+    /// What is to be done about this, in order.
+    pub(super) fn on(&mut self, input: &Input<'_>) -> Vec<Action> {
+        match (self.phase, input) {
+            (Phase::Closed, _) => Vec::new(),
+            (_, Input::Text(text)) => match message::read(text) {
+                Ok(message) => self.on_message(message),
+                Err(wrong) => self.close(close::BAD_REQUEST, wrong),
+            },
+            (_, Input::Binary) => self.close(close::BAD_REQUEST, "messages are text, and this is binary".to_owned()),
+            (Phase::Opened, Input::InitDue) => {
+                self.close(close::INIT_TIMED_OUT, "Connection initialisation timeout".to_owned())
+            }
+            (_, Input::Yielded(id, payload)) => match payload {
+                Payload::Result(_) if !self.running.contains(*id) => Vec::new(),
+                Payload::Result(json) => send(id, frame("next", Some(id), Some(json))),
+                Payload::Refused(Refused(errors)) => self.refuse(id, errors),
+            },
+            (_, Input::Ended(id)) if self.running.remove(*id) => send(id, frame("complete", Some(id), None)),
+            (_, Input::InitDue | Input::Ended(_)) => Vec::new(),
+        }
+    }
+
+    fn on_message(&mut self, message: Message) -> Vec<Action> {
+        match (self.phase, message) {
+            (Phase::Opened, Message::Init) => {
+                self.phase = Phase::Acknowledged;
+                vec![Action::Send(None, frame("connection_ack", None, None))]
+            }
+            (_, Message::Init) => self.close(close::TOO_MANY_INITS, "Too many initialisation requests".to_owned()),
+            (_, Message::Ping(payload)) => {
+                vec![Action::Send(None, frame("pong", None, payload.as_deref()))]
+            }
+            // the protocol asks nothing of it, and no `ping` is sent from here: websockets have their own
+            (_, Message::Pong) => Vec::new(),
+            (Phase::Opened, Message::Subscribe(..)) => self.close(close::UNAUTHORIZED, "Unauthorized".to_owned()),
+            (_, Message::Subscribe(id, _)) if self.running.contains(&id) => {
+                self.close(close::SUBSCRIBER_EXISTS, subscriber_exists(&id))
+            }
+            (_, Message::Subscribe(id, request)) => {
+                if self.running.len() >= self.limit {
+                    let Refused(errors) = too_many_operations(self.limit).into();
+                    return send(&id, frame("error", Some(&id), Some(&errors)));
+                }
+                self.running.insert(id.clone());
+                vec![Action::Start(id, request)]
+            }
+            // its last messages may be waiting to be sent still, though it has ended
+            (_, Message::Complete(id)) => {
+                self.running.remove(&id);
+                vec![Action::Stop(id)]
+            }
+        }
+    }
+
+    fn refuse(&mut self, id: &Id, errors: &str) -> Vec<Action> {
+        if !self.running.remove(id) {
+            return Vec::new();
+        }
+        vec![Action::Stop(id.clone()), Action::Send(Some(id.clone()), frame("error", Some(id), Some(errors)))]
+    }
+
+    fn close(&mut self, code: u16, reason: String) -> Vec<Action> {
+        self.phase = Phase::Closed;
+        self.running.clear();
+        vec![Action::Close(Closing::new(code, reason))]
+    }
+}
+
+fn send(id: &Id, text: String) -> Vec<Action> {
+    vec![Action::Send(Some(id.clone()), text)]
+}
+
+/// With an id that is too long for a reason the words around it are kept.
+fn subscriber_exists(id: &str) -> String {
+    const AROUND: usize = "Subscriber for  already exists".len();
+    let id = &id[..id.floor_char_boundary(LONGEST_REASON - AROUND)];
+    format!("Subscriber for {id} already exists")
+}
+
+/// A message of the server. The payload is JSON already, and copied as it is.
+fn frame(kind: &'static str, id: Option<&Id>, payload: Option<&str>) -> String {
+    let around = r#"{"id":,"type":"","payload":}"#.len() + kind.len() + id.map_or(0, |id| id.len() + 2);
+    let mut text = String::with_capacity(around + payload.map_or(0, str::len));
+    text.push('{');
+    if let Some(id) = id {
+        text.push_str(r#""id":"#);
+        // serde_json's text of a string
+        text.push_str(&serde_json::Value::from(&**id).to_string());
+        text.push(',');
+    }
+    text.push_str(r#""type":""#);
+    text.push_str(kind);
+    text.push('"');
+    if let Some(payload) = payload {
+        text.push_str(r#","payload":"#);
+        text.push_str(payload);
+    }
+    text.push('}');
+    text
+}
+
+#[cfg(test)]
+mod tests;

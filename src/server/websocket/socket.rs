@@ -1,0 +1,352 @@
+//! One websocket, one task: frames in, frames out, and the times that either may take. What is said is a
+//! [`Dialogue`]'s; this knows nothing of GraphQL.
+//!
+//! ```text
+//!                 ┌────────────────────────── Socket, a future ─────────────────────────┐
+//!   client ──────►│ listen ──► Dialogue::hear ──┐                                       │
+//!                 │   ▲ not while replies       ├──► Outgoing ──► write ──► flush ──────┼──► client
+//!                 │   │ wait to be sent         │       │                               │
+//!                 │   └──────────────────────── │ ◄─────┤                               │
+//!                 │ speak ◄─ Dialogue::speak ───┘       │ not while results wait        │
+//!                 │   ▲ ◄───────────────────────────────┘                               │
+//!                 │ time: init, ping and silence, a write that does not end, a close    │
+//!                 └──────────────────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! A client that does not read stops its own operations and then its own messages, takes no more memory than the bounds
+//! of [`Outgoing`], and is ended when a write made no progress for [`Sockets::write_timeout`]. Nobody waits for it.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use async_graphql::futures_util::{Sink, StreamExt};
+use axum::body::Bytes;
+use axum::extract::ws::{CloseFrame, Message, WebSocket};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, Sleep, sleep_until};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+use tungstenite::error::CapacityError;
+
+use super::super::{Open, Sockets};
+use super::outgoing::{Next, Outgoing};
+use super::protocol::{Closing, close};
+
+/// How long the client may take to answer a close frame.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How many messages are read before anything else has a turn.
+const MESSAGES_AT_ONCE: usize = 16;
+
+/// How many times reading, operations and writing have a turn before other tasks have one.
+const ROUNDS: usize = 8;
+
+/// What is said over a socket.
+pub(super) trait Dialogue: Unpin {
+    /// The client sent this.
+    fn hear(&mut self, heard: Heard<'_>, outgoing: &mut Outgoing);
+
+    /// Whether it may send more.
+    fn can_hear(&self) -> bool;
+
+    /// The client had its time to introduce itself.
+    fn init_due(&mut self, outgoing: &mut Outgoing);
+
+    /// Says what there is to say and room for, and wakes the task when there is more.
+    fn speak(&mut self, cx: &mut Context<'_>, outgoing: &mut Outgoing);
+}
+
+/// What a client sends.
+#[derive(Clone, Copy)]
+pub(super) enum Heard<'h> {
+    Text(&'h str),
+    Binary(&'h Bytes),
+}
+
+/// A socket until it is closed, as a future.
+pub(super) struct Socket<D> {
+    stream: WebSocket,
+    /// `None` once the socket is being closed: operations end at once.
+    dialogue: Option<D>,
+    outgoing: Outgoing,
+    clock: Clock,
+    timer: Pin<Box<Sleep>>,
+    stop: Pin<Box<WaitForCancellationFutureOwned>>,
+    message_bytes: usize,
+    reading: Reading,
+    ping: bool,
+    unflushed: bool,
+    _place: Option<OwnedSemaphorePermit>,
+    _open: Open,
+}
+
+/// When something is to happen unless something else happens before.
+struct Clock {
+    limits: Sockets,
+    init: Option<Instant>,
+    ping: Instant,
+    /// Whether anything came since the last ping.
+    heard: bool,
+    /// A write is under way since then.
+    write: Option<Instant>,
+    close: Option<Instant>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reading {
+    Open,
+    /// What came cannot be read, and nothing after it. The client is told, and has a moment to read that: to close a
+    /// connection with something unread in it resets it.
+    Failed,
+    Ended,
+}
+
+/// The socket is over.
+struct Over;
+
+impl<D: Dialogue> Socket<D> {
+    /// `place` and `open` are held until it is over.
+    pub(super) fn new(
+        stream: WebSocket,
+        dialogue: D,
+        limits: Sockets,
+        message_bytes: usize,
+        stop: CancellationToken,
+        place: Option<OwnedSemaphorePermit>,
+        open: Open,
+    ) -> Self {
+        let now = Instant::now();
+        let clock = Clock {
+            limits,
+            init: Some(now + limits.init_timeout),
+            ping: now + limits.ping_interval,
+            heard: true,
+            write: None,
+            close: None,
+        };
+        Self {
+            stream,
+            dialogue: Some(dialogue),
+            outgoing: Outgoing::default(),
+            timer: Box::pin(sleep_until(clock.next())),
+            clock,
+            stop: Box::pin(stop.cancelled_owned()),
+            message_bytes,
+            reading: Reading::Open,
+            ping: false,
+            unflushed: false,
+            _place: place,
+            _open: open,
+        }
+    }
+
+    /// Closes it, for this reason.
+    pub(super) fn close(&mut self, code: u16, reason: &str) {
+        if !self.outgoing.is_closing() {
+            self.outgoing.close(Closing::new(code, reason.to_owned()));
+        }
+        self.leave_if_closing();
+    }
+
+    fn leave_if_closing(&mut self) {
+        if self.outgoing.is_closing() && self.clock.close.is_none() {
+            self.dialogue = None;
+            self.ping = false;
+            self.clock.close = Some(Instant::now() + CLOSE_TIMEOUT);
+        }
+    }
+
+    /// Whether the client is heard. While the socket is being closed it is, for its own close frame.
+    fn is_listening(&self) -> bool {
+        let can_hear = self.dialogue.as_ref().is_none_or(Dialogue::can_hear);
+        self.reading == Reading::Open && can_hear && self.outgoing.has_room_for_replies()
+    }
+
+    /// Whether there may be more to read at once.
+    fn listen(&mut self, cx: &mut Context<'_>) -> bool {
+        for _ in 0..MESSAGES_AT_ONCE {
+            if !self.is_listening() {
+                return false;
+            }
+            let Poll::Ready(message) = self.stream.poll_next_unpin(cx) else { return false };
+            self.clock.heard = true;
+            match message {
+                Some(Ok(message)) => self.hear(&message),
+                Some(Err(error)) => match close_code(error) {
+                    Some((code, reason)) => {
+                        self.reading = Reading::Failed;
+                        self.close(code, &reason);
+                    }
+                    None => self.reading = Reading::Ended,
+                },
+                None => self.reading = Reading::Ended,
+            }
+        }
+        true
+    }
+
+    fn hear(&mut self, message: &Message) {
+        let heard = match message {
+            Message::Text(text) => Heard::Text(text),
+            Message::Binary(bytes) => Heard::Binary(bytes),
+            // the library answers the close frame when it is asked for the next message
+            Message::Close(_) => {
+                self.outgoing.abandon();
+                return self.leave_if_closing();
+            }
+            Message::Ping(_) | Message::Pong(_) => return,
+        };
+        let size = match heard {
+            Heard::Text(text) => text.len(),
+            Heard::Binary(bytes) => bytes.len(),
+        };
+        let limit = self.message_bytes;
+        if size > limit {
+            return self.close(close::TOO_LARGE, &format!("a message has at most {limit} bytes"));
+        }
+        if let Some(dialogue) = &mut self.dialogue {
+            dialogue.hear(heard, &mut self.outgoing);
+            self.leave_if_closing();
+        }
+    }
+
+    fn speak(&mut self, cx: &mut Context<'_>) {
+        if let Some(dialogue) = &mut self.dialogue {
+            dialogue.speak(cx, &mut self.outgoing);
+            self.leave_if_closing();
+        }
+    }
+
+    /// Writes what can be written. Errors: there is nobody to write to.
+    fn write(&mut self, cx: &mut Context<'_>) -> Result<(), Over> {
+        let mut progress = false;
+        while self.ping || !self.outgoing.is_empty() {
+            match Pin::new(&mut self.stream).poll_ready(cx) {
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(_)) => return Err(Over),
+                Poll::Pending => break,
+            }
+            let message = if std::mem::take(&mut self.ping) {
+                Message::Ping(Bytes::new())
+            } else {
+                match self.outgoing.pop() {
+                    Some(Next::Text(text)) => Message::Text(text),
+                    Some(Next::Close(Closing { code, reason })) => {
+                        Message::Close(Some(CloseFrame { code, reason: reason.into() }))
+                    }
+                    None => break,
+                }
+            };
+            Pin::new(&mut self.stream).start_send(message).map_err(|_| Over)?;
+            (progress, self.unflushed) = (true, true);
+        }
+        if self.unflushed {
+            match Pin::new(&mut self.stream).poll_flush(cx) {
+                Poll::Ready(Ok(())) => self.unflushed = false,
+                Poll::Ready(Err(_)) => return Err(Over),
+                Poll::Pending => {}
+            }
+        }
+        if !self.unflushed {
+            self.clock.write = None;
+        } else if progress || self.clock.write.is_none() {
+            self.clock.write = Some(Instant::now());
+        }
+        Ok(())
+    }
+
+    /// Does what is due, and wakes the task when something will be. Whether there is something to write since.
+    fn keep_time(&mut self, cx: &mut Context<'_>) -> Result<bool, Over> {
+        let mut acted = false;
+        loop {
+            let now = Instant::now();
+            let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+            let write_timeout = self.clock.limits.write_timeout;
+            if is_due(self.clock.close) || is_due(self.clock.write.map(|since| since + write_timeout)) {
+                return Err(Over);
+            }
+            if is_due(self.clock.init) {
+                self.clock.init = None;
+                if let Some(dialogue) = &mut self.dialogue {
+                    dialogue.init_due(&mut self.outgoing);
+                    self.leave_if_closing();
+                }
+                acted = true;
+            }
+            if self.clock.ping <= now {
+                // who is not listened to cannot be heard, and is judged by what it reads
+                if !self.clock.heard && self.is_listening() {
+                    return Err(Over);
+                }
+                self.clock.heard = false;
+                self.clock.ping = now + self.clock.limits.ping_interval;
+                self.ping = self.dialogue.is_some();
+                acted = true;
+            }
+            let next = self.clock.next();
+            if next < self.timer.deadline() || self.timer.is_elapsed() {
+                self.timer.as_mut().reset(next);
+            }
+            if self.timer.as_mut().poll(cx).is_pending() {
+                return Ok(acted);
+            }
+        }
+    }
+
+    /// One turn each. Whether there may be more to do at once.
+    fn round(&mut self, cx: &mut Context<'_>) -> Result<bool, Over> {
+        if self.dialogue.is_some() && self.stop.as_mut().poll(cx).is_ready() {
+            self.close(close::SERVICE_RESTART, "the server stops");
+        }
+        let more_to_read = self.listen(cx);
+        if self.reading == Reading::Ended {
+            return Err(Over);
+        }
+        // from before anything makes room: who was not listened to then is not polled for what comes
+        let heard = self.is_listening();
+        self.speak(cx);
+        let had_room = self.outgoing.has_room_for_results();
+        self.write(cx)?;
+        let has_opened = (!heard && self.is_listening()) || (!had_room && self.outgoing.has_room_for_results());
+        Ok(self.keep_time(cx)? || more_to_read || has_opened)
+    }
+}
+
+impl Clock {
+    /// When the next of them is due.
+    fn next(&self) -> Instant {
+        let write = self.write.map(|since| since + self.limits.write_timeout);
+        [self.init, write, self.close].into_iter().flatten().fold(self.ping, Instant::min)
+    }
+}
+
+impl<D: Dialogue> Future for Socket<D> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        for _ in 0..ROUNDS {
+            match self.round(cx) {
+                Ok(true) => {}
+                Ok(false) => return Poll::Pending,
+                Err(Over) => return Poll::Ready(()),
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+/// What a client is told that sent what is no message. `None` if there is nobody to tell.
+fn close_code(error: axum::Error) -> Option<(u16, String)> {
+    use tungstenite::Error;
+    let error = error.into_inner().downcast::<Error>().ok()?;
+    match *error {
+        Error::Capacity(CapacityError::MessageTooLong { .. }) => {
+            Some((close::TOO_LARGE, "the message is too long".to_owned()))
+        }
+        Error::Utf8(_) => Some((close::NOT_UTF8, "a text is not UTF-8".to_owned())),
+        Error::Protocol(tungstenite::error::ProtocolError::ResetWithoutClosingHandshake) => None,
+        Error::Protocol(error) => Some((close::PROTOCOL_ERROR, error.to_string())),
+        _ => None,
+    }
+}

@@ -1,0 +1,93 @@
+//! What becomes of requests when there are too many, or one takes too long.
+
+use std::time::Duration;
+
+use btcgraph::server::Options;
+use serde_json::json;
+
+use super::{Answer, Served, send};
+
+fn options(change: impl FnOnce(&mut Options)) -> Options {
+    let mut options = Options::default();
+    change(&mut options);
+    options
+}
+
+const NEWER: (&str, &str) = ("accept", "application/graphql-response+json");
+
+fn ask(served: &Served, headers: &[(&str, &str)]) -> Answer {
+    served.post(&json!({ "query": "{ tip { height } }" }), headers)
+}
+
+#[test]
+fn what_finds_no_place_is_503_and_told_to_come_again_while_the_rest_goes_on() {
+    let full = options(|options| {
+        options.limits.executions.at_once = 0;
+        options.limits.executions.waiting = 0;
+    });
+    let served = Served::start_with(full);
+    for headers in [&[][..], &[NEWER]] {
+        let answer = ask(&served, headers);
+        assert_eq!((answer.status, answer.code()), (503, json!("RESOURCE_EXHAUSTED")));
+        assert_eq!(answer.header("retry-after"), "1");
+        assert_eq!(answer.json().get("data"), None);
+    }
+    assert_eq!(served.send("GET", "/health/live", &[], "").status, 200);
+}
+
+#[test]
+fn what_waits_too_long_for_its_place_is_a_timeout() {
+    let full = options(|options| {
+        options.limits.executions.at_once = 0;
+        options.limits.executions.timeout = Duration::from_millis(20);
+    });
+    let served = Served::start_with(full);
+    for (headers, status) in [(&[][..], 200), (&[NEWER], 504)] {
+        let answer = ask(&served, headers);
+        assert_eq!((answer.status, answer.code()), (status, json!("TIMEOUT")));
+    }
+}
+
+#[test]
+fn who_waits_for_a_block_keeps_nobody_from_asking() {
+    let one = options(|options| {
+        options.limits.executions.at_once = 1;
+        options.limits.executions.waiting = 0;
+    });
+    let served = Served::start_with(one);
+    let extensions = json!({ "waitForTip": { "height": 4, "timeoutMs": 1500 } });
+    let request = json!({ "query": "{ tip { height } }", "extensions": extensions }).to_string();
+    let address = served.address;
+    let headers = [("content-type", "application/json")];
+    let waiting = std::thread::spawn(move || send(address, "POST", "/graphql", &headers, &request));
+    while !waiting.is_finished() {
+        assert_eq!(ask(&served, &[]).status, 200);
+    }
+    assert_eq!(waiting.join().unwrap().code(), json!("TIP_NOT_REACHED"));
+}
+
+#[test]
+fn a_client_that_asks_too_often_is_429_and_everyone_is_told_what_is_left() {
+    let served = Served::start_with(options(|options| options.limits.requests_per_minute = 2));
+    for left in [1, 0] {
+        let answer = ask(&served, &[]);
+        assert_eq!((answer.status, answer.header("ratelimit-policy")), (200, "\"minute\";q=2;w=60"));
+        assert!(answer.header("ratelimit").starts_with(&format!("\"minute\";r={left};t=")), "{answer:?}");
+    }
+    let answer = ask(&served, &[("x-forwarded-for", "9.9.9.9")]);
+    assert_eq!((answer.status, answer.code()), (429, json!("RESOURCE_EXHAUSTED")));
+    let wait: u64 = answer.header("retry-after").parse().unwrap();
+    assert!((1..=30).contains(&wait), "{wait}");
+    assert_eq!(served.send("GET", "/health/live", &[], "").status, 200);
+}
+
+#[test]
+fn behind_a_proxy_that_is_trusted_its_clients_are_told_apart() {
+    let served = Served::start_with(options(|options| {
+        options.limits.requests_per_minute = 1;
+        options.proxies = "127.0.0.0/8".parse().unwrap();
+    }));
+    for (client, status) in [("1.1.1.1", 200), ("1.1.1.1", 429), ("2.2.2.2", 200), ("3.3.3.3, 2.2.2.2", 429)] {
+        assert_eq!(ask(&served, &[("x-forwarded-for", client)]).status, status, "{client}");
+    }
+}

@@ -1,0 +1,68 @@
+//! Automatic persisted queries. What the cache keeps is tested beside it; here is when.
+
+use serde_json::{Value, json};
+
+use super::{Answer, Served, encoded};
+
+/// With their SHA-256, which `printf '%s' '{ tip { height } }' | sha256sum` tells.
+const TIP: (&str, &str) = ("{ tip { height } }", "4bc81acd40b00ead420aecf3a3dc5d50b006d848c5e285d6ac0bb4b62b8b5419");
+const UNKNOWN_FIELD: (&str, &str) = ("{ nothing }", "919c0b7aa452b0b2fb42688461501bb8b0c3ef3b9d05ce7b9afd4f28bbe96ceb");
+const MUTATION: (&str, &str) =
+    ("mutation { __typename }", "22c9efff0269bd71ee0875759c0ae2b966100d019474f3e91a2b73d3dada7f8f");
+
+fn extensions(hash: &str) -> Value {
+    json!({ "persistedQuery": { "version": 1, "sha256Hash": hash } })
+}
+
+fn by_hash(served: &Served, hash: &str) -> Answer {
+    served.get(&format!("extensions={}", encoded(&extensions(hash).to_string())), &[])
+}
+
+fn with_text(served: &Served, (query, hash): (&str, &str)) -> Answer {
+    served.post(&json!({ "query": query, "extensions": extensions(hash) }), &[])
+}
+
+#[test]
+fn a_query_is_sent_once_and_then_named() {
+    let served = Served::start();
+    let first = by_hash(&served, TIP.1);
+    assert_eq!((first.status, first.code()), (200, json!("PERSISTED_QUERY_NOT_FOUND")));
+    assert_eq!(first.json()["errors"][0]["message"], json!("PersistedQueryNotFound"));
+    let expected = json!({ "data": { "tip": { "height": 3 } } });
+    assert_eq!(with_text(&served, TIP).json(), expected);
+    assert_eq!(by_hash(&served, TIP.1).json(), expected);
+    assert_eq!(served.post(&json!({ "extensions": extensions(TIP.1) }), &[]).json(), expected);
+}
+
+#[test]
+fn a_query_that_is_not_executed_is_not_kept() {
+    let served = Served::start();
+    assert_eq!(with_text(&served, UNKNOWN_FIELD).code(), json!("GRAPHQL_VALIDATION_FAILED"));
+    assert_eq!(by_hash(&served, UNKNOWN_FIELD.1).code(), json!("PERSISTED_QUERY_NOT_FOUND"));
+    let wrong = with_text(&served, (TIP.0, MUTATION.1));
+    assert_eq!(wrong.code(), json!("BAD_USER_INPUT"));
+    assert_eq!(by_hash(&served, MUTATION.1).code(), json!("PERSISTED_QUERY_NOT_FOUND"));
+}
+
+#[test]
+fn a_mutation_that_is_named_is_for_post_too() {
+    let served = Served::start();
+    assert_eq!(with_text(&served, MUTATION).status, 200);
+    assert_eq!(by_hash(&served, MUTATION.1).status, 405);
+    let posted = served.post(&json!({ "extensions": extensions(MUTATION.1) }), &[]);
+    assert_eq!(posted.json(), json!({ "data": { "__typename": "Mutation" } }));
+}
+
+#[test]
+fn a_query_whose_answer_is_a_stream_is_kept_once_it_was_executed_too() {
+    let served = Served::start();
+    let events = ("accept", "text/event-stream");
+    let by_hash = |hash| served.post(&json!({ "extensions": extensions(hash) }), &[events]).text();
+    for ((query, hash), expected) in
+        [(TIP, r#"{"data":{"tip":{"height":3}}}"#), (UNKNOWN_FIELD, "PersistedQueryNotFound")]
+    {
+        assert!(by_hash(hash).contains("PersistedQueryNotFound"));
+        served.post(&json!({ "query": query, "extensions": extensions(hash) }), &[events]);
+        assert!(by_hash(hash).contains(expected), "{query}");
+    }
+}

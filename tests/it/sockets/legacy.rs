@@ -1,0 +1,63 @@
+//! The older subprotocol, `graphql-ws`, as clients of subscriptions-transport-ws speak it.
+
+use std::time::Duration;
+
+use btcgraph::server::Sockets;
+use futures_util::StreamExt;
+use serde_json::json;
+
+use super::{Client, Served, chain, until_subscriptions, within};
+use crate::support::api::Api;
+
+async fn legacy(served: &Served) -> Client {
+    let mut client = served.connect("graphql-ws").await;
+    client.say(&json!({ "type": "connection_init", "payload": {} })).await;
+    assert_eq!(client.told().await, json!({ "type": "connection_ack" }));
+    client
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_query_and_a_subscription_are_started_told_and_stopped() {
+    let mut chain = chain();
+    let mut api = Api::of_chain(&chain);
+    let served = Served::start(&api).await;
+    let mut watching = served.client().await;
+    let mut client = legacy(&served).await;
+    client.say(&json!({ "type": "start", "id": "1", "payload": { "query": "{ tip { height } }" } })).await;
+    let told = json!({ "type": "data", "id": "1", "payload": { "data": { "tip": { "height": 3 } } } });
+    assert_eq!(client.told().await, told);
+    assert_eq!(client.told().await, json!({ "type": "complete", "id": "1" }));
+
+    let query = "subscription { newBlock { height } }";
+    client.say(&json!({ "type": "start", "id": "2", "payload": { "query": query } })).await;
+    until_subscriptions(&mut watching, 1).await;
+    api.connect(&chain.mine(Vec::new()).unwrap());
+    assert_eq!(client.told().await["payload"], json!({ "data": { "newBlock": { "height": 4 } } }));
+    client.say(&json!({ "type": "stop", "id": "2" })).await;
+    assert_eq!(client.told().await, json!({ "type": "complete", "id": "2" }));
+    until_subscriptions(&mut watching, 0).await;
+
+    client.say(&json!({ "type": "connection_terminate" })).await;
+    assert_eq!(client.closed().await.0, 1000);
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_is_held_to_the_same_limits_and_times() {
+    let sockets = Sockets { ping_interval: Duration::from_millis(200), ..Sockets::default() };
+    let served = Served::with(&Api::of_chain(&chain()).schema, sockets).await;
+    let mut client = legacy(&served).await;
+    for id in 0..=100 {
+        let payload = json!({ "query": "subscription { newBlock { hash } }" });
+        client.say(&json!({ "type": "start", "id": id.to_string(), "payload": payload })).await;
+    }
+    let told = client.told().await;
+    assert_eq!(told["payload"]["errors"][0]["extensions"]["code"], json!("QUERY_LIMIT_EXCEEDED"), "{told}");
+    while !within(client.stream.next()).await.unwrap().unwrap().is_ping() {}
+    let mut large = legacy(&served).await;
+    large.say(&json!({ "type": "start", "payload": " ".repeat(65 * 1024) })).await;
+    assert_eq!(large.closed().await.0, 1009);
+    served.shutdown.cancel();
+    assert_eq!(client.closed().await.0, 1012);
+    served.stop().await;
+}

@@ -1,0 +1,210 @@
+//! Queries, mutations and subscriptions over a websocket: what is told of them, and when.
+
+use std::time::Duration;
+
+use btcgraph::server::{ExecutionLimits, Options};
+use serde_json::{Value, json};
+
+use super::{Client, Served, chain, until_subscriptions};
+use crate::support::api::Api;
+
+const BLOCKS: &str = "subscription { newBlock { height } }";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn queries_and_mutations_are_answered_once_and_completed() {
+    let served = Served::start(&Api::of_chain(&chain())).await;
+    let mut client = served.client().await;
+    for (document, data) in [
+        ("{ tip { height } }", json!({ "tip": { "height": 3 } })),
+        ("mutation { __typename }", json!({ "__typename": "Mutation" })),
+    ] {
+        client.ask("1", document).await;
+        assert_eq!(client.told().await, json!({ "type": "next", "id": "1", "payload": { "data": data } }));
+        assert_eq!(client.told().await, json!({ "type": "complete", "id": "1" }));
+    }
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn variables_and_the_name_of_the_operation_are_taken_from_the_request() {
+    let served = Served::start(&Api::of_chain(&chain())).await;
+    let mut client = served.client().await;
+    let query = "query A { tip { id } } query B($at: Int!) { block(height: $at) { height } }";
+    let payload = json!({ "query": query, "operationName": "B", "variables": { "at": 2 }, "extensions": { "x": 1 } });
+    client.say(&json!({ "type": "subscribe", "id": "1", "payload": payload })).await;
+    assert_eq!(client.told().await["payload"], json!({ "data": { "block": { "height": 2 } } }));
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_that_is_not_executed_gets_one_error_and_nothing_else() {
+    let served = Served::start(&Api::of_chain(&chain())).await;
+    let mut client = served.client().await;
+    let refused = |query: &str, more: Value| {
+        let mut payload = json!({ "query": query });
+        payload.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        payload
+    };
+    let nothing = || json!({});
+    let height = "query($at: Int!) { block(height: $at) { height } }";
+    for (payload, code) in [
+        (refused("", nothing()), "GRAPHQL_PARSE_FAILED"),
+        (refused("{ tip { ", nothing()), "GRAPHQL_PARSE_FAILED"),
+        (refused("{ nothing }", nothing()), "GRAPHQL_VALIDATION_FAILED"),
+        (refused("subscription { nothing }", nothing()), "GRAPHQL_VALIDATION_FAILED"),
+        (
+            refused("subscription { newBlock { hash } other: newBlock { hash } }", nothing()),
+            "GRAPHQL_VALIDATION_FAILED",
+        ),
+        (
+            refused(&format!("{{ tip {}{} }}", "{ previous ".repeat(70), "}".repeat(70)), nothing()),
+            "QUERY_LIMIT_EXCEEDED",
+        ),
+        (refused("query A { tip { id } }", json!({ "operationName": "B" })), "BAD_USER_INPUT"),
+        (refused("query($at: Int!) { nothing(at: $at) }", nothing()), "GRAPHQL_VALIDATION_FAILED"),
+        (refused(height, nothing()), "BAD_USER_INPUT"),
+        (refused(height, json!({ "variables": { "at": null } })), "BAD_USER_INPUT"),
+        (refused(height, json!({ "variables": { "at": "x" } })), "GRAPHQL_VALIDATION_FAILED"),
+    ] {
+        client.say(&json!({ "type": "subscribe", "id": "1", "payload": payload })).await;
+        let told = client.told().await;
+        assert_eq!((&told["type"], &told["id"]), (&json!("error"), &json!("1")), "{payload}: {told}");
+        assert_eq!(told["payload"][0]["extensions"]["code"], json!(code), "{payload}: {told}");
+        assert!(told["payload"][0]["message"].is_string());
+        assert!(client.is_silent().await, "an error is the last word");
+    }
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_error_of_a_field_is_part_of_a_result() {
+    let served = Served::start(&Api::of_chain(&chain())).await;
+    let mut client = served.client().await;
+    client.ask("1", "{ tip { height } block { id } }").await;
+    let told = client.told().await;
+    assert_eq!(told["type"], "next");
+    assert_eq!(told["payload"]["data"], json!({ "tip": { "height": 3 }, "block": null }));
+    assert_eq!(told["payload"]["errors"][0]["path"], json!(["block"]));
+    assert_eq!(client.told().await, json!({ "type": "complete", "id": "1" }));
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn several_subscriptions_are_told_of_the_same_blocks_in_order() {
+    let mut chain = chain();
+    let mut api = Api::of_chain(&chain);
+    let served = Served::start(&api).await;
+    let mut client = served.client().await;
+    for id in ["a", "b"] {
+        client.ask(id, BLOCKS).await;
+    }
+    until_subscriptions(&mut client, 2).await;
+    for height in 4..=6 {
+        api.connect(&chain.mine(Vec::new()).unwrap());
+        let mut told = [client.told().await, client.told().await];
+        told.sort_by_key(|message| message["id"].to_string());
+        let expected =
+            |id: &str| json!({ "type": "next", "id": id, "payload": { "data": { "newBlock": { "height": height } } } });
+        assert_eq!(told, [expected("a"), expected("b")]);
+    }
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_subscription_that_the_client_completes_ends_without_an_echo_and_its_id_is_free_again() {
+    let mut chain = chain();
+    let mut api = Api::of_chain(&chain);
+    let served = Served::start(&api).await;
+    let mut client = served.client().await;
+    client.ask("1", BLOCKS).await;
+    until_subscriptions(&mut client, 1).await;
+    for id in ["1", "1", "unknown"] {
+        client.say(&json!({ "type": "complete", "id": id })).await;
+    }
+    assert!(client.is_silent().await);
+    until_subscriptions(&mut client, 0).await;
+    api.connect(&chain.mine(Vec::new()).unwrap());
+    assert!(client.is_silent().await);
+
+    client.ask("1", BLOCKS).await;
+    until_subscriptions(&mut client, 1).await;
+    api.connect(&chain.mine(Vec::new()).unwrap());
+    assert_eq!(client.told().await["payload"], json!({ "data": { "newBlock": { "height": 5 } } }));
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_socket_has_at_most_a_hundred_operations_open() {
+    let served = Served::start(&Api::of_chain(&chain())).await;
+    let mut client = served.client().await;
+    for id in 0..=100 {
+        client.ask(&id.to_string(), BLOCKS).await;
+    }
+    let told = client.told().await;
+    assert_eq!((&told["type"], &told["id"]), (&json!("error"), &json!("100")));
+    assert_eq!(
+        told["payload"][0]["extensions"],
+        json!({ "code": "QUERY_LIMIT_EXCEEDED", "which": "operations on its websocket", "limit": 100, "actual": 101 })
+    );
+    // one that is stopped makes room for another
+    client.say(&json!({ "type": "complete", "id": "7" })).await;
+    client.ask("tip", "{ tip { height } }").await;
+    assert_eq!(client.told().await["payload"]["data"]["tip"]["height"], json!(3));
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_operations_of_a_socket_end_with_it() {
+    let served = Served::start(&Api::of_chain(&chain())).await;
+    let mut watching = served.client().await;
+    let leave: [fn(Client) -> tokio::task::JoinHandle<()>; 3] = [
+        // cut off
+        |client| tokio::spawn(async move { drop(client) }),
+        // closed
+        |mut client| {
+            tokio::spawn(async move {
+                client.stream.close(None).await.unwrap();
+                while client.message().await.is_some_and(|message| message.is_ok()) {}
+            })
+        },
+        // thrown out
+        |mut client| {
+            tokio::spawn(async move {
+                client.say(&json!({ "type": "connection_init" })).await;
+                assert_eq!(client.closed().await.0, 4429);
+            })
+        },
+    ];
+    for leave in leave {
+        let mut client = served.client().await;
+        client.ask("1", BLOCKS).await;
+        until_subscriptions(&mut watching, 1).await;
+        leave(client).await.unwrap();
+        until_subscriptions(&mut watching, 0).await;
+    }
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn queries_have_the_places_and_the_time_of_those_by_post_and_subscriptions_need_none() {
+    let mut chain = chain();
+    let mut api = Api::of_chain(&chain);
+    for (waiting, code) in [(0, "RESOURCE_EXHAUSTED"), (1, "TIMEOUT")] {
+        let mut options = Options::default();
+        options.limits.executions = ExecutionLimits { at_once: 0, waiting, timeout: Duration::from_millis(50) };
+        let served = Served::with_options(&api.schema, options).await;
+        let mut client = served.client().await;
+        client.ask("1", "{ tip { height } }").await;
+        let told = client.told().await;
+        assert_eq!(
+            (&told["type"], &told["payload"][0]["extensions"]["code"]),
+            (&json!("error"), &json!(code)),
+            "{told}"
+        );
+        client.ask("2", BLOCKS).await;
+        assert!(client.is_silent().await);
+        api.connect(&chain.mine(Vec::new()).unwrap());
+        assert_eq!(client.told().await["type"], "next");
+        served.stop().await;
+    }
+}

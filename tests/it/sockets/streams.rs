@@ -1,0 +1,224 @@
+//! Results as server-sent events and as parts of one response.
+
+use std::time::Duration;
+
+use btcgraph::server::{ExecutionLimits, Options, Sockets};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::{Served, chain, until_subscriptions, within};
+use crate::support::api::Api;
+
+const BLOCKS: &str = "subscription { newBlock { height } }";
+
+/// A response that goes on, read as it comes.
+struct Stream {
+    stream: TcpStream,
+    received: Vec<u8>,
+}
+
+impl Stream {
+    async fn post(served: &Served, accept: &str, document: &str) -> Self {
+        let body = json!({ "query": document }).to_string();
+        let of_body = format!("Content-Type: application/json\r\nContent-Length: {}\r\n", body.len());
+        Self::send(served, "POST /graphql", &format!("Accept: {accept}\r\n{of_body}\r\n{body}")).await
+    }
+
+    async fn get(served: &Served, accept: &str, document: &str) -> Self {
+        let document = document.replace(' ', "+");
+        Self::send(served, &format!("GET /graphql?query={document}"), &format!("Accept: {accept}\r\n\r\n")).await
+    }
+
+    async fn send(served: &Served, line: &str, rest: &str) -> Self {
+        let mut stream = TcpStream::connect(served.address).await.unwrap();
+        stream.write_all(format!("{line} HTTP/1.1\r\nHost: localhost\r\n{rest}").as_bytes()).await.unwrap();
+        Self { stream, received: Vec::new() }
+    }
+
+    /// What comes up to this text and with it.
+    async fn until(&mut self, end: &str) -> String {
+        within(async {
+            loop {
+                let found = self.received.windows(end.len()).position(|bytes| bytes == end.as_bytes());
+                if let Some(at) = found {
+                    let rest = self.received.split_off(at + end.len());
+                    return String::from_utf8(std::mem::replace(&mut self.received, rest)).unwrap();
+                }
+                let more = self.stream.read_buf(&mut self.received).await.unwrap();
+                assert_ne!(more, 0, "{end:?} did not come: {}", String::from_utf8_lossy(&self.received));
+            }
+        })
+        .await
+    }
+
+    /// The next event but for silence: its name and its data.
+    async fn event(&mut self) -> (String, String) {
+        self.until("event: ").await;
+        let name = self.until("\n").await;
+        self.until("data:").await;
+        (name.trim().to_owned(), self.until("\n\n").await.trim().to_owned())
+    }
+
+    async fn result(&mut self) -> Value {
+        let (name, data) = self.event().await;
+        assert_eq!(name, "next", "{data}");
+        serde_json::from_str(&data).unwrap()
+    }
+}
+
+/// The end of a chunked body (RFC 9112).
+const END: &str = "0\r\n\r\n";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_query_is_one_event_and_its_end_and_a_refusal_too() {
+    let served = Served::start(&Api::of_chain(&chain())).await;
+    let mut answer = Stream::post(&served, "text/event-stream", "{ tip { height } }").await;
+    let head = answer.until("\r\n\r\n").await.to_lowercase();
+    assert!(head.starts_with("http/1.1 200"), "{head}");
+    assert!(head.contains("content-type: text/event-stream; charset=utf-8"), "{head}");
+    assert!(head.contains("cache-control: no-cache"), "{head}");
+    assert_eq!(answer.result().await, json!({ "data": { "tip": { "height": 3 } } }));
+    assert_eq!(answer.event().await, ("complete".to_owned(), String::new()));
+    answer.until(END).await;
+    for (document, code) in [
+        ("{", "GRAPHQL_PARSE_FAILED"),
+        ("{ nothing }", "GRAPHQL_VALIDATION_FAILED"),
+        ("subscription { nothing }", "GRAPHQL_VALIDATION_FAILED"),
+    ] {
+        let mut answer = Stream::post(&served, "text/event-stream", document).await;
+        assert!(answer.until("\r\n").await.starts_with("HTTP/1.1 200"));
+        let result = answer.result().await;
+        assert_eq!(result["errors"][0]["extensions"]["code"], json!(code), "{result}");
+        assert_eq!(result.get("data"), None);
+        assert_eq!(answer.event().await.0, "complete");
+    }
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_subscription_is_an_event_a_block_until_the_client_goes_away() {
+    let mut chain = chain();
+    let mut api = Api::of_chain(&chain);
+    let served = Served::start(&api).await;
+    let mut watching = served.client().await;
+    let mut answer = Stream::post(&served, "text/event-stream", BLOCKS).await;
+    // the client knows at once that the stream is open
+    answer.until(":\n\n").await;
+    until_subscriptions(&mut watching, 1).await;
+    for height in 4..=6 {
+        api.connect(&chain.mine(Vec::new()).unwrap());
+        assert_eq!(answer.result().await, json!({ "data": { "newBlock": { "height": height } } }));
+    }
+    drop(answer);
+    until_subscriptions(&mut watching, 0).await;
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stream_on_which_nothing_happens_is_kept_open_and_ends_without_completion_when_the_server_stops() {
+    let sockets = Sockets { ping_interval: Duration::from_millis(100), ..Sockets::default() };
+    let served = Served::with(&Api::of_chain(&chain()).schema, sockets).await;
+    let mut events = Stream::post(&served, "text/event-stream", BLOCKS).await;
+    for _ in 0..4 {
+        events.until(":\n\n").await;
+    }
+    let mut parts = Stream::post(&served, "multipart/mixed;subscriptionSpec=1.0, application/json", BLOCKS).await;
+    for _ in 0..3 {
+        parts.until("Content-Type: application/json\r\n\r\n{}\r\n").await;
+    }
+    served.shutdown.cancel();
+    assert!(!events.until(END).await.contains("complete"));
+    assert!(!parts.until(END).await.contains("--graphql--"));
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_subscription_is_a_part_a_block_with_the_payload_in_it() {
+    let mut chain = chain();
+    let mut api = Api::of_chain(&chain);
+    let served = Served::start(&api).await;
+    let mut watching = served.client().await;
+    let mut answer = Stream::post(&served, "multipart/mixed;subscriptionSpec=1.0, application/json", BLOCKS).await;
+    let head = answer.until("\r\n\r\n").await.to_lowercase();
+    assert!(head.contains("content-type: multipart/mixed; boundary=\"graphql\"; subscriptionspec=\"1.0\""), "{head}");
+    until_subscriptions(&mut watching, 1).await;
+    api.connect(&chain.mine(Vec::new()).unwrap());
+    let part = answer.until("}\r\n").await;
+    assert!(part.ends_with(
+        "--graphql\r\nContent-Type: application/json\r\n\r\n{\"payload\":{\"data\":{\"newBlock\":{\"height\":4}}}}\r\n"
+    ));
+    drop(answer);
+    until_subscriptions(&mut watching, 0).await;
+
+    let mut answer = Stream::post(&served, "multipart/mixed;subscriptionSpec=1.0", "{ tip { height } }").await;
+    answer.until("{\"payload\":{\"data\":{\"tip\":{\"height\":4}}}}\r\n").await;
+    answer.until("--graphql--\r\n").await;
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stream_too_many_is_told_to_come_back_later() {
+    let sockets = Sockets { most: 1, ..Sockets::default() };
+    let served = Served::with(&Api::of_chain(&chain()).schema, sockets).await;
+    let mut first = Stream::post(&served, "text/event-stream", BLOCKS).await;
+    first.until(":\n\n").await;
+    for accept in ["text/event-stream", "multipart/mixed;subscriptionSpec=1.0"] {
+        let head = Stream::post(&served, accept, BLOCKS).await.until("\r\n\r\n").await.to_lowercase();
+        assert!(head.starts_with("http/1.1 503") && head.contains("retry-after: 10"), "{head}");
+    }
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stream_is_asked_for_by_get_as_by_post_and_changes_nothing_so() {
+    let mut chain = chain();
+    let mut api = Api::of_chain(&chain);
+    let served = Served::start(&api).await;
+    let mut watching = served.client().await;
+    let mut events = Stream::get(&served, "text/event-stream", BLOCKS).await;
+    let mut parts = Stream::get(&served, "multipart/mixed;subscriptionSpec=1.0", BLOCKS).await;
+    until_subscriptions(&mut watching, 2).await;
+    api.connect(&chain.mine(Vec::new()).unwrap());
+    assert_eq!(events.result().await, json!({ "data": { "newBlock": { "height": 4 } } }));
+    parts.until("{\"payload\":{\"data\":{\"newBlock\":{\"height\":4}}}}").await;
+    let mut query = Stream::get(&served, "text/event-stream", "{tip{height}}").await;
+    assert_eq!(query.result().await, json!({ "data": { "tip": { "height": 4 } } }));
+    for accept in ["text/event-stream", "multipart/mixed;subscriptionSpec=1.0"] {
+        let head = Stream::get(&served, accept, "mutation{__typename}").await.until("\r\n\r\n").await.to_lowercase();
+        assert!(head.starts_with("http/1.1 405") && head.contains("allow: post"), "{head}");
+    }
+    drop((events, parts));
+    until_subscriptions(&mut watching, 0).await;
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_takes_whole_answers_too_gets_a_stream_of_a_subscription_only() {
+    let served = Served::start(&Api::of_chain(&chain())).await;
+    for stream in ["text/event-stream", "multipart/mixed;subscriptionSpec=1.0"] {
+        let accept = format!("{stream}, application/json");
+        for (document, expected) in
+            [(BLOCKS, stream.split(';').next().unwrap()), ("{ tip { height } }", "application/json")]
+        {
+            let head = Stream::post(&served, &accept, document).await.until("\r\n\r\n").await.to_lowercase();
+            assert!(head.contains(&format!("content-type: {expected}")), "{accept} {document}: {head}");
+            assert!(head.contains("vary: accept"), "{head}");
+        }
+    }
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_query_in_a_stream_has_the_places_and_the_time_of_any_other() {
+    for (waiting, code) in [(0, "RESOURCE_EXHAUSTED"), (1, "TIMEOUT")] {
+        let mut options = Options::default();
+        options.limits.executions = ExecutionLimits { at_once: 0, waiting, timeout: Duration::from_millis(50) };
+        let served = Served::with_options(&Api::of_chain(&chain()).schema, options).await;
+        let mut answer = Stream::post(&served, "text/event-stream", "{ tip { height } }").await;
+        let result = answer.result().await;
+        assert_eq!(result["errors"][0]["extensions"]["code"], json!(code), "{result}");
+        assert_eq!(answer.event().await.0, "complete");
+        served.stop().await;
+    }
+}

@@ -1,0 +1,23 @@
+// graphql-inspector over schema.graphql and the documented examples: the schema is valid by the specification, and each
+// example is valid against it and uses nothing that is deprecated.
+//
+//   usage: node validity.js
+//
+// Prints a line for each fault, and ends with exit code 1 if there is one.
+
+import { validate } from '@graphql-inspector/core';
+import { buildSchema, Source, validateSchema } from 'graphql';
+import { examples, sdl } from './examples.js';
+
+const schema = buildSchema(sdl);
+const faults = validateSchema(schema).map(({ message }) => `schema.graphql: ${message}`);
+
+for (const { page, line, document } of examples) {
+  const source = new Source(document, page, { line, column: 1 });
+  for (const { errors, deprecated } of validate(schema, [source])) {
+    for (const { message } of [...errors, ...deprecated]) faults.push(`${page}:${line}: ${message}`);
+  }
+}
+
+console.log(faults.length === 0 ? `${examples.length} examples` : faults.join('\n'));
+process.exitCode = faults.length === 0 ? 0 : 1;
