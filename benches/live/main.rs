@@ -14,9 +14,11 @@
 //! and server share the processors, so that the figures are those of a machine that does all of this at once.
 //!
 //! `cargo bench --bench live`, and for a smaller world `cargo bench --bench live -- TRANSACTIONS MEMPOOL SECONDS`; the figures
-//! stand in `benches/README.md`.
+//! stand in `benches/README.md`. `cargo bench --bench live -- fanout` is another measurement, of very many subscribers
+//! ([`fanout`]).
 
 mod baseline;
+mod fanout;
 mod figures;
 mod payer;
 mod served;
@@ -27,6 +29,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use bitcoin::Weight;
 use btcgraph::sim::SimNode;
 use tokio::runtime::Runtime;
 
@@ -45,17 +48,25 @@ const SUBSCRIBERS: usize = 100;
 const TOLD_A_SECOND: u32 = 100;
 /// and so many a second while nobody listens and the processor time is taken.
 const FOLLOWED_A_SECOND: u32 = 500;
-/// Blocks that are told, with a pause after each,
-const BLOCKS: usize = 10;
-const BETWEEN_BLOCKS: Duration = Duration::from_secs(2);
+/// Blocks that are told, with a pause before each: there is time enough to have a look at the mempool and to write down what
+/// a block changed, as there is between nearly all blocks,
+const BLOCKS: usize = 20;
+const BETWEEN_BLOCKS: Duration = Duration::from_secs(8);
 /// and how many transactions each has without its coinbase.
 const IN_BLOCK: usize = 3_199;
+/// The cache of the index, as it is by default,
+const MEMORY: &str = "1GiB";
+/// and so little that what is taken is the mempool's own.
+const LITTLE_MEMORY: &str = "64MiB";
 /// For what is under way at the end.
 const LAST_FRAMES: Duration = Duration::from_secs(2);
 
 fn main() -> Result<()> {
     // cargo adds flags of its own
-    let mut numbers = std::env::args().skip(1).filter(|argument| !argument.starts_with("--"));
+    let mut numbers = std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).peekable();
+    if numbers.next_if(|argument| argument == "fanout").is_some() {
+        return fanout::run(numbers);
+    }
     let mut number = |default: usize| numbers.next().map_or(Ok(default), |number| number.parse());
     let (transactions, mempool) = (number(1_000_000)?, number(300_000)?);
     // how long transactions are told, and followed
@@ -68,14 +79,14 @@ fn main() -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
 
     let imported = Instant::now();
-    let served = Served::start(directory.path(), &node)?;
+    let served = Served::start(directory.path(), &node, MEMORY)?;
     served.wait_for_mempool(0)?;
     println!("imported in {:.1?}", imported.elapsed());
     served.stop()?;
 
     let figures = runtime.block_on(baseline::ping(SUBSCRIBERS, TOLD_A_SECOND, Duration::from_secs(10)))?;
     println!("baseline: a frame to {SUBSCRIBERS} websockets: {figures}");
-    let served = Served::start(directory.path(), &node)?;
+    let served = Served::start(directory.path(), &node, MEMORY)?;
     served.wait_for_mempool(0)?;
     transactions_told(&runtime, &node, &mut payer, &served, lasts)?;
     processor_time(&node, &mut payer, &served, lasts)?;
@@ -126,15 +137,9 @@ fn blocks_told(runtime: &Runtime, node: &SimNode, payer: &mut Payer, served: &Se
     let mut subscribers = subscribe(runtime, served)?;
     let mut mined = HashMap::new();
     for _ in 0..BLOCKS {
-        let block = node.with(|world| {
-            let chosen: Vec<_> = world.mempool().entries().take(IN_BLOCK).map(|entry| (*entry.tx).clone()).collect();
-            let held = chosen.len();
-            world.mine_exactly(chosen, btcgraph::sim::Mining::default()).map(|block| (block, held, Instant::now()))
-        })?;
-        let (block, held, at) = block?;
-        ensure!(held == IN_BLOCK, "a block holds {held} transactions only");
-        mined.insert(block.block_hash().to_string(), at);
         std::thread::sleep(BETWEEN_BLOCKS);
+        let (hash, at) = mine(node, IN_BLOCK)?;
+        mined.insert(hash, at);
     }
     std::thread::sleep(LAST_FRAMES);
     let figures = latencies(&mined, subscribers.told(Kind::Block));
@@ -144,16 +149,30 @@ fn blocks_told(runtime: &Runtime, node: &SimNode, payer: &mut Payer, served: &Se
     Ok(())
 }
 
+/// Lets the node find a block with so many transactions: its hash, and when the node had taken it.
+fn mine(node: &SimNode, transactions: usize) -> Result<(String, Instant)> {
+    let block = node.with(|world| {
+        let best = world.mempool().select(Weight::MAX);
+        let best = best.iter().filter_map(|txid| world.mempool().get(txid)).take(transactions);
+        let chosen: Vec<_> = best.map(|entry| (*entry.tx).clone()).collect();
+        let held = chosen.len();
+        world.mine_exactly(chosen, btcgraph::sim::Mining::default()).map(|block| (block, held, Instant::now()))
+    })?;
+    let (block, held, at) = block?;
+    ensure!(held == transactions, "a block holds {held} transactions only");
+    Ok((block.block_hash().to_string(), at))
+}
+
 /// A mempool that is there when the server starts.
 fn load(directory: &std::path::Path, node: &SimNode, payer: &mut Payer, mempool: usize) -> Result<()> {
     let few = node.with(|world| world.mempool().len())?;
-    let served = Served::start(directory, node)?;
+    let served = Served::start(directory, node, LITTLE_MEMORY)?;
     served.wait_for_mempool(few)?;
     std::thread::sleep(LAST_FRAMES);
     let without = served.memory_at_most()?;
     served.stop()?;
     fill(node, payer, mempool)?;
-    let served = Served::start(directory, node)?;
+    let served = Served::start(directory, node, LITTLE_MEMORY)?;
     let started = Instant::now();
     served.wait_for_mempool(mempool)?;
     let took = started.elapsed();

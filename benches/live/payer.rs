@@ -15,9 +15,9 @@ const OWN: u32 = 1 << 30;
 const LEAST: Amount = Amount::from_sat(50_000);
 /// A coin of less might not pay the highest fee of a transaction.
 const LEAST_SPREAD: Amount = Amount::from_sat(20_000);
-/// The outputs of a transaction that spreads coins, how many coins it takes, and how many of them are in a block.
+/// The outputs of a transaction that spreads coins, how many coins it takes at most, and how many of them are in a block.
 const SPREAD: u32 = 1_000;
-const SPREAD_INPUTS: usize = 40;
+const SPREAD_INPUTS: usize = 2_000;
 const SPREAD_IN_BLOCK: usize = 20;
 /// A waiting transaction that stands on so many others is not built upon.
 const DEEPEST: usize = 3;
@@ -62,9 +62,12 @@ impl Payer {
     pub(crate) fn spread(&mut self) -> Result<Vec<Transaction>> {
         let mut made = Vec::new();
         while made.len() < SPREAD_IN_BLOCK {
-            ensure!(self.confirmed.len() >= SPREAD_INPUTS, "the chain has too few coins");
-            let coins: Vec<_> = self.confirmed.drain(..SPREAD_INPUTS).collect();
-            let whole: Amount = coins.iter().map(|coin| coin.output.value).sum();
+            let (mut coins, mut whole) = (Vec::new(), Amount::ZERO);
+            while whole < LEAST_SPREAD * u64::from(SPREAD + 1) && coins.len() < SPREAD_INPUTS {
+                let coin = self.confirmed.pop_front().context("the chain has too few coins: make it longer")?;
+                whole += coin.output.value;
+                coins.push(coin);
+            }
             let each = whole / u64::from(SPREAD + 1);
             ensure!(each >= LEAST_SPREAD, "the chain is too poor for so large a mempool: make it longer");
             let mut payment = Payment::of(coins);

@@ -22,15 +22,15 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    /// Starts it on the index in this directory.
-    pub(crate) fn start(directory: &Path, node: &SimNode) -> Result<Self> {
+    /// Starts it on the index in this directory, with this much memory for what it has read and written there.
+    pub(crate) fn start(directory: &Path, node: &SimNode, memory: &str) -> Result<Self> {
         let (port_file, log) = (directory.join("port"), directory.join("log"));
         let _ = fs::remove_file(&port_file);
         let log = fs::OpenOptions::new().create(true).append(true).open(log)?;
         let mut program = Command::new(env!("CARGO_BIN_EXE_btcgraph"));
         program.args(["serve", "--network", "regtest", "--rpc-user", "user", "--rpc-password", "password"]);
         program.args(["--listen", "127.0.0.1:0", "--rpc-url", &node.url()]);
-        program.arg("--data-dir").arg(directory).arg("--port-file").arg(&port_file);
+        program.args(["--memory", memory]).arg("--data-dir").arg(directory).arg("--port-file").arg(&port_file);
         let process = program.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn()?;
         let mut served = Self { process, port: 0 };
         let started = Instant::now();
@@ -74,8 +74,17 @@ impl Served {
 
     /// The most memory that it had so far, in bytes.
     pub(crate) fn memory_at_most(&self) -> Result<u64> {
+        self.status("VmHWM:")
+    }
+
+    /// The memory that it has now, in bytes.
+    pub(crate) fn memory(&self) -> Result<u64> {
+        self.status("VmRSS:")
+    }
+
+    fn status(&self, name: &str) -> Result<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.process.id()))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
         let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB")).context("the system does not tell")?;
         Ok(kilobytes.parse::<u64>()? * 1024)
     }

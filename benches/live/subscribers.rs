@@ -21,7 +21,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    const fn query(self) -> &'static str {
+    pub(crate) const fn query(self) -> &'static str {
         match self {
             Kind::Transaction => "subscription { unconfirmedTransaction { txid fee vsize } }",
             Kind::Block => "subscription { newBlock { hash txCount } }",
@@ -38,7 +38,7 @@ impl Kind {
 }
 
 /// What was read: by whom, the id of what was told, and when.
-type Read = (Kind, String, Instant);
+pub(crate) type Read = (Kind, String, Instant);
 
 /// As many websockets of either kind. Dropping them closes all.
 pub(crate) struct Subscribers {
@@ -53,7 +53,7 @@ impl Subscribers {
         let mut tasks = Vec::new();
         for kind in [Kind::Transaction, Kind::Block] {
             for _ in 0..of_each {
-                let socket = open(address, kind).await?;
+                let socket = open(address, kind.query()).await?;
                 tasks.push(tokio::spawn(note(socket, kind, noted.clone())));
             }
         }
@@ -73,7 +73,7 @@ impl Drop for Subscribers {
     }
 }
 
-type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
+pub(crate) type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
 /// The buffer of the default is zeroed at every look, which would be most of what reading takes.
 pub(crate) fn config() -> WebSocketConfig {
@@ -82,14 +82,14 @@ pub(crate) fn config() -> WebSocketConfig {
 
 /// A websocket that has subscribed: operations of a socket are begun in order, so that the answer to a query that was sent
 /// after the subscription tells that this has begun.
-async fn open(address: &str, kind: Kind) -> Result<Socket> {
+pub(crate) async fn open(address: &str, query: &str) -> Result<Socket> {
     let mut request = format!("ws://{address}/graphql").into_client_request()?;
     request.headers_mut().insert("sec-websocket-protocol", "graphql-transport-ws".parse()?);
     let (mut socket, _) = connect_async_with_config(request, Some(config()), true).await?;
     socket.send(Message::text(json!({ "type": "connection_init" }).to_string())).await?;
     let acknowledged = socket.next().await.context("the server closed the websocket")??;
     ensure!(acknowledged.to_text()?.contains("connection_ack"), "the server says {acknowledged}");
-    for (id, query) in [("told", kind.query()), ("asked", "{ __typename }")] {
+    for (id, query) in [("told", query), ("asked", "{ __typename }")] {
         let subscribe = json!({ "type": "subscribe", "id": id, "payload": { "query": query } });
         socket.send(Message::text(subscribe.to_string())).await?;
     }
@@ -104,7 +104,7 @@ async fn open(address: &str, kind: Kind) -> Result<Socket> {
 }
 
 /// Notes what comes until the websocket is closed.
-async fn note(mut socket: Socket, kind: Kind, noted: mpsc::UnboundedSender<Read>) {
+pub(crate) async fn note(mut socket: Socket, kind: Kind, noted: mpsc::UnboundedSender<Read>) {
     while let Some(Ok(message)) = socket.next().await {
         let at = Instant::now();
         let Message::Text(text) = message else { continue };
