@@ -70,8 +70,8 @@ fn read_on(published: &Published, stop: &StopFlag) {
 }
 
 fn read_entries(head: &Head, sequences: &[u64]) -> Result<(), IndexError> {
-    let entries = sequences.iter().filter_map(|sequence| head.mempool.by_sequence(*sequence));
-    entries.into_iter().try_for_each(|entry| read_entry(head, entry))
+    let mut entries = sequences.iter().filter_map(|sequence| head.mempool.by_sequence(*sequence));
+    entries.try_for_each(|entry| read_entry(head, entry))
 }
 
 fn read_entry(head: &Head, entry: &Entry) -> Result<(), IndexError> {

@@ -99,7 +99,7 @@ impl Source {
 
     /// The reorganisations from now on.
     fn reorgs(&self, ctx: &Context<'_>) -> Result<ReorgFollower, ApiError> {
-        // what became of transactions may be known when the chain is long the same again
+        // what became of transactions may be known only when the chain does not change any more
         let events = self.live.subscribe();
         ReorgFollower::at(self.head()?, events, self.published.clone(), limits(ctx)?.transaction_bytes)
     }
