@@ -59,6 +59,6 @@ pub use node::Node;
 pub use questions::{Answer, Question};
 pub use retry::{RetryPolicy, StopFlag};
 pub use settings::{Auth, NodeSettings};
-pub use signals::{NodeSignal, Signals};
+pub use signals::{HeardSignal, NodeSignal, Signals};
 pub use template::{BlockTemplate, DOWNLOADING, NOT_CONNECTED, TemplateTransaction};
 pub use verbose::{SpentOutput, VerboseBlock, VerboseInput, VerboseTransaction};

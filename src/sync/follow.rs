@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use tracing::{error, warn};
 
@@ -14,7 +14,7 @@ use super::wake::Wake;
 use crate::index::{Index, Snapshot};
 use crate::live::{ChainEvent, Event, Live};
 use crate::mempool::MempoolSnapshot;
-use crate::node::{Node, NodeError, NodeSignal, Signals};
+use crate::node::{HeardSignal, Node, NodeError, NodeSignal, Signals};
 use crate::view::{Head, Published, SyncPhase, SyncState};
 
 /// When to stop following.
@@ -167,7 +167,7 @@ pub(super) struct Following<'a> {
     /// When the node was last asked for its tip.
     looked: Option<Instant>,
     /// Signals that were heard, and not followed yet.
-    heard: Vec<NodeSignal>,
+    heard: Vec<HeardSignal>,
     /// Until when the node is not asked for its mempool, since its answers could not be used.
     spared: Option<Spared>,
 }
@@ -191,8 +191,8 @@ impl Following<'_> {
     /// Looks for blocks, if there is reason to, and then at the mempool.
     fn turn(&mut self) -> Result<Step, SyncError> {
         let heard = self.hear();
-        let tells_of_blocks = |signal: &NodeSignal| {
-            matches!(signal, NodeSignal::BlockConnected(_) | NodeSignal::BlockDisconnected(_) | NodeSignal::Lost)
+        let tells_of_blocks = |heard: &HeardSignal| {
+            matches!(heard.signal, NodeSignal::BlockConnected(_) | NodeSignal::BlockDisconnected(_) | NodeSignal::Lost)
         };
         let due = self.looked.is_none_or(|looked| looked.elapsed() >= self.follow.poll);
         if due || !self.is_told() || self.heard.iter().any(tells_of_blocks) {
@@ -211,17 +211,22 @@ impl Following<'_> {
     fn hear(&mut self) -> Instant {
         let now = Instant::now();
         let signals = self.follow.signals.map(Signals::drain).unwrap_or_default();
-        if signals.first() == Some(&NodeSignal::Lost) {
+        if signals.first().is_some_and(|heard| heard.signal == NodeSignal::Lost) {
             // what was told before is made up for together with what was not
-            self.heard.clear();
+            self.keep_arrivals();
             let published = self.follow.published;
             published.set_state(SyncState { mempool_in_sync: false, ..published.state() });
         }
         self.heard.extend(signals);
         if self.heard.len() > HEARD {
-            self.heard = vec![NodeSignal::Lost];
+            self.heard = vec![HeardSignal { signal: NodeSignal::Lost, at: SystemTime::now() }];
         }
         now
+    }
+
+    /// Forgets what was told but for when transactions came: the list, which is asked for next, does not say that.
+    fn keep_arrivals(&mut self) {
+        self.heard.retain(|heard| matches!(heard.signal, NodeSignal::Added { .. }));
     }
 
     /// Whether the node tells by signals what happens.
@@ -231,10 +236,11 @@ impl Following<'_> {
 
     /// Brings the mempool nearer to the node's. `heard` is the moment up to which all signals are there.
     fn follow_mempool(&mut self, heard: Instant) -> Result<Step, SyncError> {
-        let (signals, told) = (std::mem::take(&mut self.heard), self.is_told());
         if self.spared.as_ref().is_some_and(|spared| spared.until > heard) {
+            self.keep_arrivals();
             return Ok(Step::InSync);
         }
+        let (signals, told) = (std::mem::take(&mut self.heard), self.is_told());
         let (Some(unconfirmed), Some(chain)) = (&mut self.unconfirmed, &self.chain) else { return Ok(Step::InSync) };
         let before = unconfirmed.snapshot();
         let turned = unconfirmed.turn(self.follow.node, chain, signals, heard, told);
@@ -287,7 +293,7 @@ impl Following<'_> {
     /// The node is away. What it told before is asked for when it is there again.
     fn lose_touch(&mut self) {
         self.looked = None;
-        self.heard.clear();
+        self.keep_arrivals();
         if let Some(unconfirmed) = &mut self.unconfirmed {
             unconfirmed.lose_touch();
         }

@@ -20,7 +20,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bitcoin::{BlockHash, Txid};
 use tracing::{debug, info, warn};
@@ -61,6 +61,15 @@ pub enum NodeSignal {
     /// Something may have happened that was not told: listening has begun, or begun anew, or messages are missing, or more
     /// signals came than were taken. Ask the node how things are, and go on from there.
     Lost,
+}
+
+/// A signal, and when it came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeardSignal {
+    /// What was told.
+    pub signal: NodeSignal,
+    /// When this machine heard it, however late it is taken.
+    pub at: SystemTime,
 }
 
 /// Listens to a node's signals on a thread of its own, and connects again whenever the connection ends. Dropping it ends
@@ -105,7 +114,7 @@ impl Signals {
 
     /// Takes all signals that wait, in their order. Where [`Lost`](NodeSignal::Lost) is among them it is the first, once.
     #[must_use]
-    pub fn drain(&self) -> Vec<NodeSignal> {
+    pub fn drain(&self) -> Vec<HeardSignal> {
         self.queue.drain()
     }
 
@@ -182,8 +191,9 @@ impl<F: Fn()> Listener<F> {
     }
 
     fn tell(&self, signals: &[NodeSignal]) {
+        let at = SystemTime::now();
         for signal in signals {
-            self.queue.push(*signal);
+            self.queue.push(HeardSignal { signal: *signal, at });
         }
         (self.on_signal)();
     }

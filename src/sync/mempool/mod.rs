@@ -44,7 +44,7 @@ use super::error::SyncError;
 use crate::chain::Height;
 use crate::index::{IndexError, Snapshot};
 use crate::mempool::{Cause, Departure, Mempool, MempoolSnapshot};
-use crate::node::{Node, NodeSignal};
+use crate::node::{HeardSignal, Node, NodeSignal};
 use incoming::{Incoming, Outcome, Wanted};
 use leaving::{Reorged, departures};
 use list::Listed;
@@ -196,11 +196,11 @@ impl<'a> Unconfirmed<'a> {
         &mut self,
         node: &Node,
         chain: &Snapshot,
-        signals: Vec<NodeSignal>,
+        signals: Vec<HeardSignal>,
         heard: Instant,
         told: bool,
     ) -> Result<Turn, SyncError> {
-        self.hear(signals, now());
+        self.hear(signals);
         let turned = self.try_turn(node, chain, heard, told);
         if turned.is_err() {
             self.doubt();
@@ -244,16 +244,16 @@ impl<'a> Unconfirmed<'a> {
     }
 
     /// Notes what comes and what goes.
-    fn hear(&mut self, signals: Vec<NodeSignal>, heard: u64) {
+    fn hear(&mut self, signals: Vec<HeardSignal>) {
         let cause = if self.is_read { Cause::New } else { Cause::Loaded };
-        for signal in signals {
+        for HeardSignal { signal, at } in signals {
             match signal {
                 NodeSignal::Added { txid, mempool_sequence } if mempool_sequence >= self.listed_up_to => {
                     // what goes and comes at once may come with another witness
                     let is_back = self.leaving.remove(&txid).is_some();
                     self.missed.forgive(&txid);
                     if is_back || (self.mempool.get(&txid).is_none() && !self.waiting.contains(&txid)) {
-                        self.wanted.push(txid, Wanted { cause, heard });
+                        self.wanted.push(txid, Wanted { cause, heard: seconds(at) });
                     }
                 }
                 NodeSignal::Removed { txid, mempool_sequence } if mempool_sequence >= self.listed_up_to => {
@@ -285,7 +285,13 @@ impl<'a> Unconfirmed<'a> {
             let wanted = self.wanted.take_first(AT_ONCE);
             asked += wanted.len();
             let txids: Vec<_> = wanted.iter().map(|(txid, _)| *txid).collect();
-            for mut incoming in Incoming::fetch(node, wanted)? {
+            let fetched = Incoming::fetch(node, wanted.clone()).inspect_err(|_| {
+                // when they were heard of is known nowhere else
+                for (txid, note) in wanted {
+                    self.wanted.push(txid, note);
+                }
+            })?;
+            for mut incoming in fetched {
                 bytes = bytes.saturating_add(incoming.size());
                 if let Some(earlier) = self.freed.get(&incoming.txid) {
                     incoming.first_seen = incoming.first_seen.min(*earlier);
@@ -349,6 +355,11 @@ impl<'a> Unconfirmed<'a> {
 }
 
 /// Seconds since 1970.
+fn seconds(at: SystemTime) -> u64 {
+    at.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// Seconds since 1970, until now.
 pub(super) fn now() -> u64 {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
+    seconds(SystemTime::now())
 }

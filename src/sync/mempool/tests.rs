@@ -128,6 +128,11 @@ fn node_with(txid: Txid, raw: impl Fn() -> Vec<u8> + Send + Sync + 'static) -> F
     })
 }
 
+/// That this was heard in this second.
+fn heard_at(second: u64) -> impl Fn(NodeSignal) -> HeardSignal {
+    move |signal| HeardSignal { signal, at: SystemTime::UNIX_EPOCH + Duration::from_secs(second) }
+}
+
 #[test]
 fn what_goes_and_comes_at_once_with_another_witness_is_noticed() {
     let (_directory, index) = genesis();
@@ -143,11 +148,13 @@ fn what_goes_and_comes_at_once_with_another_witness_is_noticed() {
     kept.mempool.add(arrival(&before)).unwrap();
     let mut unconfirmed = Unconfirmed::new(&mut kept, Duration::ZERO);
     let removed = NodeSignal::Removed { txid, mempool_sequence: 2 };
-    let signals = vec![removed, NodeSignal::Added { txid, mempool_sequence: 3 }];
-    unconfirmed.turn(&node, &chain, signals, Instant::now(), true).unwrap();
+    let signals = vec![removed, NodeSignal::Added { txid, mempool_sequence: 3 }].into_iter().map(heard_at(100));
+    unconfirmed.turn(&node, &chain, signals.collect(), Instant::now(), true).unwrap();
     // what it spends is not in this chain
     assert!(unconfirmed.mempool.get(&txid).is_none());
-    assert_eq!(unconfirmed.waiting.take_all().iter().map(|incoming| incoming.wtxid).collect::<Vec<_>>(), [wtxid]);
+    let waiting = unconfirmed.waiting.take_all();
+    let seen: Vec<_> = waiting.iter().map(|incoming| (incoming.wtxid, incoming.first_seen)).collect();
+    assert_eq!(seen, [(wtxid, 100)], "it was first seen when its signal came, not when that was taken");
 }
 
 #[test]
@@ -180,7 +187,7 @@ fn a_transaction_of_the_node_that_spends_what_is_nowhere_is_left_out_after_some_
     let before = asked.load(Ordering::Relaxed);
     assert_eq!(list(&mut unconfirmed, Vec::new()), (false, true));
     assert_eq!(asked.load(Ordering::Relaxed), before, "it is not asked for again");
-    let signals = vec![NodeSignal::Added { txid, mempool_sequence: 2 }];
+    let signals = vec![heard_at(100)(NodeSignal::Added { txid, mempool_sequence: 2 })];
     assert_eq!(list(&mut unconfirmed, signals), (true, true), "the node told of it anew");
 }
 

@@ -62,12 +62,17 @@ impl Heard {
         Heard { signals: Signals::start(&endpoint, capacity, &StopFlag::new(), on_signal).unwrap(), wakings }
     }
 
+    /// Takes those that came.
+    fn drain(&self) -> Vec<NodeSignal> {
+        self.signals.drain().into_iter().map(|heard| heard.signal).collect()
+    }
+
     /// Waits for this many signals more, and takes them.
     #[track_caller]
     fn next(&self, count: usize) -> Vec<NodeSignal> {
         let mut heard = Vec::new();
         wait_for("signals", PATIENCE, || {
-            heard.extend(self.signals.drain());
+            heard.extend(self.drain());
             (heard.len() >= count).then_some(())
         });
         heard
@@ -87,7 +92,7 @@ fn are_told(all: &[&Heard], mut happen: impl FnMut() -> NodeSignal) {
     let mut told = vec![false; all.len()];
     wait_for("the subscription", PATIENCE, || {
         for (heard, told) in all.iter().zip(&mut told) {
-            *told |= heard.signals.drain().contains(&last);
+            *told |= heard.drain().contains(&last);
         }
         if told.iter().all(|told| *told) {
             return Some(());
@@ -274,7 +279,7 @@ fn whoever_does_not_take_its_signals_is_told_of_a_loss_in_their_place() {
     let before = heard.wakings.load(Ordering::SeqCst);
     let mined: Vec<_> = (0..8).map(|_| NodeSignal::BlockConnected(mine(&sim).block_hash())).collect();
     wait_for("all of them", PATIENCE, || (heard.wakings.load(Ordering::SeqCst) - before >= 8).then_some(()));
-    let taken = heard.signals.drain();
+    let taken = heard.drain();
     assert_eq!((taken[0], &taken[1..]), (NodeSignal::Lost, &mined[6..]));
 }
 

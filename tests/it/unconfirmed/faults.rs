@@ -1,6 +1,6 @@
 //! A node that reads its mempool, refuses it, is away or is slow: what there is stays, and blocks are followed on.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bitcoin::Amount;
 use btcgraph::mempool::Cause;
@@ -102,6 +102,33 @@ fn answers_about_the_mempool_that_are_no_use_cost_only_the_mempool_and_only_for_
             following.assert_catches_up(&sim);
             wait_for_sync(&following);
         }
+        following.stop();
+    }
+}
+
+#[test]
+fn a_transaction_is_first_seen_when_the_node_tells_of_it_even_if_the_node_cannot_be_asked_then() {
+    // the whole node, its transactions alone
+    for is_away in [true, false] {
+        let (sim, coins) = quiet();
+        let following = Following::of_simulated(&sim, true);
+        following.assert_catches_up(&sim);
+        // signals are heard by now
+        send(&sim, &pay(&coins[0], 5));
+        following.assert_catches_up(&sim);
+        wait_for_sync(&following);
+        if is_away {
+            sim.warm_up(Some("Replaying blocks…"));
+        } else {
+            sim.say_instead("getrawtransaction", Some((403, "")));
+        }
+        let told = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+        let txid = send(&sim, &pay(&coins[1], 5));
+        std::thread::sleep(Duration::from_secs(4));
+        sim.warm_up(None);
+        sim.say_instead("getrawtransaction", None);
+        let first_seen = following.assert_catches_up(&sim).mempool.get(&txid).unwrap().first_seen;
+        assert!((told..=told + 2).contains(&first_seen), "told at {told}, first seen at {first_seen}");
         following.stop();
     }
 }
