@@ -78,9 +78,11 @@ impl Effects {
             spends.insert(outpoint, input)?;
         }
         for (key, _) in &self.consumed {
-            if unspent.remove(key)?.is_none() {
+            // as for the history
+            if unspent.get_mut(key)?.is_none() {
                 return Err(not_unspent(run, prevouts, key));
             }
+            unspent.remove(key)?;
         }
         for (key, row) in &self.created {
             unspent.insert(key, row)?;
@@ -125,24 +127,33 @@ impl Effects {
         table: &mut Table<'_, &'static history::Key, &'static history::Value>,
     ) -> Result<(), IndexError> {
         // first all totals are read and then all rows are written: a cursor that does both at each place takes twice as long
-        let mut added = Vec::with_capacity(self.history.len());
+        let (mut added, mut pages) = (Vec::with_capacity(self.history.len()), Vec::new());
         for rows in self.history.chunk_by(|one, other| history::split_key(&one.0).0 == history::split_key(&other.0).0) {
             let (script, _) = history::split_key(&rows[0].0);
             let last = history::key(script, TxNum(u32::MAX));
-            let newest = table.range::<&history::Key>(..=&last)?.next_back().transpose()?;
-            let mut running = match newest {
-                Some((key, row)) if history::split_key(key.value()).0 == script => HistoryRow::decode(row.value())?,
+            let before = table.range::<&history::Key>(..=&last)?.next_back().transpose()?;
+            let before = before.map(|(key, row)| (*key.value(), *row.value()));
+            let mut running = match &before {
+                Some((key, row)) if history::split_key(key).0 == script => HistoryRow::decode(row)?,
                 _ => HistoryRow::default(),
             };
+            let first = added.len();
             for (key, change) in rows {
                 running = running.plus(change).ok_or_else(|| {
                     IndexError::corrupt("history", "the totals of a script leave their range with a new block")
                 })?;
                 added.push((key, running.encode()));
             }
+            pages.push((before.map(|(key, _)| key), first..added.len()));
         }
-        for (key, row) in added {
-            table.insert(key, &row)?;
+        for (before, rows) in pages {
+            // a page that is asked for to be changed is copied as a whole, one that is first changed by an insert row by row
+            if let Some(before) = before {
+                table.get_mut(&before)?;
+            }
+            for (key, row) in &added[rows] {
+                table.insert(key, row)?;
+            }
         }
         Ok(())
     }

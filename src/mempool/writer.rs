@@ -25,8 +25,9 @@ use super::state::State;
 use crate::chain::Height;
 use crate::chain::raw::{RawError, RawTransaction};
 
-/// The unconfirmed transactions of one node. There is one, and whoever holds it is its only writer.
-#[derive(Default)]
+/// The unconfirmed transactions of one node. Whoever holds it is its only writer. A copy costs a few pointers, and is
+/// another mempool that begins where this one is.
+#[derive(Clone, Default)]
 pub struct Mempool {
     limits: MempoolLimits,
     state: State,

@@ -2,21 +2,24 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use bitcoin::{BlockHash, Txid};
 use tracing::info;
 
+use super::ahead::ReadAhead;
 use super::error::SyncError;
 use super::follow::{Follow, Following, Step};
 use super::fork::{fork_point, refuse_to_shrink, skip_common};
-use super::mempool::{Joined, Seen};
+use super::mempool::Seen;
 use super::pipeline::{Pipeline, PipelineLimits};
 use super::progress::{FEW, Progress};
 use super::reorg::{Change, Record, first_seen_above};
 use crate::chain::network::genesis_hash;
-use crate::index::{Block, Snapshot, Tip, Update};
+use crate::index::{Block, IndexError, Snapshot, Tip, Update};
 use crate::live::ChainEvent;
+use crate::mempool::Mempool;
 use crate::node::ChainInfo;
 use crate::view::{SyncPhase, SyncState};
 
@@ -34,22 +37,35 @@ struct Way {
     left: Vec<Tip>,
     /// Blocks that joined, the lowest first.
     joined: Vec<Tip>,
-    /// What of those concerns the mempool, if there is one that it could concern.
-    blocks: Vec<Joined>,
+    /// The mempool behind those, if it could have to do with them.
+    mempool: Option<Mempool>,
     /// When transactions were first seen that the first hold and the second do not.
     first_seen: BTreeMap<Txid, u64>,
 }
 
 impl Way {
-    /// Connects blocks and notes them, if the mempool could have to do with them: what was `seen` of it.
+    /// Connects blocks and notes them. If the mempool could have to do with them, what was `seen` of it, that is worked out
+    /// meanwhile.
     fn connect(&mut self, update: &mut Update<'_>, batch: &[Block], seen: Option<&Seen<'_>>) -> Result<(), SyncError> {
         let mut height = update.tip().map_or_else(Default::default, |tip| tip.height.next());
-        update.connect(batch)?;
+        let earlier = self.mempool.take();
+        let behind = thread::scope(|scope| {
+            let work_out = |seen: &Seen<'_>| seen.behind(batch, height, earlier);
+            let thread = seen.map(|seen| {
+                thread::Builder::new().name("unconfirmed".into()).spawn_scoped(scope, move || work_out(seen))
+            });
+            let thread = thread.transpose().map_err(SyncError::Threads)?;
+            update.connect(batch)?;
+            let behind = thread.map(|thread| thread.join().unwrap_or(Err(IndexError::Broken)));
+            Ok::<_, SyncError>(behind.transpose()?)
+        })?;
+        let (mempool, first_seen) = behind.map(|behind| (behind.mempool, behind.first_seen)).unzip();
+        self.mempool = mempool;
+        let mut first_seen = first_seen.into_iter().flatten();
         for block in batch {
             self.joined.push(Tip { height, hash: block.hash() });
-            if let Some(seen) = seen {
-                self.blocks.extend(seen.concerned(block, height));
-                update.note_first_seen(height, seen.of(block)?)?;
+            if let Some(seen) = first_seen.next() {
+                update.note_first_seen(height, seen)?;
             }
             if !self.first_seen.is_empty() {
                 for txid in block.txids() {
@@ -149,6 +165,7 @@ impl Following<'_> {
     /// allow. What was connected before the node failed is kept; a shorter chain alone is not worth publishing, so
     /// unless a block joins, those that left stay until the next try.
     fn advance(&mut self, fork: Option<Tip>, hashes: Vec<BlockHash>, info: &ChainInfo) -> Result<(), SyncError> {
+        let _stands_back = self.ahead.as_ref().map(ReadAhead::stand_back);
         let (limits, published) = (self.limits(), self.follow.published);
         let (shrinks, is_near) = (hashes.is_empty(), hashes.len() < NEAR);
         let mut progress = Progress::new(fork, info.blocks, hashes.len());
@@ -194,7 +211,7 @@ impl Following<'_> {
             };
             if let Err(error) = way.connect(&mut update, &batch, seen.as_ref()) {
                 drop(update);
-                self.follow_way(&way.only_left(committed))?;
+                self.follow_way(way.only_left(committed))?;
                 return Err(error);
             }
             progress.connected(update.tip(), &batch);
@@ -205,7 +222,7 @@ impl Following<'_> {
             if since.elapsed() > COMMIT || update.is_full()? {
                 notes.write(&mut self.record, &mut update, &way)?;
                 update.commit()?;
-                self.follow_way(&std::mem::take(&mut way))?;
+                self.follow_way(std::mem::take(&mut way))?;
                 // what blocks gave back may be in the next ones
                 if let (Some(seen), Some(unconfirmed)) = (&mut seen, &mut self.unconfirmed) {
                     *seen = unconfirmed.seen(before.as_deref());
@@ -223,13 +240,13 @@ impl Following<'_> {
             drop(update);
             way = way.only_left(committed);
         }
-        self.follow_way(&way)?;
+        self.follow_way(way)?;
         progress.finish();
         result
     }
 
     /// Takes the mempool the way that the index has gone, and publishes both together.
-    fn follow_way(&mut self, way: &Way) -> Result<(), SyncError> {
+    fn follow_way(&mut self, way: Way) -> Result<(), SyncError> {
         let events = way.events();
         if events.is_empty() {
             return Ok(());
@@ -241,7 +258,7 @@ impl Following<'_> {
             if let Some(record) = self.record.as_ref().filter(|_| !way.left.is_empty()) {
                 unconfirmed.remember_freed(&record.reorg.first_seen);
             }
-            is_known = unconfirmed.follow_chain(self.follow.node, before, &chain, &way.left, &way.blocks)?;
+            is_known = unconfirmed.follow_chain(self.follow.node, before, &chain, way.mempool, &way.left)?;
         }
         if is_known && self.finish_reorg(&chain)? {
             chain = Arc::new(self.follow.index.snapshot()?);

@@ -70,12 +70,20 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// Errors: [`SyncError`]; with [`Until::Stopped`] only those that waiting cannot help.
 pub fn run(mut follow: Follow<'_>) -> Result<(), SyncError> {
     let unconfirmed = follow.mempool.take().map(|mempool| Unconfirmed::new(mempool, follow.poll));
-    let mut following =
-        Following { follow, unconfirmed, chain: None, record: None, looked: None, heard: Vec::new(), spared: None };
+    let mut following = Following {
+        follow,
+        unconfirmed,
+        chain: None,
+        record: None,
+        looked: None,
+        heard: Vec::new(),
+        spared: None,
+        ahead: None,
+    };
     following.publish_chain()?;
     following.take_up_record()?;
     // there is no next block to prepare for without a mempool
-    let _ahead = following.unconfirmed.is_some().then(|| ReadAhead::start(following.follow.published));
+    following.ahead = following.unconfirmed.is_some().then(|| ReadAhead::start(following.follow.published));
     let ended = follow_on(&mut following);
     // what the disk said first is the cause of what came after
     let settled = following.follow.index.settle_now();
@@ -170,6 +178,8 @@ pub(super) struct Following<'a> {
     heard: Vec<HeardSignal>,
     /// Until when the node is not asked for its mempool, since its answers could not be used.
     spared: Option<Spared>,
+    /// Who prepares for the next block.
+    pub(super) ahead: Option<ReadAhead>,
 }
 
 /// What was written down of the mempool.

@@ -1,5 +1,5 @@
-//! What blocks do to the mempool: those that join take their transactions and what these make impossible out of it, those
-//! that left give theirs back, as far as they can still be in a block.
+//! What blocks do to the mempool: those that join have taken their transactions and what these make impossible out of it
+//! (`first_seen.rs`), those that left give theirs back, as far as they can still be in a block.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bitcoin::constants::COINBASE_MATURITY;
 use bitcoin::{BlockHash, OutPoint, Txid};
-use tracing::{debug, warn};
+use tracing::warn;
 
 use super::first_seen::first_seen_in;
 use super::incoming::{Incoming, Outcome as Entered, Wanted};
@@ -16,7 +16,7 @@ use super::{Unconfirmed, now};
 use crate::chain::Height;
 use crate::chain::raw::RawBlock;
 use crate::index::{DeadTransaction, IndexError, Outcome, Snapshot, Tip};
-use crate::mempool::{Cause, ConnectedBlock, Departure, Prevout, PrevoutSource};
+use crate::mempool::{Cause, Departure, Mempool, Prevout, PrevoutSource};
 use crate::node::Node;
 
 /// The most of the blocks that left whose transactions are given back, in bytes, the newest first. A node drops the
@@ -24,29 +24,6 @@ use crate::node::Node;
 const GIVEN_BACK: usize = 64 << 20;
 /// How long the node may take to tell what it kept of them.
 const WAIT: Duration = Duration::from_secs(2);
-
-/// What of a block that joined concerns the mempool.
-pub(in crate::sync) struct Joined {
-    tip: Tip,
-    txids: Vec<Txid>,
-    spends: Vec<(OutPoint, Txid)>,
-}
-
-impl Joined {
-    pub(in crate::sync) fn new(
-        hash: BlockHash,
-        height: Height,
-        txids: Vec<Txid>,
-        spends: Vec<(OutPoint, Txid)>,
-    ) -> Self {
-        Self { tip: Tip { height, hash }, txids, spends }
-    }
-
-    #[cfg(test)]
-    pub(super) fn parts(&self) -> (&[Txid], &[(OutPoint, Txid)]) {
-        (&self.txids, &self.spends)
-    }
-}
 
 /// A transaction of a block that left, which no block of the chain holds now.
 struct Freed {
@@ -56,7 +33,7 @@ struct Freed {
 
 impl Unconfirmed<'_> {
     /// Follows the chain from one state to the next, in memory. `left` are the blocks that are no longer in it, the
-    /// highest first, `joined` those that are now, the lowest first, as far as they concern the mempool; `before` is a
+    /// highest first, `behind` the mempool as those that are now leave it, if it has to do with them; `before` is a
     /// state of the chain with the blocks that left. Whether it is known what became of all that these held: if not, it is
     /// after the next list.
     pub(in crate::sync) fn follow_chain(
@@ -64,8 +41,8 @@ impl Unconfirmed<'_> {
         node: &Node,
         before: Option<&Snapshot>,
         chain: &Snapshot,
+        behind: Option<Mempool>,
         left: &[Tip],
-        joined: &[Joined],
     ) -> Result<bool, IndexError> {
         let mut is_known = false;
         // what could not be made sense of on another chain may be on this one
@@ -74,11 +51,8 @@ impl Unconfirmed<'_> {
             return Ok(is_known);
         }
         let at = now();
-        for Joined { tip, txids, spends } in joined {
-            let block = ConnectedBlock { hash: tip.hash, height: tip.height, txids, spends, at };
-            let effect = self.mempool.connect_block(&block);
-            let (mined, conflicted) = (effect.mined.len(), effect.conflicted.len());
-            debug!(height = tip.height.to_u32(), mined, conflicted, "a block took from the mempool");
+        if let Some(behind) = behind {
+            *self.mempool = behind;
         }
         if let Some(highest) = left.first() {
             is_known = self.give_back(node, before, chain, left, at)?;

@@ -1,23 +1,32 @@
-//! What is known of transactions when a block comes: when they were first seen, to be kept with the block, and which of
-//! the block's the mempool has to do with.
+//! What is known of transactions when a block comes: when they were first seen, to be kept with the block, and what the
+//! block leaves of the mempool.
 
 use std::collections::HashMap;
 
 use bitcoin::Txid;
+use tracing::debug;
 
-use super::Unconfirmed;
-use super::chain_change::Joined;
+use super::{Unconfirmed, now};
 use crate::chain::Height;
 use crate::index::{Block, IndexError, Snapshot};
-use crate::mempool::{Cause, MempoolSnapshot};
+use crate::mempool::{Cause, ConnectedBlock, Mempool, MempoolSnapshot};
 
 /// What was seen before blocks joined.
 pub(in crate::sync) struct Seen<'s> {
-    mempool: MempoolSnapshot,
+    snapshot: MempoolSnapshot,
+    mempool: Mempool,
     /// Those that are not in the mempool yet, or not any more, and when they were first heard of.
     elsewhere: HashMap<Txid, u64>,
     /// The chain with the blocks that left, if some did.
     before: Option<&'s Snapshot>,
+}
+
+/// What blocks that join make of what was seen.
+pub(in crate::sync) struct Behind {
+    /// The mempool behind them.
+    pub(in crate::sync) mempool: Mempool,
+    /// When their transactions were first seen: for each block the index in it of those that were, and seconds since 1970.
+    pub(in crate::sync) first_seen: Vec<Vec<(u32, u64)>>,
 }
 
 impl Unconfirmed<'_> {
@@ -29,7 +38,7 @@ impl Unconfirmed<'_> {
         for (txid, heard) in heard {
             elsewhere.entry(txid).and_modify(|first| *first = heard.min(*first)).or_insert(heard);
         }
-        Seen { mempool: self.mempool.snapshot(), elsewhere, before }
+        Seen { snapshot: self.mempool.snapshot(), mempool: self.mempool.clone(), elsewhere, before }
     }
 
     /// Remembers when transactions of blocks that left were first seen, until it is known what became of them.
@@ -40,29 +49,44 @@ impl Unconfirmed<'_> {
 }
 
 impl Seen<'_> {
+    /// What blocks make of it, the first of which joins at this height behind others that left the mempool as `earlier`, if
+    /// there are such. Nothing is changed by that: the chain itself may not come that far.
+    pub(in crate::sync) fn behind(
+        &self,
+        blocks: &[Block],
+        first: Height,
+        earlier: Option<Mempool>,
+    ) -> Result<Behind, IndexError> {
+        let mut mempool = earlier.unwrap_or_else(|| self.mempool.clone());
+        let (at, mut height, mut first_seen) = (now(), first, Vec::new());
+        for block in blocks {
+            first_seen.push(self.first_seen(block)?);
+            if !mempool.is_empty() {
+                let (txids, spends): (Vec<_>, Vec<_>) = (block.txids().collect(), block.spends().collect());
+                let connected = ConnectedBlock { hash: block.hash(), height, txids: &txids, spends: &spends, at };
+                let effect = mempool.connect_block(&connected);
+                let (mined, conflicted) = (effect.mined.len(), effect.conflicted.len());
+                debug!(height = height.to_u32(), mined, conflicted, "a block took from the mempool");
+            }
+            height = height.next();
+        }
+        // what readers will ask of it is put in order now
+        mempool.snapshot();
+        Ok(Behind { mempool, first_seen })
+    }
+
     /// The transactions of a block that were seen before it: index in the block, and seconds since 1970.
-    pub(in crate::sync) fn of(&self, block: &Block) -> Result<Vec<(u32, u64)>, IndexError> {
+    fn first_seen(&self, block: &Block) -> Result<Vec<(u32, u64)>, IndexError> {
         let mut seen = Vec::new();
         for (index, txid) in (0..).zip(block.txids()) {
-            let unconfirmed = self.mempool.get(&txid).map(|entry| entry.first_seen);
-            let departed = || self.mempool.departed(&txid).map(|departed| departed.first_seen);
+            let unconfirmed = self.snapshot.get(&txid).map(|entry| entry.first_seen);
+            let departed = || self.snapshot.departed(&txid).map(|departed| departed.first_seen);
             let here = unconfirmed.or_else(departed);
             let confirmed = if here.is_none() { first_seen_in(self.before, &txid)? } else { None };
             let first = here.into_iter().chain(confirmed).chain(self.elsewhere.get(&txid).copied()).min();
             seen.extend(first.map(|seconds| (index, seconds)));
         }
         Ok(seen)
-    }
-
-    /// What of a block that joins the mempool has to do with: nothing, mostly, while an index catches up.
-    pub(in crate::sync) fn concerned(&self, block: &Block, height: Height) -> Option<Joined> {
-        if self.mempool.is_empty() {
-            return None;
-        }
-        let is_near = |txid: &Txid| self.mempool.get(txid).is_some() || !self.mempool.children(txid).is_empty();
-        let txids: Vec<_> = block.txids().filter(is_near).collect();
-        let spends: Vec<_> = block.spends().filter(|(outpoint, _)| self.mempool.spender(outpoint).is_some()).collect();
-        (!(txids.is_empty() && spends.is_empty())).then(|| Joined::new(block.hash(), height, txids, spends))
     }
 }
 

@@ -55,7 +55,6 @@ use missed::Missed;
 use queue::Queue;
 use waiting::Waiting;
 
-pub(super) use chain_change::Joined;
 pub(super) use first_seen::Seen;
 
 /// What the node says of its own mempool is asked for this often.

@@ -92,7 +92,7 @@ fn block_of(parser: &Parser, transactions: Vec<Transaction>) -> crate::index::Bl
 }
 
 #[test]
-fn of_a_block_only_what_the_mempool_has_to_do_with_is_kept() {
+fn what_blocks_make_of_the_mempool_is_worked_out_apart_from_it() {
     let (_directory, index) = genesis();
     let parser = index.parser();
     let mut kept = KeptMempool::default();
@@ -104,13 +104,17 @@ fn of_a_block_only_what_the_mempool_has_to_do_with_is_kept() {
     let (winner, strangers) = (spending(&[coin(9), coin(4)]), [spending(&[coin(5)]), spending(&[coin(6)])]);
     let mut unconfirmed = Unconfirmed::new(&mut kept, Duration::ZERO);
     let seen = unconfirmed.seen(None);
-    let height = Height::from(7);
-    let concerned = |transactions: &[&Transaction]| seen.concerned(&block(&parser, transactions), height);
-    assert!(concerned(&[&strangers[0], &strangers[1]]).is_none());
-    let joined = concerned(&[&strangers[0], &mined, &parent, &winner, &strangers[1]]).unwrap();
-    let ids = [&mined, &parent].map(Transaction::compute_txid).to_vec();
-    let spends = [(coin(1), mined.compute_txid()), (coin(4), winner.compute_txid())];
-    assert_eq!(joined.parts(), (&ids[..], &spends[..]));
+    let blocks = [&[&strangers[0], &mined, &parent, &strangers[1]][..], &[&winner]].map(|held| block(&parser, held));
+    let first = seen.behind(&blocks[..1], Height::from(7), None).unwrap();
+    // the coinbase is the first
+    assert_eq!(first.first_seen, [[(2, arrival(&mined).first_seen)]]);
+    let second = seen.behind(&blocks[1..], Height::from(8), Some(first.mempool)).unwrap();
+    assert_eq!(second.first_seen, [[]]);
+    let left = second.mempool;
+    assert!(left.get(&mined.compute_txid()).is_none() && left.get(&conflicted.compute_txid()).is_none());
+    let child = left.get(&child.compute_txid()).unwrap();
+    assert_eq!(child.prevouts[0].source, PrevoutSource::Confirmed { height: Height::from(7), coinbase: false });
+    assert_eq!((left.len(), unconfirmed.mempool.len()), (1, 3));
 }
 
 /// A node with one transaction in its mempool.
