@@ -20,6 +20,9 @@ fi
 scripts/npm.sh --install-node tests/web ||
   echo "test.sh: going on without graphql-js; the tests that need it will be listed as skipped" >&2
 
+scripts/python.sh --install-python tests/python ||
+  echo "test.sh: going on without schemathesis; the test that needs it will be listed as skipped" >&2
+
 if chromium=$(scripts/chromium.sh); then
   export CHROMIUM_EXE=$chromium
 else
