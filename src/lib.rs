@@ -22,6 +22,9 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+/// The version of the program, with the commit that it was built from if the build knew it.
+pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), env!("COMMIT_IN_PARENTHESES"));
+
 pub mod api;
 pub mod chain;
 pub mod index;

@@ -20,7 +20,7 @@ use bitcoin::Network;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::chain::network;
-use crate::server::{Hosts, Origins, Proxies};
+use crate::server::{Hosts, Origins, Proxies, Tokens};
 
 pub use admin::{AdminAddress, NotAnAdminAddress};
 pub use layers::{Flag, Origin};
@@ -47,6 +47,8 @@ pub struct Settings {
     pub mempool: MempoolSettings,
     /// The GraphQL server.
     pub server: ServerSettings,
+    /// What clients may keep of answers.
+    pub cache: CacheSettings,
     /// What the API lets clients do.
     pub api: ApiSettings,
     /// What runs the server, on this machine alone.
@@ -153,6 +155,7 @@ pub struct MempoolSettings {
 /// The GraphQL server.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "settings that are switched on or off, each by its own name")]
 pub struct ServerSettings {
     /// Where to listen; port 0 is any free port.
     pub listen: std::net::SocketAddr,
@@ -168,6 +171,8 @@ pub struct ServerSettings {
     pub max_query: ByteSize,
     /// About how much memory parsed queries may take that are kept to be executed again.
     pub document_cache: ByteSize,
+    /// About how much memory the parsed queries and the variables of all subscriptions may take together.
+    pub subscription_documents: ByteSize,
     /// About how much memory queries may take that clients name by their hashes; none for none.
     pub persisted_queries: ByteSize,
     /// The most queries and mutations executed at once.
@@ -184,6 +189,20 @@ pub struct ServerSettings {
     pub max_requests_per_minute: u32,
     /// The proxies that tell which client asks.
     pub trusted_proxies: Proxies,
+    /// The tokens of clients, by their hashes.
+    pub tokens: Tokens,
+    /// Whether nobody is answered without one.
+    pub require_token: bool,
+    /// What a client without a token may spend a minute; 0 for any.
+    pub anonymous_cost_per_minute: u32,
+    /// Whether a client without a token may send transactions, if `api.broadcast` is set.
+    pub anonymous_broadcast: bool,
+    /// Whether the metrics are at the public address, too.
+    pub metrics: bool,
+    /// How many blocks the node may be ahead of a server that is ready.
+    pub ready_blocks: u32,
+    /// How long the node may be silent while a server counts as ready, in seconds.
+    pub ready_seconds: u32,
     /// The most tokens in a query.
     pub max_tokens: usize,
     /// How deep the brackets of a query may nest.
@@ -198,6 +217,8 @@ pub struct ServerSettings {
     pub max_directives: usize,
     /// The most fields about the schema itself in a query.
     pub max_introspection: usize,
+    /// The most values in the variables and extensions of a request.
+    pub max_values: usize,
     /// How deep the fields of a query may nest.
     pub max_depth: usize,
     /// The most fields an answer may have, every page taken as full.
@@ -212,8 +233,6 @@ pub struct ServerSettings {
     pub max_ids: usize,
     /// The most block headers in one list.
     pub max_headers: u32,
-    /// The most compact block filters in one list.
-    pub max_filters: u32,
     /// The most points of one series over time.
     pub max_points: u32,
     /// The most addresses and scripts, transactions, or outputs that one subscription follows.
@@ -232,8 +251,28 @@ pub struct ServerSettings {
     pub socket_init_timeout_seconds: u32,
     /// How often the client of a websocket or a stream of events is told that the server is there, in seconds.
     pub socket_ping_seconds: u32,
-    /// How long a client may read nothing of what is sent to its websocket or stream of events, in seconds.
-    pub socket_write_timeout_seconds: u32,
+    /// The most of them that one client may have; 0 for as many as there are.
+    pub max_sockets_per_client: usize,
+    /// How long a message of a websocket may take from its first byte to its last, in seconds.
+    pub socket_message_timeout_seconds: u32,
+    /// The most connections at once.
+    pub max_connections: usize,
+    /// The most connections of one client; 0 for as many as there are.
+    pub max_connections_per_client: usize,
+    /// Whether clients on this machine are held to what one client may have of connections and sockets.
+    pub limit_loopback: bool,
+    /// How long the head of a request may take, in seconds.
+    pub header_timeout_seconds: u32,
+    /// How long a connection may have nothing to do, in seconds.
+    pub idle_timeout_seconds: u32,
+    /// How long the body of a request may take, in seconds.
+    pub body_timeout_seconds: u32,
+    /// How long a client may take no byte of what is sent to it, in seconds.
+    pub write_timeout_seconds: u32,
+    /// The least bytes a second that a client has to send of a body, and to take of what is sent to it; 0 for any number.
+    pub min_bytes_per_second: u32,
+    /// About how much memory may be held for clients: bodies on their way in, and answers until they are read.
+    pub max_held: ByteSize,
 }
 
 impl ServerSettings {
@@ -242,6 +281,14 @@ impl ServerSettings {
     pub fn port_file(&self) -> Option<&Path> {
         Some(self.port_file.as_path()).filter(|path| !path.as_os_str().is_empty())
     }
+}
+
+/// What clients, and what is between them and the server, may keep of answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct CacheSettings {
+    /// How many blocks must be on top of one before what is told of it is told to last for ever.
+    pub depth: u32,
 }
 
 /// What the API lets clients do.
@@ -321,6 +368,7 @@ impl Settings {
             |setting: &str, reason: &str| Err(SettingsError::invalid(setting, &merged.origin(setting), reason));
         let (node, server) = (&self.node, &self.server);
         for (setting, is_zero) in [
+            ("cache.depth", self.cache.depth == 0),
             ("node.timeout_seconds", node.timeout_seconds == 0),
             ("node.connections", node.connections == 0),
             ("node.poll_seconds", node.poll_seconds == 0),
@@ -337,9 +385,9 @@ impl Settings {
             ("server.max_scan_rows", server.max_scan_rows == 0),
             ("server.max_ids", server.max_ids == 0),
             ("server.max_headers", server.max_headers == 0),
-            ("server.max_filters", server.max_filters == 0),
             ("server.max_points", server.max_points == 0),
             ("server.max_watch", server.max_watch == 0),
+            ("server.ready_seconds", server.ready_seconds == 0),
             ("server.max_node_requests", server.max_node_requests == 0),
             ("server.max_executions", server.max_executions == 0),
             ("server.timeout_seconds", server.timeout_seconds == 0),
@@ -349,7 +397,12 @@ impl Settings {
             ("server.max_sockets", server.max_sockets == 0),
             ("server.socket_init_timeout_seconds", server.socket_init_timeout_seconds == 0),
             ("server.socket_ping_seconds", server.socket_ping_seconds == 0),
-            ("server.socket_write_timeout_seconds", server.socket_write_timeout_seconds == 0),
+            ("server.socket_message_timeout_seconds", server.socket_message_timeout_seconds == 0),
+            ("server.max_connections", server.max_connections == 0),
+            ("server.header_timeout_seconds", server.header_timeout_seconds == 0),
+            ("server.idle_timeout_seconds", server.idle_timeout_seconds == 0),
+            ("server.body_timeout_seconds", server.body_timeout_seconds == 0),
+            ("server.write_timeout_seconds", server.write_timeout_seconds == 0),
         ] {
             if is_zero {
                 return invalid(setting, "must be at least 1");

@@ -7,19 +7,20 @@ use super::block_fee_stats::BlockFeeStats;
 use super::block_header::{BlockHeader, merkle_root};
 use super::block_stats::BlockStats;
 use super::connection::Connection;
+use super::costs;
 use super::cumulative_stats::CumulativeStats;
 use super::cursor::Scope;
 use super::enums::{ChainStatus, SortOrder};
 use super::error::ApiError;
 use super::node::block_id;
-use super::page::{self, PageArgs};
+use super::page::PageArgs;
 use super::reorg::Reorg;
 use super::request::limits;
 use super::scalars::{BlockHash, DateTime, Hex, Sats, Txid, UInt53, int};
 use super::transaction::Transaction;
 use super::transaction_filter::{TransactionFilter, filtered};
 use crate::chain::difficulty;
-use crate::view::{self, View};
+use crate::view::{self, Basis, View};
 
 /// How many txids a block is taken to have before they are counted; full blocks have a few thousand.
 const TXIDS: usize = 1_000;
@@ -42,6 +43,7 @@ pub(super) struct Block {
 
 impl Block {
     pub(super) fn new(view: &Arc<View>, block: view::Block) -> Self {
+        view.note_block(&block);
         Self { view: view.clone(), block: Arc::new(block) }
     }
 
@@ -109,6 +111,8 @@ impl Block {
         filter: &TransactionFilter,
     ) -> Result<Connection<Transaction, Option<UInt53>>, ApiError> {
         let (hash, limits) = (self.block.row.hash, limits(ctx)?);
+        // where such a page ends is for the server's settings to say
+        self.view.reads().depends_on(Basis::Chain);
         let scope = Scope::new("transactions", block_id(hash)).filtered(format!("{filter:?}"));
         let held_by = self.block.is_main().then_some(hash);
         let request = args.read(&scope, &self.view, limits)?;
@@ -247,7 +251,7 @@ impl Block {
     }
 
     /// All other blocks that this server knows at the same height, that of the main chain first. Most heights have none.
-    #[graphql(complexity = "page::list_cost(SIBLINGS, child_complexity)")]
+    #[graphql(complexity = "costs::list(SIBLINGS, child_complexity)")]
     async fn siblings(&self) -> Result<Vec<Block>, ApiError> {
         let hashes = self.view.siblings(&self.block)?;
         // blocks of one height are each other's siblings: without a count a nested question would multiply them
@@ -313,7 +317,7 @@ impl Block {
     }
 
     /// The txids of all its transactions in their order, the coinbase's first. `transactions` has them in pages.
-    #[graphql(complexity = "page::list_cost(TXIDS, child_complexity.max(1))")]
+    #[graphql(complexity = "costs::list(TXIDS, child_complexity.max(1))")]
     async fn txids(&self) -> Result<Vec<Txid>, ApiError> {
         let told = usize::try_from(self.block.row.transactions).unwrap_or(usize::MAX).saturating_mul(TXID_DIGITS);
         self.view.count(told.saturating_add(self.block.bytes_to_open()))?;
@@ -330,7 +334,7 @@ impl Block {
 
     /// Its transactions in their order, the coinbase first. Of a stale block, those that the main chain holds are shown
     /// as they are there.
-    #[graphql(complexity = "page::cost(first, last, child_complexity)")]
+    #[graphql(complexity = "costs::page(first, last, child_complexity)")]
     async fn transactions(
         &self,
         ctx: &Context<'_>,

@@ -5,13 +5,14 @@ use async_graphql::{Context, ID, Object};
 use super::block_at::{BlockAt, height_of};
 use super::chain_summary::ChainSummary;
 use super::connection::Connection;
+use super::costs;
 use super::cursor::Scope;
 use super::difficulty_adjustment::DifficultyAdjustment;
 use super::difficulty_epoch::DifficultyEpoch;
 use super::enums::SortOrder;
 use super::error::ApiError;
 use super::node::CHAIN_ID;
-use super::page::{self, PageArgs, count_of, height_at};
+use super::page::{PageArgs, count_of, height_at};
 use super::range_stats::RangeStats;
 use super::request::limits;
 use super::scalars::{BlockHash, int};
@@ -155,7 +156,7 @@ impl Chain {
 
     /// All epochs of the difficulty, the last of which need not be complete. A cursor is good while the first block of
     /// its epoch is on the main chain.
-    #[graphql(complexity = "page::cost(first, last, child_complexity)")]
+    #[graphql(complexity = "costs::page(first, last, child_complexity)")]
     async fn epochs(
         &self,
         ctx: &Context<'_>,

@@ -4,10 +4,14 @@
 //! into a client's message) by accident: an error of the index becomes INTERNAL_SERVER_ERROR with an id, and its text
 //! goes to the log under that id.
 
+use std::borrow::Cow;
+
 use async_graphql::{ErrorExtensionValues, ServerError, Value};
 use bitcoin::BlockHash;
 
+use super::account::Short;
 use super::enums::{SyncPhase, TxState};
+use super::secrets::hidden;
 use crate::chain::Height;
 use crate::view::{AllowanceExceeded, AskError, IndexError, SyncState, Tip};
 
@@ -30,15 +34,16 @@ pub mod code {
     pub const CURSOR_ORPHANED: &str = "CURSOR_ORPHANED";
     /// What a cursor or a subscription would go on from is not kept any more.
     pub const CURSOR_EXPIRED: &str = "CURSOR_EXPIRED";
-    /// The server is busy, or the client has asked too often: nothing was executed, and it may be asked again later. Or a
-    /// subscription was read too slowly, while others who have the same one were told more than is kept: subscribe again.
+    /// The server is busy, or the client has asked too often: nothing was executed, and it may be asked again later; where
+    /// it is a bound that all clients share, `which` and `limit` name it. Or a subscription that cannot go on from where it
+    /// was (`reorg`) was read too slowly, while others who have the same one were told more than is kept: subscribe again.
     pub const RESOURCE_EXHAUSTED: &str = "RESOURCE_EXHAUSTED";
     /// The field is switched off; `setting` names what switches it on.
     pub const FEATURE_DISABLED: &str = "FEATURE_DISABLED";
     /// The block that the request was to wait for did not come in time; `height` and `hash` are those of the newest block,
     /// null while none is indexed. Nothing was executed.
     pub const TIP_NOT_REACHED: &str = "TIP_NOT_REACHED";
-    /// The request may not do this from where it comes.
+    /// The request may not do this from where it comes, or with the token that it has or has not.
     pub const FORBIDDEN: &str = "FORBIDDEN";
     /// The request took longer than the server lets one take. Nothing of it is told.
     pub const TIMEOUT: &str = "TIMEOUT";
@@ -50,7 +55,30 @@ pub mod code {
     pub const NODE_UNAVAILABLE: &str = "NODE_UNAVAILABLE";
     /// A fault of the server; `id` is in its log.
     pub const INTERNAL_SERVER_ERROR: &str = "INTERNAL_SERVER_ERROR";
+
+    /// All of them.
+    pub const ALL: [&str; 16] = [
+        GRAPHQL_PARSE_FAILED,
+        GRAPHQL_VALIDATION_FAILED,
+        BAD_USER_INPUT,
+        QUERY_LIMIT_EXCEEDED,
+        NOT_READY,
+        CURSOR_ORPHANED,
+        CURSOR_EXPIRED,
+        RESOURCE_EXHAUSTED,
+        FEATURE_DISABLED,
+        TIP_NOT_REACHED,
+        FORBIDDEN,
+        TIMEOUT,
+        PERSISTED_QUERY_NOT_FOUND,
+        PERSISTED_QUERY_NOT_SUPPORTED,
+        NODE_UNAVAILABLE,
+        INTERNAL_SERVER_ERROR,
+    ];
 }
+
+/// The extension of an error that says after how many seconds the client may ask again.
+pub const RETRY_AFTER_SECONDS: &str = "retryAfterSeconds";
 
 /// Why a field could not be answered.
 #[derive(Clone, Debug, PartialEq)]
@@ -103,6 +131,22 @@ impl ApiError {
             .with("etaSeconds", pace.map_or(Value::Null, |pace| pace.left.as_secs().into()))
     }
 
+    /// What the client's token, or that it has none, does not allow.
+    pub(super) fn forbidden(message: &str) -> Self {
+        Self::new(code::FORBIDDEN, message)
+    }
+
+    /// More than the client may spend now.
+    pub(super) fn over_budget(short: Short, cost: u64) -> Self {
+        let Short { limit, wait } = short;
+        if cost > limit {
+            return Self::limit_exceeded("cost a minute", limit, cost);
+        }
+        let seconds = wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0));
+        let message = format!("a client may spend {limit} a minute, and this costs {cost}: come again later");
+        Self::new(code::RESOURCE_EXHAUSTED, message).with("cost", cost).with(RETRY_AFTER_SECONDS, seconds)
+    }
+
     /// What a setting switches on, and did not.
     pub(super) fn feature_disabled(setting: &'static str) -> Self {
         Self::new(code::FEATURE_DISABLED, format!("this server does not do that; its setting {setting} switches it on"))
@@ -116,6 +160,13 @@ impl ApiError {
         Self::new(code::TIP_NOT_REACHED, format!("the block to wait for did not come in time: {present}"))
             .with("height", tip.map_or(Value::Null, |tip| tip.height.to_u32().into()))
             .with("hash", tip.map_or(Value::Null, |tip| tip.hash.to_string().into()))
+    }
+
+    /// So many requests wait for a block already.
+    pub(super) fn too_many_waiting(limit: usize) -> Self {
+        Self::new(code::RESOURCE_EXHAUSTED, format!("{limit} requests wait for a block already, try again later"))
+            .with("which", "waiting")
+            .with("limit", u64::try_from(limit).unwrap_or(u64::MAX))
     }
 
     /// The node did not answer what only it knows.
@@ -241,10 +292,17 @@ impl From<ApiError> for ServerError {
     }
 }
 
-/// A text of a client as a message tells it back: quoted, and its first 100 characters only, for a request can give one
-/// text to many fields.
+/// A text of a client as a message tells it back: quoted, without private keys, and its first 100 characters only, for a
+/// request can give one text to many fields.
 pub(super) fn shown(text: &str) -> String {
-    format!("{:?}", text.chars().take(100).collect::<String>())
+    format!("{:?}", hidden(text).chars().take(100).collect::<String>())
+}
+
+/// Takes what looks like a private key out of what an error says, whoever made it.
+pub fn hide_secrets(error: &mut ServerError) {
+    if let Cow::Owned(message) = hidden(&error.message) {
+        error.message = message;
+    }
 }
 
 /// Gives an error of the engine a code, unless it has one.

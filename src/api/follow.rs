@@ -108,6 +108,11 @@ impl Follower {
         Ok(follower)
     }
 
+    /// Where the reader is.
+    pub(super) fn place(&self) -> ChainPlace {
+        ChainPlace::Connected(self.told)
+    }
+
     /// The next block on the way, if there is one.
     fn walk(&mut self) -> Result<Option<Change>, ApiError> {
         let Some(ahead) = self.ahead.take() else { return Ok(None) };

@@ -36,6 +36,8 @@ pub(super) struct MempoolFollower {
     published: Published,
     /// Bytes of transactions that each view may read and tell.
     allowance: usize,
+    /// The number that it began behind.
+    begun_behind: u64,
 }
 
 impl MempoolFollower {
@@ -60,9 +62,15 @@ impl MempoolFollower {
             held: Held::new(head),
             published,
             allowance,
+            begun_behind: sequence,
         };
         follower.take()?;
         Ok(follower)
+    }
+
+    /// The number of the last event that the reader had been told when it began.
+    pub(super) fn begun_behind(&self) -> u64 {
+        self.begun_behind
     }
 
     /// Takes what the Head has that was not taken before; where that is much, from the newest Head, so that none is held

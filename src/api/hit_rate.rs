@@ -5,6 +5,7 @@
 //!   within 2      └──┘  └──┘              from each starting point: is there a ✓ among the next 2?
 //! ```
 
+use super::costs;
 use super::error::ApiError;
 use super::page;
 use crate::chain::{Feerate, Height};
@@ -19,12 +20,9 @@ const FULL_WEIGHT: u32 = 3_900_000;
 /// Where 10 percent stands among the feerates of a row.
 const TENTH: usize = 1;
 
-/// Rows that can be read for the price of a field.
-const ROWS: i32 = 50;
-
 /// What looking at so many blocks costs.
 pub(super) fn cost(last_blocks: Option<i32>) -> usize {
-    page::list_cost(last_blocks.unwrap_or(LAST_BLOCKS) / ROWS, 1)
+    costs::list(last_blocks.unwrap_or(LAST_BLOCKS) / costs::ROWS_IN_A_ROW, 1)
 }
 
 /// The share of the last `last_blocks` starting points behind which one of the next `target` blocks took what pays this

@@ -19,6 +19,7 @@ pub(super) struct Input {
 
 impl Input {
     pub(super) fn new(view: &Arc<View>, transaction: &Arc<view::Transaction>, vin: u32) -> Self {
+        view.note_transaction(transaction);
         Self { view: view.clone(), transaction: transaction.clone(), vin }
     }
 

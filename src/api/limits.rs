@@ -24,8 +24,6 @@ pub struct Limits {
     pub watch: usize,
     /// Block headers of one list.
     pub headers: u32,
-    /// Compact block filters of one list.
-    pub filters: u32,
     /// Points of one series over time.
     pub points: u32,
     /// What a request must hold before it comes here.
@@ -43,16 +41,38 @@ pub struct RequestLimits {
     pub operations_per_socket: usize,
     /// Websockets and streams of events at once.
     pub sockets: usize,
+    /// The same of one client; 0 for as many as there are.
+    pub sockets_per_client: usize,
+    /// How long a message of a websocket may take from its first byte to its last.
+    pub message_timeout: Duration,
+    /// Connections at once.
+    pub connections: usize,
+    /// The same of one client; 0 for as many as there are.
+    pub connections_per_client: usize,
+    /// How long the head of a request may take.
+    pub header_timeout: Duration,
+    /// How long a connection may have nothing to do until the next request on it.
+    pub idle_timeout: Duration,
+    /// How long the body of a request may take.
+    pub body_timeout: Duration,
+    /// How long a client may take no byte of what is sent to it.
+    pub write_timeout: Duration,
+    /// Bytes a second that a client has to send of a body, and to take of what is sent to it; 0 for any number.
+    pub least_rate: u32,
+    /// Bytes that are held for all clients together: bodies of requests on their way in, and answers until they are read.
+    pub held_bytes: usize,
     /// Bytes of a document.
     pub query_bytes: usize,
     /// Bytes, about, of parsed documents that are kept to be executed again. This refuses nothing.
     pub document_cache_bytes: usize,
+    /// Bytes, about, of the documents and variables of all subscriptions together.
+    pub subscription_bytes: usize,
     /// Bytes of queries that are kept to be named by their hashes (automatic persisted queries); 0 for none. This refuses
     /// nothing.
     pub persisted_query_bytes: usize,
     /// Queries and mutations of all clients that are executed at once.
     pub executions: usize,
-    /// How many more wait for their turn before others are refused.
+    /// How many more wait for their turn before others are refused; and how many wait for a block at once.
     pub waiting: usize,
     /// How long one may take, the wait included.
     pub timeout: Duration,
@@ -60,7 +80,8 @@ pub struct RequestLimits {
     pub requests_per_minute: u32,
     /// Lexical tokens in a document.
     pub tokens: usize,
-    /// Brackets within each other in a document, and selections within each other with fragments expanded.
+    /// Brackets within each other in a document and in variables, and selections within each other with fragments
+    /// expanded.
     pub nesting: usize,
     /// Fields and fragments selected, with fragments expanded, in all operations and fragments together.
     pub selections: usize,
@@ -72,6 +93,8 @@ pub struct RequestLimits {
     pub directives: usize,
     /// Selections about the schema itself, with fragments expanded. Full introspection by common clients has 230.
     pub introspection: usize,
+    /// Values in the variables and extensions of a request.
+    pub values: usize,
 }
 
 impl Default for RequestLimits {
@@ -81,8 +104,19 @@ impl Default for RequestLimits {
             message_bytes: 64 * 1024,
             operations_per_socket: 100,
             sockets: 20_000,
+            sockets_per_client: 100,
+            message_timeout: Duration::from_secs(30),
+            connections: 25_000,
+            connections_per_client: 250,
+            header_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_mins(1),
+            body_timeout: Duration::from_secs(30),
+            write_timeout: Duration::from_secs(10),
+            least_rate: 1_024,
+            held_bytes: 128 << 20,
             query_bytes: 32 * 1024,
             document_cache_bytes: 32 << 20,
+            subscription_bytes: 64 << 20,
             persisted_query_bytes: 8 << 20,
             executions: 16,
             waiting: 100,
@@ -95,6 +129,7 @@ impl Default for RequestLimits {
             root_fields: 50,
             directives: 50,
             introspection: 500,
+            values: 20_000,
         }
     }
 }
@@ -110,7 +145,6 @@ impl Default for Limits {
             ids: 10_000,
             watch: 1_000,
             headers: 2_000,
-            filters: 1_000,
             points: 2_000,
             request: RequestLimits::default(),
         }

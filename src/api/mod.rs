@@ -20,6 +20,7 @@
 #![allow(clippy::too_many_arguments)]
 
 mod accept_result;
+mod account;
 mod aside;
 mod bitcoin_node;
 mod block;
@@ -33,6 +34,7 @@ mod chain_event;
 mod chain_summary;
 mod chain_tip;
 mod connection;
+mod costs;
 mod cumulative_stats;
 mod cursor;
 mod database_info;
@@ -57,6 +59,7 @@ mod ledger;
 mod ledger_event;
 mod limits;
 mod lock_time;
+mod marks;
 mod mempool;
 mod mempool_event;
 mod mends;
@@ -69,6 +72,7 @@ mod op_return;
 mod output;
 mod output_spent;
 mod page;
+mod progress;
 mod projections;
 mod query;
 mod range_stats;
@@ -80,6 +84,7 @@ mod resume;
 mod running;
 mod scalars;
 mod script_type_count;
+mod secrets;
 mod server_info;
 mod server_limits;
 mod snapshot;
@@ -94,20 +99,27 @@ mod until;
 mod wait_for_tip;
 
 use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
+use async_graphql::futures_util::StreamExt;
 use async_graphql::futures_util::stream::BoxStream;
 use async_graphql::{Data, Executor, Request, Response, SDLExportOptions, ServerError};
 
-pub use error::{ApiError, code};
+pub use account::{Account, Include, Pay, Short};
+pub use error::{ApiError, RETRY_AFTER_SECONDS, code, hide_secrets};
 pub use features::Features;
 pub use limits::{Limits, RequestLimits};
+pub use marks::{MARKS, Mark};
+pub use progress::Place;
 pub use request::RequestExtensions;
 pub use running::{OpenSubscription, OpenSubscriptions};
-pub use subscription::{Sharing, sharing};
+pub use subscription::{Sharing, sharing, subscribed_field};
+pub use turn::Events;
 
 use crate::chain::Height;
 use crate::live::Live;
 use crate::view::Published;
+pub use crate::view::{Lasting, Reads};
 use running::Running;
 
 type Engine = async_graphql::Schema<query::Query, mutation::Mutation, subscription::Subscription>;
@@ -126,21 +138,53 @@ pub struct Schema {
 /// How far the server is, for those who watch over it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Readiness {
-    /// Whether it answers for the node's tip and the node's mempool.
-    pub ready: bool,
     /// The height it answers for, `None` while no block is indexed.
     pub indexed_height: Option<u32>,
     /// The height of the node's newest block, `None` until the node was asked.
     pub node_height: Option<u32>,
+    /// How long ago the node told that; `None` if it never did.
+    pub silence: Option<Duration>,
+    /// For how long the mempool has not been the node's, zero while it is; `None` if it never was.
+    pub mempool_behind: Option<Duration>,
+}
+
+/// How far behind the node a server may be and still count as ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadyLimits {
+    /// Blocks.
+    pub blocks: u32,
+    /// How long the node may be silent, and how long its mempool may not be followed.
+    pub silence: Duration,
+}
+
+impl Default for ReadyLimits {
+    fn default() -> Self {
+        Self { blocks: 1, silence: Duration::from_secs(30) }
+    }
+}
+
+impl Readiness {
+    /// How many blocks the node is ahead; `None` while one of both heights is not known.
+    #[must_use]
+    pub fn blocks_behind(&self) -> Option<u32> {
+        Some(self.node_height?.saturating_sub(self.indexed_height?))
+    }
+
+    /// Whether it answers for a state that is near enough to the node's.
+    #[must_use]
+    pub fn is_within(&self, limits: ReadyLimits) -> bool {
+        self.blocks_behind().is_some_and(|behind| behind <= limits.blocks)
+            && self.mempool_behind.is_some_and(|since| since <= limits.silence)
+            && self.silence.is_none_or(|silence| silence <= limits.silence)
+    }
 }
 
 /// The schema over what is published, and told by events.
 #[must_use]
 pub fn schema(published: Published, live: Live, limits: Limits, features: Features) -> Schema {
-    let waiting = wait_for_tip::WaitForTip::new(&published, &live);
-    let running = Arc::new(Running::start(limits, features, published.node_limits()));
-    let open = running.open.clone();
-    Schema { engine: engine(published.clone(), live, limits, running), published, waiting, open }
+    let running = Arc::new(Running::start(&limits, features, published.node_limits()));
+    let (open, waiting) = (running.open.clone(), wait_for_tip::WaitForTip::new(&published, &live, &running));
+    Schema { engine: engine(published.clone(), live, &limits, running), published, waiting, open }
 }
 
 /// The schema in the schema definition language, as `schema.graphql` holds it. It is written once.
@@ -150,21 +194,28 @@ pub fn sdl() -> &'static str {
     &WRITTEN
 }
 
+/// The fields of subscriptions, by name.
+#[must_use]
+pub fn subscription_fields() -> &'static [String] {
+    static FIELDS: LazyLock<Vec<String>> = LazyLock::new(|| subscription::field_names(sdl()));
+    &FIELDS
+}
+
 fn write_sdl() -> String {
     let (published, limits, features) = (Published::default(), Limits::default(), Features::default());
-    let running = Arc::new(Running::start(limits, features, published.node_limits()));
-    engine(published, Live::default(), limits, running)
+    let running = Arc::new(Running::start(&limits, features, published.node_limits()));
+    engine(published, Live::default(), &limits, running)
         .sdl_with_options(SDLExportOptions::new().include_specified_by().use_space_ident())
 }
 
-fn engine(published: Published, live: Live, limits: Limits, running: Arc<Running>) -> Engine {
+fn engine(published: Published, live: Live, limits: &Limits, running: Arc<Running>) -> Engine {
     let query = query::Query::new(&published, &running);
     let mutation = mutation::Mutation::new(&published, &live, running.features);
-    let waiting = wait_for_tip::WaitForTip::new(&published, &live);
+    let waiting = wait_for_tip::WaitForTip::new(&published, &live, &running);
     Engine::build(query, mutation, subscription::Subscription::new(published, live, running))
         .register_output_type::<ledger::Ledger>()
-        .data(limits)
-        .extension(request::RequestExtensions(limits))
+        .data(*limits)
+        .extension(request::RequestExtensions(*limits))
         .extension(waiting)
         .finish()
 }
@@ -174,9 +225,10 @@ impl Schema {
     #[must_use]
     pub fn readiness(&self) -> Readiness {
         Readiness {
-            ready: self.published.is_in_sync() && self.published.state().mempool_in_sync,
             indexed_height: self.published.head().map(|head| head.tip.height.to_u32()),
             node_height: self.published.state().node_height.map(Height::to_u32),
+            silence: self.published.last_heard(),
+            mempool_behind: self.published.mempool_behind(),
         }
     }
 }
@@ -185,9 +237,21 @@ impl Schema {
     /// Waits for the block that the request is not to be executed before, if it names one, and takes that from it. Nothing
     /// is executed meanwhile; a request that was not waited for here waits when it is.
     ///
-    /// Errors: BAD_USER_INPUT, TIP_NOT_REACHED.
+    /// Errors: BAD_USER_INPUT, TIP_NOT_REACHED, RESOURCE_EXHAUSTED if too many wait already.
     pub async fn wait_for_tip(&self, request: &mut Request) -> Result<(), ServerError> {
         self.waiting.wait_for(request).await.map_err(ServerError::from)
+    }
+
+    /// What an operation of any kind yields; of a subscription, its events. Nothing happens before they are polled.
+    #[must_use]
+    pub fn subscribe(&self, request: Request, session: Option<Arc<Data>>) -> Events {
+        Events::new(|turn, progress| Executor::execute_stream(&self.engine, request.data(turn).data(progress), session))
+    }
+
+    /// Whether an answer that was so lasting is still what would be answered now.
+    #[must_use]
+    pub fn is_current(&self, lasting: &Lasting) -> bool {
+        self.published.head().is_some_and(|head| lasting.holds(&head))
     }
 
     /// How many subscriptions are open, as clients are told it.
@@ -204,6 +268,6 @@ impl Executor for Schema {
     }
 
     fn execute_stream(&self, request: Request, session_data: Option<Arc<Data>>) -> BoxStream<'static, Response> {
-        Executor::execute_stream(&self.engine, request, session_data)
+        self.subscribe(request, session_data).boxed()
     }
 }

@@ -28,6 +28,7 @@ pub(super) struct Output {
 
 impl Output {
     pub(super) fn new(view: &Arc<View>, transaction: &Arc<view::Transaction>, vout: u32) -> Self {
+        view.note_transaction(transaction);
         Self { view: view.clone(), transaction: transaction.clone(), vout }
     }
 

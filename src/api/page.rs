@@ -36,7 +36,7 @@ pub(super) struct PageArgs {
 
 /// How many rows, from which end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Take {
+pub(super) enum Take {
     First(u32),
     Last(u32),
 }
@@ -111,7 +111,7 @@ fn mixed(one: &str, other: &str) -> ApiError {
     ApiError::bad_user_input(format!("{one} and {other} do not go together: give first and after, or last and before"))
 }
 
-fn take(first: Option<i32>, last: Option<i32>, limit: u32) -> Result<Take, ApiError> {
+pub(super) fn take(first: Option<i32>, last: Option<i32>, limit: u32) -> Result<Take, ApiError> {
     match (first, last) {
         (Some(_), Some(_)) => Err(mixed("first", "last")),
         (None, None) => Ok(Take::First(DEFAULT_SIZE.min(limit))),
@@ -238,25 +238,11 @@ pub(super) fn height_at(position: u64) -> Result<Height, ApiError> {
     u32::try_from(position).map(Height::from).map_err(|_| ApiError::internal("a position beyond all heights"))
 }
 
-/// What a connection costs before its page is known: one for itself, and its rows times what is asked of each.
-pub(super) fn cost(first: Option<i32>, last: Option<i32>, per_row: usize) -> usize {
-    let rows = match take(first, last, Limits::MAX_PAGE_SIZE) {
-        Ok(Take::First(size) | Take::Last(size)) => size,
-        Err(_) => 0, // refused before any row is read
-    };
-    usize::try_from(rows).unwrap_or(usize::MAX).saturating_mul(per_row).saturating_add(1)
-}
-
-/// What a list without pages costs: one for itself, and its items times what is asked of each.
-pub(super) fn list_cost(items: impl TryInto<usize>, per_item: usize) -> usize {
-    // a negative count is refused before any item is read
-    items.try_into().unwrap_or(0).saturating_mul(per_item).saturating_add(1)
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::costs::{list as list_cost, page as cost};
     use super::*;
 
     fn place(position: u64) -> Place {

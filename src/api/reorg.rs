@@ -3,9 +3,10 @@ use std::sync::Arc;
 use async_graphql::{Context, ID, Object, SimpleObject};
 
 use super::block::Block;
+use super::costs;
 use super::error::ApiError;
 use super::node::reorg_id;
-use super::page::{self, list_size};
+use super::page::list_size;
 use super::request::limits;
 use super::scalars::{BlockHash, DateTime, Txid, int, int_of};
 use crate::view::{self, View};
@@ -111,7 +112,7 @@ impl Reorg {
     }
 
     /// The blocks that left the main chain, the highest first. Null stands for one that is not kept any more.
-    #[graphql(complexity = "page::list_cost(first.unwrap_or(SHOWN), child_complexity)")]
+    #[graphql(complexity = "costs::list(first.unwrap_or(SHOWN), child_complexity)")]
     async fn disconnected(
         &self,
         ctx: &Context<'_>,
@@ -137,7 +138,7 @@ impl Reorg {
 
     /// The blocks that took their place at first, the lowest first; none if the chain only became shorter. Null stands for
     /// one that left as well and is not kept any more.
-    #[graphql(complexity = "page::list_cost(first.unwrap_or(SHOWN), child_complexity)")]
+    #[graphql(complexity = "costs::list(first.unwrap_or(SHOWN), child_complexity)")]
     async fn connected(
         &self,
         ctx: &Context<'_>,
@@ -153,7 +154,7 @@ impl Reorg {
     }
 
     /// Transactions of the blocks that left which were unconfirmed again after it, in the order of the chain.
-    #[graphql(complexity = "page::list_cost(first.unwrap_or(SHOWN), child_complexity.max(1))")]
+    #[graphql(complexity = "costs::list(first.unwrap_or(SHOWN), child_complexity.max(1))")]
     async fn returned_to_mempool(
         &self,
         ctx: &Context<'_>,
@@ -171,7 +172,7 @@ impl Reorg {
 
     /// Payments that were confirmed and died: transactions of the blocks that left which were neither in the chain nor in
     /// the mempool after it, in the order of the chain. Coinbases, which die with their block, are not listed.
-    #[graphql(complexity = "page::list_cost(first.unwrap_or(SHOWN), child_complexity)")]
+    #[graphql(complexity = "costs::list(first.unwrap_or(SHOWN), child_complexity)")]
     async fn conflicted(
         &self,
         ctx: &Context<'_>,

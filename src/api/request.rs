@@ -1,21 +1,26 @@
 //! What happens to every request around its execution: one view for all its fields, limits, and a code on every error.
 
+use std::any::TypeId;
 use std::sync::{Arc, OnceLock};
 
 use async_graphql::extensions::{
-    Extension, ExtensionContext, ExtensionFactory, NextParseQuery, NextPrepareRequest, NextRequest, NextResolve,
-    NextSubscribe, NextValidation, ResolveInfo,
+    Extension, ExtensionContext, ExtensionFactory, NextExecute, NextParseQuery, NextPrepareRequest, NextRequest,
+    NextResolve, NextSubscribe, NextValidation, ResolveInfo,
 };
 use async_graphql::futures_util::StreamExt;
 use async_graphql::futures_util::stream::BoxStream;
 use async_graphql::parser::types::ExecutableDocument;
-use async_graphql::{Context, Request, Response, ServerError, ServerResult, ValidationResult, Value, Variables};
+use async_graphql::{
+    Context, QueryPathSegment, Request, Response, ServerError, ServerResult, ValidationResult, Value, Variables,
+};
 
-use super::error::{ApiError, code, set_code};
+use super::account::Account;
+use super::error::{ApiError, code, hide_secrets, set_code};
 use super::limits::Limits;
+use super::marks::Mark;
 use super::mends::{fill_defaults, keep_path, missing_variable, restore_path};
 use super::turn::Turn;
-use crate::view::{Ask, Published, SyncState, View};
+use crate::view::{Ask, Published, Reads, SyncState, View};
 
 /// What all root fields of a request share, pinned by the first of them.
 ///
@@ -37,10 +42,10 @@ pub(super) struct Pinned {
 
 impl Pinned {
     /// What is newest, to read and tell this many bytes of transactions.
-    pub(super) fn new(published: &Published, bytes: usize) -> Self {
+    pub(super) fn new(published: &Published, bytes: usize, reads: Reads) -> Self {
         let ask = published.ask();
         // in this order, or the state could be older than the Head
-        let view = published.head().map(|head| Arc::new(published.view_of(head, bytes, ask.clone())));
+        let view = published.head().map(|head| Arc::new(published.view_of(head, bytes, ask.clone()).noting(reads)));
         let state = view.as_ref().map_or_else(|| published.state(), |view| *view.sync_state());
         Self { view, state, ask }
     }
@@ -54,7 +59,7 @@ impl Pinned {
 /// What this request is answered from.
 pub(super) fn pinned(ctx: &Context<'_>, published: &Published) -> Result<Pinned, ApiError> {
     let bytes = limits(ctx)?.transaction_bytes;
-    let pin = || Pinned::new(published, bytes);
+    let pin = || Pinned::new(published, bytes, ctx.data_opt::<Reads>().cloned().unwrap_or_default());
     Ok(match ctx.data_opt::<RequestView>() {
         Some(RequestView(pinned)) => pinned.get_or_init(pin).clone(),
         None => pin(),
@@ -72,7 +77,7 @@ pub struct RequestExtensions(pub Limits);
 
 impl ExtensionFactory for RequestExtensions {
     fn create(&self) -> Arc<dyn Extension> {
-        Arc::new(RequestExtension { limits: self.0, missing: OnceLock::new() })
+        Arc::new(RequestExtension { limits: self.0, missing: OnceLock::new(), reads: OnceLock::new() })
     }
 }
 
@@ -81,6 +86,8 @@ struct RequestExtension {
     limits: Limits,
     /// A variable of the request that has no value and needs one.
     missing: OnceLock<ServerError>,
+    /// Where to note what the answer is made from, if somebody wants to know.
+    reads: OnceLock<Reads>,
 }
 
 #[async_graphql::async_trait::async_trait]
@@ -105,6 +112,9 @@ impl Extension for RequestExtension {
         next: NextPrepareRequest<'_>,
     ) -> ServerResult<Request> {
         let mut request = request.data(RequestView::default());
+        if let Some(reads) = request.data.get(&TypeId::of::<Reads>()).and_then(|reads| reads.downcast_ref::<Reads>()) {
+            self.reads.get_or_init(|| reads.clone());
+        }
         fill_defaults(&mut request);
         if let Some(error) = missing_variable(&mut request) {
             // told once the document is known to be valid
@@ -138,7 +148,27 @@ impl Extension for RequestExtension {
             errors
         })?;
         self.limits.check(result.depth, result.complexity).map_err(|error| vec![error.into()])?;
+        if let Some(account) = ctx.data_opt::<Arc<Account>>() {
+            let cost = u64::try_from(result.complexity).unwrap_or(u64::MAX);
+            account.charge(cost).map_err(|short| vec![ApiError::over_budget(short, cost).into()])?;
+        }
         self.missing.get().map_or(Ok(result), |error| Err(vec![error.clone()]))
+    }
+
+    /// Once for a query or mutation, and for each event of a subscription.
+    async fn execute(
+        &self,
+        ctx: &ExtensionContext<'_>,
+        operation_name: Option<&str>,
+        next: NextExecute<'_>,
+    ) -> Response {
+        let _executing = ctx.data_opt::<Arc<Turn>>().map(|turn| turn.execute());
+        let mut response = next.run(ctx, operation_name).await;
+        if let Some(account) = ctx.data_opt::<Arc<Account>>() {
+            let pinned = ctx.data_opt::<RequestView>().and_then(|view| view.0.get());
+            account.tell(&mut response, &self.limits, pinned);
+        }
+        response
     }
 
     async fn resolve(
@@ -150,8 +180,20 @@ impl Extension for RequestExtension {
         if let Some(turn) = ctx.data_opt::<Arc<Turn>>() {
             turn.wait().await;
         }
+        if let Some(account) = ctx.data_opt::<Arc<Account>>() {
+            account.count_field();
+        }
         let at = info.path_node;
-        next.run(ctx, info).await.map_err(|error| keep_path(error, at))
+        // once nothing is left to be lost, nothing need be noted
+        let reads = self.reads.get().filter(|reads| !reads.is_of_the_moment());
+        // the engine comes here for each item of a list, too, which the field has spoken for
+        let reads = reads.filter(|_| matches!(at.segment, QueryPathSegment::Name(_)));
+        let noted = reads.map(|reads| (reads, Mark::of(info.parent_type, info.name)));
+        let resolved = next.run(ctx, info).await.map_err(|error| keep_path(error, at));
+        if let Some((reads, mark)) = noted {
+            reads.depends_on(mark.basis(resolved.as_ref().ok().and_then(Option::as_ref)));
+        }
+        resolved
     }
 }
 
@@ -159,6 +201,7 @@ impl Extension for RequestExtension {
 fn with_codes(mut response: Response) -> Response {
     for error in &mut response.errors {
         restore_path(error);
+        hide_secrets(error);
         set_code(error, code::BAD_USER_INPUT);
     }
     response

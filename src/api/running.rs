@@ -7,7 +7,9 @@ use std::task::{Context, Poll};
 use std::time::SystemTime;
 
 use async_graphql::futures_util::stream::{BoxStream, Stream, StreamExt};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::error::ApiError;
 use super::features::Features;
 use super::limits::Limits;
 use crate::view::NodeLimits;
@@ -19,12 +21,16 @@ pub(super) struct Running {
     pub(super) features: Features,
     pub(super) node_limits: NodeLimits,
     pub(super) open: OpenSubscriptions,
+    /// For those that wait until a block comes.
+    pub(super) places: WaitingPlaces,
 }
 
 impl Running {
     /// From now on.
-    pub(super) fn start(limits: Limits, features: Features, node_limits: NodeLimits) -> Self {
-        Self { started_at: SystemTime::now(), limits, features, node_limits, open: OpenSubscriptions::default() }
+    pub(super) fn start(limits: &Limits, features: Features, node_limits: NodeLimits) -> Self {
+        let places = WaitingPlaces::new(limits.request.waiting);
+        let open = OpenSubscriptions::default();
+        Self { started_at: SystemTime::now(), limits: *limits, features, node_limits, open, places }
     }
 
     /// How many subscriptions are open now.
@@ -35,6 +41,25 @@ impl Running {
     /// The events of a subscription, which counts as open until they are dropped.
     pub(super) fn count<T>(running: &Arc<Self>, events: impl Stream<Item = T> + Send + 'static) -> Counted<T> {
         Counted { events: events.boxed(), _open: running.open.one_more() }
+    }
+}
+
+/// Places for requests that wait until the server has a block. Each holds memory and nothing else, but there is no other
+/// end to how many there may be. Cheap to clone; all clones are one.
+#[derive(Clone)]
+pub(super) struct WaitingPlaces {
+    free: Arc<Semaphore>,
+    most: usize,
+}
+
+impl WaitingPlaces {
+    fn new(most: usize) -> Self {
+        Self { free: Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))), most }
+    }
+
+    /// A place, until it is dropped. Errors: RESOURCE_EXHAUSTED.
+    pub(super) fn take(&self) -> Result<OwnedSemaphorePermit, ApiError> {
+        self.free.clone().try_acquire_owned().map_err(|_| ApiError::too_many_waiting(self.most))
     }
 }
 

@@ -38,7 +38,7 @@ impl ServerInfo {
 
     /// The commit that the program was built from; null if the build did not say.
     async fn git_commit(&self) -> Option<&'static str> {
-        option_env!("BTCGRAPH_GIT_COMMIT")
+        option_env!("BTCGRAPH_GIT_COMMIT").filter(|commit| !commit.is_empty())
     }
 
     /// When the server was started.

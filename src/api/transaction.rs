@@ -4,6 +4,7 @@ use async_graphql::{Context, ID, Object, OutputType};
 
 use super::block::Block;
 use super::connection::{Connection, Edge};
+use super::costs;
 use super::cursor::Scope;
 use super::enums::{SortOrder, TxState};
 use super::error::ApiError;
@@ -25,9 +26,6 @@ use crate::view::{self, View};
 /// How many blocks a transaction is taken to be in before they are known: one, and others only after reorganisations.
 const OCCURRENCES: usize = 2;
 
-/// What reading and hashing all txids of a block costs, in fields.
-const PROOF_COST: usize = 50;
-
 /// A transaction, and the view it was found in.
 #[derive(Clone)]
 pub(super) struct Transaction {
@@ -37,7 +35,9 @@ pub(super) struct Transaction {
 
 impl Transaction {
     pub(super) fn new(view: &Arc<View>, transaction: impl Into<Arc<view::Transaction>>) -> Self {
-        Self { view: view.clone(), transaction: transaction.into() }
+        let transaction = transaction.into();
+        view.note_transaction(&transaction);
+        Self { view: view.clone(), transaction }
     }
 
     /// The transaction that `find` finds, if any. It counts as read.
@@ -260,7 +260,7 @@ impl Transaction {
 
     /// All blocks that hold it: those of the main chain, oldest first, then stale ones. Stale blocks are those that this
     /// server saw disconnected.
-    #[graphql(complexity = "page::list_cost(OCCURRENCES, child_complexity)")]
+    #[graphql(complexity = "costs::list(OCCURRENCES, child_complexity)")]
     async fn occurrences(&self) -> Result<Vec<TxOccurrence>, ApiError> {
         self.view.count(0)?;
         let found = self.view.occurrences(&self.transaction.txid)?;
@@ -271,13 +271,13 @@ impl Transaction {
     }
 
     /// The proof that its block holds it; null while no block of the main chain does.
-    #[graphql(complexity = "child_complexity.saturating_add(PROOF_COST)")]
+    #[graphql(complexity = "child_complexity.saturating_add(costs::PROOF)")]
     async fn merkle_proof(&self) -> Option<Result<MerkleProof, ApiError>> {
         self.proof().transpose()
     }
 
     /// Its inputs in their order.
-    #[graphql(complexity = "page::cost(first, last, child_complexity)")]
+    #[graphql(complexity = "costs::page(first, last, child_complexity)")]
     async fn inputs(
         &self,
         ctx: &Context<'_>,
@@ -293,7 +293,7 @@ impl Transaction {
     }
 
     /// Its outputs in their order.
-    #[graphql(complexity = "page::cost(first, last, child_complexity)")]
+    #[graphql(complexity = "costs::page(first, last, child_complexity)")]
     async fn outputs(
         &self,
         ctx: &Context<'_>,
@@ -375,7 +375,7 @@ impl Transaction {
 
     /// The transactions that left the mempool for it because they spend an output that it spends, too; the oldest departure
     /// first. `rbfTree` tells also of those whose bytes are not kept any more.
-    #[graphql(complexity = "page::list_cost(REPLACED, child_complexity)")]
+    #[graphql(complexity = "costs::list(REPLACED, child_complexity)")]
     async fn replaces(&self) -> Result<Vec<Transaction>, ApiError> {
         self.replaced()
     }
@@ -396,7 +396,7 @@ impl Transaction {
     /// The transactions that spend an output that it spends, too: those that it replaced, the one that replaced it, and, if
     /// it is neither in the mempool nor on the main chain, those there that make it impossible. What was lost to a block
     /// is not found from the block's side.
-    #[graphql(complexity = "page::list_cost(REPLACED, 1)")]
+    #[graphql(complexity = "costs::list(REPLACED, 1)")]
     async fn conflicts(&self) -> Result<Vec<Txid>, ApiError> {
         self.conflicting()
     }

@@ -21,6 +21,7 @@ use bitcoin::BlockHash;
 use tokio::time::Instant;
 
 use super::error::{ApiError, shown};
+use super::running::{Running, WaitingPlaces};
 use super::until::until;
 use crate::chain::Height;
 use crate::live::Live;
@@ -36,11 +37,12 @@ pub(super) const LONGEST: Duration = Duration::from_secs(10);
 pub(super) struct WaitForTip {
     published: Published,
     live: Live,
+    places: WaitingPlaces,
 }
 
 impl WaitForTip {
-    pub(super) fn new(published: &Published, live: &Live) -> Self {
-        Self { published: published.clone(), live: live.clone() }
+    pub(super) fn new(published: &Published, live: &Live, running: &Running) -> Self {
+        Self { published: published.clone(), live: live.clone(), places: running.places.clone() }
     }
 
     /// Waits as the request says, and takes that from it. Errors: BAD_USER_INPUT, and those of [`wait`](Self::wait).
@@ -51,13 +53,18 @@ impl WaitForTip {
         }
     }
 
-    /// Returns once the newest state has the block. Errors: TIP_NOT_REACHED, INTERNAL_SERVER_ERROR.
+    /// Returns once the newest state has the block. Errors: TIP_NOT_REACHED, INTERNAL_SERVER_ERROR; RESOURCE_EXHAUSTED if
+    /// it does not have it and too many wait already.
     async fn wait(&self, Wait { block, timeout }: Wait) -> Result<(), ApiError> {
         let deadline = Instant::now() + timeout;
         let reached = || {
             let head = self.published.head()?;
             block.is_in(head).map_err(ApiError::from).map(|is_in| is_in.then_some(())).transpose()
         };
+        if let Some(reached) = reached() {
+            return reached;
+        }
+        let _place = self.places.take()?;
         let reached = until(&self.live, deadline, reached).await;
         reached.unwrap_or_else(|| Err(ApiError::tip_not_reached(self.published.head().map(|head| head.tip))))
     }

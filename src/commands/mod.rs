@@ -8,10 +8,12 @@ mod failure;
 mod flags;
 mod import;
 mod logging;
+mod metrics;
 mod notify;
 mod pieces;
 mod serve;
 mod shutdown;
+mod token;
 mod verify;
 
 use std::time::Duration;
@@ -35,7 +37,7 @@ Exit codes:
 
 /// A GraphQL API for the Bitcoin chain, with an index of its own, kept from your Bitcoin Core node.
 #[derive(Parser)]
-#[command(name = "btcgraph", version, after_help = EXIT_CODES)]
+#[command(name = "btcgraph", version = btcgraph::VERSION, after_help = EXIT_CODES)]
 pub(crate) struct CommandLine {
     #[command(subcommand)]
     command: Command,
@@ -58,6 +60,10 @@ enum Command {
         /// The hash of the block
         hash: BlockHash,
     },
+    /// Print the metrics of a running server, as Prometheus reads them
+    Metrics,
+    /// Make a token for a client, and the settings by which the server knows it
+    Token(token::TokenArguments),
     /// Print the GraphQL schema in the schema definition language
     Schema,
     /// Print every setting with its value and meaning, passwords masked
@@ -71,7 +77,8 @@ enum Command {
 impl CommandLine {
     /// Does what the command line asks for.
     pub(crate) fn run(self) -> Result<(), Failure> {
-        match self.command {
+        match &self.command {
+            Command::Token(arguments) => return token::run(arguments),
             Command::Config { defaults: true } => return config::print_defaults(),
             Command::Schema => return config::to_stdout(btcgraph::api::sdl()),
             _ => {}
@@ -81,7 +88,8 @@ impl CommandLine {
             _ => Settings::load(&self.flags.sources())?,
         };
         match self.command {
-            Command::Config { .. } | Command::Schema => config::print(&settings),
+            Command::Config { .. } | Command::Schema | Command::Token(_) => config::print(&settings),
+            Command::Metrics => metrics::run(&settings),
             Command::Serve => until_stopped(&settings, serve::run),
             Command::Demo(arguments) => {
                 until_stopped(&settings, async |settings: &Settings, stop| demo::run(settings, stop, arguments).await)

@@ -3,14 +3,15 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bitcoin::BlockHash;
-use btcgraph::api::{self, Features, RequestLimits};
+use btcgraph::api::{self, Features, ReadyLimits, RequestLimits};
 use btcgraph::live::Live;
-use btcgraph::node::{Node, NodeError, Signals, StopFlag};
-use btcgraph::server::{self, Sockets, admin::Admin};
-use btcgraph::settings::{ApiSettings, ByteSize, ServerSettings, Settings};
+use btcgraph::node::{Node, NodeError, NodeFigures, NodeSettings, Signals, StopFlag};
+use btcgraph::server::{self, Access, Connections, Sockets, admin::Admin, metrics::Metrics};
+use btcgraph::settings::{ApiSettings, ByteSize, CacheSettings, ServerSettings, Settings};
 use btcgraph::sync::{self, Follow, KeptMempool, Until, Wake};
 use btcgraph::view::{NodeLimits, Published};
 use tokio::net::TcpListener;
@@ -18,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use super::failure::{Exit, Failure, OrExit};
+use super::metrics::{self, Rooms};
 use super::{admin, pieces, verify};
 
 /// How many signals wait while the loop is busy with blocks; of more it takes the whole list instead.
@@ -31,6 +33,14 @@ pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<
     let limits = limits_of(&settings.server);
     let schema = api::schema(published.clone(), live.clone(), limits, features_of(&settings.api));
     let index = pieces::open_index(settings)?;
+    let node_figures = Arc::<NodeFigures>::default();
+    let metrics = metrics::of(Rooms {
+        node: node_figures.clone(),
+        index: index.figures(),
+        cache_bytes: pieces::index_options(settings).cache_bytes,
+        published: published.clone(),
+        live: live.clone(),
+    })?;
     let mut mempool = KeptMempool::take_up(&index, pieces::mempool_limits(settings))?;
     sync::publish(&index, mempool.snapshot(), &published)?;
     let admin_socket = admin::bind(&settings.admin.listen).await?;
@@ -47,16 +57,18 @@ pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<
     }
 
     let wake = Wake::default();
-    let admin = server::admin::serve(admin_socket, admin_of(settings, &wake, &published), stop.clone());
+    let admin =
+        server::admin::serve(admin_socket, admin_of(settings, &wake, &published, metrics.clone()), stop.clone());
     let administering = tokio::spawn(until_it_ends(admin, stop.clone()));
-    let public = server::serve(listener, schema, options_of(&settings.server), stop.clone());
+    let options = options_of(&settings.server, settings.cache);
+    let public = server::serve_counted(listener, schema, options, metrics, stop.clone());
     let serving = tokio::spawn(until_it_ends(public, stop.clone()));
     let flag = pieces::stop_flag(&stop);
     let settings = settings.clone();
     let following = pieces::blocking(move || {
         let mut index = index;
         let mut mempool = mempool;
-        let Some(node) = connect(&settings, &flag)? else { return Ok(()) };
+        let Some(node) = connect(&settings, &flag, &node_figures)? else { return Ok(()) };
         published.set_node(node.clone());
         let signals = listen(&node, &wake, &flag)?;
         Ok(sync::run(Follow {
@@ -89,7 +101,7 @@ async fn until_it_ends(server: impl Future<Output = io::Result<()>>, stop: Cance
 }
 
 /// What commands on this machine may ask for.
-fn admin_of(settings: &Settings, wake: &Wake, published: &Published) -> Admin {
+fn admin_of(settings: &Settings, wake: &Wake, published: &Published, metrics: Metrics) -> Admin {
     let (settings, wake, published) = (settings.clone(), wake.clone(), published.clone());
     Admin {
         notify: Box::new(move |hash| {
@@ -99,13 +111,15 @@ fn admin_of(settings: &Settings, wake: &Wake, published: &Published) -> Admin {
             Ok(())
         }),
         verify: Box::new(move |question, job| verify::answer(question, job, &settings, &published)),
+        metrics: Some(metrics),
     }
 }
 
 /// The node, however long it takes to come; `None` if the service stops before.
-fn connect(settings: &Settings, stop: &StopFlag) -> Result<Option<Node>, Failure> {
+fn connect(settings: &Settings, stop: &StopFlag, figures: &Arc<NodeFigures>) -> Result<Option<Node>, Failure> {
     loop {
-        match Node::connect(pieces::node_settings(settings, stop)) {
+        let node = NodeSettings { figures: figures.clone(), ..pieces::node_settings(settings, stop) };
+        match Node::connect(node) {
             Ok(node) => return Ok(Some(node)),
             Err(NodeError::Stopped) => return Ok(None),
             Err(error) if error.is_transient() => warn!(%error, "the node is away; answering for the index's own tip"),
@@ -155,20 +169,30 @@ fn node_limits(settings: &ServerSettings) -> NodeLimits {
     NodeLimits { requests: settings.max_node_requests, timeout, block_template: settings.block_template }
 }
 
-fn options_of(settings: &ServerSettings) -> server::Options {
+fn options_of(settings: &ServerSettings, cache: CacheSettings) -> server::Options {
     let seconds = |seconds: u32| Duration::from_secs(seconds.into());
+    let request = limits_of(settings).request;
     server::Options {
-        limits: limits_of(settings).request.into(),
+        limits: request.into(),
+        connections: Connections { limit_loopback: settings.limit_loopback, ..request.into() },
         sockets: Sockets {
-            most: settings.max_sockets,
             init_timeout: seconds(settings.socket_init_timeout_seconds),
             ping_interval: seconds(settings.socket_ping_seconds),
-            write_timeout: seconds(settings.socket_write_timeout_seconds),
+            ..request.into()
         },
         playground: settings.playground,
         origins: settings.origins.clone(),
         hosts: settings.hosts.clone(),
         proxies: settings.trusted_proxies.clone(),
+        access: Access {
+            tokens: settings.tokens.clone(),
+            require_token: settings.require_token,
+            anonymous_cost_per_minute: settings.anonymous_cost_per_minute,
+            anonymous_broadcast: settings.anonymous_broadcast,
+        },
+        ready: ReadyLimits { blocks: settings.ready_blocks, silence: seconds(settings.ready_seconds) },
+        public_metrics: settings.metrics,
+        cache_depth: cache.depth,
     }
 }
 
@@ -177,6 +201,7 @@ fn features_of(settings: &ApiSettings) -> Features {
 }
 
 fn limits_of(settings: &ServerSettings) -> api::Limits {
+    let seconds = |seconds: u32| Duration::from_secs(seconds.into());
     api::Limits {
         depth: settings.max_depth,
         complexity: settings.max_complexity,
@@ -186,19 +211,29 @@ fn limits_of(settings: &ServerSettings) -> api::Limits {
         ids: settings.max_ids,
         watch: settings.max_watch,
         headers: settings.max_headers,
-        filters: settings.max_filters,
         points: settings.max_points,
         request: RequestLimits {
             body_bytes: bytes(settings.max_body),
             message_bytes: bytes(settings.max_message),
             operations_per_socket: settings.max_operations_per_socket,
             sockets: settings.max_sockets,
+            sockets_per_client: settings.max_sockets_per_client,
+            message_timeout: seconds(settings.socket_message_timeout_seconds),
+            connections: settings.max_connections,
+            connections_per_client: settings.max_connections_per_client,
+            header_timeout: seconds(settings.header_timeout_seconds),
+            idle_timeout: seconds(settings.idle_timeout_seconds),
+            body_timeout: seconds(settings.body_timeout_seconds),
+            write_timeout: seconds(settings.write_timeout_seconds),
+            least_rate: settings.min_bytes_per_second,
+            held_bytes: bytes(settings.max_held),
             query_bytes: bytes(settings.max_query),
             document_cache_bytes: bytes(settings.document_cache),
+            subscription_bytes: bytes(settings.subscription_documents),
             persisted_query_bytes: bytes(settings.persisted_queries),
             executions: settings.max_executions,
             waiting: settings.max_waiting,
-            timeout: Duration::from_secs(settings.timeout_seconds.into()),
+            timeout: seconds(settings.timeout_seconds),
             requests_per_minute: settings.max_requests_per_minute,
             tokens: settings.max_tokens,
             nesting: settings.max_nesting,
@@ -207,6 +242,7 @@ fn limits_of(settings: &ServerSettings) -> api::Limits {
             root_fields: settings.max_root_fields,
             directives: settings.max_directives,
             introspection: settings.max_introspection,
+            values: settings.max_values,
         },
     }
 }
@@ -221,11 +257,11 @@ fn write_port(file: Option<&Path>, address: SocketAddr) -> Result<(), Failure> {
 mod tests {
     use btcgraph::index::ObservedLimits;
     use btcgraph::mempool::MempoolLimits;
-    use std::sync::{Arc, Mutex};
+    use std::sync::Mutex;
     use std::thread;
     use std::time::Instant;
 
-    use btcgraph::node::{Auth, NodeSettings};
+    use btcgraph::node::Auth;
     use btcgraph::settings::{Platform, Sources};
     use btcgraph::sim::{SimChain, SimNode, SimNodeOptions, World};
 
@@ -274,6 +310,6 @@ mod tests {
         assert_eq!(pieces::mempool_limits(&settings), MempoolLimits::default());
         assert_eq!(pieces::index_options(&settings).observed, ObservedLimits::default());
         assert_eq!(features_of(&settings.api), Features::default());
-        assert_eq!(options_of(&settings.server), server::Options::default());
+        assert_eq!(options_of(&settings.server, settings.cache), server::Options::default());
     }
 }

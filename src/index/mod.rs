@@ -22,6 +22,7 @@ mod block;
 mod codec;
 mod effects;
 mod error;
+mod figures;
 mod keys;
 mod observed;
 mod open;
@@ -38,6 +39,7 @@ mod verify;
 
 pub use block::{Block, Parser};
 pub use error::IndexError;
+pub use figures::IndexFigures;
 pub use keys::{OutputPosition, Salt, ScriptKey, TxNum};
 pub use observed::{Observations, ObservedLimits};
 pub use open::{Index, IndexOptions};

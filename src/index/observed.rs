@@ -96,6 +96,7 @@ impl Update<'_> {
 
     /// Writes down a reorganisation, under the next number, and tells that.
     pub fn note_reorg(&mut self, reorg: &Reorg) -> Result<u64, IndexError> {
+        self.changed.reorgs += 1;
         self.with_tables(|tables, limits| {
             let last = tables.reorgs.last()?.map_or(0, |(key, _)| u64::from_be_bytes(*key.value()));
             let next = last.saturating_add(1);

@@ -10,6 +10,7 @@ use redb::{Builder, Database, DatabaseError, ReadOnlyDatabase, ReadTransaction, 
 
 use super::block::Parser;
 use super::error::IndexError;
+use super::figures::IndexFigures;
 use super::keys::Salt;
 use super::observed::ObservedLimits;
 use super::settle::Settling;
@@ -50,6 +51,7 @@ pub struct Index {
     /// Whether `starts` is what the file says. An update that is dropped leaves it false.
     pub(super) starts_are_committed: bool,
     pub(super) settling: Settling,
+    pub(super) figures: IndexFigures,
 }
 
 impl Index {
@@ -86,8 +88,10 @@ impl Index {
         builder.set_cache_size(options.cache_bytes);
         let database = builder.open(path).map_err(|error| IndexError::opening(path, error))?;
         let salt = check(options, &database.begin_read()?)?;
+        let database = Arc::new(database);
         Ok(Self {
-            database: Arc::new(database),
+            figures: IndexFigures::default(),
+            database,
             path: Arc::from(path.as_path()),
             network: options.network,
             salt,
@@ -108,6 +112,12 @@ impl Index {
     /// What is committed now, to be read for as long as the snapshot is kept.
     pub fn snapshot(&self) -> Result<Snapshot, IndexError> {
         Snapshot::open(&self.database.begin_read()?, self.network, self.salt, Arc::clone(&self.path))
+    }
+
+    /// What was written since it was opened.
+    #[must_use]
+    pub fn figures(&self) -> IndexFigures {
+        self.figures.clone()
     }
 
     /// Makes blocks ready to be connected here.

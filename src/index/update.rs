@@ -1,5 +1,7 @@
 //! The one writer: blocks are disconnected and connected in one write transaction, which is committed as a whole.
 
+use std::time::Instant;
+
 use bitcoin::hashes::Hash;
 use bitcoin::{BlockHash, Network};
 use redb::{Durability, ReadableTable, ReadableTableMetadata, Table, WriteTransaction};
@@ -8,6 +10,7 @@ use super::apply::forget_stale;
 use super::block::{Block, Parser, assemble};
 use super::effects::Effects;
 use super::error::IndexError;
+use super::figures::Changed;
 use super::keys::TxNum;
 use super::observed::ObservedLimits;
 use super::open::Index;
@@ -90,6 +93,7 @@ pub struct Update<'i> {
     scattered_rows: u64,
     /// Whether a step began and did not end well: the tables may then hold half of a block.
     broken: bool,
+    pub(super) changed: Changed,
 }
 
 impl<'i> Update<'i> {
@@ -105,7 +109,7 @@ impl<'i> Update<'i> {
             index.starts = rows.collect::<Result<_, _>>()?;
         }
         index.starts_are_committed = false;
-        Ok(Self { index, transaction, tip, scattered_rows: 0, broken: false })
+        Ok(Self { index, transaction, tip, scattered_rows: 0, broken: false, changed: Changed::default() })
     }
 
     /// The tip with the changes made so far.
@@ -133,6 +137,7 @@ impl<'i> Update<'i> {
         let (before, mut times) = self.recent(&tables)?;
         let first = next_txnum(&before)?;
         let (mut next, mut tip) = (first, self.tip);
+        self.changed.connected += u64::try_from(run.len()).unwrap_or(u64::MAX);
         for block in run {
             check_stands_on(block, tip, self.index.network)?;
             let height = tip.map_or(Height::GENESIS, |tip| tip.height.next());
@@ -206,6 +211,7 @@ impl<'i> Update<'i> {
         effects.revert(&run, &mut tables)?;
         self.scattered_rows += effects.scattered_rows();
         self.index.starts.pop();
+        self.changed.disconnected += 1;
         let previous = tip.height.previous().map(|height| Tip { height, hash: block[0].previous() });
         self.tip = previous;
         write_tip(&mut tables, previous)?;
@@ -230,7 +236,9 @@ impl<'i> Update<'i> {
         if self.broken {
             return Err(IndexError::Broken);
         }
+        let began = Instant::now();
         self.transaction.commit()?;
+        self.index.figures.count(began.elapsed(), self.changed);
         self.index.starts_are_committed = true;
         self.index.settling.settled();
         Ok(())
@@ -246,7 +254,9 @@ impl<'i> Update<'i> {
             return Err(IndexError::Broken);
         }
         self.transaction.set_durability(Durability::None)?;
+        let began = Instant::now();
         self.transaction.commit()?;
+        self.index.figures.count(began.elapsed(), self.changed);
         self.index.starts_are_committed = true;
         self.index.settling.unsettled();
         Ok(())

@@ -7,6 +7,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::{broadcast, watch};
 
@@ -42,6 +43,7 @@ pub struct Live {
     /// The events that change the chain.
     chain: broadcast::Sender<Arc<Event>>,
     changes: watch::Sender<()>,
+    published: Arc<AtomicU64>,
     run: u64,
 }
 
@@ -49,7 +51,13 @@ impl Default for Live {
     fn default() -> Self {
         // the hasher is keyed at random
         let [sender, chain] = [broadcast::channel(RING).0, broadcast::channel(RING).0];
-        Self { sender, chain, changes: watch::Sender::default(), run: RandomState::new().hash_one(0) }
+        Self {
+            sender,
+            chain,
+            changes: watch::Sender::default(),
+            published: Arc::default(),
+            run: RandomState::new().hash_one(0),
+        }
     }
 }
 
@@ -57,6 +65,7 @@ impl Live {
     /// Tells everybody who listens.
     pub fn publish(&self, event: Event) {
         let event = Arc::new(event);
+        self.published.fetch_add(1, Ordering::Relaxed);
         // an error only says that nobody listens
         if !event.chain.is_empty() {
             let _ = self.chain.send(Arc::clone(&event));
@@ -89,6 +98,12 @@ impl Live {
     #[must_use]
     pub fn subscribe_chain(&self) -> broadcast::Receiver<Arc<Event>> {
         self.chain.subscribe()
+    }
+
+    /// How many events were published since the process began.
+    #[must_use]
+    pub fn published(&self) -> u64 {
+        self.published.load(Ordering::Relaxed)
     }
 
     /// How many listen to events now, of either kind.

@@ -2,13 +2,15 @@
 //! Never through a proxy, never a redirect.
 
 use std::io::{self, Read};
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use ureq::http::{Response, header};
 use ureq::unversioned::transport::DefaultConnector;
 use ureq::{Agent, Body, Timeout};
 
 use super::error::NodeError;
+use super::figures::{Interface, NodeFigures};
 use super::resolver::ByNumber;
 
 /// bitcoind closes connections that were idle for 30 s (`rpcservertimeout`); ours are let go before.
@@ -44,11 +46,12 @@ impl Answer {
 pub(super) struct Http {
     agent: Agent,
     url: String,
+    figures: Arc<NodeFigures>,
 }
 
 impl Http {
     /// For a URL that [`NodeSettings::checked_url`](super::NodeSettings) has passed.
-    pub(super) fn new(url: String) -> Http {
+    pub(super) fn new(url: String, figures: Arc<NodeFigures>) -> Http {
         let config = Agent::config_builder()
             .proxy(None)
             .max_redirects(0)
@@ -59,7 +62,7 @@ impl Http {
             .max_idle_connections_per_host(MAX_IDLE_CONNECTIONS)
             .max_idle_age(MAX_IDLE_AGE)
             .build();
-        Http { agent: Agent::with_parts(config, DefaultConnector::default(), ByNumber::default()), url }
+        Http { agent: Agent::with_parts(config, DefaultConnector::default(), ByNumber::default()), url, figures }
     }
 
     pub(super) fn url(&self) -> &str {
@@ -68,9 +71,12 @@ impl Http {
 
     /// Gets a path, which begins with a slash.
     pub(super) fn get(&self, path: &str, limits: Limits) -> Result<Answer, NodeError> {
+        let began = Instant::now();
         let request = self.agent.get(format!("{}{path}", self.url));
         let response = request.config().timeout_global(Some(limits.timeout)).build().call();
-        self.answer(path, limits, response)
+        let answer = self.answer(path, limits, response);
+        self.figures.count(Interface::Rest, began.elapsed(), &answer);
+        answer
     }
 
     /// Posts a JSON body to the RPC server. `asked` names the question in errors.
@@ -81,13 +87,16 @@ impl Http {
         body: &[u8],
         limits: Limits,
     ) -> Result<Answer, NodeError> {
+        let began = Instant::now();
         let request = self
             .agent
             .post(format!("{}/", self.url))
             .header(header::AUTHORIZATION, authorization)
             .header(header::CONTENT_TYPE, "application/json");
         let response = request.config().timeout_global(Some(limits.timeout)).build().send(body);
-        self.answer(asked, limits, response)
+        let answer = self.answer(asked, limits, response);
+        self.figures.count(Interface::Rpc, began.elapsed(), &answer);
+        answer
     }
 
     fn answer(

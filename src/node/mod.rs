@@ -31,6 +31,7 @@ mod error;
 #[cfg(test)]
 pub(crate) mod fake;
 mod fetcher;
+mod figures;
 mod headers;
 mod http;
 mod mempool;
@@ -52,6 +53,7 @@ pub use answers::{ChainInfo, ChainTip, ChainTipStatus, HeaderInfo, NetworkInfo, 
 pub use broadcast::{Judged, MaxFees, PackageOutcome, Refusal, SubmittedTransaction, TestedTransaction};
 pub use error::NodeError;
 pub use fetcher::{BlockFetcher, FetchedBlock};
+pub use figures::{FAILURES, Interface, NodeFigures};
 pub use headers::MAX_HEADERS;
 pub use mempool::{EstimateMode, FeeEstimate, MempoolInfo};
 pub use mempool_list::{MempoolList, MempoolStanding};

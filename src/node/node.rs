@@ -48,7 +48,7 @@ impl Node {
     /// that it is on the network of the settings, by name and by genesis block; and finds out what it offers.
     pub fn connect(settings: NodeSettings) -> Result<Node, NodeError> {
         let url = settings.checked_url()?;
-        let http = Arc::new(Http::new(url.clone()));
+        let http = Arc::new(Http::new(url.clone(), settings.figures.clone()));
         let node = Node {
             stop: settings.stop.clone(),
             shared: Arc::new(Shared {

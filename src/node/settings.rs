@@ -2,12 +2,14 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bitcoin::Network;
 use ureq::http::Uri;
 
 use super::error::NodeError;
+use super::figures::NodeFigures;
 use super::retry::{RetryPolicy, StopFlag};
 
 /// How to log in to the node's RPC server.
@@ -56,6 +58,8 @@ pub struct NodeSettings {
     pub retry: RetryPolicy,
     /// Ends all waiting when raised.
     pub stop: StopFlag,
+    /// Where what is asked of the node is counted.
+    pub figures: Arc<NodeFigures>,
 }
 
 impl NodeSettings {
@@ -72,6 +76,7 @@ impl NodeSettings {
             connect_retry: RetryPolicy { patience: Duration::from_mins(5), ..RetryPolicy::default() },
             retry: RetryPolicy::default(),
             stop: StopFlag::new(),
+            figures: Arc::default(),
         }
     }
 

@@ -1,8 +1,8 @@
 //! What is told of each request: a line in the log, and an id that client and log share.
 //!
 //! The id is the client's own, if it sends one in `X-Request-Id` that is fit for a log, or a new one; the answer has it
-//! in the same header. The line says who asked for what by name and how that ended. It holds no query, no variables and
-//! no tokens: they say what someone wants to know.
+//! in the same header. The line says who asked for what by name, how that ended, and what it cost. It holds
+//! no query, no variables and no tokens, of which only the names are told: they say what someone wants to know.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,6 +16,8 @@ use axum::response::Response;
 use tracing::Instrument;
 
 use super::Server;
+use super::callers::TokenName;
+use super::metrics::Transport;
 
 /// The header that the id travels in, both ways.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -34,6 +36,10 @@ pub(super) struct Asked {
     pub(super) name: Option<String>,
     /// Unless the client does not say which operation is meant.
     pub(super) kind: Option<OperationType>,
+    /// What it cost, if it was executed and has been answered.
+    pub(super) cost: Option<u64>,
+    /// The code of its first error, or `OK`; `None` if it goes on as a stream.
+    pub(super) code: Option<&'static str>,
 }
 
 impl RequestId {
@@ -65,6 +71,11 @@ pub(super) async fn tell(State(server): State<Server>, mut request: Request, nex
     let mut response = next.run(request).instrument(span.clone()).await;
     let asked = response.extensions_mut().remove::<Asked>().unwrap_or_default();
     let name = asked.name.as_deref().map(|name| &name[..name.floor_char_boundary(LONGEST)]);
+    let bytes = response.body().size_hint().exact();
+    let figures = server.metrics.figures();
+    figures.response(response.status().as_u16());
+    figures.sent(Transport::Http, bytes.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0));
+    let token = response.extensions_mut().remove::<TokenName>();
     let _entered = span.enter();
     // the watchers over the server ask so often that nobody could read anything else
     if path.starts_with("/health/") || path == "/metrics" {
@@ -77,7 +88,10 @@ pub(super) async fn tell(State(server): State<Server>, mut request: Request, nex
             kind = asked.kind.map(|kind| kind.to_string()),
             status = response.status().as_u16(),
             milliseconds = started.elapsed().as_secs_f64() * 1_000.0,
-            bytes = response.body().size_hint().exact(),
+            code = asked.code,
+            cost = asked.cost,
+            bytes,
+            token = token.as_ref().map(|TokenName(name)| &**name),
             client = client.map(tracing::field::display),
             "answered"
         );

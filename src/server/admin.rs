@@ -4,6 +4,7 @@
 //!   POST /notify/HASH   the node has a new block: 202, or 400 if that is no block
 //!   POST /verify        starts the check that its body describes, and streams what it tells, a line of JSON each: 200;
 //!                       400 if it cannot be read; 409 while another check is under way
+//!   GET  /metrics       what the process tells of itself in figures, for Prometheus; POST does the same
 //! ```
 //!
 //! What the requests mean is the business of whoever hands in an [`Admin`]. Requests with an `Origin` are refused: they
@@ -23,12 +24,14 @@ use axum::http::StatusCode;
 use axum::http::header::{CONTENT_TYPE, ORIGIN};
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
-use axum::routing::post;
+use axum::routing::{get, post};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
+use super::held::Held;
 use super::http::{NoBody, receive};
-use super::within_deadline;
+use super::metrics::Metrics;
+use super::{Connections, within_deadline};
 use socket::Listening;
 pub use socket::{Socket, SocketError};
 
@@ -50,6 +53,8 @@ pub struct Admin {
     pub notify: Box<Notify>,
     /// On `/verify`.
     pub verify: Box<Verify>,
+    /// On `/metrics`; `None` if there are none.
+    pub metrics: Option<Metrics>,
 }
 
 /// A check that was asked for, in the hands of the thread that does it. No other starts until it is finished or dropped.
@@ -115,6 +120,7 @@ fn router(shared: Shared) -> Router {
     Router::new()
         .route("/notify/{hash}", post(notify))
         .route("/verify", post(verify))
+        .route("/metrics", get(metrics).post(metrics))
         .layer(from_fn(refuse_browsers))
         .with_state(shared)
 }
@@ -126,6 +132,10 @@ async fn refuse_browsers(request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
+async fn metrics(State(shared): State<Shared>) -> Response {
+    shared.admin.metrics.as_ref().map_or_else(|| StatusCode::NOT_FOUND.into_response(), Metrics::answer)
+}
+
 async fn notify(State(shared): State<Shared>, Path(hash): Path<String>) -> Response {
     match (shared.admin.notify)(&hash) {
         Ok(()) => StatusCode::ACCEPTED.into_response(),
@@ -135,9 +145,12 @@ async fn notify(State(shared): State<Shared>, Path(hash): Path<String>) -> Respo
 
 async fn verify(State(shared): State<Shared>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
-    let question = match receive(&parts.headers, body, BODY).await {
+    let (least, held) = (Connections::default().of_body(), Held::new(BODY));
+    let question = match receive(&parts.headers, body, BODY, least, &held).await {
         Ok(question) => question,
-        Err(NoBody::TooLarge(_)) => return (StatusCode::PAYLOAD_TOO_LARGE, "the body is too large").into_response(),
+        Err(NoBody::TooLarge(_) | NoBody::NoRoom(_)) => {
+            return (StatusCode::PAYLOAD_TOO_LARGE, "the body is too large").into_response();
+        }
         Err(NoBody::Late) => return (StatusCode::REQUEST_TIMEOUT, "the body did not come in time").into_response(),
     };
     let Ok(place) = shared.place.try_acquire_owned() else {
@@ -148,7 +161,7 @@ async fn verify(State(shared): State<Shared>, request: Request) -> Response {
     let stop = shared.shutdown.child_token();
     // goes with the body, which is dropped when it has been sent, and when the client has gone
     let guard = stop.clone().drop_guard();
-    if let Err(reason) = (shared.admin.verify)(&question, Job { lines, stop, place }) {
+    if let Err(reason) = (shared.admin.verify)(question.as_ref(), Job { lines, stop, place }) {
         return (StatusCode::BAD_REQUEST, reason).into_response();
     }
     let lines = stream::unfold((receiver, guard), |(mut receiver, guard)| async {

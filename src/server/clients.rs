@@ -89,7 +89,8 @@ impl fmt::Display for Proxies {
 }
 
 impl Proxies {
-    fn trusts(&self, address: IpAddr) -> bool {
+    /// Whether this is one of these proxies.
+    pub(super) fn trusts(&self, address: IpAddr) -> bool {
         self.0.iter().any(|range| range.holds(address))
     }
 

@@ -9,6 +9,18 @@
 //! Executions read the index, which keeps a thread busy and never waits. On threads of their own they cannot keep the
 //! server from accepting connections, telling that it lives, or hearing that it is to stop. An execution that is dropped
 //! lets go of the state that it read: an old one would keep the index from reusing its space.
+//!
+//! A subscription is validated and begun as a query is executed, in the same places. What it is told of then does not
+//! wait behind queries, nor is it refused:
+//!
+//! ```text
+//!   event ──► its first turn, a millisecond ──► told         the light ones, by which thousands of clients are told
+//!                  │ there is more to it
+//!                  └──► a place among the long ones ──► told
+//!                                 └ time is over: TIMEOUT, and the subscription ends with that
+//! ```
+
+mod follow;
 
 use std::io;
 use std::sync::Arc;
@@ -21,7 +33,9 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
 use super::http::error;
+use super::payload::fault;
 use crate::api::code;
+pub(super) use follow::Reached;
 
 /// How many may be executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,21 +64,53 @@ pub(super) enum NotExecuted {
 
 impl From<NotExecuted> for ServerError {
     fn from(reason: NotExecuted) -> Self {
-        let code = match reason {
-            NotExecuted::Busy => code::RESOURCE_EXHAUSTED,
-            NotExecuted::Late(_) => code::TIMEOUT,
-            NotExecuted::Failed => code::INTERNAL_SERVER_ERROR,
-        };
-        error(code, reason.to_string())
+        match reason {
+            NotExecuted::Busy => error(code::RESOURCE_EXHAUSTED, reason.to_string()),
+            NotExecuted::Late(_) => error(code::TIMEOUT, reason.to_string()),
+            NotExecuted::Failed => fault(&reason),
+        }
     }
 }
 
 /// The threads, and the places on them.
 pub(super) struct Executions {
     threads: Threads,
-    places: Arc<Semaphore>,
+    places: Arc<Places>,
+}
+
+/// The places, which outlive the threads in those who still have one.
+struct Places {
+    /// For queries, mutations, and the beginnings of subscriptions.
+    executions: Arc<Semaphore>,
+    /// For those who wait for one of these.
     queue: Semaphore,
-    timeout: Duration,
+    /// For events that take more than their first turn. Who waits for one of these is a subscription, of which there are
+    /// no more than there may be.
+    events: Arc<Semaphore>,
+    limits: ExecutionLimits,
+}
+
+impl Places {
+    fn new(limits: ExecutionLimits) -> Self {
+        let semaphore = |places: usize| Semaphore::new(places.min(Semaphore::MAX_PERMITS));
+        let (executions, events) = (Arc::new(semaphore(limits.at_once)), Arc::new(semaphore(limits.at_once)));
+        Self { executions, queue: semaphore(limits.waiting), events, limits }
+    }
+
+    /// A place to execute something, and until when that is to be done.
+    async fn take(&self) -> Result<(OwnedSemaphorePermit, Instant), NotExecuted> {
+        let deadline = Instant::now() + self.limits.timeout;
+        let place = timeout_at(deadline, self.wait()).await.map_err(|_| NotExecuted::Late(self.limits.timeout))??;
+        Ok((place, deadline))
+    }
+
+    async fn wait(&self) -> Result<OwnedSemaphorePermit, NotExecuted> {
+        if let Ok(place) = self.executions.clone().try_acquire_owned() {
+            return Ok(place);
+        }
+        let _waiting = self.queue.try_acquire().map_err(|_| NotExecuted::Busy)?;
+        self.executions.clone().acquire_owned().await.map_err(|_| NotExecuted::Failed)
+    }
 }
 
 /// A runtime that may be dropped from within another.
@@ -105,12 +151,14 @@ impl Executions {
     /// Starts as many threads as there are cores. Errors: what the operating system says of that.
     pub(super) fn start(limits: ExecutionLimits) -> io::Result<Self> {
         let runtime = Builder::new_multi_thread().thread_name("execution").enable_all().build()?;
-        Ok(Self {
-            threads: Threads(Some(runtime)),
-            places: Arc::new(Semaphore::new(limits.at_once.min(Semaphore::MAX_PERMITS))),
-            queue: Semaphore::new(limits.waiting.min(Semaphore::MAX_PERMITS)),
-            timeout: limits.timeout,
-        })
+        Ok(Self { threads: Threads(Some(runtime)), places: Arc::new(Places::new(limits)) })
+    }
+
+    /// How many are executed now, and how many wait.
+    pub(super) fn now(&self) -> (usize, usize) {
+        let Places { executions, queue, limits, .. } = &*self.places;
+        let taken = |of: usize, free: &Semaphore| of.saturating_sub(free.available_permits());
+        (taken(limits.at_once, executions), taken(limits.waiting, queue))
     }
 
     /// What comes of this.
@@ -118,9 +166,7 @@ impl Executions {
         &self,
         execution: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, NotExecuted> {
-        let late = |_| NotExecuted::Late(self.timeout);
-        let deadline = Instant::now() + self.timeout;
-        let place = timeout_at(deadline, self.place()).await.map_err(late)??;
+        let (place, deadline) = self.places.take().await?;
         let Some(runtime) = &self.threads.0 else { return Err(NotExecuted::Failed) };
         // the place is free again when the execution has really ended
         let execution = async move {
@@ -128,15 +174,7 @@ impl Executions {
             execution.await
         };
         let mut running = Running::new(runtime.spawn(execution));
-        timeout_at(deadline, running.end()).await.map_err(late)?
-    }
-
-    async fn place(&self) -> Result<OwnedSemaphorePermit, NotExecuted> {
-        if let Ok(place) = self.places.clone().try_acquire_owned() {
-            return Ok(place);
-        }
-        let _waiting = self.queue.try_acquire().map_err(|_| NotExecuted::Busy)?;
-        self.places.clone().acquire_owned().await.map_err(|_| NotExecuted::Failed)
+        timeout_at(deadline, running.end()).await.map_err(|_| NotExecuted::Late(self.places.limits.timeout))?
     }
 }
 
@@ -162,14 +200,14 @@ mod tests {
             let executions = executions.clone();
             async move { executions.run(async { finished.await.is_ok() }).await }
         });
-        while executions.places.available_permits() > 0 {
+        while executions.places.executions.available_permits() > 0 {
             tokio::task::yield_now().await;
         }
         let waiting = tokio::spawn({
             let executions = executions.clone();
             async move { executions.run(future::ready(2)).await }
         });
-        while executions.queue.available_permits() > 0 {
+        while executions.places.queue.available_permits() > 0 {
             tokio::task::yield_now().await;
         }
         assert_eq!(executions.run(future::ready(3)).await, Err(NotExecuted::Busy));
@@ -200,7 +238,7 @@ mod tests {
         };
         assert_eq!(executions.run(execution).await, Err(NotExecuted::Late(timeout)));
         assert_eq!(tokio::time::timeout(LONG, was_dropped).await, Ok(Ok(())));
-        while executions.places.available_permits() == 0 {
+        while executions.places.executions.available_permits() == 0 {
             tokio::task::yield_now().await;
         }
         assert_eq!(executions.run(future::ready(1)).await, Ok(1));
@@ -223,7 +261,7 @@ mod tests {
     async fn a_panic_is_an_error_and_frees_its_place() {
         let executions = executions(1, 0, LONG);
         assert_eq!(executions.run(async { assert!(LONG.is_zero(), "on purpose") }).await, Err(NotExecuted::Failed));
-        while executions.places.available_permits() == 0 {
+        while executions.places.executions.available_permits() == 0 {
             tokio::task::yield_now().await;
         }
         assert_eq!(executions.run(future::ready(1)).await, Ok(1));

@@ -3,27 +3,37 @@
 //! ```text
 //!   http/ ─────────────────────► admit ──► run_and ──────────────┐
 //!   websocket/ ┐                                                 ├──► executions.rs ──► api::Schema
-//!   sse.rs     ├──► subscribe ─► admit ──► query or mutation ────┘                          ▲
-//!   multipart  ┘                      └──► subscription ── where its stream is polled ──────┘
+//!   sse.rs     ├──► subscribe ─► admit ──► query or mutation ────┤
+//!   multipart  ┘                      └──► subscription ── shared.rs, if others may have the same
 //! ```
+//!
+//! What a socket asks after a subscription is answered from no older state than that from which the subscription tells
+//! what happens: a client that subscribes and then asks how things are misses nothing in between.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use async_graphql::futures_util::StreamExt;
 use async_graphql::futures_util::stream::{self, BoxStream};
 use async_graphql::parser::types::{DocumentOperations, ExecutableDocument, OperationType};
-use async_graphql::{Data, Executor, Request, Response, ServerError};
+use async_graphql::{Data, Executor, Request, Response, ServerError, Value};
 use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use super::Limits;
-use super::documents::Documents;
-use super::executions::{Executions, Running};
+use super::callers::Caller;
+use super::documents::{Documents, Holding};
+use super::executions::{Executions, Reached, Running};
 use super::guard::Refusal;
-use super::payload::{Payload, Refused};
-use super::shared::{Key, SharedStreams};
-use crate::api::{self, Schema};
+use super::http::{Persisted, is_refusal};
+use super::introspection::{self, Introspection, Known};
+use super::metrics::{Counted, Figures, Kind, Metrics, MetricsError, Transport, code_of, code_of_refused, number};
+use super::payload::{Payload, Refused, Told};
+use super::shared::{Beginning, Key, SharedStreams};
+use super::told::Subscription;
+use crate::api::{self, Account, Include, Place, Reads, Schema};
 
 /// Executes what the guard admits, and answers the rest with its refusal.
 #[derive(Clone)]
@@ -31,35 +41,127 @@ pub(super) struct Guarded {
     schema: Schema,
     documents: Arc<Documents>,
     executions: Arc<Executions>,
-    /// Those of one socket, if it is for one.
-    turns: Option<Arc<Semaphore>>,
+    /// Of one socket, if it is for one.
+    socket: Option<Arc<OneSocket>>,
     shared: SharedStreams,
+    introspection: Arc<Introspection>,
+    figures: Arc<Figures>,
+    transport: Transport,
+    caller: Arc<Caller>,
+    include: Include,
 }
+
+/// The request extension that names what a response is to tell beside its data, as the header `X-Btcgraph-Include` does: for
+/// transports without headers.
+const INCLUDE: &str = "include";
 
 /// How many queries and mutations of one socket are executed at once, or wait in line for that. What else it asks waits
 /// for these, and leaves the line to others. So many answers, too, wait for a client that does not read.
 const AT_ONCE_PER_SOCKET: usize = 4;
 
+/// What the operations of one socket have in common.
+struct OneSocket {
+    /// The queries that clients may name by their hashes.
+    persisted: Arc<Persisted>,
+    turns: Arc<Semaphore>,
+    /// The subscriptions that have not begun, each cancelled when it has.
+    beginning: Mutex<Vec<CancellationToken>>,
+}
+
+impl OneSocket {
+    fn new(persisted: Arc<Persisted>) -> Self {
+        Self { persisted, turns: Arc::new(Semaphore::new(AT_ONCE_PER_SOCKET)), beginning: Mutex::default() }
+    }
+
+    /// Those that have not begun now.
+    fn beginning(&self) -> Vec<CancellationToken> {
+        let mut beginning = self.beginning.lock().unwrap_or_else(PoisonError::into_inner);
+        beginning.retain(|begun| !begun.is_cancelled());
+        beginning.clone()
+    }
+
+    /// One more, which is cancelled when it has begun.
+    fn begin(&self, begun: CancellationToken) {
+        let mut beginning = self.beginning.lock().unwrap_or_else(PoisonError::into_inner);
+        beginning.retain(|begun| !begun.is_cancelled());
+        beginning.push(begun);
+    }
+}
+
 impl Guarded {
     /// Errors: what the operating system says of threads to execute on.
-    pub(super) fn new(schema: Schema, limits: &Limits) -> io::Result<Self> {
-        let documents = Arc::new(Documents::new(limits.guard, limits.document_cache_bytes));
+    pub(super) fn new(schema: Schema, limits: &Limits, figures: Arc<Figures>, caller: Arc<Caller>) -> io::Result<Self> {
+        let documents = Documents::new(limits.guard, limits.document_cache_bytes, limits.subscription_bytes);
+        let documents = Arc::new(documents.counted_in(figures.clone()));
         let executions = Arc::new(Executions::start(limits.executions)?);
         let shared = SharedStreams::new(schema.open_subscriptions().clone());
-        Ok(Self { schema, documents, executions, turns: None, shared })
+        Ok(Self {
+            schema,
+            documents,
+            executions,
+            socket: None,
+            shared,
+            introspection: Arc::new(Introspection::new()),
+            figures,
+            transport: Transport::default(),
+            caller,
+            include: Include::default(),
+        })
+    }
+
+    /// Tells what it does now whenever somebody asks for the metrics.
+    pub(super) fn tell_in(&self, metrics: &Metrics) -> Result<(), MetricsError> {
+        let count = |count: usize| number(u64::try_from(count).unwrap_or(u64::MAX));
+        let executions = self.executions.clone();
+        let help = "Queries and mutations that are executed now, or wait for their turn.";
+        metrics.add(Kind::Gauge, "btcgraph_server_executions", help, Some("state"), move || {
+            let (running, waiting) = executions.now();
+            vec![(Some("running"), count(running)), (Some("waiting"), count(waiting))]
+        })?;
+        let shared = self.shared.clone();
+        let help = "Subscriptions that are executed once for all who have the same one.";
+        metrics.add_one(Kind::Gauge, "btcgraph_server_shared_streams", help, move || count(shared.count()))
+    }
+
+    /// The same for what comes this way from somebody.
+    pub(super) fn on_behalf(&self, caller: Arc<Caller>, transport: Transport, include: Include) -> Self {
+        Self { transport, caller, include, ..self.clone() }
+    }
+
+    /// The same for what goes another way.
+    pub(super) fn through(&self, transport: Transport) -> Self {
+        Self { transport, ..self.clone() }
     }
 
     /// The same for one socket, whose operations take turns.
-    pub(super) fn for_socket(&self) -> Self {
-        Self { turns: Some(Arc::new(Semaphore::new(AT_ONCE_PER_SOCKET))), ..self.clone() }
+    pub(super) fn for_socket(&self, persisted: Arc<Persisted>) -> Self {
+        Self { socket: Some(Arc::new(OneSocket::new(persisted))), ..self.clone() }
     }
 
     /// The request with its document parsed.
     pub(super) fn admit(&self, mut request: Request) -> Result<Admitted, Refusal> {
-        let document = self.documents.admit(&request.query)?;
+        let refused = |refusal: &Refusal| self.figures.operation(self.transport, refusal.code());
+        self.documents.admit_values(&request).inspect_err(refused)?;
+        let document = self.documents.admit(&request.query).inspect_err(refused)?;
         let kind = kind_of(&document, request.operation_name.as_deref());
+        let asked = match request.extensions.get(INCLUDE) {
+            Some(Value::String(list)) => Include::of(list),
+            _ => Include::default(),
+        };
+        let include = self.include.or(asked);
+        let introspects = if include == Include::default() { introspection::key_of(&request, &document) } else { None };
         request.set_parsed_query(document);
-        Ok(Admitted { request, kind })
+        Ok(Admitted { request, kind, account: Arc::new(self.caller.account(include)), introspects })
+    }
+
+    /// The answer to a question about the schema, if it was given before and the client can pay for it.
+    pub(super) fn recall(&self, admitted: &Admitted) -> Option<Known> {
+        let known = self.introspection.get(admitted.introspects.as_ref()?)?;
+        self.caller.pay(known.cost).ok()?;
+        self.figures.introspection_hits.inc();
+        self.figures.operation(self.transport, code_of(&Response::default()));
+        self.figures.executed(Duration::ZERO, known.cost);
+        Some(known)
     }
 
     /// The answer to a query or a mutation that was admitted.
@@ -73,7 +175,20 @@ impl Guarded {
         admitted: Admitted,
         then: impl Fn(Response) -> T + Clone + Send + 'static,
     ) -> T {
-        let mut request = admitted.request;
+        let Admitted { request, account, introspects, .. } = admitted;
+        let mut request = request.data(account.clone());
+        let (figures, transport, began) = (self.figures.clone(), self.transport, Instant::now());
+        let known = self.introspection.clone();
+        let then = move |response: Response| {
+            figures.operation(transport, code_of(&response));
+            figures.executed(began.elapsed(), account.cost());
+            if let Some(key) = &introspects
+                && response.errors.is_empty()
+            {
+                known.keep(key.clone(), Payload::new(&response, true), account.cost());
+            }
+            then(response)
+        };
         // before it takes a place: who waits for a block keeps nobody else from asking
         if let Err(error) = self.schema.wait_for_tip(&mut request).await {
             return then(Response::from_errors(vec![error]));
@@ -90,21 +205,54 @@ impl Guarded {
         }
     }
 
-    /// The same for a connection that is looked after only while its client reads: that must not be what a place waits for,
-    /// or a turn in line for one.
-    async fn run_apart<T: Send + 'static>(
+    /// The same as a stream of one, for a connection that is looked after only while its client reads: that must not be
+    /// what a place waits for, or a turn in line for one.
+    fn run_apart<T: Send + 'static>(
         &self,
         admitted: Admitted,
         then: impl Fn(Response) -> T + Clone + Send + 'static,
-    ) -> T {
-        let _turn = match &self.turns {
-            Some(turns) => turns.acquire().await.ok(),
-            None => None,
+    ) -> BoxStream<'static, T> {
+        let before = self.socket.as_ref().map_or_else(Vec::new, |socket| socket.beginning());
+        let executor = self.clone();
+        let answer = async move {
+            for begun in before {
+                begun.cancelled().await;
+            }
+            let _turn = match &executor.socket {
+                Some(socket) => socket.turns.acquire().await.ok(),
+                None => None,
+            };
+            let (executor, write) = (executor.clone(), then.clone());
+            let running = async move { executor.run_and(admitted, write).await };
+            let answer = Running::new(tokio::spawn(running.in_current_span())).end().await;
+            answer.unwrap_or_else(|reason| then(Response::from_errors(vec![reason.into()])))
         };
-        let (executor, write) = (self.clone(), then.clone());
-        let running = async move { executor.run_and(admitted, write).await };
-        let answer = Running::new(tokio::spawn(running.in_current_span())).end().await;
-        answer.unwrap_or_else(|reason| then(Response::from_errors(vec![reason.into()])))
+        stream::once(answer).boxed()
+    }
+
+    /// What a subscription that was admitted yields. `begun` is cancelled once it has, or if it never will.
+    ///
+    /// Errors: RESOURCE_EXHAUSTED, if it would hold too much.
+    fn follow<T: Send + 'static>(
+        &self,
+        mut request: Request,
+        session: Option<Arc<Data>>,
+        begun: CancellationToken,
+        write: impl Fn(Response, bool, Reached) -> T + Send + 'static,
+    ) -> Result<BoxStream<'static, T>, ServerError> {
+        // also if it is dropped before
+        let begun = begun.drop_guard();
+        let holding = self.documents.hold(&request)?;
+        let (schema, socket) = (self.schema.clone(), self.socket.clone());
+        let beginning = async move {
+            schema.wait_for_tip(&mut request).await?;
+            let turn = match socket {
+                Some(socket) => socket.turns.clone().acquire_owned().await.ok(),
+                None => None,
+            };
+            Ok((schema.subscribe(request, session), (turn, begun)))
+        };
+        Ok(held(self.executions.follow(beginning, write).boxed(), holding))
     }
 
     /// What an operation of any kind yields, as it goes to clients: one payload from a query or a mutation, which is
@@ -116,50 +264,109 @@ impl Guarded {
         request: Request,
         session: Option<Arc<Data>>,
     ) -> Result<BoxStream<'static, Payload>, Refused> {
+        // over HTTP that is done before
+        let Some(socket) = &self.socket else { return self.payloads(request, session) };
+        let (request, named) = socket.persisted.resolve(request)?;
+        let payloads = self.payloads(request, session)?;
+        Ok(socket.persisted.keeping(named, payloads, Payload::is_result))
+    }
+
+    fn payloads(&self, request: Request, session: Option<Arc<Data>>) -> Result<BoxStream<'static, Payload>, Refused> {
         let mut admitted = self.admit(request)?;
         if admitted.kind != Some(OperationType::Subscription) {
-            let executor = self.clone();
+            if let Some(Known { payload, .. }) = self.recall(&admitted) {
+                return Ok(stream::iter([payload]).boxed());
+            }
             // written where it is executed, too
-            let write = |response: Response| Payload::new(&response, true);
-            return Ok(stream::once(async move { executor.run_apart(admitted, write).await }).boxed());
+            return Ok(self.run_apart(admitted, |response: Response| Payload::new(&response, true)));
         }
         let request = &mut admitted.request;
+        let open = self.figures.subscription(api::subscribed_field(request).as_deref());
         // what belongs to one client cannot be another's
         let is_common = session.is_none() && request.data.is_empty() && request.uploads.is_empty();
         if is_common
             && let Some(sharing) = api::sharing(request)
             && let Some(key) = Key::of(request)
         {
-            return Ok(self.shared.join(key, sharing, self.again(request)));
+            let (payloads, begun, account) = self.shared.join(key, sharing, self.again(request)).into_parts();
+            self.begins(begun);
+            return Ok(self.told(account, open).tell(payloads, code_of_payload, payload_of));
         }
-        Ok(payloads(self.schema.execute_stream(admitted.request, session)))
+        let begun = CancellationToken::new();
+        self.begins(begun.clone());
+        let account = Arc::new(Account::default());
+        let request = admitted.request.data(account.clone());
+        let write = |response: Response, is_first, _| Payload::new(&response, is_first);
+        let payloads = self.follow(request, session, begun, write)?;
+        Ok(self.told(account, open).tell(payloads, code_of_payload, payload_of))
     }
 
-    /// Executes a request that was admitted, each time anew, without its extensions.
-    fn again(&self, request: &Request) -> impl Fn() -> BoxStream<'static, Payload> + Send + Sync + use<> {
-        let (schema, documents) = (self.schema.clone(), self.documents.clone());
+    fn told(&self, account: Arc<Account>, open: Option<Counted>) -> Subscription {
+        let (figures, caller) = (self.figures.clone(), self.caller.clone());
+        Subscription { figures, transport: self.transport, caller, account, _open: open }
+    }
+
+    fn begins(&self, begun: CancellationToken) {
+        if let Some(socket) = &self.socket {
+            socket.begin(begun);
+        }
+    }
+
+    /// Executes a request that was admitted, each time anew, without its extensions, from now on or from behind a place.
+    fn again(&self, request: &Request) -> impl Fn(Option<Place>) -> Beginning + Send + Sync + use<> {
+        // what is executed for all takes nobody's turn
+        let executor = Self { socket: None, ..self.clone() };
         let (query, variables) = (request.query.clone(), request.variables.clone());
         let operation = request.operation_name.clone();
-        move || {
-            let mut request = Request::new(query.clone()).variables(variables.clone());
+        move |behind| {
+            let account = Arc::new(Account::default());
+            let mut request = Request::new(query.clone()).variables(variables.clone()).data(account.clone());
             request.operation_name.clone_from(&operation);
-            match documents.admit(&query) {
-                Ok(document) => request.set_parsed_query(document),
-                Err(refusal) => return stream::iter([Payload::Refused(refusal.into())]).boxed(),
+            if let Some(place) = behind {
+                request.data.insert(place);
             }
-            payloads(schema.execute_stream(request, None))
+            let told = |response: Response, is_first, Reached { start, place }| Told {
+                payload: Payload::new(&response, is_first),
+                place,
+                start,
+            };
+            let begun = CancellationToken::new();
+            let admitted = executor.admit(request).map_err(ServerError::from);
+            let payloads = admitted.and_then(|admitted| executor.follow(admitted.request, None, begun.clone(), told));
+            let refused = |error: ServerError| {
+                begun.cancel();
+                stream::iter([Payload::Refused(error.into()).into()]).boxed()
+            };
+            Beginning::new(payloads.unwrap_or_else(refused), begun.clone()).costing(account)
         }
     }
 }
 
-fn payloads(responses: BoxStream<'static, Response>) -> BoxStream<'static, Payload> {
-    responses.enumerate().map(|(number, response)| Payload::new(&response, number == 0)).boxed()
+/// These events, holding this as long as they are there.
+fn held<T: Send + 'static>(events: BoxStream<'static, T>, holding: Holding) -> BoxStream<'static, T> {
+    stream::unfold((events, holding), |(mut events, holding)| async { Some((events.next().await?, (events, holding))) })
+        .boxed()
+}
+
+fn code_of_payload(payload: &Payload) -> &'static str {
+    match payload {
+        // an event with an error of a field is one that was told
+        Payload::Result(_) => code_of(&Response::default()),
+        Payload::Refused(refused) => code_of_refused(refused),
+    }
+}
+
+fn payload_of(error: ServerError) -> Payload {
+    Payload::new(&Response::from_errors(vec![error]), false)
 }
 
 /// A request that the guard let through.
 pub(super) struct Admitted {
     request: Request,
     kind: Option<OperationType>,
+    account: Arc<Account>,
+    /// What its answer is kept under, if it is one about the schema.
+    introspects: Option<Key>,
 }
 
 impl Admitted {
@@ -167,6 +374,21 @@ impl Admitted {
     /// That is for the engine to refuse.
     pub(super) fn kind(&self) -> Option<OperationType> {
         self.kind
+    }
+
+    /// What it costs, and who pays.
+    pub(super) fn account(&self) -> &Arc<Account> {
+        &self.account
+    }
+
+    /// The same, noting what its answer is made from.
+    pub(super) fn noting(self, reads: Reads) -> Self {
+        Self { request: self.request.data(reads), ..self }
+    }
+
+    /// Whether it has extensions other than this one. By those it may ask for what it would else not get.
+    pub(super) fn asks_beside(&self, extension: &str) -> bool {
+        self.request.extensions.keys().any(|name| name != extension)
     }
 
     /// The request as it came, for a transport that streams its results.
@@ -199,14 +421,34 @@ impl Executor for Guarded {
     }
 
     fn execute_stream(&self, request: Request, session_data: Option<Arc<Data>>) -> BoxStream<'static, Response> {
+        let Some(socket) = &self.socket else { return self.responses(request, session_data) };
+        match socket.persisted.resolve(request) {
+            Ok((request, named)) => {
+                let responses = self.responses(request, session_data);
+                socket.persisted.keeping(named, responses, |response| !is_refusal(response))
+            }
+            Err(error) => stream::iter([Response::from_errors(vec![error])]).boxed(),
+        }
+    }
+}
+
+impl Guarded {
+    /// What an operation of any kind yields.
+    fn responses(&self, request: Request, session_data: Option<Arc<Data>>) -> BoxStream<'static, Response> {
         match self.admit(request) {
-            Ok(admitted) if admitted.kind == Some(OperationType::Subscription) => {
-                self.schema.execute_stream(admitted.request, session_data)
+            Ok(mut admitted) if admitted.kind == Some(OperationType::Subscription) => {
+                let open = self.figures.subscription(api::subscribed_field(&mut admitted.request).as_deref());
+                let account = Arc::new(Account::default());
+                let request = admitted.request.data(account.clone());
+                let begun = CancellationToken::new();
+                self.begins(begun.clone());
+                let failed = |error| Response::from_errors(vec![error]);
+                match self.follow(request, session_data, begun, |response, _, _| response) {
+                    Ok(events) => self.told(account, open).tell(events, code_of, failed),
+                    Err(error) => stream::iter([failed(error)]).boxed(),
+                }
             }
-            Ok(admitted) => {
-                let executor = self.clone();
-                stream::once(async move { executor.run_apart(admitted, |response| response).await }).boxed()
-            }
+            Ok(admitted) => self.run_apart(admitted, |response| response),
             Err(refusal) => stream::iter([refused(refusal)]).boxed(),
         }
     }

@@ -11,11 +11,11 @@
 
 use std::collections::HashMap;
 
-use async_graphql::ServerError;
 use async_graphql::parser::parse_query;
 use async_graphql::parser::types::{ExecutableDocument, OperationType, Selection, SelectionSet};
+use async_graphql::{Request, ServerError, Value};
 
-use crate::api::code;
+use crate::api::{code, hide_secrets};
 
 /// How large a document may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,8 @@ pub struct GuardLimits {
     pub query_bytes: usize,
     /// Lexical tokens in its text.
     pub tokens: usize,
-    /// Brackets within each other in its text, and selections within each other with fragments expanded.
+    /// Brackets within each other in its text and in its variables and extensions, and selections within each other with
+    /// fragments expanded.
     pub nesting: usize,
     /// Fields and fragments selected, with fragments expanded, in all operations and fragments together.
     pub selections: usize,
@@ -36,12 +37,17 @@ pub struct GuardLimits {
     pub directives: usize,
     /// Selections about the schema itself, with fragments expanded. Full introspection by common clients has 230.
     pub introspection: usize,
+    /// Values in its variables and extensions: the items of lists, the fields of objects, and lists and objects themselves.
+    pub values: usize,
 }
 
 /// Lists of the introspection schema that lead from type to type, and how many may be within each other: each
 /// multiplies the answer (the rule and its number are those of `MaxIntrospectionDepthRule` in graphql-js).
 const INTROSPECTION_LISTS: [&str; 4] = ["fields", "interfaces", "possibleTypes", "inputFields"];
 const NESTED_INTROSPECTION_LISTS: usize = 2;
+/// How often these and `types` may be mentioned, with fragments expanded: each mention is a good part of the schema once
+/// more in the answer. Full introspection by common clients mentions five, and looking up one type four.
+const INTROSPECTION_LISTS_MENTIONED: usize = 16;
 
 impl Default for GuardLimits {
     fn default() -> Self {
@@ -82,6 +88,17 @@ pub enum Refusal {
     SubscriptionRoot,
 }
 
+impl Refusal {
+    /// The code of the error that it becomes.
+    pub(super) fn code(&self) -> &'static str {
+        match self {
+            Refusal::TooLarge { .. } => code::QUERY_LIMIT_EXCEEDED,
+            Refusal::OpenString { .. } | Refusal::Syntax(_) => code::GRAPHQL_PARSE_FAILED,
+            Refusal::Cycle { .. } | Refusal::SubscriptionRoot => code::GRAPHQL_VALIDATION_FAILED,
+        }
+    }
+}
+
 impl From<Refusal> for ServerError {
     fn from(refusal: Refusal) -> Self {
         let mut error = match &refusal {
@@ -89,17 +106,11 @@ impl From<Refusal> for ServerError {
             refusal => ServerError::new(refusal.to_string(), None),
         };
         let extensions = error.extensions.get_or_insert_default();
-        match refusal {
-            Refusal::TooLarge { which, limit, actual } => {
-                extensions.set("code", code::QUERY_LIMIT_EXCEEDED);
-                extensions.set("which", which);
-                extensions.set("limit", limit);
-                extensions.set("actual", actual);
-            }
-            Refusal::OpenString { .. } | Refusal::Syntax(_) => extensions.set("code", code::GRAPHQL_PARSE_FAILED),
-            Refusal::Cycle { .. } | Refusal::SubscriptionRoot => {
-                extensions.set("code", code::GRAPHQL_VALIDATION_FAILED);
-            }
+        extensions.set("code", refusal.code());
+        if let Refusal::TooLarge { which, limit, actual } = refusal {
+            extensions.set("which", which);
+            extensions.set("limit", limit);
+            extensions.set("actual", actual);
         }
         error
     }
@@ -108,9 +119,35 @@ impl From<Refusal> for ServerError {
 /// The document, if it may be executed.
 pub fn admit(query: &str, limits: &GuardLimits) -> Result<ExecutableDocument, Refusal> {
     scan(query, limits)?;
-    let document = parse_query(query).map_err(|error| Refusal::Syntax(error.into()))?;
+    let document = parse_query(query).map_err(|error| {
+        let mut error = ServerError::from(error);
+        // its line is told with what is wrong with it
+        hide_secrets(&mut error);
+        Refusal::Syntax(error)
+    })?;
     check(&document, limits)?;
     Ok(document)
+}
+
+/// Bounds what comes beside the document. Goes through it without recursion: what nests too deep is yet to be refused.
+pub fn admit_values(request: &Request, limits: &GuardLimits) -> Result<(), Refusal> {
+    let variables = request.variables.values();
+    let mut waiting: Vec<(&Value, usize)> =
+        variables.chain(request.extensions.values()).map(|value| (value, 0)).collect();
+    let mut count = waiting.len();
+    while let Some((value, depth)) = waiting.pop() {
+        within("values in variables and extensions", limits.values, count)?;
+        let depth = depth + 1;
+        let before = waiting.len();
+        match value {
+            Value::List(items) => waiting.extend(items.iter().map(|item| (item, depth))),
+            Value::Object(fields) => waiting.extend(fields.values().map(|field| (field, depth))),
+            _ => continue,
+        }
+        within("levels of variables and extensions", limits.nesting, depth)?;
+        count = count.saturating_add(waiting.len() - before);
+    }
+    within("values in variables and extensions", limits.values, count)
 }
 
 fn within(which: &'static str, limit: usize, actual: usize) -> Result<(), Refusal> {
@@ -194,6 +231,10 @@ struct Size {
     introspection: usize,
     /// Lists of [`INTROSPECTION_LISTS`] within each other.
     lists: usize,
+    /// Mentions of these and of `types`, whatever they are of.
+    mentions: usize,
+    /// The same below `__schema` and `__type`.
+    introspection_lists: usize,
 }
 
 impl Size {
@@ -203,6 +244,8 @@ impl Size {
         self.directives = self.directives.saturating_add(other.directives);
         self.introspection = self.introspection.saturating_add(other.introspection);
         self.lists = self.lists.max(other.lists);
+        self.mentions = self.mentions.saturating_add(other.mentions);
+        self.introspection_lists = self.introspection_lists.saturating_add(other.introspection_lists);
     }
 }
 
@@ -239,6 +282,7 @@ fn check(document: &ExecutableDocument, limits: &GuardLimits) -> Result<(), Refu
     within("selections with fragments expanded", limits.selections, total.selections)?;
     within("aliases", limits.aliases, total.aliases)?;
     within("selections of introspection", limits.introspection, total.introspection)?;
+    within("introspection lists", INTROSPECTION_LISTS_MENTIONED, total.introspection_lists)?;
     within("directives", limits.directives, total.directives)
 }
 
@@ -264,8 +308,13 @@ impl<'d> Measure<'d> {
                         "__schema" | "__type" => {
                             within("introspection lists within each other", NESTED_INTROSPECTION_LISTS, inner.lists)?;
                             inner.introspection = inner.selections;
+                            inner.introspection_lists = inner.mentions;
                         }
-                        name if INTROSPECTION_LISTS.contains(&name) => inner.lists = inner.lists.saturating_add(1),
+                        "types" => inner.mentions = inner.mentions.saturating_add(1),
+                        name if INTROSPECTION_LISTS.contains(&name) => {
+                            inner.lists = inner.lists.saturating_add(1);
+                            inner.mentions = inner.mentions.saturating_add(1);
+                        }
                         _ => {}
                     }
                     inner

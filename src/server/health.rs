@@ -12,14 +12,19 @@ pub(super) async fn live() -> impl IntoResponse {
     Json(serde_json::json!({ "live": true }))
 }
 
-/// 200 if it answers for the node's tip, else 503; with the heights either way.
+/// 200 if it answers for the node's tip or is not further behind than it may be, else 503; with how far that is either
+/// way.
 pub(super) async fn ready(State(server): State<Server>) -> impl IntoResponse {
     let readiness = server.schema.readiness();
-    let status = if readiness.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let is_ready = readiness.is_within(server.ready);
+    let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let body = serde_json::json!({
-        "ready": readiness.ready,
+        "ready": is_ready,
         "indexedHeight": readiness.indexed_height,
         "nodeHeight": readiness.node_height,
+        "blocksBehind": readiness.blocks_behind(),
+        "secondsSinceNode": readiness.silence.map(|silence| silence.as_secs()),
+        "secondsMempoolBehind": readiness.mempool_behind.map(|since| since.as_secs()),
     });
     (status, Json(body))
 }

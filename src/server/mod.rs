@@ -6,9 +6,11 @@
 //!                             ├► multipart.rs ────┼──► executor.rs ── guard.rs ──► api::Schema
 //!                             └► websocket.rs ────┘    shared.rs: one execution for the same subscriptions
 //!
-//!   before that, for every request: access.rs (id, log) ── hosts.rs ── origins.rs ── rate.rs
+//!   before that, for every connection: connections/
+//!   before that, for every request: access.rs (id, log) ── hosts.rs ── origins.rs ── rate.rs ── callers.rs (tokens)
 //!   and with that: executions.rs, the threads on which requests are executed
-//!   /health/live  /health/ready  /schema.graphql
+//!   told.rs, budget.rs: what is executed and told is counted, and paid for
+//!   /health/live  /health/ready  /schema.graphql  /metrics
 //!   /playground ──► playground.rs: pages that ask all of this from a browser
 //!
 //!   admin.rs: the socket for commands on this machine, apart from all of this
@@ -18,49 +20,67 @@
 
 mod access;
 pub mod admin;
+mod budget;
+mod callers;
 mod clients;
+mod connections;
 mod documents;
 mod executions;
 mod executor;
 pub mod guard;
 mod health;
+mod held;
 mod hosts;
 mod http;
+mod introspection;
+pub mod metrics;
 mod multipart;
 mod origins;
+mod pace;
 mod payload;
+mod places;
 mod playground;
 mod rate;
 mod shared;
 mod sse;
 mod streams;
+mod tokens;
+mod told;
 mod websocket;
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
+use axum::http::request::Parts;
 use axum::middleware::from_fn_with_state;
 use axum::routing::get;
-use axum::serve::ListenerExt;
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove};
 
-use crate::api::{self, RequestLimits, Schema};
+use crate::api::{self, ReadyLimits, RequestLimits, Schema};
+pub use callers::Access;
+use callers::Callers;
 pub use clients::{NotAnAddress, Proxies};
+pub use connections::Connections;
 pub use executions::ExecutionLimits;
 use executor::Guarded;
 use guard::GuardLimits;
+use held::Held;
 pub use hosts::{Hosts, NotAHost};
 use http::Persisted;
+use metrics::Metrics;
 pub use origins::{NotAnOrigin, Origins};
+use places::{Full, Most, Place, Places};
 use rate::Rate;
+pub use tokens::{NotATokenLine, Token, Tokens};
 
 /// How long open connections have to end once the server stops.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
@@ -76,12 +96,16 @@ pub struct Limits {
     pub operations_per_socket: usize,
     /// Bytes, about, of parsed documents that are kept to be executed again.
     pub document_cache_bytes: usize,
+    /// Bytes, about, of the documents and variables of all subscriptions together.
+    pub subscription_bytes: usize,
     /// Bytes of queries that are kept to be named by their hashes; 0 for none.
     pub persisted_query_bytes: usize,
     /// How many requests are executed, and for how long.
     pub executions: ExecutionLimits,
     /// Requests that one client may make a minute; 0 for any number.
     pub requests_per_minute: u32,
+    /// Bytes that are held for all clients together: bodies of requests on their way in, and answers until they are read.
+    pub held_bytes: usize,
     /// What the document must hold.
     pub guard: GuardLimits,
 }
@@ -100,9 +124,11 @@ impl From<RequestLimits> for Limits {
             message_bytes: told.message_bytes,
             operations_per_socket: told.operations_per_socket,
             document_cache_bytes: told.document_cache_bytes,
+            subscription_bytes: told.subscription_bytes,
             persisted_query_bytes: told.persisted_query_bytes,
             executions: ExecutionLimits { at_once: told.executions, waiting: told.waiting, timeout: told.timeout },
             requests_per_minute: told.requests_per_minute,
+            held_bytes: told.held_bytes,
             guard: GuardLimits {
                 query_bytes: told.query_bytes,
                 tokens: told.tokens,
@@ -112,6 +138,7 @@ impl From<RequestLimits> for Limits {
                 root_fields: told.root_fields,
                 directives: told.directives,
                 introspection: told.introspection,
+                values: told.values,
             },
         }
     }
@@ -122,6 +149,8 @@ impl From<RequestLimits> for Limits {
 pub struct Options {
     /// How large requests may be, and how many.
     pub limits: Limits,
+    /// How many connections there may be, and how long their clients may take.
+    pub connections: Connections,
     /// How many websockets and streams of events there may be, and how long they may take.
     pub sockets: Sockets,
     /// Whether there is a playground.
@@ -132,13 +161,33 @@ pub struct Options {
     pub hosts: Hosts,
     /// The proxies before the server that tell which client asks.
     pub proxies: Proxies,
+    /// Who may ask, and for how much.
+    pub access: Access,
+    /// How far behind the node it is ready still.
+    pub ready: ReadyLimits,
+    /// Whether everyone may read the metrics.
+    pub public_metrics: bool,
+    /// How many blocks must be on top of one before what is told of it is told to last for ever.
+    pub cache_depth: u32,
 }
 
 impl Default for Options {
     fn default() -> Self {
         let (origins, hosts, proxies) = (Origins::default(), Hosts::default(), Proxies::default());
-        let (limits, sockets) = (Limits::default(), Sockets::default());
-        Self { limits, sockets, playground: true, origins, hosts, proxies }
+        let (limits, connections, sockets) = (Limits::default(), Connections::default(), Sockets::default());
+        Self {
+            limits,
+            connections,
+            sockets,
+            playground: true,
+            origins,
+            hosts,
+            proxies,
+            access: Access::default(),
+            ready: ReadyLimits::default(),
+            public_metrics: false,
+            cache_depth: 144,
+        }
     }
 }
 
@@ -147,21 +196,31 @@ impl Default for Options {
 pub struct Sockets {
     /// How many at once. One more is closed with 1013.
     pub most: usize,
+    /// How many at once of one client; 0 for as many as there are. One more is closed with 1013, too.
+    pub per_client: usize,
     /// How long the client of a websocket may take to introduce itself.
     pub init_timeout: Duration,
     /// How often a client is pinged. One of which nothing came from one ping to the next is gone.
     pub ping_interval: Duration,
-    /// How long a write may make no progress before the client is taken for stuck.
-    pub write_timeout: Duration,
+    /// How long a message of a websocket may take from its first byte to its last.
+    pub message_timeout: Duration,
 }
 
 impl Default for Sockets {
     fn default() -> Self {
+        RequestLimits::default().into()
+    }
+}
+
+/// What clients are told is what holds.
+impl From<RequestLimits> for Sockets {
+    fn from(told: RequestLimits) -> Self {
         Self {
-            most: RequestLimits::default().sockets,
+            most: told.sockets,
+            per_client: told.sockets_per_client,
             init_timeout: Duration::from_secs(3),
             ping_interval: Duration::from_secs(12),
-            write_timeout: Duration::from_secs(10),
+            message_timeout: told.message_timeout,
         }
     }
 }
@@ -176,14 +235,33 @@ struct Server {
     origins: Arc<Origins>,
     hosts: Arc<Hosts>,
     proxies: Arc<Proxies>,
+    cache_depth: u32,
     rate: Option<Arc<Rate>>,
+    callers: Arc<Callers>,
+    metrics: Metrics,
+    ready: ReadyLimits,
     /// Where it listens.
     listen: SocketAddr,
+    connections: Connections,
     sockets: Sockets,
     /// Of which each websocket and each stream of events holds one.
-    places: Arc<Semaphore>,
+    places: Places,
+    held: Held,
     shutdown: CancellationToken,
     open: Open,
+}
+
+impl Server {
+    /// Which client asks, `None` if nothing is known of its connection.
+    fn client_of(&self, caller: &Parts) -> Option<IpAddr> {
+        self.proxies.client_of(&caller.extensions, &caller.headers)
+    }
+
+    /// A place for a websocket or a stream of events of this client.
+    fn place_for(&self, caller: &Parts) -> Result<Place, Full> {
+        let payer = self.client_of(caller).and_then(|client| self.connections.payer(client, &self.proxies));
+        self.places.take(payer)
+    }
 }
 
 /// Held by whoever still answers. The last to drop it lets [`serve`] return.
@@ -199,34 +277,50 @@ pub async fn serve(
     options: Options,
     shutdown: CancellationToken,
 ) -> io::Result<()> {
-    let Options { limits, sockets, playground, origins, hosts, proxies } = options;
+    let metrics = Metrics::new().map_err(io::Error::other)?;
+    serve_counted(listener, schema, options, metrics, shutdown).await
+}
+
+/// The same, and counts there.
+pub async fn serve_counted(
+    listener: TcpListener,
+    schema: Schema,
+    options: Options,
+    metrics: Metrics,
+    shutdown: CancellationToken,
+) -> io::Result<()> {
+    let Options { limits, connections, sockets, playground, origins, hosts, proxies, .. } = options;
+    let Options { access, ready, public_metrics, cache_depth, .. } = options;
+    let callers = Arc::new(Callers::new(access));
+    let executor = Guarded::new(schema.clone(), &limits, metrics.figures().clone(), callers.anyone_at(None))?;
+    executor.tell_in(&metrics).map_err(io::Error::other)?;
     let (open, mut all_closed) = mpsc::channel(1);
     let server = Server {
-        executor: Guarded::new(schema.clone(), &limits)?,
+        executor,
         persisted: Arc::new(Persisted::new(limits.persisted_query_bytes)),
         schema,
         limits,
         origins: Arc::new(origins),
         hosts: Arc::new(hosts),
         proxies: Arc::new(proxies),
+        cache_depth,
         rate: Rate::new(limits.requests_per_minute).map(Arc::new),
+        callers,
+        metrics,
+        ready,
         listen: listener.local_addr()?,
+        connections,
         sockets,
-        places: Arc::new(Semaphore::new(sockets.most.min(Semaphore::MAX_PERMITS))),
+        places: Places::new(Most { all: sockets.most, each: sockets.per_client }),
+        held: Held::new(limits.held_bytes),
         shutdown: shutdown.clone(),
-        open,
+        open: open.clone(),
     };
-    // a small frame is not to wait until the client has acknowledged the one before it (RFC 896), which takes clients up
-    // to 40 ms
-    let listener = listener.tap_io(|stream| {
-        // what cannot be set is only slower
-        let _ = stream.set_nodelay(true);
-    });
-    let router = router(server, playground).into_make_service_with_connect_info::<SocketAddr>();
-    let serving = axum::serve(listener, router).with_graceful_shutdown(shutdown.clone().cancelled_owned());
+    let proxies = server.proxies.clone();
+    let router = router(server, playground, public_metrics);
     let finished = async {
-        serving.await?;
-        // websockets are not connections of the HTTP server any more
+        connections::serve(listener, router, connections, proxies, shutdown.clone(), open).await;
+        // those that still answer, websockets among them
         all_closed.recv().await;
         Ok(())
     };
@@ -255,13 +349,16 @@ async fn within_deadline(
 const COMPRESSED_ABOVE: u16 = 1024;
 
 /// What is where, and what every request goes through before it, from the last line up.
-fn router(server: Server, playground: bool) -> Router {
+fn router(server: Server, playground: bool, public_metrics: bool) -> Router {
     let routes = Router::new()
         .route("/graphql", get(http::get).post(http::post))
+        .route_layer(from_fn_with_state(server.clone(), callers::admit))
         .route_layer(from_fn_with_state(server.clone(), rate::limit))
         .route("/health/live", get(health::live))
         .route("/health/ready", get(health::ready))
         .route("/schema.graphql", get(async || ([(CONTENT_TYPE, "text/plain; charset=utf-8")], api::sdl())));
+    let metrics = get(async |State(server): State<Server>| server.metrics.answer());
+    let routes = if public_metrics { routes.route("/metrics", metrics) } else { routes };
     let routes = if playground { routes.merge(playground::routes()) } else { routes };
     // a stream is sent as it comes, which compression would hold up
     let compressed = SizeAbove::new(COMPRESSED_ABOVE)

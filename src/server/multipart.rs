@@ -14,9 +14,11 @@ use async_graphql::futures_util::stream::{self, BoxStream};
 use async_graphql::futures_util::{Stream, StreamExt};
 use axum::body::Bytes;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 
 use super::Server;
+use super::metrics::Transport;
 use super::payload::Payload;
 use super::streams::Connection;
 
@@ -26,10 +28,17 @@ const SILENCE: Bytes = Bytes::from_static(b"--graphql\r\nContent-Type: applicati
 /// There is no more.
 const COMPLETE: Bytes = Bytes::from_static(b"--graphql--\r\n");
 
-/// Answers 200 with what a request yields as parts; 503 if there are too many streams.
-pub(super) fn answer(server: &Server, payloads: BoxStream<'static, Payload>) -> Response {
-    let Some(connection) = Connection::open(server) else { return Connection::refuse() };
-    let body = connection.body(parts(payloads), SILENCE);
+/// Answers 200 with what a request yields as parts; 503 if there are too many streams, 429 if this client has too many.
+pub(super) fn answer(
+    server: &Server,
+    caller: &Parts,
+    payloads: impl FnOnce() -> BoxStream<'static, Payload>,
+) -> Response {
+    let connection = match Connection::open(server, caller) {
+        Ok(connection) => connection,
+        Err(full) => return Connection::refuse(full),
+    };
+    let body = connection.counted(server, Transport::Multipart).body(parts(payloads()), SILENCE);
     let headers = [
         (CONTENT_TYPE, "multipart/mixed; boundary=\"graphql\"; subscriptionSpec=\"1.0\""),
         (CACHE_CONTROL, "no-cache"),

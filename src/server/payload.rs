@@ -1,9 +1,13 @@
 //! What an operation yields, as it goes to clients: written as JSON once, however many are sent it.
 
+use std::fmt::Display;
+
 use async_graphql::{Response, ServerError, Value};
-use axum::extract::ws::Utf8Bytes;
+pub(super) use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use super::guard::Refusal;
+use super::http::error;
+use crate::api::{Place, code};
 
 /// One answer to an operation. A clone shares the text.
 #[derive(Clone, Debug, PartialEq)]
@@ -12,6 +16,22 @@ pub(super) enum Payload {
     Result(Utf8Bytes),
     /// The request is not executed, and there is no other answer to it.
     Refused(Refused),
+}
+
+/// What one reader of a subscription is told that several have, and where he is with that.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Told {
+    pub(super) payload: Payload,
+    /// From where a reader who has this could go on by himself, if that can be.
+    pub(super) place: Option<Place>,
+    /// The same for one who has nothing yet.
+    pub(super) start: Option<Place>,
+}
+
+impl From<Payload> for Told {
+    fn from(payload: Payload) -> Self {
+        Self { payload, place: None, start: None }
+    }
 }
 
 /// Why a request is not executed: a JSON array of GraphQL errors.
@@ -30,6 +50,11 @@ impl Payload {
             return Self::Refused(Refused::new(&response.errors));
         }
         json(response).map_or_else(Self::Refused, Self::Result)
+    }
+
+    /// Whether the request was executed.
+    pub(super) fn is_result(&self) -> bool {
+        matches!(self, Self::Result(_))
     }
 
     /// How long its text is.
@@ -59,6 +84,12 @@ pub(super) fn too_many_operations(limit: usize) -> Refusal {
     Refusal::TooLarge { which: "operations on its websocket", limit, actual: limit.saturating_add(1) }
 }
 
+impl From<ServerError> for Refused {
+    fn from(error: ServerError) -> Self {
+        Self::new(&[error])
+    }
+}
+
 impl From<Refusal> for Refused {
     fn from(refusal: Refusal) -> Self {
         tracing::debug!(%refusal, "a query was refused");
@@ -66,13 +97,23 @@ impl From<Refusal> for Refused {
     }
 }
 
+/// A fault of ours: the client is told an id, and the log what it was.
+pub(super) fn fault(what: &dyn Display) -> ServerError {
+    let id = getrandom::u64().map_or_else(|_| "unknown".to_owned(), |id| format!("{id:016x}"));
+    tracing::error!(%id, error = %what, "a request failed");
+    let message = format!("the server failed to answer; the reason is in its log under id {id}");
+    let mut error = error(code::INTERNAL_SERVER_ERROR, message);
+    error.extensions.get_or_insert_default().set("id", id);
+    error
+}
+
 /// What is said instead of an answer that cannot be written, which is no answer that the schema can give.
 const UNWRITTEN: &str = r#"[{"message":"the answer cannot be written","extensions":{"code":"INTERNAL_SERVER_ERROR"}}]"#;
 
 fn json<T: serde::Serialize + ?Sized>(value: &T) -> Result<Utf8Bytes, Refused> {
     serde_json::to_string(value).map(Utf8Bytes::from).map_err(|error| {
-        tracing::error!(%error, "an answer cannot be written as JSON");
-        Refused(Utf8Bytes::from_static(UNWRITTEN))
+        let told = serde_json::to_string(&[fault(&error)]);
+        Refused(told.map_or_else(|_| Utf8Bytes::from_static(UNWRITTEN), Utf8Bytes::from))
     })
 }
 

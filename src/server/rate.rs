@@ -1,4 +1,5 @@
-//! How often one client may ask: so many requests a minute, as many of them at once as it likes.
+//! How often one client may ask: so many requests a minute, as many of them at once as it likes. An operation on a websocket
+//! counts as a request.
 //!
 //! Each client has one moment: when all it has asked would be paid for, at one request each sixtieth part of a minute's
 //! number (the generic cell rate algorithm, of ITU-T I.371). It may ask if that moment, with this request, is at most a
@@ -8,6 +9,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use async_graphql::ServerError;
 use axum::extract::{Request, State};
 use axum::http::header::RETRY_AFTER;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
@@ -23,11 +25,11 @@ use crate::api::code;
 const WINDOW: Duration = Duration::from_mins(1);
 
 /// How many clients are told apart; of more, those that have asked least are forgotten, and may ask anew.
-const CLIENTS: usize = 50_000;
+pub(super) const CLIENTS: usize = 50_000;
 
 /// The headers of draft-ietf-httpapi-ratelimit-headers-10.
-const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
-const LEFT: HeaderName = HeaderName::from_static("ratelimit");
+pub(super) const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+pub(super) const LEFT: HeaderName = HeaderName::from_static("ratelimit");
 
 /// What every client may ask, and what they have asked.
 pub(super) struct Rate {
@@ -54,6 +56,10 @@ impl Rate {
         (limit > 0).then(|| Self { limit, clients: Cache::new(CLIENTS) })
     }
 
+    fn too_often(&self) -> ServerError {
+        error(code::RESOURCE_EXHAUSTED, format!("a client may ask {} times a minute", self.limit))
+    }
+
     fn ask(&self, client: IpAddr, now: Instant) -> Verdict {
         let each = WINDOW / self.limit;
         let paid = self.clients.get_or_insert_with::<_, ()>(&household(client), || Ok(Arc::new(Mutex::new(now))));
@@ -72,8 +78,35 @@ impl Rate {
     }
 }
 
+/// What one client asks otherwise than by requests of its own: the operations on a websocket.
+pub(super) struct Meter(Option<(Arc<Rate>, IpAddr)>);
+
+impl Meter {
+    /// Counts for this client, if anything is counted and it is known.
+    pub(super) fn new(rate: Option<Arc<Rate>>, client: Option<IpAddr>) -> Self {
+        Self(rate.zip(client))
+    }
+
+    /// Counts one. Errors: RESOURCE_EXHAUSTED, and in how many seconds the client may ask again.
+    pub(super) fn ask(&self) -> Result<(), ServerError> {
+        let Some((rate, client)) = &self.0 else { return Ok(()) };
+        let verdict = rate.ask(*client, Instant::now());
+        if verdict.wait.is_zero() {
+            return Ok(());
+        }
+        let mut error = rate.too_often();
+        error.extensions.get_or_insert_default().set("retryAfterSeconds", seconds(verdict.wait));
+        Err(error)
+    }
+}
+
+/// Whole ones, rounded up.
+fn seconds(time: Duration) -> u64 {
+    time.as_secs() + u64::from(time.subsec_nanos() > 0)
+}
+
 /// Those who count as one: a network of IPv6 is given to one customer as a whole.
-fn household(client: IpAddr) -> IpAddr {
+pub(super) fn household(client: IpAddr) -> IpAddr {
     match client {
         IpAddr::V4(_) => client,
         IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
@@ -90,18 +123,17 @@ pub(super) async fn limit(State(server): State<Server>, request: Request, next: 
     let mut response = if verdict.wait.is_zero() {
         next.run(request).await
     } else {
-        let message = format!("a client may ask {} times a minute", rate.limit);
-        refuse_as_json(StatusCode::TOO_MANY_REQUESTS, error(code::RESOURCE_EXHAUSTED, message))
+        refuse_as_json(StatusCode::TOO_MANY_REQUESTS, rate.too_often())
     };
     tell(response.headers_mut(), rate.limit, verdict);
     response
 }
 
 fn tell(headers: &mut HeaderMap, limit: u32, verdict: Verdict) {
-    let seconds = |time: Duration| time.as_secs() + u64::from(time.subsec_nanos() > 0);
     let mut set = |name, value: String| {
         if let Ok(value) = HeaderValue::try_from(value) {
-            headers.insert(name, value);
+            // a client may have a budget, too
+            headers.append(name, value);
         }
     };
     set(POLICY, format!("\"minute\";q={limit};w={}", WINDOW.as_secs()));

@@ -11,15 +11,21 @@
 //!
 //! Nobody waits for another. The task takes the next payload when the fastest reader wants it, so that one who reads
 //! alone is served as if nothing were shared: what it is too slow for stays in the schema, which knows how to resume. Who
-//! is slower than others finds what it missed in the ring, and if it is not there any more is told so and ended.
+//! is slower than others finds what it missed in the ring. If it is not there any more, it goes on alone, with an execution
+//! of its own from behind what it has; of the kinds that cannot go on from a place it is told so and ended.
+//!
+//! The bytes in all rings are bounded together, too. Above that the largest ring lets go of its oldest: who reads little,
+//! or quickly, does not lose by those who let much lie.
 //!
 //! Which subscriptions may be shared, and what a newcomer gets first, is the schema's to say ([`Sharing`]). One who joins a
 //! stream that goes "from now on" may be told of what happened in the second before.
 
 mod ring;
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::future::poll_fn;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -29,9 +35,10 @@ use async_graphql::futures_util::stream::{self, BoxStream};
 use async_graphql::{Request, Response, ServerError};
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
+use tokio_util::sync::CancellationToken;
 
-use super::payload::Payload;
-use crate::api::{OpenSubscription, OpenSubscriptions, Sharing, code};
+use super::payload::{Payload, Told};
+use crate::api::{Account, OpenSubscription, OpenSubscriptions, Place, Sharing, code};
 use ring::{Bounds, Found, Kept, Ring};
 
 /// What those who are slower than others may be behind by. Of large payloads at least one is kept, which all who are not
@@ -42,7 +49,7 @@ const BOUNDS: Bounds = Bounds { count: 1_024, bytes: 1 << 20, all_bytes: 64 << 2
 const FRESH: Duration = Duration::from_secs(1);
 
 /// What makes two subscriptions the same.
-#[derive(Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     document: String,
     operation: Option<String>,
@@ -51,6 +58,11 @@ pub(super) struct Key {
 }
 
 impl Key {
+    /// How much it takes, about.
+    pub(super) fn bytes(&self) -> usize {
+        self.document.len() + self.operation.as_ref().map_or(0, String::len) + self.variables.len()
+    }
+
     /// `None` if the variables cannot be written down.
     pub(super) fn of(request: &Request) -> Option<Self> {
         let variables = serde_json::to_value(&request.variables).ok()?.to_string();
@@ -58,8 +70,32 @@ impl Key {
     }
 }
 
-/// Begins a stream of its own.
-type Begin = Box<dyn Fn() -> BoxStream<'static, Payload> + Send + Sync>;
+/// A stream that was asked for.
+pub(super) struct Beginning<T = Told> {
+    payloads: BoxStream<'static, T>,
+    /// Cancelled once it has begun: from then on nothing that happens is missed.
+    begun: CancellationToken,
+    /// Says what an event costs, once that is known.
+    account: Arc<Account>,
+}
+
+impl<T> Beginning<T> {
+    pub(super) fn new(payloads: BoxStream<'static, T>, begun: CancellationToken) -> Self {
+        Self { payloads, begun, account: Arc::default() }
+    }
+
+    /// The same, whose events cost what is said there.
+    pub(super) fn costing(self, account: Arc<Account>) -> Self {
+        Self { account, ..self }
+    }
+
+    pub(super) fn into_parts(self) -> (BoxStream<'static, T>, CancellationToken, Arc<Account>) {
+        (self.payloads, self.begun, self.account)
+    }
+}
+
+/// Begins a stream of its own, from now on or from behind a place.
+type Begin = Box<dyn Fn(Option<Place>) -> Beginning + Send + Sync>;
 
 /// The streams that run. Cheap to clone; all clones are one.
 #[derive(Clone)]
@@ -69,6 +105,9 @@ struct Streams {
     /// The one that newcomers join. Locked before any [`Shared::state`], never the other way round, and nothing is dropped
     /// meanwhile that would lock it.
     running: Mutex<HashMap<Arc<Key>, Weak<Shared>>>,
+    /// All that there are, by their numbers. Nothing else is locked while it is.
+    all: Mutex<HashMap<u64, Weak<Shared>>>,
+    next: AtomicU64,
     open: OpenSubscriptions,
     bounds: Bounds,
     kept: Kept,
@@ -77,9 +116,12 @@ struct Streams {
 /// A stream with all its readers, who hold it. The last to leave ends it.
 struct Shared {
     key: Arc<Key>,
+    number: u64,
     streams: SharedStreams,
     begin: Begin,
-    source: Mutex<BoxStream<'static, Payload>>,
+    source: Mutex<BoxStream<'static, Told>>,
+    begun: CancellationToken,
+    account: Arc<Account>,
     state: Mutex<State>,
     /// Something was pushed, or nothing will be any more.
     news: watch::Sender<()>,
@@ -91,6 +133,10 @@ struct Shared {
 struct State {
     ring: Ring,
     phase: Phase,
+    /// Where a reader is who joined before anything was told.
+    start: Option<Place>,
+    /// Where a reader is who has all.
+    reached: Option<Place>,
     /// Of each reader but one, for whom the schema counts the stream.
     also_open: Vec<OpenSubscription>,
 }
@@ -116,18 +162,25 @@ impl SharedStreams {
     }
 
     fn bounded(open: OpenSubscriptions, bounds: Bounds) -> Self {
-        Self(Arc::new(Streams { running: Mutex::default(), open, bounds, kept: Kept::default() }))
+        Self(Arc::new(Streams {
+            running: Mutex::default(),
+            all: Mutex::default(),
+            next: AtomicU64::default(),
+            open,
+            bounds,
+            kept: Kept::default(),
+        }))
     }
 
-    /// The payloads of a stream that all of the same key share. It has begun when this returns. Dropping them is leaving.
+    /// The payloads of a stream that all of the same key share. Dropping them is leaving.
     ///
     /// `begin` begins one: for all, and once more for each who joined when it was just about to end.
     pub(super) fn join(
         &self,
         key: Key,
         sharing: Sharing,
-        begin: impl Fn() -> BoxStream<'static, Payload> + Send + Sync + 'static,
-    ) -> BoxStream<'static, Payload> {
+        begin: impl Fn(Option<Place>) -> Beginning + Send + Sync + 'static,
+    ) -> Beginning<Payload> {
         let key = Arc::new(key);
         let mut unfit: Option<Arc<Shared>> = None;
         loop {
@@ -136,6 +189,7 @@ impl SharedStreams {
             let found = found.filter(|found| unfit.as_ref().is_none_or(|unfit| !Arc::ptr_eq(unfit, found)));
             let Some(found) = found else {
                 let shared = Arc::new(self.shared(&key, sharing, Box::new(begin)));
+                lock(&self.0.all).insert(shared.number, Arc::downgrade(&shared));
                 running.insert(key, Arc::downgrade(&shared));
                 // dropped behind the lock, which it takes, if the source panics
                 let reader;
@@ -145,7 +199,7 @@ impl SharedStreams {
                 reader = Reader::new(&shared, &mut state);
                 shared.begin(&mut state);
                 drop(state);
-                return reader.payloads();
+                return reader.beginning();
             };
             drop(running);
             let mut state = lock(&found.state);
@@ -157,22 +211,31 @@ impl SharedStreams {
             if fits {
                 let reader = Reader::new(&found, &mut state);
                 drop(state);
-                return reader.payloads();
+                return reader.beginning();
             }
             drop(state);
             unfit = Some(found);
         }
     }
 
+    /// How many run.
+    pub(super) fn count(&self) -> usize {
+        lock(&self.0.running).len()
+    }
+
     fn shared(&self, key: &Arc<Key>, sharing: Sharing, begin: Begin) -> Shared {
         let ring = Ring::new(self.0.bounds, self.0.kept.clone(), sharing == Sharing::NewestFirst);
+        let Beginning { payloads, begun, account } = begin(None);
         Shared {
             key: key.clone(),
+            number: self.0.next.fetch_add(1, Ordering::Relaxed),
             streams: self.clone(),
-            source: Mutex::new(begin()),
+            source: Mutex::new(payloads),
+            begun,
+            account,
             begin,
             // until it has begun: if that fails there is nothing to join
-            state: Mutex::new(State { ring, phase: Phase::Ended, also_open: Vec::new() }),
+            state: Mutex::new(State { ring, phase: Phase::Ended, start: None, reached: None, also_open: Vec::new() }),
             news: watch::Sender::default(),
             asked: Arc::default(),
             task: OnceLock::new(),
@@ -180,8 +243,27 @@ impl SharedStreams {
     }
 }
 
+impl SharedStreams {
+    /// Brings the bytes in all rings within their bound, at the cost of those that have most.
+    fn relieve(&self) {
+        let surplus = || self.0.kept.load(Ordering::Relaxed).saturating_sub(self.0.bounds.all_bytes);
+        while surplus() > 0 {
+            // dropped when nothing is locked: one of them may be the last to be held
+            let all: Vec<Arc<Shared>> = lock(&self.0.all).values().filter_map(Weak::upgrade).collect();
+            let mut spare: Vec<(usize, &Arc<Shared>)> =
+                all.iter().map(|shared| (lock(&shared.state).ring.spare(), shared)).collect();
+            spare.sort_unstable_by_key(|(spare, shared)| (Reverse(*spare), shared.number));
+            let Some((most, largest)) = spare.first().filter(|(most, _)| *most > 0) else { return };
+            // down to the next in size, which is then as good a choice
+            let next = spare.get(1).map_or(0, |(next, _)| *next);
+            let bytes = surplus().min((most - next).max(1));
+            lock(&largest.state).ring.relieve(bytes);
+        }
+    }
+}
+
 impl Shared {
-    /// Has the first look at the source, so that whatever happens from now on is told, and leaves the others to a task.
+    /// Has the first look at the source, and leaves the others to a task. What is executed is executed elsewhere.
     fn begin(self: &Arc<Self>, state: &mut State) {
         // the task looks again
         match self.poll(&mut Context::from_waker(Waker::noop())) {
@@ -199,13 +281,14 @@ impl Shared {
         }
     }
 
-    fn poll(&self, context: &mut Context<'_>) -> Poll<Option<Payload>> {
+    fn poll(&self, context: &mut Context<'_>) -> Poll<Option<Told>> {
         lock(&self.source).poll_next_unpin(context)
     }
 
-    fn push(&self, payload: Payload) {
-        lock(&self.state).push(payload);
+    fn push(&self, told: Told) {
+        lock(&self.state).push(told);
         self.news.send_replace(());
+        self.streams.relieve();
     }
 
     fn end(&self) {
@@ -222,6 +305,7 @@ impl Drop for Shared {
         if let Some(task) = self.task.get() {
             task.abort();
         }
+        lock(&self.streams.0.all).remove(&self.number);
         let mut running = lock(&self.streams.0.running);
         // a newcomer may have begun another meanwhile
         if running.get(&self.key).is_some_and(|found| std::ptr::eq(found.as_ptr(), self)) {
@@ -231,10 +315,12 @@ impl Drop for Shared {
 }
 
 impl State {
-    fn push(&mut self, payload: Payload) {
+    fn push(&mut self, told: Told) {
         // a refusal is the only answer
-        let is_last = matches!(payload, Payload::Refused(_));
-        self.ring.push(payload);
+        let is_last = matches!(told.payload, Payload::Refused(_));
+        self.start = self.start.or(told.start);
+        self.reached = told.place;
+        self.ring.push(told);
         self.phase = if is_last { Phase::Ended } else { Phase::Resting(Instant::now()) };
     }
 }
@@ -260,9 +346,9 @@ async fn tell(shared: Weak<Shared>, asked: Arc<Notify>) {
             Some(shared) => shared.poll(context),
             None => Poll::Ready(None),
         });
-        let Some(payload) = next.await else { return };
+        let Some(told) = next.await else { return };
         let Some(shared) = shared.upgrade() else { return };
-        shared.push(payload);
+        shared.push(told);
     }
 }
 
@@ -271,6 +357,8 @@ struct Reader {
     shared: Arc<Shared>,
     news: watch::Receiver<()>,
     place: u64,
+    /// From where it could go on by itself, if that is not the start.
+    reached: Option<Place>,
     /// Whether it was told anything.
     was_told: bool,
 }
@@ -278,7 +366,7 @@ struct Reader {
 /// What a reader goes on with.
 enum Reading {
     Shared(Reader),
-    Own(BoxStream<'static, Payload>),
+    Own(BoxStream<'static, Told>),
     Over,
 }
 
@@ -288,14 +376,21 @@ impl Reader {
             state.also_open.push(shared.streams.0.open.one_more());
         }
         let place = state.ring.join();
-        Self { shared: shared.clone(), news: shared.news.subscribe(), place, was_told: false }
+        let reached = state.reached;
+        Self { shared: shared.clone(), news: shared.news.subscribe(), place, reached, was_told: false }
+    }
+
+    fn beginning(self) -> Beginning<Payload> {
+        let begun = self.shared.begun.clone();
+        let account = self.shared.account.clone();
+        Beginning { payloads: self.payloads(), begun, account }
     }
 
     fn payloads(self) -> BoxStream<'static, Payload> {
         let next = |reading| async {
             match reading {
                 Reading::Shared(reader) => reader.next().await,
-                Reading::Own(mut own) => Some((own.next().await?, Reading::Own(own))),
+                Reading::Own(mut own) => Some((own.next().await?.payload, Reading::Own(own))),
                 Reading::Over => None,
             }
         };
@@ -305,21 +400,29 @@ impl Reader {
     async fn next(mut self) -> Option<(Payload, Reading)> {
         loop {
             match self.read() {
-                Some(Found::Payload(payload)) => {
-                    self.was_told = true;
-                    return Some((payload, Reading::Shared(self)));
+                Some(Found::Payload(told)) => {
+                    (self.was_told, self.reached) = (true, told.place);
+                    return Some((told.payload, Reading::Shared(self)));
                 }
-                Some(Found::Lost) => return Some((fell_behind(), Reading::Over)),
+                Some(Found::Lost) => {
+                    let Some(place) = self.reached.or(lock(&self.shared.state).start) else {
+                        return Some((fell_behind(), Reading::Over));
+                    };
+                    tracing::debug!("a reader of a shared subscription fell behind and goes on alone");
+                    return self.go_on_alone(Some(place)).await;
+                }
                 // the sender is held beside the receiver
                 Some(Found::Nothing) => self.news.changed().await.ok()?,
                 None if self.was_told => return None,
-                None => {
-                    let mut own = (self.shared.begin)();
-                    drop(self);
-                    return Some((own.next().await?, Reading::Own(own)));
-                }
+                None => return self.go_on_alone(None).await,
             }
         }
+    }
+
+    async fn go_on_alone(self, behind: Option<Place>) -> Option<(Payload, Reading)> {
+        let mut own = (self.shared.begin)(behind).payloads;
+        drop(self);
+        Some((own.next().await?.payload, Reading::Own(own)))
     }
 
     /// What is next, `None` once there will be no more. Asks for it if it is not there.

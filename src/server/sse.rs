@@ -17,9 +17,11 @@ use async_graphql::futures_util::stream::{self, BoxStream};
 use async_graphql::futures_util::{Stream, StreamExt};
 use axum::body::Bytes;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName};
+use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 
 use super::Server;
+use super::metrics::Transport;
 use super::payload::Payload;
 use super::streams::Connection;
 
@@ -32,10 +34,17 @@ const COMPLETE: Bytes = Bytes::from_static(b"event: complete\ndata:\n\n");
 /// Keeps proxies from gathering events before they pass them on (nginx, and what follows it).
 const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
-/// Answers 200 with what a request yields as events; 503 if there are too many streams.
-pub(super) fn answer(server: &Server, payloads: BoxStream<'static, Payload>) -> Response {
-    let Some(connection) = Connection::open(server) else { return Connection::refuse() };
-    let body = connection.body(events(payloads), SILENCE);
+/// Answers 200 with what a request yields as events; 503 if there are too many streams, 429 if this client has too many.
+pub(super) fn answer(
+    server: &Server,
+    caller: &Parts,
+    payloads: impl FnOnce() -> BoxStream<'static, Payload>,
+) -> Response {
+    let connection = match Connection::open(server, caller) {
+        Ok(connection) => connection,
+        Err(full) => return Connection::refuse(full),
+    };
+    let body = connection.counted(server, Transport::Events).body(events(payloads()), SILENCE);
     let headers = [(CONTENT_TYPE, "text/event-stream; charset=utf-8"), (CACHE_CONTROL, "no-cache"), (BUFFERING, "no")];
     (headers, body).into_response()
 }

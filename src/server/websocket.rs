@@ -1,7 +1,7 @@
 //! GraphQL over a websocket: queries, mutations and subscriptions.
 //!
 //! ```text
-//!   GET /graphql ─► upgrade ─► socket.rs (frames, times, what waits in outgoing.rs)
+//!   GET /graphql ─► upgrade ─► frames.rs ─► socket.rs (messages, times, what waits in outgoing.rs)
 //!                                 │ Dialogue
 //!                    ┌────────────┴─────────────┐
 //!            transport.rs                  legacy.rs     the older subprotocol, by async-graphql
@@ -11,24 +11,47 @@
 //!                             executor.rs
 //! ```
 
+mod door;
+mod frames;
 mod legacy;
 mod message;
 mod outgoing;
 mod protocol;
 mod socket;
+mod tally;
 mod transport;
 mod turns;
 
-use axum::extract::State;
-use axum::extract::ws::{WebSocket, WebSocketUpgrade};
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::header::SEC_WEBSOCKET_PROTOCOL;
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
-use tokio::sync::OwnedSemaphorePermit;
+use hyper::upgrade::Upgraded;
+use hyper_util::rt::TokioIo;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::handshake::server::create_response_with_body;
+use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 
 use super::Server;
+use super::callers::Caller;
+use super::http::{error, refuse_as_json};
+use super::metrics::Transport as Way;
+use super::places::{Full, Place};
+use super::rate::Meter;
+use crate::api::{Include, code};
+use door::Door;
+use frames::Framed;
 use legacy::Legacy;
 use protocol::close;
 use socket::Socket;
+use tally::Tally;
 use transport::Transport;
+
+/// The websockets of clients.
+type WebSocket = WebSocketStream<Framed<TokioIo<Upgraded>>>;
 
 /// The subprotocols that are spoken here, the better one first.
 const TRANSPORT: &str = "graphql-transport-ws";
@@ -46,35 +69,65 @@ const WRITE_AT_ONCE: usize = 16 << 10;
 const READ_ON: usize = 4;
 
 /// Makes the connection a websocket, for a page that may have one. Whatever is wrong is told by closing it, since pages
-/// are not told why a connection does not become a websocket.
-pub(super) async fn upgrade(State(server): State<Server>, upgrade: WebSocketUpgrade) -> Response {
-    let most = server.limits.message_bytes.saturating_mul(READ_ON);
-    let upgrade = upgrade.protocols([TRANSPORT, LEGACY]).max_message_size(most).max_frame_size(most);
-    let upgrade = upgrade.read_buffer_size(READ_AT_ONCE).write_buffer_size(WRITE_AT_ONCE);
-    let place = server.places.clone().try_acquire_owned().ok();
-    let (executor, limit) = (server.executor.for_socket(), server.limits.operations_per_socket);
-    match upgrade.selected_protocol().and_then(|name| name.to_str().ok()) {
-        Some(LEGACY) => upgrade.on_upgrade(move |stream| serve(stream, Legacy::new(executor, limit), server, place)),
-        Some(_) => upgrade.on_upgrade(move |stream| serve(stream, Transport::new(executor, limit), server, place)),
-        None => upgrade.on_upgrade(move |stream| {
-            let mut socket = serve(stream, Transport::new(executor, limit), server, place);
-            socket.close(close::SUBPROTOCOL_NOT_ACCEPTABLE, "Subprotocol not acceptable");
-            socket
-        }),
+/// are not told why a connection does not become a websocket; but for what no page sends.
+pub(super) fn upgrade(server: Server, mut request: Request) -> Response {
+    let mut response = match create_response_with_body(&request, Body::empty) {
+        Ok(response) => response,
+        Err(reason) => return refuse_as_json(StatusCode::BAD_REQUEST, error(code::BAD_USER_INPUT, reason.to_string())),
+    };
+    let protocol = [TRANSPORT, LEGACY].into_iter().find(|protocol| is_offered(request.headers(), protocol));
+    if let Some(protocol) = protocol {
+        response.headers_mut().insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(protocol));
     }
+    let upgraded = hyper::upgrade::on(&mut request);
+    let (caller, _) = request.into_parts();
+    let place = server.place_for(&caller);
+    let meter = Meter::new(server.rate.clone(), server.client_of(&caller));
+    let asks = caller.extensions.get::<Arc<Caller>>().cloned().unwrap_or_else(|| server.callers.anyone_at(None));
+    let (figures, token, span) = (server.metrics.figures().clone(), asks.name.clone(), tracing::Span::current());
+    tokio::spawn(async move {
+        // otherwise the client went away
+        let Ok(upgraded) = upgraded.await else { return };
+        let most = server.limits.message_bytes.saturating_mul(READ_ON);
+        let config = WebSocketConfig::default().max_message_size(Some(most)).max_frame_size(Some(most));
+        let config = config.read_buffer_size(READ_AT_ONCE).write_buffer_size(WRITE_AT_ONCE);
+        let stream = Framed::new(TokioIo::new(upgraded));
+        let stream = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config)).await;
+        let executor = server.executor.for_socket(server.persisted.clone());
+        let executor = executor.on_behalf(asks.clone(), Way::Websocket, Include::default());
+        let (door, held) = (Door::new(server.callers.clone(), asks), server.held.clone());
+        let limit = server.limits.operations_per_socket;
+        let Some(protocol) = protocol else {
+            let mut socket = serve(stream, Transport::new(executor, limit, meter, held, door), server, place);
+            socket.close(close::SUBPROTOCOL_NOT_ACCEPTABLE, "Subprotocol not acceptable");
+            return socket.await;
+        };
+        let tally = Tally::open(figures, protocol, token, span);
+        if protocol == LEGACY {
+            serve(stream, Legacy::new(executor, limit, meter, held, door), server, place).counted(tally).await;
+        } else {
+            serve(stream, Transport::new(executor, limit, meter, held, door), server, place).counted(tally).await;
+        }
+    });
+    response
 }
 
-fn serve<D: socket::Dialogue>(
-    stream: WebSocket,
-    dialogue: D,
-    server: Server,
-    place: Option<OwnedSemaphorePermit>,
-) -> Socket<D> {
-    let has_place = place.is_some();
+fn is_offered(headers: &HeaderMap, protocol: &str) -> bool {
+    let lists = headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter().filter_map(|list| list.to_str().ok());
+    lists.flat_map(|list| list.split(',')).any(|offered| offered.trim() == protocol)
+}
+
+fn serve<D: socket::Dialogue>(stream: WebSocket, dialogue: D, server: Server, place: Result<Place, Full>) -> Socket<D> {
     let Server { sockets, limits, shutdown, open, .. } = server;
+    let (place, full) = match place {
+        Ok(place) => (Some(place), None),
+        Err(full) => (None, Some(full)),
+    };
     let mut socket = Socket::new(stream, dialogue, sockets, limits.message_bytes, shutdown, place, open);
-    if !has_place {
-        socket.close(close::TRY_AGAIN_LATER, "there are too many websockets");
+    match full {
+        None => {}
+        Some(Full::All) => socket.close(close::TRY_AGAIN_LATER, "there are too many websockets"),
+        Some(Full::Client) => socket.close(close::TRY_AGAIN_LATER, "this client has too many websockets"),
     }
     socket
 }

@@ -22,8 +22,9 @@ use super::SettingsError;
 /// Begins the name of every environment variable that gives a setting.
 const PREFIX: &str = "BTCGRAPH_";
 
-/// Variables that begin as those of settings do but give none: where the test suite notes what it skipped.
-const NOT_SETTINGS: [&str; 1] = ["BTCGRAPH_SKIPS"];
+/// Variables that begin as those of settings do but give none: where the test suite notes what it skipped, and the commit
+/// that the program is built from, which cargo also tells to what it runs.
+const NOT_SETTINGS: [&str; 2] = ["BTCGRAPH_SKIPS", "BTCGRAPH_GIT_COMMIT"];
 
 /// Where a value was given.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -76,6 +76,7 @@ fn without_any_source_the_defaults_hold() {
             max_message: ByteSize::new(64 << 10),
             max_query: ByteSize::new(32 << 10),
             document_cache: ByteSize::new(32 << 20),
+            subscription_documents: ByteSize::new(64 << 20),
             persisted_queries: ByteSize::new(8 << 20),
             max_executions: 16,
             max_waiting: 100,
@@ -84,6 +85,13 @@ fn without_any_source_the_defaults_hold() {
             hosts: Hosts::default(),
             max_requests_per_minute: 0,
             trusted_proxies: Proxies::default(),
+            tokens: Tokens::default(),
+            require_token: false,
+            anonymous_cost_per_minute: 0,
+            anonymous_broadcast: true,
+            metrics: false,
+            ready_blocks: 1,
+            ready_seconds: 30,
             max_tokens: 5000,
             max_nesting: 64,
             max_selections: 5000,
@@ -91,6 +99,7 @@ fn without_any_source_the_defaults_hold() {
             max_root_fields: 50,
             max_directives: 50,
             max_introspection: 500,
+            max_values: 20_000,
             max_depth: 20,
             max_complexity: 50_000,
             max_page_size: 100,
@@ -98,7 +107,6 @@ fn without_any_source_the_defaults_hold() {
             max_scan_rows: 20_000,
             max_ids: 10_000,
             max_headers: 2_000,
-            max_filters: 1_000,
             max_points: 2_000,
             max_watch: 1_000,
             max_node_requests: 4,
@@ -108,8 +116,19 @@ fn without_any_source_the_defaults_hold() {
             max_sockets: 20_000,
             socket_init_timeout_seconds: 3,
             socket_ping_seconds: 12,
-            socket_write_timeout_seconds: 10,
+            max_sockets_per_client: 100,
+            socket_message_timeout_seconds: 30,
+            max_connections: 25_000,
+            max_connections_per_client: 250,
+            limit_loopback: false,
+            header_timeout_seconds: 10,
+            idle_timeout_seconds: 60,
+            body_timeout_seconds: 30,
+            write_timeout_seconds: 10,
+            min_bytes_per_second: 1_024,
+            max_held: ByteSize::new(128 << 20),
         },
+        cache: CacheSettings { depth: 144 },
         api: ApiSettings { broadcast: false },
         admin: AdminSettings { listen: AdminAddress::default_in(Path::new("/home/alice/data/btcgraph/mainnet")) },
         log: LogSettings { format: LogFormat::Human, filter: "info".to_owned() },
@@ -230,7 +249,12 @@ fn a_misspelled_setting_is_named_with_its_origin_and_the_likely_one() {
 
 #[test]
 fn variables_that_are_not_settings_are_left_alone() {
-    let sources = with_environment(&[("BTCGRAPH_SKIPS", "/tmp/skips"), ("BTC", "x"), ("PATH", "/bin")]);
+    let sources = with_environment(&[
+        ("BTCGRAPH_SKIPS", "/tmp/skips"),
+        ("BTCGRAPH_GIT_COMMIT", "abc"),
+        ("BTC", "x"),
+        ("PATH", "/bin"),
+    ]);
     assert!(Settings::load(&sources).is_ok());
 }
 

@@ -55,8 +55,10 @@ impl Way {
                 thread::Builder::new().name("unconfirmed".into()).spawn_scoped(scope, move || work_out(seen))
             });
             let thread = thread.transpose().map_err(SyncError::Threads)?;
-            update.connect(batch)?;
+            let connected = update.connect(batch);
+            // waited for in any case; what became of it is said in the log
             let behind = thread.map(|thread| thread.join().unwrap_or(Err(IndexError::Broken)));
+            connected?;
             Ok::<_, SyncError>(behind.transpose()?)
         })?;
         let (mempool, first_seen) = behind.map(|behind| (behind.mempool, behind.first_seen)).unzip();
@@ -124,6 +126,7 @@ impl Following<'_> {
     pub(super) fn step(&mut self) -> Result<Step, SyncError> {
         let Follow { node, index, published, .. } = &self.follow;
         let info = node.chain_info()?;
+        published.node_was_heard();
         let chain = index.snapshot()?;
         let tip = chain.tip();
         let in_sync = tip.is_some_and(|tip| tip.hash == info.best_block_hash);

@@ -1,7 +1,8 @@
 //! One state of chain and mempool, published whole.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use bitcoin::BlockHash;
@@ -27,6 +28,8 @@ pub struct Head {
     pub taken_at: SystemTime,
     /// How the chain came to it.
     pub turns: Turns,
+    /// A number by which it is told from all others, of this process and of those before: drawn at random.
+    pub mark: u64,
 }
 
 impl Head {
@@ -34,7 +37,7 @@ impl Head {
     #[must_use]
     pub fn now(chain: Arc<Snapshot>, mempool: MempoolSnapshot) -> Option<Self> {
         let tip = chain.tip()?;
-        Some(Self { chain, tip, mempool, taken_at: SystemTime::now(), turns: Turns::default() })
+        Some(Self { chain, tip, mempool, taken_at: SystemTime::now(), turns: Turns::default(), mark: drawn() })
     }
 
     /// This state as of now, which comes behind another.
@@ -48,6 +51,11 @@ impl Head {
         }
         Some(head)
     }
+}
+
+/// A random number: what the keys make of nothing that the standard library draws for each of its hash maps.
+fn drawn() -> u64 {
+    RandomState::new().build_hasher().finish()
 }
 
 /// What following the node is doing.
@@ -101,6 +109,9 @@ impl SyncState {
 pub struct Published {
     head: Arc<ArcSwapOption<Head>>,
     state: Arc<ArcSwap<SyncState>>,
+    heard: Arc<ArcSwapOption<Instant>>,
+    /// Since when the mempool is not the node's any more that was.
+    mempool_lost: Arc<ArcSwapOption<Instant>>,
     node: NodeAccess,
 }
 
@@ -124,7 +135,30 @@ impl Published {
 
     /// Says how far the index has come.
     pub fn set_state(&self, state: SyncState) {
-        self.state.store(Arc::new(state));
+        let before = self.state.swap(Arc::new(state));
+        if before.mempool_in_sync && !state.mempool_in_sync {
+            self.mempool_lost.store(Some(Arc::new(Instant::now())));
+        }
+    }
+
+    /// Says that the node told its newest block just now.
+    pub fn node_was_heard(&self) {
+        self.heard.store(Some(Arc::new(Instant::now())));
+    }
+
+    /// How long ago the node told its newest block; `None` if it never did.
+    #[must_use]
+    pub fn last_heard(&self) -> Option<Duration> {
+        self.heard.load().as_ref().map(|heard| heard.elapsed())
+    }
+
+    /// For how long the mempool has not been the node's, zero while it is; `None` if it never was.
+    #[must_use]
+    pub fn mempool_behind(&self) -> Option<Duration> {
+        if self.state().mempool_in_sync {
+            return Some(Duration::ZERO);
+        }
+        self.mempool_lost.load().as_ref().map(|lost| lost.elapsed())
     }
 
     /// How far the index has come.

@@ -23,6 +23,7 @@ mod ledger;
 mod observed;
 mod offered;
 mod output;
+mod reads;
 mod replaced;
 mod submit;
 mod transaction;
@@ -45,6 +46,7 @@ pub use ledger::{
 };
 pub use offered::Obstacles;
 pub use output::{SpendStatus, Spender, UnspendableReason, mature_at};
+pub use reads::{Basis, Lasting, Reads};
 pub use replaced::Replacement;
 pub use transaction::{MerkleProof, Place, Transaction, TransactionState};
 pub use turns::{Turn, Turns};
@@ -71,6 +73,7 @@ pub struct View {
     allowance: Allowance,
     state: SyncState,
     ask: Ask,
+    reads: Reads,
 }
 
 impl View {
@@ -84,7 +87,31 @@ impl View {
     /// A view of this Head for an answer that may read and tell this many bytes of transactions.
     #[must_use]
     pub fn with_allowance(head: Arc<Head>, bytes: usize) -> Self {
-        Self { head, allowance: Allowance::new(bytes), state: SyncState::default(), ask: Ask::default() }
+        let (state, ask, reads) = (SyncState::default(), Ask::default(), Reads::default());
+        Self { head, allowance: Allowance::new(bytes), state, ask, reads }
+    }
+
+    /// This view, which notes here what is read of it.
+    #[must_use]
+    pub fn noting(self, reads: Reads) -> Self {
+        reads.of_head(&self.head);
+        Self { reads, ..self }
+    }
+
+    /// What the answer was made from so far, to note more.
+    #[must_use]
+    pub fn reads(&self) -> &Reads {
+        &self.reads
+    }
+
+    /// Notes that the answer tells of a block.
+    pub fn note_block(&self, block: &Block) {
+        self.reads.of_block(block);
+    }
+
+    /// Notes that the answer tells of a transaction, or a part of one.
+    pub fn note_transaction(&self, transaction: &Transaction) {
+        self.reads.of_transaction(transaction, self.network().params().bip34_height);
     }
 
     /// Counts bytes of transactions that the answer has read or is about to tell; the view cannot know by itself what

@@ -21,7 +21,7 @@ const GUIDE: &str = "docs/api.md";
 const WIDTH: usize = 110;
 
 /// The blocks of a file in blk framing, in its order: magic, length, block.
-fn blocks(path: &Path) -> Vec<Block> {
+pub(crate) fn blocks(path: &Path) -> Vec<Block> {
     let file = std::fs::read(path).unwrap();
     let (mut rest, mut blocks) = (file.as_slice(), Vec::new());
     while let Some((length, block)) = rest.get(4..).and_then(<[u8]>::split_first_chunk) {
@@ -49,6 +49,13 @@ fn with_answers(guide: &str, answer: impl Fn(&str) -> String) -> (String, usize)
         count += 1;
     }
     (text + rest, count)
+}
+
+/// The queries of the guide, without the subscriptions.
+pub(crate) fn queries() -> Vec<String> {
+    let guide = std::fs::read_to_string(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(GUIDE)).unwrap();
+    let queries = guide.split("```graphql\n").skip(1).map(|rest| rest.split_once("```\n").unwrap().0.to_owned());
+    queries.filter(|query| !query.starts_with("subscription")).collect()
 }
 
 /// The whole response, its keys in the order in which they were asked for.
@@ -122,7 +129,7 @@ const NODE: NodeMempool = NodeMempool {
 
 /// Transactions that could wait behind these blocks, but for their signatures: three of their own, a child of the first,
 /// and one that replaces the third.
-fn unconfirmed(blocks: &[Block]) -> Vec<Transaction> {
+pub(crate) fn unconfirmed(blocks: &[Block]) -> Vec<Transaction> {
     let pay = |coin: OutPoint, value: u64, fee: u64| {
         let script_sig = vec![0x51; 100].into();
         Transaction {

@@ -4,6 +4,7 @@
 
 mod admin;
 mod broadcast;
+mod caching;
 mod checker;
 mod commands;
 mod damage;
@@ -11,8 +12,10 @@ mod demo;
 mod documented;
 mod faults;
 mod follow;
+mod generated;
 mod graphql;
 mod histories;
+mod hostile_requests;
 mod http;
 mod index;
 mod index_exact;
@@ -22,6 +25,7 @@ mod index_settle;
 mod ledgers;
 mod licences;
 mod node;
+mod operations;
 mod playground;
 mod real_chains;
 mod reference;

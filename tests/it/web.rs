@@ -35,3 +35,13 @@ fn strict_typescript_is_generated_from_the_schema_and_every_documented_example()
 fn the_schema_is_valid_and_every_documented_example_is_and_uses_nothing_deprecated() {
     assert_no_fault("validity.js", "@graphql-inspector/core", 30);
 }
+
+#[test]
+fn the_cache_shipped_for_apollo_client_is_that_of_the_schema_and_strict_typescript() {
+    assert_no_fault("cache.js", "@apollo/client", 130);
+}
+
+#[test]
+fn the_schema_breaks_nothing_of_the_one_before() {
+    assert_no_fault("compatibility.js", "@graphql-inspector/core", 130);
+}

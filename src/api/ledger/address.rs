@@ -6,10 +6,11 @@ use bitcoin::ScriptBuf;
 use super::super::block::Block;
 use super::super::block_at::BlockAt;
 use super::super::connection::Connection;
+use super::super::costs;
 use super::super::enums::{ScriptType, SortOrder};
 use super::super::error::{ApiError, shown};
 use super::super::node::address_id;
-use super::super::page::{self, PageArgs};
+use super::super::page::PageArgs;
 use super::super::scalars::{Hex, UInt53};
 use super::{
     Balance, Holdings, LedgerEntry, LedgerFilter, LedgerStats, Script, UtxoConnection, UtxoFilter, script_hash,
@@ -17,9 +18,6 @@ use super::{
 use crate::chain;
 use crate::chain::{AddressError, address_of, parse_address};
 use crate::view::View;
-
-/// What looking for the first spend of a script costs, in fields: about 30 rows, found by bisection.
-const REVEALED_COST: usize = 10;
 
 /// An address of the network, whether it was ever used or not.
 #[derive(Clone)]
@@ -89,14 +87,14 @@ impl Address {
 
     /// The public key whose hash it holds (P2PKH, P2WPKH, and P2SH around P2WPKH), as the first spend, or an output to the
     /// bare key, revealed it; null until then, and for addresses that do not stand for one key.
-    #[graphql(complexity = "REVEALED_COST")]
+    #[graphql(complexity = "costs::BISECTION")]
     async fn public_key(&self) -> Option<Result<Hex, ApiError>> {
         self.view.public_key::<ApiError>(&self.script).map(|key| key.map(Hex::new)).transpose()
     }
 
     /// The scripts that pay the same public key without hashing it (P2PK), as far as it is known. They are other ledgers,
     /// and never part of this one's figures; `addresses` sums them up.
-    #[graphql(name = "p2pkScripts", complexity = "child_complexity.saturating_add(REVEALED_COST)")]
+    #[graphql(name = "p2pkScripts", complexity = "child_complexity.saturating_add(costs::BISECTION)")]
     async fn p2pk_scripts(&self) -> Result<Vec<Script>, ApiError> {
         let scripts = self.view.p2pk_scripts::<ApiError>(&self.script)?;
         Ok(scripts.into_iter().map(|script| Script::of(&self.view, script)).collect())
@@ -124,7 +122,7 @@ impl Address {
     /// Its unspent outputs, newest first: those that wait in the mempool in the order of their arrival, then those of the
     /// chain. Of a block in the past they are found by reading the history up to it, so a page may hold fewer rows than
     /// asked for, as under a filter.
-    #[graphql(complexity = "page::cost(first, last, child_complexity)")]
+    #[graphql(complexity = "costs::page(first, last, child_complexity)")]
     pub(super) async fn utxos(
         &self,
         ctx: &Context<'_>,
@@ -146,7 +144,7 @@ impl Address {
 
     /// The transactions that paid or spent it, and those of the mempool that are about to, which are newer than all in
     /// blocks, in the order of their arrival.
-    #[graphql(complexity = "page::cost(first, last, child_complexity)")]
+    #[graphql(complexity = "costs::page(first, last, child_complexity)")]
     pub(super) async fn transactions(
         &self,
         ctx: &Context<'_>,
@@ -164,7 +162,7 @@ impl Address {
     }
 
     /// The blocks whose coinbase pays it, newest first.
-    #[graphql(complexity = "page::cost(first, last, child_complexity)")]
+    #[graphql(complexity = "costs::page(first, last, child_complexity)")]
     async fn coinbase_blocks(
         &self,
         ctx: &Context<'_>,

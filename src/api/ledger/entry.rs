@@ -8,11 +8,12 @@ use async_graphql::{Context, Enum, InputObject, Object};
 
 use super::super::block_at::Between;
 use super::super::connection::Connection;
+use super::super::costs;
 use super::super::cursor::Scope;
 use super::super::enums::SortOrder;
 use super::super::error::ApiError;
 use super::super::mixed::{MixedWalk, Position, Waiting};
-use super::super::page::{self, PageArgs, txnum_at};
+use super::super::page::{PageArgs, txnum_at};
 use super::super::request::limits;
 use super::super::scalars::{DateTime, Sats, SignedSats, UInt53};
 use super::super::transaction::Transaction;
@@ -296,7 +297,7 @@ impl LedgerEntry {
 
     /// The addresses of the ledger that it paid or spent, in alphabetical order; of a script without address the
     /// scriptPubKey in hexadecimal digits.
-    #[graphql(complexity = "page::list_cost(TOUCHED, 1)")]
+    #[graphql(complexity = "costs::list(TOUCHED, 1)")]
     async fn touched(&self) -> Vec<String> {
         let names = self.moved.scripts().iter().filter_map(|script| self.holdings.name(*script));
         let mut names: Vec<_> = names.map(str::to_owned).collect();

@@ -7,10 +7,11 @@ use bitcoin::hashes::{Hash, HashEngine, sha256};
 use super::super::block::Block;
 use super::super::block_at::BlockAt;
 use super::super::connection::Connection;
+use super::super::costs;
 use super::super::enums::SortOrder;
 use super::super::error::ApiError;
 use super::super::limits::Limits;
-use super::super::page::{self, PageArgs};
+use super::super::page::PageArgs;
 use super::super::scalars::{Hex, UInt53};
 use super::{
     Address, Balance, Holdings, LedgerEntry, LedgerFilter, LedgerStats, UtxoConnection, UtxoFilter, script_hash,
@@ -112,7 +113,7 @@ pub(super) fn content_id(hashes: impl Iterator<Item = sha256::Hash>) -> String {
 #[Object]
 impl AddressSet {
     /// Each address and script that was given, in the order given, addresses first.
-    #[graphql(complexity = "page::list_cost(MEMBERS, child_complexity)")]
+    #[graphql(complexity = "costs::list(MEMBERS, child_complexity)")]
     async fn members(&self) -> Vec<AddressLookup> {
         self.members.clone()
     }
@@ -139,7 +140,7 @@ impl AddressSet {
     /// Its unspent outputs, newest first: those that wait in the mempool in the order of their arrival, then those of the
     /// chain. Of a block in the past they are found by reading the history up to it, so a page may hold fewer rows than
     /// asked for, as under a filter.
-    #[graphql(complexity = "page::cost(first, last, child_complexity)")]
+    #[graphql(complexity = "costs::page(first, last, child_complexity)")]
     pub(super) async fn utxos(
         &self,
         ctx: &Context<'_>,
@@ -161,7 +162,7 @@ impl AddressSet {
 
     /// The transactions that paid or spent it, and those of the mempool that are about to, which are newer than all in
     /// blocks, in the order of their arrival.
-    #[graphql(complexity = "page::cost(first, last, child_complexity)")]
+    #[graphql(complexity = "costs::page(first, last, child_complexity)")]
     pub(super) async fn transactions(
         &self,
         ctx: &Context<'_>,
@@ -179,7 +180,7 @@ impl AddressSet {
     }
 
     /// The blocks whose coinbase pays it, newest first.
-    #[graphql(complexity = "page::cost(first, last, child_complexity)")]
+    #[graphql(complexity = "costs::page(first, last, child_complexity)")]
     async fn coinbase_blocks(
         &self,
         ctx: &Context<'_>,

@@ -2,8 +2,8 @@ use std::sync::{Arc, OnceLock};
 
 use async_graphql::Object;
 
+use super::super::costs;
 use super::super::error::ApiError;
-use super::super::page;
 use super::super::scalars::{DateTime, Sats, UInt53, int, int_of};
 use super::super::transaction::Transaction;
 use super::{fee_bin, unconfirmed};
@@ -93,13 +93,13 @@ impl MempoolEntry {
     }
 
     /// The unconfirmed transactions whose outputs it spends, in the order of their arrival.
-    #[graphql(complexity = "page::list_cost(RELATIVES, child_complexity)")]
+    #[graphql(complexity = "costs::list(RELATIVES, child_complexity)")]
     async fn parents(&self) -> Result<Vec<Transaction>, ApiError> {
         self.each(&self.view.mempool().parents(&self.entry.txid))
     }
 
     /// The unconfirmed transactions that spend its outputs, in the order of their arrival.
-    #[graphql(complexity = "page::list_cost(RELATIVES, child_complexity)")]
+    #[graphql(complexity = "costs::list(RELATIVES, child_complexity)")]
     async fn children(&self) -> Result<Vec<Transaction>, ApiError> {
         self.each(&self.view.mempool().children(&self.entry.txid))
     }

@@ -30,10 +30,10 @@ use std::sync::Arc;
 use async_graphql::{Context, ID, Object};
 
 use super::connection::Connection;
+use super::costs;
 use super::error::ApiError;
 use super::node::MEMPOOL_ID;
-use super::page::{self, PageArgs, list_size};
-use super::query::NODE_COST;
+use super::page::{PageArgs, list_size};
 use super::request::limits;
 use super::scalars::{DateTime, Txid, UInt53};
 use super::transaction::Transaction;
@@ -57,8 +57,6 @@ const RECENT: i32 = 10;
 const PROJECTED: i32 = 8;
 /// How many trees of replacements are told if nothing else is asked for.
 const REPLACEMENTS: i32 = 25;
-/// What making a block costs the node, in round trips to it.
-const TEMPLATE_COST: usize = 20;
 /// How many bins a histogram cut by size is taken to have before they are counted.
 const BINS: usize = 100;
 /// How far apart samples are if nothing else is asked for, in seconds.
@@ -139,7 +137,7 @@ impl Mempool {
     }
 
     /// The txids of all of them, the newest first.
-    #[graphql(complexity = "page::cost(first, last, child_complexity)")]
+    #[graphql(complexity = "costs::page(first, last, child_complexity)")]
     async fn txids(
         &self,
         ctx: &Context<'_>,
@@ -156,7 +154,7 @@ impl Mempool {
 
     /// All of them in an order, or those that meet conditions. A cursor is good while its transaction waits; then it is
     /// CURSOR_ORPHANED, with the state and the block that the transaction went to.
-    #[graphql(complexity = "page::cost(first, last, child_complexity)")]
+    #[graphql(complexity = "costs::page(first, last, child_complexity)")]
     async fn transactions(
         &self,
         ctx: &Context<'_>,
@@ -177,7 +175,7 @@ impl Mempool {
     }
 
     /// Those that arrived last, the newest first.
-    #[graphql(complexity = "page::list_cost(first.unwrap_or(RECENT), child_complexity)")]
+    #[graphql(complexity = "costs::list(first.unwrap_or(RECENT), child_complexity)")]
     async fn recent(
         &self,
         ctx: &Context<'_>,
@@ -188,7 +186,7 @@ impl Mempool {
     }
 
     /// How much of the mempool pays how much, in bins of feerates from the highest down.
-    #[graphql(complexity = "page::list_cost(bins.as_ref().map_or(BINS, Vec::len), child_complexity)")]
+    #[graphql(complexity = "costs::list(bins.as_ref().map_or(BINS, Vec::len), child_complexity)")]
     async fn fee_histogram(
         &self,
         ctx: &Context<'_>,
@@ -217,7 +215,7 @@ impl Mempool {
 
     /// The blocks that miners would make of the mempool if nothing else came, the next one first. What the blocks asked
     /// for have no room for is in none of them. Only the last block that there is may be partly empty.
-    #[graphql(complexity = "page::list_cost(first.unwrap_or(PROJECTED), child_complexity)")]
+    #[graphql(complexity = "costs::list(first.unwrap_or(PROJECTED), child_complexity)")]
     async fn projected_blocks(
         &self,
         ctx: &Context<'_>,
@@ -230,7 +228,7 @@ impl Mempool {
     /// By how much each script changes when all of them are confirmed: all scripts that they pay or spend, in the
     /// ascending order of the SHA-256 of the script. That order never changes, so a cursor holds for ever; a walk over all
     /// pages finds every script that was there all the while.
-    #[graphql(complexity = "page::cost(first, last, child_complexity)")]
+    #[graphql(complexity = "costs::page(first, last, child_complexity)")]
     async fn balance_changes(
         &self,
         ctx: &Context<'_>,
@@ -248,14 +246,14 @@ impl Mempool {
     /// The block that the Bitcoin node itself would make next, asked now. NODE_UNAVAILABLE if the server's settings do not
     /// let clients ask that, as is so by default, if the node does not answer, and if it makes none: on mainnet it must
     /// have peers and not be downloading the chain.
-    #[graphql(complexity = "NODE_COST.saturating_mul(TEMPLATE_COST).saturating_add(child_complexity)")]
+    #[graphql(complexity = "costs::NODE.saturating_mul(costs::TEMPLATE).saturating_add(child_complexity)")]
     async fn next_block_template(&self) -> Option<Result<BlockTemplate, ApiError>> {
         Some(BlockTemplate::ask(&self.view).await)
     }
 
     /// Which transactions replaced which, as far as that is remembered: a tree for each transaction that replaced others
     /// and was not replaced itself, the newest first.
-    #[graphql(complexity = "page::list_cost(first.unwrap_or(REPLACEMENTS), child_complexity)")]
+    #[graphql(complexity = "costs::list(first.unwrap_or(REPLACEMENTS), child_complexity)")]
     async fn replacements(
         &self,
         ctx: &Context<'_>,
@@ -274,7 +272,7 @@ impl Mempool {
     /// What the mempool was like over time, as this server saw it: the newest sample of each step, the oldest step first. One
     /// sample a minute is kept, for 400 days unless the settings say otherwise; steps in which none was taken, because the
     /// server did not run or the node was away, are left out.
-    #[graphql(complexity = "page::list_cost(sample::steps(from, to, step_seconds), child_complexity)")]
+    #[graphql(complexity = "costs::list(sample::steps(from, to, step_seconds), child_complexity)")]
     async fn history(
         &self,
         ctx: &Context<'_>,

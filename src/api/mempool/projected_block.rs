@@ -3,10 +3,11 @@ use std::sync::Arc;
 use async_graphql::{Context, Object};
 
 use super::super::connection::Connection;
+use super::super::costs;
 use super::super::cursor::{Place, Scope};
 use super::super::enums::SortOrder;
 use super::super::error::ApiError;
-use super::super::page::{self, PageArgs};
+use super::super::page::PageArgs;
 use super::super::request::limits;
 use super::super::scalars::{Sats, UInt53, int_of};
 use super::super::transaction::Transaction;
@@ -95,7 +96,7 @@ impl ProjectedBlock {
     /// Its transactions in the order in which a miner takes them. That order is of this state of the mempool: pages asked
     /// for one after another need not fit together. A cursor whose transaction is in another block by then is
     /// CURSOR_ORPHANED.
-    #[graphql(complexity = "page::cost(first, last, child_complexity)")]
+    #[graphql(complexity = "costs::page(first, last, child_complexity)")]
     async fn transactions(
         &self,
         ctx: &Context<'_>,

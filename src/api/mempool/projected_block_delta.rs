@@ -3,9 +3,9 @@ use std::sync::Arc;
 
 use async_graphql::Object;
 
+use super::super::costs;
 use super::super::error::ApiError;
 use super::super::figures::Looks;
-use super::super::page;
 use super::super::scalars::{self, UInt53, int_of};
 use super::super::transaction::Transaction;
 use super::projected_block::ProjectedBlock;
@@ -105,7 +105,7 @@ impl ProjectedBlockDelta {
 
     /// The transactions that it holds and did not hold before, in the order in which a miner takes them, 1,000 at most: if
     /// there are more, the next event tells of them at once. The first event and those behind it add all of them.
-    #[graphql(complexity = "page::list_cost(CHANGED, child_complexity)")]
+    #[graphql(complexity = "costs::list(CHANGED, child_complexity)")]
     async fn added(&self) -> Result<Vec<Transaction>, ApiError> {
         self.added.iter().map(|entry| unconfirmed(&self.view, entry)).collect()
     }

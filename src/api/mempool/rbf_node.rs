@@ -2,8 +2,8 @@ use std::sync::Arc;
 
 use async_graphql::Object;
 
+use super::super::costs;
 use super::super::error::ApiError;
-use super::super::page;
 use super::super::scalars::{DateTime, Sats, Txid, int_of};
 use crate::view::{Replacement, View};
 
@@ -60,7 +60,7 @@ impl RbfNode {
     }
 
     /// What it replaced, the oldest departure first.
-    #[graphql(complexity = "page::list_cost(REPLACED, child_complexity)")]
+    #[graphql(complexity = "costs::list(REPLACED, child_complexity)")]
     async fn replaces(&self) -> Result<Vec<RbfNode>, ApiError> {
         let replaced = self.view.replaced(&self.txid)?;
         replaced.iter().map(|departed| RbfNode::find(&self.view, departed.txid)).collect()

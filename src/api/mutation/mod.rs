@@ -16,13 +16,15 @@ mod broadcast_result;
 mod package_result;
 mod sender;
 
+use std::sync::Arc;
+
 use async_graphql::{Context, Object};
 
+use super::account::Account;
 use super::brought::{check_package, max_fees};
+use super::costs;
 use super::error::ApiError;
 use super::features::Features;
-use super::page;
-use super::query::NODE_COST;
 use super::request::limits;
 use super::scalars::{Hex, Sats};
 use crate::live::Live;
@@ -42,8 +44,16 @@ impl Mutation {
         Self { sender: Sender::new(published, live), features }
     }
 
-    fn check_enabled(&self) -> Result<(), ApiError> {
-        if self.features.broadcast { Ok(()) } else { Err(ApiError::feature_disabled(Features::BROADCAST)) }
+    fn check_enabled(&self, ctx: &Context<'_>) -> Result<(), ApiError> {
+        if !self.features.broadcast {
+            return Err(ApiError::feature_disabled(Features::BROADCAST));
+        }
+        match ctx.data_opt::<Arc<Account>>() {
+            Some(account) if !account.may_broadcast() => {
+                Err(ApiError::forbidden("who asks may not send transactions; a token of this server may allow it"))
+            }
+            _ => Ok(()),
+        }
     }
 
     async fn send(
@@ -53,7 +63,7 @@ impl Mutation {
         max_fee_rate: Option<f64>,
         max_burn: Option<Sats>,
     ) -> Result<BroadcastResult, ApiError> {
-        self.check_enabled()?;
+        self.check_enabled(ctx)?;
         let max = max_fees(max_fee_rate, max_burn)?;
         self.sender.send(hex, max, limits(ctx)?.transaction_bytes).await
     }
@@ -65,7 +75,7 @@ impl Mutation {
         max_fee_rate: Option<f64>,
         max_burn: Option<Sats>,
     ) -> Result<PackageResult, ApiError> {
-        self.check_enabled()?;
+        self.check_enabled(ctx)?;
         check_package(hexes.len())?;
         let max = max_fees(max_fee_rate, max_burn)?;
         self.sender.send_package(hexes, max, limits(ctx)?.transaction_bytes).await
@@ -77,7 +87,7 @@ impl Mutation {
 impl Mutation {
     /// Sends a transaction through the Bitcoin node of this server, which tells it to the network. It can be sent again at
     /// any time: what is there already is a success. FEATURE_DISABLED unless whoever runs the server allows it.
-    #[graphql(complexity = "NODE_COST.saturating_add(child_complexity)")]
+    #[graphql(complexity = "costs::NODE.saturating_add(child_complexity)")]
     async fn broadcast_transaction(
         &self,
         ctx: &Context<'_>,
@@ -102,9 +112,7 @@ impl Mutation {
 
     /// Sends a transaction together with parents of it that pay too little by themselves, so that it pays for them. Needs a
     /// node of Bitcoin Core 28 or newer to reach the network, and one of 26 or newer to be taken by this node.
-    #[graphql(
-        complexity = "page::list_cost(hexes.len(), child_complexity.saturating_add(1)).saturating_add(NODE_COST)"
-    )]
+    #[graphql(complexity = "costs::list(hexes.len(), child_complexity.saturating_add(1)).saturating_add(costs::NODE)")]
     async fn broadcast_package(
         &self,
         ctx: &Context<'_>,

@@ -6,10 +6,11 @@ use super::super::block::Block;
 use super::super::block_at::{Between, height_of};
 use super::super::block_header::BlockHeader;
 use super::super::connection::Connection;
+use super::super::costs;
 use super::super::cursor::Scope;
 use super::super::enums::SortOrder;
 use super::super::error::ApiError;
-use super::super::page::{self, PageArgs, count_of, height_at};
+use super::super::page::{PageArgs, count_of, height_at};
 use super::super::reorg::Reorg;
 use super::super::request::limits;
 use super::super::scalars::{BlockHash, DateTime, int};
@@ -126,7 +127,7 @@ impl BlockQuery {
     }
 
     /// The blocks of the main chain, or of a part of it.
-    #[graphql(complexity = "page::cost(first, last, child_complexity)")]
+    #[graphql(complexity = "costs::page(first, last, child_complexity)")]
     async fn blocks(
         &self,
         ctx: &Context<'_>,
@@ -155,7 +156,7 @@ impl BlockQuery {
 
     /// Blocks by their hashes, on the main chain or stale: as many as hashes are given, in their order. Null stands for
     /// a hash that is not known.
-    #[graphql(complexity = "page::list_cost(hashes.len(), child_complexity.saturating_add(1))")]
+    #[graphql(complexity = "costs::list(hashes.len(), child_complexity.saturating_add(1))")]
     async fn blocks_by_hash(
         &self,
         ctx: &Context<'_>,
@@ -166,7 +167,7 @@ impl BlockQuery {
 
     /// The headers of blocks of the main chain that follow each other, lowest first; fewer than asked for where the
     /// chain ends.
-    #[graphql(complexity = "page::list_cost(count, child_complexity)")]
+    #[graphql(complexity = "costs::list(count, child_complexity)")]
     async fn headers(
         &self,
         ctx: &Context<'_>,
@@ -178,7 +179,7 @@ impl BlockQuery {
 
     /// The stale blocks that this server keeps, highest first: blocks that it saw leave the main chain. It knows of no
     /// others, and a new server of none.
-    #[graphql(complexity = "page::cost(first, last, child_complexity)")]
+    #[graphql(complexity = "costs::page(first, last, child_complexity)")]
     async fn stale_blocks(
         &self,
         ctx: &Context<'_>,
@@ -194,7 +195,7 @@ impl BlockQuery {
     }
 
     /// The reorganisations that this server followed, the newest first. It knows of no others, and a new server of none.
-    #[graphql(complexity = "page::cost(first, last, child_complexity)")]
+    #[graphql(complexity = "costs::page(first, last, child_complexity)")]
     async fn reorgs(
         &self,
         ctx: &Context<'_>,

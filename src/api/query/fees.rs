@@ -3,11 +3,10 @@
 use async_graphql::futures_util::future::join_all;
 use async_graphql::{Context, Object};
 
+use super::super::costs;
 use super::super::error::ApiError;
 use super::super::fees::{FeeEstimate, FeeMode, FeeSource, RecommendedFees};
-use super::super::page;
 use super::super::request::limits;
-use super::operations::NODE_COST;
 use super::{Found, Root};
 
 /// For how many blocks ahead fees are told if nothing else is asked for.
@@ -40,7 +39,7 @@ impl FeeQuery {
 impl FeeQuery {
     /// What to pay to be in a block soon. Null if the source has no estimate: the node, because it has seen too few blocks.
     /// NODE_UNAVAILABLE if the node is asked and does not answer.
-    #[graphql(complexity = "NODE_COST.saturating_add(child_complexity)")]
+    #[graphql(complexity = "costs::NODE.saturating_add(child_complexity)")]
     async fn fee_estimate(
         &self,
         ctx: &Context<'_>,
@@ -63,7 +62,7 @@ impl FeeQuery {
 
     /// The estimates of the node for several numbers of blocks, in the order given; null for each for which it has none.
     #[graphql(
-        complexity = "page::list_cost(targets.as_ref().map_or(TARGETS.len(), Vec::len), child_complexity).saturating_add(NODE_COST)"
+        complexity = "costs::list(targets.as_ref().map_or(TARGETS.len(), Vec::len), child_complexity).saturating_add(costs::NODE)"
     )]
     async fn fee_estimates(
         &self,

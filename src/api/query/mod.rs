@@ -12,7 +12,6 @@ use std::sync::Arc;
 
 use async_graphql::{Context, MergedObject};
 
-pub(super) use operations::NODE_COST;
 pub(super) use transactions::OutPointInput;
 
 use super::error::ApiError;

@@ -7,11 +7,11 @@ use async_graphql::{Context, Object};
 
 use super::super::accept_result::AcceptResult;
 use super::super::brought::{Brought, check_package, max_feerate};
+use super::super::costs;
 use super::super::decoded_transaction::DecodedTransaction;
 use super::super::error::ApiError;
-use super::super::page;
 use super::super::scalars::Hex;
-use super::{NODE_COST, Root};
+use super::Root;
 
 /// Tells what transactions are and what would become of them.
 pub(super) struct OfferedQuery(pub(super) Root);
@@ -67,9 +67,7 @@ impl OfferedQuery {
     /// What would become of transactions if they were sent now, one or several that may spend each other: as many as are
     /// given, in their order. The node judges them, and sends nothing. Of several, one that is refused ends the judging.
     /// BAD_USER_INPUT if any are no transactions; NODE_UNAVAILABLE if the node does not answer.
-    #[graphql(
-        complexity = "page::list_cost(hexes.len(), child_complexity.saturating_add(1)).saturating_add(NODE_COST)"
-    )]
+    #[graphql(complexity = "costs::list(hexes.len(), child_complexity.saturating_add(1)).saturating_add(costs::NODE)")]
     async fn test_transactions(
         &self,
         ctx: &Context<'_>,

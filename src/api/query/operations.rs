@@ -9,13 +9,13 @@ use super::super::bitcoin_node::BitcoinNode;
 use super::super::block::Block;
 use super::super::chain::Chain;
 use super::super::chain_tip::ChainTip;
+use super::super::costs;
 use super::super::error::ApiError;
 use super::super::global_id::GlobalId;
 use super::super::ledger::{Address, Script};
 use super::super::mempool::Mempool;
 use super::super::node::{Node, SERVER_ID};
 use super::super::output::Output;
-use super::super::page;
 use super::super::reorg::Reorg;
 use super::super::request::limits;
 use super::super::running::Running;
@@ -26,8 +26,6 @@ use super::super::transaction::Transaction;
 use super::{Found, Root};
 use crate::view::{self, View};
 
-/// What a round trip to the node costs, in fields.
-pub(in crate::api) const NODE_COST: usize = 50;
 /// How many branches the node is taken to know, to estimate what its answer costs.
 const BRANCHES: usize = 25;
 
@@ -110,7 +108,7 @@ impl OperationsQuery {
     }
 
     /// Several objects by their ids: as many as ids, in their order, each as in `node`. At most `server.limits.ids`.
-    #[graphql(complexity = "page::list_cost(ids.len(), child_complexity.saturating_add(1))")]
+    #[graphql(complexity = "costs::list(ids.len(), child_complexity.saturating_add(1))")]
     async fn nodes(
         &self,
         ctx: &Context<'_>,
@@ -136,7 +134,7 @@ impl OperationsQuery {
 
     /// The Bitcoin node that this server follows, asked now. Answers also before any block is indexed, and while the
     /// node is away.
-    #[graphql(complexity = "NODE_COST.saturating_add(child_complexity)")]
+    #[graphql(complexity = "costs::NODE.saturating_add(child_complexity)")]
     async fn bitcoin_node(&self, ctx: &Context<'_>) -> Option<Result<BitcoinNode, ApiError>> {
         let ask = match self.root.pinned(ctx) {
             Ok(pinned) => pinned.ask,
@@ -147,7 +145,7 @@ impl OperationsQuery {
 
     /// The ends of all branches of the block tree that the Bitcoin node knows, its main chain among them, asked now.
     /// NODE_UNAVAILABLE if it does not answer.
-    #[graphql(complexity = "page::list_cost(BRANCHES, child_complexity).saturating_add(NODE_COST)")]
+    #[graphql(complexity = "costs::list(BRANCHES, child_complexity).saturating_add(costs::NODE)")]
     async fn chain_tips(&self, ctx: &Context<'_>) -> Option<Result<Vec<ChainTip>, ApiError>> {
         Some(self.tips(ctx).await)
     }

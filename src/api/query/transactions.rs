@@ -7,12 +7,13 @@ use bitcoin::OutPoint;
 
 use super::super::block_at::Between;
 use super::super::connection::Connection;
+use super::super::costs;
 use super::super::cursor::Scope;
 use super::super::enums::SortOrder;
 use super::super::error::ApiError;
 use super::super::mempool::unconfirmed;
 use super::super::output::Output;
-use super::super::page::{self, PageArgs, txnum_at};
+use super::super::page::{PageArgs, txnum_at};
 use super::super::request::limits;
 use super::super::scalars::{Txid, UInt53, Wtxid};
 use super::super::transaction::Transaction;
@@ -128,7 +129,7 @@ impl TransactionQuery {
     }
 
     /// Transactions by their txids, in the order given; null for each that `transaction` does not find.
-    #[graphql(complexity = "page::list_cost(txids.len(), child_complexity.saturating_add(1))")]
+    #[graphql(complexity = "costs::list(txids.len(), child_complexity.saturating_add(1))")]
     async fn transactions_by_id(
         &self,
         ctx: &Context<'_>,
@@ -152,7 +153,7 @@ impl TransactionQuery {
     }
 
     /// The transactions of the main chain, block by block, in the order of their blocks.
-    #[graphql(complexity = "page::cost(first, last, child_complexity)")]
+    #[graphql(complexity = "costs::page(first, last, child_complexity)")]
     async fn transactions(
         &self,
         ctx: &Context<'_>,
@@ -189,7 +190,7 @@ impl TransactionQuery {
     }
 
     /// Outputs, in the order given; null for each that is not there.
-    #[graphql(complexity = "page::list_cost(outpoints.len(), child_complexity.saturating_add(1))")]
+    #[graphql(complexity = "costs::list(outpoints.len(), child_complexity.saturating_add(1))")]
     async fn outputs(
         &self,
         ctx: &Context<'_>,

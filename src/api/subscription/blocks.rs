@@ -1,3 +1,4 @@
+use std::future::ready;
 use std::sync::Arc;
 
 use async_graphql::futures_util::stream::{Stream, StreamExt};
@@ -7,7 +8,9 @@ use super::super::block::Block;
 use super::super::chain_event::ChainEvent;
 use super::super::error::ApiError;
 use super::super::follow::{Change, up_to_an_error};
+use super::super::progress::{Place, Progress};
 use super::super::reorg::Reorg;
+use super::super::resume::ChainPlace;
 use super::{Source, seq};
 
 /// What is told of blocks.
@@ -27,7 +30,8 @@ impl BlockSubscription {
         )]
         after: Option<String>,
     ) -> Result<impl Stream<Item = Result<ChainEvent, ApiError>> + use<>, ApiError> {
-        let changes = up_to_an_error(self.0.chain(ctx, after.as_deref()).await?).enumerate();
+        let after = after.as_deref().map(ChainPlace::read).transpose()?;
+        let changes = up_to_an_error(self.0.chain(ctx, after).await?).enumerate();
         let events = changes.map(|(place, change)| ChainEvent::new(change?, seq(place)?));
         Ok(self.0.counted(events))
     }
@@ -35,9 +39,8 @@ impl BlockSubscription {
     /// Every block of the main chain when it has so many confirmations, from now on and in order, each told from a state
     /// that holds it, in which it may have more of them by then. With 1, that is every block that joins the chain; with
     /// n, each block that joins tells the one n - 1 below it. None is left out: a reader that is too slow is told what
-    /// it missed, or, if others who have the same subscription were told much more meanwhile, RESOURCE_EXHAUSTED. A
-    /// reorganisation takes confirmations from the blocks around the fork: each is told anew when it has as many of them
-    /// on the new branch, so once for every block that stands n - 1 above it, were it told before or not.
+    /// it missed. A reorganisation takes confirmations from the blocks around the fork: each is told anew when it has as
+    /// many of them on the new branch, so once for every block that stands n - 1 above it, were it told before or not.
     async fn new_block(
         &self,
         ctx: &Context<'_>,
@@ -48,8 +51,11 @@ impl BlockSubscription {
         confirmations: Option<i32>,
     ) -> Result<impl Stream<Item = Result<Block, ApiError>> + use<>, ApiError> {
         let below = below(confirmations.unwrap_or(1))?;
-        let told = up_to_an_error(self.0.chain(ctx, None).await?).filter_map(move |change| async move {
+        let (follower, progress) = (self.0.chain(ctx, Place::in_chain(ctx)).await?, Progress::of(ctx));
+        progress.reach_in_chain(follower.place());
+        let told = up_to_an_error(follower).filter_map(move |change| {
             let told = change.and_then(|change| {
+                progress.reach_in_chain(change.place());
                 let Change { view, block, joined } = change;
                 if !joined {
                     return Ok(None);
@@ -62,7 +68,7 @@ impl BlockSubscription {
                     None => Ok(None),
                 }
             });
-            told.transpose()
+            ready(told.transpose())
         });
         Ok(self.0.counted(told))
     }

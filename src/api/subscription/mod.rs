@@ -9,7 +9,8 @@ mod unconfirmed;
 
 use std::sync::Arc;
 
-pub use sharing::{Sharing, sharing};
+pub(super) use sharing::field_names;
+pub use sharing::{Sharing, sharing, subscribed_field};
 
 use async_graphql::futures_util::stream::Stream;
 use async_graphql::{Context, MergedSubscription};
@@ -68,24 +69,28 @@ impl Source {
     /// Returns once the block of a cursor is known here. Of several servers of one chain one has a block some moments
     /// before another, and a client may come from that one to this one.
     ///
-    /// Errors: CURSOR_EXPIRED if it is not known for as long as a request waits for a block; NOT_READY.
+    /// Errors: CURSOR_EXPIRED if it is not known for as long as a request waits for a block; NOT_READY; RESOURCE_EXHAUSTED
+    /// if too many wait already.
     async fn wait_for(&self, place: ChainPlace) -> Result<(), ApiError> {
         self.head()?;
         let hash = place.hash();
         let mut looked = None;
-        let known = || {
+        let mut known = || {
             // blocks come with a new tip only
             let head = self.published.head().filter(|head| looked.replace(head.tip.hash) != Some(head.tip.hash))?;
             let found = View::new(head).block_place(hash);
             found.map_err(ApiError::from).map(|place| place.map(|_| ())).transpose()
         };
+        if let Some(known) = known() {
+            return known;
+        }
+        let _place = self.running.places.take()?;
         let known = until(&self.live, Instant::now() + LONGEST, known).await;
         known.unwrap_or_else(|| Err(unknown(hash)))
     }
 
-    /// The changes of the chain from now on, or behind a cursor.
-    async fn chain(&self, ctx: &Context<'_>, after: Option<&str>) -> Result<Follower, ApiError> {
-        let place = after.map(ChainPlace::read).transpose()?;
+    /// The changes of the chain from now on, or behind a place.
+    async fn chain(&self, ctx: &Context<'_>, place: Option<ChainPlace>) -> Result<Follower, ApiError> {
         if let Some(place) = place {
             self.wait_for(place).await?;
         }
@@ -104,16 +109,16 @@ impl Source {
         ReorgFollower::at(self.head()?, events, self.published.clone(), limits(ctx)?.transaction_bytes)
     }
 
-    /// What happens in the mempool from now on, or behind a cursor.
+    /// What happens in the mempool from now on, or behind a place.
     fn mempool(
         &self,
         ctx: &Context<'_>,
-        after: Option<&str>,
+        after: Option<MempoolPlace>,
         wanted: fn(&MempoolEventKind) -> bool,
     ) -> Result<MempoolFollower, ApiError> {
         let events = self.live.subscribe();
         let (head, allowance) = (self.head()?, limits(ctx)?.transaction_bytes);
-        let sequence = match after.map(MempoolPlace::read).transpose()? {
+        let sequence = match after {
             None => head.mempool.sequence(),
             Some(MempoolPlace { run, sequence }) if run == self.live.run() => sequence,
             Some(_) => {

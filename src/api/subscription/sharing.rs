@@ -14,7 +14,10 @@
 //! | `transactionStatus`, `outputSpent` | no | what is the case already is told first, and then changes to that |
 
 use async_graphql::Request;
-use async_graphql::parser::types::{DocumentOperations, Field, OperationType, Selection};
+use async_graphql::parser::parse_schema;
+use async_graphql::parser::types::{
+    DocumentOperations, Field, OperationType, Selection, TypeKind, TypeSystemDefinition,
+};
 
 use super::super::wait_for_tip;
 
@@ -45,6 +48,24 @@ pub fn sharing(request: &mut Request) -> Option<Sharing> {
     }
 }
 
+/// The name of the field that a subscription is to, as its document has it; `None` of what is no subscription.
+pub fn subscribed_field(request: &mut Request) -> Option<String> {
+    root_field(request).map(|field| field.name.node.to_string())
+}
+
+/// The names of the fields of `Subscription` in a schema.
+pub(in crate::api) fn field_names(sdl: &str) -> Vec<String> {
+    let Ok(document) = parse_schema(sdl) else { return Vec::new() };
+    let fields = document.definitions.into_iter().find_map(|definition| match definition {
+        TypeSystemDefinition::Type(found) if found.node.name.node == "Subscription" => match found.node.kind {
+            TypeKind::Object(object) => Some(object.fields),
+            _ => None,
+        },
+        _ => None,
+    });
+    fields.unwrap_or_default().into_iter().map(|field| field.node.name.node.to_string()).collect()
+}
+
 /// The field of a subscription, if it is one and has one.
 fn root_field(request: &mut Request) -> Option<&Field> {
     let name = request.operation_name.clone();
@@ -52,6 +73,8 @@ fn root_field(request: &mut Request) -> Option<&Field> {
     let operation = match (&document.operations, name) {
         (DocumentOperations::Single(operation), _) => operation,
         (DocumentOperations::Multiple(operations), Some(name)) => operations.get(name.as_str())?,
+        // one that has a name need not be named
+        (DocumentOperations::Multiple(operations), None) if operations.len() == 1 => operations.values().next()?,
         (DocumentOperations::Multiple(_), None) => return None,
     };
     if operation.node.ty != OperationType::Subscription {
@@ -69,8 +92,6 @@ fn root_field(request: &mut Request) -> Option<&Field> {
 #[cfg(test)]
 mod tests {
     use async_graphql::Value;
-    use async_graphql::parser::parse_schema;
-    use async_graphql::parser::types::{TypeKind, TypeSystemDefinition};
 
     use super::*;
 

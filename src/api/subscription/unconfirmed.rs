@@ -7,7 +7,9 @@ use super::super::error::ApiError;
 use super::super::follow::up_to_an_error;
 use super::super::ledger::{WatchInput, Watched};
 use super::super::mempool_event::MempoolEvent;
+use super::super::progress::{Place, Progress};
 use super::super::request::limits;
+use super::super::resume::MempoolPlace;
 use super::super::transaction::Transaction;
 use super::super::transaction_filter::TransactionFilter;
 use super::{Source, seq};
@@ -29,7 +31,8 @@ impl UnconfirmedSubscription {
         after: Option<String>,
     ) -> Result<impl Stream<Item = Result<MempoolEvent, ApiError>> + use<>, ApiError> {
         let run = self.0.live.run();
-        let happenings = up_to_an_error(self.0.mempool(ctx, after.as_deref(), |_| true)?).enumerate();
+        let after = after.as_deref().map(MempoolPlace::read).transpose()?;
+        let happenings = up_to_an_error(self.0.mempool(ctx, after, |_| true)?).enumerate();
         let events = happenings.map(move |(place, found)| {
             let (view, event) = found?;
             Ok(MempoolEvent::new(view, event, run, seq(place)?))
@@ -59,7 +62,13 @@ impl UnconfirmedSubscription {
             None => None,
         };
         let arrivals = |kind: &MempoolEventKind| matches!(kind, MempoolEventKind::Added { .. });
-        let added = up_to_an_error(self.0.mempool(ctx, None, arrivals)?).filter_map(move |found| {
+        let (run, progress) = (self.0.live.run(), Progress::of(ctx));
+        let follower = self.0.mempool(ctx, Place::in_mempool(ctx), arrivals)?;
+        progress.reach_in_mempool(MempoolPlace { run, sequence: follower.begun_behind() });
+        let added = up_to_an_error(follower).filter_map(move |found| {
+            if let Ok((_, event)) = &found {
+                progress.reach_in_mempool(MempoolPlace { run, sequence: event.sequence });
+            }
             let found = match found {
                 Ok((view, event)) => added(view, event.kind, &filter, watched.as_ref()).transpose(),
                 Err(error) => Some(Err(error)),

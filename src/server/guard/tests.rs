@@ -121,6 +121,22 @@ fn introspection_cannot_go_around_in_circles() {
 }
 
 #[test]
+fn the_schema_is_not_told_again_and_again() {
+    let again = |times: usize, part: &str| {
+        (0..times).map(|number| part.replace('#', &number.to_string())).collect::<Vec<_>>().concat()
+    };
+    let fields = |times| format!("{{ __schema {{ types {{ {} }} }} }}", again(times, "a#: fields { name } "));
+    assert_eq!(refusal(&fields(15)), None);
+    assert_eq!(which(&fields(16)), "introspection lists");
+    let schemas = |times| format!("{{ {} }}", again(times, "__schema { types { ...F } } "));
+    let fragment = "fragment F on __Type { fields { name } }";
+    assert_eq!(refusal(&format!("{} {fragment}", schemas(8))), None);
+    assert_eq!(which(&format!("{} {fragment}", schemas(9))), "introspection lists");
+    // what has the same name elsewhere is no introspection
+    assert_eq!(refusal(&format!("{{ tip {{ {} }} }}", again(50, "types { fields { name } } "))), None);
+}
+
+#[test]
 fn every_limit_is_held() {
     let many = |item: &str, count: usize| item.repeat(count);
     assert_eq!(which(&format!("{{ tip {{ hash }} }} #{}", many("x", 33_000))), "bytes");
@@ -172,4 +188,48 @@ proptest! {
         let query = format!(r#"{{ a(b: "{content}" {}"#, "[".repeat(70));
         prop_assert!(refusal(&query).is_some());
     }
+}
+
+fn values(variables: serde_json::Value, extensions: serde_json::Value) -> Result<(), Refusal> {
+    let mut request = Request::new("{ a }").variables(async_graphql::Variables::from_json(variables));
+    request.extensions = serde_json::from_value(extensions).unwrap();
+    admit_values(&request, &GuardLimits { values: 10, nesting: 4, ..GuardLimits::default() })
+}
+
+#[test]
+fn variables_and_extensions_are_counted_together_and_as_deep_as_documents() {
+    use serde_json::json;
+
+    let refused = |variables, extensions| match values(variables, extensions) {
+        Err(Refusal::TooLarge { which, limit, actual }) => (which, limit, actual > limit),
+        other => panic!("{other:?}"),
+    };
+    // the list, and nine in it
+    assert_eq!(values(json!({ "a": [1, 2, 3, 4, 5, 6, 7, 8, 9] }), json!({})), Ok(()));
+    let too_many = ("values in variables and extensions", 10, true);
+    assert_eq!(refused(json!({ "a": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10] }), json!({})), too_many);
+    assert_eq!(refused(json!({ "a": [1, 2, 3, 4, 5, 6, 7, 8, 9] }), json!({ "b": null })), too_many);
+    assert_eq!(refused(json!({ "a": { "b": [1, 2, 3], "c": { "d": [1, 2, 3] } } }), json!({ "b": {} })), too_many);
+    assert_eq!(values(json!({ "a": [[[{}]]] }), json!({ "b": [[{ "c": 1 }]] })), Ok(()));
+    let too_deep = ("levels of variables and extensions", 4, true);
+    assert_eq!(refused(json!({ "a": [[[[[]]]]] }), json!({})), too_deep);
+    assert_eq!(refused(json!({}), json!({ "b": { "c": { "d": { "e": { "f": [] } } } } })), too_deep);
+}
+
+#[test]
+fn a_list_as_long_as_a_request_may_give_passes() {
+    let limits = GuardLimits::default();
+    let ids = crate::api::Limits::default().ids;
+    let of = |count: usize| {
+        Request::new("").variables(async_graphql::Variables::from_json(serde_json::json!({ "ids": vec![""; count] })))
+    };
+    assert_eq!(admit_values(&of(ids), &limits), Ok(()));
+    assert!(admit_values(&of(limits.values), &limits).is_err());
+}
+
+#[test]
+fn a_private_key_in_a_document_that_is_no_graphql_is_not_told() {
+    let key = "KwdMAjGmerYanjeui5SHS7JkmpZvVipYvB2LJGU1ZxJwYvP98617";
+    let error = ServerError::from(refusal(&format!("{{ address(address: {key}) {{ id }}")).unwrap());
+    assert!(error.message.contains("private key") && !error.message.contains("Kwd"), "{}", error.message);
 }

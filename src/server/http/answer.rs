@@ -13,26 +13,37 @@
 //! "Status Codes").
 
 use async_graphql::{Response as GraphqlResponse, ServerError, Value};
+use axum::body::{Body, Bytes};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, VARY};
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
+use super::super::held::Held;
 use super::accept::Whole;
-use crate::api::code;
+use crate::api::{RETRY_AFTER_SECONDS, code};
 
-/// The answer to a GraphQL request.
-pub(super) fn answer(media: Whole, response: &GraphqlResponse) -> Response {
+/// The answer to a GraphQL request. It counts as held until the client has read it; one that there is no room for is
+/// refused.
+pub(super) fn answer(media: Whole, response: &GraphqlResponse, held: &Held) -> Response {
+    let Some(json) = json_of(response) else { return StatusCode::INTERNAL_SERVER_ERROR.into_response() };
+    let json = match held.hold(json) {
+        Ok(json) => json,
+        Err(reason) => return answer(media, &GraphqlResponse::from_errors(vec![reason.into()]), held),
+    };
     let is_shed = first_code(response) == Some(code::RESOURCE_EXHAUSTED);
+    // the server has room, and the client has spent what it may
+    let wait = retry_after(response).filter(|_| is_shed);
     let status = match media {
+        _ if wait.is_some() => StatusCode::TOO_MANY_REQUESTS,
         Whole::GraphqlResponse if is_refusal(response) => status_of(response),
         // whoever balances load looks at nothing else
         Whole::Json if is_shed => StatusCode::SERVICE_UNAVAILABLE,
         _ => StatusCode::OK,
     };
-    let mut answer = with_status(status, media, response);
+    let mut answer = with_body(status, media, json);
     if is_shed {
-        answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from(wait.unwrap_or(1)));
     }
     answer
 }
@@ -92,9 +103,31 @@ fn first_code(response: &GraphqlResponse) -> Option<&str> {
     }
 }
 
+/// After how many seconds the client may ask again, if the first error says so.
+fn retry_after(response: &GraphqlResponse) -> Option<u64> {
+    match response.errors.first()?.extensions.as_ref()?.get(RETRY_AFTER_SECONDS)? {
+        Value::Number(seconds) => seconds.as_u64(),
+        _ => None,
+    }
+}
+
+/// The answer to a GraphQL request that is written already, and has no errors.
+pub(super) fn written(media: Whole, json: impl Into<Body>) -> Response {
+    (StatusCode::OK, headers(media), json.into()).into_response()
+}
+
+fn headers(media: Whole) -> [(HeaderName, HeaderValue); 3] {
+    [
+        (CONTENT_TYPE, HeaderValue::from_static(media.content_type())),
+        // the same question has another answer with the next block
+        (CACHE_CONTROL, HeaderValue::from_static("no-store")),
+        (VARY, HeaderValue::from_static("accept")),
+    ]
+}
+
 /// What is sent of a response.
 #[derive(Serialize)]
-struct Body<'r> {
+struct Answered<'r> {
     #[serde(skip_serializing_if = "Option::is_none")]
     data: Option<&'r Value>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
@@ -104,26 +137,25 @@ struct Body<'r> {
 }
 
 fn with_status(status: StatusCode, media: Whole, response: &GraphqlResponse) -> Response {
-    let body = Body {
+    match json_of(response) {
+        Some(json) => with_body(status, media, json),
+        None => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+/// `None` if it cannot be written.
+fn json_of(response: &GraphqlResponse) -> Option<Bytes> {
+    let body = Answered {
         data: (!is_refusal(response)).then_some(&response.data),
         errors: &response.errors,
         extensions: (!response.extensions.is_empty()).then_some(&response.extensions),
     };
-    match serde_json::to_vec(&body) {
-        Ok(json) => {
-            let headers = [
-                (CONTENT_TYPE, HeaderValue::from_static(media.content_type())),
-                // the same question has another answer with the next block
-                (CACHE_CONTROL, HeaderValue::from_static("no-store")),
-                (VARY, HeaderValue::from_static("accept")),
-            ];
-            (status, headers, json).into_response()
-        }
-        Err(error) => {
-            tracing::error!(%error, "an answer cannot be written as JSON");
-            StatusCode::INTERNAL_SERVER_ERROR.into_response()
-        }
-    }
+    let json = serde_json::to_vec(&body);
+    json.inspect_err(|error| tracing::error!(%error, "an answer cannot be written as JSON")).ok().map(Bytes::from)
+}
+
+fn with_body(status: StatusCode, media: Whole, json: Bytes) -> Response {
+    (status, headers(media), json).into_response()
 }
 
 #[cfg(test)]
@@ -135,6 +167,22 @@ mod tests {
 
     fn refused(code: &str) -> GraphqlResponse {
         GraphqlResponse::from_errors(vec![error(code, "no")])
+    }
+
+    fn answer(media: Whole, response: &GraphqlResponse) -> Response {
+        super::answer(media, response, &Held::new(100 << 10))
+    }
+
+    #[tokio::test]
+    async fn a_large_answer_that_there_is_no_room_for_is_shed_and_a_small_one_is_not() {
+        let of = |size: usize| GraphqlResponse::new(Value::from("x".repeat(size)));
+        for media in [Whole::GraphqlResponse, Whole::Json] {
+            assert_eq!(answer(media, &of(90 << 10)).status(), 200);
+            let shed = answer(media, &of(101 << 10));
+            assert_eq!((shed.status().as_u16(), &shed.headers()[RETRY_AFTER]), (503, &HeaderValue::from(1)));
+            assert!(body(shed).await.contains(code::RESOURCE_EXHAUSTED));
+        }
+        assert_eq!(super::answer(Whole::Json, &of(60 << 10), &Held::new(0)).status(), 200);
     }
 
     async fn body(response: Response) -> String {

@@ -1,32 +1,68 @@
 //! The body of a request, within its limit and its time.
 
-use std::time::Duration;
-
 use async_graphql::futures_util::StreamExt;
 use axum::body::Body;
 use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_LENGTH, EXPECT};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::super::held::{Claim, Held, SMALL, TooMuch};
+use super::super::pace::{Least, Pace};
 
 /// How much of a body that is refused is read all the same, in multiples of the limit. A client that is still writing
 /// when its connection is closed may never read why.
 const READ_ON: u64 = 4;
-
-/// How long a client may take to send a body.
-const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Why there is no body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::server) enum NoBody {
     /// It is larger than the limit: so many bytes, as far as that is known.
     TooLarge(u64),
-    /// It did not come in time, or not to its end.
+    /// There is too much else in memory that is on its way.
+    NoRoom(TooMuch),
+    /// It did not come in time, or too slowly, or not to its end.
     Late,
+}
+
+/// A body, as far as it was received. Counts as held.
+#[derive(Debug, Default)]
+pub(in crate::server) struct Received {
+    bytes: Vec<u8>,
+    /// Each for as much as was there before, so that there are few.
+    claims: Vec<Claim>,
+    /// For how much there are claims, or need be none.
+    claimed: usize,
+}
+
+impl Received {
+    fn add(&mut self, chunk: &[u8], held: &Held) -> Result<(), TooMuch> {
+        let size = self.bytes.len().saturating_add(chunk.len());
+        if size > self.claimed.max(SMALL) {
+            // as much as is there already, as the buffer grows, too
+            let more = size.max(self.claimed.saturating_mul(2)).saturating_sub(self.claimed);
+            self.claims.extend(held.claim(more)?);
+            self.claimed = self.claimed.saturating_add(more);
+        }
+        self.bytes.extend_from_slice(chunk);
+        Ok(())
+    }
+}
+
+impl AsRef<[u8]> for Received {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 /// The whole body. One that says of itself that it is too large is refused at once, unless its client is sending it
 /// already and would soon be done.
-pub(in crate::server) async fn receive(headers: &HeaderMap, body: Body, limit: usize) -> Result<Vec<u8>, NoBody> {
+pub(in crate::server) async fn receive(
+    headers: &HeaderMap,
+    body: Body,
+    limit: usize,
+    least: Least,
+    held: &Held,
+) -> Result<Received, NoBody> {
     let limit = u64::try_from(limit).unwrap_or(u64::MAX);
     let most = limit.saturating_mul(READ_ON);
     let announced = announced(headers).unwrap_or(0);
@@ -34,22 +70,33 @@ pub(in crate::server) async fn receive(headers: &HeaderMap, body: Body, limit: u
     if announced > most || (announced > limit && headers.contains_key(EXPECT)) {
         return Err(NoBody::TooLarge(announced));
     }
-    timeout(TIMEOUT, read(body, limit, most)).await.unwrap_or(Err(NoBody::Late))
+    timeout(least.timeout, read(body, limit, most, least, held)).await.unwrap_or(Err(NoBody::Late))
 }
 
 fn announced(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-async fn read(body: Body, limit: u64, most: u64) -> Result<Vec<u8>, NoBody> {
-    let (mut chunks, mut received, mut size) = (body.into_data_stream(), Vec::new(), 0_u64);
-    while let Some(chunk) = chunks.next().await {
+async fn read(body: Body, limit: u64, most: u64, least: Least, held: &Held) -> Result<Received, NoBody> {
+    let (mut chunks, mut received, mut size) = (body.into_data_stream(), Received::default(), 0_u64);
+    let mut pace = Pace::new(least);
+    pace.wait(Instant::now());
+    loop {
+        let next = chunks.next();
+        let chunk = match pace.due() {
+            Some(due) => timeout_at(due, next).await.map_err(|_| NoBody::Late)?,
+            None => next.await,
+        };
+        let Some(chunk) = chunk else { break };
         let Ok(chunk) = chunk else { return Err(NoBody::Late) };
+        pace.take(chunk.len(), Instant::now());
         size = size.saturating_add(u64::try_from(chunk.len()).unwrap_or(u64::MAX));
         if size <= limit {
-            received.extend_from_slice(&chunk);
+            received.add(&chunk, held).map_err(NoBody::NoRoom)?;
         } else if size > most {
             break;
+        } else {
+            received = Received::default();
         }
     }
     if size > limit { Err(NoBody::TooLarge(size)) } else { Ok(received) }
@@ -57,14 +104,19 @@ async fn read(body: Body, limit: u64, most: u64) -> Result<Vec<u8>, NoBody> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use axum::body::Bytes;
     use axum::http::{HeaderName, HeaderValue};
 
     use super::*;
 
     async fn receive_with(headers: &[(HeaderName, &'static str)], body: Body) -> Result<Vec<u8>, NoBody> {
         let headers = headers.iter().map(|(name, value)| (name.clone(), HeaderValue::from_static(value))).collect();
-        receive(&headers, body, 10).await
+        receive(&headers, body, 10, LEAST, &Held::new(0)).await.map(|body| body.bytes)
     }
+
+    const LEAST: Least = Least { timeout: Duration::from_secs(30), rate: 1, patience: Duration::from_secs(10) };
 
     #[tokio::test]
     async fn a_body_is_read_up_to_its_limit() {
@@ -87,5 +139,50 @@ mod tests {
         assert_eq!(receive_with(&[(CONTENT_LENGTH, "11"), expects], silent()).await, Err(NoBody::TooLarge(11)));
         let fitting = receive_with(&[(CONTENT_LENGTH, "10")], silent());
         assert!(timeout(Duration::from_millis(10), fitting).await.is_err());
+    }
+
+    /// A body that comes byte by byte, so many tenths of a second after each other.
+    fn dripping(bytes: usize, tenths: u64) -> Body {
+        use async_graphql::futures_util::stream;
+        let drops = stream::iter(0..bytes).then(move |_| async move {
+            tokio::time::sleep(Duration::from_millis(tenths * 100)).await;
+            Ok::<_, std::io::Error>(Bytes::from_static(b"x"))
+        });
+        Body::from_stream(drops)
+    }
+
+    #[tokio::test]
+    async fn a_body_has_its_time_in_all_and_comes_at_the_least_rate() {
+        let milliseconds = Duration::from_millis;
+        let least = |timeout, rate| Least { timeout: milliseconds(timeout), rate, patience: milliseconds(500) };
+        for (bytes, tenths, least, expected) in [
+            (8, 1, least(20_000, 1), Ok(8)),
+            // slower than the rate, but not for long
+            (2, 1, least(20_000, 100), Ok(2)),
+            (1_000, 1, least(20_000, 100), Err(NoBody::Late)),
+            (1_000, 2, least(20_000, 100), Err(NoBody::Late)),
+            // as fast as that, but too long
+            (1_000, 1, least(700, 0), Err(NoBody::Late)),
+        ] {
+            let received = receive(&HeaderMap::new(), dripping(bytes, tenths), 100, least, &Held::new(0)).await;
+            assert_eq!(received.map(|body| body.bytes.len()), expected, "{bytes} {tenths}");
+        }
+    }
+
+    #[tokio::test]
+    async fn bodies_that_there_is_no_room_for_are_refused_until_others_are_done() {
+        let held = Held::new(1_536 << 10);
+        let receive = async |size: usize| {
+            let body = Body::from_stream(async_graphql::futures_util::stream::iter(
+                (0..size >> 10).map(|_| Ok::<_, std::io::Error>(Bytes::from_static(&[b'x'; 1 << 10]))),
+            ));
+            receive(&HeaderMap::new(), body, 2 << 20, LEAST, &held).await
+        };
+        let first = receive(512 << 10).await;
+        assert_eq!(first.as_ref().map(|body| body.bytes.len()), Ok(512 << 10));
+        assert_eq!(receive(768 << 10).await.map(|_| ()), Err(NoBody::NoRoom(TooMuch)));
+        assert_eq!(receive(SMALL).await.map(|body| body.bytes.len()), Ok(SMALL));
+        drop(first);
+        assert!(receive(768 << 10).await.is_ok());
     }
 }

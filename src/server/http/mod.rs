@@ -6,6 +6,7 @@
 //!   request.rs    the GraphQL request in them            400
 //!   persisted.rs  a query that is known by its hash      PERSISTED_QUERY_NOT_FOUND
 //!   executor.rs   the guard, then the engine             QUERY_LIMIT_EXCEEDED, …
+//!   caching.rs    how long the answer may be kept         304
 //!   answer.rs     status and bytes of the response; or sse.rs, multipart.rs beside this folder, for results as they come
 //! ```
 //!
@@ -19,30 +20,48 @@
 mod accept;
 mod answer;
 mod body;
+mod caching;
 mod persisted;
 mod request;
+
+use std::sync::Arc;
 
 use async_graphql::futures_util::StreamExt;
 use async_graphql::futures_util::stream::{self, BoxStream};
 use async_graphql::parser::types::OperationType;
 use async_graphql::{Request as GraphqlRequest, Response as GraphqlResponse, ServerError};
+use axum::body::Bytes;
 use axum::extract::{Request, State};
-use axum::handler::Handler;
-use axum::http::header::{ALLOW, UPGRADE, VARY};
+use axum::http::header::{ALLOW, RETRY_AFTER, UPGRADE, VARY};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::Response;
 
 use super::access::{Asked, RequestId};
+use super::callers::{self, Caller, Unknown};
+use super::introspection::Known;
+use super::metrics::{Transport, code_of};
 use super::payload::Payload;
 use super::{Server, multipart, sse, websocket};
-use crate::api::code;
+use crate::api::{Include, Reads, code};
 use accept::{Accepted, Stream, Whole};
 use answer::refuse;
-pub(super) use answer::{error, refuse_as_json};
+pub(super) use answer::{error, is_refusal, refuse_as_json};
 pub(super) use body::{NoBody, receive};
-use persisted::Named;
-pub(super) use persisted::Persisted;
+use caching::Keeper;
+pub(super) use persisted::{EXTENSION as PERSISTED_QUERY, Persisted};
+
+/// The header that names what a response is to tell beside its data: `usage`, `snapshot`, or both.
+const INCLUDE: HeaderName = HeaderName::from_static("x-btcgraph-include");
+
+impl Stream {
+    fn transport(self) -> Transport {
+        match self {
+            Stream::Events => Transport::Events,
+            Stream::Multipart => Transport::Multipart,
+        }
+    }
+}
 
 /// Answers a query in the query string, or makes the connection a websocket.
 pub(super) async fn get(State(server): State<Server>, request: Request) -> Response {
@@ -52,7 +71,7 @@ pub(super) async fn get(State(server): State<Server>, request: Request) -> Respo
         if !server.origins.allows(request.headers()) {
             return refuse_as_json(StatusCode::FORBIDDEN, foreign_origin());
         }
-        return websocket::upgrade.call(request, server).await;
+        return websocket::upgrade(server, request);
     }
     let (caller, _) = request.into_parts();
     let Some(accepted) = takes_something(&caller.headers) else { return not_acceptable() };
@@ -66,7 +85,7 @@ pub(super) async fn get(State(server): State<Server>, request: Request) -> Respo
 pub(super) async fn post(State(server): State<Server>, request: Request) -> Response {
     let (caller, body) = request.into_parts();
     let limit = server.limits.body_bytes;
-    let body = receive(&caller.headers, body, limit).await;
+    let body = receive(&caller.headers, body, limit, server.connections.of_body(), &server.held).await;
     let Some(accepted) = takes_something(&caller.headers) else { return not_acceptable() };
     let media = accepted.of_errors();
     if !request::is_json(&caller.headers) {
@@ -79,6 +98,11 @@ pub(super) async fn post(State(server): State<Server>, request: Request) -> Resp
             let error = error(code::BAD_USER_INPUT, "the body of the request did not come in time");
             return refuse(StatusCode::REQUEST_TIMEOUT, media, error);
         }
+        Err(NoBody::NoRoom(reason)) => {
+            let mut response = refuse(StatusCode::SERVICE_UNAVAILABLE, media, reason.into());
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+            return response;
+        }
         Err(NoBody::TooLarge(actual)) => {
             let message = format!("the body of a request has at most {limit} bytes");
             let mut error = error(code::QUERY_LIMIT_EXCEEDED, message);
@@ -89,7 +113,7 @@ pub(super) async fn post(State(server): State<Server>, request: Request) -> Resp
             return refuse(StatusCode::PAYLOAD_TOO_LARGE, media, error);
         }
     };
-    match request::of_body(&body) {
+    match request::of_body(body.as_ref()) {
         Ok(request) => respond(&server, &caller, accepted, request).await,
         Err(reason) => bad_request(accepted, reason.to_string()),
     }
@@ -97,73 +121,114 @@ pub(super) async fn post(State(server): State<Server>, request: Request) -> Resp
 
 async fn respond(server: &Server, caller: &Parts, accepted: Accepted, request: GraphqlRequest) -> Response {
     let name = request.operation_name.clone();
-    let (mut response, kind) = execute(server, caller, accepted, request).await;
-    response.extensions_mut().insert(Asked { name, kind });
+    let (mut response, Executed { kind, cost, code }) = execute(server, caller, accepted, request).await;
+    response.extensions_mut().insert(Asked { name, kind, cost, code });
     response
 }
 
-/// The answer, and what was asked for.
-async fn execute(
-    server: &Server,
-    caller: &Parts,
-    accepted: Accepted,
-    request: GraphqlRequest,
-) -> (Response, Option<OperationType>) {
+/// What was asked for, what it cost, and the code of its first error, as far as these are known when the answer begins.
+#[derive(Clone, Copy, Default)]
+struct Executed {
+    kind: Option<OperationType>,
+    cost: Option<u64>,
+    code: Option<&'static str>,
+}
+
+/// The answer, and what is to be told of it.
+async fn execute(server: &Server, caller: &Parts, accepted: Accepted, request: GraphqlRequest) -> (Response, Executed) {
     let media = accepted.of_errors();
     let refuse_document = |error: ServerError| {
         let response = GraphqlResponse::from_errors(vec![error]);
-        let Accepted { whole: None, stream: Some(form) } = accepted else { return answer::answer(media, &response) };
+        let Accepted { whole: None, stream: Some(form) } = accepted else {
+            return answer::answer(media, &response, &server.held);
+        };
         // browsers do not tell pages what is in an answer that is no stream
-        answer_stream(server, form, stream::iter([Payload::new(&response, true)]).boxed())
+        answer_stream(server, caller, form, || stream::iter([Payload::new(&response, true)]).boxed())
     };
     let (request, named) = match server.persisted.resolve(request) {
         Ok(resolved) => resolved,
-        Err(error) => return (refuse_document(error), None),
+        Err(error) => {
+            let code = Some(code_of(&GraphqlResponse::from_errors(vec![error.clone()])));
+            return (refuse_document(error), Executed { code, ..Executed::default() });
+        }
     };
-    let admitted = match server.executor.admit(request) {
+    let include = caller.headers.get(&INCLUDE).and_then(|list| list.to_str().ok()).map(Include::of);
+    let somebody = caller.extensions.get::<Arc<Caller>>().cloned().unwrap_or_else(|| server.callers.anyone_at(None));
+    if !somebody.is_admitted {
+        return (callers::refuse(Unknown::Missing), Executed::default());
+    }
+    let executor = server.executor.on_behalf(somebody, Transport::Http, include.unwrap_or_default());
+    let admitted = match executor.admit(request) {
         Ok(admitted) => admitted,
-        Err(refusal) => return (refuse_document(refusal.into()), None),
+        Err(refusal) => {
+            let code = Some(refusal.code());
+            return (refuse_document(refusal.into()), Executed { code, ..Executed::default() });
+        }
     };
     let kind = admitted.kind();
+    let mut executed = Executed { kind, ..Executed::default() };
     if kind == Some(OperationType::Mutation) && caller.method != Method::POST {
         let error = error(code::BAD_USER_INPUT, "send a mutation by POST");
         let mut response = refuse(StatusCode::METHOD_NOT_ALLOWED, media, error);
         response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
-        return (response, kind);
+        return (response, executed);
     }
     if kind != Some(OperationType::Query) && !server.origins.allows(&caller.headers) {
-        return (refuse(StatusCode::FORBIDDEN, media, foreign_origin()), kind);
+        return (refuse(StatusCode::FORBIDDEN, media, foreign_origin()), executed);
     }
     let form = match (kind, accepted) {
         (Some(OperationType::Subscription), Accepted { stream: Some(form), .. })
         | (_, Accepted { whole: None, stream: Some(form) }) => Some(form),
         (Some(OperationType::Subscription), _) => {
             let message = "a subscription is a stream: ask for it over a websocket, or accept text/event-stream";
-            return (refuse(StatusCode::NOT_ACCEPTABLE, media, error(code::BAD_USER_INPUT, message)), kind);
+            return (refuse(StatusCode::NOT_ACCEPTABLE, media, error(code::BAD_USER_INPUT, message)), executed);
         }
         _ => None,
     };
     if let Some(form) = form {
-        let payloads = match server.executor.subscribe(admitted.into_request(), None) {
-            Ok(payloads) => payloads,
-            Err(refused) => stream::iter([Payload::Refused(refused)]).boxed(),
+        let payloads = || {
+            let payloads = match executor.through(form.transport()).subscribe(admitted.into_request(), None) {
+                Ok(payloads) => payloads,
+                Err(refused) => stream::iter([Payload::Refused(refused)]).boxed(),
+            };
+            server.persisted.keeping(named, payloads, Payload::is_result)
         };
-        return (answer_stream(server, form, keeping(server, named, payloads)), kind);
+        return (answer_stream(server, caller, form, payloads), executed);
     }
+    // a block that is to be waited for may not have come when the client kept what it has
+    if kind == Some(OperationType::Query)
+        && include.is_none()
+        && !admitted.asks_beside(PERSISTED_QUERY)
+        && let Some(unchanged) = caching::unchanged(&server.schema, caller, media)
+    {
+        return (unchanged, executed);
+    }
+    if let Some(Known { payload, cost }) = executor.recall(&admitted) {
+        executed = Executed { cost: Some(cost), code: Some(code_of(&GraphqlResponse::default())), ..executed };
+        return (answer::written(media, Bytes::from(payload.into_result())), executed);
+    }
+    let account = admitted.account().clone();
     let id = caller.extensions.get::<RequestId>().cloned();
+    let held = server.held.clone();
+    let (reads, depth, keeper) = (Reads::default(), server.cache_depth, Keeper::of(&caller.headers));
+    let is_query = kind == Some(OperationType::Query);
+    let admitted = if is_query { admitted.noting(reads.clone()) } else { admitted };
     let write = move |mut response: GraphqlResponse| {
         if let Some(RequestId(id)) = &id {
             answer::number_faults(&mut response, id);
         }
-        (answer::answer(media, &response), answer::is_refusal(&response))
+        let mut answer = answer::answer(media, &response, &held);
+        caching::tell(&mut answer, &response, reads.lasting(depth), (media, keeper));
+        (answer, answer::is_refusal(&response), code_of(&response))
     };
-    let (answer, is_refused) = server.executor.run_and(admitted, write).await;
+    let (answer, is_refused, code) = Box::pin(executor.run_and(admitted, write)).await;
+    executed = Executed { cost: Some(account.cost()), code: Some(code), ..executed };
     if let Some(named) = named
         && !is_refused
     {
         server.persisted.keep(named);
     }
-    (answer, kind)
+    (answer, executed)
 }
 
 fn foreign_origin() -> ServerError {
@@ -171,32 +236,19 @@ fn foreign_origin() -> ServerError {
     error(code::FORBIDDEN, message)
 }
 
-/// Answers with payloads as they come.
-fn answer_stream(server: &Server, form: Stream, payloads: BoxStream<'static, Payload>) -> Response {
+/// Answers with payloads as they come; nothing is executed for a client that has no place.
+fn answer_stream(
+    server: &Server,
+    caller: &Parts,
+    form: Stream,
+    payloads: impl FnOnce() -> BoxStream<'static, Payload>,
+) -> Response {
     let mut response = match form {
-        Stream::Events => sse::answer(server, payloads),
-        Stream::Multipart => multipart::answer(server, payloads),
+        Stream::Events => sse::answer(server, caller, payloads),
+        Stream::Multipart => multipart::answer(server, caller, payloads),
     };
     response.headers_mut().insert(VARY, HeaderValue::from_static("accept"));
     response
-}
-
-/// These payloads. The query is kept with the first of them that is a result.
-fn keeping(
-    server: &Server,
-    named: Option<Named>,
-    payloads: BoxStream<'static, Payload>,
-) -> BoxStream<'static, Payload> {
-    let Some(named) = named else { return payloads };
-    let (persisted, mut named) = (server.persisted.clone(), Some(named));
-    let keep = move |payload: &Payload| {
-        if matches!(payload, Payload::Result(_))
-            && let Some(named) = named.take()
-        {
-            persisted.keep(named);
-        }
-    };
-    payloads.inspect(keep).boxed()
 }
 
 /// What the client takes of what there is, `None` if that is nothing.

@@ -10,6 +10,8 @@
 
 use std::sync::Arc;
 
+use async_graphql::futures_util::StreamExt;
+use async_graphql::futures_util::stream::BoxStream;
 use async_graphql::{Request, ServerError, Value};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
@@ -19,7 +21,7 @@ use super::error;
 use crate::api::code;
 
 /// The name of the request extension.
-pub(super) const EXTENSION: &str = "persistedQuery";
+pub(in crate::server) const EXTENSION: &str = "persistedQuery";
 
 /// What one takes beside its text, about.
 const OVERHEAD: u64 = 150;
@@ -46,7 +48,7 @@ impl Weighter<Hash, Arc<str>> for Length {
 
 /// A query that its client gave together with its hash, which is right.
 #[derive(Debug)]
-pub(super) struct Named {
+pub(in crate::server) struct Named {
     hash: Hash,
     text: Arc<str>,
 }
@@ -63,7 +65,7 @@ impl Persisted {
     ///
     /// Errors: PERSISTED_QUERY_NOT_FOUND, PERSISTED_QUERY_NOT_SUPPORTED, BAD_USER_INPUT. The messages of the first two are
     /// what older clients know them by.
-    pub(super) fn resolve(&self, mut request: Request) -> Result<(Request, Option<Named>), ServerError> {
+    pub(in crate::server) fn resolve(&self, mut request: Request) -> Result<(Request, Option<Named>), ServerError> {
         let Some(asked) = request.extensions.get(EXTENSION).filter(|asked| **asked != Value::Null) else {
             return Ok((request, None));
         };
@@ -89,8 +91,27 @@ impl Persisted {
         Ok((request, Some(named)))
     }
 
+    /// These answers to a query. It is kept with the first of them that is a result.
+    pub(in crate::server) fn keeping<T: Send + 'static>(
+        self: &Arc<Self>,
+        named: Option<Named>,
+        answers: BoxStream<'static, T>,
+        is_result: impl Fn(&T) -> bool + Send + 'static,
+    ) -> BoxStream<'static, T> {
+        let Some(named) = named else { return answers };
+        let (persisted, mut named) = (self.clone(), Some(named));
+        let keep = move |answer: &T| {
+            if is_result(answer)
+                && let Some(named) = named.take()
+            {
+                persisted.keep(named);
+            }
+        };
+        answers.inspect(keep).boxed()
+    }
+
     /// Keeps a query that was executed.
-    pub(super) fn keep(&self, Named { hash, text }: Named) {
+    pub(in crate::server) fn keep(&self, Named { hash, text }: Named) {
         if let Some(known) = &self.known {
             known.insert(hash, text);
         }

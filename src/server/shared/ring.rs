@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::super::payload::Payload;
+use super::super::payload::Told;
 
 /// How much may be kept. The newest payload always is while there is somebody who has not read it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub(super) struct Bounds {
     pub(super) count: usize,
     /// Bytes of one ring.
     pub(super) bytes: usize,
-    /// Bytes of all rings together. Above it each keeps its newest payload only.
+    /// Bytes of all rings together. Above it the largest lets go of its oldest payloads, but of its newest.
     pub(super) all_bytes: usize,
 }
 
@@ -46,14 +46,14 @@ pub(super) struct Ring {
 
 #[derive(Debug)]
 struct Waiting {
-    payload: Payload,
+    told: Told,
     unread: usize,
 }
 
 /// What a reader finds.
 #[derive(Debug, PartialEq)]
 pub(super) enum Found {
-    Payload(Payload),
+    Payload(Told),
     /// It has read all there is.
     Nothing,
     /// What would be next for it is not kept any more.
@@ -87,18 +87,29 @@ impl Ring {
     }
 
     /// For all who are there.
-    pub(super) fn push(&mut self, payload: Payload) {
-        let bytes = payload.bytes();
+    pub(super) fn push(&mut self, told: Told) {
+        let bytes = told.payload.bytes();
         self.bytes = self.bytes.saturating_add(bytes);
-        let kept = self.kept.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
-        self.payloads.push_back(Waiting { payload, unread: self.readers });
+        self.kept.fetch_add(bytes, Ordering::Relaxed);
+        self.payloads.push_back(Waiting { told, unread: self.readers });
         let count = if self.newest { 1 } else { self.bounds.count };
-        let mut surplus = kept.saturating_sub(self.bounds.all_bytes);
-        while self.payloads.len() > 1 && (self.payloads.len() > count || self.bytes > self.bounds.bytes || surplus > 0)
-        {
-            surplus = surplus.saturating_sub(self.drop_first());
+        while self.payloads.len() > 1 && (self.payloads.len() > count || self.bytes > self.bounds.bytes) {
+            self.drop_first();
         }
         self.drop_read();
+    }
+
+    /// Bytes that it could let go of: all but its newest payload.
+    pub(super) fn spare(&self) -> usize {
+        self.bytes.saturating_sub(self.payloads.back().map_or(0, |newest| newest.told.payload.bytes()))
+    }
+
+    /// Lets go of so many bytes or a little more, the oldest first, as far as it can spare them.
+    pub(super) fn relieve(&mut self, bytes: usize) {
+        let least = self.bytes.saturating_sub(bytes);
+        while self.payloads.len() > 1 && self.bytes > least {
+            self.drop_first();
+        }
     }
 
     /// What is next at a place, which goes on by it.
@@ -111,10 +122,10 @@ impl Ring {
         }
         let Some(waiting) = self.at_mut(*place) else { return Found::Nothing };
         waiting.unread = waiting.unread.saturating_sub(1);
-        let payload = waiting.payload.clone();
+        let told = waiting.told.clone();
         *place = place.saturating_add(1);
         self.drop_read();
-        Found::Payload(payload)
+        Found::Payload(told)
     }
 
     /// The reader at this place reads no more.
@@ -139,14 +150,12 @@ impl Ring {
         }
     }
 
-    /// How many bytes that were.
-    fn drop_first(&mut self) -> usize {
-        let Some(Waiting { payload, .. }) = self.payloads.pop_front() else { return 0 };
-        let bytes = payload.bytes();
+    fn drop_first(&mut self) {
+        let Some(Waiting { told, .. }) = self.payloads.pop_front() else { return };
+        let bytes = told.payload.bytes();
         self.first = self.first.saturating_add(1);
         self.bytes = self.bytes.saturating_sub(bytes);
         self.kept.fetch_sub(bytes, Ordering::Relaxed);
-        bytes
     }
 }
 
@@ -160,12 +169,13 @@ impl Drop for Ring {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::super::payload::Payload;
     use super::*;
 
     const BOUNDS: Bounds = Bounds { count: 4, bytes: 100, all_bytes: 150 };
 
-    fn payload(number: usize, bytes: usize) -> Payload {
-        Payload::Result(format!("{number:0>bytes$}").into())
+    fn payload(number: usize, bytes: usize) -> Told {
+        Payload::Result(format!("{number:0>bytes$}").into()).into()
     }
 
     fn ring(newest: bool) -> Ring {
@@ -201,18 +211,17 @@ mod tests {
     }
 
     #[test]
-    fn all_rings_together_keep_little_more_than_their_newest_above_their_bound() {
-        let kept = Kept::default();
-        let mut rings: Vec<Ring> = (0..10).map(|_| Ring::new(BOUNDS, kept.clone(), false)).collect();
-        for ring in &mut rings {
-            ring.join();
-            (0..4).for_each(|number| ring.push(payload(number, 20)));
-        }
-        // the first ring has all of its 80 bytes, and what the others have left is each one's newest
-        assert!(kept.load(Ordering::Relaxed) <= BOUNDS.all_bytes + 10 * 20, "{kept:?}");
-        assert!(rings.iter().all(|ring| !ring.payloads.is_empty()));
-        drop(rings);
-        assert_eq!(kept.load(Ordering::Relaxed), 0);
+    fn it_lets_go_of_its_oldest_when_it_is_told_to_and_never_of_its_newest() {
+        let mut ring = ring(false);
+        let mut place = ring.join();
+        (0..4).for_each(|number| ring.push(payload(number, 20)));
+        assert_eq!(ring.spare(), 60);
+        ring.relieve(30);
+        assert_eq!((ring.bytes, ring.spare(), ring.kept.load(Ordering::Relaxed)), (40, 20, 40));
+        assert_eq!(ring.read(&mut place), Found::Lost);
+        ring.relieve(usize::MAX);
+        assert_eq!((ring.payloads.len(), ring.spare()), (1, 0));
+        drop(ring);
     }
 
     #[test]
@@ -273,7 +282,7 @@ mod tests {
                             Found::Nothing => prop_assert_eq!(*passed, said.len()),
                             Found::Lost => {
                                 let behind = &said[*passed..];
-                                let bytes: usize = behind.iter().map(Payload::bytes).sum();
+                                let bytes: usize = behind.iter().map(|told| told.payload.bytes()).sum();
                                 prop_assert!(behind.len() > BOUNDS.count || bytes > BOUNDS.bytes);
                             }
                         }

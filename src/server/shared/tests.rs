@@ -1,4 +1,4 @@
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 
 use async_graphql::futures_util::FutureExt;
 use tokio::sync::mpsc;
@@ -53,7 +53,12 @@ fn payload(text: &str) -> Payload {
 
 fn join(streams: &SharedStreams, sharing: Sharing, sources: &Sources) -> Payloads {
     let sources = sources.clone();
-    streams.join(key("{}"), sharing, move || sources.begin())
+    streams.join(key("{}"), sharing, move |_| begun(sources.begin())).payloads
+}
+
+/// A stream that has begun.
+fn begun(payloads: Payloads) -> Beginning {
+    Beginning::new(payloads.map(Told::from).boxed(), CancellationToken::new())
 }
 
 async fn next(payloads: &mut Payloads) -> Option<String> {
@@ -130,20 +135,24 @@ async fn what_is_not_the_same_is_not_shared() {
     ];
     let readers = keys.map(|key| {
         let sources = sources.clone();
-        streams.join(key, Sharing::FromNowOn, move || sources.begin())
+        streams.join(key, Sharing::FromNowOn, move |_| begun(sources.begin())).payloads
     });
     assert_eq!((readers.len(), sources.begun()), (6, 5));
 }
 
 #[tokio::test]
-async fn it_has_begun_when_the_first_has_joined() {
-    let begun = Arc::new(AtomicBool::new(false));
-    let seen = begun.clone();
-    let _reader = streams().join(key("{}"), Sharing::FromNowOn, move || {
-        let begun = seen.clone();
-        stream::once(async move { begun.store(true, Ordering::Relaxed) }).map(|()| payload("1")).boxed()
-    });
-    assert!(begun.load(Ordering::Relaxed));
+async fn all_who_join_know_when_it_has_begun() {
+    let (streams, sources, token) = (streams(), Sources::default(), CancellationToken::new());
+    let join = || {
+        let (sources, token) = (sources.clone(), token.clone());
+        streams.join(key("{}"), Sharing::FromNowOn, move |_| {
+            Beginning::new(sources.begin().map(Told::from).boxed(), token.clone())
+        })
+    };
+    let readers = [join(), join()];
+    assert!(readers.iter().all(|reader| !reader.begun.is_cancelled()));
+    token.cancel();
+    assert!(readers.iter().all(|reader| reader.begun.is_cancelled()));
 }
 
 #[tokio::test]
@@ -168,10 +177,11 @@ async fn a_reader_who_falls_too_far_behind_the_others_is_told_so_and_ended() {
 async fn who_reads_alone_takes_what_comes_when_it_wants_it() {
     let taken = Arc::new(AtomicUsize::new(0));
     let counted = taken.clone();
-    let mut reader = streams().join(key("{}"), Sharing::FromNowOn, move || {
+    let begin = move |_| {
         let taken = counted.clone();
-        stream::repeat_with(move || payload(&taken.fetch_add(1, Ordering::Relaxed).to_string())).boxed()
-    });
+        begun(stream::repeat_with(move || payload(&taken.fetch_add(1, Ordering::Relaxed).to_string())).boxed())
+    };
+    let mut reader = streams().join(key("{}"), Sharing::FromNowOn, begin).payloads;
     for number in 0..5_000 {
         assert_eq!(next(&mut reader).await, Some(number.to_string()));
     }
@@ -234,7 +244,7 @@ async fn a_refusal_is_told_to_all_who_wait_and_not_to_those_who_come() {
     let begin = Arc::new(begin);
     let join = || {
         let begin = begin.clone();
-        streams.join(key("{}"), Sharing::FromNowOn, move || begin())
+        streams.join(key("{}"), Sharing::FromNowOn, move |_| begun(begin())).payloads
     };
     let mut readers = [join(), join(), join()];
     ask.send(refused.clone()).unwrap();
@@ -268,17 +278,18 @@ async fn who_joins_what_ends_without_a_word_begins_its_own() {
 
 #[tokio::test]
 async fn who_waits_for_a_source_that_panics_is_not_left_waiting() {
-    let (streams, begun) = (streams(), Arc::new(AtomicUsize::new(0)));
+    let (streams, count) = (streams(), Arc::new(AtomicUsize::new(0)));
     let join = || {
-        let begun = begun.clone();
-        streams.join(key("{}"), Sharing::FromNowOn, move || match begun.fetch_add(1, Ordering::Relaxed) {
+        let count = count.clone();
+        let begin = move || match count.fetch_add(1, Ordering::Relaxed) {
             0 => stream::once(async {
                 tokio::task::yield_now().await;
                 panic!("this is the test's")
             })
             .boxed(),
             number => stream::iter([payload(&number.to_string())]).boxed(),
-        })
+        };
+        streams.join(key("{}"), Sharing::FromNowOn, move |_| begun(begin())).payloads
     };
     let mut readers = [join(), join()];
     assert_eq!(next(&mut readers[0]).await.as_deref(), Some("1"));
@@ -302,4 +313,85 @@ async fn a_stream_whose_readers_are_all_stuck_is_left_to_them() {
     }
     drop(stuck);
     assert!(lock(&streams.0.running).contains_key(&key("{}")), "the newer is still there to be joined");
+}
+
+/// Streams of one key, each payload with its number as its place. Who goes on from a place is told what it is.
+fn counting(streams: &SharedStreams, key: Key, bytes: usize) -> (mpsc::UnboundedSender<u64>, impl Fn() -> Payloads) {
+    let (say, said) = mpsc::unbounded_channel::<u64>();
+    let said = Arc::new(Mutex::new(Some(said)));
+    let streams = streams.clone();
+    let (document, operation, variables) = (key.document, key.operation, key.variables);
+    let join = move || {
+        let said = said.clone();
+        let key = Key { document: document.clone(), operation: operation.clone(), variables: variables.clone() };
+        let begin = move |behind: Option<Place>| {
+            if let Some(place) = behind {
+                let behind = payload(&format!("behind {}", place.to_number()));
+                return begun(stream::iter([behind]).chain(stream::pending()).boxed());
+            }
+            let said = lock(&said).take().expect("it is begun once");
+            let told = UnboundedReceiverStream::new(said).map(move |number| Told {
+                payload: payload(&format!("{number:0>bytes$}")),
+                place: Some(Place::number(number)),
+                start: Some(Place::number(0)),
+            });
+            Beginning::new(told.boxed(), CancellationToken::new())
+        };
+        streams.join(key, Sharing::FromNowOn, begin).payloads
+    };
+    (say, join)
+}
+
+#[tokio::test]
+async fn a_reader_who_lost_its_place_goes_on_alone_from_behind_what_it_has_where_that_can_be() {
+    let bounds = Bounds { count: 4, bytes: 1_000, all_bytes: 1 << 20 };
+    let streams = SharedStreams::bounded(OpenSubscriptions::default(), bounds);
+    let (say, join) = counting(&streams, key("{}"), 1);
+    let [mut quick, mut from_the_start, mut slow] = [join(), join(), join()];
+    let mut late = None;
+    for number in 1..=9 {
+        say.send(number).unwrap();
+        assert_eq!(next(&mut quick).await, Some(number.to_string()));
+        if number == 1 {
+            assert_eq!(next(&mut slow).await.as_deref(), Some("1"));
+        }
+        if number == 3 {
+            late = Some(join());
+        }
+    }
+    assert_eq!(next(&mut from_the_start).await.as_deref(), Some("behind 0"));
+    assert_eq!(next(&mut slow).await.as_deref(), Some("behind 1"));
+    assert_eq!(next(&mut late.unwrap()).await.as_deref(), Some("behind 3"));
+    say.send(10).unwrap();
+    assert_eq!(next(&mut quick).await.as_deref(), Some("10"));
+}
+
+#[tokio::test]
+async fn what_is_too_much_in_all_streams_together_is_at_the_cost_of_those_that_keep_most() {
+    let bounds = Bounds { count: 100, bytes: 10_000, all_bytes: 2_000 };
+    let streams = SharedStreams::bounded(OpenSubscriptions::default(), bounds);
+    let (say_much, join_much) = counting(&streams, key("1"), 500);
+    let (say_little, join_little) = counting(&streams, key("2"), 10);
+    let (mut quick, mut slow) = (join_much(), join_much());
+    let (mut other, mut waiting) = (join_little(), join_little());
+    say_little.send(1).unwrap();
+    assert_eq!(next(&mut other).await.as_deref(), Some("0000000001"));
+    for number in 1..=20 {
+        say_much.send(number).unwrap();
+        next(&mut quick).await.unwrap();
+        assert!(streams.0.kept.load(Ordering::Relaxed) <= 2_000);
+    }
+    // one that is itself within its share pushes, and those that are not pay
+    for number in 2..=30 {
+        say_little.send(number).unwrap();
+        assert_eq!(next(&mut other).await, Some(format!("{number:0>10}")));
+        assert!(streams.0.kept.load(Ordering::Relaxed) <= 2_000);
+    }
+    for number in 1..=30 {
+        assert_eq!(next(&mut waiting).await, Some(format!("{number:0>10}")));
+    }
+    assert_eq!(next(&mut slow).await.as_deref(), Some("behind 0"));
+    drop((quick, slow, other, waiting));
+    assert!(lock(&streams.0.all).is_empty());
+    assert_eq!(streams.0.kept.load(Ordering::Relaxed), 0);
 }

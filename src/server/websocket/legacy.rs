@@ -2,8 +2,8 @@
 //! conversation is async-graphql's; what it may take, and how long, is this server's as for the newer one.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 use async_graphql::futures_util::stream::{self, BoxStream};
@@ -13,11 +13,17 @@ use async_graphql::{Data, Executor, Request, Response};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 
+use super::super::callers::Caller;
 use super::super::executor::Guarded;
+use super::super::held::Held;
+use super::super::metrics::Transport as Way;
 use super::super::payload::too_many_operations;
+use super::super::rate::Meter;
+use super::door::Door;
 use super::outgoing::{Cause, Outgoing};
 use super::protocol::{Closing, close};
 use super::socket::{Dialogue, Heard};
+use crate::api::Include;
 
 /// How many messages of the client may wait until the conversation takes them.
 const UNHEARD: usize = 16;
@@ -29,22 +35,34 @@ pub(super) struct Legacy {
     messages: mpsc::Sender<Vec<u8>>,
     answers: Pin<Box<dyn Stream<Item = WsMessage> + Send>>,
     initialised: Arc<AtomicBool>,
+    held: Held,
 }
 
 impl Legacy {
-    pub(super) fn new(executor: Guarded, limit: usize) -> Self {
+    pub(super) fn new(executor: Guarded, limit: usize, meter: Meter, held: Held, door: Door) -> Self {
         let (messages, heard) = mpsc::channel(UNHEARD);
         let initialised = Arc::new(AtomicBool::new(false));
-        let executor = PerSocket { executor, limit, free: Arc::new(Semaphore::new(limit)) };
+        let known = Arc::new(OnceLock::new());
+        let free = Arc::new(Semaphore::new(limit));
+        let executor = PerSocket { executor, known: known.clone(), limit, meter: Arc::new(meter), free };
         let protocol = WebSocketProtocols::SubscriptionsTransportWS;
         let stock = Stock::new(executor, ReceiverStream::new(heard), protocol).on_connection_init({
             let initialised = initialised.clone();
-            move |_| {
+            move |payload: serde_json::Value| {
                 initialised.store(true, Ordering::Relaxed);
-                future::ok(Data::default())
+                let named = |name: &str| payload[name].as_str();
+                let caller = door.admit(named("authorization").or_else(|| named("Authorization")));
+                future::ready(match caller {
+                    Ok(caller) => {
+                        // it introduces itself once
+                        known.get_or_init(|| caller);
+                        Ok(Data::default())
+                    }
+                    Err(closing) => Err(async_graphql::Error::new(closing.reason)),
+                })
             }
         });
-        Self { messages, answers: Box::pin(stock), initialised }
+        Self { messages, answers: Box::pin(stock), initialised, held }
     }
 }
 
@@ -75,7 +93,10 @@ impl Dialogue for Legacy {
         while outgoing.has_room_for_results() {
             match self.answers.as_mut().poll_next(cx) {
                 Poll::Pending => return,
-                Poll::Ready(Some(WsMessage::Text(text))) => outgoing.push(None, Cause::Result, text),
+                Poll::Ready(Some(WsMessage::Text(text))) => match self.held.claim(text.len()) {
+                    Ok(claim) => outgoing.push(None, Cause::Result, text, claim),
+                    Err(reason) => outgoing.close(Closing::new(close::TRY_AGAIN_LATER, reason.to_string())),
+                },
                 Poll::Ready(Some(WsMessage::Close(code, reason))) => outgoing.end(Closing::new(code, reason)),
                 Poll::Ready(None) => outgoing.end(Closing::new(NORMAL, String::new())),
             }
@@ -87,20 +108,34 @@ impl Dialogue for Legacy {
 #[derive(Clone)]
 struct PerSocket {
     executor: Guarded,
+    /// Who it is for, once that is known.
+    known: Arc<OnceLock<Arc<Caller>>>,
     limit: usize,
+    meter: Arc<Meter>,
     free: Arc<Semaphore>,
+}
+
+impl PerSocket {
+    fn executor(&self) -> Guarded {
+        let on_behalf =
+            |caller: &Arc<Caller>| self.executor.on_behalf(caller.clone(), Way::Websocket, Include::default());
+        self.known.get().map_or_else(|| self.executor.clone(), on_behalf)
+    }
 }
 
 impl Executor for PerSocket {
     async fn execute(&self, request: Request) -> Response {
-        self.executor.execute(request).await
+        self.executor().execute(request).await
     }
 
     fn execute_stream(&self, request: Request, session_data: Option<Arc<Data>>) -> BoxStream<'static, Response> {
         let Ok(place) = self.free.clone().try_acquire_owned() else {
             return stream::iter([Response::from_errors(vec![too_many_operations(self.limit).into()])]).boxed();
         };
-        let answers = self.executor.execute_stream(request, session_data);
+        if let Err(error) = self.meter.ask() {
+            return stream::iter([Response::from_errors(vec![error])]).boxed();
+        }
+        let answers = self.executor().execute_stream(request, session_data);
         // the place is free again once the stream is dropped: at its end, and when the client stops it
         stream::unfold((answers, place), |(mut answers, place)| async {
             Some((answers.next().await?, (answers, place)))

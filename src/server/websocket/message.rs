@@ -3,11 +3,14 @@
 //! Rules: the message types of PROTOCOL.md of the graphql-ws project. A field that it does not name is left alone.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use async_graphql::{Request, Variables};
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::super::http::PERSISTED_QUERY;
 use super::protocol::Id;
 
 /// The longest id of an operation, in bytes. The protocol has no such limit; clients commonly use 36.
@@ -19,8 +22,8 @@ const REPEATED: usize = 40;
 /// A message of a client.
 #[derive(Debug)]
 pub(super) enum Message {
-    /// `connection_init`. Its payload is a client's to say more about itself, which nothing here asks for.
-    Init,
+    /// `connection_init`, with what its payload says of who the client is, as `authorization` or `Authorization`.
+    Init(Option<String>),
     /// `ping`, with its payload as it was written.
     Ping(Option<String>),
     /// `pong`.
@@ -31,20 +34,61 @@ pub(super) enum Message {
     Complete(Id),
 }
 
+/// The fields that are read, of messages and of what subscribe carries.
+const READ: [&str; 7] = ["type", "id", "payload", "query", "operationName", "variables", "extensions"];
+
 /// The fields of a message, each as it was written.
-type Fields<'t> = BTreeMap<String, &'t RawValue>;
+#[derive(Default)]
+struct Fields<'t> {
+    fields: BTreeMap<String, &'t RawValue>,
+    /// One of those that are read, and is there more than once. Readers of JSON differ in which of them they take (RFC 8259, section 4).
+    twice: Option<String>,
+}
+
+impl<'t> Fields<'t> {
+    fn get(&self, name: &str) -> Option<&'t RawValue> {
+        self.fields.get(name).copied()
+    }
+}
+
+impl<'de> Deserialize<'de> for Fields<'de> {
+    fn deserialize<D: Deserializer<'de>>(json: D) -> Result<Self, D::Error> {
+        struct Object;
+
+        impl<'de> Visitor<'de> for Object {
+            type Value = Fields<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut read = Fields::default();
+                while let Some((name, value)) = map.next_entry::<String, &RawValue>()? {
+                    if read.fields.insert(name.clone(), value).is_some() && READ.contains(&name.as_str()) {
+                        read.twice = Some(name);
+                    }
+                }
+                Ok(read)
+            }
+        }
+
+        json.deserialize_map(Object)
+    }
+}
 
 /// Reads a message. Errors: what is wrong with it, in words for the one who wrote the client.
 pub(super) fn read(text: &str) -> Result<Message, String> {
     let fields = object(text).map_err(|wrong| match wrong {
         NoObject::Json(error) => format!("the message is not JSON: {error}"),
         NoObject::Other => "the message is not an object".to_owned(),
+        NoObject::Twice(name) => format!("{:?} is given twice", beginning(&name)),
     })?;
     let kind = fields.get("type").ok_or("the message has no type")?;
     let kind: String = serde_json::from_str(kind.get()).map_err(|_| "the type of the message is not a string")?;
     let about = |wrong: String| format!("{kind}: {wrong}");
     match kind.as_str() {
-        "connection_init" => optional_object(&fields, "payload").map(|_| Message::Init),
+        "connection_init" => optional_object(&fields, "payload").map(|payload| Message::Init(authorization(payload))),
         "ping" => optional_object(&fields, "payload").map(|payload| Message::Ping(payload.map(str::to_owned))),
         "pong" => optional_object(&fields, "payload").map(|_| Message::Pong),
         "subscribe" => id(&fields).and_then(|id| Ok(Message::Subscribe(id, Box::new(request(&fields)?)))),
@@ -58,10 +102,17 @@ pub(super) fn read(text: &str) -> Result<Message, String> {
 enum NoObject {
     Json(serde_json::Error),
     Other,
+    Twice(String),
 }
 
 fn object(text: &str) -> Result<Fields<'_>, NoObject> {
-    serde_json::from_str(text).map_err(|error| if error.is_data() { NoObject::Other } else { NoObject::Json(error) })
+    let read: Result<Fields<'_>, _> = serde_json::from_str(text);
+    match read {
+        Ok(Fields { twice: Some(name), .. }) => Err(NoObject::Twice(name)),
+        Ok(fields) => Ok(fields),
+        Err(error) if error.is_data() => Err(NoObject::Other),
+        Err(error) => Err(NoObject::Json(error)),
+    }
 }
 
 fn beginning(text: &str) -> &str {
@@ -70,11 +121,21 @@ fn beginning(text: &str) -> &str {
 
 /// A field that is an object, null or not there, as it was written.
 fn optional_object<'t>(fields: &Fields<'t>, name: &str) -> Result<Option<&'t str>, String> {
-    let Some(value) = fields.get(name).map(|value| value.get()).filter(|text| *text != "null") else {
+    let Some(value) = fields.get(name).map(RawValue::get).filter(|text| *text != "null") else {
         return Ok(None);
     };
     // a value as it was written has no space before it, and is known to be JSON
     if value.starts_with('{') { Ok(Some(value)) } else { Err(format!("{name} is neither an object nor null")) }
+}
+
+/// What a payload says of who the client is. What is no text is nothing that could be known.
+fn authorization(payload: Option<&str>) -> Option<String> {
+    let fields = object(payload?).ok()?;
+    let value = ["authorization", "Authorization"].iter().find_map(|name| fields.get(name))?;
+    if value.get() == "null" {
+        return None;
+    }
+    Some(serde_json::from_str(value.get()).unwrap_or_default())
 }
 
 fn id(fields: &Fields<'_>) -> Result<Id, String> {
@@ -89,10 +150,14 @@ fn id(fields: &Fields<'_>) -> Result<Id, String> {
 
 fn request(fields: &Fields<'_>) -> Result<Request, String> {
     let payload = fields.get("payload").ok_or("there is no payload")?;
-    let payload = object(payload.get()).map_err(|_| "payload is not an object")?;
-    let query = payload.get("query").ok_or("payload.query is not there")?;
-    let query: String = serde_json::from_str(query.get()).map_err(|_| "payload.query is not a string")?;
-    let mut request = Request::new(query);
+    let payload = object(payload.get()).map_err(|wrong| match wrong {
+        NoObject::Twice(name) => format!("payload.{} is given twice", beginning(&name)),
+        NoObject::Json(_) | NoObject::Other => "payload is not an object".to_owned(),
+    })?;
+    let query = payload.get("query").map(|query| serde_json::from_str::<String>(query.get())).transpose();
+    let query = query.map_err(|_| "payload.query is not a string")?;
+    let has_query = query.is_some();
+    let mut request = Request::new(query.unwrap_or_default());
     if let Some(name) = payload.get("operationName") {
         request.operation_name =
             serde_json::from_str(name.get()).map_err(|_| "payload.operationName is neither a string nor null")?;
@@ -103,6 +168,10 @@ fn request(fields: &Fields<'_>) -> Result<Request, String> {
     if let Some(extensions) = optional_object(&payload, "extensions").map_err(|wrong| format!("payload.{wrong}"))? {
         request.extensions =
             serde_json::from_str(extensions).map_err(|error| format!("payload.extensions: {error}"))?;
+    }
+    // the server may know it by its hash
+    if !has_query && !request.extensions.contains_key(PERSISTED_QUERY) {
+        return Err("payload.query is not there".to_owned());
     }
     Ok(request)
 }
@@ -127,6 +196,12 @@ mod tests {
         );
         assert_eq!(serde_json::to_string(&request.variables).unwrap(), r#"{"x":[1,null]}"#);
         assert_eq!(serde_json::to_string(&request.extensions).unwrap(), r#"{"y":{"z":1}}"#);
+    }
+
+    #[test]
+    fn a_query_may_be_named_by_its_hash() {
+        let text = r#"{"type":"subscribe","id":"a","payload":{"extensions":{"persistedQuery":{}}}}"#;
+        assert!(matches!(read(text), Ok(Message::Subscribe(_, request)) if request.query.is_empty()));
     }
 
     #[test]
@@ -162,6 +237,8 @@ mod tests {
             (r#""ping""#.to_owned(), "the message is not an object"),
             ("null".to_owned(), "the message is not an object"),
             ("{}".to_owned(), "no type"),
+            (r#"{"type":"ping","type":"ping"}"#.to_owned(), r#""type" is given twice"#),
+            (payload(r#""query":"{ a }","query":"{ b }""#), "subscribe: payload.query is given twice"),
             (r#"{"type":1}"#.to_owned(), "type of the message is not a string"),
             (r#"{"type":"start"}"#.to_owned(), r#"no type of message "start""#),
             (format!(r#"{{"type":"{}"}}"#, "é".repeat(100)), "no type of message"),
@@ -181,6 +258,7 @@ mod tests {
             (subscribe(r#""id":"1""#), "subscribe: there is no payload"),
             (subscribe(r#""id":"1","payload":"{ a }""#), "subscribe: payload is not an object"),
             (payload(""), "subscribe: payload.query is not there"),
+            (payload(r#""extensions":{"other":{}}"#), "subscribe: payload.query is not there"),
             (payload(r#""query":null"#), "subscribe: payload.query is not a string"),
             (payload(r#""query":"","operationName":1"#), "subscribe: payload.operationName is neither"),
             (payload(r#""query":"","variables":[]"#), "subscribe: payload.variables is neither"),

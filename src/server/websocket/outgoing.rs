@@ -6,8 +6,8 @@
 
 use std::collections::VecDeque;
 
-use axum::extract::ws::Utf8Bytes;
-
+use super::super::held::Claim;
+use super::super::payload::Utf8Bytes;
 use super::protocol::{Closing, Id};
 
 /// Results are added up to so many.
@@ -35,6 +35,8 @@ pub(super) struct Outgoing {
     replies: Total,
     closing: Option<Closing>,
     is_closing: bool,
+    /// Of what was popped, and is not yet on its way.
+    sending: Vec<Claim>,
 }
 
 #[derive(Debug)]
@@ -42,6 +44,7 @@ struct Waiting {
     about: Option<Id>,
     cause: Cause,
     text: Utf8Bytes,
+    claim: Option<Claim>,
 }
 
 #[derive(Debug, Default)]
@@ -58,8 +61,8 @@ pub(super) enum Next {
 }
 
 impl Outgoing {
-    /// Adds a message, which is about that operation.
-    pub(super) fn push(&mut self, about: Option<Id>, cause: Cause, text: impl Into<Utf8Bytes>) {
+    /// Adds a message, which is about that operation, with what is counted for it until it is on its way.
+    pub(super) fn push(&mut self, about: Option<Id>, cause: Cause, text: impl Into<Utf8Bytes>, claim: Option<Claim>) {
         if self.is_closing {
             return;
         }
@@ -67,7 +70,7 @@ impl Outgoing {
         let total = self.total(cause);
         total.count += 1;
         total.bytes = total.bytes.saturating_add(text.len());
-        self.messages.push_back(Waiting { about, cause, text });
+        self.messages.push_back(Waiting { about, cause, text, claim });
     }
 
     /// Whether operations may be asked for more.
@@ -119,9 +122,15 @@ impl Outgoing {
 
     /// Takes what is to be sent next.
     pub(super) fn pop(&mut self) -> Option<Next> {
-        let Some(waiting) = self.messages.pop_front() else { return self.closing.take().map(Next::Close) };
+        let Some(mut waiting) = self.messages.pop_front() else { return self.closing.take().map(Next::Close) };
         waiting.leave(&mut self.results, &mut self.replies);
+        self.sending.extend(waiting.claim.take());
         Some(Next::Text(waiting.text))
+    }
+
+    /// What was popped is on its way.
+    pub(super) fn sent(&mut self) {
+        self.sending.clear();
     }
 
     fn total(&mut self, cause: Cause) -> &mut Total {
@@ -158,8 +167,8 @@ mod tests {
     #[test]
     fn messages_leave_in_their_order_and_make_room() {
         let mut outgoing = Outgoing::default();
-        outgoing.push(None, Cause::Reply, "a");
-        outgoing.push(Some("1".into()), Cause::Result, "b");
+        outgoing.push(None, Cause::Reply, "a", None);
+        outgoing.push(Some("1".into()), Cause::Result, "b", None);
         assert_eq!(all(&mut outgoing), [text("a"), text("b")]);
         assert!(outgoing.is_empty() && outgoing.results.count == 0 && outgoing.replies.bytes == 0);
     }
@@ -174,7 +183,7 @@ mod tests {
             };
             let mut count = 0;
             while has_room(&outgoing) {
-                outgoing.push(None, cause, "x".repeat(size));
+                outgoing.push(None, cause, "x".repeat(size), None);
                 count += 1;
             }
             (count, outgoing)
@@ -193,7 +202,7 @@ mod tests {
     fn what_is_about_an_operation_can_be_taken_back() {
         let mut outgoing = Outgoing::default();
         for (about, message) in [(None, "ack"), (Some("a"), "a1"), (Some("b"), "b1"), (Some("a"), "a2")] {
-            outgoing.push(about.map(Id::from), Cause::Result, message);
+            outgoing.push(about.map(Id::from), Cause::Result, message, None);
         }
         outgoing.withdraw(&"a".into());
         assert_eq!((outgoing.results.count, outgoing.results.bytes), (2, 5));
@@ -205,13 +214,13 @@ mod tests {
         let closing = || Closing::new(1012, "the server stops".to_owned());
         for (at_once, before) in [(true, vec![]), (false, vec![text("a")])] {
             let mut outgoing = Outgoing::default();
-            outgoing.push(None, Cause::Result, "a");
+            outgoing.push(None, Cause::Result, "a", None);
             if at_once {
                 outgoing.close(closing());
             } else {
                 outgoing.end(closing());
             }
-            outgoing.push(None, Cause::Result, "b");
+            outgoing.push(None, Cause::Result, "b", None);
             assert!(outgoing.is_closing() && !outgoing.has_room_for_results());
             assert_eq!(all(&mut outgoing), before.into_iter().chain([Next::Close(closing())]).collect::<Vec<_>>());
         }

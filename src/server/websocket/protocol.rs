@@ -6,7 +6,7 @@
 //!      ┌─────────┐                   ┌──────────────┐  subscribe ──► Start      result ──► next
 //!   ──►│ Opened  │──────────────────►│ Acknowledged │  complete ──► Stop         end ──► complete
 //!      └────┬────┘                   └──────┬───────┘                       refusal ──► Stop, error
-//!           │ 4400 4401 4408                │ 4400 4409 4429
+//!           │ 4400 4401 4403 4408           │ 4400 4409 4429
 //!           └──────────────► Closed ◄───────┘                  (nothing comes out any more)
 //! ```
 //!
@@ -33,6 +33,8 @@ pub(super) mod close {
     pub(in super::super) const PROTOCOL_ERROR: u16 = 1002;
     /// A text that is not UTF-8.
     pub(in super::super) const NOT_UTF8: u16 = 1007;
+    /// A message that does not come to its end.
+    pub(in super::super) const POLICY: u16 = 1008;
     /// A message above the limit.
     pub(in super::super) const TOO_LARGE: u16 = 1009;
     /// The server stops, and may come back.
@@ -43,6 +45,8 @@ pub(super) mod close {
     pub(in super::super) const BAD_REQUEST: u16 = 4400;
     /// `subscribe` before `connection_ack`.
     pub(in super::super) const UNAUTHORIZED: u16 = 4401;
+    /// Who the client says it is, or does not say, is not let in.
+    pub(in super::super) const FORBIDDEN: u16 = 4403;
     /// The client offers no subprotocol that is spoken here.
     pub(in super::super) const SUBPROTOCOL_NOT_ACCEPTABLE: u16 = 4406;
     /// No `connection_init` in time.
@@ -87,6 +91,8 @@ pub(super) enum Input<'i> {
 /// What is to be done.
 #[derive(Debug)]
 pub(super) enum Action {
+    /// See whether whoever says this of itself is let in, and do nothing else if not.
+    Introduce(Option<String>),
     /// Send this text. With an id it is about that operation.
     Send(Option<Id>, String),
     /// Begin to execute this request.
@@ -142,11 +148,11 @@ impl Protocol {
 
     fn on_message(&mut self, message: Message) -> Vec<Action> {
         match (self.phase, message) {
-            (Phase::Opened, Message::Init) => {
+            (Phase::Opened, Message::Init(authorization)) => {
                 self.phase = Phase::Acknowledged;
-                vec![Action::Send(None, frame("connection_ack", None, None))]
+                vec![Action::Introduce(authorization), Action::Send(None, frame("connection_ack", None, None))]
             }
-            (_, Message::Init) => self.close(close::TOO_MANY_INITS, "Too many initialisation requests".to_owned()),
+            (_, Message::Init(_)) => self.close(close::TOO_MANY_INITS, "Too many initialisation requests".to_owned()),
             (_, Message::Ping(payload)) => {
                 vec![Action::Send(None, frame("pong", None, payload.as_deref()))]
             }

@@ -9,12 +9,12 @@
 //!                 │   └──────────────────────── │ ◄─────┤                               │
 //!                 │ speak ◄─ Dialogue::speak ───┘       │ not while results wait        │
 //!                 │   ▲ ◄───────────────────────────────┘                               │
-//!                 │ time: init, ping and silence, a write that does not end, a close    │
+//!                 │ time: init, ping and silence, a message that does not end, a close  │
 //!                 └──────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
 //! A client that does not read stops its own operations and then its own messages, takes no more memory than the bounds
-//! of [`Outgoing`], and is ended when a write made no progress for [`Sockets::write_timeout`]. Nobody waits for it.
+//! of [`Outgoing`], and is ended by its connection, which fails when it takes too little. Nobody waits for it.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -22,15 +22,18 @@ use std::time::Duration;
 
 use async_graphql::futures_util::{Sink, StreamExt};
 use axum::body::Bytes;
-use axum::extract::ws::{CloseFrame, Message, WebSocket};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep, sleep_until};
+use tokio_tungstenite::tungstenite::error::{CapacityError, ProtocolError};
+use tokio_tungstenite::tungstenite::protocol::CloseFrame;
+use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
-use tungstenite::error::CapacityError;
 
+use super::super::places::Place;
 use super::super::{Open, Sockets};
+use super::WebSocket;
 use super::outgoing::{Next, Outgoing};
 use super::protocol::{Closing, close};
+use super::tally::Tally;
 
 /// How long the client may take to answer a close frame.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -76,7 +79,10 @@ pub(super) struct Socket<D> {
     reading: Reading,
     ping: bool,
     unflushed: bool,
-    _place: Option<OwnedSemaphorePermit>,
+    /// The client has taken less than was there to be written.
+    blocked: bool,
+    tally: Option<Tally>,
+    _place: Option<Place>,
     _open: Open,
 }
 
@@ -87,8 +93,8 @@ struct Clock {
     ping: Instant,
     /// Whether anything came since the last ping.
     heard: bool,
-    /// A write is under way since then.
-    write: Option<Instant>,
+    /// When a message that has begun has to be there.
+    message: Option<Instant>,
     close: Option<Instant>,
 }
 
@@ -112,7 +118,7 @@ impl<D: Dialogue> Socket<D> {
         limits: Sockets,
         message_bytes: usize,
         stop: CancellationToken,
-        place: Option<OwnedSemaphorePermit>,
+        place: Option<Place>,
         open: Open,
     ) -> Self {
         let now = Instant::now();
@@ -121,7 +127,7 @@ impl<D: Dialogue> Socket<D> {
             init: Some(now + limits.init_timeout),
             ping: now + limits.ping_interval,
             heard: true,
-            write: None,
+            message: None,
             close: None,
         };
         Self {
@@ -135,9 +141,16 @@ impl<D: Dialogue> Socket<D> {
             reading: Reading::Open,
             ping: false,
             unflushed: false,
+            blocked: false,
+            tally: None,
             _place: place,
             _open: open,
         }
+    }
+
+    /// The same, with what goes over it counted.
+    pub(super) fn counted(self, tally: Tally) -> Self {
+        Self { tally: Some(tally), ..self }
     }
 
     /// Closes it, for this reason.
@@ -172,7 +185,7 @@ impl<D: Dialogue> Socket<D> {
             self.clock.heard = true;
             match message {
                 Some(Ok(message)) => self.hear(&message),
-                Some(Err(error)) => match close_code(error) {
+                Some(Err(error)) => match close_code(&error) {
                     Some((code, reason)) => {
                         self.reading = Reading::Failed;
                         self.close(code, &reason);
@@ -185,6 +198,17 @@ impl<D: Dialogue> Socket<D> {
         true
     }
 
+    /// Gives what has begun of a message its time.
+    fn expect_message(&mut self) {
+        let is_listening = self.is_listening();
+        let stream = self.stream.get_mut();
+        if !is_listening {
+            stream.excuse();
+        }
+        let unfinished = stream.unfinished().filter(|_| is_listening && self.dialogue.is_some());
+        self.clock.message = unfinished.map(|since| since + self.clock.limits.message_timeout);
+    }
+
     fn hear(&mut self, message: &Message) {
         let heard = match message {
             Message::Text(text) => Heard::Text(text),
@@ -194,12 +218,15 @@ impl<D: Dialogue> Socket<D> {
                 self.outgoing.abandon();
                 return self.leave_if_closing();
             }
-            Message::Ping(_) | Message::Pong(_) => return,
+            Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => return,
         };
         let size = match heard {
             Heard::Text(text) => text.len(),
             Heard::Binary(bytes) => bytes.len(),
         };
+        if let Some(tally) = &mut self.tally {
+            tally.heard();
+        }
         let limit = self.message_bytes;
         if size > limit {
             return self.close(close::TOO_LARGE, &format!("a message has at most {limit} bytes"));
@@ -219,7 +246,6 @@ impl<D: Dialogue> Socket<D> {
 
     /// Writes what can be written. Errors: there is nobody to write to.
     fn write(&mut self, cx: &mut Context<'_>) -> Result<(), Over> {
-        let mut progress = false;
         while self.ping || !self.outgoing.is_empty() {
             match Pin::new(&mut self.stream).poll_ready(cx) {
                 Poll::Ready(Ok(())) => {}
@@ -232,25 +258,33 @@ impl<D: Dialogue> Socket<D> {
                 match self.outgoing.pop() {
                     Some(Next::Text(text)) => Message::Text(text),
                     Some(Next::Close(Closing { code, reason })) => {
-                        Message::Close(Some(CloseFrame { code, reason: reason.into() }))
+                        Message::Close(Some(CloseFrame { code: code.into(), reason: reason.into() }))
                     }
                     None => break,
                 }
             };
+            if let Some(tally) = &mut self.tally {
+                match &message {
+                    Message::Text(text) => tally.told(text.len()),
+                    Message::Close(Some(frame)) => tally.closed(frame.code.into()),
+                    _ => {}
+                }
+            }
             Pin::new(&mut self.stream).start_send(message).map_err(|_| Over)?;
-            (progress, self.unflushed) = (true, true);
+            self.unflushed = true;
         }
         if self.unflushed {
             match Pin::new(&mut self.stream).poll_flush(cx) {
-                Poll::Ready(Ok(())) => self.unflushed = false,
+                Poll::Ready(Ok(())) => {
+                    self.unflushed = false;
+                    self.outgoing.sent();
+                    if std::mem::take(&mut self.blocked) {
+                        self.clock.begin_ping();
+                    }
+                }
                 Poll::Ready(Err(_)) => return Err(Over),
-                Poll::Pending => {}
+                Poll::Pending => self.blocked = true,
             }
-        }
-        if !self.unflushed {
-            self.clock.write = None;
-        } else if progress || self.clock.write.is_none() {
-            self.clock.write = Some(Instant::now());
         }
         Ok(())
     }
@@ -261,9 +295,15 @@ impl<D: Dialogue> Socket<D> {
         loop {
             let now = Instant::now();
             let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
-            let write_timeout = self.clock.limits.write_timeout;
-            if is_due(self.clock.close) || is_due(self.clock.write.map(|since| since + write_timeout)) {
+            if is_due(self.clock.close) {
                 return Err(Over);
+            }
+            if is_due(self.clock.message) {
+                self.clock.message = None;
+                self.reading = Reading::Failed;
+                let seconds = self.clock.limits.message_timeout.as_secs_f64();
+                self.close(close::POLICY, &format!("a message did not come to its end within {seconds} s"));
+                acted = true;
             }
             if is_due(self.clock.init) {
                 self.clock.init = None;
@@ -274,13 +314,15 @@ impl<D: Dialogue> Socket<D> {
                 acted = true;
             }
             if self.clock.ping <= now {
-                // who is not listened to cannot be heard, and is judged by what it reads
-                if !self.clock.heard && self.is_listening() {
+                // who is not listened to cannot be heard, and who has not read what was before the ping cannot answer it:
+                // these are judged by what they read
+                let is_judged = self.is_listening() && !self.blocked;
+                if !self.clock.heard && is_judged {
                     return Err(Over);
                 }
-                self.clock.heard = false;
-                self.clock.ping = now + self.clock.limits.ping_interval;
-                self.ping = self.dialogue.is_some();
+                self.clock.begin_ping();
+                self.clock.heard = !is_judged;
+                self.ping = self.dialogue.is_some() && !self.blocked;
                 acted = true;
             }
             let next = self.clock.next();
@@ -299,6 +341,7 @@ impl<D: Dialogue> Socket<D> {
             self.close(close::SERVICE_RESTART, "the server stops");
         }
         let more_to_read = self.listen(cx);
+        self.expect_message();
         if self.reading == Reading::Ended {
             return Err(Over);
         }
@@ -313,10 +356,15 @@ impl<D: Dialogue> Socket<D> {
 }
 
 impl Clock {
+    /// Pings after another interval, and judges the client after one more.
+    fn begin_ping(&mut self) {
+        self.heard = true;
+        self.ping = Instant::now() + self.limits.ping_interval;
+    }
+
     /// When the next of them is due.
     fn next(&self) -> Instant {
-        let write = self.write.map(|since| since + self.limits.write_timeout);
-        [self.init, write, self.close].into_iter().flatten().fold(self.ping, Instant::min)
+        [self.init, self.message, self.close].into_iter().flatten().fold(self.ping, Instant::min)
     }
 }
 
@@ -337,15 +385,13 @@ impl<D: Dialogue> Future for Socket<D> {
 }
 
 /// What a client is told that sent what is no message. `None` if there is nobody to tell.
-fn close_code(error: axum::Error) -> Option<(u16, String)> {
-    use tungstenite::Error;
-    let error = error.into_inner().downcast::<Error>().ok()?;
-    match *error {
+fn close_code(error: &Error) -> Option<(u16, String)> {
+    match error {
         Error::Capacity(CapacityError::MessageTooLong { .. }) => {
             Some((close::TOO_LARGE, "the message is too long".to_owned()))
         }
         Error::Utf8(_) => Some((close::NOT_UTF8, "a text is not UTF-8".to_owned())),
-        Error::Protocol(tungstenite::error::ProtocolError::ResetWithoutClosingHandshake) => None,
+        Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) => None,
         Error::Protocol(error) => Some((close::PROTOCOL_ERROR, error.to_string())),
         _ => None,
     }

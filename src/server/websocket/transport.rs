@@ -3,31 +3,54 @@
 
 use std::task::{Context, Poll};
 
+use async_graphql::futures_util::stream::BoxStream;
+use async_graphql::{Request, ServerError};
+
 use super::super::executor::Guarded;
-use super::super::payload::Payload;
+use super::super::held::{Claim, Held};
+use super::super::metrics::Transport as Way;
+use super::super::payload::{Payload, Refused};
+use super::super::rate::Meter;
+use super::door::Door;
 use super::outgoing::{Cause, Outgoing};
 use super::protocol::{Action, Input, Protocol};
 use super::socket::{Dialogue, Heard};
 use super::turns::Turns;
+use crate::api::Include;
 
 pub(super) struct Transport {
     protocol: Protocol,
     executor: Guarded,
+    meter: Meter,
+    held: Held,
     running: Turns,
+    door: Door,
 }
 
 impl Transport {
-    pub(super) fn new(executor: Guarded, limit: usize) -> Self {
-        Self { protocol: Protocol::new(limit), executor, running: Turns::default() }
+    pub(super) fn new(executor: Guarded, limit: usize, meter: Meter, held: Held, door: Door) -> Self {
+        Self { protocol: Protocol::new(limit), executor, meter, held, running: Turns::default(), door }
     }
 
-    fn on(&mut self, input: &Input<'_>, cause: Cause, outgoing: &mut Outgoing) {
+    fn start(&self, request: Request) -> Result<BoxStream<'static, Payload>, Refused> {
+        self.meter.ask()?;
+        self.executor.subscribe(request, None)
+    }
+
+    /// What is to be sent because of this has that claim.
+    fn on(&mut self, input: &Input<'_>, cause: Cause, mut claim: Option<Claim>, outgoing: &mut Outgoing) {
         for action in self.protocol.on(input) {
             match action {
-                Action::Send(about, text) => outgoing.push(about, cause, text),
-                Action::Start(id, request) => match self.executor.subscribe(*request, None) {
+                Action::Introduce(authorization) => match self.door.admit(authorization.as_deref()) {
+                    Ok(caller) => {
+                        self.executor = self.executor.on_behalf(caller, Way::Websocket, Include::default());
+                    }
+                    Err(closing) => return outgoing.close(closing),
+                },
+                Action::Send(about, text) => outgoing.push(about, cause, text, claim.take()),
+                Action::Start(id, request) => match self.start(*request) {
                     Ok(payloads) => self.running.push(id, payloads),
-                    Err(refused) => self.on(&Input::Yielded(&id, &Payload::Refused(refused)), cause, outgoing),
+                    Err(refused) => self.on(&Input::Yielded(&id, &Payload::Refused(refused)), cause, None, outgoing),
                 },
                 Action::Stop(id) => {
                     self.running.remove(&id);
@@ -45,7 +68,7 @@ impl Dialogue for Transport {
             Heard::Text(text) => Input::Text(text),
             Heard::Binary(_) => Input::Binary,
         };
-        self.on(&input, Cause::Reply, outgoing);
+        self.on(&input, Cause::Reply, None, outgoing);
     }
 
     fn can_hear(&self) -> bool {
@@ -53,14 +76,21 @@ impl Dialogue for Transport {
     }
 
     fn init_due(&mut self, outgoing: &mut Outgoing) {
-        self.on(&Input::InitDue, Cause::Reply, outgoing);
+        self.on(&Input::InitDue, Cause::Reply, None, outgoing);
     }
 
     fn speak(&mut self, cx: &mut Context<'_>, outgoing: &mut Outgoing) {
         while outgoing.has_room_for_results() {
-            let Poll::Ready((id, payload)) = self.running.poll_next(cx) else { return };
+            let Poll::Ready((id, mut payload)) = self.running.poll_next(cx) else { return };
+            let claim = match self.held.claim(payload.as_ref().map_or(0, Payload::bytes)) {
+                Ok(claim) => claim,
+                Err(reason) => {
+                    payload = Some(Payload::Refused(ServerError::from(reason).into()));
+                    None
+                }
+            };
             let input = payload.as_ref().map_or(Input::Ended(&id), |payload| Input::Yielded(&id, payload));
-            self.on(&input, Cause::Result, outgoing);
+            self.on(&input, Cause::Result, claim, outgoing);
         }
     }
 }

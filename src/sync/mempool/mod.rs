@@ -65,6 +65,8 @@ const TURN: usize = 2_000;
 const TURN_BYTES: usize = 16 << 20;
 /// As many of them are asked for at once.
 const AT_ONCE: usize = 100;
+/// While the node gives nothing, so many are remembered at most as told by signals; the list has them too.
+const WANTED: usize = 500_000;
 /// What goes may be going for what comes, and the signals of both may come in two turns: this long it is waited for.
 const HOLD: Duration = Duration::from_millis(15);
 
@@ -184,6 +186,9 @@ impl<'a> Unconfirmed<'a> {
     /// The node was away, or what it says of its mempool cannot be used.
     pub(super) fn lose_touch(&mut self) {
         self.nearness = Nearness::Behind;
+        if self.wanted.len() > WANTED {
+            self.wanted.clear();
+        }
         self.doubt();
     }
 

@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use btcgraph::server::admin::{Admin, Job, Socket, serve};
+use btcgraph::server::metrics::Metrics;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -33,6 +34,7 @@ impl Served {
                 b"nonsense" => Err("that is nonsense".into()),
                 question => job.send((question.into(), started)).map_err(|error| error.to_string()),
             }),
+            metrics: Some(Metrics::new().unwrap()),
         };
         let socket = Socket::unix(&directory.path().join("s")).await.unwrap();
         let shutdown = CancellationToken::new();

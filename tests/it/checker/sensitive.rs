@@ -13,7 +13,7 @@ use super::questions::{Kind, Question, SHARES};
 use super::{follow, schema};
 
 /// Answers of each kind, and how many figures of the same field are changed in each.
-const ANSWERS: usize = 15;
+const ANSWERS: usize = 30;
 const CHANGES: usize = 3;
 
 /// Ends of the fields that no identity within one answer holds to: whether there is more, the moment that was asked for,

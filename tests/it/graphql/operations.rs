@@ -163,8 +163,19 @@ fn every_limit_is_told_as_it_was_set() {
         message_bytes: 2,
         operations_per_socket: 3,
         sockets: 30,
+        sockets_per_client: 31,
+        message_timeout: Duration::from_millis(32_500),
+        connections: 33,
+        connections_per_client: 34,
+        header_timeout: Duration::from_millis(35_500),
+        idle_timeout: Duration::from_millis(36_500),
+        body_timeout: Duration::from_millis(37_500),
+        write_timeout: Duration::from_millis(38_500),
+        least_rate: 39,
+        held_bytes: 45,
         query_bytes: 4,
         document_cache_bytes: 40,
+        subscription_bytes: 410,
         persisted_query_bytes: 41,
         executions: 42,
         waiting: 43,
@@ -177,6 +188,7 @@ fn every_limit_is_told_as_it_was_set() {
         root_fields: 9,
         directives: 10,
         introspection: usize::MAX,
+        values: 11,
     };
     let limits = Limits {
         depth: 12,
@@ -187,22 +199,25 @@ fn every_limit_is_told_as_it_was_set() {
         ids: 17,
         watch: 21,
         headers: 18,
-        filters: 19,
         points: 20,
         request,
     };
     let told = Api::empty(Network::Regtest, limits).data(
-        "{ server { limits { bodyBytes messageBytes operationsPerSocket sockets queryBytes documentCacheBytes persistedQueryBytes executions
+        "{ server { limits { bodyBytes messageBytes operationsPerSocket sockets socketsPerClient
+            messageSeconds connections connectionsPerClient headerSeconds idleSeconds bodySeconds writeSeconds
+            leastBytesPerSecond heldBytes queryBytes documentCacheBytes subscriptionBytes persistedQueryBytes executions
             waiting seconds requestsPerMinute tokens nesting selections
-            aliases rootFields directives introspection depth complexity pageSize transactionBytes scanRows ids watch headers filters
+            aliases rootFields directives introspection values depth complexity pageSize transactionBytes scanRows ids watch headers
             points nodeRequests nodeSeconds } } }",
     );
     let expected = json!({
-        "bodyBytes": 1, "messageBytes": 2, "operationsPerSocket": 3, "sockets": 30, "queryBytes": 4, "documentCacheBytes": 40,
+        "bodyBytes": 1, "messageBytes": 2, "operationsPerSocket": 3, "sockets": 30, "socketsPerClient": 31,
+        "messageSeconds": 32.5, "connections": 33, "connectionsPerClient": 34, "headerSeconds": 35.5, "idleSeconds": 36.5,
+        "bodySeconds": 37.5, "writeSeconds": 38.5, "leastBytesPerSecond": 39, "heldBytes": 45, "queryBytes": 4, "documentCacheBytes": 40, "subscriptionBytes": 410,
         "persistedQueryBytes": 41, "executions": 42, "waiting": 43, "seconds": 1.5, "requestsPerMinute": 44, "tokens": 5, "nesting": 6,
-        "selections": 7, "aliases": 8, "rootFields": 9, "directives": 10, "introspection": 9_007_199_254_740_991_u64,
+        "selections": 7, "aliases": 8, "rootFields": 9, "directives": 10, "introspection": 9_007_199_254_740_991_u64, "values": 11,
         "depth": 12, "complexity": 1_300, "pageSize": 14, "transactionBytes": 15, "scanRows": 16, "ids": 17, "watch": 21,
-        "headers": 18, "filters": 19, "points": 20, "nodeRequests": 4, "nodeSeconds": 5.0,
+        "headers": 18, "points": 20, "nodeRequests": 4, "nodeSeconds": 5.0,
     });
     assert_eq!(told["server"]["limits"], expected);
 }

@@ -1,9 +1,10 @@
 //! What holds for every request: before the first block, at its limits, and when it does not fit the schema.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bitcoin::Network;
-use btcgraph::api::{Limits, Readiness};
+use btcgraph::api::{Limits, Readiness, ReadyLimits};
 use btcgraph::sim::SimChain;
 use btcgraph::view::SyncState;
 use serde_json::json;
@@ -43,8 +44,9 @@ fn an_empty_index_is_not_ready_and_never_answers_null_or_zero() {
 
     api.set_state(SyncState { node_height: Some(9.into()), ..SyncState::default() });
     assert_eq!(api.ask("{ tip { id } }")["errors"][0]["extensions"]["nodeHeight"], json!(9));
-    let expected = Readiness { ready: false, indexed_height: None, node_height: Some(9) };
-    assert_eq!(api.schema.readiness(), expected);
+    let readiness = api.schema.readiness();
+    assert_eq!((readiness.indexed_height, readiness.node_height), (None, Some(9)));
+    assert_eq!((readiness.blocks_behind(), readiness.is_within(ReadyLimits::default())), (None, false));
 }
 
 #[test]
@@ -52,15 +54,32 @@ fn it_is_ready_once_it_answers_for_the_tip_of_the_node() {
     let mut chain = SimChain::new(20);
     chain.mine_empty(3).unwrap();
     let api = Api::of_chain(&chain);
-    let mut expected = Readiness { ready: false, indexed_height: Some(3), node_height: None };
-    assert_eq!(api.schema.readiness(), expected);
+    let is_ready = |blocks| api.schema.readiness().is_within(ReadyLimits { blocks, ..ReadyLimits::default() });
+    assert!(!is_ready(0), "the node was not heard yet");
     let (node_height, node_tip) = (Some(3.into()), Some(api.view().tip().hash));
-    api.set_state(SyncState { node_height, node_tip, ..SyncState::default() });
-    expected = Readiness { node_height: Some(3), ..expected };
-    assert_eq!(api.schema.readiness(), expected, "the mempool is yet to come");
-    api.set_state(SyncState { node_height, node_tip, mempool_in_sync: true, ..SyncState::default() });
-    expected = Readiness { ready: true, ..expected };
-    assert_eq!(api.schema.readiness(), expected);
+    let state = SyncState { node_height, node_tip, ..SyncState::default() };
+    api.set_state(state);
+    assert!(!is_ready(0), "the mempool is yet to come");
+    api.set_state(SyncState { mempool_in_sync: true, ..state });
+    assert!(is_ready(0));
+    api.set_state(SyncState { mempool_in_sync: true, node_height: Some(5.into()), node_tip: None, ..state });
+    assert_eq!(api.schema.readiness().blocks_behind(), Some(2));
+    assert!(!is_ready(0) && !is_ready(1) && is_ready(2));
+}
+
+#[test]
+fn it_stays_ready_for_a_while_without_the_node_and_its_mempool_and_no_longer() {
+    let mut chain = SimChain::new(20);
+    chain.mine_empty(3).unwrap();
+    let api = Api::of_chain(&chain);
+    let state = SyncState { node_height: Some(3.into()), mempool_in_sync: true, ..SyncState::default() };
+    api.set_state(state);
+    api.set_state(SyncState { mempool_in_sync: false, ..state });
+    let readiness = api.schema.readiness();
+    let limits = |seconds| ReadyLimits { blocks: 0, silence: Duration::from_secs(seconds) };
+    assert!(readiness.is_within(limits(30)) && !readiness.is_within(limits(0)));
+    let silent = Readiness { silence: Some(Duration::from_secs(31)), ..readiness };
+    assert!(!silent.is_within(limits(30)) && silent.is_within(limits(31)));
 }
 
 #[test]
@@ -169,4 +188,35 @@ fn the_introspection_query_of_common_clients_passes() {
         ["Address", "Block", "Chain", "Mempool", "Output", "Reorg", "Script", "ServerInfo", "Transaction"]
     );
     assert_eq!(schema["__schema"]["mutationType"], json!({ "name": "Mutation" }));
+}
+
+#[test]
+fn a_private_key_that_is_given_is_told_back_by_no_message() {
+    // of the test vectors of BIP32 and of the wiki's page on WIF
+    let extended = "xprv9s21ZrQH143K3QTDL4LXw2F7HEK3wJUD2nW2nRk4stbPy6cq3jPPqjiChkVvvNKmPGJxWUtg6LnF5kejMRNNU3TGtRBeJgk33yuGBxrMPHi";
+    let exported = "KwdMAjGmerYanjeui5SHS7JkmpZvVipYvB2LJGU1ZxJwYvP98617";
+    let mut chain = SimChain::new(44);
+    chain.mine_empty(1).unwrap();
+    let api = Api::of_chain(&chain);
+    for key in [extended, exported] {
+        for question in [
+            format!("{{ node(id: \"{key}\") {{ id }} }}"),
+            format!("{{ node(id: \"Address:{key}\") {{ id }} }}"),
+            format!("{{ nodes(ids: [\"Transaction:{key}\"]) {{ id }} }}"),
+            format!("{{ address(address: \"{key}\") {{ id }} }}"),
+            format!("{{ address(address: \"wpkh({key}/0/*)\") {{ id }} }}"),
+            format!("{{ transaction(txid: \"{key}\") {{ id }} }}"),
+            format!("{{ block(hash: \"{key}\") {{ id }} }}"),
+            format!("{{ block(hash: {key}) {{ id }} }}"),
+            format!("{{ blocks(after: \"{key}\", first: 1) {{ nodes {{ id }} }} }}"),
+            format!("mutation {{ broadcastTransaction(hex: \"{key}\") {{ __typename }} }}"),
+            format!("query($k: {key}) {{ tip {{ id }} }}"),
+            format!("{{ {key} }}"),
+            format!("query {key}($k: Int!) {{ block(height: $k) {{ id }} }}"),
+        ] {
+            let answer = api.ask(&question);
+            assert!(!answer["errors"].as_array().unwrap().is_empty(), "{question}");
+            assert!(!answer.to_string().contains(&key[..12]), "{question}: {answer}");
+        }
+    }
 }

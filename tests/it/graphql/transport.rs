@@ -229,8 +229,14 @@ async fn health_and_schema_are_served_beside() {
     let api = Api::of_chain(&chain());
     let served = Served::start(&api).await;
     assert_eq!(served.get("/health/live").await, (200, json!({ "live": true }).to_string()));
-    let ready =
-        |ready: bool, node: Value| json!({ "ready": ready, "indexedHeight": 3, "nodeHeight": node }).to_string();
+    let ready = |ready: bool, node: Value| {
+        let followed = if ready { json!(0) } else { Value::Null };
+        json!({
+            "ready": ready, "indexedHeight": 3, "nodeHeight": node, "blocksBehind": followed,
+            "secondsSinceNode": null, "secondsMempoolBehind": followed,
+        })
+        .to_string()
+    };
     let (status, body) = served.get("/health/ready").await;
     assert_eq!((status, serde_json::from_str::<Value>(&body).unwrap().to_string()), (503, ready(false, Value::Null)));
     let (node_height, node_tip) = (Some(3.into()), Some(api.view().tip().hash));

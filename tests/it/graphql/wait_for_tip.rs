@@ -119,3 +119,41 @@ async fn a_subscription_begins_with_a_state_that_has_the_block_and_a_mutation_wa
     let response = ask(&api.schema, send, json!({ "height": 2 })).await;
     assert_eq!(response["errors"][0]["extensions"]["code"], json!("FEATURE_DISABLED"));
 }
+
+#[tokio::test]
+async fn no_more_wait_for_a_block_than_may_and_what_is_there_needs_no_place() {
+    let mut chain = SimChain::new(95);
+    chain.mine_empty(2).unwrap();
+    let mut limits = Limits::default();
+    limits.request.waiting = 2;
+    let mut api = Api::empty(Network::Regtest, limits);
+    api.change(0, chain.active_blocks().map(Arc::as_ref));
+    let wait = || json!({ "height": 3 });
+    let waiting: Vec<_> = (0..2)
+        .map(|_| {
+            let schema = api.schema.clone();
+            tokio::spawn(async move { ask(&schema, TIP, wait()).await })
+        })
+        .collect();
+    // both take their places meanwhile
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let refused = ask(&api.schema, TIP, wait()).await;
+    let expected = json!({ "code": "RESOURCE_EXHAUSTED", "which": "waiting", "limit": 2 });
+    assert_eq!(refused["errors"][0]["extensions"], expected);
+    let there = ask(&api.schema, TIP, json!({ "height": 2 })).await;
+    assert_eq!(there, json!({ "data": { "tip": { "height": 2 } } }));
+    // a subscription that waits is one of them
+    let mut events = api.schema.execute_stream(request("subscription { newBlock { height } }", &wait()), None);
+    let first = response_json(events.next().await.unwrap());
+    assert_eq!(first["errors"][0]["extensions"], expected);
+    api.connect(&chain.mine(Vec::new()).unwrap());
+    for waiting in waiting {
+        assert_eq!(waiting.await.unwrap(), json!({ "data": { "tip": { "height": 3 } } }));
+    }
+    assert_eq!(
+        response_json(api.schema.execute(request(TIP, &json!({ "height": 4, "timeoutMs": 1 }))).await)["errors"][0]["extensions"]
+            ["code"],
+        json!("TIP_NOT_REACHED"),
+        "there are places again"
+    );
+}

@@ -1,12 +1,15 @@
 //! GraphQL over HTTP: what a request may look like, and what its answer does.
 
 mod audits;
+mod caching;
+mod callers;
 mod headers;
 mod load;
 mod negotiation;
 mod pages;
 mod persisted;
 mod requests;
+mod stock;
 
 use std::net::SocketAddr;
 
@@ -22,7 +25,7 @@ use crate::support::api::Api;
 struct Served {
     address: SocketAddr,
     _runtime: tokio::runtime::Runtime,
-    _api: Api,
+    api: Api,
 }
 
 /// What a server answered.
@@ -49,7 +52,7 @@ impl Served {
         let listener = runtime.block_on(TcpListener::bind(("127.0.0.1", 0))).unwrap();
         let address = listener.local_addr().unwrap();
         runtime.spawn(server::serve(listener, api.schema.clone(), options, CancellationToken::new()));
-        Self { address, _runtime: runtime, _api: api }
+        Self { address, _runtime: runtime, api }
     }
 
     fn url(&self) -> String {

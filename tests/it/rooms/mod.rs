@@ -29,9 +29,16 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("axum", &["server", "sim"]),
     ("async_graphql", &["api", "server"]),
     ("async_graphql_axum", &["server"]),
+    ("async_graphql_value", &["server"]),
+    ("hyper", &["server"]),
+    ("hyper_util", &["server"]),
+    ("rustix", &["server"]),
+    ("socket2", &["server"]),
+    ("tokio_tungstenite", &["server"]),
     ("anyhow", &["main", "commands"]),
     ("dataloader", &["view"]),
     ("imbl", &["mempool"]),
+    ("prometheus", &["server"]),
 ];
 
 /// Crates that are not named in a place that could name any other.

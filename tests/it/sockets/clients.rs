@@ -1,28 +1,32 @@
 //! The clients that applications commonly have for subscriptions. tests/web/subscribers.js runs them; this mines when one
-//! waits for a block, and judges what they were told.
+//! waits for a block, and judges what they were told. Apollo Client, which does more than that, has tests/web/apollo.js.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use btcgraph::sim::{Owner, Payment, ScriptKind, SimChain, Spendable};
 use serde_json::{Value, json};
 
 use super::{Served, chain};
-use crate::support::api::Api;
+use crate::support::api::{Api, sat};
 use crate::support::skips::{current_test, skip};
 
-#[test]
-fn common_clients_ask_are_refused_are_told_of_blocks_and_come_back() {
+/// Runs a script of tests/web on a server over this chain, to its end. What it saw, and the hashes of the blocks that were
+/// mined for it; `None`, which is recorded, where this package of npm is not there.
+#[track_caller]
+fn run(script: &str, package: &str, arguments: &[String], chain: &mut SimChain) -> Option<(Value, Vec<String>)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/web");
-    if !folder.join("node_modules/graphql-ws").is_dir() {
-        return skip(&current_test(), "no graphql-ws: run scripts/npm.sh --install-node tests/web");
+    if !folder.join("node_modules").join(package).is_dir() {
+        skip(&current_test(), &format!("no {package}: run scripts/npm.sh --install-node tests/web"));
+        return None;
     }
-    let mut chain = chain();
-    let mut api = Api::of_chain(&chain);
+    let mut api = Api::of_chain(chain);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let served = runtime.block_on(Served::start(&api));
     let mut clients = Command::new("node")
-        .args(["subscribers.js", &format!("http://{}", served.address)])
+        .args([script, &format!("http://{}", served.address)])
+        .args(arguments)
         .current_dir(folder)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -42,6 +46,13 @@ fn common_clients_ask_are_refused_are_told_of_blocks_and_come_back() {
         }
     }
     assert!(clients.wait().unwrap().success(), "a client failed");
+    runtime.block_on(served.stop());
+    Some((seen, mined))
+}
+
+#[test]
+fn common_clients_ask_are_refused_are_told_of_blocks_and_come_back() {
+    let Some((seen, mined)) = run("subscribers.js", "graphql-ws", &[], &mut chain()) else { return };
     let tip = |height: usize| json!({ "tip": { "height": height } });
     let refusal = "GRAPHQL_VALIDATION_FAILED";
     assert_eq!(
@@ -55,5 +66,28 @@ fn common_clients_ask_are_refused_are_told_of_blocks_and_come_back() {
             "graphql-sse": { "query": tip(8), "refusal": refusal, "told": [mined[5]], "left": 0 },
         })
     );
-    runtime.block_on(served.stop());
+}
+
+/// A chain in which one address is in 24 transactions of 8 blocks, and the address.
+fn busy_chain() -> (SimChain, String) {
+    let mut chain = SimChain::new(42);
+    let coinbases = chain.mine_empty(124).unwrap();
+    let payee = Owner::new(ScriptKind::P2wpkh, 7);
+    for coinbases in coinbases[..24].chunks(3) {
+        let pay = |block: &std::sync::Arc<bitcoin::Block>| {
+            let coin = Spendable::of(&block.txdata[0], 0, SimChain::miner()).unwrap();
+            Payment::of([coin]).to(payee, sat(1_000_000)).change(SimChain::miner(), 2).sign().unwrap()
+        };
+        chain.mine(coinbases.iter().map(pay).collect()).unwrap();
+    }
+    chain.mine_empty(1).unwrap();
+    let address = bitcoin::Address::from_script(&payee.script_pubkey(), bitcoin::Network::Regtest).unwrap();
+    (chain, address.to_string())
+}
+
+#[test]
+fn apollo_client_holds_objects_and_pages_together_with_the_cache_that_is_shipped_and_with_its_own() {
+    let (mut chain, address) = busy_chain();
+    let Some((seen, _)) = run("apollo.js", "@apollo/client", &[address], &mut chain) else { return };
+    assert_eq!(seen.as_array().map(Vec::len), Some(22), "{seen:#}");
 }

@@ -1,12 +1,16 @@
-//! Websockets and streams of events on a listening server: what PROTOCOL.md of graphql-ws and of graphql-sse say of them,
-//! and that nobody can keep more of the server than its share.
+//! Connections, and websockets and streams of events on them, to a listening server: what PROTOCOL.md of graphql-ws and of
+//! graphql-sse say, and that nobody can keep more of the server than its share.
 
+mod callers;
 mod clients;
 mod conformance;
+mod crowds;
+mod heavy;
 mod legacy;
 mod operations;
 mod share;
 mod shared;
+mod slow;
 mod streams;
 
 use std::future::Future;

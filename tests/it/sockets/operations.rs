@@ -77,6 +77,65 @@ async fn a_request_that_is_not_executed_gets_one_error_and_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_query_is_sent_once_and_then_named_by_its_hash_on_every_socket() {
+    // with their SHA-256
+    let tip = ("{ tip { height } }", "4bc81acd40b00ead420aecf3a3dc5d50b006d848c5e285d6ac0bb4b62b8b5419");
+    let unknown = ("{ nothing }", "919c0b7aa452b0b2fb42688461501bb8b0c3ef3b9d05ce7b9afd4f28bbe96ceb");
+    let mut chain = chain();
+    let mut api = Api::of_chain(&chain);
+    let served = Served::start(&api).await;
+    let legacy = async || {
+        let mut client = served.connect("graphql-ws").await;
+        client.say(&json!({ "type": "connection_init" })).await;
+        assert_eq!(client.told().await["type"], "connection_ack");
+        client
+    };
+    let named = |hash: &str| json!({ "extensions": { "persistedQuery": { "version": 1, "sha256Hash": hash } } });
+    let in_full = |(query, hash): (&str, &str)| {
+        let mut payload = named(hash);
+        payload["query"] = json!(query);
+        payload
+    };
+    let mut clients = [("subscribe", served.client().await), ("start", legacy().await)];
+    for (round, (kind, client)) in clients.iter_mut().enumerate() {
+        let mut ask = async |payload: Value| {
+            client.say(&json!({ "type": kind, "id": "1", "payload": payload })).await;
+            let told = client.told().await;
+            // an error is the last word, and a result is not
+            if told["type"] != "error" {
+                assert_eq!(client.told().await["type"], "complete");
+            }
+            told["payload"].to_string()
+        };
+        if round == 0 {
+            assert!(ask(named(tip.1)).await.contains("PERSISTED_QUERY_NOT_FOUND"));
+            assert!(ask(in_full(tip)).await.contains(r#""height":3"#));
+        }
+        // the second socket knows what was told to the first
+        assert!(ask(named(tip.1)).await.contains(r#""height":3"#), "{kind}");
+        assert!(ask(in_full(unknown)).await.contains("GRAPHQL_VALIDATION_FAILED"));
+        assert!(ask(named(unknown.1)).await.contains("PERSISTED_QUERY_NOT_FOUND"), "what is not executed is not kept");
+        assert!(ask(in_full((tip.0, unknown.1))).await.contains("BAD_USER_INPUT"));
+    }
+    // subscriptions, too
+    let hash = sha256(BLOCKS);
+    let (_, client) = &mut clients[0];
+    client.say(&json!({ "type": "subscribe", "id": "1", "payload": in_full((BLOCKS, &hash)) })).await;
+    until_subscriptions(client, 1).await;
+    api.connect(&chain.mine(Vec::new()).unwrap());
+    assert_eq!(client.told().await["payload"]["data"]["newBlock"]["height"], 4);
+    client.say(&json!({ "type": "subscribe", "id": "2", "payload": named(&hash) })).await;
+    until_subscriptions(client, 2).await;
+    served.stop().await;
+}
+
+/// In hexadecimal.
+fn sha256(text: &str) -> String {
+    use bitcoin::hashes::{Hash, sha256};
+    sha256::Hash::hash(text.as_bytes()).to_string()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_error_of_a_field_is_part_of_a_result() {
     let served = Served::start(&Api::of_chain(&chain())).await;
     let mut client = served.client().await;
@@ -186,25 +245,21 @@ async fn the_operations_of_a_socket_end_with_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn queries_have_the_places_and_the_time_of_those_by_post_and_subscriptions_need_none() {
-    let mut chain = chain();
-    let mut api = Api::of_chain(&chain);
+async fn operations_have_the_places_and_the_time_of_queries_by_post_and_subscriptions_to_begin() {
+    let api = Api::of_chain(&chain());
     for (waiting, code) in [(0, "RESOURCE_EXHAUSTED"), (1, "TIMEOUT")] {
         let mut options = Options::default();
         options.limits.executions = ExecutionLimits { at_once: 0, waiting, timeout: Duration::from_millis(50) };
         let served = Served::with_options(&api.schema, options).await;
         let mut client = served.client().await;
-        client.ask("1", "{ tip { height } }").await;
-        let told = client.told().await;
-        assert_eq!(
-            (&told["type"], &told["payload"][0]["extensions"]["code"]),
-            (&json!("error"), &json!(code)),
-            "{told}"
-        );
-        client.ask("2", BLOCKS).await;
-        assert!(client.is_silent().await);
-        api.connect(&chain.mine(Vec::new()).unwrap());
-        assert_eq!(client.told().await["type"], "next");
+        // those that can be shared, and those that cannot
+        for document in ["{ tip { height } }", BLOCKS, "subscription { chainEvents { seq } }"] {
+            client.ask("1", document).await;
+            let told = client.told().await;
+            let found = (&told["type"], &told["payload"][0]["extensions"]["code"]);
+            assert_eq!(found, (&json!("error"), &json!(code)), "{document}: {told}");
+            assert!(client.is_silent().await);
+        }
         served.stop().await;
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use btcgraph::server::Sockets;
+use btcgraph::server::{Connections, Options, Sockets};
 use futures_util::{SinkExt, StreamExt};
 use serde_json::json;
 use tokio_tungstenite::tungstenite::Message;
@@ -40,8 +40,9 @@ async fn a_client_is_pinged_and_one_that_does_not_answer_is_cut_off() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_sends_and_never_reads_is_ended_and_others_are_answered_meanwhile() {
-    let sockets = Sockets { write_timeout: Duration::from_secs(1), ..Sockets::default() };
-    let served = Served::with(&Api::of_chain(&chain()).schema, sockets).await;
+    let connections = Connections { write_timeout: Duration::from_secs(1), ..Connections::default() };
+    let options = Options { connections, ..Options::default() };
+    let served = Served::with_options(&Api::of_chain(&chain()).schema, options).await;
     let mut other = served.client().await;
     let mut stuck = served.client().await;
     stuck.ask("blocks", "subscription { newBlock { hash } }").await;

@@ -43,6 +43,8 @@ pub(crate) struct Api {
     _directory: TempDir,
 }
 
+// they are made for the one call
+#[allow(clippy::large_types_passed_by_value)]
 impl Api {
     /// Over an empty index.
     pub(crate) fn empty(network: Network, limits: api::Limits) -> Self {

@@ -16,16 +16,17 @@ enum Done {
 
 fn done(actions: Vec<Action>) -> Vec<Done> {
     let tell = |action| match action {
-        Action::Send(id, text) => {
+        Action::Introduce(_) => None,
+        Action::Send(id, text) => Some({
             let message: Value = serde_json::from_str(&text).unwrap();
             assert_eq!(message.get("id").and_then(Value::as_str), id.as_deref(), "{text}");
             Done::Send(message)
-        }
-        Action::Start(id, request) => Done::Start(id.to_string(), request.query),
-        Action::Stop(id) => Done::Stop(id.to_string()),
-        Action::Close(Closing { code, reason }) => Done::Close(code, reason),
+        }),
+        Action::Start(id, request) => Some(Done::Start(id.to_string(), request.query)),
+        Action::Stop(id) => Some(Done::Stop(id.to_string())),
+        Action::Close(Closing { code, reason }) => Some(Done::Close(code, reason)),
     };
-    actions.into_iter().map(tell).collect()
+    actions.into_iter().filter_map(tell).collect()
 }
 
 fn say(protocol: &mut Protocol, message: &Value) -> Vec<Done> {

@@ -1,0 +1,117 @@
+//! What fields cost, in one place: how the `complexity` attributes of the schema come by their numbers.
+//!
+//! A field costs 1, which is about what it takes to read a row that is in memory and to write a value. A field that does
+//! more says so, by what is here:
+//!
+//! | what a field does | cost | why |
+//! |---|---|---|
+//! | reads a row, or tells what its parent has read | 1 | the unit |
+//! | reads a page of rows | 1 + rows × what is asked of each | [`page`]: the page is taken as full |
+//! | reads a list without pages | 1 + items × what is asked of each | [`list`]: as many items as there usually are |
+//! | asks the node | [`NODE`] more | a round trip takes about as long as so many rows |
+//! | has the node make a block | [`TEMPLATE`] round trips | it checks each of some thousand transactions |
+//! | reads and hashes all txids of a block | [`PROOF`] | some thousand rows in a row, which are read at once |
+//! | finds a row by bisection | [`BISECTION`] | each step is a row, half of them in memory already |
+//! | reads a block for each of the last hundred | [`HUNDRED_BLOCKS`] | one row of each |
+//! | goes through rows that lie together | 1 for each [`ROWS_IN_A_ROW`] | they share pages, and nothing is written of them |
+//!
+//! `fees.rs` and `ledger/set.rs` work theirs out from these beside the arguments that they depend on.
+//!
+//! A query may cost `server.max_complexity` in all, and clients may have budgets. Bytes are no matter of these: they are
+//! counted while they are read ([`View::count`](crate::view::View::count)).
+
+use super::limits::Limits;
+use super::page::{Take, take};
+
+/// A round trip to the node.
+pub(super) const NODE: usize = 50;
+/// What making a block costs the node, in round trips.
+pub(super) const TEMPLATE: usize = 20;
+/// Reading and hashing all txids of a block.
+pub(super) const PROOF: usize = 50;
+/// Looking for a row among all of one script: about 30 rows.
+pub(super) const BISECTION: usize = 10;
+/// A row of each of the last hundred blocks, or so.
+pub(super) const HUNDRED_BLOCKS: usize = 100;
+/// Rows that can be read for the price of a field if they lie together.
+pub(super) const ROWS_IN_A_ROW: i32 = 50;
+
+/// What a connection costs before its page is known: one for itself, and its rows times what is asked of each.
+pub(super) fn page(first: Option<i32>, last: Option<i32>, per_row: usize) -> usize {
+    let rows = match take(first, last, Limits::MAX_PAGE_SIZE) {
+        Ok(Take::First(size) | Take::Last(size)) => size,
+        Err(_) => 0, // refused before any row is read
+    };
+    usize::try_from(rows).unwrap_or(usize::MAX).saturating_mul(per_row).saturating_add(1)
+}
+
+/// What a list without pages costs: one for itself, and its items times what is asked of each.
+pub(super) fn list(items: impl TryInto<usize>, per_item: usize) -> usize {
+    // a negative count is refused before any item is read
+    items.try_into().unwrap_or(0).saturating_mul(per_item).saturating_add(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use async_graphql::OutputType;
+    use async_graphql::registry::{MetaField, MetaType, Registry};
+
+    use super::super::{ledger, mutation, query};
+
+    /// Lists that cost no more than their parent, and why.
+    const FREE: [(&str, &str); 20] = [
+        ("AcceptResult.effectiveIncludes", "told by the node with its parent, and at most as many as were sent"),
+        ("BitcoinNode.warnings", "told by the node with its parent"),
+        ("BlockFeeStats.feeRatePercentiles", "seven, of its parent's row"),
+        ("BlockStats.outputsByType", "one for each type of script, of its parent's row"),
+        ("BlockTemplate.txids", "told by the node with its parent, and their bytes are counted"),
+        ("BroadcastResult.replaced", "told by the node with its parent"),
+        ("ConflictedTransaction.conflictingTxids", "of its parent's row"),
+        ("DatabaseInfo.tables", "some twenty, counted without being read"),
+        ("DecodedTransaction.missingInputs", "at most as many as the transaction that was sent has inputs"),
+        ("Input.witness", "of its parent's bytes, which are counted"),
+        ("MempoolSample.vsizeByFeeRate", "of its parent's row"),
+        ("MerkleProof.branch", "at most a dozen or so, found with its parent"),
+        ("OpReturn.pushes", "of its parent's bytes, which are counted"),
+        ("PackageResult.replaced", "told by the node with its parent"),
+        ("PackageResult.results", "its parent's cost counts each"),
+        ("ProjectedBlock.feeRatePercentiles", "seven, found with its parent"),
+        ("RejectInfo.conflictsWith", "told by the node with its parent"),
+        ("RejectInfo.missingInputs", "at most as many as the transaction that was sent has inputs"),
+        ("ServerInfo.features", "as many as there are in the settings"),
+        ("Spendability.reasons", "at most as many as there are obstacles"),
+    ];
+
+    /// Whether a field of this type tells several things, or a page of them.
+    fn is_many(field: &MetaField) -> bool {
+        field.ty.contains('[') || field.ty.trim_end_matches('!').ends_with("Connection")
+    }
+
+    #[test]
+    fn every_field_that_tells_many_things_says_what_it_costs_or_why_it_costs_nothing() {
+        let mut registry = Registry::default();
+        query::Query::create_type_info(&mut registry);
+        mutation::Mutation::create_type_info(&mut registry);
+        ledger::Ledger::create_type_info(&mut registry);
+        let mut silent = BTreeSet::new();
+        let mut telling = 0;
+        for (name, found) in &registry.types {
+            let MetaType::Object { fields, .. } = found else { continue };
+            // of a connection its parent says what it costs, and introspection has its own bounds
+            if name.starts_with("__") || name.ends_with("Connection") {
+                continue;
+            }
+            for field in fields.values().filter(|field| is_many(field)) {
+                telling += 1;
+                if field.compute_complexity.is_none() {
+                    silent.insert(format!("{name}.{}", field.name));
+                }
+            }
+        }
+        assert!(telling > 50, "the registry is understood");
+        let free: BTreeSet<_> = FREE.iter().map(|(field, _)| (*field).to_owned()).collect();
+        assert_eq!(silent, free, "each needs a complexity, or a line in FREE");
+    }
+}

@@ -1,0 +1,334 @@
+//! How lasting each field of the schema is: whether what it says of its object can ever become another.
+//!
+//! ```text
+//!   Fixed    never, once the object is deep in the main chain         Block.hash, Transaction.fee
+//!   Found    the same of what is found; what is not may be later      Query.block
+//!   Chain    with the main chain                                      Block.confirmations, Output.spentBy
+//!   Head     with the mempool, or what was seen of stale blocks, too  Output.spendStatus, Balance.total
+//!   Moment   at any time: of the node, the clock, this server         ServerInfo.subscriptions
+//! ```
+//!
+//! An answer is as lasting as the least lasting of its fields and of the objects these were asked of; the objects say by
+//! themselves how deep they are ([`Reads`](crate::view::Reads)). So what a list or a value object holds is fixed where the
+//! field that tells it is not: only the list itself is new.
+//!
+//! A field that is not here lasts a moment. A test holds that there is none, and none here that the schema does not have;
+//! another, that what is asked again and again while the chain goes on never contradicts its mark. In doubt take the less
+//! lasting: that costs a client a question more, and the other costs it a wrong answer, for a year.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use async_graphql::Value;
+
+use crate::view::Basis;
+
+/// How lasting a field is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mark {
+    /// What it says of an object deep in the main chain stays so.
+    Fixed,
+    /// It looks for objects: to have found one stays so, and that is all it says.
+    Found,
+    /// It depends on the main chain up to the tip, and nothing else.
+    Chain,
+    /// It depends on the mempool, on stale blocks, or on what was observed of them.
+    Head,
+    /// It depends on what has no state that could be named.
+    Moment,
+}
+
+use Mark::{Chain, Fixed, Found, Head, Moment};
+
+/// All fields of all types with fields: the type, the mark, and the names of its fields with that mark.
+#[rustfmt::skip]
+pub const MARKS: &[(&str, Mark, &str)] = &[
+    ("AcceptResult", Moment, "txid wtxid allowed vsize fee effectiveFeeRate effectiveIncludes reject"),
+    ("Address", Fixed, "id address type script"),
+    ("Address", Head, "publicKey p2pkScripts stats balance utxos transactions coinbaseBlocks"),
+    ("AddressLookup", Head, "input address error"),
+    ("AddressSet", Head, "members stats balance utxos transactions coinbaseBlocks"),
+    ("Balance", Head, "confirmed immature spentInMempool pendingIn unconfirmedDelta total spendable"),
+    (
+        "BitcoinNode",
+        Moment,
+        "reachable version subversion chain blocks headers bestBlockHash verificationProgress \
+         initialBlockDownload pruned connections warnings",
+    ),
+    (
+        "Block",
+        Fixed,
+        "id hash height header headerHex rawHex version merkleRoot time medianTime timestamp bits nonce \
+         difficulty target chainwork size strippedSize weight txCount chainStatus previous subsidy totalFees \
+         coinbaseValue unclaimedReward fees stats cumulative txids transaction transactions",
+    ),
+    ("Block", Chain, "confirmations next"),
+    ("Block", Head, "siblings reorg"),
+    ("BlockConnected", Moment, "seq cursor block"),
+    ("BlockConnection", Fixed, "edges nodes pageInfo totalCount"),
+    ("BlockDisconnected", Moment, "seq cursor block reorg"),
+    ("BlockEdge", Fixed, "cursor node"),
+    ("BlockFeeStats", Fixed, "total average median min max medianFeeRate averageFeeRate feeRatePercentiles"),
+    ("BlockHeader", Fixed, "hash height hex version previousHash merkleRoot time timestamp bits nonce"),
+    (
+        "BlockStats",
+        Fixed,
+        "inputCount outputCount inputValue outputValue segwitTxCount segwitSize segwitWeight \
+         taprootOutputCount opReturnCount opReturnBytes utxoDelta coinDaysDestroyed outputsByType",
+    ),
+    ("BlockTemplate", Moment, "height previousHash totalFees txCount weight txids takenAt"),
+    ("BroadcastResult", Moment, "outcome txid wtxid transaction replaced reject"),
+    ("Chain", Fixed, "id network genesisHash"),
+    ("Chain", Chain, "summary supply range difficultyAdjustment epoch epochs"),
+    (
+        "ChainSummary",
+        Chain,
+        "blocks transactions outputs sizeBytes difficulty hashrate24h blocks24h transactions24h \
+         outputValue24h averageFee24h subsidy24h averageBlockInterval24h",
+    ),
+    ("ChainSummary", Head, "staleBlocks30d"),
+    ("ChainTip", Moment, "hash height branchLength status block"),
+    ("ConflictedTransaction", Head, "txid wasIn conflictingTxids"),
+    (
+        "CumulativeStats",
+        Fixed,
+        "txCount inputCount outputCount outputValue fees subsidy unspendable size weight utxoCount",
+    ),
+    ("DatabaseInfo", Moment, "formatVersion fileBytes tables"),
+    ("DecodedTransaction", Moment, "transaction allInputsKnown missingInputs alreadyKnown"),
+    (
+        "DifficultyAdjustment",
+        Chain,
+        "epoch progress blocksDone blocksRemaining estimatedChange estimatedAt nextHeight averageInterval \
+         expectedBlocks previousChange",
+    ),
+    (
+        "DifficultyEpoch",
+        Chain,
+        "index startHeight endHeight startTime endTime bits difficulty change actualTimespan stats complete",
+    ),
+    ("DifficultyEpochConnection", Fixed, "edges nodes pageInfo totalCount"),
+    ("DifficultyEpochEdge", Fixed, "cursor node"),
+    ("FeeBin", Head, "fromRate toRate vsize count cumulativeVsize"),
+    ("FeeEstimate", Moment, "targetBlocks feeRate source mode asOf hitRate"),
+    ("Input", Fixed, "index transaction outpointTxid outpointVout prevout sequence isCoinbase scriptSigHex witness"),
+    ("InputConnection", Fixed, "edges nodes pageInfo totalCount"),
+    ("InputEdge", Fixed, "cursor node"),
+    ("Ledger", Head, "stats balance utxos transactions"),
+    ("LedgerEntry", Head, "transaction net received spent balanceAfter sentToSelf touched"),
+    ("LedgerEntryConnection", Fixed, "edges nodes pageInfo totalCount"),
+    ("LedgerEntryEdge", Fixed, "cursor node"),
+    ("LedgerEvent", Moment, "seq cursor kind entry reason replacedBy depth balance"),
+    (
+        "LedgerStats",
+        Head,
+        "txCount mempoolTxCount receivedCount received spentCount spent utxoCount firstSeen lastSeen \
+         minedBlocks used",
+    ),
+    (
+        "Limits",
+        Moment,
+        "bodyBytes messageBytes operationsPerSocket sockets socketsPerClient messageSeconds connections \
+         connectionsPerClient headerSeconds idleSeconds bodySeconds writeSeconds leastBytesPerSecond \
+         heldBytes queryBytes documentCacheBytes subscriptionBytes persistedQueryBytes executions waiting \
+         seconds requestsPerMinute tokens nesting selections aliases rootFields directives introspection \
+         values depth complexity pageSize transactionBytes scanRows ids watch headers points packageSize \
+         nodeRequests nodeSeconds",
+    ),
+    ("LockTime", Fixed, "raw height time"),
+    ("LockTime", Chain, "isFinalAtNextBlock"),
+    ("Mempool", Fixed, "id"),
+    (
+        "Mempool",
+        Head,
+        "stats txids transactions recent feeHistogram projectedBlocks balanceChanges replacements history",
+    ),
+    ("Mempool", Moment, "nextBlockTemplate"),
+    (
+        "MempoolEntry",
+        Head,
+        "addedAt addedAtHeight ancestorCount ancestorVsize ancestorFees descendantCount descendantVsize \
+         descendantFees parents children hasUnconfirmedInputs projectedBlock vsizeAhead isReplaceable \
+         bumpFeeTo",
+    ),
+    ("MempoolSample", Head, "at count vsize totalFee minFeeRate txPerSecond vbytesPerSecond vsizeByFeeRate"),
+    (
+        "MempoolStats",
+        Head,
+        "count vsize weight bytes totalFee memoryUsage maxMemory minFeeRate minRelayFeeRate \
+         incrementalFeeRate loaded sequence outputCount",
+    ),
+    ("MempoolStats", Moment, "txPerSecond vbytesPerSecond"),
+    ("MerkleProof", Fixed, "blockHash height position branch root headerHex"),
+    ("Mutation", Moment, "broadcastTransaction broadcastPackage"),
+    ("Node", Fixed, "id"),
+    ("OpReturn", Fixed, "payload pushes utf8"),
+    (
+        "Output",
+        Fixed,
+        "id outpoint vout transaction value scriptPubKey asm scriptType address script opReturn isCoinbase \
+         matureAtHeight",
+    ),
+    ("Output", Chain, "isMature spentBy spentHeight"),
+    ("Output", Head, "spendStatus unspendableReason spentInMempoolBy"),
+    ("OutputConnection", Fixed, "edges nodes pageInfo totalCount"),
+    ("OutputEdge", Fixed, "cursor node"),
+    ("OutputSpentEvent", Moment, "txid vout output spentBy confirmed"),
+    ("PackageResult", Moment, "accepted message results replaced packageFeeRate"),
+    ("PageInfo", Fixed, "hasNextPage hasPreviousPage startCursor endCursor"),
+    ("ProjectedBlock", Head, "index txCount vsize weight totalFees medianFeeRate feeRatePercentiles transactions"),
+    ("ProjectedBlockDelta", Moment, "index sequence full added removed"),
+    ("Query", Fixed, "mempool"),
+    (
+        "Query",
+        Found,
+        "block blocksByHash transaction transactionsById transactionByIndex output outputs address script \
+         node nodes",
+    ),
+    ("Query", Chain, "tip blocks headers transactions chain snapshot"),
+    ("Query", Head, "staleBlocks reorgs addresses"),
+    (
+        "Query",
+        Moment,
+        "decodeTransaction testTransactions feeEstimate feeEstimates recommendedFees sync server bitcoinNode \
+         chainTips",
+    ),
+    (
+        "RangeStats",
+        Chain,
+        "fromHeight toHeight fromTime toTime blockCount txCount inputCount outputCount outputValue fees \
+         subsidy size weight chainwork difficultySum averageInterval hashrate tps utxoDelta emptyBlocks \
+         averageFeeRate",
+    ),
+    ("RbfNode", Head, "txid fee vsize seenAt fullRbf mined replaces"),
+    ("RecommendedFees", Moment, "nextBlock within3Blocks within6Blocks economy minimum asOf"),
+    ("RejectInfo", Moment, "code reason details missingInputs conflictsWith requiredFee"),
+    (
+        "Reorg",
+        Head,
+        "id at depth forkHeight forkHash disconnected isComplete connectedCount connected returnedCount \
+         returnedToMempool conflictedCount conflicted",
+    ),
+    ("ReorgConnection", Fixed, "edges nodes pageInfo totalCount"),
+    ("ReorgEdge", Fixed, "cursor node"),
+    ("Script", Fixed, "id scriptHash scriptHashElectrum address"),
+    ("Script", Head, "hex stats balance utxos transactions coinbaseBlocks"),
+    ("ScriptDelta", Head, "script address net received spent txCount"),
+    ("ScriptDeltaConnection", Fixed, "edges nodes pageInfo totalCount"),
+    ("ScriptDeltaEdge", Fixed, "cursor node"),
+    ("ScriptTypeCount", Fixed, "type count value"),
+    ("ServerInfo", Moment, "id version gitCommit startedAt limits database subscriptions features"),
+    ("Snapshot", Chain, "height hash"),
+    ("Snapshot", Head, "takenAt"),
+    ("Snapshot", Moment, "mempoolSequence nodeHeight nodeHeaders inSync mempoolInSync"),
+    ("Spendability", Head, "ok reasons notBeforeHeight"),
+    (
+        "Subscription",
+        Moment,
+        "chainEvents newBlock reorg ledgerEvents transactionStatus outputSpent mempoolEvents \
+         unconfirmedTransaction mempoolStats recommendedFees projectedBlock difficultyAdjustment syncProgress",
+    ),
+    (
+        "Supply",
+        Chain,
+        "height subsidyIssued circulating unspendable genesis bip30 unspendableScripts unclaimedRewards \
+         immatureCoinbase",
+    ),
+    ("SyncProgress", Moment, "phase indexedHeight targetHeight progress blocksPerSecond etaSeconds ready"),
+    ("TableInfo", Moment, "name rows"),
+    (
+        "Transaction",
+        Fixed,
+        "id txid wtxid version lockTime size strippedSize weight vsize isCoinbase hex state block \
+         indexInBlock globalIndex merkleProof inputs outputs inputCount outputCount inputValue outputValue \
+         fee feeRate signalsRbf",
+    ),
+    ("Transaction", Chain, "confirmations"),
+    (
+        "Transaction",
+        Head,
+        "occurrences effectiveFeeRate firstSeenAt confirmedAfterSeconds mempool replaces replacedBy rbfTree \
+         conflicts",
+    ),
+    ("TransactionAdded", Moment, "seq cursor txid transaction"),
+    ("TransactionConnection", Fixed, "edges nodes pageInfo totalCount"),
+    ("TransactionEdge", Fixed, "cursor node"),
+    ("TransactionRemoved", Moment, "seq cursor txid reason replacedBy block"),
+    ("TransactionStatusEvent", Moment, "txid state replacedBy confirmations projectedBlock transaction"),
+    ("TxOccurrence", Head, "block index onMainChain"),
+    ("TxidConnection", Fixed, "edges nodes pageInfo totalCount"),
+    ("TxidEdge", Fixed, "cursor node"),
+    (
+        "Utxo",
+        Head,
+        "output outpoint value height confirmations isCoinbase matureAtHeight spentInMempoolBy spendable \
+         effectiveValue",
+    ),
+    ("UtxoConnection", Fixed, "edges nodes pageInfo totalCount totalValue"),
+    ("UtxoEdge", Fixed, "cursor node"),
+];
+
+impl Mark {
+    /// The mark of a field, by the names of its type and its own.
+    #[must_use]
+    pub fn of(type_name: &str, field: &str) -> Self {
+        static MARKED: LazyLock<HashMap<(&str, &str), Mark>> = LazyLock::new(|| {
+            let fields = MARKS.iter().flat_map(|&(type_name, mark, fields)| {
+                fields.split_ascii_whitespace().map(move |field| ((type_name, field), mark))
+            });
+            fields.collect()
+        });
+        MARKED.get(&(type_name, field)).copied().unwrap_or(Moment)
+    }
+
+    /// What an answer depends on in which the field says this; `None` is null.
+    pub(super) fn basis(self, said: Option<&Value>) -> Basis {
+        match self {
+            Fixed => Basis::Object,
+            Found if said.is_some_and(is_all_there) => Basis::Object,
+            Chain => Basis::Chain,
+            // what is looked for in vain may arrive in the mempool, or become stale
+            Found | Head => Basis::Head,
+            Moment => Basis::Moment,
+        }
+    }
+}
+
+/// Whether nothing that was looked for is missing.
+fn is_all_there(found: &Value) -> bool {
+    match found {
+        Value::Null => false,
+        Value::List(items) => !items.contains(&Value::Null),
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_marked_lasts_a_moment() {
+        assert_eq!((Mark::of("Block", "hash"), Mark::of("Block", "confirmations")), (Fixed, Chain));
+        for (type_name, field) in [("Block", "nothing"), ("Nothing", "hash"), ("__Schema", "types")] {
+            assert_eq!(Mark::of(type_name, field), Moment, "{type_name}.{field}");
+        }
+    }
+
+    #[test]
+    fn what_was_not_found_may_be_found_later() {
+        let (here, null) = (Value::from("a"), Value::Null);
+        let some = Value::List(vec![here.clone(), null.clone()]);
+        let all = Value::List(vec![here.clone(), here.clone()]);
+        for (said, basis) in [
+            (Some(&here), Basis::Object),
+            (Some(&all), Basis::Object),
+            (Some(&some), Basis::Head),
+            (Some(&null), Basis::Head),
+            (None, Basis::Head),
+        ] {
+            assert_eq!(Found.basis(said), basis, "{said:?}");
+            assert_eq!(Fixed.basis(said), Basis::Object, "the null of a fixed field is fixed");
+        }
+    }
+}

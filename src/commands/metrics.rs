@@ -1,0 +1,191 @@
+//! The metrics of the rooms below the server: each counts for itself, and here is what these counts are called. And
+//! `btcgraph metrics`, which prints those of a running server.
+
+use std::sync::Arc;
+
+use btcgraph::index::IndexFigures;
+use btcgraph::live::Live;
+use btcgraph::node::{FAILURES, Interface, NodeFigures};
+use btcgraph::server::metrics::{Kind, Metrics, MetricsError, Sample, number};
+use btcgraph::settings::Settings;
+use btcgraph::view::{Head, Published, SyncState};
+
+use super::failure::{Exit, Failure, OrExit};
+use super::{admin, config};
+
+/// What there is to count.
+pub(super) struct Rooms {
+    pub(super) node: Arc<NodeFigures>,
+    pub(super) index: IndexFigures,
+    pub(super) cache_bytes: usize,
+    pub(super) published: Published,
+    pub(super) live: Live,
+}
+
+/// A metric: its name, what it is, and how it is read.
+type Reading<T> = (&'static str, &'static str, fn(&T) -> f64);
+
+/// All metrics of a process.
+pub(super) fn of(rooms: Rooms) -> Result<Metrics, Failure> {
+    let made = || {
+        let metrics = Metrics::new()?;
+        let Rooms { node, index, cache_bytes, published, live } = rooms;
+        add_node(&metrics, node)?;
+        add_index(&metrics, &index, cache_bytes, &published)?;
+        add_sync(&metrics, &published)?;
+        add_mempool(&metrics, &published)?;
+        add_live(&metrics, live)?;
+        Ok::<_, MetricsError>(metrics)
+    };
+    made().or_exit(Exit::Failed, "cannot prepare the metrics")
+}
+
+fn add_node(metrics: &Metrics, node: Arc<NodeFigures>) -> Result<(), MetricsError> {
+    let both = [(Interface::Rpc, "rpc"), (Interface::Rest, "rest")];
+    let figures = node.clone();
+    let help = "Requests to the Bitcoin node, each with one or more calls, by interface.";
+    metrics.add(Kind::Counter, "btcgraph_node_requests_total", help, Some("interface"), move || {
+        both.map(|(interface, name)| (Some(name), number(figures.requests(interface)))).to_vec()
+    })?;
+    let figures = node.clone();
+    let help = "How long these were waited for, in seconds. Divided by their number it is the mean latency.";
+    metrics.add(Kind::Counter, "btcgraph_node_request_seconds_total", help, Some("interface"), move || {
+        both.map(|(interface, name)| (Some(name), figures.waited(interface).as_secs_f64())).to_vec()
+    })?;
+    let help = "Requests to the Bitcoin node that got no answer, by why.";
+    metrics.add(Kind::Counter, "btcgraph_node_failures_total", help, Some("kind"), move || {
+        FAILURES.into_iter().zip(node.failures()).map(|(kind, count)| (Some(kind), number(count))).collect()
+    })
+}
+
+fn add_index(
+    metrics: &Metrics,
+    index: &IndexFigures,
+    cache_bytes: usize,
+    published: &Published,
+) -> Result<(), MetricsError> {
+    let counters: [Reading<IndexFigures>; 5] = [
+        ("btcgraph_index_commits_total", "Commits to the index.", |index| number(index.commits())),
+        (
+            "btcgraph_index_commit_seconds_total",
+            "How long commits took, in seconds. At the tip they do not wait for the disk.",
+            |index| index.committing().as_secs_f64(),
+        ),
+        ("btcgraph_index_blocks_connected_total", "Blocks that joined the chain of the index.", |index| {
+            number(index.connected())
+        }),
+        ("btcgraph_index_blocks_disconnected_total", "Blocks that left it.", |index| number(index.disconnected())),
+        ("btcgraph_index_reorgs_total", "Reorganisations that were written down.", |index| number(index.reorgs())),
+    ];
+    for (name, help, read) in counters {
+        let index = index.clone();
+        metrics.add_one(Kind::Counter, name, help, move || read(&index))?;
+    }
+    let limit = u64::try_from(cache_bytes).unwrap_or(u64::MAX);
+    let help = "Memory that pages of the index may take, in bytes.";
+    metrics.add_one(Kind::Gauge, "btcgraph_index_cache_limit_bytes", help, move || number(limit))?;
+    let head = published.clone();
+    of_head(metrics, "btcgraph_index_file_bytes", "Bytes of the index file.", head, |head| {
+        head.chain.file_bytes().map(number)
+    })
+}
+
+fn add_sync(metrics: &Metrics, published: &Published) -> Result<(), MetricsError> {
+    let head = published.clone();
+    of_head(metrics, "btcgraph_sync_tip_height", "Height of the newest block that is answered for.", head, |head| {
+        Some(f64::from(head.tip.height.to_u32()))
+    })?;
+    let state = published.clone();
+    let help = "Height of the node's newest block, as last told.";
+    metrics.add(Kind::Gauge, "btcgraph_sync_node_height", help, None, move || {
+        one(state.state().node_height.map(|height| f64::from(height.to_u32())))
+    })?;
+    let both = published.clone();
+    let help = "How many blocks the node is ahead.";
+    metrics.add(Kind::Gauge, "btcgraph_sync_blocks_behind", help, None, move || one(behind(&both)))?;
+    let node = published.clone();
+    let help = "How long ago the node told its newest block, in seconds.";
+    metrics.add(Kind::Gauge, "btcgraph_sync_seconds_since_node", help, None, move || {
+        one(node.last_heard().map(|ago| ago.as_secs_f64()))
+    })?;
+    let state = published.clone();
+    let help = "1 if the chain, or the mempool, is the node's.";
+    metrics.add(Kind::Gauge, "btcgraph_sync_in_sync", help, Some("what"), move || {
+        let SyncState { mempool_in_sync, .. } = state.state();
+        let truth = |is: bool| f64::from(u8::from(is));
+        vec![(Some("chain"), truth(state.is_in_sync())), (Some("mempool"), truth(mempool_in_sync))]
+    })
+}
+
+fn behind(published: &Published) -> Option<f64> {
+    let (head, node) = (published.head()?, published.state().node_height?);
+    Some(f64::from(node.to_u32().saturating_sub(head.tip.height.to_u32())))
+}
+
+fn add_mempool(metrics: &Metrics, published: &Published) -> Result<(), MetricsError> {
+    let gauges: [Reading<Head>; 3] = [
+        ("btcgraph_mempool_transactions", "Transactions that wait for a block.", |head| {
+            number(head.mempool.totals().count)
+        }),
+        ("btcgraph_mempool_vbytes", "Their virtual sizes, in vbytes.", |head| number(head.mempool.totals().vsize)),
+        ("btcgraph_mempool_fees_sat", "Their fees, in satoshi.", |head| number(head.mempool.totals().fee)),
+    ];
+    for (name, help, read) in gauges {
+        of_head(metrics, name, help, published.clone(), move |head| Some(read(head)))?;
+    }
+    let head = published.clone();
+    let help = "Transactions that came into the mempool or left it since the server was started.";
+    metrics.add(Kind::Counter, "btcgraph_mempool_events_total", help, None, move || {
+        one(head.head().map(|head| number(head.mempool.sequence())))
+    })
+}
+
+fn add_live(metrics: &Metrics, live: Live) -> Result<(), MetricsError> {
+    let events = live.clone();
+    let help = "States of chain and mempool that were published, each with what led to it.";
+    metrics.add_one(Kind::Counter, "btcgraph_live_events_total", help, move || number(events.published()))?;
+    let help = "Readers of these within the process, of which many clients can share one.";
+    metrics.add_one(Kind::Gauge, "btcgraph_live_subscribers", help, move || {
+        number(u64::try_from(live.listeners()).unwrap_or(u64::MAX))
+    })
+}
+
+/// A gauge of what is published; of nothing it tells nothing.
+fn of_head(
+    metrics: &Metrics,
+    name: &str,
+    help: &str,
+    published: Published,
+    read: impl Fn(&Head) -> Option<f64> + Send + Sync + 'static,
+) -> Result<(), MetricsError> {
+    metrics.add(Kind::Gauge, name, help, None, move || one(published.head().and_then(|head| read(&head))))
+}
+
+fn one(value: Option<f64>) -> Vec<Sample> {
+    value.map(|value| (None, value)).into_iter().collect()
+}
+
+/// Prints the metrics of a running server.
+pub(super) fn run(settings: &Settings) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.or_exit(Exit::Failed, "cannot start the runtime")?.block_on(print(settings))
+}
+
+async fn print(settings: &Settings) -> Result<(), Failure> {
+    let address = &settings.admin.listen;
+    let answer = admin::ask(address, "/metrics", &[]).await.or_exit(
+        Exit::Failed,
+        format!(
+            "cannot ask a server at {address}. Is `btcgraph serve` running, with the same --admin, --data-dir and \
+             --network, and as the same user?"
+        ),
+    )?;
+    if answer.status != 200 {
+        return Err(Failure::new(Exit::Failed, answer.reason().await));
+    }
+    let mut lines = answer.lines();
+    while let Some(line) = lines.next_line().await.or_exit(Exit::Failed, "the answer broke off")? {
+        config::to_stdout(&(line + "\n"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,276 @@
+//! Connections: how many there may be, and how long their clients may take, before anything that they say is looked at.
+//!
+//! ```text
+//!   listener ──► a place? places.rs ──► Timed, stream.rs ──► HTTP/1.1 (hyper) ──► router ──► websockets keep the Timed
+//!                  │                        └─ ../pace.rs: does the client take what is sent to it
+//!                  └ no: 503 or 429, and closed
+//! ```
+//!
+//! One connection costs a file of the process ([`files`]) and some kilobytes; who holds one, reads nothing of what it asked
+//! for, or sends a request a byte at a time, is what this ends. What a request says is for the rest of the server.
+
+mod files;
+mod stream;
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::ConnectInfo;
+use axum::http::{Request, StatusCode};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
+use hyper_util::rt::TokioIo;
+use hyper_util::service::TowerToHyperService;
+use socket2::SockRef;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::pace::Least;
+use super::places::{Full, Most, Place, Places};
+use super::{Open, Proxies};
+use crate::api::RequestLimits;
+use stream::{Answering, Timed, Times};
+
+/// How many connections there may be, and how long their clients may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Connections {
+    /// How many at once, or fewer if the operating system does not let the process have as many. One more is answered 503.
+    pub most: usize,
+    /// How many at once from one address, or from one network of IPv6 addresses; 0 for as many as there may be. One more is
+    /// answered 429. Proxies that are trusted may have all.
+    pub per_client: usize,
+    /// Whether the clients on this machine are held to what one client may have, of connections and of websockets.
+    pub limit_loopback: bool,
+    /// How long a client may take to send the head of a request.
+    pub header_timeout: Duration,
+    /// How long it may take until it begins another request on the same connection.
+    pub idle_timeout: Duration,
+    /// How long it may take to send the body of a request.
+    pub body_timeout: Duration,
+    /// How long it may take no byte of what is sent to it.
+    pub write_timeout: Duration,
+    /// How many bytes a second a client has to send of a body, and to take of what is sent to it, as an average over a
+    /// minute of waiting for it (of a body over ten seconds); 0 for any number.
+    pub least_rate: u32,
+}
+
+impl Default for Connections {
+    fn default() -> Self {
+        RequestLimits::default().into()
+    }
+}
+
+/// What clients are told is what holds.
+impl From<RequestLimits> for Connections {
+    fn from(told: RequestLimits) -> Self {
+        Self {
+            most: told.connections,
+            per_client: told.connections_per_client,
+            limit_loopback: false,
+            header_timeout: told.header_timeout,
+            idle_timeout: told.idle_timeout,
+            body_timeout: told.body_timeout,
+            write_timeout: told.write_timeout,
+            least_rate: told.least_rate,
+        }
+    }
+}
+
+impl Connections {
+    /// Who pays for what one client may have: `None` for who may have all.
+    pub(super) fn payer(&self, client: IpAddr, proxies: &Proxies) -> Option<IpAddr> {
+        let client = client.to_canonical();
+        let is_exempt = (client.is_loopback() && !self.limit_loopback) || proxies.trusts(client);
+        (!is_exempt).then_some(client)
+    }
+
+    /// How fast the body of a request has to come.
+    pub(super) fn of_body(&self) -> Least {
+        Least { timeout: self.body_timeout, rate: self.least_rate, patience: Duration::from_secs(10) }
+    }
+
+    fn times(&self) -> Times {
+        let least = Least { timeout: self.write_timeout, rate: self.least_rate, patience: Duration::from_mins(1) };
+        Times { header: self.header_timeout, idle: self.idle_timeout, least }
+    }
+}
+
+/// The most bytes of a request that are read before its head has ended, and about the most of an answer that wait in the
+/// connection's own buffer. A query of the default length fits the query string of a GET, each byte as three.
+const BUFFER: usize = 128 << 10;
+
+/// The most bytes that the operating system takes of what is sent before it has sent what it has. With more it would take
+/// megabytes of a client that reads slowly, and not say for minutes that the client reads at all. It says so when half of this
+/// is sent, which at the least rate must not take as long as a client may be stuck.
+const UNSENT: u32 = 16 << 10;
+
+/// How long nothing is accepted after an error that the next attempt would meet again, as when there is no file left.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// How many clients that find no place are told so at once; of more the connections are closed.
+const REFUSALS: usize = 64;
+
+/// How long one that is refused has to read that.
+const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Serves this router until the server is to stop. Then nothing is accepted any more, and connections end with the request
+/// that is being answered. Each holds `open` until then.
+pub(super) async fn serve(
+    listener: TcpListener,
+    router: Router,
+    limits: Connections,
+    proxies: Arc<Proxies>,
+    shutdown: CancellationToken,
+    open: Open,
+) {
+    let places = Places::new(Most { all: files::fit(limits.most), each: limits.per_client });
+    let refusals = Arc::new(Semaphore::new(REFUSALS));
+    bound_unsent(&listener);
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            () = shutdown.cancelled() => return,
+            accepted = listener.accept() => accepted,
+        };
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) if is_of_one_connection(&error) => continue,
+            Err(error) => {
+                tracing::warn!(%error, "no connection can be accepted for now");
+                sleep(PAUSE).await;
+                continue;
+            }
+        };
+        match places.take(limits.payer(peer.ip(), &proxies)) {
+            Ok(place) => {
+                let connection = serve_one((stream, peer), place, router.clone(), limits.times(), shutdown.clone());
+                tokio::spawn(hold(open.clone(), connection));
+            }
+            Err(full) => {
+                tracing::debug!(%peer, ?full, "a connection finds no place");
+                if let Ok(turn) = refusals.clone().try_acquire_owned() {
+                    tokio::spawn(hold(turn, refuse(stream, full)));
+                }
+            }
+        }
+    }
+}
+
+async fn hold<T>(held: T, work: impl Future<Output = ()>) {
+    work.await;
+    drop(held);
+}
+
+/// What connections that are accepted have from the listener.
+fn bound_unsent(listener: &TcpListener) {
+    let socket = SockRef::from(listener);
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    let bounded = socket.set_tcp_notsent_lowat(UNSENT);
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    let bounded = socket.set_send_buffer_size(UNSENT as usize);
+    if let Err(error) = bounded {
+        tracing::debug!(%error, "how much of an answer the operating system takes cannot be bounded");
+    }
+}
+
+/// The client went away before it was accepted.
+fn is_of_one_connection(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
+}
+
+async fn serve_one(
+    (stream, peer): (TcpStream, SocketAddr),
+    place: Place,
+    router: Router,
+    times: Times,
+    shutdown: CancellationToken,
+) {
+    // a small frame is not to wait until the client has acknowledged the one before it (RFC 896), which takes clients up
+    // to 40 ms; what cannot be set is only slower
+    let _ = stream.set_nodelay(true);
+    let answering = Answering::default();
+    let stream = Timed::new(stream, times, answering.clone(), Some(place));
+    let router = TowerToHyperService::new(router);
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        answering.begin();
+        request.extensions_mut().insert(ConnectInfo(peer));
+        let (response, answering) = (router.call(request), answering.clone());
+        async move {
+            let response = response.await?;
+            // what was asked for is another protocol, with times of its own
+            if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+                return Ok(response);
+            }
+            Ok::<_, std::convert::Infallible>(response.map(|body: Body| answering.until_end_of(body)))
+        }
+    });
+    let mut http = http1::Builder::new();
+    // Timed has it, and tells a request that does not end from none
+    let http = http.header_read_timeout(None).max_buf_size(BUFFER);
+    let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(stream), service).with_upgrades());
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = shutdown.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::trace!(%error, %peer, "a connection ended before its end");
+    }
+}
+
+/// Tells why there is no place, and reads what the client is sending: it may never read why if its connection is closed
+/// with something unread in it.
+async fn refuse(mut stream: TcpStream, full: Full) {
+    let status = match full {
+        Full::All => StatusCode::SERVICE_UNAVAILABLE,
+        Full::Client => StatusCode::TOO_MANY_REQUESTS,
+    };
+    let answer = format!("HTTP/1.1 {status}\r\nconnection: close\r\nretry-after: 10\r\ncontent-length: 0\r\n\r\n");
+    let telling = async {
+        stream.write_all(answer.as_bytes()).await?;
+        stream.shutdown().await?;
+        let mut unread = [0; 1024];
+        while stream.read(&mut unread).await? > 0 {}
+        Ok::<_, io::Error>(())
+    };
+    // whether it reads that is up to it
+    let _ = timeout(REFUSAL_TIMEOUT, telling).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_may_have_all_connections_pays_for_none() {
+        let proxies: Proxies = "10.0.0.0/8".parse().unwrap();
+        let payer = |limit_loopback, address: &str| {
+            let limits = Connections { limit_loopback, ..Connections::default() };
+            limits.payer(address.parse().unwrap(), &proxies).map(|payer| payer.to_string())
+        };
+        for (limit_loopback, address, expected) in [
+            (false, "1.2.3.4", Some("1.2.3.4")),
+            (false, "::ffff:1.2.3.4", Some("1.2.3.4")),
+            (false, "10.1.1.1", None),
+            (true, "10.1.1.1", None),
+            (false, "127.0.0.2", None),
+            (false, "::1", None),
+            (false, "::ffff:127.0.0.1", None),
+            (true, "127.0.0.2", Some("127.0.0.2")),
+            (true, "::1", Some("::1")),
+        ] {
+            assert_eq!(payer(limit_loopback, address).as_deref(), expected, "{limit_loopback} {address}");
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! What subscriptions tell: each event is counted and paid for, whichever way it goes to its client.
+
+use std::sync::Arc;
+
+use async_graphql::ServerError;
+use async_graphql::futures_util::StreamExt;
+use async_graphql::futures_util::stream::{self, BoxStream};
+
+use super::callers::Caller;
+use super::http::error;
+use super::metrics::{Counted, Figures, Transport};
+use crate::api::{Account, RETRY_AFTER_SECONDS, Short, code};
+
+/// One client's subscription.
+pub(super) struct Subscription {
+    pub(super) figures: Arc<Figures>,
+    pub(super) transport: Transport,
+    pub(super) caller: Arc<Caller>,
+    /// Says what an event costs, once the document was validated.
+    pub(super) account: Arc<Account>,
+    /// Among those that are open.
+    pub(super) _open: Option<Counted>,
+}
+
+impl Subscription {
+    /// The same payloads, until there is one that the client cannot pay for: that is an error instead, and the last. The code
+    /// of the first is the outcome of the request.
+    pub(super) fn tell<T: Send + 'static>(
+        self,
+        payloads: BoxStream<'static, T>,
+        code_of: fn(&T) -> &'static str,
+        refuse: fn(ServerError) -> T,
+    ) -> BoxStream<'static, T> {
+        let next = move |state: Option<(BoxStream<'static, T>, Subscription, bool)>| async move {
+            let (mut payloads, subscription, is_first) = state?;
+            let payload = payloads.next().await?;
+            let code = code_of(&payload);
+            if is_first {
+                subscription.figures.operation(subscription.transport, code);
+            }
+            let cost = subscription.account.cost();
+            if is_first && cost == 0 {
+                // it was not even found valid
+                return Some((payload, Some((payloads, subscription, false))));
+            }
+            let cost = cost.max(1);
+            if let Err(short) = subscription.caller.pay(cost) {
+                return Some((refuse(too_expensive(cost, short)), None));
+            }
+            subscription.figures.event(cost);
+            Some((payload, Some((payloads, subscription, false))))
+        };
+        stream::unfold(Some((payloads, self, true)), next).boxed()
+    }
+}
+
+/// The last that is told to who has spent all.
+fn too_expensive(cost: u64, short: Short) -> ServerError {
+    let message = format!("an event of this subscription costs {cost}, and there is not so much left to spend");
+    let mut error = error(code::RESOURCE_EXHAUSTED, message);
+    let extensions = error.extensions.get_or_insert_default();
+    extensions.set(RETRY_AFTER_SECONDS, short.wait.as_secs().saturating_add(1));
+    error
+}

@@ -1,0 +1,29 @@
+//! What a client may keep of answers, and what contradicts it.
+
+use std::collections::HashMap;
+
+use btcgraph::api::{Lasting, Schema};
+use serde_json::Value;
+
+/// The answers so far that were told to last, by their questions.
+#[derive(Default)]
+pub(super) struct Kept(HashMap<String, Vec<(Lasting, Value)>>);
+
+impl Kept {
+    /// Keeps an answer as long as it was told to last. Errors: a client that kept an earlier one would not get this one,
+    /// because it does not ask again, or is told that nothing has changed.
+    pub(super) fn keep(
+        &mut self,
+        schema: &Schema,
+        question: &str,
+        lasting: Lasting,
+        said: &Value,
+    ) -> Result<(), String> {
+        let kept = self.0.entry(question.to_owned()).or_default();
+        let wrong = kept.iter().find(|(lasting, kept)| kept != said && schema.is_current(lasting)).cloned();
+        if lasting != Lasting::AMoment && !kept.iter().any(|(known, _)| *known == lasting) {
+            kept.push((lasting, said.clone()));
+        }
+        wrong.map_or(Ok(()), |(lasting, kept)| Err(format!("{question} is {said}, and {lasting:?} was {kept}")))
+    }
+}

@@ -1,0 +1,68 @@
+//! Every field of the schema has one mark, and every mark is that of a field.
+
+use std::collections::BTreeMap;
+
+use async_graphql::parser::parse_schema;
+use async_graphql::parser::types::{TypeKind, TypeSystemDefinition};
+use btcgraph::api::{MARKS, Mark};
+
+/// All fields of all types that have fields, by type.
+fn fields() -> Vec<String> {
+    let mut all = Vec::new();
+    for definition in parse_schema(btcgraph::api::sdl()).unwrap().definitions {
+        let TypeSystemDefinition::Type(definition) = definition else { continue };
+        let fields = match definition.node.kind {
+            TypeKind::Object(object) => object.fields,
+            TypeKind::Interface(interface) => interface.fields,
+            _ => continue,
+        };
+        let name = definition.node.name.node;
+        all.extend(fields.into_iter().map(|field| format!("{name}.{}", field.node.name.node)));
+    }
+    all.sort();
+    all
+}
+
+#[test]
+fn every_field_of_the_schema_has_one_mark_and_there_are_no_others() {
+    let marked = MARKS
+        .iter()
+        .flat_map(|(owner, _, fields)| fields.split_ascii_whitespace().map(move |field| format!("{owner}.{field}")));
+    let mut marked: Vec<_> = marked.collect();
+    marked.sort();
+    let fields = fields();
+    assert!(fields.len() > 500, "the schema was read");
+    let unmarked: Vec<_> = fields.iter().filter(|field| !marked.contains(field)).collect();
+    assert!(unmarked.is_empty(), "say in src/api/marks.rs how lasting they are: {unmarked:?}");
+    assert_eq!(marked, fields, "marked twice, or no field of the schema");
+}
+
+#[test]
+fn what_is_known_to_move_is_not_marked_as_fixed() {
+    let marks: BTreeMap<_, _> = [
+        ("Block", "confirmations next siblings reorg"),
+        ("Transaction", "confirmations occurrences mempool replacedBy firstSeenAt"),
+        ("Output", "spendStatus spentBy spentHeight spentInMempoolBy isMature unspendableReason"),
+        ("LockTime", "isFinalAtNextBlock"),
+        ("Balance", "confirmed immature spentInMempool pendingIn unconfirmedDelta total spendable"),
+        ("Utxo", "confirmations spendable spentInMempoolBy"),
+        ("Query", "tip blocks mempool recommendedFees server sync bitcoinNode"),
+    ]
+    .into_iter()
+    .flat_map(|(owner, fields)| fields.split(' ').map(move |field| ((owner, field), Mark::of(owner, field))))
+    .collect();
+    // the mempool as an object is nothing but its fields
+    let fixed: Vec<_> = marks.iter().filter(|(_, mark)| **mark == Mark::Fixed).map(|(field, _)| *field).collect();
+    assert_eq!(fixed, [("Query", "mempool")]);
+}
+
+#[test]
+fn what_is_of_the_moment_is_never_kept() {
+    for owner in
+        ["ServerInfo", "SyncProgress", "BitcoinNode", "FeeEstimate", "RecommendedFees", "Mutation", "Subscription"]
+    {
+        for (_, mark, fields) in MARKS.iter().filter(|(name, ..)| *name == owner) {
+            assert_eq!(*mark, Mark::Moment, "{owner}: {fields}");
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! How long answers last: the marks of fields, and answers asked again and again while the chain goes on.
+//!
+//! ```text
+//!   questions.rs   the schema ──► one question a field, of deep blocks and of others
+//!   history.rs     a random history: blocks, payments, arrivals, departures, reorganisations and back
+//!   guide.rs       the queries of docs/api.md, on the chain they are about
+//!   kept.rs        what a client may keep of the answers ──► contradictions
+//! ```
+
+mod guide;
+mod history;
+mod kept;
+mod marks;
+mod questions;
+
+use std::collections::BTreeSet;
+
+use async_graphql::{Executor, Request};
+use btcgraph::api::{Lasting, Mark, Reads};
+use serde_json::Value;
+
+use crate::support::api::Api;
+use history::History;
+use kept::Kept;
+use questions::{Question, questions};
+
+/// How many blocks must be on top of one: as many as a history disconnects at once.
+const DEPTH: u32 = 3;
+const STEPS: usize = 24;
+
+/// The data of an answer and how long it lasts, as the server would tell it; `None` if it has errors.
+fn ask(api: &Api, runtime: &tokio::runtime::Runtime, document: &str) -> Option<(Value, Lasting)> {
+    ask_at(DEPTH, api, runtime, document)
+}
+
+/// The same where blocks do not change that have this many others on top.
+fn ask_at(depth: u32, api: &Api, runtime: &tokio::runtime::Runtime, document: &str) -> Option<(Value, Lasting)> {
+    let reads = Reads::default();
+    let response = runtime.block_on(api.schema.execute(Request::new(document).data(reads.clone())));
+    response.errors.is_empty().then(|| (response.data.into_json().unwrap(), reads.lasting(depth)))
+}
+
+/// The place among those that are counted: for ever, while the tip is, while the Head is, and no longer than a moment.
+fn kind(lasting: Lasting) -> usize {
+    match lasting {
+        Lasting::ForEver => 0,
+        Lasting::WhileTip(_) => 1,
+        Lasting::WhileHead(..) => 2,
+        Lasting::AMoment => 3,
+    }
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap()
+}
+
+/// What a history brought to light.
+#[derive(Default)]
+struct Found {
+    /// What was told to last and did not.
+    broken: Vec<String>,
+    /// The fields that would have been told wrong if they were marked as fixed.
+    caught: BTreeSet<String>,
+    /// How many answers were told to last for ever, while a block is the tip, while a Head is the newest, and not at all.
+    lasting: [usize; 4],
+}
+
+fn play(seed: u64) -> Found {
+    let (mut history, runtime) = (History::start(seed), runtime());
+    let (mut found, mut kept, mut if_fixed) = (Found::default(), Kept::default(), Kept::default());
+    let mut questions: Vec<Question> = questions(&history.seeds());
+    for step in 0..STEPS {
+        for question in &questions {
+            let Some((said, lasting)) = ask(&history.api, &runtime, &question.document) else { continue };
+            found.lasting[kind(lasting)] += 1;
+            if let Err(broken) = kept.keep(&history.api.schema, &question.document, lasting, &said) {
+                found.broken.push(format!("seed {seed}, step {step}: {broken}"));
+            }
+            // what would be told of it if the field itself were fixed: what is told of the objects around it
+            let (around, mark) = (&question.around, question.mark);
+            if mark != Mark::Fixed
+                && let Some((_, lasting)) = ask(&history.api, &runtime, around)
+                && if_fixed.keep(&history.api.schema, &question.document, lasting, &said).is_err()
+            {
+                found.caught.insert(question.field.clone());
+            }
+        }
+        history.step();
+        if step % 10 == 5 {
+            questions.extend(questions::of_block(&history.tip()));
+        }
+    }
+    found
+}
+
+#[test]
+fn what_is_told_to_last_does_whatever_happens() {
+    let mut lasting = [0; 4];
+    for seed in 1..=2 {
+        let found = play(seed);
+        assert_eq!(found.broken, Vec::<String>::new());
+        for (all, more) in lasting.iter_mut().zip(found.lasting) {
+            *all += more;
+        }
+    }
+    println!("for ever, while the tip, while the Head, a moment: {lasting:?}");
+    assert!(lasting.iter().all(|count| *count > 500), "some kind of answer was hardly seen: {lasting:?}");
+}
+
+/// So that the tests here do not pass because nothing is ever told to last.
+#[test]
+fn what_is_asked_in_earnest_lasts_as_long_as_it_can() {
+    let (history, runtime) = (History::start(4), runtime());
+    for (document, lasting) in [
+        ("{ block(height: 1) { hash transactions { nodes { txid outputs { nodes { value script { id } } } } } } }", 0),
+        ("{ block(height: 1) { fees { feeRatePercentiles } stats { outputsByType { count } } previous { id } } }", 0),
+        (
+            "{ transactionByIndex(index: 5) { id fee block { height } merkleProof { branch } inputs { nodes { witness } } } }",
+            0,
+        ),
+        ("{ blocks(first: 2) { nodes { hash confirmations } pageInfo { endCursor } } }", 1),
+        ("{ chain { epochs { nodes { startTime } } } block(height: 1) { next { hash } } }", 1),
+        ("{ mempool { recent { txid } feeHistogram { count } stats { count } } }", 2),
+        (
+            "{ block(height: 1) { siblings { hash } transactions(first: 1) { nodes { outputs { nodes { spendStatus } } } } } }",
+            2,
+        ),
+        ("{ block(height: 1000) { hash } }", 2),
+        ("{ block(height: 1) { hash } server { version } }", 3),
+        ("{ mempool { stats { txPerSecond } } }", 3),
+    ] {
+        let (_, lasts) = ask(&history.api, &runtime, document).unwrap();
+        assert_eq!(kind(lasts), lasting, "{document}: {lasts:?}");
+    }
+}
+
+/// So that the test above would have found a field that is marked as fixed and is not.
+#[test]
+fn a_field_that_moves_and_is_marked_as_fixed_is_found() {
+    let found = play(3);
+    let moving = [
+        "Block.confirmations",
+        "Block.next",
+        "Block.siblings",
+        "Transaction.confirmations",
+        "Output.spendStatus",
+        "Output.spentBy",
+        "Output.spentHeight",
+        "Output.spentInMempoolBy",
+        "Output.isMature",
+        "Address.balance",
+        "Address.stats",
+        "Address.transactions",
+        "Chain.summary",
+        "Mempool.stats",
+        "Query.tip",
+        "Query.blocks",
+    ];
+    let missed: Vec<_> = moving.iter().filter(|field| !found.caught.contains(**field)).collect();
+    assert!(missed.is_empty(), "{missed:?} not among {:?}", found.caught);
+}

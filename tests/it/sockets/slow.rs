@@ -1,0 +1,329 @@
+//! Clients that take their time, byte by byte: how long each part of a conversation may take, that who takes longer is cut off
+//! with all that was held for it, and that who is merely slow is served whole.
+
+use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
+
+use btcgraph::server::{Connections, Options, Sockets};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::time::{sleep, timeout};
+
+use super::{Served, chain, within};
+use crate::support::api::Api;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+async fn served(change: impl FnOnce(&mut Options)) -> Served {
+    let mut options = Options::default();
+    change(&mut options);
+    Served::with_options(&Api::of_chain(&chain()).schema, options).await
+}
+
+fn connections(change: impl FnOnce(&mut Connections)) -> impl FnOnce(&mut Options) {
+    move |options| change(&mut options.connections)
+}
+
+/// A connection whose own end holds little that was not read.
+async fn connect(served: &Served) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(16 << 10).unwrap();
+    socket.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+    socket.connect(served.address).await.unwrap()
+}
+
+fn post(headers: &str, document: &str) -> String {
+    let body = json!({ "query": document }).to_string();
+    let length = body.len();
+    format!(
+        "POST /graphql HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{headers}\
+         Content-Length: {length}\r\n\r\n{body}"
+    )
+}
+
+const HANDSHAKE: &str = "GET /graphql HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+    Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\
+    Sec-WebSocket-Protocol: graphql-transport-ws\r\n\r\n";
+
+/// A frame, masked with zeros, which leaves what is in it as it is. `first` is its first byte.
+fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
+    let mut frame = vec![first];
+    if let Ok(length @ ..126) = u8::try_from(payload.len()) {
+        frame.push(0x80 | length);
+    } else {
+        frame.push(0xfe);
+        frame.extend(u16::try_from(payload.len()).unwrap().to_be_bytes());
+    }
+    frame.extend([0; 4]);
+    frame.extend(payload);
+    frame
+}
+
+const TEXT: u8 = 0x81;
+const TEXT_BEGIN: u8 = 0x01;
+const MORE: u8 = 0x00;
+const PING: u8 = 0x89;
+
+fn text(message: &Value) -> Vec<u8> {
+    frame(TEXT, message.to_string().as_bytes())
+}
+
+/// What comes until the connection ends, however it does.
+async fn until_end(stream: &mut TcpStream) -> String {
+    let mut received = Vec::new();
+    let _ = within(stream.read_to_end(&mut received)).await;
+    String::from_utf8_lossy(&received).into_owned()
+}
+
+/// Sends this again and again until the connection has ended: how long that took, and what came.
+async fn until_cut(mut stream: TcpStream, drop: &[u8], every: Duration) -> (Duration, String) {
+    let begin = Instant::now();
+    let mut received = Vec::new();
+    within(async {
+        loop {
+            match timeout(every, stream.read_buf(&mut received)).await {
+                Ok(Ok(0) | Err(_)) => break,
+                Ok(Ok(_)) => {}
+                // it may have ended since
+                Err(_) => drop_of(&mut stream, drop).await,
+            }
+        }
+    })
+    .await;
+    (begin.elapsed(), String::from_utf8_lossy(&received).into_owned())
+}
+
+async fn drop_of(stream: &mut TcpStream, drop: &[u8]) {
+    let _ = stream.write_all(drop).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_head_that_does_not_come_to_its_end_is_not_waited_for() {
+    let served = served(connections(|limits| limits.header_timeout = SECOND)).await;
+    for (begin, drop) in [("", ""), ("GET /graphql HTTP/1.1\r\nHost: localhost\r\n", "X-Drop: 1\r\n")] {
+        let mut stream = connect(&served).await;
+        stream.write_all(begin.as_bytes()).await.unwrap();
+        let (elapsed, _) = until_cut(stream, drop.as_bytes(), SECOND / 10).await;
+        assert!((SECOND * 9 / 10..SECOND * 8).contains(&elapsed), "{elapsed:?}");
+    }
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_without_a_request_is_kept_for_a_while_and_no_longer() {
+    let served = served(connections(|limits| {
+        limits.header_timeout = SECOND / 2;
+        limits.idle_timeout = SECOND * 3;
+    }))
+    .await;
+    let mut stream = connect(&served).await;
+    let mut answers = String::new();
+    for _ in 0..2 {
+        stream.write_all(post("", "{ tip { height } }").as_bytes()).await.unwrap();
+        while !answers.ends_with("}}}") {
+            let mut bytes = [0; 4096];
+            let read = within(stream.read(&mut bytes)).await.unwrap();
+            assert_ne!(read, 0, "{answers}");
+            answers.push_str(std::str::from_utf8(&bytes[..read]).unwrap());
+        }
+        answers.clear();
+        // longer than a head may take
+        sleep(SECOND * 3 / 2).await;
+    }
+    let begin = Instant::now();
+    assert_eq!(until_end(&mut stream).await, "");
+    assert!(begin.elapsed() < SECOND * 8);
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_body_that_comes_too_slowly_is_408() {
+    let served = served(connections(|limits| limits.body_timeout = SECOND)).await;
+    let mut stream = connect(&served).await;
+    let request = post("", "{ tip { height } }");
+    stream.write_all(&request.as_bytes()[..request.len() - 30]).await.unwrap();
+    let (elapsed, answer) = until_cut(stream, b" ", SECOND / 5).await;
+    assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
+    assert!(elapsed >= SECOND * 9 / 10, "{elapsed:?}");
+    served.stop().await;
+}
+
+/// Has an answer of about so many times 140 KB.
+fn many(count: usize) -> String {
+    let again: Vec<_> = (0..count * 13 / 5).map(|number| format!("a{number}: description")).collect();
+    format!("{{ __schema {{ types {{ fields {{ {} }} }} }} }}", again.join(" "))
+}
+
+/// Lets a document of a hundred of them through.
+fn allow_many(options: &mut Options) {
+    let guard = &mut options.limits.guard;
+    (guard.aliases, guard.introspection) = (1_000, 1_000);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_held_for_a_client_that_never_reads_is_let_go_of_and_others_are_told_to_come_again_until_then() {
+    let served = served(|options| {
+        options.connections.write_timeout = SECOND * 3;
+        options.limits.held_bytes = 20 << 20;
+        allow_many(options);
+    })
+    .await;
+    let mut never = connect(&served).await;
+    never.write_all(post("", &many(100)).as_bytes()).await.unwrap();
+    let ask = async |document: &str| {
+        let mut stream = TcpStream::connect(served.address).await.unwrap();
+        stream.write_all(post("Connection: close\r\n", document).as_bytes()).await.unwrap();
+        until_end(&mut stream).await
+    };
+    let first = within(async {
+        loop {
+            // one of these may come before that of the one who does not read
+            let answer = ask(&many(100)).await;
+            if !answer.starts_with("HTTP/1.1 200") {
+                return answer;
+            }
+        }
+    })
+    .await;
+    assert!(first.starts_with("HTTP/1.1 503") && first.contains("RESOURCE_EXHAUSTED"), "{}", &first[..400]);
+    assert!(ask("{ tip { height } }").await.starts_with("HTTP/1.1 200"));
+    let begin = Instant::now();
+    within(async {
+        while !ask(&many(100)).await.starts_with("HTTP/1.1 200") {
+            sleep(SECOND / 10).await;
+        }
+    })
+    .await;
+    assert!(begin.elapsed() < SECOND * 10, "{:?}", begin.elapsed());
+    // of an answer that began nothing more comes than was on its way
+    let rest = until_end(&mut never).await;
+    assert!(rest.starts_with("HTTP/1.1 200") && rest.len() < 5 << 20, "{}", rest.len());
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_reads_slowly_is_served_whole_whatever_the_answer_comes_in() {
+    let served = served(|options| {
+        options.connections.write_timeout = SECOND;
+        options.sockets.ping_interval = SECOND;
+        allow_many(options);
+    })
+    .await;
+    let large = many(8);
+    let asked = [text(&json!({ "type": "connection_init" })), text(&super::subscribe("1", &large))].concat();
+    let stream = |accept: &str| post(&format!("Accept: {accept}\r\n"), &large).into_bytes();
+    let ways = [
+        ("plain", post("Connection: close\r\n", &large).into_bytes(), "}}"),
+        ("compressed", post("Connection: close\r\nAccept-Encoding: gzip\r\n", &many(100)).into_bytes(), "0\r\n\r\n"),
+        ("events", stream("text/event-stream"), "event: complete\ndata:\n\n\r\n0\r\n\r\n"),
+        ("parts", stream("multipart/mixed;subscriptionSpec=1.0"), "--graphql--\r\n\r\n0\r\n\r\n"),
+        ("websocket", [HANDSHAKE.as_bytes(), &asked].concat(), "\"type\":\"complete\"}"),
+    ];
+    let readers = ways.map(|(way, request, end)| {
+        let connecting = connect(&served);
+        async move {
+            let mut stream = connecting.await;
+            stream.write_all(&request).await.unwrap();
+            let (mut received, mut tail) = (0, Vec::new());
+            let begin = Instant::now();
+            while !tail.ends_with(end.as_bytes()) {
+                let mut bytes = vec![0; 8 << 10];
+                let read = stream.read(&mut bytes).await.unwrap_or(0);
+                assert_ne!(read, 0, "{way}: cut off after {received} bytes and {:?}", begin.elapsed());
+                received += read;
+                tail.extend_from_slice(&bytes[..read]);
+                tail.drain(..tail.len().saturating_sub(end.len()));
+                // a client of a websocket answers pings, when it comes to them
+                if way == "websocket" && bytes[..read].windows(2).any(|two| two == [PING, 0]) {
+                    stream.write_all(&frame(0x8a, b"")).await.unwrap();
+                }
+                // 160 KiB a second at most
+                sleep(SECOND / 20).await;
+            }
+            (way, received, begin.elapsed())
+        }
+    });
+    for (way, received, elapsed) in futures_util::future::join_all(readers).await {
+        if way != "compressed" {
+            assert!(received > 500 << 10 && elapsed > SECOND * 3, "{way} {received} {elapsed:?}");
+        }
+    }
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_does_not_read_a_stream_or_a_websocket_is_cut_off_after_the_write_timeout() {
+    let served = served(|options| {
+        options.connections.write_timeout = SECOND;
+        options.connections.most = 1;
+    })
+    .await;
+    let large = many(8);
+    let asked = [text(&json!({ "type": "connection_init" })), text(&super::subscribe("1", &large))].concat();
+    for request in [
+        post("Accept: text/event-stream\r\n", &large).into_bytes(),
+        post("Accept: multipart/mixed;subscriptionSpec=1.0\r\n", &large).into_bytes(),
+        [HANDSHAKE.as_bytes(), &asked].concat(),
+    ] {
+        let mut stuck = connect(&served).await;
+        stuck.write_all(&request).await.unwrap();
+        sleep(SECOND / 2).await;
+        let begin = Instant::now();
+        // its place is free again
+        within(async {
+            loop {
+                let mut next = TcpStream::connect(served.address).await.unwrap();
+                let request = post("Connection: close\r\nAccept: text/event-stream\r\n", "{ tip { height } }");
+                next.write_all(request.as_bytes()).await.unwrap();
+                if until_end(&mut next).await.starts_with("HTTP/1.1 200") {
+                    break;
+                }
+                sleep(SECOND / 20).await;
+            }
+        })
+        .await;
+        assert!((SECOND / 10..SECOND * 8).contains(&begin.elapsed()), "{:?}", begin.elapsed());
+        let rest = until_end(&mut stuck).await;
+        assert!(rest.starts_with("HTTP/1.1 ") && rest.len() < 900 << 10, "{}", rest.len());
+        // and the one that asked has left it
+        sleep(SECOND / 10).await;
+    }
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_that_does_not_come_to_its_end_closes_its_socket_whatever_stands_between_its_parts() {
+    let sockets = Sockets { message_timeout: SECOND, init_timeout: SECOND * 60, ..Sockets::default() };
+    let served = Served::with(&Api::of_chain(&chain()).schema, sockets).await;
+    let long = [0x81, 0xfe, 0x10, 0x00, 0, 0, 0, 0];
+    for (begin, drop) in [
+        (frame(TEXT_BEGIN, b"{"), [frame(MORE, b" "), frame(PING, b"")].concat()),
+        (long.to_vec(), b" ".to_vec()),
+        (vec![TEXT], Vec::new()),
+    ] {
+        let mut stream = connect(&served).await;
+        stream.write_all(&[HANDSHAKE.as_bytes(), &begin].concat()).await.unwrap();
+        let (elapsed, told) = until_cut(stream, &drop, SECOND / 10).await;
+        assert!((SECOND * 9 / 10..SECOND * 8).contains(&elapsed), "{elapsed:?}");
+        assert!(told.contains("a message did not come to its end within 1 s"), "{told}");
+    }
+    // one that does is answered, and so is one that is slow but in time
+    let mut stream = connect(&served).await;
+    let init = json!({ "type": "connection_init" }).to_string();
+    let (first, second) = init.as_bytes().split_at(5);
+    let begun = [HANDSHAKE.as_bytes(), &frame(TEXT_BEGIN, first), &frame(PING, b"")].concat();
+    stream.write_all(&begun).await.unwrap();
+    sleep(SECOND / 2).await;
+    stream.write_all(&frame(0x80, second)).await.unwrap();
+    sleep(SECOND * 2).await;
+    stream.write_all(&text(&json!({ "type": "ping" }))).await.unwrap();
+    let mut received = Vec::new();
+    within(async {
+        while !String::from_utf8_lossy(&received).contains("\"pong\"") {
+            assert_ne!(stream.read_buf(&mut received).await.unwrap(), 0, "{}", String::from_utf8_lossy(&received));
+        }
+    })
+    .await;
+    served.stop().await;
+}
