@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use async_graphql::futures_util::task::AtomicWaker;
 use axum::body::{Body, Bytes, HttpBody};
 use hyper::body::{Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -39,12 +40,19 @@ pub(super) struct Times {
 
 /// Whether a request is being answered on a connection, or it is no connection of HTTP any more. A clone is the same.
 #[derive(Clone, Default)]
-pub(super) struct Answering(Arc<AtomicBool>);
+pub(super) struct Answering(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    is_answering: AtomicBool,
+    /// Who reads, to whom it matters when that ends.
+    reader: AtomicWaker,
+}
 
 impl Answering {
     /// The head of a request is there.
     pub(super) fn begin(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.0.is_answering.store(true, Ordering::Release);
     }
 
     /// The body of its answer, with which it ends.
@@ -52,8 +60,15 @@ impl Answering {
         Body::new(Answer { body, answering: self })
     }
 
-    fn is_answering(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+    /// If it is so, the task is woken when it is so no longer.
+    fn is_answering(&self, cx: &Context<'_>) -> bool {
+        self.0.reader.register(cx.waker());
+        self.0.is_answering.load(Ordering::Acquire)
+    }
+
+    fn end(&self) {
+        self.0.is_answering.store(false, Ordering::Release);
+        self.0.reader.wake();
     }
 }
 
@@ -82,7 +97,7 @@ impl HttpBody for Answer {
 
 impl Drop for Answer {
     fn drop(&mut self) {
-        self.answering.0.store(false, Ordering::Relaxed);
+        self.answering.end();
     }
 }
 
@@ -166,7 +181,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Timed<S> {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
         // who is slow to take an answer is judged by that
-        if self.answering.is_answering() || self.pace.is_waiting() {
+        if self.answering.is_answering(cx) || self.pace.is_waiting() {
             self.request = Request::None;
             return read;
         }
