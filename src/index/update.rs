@@ -15,6 +15,7 @@ use super::keys::TxNum;
 use super::observed::ObservedLimits;
 use super::open::Index;
 use super::resolve::Run;
+use super::settle::Settling;
 use super::tables::block_starts::BlockStart;
 use super::tables::blocks::{BlockRow, Running};
 use super::tables::stale_blocks::StaleBlock;
@@ -233,14 +234,7 @@ impl<'i> Update<'i> {
     ///
     /// Errors: [`IndexError::Broken`] after a step that failed; storage errors. Nothing is changed then.
     pub fn commit(self) -> Result<(), IndexError> {
-        if self.broken {
-            return Err(IndexError::Broken);
-        }
-        let began = Instant::now();
-        self.transaction.commit()?;
-        self.index.figures.count(began.elapsed(), self.changed);
-        self.index.starts_are_committed = true;
-        self.index.settling.settled();
+        self.commit_with(Durability::Immediate)?.settled();
         Ok(())
     }
 
@@ -249,17 +243,22 @@ impl<'i> Update<'i> {
     /// as a whole, with all that were committed like this since the last that is durable.
     ///
     /// Errors: as [`Update::commit`].
-    pub fn commit_unsettled(mut self) -> Result<(), IndexError> {
+    pub fn commit_unsettled(self) -> Result<(), IndexError> {
+        self.commit_with(Durability::None)?.unsettled();
+        Ok(())
+    }
+
+    fn commit_with(mut self, durability: Durability) -> Result<&'i mut Settling, IndexError> {
         if self.broken {
             return Err(IndexError::Broken);
         }
-        self.transaction.set_durability(Durability::None)?;
+        self.transaction.set_durability(durability)?;
         let began = Instant::now();
         self.transaction.commit()?;
-        self.index.figures.count(began.elapsed(), self.changed);
-        self.index.starts_are_committed = true;
-        self.index.settling.unsettled();
-        Ok(())
+        let index = self.index;
+        index.figures.count(began.elapsed(), self.changed);
+        index.starts_are_committed = true;
+        Ok(&mut index.settling)
     }
 
     /// Totals of the chain so far, and the times of its last blocks, oldest first.

@@ -15,7 +15,7 @@ mod weight;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use async_graphql::parser::types::ExecutableDocument;
+use async_graphql::parser::types::{DocumentOperations, ExecutableDocument, OperationDefinition};
 use async_graphql::{Request, ServerError};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
@@ -109,10 +109,12 @@ impl Documents {
 
     /// The document of this text, if it may be executed.
     pub(super) fn admit(&self, text: &str) -> Result<ExecutableDocument, Refusal> {
+        let kept = self.parsed.get(text);
         if let Some(figures) = &self.figures {
-            if self.parsed.contains_key(text) { figures.document_hits.inc() } else { figures.document_misses.inc() }
+            if kept.is_some() { figures.document_hits.inc() } else { figures.document_misses.inc() }
         }
-        Ok(self.parsed(text)?.document.clone())
+        let parsed = kept.map_or_else(|| self.parse(text), Ok)?;
+        Ok(parsed.document.clone())
     }
 
     /// What is beside the document in a request.
@@ -125,20 +127,28 @@ impl Documents {
     ///
     /// Errors: it would be too much together with all others, or it is refused as such.
     pub(super) fn hold(&self, request: &Request) -> Result<Holding, ServerError> {
-        let parsed = self.parsed(&request.query)?;
+        let parsed = self.parsed.get(request.query.as_str()).map_or_else(|| self.parse(&request.query), Ok)?;
         let bytes = parsed.bytes.saturating_add(weight::of_variables(&request.variables));
         Ok(self.held.take(bytes)?)
     }
 
-    fn parsed(&self, text: &str) -> Result<Arc<Parsed>, Refusal> {
-        if let Some(parsed) = self.parsed.get(text) {
-            return Ok(parsed);
-        }
+    fn parse(&self, text: &str) -> Result<Arc<Parsed>, Refusal> {
         let document = guard::admit(text, &self.limits)?;
         let parsed = Arc::new(Parsed { bytes: weight::of(&document), document });
         self.parsed.insert(text.into(), parsed.clone());
         Ok(parsed)
     }
+}
+
+/// The operation that is to be executed: the only one need not be named. `None` if the document has no such operation.
+pub(super) fn operation<'d>(document: &'d ExecutableDocument, name: Option<&str>) -> Option<&'d OperationDefinition> {
+    let operation = match (&document.operations, name) {
+        (DocumentOperations::Single(operation), _) => operation,
+        (DocumentOperations::Multiple(operations), Some(name)) => operations.get(name)?,
+        (DocumentOperations::Multiple(operations), None) if operations.len() == 1 => operations.values().next()?,
+        (DocumentOperations::Multiple(_), None) => return None,
+    };
+    Some(&operation.node)
 }
 
 impl Held {

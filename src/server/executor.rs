@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use async_graphql::futures_util::StreamExt;
 use async_graphql::futures_util::stream::{self, BoxStream};
-use async_graphql::parser::types::{DocumentOperations, ExecutableDocument, OperationType};
+use async_graphql::parser::types::OperationType;
 use async_graphql::{Data, Executor, Request, Response, ServerError, Value};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -24,7 +24,7 @@ use tracing::Instrument;
 
 use super::Limits;
 use super::callers::Caller;
-use super::documents::{Documents, Holding};
+use super::documents::{self, Documents, Holding};
 use super::executions::{Executions, Reached, Running};
 use super::guard::Refusal;
 use super::http::{Persisted, is_refusal};
@@ -143,7 +143,7 @@ impl Guarded {
         let refused = |refusal: &Refusal| self.figures.operation(self.transport, refusal.code());
         self.documents.admit_values(&request).inspect_err(refused)?;
         let document = self.documents.admit(&request.query).inspect_err(refused)?;
-        let kind = kind_of(&document, request.operation_name.as_deref());
+        let kind = documents::operation(&document, request.operation_name.as_deref()).map(|operation| operation.ty);
         let asked = match request.extensions.get(INCLUDE) {
             Some(Value::String(list)) => Include::of(list),
             _ => Include::default(),
@@ -395,16 +395,6 @@ impl Admitted {
     pub(super) fn into_request(self) -> Request {
         self.request
     }
-}
-
-fn kind_of(document: &ExecutableDocument, name: Option<&str>) -> Option<OperationType> {
-    let operation = match (&document.operations, name) {
-        (DocumentOperations::Single(operation), _) => operation,
-        (DocumentOperations::Multiple(operations), Some(name)) => operations.get(name)?,
-        (DocumentOperations::Multiple(operations), None) if operations.len() == 1 => operations.values().next()?,
-        (DocumentOperations::Multiple(_), None) => return None,
-    };
-    Some(operation.node.ty)
 }
 
 fn refused(refusal: Refusal) -> Response {

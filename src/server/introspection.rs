@@ -4,10 +4,11 @@
 //! Only what asks for nothing else is kept, and was answered without an error. What is kept is bounded by bytes.
 
 use async_graphql::Request;
-use async_graphql::parser::types::{DocumentOperations, ExecutableDocument, OperationType, Selection};
+use async_graphql::parser::types::{ExecutableDocument, OperationType, Selection};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
+use super::documents;
 use super::payload::Payload;
 use super::shared::Key;
 
@@ -55,19 +56,13 @@ pub(super) fn key_of(request: &Request, document: &ExecutableDocument) -> Option
     if !request.extensions.is_empty() {
         return None;
     }
-    let operation = match (&document.operations, &request.operation_name) {
-        (DocumentOperations::Single(operation), _) => operation,
-        (DocumentOperations::Multiple(operations), Some(name)) => operations.get(name.as_str())?,
-        // one that has a name need not be named
-        (DocumentOperations::Multiple(operations), None) if operations.len() == 1 => operations.values().next()?,
-        (DocumentOperations::Multiple(_), None) => return None,
-    };
+    let operation = documents::operation(document, request.operation_name.as_deref())?;
     let about_the_schema = |selection: &Selection| match selection {
         Selection::Field(field) => matches!(field.node.name.node.as_str(), "__schema" | "__type"),
         Selection::FragmentSpread(_) | Selection::InlineFragment(_) => false,
     };
-    let selections = &operation.node.selection_set.node.items;
-    let is_it = operation.node.ty == OperationType::Query
+    let selections = &operation.selection_set.node.items;
+    let is_it = operation.ty == OperationType::Query
         && selections.iter().all(|selection| about_the_schema(&selection.node));
     if is_it { Key::of(request) } else { None }
 }

@@ -14,7 +14,7 @@ use super::follow::{Follow, Following, Step};
 use super::fork::{fork_point, refuse_to_shrink, skip_common};
 use super::mempool::Seen;
 use super::pipeline::{Pipeline, PipelineLimits};
-use super::progress::{FEW, Progress};
+use super::progress::{FEW, Progress, are_few};
 use super::reorg::{Change, Record, first_seen_above};
 use crate::chain::network::genesis_hash;
 use crate::index::{Block, IndexError, Snapshot, Tip, Update};
@@ -25,8 +25,6 @@ use crate::view::{SyncPhase, SyncState};
 
 /// A commit at least this often, so that an interruption costs little.
 const COMMIT: Duration = Duration::from_secs(10);
-/// With so few blocks to go readers are told of them before the disk has them.
-const NEAR: usize = 12;
 /// Hashes asked for at once. A reorganisation of the node while they are read is noticed when they are used up.
 const HASHES: usize = 20_000;
 
@@ -56,7 +54,7 @@ impl Way {
             });
             let thread = thread.transpose().map_err(SyncError::Threads)?;
             let connected = update.connect(batch);
-            // waited for in any case; what became of it is said in the log
+            // waited for in any case; that it panicked is said in the log
             let behind = thread.map(|thread| thread.join().unwrap_or(Err(IndexError::Broken)));
             connected?;
             Ok::<_, SyncError>(behind.transpose()?)
@@ -170,7 +168,8 @@ impl Following<'_> {
     fn advance(&mut self, fork: Option<Tip>, hashes: Vec<BlockHash>, info: &ChainInfo) -> Result<(), SyncError> {
         let _stands_back = self.ahead.as_ref().map(ReadAhead::stand_back);
         let (limits, published) = (self.limits(), self.follow.published);
-        let (shrinks, is_near) = (hashes.is_empty(), hashes.len() < NEAR);
+        // of a few blocks readers are told before the disk has them
+        let (shrinks, is_near) = (hashes.is_empty(), are_few(hashes.len()));
         let mut progress = Progress::new(fork, info.blocks, hashes.len());
         let mut way = Way::default();
         // how many blocks have left in what is committed, but not published yet

@@ -16,6 +16,11 @@ const LINE: Duration = Duration::from_secs(10);
 /// Fewer blocks than this are simply logged, and no catching up.
 pub(super) const FEW: u32 = 12;
 
+/// Whether these are fewer.
+pub(super) fn are_few(blocks: usize) -> bool {
+    u32::try_from(blocks).is_ok_and(|blocks| blocks < FEW)
+}
+
 /// The progress of one stretch of blocks.
 pub struct Progress {
     bar: Option<ProgressBar>,
@@ -33,7 +38,7 @@ impl Progress {
     /// From a fork point towards the node's tip; `blocks` of them in this stretch.
     #[must_use]
     pub fn new(fork: Option<Tip>, target: Height, blocks: usize) -> Self {
-        let few = u32::try_from(blocks).is_ok_and(|blocks| blocks < FEW);
+        let few = are_few(blocks);
         let from = fork.map_or(0, |fork| fork.height.to_u32());
         let bar = (!few && std::io::stderr().is_terminal()).then(|| {
             let bar = ProgressBar::new(u64::from(target.to_u32()));

@@ -54,9 +54,9 @@ impl<T> Stream for Followed<T> {
 }
 
 impl Executions {
-    /// What comes of the events that `begin` gives once they may be executed, each as `write` makes it, who is told with it
-    /// whether it is the first, and where its reader is then. What else `begin` gives is held until they have begun: until they were looked at once, from
-    /// when on nothing that happens is missed.
+    /// What comes of the events that `begin` gives once they may be executed, each as `write` makes it, who is told with
+    /// it whether it is the first, and where its reader is then. What else `begin` gives is held until they have begun:
+    /// until they were looked at once, from when on nothing that happens is missed.
     ///
     /// `begin` has no place, and may wait.
     pub(in crate::server) fn follow<T: Send + 'static, H: Send + 'static>(

@@ -13,7 +13,7 @@
 //! "Status Codes").
 
 use async_graphql::{Response as GraphqlResponse, ServerError, Value};
-use axum::body::{Body, Bytes};
+use axum::body::Bytes;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, VARY};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -41,7 +41,7 @@ pub(super) fn answer(media: Whole, response: &GraphqlResponse, held: &Held) -> R
         Whole::Json if is_shed => StatusCode::SERVICE_UNAVAILABLE,
         _ => StatusCode::OK,
     };
-    let mut answer = with_body(status, media, json);
+    let mut answer = written(status, media, json);
     if is_shed {
         answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from(wait.unwrap_or(1)));
     }
@@ -111,15 +111,15 @@ fn retry_after(response: &GraphqlResponse) -> Option<u64> {
     }
 }
 
-/// The answer to a GraphQL request that is written already, and has no errors.
-pub(super) fn written(media: Whole, json: impl Into<Body>) -> Response {
-    (StatusCode::OK, headers(media), json.into()).into_response()
+/// An answer that is written already.
+pub(super) fn written(status: StatusCode, media: Whole, json: Bytes) -> Response {
+    (status, headers(media), json).into_response()
 }
 
 fn headers(media: Whole) -> [(HeaderName, HeaderValue); 3] {
     [
         (CONTENT_TYPE, HeaderValue::from_static(media.content_type())),
-        // the same question has another answer with the next block
+        // until it is known what it was made of
         (CACHE_CONTROL, HeaderValue::from_static("no-store")),
         (VARY, HeaderValue::from_static("accept")),
     ]
@@ -138,7 +138,7 @@ struct Answered<'r> {
 
 fn with_status(status: StatusCode, media: Whole, response: &GraphqlResponse) -> Response {
     match json_of(response) {
-        Some(json) => with_body(status, media, json),
+        Some(json) => written(status, media, json),
         None => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
 }
@@ -152,10 +152,6 @@ fn json_of(response: &GraphqlResponse) -> Option<Bytes> {
     };
     let json = serde_json::to_vec(&body);
     json.inspect_err(|error| tracing::error!(%error, "an answer cannot be written as JSON")).ok().map(Bytes::from)
-}
-
-fn with_body(status: StatusCode, media: Whole, json: Bytes) -> Response {
-    (status, headers(media), json).into_response()
 }
 
 #[cfg(test)]

@@ -205,7 +205,7 @@ async fn execute(server: &Server, caller: &Parts, accepted: Accepted, request: G
     }
     if let Some(Known { payload, cost }) = executor.recall(&admitted) {
         executed = Executed { cost: Some(cost), code: Some(code_of(&GraphqlResponse::default())), ..executed };
-        return (answer::written(media, Bytes::from(payload.into_result())), executed);
+        return (answer::written(StatusCode::OK, media, Bytes::from(payload.into_result())), executed);
     }
     let account = admitted.account().clone();
     let id = caller.extensions.get::<RequestId>().cloned();

@@ -2,8 +2,8 @@
 //! them is none or another one.
 //!
 //! In step with the node this does not happen, and while the two are not in step it passes. One with which it goes on is
-//! left out, so that it is not asked for for ever, and said so once; it is tried again when the node tells of it anew, and when the
-//! chain changed.
+//! left out, so that it is not asked for for ever, and said so once; it is tried again when the node tells of it anew,
+//! and when the chain changed.
 
 use std::collections::HashMap;
 

@@ -5,11 +5,15 @@ use std::path::Path;
 use std::process::{Child, ExitStatus, Stdio};
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::bitcoind::{RealNode, wait_for};
 use super::program::{btcgraph, login};
+
+/// How long a slow machine may take for anything.
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A running server, killed when dropped.
 pub(crate) struct Served {
@@ -36,7 +40,7 @@ impl Served {
         let mut program = btcgraph(directory, &["serve", "--listen", "127.0.0.1:0"]);
         program.args(node).envs(variables.iter().copied()).arg("--port-file").arg(&port_file);
         let process = program.stderr(Stdio::null()).spawn().unwrap();
-        let port = wait_for("the port file", Duration::from_secs(30), || {
+        let port = wait_for("the port file", PATIENCE, || {
             std::fs::read_to_string(&port_file).ok().filter(|port| !port.is_empty())
         });
         Self { process, address: format!("127.0.0.1:{port}") }
@@ -71,7 +75,7 @@ impl Served {
     }
 
     pub(crate) fn wait_for_height(&self, height: u32) {
-        wait_for("the server to catch up", Duration::from_secs(30), || {
+        wait_for("the server to catch up", PATIENCE, || {
             (self.query("{ tip { height } }")["data"]["tip"]["height"] == json!(height)).then_some(())
         });
     }
@@ -84,9 +88,30 @@ impl Served {
 
     /// Asks it to stop, as an operator does, and waits until it has.
     pub(crate) fn stop(&mut self) -> ExitStatus {
-        let pid = self.process.id().to_string();
-        assert!(std::process::Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
-        wait_for("the server to stop", Duration::from_secs(10), || self.process.try_wait().unwrap())
+        kill_process(self.pid(), Signal::TERM).unwrap();
+        wait_for("the server to stop", PATIENCE, || self.process.try_wait().unwrap())
+    }
+
+    /// Keeps all of its threads from running until what this gives is dropped.
+    pub(crate) fn freeze(&self) -> Frozen {
+        let pid = self.pid();
+        kill_process(pid, Signal::STOP).unwrap();
+        waitpid(Some(pid), WaitOptions::UNTRACED).unwrap();
+        Frozen(pid)
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.process)
+    }
+}
+
+/// A server that does nothing.
+pub(crate) struct Frozen(Pid);
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        // fails only for one that is not there any more
+        let _ = kill_process(self.0, Signal::CONT);
     }
 }
 

@@ -16,10 +16,9 @@ use super::subscription::Subscription;
 use crate::support::bitcoind::wait_for;
 use crate::support::served::Served;
 
-/// It looks at the node when it is told to, so that it sees the whole of each action at once; and knows within a second
-/// that the node is away.
+/// It looks at the node when it is told to, and knows within a second that the node is away.
 const VARIABLES: &[(&str, &str)] = &[("BTCGRAPH_NODE__POLL_SECONDS", "3600"), ("BTCGRAPH_NODE__PATIENCE_SECONDS", "1")];
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The stage of one scenario.
 pub(super) struct Stage {
@@ -48,6 +47,8 @@ impl Stage {
         if !self.node_runs && asks_the_node(&step.action) {
             return Err("the node is stopped; 'start node' starts it".to_owned());
         }
+        // it may not have ended its last look yet, and is to see the whole of each action at once
+        let frozen = self.served.as_ref().filter(|_| asks_the_node(&step.action)).map(Served::freeze);
         let (chain, names) = (&mut self.chain, &mut self.names);
         match &step.action {
             Action::Account { name, kind, key_of } => chain.open(names, name, *kind, key_of.as_deref())?,
@@ -94,6 +95,7 @@ impl Stage {
             }
             Action::Expect { name, count } => return self.expect(name, *count).map(Some),
         }
+        drop(frozen);
         self.catch_up();
         Ok(None)
     }
