@@ -23,9 +23,16 @@ lint: ## Formatting, clippy and the documentation, warnings as errors
 mutants: ## Whether a test notices each change to connecting and disconnecting blocks, by cargo-mutants (docs/testing.md); hours
 	scripts/mutants.sh
 
-bench: ## How fast an import is, on a real node, and how fast queries are; in target/bench (benches/README.md)
+bench: ## All that is measured, most of an hour: an import, queries, the mempool, subscribers, transport, an attack (benches/README.md)
 	benches/import.sh target/bench
 	benches/queries.sh target/bench
+	cargo bench --locked --bench mempool
+	cargo bench --locked --bench live
+	cargo bench --locked --bench live -- fanout
+	cargo bench --locked --bench guard
+	cargo bench --locked --bench stock
+	cargo build --locked --release
+	benches/attack.py target/release/btcgraph
 
 bench-import: ## An import and its verification on a simulated chain, without a bitcoind; N=10000000 for a long one
 	benches/simulated.sh target/bench $(or $(N),1000000)

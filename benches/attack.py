@@ -114,7 +114,12 @@ BOMB = post(
     + " fragment F25 on Query { __typename }"
 )
 ALIASES = post("{ " + " ".join(f"a{n}: __typename" for n in range(1_500)) + " }")
-LARGE = post("{ " + " ".join(f"a{n}: {INTROSPECTION}" for n in range(50)) + " }")
+
+def large():
+    """Eight times the schema, about a megabyte, is what one request gets; under names of its own, so that it is no answer
+    that the server keeps."""
+    name = f"a{random.randrange(1 << 32)}"
+    return post("{ " + " ".join(f"{name}x{n}: {INTROSPECTION}" for n in range(8)) + " }")
 
 
 async def large_body(address, port, count):
@@ -234,20 +239,21 @@ async def bad_frame(address, port, count):
 
 
 async def never_read(address, port, count):
-    """Asks for 7 MB and reads none of it, until the server has had enough."""
+    """Asks for a megabyte seven times and reads none of it, until the server has had enough."""
     loop = asyncio.get_running_loop()
     connection = socket.socket()
     connection.setblocking(False)
     try:
         connection.bind((address, 0))
         await loop.sock_connect(connection, ("127.0.0.1", port))
-        await loop.sock_sendall(connection, LARGE)
+        await loop.sock_sendall(connection, b"".join(large() for _ in range(7)))
         await asyncio.sleep(15)
         received, size = b"", 0
         while data := await asyncio.wait_for(loop.sock_recv(connection, 1 << 20), 5):
             received, size = received or data[:16], size + len(data)
-        count(f"{received[9:12].decode()} of 7 MB, read to its end" if size > 6_500_000 else "cut off" if size > 100_000
-              else received[9:12].decode())
+        count(f"{received[9:12].decode()}, {size >> 20} MB until cut off")
+    except TimeoutError:
+        count(f"{received[9:12].decode()}, {size >> 20} MB in all")
     except ConnectionResetError:
         count("cut off")
     finally:
@@ -272,7 +278,7 @@ ATTACKS = [
     Attack("5,000 subscriptions a socket", 4, subscriptions),
     Attack("frames that are none", 8, bad_frame),
     Attack("messages of fragments without end", 110, fragments),
-    Attack("7 MB asked for and never read", 60, never_read),
+    Attack("seven times a megabyte asked for and never read", 60, never_read),
 ]
 
 
@@ -356,7 +362,7 @@ def main(program, seconds=60, without=None):
         port_file = os.path.join(directory, "port")
         environment = {**os.environ, "BTCGRAPH_SERVER__LIMIT_LOOPBACK": "true", "BTCGRAPH_LOG__FILTER": "warn"}
         server = subprocess.Popen(
-            [program, "demo", "--listen", "127.0.0.1:0", "--port-file", port_file], env=environment, cwd=directory
+            [os.path.abspath(program), "demo", "--listen", "127.0.0.1:0", "--port-file", port_file], env=environment, cwd=directory
         )
         try:
             while not os.path.exists(port_file) or not (port := open(port_file, encoding="ascii").read()):

@@ -61,7 +61,7 @@ fn is_fit(id: &str) -> bool {
 }
 
 /// Gives the request its id, and tells of it when it was answered.
-pub(super) async fn tell(State(server): State<Server>, mut request: Request, next: Next) -> Response {
+pub(super) async fn tell(State(server): State<Arc<Server>>, mut request: Request, next: Next) -> Response {
     let started = Instant::now();
     let id = RequestId::of(request.headers());
     let client = server.proxies.client_of(request.extensions(), request.headers());

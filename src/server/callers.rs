@@ -159,7 +159,7 @@ fn shown(headers: &HeaderMap) -> Result<Option<&str>, Unknown> {
 
 /// Who made the request, among its extensions, and the response has the name among its own; 401 if nobody may ask so. The
 /// headers say what is left to spend.
-pub(super) async fn admit(State(server): State<Server>, mut request: Request, next: Next) -> Response {
+pub(super) async fn admit(State(server): State<Arc<Server>>, mut request: Request, next: Next) -> Response {
     let client = server.proxies.client_of(request.extensions(), request.headers());
     // of these alone a websocket is made, which asks again who it is for
     let protocol = request.headers().get(UPGRADE).map(HeaderValue::as_bytes);

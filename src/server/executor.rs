@@ -38,17 +38,22 @@ use crate::api::{self, Account, Include, Place, Reads, Schema};
 /// Executes what the guard admits, and answers the rest with its refusal.
 #[derive(Clone)]
 pub(super) struct Guarded {
-    schema: Schema,
-    documents: Arc<Documents>,
-    executions: Arc<Executions>,
+    engine: Arc<Engine>,
     /// Of one socket, if it is for one.
     socket: Option<Arc<OneSocket>>,
-    shared: SharedStreams,
-    introspection: Arc<Introspection>,
-    figures: Arc<Figures>,
     transport: Transport,
     caller: Arc<Caller>,
     include: Include,
+}
+
+/// What is the same for all who ask.
+struct Engine {
+    schema: Schema,
+    documents: Documents,
+    executions: Arc<Executions>,
+    shared: SharedStreams,
+    introspection: Introspection,
+    figures: Arc<Figures>,
 }
 
 /// The request extension that names what a response is to tell beside its data, as the header `X-Btcgraph-Include` does: for
@@ -92,33 +97,24 @@ impl Guarded {
     /// Errors: what the operating system says of threads to execute on.
     pub(super) fn new(schema: Schema, limits: &Limits, figures: Arc<Figures>, caller: Arc<Caller>) -> io::Result<Self> {
         let documents = Documents::new(limits.guard, limits.document_cache_bytes, limits.subscription_bytes);
-        let documents = Arc::new(documents.counted_in(figures.clone()));
+        let documents = documents.counted_in(figures.clone());
         let executions = Arc::new(Executions::start(limits.executions)?);
         let shared = SharedStreams::new(schema.open_subscriptions().clone());
-        Ok(Self {
-            schema,
-            documents,
-            executions,
-            socket: None,
-            shared,
-            introspection: Arc::new(Introspection::new()),
-            figures,
-            transport: Transport::default(),
-            caller,
-            include: Include::default(),
-        })
+        let engine =
+            Arc::new(Engine { schema, documents, executions, shared, introspection: Introspection::new(), figures });
+        Ok(Self { engine, socket: None, transport: Transport::default(), caller, include: Include::default() })
     }
 
     /// Tells what it does now whenever somebody asks for the metrics.
     pub(super) fn tell_in(&self, metrics: &Metrics) -> Result<(), MetricsError> {
         let count = |count: usize| number(u64::try_from(count).unwrap_or(u64::MAX));
-        let executions = self.executions.clone();
+        let executions = self.engine.executions.clone();
         let help = "Queries and mutations that are executed now, or wait for their turn.";
         metrics.add(Kind::Gauge, "btcgraph_server_executions", help, Some("state"), move || {
             let (running, waiting) = executions.now();
             vec![(Some("running"), count(running)), (Some("waiting"), count(waiting))]
         })?;
-        let shared = self.shared.clone();
+        let shared = self.engine.shared.clone();
         let help = "Subscriptions that are executed once for all who have the same one.";
         metrics.add_one(Kind::Gauge, "btcgraph_server_shared_streams", help, move || count(shared.count()))
     }
@@ -140,9 +136,9 @@ impl Guarded {
 
     /// The request with its document parsed.
     pub(super) fn admit(&self, mut request: Request) -> Result<Admitted, Refusal> {
-        let refused = |refusal: &Refusal| self.figures.operation(self.transport, refusal.code());
-        self.documents.admit_values(&request).inspect_err(refused)?;
-        let document = self.documents.admit(&request.query).inspect_err(refused)?;
+        let refused = |refusal: &Refusal| self.engine.figures.operation(self.transport, refusal.code());
+        self.engine.documents.admit_values(&request).inspect_err(refused)?;
+        let document = self.engine.documents.admit(&request.query).inspect_err(refused)?;
         let kind = documents::operation(&document, request.operation_name.as_deref()).map(|operation| operation.ty);
         let asked = match request.extensions.get(INCLUDE) {
             Some(Value::String(list)) => Include::of(list),
@@ -156,11 +152,11 @@ impl Guarded {
 
     /// The answer to a question about the schema, if it was given before and the client can pay for it.
     pub(super) fn recall(&self, admitted: &Admitted) -> Option<Known> {
-        let known = self.introspection.get(admitted.introspects.as_ref()?)?;
+        let known = self.engine.introspection.get(admitted.introspects.as_ref()?)?;
         self.caller.pay(known.cost).ok()?;
-        self.figures.introspection_hits.inc();
-        self.figures.operation(self.transport, code_of(&Response::default()));
-        self.figures.executed(Duration::ZERO, known.cost);
+        self.engine.figures.introspection_hits.inc();
+        self.engine.figures.operation(self.transport, code_of(&Response::default()));
+        self.engine.figures.executed(Duration::ZERO, known.cost);
         Some(known)
     }
 
@@ -177,29 +173,29 @@ impl Guarded {
     ) -> T {
         let Admitted { request, account, introspects, .. } = admitted;
         let mut request = request.data(account.clone());
-        let (figures, transport, began) = (self.figures.clone(), self.transport, Instant::now());
-        let known = self.introspection.clone();
+        let (engine, transport, began) = (self.engine.clone(), self.transport, Instant::now());
         let then = move |response: Response| {
-            figures.operation(transport, code_of(&response));
-            figures.executed(began.elapsed(), account.cost());
+            engine.figures.operation(transport, code_of(&response));
+            engine.figures.executed(began.elapsed(), account.cost());
             if let Some(key) = &introspects
                 && response.errors.is_empty()
             {
-                known.keep(key.clone(), Payload::new(&response, true), account.cost());
+                engine.introspection.keep(key.clone(), Payload::new(&response, true), account.cost());
             }
             then(response)
         };
         // before it takes a place: who waits for a block keeps nobody else from asking
-        if let Err(error) = self.schema.wait_for_tip(&mut request).await {
+        if let Err(error) = self.engine.schema.wait_for_tip(&mut request).await {
             return then(Response::from_errors(vec![error]));
         }
-        let (schema, write) = (self.schema.clone(), then.clone());
+        let (engine, write) = (self.engine.clone(), then.clone());
         let execution = async move {
-            let response = schema.execute(request).await;
+            let response = engine.schema.execute(request).await;
             write(response)
         };
-        let execution = execution.in_current_span();
-        match self.executions.run(execution).await {
+        // some kilobytes, which go through several hands
+        let execution = Box::pin(execution.in_current_span());
+        match self.engine.executions.run(execution).await {
             Ok(answer) => answer,
             Err(reason) => then(Response::from_errors(vec![reason.into()])),
         }
@@ -242,8 +238,8 @@ impl Guarded {
     ) -> Result<BoxStream<'static, T>, ServerError> {
         // also if it is dropped before
         let begun = begun.drop_guard();
-        let holding = self.documents.hold(&request)?;
-        let (schema, socket) = (self.schema.clone(), self.socket.clone());
+        let holding = self.engine.documents.hold(&request)?;
+        let (schema, socket) = (self.engine.schema.clone(), self.socket.clone());
         let beginning = async move {
             schema.wait_for_tip(&mut request).await?;
             let turn = match socket {
@@ -252,7 +248,7 @@ impl Guarded {
             };
             Ok((schema.subscribe(request, session), (turn, begun)))
         };
-        Ok(held(self.executions.follow(beginning, write).boxed(), holding))
+        Ok(held(self.engine.executions.follow(beginning, write).boxed(), holding))
     }
 
     /// What an operation of any kind yields, as it goes to clients: one payload from a query or a mutation, which is
@@ -281,14 +277,14 @@ impl Guarded {
             return Ok(self.run_apart(admitted, |response: Response| Payload::new(&response, true)));
         }
         let request = &mut admitted.request;
-        let open = self.figures.subscription(api::subscribed_field(request).as_deref());
+        let open = self.engine.figures.subscription(api::subscribed_field(request).as_deref());
         // what belongs to one client cannot be another's
         let is_common = session.is_none() && request.data.is_empty() && request.uploads.is_empty();
         if is_common
             && let Some(sharing) = api::sharing(request)
             && let Some(key) = Key::of(request)
         {
-            let (payloads, begun, account) = self.shared.join(key, sharing, self.again(request)).into_parts();
+            let (payloads, begun, account) = self.engine.shared.join(key, sharing, self.again(request)).into_parts();
             self.begins(begun);
             return Ok(self.told(account, open).tell(payloads, code_of_payload, payload_of));
         }
@@ -302,7 +298,7 @@ impl Guarded {
     }
 
     fn told(&self, account: Arc<Account>, open: Option<Counted>) -> Subscription {
-        let (figures, caller) = (self.figures.clone(), self.caller.clone());
+        let (figures, caller) = (self.engine.figures.clone(), self.caller.clone());
         Subscription { figures, transport: self.transport, caller, account, _open: open }
     }
 
@@ -427,7 +423,7 @@ impl Guarded {
     fn responses(&self, request: Request, session_data: Option<Arc<Data>>) -> BoxStream<'static, Response> {
         match self.admit(request) {
             Ok(mut admitted) if admitted.kind == Some(OperationType::Subscription) => {
-                let open = self.figures.subscription(api::subscribed_field(&mut admitted.request).as_deref());
+                let open = self.engine.figures.subscription(api::subscribed_field(&mut admitted.request).as_deref());
                 let account = Arc::new(Account::default());
                 let request = admitted.request.data(account.clone());
                 let begun = CancellationToken::new();

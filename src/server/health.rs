@@ -1,5 +1,7 @@
 //! Whether the process lives, and whether it answers for the node's tip. For supervisors, not for people.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -14,7 +16,7 @@ pub(super) async fn live() -> impl IntoResponse {
 
 /// 200 if it answers for the node's tip or is not further behind than it may be, else 503; with how far that is either
 /// way.
-pub(super) async fn ready(State(server): State<Server>) -> impl IntoResponse {
+pub(super) async fn ready(State(server): State<Arc<Server>>) -> impl IntoResponse {
     let readiness = server.schema.readiness();
     let is_ready = readiness.is_within(server.ready);
     let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };

@@ -8,6 +8,7 @@
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::http::header::HOST;
@@ -105,7 +106,7 @@ fn address_of(host: &str) -> Option<IpAddr> {
 }
 
 /// What is asked under another name is not answered: 421 (RFC 9110, section 15.5.20); 400 for what has no name.
-pub(super) async fn check(State(server): State<Server>, request: Request, next: Next) -> Response {
+pub(super) async fn check(State(server): State<Arc<Server>>, request: Request, next: Next) -> Response {
     match named(&request) {
         Ok(Some(host)) if !server.hosts.allow(host.host(), server.listen.ip()) => {
             let message = format!(

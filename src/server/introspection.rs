@@ -62,8 +62,8 @@ pub(super) fn key_of(request: &Request, document: &ExecutableDocument) -> Option
         Selection::FragmentSpread(_) | Selection::InlineFragment(_) => false,
     };
     let selections = &operation.selection_set.node.items;
-    let is_it = operation.ty == OperationType::Query
-        && selections.iter().all(|selection| about_the_schema(&selection.node));
+    let is_it =
+        operation.ty == OperationType::Query && selections.iter().all(|selection| about_the_schema(&selection.node));
     if is_it { Key::of(request) } else { None }
 }
 

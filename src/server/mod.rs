@@ -226,7 +226,6 @@ impl From<RequestLimits> for Sockets {
 }
 
 /// What every handler has.
-#[derive(Clone)]
 struct Server {
     executor: Guarded,
     persisted: Arc<Persisted>,
@@ -295,7 +294,7 @@ pub async fn serve_counted(
     let executor = Guarded::new(schema.clone(), &limits, metrics.figures().clone(), callers.anyone_at(None))?;
     executor.tell_in(&metrics).map_err(io::Error::other)?;
     let (open, mut all_closed) = mpsc::channel(1);
-    let server = Server {
+    let server = Arc::new(Server {
         executor,
         persisted: Arc::new(Persisted::new(limits.persisted_query_bytes)),
         schema,
@@ -315,7 +314,7 @@ pub async fn serve_counted(
         held: Held::new(limits.held_bytes),
         shutdown: shutdown.clone(),
         open: open.clone(),
-    };
+    });
     let proxies = server.proxies.clone();
     let router = router(server, playground, public_metrics);
     let finished = async {
@@ -349,7 +348,7 @@ async fn within_deadline(
 const COMPRESSED_ABOVE: u16 = 1024;
 
 /// What is where, and what every request goes through before it, from the last line up.
-fn router(server: Server, playground: bool, public_metrics: bool) -> Router {
+fn router(server: Arc<Server>, playground: bool, public_metrics: bool) -> Router {
     let routes = Router::new()
         .route("/graphql", get(http::get).post(http::post))
         .route_layer(from_fn_with_state(server.clone(), callers::admit))
@@ -357,7 +356,7 @@ fn router(server: Server, playground: bool, public_metrics: bool) -> Router {
         .route("/health/live", get(health::live))
         .route("/health/ready", get(health::ready))
         .route("/schema.graphql", get(async || ([(CONTENT_TYPE, "text/plain; charset=utf-8")], api::sdl())));
-    let metrics = get(async |State(server): State<Server>| server.metrics.answer());
+    let metrics = get(async |State(server): State<Arc<Server>>| server.metrics.answer());
     let routes = if public_metrics { routes.route("/metrics", metrics) } else { routes };
     let routes = if playground { routes.merge(playground::routes()) } else { routes };
     // a stream is sent as it comes, which compression would hold up

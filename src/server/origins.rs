@@ -17,6 +17,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::http::header::{
@@ -164,7 +165,7 @@ impl Origins {
 }
 
 /// Gives pages leave to read answers, and answers what browsers ask before they send what needs leave.
-pub(super) async fn give_leave(State(server): State<Server>, request: Request, next: Next) -> Response {
+pub(super) async fn give_leave(State(server): State<Arc<Server>>, request: Request, next: Next) -> Response {
     let leave = server.origins.leave(request.headers());
     let asks_before = request.method() == Method::OPTIONS
         && request.headers().contains_key(ORIGIN)

@@ -14,6 +14,7 @@
 mod negotiation;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
@@ -67,7 +68,7 @@ struct Site {
 const BUILT: Site = Site { find: Built::get, policy: BUILT_POLICY };
 const PLAIN: Site = Site { find: Plain::get, policy: PLAIN_POLICY };
 
-pub(super) fn routes() -> Router<Server> {
+pub(super) fn routes() -> Router<Arc<Server>> {
     Router::new()
         .route("/", get(async || Redirect::temporary("/playground")))
         .route("/playground", get(page))

@@ -114,7 +114,7 @@ pub(super) fn household(client: IpAddr) -> IpAddr {
 }
 
 /// Answers 429 to who asks too often, and tells everyone how often they may.
-pub(super) async fn limit(State(server): State<Server>, request: Request, next: Next) -> Response {
+pub(super) async fn limit(State(server): State<Arc<Server>>, request: Request, next: Next) -> Response {
     let Some(rate) = &server.rate else { return next.run(request).await };
     let Some(client) = server.proxies.client_of(request.extensions(), request.headers()) else {
         return next.run(request).await;

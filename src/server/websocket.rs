@@ -70,7 +70,7 @@ const READ_ON: usize = 4;
 
 /// Makes the connection a websocket, for a page that may have one. Whatever is wrong is told by closing it, since pages
 /// are not told why a connection does not become a websocket; but for what no page sends.
-pub(super) fn upgrade(server: Server, mut request: Request) -> Response {
+pub(super) fn upgrade(server: Arc<Server>, mut request: Request) -> Response {
     let mut response = match create_response_with_body(&request, Body::empty) {
         Ok(response) => response,
         Err(reason) => return refuse_as_json(StatusCode::BAD_REQUEST, error(code::BAD_USER_INPUT, reason.to_string())),
@@ -98,15 +98,15 @@ pub(super) fn upgrade(server: Server, mut request: Request) -> Response {
         let (door, held) = (Door::new(server.callers.clone(), asks), server.held.clone());
         let limit = server.limits.operations_per_socket;
         let Some(protocol) = protocol else {
-            let mut socket = serve(stream, Transport::new(executor, limit, meter, held, door), server, place);
+            let mut socket = serve(stream, Transport::new(executor, limit, meter, held, door), &server, place);
             socket.close(close::SUBPROTOCOL_NOT_ACCEPTABLE, "Subprotocol not acceptable");
             return socket.await;
         };
         let tally = Tally::open(figures, protocol, token, span);
         if protocol == LEGACY {
-            serve(stream, Legacy::new(executor, limit, meter, held, door), server, place).counted(tally).await;
+            serve(stream, Legacy::new(executor, limit, meter, held, door), &server, place).counted(tally).await;
         } else {
-            serve(stream, Transport::new(executor, limit, meter, held, door), server, place).counted(tally).await;
+            serve(stream, Transport::new(executor, limit, meter, held, door), &server, place).counted(tally).await;
         }
     });
     response
@@ -117,13 +117,18 @@ fn is_offered(headers: &HeaderMap, protocol: &str) -> bool {
     lists.flat_map(|list| list.split(',')).any(|offered| offered.trim() == protocol)
 }
 
-fn serve<D: socket::Dialogue>(stream: WebSocket, dialogue: D, server: Server, place: Result<Place, Full>) -> Socket<D> {
-    let Server { sockets, limits, shutdown, open, .. } = server;
+fn serve<D: socket::Dialogue>(
+    stream: WebSocket,
+    dialogue: D,
+    server: &Server,
+    place: Result<Place, Full>,
+) -> Socket<D> {
+    let (shutdown, open) = (server.shutdown.clone(), server.open.clone());
     let (place, full) = match place {
         Ok(place) => (Some(place), None),
         Err(full) => (None, Some(full)),
     };
-    let mut socket = Socket::new(stream, dialogue, sockets, limits.message_bytes, shutdown, place, open);
+    let mut socket = Socket::new(stream, dialogue, server.sockets, server.limits.message_bytes, shutdown, place, open);
     match full {
         None => {}
         Some(Full::All) => socket.close(close::TRY_AGAIN_LATER, "there are too many websockets"),

@@ -64,7 +64,7 @@ impl Stream {
 }
 
 /// Answers a query in the query string, or makes the connection a websocket.
-pub(super) async fn get(State(server): State<Server>, request: Request) -> Response {
+pub(super) async fn get(State(server): State<Arc<Server>>, request: Request) -> Response {
     let upgrade = request.headers().get(UPGRADE).and_then(|protocol| protocol.to_str().ok());
     if upgrade.is_some_and(|protocol| protocol.eq_ignore_ascii_case("websocket")) {
         // browsers open websockets for any page
@@ -82,7 +82,7 @@ pub(super) async fn get(State(server): State<Server>, request: Request) -> Respo
 }
 
 /// Answers the request in the body.
-pub(super) async fn post(State(server): State<Server>, request: Request) -> Response {
+pub(super) async fn post(State(server): State<Arc<Server>>, request: Request) -> Response {
     let (caller, body) = request.into_parts();
     let limit = server.limits.body_bytes;
     let body = receive(&caller.headers, body, limit, server.connections.of_body(), &server.held).await;
