@@ -23,7 +23,7 @@ lint: ## Formatting, clippy and the documentation, warnings as errors
 mutants: ## Whether a test notices each change to connecting and disconnecting blocks, by cargo-mutants (docs/testing.md); hours
 	scripts/mutants.sh
 
-bench: ## All that is measured, most of an hour: an import, queries, the mempool, subscribers, transport, an attack (benches/README.md)
+bench: ## What benches/README.md tells of, most of an hour: an import, queries, the mempool, subscribers, transport, an attack
 	benches/import.sh target/bench
 	benches/queries.sh target/bench
 	cargo bench --locked --bench mempool

@@ -243,19 +243,17 @@ async def never_read(address, port, count):
     loop = asyncio.get_running_loop()
     connection = socket.socket()
     connection.setblocking(False)
+    received, size = b"", 0
     try:
         connection.bind((address, 0))
         await loop.sock_connect(connection, ("127.0.0.1", port))
         await loop.sock_sendall(connection, b"".join(large() for _ in range(7)))
         await asyncio.sleep(15)
-        received, size = b"", 0
         while data := await asyncio.wait_for(loop.sock_recv(connection, 1 << 20), 5):
             received, size = received or data[:16], size + len(data)
-        count(f"{received[9:12].decode()}, {size >> 20} MB until cut off")
-    except TimeoutError:
-        count(f"{received[9:12].decode()}, {size >> 20} MB in all")
+        count(f"{received[9:12].decode()}, ended within megabyte {1 + (size >> 20)}")
     except ConnectionResetError:
-        count("cut off")
+        count(f"{received[9:12].decode()}, cut off within megabyte {1 + (size >> 20)}")
     finally:
         connection.close()
 

@@ -1,5 +1,5 @@
-//! What the transport of this server costs: the server, and the stock service of async-graphql-axum over the same schema
-//! and index, are asked the same in turn.
+//! What this server does around the engine costs: the server, with its limits, its cache of documents and its threads for
+//! executions, and the stock service of async-graphql-axum over the same schema and index, are asked the same in turn.
 //!
 //! `cargo bench --bench stock -- [SECONDS]` (10 for each of six turns a query; needs wrk); the figures stand in
 //! `benches/README.md`.
@@ -104,7 +104,7 @@ fn schema(directory: &Path) -> Result<Schema> {
     Ok(api::schema(published, Live::default(), Limits::default(), Features::default()))
 }
 
-/// Serves on two threads of its own.
+/// Serves connections on two threads.
 fn serve<F: Future<Output = Result<()>> + Send + 'static>(
     schema: Schema,
     service: impl FnOnce(TcpListener, Schema) -> F,

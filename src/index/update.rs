@@ -15,7 +15,6 @@ use super::keys::TxNum;
 use super::observed::ObservedLimits;
 use super::open::Index;
 use super::resolve::Run;
-use super::settle::Settling;
 use super::tables::block_starts::BlockStart;
 use super::tables::blocks::{BlockRow, Running};
 use super::tables::stale_blocks::StaleBlock;
@@ -234,8 +233,7 @@ impl<'i> Update<'i> {
     ///
     /// Errors: [`IndexError::Broken`] after a step that failed; storage errors. Nothing is changed then.
     pub fn commit(self) -> Result<(), IndexError> {
-        self.commit_with(Durability::Immediate)?.settled();
-        Ok(())
+        self.commit_with(Durability::Immediate)
     }
 
     /// Makes the changes visible to snapshots taken from now on, without waiting for the disk, which may take a hundred
@@ -244,11 +242,10 @@ impl<'i> Update<'i> {
     ///
     /// Errors: as [`Update::commit`].
     pub fn commit_unsettled(self) -> Result<(), IndexError> {
-        self.commit_with(Durability::None)?.unsettled();
-        Ok(())
+        self.commit_with(Durability::None)
     }
 
-    fn commit_with(mut self, durability: Durability) -> Result<&'i mut Settling, IndexError> {
+    fn commit_with(mut self, durability: Durability) -> Result<(), IndexError> {
         if self.broken {
             return Err(IndexError::Broken);
         }
@@ -258,7 +255,11 @@ impl<'i> Update<'i> {
         let index = self.index;
         index.figures.count(began.elapsed(), self.changed);
         index.starts_are_committed = true;
-        Ok(&mut index.settling)
+        match durability {
+            Durability::None => index.settling.unsettled(),
+            _ => index.settling.settled(),
+        }
+        Ok(())
     }
 
     /// Totals of the chain so far, and the times of its last blocks, oldest first.

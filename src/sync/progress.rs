@@ -16,7 +16,7 @@ const LINE: Duration = Duration::from_secs(10);
 /// Fewer blocks than this are simply logged, and no catching up.
 pub(super) const FEW: u32 = 12;
 
-/// Whether these are fewer.
+/// Whether so many blocks are fewer than [`FEW`].
 pub(super) fn are_few(blocks: usize) -> bool {
     u32::try_from(blocks).is_ok_and(|blocks| blocks < FEW)
 }

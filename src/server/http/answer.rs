@@ -119,7 +119,7 @@ pub(super) fn written(status: StatusCode, media: Whole, json: Bytes) -> Response
 fn headers(media: Whole) -> [(HeaderName, HeaderValue); 3] {
     [
         (CONTENT_TYPE, HeaderValue::from_static(media.content_type())),
-        // until it is known what it was made of
+        // the same question has another answer with the next block, unless `caching` finds that it has not
         (CACHE_CONTROL, HeaderValue::from_static("no-store")),
         (VARY, HeaderValue::from_static("accept")),
     ]

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, ExitStatus, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -89,14 +89,19 @@ impl Served {
     /// Asks it to stop, as an operator does, and waits until it has.
     pub(crate) fn stop(&mut self) -> ExitStatus {
         kill_process(self.pid(), Signal::TERM).unwrap();
-        wait_for("the server to stop", PATIENCE, || self.process.try_wait().unwrap())
+        wait_for("the server to stop", Duration::from_secs(20), || self.process.try_wait().unwrap())
     }
 
-    /// Keeps all of its threads from running until what this gives is dropped.
+    /// Keeps all of its threads from running until what this gives is dropped. It must have no question open that the
+    /// node cannot answer into the buffers of a socket, or the node would wait for it.
+    #[track_caller]
     pub(crate) fn freeze(&self) -> Frozen {
         let pid = self.pid();
         kill_process(pid, Signal::STOP).unwrap();
-        waitpid(Some(pid), WaitOptions::UNTRACED).unwrap();
+        // what has ended is left to be waited for by the process's owner
+        let options = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        let status = waitid(WaitId::Pid(pid), options).unwrap().unwrap();
+        assert!(status.stopped(), "the server has ended: {status:?}");
         Frozen(pid)
     }
 
@@ -110,7 +115,7 @@ pub(crate) struct Frozen(Pid);
 
 impl Drop for Frozen {
     fn drop(&mut self) {
-        // fails only for one that is not there any more
+        // fails only for one that was killed meanwhile
         let _ = kill_process(self.0, Signal::CONT);
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bitcoin::Txid;
 use serde_json::json;
@@ -18,7 +18,9 @@ use crate::support::served::Served;
 
 /// It looks at the node when it is told to, and knows within a second that the node is away.
 const VARIABLES: &[(&str, &str)] = &[("BTCGRAPH_NODE__POLL_SECONDS", "3600"), ("BTCGRAPH_NODE__PATIENCE_SECONDS", "1")];
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_secs(30);
+/// It is told to look again when so long nothing came of it. While it looks its node is not to change.
+const AGAIN: Duration = Duration::from_millis(250);
 
 /// The stage of one scenario.
 pub(super) struct Stage {
@@ -47,8 +49,8 @@ impl Stage {
         if !self.node_runs && asks_the_node(&step.action) {
             return Err("the node is stopped; 'start node' starts it".to_owned());
         }
-        // it may not have ended its last look yet, and is to see the whole of each action at once
-        let frozen = self.served.as_ref().filter(|_| asks_the_node(&step.action)).map(Served::freeze);
+        // one more look may be due, which is not to see a part of the action
+        let frozen = self.served.as_ref().filter(|_| is_seen_whole(&step.action)).map(Served::freeze);
         let (chain, names) = (&mut self.chain, &mut self.names);
         match &step.action {
             Action::Account { name, kind, key_of } => chain.open(names, name, *kind, key_of.as_deref())?,
@@ -172,6 +174,7 @@ impl Stage {
             "sync": { "ready": true },
         });
         self.notify();
+        let mut notified = Instant::now();
         wait_for("the server to catch up", PATIENCE, || {
             let mut answer = served.query(
                 "{ snapshot { hash inSync mempoolInSync } sync { ready }
@@ -183,8 +186,9 @@ impl Stage {
             // a page of them, and how many there are
             let is_known = txids["totalCount"] == json!(waiting.len()) && found.is_subset(&waiting);
             let done = is_known && answer["data"] == expected;
-            if !done {
+            if !done && notified.elapsed() > AGAIN {
                 self.notify();
+                notified = Instant::now();
             }
             done.then_some(())
         });
@@ -217,6 +221,12 @@ fn asks_the_node(action: &Action) -> bool {
             | Action::StopNode
             | Action::StartNode
     )
+}
+
+/// Whether the server is to see nothing of an action before all of it is done. Of nodes that stop and start it sees what
+/// comes.
+fn is_seen_whole(action: &Action) -> bool {
+    asks_the_node(action) && !matches!(action, Action::RestartNode)
 }
 
 const HELD: &str = "btcgraph is stopped; 'follow' starts it";
