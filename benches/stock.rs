@@ -4,25 +4,19 @@
 //! `cargo bench --bench stock -- [SECONDS]` (10 for each of six turns a query; needs wrk); the figures stand in
 //! `benches/README.md`.
 
+mod indexed;
+
 use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use async_graphql_axum::GraphQL;
 use axum::Router;
 use axum::routing::post_service;
-use bitcoin::Network;
-use bitcoin::consensus::serialize;
-use btcgraph::api::{self, Features, Limits, Schema};
-use btcgraph::index::{Index, IndexOptions, ObservedLimits};
-use btcgraph::live::Live;
-use btcgraph::mempool::MempoolSnapshot;
+use btcgraph::api::Schema;
 use btcgraph::server::{self, Options};
-use btcgraph::sim::{Load, LoadProfile, SimChain};
-use btcgraph::view::{Head, Published};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
@@ -47,7 +41,7 @@ fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1).filter(|argument| argument != "--bench");
     let seconds = arguments.next().map_or(Ok(10), |seconds| seconds.parse())?;
     let directory = tempfile::tempdir()?;
-    let schema = schema(directory.path())?;
+    let (_, _, schema) = indexed::index(directory.path())?;
     let (ours, _ours) = serve(schema.clone(), |listener, schema| async move {
         server::serve(listener, schema, Options::default(), CancellationToken::new()).await.map_err(Into::into)
     })?;
@@ -73,35 +67,6 @@ fn main() -> Result<()> {
         println!("  {name}: stock {stock:.0}, this server {ours:.0}, {:.2} of it", ours / stock);
     }
     Ok(())
-}
-
-/// The schema over an index of a chain of the shape of mainnet's.
-fn schema(directory: &Path) -> Result<Schema> {
-    let mut chain = SimChain::new(1);
-    let mut load = Load::new(LoadProfile { transactions: 20_000, blocks: 120, seed: 1 });
-    while load.next_block(&mut chain)?.is_some() {}
-    let options = IndexOptions {
-        path: directory.join("index.redb"),
-        network: Network::Regtest,
-        salt: None,
-        cache_bytes: 256 << 20,
-        stale_blocks_kept: 0,
-        observed: ObservedLimits::default(),
-    };
-    let mut index = Index::open(&options)?;
-    let parser = index.parser();
-    let blocks: Vec<_> = chain
-        .active_blocks()
-        .map(|block| parser.parse(block.block_hash(), serialize(block.as_ref())))
-        .collect::<Result<_, _>>()?;
-    let mut update = index.update()?;
-    update.connect(&blocks)?;
-    update.commit()?;
-    let head =
-        Head::behind(None, Arc::new(index.snapshot()?), MempoolSnapshot::default()).context("there are blocks")?;
-    let published = Published::default();
-    published.publish(Arc::new(head));
-    Ok(api::schema(published, Live::default(), Limits::default(), Features::default()))
 }
 
 /// Serves connections on two threads.

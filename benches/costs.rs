@@ -1,0 +1,107 @@
+//! What a unit of cost is in time, for each kind of field in the table of costs (`src/api/costs.rs`).
+//!
+//! `cargo bench --bench costs`; the figures stand in `benches/README.md`. The unit is a field of a page of blocks. A kind of
+//! field that takes much more time for its cost than this is too cheap, and much less too dear. The node is a simulated one
+//! in the same process, over HTTP.
+
+mod indexed;
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use async_graphql::{Executor, Request};
+use bitcoin::Network;
+use btcgraph::api::{Account, Schema};
+use btcgraph::node::{Auth, Node, NodeSettings};
+use btcgraph::sim::{SimNode, SimNodeOptions, World};
+use tokio::runtime::Runtime;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// What all are compared with.
+const UNIT: &str = "{ blocks(first: 100) { nodes { hash height time size txCount } } }";
+
+fn main() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let (chain, published, schema) = indexed::index(directory.path())?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+
+    let tip = chain.block(&chain.tip()).context("it is in memory")?.clone();
+    let middle = tip.txdata[tip.txdata.len() / 2].compute_txid();
+    let paid = &tip.txdata[tip.txdata.len() / 2].output[0].script_pubkey;
+    let address = bitcoin::Address::from_script(paid, Network::Regtest)?;
+    let sim = SimNode::start(Arc::new(Mutex::new(World::new(chain))), SimNodeOptions::default())?;
+    let auth = Auth::UserPassword { user: "user".into(), password: "password".into() };
+    published.set_node(Node::connect(NodeSettings::new(Network::Regtest, sim.url(), auth))?);
+
+    let unit = measure(&runtime, &schema, UNIT)?;
+    println!("the unit, of a page of 100 blocks with five fields each: {:.2?}", unit.per_cost());
+    let outputs = "transactions(first: 25) { nodes { outputs(first: 4) { nodes { value address spendStatus } } } }";
+    for (what, query) in [
+        (
+            "a page of 100 transactions, fees and sizes",
+            "{ tip { transactions(first: 100) { nodes { txid fee vsize } } } }",
+        ),
+        ("25 pages of 4 outputs, addresses and spenders", &format!("{{ tip {{ {outputs} }} }}")),
+        ("all txids of a block of 3,000", "{ tip { txids } }"),
+        (
+            "a proof that a block of 3,000 holds a transaction",
+            &format!("{{ transaction(txid: \"{middle}\") {{ merkleProof {{ position }} }} }}"),
+        ),
+        ("the key of an address, by bisection", &format!("{{ address(address: \"{address}\") {{ publicKey }} }}")),
+        (
+            "an address: balance and the newest 25",
+            &format!(
+                "{{ address(address: \"{address}\") {{ balance {{ confirmed }} transactions {{ nodes {{ net balanceAfter }} }} }} }}"
+            ),
+        ),
+        ("the coinbases of the last 99 blocks", "{ chain { supply { immatureCoinbase } } }"),
+        ("a question to the node", "{ bitcoinNode { version } }"),
+    ] {
+        let found = measure(&runtime, &schema, query)?;
+        let ratio = found.per_cost().as_secs_f64() / unit.per_cost().as_secs_f64();
+        println!(
+            "  {what}: cost {}, {:.1?}, {:.2?} for each, {ratio:.1} units",
+            found.cost,
+            found.taken,
+            found.per_cost()
+        );
+    }
+    Ok(())
+}
+
+/// What a query takes and costs.
+struct Found {
+    taken: Duration,
+    cost: u32,
+}
+
+impl Found {
+    fn per_cost(&self) -> Duration {
+        self.taken / self.cost
+    }
+}
+
+/// The median of many runs, from the text on, less what `{ __typename }` takes.
+fn measure(runtime: &Runtime, schema: &Schema, query: &str) -> Result<Found> {
+    let (nothing, _) = time(runtime, schema, "{ __typename }")?;
+    let (all, cost) = time(runtime, schema, query)?;
+    Ok(Found { taken: all.saturating_sub(nothing), cost: u32::try_from(cost)?.max(1) })
+}
+
+fn time(runtime: &Runtime, schema: &Schema, query: &str) -> Result<(Duration, u64)> {
+    let (begun, mut taken, mut cost) = (Instant::now(), Vec::new(), 0);
+    while taken.len() < 20 || (taken.len() < 5_000 && begun.elapsed() < Duration::from_secs(1)) {
+        let account = Arc::new(Account::default());
+        let request = Request::new(query).data(account.clone());
+        let started = Instant::now();
+        let answer = runtime.block_on(schema.execute(request));
+        taken.push(started.elapsed());
+        ensure!(answer.errors.is_empty(), "{query}: {:?}", answer.errors);
+        cost = account.cost();
+    }
+    taken.sort_unstable();
+    Ok((taken[taken.len() / 2], cost))
+}
