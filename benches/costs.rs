@@ -58,6 +58,7 @@ fn main() -> Result<()> {
             ),
         ),
         ("the coinbases of the last 99 blocks", "{ chain { supply { immatureCoinbase } } }"),
+        ("the stale blocks of a month", "{ chain { summary { staleBlocks30d } } }"),
         ("a question to the node", "{ bitcoinNode { version } }"),
     ] {
         let found = measure(&runtime, &schema, query)?;

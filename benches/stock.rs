@@ -26,8 +26,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// As often the two take turns with each query.
 const TURNS: u32 = 3;
-const QUERIES: [(&str, &str); 4] = [
-    ("the least", "{ __typename }"),
+const QUERIES: [(&str, &str); 5] = [
+    ("the least, which is kept", "{ __typename }"),
+    ("a height", "{ tip { height } }"),
     ("a block", "{ tip { height hash time txCount previous { hash } } }"),
     ("25 transactions", "{ tip { transactions(first: 25) { nodes { txid fee vsize feeRate } } } }"),
     (

@@ -14,8 +14,8 @@
 //! and server share the processors, so that the figures are those of a machine that does all of this at once.
 //!
 //! `cargo bench --bench live`, and for a smaller world `cargo bench --bench live -- TRANSACTIONS MEMPOOL SECONDS`; the figures
-//! stand in `benches/README.md`. `cargo bench --bench live -- fanout` is another measurement, of very many subscribers
-//! ([`fanout`]).
+//! stand in `benches/README.md`. `cargo bench --bench live -- load [TRANSACTIONS MEMPOOL]` measures the last of it alone, how a
+//! mempool is loaded; `cargo bench --bench live -- fanout` is another measurement, of very many subscribers ([`fanout`]).
 
 mod baseline;
 mod fanout;
@@ -57,7 +57,7 @@ const IN_BLOCK: usize = 3_199;
 /// The cache of the index, as it is by default,
 const MEMORY: &str = "1GiB";
 /// and so little that what is taken is the mempool's own.
-const LITTLE_MEMORY: &str = "64MiB";
+const LITTLE_MEMORY: &str = "32MiB";
 /// For what is under way at the end.
 const LAST_FRAMES: Duration = Duration::from_secs(2);
 
@@ -67,6 +67,8 @@ fn main() -> Result<()> {
     if numbers.next_if(|argument| argument == "fanout").is_some() {
         return fanout::run(numbers);
     }
+    // of all that, only how a mempool is loaded that is there when the server starts
+    let only_loads = numbers.next_if(|argument| argument == "load").is_some();
     let mut number = |default: usize| numbers.next().map_or(Ok(default), |number| number.parse());
     let (transactions, mempool) = (number(1_000_000)?, number(300_000)?);
     // how long transactions are told, and followed
@@ -83,6 +85,9 @@ fn main() -> Result<()> {
     served.wait_for_mempool(0)?;
     println!("imported in {:.1?}", imported.elapsed());
     served.stop()?;
+    if only_loads {
+        return load(directory.path(), &node, &mut payer, mempool);
+    }
 
     let figures = runtime.block_on(baseline::ping(SUBSCRIBERS, TOLD_A_SECOND, Duration::from_secs(10)))?;
     println!("baseline: a frame to {SUBSCRIBERS} websockets: {figures}");
@@ -135,14 +140,23 @@ fn blocks_told(runtime: &Runtime, node: &SimNode, payer: &mut Payer, served: &Se
     fill(node, payer, BLOCKS * IN_BLOCK)?;
     served.wait_for_mempool(node.with(|world| world.mempool().len())?)?;
     let mut subscribers = subscribe(runtime, served)?;
-    let mut mined = HashMap::new();
+    let mut blocks = Vec::new();
     for _ in 0..BLOCKS {
         std::thread::sleep(BETWEEN_BLOCKS);
-        let (hash, at) = mine(node, IN_BLOCK)?;
-        mined.insert(hash, at);
+        blocks.push(mine(node, IN_BLOCK)?);
     }
     std::thread::sleep(LAST_FRAMES);
-    let figures = latencies(&mined, subscribers.told(Kind::Block));
+    let told = subscribers.told(Kind::Block);
+    let last_told = |(hash, at): &(String, Instant)| {
+        let read = told.iter().filter(|(what, _)| what == hash).map(|(_, read)| read.saturating_duration_since(*at));
+        read.max().unwrap_or_default().as_millis().to_string()
+    };
+    println!(
+        "the last subscriber of each block in turn, in ms: {}",
+        blocks.iter().map(last_told).collect::<Vec<_>>().join(" ")
+    );
+    let mined = HashMap::from_iter(blocks);
+    let figures = latencies(&mined, told);
     println!("a block of {} transactions to {SUBSCRIBERS} subscribers: {figures}", IN_BLOCK + 1);
     let expected = mined.len() * SUBSCRIBERS;
     ensure!(figures.count() == expected, "{} frames were read of {expected}", figures.count());

@@ -22,8 +22,8 @@ use super::transaction_filter::{TransactionFilter, filtered};
 use crate::chain::difficulty;
 use crate::view::{self, Basis, View};
 
-/// How many txids a block is taken to have before they are counted; full blocks have a few thousand.
-const TXIDS: usize = 1_000;
+/// How many txids a block is taken to have before they are counted: as many as most full blocks.
+const TXIDS: usize = 3_000;
 
 /// How many siblings a block is taken to have before they are known: more than a height of a public chain ever had.
 const SIBLINGS: usize = 4;

@@ -5,7 +5,7 @@ use async_graphql::OneofObject;
 use super::error::ApiError;
 use super::scalars::{BlockHash, DateTime};
 use crate::chain::Height;
-use crate::view::{self, ChainMembership, View};
+use crate::view::{self, Basis, ChainMembership, View};
 
 /// A block of the main chain, named in exactly one of three ways. What is asked for is told as it was right after that
 /// block.
@@ -20,10 +20,21 @@ pub(super) enum BlockAt {
 }
 
 impl BlockAt {
-    /// The block that is named; the tip if none is.
+    /// The block that is named; the tip if none is. What is told of it is as lasting as the block itself, and where it is
+    /// named by a moment, as the one after it: that is later.
     ///
     /// Errors: BAD_USER_INPUT for a block that does not exist (yet), or is not on the main chain.
     pub(super) fn resolve(at: Option<Self>, view: &View) -> Result<view::Block, ApiError> {
+        let block = Self::find(at, view)?;
+        match at {
+            Some(Self::Height(_) | Self::Hash(_)) => view.note_chain_up_to(block.height),
+            Some(Self::Time(_)) if block.height < view.tip().height => view.note_chain_up_to(block.height.next()),
+            Some(Self::Time(_)) | None => view.reads().depends_on(Basis::Chain),
+        }
+        Ok(block)
+    }
+
+    fn find(at: Option<Self>, view: &View) -> Result<view::Block, ApiError> {
         let tip = view.tip().height;
         match at {
             None => Ok(view.tip_block()?),
@@ -61,7 +72,7 @@ pub(super) struct Between {
 }
 
 impl Between {
-    /// The heights of these blocks, as far as there are any.
+    /// The heights of these blocks, as far as there are any. Which they are is as lasting as the block that ends them.
     ///
     /// Errors: BAD_USER_INPUT for a negative height, and for an end before its beginning.
     pub(super) fn heights(&self, view: &View) -> Result<Range<Height>, ApiError> {
@@ -81,17 +92,28 @@ impl Between {
                 "fromTime is {from}, and toTime is {to}, which is before it"
             )));
         }
+        let tip = view.tip().height;
         let mut start = from.unwrap_or(Height::GENESIS);
-        let mut end = view.tip().height.next();
-        if let Some(to) = to {
-            end = end.min(to.next());
+        let mut end = tip.next();
+        // the block that no other can come in front of
+        let mut closing = None;
+        if let Some(to) = to.filter(|to| *to <= tip) {
+            end = to.next();
+            closing = Some(to);
         }
         // the first block at that time or after it is the first after the second before
         if let Some(before) = self.from_time.and_then(|from| from.to_unix().checked_sub(1)) {
             start = start.max(view.first_height_after(before)?);
         }
         if let Some(to) = self.to_time {
-            end = end.min(view.first_height_after(to.to_unix())?);
+            let after = view.first_height_after(to.to_unix())?;
+            end = end.min(after);
+            // no block behind the first that is later is earlier again
+            closing = closing.into_iter().chain((after <= tip).then_some(after)).min();
+        }
+        match closing {
+            Some(closing) => view.note_chain_up_to(closing),
+            None => view.reads().depends_on(Basis::Chain),
         }
         Ok(start..end.max(start))
     }

@@ -18,7 +18,7 @@ use super::request::limits;
 use super::scalars::{BlockHash, int};
 use super::supply::Supply;
 use crate::chain::{self, BLOCKS_PER_EPOCH, Height, network};
-use crate::view::View;
+use crate::view::{Basis, View};
 
 /// The main chain.
 #[derive(Clone)]
@@ -32,8 +32,12 @@ impl Chain {
     }
 
     fn sum(&self, from: Option<i32>, to: Option<i32>, last: Option<i32>) -> Result<RangeStats, ApiError> {
-        let (from, to) = ends(from, to, last, self.view.tip().height)?;
-        Ok(RangeStats(self.view.range(from, to)?))
+        let (first, end) = ends(from, to, last, self.view.tip().height)?;
+        match to {
+            Some(_) => self.view.note_chain_up_to(end),
+            None => self.view.reads().depends_on(Basis::Chain),
+        }
+        Ok(RangeStats(self.view.range(first, end)?))
     }
 
     /// A page of the epochs of the difficulty. The row at a position is the epoch of that number, which its first block

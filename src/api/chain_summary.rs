@@ -107,7 +107,7 @@ impl ChainSummary {
 
     /// How many stale blocks this server knows at the heights that the main chain reached in the last 30 days. It knows
     /// of those that it saw disconnected, and keeps only the highest.
-    #[graphql(name = "staleBlocks30d", complexity = "costs::HUNDRED_BLOCKS")]
+    #[graphql(name = "staleBlocks30d", complexity = "costs::STALE_MONTH")]
     async fn stale_blocks_30d(&self) -> Result<i32, ApiError> {
         let first = self.view.first_height_within(STALE_BLOCK_DAYS * DAY)?;
         int(self.view.stale_blocks_from(first)?)

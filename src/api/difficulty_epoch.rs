@@ -7,7 +7,7 @@ use super::range_stats::RangeStats;
 use super::scalars::{DateTime, Int53, UInt53, int};
 use crate::chain::retarget::{EpochSoFar, change};
 use crate::chain::{self, BLOCKS_PER_EPOCH, difficulty::difficulty};
-use crate::view::{BlockRange, View};
+use crate::view::{Basis, BlockRange, View};
 
 /// An epoch of the difficulty, as far as its blocks are there.
 #[derive(Clone)]
@@ -18,14 +18,21 @@ pub(super) struct DifficultyEpoch {
 }
 
 impl DifficultyEpoch {
-    /// The epoch of this number, counted from 0; `None` if it has not begun.
+    /// The epoch of this number, counted from 0; `None` if it has not begun. What is told of it is as lasting as its last
+    /// block, once that is there.
     pub(super) fn find(view: &Arc<View>, index: u32) -> Result<Option<Self>, ApiError> {
         let tip = view.tip().height;
         if index > chain::DifficultyEpoch::of(tip).index() {
+            view.reads().depends_on(Basis::Chain);
             return Ok(None);
         }
         // not above that of the tip, so that its heights are heights
         let epoch = chain::DifficultyEpoch::of((index * BLOCKS_PER_EPOCH).into());
+        if epoch.last() <= tip {
+            view.note_chain_up_to(epoch.last());
+        } else {
+            view.reads().depends_on(Basis::Chain);
+        }
         let blocks = Arc::new(view.range(epoch.first(), epoch.last().min(tip))?);
         Ok(Some(Self { view: view.clone(), epoch, blocks }))
     }

@@ -34,7 +34,8 @@ pub(super) enum SortOrder {
 /// What following the Bitcoin node is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 pub(super) enum SyncPhase {
-    /// The node was not reached yet, or is away. What is indexed is answered all the same.
+    /// The node was not reached yet, or is away, or the disk has no room for what it gives. What is indexed is answered all
+    /// the same, unless a crash took back a block that clients were told of: then that is awaited.
     WaitingForNode,
     /// The index is far behind the node's newest block, twelve blocks at least, or empty.
     CatchingUp,

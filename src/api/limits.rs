@@ -95,6 +95,8 @@ pub struct RequestLimits {
     pub introspection: usize,
     /// Values in the variables and extensions of a request.
     pub values: usize,
+    /// Blocks that must be on top of one before what is told of it is told to last for ever. This refuses nothing.
+    pub cache_depth: u32,
 }
 
 impl Default for RequestLimits {
@@ -130,6 +132,7 @@ impl Default for RequestLimits {
             directives: 50,
             introspection: 500,
             values: 20_000,
+            cache_depth: 144,
         }
     }
 }

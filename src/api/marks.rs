@@ -3,14 +3,16 @@
 //! ```text
 //!   Fixed    never, once the object is deep in the main chain         Block.hash, Transaction.fee
 //!   Found    the same of what is found; what is not may be later      Query.block
+//!   Asked    by its arguments: of a height it is fixed, of now not    Chain.range, Address.balance
 //!   Chain    with the main chain                                      Block.confirmations, Output.spentBy
-//!   Head     with the mempool, or what was seen of stale blocks, too  Output.spendStatus, Balance.total
+//!   Head     with the mempool, or what was seen of stale blocks, too  Transaction.firstSeenAt, Ledger.transactions
 //!   Moment   at any time: of the node, the clock, this server         ServerInfo.subscriptions
 //! ```
 //!
 //! An answer is as lasting as the least lasting of its fields and of the objects these were asked of; the objects say by
 //! themselves how deep they are ([`Reads`](crate::view::Reads)). So what a list or a value object holds is fixed where the
-//! field that tells it is not: only the list itself is new.
+//! field that tells it is not: only the list itself is new. A field that may be asked for what the chain was at a height or
+//! up to it says where it is resolved what that was ([`View::note_chain_up_to`](crate::view::View::note_chain_up_to)).
 //!
 //! A field that is not here lasts a moment. A test holds that there is none, and none here that the schema does not have;
 //! another, that what is asked again and again while the chain goes on never contradicts its mark. In doubt take the less
@@ -30,6 +32,8 @@ pub enum Mark {
     Fixed,
     /// It looks for objects: to have found one stays so, and that is all it says.
     Found,
+    /// It depends on what it is asked for, and notes that itself where it is resolved.
+    Asked,
     /// It depends on the main chain up to the tip, and nothing else.
     Chain,
     /// It depends on the mempool, on stale blocks, or on what was observed of them.
@@ -38,17 +42,20 @@ pub enum Mark {
     Moment,
 }
 
-use Mark::{Chain, Fixed, Found, Head, Moment};
+use Mark::{Asked, Chain, Fixed, Found, Head, Moment};
 
 /// All fields of all types with fields: the type, the mark, and the names of its fields with that mark.
 #[rustfmt::skip]
 pub const MARKS: &[(&str, Mark, &str)] = &[
     ("AcceptResult", Moment, "txid wtxid allowed vsize fee effectiveFeeRate effectiveIncludes reject"),
     ("Address", Fixed, "id address type script"),
-    ("Address", Head, "publicKey p2pkScripts stats balance utxos transactions coinbaseBlocks"),
-    ("AddressLookup", Head, "input address error"),
-    ("AddressSet", Head, "members stats balance utxos transactions coinbaseBlocks"),
-    ("Balance", Head, "confirmed immature spentInMempool pendingIn unconfirmedDelta total spendable"),
+    ("Address", Asked, "stats balance utxos"),
+    ("Address", Head, "publicKey p2pkScripts transactions coinbaseBlocks"),
+    ("AddressLookup", Fixed, "input address error"),
+    ("AddressSet", Fixed, "members"),
+    ("AddressSet", Asked, "stats balance utxos"),
+    ("AddressSet", Head, "transactions coinbaseBlocks"),
+    ("Balance", Fixed, "confirmed immature spentInMempool pendingIn unconfirmedDelta total spendable"),
     (
         "BitcoinNode",
         Moment,
@@ -79,7 +86,8 @@ pub const MARKS: &[(&str, Mark, &str)] = &[
     ("BlockTemplate", Moment, "height previousHash totalFees txCount weight txids takenAt"),
     ("BroadcastResult", Moment, "outcome txid wtxid transaction replaced reject"),
     ("Chain", Fixed, "id network genesisHash"),
-    ("Chain", Chain, "summary supply range difficultyAdjustment epoch epochs"),
+    ("Chain", Asked, "supply range epoch"),
+    ("Chain", Chain, "summary difficultyAdjustment epochs"),
     (
         "ChainSummary",
         Chain,
@@ -104,7 +112,7 @@ pub const MARKS: &[(&str, Mark, &str)] = &[
     ),
     (
         "DifficultyEpoch",
-        Chain,
+        Fixed,
         "index startHeight endHeight startTime endTime bits difficulty change actualTimespan stats complete",
     ),
     ("DifficultyEpochConnection", Fixed, "edges nodes pageInfo totalCount"),
@@ -114,14 +122,15 @@ pub const MARKS: &[(&str, Mark, &str)] = &[
     ("Input", Fixed, "index transaction outpointTxid outpointVout prevout sequence isCoinbase scriptSigHex witness"),
     ("InputConnection", Fixed, "edges nodes pageInfo totalCount"),
     ("InputEdge", Fixed, "cursor node"),
-    ("Ledger", Head, "stats balance utxos transactions"),
+    ("Ledger", Asked, "stats balance utxos"),
+    ("Ledger", Head, "transactions"),
     ("LedgerEntry", Head, "transaction net received spent balanceAfter sentToSelf touched"),
     ("LedgerEntryConnection", Fixed, "edges nodes pageInfo totalCount"),
     ("LedgerEntryEdge", Fixed, "cursor node"),
     ("LedgerEvent", Moment, "seq cursor kind entry reason replacedBy depth balance"),
     (
         "LedgerStats",
-        Head,
+        Fixed,
         "txCount mempoolTxCount receivedCount received spentCount spent utxoCount firstSeen lastSeen \
          minedBlocks used",
     ),
@@ -133,7 +142,7 @@ pub const MARKS: &[(&str, Mark, &str)] = &[
          heldBytes queryBytes documentCacheBytes subscriptionBytes persistedQueryBytes executions waiting \
          seconds requestsPerMinute tokens nesting selections aliases rootFields directives introspection \
          values depth complexity pageSize transactionBytes scanRows ids watch headers points packageSize \
-         nodeRequests nodeSeconds",
+         nodeRequests nodeSeconds cacheDepth",
     ),
     ("LockTime", Fixed, "raw height time"),
     ("LockTime", Chain, "isFinalAtNextBlock"),
@@ -169,8 +178,9 @@ pub const MARKS: &[(&str, Mark, &str)] = &[
         "id outpoint vout transaction value scriptPubKey asm scriptType address script opReturn isCoinbase \
          matureAtHeight",
     ),
+    ("Output", Asked, "spendStatus"),
     ("Output", Chain, "isMature spentBy spentHeight"),
-    ("Output", Head, "spendStatus unspendableReason spentInMempoolBy"),
+    ("Output", Head, "unspendableReason spentInMempoolBy"),
     ("OutputConnection", Fixed, "edges nodes pageInfo totalCount"),
     ("OutputEdge", Fixed, "cursor node"),
     ("OutputSpentEvent", Moment, "txid vout output spentBy confirmed"),
@@ -178,15 +188,16 @@ pub const MARKS: &[(&str, Mark, &str)] = &[
     ("PageInfo", Fixed, "hasNextPage hasPreviousPage startCursor endCursor"),
     ("ProjectedBlock", Head, "index txCount vsize weight totalFees medianFeeRate feeRatePercentiles transactions"),
     ("ProjectedBlockDelta", Moment, "index sequence full added removed"),
-    ("Query", Fixed, "mempool"),
+    ("Query", Fixed, "chain mempool"),
     (
         "Query",
         Found,
         "block blocksByHash transaction transactionsById transactionByIndex output outputs address script \
-         node nodes",
+         addresses node nodes",
     ),
-    ("Query", Chain, "tip blocks headers transactions chain snapshot"),
-    ("Query", Head, "staleBlocks reorgs addresses"),
+    ("Query", Asked, "blocks headers transactions"),
+    ("Query", Chain, "tip snapshot"),
+    ("Query", Head, "staleBlocks reorgs"),
     (
         "Query",
         Moment,
@@ -195,7 +206,7 @@ pub const MARKS: &[(&str, Mark, &str)] = &[
     ),
     (
         "RangeStats",
-        Chain,
+        Fixed,
         "fromHeight toHeight fromTime toTime blockCount txCount inputCount outputCount outputValue fees \
          subsidy size weight chainwork difficultySum averageInterval hashrate tps utxoDelta emptyBlocks \
          averageFeeRate",
@@ -211,8 +222,9 @@ pub const MARKS: &[(&str, Mark, &str)] = &[
     ),
     ("ReorgConnection", Fixed, "edges nodes pageInfo totalCount"),
     ("ReorgEdge", Fixed, "cursor node"),
-    ("Script", Fixed, "id scriptHash scriptHashElectrum address"),
-    ("Script", Head, "hex stats balance utxos transactions coinbaseBlocks"),
+    ("Script", Fixed, "id scriptHash scriptHashElectrum"),
+    ("Script", Asked, "stats balance utxos"),
+    ("Script", Head, "hex address transactions coinbaseBlocks"),
     ("ScriptDelta", Head, "script address net received spent txCount"),
     ("ScriptDeltaConnection", Fixed, "edges nodes pageInfo totalCount"),
     ("ScriptDeltaEdge", Fixed, "cursor node"),
@@ -221,7 +233,7 @@ pub const MARKS: &[(&str, Mark, &str)] = &[
     ("Snapshot", Chain, "height hash"),
     ("Snapshot", Head, "takenAt"),
     ("Snapshot", Moment, "mempoolSequence nodeHeight nodeHeaders inSync mempoolInSync"),
-    ("Spendability", Head, "ok reasons notBeforeHeight"),
+    ("Spendability", Fixed, "ok reasons notBeforeHeight"),
     (
         "Subscription",
         Moment,
@@ -230,7 +242,7 @@ pub const MARKS: &[(&str, Mark, &str)] = &[
     ),
     (
         "Supply",
-        Chain,
+        Fixed,
         "height subsidyIssued circulating unspendable genesis bip30 unspendableScripts unclaimedRewards \
          immatureCoinbase",
     ),
@@ -260,7 +272,7 @@ pub const MARKS: &[(&str, Mark, &str)] = &[
     ("TxidEdge", Fixed, "cursor node"),
     (
         "Utxo",
-        Head,
+        Fixed,
         "output outpoint value height confirmations isCoinbase matureAtHeight spentInMempoolBy spendable \
          effectiveValue",
     ),
@@ -284,7 +296,7 @@ impl Mark {
     /// What an answer depends on in which the field says this; `None` is null.
     pub(super) fn basis(self, said: Option<&Value>) -> Basis {
         match self {
-            Fixed => Basis::Object,
+            Fixed | Asked => Basis::Object,
             Found if said.is_some_and(is_all_there) => Basis::Object,
             Chain => Basis::Chain,
             // what is looked for in vain may arrive in the mempool, or become stale
@@ -329,6 +341,7 @@ mod tests {
         ] {
             assert_eq!(Found.basis(said), basis, "{said:?}");
             assert_eq!(Fixed.basis(said), Basis::Object, "the null of a fixed field is fixed");
+            assert_eq!(Asked.basis(said), Basis::Object, "the field has said more itself");
         }
     }
 }

@@ -16,7 +16,7 @@ use super::transaction::Transaction;
 use crate::chain;
 use crate::chain::address_of;
 use crate::chain::script::op_return;
-use crate::view::{self, View};
+use crate::view::{self, Basis, View};
 
 /// An output, by its number in a transaction.
 #[derive(Clone)]
@@ -63,7 +63,10 @@ impl Output {
 
     fn status(&self, at: Option<BlockAt>) -> Result<Option<SpendStatus>, ApiError> {
         let status = match at {
-            None => self.view.spend_status(&self.transaction, self.vout)?,
+            None => {
+                self.view.reads().depends_on(Basis::Head);
+                self.view.spend_status(&self.transaction, self.vout)?
+            }
             at => self.view.spend_status_at(&self.transaction, self.vout, &BlockAt::resolve(at, &self.view)?)?,
         };
         Ok(status.map(SpendStatus::from))

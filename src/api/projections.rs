@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::aside::Aside;
 use super::error::ApiError;
-use crate::view::{MempoolSnapshot, Remainder};
+use crate::view::MempoolSnapshot;
 
 /// How long one is good for.
 pub(super) const GOOD_FOR: Duration = Duration::from_secs(1);
@@ -36,8 +36,7 @@ impl Projections {
         let made = place.get_or_try_init(|| {
             let mempool = mempool.clone();
             self.aside.run(move || {
-                // the first question puts them in order
-                let _ = mempool.projected_blocks(0, Remainder::Left);
+                mempool.project();
                 Ok(mempool)
             })
         });

@@ -110,6 +110,9 @@ pub(super) struct ServerLimits {
     node_requests: UInt53,
     /// The most seconds that an answer of the Bitcoin node is waited for; then the field is NODE_UNAVAILABLE.
     node_seconds: f64,
+    /// How many blocks must be on top of another before an answer that tells only what never changes of it, or of the chain
+    /// up to it, is told to last for ever (`Cache-Control: immutable`). This refuses nothing.
+    cache_depth: UInt53,
 }
 
 impl ServerLimits {
@@ -158,6 +161,7 @@ impl ServerLimits {
             package_size: Limits::PACKAGE_SIZE.into(),
             node_requests: UInt53::bound(node.requests),
             node_seconds: node.timeout.as_secs_f64(),
+            cache_depth: request.cache_depth.into(),
         }
     }
 }

@@ -69,7 +69,7 @@ impl Supply {
     /// What of the circulating coins the next block could not spend, in satoshis: outputs of the coinbases of the last
     /// 99 blocks.
     // read one by one: a count of unspendable outputs does not tell whether a coinbase has them
-    #[graphql(complexity = "costs::HUNDRED_BLOCKS")]
+    #[graphql(complexity = "costs::HUNDRED_COINBASES")]
     async fn immature_coinbase(&self) -> Result<Sats, ApiError> {
         self.view.count(0)?;
         let immature = self.view.immature_coinbase(&self.block)?;

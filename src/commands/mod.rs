@@ -77,30 +77,29 @@ enum Command {
 impl CommandLine {
     /// Does what the command line asks for.
     pub(crate) fn run(self) -> Result<(), Failure> {
-        match &self.command {
-            Command::Token(arguments) => return token::run(arguments),
-            Command::Config { defaults: true } => return config::print_defaults(),
-            Command::Schema => return config::to_stdout(btcgraph::api::sdl()),
-            _ => {}
-        }
-        let settings = match self.command {
-            Command::Demo(_) => demo::settings(self.flags)?,
-            _ => Settings::load(&self.flags.sources())?,
-        };
-        match self.command {
-            Command::Config { .. } | Command::Schema | Command::Token(_) => config::print(&settings),
-            Command::Metrics => metrics::run(&settings),
-            Command::Serve => until_stopped(&settings, serve::run),
-            Command::Demo(arguments) => {
-                until_stopped(&settings, async |settings: &Settings, stop| demo::run(settings, stop, arguments).await)
-            }
-            Command::Notify { hash } => notify::run(&settings, hash),
-            Command::Import => until_stopped(&settings, import::run),
-            Command::Verify(arguments) => {
-                until_stopped(&settings, async |settings: &Settings, stop| verify::run(settings, stop, arguments).await)
-            }
+        let Self { command, flags } = self;
+        match command {
+            Command::Token(arguments) => token::run(&arguments),
+            Command::Schema => config::to_stdout(btcgraph::api::sdl()),
+            Command::Config { defaults: true } => config::print_defaults(),
+            Command::Config { defaults: false } => config::print(&load(flags)?),
+            Command::Metrics => metrics::run(&load(flags)?),
+            Command::Notify { hash } => notify::run(&load(flags)?, hash),
+            Command::Serve => until_stopped(&load(flags)?, serve::run),
+            Command::Import => until_stopped(&load(flags)?, import::run),
+            Command::Verify(arguments) => until_stopped(&load(flags)?, async |settings: &Settings, stop| {
+                verify::run(settings, stop, arguments).await
+            }),
+            Command::Demo(arguments) => until_stopped(&demo::settings(flags)?, async |settings: &Settings, stop| {
+                demo::run(settings, stop, arguments).await
+            }),
         }
     }
+}
+
+/// The settings, with what the command line says of them.
+fn load(flags: Flags) -> Result<Settings, Failure> {
+    Ok(Settings::load(&flags.sources())?)
 }
 
 /// Runs `command` with the log, a runtime, and a token that a signal cancels.

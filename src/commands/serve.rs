@@ -30,7 +30,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// Runs until `stop` is cancelled. Answers from the first moment for the tip that the index has.
 pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<(), Failure> {
     let (published, live) = (Published::with_node_limits(node_limits(&settings.server)), Live::default());
-    let limits = limits_of(&settings.server);
+    let limits = limits_of(&settings.server, settings.cache);
     let schema = api::schema(published.clone(), live.clone(), limits, features_of(&settings.api));
     let index = pieces::open_index(settings)?;
     let node_figures = Arc::<NodeFigures>::default();
@@ -171,7 +171,7 @@ fn node_limits(settings: &ServerSettings) -> NodeLimits {
 
 fn options_of(settings: &ServerSettings, cache: CacheSettings) -> server::Options {
     let seconds = |seconds: u32| Duration::from_secs(seconds.into());
-    let request = limits_of(settings).request;
+    let request = limits_of(settings, cache).request;
     server::Options {
         limits: request.into(),
         connections: Connections { limit_loopback: settings.limit_loopback, ..request.into() },
@@ -192,7 +192,7 @@ fn options_of(settings: &ServerSettings, cache: CacheSettings) -> server::Option
         },
         ready: ReadyLimits { blocks: settings.ready_blocks, silence: seconds(settings.ready_seconds) },
         public_metrics: settings.metrics,
-        cache_depth: cache.depth,
+        cache_depth: request.cache_depth,
     }
 }
 
@@ -200,7 +200,7 @@ fn features_of(settings: &ApiSettings) -> Features {
     Features { broadcast: settings.broadcast }
 }
 
-fn limits_of(settings: &ServerSettings) -> api::Limits {
+fn limits_of(settings: &ServerSettings, cache: CacheSettings) -> api::Limits {
     let seconds = |seconds: u32| Duration::from_secs(seconds.into());
     api::Limits {
         depth: settings.max_depth,
@@ -243,6 +243,7 @@ fn limits_of(settings: &ServerSettings) -> api::Limits {
             directives: settings.max_directives,
             introspection: settings.max_introspection,
             values: settings.max_values,
+            cache_depth: cache.depth,
         },
     }
 }
@@ -305,7 +306,7 @@ mod tests {
     fn the_defaults_of_the_settings_are_those_of_the_rooms() {
         let platform = Platform { home: "/h".into(), data: "/d".into(), node_data: "/n".into() };
         let settings = Settings::load(&Sources { platform: Some(platform), ..Sources::default() }).unwrap();
-        assert_eq!(limits_of(&settings.server), api::Limits::default());
+        assert_eq!(limits_of(&settings.server, settings.cache), api::Limits::default());
         assert_eq!(node_limits(&settings.server), NodeLimits::default());
         assert_eq!(pieces::mempool_limits(&settings), MempoolLimits::default());
         assert_eq!(pieces::index_options(&settings).observed, ObservedLimits::default());

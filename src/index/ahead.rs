@@ -1,9 +1,11 @@
 //! Pages read before they are needed.
 //!
 //! A block changes thousands of pages all over the file, and on a disk each that is not in memory is a wait. Which they are
-//! can be known before: those of the transactions that wait for a block.
+//! can be known before: those of the transactions that wait for a block. And after a start nothing is in memory at all.
 
 use bitcoin::{OutPoint, Script, Txid};
+
+use redb::{Key, ReadOnlyTable, ReadableTable, Value};
 
 use super::error::IndexError;
 use super::keys::{Position, TxNum};
@@ -40,9 +42,52 @@ impl Snapshot {
         Ok(())
     }
 
+    /// Reads about so many bytes of pages into the cache, as far as there are as many and `goes_on` says so from time to time:
+    /// as much of each table that blocks change as of the others, but half of it of the newest transactions, which are asked
+    /// for most. Tells how many bytes of rows it were.
+    pub fn warm_up(&self, bytes: u64, mut goes_on: impl FnMut() -> bool) -> Result<u64, IndexError> {
+        // what a small table leaves is for those behind it; pages are filled to two thirds and more
+        let rows = bytes / 3 * 2;
+        let share = |left: u64, tables: u64| left.saturating_sub(rows / 2) / tables;
+        let mut left = rows;
+        left -= touch(&self.txids, share(left, 4), &mut goes_on)?.min(left);
+        left -= touch(&self.spends, share(left, 3), &mut goes_on)?.min(left);
+        left -= touch(&self.unspent, share(left, 2), &mut goes_on)?.min(left);
+        left -= touch(&self.history, share(left, 1), &mut goes_on)?.min(left);
+        left -= touch(&self.transactions, left, &mut goes_on)?.min(left);
+        Ok(rows - left)
+    }
+
     fn read_history_ahead(&self, script: &Script) -> Result<(), IndexError> {
         let last = history::key(self.script_key(script.as_bytes()), TxNum(u32::MAX));
         self.history.range::<&history::Key>(..=&last)?.next_back().transpose()?;
         Ok(())
     }
+}
+
+/// Bytes of rows between two looks at whether to go on.
+const STEP: u64 = 256 << 10;
+
+/// Reads rows from the last one on, so many bytes of them about.
+fn touch<K: Key + 'static, V: Value + 'static>(
+    table: &ReadOnlyTable<K, V>,
+    bytes: u64,
+    goes_on: &mut impl FnMut() -> bool,
+) -> Result<u64, IndexError> {
+    let (mut read, mut looked) = (0_u64, 0);
+    for row in table.iter()?.rev() {
+        if read >= looked {
+            if !goes_on() {
+                break;
+            }
+            looked = read.saturating_add(STEP);
+        }
+        if read >= bytes {
+            break;
+        }
+        let (key, value) = row?;
+        let length = K::as_bytes(&key.value()).as_ref().len() + V::as_bytes(&value.value()).as_ref().len();
+        read = read.saturating_add(u64::try_from(length).unwrap_or(u64::MAX));
+    }
+    Ok(read)
 }

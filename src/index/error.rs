@@ -77,7 +77,7 @@ pub enum IndexError {
         /// The file.
         path: PathBuf,
     },
-    /// The disk is full.
+    /// The disk is full, or what this user may have of it is taken.
     #[error(
         "the disk that holds the index is full: free some space and start again; what is missing then is fetched from the node"
     )]
@@ -168,14 +168,25 @@ pub enum IndexError {
     NoRandomness(#[from] getrandom::Error),
 }
 
+/// Whether the system says that no more can be written.
+fn is_full(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge)
+}
+
 impl IndexError {
+    /// Whether it only says that an earlier error has broken the database.
+    #[must_use]
+    pub fn is_aftermath(&self) -> bool {
+        matches!(self, Self::Storage(error) if matches!(**error, redb::Error::PreviousIo))
+    }
+
     pub(super) fn corrupt(table: &'static str, what: impl Into<String>) -> Self {
         Self::Corrupt { table, what: what.into() }
     }
 
     fn storage(error: redb::Error) -> Self {
         match error {
-            redb::Error::Io(io) if io.kind() == ErrorKind::StorageFull => Self::DiskFull,
+            redb::Error::Io(io) if is_full(io.kind()) => Self::DiskFull,
             other => Self::Storage(Box::new(other)),
         }
     }
@@ -192,7 +203,7 @@ impl IndexError {
                 ErrorKind::InvalidData | ErrorKind::UnexpectedEof => {
                     Self::NotADatabase { path, reason: source.to_string() }
                 }
-                ErrorKind::StorageFull => Self::DiskFull,
+                kind if is_full(kind) => Self::DiskFull,
                 _ => Self::File { doing: "open", path, source },
             },
             redb::DatabaseError::Storage(redb::StorageError::Corrupted(reason)) => Self::NotADatabase { path, reason },

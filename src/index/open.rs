@@ -17,6 +17,7 @@ use super::settle::Settling;
 use super::snapshot::Snapshot;
 use super::tables::block_starts::BlockStart;
 use super::tables::meta;
+use super::told::Told;
 use super::update::{Tables, Update};
 use crate::chain::network;
 
@@ -40,7 +41,7 @@ pub struct IndexOptions {
 /// The index, open for one writer and any number of snapshots.
 pub struct Index {
     pub(super) database: Arc<Database>,
-    path: Arc<Path>,
+    pub(super) path: Arc<Path>,
     pub(super) network: Network,
     pub(super) salt: Salt,
     pub(super) cache_bytes: u64,
@@ -51,6 +52,7 @@ pub struct Index {
     /// Whether `starts` is what the file says. An update that is dropped leaves it false.
     pub(super) starts_are_committed: bool,
     pub(super) settling: Settling,
+    pub(super) told: Told,
     pub(super) figures: IndexFigures,
 }
 
@@ -101,7 +103,14 @@ impl Index {
             starts: Vec::new(),
             starts_are_committed: false,
             settling: Settling::default(),
+            told: Told::beside(path, salt),
         })
+    }
+
+    /// How many bytes of its pages are kept in memory at most.
+    #[must_use]
+    pub fn cache_bytes(&self) -> u64 {
+        self.cache_bytes
     }
 
     /// Begins a set of changes. There is one writer, so it borrows the index until it is committed or dropped.

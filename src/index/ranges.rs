@@ -10,7 +10,7 @@ use bitcoin::{BlockHash, Txid};
 use super::codec::Decoder;
 use super::error::IndexError;
 use super::keys::TxNum;
-use super::snapshot::Snapshot;
+use super::snapshot::{Snapshot, StoredTransaction};
 use super::tables::blocks::BlockRow;
 use super::tables::stale_blocks;
 use super::tables::transactions::TransactionRow;
@@ -28,6 +28,21 @@ impl Snapshot {
     /// there.
     pub fn append_raw_transactions(&self, first: TxNum, count: u32, bytes: &mut Vec<u8>) -> Result<(), IndexError> {
         self.each_transaction(first, count, |row| bytes.extend_from_slice(row.raw))
+    }
+
+    /// The coinbases of those blocks of the active chain that begin at one of these positions, lowest first, read as they
+    /// are asked for.
+    pub fn coinbases(
+        &self,
+        positions: Range<TxNum>,
+    ) -> Result<impl Iterator<Item = Result<StoredTransaction, IndexError>>, IndexError> {
+        let (first, end) = (positions.start.to_key(), positions.end.to_key());
+        let starts = self.block_starts.range::<&[u8; 4]>(&first..&end)?;
+        Ok(starts.map(|start| {
+            let txnum = TxNum::from_key(*start?.0.value());
+            let missing = || IndexError::corrupt("transactions", format!("row {txnum} is missing"));
+            self.transaction(txnum)?.ok_or_else(missing)
+        }))
     }
 
     fn each_transaction(

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A block touches thousands of pages all over the file. Nobody who waits for it has to wait until they are on the disk:
-//! the blocks that a crash takes back are fetched from the node again. Of what followed the mempool a crash loses the last
-//! second or two.
+//! the blocks that a crash takes back are fetched from the node again, and nobody is answered for an older one meanwhile
+//! (`told.rs`). Of what followed the mempool a crash loses the last second or two.
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};

@@ -86,11 +86,13 @@ impl<'txn> Tables<'txn> {
 
 /// Changes that become visible together, or, when dropped without [`Update::commit`], not at all.
 pub struct Update<'i> {
-    index: &'i mut Index,
+    pub(super) index: &'i mut Index,
     transaction: WriteTransaction,
     tip: Option<Tip>,
     /// Rows written into tables whose keys are hashes: each may touch a page of its own.
     scattered_rows: u64,
+    /// Bytes of the blocks that were connected and of their rows, which are written one behind the other.
+    block_bytes: u64,
     /// Whether a step began and did not end well: the tables may then hold half of a block.
     broken: bool,
     pub(super) changed: Changed,
@@ -109,7 +111,15 @@ impl<'i> Update<'i> {
             index.starts = rows.collect::<Result<_, _>>()?;
         }
         index.starts_are_committed = false;
-        Ok(Self { index, transaction, tip, scattered_rows: 0, broken: false, changed: Changed::default() })
+        Ok(Self {
+            index,
+            transaction,
+            tip,
+            scattered_rows: 0,
+            block_bytes: 0,
+            broken: false,
+            changed: Changed::default(),
+        })
     }
 
     /// The tip with the changes made so far.
@@ -150,6 +160,7 @@ impl<'i> Update<'i> {
                 .map(TxNum)
                 .ok_or_else(too_many)?;
             tip = Some(Tip { height, hash: block.hash });
+            self.block_bytes += u64::try_from(block.bytes.len()).unwrap_or(u64::MAX) + BLOCK_ROW;
         }
         let run = Run { blocks: run, first, starts: &self.index.starts, salt: self.index.salt };
         let resolved = run.resolve(&tables)?;
@@ -222,11 +233,20 @@ impl<'i> Update<'i> {
     /// Whether enough is written that going on in this transaction would cost more than committing it: the pages it
     /// has changed fill half of the cache, beyond which redb writes them twice.
     pub fn is_full(&self) -> Result<bool, IndexError> {
+        Ok(self.scattered_bytes()? > self.index.cache_bytes / 2)
+    }
+
+    /// About how many bytes of the disk a commit takes anew.
+    pub(super) fn changed_bytes(&self) -> Result<u64, IndexError> {
+        Ok(self.scattered_bytes()?.saturating_add(self.block_bytes))
+    }
+
+    /// Of pages that rows of hashed tables have changed.
+    fn scattered_bytes(&self) -> Result<u64, IndexError> {
         let tables = Tables::open(&self.transaction)?;
         // rows of hashed tables, about 80 bytes each with the slack of random inserts: no more pages than they have
         let rows = tables.history.len()? + tables.unspent.len()? + tables.txids.len()? + tables.spends.len()?;
-        let changed = self.scattered_rows.saturating_mul(PAGE).min(rows.saturating_mul(80));
-        Ok(changed > self.index.cache_bytes / 2)
+        Ok(self.scattered_rows.saturating_mul(PAGE).min(rows.saturating_mul(80)))
     }
 
     /// Makes the changes durable and visible to snapshots taken from now on.
@@ -238,7 +258,8 @@ impl<'i> Update<'i> {
 
     /// Makes the changes visible to snapshots taken from now on, without waiting for the disk, which may take a hundred
     /// times as long. They become durable with the next commit or [`Index::settle`]; a crash before that takes them back
-    /// as a whole, with all that were committed like this since the last that is durable.
+    /// as a whole, with all that were committed like this since the last that is durable. Of blocks, use
+    /// [`Update::commit_told`], so that it can be told then that they are missing.
     ///
     /// Errors: as [`Update::commit`].
     pub fn commit_unsettled(self) -> Result<(), IndexError> {
@@ -290,6 +311,8 @@ impl<'i> Update<'i> {
 
 /// Bytes of a redb page.
 const PAGE: u64 = 4096;
+/// Bytes, about, of what is told of a block itself.
+const BLOCK_ROW: u64 = 1_024;
 
 /// A block must name the tip as the block it stands on; the first must be the network's genesis block.
 fn check_stands_on(block: &Block, tip: Option<Tip>, network: Network) -> Result<(), IndexError> {

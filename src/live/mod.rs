@@ -5,14 +5,13 @@
 //! is told so by the channel, and never skipped over silently: each Head knows the way that led to it, its chain by the
 //! blocks and its mempool by the numbers of what happened there.
 
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::{broadcast, watch};
 
 use crate::index::Tip;
-use crate::view::Head;
+use crate::view::{Head, drawn};
 
 /// How many events wait for the slowest reader. Each pins a Head, so the ring is short.
 const RING: usize = 64;
@@ -49,15 +48,8 @@ pub struct Live {
 
 impl Default for Live {
     fn default() -> Self {
-        // the hasher is keyed at random
         let [sender, chain] = [broadcast::channel(RING).0, broadcast::channel(RING).0];
-        Self {
-            sender,
-            chain,
-            changes: watch::Sender::default(),
-            published: Arc::default(),
-            run: RandomState::new().hash_one(0),
-        }
+        Self { sender, chain, changes: watch::Sender::default(), published: Arc::default(), run: drawn() }
     }
 }
 

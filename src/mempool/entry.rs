@@ -6,6 +6,7 @@ use bitcoin::hashes::{Hash, sha256};
 use bitcoin::{BlockHash, OutPoint, Script, Txid, Weight, Wtxid};
 
 use super::FeeFraction;
+use super::prevouts::{PrevoutRef, Prevouts};
 use crate::chain::raw::{RawInput, RawOutput, RawTransaction};
 use crate::chain::{Height, script, vsize};
 
@@ -80,7 +81,7 @@ pub struct Entry {
     /// Its serialisation, witness included. It was parsed once.
     pub raw: Arc<[u8]>,
     /// The outputs that it spends, in the order of its inputs.
-    pub prevouts: Box<[Prevout]>,
+    pub prevouts: Prevouts,
     /// What it pays, in sat.
     pub fee: u64,
     /// Its weight in weight units.
@@ -138,7 +139,7 @@ impl Entry {
     }
 
     /// Its inputs in order, each with what it spends.
-    pub fn inputs(&self) -> impl Iterator<Item = (RawInput<'_>, &Prevout)> {
+    pub fn inputs(&self) -> impl Iterator<Item = (RawInput<'_>, PrevoutRef<'_>)> {
         self.transaction().into_iter().flat_map(|transaction| transaction.inputs()).zip(&self.prevouts)
     }
 

@@ -91,7 +91,7 @@ impl Placed {
     }
 }
 
-/// All projected blocks of one state.
+/// The first projected blocks of one state, or all.
 pub(super) struct Projection {
     placed: Vec<Placed>,
     /// Where each block ends in `placed`.
@@ -102,8 +102,15 @@ pub(super) struct Projection {
 }
 
 impl Projection {
+    /// All blocks.
     pub(super) fn of(state: &State) -> Self {
-        let (placed, ends) = pack(candidates(state), state.entries.len());
+        let (placed, ends) = pack(candidates(state), state.entries.len(), usize::MAX);
+        Self::from_packed(placed, ends)
+    }
+
+    /// The first `most`, and nothing of what they have no room for.
+    pub(super) fn of_first(state: &State, most: usize) -> Self {
+        let (placed, ends) = pack(candidates(state), 0, most);
         Self::from_packed(placed, ends)
     }
 
@@ -210,8 +217,9 @@ fn candidates(state: &State) -> impl Iterator<Item = Candidate> {
     })
 }
 
-/// All transactions, `count` of them, in the order of the blocks, and where each block ends.
-fn pack(mut fresh: impl Iterator<Item = Candidate>, count: usize) -> (Vec<Placed>, Vec<usize>) {
+/// The transactions of the first `most` blocks, for `count` of which there is room at once, in the order of the blocks; and
+/// where each block ends.
+fn pack(mut fresh: impl Iterator<Item = Candidate>, count: usize, most: usize) -> (Vec<Placed>, Vec<usize>) {
     let (mut placed, mut ends) = (Vec::with_capacity(count), Vec::new());
     let mut waiting: VecDeque<Candidate> = VecDeque::new();
     loop {
@@ -244,6 +252,9 @@ fn pack(mut fresh: impl Iterator<Item = Candidate>, count: usize) -> (Vec<Placed
             return (placed, ends);
         }
         ends.push(placed.len());
+        if ends.len() >= most {
+            return (placed, ends);
+        }
         passed_over.append(&mut waiting);
         waiting = passed_over;
     }
@@ -267,6 +278,8 @@ fn fill(candidate: &mut Candidate, room: u64, empty: bool, placed: &mut Vec<Plac
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     /// A chunk of this cluster with transactions of these thousands of weight units, and a feerate that falls with the
@@ -283,7 +296,11 @@ mod tests {
     }
 
     fn packed(candidates: Vec<Candidate>) -> Vec<Vec<u64>> {
-        let (placed, ends) = pack(candidates.into_iter(), 0);
+        packed_first(candidates, usize::MAX)
+    }
+
+    fn packed_first(candidates: Vec<Candidate>, most: usize) -> Vec<Vec<u64>> {
+        let (placed, ends) = pack(candidates.into_iter(), 0, most);
         let starts = std::iter::once(0).chain(ends.iter().copied());
         let blocks = starts.zip(&ends).map(|(start, end)| &placed[start..*end]);
         blocks.map(|block| block.iter().map(|placed| placed.sequence).collect()).collect()
@@ -343,6 +360,20 @@ mod tests {
         assert_eq!(full(5), 2, "there is room enough to go on looking");
     }
 
+    proptest! {
+        #[test]
+        fn the_first_blocks_are_the_same_whether_those_behind_them_are_asked_for_or_not(
+            chunks in prop::collection::vec((0_u64..20, prop::collection::vec(1_u64..2_500, 1..4)), 0..30),
+            most in 1_usize..5,
+        ) {
+            let candidates = || {
+                (0..).zip(&chunks).map(|(number, (cluster, weights))| candidate(*cluster, number, weights)).collect()
+            };
+            let all = packed(candidates());
+            prop_assert_eq!(packed_first(candidates(), most), &all[..most.min(all.len())]);
+        }
+    }
+
     #[test]
     fn a_block_has_the_feerates_of_its_vbytes() {
         let placed: Vec<Placed> = [(50, 4_000), (40, 1_600), (30, 2_000), (10, 399), (5, 1)]
@@ -359,8 +390,11 @@ mod tests {
         let state = State::default();
         assert!(Projection::of(&state).blocks.is_empty());
 
-        let (placed, ends) =
-            pack([candidate(1, 1, &[3_000]), candidate(2, 2, &[2_000]), candidate(3, 3, &[900])].into_iter(), 3);
+        let (placed, ends) = pack(
+            [candidate(1, 1, &[3_000]), candidate(2, 2, &[2_000]), candidate(3, 3, &[900])].into_iter(),
+            3,
+            usize::MAX,
+        );
         let projection = Projection::from_packed(placed, ends);
         let place = |block, position, vsize_ahead| Some(ProjectedPlace { block, position, vsize_ahead });
         assert_eq!(projection.place(10), place(0, 0, 0));
@@ -371,7 +405,8 @@ mod tests {
 
     #[test]
     fn the_last_block_can_hold_all_the_rest() {
-        let (placed, ends) = pack((1..=5).map(|number| candidate(number, number, &[2_000 + number % 2])), 5);
+        let (placed, ends) =
+            pack((1..=5).map(|number| candidate(number, number, &[2_000 + number % 2])), 5, usize::MAX);
         let projection = Projection::from_packed(placed, ends);
         let blocks = |limit, remainder| -> Vec<Vec<u64>> {
             projection.blocks(limit, remainder).iter().map(|block| block.sequences.to_vec()).collect()

@@ -109,16 +109,22 @@ impl Scripts {
         }
     }
 
-    /// Counts a transaction out again, just as it was counted in.
-    pub(super) fn leave(&mut self, entry: &Entry) {
-        for (key, share) in shares(entry) {
+    /// Counts transactions out again, just as they were counted in.
+    pub(super) fn leave(&mut self, entries: &[Arc<Entry>]) {
+        let of = |entry: &Arc<Entry>| {
+            let sequence = entry.sequence;
+            shares(entry).into_iter().map(move |(key, share)| (key, sequence, share))
+        };
+        let mut leaving: Vec<_> = entries.iter().flat_map(of).collect();
+        leaving.sort_unstable_by_key(|(key, sequence, _)| (*key, *sequence));
+        for (key, sequence, share) in leaving {
             let Some(several) = self.often.get_mut(&key) else {
                 self.once.remove(&key);
                 continue;
             };
             let several = Arc::make_mut(several);
             several.totals.take(&share);
-            several.sequences.remove(&entry.sequence);
+            several.sequences.remove(&sequence);
             if let (1, Some(last)) = (several.sequences.len(), several.sequences.get_min().copied()) {
                 self.often.remove(&key);
                 self.once.insert(key, last);
@@ -200,7 +206,7 @@ fn share_of(entry: &Entry, wanted: ScriptKey) -> ScriptTotals {
 
 fn for_each_touch(entry: &Entry, mut touch: impl FnMut(ScriptKey, ScriptTotals)) {
     for prevout in &entry.prevouts {
-        let Some(hash) = script_hash(&prevout.script_pubkey) else { continue };
+        let Some(hash) = script_hash(prevout.script_pubkey) else { continue };
         let coin = Coins::one(prevout.value);
         touch(
             key_of(&hash),
@@ -223,7 +229,7 @@ mod tests {
 
     use super::*;
     use crate::chain::Height;
-    use crate::mempool::Prevout;
+    use crate::mempool::{PrevoutRef, Prevouts};
 
     /// A transaction without outputs that spends one of a script.
     fn spending(sequence: u64, value: u64) -> Arc<Entry> {
@@ -232,7 +238,7 @@ mod tests {
             txid: Txid::all_zeros(),
             wtxid: Wtxid::all_zeros(),
             raw: Arc::from([]),
-            prevouts: Box::from([Prevout { value, script_pubkey: Box::from([0x51]), source }]),
+            prevouts: Prevouts::from_iter([PrevoutRef { value, script_pubkey: &[0x51], source }]),
             fee: value,
             weight: 400,
             output_value: 0,
@@ -257,7 +263,7 @@ mod tests {
         }
         assert_eq!((scripts.once.len(), scripts.often.len()), (0, 1));
         for (sequence, count, value) in [(2, 2, 40), (1, 1, 30), (3, 0, 0)] {
-            scripts.leave(&entries[&sequence]);
+            scripts.leave(&[entries[&sequence].clone()]);
             assert_eq!(spent(&scripts), Coins { count, value });
         }
         assert_eq!((scripts.once.len(), scripts.often.len()), (0, 0));

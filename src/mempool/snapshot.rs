@@ -27,11 +27,16 @@ pub struct MempoolSnapshot {
 struct Shared {
     state: State,
     projection: OnceLock<Projection>,
+    /// Of the first [`NEAREST`] blocks, if nobody has asked for all.
+    nearest: OnceLock<Projection>,
 }
+
+/// So many projected blocks are worked out alone where nothing behind them is asked for: of a full mempool they are a tenth.
+const NEAREST: usize = 8;
 
 impl MempoolSnapshot {
     pub(super) fn new(state: State) -> Self {
-        Self { shared: Arc::new(Shared { state, projection: OnceLock::new() }) }
+        Self { shared: Arc::new(Shared { state, projection: OnceLock::new(), nearest: OnceLock::new() }) }
     }
 
     /// Whether both are of one and the same state. Two that are not may still hold the same.
@@ -227,7 +232,16 @@ impl MempoolSnapshot {
     /// The first `limit` blocks that miners would make of this state. Worked out when first asked for.
     #[must_use]
     pub fn projected_blocks(&self, limit: usize, remainder: Remainder) -> Vec<Arc<ProjectedBlock>> {
+        if remainder == Remainder::Left && limit <= NEAREST && self.shared.projection.get().is_none() {
+            let nearest = self.shared.nearest.get_or_init(|| Projection::of_first(self.state(), NEAREST));
+            return nearest.blocks(limit, remainder);
+        }
         self.projection().blocks(limit, remainder)
+    }
+
+    /// Works out all blocks that miners would make of this state now, rather than when they are first asked for.
+    pub fn project(&self) {
+        self.projection();
     }
 
     /// Where a transaction stands among the blocks that miners would make, of which there may be any number.

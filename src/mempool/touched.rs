@@ -48,7 +48,7 @@ impl MempoolSnapshot {
     pub fn touched_script(&self, place: ScriptPlace) -> Option<TouchedScript> {
         let entry = self.toucher(place)?;
         let is_wanted = |script: &&[u8]| script_hash(script).is_some_and(|hash| key_of(&hash) == place.0);
-        let spent = entry.prevouts.iter().map(|prevout| &*prevout.script_pubkey);
+        let spent = entry.prevouts.iter().map(|prevout| prevout.script_pubkey);
         let script_pubkey = spent.chain(entry.outputs().map(|output| output.script_pubkey)).find(is_wanted)?;
         let totals = self.script_totals(&script_hash(script_pubkey)?);
         Some(TouchedScript { script_pubkey: script_pubkey.into(), totals })

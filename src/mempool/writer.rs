@@ -167,15 +167,12 @@ impl Mempool {
     pub fn remove(&mut self, txid: &Txid, departure: Departure, at: u64) -> Vec<Arc<Entry>> {
         let Some(entry) = self.state.get(txid).cloned() else { return Vec::new() };
         if let Departure::Mined { block, height } = departure {
-            return self.mine(txid, block, height).into_iter().collect();
+            return self.mine(&[*txid], block, height);
         }
         let descendants = self.state.descendants_of(&entry);
         let removed: Vec<_> = std::iter::once(entry).chain(descendants.into_values()).collect();
+        self.take_out(&removed, departure);
         for entry in &removed {
-            self.touch_around(entry);
-        }
-        for entry in &removed {
-            self.take_out(entry, departure);
             let along_with = (entry.txid != *txid).then_some(*txid);
             let departed = Departed::new(entry, departure, along_with, at);
             self.state.journal.push(departed, self.limits.departed, self.limits.departed_bytes);
@@ -185,10 +182,8 @@ impl Mempool {
 
     /// Removes what a block holds and what it makes impossible, and confirms what it creates.
     pub fn connect_block(&mut self, block: &ConnectedBlock<'_>) -> BlockEffect {
-        let mut effect = BlockEffect::default();
-        for txid in block.txids {
-            effect.mined.extend(self.mine(txid, block.hash, block.height));
-        }
+        let mined = self.mine(block.txids, block.hash, block.height);
+        let mut effect = BlockEffect { mined, conflicted: Vec::new() };
         for (outpoint, by) in block.spends {
             let Some(spender) = self.spender(outpoint).map(|entry| entry.txid) else { continue };
             let departure = Departure::Conflicted { by: *by, block: block.hash };
@@ -331,7 +326,7 @@ impl Mempool {
             txid,
             wtxid,
             raw,
-            prevouts: prevouts.into(),
+            prevouts: prevouts.iter().collect(),
             fee,
             weight,
             output_value: paid,
@@ -361,56 +356,82 @@ impl Mempool {
         entry
     }
 
-    /// Takes an entry out of everything but its neighbours, and tells so.
-    fn take_out(&mut self, entry: &Entry, departure: Departure) {
+    /// Takes entries out of everything, and tells so in their order.
+    ///
+    /// One map after the other, each in its own order: a block takes thousands, and neighbours of a map are in the memory that
+    /// the processor has at hand.
+    fn take_out(&mut self, gone: &[Arc<Entry>], departure: Departure) {
+        if gone.is_empty() {
+            return;
+        }
         self.newest = None;
+        for entry in gone {
+            self.touch_around(entry);
+        }
         let state = &mut self.state;
-        let sequence = entry.sequence;
-        state.by_effective.remove(&state.effective_rank(entry));
-        state.chunks.remove(&sequence);
-        state.entries.remove(&sequence);
-        state.txids.remove(entry.txid.as_byte_array(), sequence);
-        state.wtxids.remove(entry.wtxid.as_byte_array(), sequence);
-        for (vin, outpoint) in (0..).zip(entry.outpoints()) {
+        for rank in sorted(gone.iter().map(|entry| state.effective_rank(entry))) {
+            state.by_effective.remove(&rank);
+        }
+        for sequence in sorted(gone.iter().map(|entry| entry.sequence)) {
+            state.chunks.remove(&sequence);
+            state.entries.remove(&sequence);
+            self.touched.remove(&sequence);
+        }
+        for (txid, sequence) in sorted(gone.iter().map(|entry| (*entry.txid.as_byte_array(), entry.sequence))) {
+            state.txids.remove(&txid, sequence);
+        }
+        for (wtxid, sequence) in sorted(gone.iter().map(|entry| (*entry.wtxid.as_byte_array(), entry.sequence))) {
+            state.wtxids.remove(&wtxid, sequence);
+        }
+        let spends = |entry: &'_ Arc<Entry>| {
+            let sequence = entry.sequence;
+            (0..).zip(entry.outpoints()).map(move |(vin, outpoint)| (outpoint, vin, sequence)).collect::<Vec<_>>()
+        };
+        for (outpoint, vin, sequence) in sorted(gone.iter().flat_map(spends)) {
             state.spends.remove(&outpoint, vin, sequence);
         }
-        state.by_feerate.remove(&Rank { by: entry.feerate(), sequence });
-        state.by_value.remove(&Rank { by: entry.output_value, sequence });
-        state.totals.take(entry);
-        state.scripts.leave(entry);
-        state.events.push(MempoolEventKind::Removed { txid: entry.txid, departure }, self.limits.events);
-        self.touched.remove(&sequence);
+        for rank in sorted(gone.iter().map(|entry| Rank { by: entry.feerate(), sequence: entry.sequence })) {
+            state.by_feerate.remove(&rank);
+        }
+        for rank in sorted(gone.iter().map(|entry| Rank { by: entry.output_value, sequence: entry.sequence })) {
+            state.by_value.remove(&rank);
+        }
+        state.scripts.leave(gone);
+        for entry in gone {
+            state.totals.take(entry);
+            state.events.push(MempoolEventKind::Removed { txid: entry.txid, departure }, self.limits.events);
+        }
     }
 
-    /// Takes a transaction out that a block holds, if it is there, and confirms what it created.
-    fn mine(&mut self, txid: &Txid, block: BlockHash, height: Height) -> Option<Arc<Entry>> {
-        let entry = self.state.get(txid).cloned();
-        if let Some(entry) = &entry {
-            self.touch_around(entry);
-            self.take_out(entry, Departure::Mined { block, height });
+    /// Takes those transactions out that a block holds, as far as they are there, and confirms what all of them created.
+    fn mine(&mut self, txids: &[Txid], block: BlockHash, height: Height) -> Vec<Arc<Entry>> {
+        let mined: Vec<_> = txids.iter().filter_map(|txid| self.state.get(txid).cloned()).collect();
+        self.take_out(&mined, Departure::Mined { block, height });
+        for txid in txids {
+            for child in self.state.children_of(txid).values() {
+                self.change_source(child, txid, |before| match before {
+                    PrevoutSource::Confirmed { coinbase, .. } => PrevoutSource::Confirmed { height, coinbase },
+                    PrevoutSource::Unconfirmed => PrevoutSource::Confirmed { height, coinbase: false },
+                });
+            }
         }
-        for child in self.state.children_of(txid).values() {
-            self.change_source(child, txid, |before| match before {
-                PrevoutSource::Confirmed { coinbase, .. } => PrevoutSource::Confirmed { height, coinbase },
-                PrevoutSource::Unconfirmed => PrevoutSource::Confirmed { height, coinbase: false },
-            });
-        }
-        entry
+        mined
     }
 
     /// Changes where the outputs of one transaction were created, in what spends them.
     fn change_source(&mut self, spender: &Arc<Entry>, txid: &Txid, change: impl Fn(PrevoutSource) -> PrevoutSource) {
-        let mut changed = Entry::clone(spender);
-        let of_it = spender.outpoints().map(|outpoint| outpoint.txid == *txid);
-        for (prevout, _) in changed.prevouts.iter_mut().zip(of_it).filter(|(_, of_it)| *of_it) {
-            prevout.source = change(prevout.source);
-        }
-        if changed.prevouts == spender.prevouts {
+        let sources = spender
+            .outpoints()
+            .zip(&spender.prevouts)
+            .map(|(outpoint, prevout)| if outpoint.txid == *txid { change(prevout.source) } else { prevout.source });
+        let prevouts = spender.prevouts.with_sources(sources);
+        if prevouts == spender.prevouts {
             return;
         }
+        let changed = Entry { prevouts, ..Entry::clone(spender) };
         self.newest = None;
         let state = &mut self.state;
-        state.scripts.leave(spender);
+        state.scripts.leave(std::slice::from_ref(spender));
         state.scripts.enter(&changed, &state.entries);
         state.entries.insert(changed.sequence, Arc::new(changed));
         self.touched.insert(spender.sequence);
@@ -421,4 +442,10 @@ impl Mempool {
         let parents = self.state.parents_of(entry).into_keys();
         self.touched.extend(parents.chain(self.state.children_of(&entry.txid).into_keys()));
     }
+}
+
+fn sorted<T: Ord>(all: impl Iterator<Item = T>) -> Vec<T> {
+    let mut sorted: Vec<T> = all.collect();
+    sorted.sort_unstable();
+    sorted
 }

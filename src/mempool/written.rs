@@ -14,8 +14,9 @@ use bitcoin::hashes::Hash;
 use bitcoin::{Amount, BlockHash, ScriptBuf, TxOut, Txid, Wtxid};
 
 use super::departed::Departed;
-use super::entry::{Cause, Entry, Prevout, PrevoutSource, wide};
+use super::entry::{Cause, Entry, wide};
 use super::events::Departure;
+use super::prevouts::{PrevoutRef, number_of, source_of};
 use crate::chain::Height;
 use crate::chain::raw::RawTransaction;
 
@@ -31,12 +32,12 @@ impl Entry {
     /// As it is written down.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let output = |prevout: &Prevout| TxOut {
+        let output = |prevout: PrevoutRef<'_>| TxOut {
             value: Amount::from_sat(prevout.value),
             script_pubkey: ScriptBuf::from_bytes(prevout.script_pubkey.to_vec()),
         };
         let prevouts: Vec<_> = self.prevouts.iter().map(output).collect();
-        let sources: Vec<_> = self.prevouts.iter().map(|prevout| source_to_number(prevout.source)).collect();
+        let sources: Vec<_> = self.prevouts.iter().map(|prevout| number_of(prevout.source)).collect();
         let (cause, block) = match self.cause() {
             Cause::New => (0, BlockHash::all_zeros()),
             Cause::Loaded => (1, BlockHash::all_zeros()),
@@ -65,10 +66,10 @@ impl Entry {
         let fee = spent.checked_sub(output_value).ok_or_else(|| bad("it pays out more than it spends"))?;
         let (txid, wtxid, weight) = (transaction.txid(), transaction.wtxid(), wide(transaction.weight()));
         let output_count = u32::try_from(transaction.output_count()).map_err(|_| bad("it has too many outputs"))?;
-        let prevouts = outputs.into_iter().zip(sources).map(|(output, source)| Prevout {
+        let prevouts = outputs.iter().zip(sources).map(|(output, source)| PrevoutRef {
             value: output.value.to_sat(),
-            script_pubkey: output.script_pubkey.into_bytes().into(),
-            source: source_from_number(source),
+            script_pubkey: output.script_pubkey.as_bytes(),
+            source: source_of(source),
         });
         Ok(Self {
             txid,
@@ -138,20 +139,6 @@ impl Departed {
             entry,
         })
     }
-}
-
-/// 0 for one of the mempool, else 1 + twice the height, and one more if it is a coinbase's.
-fn source_to_number(source: PrevoutSource) -> u64 {
-    match source {
-        PrevoutSource::Unconfirmed => 0,
-        PrevoutSource::Confirmed { height, coinbase } => 1 + 2 * u64::from(height.to_u32()) + u64::from(coinbase),
-    }
-}
-
-fn source_from_number(number: u64) -> PrevoutSource {
-    let Some(confirmed) = number.checked_sub(1) else { return PrevoutSource::Unconfirmed };
-    let height = u32::try_from(confirmed / 2).unwrap_or(u32::MAX).into();
-    PrevoutSource::Confirmed { height, coinbase: confirmed % 2 == 1 }
 }
 
 fn bad(what: &'static str) -> Error {

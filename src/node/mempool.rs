@@ -18,7 +18,7 @@ use super::error::NodeError;
 use super::headers::none_if;
 use super::http::Limits;
 use super::node::Node;
-use super::rpc::code;
+use super::rpc::{Told, code};
 use crate::chain::Feerate;
 
 /// How many questions are in one request. A transaction takes at most 400,000 bytes, twice as many in hexadecimal
@@ -94,20 +94,16 @@ impl Node {
     /// Each of these transactions as it is serialised on the wire; `None` for one that is not in the mempool. A node
     /// that runs with `txindex=1` finds confirmed ones too.
     pub fn raw_transactions(&self, txids: &[Txid]) -> Result<Vec<Option<Vec<u8>>>, NodeError> {
-        self.of_each(
-            txids,
-            |txid| [raw_call(txid)],
-            |[raw]| none_if(code::NOT_FOUND, raw)?.map(|raw| read_raw(&raw)).transpose(),
-        )
+        self.of_each(txids, |txid| [raw_call(txid)], |[raw]| none_if(code::NOT_FOUND, raw)?.map(read_raw).transpose())
     }
 
     /// The same, with when each entered the node's mempool, in seconds since 1970; `None` for one that is not there.
     pub fn raw_transactions_with_times(&self, txids: &[Txid]) -> Result<Vec<Option<Timed>>, NodeError> {
-        let read = |[raw, entry]: [Told; 2]| {
+        let read = |[raw, entry]: [Told<'_>; 2]| {
             let (raw, entry) = (none_if(code::NOT_FOUND, raw)?, none_if(code::NOT_FOUND, entry)?);
             let Some((raw, entry)) = raw.zip(entry) else { return Ok(None) };
-            let EntryTime { time } = parse(ENTRY, &entry)?;
-            Ok(Some((read_raw(&raw)?, time)))
+            let EntryTime { time } = parse(ENTRY, entry)?;
+            Ok(Some((read_raw(raw)?, time)))
         };
         self.of_each(txids, |txid| [raw_call(txid), (ENTRY, vec![json!(txid)])], read)
     }
@@ -136,20 +132,22 @@ impl Node {
         &self,
         txids: &[Txid],
         questions: impl Fn(&Txid) -> [(&'static str, Vec<Value>); N],
-        read: impl Fn([Told; N]) -> Result<T, NodeError>,
+        read: impl Fn([Told<'_>; N]) -> Result<T, NodeError>,
     ) -> Result<Vec<T>, NodeError> {
         let limits = Limits { bytes: BATCH_BYTES, ..self.limits() };
         let ask = |txids: &[Txid]| {
             let calls: Vec<_> = txids.iter().flat_map(&questions).collect();
             self.patiently(|| {
-                let mut answers = self.batch_of_once(&calls, limits)?.into_iter();
-                let of_one = |_: &Txid| {
-                    let answers: Vec<_> = answers.by_ref().take(N).collect();
-                    // as many as there were questions
-                    let answers = answers.try_into().map_err(|_| protocol(RAW, &"answers are missing"))?;
-                    read(answers)
-                };
-                txids.iter().map(of_one).collect()
+                self.batch_of_once(&calls, limits, |answers| {
+                    let mut answers = answers.into_iter();
+                    let of_one = |_: &Txid| {
+                        let answers: Vec<_> = answers.by_ref().take(N).collect();
+                        // as many as there were questions
+                        let answers = answers.try_into().map_err(|_| protocol(RAW, &"answers are missing"))?;
+                        read(answers)
+                    };
+                    txids.iter().map(of_one).collect()
+                })
             })
         };
         let mut found = Vec::with_capacity(txids.len());
@@ -162,9 +160,6 @@ impl Node {
 
 /// A transaction as it is serialised on the wire, and when it entered the mempool.
 type Timed = (Vec<u8>, u64);
-
-/// The answer to one question of several.
-type Told = Result<Box<RawValue>, NodeError>;
 
 const RAW: &str = "getrawtransaction";
 const ENTRY: &str = "getmempoolentry";

@@ -4,10 +4,12 @@
 //! The questions are in one request, which a node answers one after the other and in one run of it: a node that is
 //! started anew between two of them would else give the list of one run and the figures of another.
 
+use std::fmt;
 use std::time::Duration;
 
 use bitcoin::{BlockHash, Txid};
-use serde::Deserialize;
+use serde::de::{SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -42,9 +44,32 @@ pub struct MempoolList {
 
 /// Of `getrawmempool`.
 #[derive(Deserialize)]
-struct Sequenced {
-    txids: Vec<Txid>,
+struct Sequenced<'a> {
+    #[serde(borrow)]
+    txids: &'a RawValue,
     mempool_sequence: u64,
+}
+
+/// A txid in hexadecimal, its quotes and a comma.
+const TXID_BYTES: usize = 67;
+
+/// A list of txids, with room for as many as its length says, since it may be long.
+struct Txids(usize);
+
+impl<'de> Visitor<'de> for Txids {
+    type Value = Vec<Txid>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of txids")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<Txid>, A::Error> {
+        let mut txids = Vec::with_capacity(self.0);
+        while let Some(txid) = list.next_element()? {
+            txids.push(txid);
+        }
+        Ok(txids)
+    }
 }
 
 /// Of `getblockchaininfo`.
@@ -67,27 +92,33 @@ impl Node {
     /// The same, asked once and without patience; `timeout` is for the answer.
     pub fn mempool_list_once(&self, timeout: Duration) -> Result<MempoolList, NodeError> {
         let calls = [(INFO, Vec::new()), (LIST, vec![json!(false), json!(true)]), (CHAIN, Vec::new())];
-        let [info, list, chain] = self.together(&calls, Limits { timeout, bytes: TXIDS_BYTES })?;
-        let Sequenced { txids, mempool_sequence } = parse(LIST, &list)?;
-        Ok(MempoolList { txids, mempool_sequence, standing: standing(&info, &chain)? })
+        self.together(&calls, Limits { timeout, bytes: TXIDS_BYTES }, |[info, list, chain]| {
+            let Sequenced { txids, mempool_sequence } = parse(LIST, list)?;
+            let room = Txids(txids.get().len() / TXID_BYTES + 1);
+            let txids = serde_json::Deserializer::from_str(txids.get()).deserialize_seq(room);
+            let txids = txids.map_err(|error| protocol(LIST, error.to_string()))?;
+            Ok(MempoolList { txids, mempool_sequence, standing: standing(info, chain)? })
+        })
     }
 
     /// The mempool in figures, and the block that it stands on.
     pub fn mempool_standing(&self) -> Result<MempoolStanding, NodeError> {
         let calls = [(INFO, Vec::new()), (CHAIN, Vec::new())];
-        let [info, chain] = self.patiently(|| self.together(&calls, self.limits()))?;
-        standing(&info, &chain)
+        self.patiently(|| self.together(&calls, self.limits(), |[info, chain]| standing(info, chain)))
     }
 
     /// Asks all of these in one request; an error of one is an error of all.
-    fn together<const N: usize>(
+    fn together<T, const N: usize>(
         &self,
         calls: &[(&str, Vec<Value>); N],
         limits: Limits,
-    ) -> Result<[Box<RawValue>; N], NodeError> {
-        let answers = self.batch_of_once(calls, limits)?.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let problem = |answers: Vec<_>| format!("it has {} parts, not {N}", answers.len());
-        answers.try_into().map_err(|answers| protocol(LIST, problem(answers)))
+        read: impl FnOnce([&RawValue; N]) -> Result<T, NodeError>,
+    ) -> Result<T, NodeError> {
+        self.batch_of_once(calls, limits, |answers| {
+            let answers = answers.into_iter().collect::<Result<Vec<_>, _>>()?;
+            let problem = |answers: Vec<_>| format!("it has {} parts, not {N}", answers.len());
+            read(answers.try_into().map_err(|answers| protocol(LIST, problem(answers)))?)
+        })
     }
 }
 

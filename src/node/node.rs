@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bitcoin::{BlockHash, constants};
 use serde::de::DeserializeOwned;
-use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tracing::{info, warn};
 
@@ -16,7 +15,7 @@ use super::error::NodeError;
 use super::http::{Http, Limits};
 use super::rest::{Rest, RestAnswer};
 use super::retry::StopFlag;
-use super::rpc::Rpc;
+use super::rpc::{Rpc, Told};
 use super::settings::NodeSettings;
 
 /// More than two thousand headers, or a whole block, take as hexadecimal JSON.
@@ -197,13 +196,14 @@ impl Node {
         self.shared.rpc.call(method, params, limits)
     }
 
-    /// Calls different methods in one request, once.
-    pub(super) fn batch_of_once(
+    /// Calls different methods in one request, once, and reads the answers.
+    pub(super) fn batch_of_once<T>(
         &self,
         calls: &[(&str, Vec<Value>)],
         limits: Limits,
-    ) -> Result<Vec<Result<Box<RawValue>, NodeError>>, NodeError> {
-        self.shared.rpc.batch_of(calls, limits)
+        read: impl FnOnce(Vec<Told<'_>>) -> Result<T, NodeError>,
+    ) -> Result<T, NodeError> {
+        self.shared.rpc.batch_of(calls, limits, read)
     }
 
     /// Gets a path below `/rest/`, patiently. Notices when REST has disappeared, as after a restart with `rest=0`.

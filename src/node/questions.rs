@@ -89,8 +89,9 @@ impl Node {
         timeout: Duration,
     ) -> Result<Vec<Result<Answer, NodeError>>, NodeError> {
         let calls: Vec<_> = questions.iter().map(|question| question.call()).collect();
-        let answers = self.batch_of_once(&calls, Limits { timeout, ..self.limits() })?;
-        Ok(questions.iter().zip(answers).map(|(question, answer)| question.read(&answer?)).collect())
+        self.batch_of_once(&calls, Limits { timeout, ..self.limits() }, |answers| {
+            Ok(questions.iter().zip(answers).map(|(question, answer)| question.read(answer?)).collect())
+        })
     }
 }
 

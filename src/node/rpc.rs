@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use bitcoincore_rpc::RpcApi;
 use bitcoincore_rpc::jsonrpc::{self, Request, Response};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::credentials::Credentials;
 use super::error::NodeError;
-use super::http::{Http, Limits};
+use super::http::{Answer, Http, Limits};
 
 /// Error codes of Core's `src/rpc/protocol.h`.
 pub(super) mod code {
@@ -54,7 +54,8 @@ impl Rpc {
         params: &[Value],
         limits: Limits,
     ) -> Result<T, NodeError> {
-        let client = bitcoincore_rpc::Client::from_jsonrpc(self.client(method, limits));
+        let client =
+            bitcoincore_rpc::Client::from_jsonrpc(jsonrpc::Client::with_transport(self.transport(method, limits)));
         client.call(method, params).map_err(|error| self.failure(method, error))
     }
 
@@ -65,67 +66,84 @@ impl Rpc {
         calls: &[Vec<Value>],
         limits: Limits,
     ) -> Result<Vec<Result<T, NodeError>>, NodeError> {
-        self.send(method, calls.iter().map(|params| (method, params.as_slice())), limits)
+        let calls: Vec<_> = calls.iter().map(|params| (method, params.as_slice())).collect();
+        let read = |answer: Told<'_>| serde_json::from_str(answer?.get()).map_err(|error| protocol(method, &error));
+        self.send(method, &calls, limits, |answers| Ok(answers.into_iter().map(read).collect()))
     }
 
-    /// Calls different methods in one request; answers, as they came, in the order of `calls`.
-    pub(super) fn batch_of(
+    /// Calls different methods in one request. `read` gets the answers in the order of `calls`, in the bytes in which they
+    /// came: a list of the mempool has some 20 MB, which are not to be copied.
+    pub(super) fn batch_of<T>(
         &self,
         calls: &[(&str, Vec<Value>)],
         limits: Limits,
-    ) -> Result<Vec<Result<Box<RawValue>, NodeError>>, NodeError> {
+        read: impl FnOnce(Vec<Told<'_>>) -> Result<T, NodeError>,
+    ) -> Result<T, NodeError> {
         let mut methods: Vec<&str> = Vec::new();
         for (method, _) in calls {
             if !methods.contains(method) {
                 methods.push(method);
             }
         }
-        self.send(&methods.join(", "), calls.iter().map(|(method, params)| (*method, params.as_slice())), limits)
+        let calls: Vec<_> = calls.iter().map(|(method, params)| (*method, params.as_slice())).collect();
+        self.send(&methods.join(", "), &calls, limits, read)
     }
 
     /// Sends the calls in one request. `asked` names all of them where the whole request fails.
-    fn send<'c, T: DeserializeOwned>(
+    fn send<T>(
         &self,
         asked: &str,
-        calls: impl Iterator<Item = (&'c str, &'c [Value])>,
+        calls: &[(&str, &[Value])],
         limits: Limits,
-    ) -> Result<Vec<Result<T, NodeError>>, NodeError> {
-        let client = self.client(asked, limits);
-        let failure = |method: &str, error| self.failure(method, bitcoincore_rpc::Error::JsonRpc(error));
-        let calls = calls
-            .map(|(method, params)| match serde_json::value::to_raw_value(params) {
-                Ok(params) => Ok((method, params)),
-                Err(error) => Err(failure(method, error.into())),
-            })
-            .collect::<Result<Vec<_>, _>>()?;
+        read: impl FnOnce(Vec<Told<'_>>) -> Result<T, NodeError>,
+    ) -> Result<T, NodeError> {
         if calls.is_empty() {
-            return Ok(Vec::new());
+            return read(Vec::new());
         }
-        let requests: Vec<_> =
-            calls.iter().map(|(method, params)| client.build_request(method, Some(params))).collect();
-        let responses = client.send_batch(&requests).map_err(|error| failure(asked, error))?;
-        let answer = |(method, response): (&str, Option<Response>)| match response {
-            Some(response) => response.result().map_err(|error| failure(method, error)),
-            None => Err(NodeError::Protocol { asked: method.to_owned(), problem: "an answer is missing".to_owned() }),
-        };
-        Ok(calls.iter().map(|(method, _)| *method).zip(responses).map(answer).collect())
+        let params = calls
+            .iter()
+            .map(|(method, params)| serde_json::value::to_raw_value(params).map_err(|error| protocol(method, &error)));
+        let params = params.collect::<Result<Vec<_>, _>>()?;
+        let requests = (0_usize..).zip(calls).zip(&params).map(|((id, (method, _)), params)| Request {
+            method,
+            params: Some(params),
+            id: id.into(),
+            jsonrpc: Some("2.0"),
+        });
+        let requests: Vec<_> = requests.collect();
+        let question = serde_json::to_vec(&requests).map_err(|error| protocol(asked, &error))?;
+        let answer = self.transport(asked, limits).post(&question)?;
+        let mut answers: Vec<Option<BatchAnswer<'_>>> = calls.iter().map(|_| None).collect();
+        for found in read_answer::<Vec<BatchAnswer<'_>>>(asked, &answer)? {
+            match answers.get_mut(found.id) {
+                Some(place @ None) => *place = Some(found),
+                _ => return Err(protocol(asked, &format!("an answer has the id {}", found.id))),
+            }
+        }
+        let told = calls.iter().zip(answers).map(|((method, _), answer)| match answer {
+            Some(BatchAnswer { error: Some(error), .. }) => {
+                Err(self.failure(method, jsonrpc::Error::Rpc(error).into()))
+            }
+            Some(BatchAnswer { result, .. }) => Ok(result.unwrap_or(RawValue::NULL)),
+            None => Err(protocol(method, &"an answer is missing")),
+        });
+        read(told.collect())
     }
 
-    fn client(&self, method: &str, limits: Limits) -> jsonrpc::Client {
-        jsonrpc::Client::with_transport(HttpTransport {
+    fn transport(&self, method: &str, limits: Limits) -> HttpTransport {
+        HttpTransport {
             http: Arc::clone(&self.http),
             credentials: Arc::clone(&self.credentials),
             method: method.to_owned(),
             limits,
-        })
+        }
     }
 
     fn failure(&self, method: &str, error: bitcoincore_rpc::Error) -> NodeError {
-        let protocol = |problem: String| NodeError::Protocol { asked: method.to_owned(), problem };
         match error {
             bitcoincore_rpc::Error::JsonRpc(jsonrpc::Error::Transport(error)) => match error.downcast::<NodeError>() {
                 Ok(error) => *error,
-                Err(error) => protocol(error.to_string()),
+                Err(error) => protocol(method, &error),
             },
             bitcoincore_rpc::Error::JsonRpc(jsonrpc::Error::Rpc(error)) if error.code == code::WARMING_UP => {
                 NodeError::WarmingUp { url: self.http.url().to_owned(), progress: error.message }
@@ -133,9 +151,32 @@ impl Rpc {
             bitcoincore_rpc::Error::JsonRpc(jsonrpc::Error::Rpc(error)) => {
                 NodeError::Rpc { method: method.to_owned(), code: error.code, message: error.message }
             }
-            other => protocol(other.to_string()),
+            other => protocol(method, &other),
         }
     }
+}
+
+/// The answer to one call of several: what it gives, in the bytes in which it came.
+pub(super) type Told<'a> = Result<&'a RawValue, NodeError>;
+
+/// The same, as it is written.
+#[derive(Deserialize)]
+struct BatchAnswer<'a> {
+    /// The place of the call among all.
+    id: usize,
+    #[serde(borrow, default)]
+    result: Option<&'a RawValue>,
+    #[serde(default)]
+    error: Option<jsonrpc::error::RpcError>,
+}
+
+fn protocol(asked: &str, problem: &impl ToString) -> NodeError {
+    NodeError::Protocol { asked: asked.to_owned(), problem: problem.to_string() }
+}
+
+fn read_answer<'a, T: Deserialize<'a>>(asked: &str, answer: &'a Answer) -> Result<T, NodeError> {
+    let problem = |error| protocol(asked, &format!("{error} in {}", answer.excerpt()));
+    serde_json::from_slice(&answer.body).map_err(problem)
 }
 
 /// The way of one call; made for each, as the limits are its own.
@@ -149,10 +190,12 @@ struct HttpTransport {
 impl HttpTransport {
     fn exchange<T: DeserializeOwned>(&self, question: impl Serialize) -> Result<T, jsonrpc::Error> {
         let question = serde_json::to_vec(&question)?;
-        self.post(&question).map_err(|error| jsonrpc::Error::Transport(Box::new(error)))
+        let answer = self.post(&question).and_then(|answer| read_answer(&self.method, &answer));
+        answer.map_err(|error| jsonrpc::Error::Transport(Box::new(error)))
     }
 
-    fn post<T: DeserializeOwned>(&self, question: &[u8]) -> Result<T, NodeError> {
+    /// Errors of a method come as JSON too, whatever the HTTP status.
+    fn post(&self, question: &[u8]) -> Result<Answer, NodeError> {
         let mut header = self.credentials.header()?;
         let mut answer = self.http.post(&self.method, &header, question, self.limits)?;
         if answer.status == 401
@@ -164,11 +207,7 @@ impl HttpTransport {
         if answer.status == 401 {
             return Err(NodeError::Unauthorized { url: self.http.url().to_owned(), login: self.credentials.login() });
         }
-        // errors of a method come as JSON too, whatever the HTTP status
-        serde_json::from_slice(&answer.body).map_err(|error| NodeError::Protocol {
-            asked: self.method.clone(),
-            problem: format!("{error} in {}", answer.excerpt()),
-        })
+        Ok(answer)
     }
 }
 

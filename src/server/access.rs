@@ -9,9 +9,8 @@ use std::time::Instant;
 
 use async_graphql::parser::types::OperationType;
 use axum::body::HttpBody;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
-use axum::middleware::Next;
 use axum::response::Response;
 use tracing::Instrument;
 
@@ -61,14 +60,18 @@ fn is_fit(id: &str) -> bool {
 }
 
 /// Gives the request its id, and tells of it when it was answered.
-pub(super) async fn tell(State(server): State<Arc<Server>>, mut request: Request, next: Next) -> Response {
+pub(super) async fn tell(
+    server: &Server,
+    mut request: Request,
+    next: impl AsyncFnOnce(Request) -> Response,
+) -> Response {
     let started = Instant::now();
     let id = RequestId::of(request.headers());
     let client = server.proxies.client_of(request.extensions(), request.headers());
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     request.extensions_mut().insert(id.clone());
     let span = tracing::info_span!("request", id = %id.0);
-    let mut response = next.run(request).instrument(span.clone()).await;
+    let mut response = next(request).instrument(span.clone()).await;
     let asked = response.extensions_mut().remove::<Asked>().unwrap_or_default();
     let name = asked.name.as_deref().map(|name| &name[..name.floor_char_boundary(LONGEST)]);
     let bytes = response.body().size_hint().exact();

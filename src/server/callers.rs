@@ -13,10 +13,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::header::{AUTHORIZATION, UPGRADE, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
-use axum::middleware::Next;
 use axum::response::Response;
 use quick_cache::sync::Cache;
 
@@ -159,7 +158,11 @@ fn shown(headers: &HeaderMap) -> Result<Option<&str>, Unknown> {
 
 /// Who made the request, among its extensions, and the response has the name among its own; 401 if nobody may ask so. The
 /// headers say what is left to spend.
-pub(super) async fn admit(State(server): State<Arc<Server>>, mut request: Request, next: Next) -> Response {
+pub(super) async fn admit(
+    server: &Server,
+    mut request: Request,
+    next: impl AsyncFnOnce(Request) -> Response,
+) -> Response {
     let client = server.proxies.client_of(request.extensions(), request.headers());
     // of these alone a websocket is made, which asks again who it is for
     let protocol = request.headers().get(UPGRADE).map(HeaderValue::as_bytes);
@@ -173,7 +176,7 @@ pub(super) async fn admit(State(server): State<Arc<Server>>, mut request: Reques
         Err(unknown) => return refuse(unknown),
     };
     request.extensions_mut().insert(caller.clone());
-    let mut response = next.run(request).await;
+    let mut response = next(request).await;
     if let Some(budget) = &caller.budget {
         budget.tell(response.headers_mut(), Instant::now());
     }
@@ -229,6 +232,19 @@ mod tests {
         assert!(pay(None, address("1.2.3.4"), 5) && !pay(None, address("1.2.3.4"), 5));
         assert!(pay(None, address("1.2.3.5"), 5));
         assert!(pay(Some("secret"), address("1.2.3.4"), 10) && !pay(Some("secret"), address("1.2.3.5"), 10));
+    }
+
+    #[test]
+    fn who_is_out_of_budget_and_asks_again_is_not_forgotten_for_others_who_ask_once() {
+        let callers = callers(false);
+        let pay = |client: u32| callers.anyone_at(Some(IpAddr::from(client.to_be_bytes()))).pay(5).is_ok();
+        assert!(pay(0) && !pay(0));
+        let others = u32::try_from(CLIENTS).unwrap() * 3;
+        for other in 1..=others {
+            assert!(pay(other));
+            assert!(other % 1_000 > 0 || !pay(0), "{other}");
+        }
+        assert!(callers.anonymous.len() <= CLIENTS);
     }
 
     #[test]

@@ -286,7 +286,7 @@ impl Guarded {
         {
             let (payloads, begun, account) = self.engine.shared.join(key, sharing, self.again(request)).into_parts();
             self.begins(begun);
-            return Ok(self.told(account, open).tell(payloads, code_of_payload, payload_of));
+            return Ok(self.told(account, open).tell(payloads, code_of_payload, Payload::failed));
         }
         let begun = CancellationToken::new();
         self.begins(begun.clone());
@@ -294,7 +294,7 @@ impl Guarded {
         let request = admitted.request.data(account.clone());
         let write = |response: Response, is_first, _| Payload::new(&response, is_first);
         let payloads = self.follow(request, session, begun, write)?;
-        Ok(self.told(account, open).tell(payloads, code_of_payload, payload_of))
+        Ok(self.told(account, open).tell(payloads, code_of_payload, Payload::failed))
     }
 
     fn told(&self, account: Arc<Account>, open: Option<Counted>) -> Subscription {
@@ -350,10 +350,6 @@ fn code_of_payload(payload: &Payload) -> &'static str {
         Payload::Result(_) => code_of(&Response::default()),
         Payload::Refused(refused) => code_of_refused(refused),
     }
-}
-
-fn payload_of(error: ServerError) -> Payload {
-    Payload::new(&Response::from_errors(vec![error]), false)
 }
 
 /// A request that the guard let through.

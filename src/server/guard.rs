@@ -4,18 +4,22 @@
 //!   text ── scan ──► bytes, tokens, bracket nesting       no parser has run: brackets nested some thousand deep
 //!        ── parse ─► document                             overflow the stack of the engine's, and abort the process
 //!        ── check ─► fragments expanded, with a memo      fragments that spread the next one twice double with each
+//!        ── fields.rs ► few fields that there are not     for each the engine guesses at what may be meant
 //!        ──────────► handed on, so that it is not parsed again
 //! ```
 //!
 //! The engine's own walks are not memoised, so the bounds here are what bounds them.
 
+mod fields;
+
 use std::collections::HashMap;
 
 use async_graphql::parser::parse_query;
 use async_graphql::parser::types::{ExecutableDocument, OperationType, Selection, SelectionSet};
-use async_graphql::{Request, ServerError, Value};
+use async_graphql::{Pos, Request, ServerError, Value};
 
 use crate::api::{code, hide_secrets};
+use fields::{Types, UNKNOWN};
 
 /// How large a document may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +90,16 @@ pub enum Refusal {
     /// A subscription that is not one field.
     #[error("a subscription has exactly one field on its root, outside of fragments")]
     SubscriptionRoot,
+    /// It selects very many fields that their types do not have.
+    #[error("Unknown field \"{field}\" on type \"{on}\", and {UNKNOWN} more before it: the others are not looked at")]
+    UnknownFields {
+        /// The first that is one too many.
+        field: String,
+        /// The type that does not have it.
+        on: String,
+        /// Where it is selected.
+        at: Pos,
+    },
 }
 
 impl Refusal {
@@ -94,7 +108,9 @@ impl Refusal {
         match self {
             Refusal::TooLarge { .. } => code::QUERY_LIMIT_EXCEEDED,
             Refusal::OpenString { .. } | Refusal::Syntax(_) => code::GRAPHQL_PARSE_FAILED,
-            Refusal::Cycle { .. } | Refusal::SubscriptionRoot => code::GRAPHQL_VALIDATION_FAILED,
+            Refusal::Cycle { .. } | Refusal::SubscriptionRoot | Refusal::UnknownFields { .. } => {
+                code::GRAPHQL_VALIDATION_FAILED
+            }
         }
     }
 }
@@ -103,6 +119,7 @@ impl From<Refusal> for ServerError {
     fn from(refusal: Refusal) -> Self {
         let mut error = match &refusal {
             Refusal::Syntax(error) => error.clone(),
+            Refusal::UnknownFields { at, .. } => ServerError::new(refusal.to_string(), Some(*at)),
             refusal => ServerError::new(refusal.to_string(), None),
         };
         let extensions = error.extensions.get_or_insert_default();
@@ -126,6 +143,7 @@ pub fn admit(query: &str, limits: &GuardLimits) -> Result<ExecutableDocument, Re
         Refusal::Syntax(error)
     })?;
     check(&document, limits)?;
+    Types::served().check(&document)?;
     Ok(document)
 }
 

@@ -8,13 +8,11 @@
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
-use std::sync::Arc;
 
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::header::HOST;
 use axum::http::uri::Authority;
 use axum::http::{StatusCode, Version};
-use axum::middleware::Next;
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
 
@@ -106,7 +104,7 @@ fn address_of(host: &str) -> Option<IpAddr> {
 }
 
 /// What is asked under another name is not answered: 421 (RFC 9110, section 15.5.20); 400 for what has no name.
-pub(super) async fn check(State(server): State<Arc<Server>>, request: Request, next: Next) -> Response {
+pub(super) async fn check(server: &Server, request: Request, next: impl AsyncFnOnce(Request) -> Response) -> Response {
     match named(&request) {
         Ok(Some(host)) if !server.hosts.allow(host.host(), server.listen.ip()) => {
             let message = format!(
@@ -115,7 +113,7 @@ pub(super) async fn check(State(server): State<Arc<Server>>, request: Request, n
             );
             refuse_as_json(StatusCode::MISDIRECTED_REQUEST, error(code::FORBIDDEN, message))
         }
-        Ok(_) => next.run(request).await,
+        Ok(_) => next(request).await,
         Err(reason) => refuse_as_json(StatusCode::BAD_REQUEST, error(code::BAD_USER_INPUT, reason)),
     }
 }

@@ -1,5 +1,5 @@
-//! Answers about the schema itself, kept as they are written: the schema does not change while the program runs, and each
-//! tool that opens asks for all of it.
+//! Answers about the schema itself, kept as they are written: the schema does not change while the program runs, each tool
+//! that opens asks for all of it, and `{ __typename }` is what watchers ask to see whether somebody answers.
 //!
 //! Only what asks for nothing else is kept, and was answered without an error. What is kept is bounded by bytes.
 
@@ -58,7 +58,7 @@ pub(super) fn key_of(request: &Request, document: &ExecutableDocument) -> Option
     }
     let operation = documents::operation(document, request.operation_name.as_deref())?;
     let about_the_schema = |selection: &Selection| match selection {
-        Selection::Field(field) => matches!(field.node.name.node.as_str(), "__schema" | "__type"),
+        Selection::Field(field) => matches!(field.node.name.node.as_str(), "__schema" | "__type" | "__typename"),
         Selection::FragmentSpread(_) | Selection::InlineFragment(_) => false,
     };
     let selections = &operation.selection_set.node.items;
@@ -83,11 +83,13 @@ mod tests {
     #[test]
     fn only_what_asks_for_the_schema_and_nothing_else_is_kept() {
         assert!(key("{ __schema { types { name } } }", None).is_some());
+        assert!(key("{ __typename }", None).is_some());
         assert!(key("query Named { __schema { types { name } } }", None).is_some());
         assert!(key("query A { __type(name: \"Block\") { name } } query B { tip { id } }", Some("A")).is_some());
         for (query, operation) in [
             ("{ __schema { types { name } } tip { id } }", None),
             ("{ tip { __typename } }", None),
+            ("{ __typename tip { id } }", None),
             ("{ ...F } fragment F on Query { tip { id } }", None),
             ("subscription { __schema { types { name } } }", None),
             ("query A { __type(name: \"Block\") { name } } query B { tip { id } }", Some("B")),

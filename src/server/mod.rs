@@ -54,10 +54,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::Response;
 use axum::routing::get;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
@@ -81,6 +82,8 @@ pub use origins::{NotAnOrigin, Origins};
 use places::{Full, Most, Place, Places};
 use rate::Rate;
 pub use tokens::{NotATokenLine, Token, Tokens};
+#[cfg(fuzzing)]
+pub use websocket::fuzzing;
 
 /// How long open connections have to end once the server stops.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
@@ -186,7 +189,7 @@ impl Default for Options {
             access: Access::default(),
             ready: ReadyLimits::default(),
             public_metrics: false,
-            cache_depth: 144,
+            cache_depth: RequestLimits::default().cache_depth,
         }
     }
 }
@@ -247,7 +250,8 @@ struct Server {
     places: Places,
     held: Held,
     shutdown: CancellationToken,
-    open: Open,
+    /// Whoever answers holds the server, the task of a websocket to its end.
+    _open: Open,
 }
 
 impl Server {
@@ -313,7 +317,7 @@ pub async fn serve_counted(
         places: Places::new(Most { all: sockets.most, each: sockets.per_client }),
         held: Held::new(limits.held_bytes),
         shutdown: shutdown.clone(),
-        open: open.clone(),
+        _open: open.clone(),
     });
     let proxies = server.proxies.clone();
     let router = router(server, playground, public_metrics);
@@ -344,15 +348,34 @@ async fn within_deadline(
     }
 }
 
+/// What every request goes through. Each step is a function around the next, not a layer of the router: that copies all layers
+/// below one for each request.
+async fn enter(State(server): State<Arc<Server>>, request: Request, next: Next) -> Response {
+    access::tell(&server, request, async |request| {
+        hosts::check(&server, request, async |request| {
+            origins::give_leave(&server, request, async |request| next.run(request).await).await
+        })
+        .await
+    })
+    .await
+}
+
+/// What a GraphQL request goes through after that.
+async fn ask(State(server): State<Arc<Server>>, request: Request, next: Next) -> Response {
+    rate::limit(&server, request, async |request| {
+        callers::admit(&server, request, async |request| next.run(request).await).await
+    })
+    .await
+}
+
 /// The least bytes of an answer that are compressed on their way.
 const COMPRESSED_ABOVE: u16 = 1024;
 
-/// What is where, and what every request goes through before it, from the last line up.
+/// What is where.
 fn router(server: Arc<Server>, playground: bool, public_metrics: bool) -> Router {
     let routes = Router::new()
         .route("/graphql", get(http::get).post(http::post))
-        .route_layer(from_fn_with_state(server.clone(), callers::admit))
-        .route_layer(from_fn_with_state(server.clone(), rate::limit))
+        .route_layer(from_fn_with_state(server.clone(), ask))
         .route("/health/live", get(health::live))
         .route("/health/ready", get(health::ready))
         .route("/schema.graphql", get(async || ([(CONTENT_TYPE, "text/plain; charset=utf-8")], api::sdl())));
@@ -365,9 +388,7 @@ fn router(server: Arc<Server>, playground: bool, public_metrics: bool) -> Router
         .and(NotForContentType::const_new("multipart/"))
         .and(NotForContentType::IMAGES);
     routes
-        .layer(from_fn_with_state(server.clone(), origins::give_leave))
-        .layer(from_fn_with_state(server.clone(), hosts::check))
-        .layer(from_fn_with_state(server.clone(), access::tell))
+        .layer(from_fn_with_state(server.clone(), enter))
         .layer(CompressionLayer::new().compress_when(compressed))
         .with_state(server)
 }

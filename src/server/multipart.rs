@@ -10,59 +10,33 @@
 //! Rules: Apollo's "Multipart Protocol for GraphQL Subscriptions" 1.0. async-graphql's stream of parts leaves out what is
 //! around the payload, which the protocol demands.
 
-use async_graphql::futures_util::stream::{self, BoxStream};
-use async_graphql::futures_util::{Stream, StreamExt};
-use axum::body::Bytes;
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use axum::http::request::Parts;
-use axum::response::{IntoResponse, Response};
-
-use super::Server;
 use super::metrics::Transport;
-use super::payload::Payload;
-use super::streams::Connection;
+use super::streams::Form;
 
-/// Nothing, for whoever listens.
-const SILENCE: Bytes = Bytes::from_static(b"--graphql\r\nContent-Type: application/json\r\n\r\n{}\r\n");
-
-/// There is no more.
-const COMPLETE: Bytes = Bytes::from_static(b"--graphql--\r\n");
-
-/// Answers 200 with what a request yields as parts; 503 if there are too many streams, 429 if this client has too many.
-pub(super) fn answer(
-    server: &Server,
-    caller: &Parts,
-    payloads: impl FnOnce() -> BoxStream<'static, Payload>,
-) -> Response {
-    let connection = match Connection::open(server, caller) {
-        Ok(connection) => connection,
-        Err(full) => return Connection::refuse(full),
-    };
-    let body = connection.counted(server, Transport::Multipart).body(parts(payloads()), SILENCE);
-    let headers = [
-        (CONTENT_TYPE, "multipart/mixed; boundary=\"graphql\"; subscriptionSpec=\"1.0\""),
-        (CACHE_CONTROL, "no-cache"),
-    ];
-    (headers, body).into_response()
-}
-
-fn parts(payloads: impl Stream<Item = Payload>) -> impl Stream<Item = Bytes> {
-    let results = payloads.map(|payload| {
-        let json = payload.into_result();
-        let head = "--graphql\r\nContent-Type: application/json";
-        Bytes::from(format!("{head}\r\n\r\n{{\"payload\":{}}}\r\n", json.as_str()))
-    });
-    results.chain(stream::iter([COMPLETE]))
-}
+/// What the results of a request become.
+pub(super) const FORM: Form = Form {
+    transport: Transport::Multipart,
+    content_type: "multipart/mixed; boundary=\"graphql\"; subscriptionSpec=\"1.0\"",
+    opening: "",
+    result: |json| format!("--graphql\r\nContent-Type: application/json\r\n\r\n{{\"payload\":{json}}}\r\n"),
+    silence: "--graphql\r\nContent-Type: application/json\r\n\r\n{}\r\n",
+    complete: "--graphql--\r\n",
+};
 
 #[cfg(test)]
 mod tests {
+    use async_graphql::futures_util::StreamExt;
+    use async_graphql::futures_util::stream;
+
+    use super::super::held::Held;
+    use super::super::payload::Payload;
+    use super::super::streams::chunks;
     use super::*;
 
     #[tokio::test]
     async fn results_are_parts_with_the_payload_around_them_and_the_last_delimiter_ends_them() {
-        let payloads = stream::iter([Payload::Result(r#"{"data":1}"#.into())]);
-        let parts: Vec<Bytes> = parts(payloads).collect().await;
+        let payloads = stream::iter([Payload::Result(r#"{"data":1}"#.into())]).boxed();
+        let parts: Vec<_> = chunks(FORM, Held::new(0), payloads).collect().await;
         let text = String::from_utf8(parts.concat()).unwrap();
         assert_eq!(
             text,

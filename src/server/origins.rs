@@ -17,9 +17,8 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Arc;
 
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
@@ -27,7 +26,6 @@ use axum::http::header::{
 };
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
-use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 
@@ -165,13 +163,16 @@ impl Origins {
 }
 
 /// Gives pages leave to read answers, and answers what browsers ask before they send what needs leave.
-pub(super) async fn give_leave(State(server): State<Arc<Server>>, request: Request, next: Next) -> Response {
+pub(super) async fn give_leave(
+    server: &Server,
+    request: Request,
+    next: impl AsyncFnOnce(Request) -> Response,
+) -> Response {
     let leave = server.origins.leave(request.headers());
     let asks_before = request.method() == Method::OPTIONS
         && request.headers().contains_key(ORIGIN)
         && request.headers().contains_key(ACCESS_CONTROL_REQUEST_METHOD);
-    let mut response =
-        if asks_before { preflight(request.headers(), leave.is_some()) } else { next.run(request).await };
+    let mut response = if asks_before { preflight(request.headers(), leave.is_some()) } else { next(request).await };
     let headers = response.headers_mut();
     // without leave, too: what is cached for a page that has none must not be shown to one that has
     headers.append(VARY, HeaderValue::from_static("origin"));

@@ -52,6 +52,11 @@ impl Payload {
         json(response).map_or_else(Self::Refused, Self::Result)
     }
 
+    /// The last answer to an operation that was executed up to there.
+    pub(super) fn failed(error: ServerError) -> Self {
+        Self::new(&Response::from_errors(vec![error]), false)
+    }
+
     /// Whether the request was executed.
     pub(super) fn is_result(&self) -> bool {
         matches!(self, Self::Result(_))

@@ -10,10 +10,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_graphql::ServerError;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::header::RETRY_AFTER;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use axum::middleware::Next;
 use axum::response::Response;
 use quick_cache::sync::Cache;
 
@@ -24,7 +23,9 @@ use crate::api::code;
 /// In which a client may ask so often.
 const WINDOW: Duration = Duration::from_mins(1);
 
-/// How many clients are told apart; of more, those that have asked least are forgotten, and may ask anew.
+/// How many clients are told apart; of more, those that have asked least are forgotten, and may ask anew. Who asks again is
+/// not forgotten for any number of others who ask once, so that an address which is turned away stays so. What is gained by
+/// it is little: to be forgotten takes so many addresses, each of which may ask as much by itself.
 pub(super) const CLIENTS: usize = 50_000;
 
 /// The headers of draft-ietf-httpapi-ratelimit-headers-10.
@@ -114,14 +115,14 @@ pub(super) fn household(client: IpAddr) -> IpAddr {
 }
 
 /// Answers 429 to who asks too often, and tells everyone how often they may.
-pub(super) async fn limit(State(server): State<Arc<Server>>, request: Request, next: Next) -> Response {
-    let Some(rate) = &server.rate else { return next.run(request).await };
+pub(super) async fn limit(server: &Server, request: Request, next: impl AsyncFnOnce(Request) -> Response) -> Response {
+    let Some(rate) = &server.rate else { return next(request).await };
     let Some(client) = server.proxies.client_of(request.extensions(), request.headers()) else {
-        return next.run(request).await;
+        return next(request).await;
     };
     let verdict = rate.ask(client, Instant::now());
     let mut response = if verdict.wait.is_zero() {
-        next.run(request).await
+        next(request).await
     } else {
         refuse_as_json(StatusCode::TOO_MANY_REQUESTS, rate.too_often())
     };

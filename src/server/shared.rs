@@ -4,7 +4,7 @@
 //!   subscribe ──► the same document, operation and variables as of one that runs?
 //!                    │ no: begin                     │ yes: join
 //!                    ▼                               ▼
-//!   api::Schema ──► Shared ── a task ──► ring.rs ──► Reader ──► socket
+//!   api::Schema ──► Shared ── a task ──► ring.rs ──► Reader ──► socket        reader.rs
 //!                    ▲ asks for more once some        Reader ──► socket
 //!                    └ reader has read all            Reader ──► socket
 //! ```
@@ -20,6 +20,7 @@
 //! Which subscriptions may be shared, and what a newcomer gets first, is the schema's to say ([`Sharing`]). One who joins a
 //! stream that goes "from now on" may be told of what happened in the second before.
 
+mod reader;
 mod ring;
 
 use std::cmp::Reverse;
@@ -30,16 +31,17 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use async_graphql::Request;
 use async_graphql::futures_util::StreamExt;
 use async_graphql::futures_util::stream::{self, BoxStream};
-use async_graphql::{Request, Response, ServerError};
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::payload::{Payload, Told};
-use crate::api::{Account, OpenSubscription, OpenSubscriptions, Place, Sharing, code};
-use ring::{Bounds, Found, Kept, Ring};
+use crate::api::{Account, OpenSubscription, OpenSubscriptions, Place, Sharing};
+use reader::Reader;
+use ring::{Bounds, Kept, Ring};
 
 /// What those who are slower than others may be behind by. Of large payloads at least one is kept, which all who are not
 /// stuck have taken before the next comes.
@@ -350,115 +352,6 @@ async fn tell(shared: Weak<Shared>, asked: Arc<Notify>) {
         let Some(shared) = shared.upgrade() else { return };
         shared.push(told);
     }
-}
-
-/// One of those who share a stream.
-struct Reader {
-    shared: Arc<Shared>,
-    news: watch::Receiver<()>,
-    place: u64,
-    /// From where it could go on by itself, if that is not the start.
-    reached: Option<Place>,
-    /// Whether it was told anything.
-    was_told: bool,
-}
-
-/// What a reader goes on with.
-enum Reading {
-    Shared(Reader),
-    Own(BoxStream<'static, Told>),
-    Over,
-}
-
-impl Reader {
-    fn new(shared: &Arc<Shared>, state: &mut State) -> Self {
-        if state.ring.readers() > 0 {
-            state.also_open.push(shared.streams.0.open.one_more());
-        }
-        let place = state.ring.join();
-        let reached = state.reached;
-        Self { shared: shared.clone(), news: shared.news.subscribe(), place, reached, was_told: false }
-    }
-
-    fn beginning(self) -> Beginning<Payload> {
-        let begun = self.shared.begun.clone();
-        let account = self.shared.account.clone();
-        Beginning { payloads: self.payloads(), begun, account }
-    }
-
-    fn payloads(self) -> BoxStream<'static, Payload> {
-        let next = |reading| async {
-            match reading {
-                Reading::Shared(reader) => reader.next().await,
-                Reading::Own(mut own) => Some((own.next().await?.payload, Reading::Own(own))),
-                Reading::Over => None,
-            }
-        };
-        stream::unfold(Reading::Shared(self), next).boxed()
-    }
-
-    async fn next(mut self) -> Option<(Payload, Reading)> {
-        loop {
-            match self.read() {
-                Some(Found::Payload(told)) => {
-                    (self.was_told, self.reached) = (true, told.place);
-                    return Some((told.payload, Reading::Shared(self)));
-                }
-                Some(Found::Lost) => {
-                    let Some(place) = self.reached.or(lock(&self.shared.state).start) else {
-                        return Some((fell_behind(), Reading::Over));
-                    };
-                    tracing::debug!("a reader of a shared subscription fell behind and goes on alone");
-                    return self.go_on_alone(Some(place)).await;
-                }
-                // the sender is held beside the receiver
-                Some(Found::Nothing) => self.news.changed().await.ok()?,
-                None if self.was_told => return None,
-                None => return self.go_on_alone(None).await,
-            }
-        }
-    }
-
-    async fn go_on_alone(self, behind: Option<Place>) -> Option<(Payload, Reading)> {
-        let mut own = (self.shared.begin)(behind).payloads;
-        drop(self);
-        Some((own.next().await?.payload, Reading::Own(own)))
-    }
-
-    /// What is next, `None` once there will be no more. Asks for it if it is not there.
-    fn read(&mut self) -> Option<Found> {
-        let mut state = lock(&self.shared.state);
-        let found = state.ring.read(&mut self.place);
-        if found == Found::Nothing {
-            match state.phase {
-                Phase::Asked => {}
-                Phase::Resting(_) => {
-                    state.phase = Phase::Asked;
-                    self.shared.asked.notify_one();
-                }
-                Phase::Ended => return None,
-            }
-        }
-        Some(found)
-    }
-}
-
-impl Drop for Reader {
-    fn drop(&mut self) {
-        let mut state = lock(&self.shared.state);
-        state.ring.leave(self.place);
-        state.also_open.pop();
-    }
-}
-
-/// The last that is told to a reader who lost its place.
-fn fell_behind() -> Payload {
-    let message = "this subscription was read too slowly, and what would come next is not kept any more: subscribe again, \
-                   behind the last cursor if there is one";
-    let mut error = ServerError::new(message, None);
-    error.extensions.get_or_insert_default().set("code", code::RESOURCE_EXHAUSTED);
-    // not the first answer: the request was executed
-    Payload::new(&Response::from_errors(vec![error]), false)
 }
 
 #[cfg(test)]

@@ -13,54 +13,32 @@
 //!
 //! Rules: PROTOCOL.md of the graphql-sse project. A client ends its operation by closing the connection.
 
-use async_graphql::futures_util::stream::{self, BoxStream};
-use async_graphql::futures_util::{Stream, StreamExt};
-use axum::body::Bytes;
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName};
-use axum::http::request::Parts;
-use axum::response::{IntoResponse, Response};
-
-use super::Server;
 use super::metrics::Transport;
-use super::payload::Payload;
-use super::streams::Connection;
+use super::streams::Form;
 
 /// Nothing, for whoever listens.
-const SILENCE: Bytes = Bytes::from_static(b":\n\n");
+const SILENCE: &str = ":\n\n";
 
-/// There is no more. Without data browsers would not tell it to pages.
-const COMPLETE: Bytes = Bytes::from_static(b"event: complete\ndata:\n\n");
-
-/// Keeps proxies from gathering events before they pass them on (nginx, and what follows it).
-const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
-
-/// Answers 200 with what a request yields as events; 503 if there are too many streams, 429 if this client has too many.
-pub(super) fn answer(
-    server: &Server,
-    caller: &Parts,
-    payloads: impl FnOnce() -> BoxStream<'static, Payload>,
-) -> Response {
-    let connection = match Connection::open(server, caller) {
-        Ok(connection) => connection,
-        Err(full) => return Connection::refuse(full),
-    };
-    let body = connection.counted(server, Transport::Events).body(events(payloads()), SILENCE);
-    let headers = [(CONTENT_TYPE, "text/event-stream; charset=utf-8"), (CACHE_CONTROL, "no-cache"), (BUFFERING, "no")];
-    (headers, body).into_response()
-}
-
-fn events(payloads: impl Stream<Item = Payload>) -> impl Stream<Item = Bytes> {
-    let results = payloads.map(|payload| {
-        // the text is one line: what breaks lines is escaped in JSON
-        let json = payload.into_result();
-        Bytes::from(format!("event: next\ndata: {}\n\n", json.as_str()))
-    });
-    stream::iter([SILENCE]).chain(results).chain(stream::iter([COMPLETE]))
-}
+/// What the results of a request become.
+pub(super) const FORM: Form = Form {
+    transport: Transport::Events,
+    content_type: "text/event-stream; charset=utf-8",
+    opening: SILENCE,
+    // the text is one line: what breaks lines is escaped in JSON
+    result: |json| format!("event: next\ndata: {json}\n\n"),
+    silence: SILENCE,
+    // without data browsers would not tell it to pages
+    complete: "event: complete\ndata:\n\n",
+};
 
 #[cfg(test)]
 mod tests {
-    use super::super::payload::Refused;
+    use async_graphql::futures_util::StreamExt;
+    use async_graphql::futures_util::stream;
+
+    use super::super::held::Held;
+    use super::super::payload::{Payload, Refused};
+    use super::super::streams::chunks;
     use super::*;
 
     #[tokio::test]
@@ -69,7 +47,7 @@ mod tests {
             Payload::Result(r#"{"data":{"a":"x\\ny"}}"#.into()),
             Payload::Refused(Refused(r#"[{"message":"no"}]"#.into())),
         ];
-        let events: Vec<Bytes> = events(stream::iter(payloads)).collect().await;
+        let events: Vec<_> = chunks(FORM, Held::new(0), stream::iter(payloads).boxed()).collect().await;
         let text = String::from_utf8(events.concat()).unwrap();
         assert_eq!(
             text,

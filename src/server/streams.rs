@@ -2,7 +2,8 @@
 //! results have.
 //!
 //! ```text
-//!   operation ──► chunks ──► pump, a task: silence ──► one chunk waits ──► the HTTP connection ──► client
+//!   operation ──► chunks, in a Form ──► pump, a task: silence ──► one chunk waits ──► the HTTP connection ──► client
+//!                   └ no room for one: told so instead, and ended (held.rs)
 //! ```
 //!
 //! A client that does not read is the connection's to end, as with any other answer; with it the body ends, and the pump.
@@ -12,12 +13,13 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_graphql::futures_util::stream::{self, BoxStream};
 use async_graphql::futures_util::{Stream, StreamExt};
 use axum::body::{Body, Bytes};
-use axum::http::header::RETRY_AFTER;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, RETRY_AFTER};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 use tokio_stream::wrappers::ReceiverStream;
@@ -28,50 +30,102 @@ use super::Server;
 use super::held::Held;
 use super::http::{error, refuse_as_json};
 use super::metrics::{Counted, Figures, Transport};
+use super::payload::Payload;
 use super::places::{Full, Place};
 use crate::api::code;
 
 /// When one that finds no place may try again, in seconds.
 const RETRY_SECONDS: HeaderValue = HeaderValue::from_static("10");
 
+/// Keeps proxies from gathering chunks before they pass them on (nginx, and what follows it).
+const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+
+/// How results are written on such a response.
+#[derive(Clone, Copy)]
+pub(super) struct Form {
+    pub(super) transport: Transport,
+    pub(super) content_type: &'static str,
+    /// What comes at once.
+    pub(super) opening: &'static str,
+    /// What a result becomes, which is JSON in one line.
+    pub(super) result: fn(&str) -> String,
+    /// What tells a client that it is not forgotten.
+    pub(super) silence: &'static str,
+    /// What says that there is no more.
+    pub(super) complete: &'static str,
+}
+
 /// The place of one such response among the sockets of the server.
-pub(super) struct Connection {
+struct Connection {
     place: Place,
     shutdown: CancellationToken,
-    held: Held,
     /// After how long without a chunk the client is told that it is not forgotten.
     interval: Duration,
     told: Option<(Arc<Figures>, Transport, Counted)>,
 }
 
+/// Answers 200 with what a request yields, in this form; 503 if there are too many streams, 429 if this client has too many.
+pub(super) fn answer(
+    server: &Server,
+    caller: &Parts,
+    form: Form,
+    payloads: impl FnOnce() -> BoxStream<'static, Payload>,
+) -> Response {
+    let place = match server.place_for(caller) {
+        Ok(place) => place,
+        Err(full) => return refuse(full),
+    };
+    let figures = server.metrics.figures();
+    let told = Some((figures.clone(), form.transport, figures.socket(form.transport)));
+    let (shutdown, interval) = (server.shutdown.clone(), server.sockets.ping_interval);
+    let connection = Connection { place, shutdown, interval, told };
+    let body =
+        connection.body(chunks(form, server.held.clone(), payloads()), Bytes::from_static(form.silence.as_bytes()));
+    ([(CONTENT_TYPE, form.content_type), (CACHE_CONTROL, "no-cache"), (BUFFERING, "no")], body).into_response()
+}
+
+/// These payloads in this form, from its opening to its end. One for which there is no room is the last, told as an error:
+/// that is small, and small ones are not counted.
+pub(super) fn chunks(
+    form: Form,
+    held: Held,
+    payloads: BoxStream<'static, Payload>,
+) -> impl Stream<Item = Bytes> + Send + 'static {
+    let opening = Some(Bytes::from_static(form.opening.as_bytes())).filter(|opening| !opening.is_empty());
+    let results = stream::unfold(Some(payloads), move |payloads| {
+        let held = held.clone();
+        async move {
+            // none once it is over
+            let mut payloads = payloads?;
+            let Some(payload) = payloads.next().await else { return Some((form.complete.into(), None)) };
+            match held.hold((form.result)(&payload.into_result()).into()) {
+                Ok(chunk) => Some((chunk, Some(payloads))),
+                Err(reason) => {
+                    tracing::debug!("there is no room for what a stream of events has to tell, and it is ended");
+                    let last = Payload::failed(reason.into()).into_result();
+                    Some((((form.result)(&last) + form.complete).into(), None))
+                }
+            }
+        }
+    });
+    stream::iter(opening).chain(results)
+}
+
+/// The answer if there is no place.
+fn refuse(full: Full) -> Response {
+    let (status, message) = match full {
+        Full::All => (StatusCode::SERVICE_UNAVAILABLE, "there are too many streams of events"),
+        Full::Client => (StatusCode::TOO_MANY_REQUESTS, "this client has too many streams of events"),
+    };
+    let mut response = refuse_as_json(status, error(code::RESOURCE_EXHAUSTED, message));
+    response.headers_mut().insert(RETRY_AFTER, RETRY_SECONDS);
+    response
+}
+
 impl Connection {
-    /// For this client. Errors: why there is no place.
-    pub(super) fn open(server: &Server, caller: &Parts) -> Result<Self, Full> {
-        let place = server.place_for(caller)?;
-        let (shutdown, held) = (server.shutdown.clone(), server.held.clone());
-        Ok(Self { place, shutdown, held, interval: server.sockets.ping_interval, told: None })
-    }
-
-    /// The same, with what goes over it counted.
-    pub(super) fn counted(self, server: &Server, transport: Transport) -> Self {
-        let figures = server.metrics.figures();
-        Self { told: Some((figures.clone(), transport, figures.socket(transport))), ..self }
-    }
-
-    /// The answer if there is no place.
-    pub(super) fn refuse(full: Full) -> Response {
-        let (status, message) = match full {
-            Full::All => (StatusCode::SERVICE_UNAVAILABLE, "there are too many streams of events"),
-            Full::Client => (StatusCode::TOO_MANY_REQUESTS, "this client has too many streams of events"),
-        };
-        let mut response = refuse_as_json(status, error(code::RESOURCE_EXHAUSTED, message));
-        response.headers_mut().insert(RETRY_AFTER, RETRY_SECONDS);
-        response
-    }
-
     /// These chunks, and `silence` whenever there was none for a while, until they end, the client goes away, or
     /// the server stops. With that they are dropped, and so is the operation.
-    pub(super) fn body(self, chunks: impl Stream<Item = Bytes> + Send + 'static, silence: Bytes) -> Body {
+    fn body(self, chunks: impl Stream<Item = Bytes> + Send + 'static, silence: Bytes) -> Body {
         // a connection whose client does not read asks its body for nothing, and could not be ended by it
         let (sender, taken) = mpsc::channel(1);
         tokio::spawn(self.pump(chunks, silence, sender).in_current_span());
@@ -79,7 +133,7 @@ impl Connection {
     }
 
     async fn pump(self, chunks: impl Stream<Item = Bytes>, silence: Bytes, client: mpsc::Sender<Bytes>) {
-        let Self { place: _place, shutdown, held, interval, told } = self;
+        let Self { place: _place, shutdown, interval, told } = self;
         let mut chunks = pin!(chunks);
         let pumping = async {
             loop {
@@ -93,10 +147,6 @@ impl Connection {
                 if let Some((figures, transport, _)) = &told {
                     figures.sent(*transport, chunk.len());
                 }
-                let Ok(chunk) = held.hold(chunk) else {
-                    tracing::debug!("there is no room for what a stream of events has to tell, and it is ended");
-                    return;
-                };
                 if client.send(chunk).await.is_err() {
                     return;
                 }
@@ -108,16 +158,16 @@ impl Connection {
 
 #[cfg(test)]
 mod tests {
-    use async_graphql::futures_util::stream;
-
+    use super::super::held::SMALL;
     use super::super::places::{Most, Places};
+    use super::super::{multipart, sse};
     use super::*;
 
     const LONG: Duration = Duration::from_secs(20);
 
     fn connection(places: &Places, interval: Duration) -> Connection {
         let Ok(place) = places.take(None) else { panic!("there is a place") };
-        Connection { place, shutdown: CancellationToken::new(), held: Held::new(0), interval, told: None }
+        Connection { place, shutdown: CancellationToken::new(), interval, told: None }
     }
 
     fn one_place() -> Places {
@@ -150,6 +200,23 @@ mod tests {
                 }
             };
             tokio::time::timeout(LONG, free).await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn what_there_is_no_room_for_is_told_as_an_error_and_nothing_comes_after_it() {
+        let payloads = || [10, SMALL + 1, 10].map(|bytes| Payload::Result("x".repeat(bytes).into()));
+        for form in [sse::FORM, multipart::FORM] {
+            let all = |held| chunks(form, Held::new(held), stream::iter(payloads()).boxed()).collect::<Vec<_>>();
+            let (enough, too_little) = (all(1 << 20).await.concat(), all(0).await.concat());
+            assert!(enough.len() > SMALL && enough.ends_with(form.complete.as_bytes()));
+            let text = String::from_utf8(too_little).unwrap();
+            assert!(text.ends_with(form.complete) && text.len() < 1_000, "{text}");
+            assert_eq!(
+                (text.matches("xxxxxxxxxx").count(), text.matches("RESOURCE_EXHAUSTED").count()),
+                (1, 1),
+                "{text}"
+            );
         }
     }
 }

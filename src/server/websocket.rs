@@ -13,6 +13,8 @@
 
 mod door;
 mod frames;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod legacy;
 mod message;
 mod outgoing;
@@ -102,7 +104,7 @@ pub(super) fn upgrade(server: Arc<Server>, mut request: Request) -> Response {
             socket.close(close::SUBPROTOCOL_NOT_ACCEPTABLE, "Subprotocol not acceptable");
             return socket.await;
         };
-        let tally = Tally::open(figures, protocol, token, span);
+        let tally = Tally::open(figures, protocol, door.guest(), token, span);
         if protocol == LEGACY {
             serve(stream, Legacy::new(executor, limit, meter, held, door), &server, place).counted(tally).await;
         } else {
@@ -123,12 +125,12 @@ fn serve<D: socket::Dialogue>(
     server: &Server,
     place: Result<Place, Full>,
 ) -> Socket<D> {
-    let (shutdown, open) = (server.shutdown.clone(), server.open.clone());
+    let shutdown = server.shutdown.clone();
     let (place, full) = match place {
         Ok(place) => (Some(place), None),
         Err(full) => (None, Some(full)),
     };
-    let mut socket = Socket::new(stream, dialogue, server.sockets, server.limits.message_bytes, shutdown, place, open);
+    let mut socket = Socket::new(stream, dialogue, server.sockets, server.limits.message_bytes, shutdown, place);
     match full {
         None => {}
         Some(Full::All) => socket.close(close::TRY_AGAIN_LATER, "there are too many websockets"),

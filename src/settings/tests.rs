@@ -1,8 +1,10 @@
 //! What the settings promise, through [`Settings::load`] as `main` uses it.
 
 use std::io::Write;
+use std::path::Path;
 
 use super::*;
+use crate::server::{Hosts, Origins, Proxies, Tokens};
 
 fn platform() -> Platform {
     Platform {

@@ -10,7 +10,7 @@ use tracing::info;
 
 use super::ahead::ReadAhead;
 use super::error::SyncError;
-use super::follow::{Follow, Following, Step};
+use super::follow::{Follow, Following, Step, Until};
 use super::fork::{fork_point, refuse_to_shrink, skip_common};
 use super::mempool::Seen;
 use super::pipeline::{Pipeline, PipelineLimits};
@@ -130,6 +130,7 @@ impl Following<'_> {
         let in_sync = tip.is_some_and(|tip| tip.hash == info.best_block_hash);
         published.set_state(state_of(&info, tip, published.state()));
         if in_sync {
+            self.show_what_is_held_back(tip)?;
             return Ok(Step::InSync);
         }
         let mut fork = fork_point(node, &chain)?;
@@ -205,6 +206,10 @@ impl Following<'_> {
         for batch in Pipeline::start(self.follow.node, hashes, parser, limits)? {
             let batch = match batch {
                 Ok(_) if self.follow.node.stop().is_raised() => break,
+                // what is connected so far still fits; that there is room for the first was seen before this turn
+                Ok(_) if self.follow.until == Until::Stopped && update.tip() != fork && !update.room()?.is_there() => {
+                    break;
+                }
                 Ok(batch) => batch,
                 Err(error) => {
                     result = Err(error);
@@ -236,8 +241,14 @@ impl Following<'_> {
         }
         if shrinks || update.tip() != fork {
             notes.write(&mut self.record, &mut update, &way)?;
-            // at the tip somebody waits for the block; that the chain left blocks must not be forgotten
-            if is_near && way.left.is_empty() { update.commit_unsettled()? } else { update.commit()? }
+            match self.follow.until {
+                // at the tip somebody waits for the block; that the chain left blocks must not be forgotten, nor what is
+                // to come before anybody is answered
+                Until::Stopped if is_near && way.left.is_empty() && self.held_back.is_none() => update.commit_told()?,
+                // nobody is told
+                Until::CaughtUp if is_near && way.left.is_empty() => update.commit_unsettled()?,
+                _ => update.commit()?,
+            }
         } else {
             drop(update);
             way = way.only_left(committed);

@@ -4,14 +4,15 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use tracing::{error, warn};
+use tracing::{error, info, warn};
 
 use super::ahead::ReadAhead;
 use super::error::SyncError;
+use super::held_back::taken_back;
 use super::mempool::{KeptMempool, Turn, Unconfirmed};
 use super::reorg::Record;
 use super::wake::Wake;
-use crate::index::{Index, Snapshot};
+use crate::index::{Index, Snapshot, Tip};
 use crate::live::{ChainEvent, Event, Live};
 use crate::mempool::MempoolSnapshot;
 use crate::node::{HeardSignal, Node, NodeError, NodeSignal, Signals};
@@ -57,6 +58,8 @@ pub struct Follow<'a> {
 const HELD: Duration = Duration::from_millis(5);
 /// The last writing takes so long at most, plus one commit.
 const LAST_WRITE: Duration = Duration::from_secs(3);
+/// While the disk is full, this often it is looked at again.
+const NO_ROOM: Duration = Duration::from_secs(1);
 /// More signals than this that wait while blocks are followed are taken for lost.
 const HEARD: usize = 200_000;
 /// The first wait between tries while the node is away, which nothing but the stop flag ends,
@@ -65,31 +68,26 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// Follows until told to stop. Publishes what the index and the mempool hold already before the node is asked for the first
-/// time. At the end the mempool is written down.
+/// time, unless a crash took back what clients were told of. At the end the mempool is written down.
 ///
 /// Errors: [`SyncError`]; with [`Until::Stopped`] only those that waiting cannot help.
-pub fn run(mut follow: Follow<'_>) -> Result<(), SyncError> {
-    let unconfirmed = follow.mempool.take().map(|mempool| Unconfirmed::new(mempool, follow.poll));
-    let mut following = Following {
-        follow,
-        unconfirmed,
-        chain: None,
-        record: None,
-        looked: None,
-        heard: Vec::new(),
-        spared: None,
-        ahead: None,
-    };
+pub fn run(follow: Follow<'_>) -> Result<(), SyncError> {
+    let mut following = Following::new(follow)?;
     following.publish_chain()?;
     following.take_up_record()?;
     // there is no next block to prepare for without a mempool
-    following.ahead = following.unconfirmed.is_some().then(|| ReadAhead::start(following.follow.published));
+    following.ahead = following.unconfirmed.is_some().then(|| {
+        let Follow { published, index, .. } = &following.follow;
+        ReadAhead::start(published, index.cache_bytes())
+    });
     let ended = follow_on(&mut following);
-    // what the disk said first is the cause of what came after
+    // what the disk said first is the cause of what came after, and was told before this or is told here
     let settled = following.follow.index.settle_now();
     let written = following.write_mempool(Instant::now() + LAST_WRITE);
-    settled?;
-    ended.and(written)?;
+    match settled {
+        Err(error) if !(error.is_aftermath() && ended.is_err()) => return Err(error.into()),
+        _ => ended.and(written)?,
+    }
     Ok(following.follow.index.settle_now()?)
 }
 
@@ -98,8 +96,11 @@ fn follow_on(following: &mut Following<'_>) -> Result<(), SyncError> {
     let mut failures = 0;
     loop {
         following.follow.index.keep_settling()?;
+        if !following.wait_for_room() {
+            return Ok(());
+        }
         following.write_mempool_when_due()?;
-        following.give_up_when_overdue()?;
+        following.give_up_when_overdue(Instant::now())?;
         let pause = match following.turn() {
             Ok(Step::InSync) if following.follow.until == Until::CaughtUp => return Ok(()),
             Ok(step) => {
@@ -170,6 +171,8 @@ pub(super) struct Following<'a> {
     pub(super) unconfirmed: Option<Unconfirmed<'a>>,
     /// The chain that was published last.
     pub(super) chain: Option<Arc<Snapshot>>,
+    /// The block that was told of and that a crash took back: until it is there again nothing is published.
+    pub(super) held_back: Option<Tip>,
     /// The reorganisation of which it is not known yet what became of the transactions.
     pub(super) record: Option<Record>,
     /// When the node was last asked for its tip.
@@ -195,6 +198,24 @@ struct Spared {
     until: Instant,
     /// How many times in a row its answers could not be used.
     failures: u32,
+}
+
+impl<'a> Following<'a> {
+    /// Before the first turn, with nothing published yet.
+    pub(super) fn new(mut follow: Follow<'a>) -> Result<Self, SyncError> {
+        let unconfirmed = follow.mempool.take().map(|mempool| Unconfirmed::new(mempool, follow.poll));
+        Ok(Self {
+            held_back: Self::held_back_from(&follow)?,
+            follow,
+            unconfirmed,
+            chain: None,
+            record: None,
+            looked: None,
+            heard: Vec::new(),
+            spared: None,
+            ahead: None,
+        })
+    }
 }
 
 impl Following<'_> {
@@ -313,8 +334,29 @@ impl Following<'_> {
         published.set_state(SyncState { phase, node_tip: None, pace: None, mempool_in_sync: false, ..state });
     }
 
+    /// Waits until the disk has room for what is to come, while what is there can be read. False if it is told to stop
+    /// meanwhile. Who only catches up does not wait: somebody waits for that.
+    fn wait_for_room(&mut self) -> bool {
+        let room = self.follow.index.room();
+        if self.follow.until == Until::CaughtUp || room.is_there() {
+            return true;
+        }
+        error!(
+            bytes = room.bytes(),
+            "the disk that holds the index is full, and the node is not followed until so much is free"
+        );
+        self.lose_touch();
+        while !room.is_there() {
+            if self.follow.node.stop().sleep(NO_ROOM).is_err() {
+                return false;
+            }
+        }
+        info!("the disk has room again");
+        true
+    }
+
     /// Publishes what the index holds, as it is.
-    fn publish_chain(&mut self) -> Result<(), SyncError> {
+    pub(super) fn publish_chain(&mut self) -> Result<(), SyncError> {
         let chain = Arc::new(self.follow.index.snapshot()?);
         self.publish(&chain);
         Ok(())
@@ -364,9 +406,12 @@ impl Following<'_> {
         }
     }
 
-    /// Makes this chain, with the mempool as it is, the state that is read. An empty chain is not.
+    /// Makes this chain, with the mempool as it is, the state that is read. An empty chain is not, nor what is held back.
     fn publish(&mut self, chain: &Arc<Snapshot>) -> Option<Arc<Head>> {
         self.chain = Some(Arc::clone(chain));
+        if self.holds_back(chain) {
+            return None;
+        }
         let mempool = self.unconfirmed.as_mut().map(Unconfirmed::snapshot).unwrap_or_default();
         let published = self.follow.published;
         let head = Arc::new(Head::behind(published.head().as_deref(), Arc::clone(chain), mempool)?);
@@ -375,9 +420,12 @@ impl Following<'_> {
     }
 }
 
-/// Makes what the index holds, and this mempool, the state that is read. An empty index publishes nothing.
+/// Makes what the index holds, and this mempool, the state that is read. An empty index publishes nothing, and neither
+/// does one that lacks what clients were told of before a crash.
 pub fn publish(index: &Index, mempool: MempoolSnapshot, published: &Published) -> Result<(), SyncError> {
-    if let Some(head) = Head::behind(published.head().as_deref(), Arc::new(index.snapshot()?), mempool) {
+    if taken_back(index)?.is_none()
+        && let Some(head) = Head::behind(published.head().as_deref(), Arc::new(index.snapshot()?), mempool)
+    {
         published.publish(Arc::new(head));
     }
     Ok(())

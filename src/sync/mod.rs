@@ -18,6 +18,7 @@ mod compare;
 mod error;
 mod follow;
 mod fork;
+mod held_back;
 mod mempool;
 mod pipeline;
 mod progress;

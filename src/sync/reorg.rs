@@ -123,9 +123,9 @@ impl Record {
         self.finish(update, Outcome::default())
     }
 
-    /// Whether the node's mempool was waited for long enough.
-    pub(super) fn is_overdue(&self) -> bool {
-        self.written.elapsed() >= PATIENCE
+    /// Whether the node's mempool was waited for long enough by now.
+    fn is_overdue(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.written) >= PATIENCE
     }
 }
 
@@ -156,7 +156,12 @@ impl Following<'_> {
     /// The record keeps the first-seen times until the whole mempool is written: if that takes longer, the record is
     /// finished later.
     pub(super) fn finish_reorg(&mut self, chain: &Snapshot) -> Result<bool, SyncError> {
-        if self.record.is_none() || !self.write_changes(Instant::now() + WRITE)?.is_all {
+        self.finish_reorg_within(chain, WRITE)
+    }
+
+    /// The same, where writing the mempool may take so long, or one commit.
+    fn finish_reorg_within(&mut self, chain: &Snapshot, patience: Duration) -> Result<bool, SyncError> {
+        if self.record.is_none() || !self.write_changes(Instant::now() + patience)?.is_all {
             return Ok(false);
         }
         let (Some(record), Some(unconfirmed)) = (self.record.take(), &mut self.unconfirmed) else { return Ok(false) };
@@ -177,9 +182,9 @@ impl Following<'_> {
 
     /// Leaves a record without what became of the transactions, if the node does not tell what is in its mempool. What is
     /// known of it is written down first, as the record does not keep the first-seen times any longer.
-    pub(super) fn give_up_when_overdue(&mut self) -> Result<(), SyncError> {
-        if !self.record.as_ref().is_some_and(Record::is_overdue) || !self.write_changes(Instant::now() + WRITE)?.is_all
-        {
+    pub(super) fn give_up_when_overdue(&mut self, now: Instant) -> Result<(), SyncError> {
+        let is_overdue = self.record.as_ref().is_some_and(|record| record.is_overdue(now));
+        if !is_overdue || !self.write_changes(Instant::now() + WRITE)?.is_all {
             return Ok(());
         }
         let Some(record) = self.record.take() else { return Ok(()) };
@@ -200,3 +205,6 @@ impl Following<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,7 +12,7 @@ use crate::chain::difficulty::{hashes, work_between};
 use crate::chain::float::to_f64;
 use crate::chain::raw::RawTransaction;
 use crate::chain::script::never_spendable;
-use crate::index::{BlockRow, IndexError, Running};
+use crate::index::{BlockRow, IndexError, Running, StoredTransaction};
 
 /// A run of blocks that follow each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -214,26 +214,22 @@ impl View {
     /// not spend yet. Outputs that can never be spent do not count, nor those that a duplicate had overwritten by then
     /// (BIP30).
     pub fn immature_coinbase(&self, at: &Block) -> Result<ImmatureCoinbase, IndexError> {
-        let end = at.end_txnum()?;
-        let first = first_immature(at.height);
-        let overwritten_before = match first.previous() {
-            Some(height) => self.main_block(height)?.row.running.unspendable.bip30,
-            None => 0,
-        };
+        // the block in front of the first of them. The outputs of the genesis block never entered the UTXO set, so at the
+        // beginning that one is in front of all others
+        let before = first_immature(at.height).previous().unwrap_or(Height::GENESIS);
+        let before = self.main_block(before)?;
+        let positions = before.end_txnum()?..at.end_txnum()?;
         // only where something was overwritten can one of these coinbases have been
-        let overwrites = at.row.running.unspendable.bip30 != overwritten_before;
+        let overwrites = at.row.running.unspendable.bip30 != before.row.running.unspendable.bip30;
         let mut immature = ImmatureCoinbase::default();
-        // the outputs of the genesis block never entered the UTXO set
-        for height in first.to_u32().max(1)..=at.height.to_u32() {
-            let block = self.main_block(height.into())?;
-            let txnum = block.first_txnum()?;
-            let raw = self.coinbase(&block)?;
+        for coinbase in self.head.chain.coinbases(positions.clone())? {
+            let StoredTransaction { txnum, txid, raw, .. } = coinbase?;
             immature.bytes_read = immature.bytes_read.saturating_add(raw.len());
-            let coinbase = RawTransaction::parse_whole(&raw)
-                .map_err(|error| corrupt("transactions", format!("row {txnum} holds no transaction: {error}")))?;
-            if overwrites && self.is_overwritten(&coinbase.txid(), txnum, end)? {
+            if overwrites && self.is_overwritten(&txid, txnum, positions.end)? {
                 continue;
             }
+            let coinbase = RawTransaction::parse_whole(&raw)
+                .map_err(|error| corrupt("transactions", format!("row {txnum} holds no transaction: {error}")))?;
             let spendable =
                 coinbase.outputs().filter(|output| !never_spendable(Script::from_bytes(output.script_pubkey)));
             immature.value = spendable.fold(immature.value, |sum, output| sum.saturating_add(output.value));

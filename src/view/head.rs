@@ -54,7 +54,7 @@ impl Head {
 }
 
 /// A random number: what the keys make of nothing that the standard library draws for each of its hash maps.
-fn drawn() -> u64 {
+pub(crate) fn drawn() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 

@@ -34,12 +34,14 @@ use std::time::SystemTime;
 
 use bitcoin::Network;
 
+use crate::chain::Height;
 use allowance::Allowance;
 
 pub use allowance::AllowanceExceeded;
 pub use ask::{Ask, AskError, NodeLimits};
 pub use block::Block;
 pub use chain::{BlockRange, ImmatureCoinbase, Span, Supply};
+pub(crate) use head::drawn;
 pub use head::{Head, Pace, Published, SyncPhase, SyncState};
 pub use ledger::{
     Candidate, Coin, Ledger, LostMovement, Movement, Movements, Pending, PendingMovement, StaleMovements, Totals,
@@ -107,6 +109,11 @@ impl View {
     /// Notes that the answer tells of a block.
     pub fn note_block(&self, block: &Block) {
         self.reads.of_block(block);
+    }
+
+    /// Notes that the answer tells of the main chain up to this height, and of nothing that comes later.
+    pub fn note_chain_up_to(&self, height: Height) {
+        self.reads.up_to(height);
     }
 
     /// Notes that the answer tells of a transaction, or a part of one.

@@ -33,6 +33,18 @@ pub enum Basis {
     Moment,
 }
 
+impl Basis {
+    /// Its place in the order.
+    const fn place(self) -> u8 {
+        match self {
+            Self::Object => 0,
+            Self::Chain => 1,
+            Self::Head => 2,
+            Self::Moment => 3,
+        }
+    }
+}
+
 /// How long an answer stays what it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Lasting {
@@ -87,7 +99,7 @@ pub struct Reads(Arc<Notes>);
 
 #[derive(Debug, Default)]
 struct Notes {
-    /// The least lasting [`Basis`] so far, as its place in their order.
+    /// The [place](Basis::place) of the least lasting so far.
     basis: AtomicU8,
     /// The height of the highest block that was read, plus one; 0 for none.
     above: AtomicU64,
@@ -98,13 +110,13 @@ struct Notes {
 impl Reads {
     /// Notes that something depends on this.
     pub fn depends_on(&self, basis: Basis) {
-        self.0.basis.fetch_max(basis as u8, Ordering::Relaxed);
+        self.0.basis.fetch_max(basis.place(), Ordering::Relaxed);
     }
 
     /// Whether the answer lasts no longer than a moment, so that nothing else need be noted.
     #[must_use]
     pub fn is_of_the_moment(&self) -> bool {
-        self.0.basis.load(Ordering::Relaxed) >= Basis::Moment as u8
+        self.0.basis.load(Ordering::Relaxed) >= Basis::Moment.place()
     }
 
     /// Notes from which Head is read.
@@ -117,14 +129,14 @@ impl Reads {
 
     /// Notes that a block is read. A stale one may become one of the main chain again, or be forgotten.
     pub(super) fn of_block(&self, block: &Block) {
-        if block.is_main() { self.at(block.height) } else { self.depends_on(Basis::Head) }
+        if block.is_main() { self.up_to(block.height) } else { self.depends_on(Basis::Head) }
     }
 
     /// Notes that a transaction is read, where coinbases hold their height from this one on (BIP34). One that is in no
     /// block of the main chain waits for that, or is forgotten.
     pub(super) fn of_transaction(&self, transaction: &Transaction, rule_from: u32) {
         let Some(place) = transaction.place else { return self.depends_on(Basis::Head) };
-        self.at(place.height);
+        self.up_to(place.height);
         let Some(input) = transaction.parts.input.first().filter(|_| transaction.parts.is_coinbase()) else { return };
         if self.may_come_again(coinbase::height(&input.script_sig), place.height, rule_from) {
             self.depends_on(Basis::Chain);
@@ -138,7 +150,8 @@ impl Reads {
         says != Some(own) && (tip < rule_from || says.is_some_and(|says| says.to_u32() > tip))
     }
 
-    fn at(&self, height: Height) {
+    /// Notes that the main chain is read up to this height.
+    pub(super) fn up_to(&self, height: Height) {
         self.0.above.fetch_max(u64::from(height.to_u32()) + 1, Ordering::Relaxed);
     }
 
@@ -147,17 +160,17 @@ impl Reads {
     pub fn lasting(&self, depth: u32) -> Lasting {
         let Some((tip, mark)) = self.0.head.get() else { return Lasting::AMoment };
         let basis = self.0.basis.load(Ordering::Relaxed);
-        if basis >= Basis::Moment as u8 {
+        if basis >= Basis::Moment.place() {
             return Lasting::AMoment;
         }
-        if basis >= Basis::Head as u8 {
+        if basis >= Basis::Head.place() {
             return Lasting::WhileHead(tip.hash, *mark);
         }
         // an answer that was made from no block is of no age
         let highest = self.0.above.load(Ordering::Relaxed).checked_sub(1);
         let on_top = highest.and_then(|highest| u64::from(tip.height.to_u32()).checked_sub(highest));
         let is_deep = on_top.is_some_and(|on_top| on_top >= u64::from(depth));
-        if basis == Basis::Object as u8 && is_deep { Lasting::ForEver } else { Lasting::WhileTip(tip.hash) }
+        if basis == Basis::Object.place() && is_deep { Lasting::ForEver } else { Lasting::WhileTip(tip.hash) }
     }
 }
 
@@ -225,11 +238,11 @@ mod tests {
     fn the_least_lasting_of_all_that_was_read_decides() {
         let tip = Tip { height: 5.into(), hash: BlockHash::all_zeros() };
         let reads = Reads(Arc::new(Notes { head: (tip, 1).into(), ..Notes::default() }));
-        reads.at(2.into());
+        reads.up_to(2.into());
         assert_eq!((reads.lasting(3), reads.lasting(4)), (Lasting::ForEver, Lasting::WhileTip(tip.hash)));
         // the highest decides, whatever comes after it
-        reads.at(3.into());
-        reads.at(0.into());
+        reads.up_to(3.into());
+        reads.up_to(0.into());
         assert_eq!((reads.lasting(2), reads.lasting(3)), (Lasting::ForEver, Lasting::WhileTip(tip.hash)));
         for (basis, lasting) in [
             (Basis::Object, Lasting::ForEver),

@@ -175,11 +175,19 @@ fn a_node_that_is_away_is_told_with_exit_code_3() {
     assert!(!printed.contains("secret"), "{printed}");
 }
 
+/// Whether this user may mount file systems in a namespace of its own; a line in the skips if not.
+pub(crate) fn may_mount() -> bool {
+    let allowed = Command::new("unshare").args(["-rm", "mount", "-t", "tmpfs", "none", "/mnt"]).output();
+    let allowed = allowed.is_ok_and(|output| output.status.success());
+    if !allowed {
+        skip(&current_test(), "this user may not mount file systems, not even in a namespace of its own");
+    }
+    allowed
+}
+
 /// Runs a shell script with mounts of its own; `None`, and a line in the skips, where that is not allowed.
 fn with_mounts(script: &str, variables: &[(&str, &Path)]) -> Option<(Option<i32>, String)> {
-    let allowed = Command::new("unshare").args(["-rm", "mount", "-t", "tmpfs", "none", "/mnt"]).output();
-    if !allowed.is_ok_and(|output| output.status.success()) {
-        skip(&current_test(), "this user may not mount file systems, not even in a namespace of its own");
+    if !may_mount() {
         return None;
     }
     let mut shell = Command::new("unshare");

@@ -220,3 +220,16 @@ fn a_block_may_become_main_and_stale_again_and_stale_blocks_of_one_height_stand_
     let expected: Vec<_> = expected.into_iter().map(|(height, block)| (height, block.block_hash())).collect();
     assert_eq!(snapshot.stale_block_hashes().unwrap(), expected);
 }
+
+#[test]
+fn filling_the_cache_reads_about_as_much_as_it_is_asked_to_and_stops_when_told() {
+    let (chain, _) = hostile_chain(30, 200);
+    let snapshot = Indexed::of(refs(&blocks(&chain)), 50).index.snapshot().unwrap();
+    let all = snapshot.warm_up(u64::MAX, || true).unwrap();
+    let raw: usize = blocks(&chain).iter().map(|block| block.total_size()).sum();
+    assert!(all > u64::try_from(raw).unwrap(), "{all} bytes of rows of blocks of {raw}");
+    // pages are not full, so that there are fewer bytes of rows
+    let half = snapshot.warm_up(all / 2, || true).unwrap();
+    assert!((all / 4..=all / 2).contains(&half), "{half} of {all}");
+    assert_eq!(snapshot.warm_up(u64::MAX, || false).unwrap(), 0);
+}

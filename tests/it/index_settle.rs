@@ -103,3 +103,55 @@ fn an_update_that_is_dropped_leaves_what_is_to_be_settled() {
     indexed.index.settle_now().unwrap();
     assert_eq!(after_a_crash(&indexed), seen);
 }
+
+/// Connects a block that readers are told of before the disk has it.
+fn connect_told(index: &mut Index, block: &Block) {
+    let mut update = index.update().unwrap();
+    let block = update.parser().parse(block.block_hash(), serialize(block)).unwrap();
+    update.connect(&[block]).unwrap();
+    update.commit_told().unwrap();
+}
+
+/// The index, with all that is beside it, that there is after a crash now.
+fn crashed(indexed: &Indexed) -> Indexed {
+    let copy = tempfile::tempdir().unwrap();
+    for file in indexed.directory.path().read_dir().unwrap() {
+        let file = file.unwrap();
+        std::fs::copy(file.path(), copy.path().join(file.file_name())).unwrap();
+    }
+    Indexed::within(copy)
+}
+
+#[test]
+fn what_a_crash_took_back_of_what_was_told_is_known_until_the_chain_is_as_high_again() {
+    let (blocks, mut indexed) = begun(21, 20);
+    assert_eq!(indexed.index.taken_back().unwrap(), None);
+    connect_told(&mut indexed.index, &blocks[20]);
+    let told = tip(&indexed.index);
+    assert_eq!(indexed.index.taken_back().unwrap(), None);
+    let mut lacking = crashed(&indexed);
+    assert_eq!(lacking.index.taken_back().unwrap(), told);
+    // whatever else is written
+    lacking.disconnect_to(19);
+    assert_eq!(crashed(&lacking).index.taken_back().unwrap(), told);
+    lacking.connect(blocks[19..].iter().map(Arc::as_ref), 1);
+    assert_eq!(lacking.index.taken_back().unwrap(), None);
+    indexed.index.settle_now().unwrap();
+    assert_eq!(crashed(&indexed).index.taken_back().unwrap(), None);
+}
+
+#[test]
+fn a_block_that_left_after_it_was_told_was_not_taken_back() {
+    let (blocks, mut indexed) = begun(21, 20);
+    connect_told(&mut indexed.index, &blocks[20]);
+    indexed.disconnect_to(20);
+    assert_eq!(crashed(&indexed).index.taken_back().unwrap(), None);
+}
+
+#[test]
+fn a_block_of_which_cannot_be_noted_that_it_is_told_waits_for_the_disk() {
+    let (blocks, mut indexed) = begun(21, 20);
+    std::fs::create_dir(indexed.directory.path().join("index.told")).unwrap();
+    connect_told(&mut indexed.index, &blocks[20]);
+    assert_eq!(after_a_crash(&indexed), tip(&indexed.index));
+}

@@ -3,12 +3,17 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use btcgraph::server::Token;
 use btcgraph::sim::{SimChain, SimNode, SimNodeOptions, World};
+use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
+use tokio_tungstenite::connect_async;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 
 use crate::support::bitcoind::wait_for;
 use crate::support::program::{btcgraph, run};
@@ -21,8 +26,21 @@ struct Running {
     _node: SimNode,
 }
 
+/// The same program, which can have no more files open than these.
+fn with_files(program: &Command, files: u32) -> Command {
+    let mut limited = Command::new("sh");
+    limited.args(["-c", &format!("ulimit -n {files} && exec \"$0\" \"$@\"")]);
+    limited.arg(program.get_program()).args(program.get_args());
+    limited.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    limited
+}
+
 impl Running {
     fn start(variables: &[(&str, &str)]) -> Self {
+        Self::start_as(variables, |program| program)
+    }
+
+    fn start_as(variables: &[(&str, &str)], change: impl FnOnce(Command) -> Command) -> Self {
         let mut chain = SimChain::new(1);
         chain.mine_empty(3).unwrap();
         let login = ("user".to_owned(), "hunter2".to_owned());
@@ -34,6 +52,7 @@ impl Running {
         program.args(["--rpc-url", &node.url(), "--rpc-user", "user", "--port-file"]).arg(&port_file);
         program.env("BTCGRAPH_NODE__RPC_PASSWORD", "hunter2").envs(variables.iter().copied());
         let log = File::create(directory.path().join("log")).unwrap();
+        let mut program = change(program);
         let process = program.stdout(Stdio::null()).stderr(log).spawn().unwrap();
         let port = wait_for("the port file", Duration::from_secs(30), || {
             std::fs::read_to_string(&port_file).ok().filter(|port| !port.is_empty())
@@ -68,6 +87,16 @@ impl Running {
 
     fn log(&self) -> String {
         std::fs::read_to_string(self.directory().join("log")).unwrap()
+    }
+
+    /// The line of the log that says this, once it is there.
+    fn logged(&self, message: &str) -> Value {
+        let found = || {
+            let lines = self.log().lines().map(str::to_owned).collect::<Vec<_>>();
+            let told = lines.iter().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+            told.into_iter().find(|told| told["message"].as_str().is_some_and(|text| text.contains(message)))
+        };
+        wait_for(message, Duration::from_secs(20), found)
     }
 }
 
@@ -197,4 +226,122 @@ fn a_name_that_does_not_fit_the_log_gets_no_token() {
     let directory = tempfile::tempdir().unwrap();
     let (code, reason) = run(&mut btcgraph(directory.path(), &["token", "al ice"]));
     assert_eq!(code, Some(2), "{reason}");
+}
+
+/// A line for the settings: the token `secret` of alice, who may not send transactions.
+fn alice() -> String {
+    Token::new("alice", "secret", 0, false).unwrap().to_string()
+}
+
+#[test]
+fn a_token_that_may_not_send_transactions_is_forbidden_to_where_others_may() {
+    let bob = Token::new("bob", "other", 0, true).unwrap().to_string();
+    let tokens = format!("{}\n{bob}", alice());
+    let server = Running::start(&[
+        ("BTCGRAPH_SERVER__TOKENS", &tokens),
+        ("BTCGRAPH_API__BROADCAST", "true"),
+        ("BTCGRAPH_SERVER__ANONYMOUS_BROADCAST", "false"),
+    ]);
+    let sent = json!({ "query": "mutation { broadcastTransaction(hex: \"00\") { outcome } }" });
+    let alice = &[("authorization", "Bearer secret")][..];
+    let exact = &[("authorization", "Bearer secret"), ("accept", "application/graphql-response+json")];
+    for headers in [alice, exact, &[]] {
+        let (status, answer) = server.post(&sent, headers);
+        assert_eq!(answer["errors"][0]["extensions"]["code"], "FORBIDDEN", "{answer}");
+        // the error is that of a field of a document that was executed
+        assert_eq!((status, &answer["data"]), (200, &json!({ "broadcastTransaction": null })));
+        assert_eq!(answer["errors"][0]["path"], json!(["broadcastTransaction"]));
+    }
+    let (_, answer) = server.post(&sent, &[("authorization", "Bearer other")]);
+    assert_ne!(answer["errors"][0]["extensions"]["code"], "FORBIDDEN", "{answer}");
+}
+
+#[test]
+fn a_websocket_is_told_of_with_the_token_that_its_first_message_showed() {
+    let server = Running::start(&[("BTCGRAPH_SERVER__TOKENS", &alice())]);
+    for protocol in ["graphql-transport-ws", "graphql-ws"] {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let mut request = format!("ws://{}/graphql", server.address).into_client_request().unwrap();
+            request.headers_mut().insert("Sec-WebSocket-Protocol", protocol.parse().unwrap());
+            request.headers_mut().insert("X-Request-Id", protocol.parse().unwrap());
+            let (mut socket, _) = connect_async(request).await.unwrap();
+            let init = json!({ "type": "connection_init", "payload": { "authorization": "Bearer secret" } });
+            socket.send(Message::text(init.to_string())).await.unwrap();
+            let acknowledged = socket.next().await.unwrap().unwrap();
+            assert!(acknowledged.to_text().unwrap().contains("connection_ack"), "{acknowledged}");
+            socket.close(None).await.unwrap();
+        });
+        let closed = wait_for("the line of its end", Duration::from_secs(20), || {
+            let log = server.log();
+            let mut lines = log.lines().filter(|line| line.contains("a websocket is closed"));
+            let line = lines.find(|line| line.contains(&format!("\"{protocol}\"")))?;
+            serde_json::from_str::<Value>(line).ok()
+        });
+        assert_eq!((&closed["token"], &closed["protocol"]), (&json!("alice"), &json!(protocol)), "{closed}");
+    }
+    assert!(!server.log().contains("secret"));
+}
+
+#[cfg(unix)]
+#[test]
+fn fewer_connections_than_nobody_asked_for_are_no_warning_and_fewer_than_were_set_are() {
+    let server = Running::start_as(&[], |program| with_files(&program, 1_000));
+    let told = server.logged("as this process may have files open");
+    assert_eq!((&told["level"], &told["connections"]), (&json!("INFO"), &json!(800)), "{told}");
+    let set = [("BTCGRAPH_SERVER__MAX_CONNECTIONS", "900")];
+    let server = Running::start_as(&set, |program| with_files(&program, 1_000));
+    let told = server.logged("server.max_connections is 900");
+    assert_eq!(told["level"], "WARN", "{told}");
+}
+
+/// How long this process has been running on a processor.
+#[cfg(target_os = "linux")]
+fn processor_time(process: &Child) -> Duration {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.id())).unwrap();
+    // the second field is the name, in parentheses; the 14th and the 15th are hundredths of a second
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+    let hundredths: u64 = fields[11..13].iter().map(|field| field.parse::<u64>().unwrap()).sum();
+    Duration::from_millis(hundredths * 10)
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_server_that_may_open_no_more_files_rests_and_serves_again_once_it_may() {
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+
+    use rustix::process::{Pid, Resource, Rlimit, prlimit};
+
+    let mut server = Running::start(&[]);
+    let alive = |stream: &mut TcpStream| {
+        stream.write_all(b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+        let mut answer = [0; 1_024];
+        let read = stream.read(&mut answer).unwrap();
+        assert!(answer[..read].starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&answer[..read]));
+    };
+    let mut before = TcpStream::connect(&server.address).unwrap();
+    alive(&mut before);
+    let files = std::fs::read_dir(format!("/proc/{}/fd", server.process.id())).unwrap().count();
+    let most = Rlimit { current: Some(u64::try_from(files).unwrap() + 10), maximum: Some(20_000) };
+    prlimit(Some(Pid::from_child(&server.process)), Resource::Nofile, most).unwrap();
+
+    // the operating system connects them, whether the server takes them or not
+    let streams: Vec<_> = (0..50).map(|_| TcpStream::connect(&server.address).unwrap()).collect();
+    server.logged("no connection can be accepted for now");
+    let spent = processor_time(&server.process);
+    std::thread::sleep(Duration::from_secs(3));
+    let spent = processor_time(&server.process).saturating_sub(spent);
+    assert!(spent < Duration::from_secs(1), "{spent:?} of 3 seconds");
+    let lines = server.log().lines().filter(|line| line.contains("no connection can be accepted")).count();
+    assert!((1..100).contains(&lines), "{lines} lines");
+    alive(&mut before);
+
+    drop(streams);
+    let height = json!({ "data": { "tip": { "height": 3 } } });
+    assert_eq!(server.post(&json!({ "query": "{ tip { height } }" }), &[]), (200, height));
+    wait_for("the server to be ready", Duration::from_secs(30), || {
+        (server.get("/health/ready").0 == 200).then_some(())
+    });
+    assert_eq!(server.process.try_wait().unwrap(), None);
 }

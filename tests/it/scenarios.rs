@@ -36,6 +36,7 @@ scenarios! {
         a_cursor_whose_block_left_is_refused_and_says_where_to_go_on: "orphaned-cursors",
         a_key_is_paid_in_every_script_type_and_all_that_can_be_is_spent: "all-script-types",
         a_long_history_is_read_in_pages_while_blocks_arrive_and_leave: "long-history",
+        a_node_that_forgets_what_waits_forgets_no_block: "node-forgets",
         a_payment_forgotten_by_the_node_was_never_made: "reorg-dropped",
         a_payment_is_confirmed_by_the_other_branch_too: "reorg-other-block",
         a_payment_is_confirmed_disconnected_and_confirmed_again: "payment-and-reorg",
@@ -71,6 +72,7 @@ scenarios! {
         what_cannot_be_asked_is_refused_with_a_reason: "bad-input",
         what_is_indexed_is_answered_while_the_node_is_away: "node-away",
         what_was_replaced_before_it_was_seen_is_not_known: "replaced-unseen",
+        while_signals_are_lost_nothing_is_missed: "signals-lost",
         who_was_away_goes_on_behind_the_last_event: "subscribers-come-back",
     }
     simulated {

@@ -45,7 +45,7 @@ use super::page::{PageArgs, height_at};
 use super::request::limits;
 use super::scalars::{UInt53, int};
 use crate::chain::Height;
-use crate::view::{self, Movements, Pending, ScriptKey, TxNum, View};
+use crate::view::{self, Basis, Movements, Pending, ScriptKey, TxNum, View};
 
 /// Anything that holds coins: what it received and spent, what it holds, now or right after any block of the main chain.
 // the same argument of two fields is said twice
@@ -197,16 +197,24 @@ impl Holdings {
         })
     }
 
+    /// The block that is asked for, or the newest, to which the mempool belongs.
+    fn resolve(&self, at: Option<BlockAt>) -> Result<view::Block, ApiError> {
+        if at.is_none() {
+            self.view.reads().depends_on(Basis::Head);
+        }
+        BlockAt::resolve(at, &self.view)
+    }
+
     fn stats(&self, ctx: &Context<'_>, at: Option<BlockAt>) -> Result<LedgerStats, ApiError> {
         let pending = at.is_none();
-        let at = BlockAt::resolve(at, &self.view)?;
+        let at = self.resolve(at)?;
         LedgerStats::of(self.clone(), at, pending, limits(ctx)?.scan_rows)
     }
 
     pub(super) fn balance(&self, at: Option<BlockAt>) -> Result<Balance, ApiError> {
         self.count_scripts()?;
         let pending = if at.is_none() { self.view.pending(&self.ledger) } else { Pending::default() };
-        let at = BlockAt::resolve(at, &self.view)?;
+        let at = self.resolve(at)?;
         Balance::of(&self.view, &self.ledger, &at, &pending)
     }
 

@@ -288,7 +288,7 @@ impl Holdings {
             (Some(_), Some(Place { block: Some(block), .. })) => (true, Some(BlockAt::Hash(block.into()))),
             (at, _) => (at.is_some(), at),
         };
-        let at = BlockAt::resolve(at, &self.view)?;
+        let at = self.resolve(at)?;
         let totals = self.utxo_totals(&filter, &at, past)?;
         let scan_rows = limits(ctx)?.scan_rows;
         let node = |unspent| {

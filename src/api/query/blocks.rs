@@ -15,6 +15,8 @@ use super::super::reorg::Reorg;
 use super::super::request::limits;
 use super::super::scalars::{BlockHash, DateTime, int};
 use super::{Found, Root};
+use crate::chain::Height;
+use crate::view::Basis;
 
 type Blocks = Connection<Block, Option<i32>>;
 type Reorgs = Connection<Reorg, Option<i32>>;
@@ -99,7 +101,13 @@ impl BlockQuery {
         if count > limit {
             return Err(ApiError::limit_exceeded("headers", limit.into(), count.into()));
         }
-        let end = from.to_u32().saturating_add(count).min(view.tip().height.next().to_u32());
+        let wanted = from.to_u32().saturating_add(count);
+        let end = wanted.min(view.tip().height.next().to_u32());
+        // where the chain ends, more may come
+        match Height::from(end).previous() {
+            Some(last) if end == wanted => view.note_chain_up_to(last),
+            _ => view.reads().depends_on(Basis::Chain),
+        }
         let header = |height: u32| {
             let block = view.main_block(height.into())?;
             Ok(BlockHeader { hash: block.row.hash, height: block.height, header: block.row.header })

@@ -137,7 +137,7 @@ fn check_entries(snapshot: &MempoolSnapshot, model: &Model) {
         );
         assert_eq!(snapshot.by_wtxid(&present.arrival.wtxid), Some(entry));
         for ((vin, input), prevout) in (0..).zip(inputs(&present.transaction)).zip(&entry.prevouts) {
-            assert_eq!(outputs.get(&input), Some(prevout));
+            assert_eq!(outputs.get(&input), Some(&prevout.into()));
             assert_eq!(snapshot.spender(&input), Some((*txid, vin)));
         }
         let set = |entries: &[Arc<Entry>]| entries.iter().map(|entry| entry.txid).collect::<BTreeSet<_>>();
@@ -183,7 +183,9 @@ fn check_orders(snapshot: &MempoolSnapshot, model: &Model) {
     }
 
     // all of it fits into one block, where each stands behind its ancestors
+    let next = snapshot.projected_blocks(1, Remainder::Left);
     let blocks = snapshot.projected_blocks(9, Remainder::Left);
+    assert_eq!(next, blocks.iter().take(1).cloned().collect::<Vec<_>>());
     assert_eq!(blocks.len(), usize::from(!model.present.is_empty()));
     let mut placed = BTreeSet::new();
     for sequence in blocks.iter().flat_map(|block| &block.sequences) {

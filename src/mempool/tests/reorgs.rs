@@ -15,7 +15,7 @@ fn connect(mempool: &mut Mempool, number: u8, txids: &[Txid], spends: &[(OutPoin
 }
 
 fn source(mempool: &Mempool, arrival: &Arrival) -> PrevoutSource {
-    mempool.get(&arrival.txid).unwrap().prevouts[0].source
+    mempool.get(&arrival.txid).unwrap().prevouts.iter().next().unwrap().source
 }
 
 #[test]

@@ -61,7 +61,7 @@ fn a_prevout_of_the_mempool_is_unconfirmed_whatever_was_said_of_it() {
     let mut child = spending(&[output(&parent, 0)], 1);
     child.prevouts[0].source = PrevoutSource::Confirmed { height: Height::from(3), coinbase: false };
     let added = mempool.add(child).unwrap();
-    assert_eq!(added.entry.prevouts[0].source, PrevoutSource::Unconfirmed);
+    assert_eq!(added.entry.prevouts.iter().next().unwrap().source, PrevoutSource::Unconfirmed);
 }
 
 #[test]

@@ -1,14 +1,25 @@
 //! How many files, connections among them, the operating system lets this process have open at once.
 
+use crate::api::RequestLimits;
+
 /// For all that is no connection of a client: the index, the log, the node, the threads' own.
 const OTHERS: usize = 200;
 
-/// Of so many connections as many as there may be, with the limit of the process raised as far as it can be. Warns if that
-/// is not all of them.
+/// Of so many connections as many as there may be, with the limit of the process raised as far as it can be. Says so if that
+/// is not all of them: as a warning if somebody wanted them, and not only nobody said otherwise.
 pub(super) fn fit(connections: usize) -> usize {
     let Some(files) = raise() else { return connections };
     let fitting = fitting(connections, files);
-    if fitting < connections {
+    if fitting == connections {
+        return fitting;
+    }
+    if connections == RequestLimits::default().connections {
+        tracing::info!(
+            connections = fitting,
+            files,
+            "as many connections are taken as this process may have files open"
+        );
+    } else {
         tracing::warn!(
             "server.max_connections is {connections}, but this process may have only {files} files open, which is enough \
              for {fitting}: raise the limit to {} (ulimit -Hn, LimitNOFILE= in a unit of systemd) or lower the setting",

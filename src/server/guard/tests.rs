@@ -161,6 +161,16 @@ fn a_subscription_has_one_field_on_its_root() {
 }
 
 #[test]
+fn a_few_fields_that_there_are_not_are_for_validation_to_tell_and_very_many_are_refused() {
+    let hasj = |count: usize| (0..count).map(|number| format!("hasj{number} ")).collect::<Vec<_>>().concat();
+    assert_eq!(refusal(&format!("{{ tip {{ hash {} }} }}", hasj(100))), None);
+    let error = ServerError::from(refusal(&format!("{{ tip {{ hash {} }} }}", hasj(101))).unwrap());
+    assert!(error.message.starts_with("Unknown field \"hasj100\" on type \"Block\""), "{}", error.message);
+    assert_eq!(error.extensions.unwrap().get("code"), Some(&"GRAPHQL_VALIDATION_FAILED".into()));
+    assert_eq!(error.locations.len(), 1);
+}
+
+#[test]
 fn a_refusal_carries_its_code_and_what_was_too_much() {
     let error = ServerError::from(refusal(&doubling_fragments(25)).unwrap());
     assert_eq!(

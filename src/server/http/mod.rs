@@ -42,7 +42,7 @@ use super::callers::{self, Caller, Unknown};
 use super::introspection::Known;
 use super::metrics::{Transport, code_of};
 use super::payload::Payload;
-use super::{Server, multipart, sse, websocket};
+use super::{Server, multipart, sse, streams, websocket};
 use crate::api::{Include, Reads, code};
 use accept::{Accepted, Stream, Whole};
 use answer::refuse;
@@ -243,10 +243,11 @@ fn answer_stream(
     form: Stream,
     payloads: impl FnOnce() -> BoxStream<'static, Payload>,
 ) -> Response {
-    let mut response = match form {
-        Stream::Events => sse::answer(server, caller, payloads),
-        Stream::Multipart => multipart::answer(server, caller, payloads),
+    let form = match form {
+        Stream::Events => sse::FORM,
+        Stream::Multipart => multipart::FORM,
     };
+    let mut response = streams::answer(server, caller, form, payloads);
     response.headers_mut().insert(VARY, HeaderValue::from_static("accept"));
     response
 }

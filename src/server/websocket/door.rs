@@ -1,6 +1,6 @@
 //! Who comes in over a websocket: whoever opened it, or whoever its first message says it is.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::super::callers::{Caller, Callers, bearer};
 use super::protocol::{Closing, close};
@@ -10,11 +10,29 @@ pub(super) struct Door {
     callers: Arc<Callers>,
     /// Who opened the connection.
     caller: Arc<Caller>,
+    guest: Guest,
+}
+
+/// Who came in, for those who have to know. A clone is the same.
+#[derive(Clone, Default)]
+pub(super) struct Guest(Arc<OnceLock<Arc<Caller>>>);
+
+impl Guest {
+    /// `None` as long as nobody was let in.
+    pub(super) fn caller(&self) -> Option<&Arc<Caller>> {
+        self.0.get()
+    }
 }
 
 impl Door {
+    /// Through which comes who opened the connection, or whoever it says it is.
     pub(super) fn new(callers: Arc<Callers>, caller: Arc<Caller>) -> Self {
-        Self { callers, caller }
+        Self { callers, caller, guest: Guest::default() }
+    }
+
+    /// Who will have come in.
+    pub(super) fn guest(&self) -> Guest {
+        self.guest.clone()
     }
 
     /// Who it is, whose first message holds this authorization, as in `Bearer …` or the token alone. Errors: it is not let
@@ -25,6 +43,8 @@ impl Door {
             None => Some(self.caller.clone()),
         };
         let admitted = caller.filter(|caller| caller.is_admitted);
-        admitted.ok_or_else(|| Closing::new(close::FORBIDDEN, "Forbidden".to_owned()))
+        let admitted = admitted.ok_or_else(|| Closing::new(close::FORBIDDEN, "Forbidden".to_owned()))?;
+        // it introduces itself once
+        Ok(self.guest.0.get_or_init(|| admitted).clone())
     }
 }

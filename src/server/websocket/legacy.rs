@@ -2,8 +2,8 @@
 //! conversation is async-graphql's; what it may take, and how long, is this server's as for the newer one.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 use async_graphql::futures_util::stream::{self, BoxStream};
@@ -19,7 +19,7 @@ use super::super::held::Held;
 use super::super::metrics::Transport as Way;
 use super::super::payload::too_many_operations;
 use super::super::rate::Meter;
-use super::door::Door;
+use super::door::{Door, Guest};
 use super::outgoing::{Cause, Outgoing};
 use super::protocol::{Closing, close};
 use super::socket::{Dialogue, Heard};
@@ -42,9 +42,8 @@ impl Legacy {
     pub(super) fn new(executor: Guarded, limit: usize, meter: Meter, held: Held, door: Door) -> Self {
         let (messages, heard) = mpsc::channel(UNHEARD);
         let initialised = Arc::new(AtomicBool::new(false));
-        let known = Arc::new(OnceLock::new());
         let free = Arc::new(Semaphore::new(limit));
-        let executor = PerSocket { executor, known: known.clone(), limit, meter: Arc::new(meter), free };
+        let executor = PerSocket { executor, guest: door.guest(), limit, meter: Arc::new(meter), free };
         let protocol = WebSocketProtocols::SubscriptionsTransportWS;
         let stock = Stock::new(executor, ReceiverStream::new(heard), protocol).on_connection_init({
             let initialised = initialised.clone();
@@ -53,11 +52,7 @@ impl Legacy {
                 let named = |name: &str| payload[name].as_str();
                 let caller = door.admit(named("authorization").or_else(|| named("Authorization")));
                 future::ready(match caller {
-                    Ok(caller) => {
-                        // it introduces itself once
-                        known.get_or_init(|| caller);
-                        Ok(Data::default())
-                    }
+                    Ok(_) => Ok(Data::default()),
                     Err(closing) => Err(async_graphql::Error::new(closing.reason)),
                 })
             }
@@ -109,7 +104,7 @@ impl Dialogue for Legacy {
 struct PerSocket {
     executor: Guarded,
     /// Who it is for, once that is known.
-    known: Arc<OnceLock<Arc<Caller>>>,
+    guest: Guest,
     limit: usize,
     meter: Arc<Meter>,
     free: Arc<Semaphore>,
@@ -119,7 +114,7 @@ impl PerSocket {
     fn executor(&self) -> Guarded {
         let on_behalf =
             |caller: &Arc<Caller>| self.executor.on_behalf(caller.clone(), Way::Websocket, Include::default());
-        self.known.get().map_or_else(|| self.executor.clone(), on_behalf)
+        self.guest.caller().map_or_else(|| self.executor.clone(), on_behalf)
     }
 }
 

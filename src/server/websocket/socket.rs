@@ -28,8 +28,8 @@ use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
+use super::super::Sockets;
 use super::super::places::Place;
-use super::super::{Open, Sockets};
 use super::WebSocket;
 use super::outgoing::{Next, Outgoing};
 use super::protocol::{Closing, close};
@@ -83,7 +83,6 @@ pub(super) struct Socket<D> {
     blocked: bool,
     tally: Option<Tally>,
     _place: Option<Place>,
-    _open: Open,
 }
 
 /// When something is to happen unless something else happens before.
@@ -111,7 +110,7 @@ enum Reading {
 struct Over;
 
 impl<D: Dialogue> Socket<D> {
-    /// `place` and `open` are held until it is over.
+    /// `place` is held until it is over.
     pub(super) fn new(
         stream: WebSocket,
         dialogue: D,
@@ -119,7 +118,6 @@ impl<D: Dialogue> Socket<D> {
         message_bytes: usize,
         stop: CancellationToken,
         place: Option<Place>,
-        open: Open,
     ) -> Self {
         let now = Instant::now();
         let clock = Clock {
@@ -144,7 +142,6 @@ impl<D: Dialogue> Socket<D> {
             blocked: false,
             tally: None,
             _place: place,
-            _open: open,
         }
     }
 

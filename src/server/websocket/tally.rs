@@ -1,9 +1,11 @@
-//! What became of a websocket: a line in the log when it opens and one when it is over, with what went over it.
+//! What became of a websocket: a line in the log when it opens and one when it is over, with what went over it. The second
+//! names the token of whoever came in, which its first message may have shown.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use super::super::metrics::{Counted, Figures, Transport};
+use super::door::Guest;
 
 /// Counts what goes over one websocket, and says so when it is dropped.
 pub(super) struct Tally {
@@ -12,6 +14,7 @@ pub(super) struct Tally {
     /// That of the request that became the websocket, for its id.
     span: tracing::Span,
     protocol: &'static str,
+    guest: Guest,
     /// The name of the token that whoever opened it sent in a header.
     token: Option<Arc<str>>,
     began: Instant,
@@ -26,13 +29,14 @@ impl Tally {
     pub(super) fn open(
         figures: Arc<Figures>,
         protocol: &'static str,
+        guest: Guest,
         token: Option<Arc<str>>,
         span: tracing::Span,
     ) -> Self {
         let open = figures.socket(Transport::Websocket);
         tracing::info!(parent: &span, protocol, token = token.as_deref(), "a websocket is open");
         let began = Instant::now();
-        Self { figures, _open: open, span, protocol, token, began, received: 0, sent: 0, bytes: 0, code: None }
+        Self { figures, _open: open, span, protocol, guest, token, began, received: 0, sent: 0, bytes: 0, code: None }
     }
 
     /// A message came.
@@ -55,10 +59,11 @@ impl Tally {
 
 impl Drop for Tally {
     fn drop(&mut self) {
+        let token = self.guest.caller().map_or(&self.token, |caller| &caller.name);
         tracing::info!(
             parent: &self.span,
             protocol = self.protocol,
-            token = self.token.as_deref(),
+            token = token.as_deref(),
             code = self.code,
             received = self.received,
             sent = self.sent,

@@ -16,7 +16,7 @@ use super::{Unconfirmed, now};
 use crate::chain::Height;
 use crate::chain::raw::RawBlock;
 use crate::index::{DeadTransaction, IndexError, Outcome, Snapshot, Tip};
-use crate::mempool::{Cause, Departure, Mempool, Prevout, PrevoutSource};
+use crate::mempool::{Cause, Departure, Mempool, PrevoutRef, PrevoutSource};
 use crate::node::Node;
 
 /// The most of the blocks that left whose transactions are given back, in bytes, the newest first. A node drops the
@@ -160,7 +160,7 @@ impl Unconfirmed<'_> {
         let mut found = Vec::new();
         'entries: for entry in mempool.by_arrival(..) {
             // the parts are looked at only where a block that left may have to do with it
-            let concerned = |prevout: &Prevout| match prevout.source {
+            let concerned = |prevout: PrevoutRef<'_>| match prevout.source {
                 PrevoutSource::Confirmed { height, coinbase } => {
                     height >= lowest.height || (coinbase && is_immature(height))
                 }

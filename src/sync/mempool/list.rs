@@ -1,8 +1,8 @@
 //! The whole list: when it is asked for, and the difference to what is known.
 
-use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
+use bitcoin::Txid;
 use tracing::debug;
 
 use super::incoming::Wanted;
@@ -46,6 +46,20 @@ impl Listed {
     }
 }
 
+/// What is in a list, in the memory of the list.
+struct Sorted(Vec<Txid>);
+
+impl Sorted {
+    fn of(mut txids: Vec<Txid>) -> Self {
+        txids.sort_unstable();
+        Self(txids)
+    }
+
+    fn holds(&self, txid: &Txid) -> bool {
+        self.0.binary_search(txid).is_ok()
+    }
+}
+
 impl Unconfirmed<'_> {
     /// Whether the list is to be asked for; `told` is whether signals come.
     pub(super) fn is_list_due(&self, told: bool) -> bool {
@@ -64,9 +78,10 @@ impl Unconfirmed<'_> {
             return Ok(false);
         }
         self.note_info(&standing.info);
-        let there: HashSet<_> = txids.iter().copied().collect();
-        self.waiting.keep(&there);
-        self.missed.keep(|txid| there.contains(txid) && self.mempool.get(txid).is_none());
+        let unknown: Vec<_> = txids.iter().filter(|txid| self.mempool.get(txid).is_none()).copied().collect();
+        let there = Sorted::of(txids);
+        self.waiting.keep(|txid| there.holds(txid));
+        self.missed.keep(|txid| there.holds(txid) && self.mempool.get(txid).is_none());
         for txid in self.waiting.txids() {
             // the list before knew all that it spends
             self.missed.note(txid);
@@ -77,23 +92,22 @@ impl Unconfirmed<'_> {
         self.leaving.clear();
         if standing.info.loaded {
             let known = self.mempool.snapshot();
-            for gone in known.by_arrival(..).filter(|entry| !there.contains(&entry.txid)) {
+            for gone in known.by_arrival(..).filter(|entry| !there.holds(&entry.txid)) {
                 // since the list before, so that there is nothing to wait for
                 self.leaving.push(gone.txid, None);
             }
         }
         let cause = if self.nearness == Nearness::Behind { Cause::Loaded } else { Cause::New };
         let heard = now();
-        for txid in txids {
-            let is_known = self.mempool.get(&txid).is_some() || self.waiting.contains(&txid);
-            if !is_known && !self.missed.is_left_out(&txid) {
+        for txid in unknown {
+            if !self.waiting.contains(&txid) && !self.missed.is_left_out(&txid) {
                 self.wanted.push(txid, Wanted { cause, heard });
             }
         }
         self.listed_up_to = mempool_sequence;
         let again = std::mem::take(&mut self.lost) || !standing.info.loaded;
         self.listed = Some(Listed { at: Instant::now(), took: asked.elapsed(), again, doubted: false });
-        debug!(listed = there.len(), wanted = self.wanted.len(), leaving = self.leaving.len(), "listed the mempool");
+        debug!(listed = there.0.len(), wanted = self.wanted.len(), leaving = self.leaving.len(), "listed the mempool");
         if self.wanted.len() > TURN {
             self.load = Some(Load::start(self.wanted.len()));
         }

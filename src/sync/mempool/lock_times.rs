@@ -4,7 +4,7 @@
 use crate::chain::Height;
 use crate::chain::raw::RawTransaction;
 use crate::index::{IndexError, Snapshot};
-use crate::mempool::{Entry, Prevout, PrevoutSource};
+use crate::mempool::{Entry, PrevoutRef, PrevoutSource};
 
 /// Lock times below this are heights, from it on seconds since 1970 (`LOCKTIME_THRESHOLD` of Core's `script/script.h`).
 const THRESHOLD: u32 = 500_000_000;
@@ -42,7 +42,7 @@ fn relative_locks_are_over(
     if transaction.version() < 2 {
         return Ok(true);
     }
-    for (input, Prevout { source, .. }) in transaction.inputs().zip(&entry.prevouts) {
+    for (input, PrevoutRef { source, .. }) in transaction.inputs().zip(&entry.prevouts) {
         if input.sequence & NO_LOCK != 0 {
             continue;
         }

@@ -22,7 +22,7 @@ use crate::mempool::{Departed, Entry, Mempool, MempoolLimits, MempoolSample, Mem
 /// What changed is written this often.
 const WRITE: Duration = Duration::from_secs(10);
 /// Events that one commit writes at most.
-const EVENTS: usize = 20_000;
+const EVENTS: usize = 5_000;
 /// A sample is taken in each minute.
 const MINUTE: u64 = 60;
 
@@ -63,10 +63,10 @@ pub(in crate::sync) struct Writing {
 /// A mempool with what was written down of it, to be followed on from there. There is one, as there is one of its kind.
 #[derive(Default)]
 pub struct KeptMempool {
-    pub(super) mempool: Mempool,
+    pub(in crate::sync) mempool: Mempool,
     pub(super) memory: Memory,
     /// When transactions of blocks that left were first seen, if it was not written down what became of them.
-    pub(super) freed: HashMap<Txid, u64>,
+    pub(in crate::sync) freed: HashMap<Txid, u64>,
 }
 
 impl KeptMempool {
@@ -137,9 +137,11 @@ impl KeptMempool {
 }
 
 impl Unconfirmed<'_> {
-    /// Whether it is time to write again.
+    /// Whether it is time to write again, or as much has changed as one commit writes: a list that is on its way in would
+    /// else be written all at once.
     pub(in crate::sync) fn is_to_be_written(&self) -> bool {
-        self.memory.written.elapsed() >= WRITE
+        let unwritten = self.mempool.sequence().saturating_sub(self.memory.events);
+        self.memory.written.elapsed() >= WRITE || usize::try_from(unwritten).is_ok_and(|unwritten| unwritten >= EVENTS)
     }
 
     /// What changed since the last writing and counts as written from now on, `None` if nothing did.

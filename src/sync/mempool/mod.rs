@@ -31,7 +31,7 @@ mod missed;
 mod prevouts;
 mod queue;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 mod waiting;
 
 use std::collections::HashMap;
@@ -87,6 +87,8 @@ pub(super) struct Unconfirmed<'a> {
     is_read: bool,
     /// Transactions of the node that are to be asked for.
     wanted: Queue<Wanted>,
+    /// So many of them are remembered at most while the node gives nothing.
+    most_wanted: usize,
     /// Transactions that spend outputs of one that is not known yet.
     waiting: Waiting,
     /// Transactions of the node that cannot be made sense of.
@@ -141,6 +143,7 @@ impl<'a> Unconfirmed<'a> {
             nearness: Nearness::Behind,
             is_read: true,
             wanted: Queue::default(),
+            most_wanted: WANTED,
             waiting: Waiting::default(),
             missed: Missed::default(),
             reorged: None,
@@ -186,7 +189,7 @@ impl<'a> Unconfirmed<'a> {
     /// The node was away, or what it says of its mempool cannot be used.
     pub(super) fn lose_touch(&mut self) {
         self.nearness = Nearness::Behind;
-        if self.wanted.len() > WANTED {
+        if self.wanted.len() > self.most_wanted {
             self.wanted.clear();
         }
         self.doubt();

@@ -4,6 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use bitcoin::Txid;
 
+/// For so many there is always room.
+const ROOM: usize = 1_000;
+
 /// A queue that finds each of its transactions by its id.
 pub(super) struct Queue<N> {
     by_place: BTreeMap<u64, Txid>,
@@ -44,6 +47,7 @@ impl<N> Queue<N> {
     pub(super) fn remove(&mut self, txid: &Txid) -> Option<N> {
         let (place, note) = self.notes.remove(txid)?;
         self.by_place.remove(&place);
+        self.give_back();
         Some(note)
     }
 
@@ -54,7 +58,16 @@ impl<N> Queue<N> {
             let (_, note) = self.notes.remove(&txid)?;
             Some((txid, note))
         });
-        taken.take(count).collect()
+        let taken = taken.take(count).collect();
+        self.give_back();
+        taken
+    }
+
+    /// Lets go of memory of what is long taken out: a list of the whole mempool takes some 50 MB, once.
+    fn give_back(&mut self) {
+        if self.notes.capacity() / 4 > self.notes.len().max(ROOM) {
+            self.notes.shrink_to(self.notes.len().saturating_mul(2));
+        }
     }
 
     pub(super) fn clear(&mut self) {

@@ -22,7 +22,7 @@ use crate::node::fake::{Asked, FakeNode, Says, regtest};
 const VALUE: u64 = 100_000;
 
 /// A transaction that spends these.
-fn spending(outpoints: &[OutPoint]) -> Transaction {
+pub(in crate::sync) fn spending(outpoints: &[OutPoint]) -> Transaction {
     let (script_sig, sequence, witness) = (ScriptBuf::new(), Sequence::MAX, Witness::new());
     let input = |previous_output: &OutPoint| TxIn {
         previous_output: *previous_output,
@@ -35,15 +35,19 @@ fn spending(outpoints: &[OutPoint]) -> Transaction {
     Transaction { version: Version::TWO, lock_time: LockTime::ZERO, input, output: vec![output; 2] }
 }
 
+pub(in crate::sync) fn txid(number: u8) -> Txid {
+    Txid::from_byte_array([number; 32])
+}
+
 fn coin(number: u8) -> OutPoint {
-    OutPoint { txid: Txid::from_byte_array([number; 32]), vout: 0 }
+    OutPoint { txid: txid(number), vout: 0 }
 }
 
 fn output(transaction: &Transaction, vout: u32) -> OutPoint {
     OutPoint { txid: transaction.compute_txid(), vout }
 }
 
-fn arrival(transaction: &Transaction) -> Arrival {
+pub(in crate::sync) fn arrival(transaction: &Transaction) -> Arrival {
     let source = PrevoutSource::Confirmed { height: Height::GENESIS, coinbase: false };
     let prevout = Prevout { value: 2 * VALUE, script_pubkey: Box::new([0x51]), source };
     Arrival {
@@ -58,7 +62,7 @@ fn arrival(transaction: &Transaction) -> Arrival {
 }
 
 /// An index of the first block.
-fn genesis() -> (TempDir, Index) {
+pub(in crate::sync) fn genesis() -> (TempDir, Index) {
     let directory = tempfile::tempdir().unwrap();
     let mut index = Index::open(&IndexOptions {
         path: directory.path().join("index.redb"),
@@ -113,7 +117,10 @@ fn what_blocks_make_of_the_mempool_is_worked_out_apart_from_it() {
     let left = second.mempool;
     assert!(left.get(&mined.compute_txid()).is_none() && left.get(&conflicted.compute_txid()).is_none());
     let child = left.get(&child.compute_txid()).unwrap();
-    assert_eq!(child.prevouts[0].source, PrevoutSource::Confirmed { height: Height::from(7), coinbase: false });
+    assert_eq!(
+        child.prevouts.iter().next().unwrap().source,
+        PrevoutSource::Confirmed { height: Height::from(7), coinbase: false }
+    );
     assert_eq!((left.len(), unconfirmed.mempool.len()), (1, 3));
 }
 
@@ -221,4 +228,29 @@ fn what_the_node_has_and_could_not_be_taken_in_is_not_told_as_dead() {
     assert_eq!(told(&unconfirmed), (vec![txid], true));
     unconfirmed.missed.note(txid);
     assert_eq!(told(&unconfirmed), (Vec::new(), false));
+}
+
+#[test]
+fn of_what_is_told_while_the_node_gives_nothing_no_more_is_remembered_than_the_bound() {
+    let (_directory, index) = genesis();
+    let fake = FakeNode::start(|asked| match asked {
+        Asked::Rpc("getrawtransaction", _) => Says::Status(503, "Work queue depth exceeded"),
+        other => regtest(other),
+    });
+    let node = Node::connect(fake.impatient_settings()).unwrap();
+    let chain = index.snapshot().unwrap();
+    let mut kept = KeptMempool::default();
+    let mut unconfirmed = Unconfirmed { most_wanted: 3, ..Unconfirmed::new(&mut kept, Duration::ZERO) };
+    let told = |unconfirmed: &mut Unconfirmed<'_>, numbers: std::ops::RangeInclusive<u8>| {
+        let added = |number| NodeSignal::Added { txid: txid(number), mempool_sequence: number.into() };
+        let signals = numbers.map(added).map(heard_at(100)).collect();
+        unconfirmed.turn(&node, &chain, signals, Instant::now(), true).unwrap_err();
+        unconfirmed.lose_touch();
+        let wanted: Vec<_> = unconfirmed.wanted.iter().map(|(txid, wanted)| (*txid, wanted.heard)).collect();
+        wanted
+    };
+    let three = [txid(1), txid(2), txid(3)].map(|txid| (txid, 100));
+    assert_eq!(told(&mut unconfirmed, 1..=3), three, "when they were heard of is known nowhere else");
+    assert_eq!(told(&mut unconfirmed, 4..=4), [], "the list has them all");
+    assert!(unconfirmed.listed.is_none(), "and is asked for next");
 }

@@ -1,6 +1,6 @@
 //! Transactions that spend outputs of one that is not known yet.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use bitcoin::Txid;
 
@@ -68,8 +68,8 @@ impl Waiting {
     }
 
     /// Forgets all but these.
-    pub(super) fn keep(&mut self, those: &HashSet<Txid>) {
-        let gone: Vec<_> = self.parents.keys().filter(|txid| !those.contains(*txid)).copied().collect();
+    pub(super) fn keep(&mut self, those: impl Fn(&Txid) -> bool) {
+        let gone: Vec<_> = self.parents.keys().filter(|txid| !those(txid)).copied().collect();
         for txid in &gone {
             self.remove(txid);
         }

@@ -126,7 +126,7 @@ impl View {
         let (mut received, mut spent) = (0_u64, 0_u64);
         let (mut pays, mut spends, mut scripts) = (false, false, Vec::new());
         for prevout in &entry.prevouts {
-            let Some(script) = self.script_within(ledger, &prevout.script_pubkey) else { continue };
+            let Some(script) = self.script_within(ledger, prevout.script_pubkey) else { continue };
             (spent, spends) = (spent.saturating_add(prevout.value), true);
             scripts.push(script);
         }
@@ -161,7 +161,7 @@ impl View {
     pub(super) fn pending_script(&self, hash: &sha256::Hash) -> Result<Option<ScriptBuf>, AllowanceExceeded> {
         let Some(entry) = self.head.mempool.script(hash.as_byte_array(), u64::MAX).next() else { return Ok(None) };
         self.count(entry.raw.len())?;
-        let spent = entry.prevouts.iter().map(|prevout| &*prevout.script_pubkey);
+        let spent = entry.prevouts.iter().map(|prevout| prevout.script_pubkey);
         let mut scripts = spent.chain(entry.outputs().map(|output| output.script_pubkey));
         let found = scripts.find(|script| sha256::Hash::hash(script) == *hash);
         Ok(found.map(|script| ScriptBuf::from_bytes(script.to_vec())))

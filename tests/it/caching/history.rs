@@ -57,15 +57,26 @@ impl History {
         self.main.last().unwrap().block_hash().to_string()
     }
 
+    /// The field that finds whom all payments pay.
+    pub(super) fn address(&self) -> String {
+        let script = self.payee.output(sat(0)).script_pubkey;
+        let address = bitcoin::Address::from_script(&script, bitcoin::Network::Regtest).unwrap();
+        format!("address(address: \"{address}\")")
+    }
+
+    /// The field that finds the first coin of the miner.
+    pub(super) fn coin(&self) -> String {
+        format!("output(txid: \"{}\", vout: 0)", self.main[1].txdata[0].compute_txid())
+    }
+
     /// Objects to ask of: deep ones, whose coins will be spent, such as stand at the tip, and such as are to come.
     pub(super) fn seeds(&self) -> Vec<Seed> {
         let txid_of = |height: usize| self.main[height].txdata[0].compute_txid();
         let (deep, soon_spent) = (txid_of(1), txid_of(2));
         let paid = self.payments[0].compute_txid();
-        let address =
-            bitcoin::Address::from_script(&self.payee.output(sat(0)).script_pubkey, bitcoin::Network::Regtest);
-        let height = self.main.len() - 1;
-        vec![
+        let (height, address) = (self.main.len() - 1, self.address());
+        let mut seeds = self.at_blocks(&address, height);
+        seeds.extend([
             Seed::new("block(height: 1)", "Block", 3),
             Seed::new(format!("block(height: {height})"), "Block", 2),
             Seed::new(format!("block(height: {})", height - 2), "Block", 1),
@@ -80,13 +91,55 @@ impl History {
             Seed::new(format!("output(txid: \"{}\", vout: 0)", txid_of(12)), "Output", 1),
             Seed::new(format!("output(txid: \"{}\", vout: 0)", txid_of(height)), "Output", 1),
             Seed::new("transactionByIndex(index: 3)", "Transaction", 1),
-            Seed::new(format!("address(address: \"{}\")", address.unwrap()), "Address", 4),
+            Seed::new(address, "Address", 4),
             Seed::new("tip", "Block", 1),
             Seed::new("chain", "Chain", 2),
             Seed::new("mempool", "Mempool", 4),
             Seed::new("staleBlocks", "BlockConnection", 2),
             Seed::new("reorgs", "ReorgConnection", 3),
-        ]
+        ]);
+        seeds
+    }
+
+    /// What is asked for as it was right after a block, or up to one: deep ones, such as stand at the tip, and such as are to
+    /// come.
+    fn at_blocks(&self, address: &str, height: usize) -> Vec<Seed> {
+        let hash = self.main[height].block_hash();
+        let heights = [1, height, height + 2].map(|height| format!("height: {height}"));
+        // the median time past of a block is that in the header of the fifth in front of it
+        let times = [3, height - 5, height - 4].map(|height| self.time(height));
+        let ats = heights.into_iter().chain(times.iter().map(|time| format!("time: \"{time}\"")));
+        let ats = ats.chain([format!("hash: \"{hash}\"")]);
+        let mut seeds: Vec<_> = ats
+            .flat_map(|at| {
+                [
+                    Seed::within("chain", format!("supply(at: {{ {at} }})"), "Supply"),
+                    Seed::within(address, format!("balance(at: {{ {at} }})"), "Balance"),
+                    Seed::within(address, format!("stats(at: {{ {at} }})"), "LedgerStats"),
+                    Seed::within(address, format!("utxos(at: {{ {at} }})"), "UtxoConnection"),
+                ]
+            })
+            .collect();
+        for to in [3, height - 1, height, height + 3] {
+            seeds.extend([
+                Seed::within("chain", format!("range(fromHeight: 2, toHeight: {to})"), "RangeStats"),
+                Seed::new(format!("blocks(last: 2, fromHeight: {}, toHeight: {to})", to - 2), "BlockConnection", 1),
+                Seed::new(format!("transactions(last: 2, toHeight: {to})"), "TransactionConnection", 1),
+                Seed::new(format!("headers(fromHeight: {}, count: 3)", to - 2), "BlockHeader", 1),
+            ]);
+        }
+        for time in times {
+            seeds.extend([
+                Seed::new(format!("blocks(last: 3, toTime: \"{time}\")"), "BlockConnection", 1),
+                Seed::new(format!("blocks(last: 3, fromTime: \"{time}\", toHeight: {height})"), "BlockConnection", 1),
+            ]);
+        }
+        seeds
+    }
+
+    /// The time in the header of a block of the main chain.
+    pub(super) fn time(&self, height: usize) -> String {
+        jiff::Timestamp::from_second(self.main[height].header.time.into()).unwrap().to_string()
     }
 
     /// Something happens.

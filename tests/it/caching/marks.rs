@@ -44,9 +44,10 @@ fn what_is_known_to_move_is_not_marked_as_fixed() {
         ("Transaction", "confirmations occurrences mempool replacedBy firstSeenAt"),
         ("Output", "spendStatus spentBy spentHeight spentInMempoolBy isMature unspendableReason"),
         ("LockTime", "isFinalAtNextBlock"),
-        ("Balance", "confirmed immature spentInMempool pendingIn unconfirmedDelta total spendable"),
-        ("Utxo", "confirmations spendable spentInMempoolBy"),
-        ("Query", "tip blocks mempool recommendedFees server sync bitcoinNode"),
+        ("Address", "stats balance utxos transactions coinbaseBlocks"),
+        ("AddressSet", "stats balance utxos transactions coinbaseBlocks"),
+        ("Chain", "summary supply range difficultyAdjustment epoch epochs"),
+        ("Query", "tip blocks headers transactions mempool recommendedFees server sync bitcoinNode"),
     ]
     .into_iter()
     .flat_map(|(owner, fields)| fields.split(' ').map(move |field| ((owner, field), Mark::of(owner, field))))

@@ -119,7 +119,16 @@ fn what_is_asked_in_earnest_lasts_as_long_as_it_can() {
             0,
         ),
         ("{ blocks(first: 2) { nodes { hash confirmations } pageInfo { endCursor } } }", 1),
+        ("{ chain { network supply(at: { height: 100 }) { circulating immatureCoinbase } } }", 0),
+        ("{ chain { range(fromHeight: 3, toHeight: 100) { txCount hashrate } } }", 0),
+        ("{ headers(fromHeight: 90, count: 10) { hash } }", 0),
+        ("{ blocks(first: 2, toHeight: 100) { totalCount nodes { hash } pageInfo { endCursor } } }", 0),
+        ("{ transactions(first: 2, fromHeight: 50, toHeight: 60) { totalCount nodes { fee } } }", 0),
         ("{ chain { epochs { nodes { startTime } } } block(height: 1) { next { hash } } }", 1),
+        ("{ chain { supply { circulating } range(fromHeight: 1) { txCount } epoch(index: 0) { startTime } } }", 1),
+        ("{ chain { range(last: 3) { txCount } supply(at: { height: 109 }) { circulating } } }", 1),
+        ("{ headers(fromHeight: 100, count: 10) { hash } }", 1),
+        ("{ blocks(first: 2, toHeight: 110) { totalCount } }", 1),
         ("{ mempool { recent { txid } feeHistogram { count } stats { count } } }", 2),
         (
             "{ block(height: 1) { siblings { hash } transactions(first: 1) { nodes { outputs { nodes { spendStatus } } } } } }",
@@ -130,6 +139,50 @@ fn what_is_asked_in_earnest_lasts_as_long_as_it_can() {
         ("{ mempool { stats { txPerSecond } } }", 3),
     ] {
         let (_, lasts) = ask(&history.api, &runtime, document).unwrap();
+        assert_eq!(kind(lasts), lasting, "{document}: {lasts:?}");
+    }
+}
+
+/// The same of what is asked for as it was right after a block.
+#[test]
+fn what_was_right_after_a_deep_block_lasts_and_what_is_now_does_not() {
+    let (history, runtime) = (History::start(4), runtime());
+    let (address, deep, newest) = (history.address(), history.time(90), history.time(109));
+    let set = address.replace("address(address: ", "addresses(of: { addresses: [").replace(')', "] })");
+    let at = |field: &str, at: &str, fields: &str| format!("{field}(at: {{ {at} }}) {{ {fields} }}");
+    let deep = format!("time: \"{deep}\"");
+    for (asked, lasting) in [
+        (at("balance", "height: 106", "confirmed immature spendable total"), 0),
+        (at("balance", &deep, "confirmed"), 0),
+        (at("stats", "height: 106", "txCount received used mempoolTxCount firstSeen { hash }"), 0),
+        (at("utxos", "height: 106", "totalCount totalValue nodes { outpoint confirmations spendable { ok } }"), 0),
+        (at("balance", "height: 107", "confirmed"), 1),
+        (at("utxos", "height: 109", "totalCount"), 1),
+        (at("stats", &format!("time: \"{newest}\""), "txCount"), 1),
+        (at("utxos", "height: 109", "nodes { output { spendStatus } }"), 2),
+        ("balance { confirmed }".to_owned(), 2),
+        ("stats { txCount }".to_owned(), 2),
+        ("utxos { totalCount }".to_owned(), 2),
+        (format!("balance {{ total }} {}", at("stats", "height: 1", "used")), 2),
+    ] {
+        for of in [&address, &set] {
+            let document = format!("{{ {of} {{ {asked} }} }}");
+            let (said, lasts) = ask(&history.api, &runtime, &document).unwrap();
+            assert_eq!(kind(lasts), lasting, "{document}: {lasts:?}, {said}");
+        }
+    }
+    // who is paid for the first time has an address from then on
+    let unpaid = format!(
+        "{{ script(scriptHash: \"{}\") {{ address balance(at: {{ height: 1 }}) {{ total }} }} }}",
+        "11".repeat(32)
+    );
+    assert_eq!(ask(&history.api, &runtime, &unpaid).map(|(_, lasts)| kind(lasts)), Some(2));
+    let coin = history.coin();
+    for (asked, lasting) in
+        [("spendStatus(at: { height: 106 })", 0), ("spendStatus", 2), ("spendStatus(at: { height: 107 })", 1)]
+    {
+        let document = format!("{{ {coin} {{ {asked} }} }}");
+        let (_, lasts) = ask(&history.api, &runtime, &document).unwrap();
         assert_eq!(kind(lasts), lasting, "{document}: {lasts:?}");
     }
 }

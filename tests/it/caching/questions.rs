@@ -19,17 +19,22 @@ pub(super) struct Question {
     pub(super) mark: Mark,
 }
 
-/// An object to ask fields of: the field of the root that finds it, its type, and how many fields deep to ask.
+/// An object to ask fields of: the fields that lead to it from the root, its type, and how many fields deep to ask.
 #[derive(Clone, Debug)]
 pub(super) struct Seed {
-    pub(super) root: String,
+    pub(super) path: Vec<String>,
     pub(super) type_name: &'static str,
     pub(super) levels: usize,
 }
 
 impl Seed {
     pub(super) fn new(root: impl Into<String>, type_name: &'static str, levels: usize) -> Self {
-        Self { root: root.into(), type_name, levels }
+        Self { path: vec![root.into()], type_name, levels }
+    }
+
+    /// That of a field of an object.
+    pub(super) fn within(root: &str, field: impl Into<String>, type_name: &'static str) -> Self {
+        Self { path: vec![root.to_owned(), field.into()], type_name, levels: 2 }
     }
 }
 
@@ -63,9 +68,9 @@ fn named(found: &Type) -> String {
 pub(super) fn questions(seeds: &[Seed]) -> Vec<Question> {
     let types = fields();
     let mut all = Vec::new();
-    for Seed { root, type_name, levels } in seeds {
-        let mut seen = BTreeSet::new();
-        expand(&types, &format!("{{ {root} {{ "), " } }", type_name, *levels, &mut seen, &mut all);
+    for Seed { path, type_name, levels } in seeds {
+        let (before, behind) = (format!("{{ {} {{ ", path.join(" { ")), " }".repeat(path.len() + 1));
+        expand(&types, &before, &behind, type_name, *levels, &mut BTreeSet::new(), &mut all);
     }
     // what no object of ours stands for
     for (field, _) in types["Query"].iter().filter(|(_, type_name)| types.contains_key(type_name)) {

@@ -238,8 +238,21 @@ fn whole_blocks_and_lists_of_txids_count_against_what_an_answer_may_tell() {
     assert_eq!(ask(64, "txids"), Value::Null);
     assert_eq!(ask(63, "txids"), refused(63, 64));
 
-    let costly = Api::of_chain(&chain).ask("{ blocks(first: 60) { nodes { txids } } }");
-    assert_eq!(costly["errors"][0]["extensions"]["which"], json!("complexity"), "{costly}");
+    // what reads whole blocks costs as if they were full
+    let api = Api::of_chain(&chain);
+    let proofs =
+        |count: u8| format!("{{ tip {{ transactions(first: {count}) {{ nodes {{ merkleProof {{ root }} }} }} }} }}");
+    for (few, many) in [
+        (
+            "{ blocks(first: 10) { nodes { txids } } }".to_owned(),
+            "{ blocks(first: 20) { nodes { txids } } }".to_owned(),
+        ),
+        (proofs(50), proofs(100)),
+    ] {
+        assert_eq!(api.ask(&few)["errors"], Value::Null, "{few}");
+        let costly = api.ask(&many);
+        assert_eq!(costly["errors"][0]["extensions"]["which"], json!("complexity"), "{costly}");
+    }
 }
 
 #[test]
@@ -249,7 +262,7 @@ fn the_blocks_of_a_real_chain_hash_back_to_what_they_are_and_add_up_to_their_ran
     let (mut sums, mut height) = ([0; 7], 0);
     loop {
         let page = api.data(&format!(
-            "{{ blocks(first: 45, order: ASC, fromHeight: {height}) {{ nodes {{
+            "{{ blocks(first: 15, order: ASC, fromHeight: {height}) {{ nodes {{
                 hash rawHex txids size weight txCount totalFees subsidy stats {{ inputCount outputCount outputValue }}
             }} }} }}"
         ));
@@ -278,7 +291,7 @@ fn the_blocks_of_a_real_chain_hash_back_to_what_they_are_and_add_up_to_their_ran
             }
             height += 1;
         }
-        if nodes.len() < 45 {
+        if nodes.len() < 15 {
             break;
         }
     }

@@ -5,6 +5,8 @@ use std::sync::{Arc, Mutex};
 use bitcoin::consensus::encode::serialize_hex;
 use bitcoin::hashes::Hash;
 use bitcoin::{BlockHash, Network, OutPoint, Transaction};
+use btcgraph::api::Limits;
+use btcgraph::index::IndexOptions;
 use btcgraph::mempool::Departure;
 use btcgraph::node::{Auth, Node, NodeSettings};
 use btcgraph::sim::{Owner, ScriptKind, SimChain, SimNode, SimNodeOptions, World};
@@ -156,4 +158,31 @@ fn beside_an_accepted_transaction_stands_no_older_copy_that_was_evicted_once() {
     assert_eq!(before, json!({ "transaction": { "state": "EVICTED" } }));
     // the server does not hear of it in time
     assert_eq!(outcome(&api, &payment), json!({ "outcome": "ACCEPTED", "transaction": null, "reject": null }));
+}
+
+#[test]
+fn what_the_node_accepted_is_told_even_if_the_index_can_not_be_read_any_more() {
+    let (chain, coins) = chain_with_coins(1);
+    let payment = paying(coins[0], 500);
+    let mut file = None;
+    // nothing of the index is in memory
+    let mut api = Api::with_index(Network::Regtest, Limits::default(), |options| {
+        file = Some(options.path.clone());
+        IndexOptions { cache_bytes: 0, ..options }
+    });
+    api.change(0, chain.active_blocks().map(Arc::as_ref));
+    let (sim, node) = node_on(chain);
+    api.broadcast_by(&node);
+    let file = std::fs::OpenOptions::new().write(true).open(file.unwrap()).unwrap();
+    file.set_len(0).unwrap();
+    let tip = api.ask("{ tip { transactions { nodes { txid } } } }");
+    assert_eq!(tip["errors"][0]["extensions"]["code"], json!("INTERNAL_SERVER_ERROR"), "{tip:#}");
+
+    let accepted = json!({ "outcome": "ACCEPTED", "transaction": null, "reject": null });
+    assert_eq!(outcome(&api, &payment), accepted);
+    assert_eq!(sim.calls(METHOD), 1);
+    assert!(sim.with(|world| world.mempool().get(&payment.compute_txid()).is_some()).unwrap());
+    // what it refused, too
+    let refused = outcome(&api, &paying(coins[0], 1));
+    assert_eq!(refused["outcome"], json!("REJECTED"), "{refused:#}");
 }

@@ -32,7 +32,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("async_graphql_value", &["server"]),
     ("hyper", &["server"]),
     ("hyper_util", &["server"]),
-    ("rustix", &["server"]),
+    ("rustix", &["index", "server"]),
     ("socket2", &["server"]),
     ("tokio_tungstenite", &["server"]),
     ("anyhow", &["main", "commands"]),

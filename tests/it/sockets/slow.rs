@@ -327,3 +327,58 @@ async fn a_message_that_does_not_come_to_its_end_closes_its_socket_whatever_stan
     .await;
     served.stop().await;
 }
+
+/// What begins an event of `newBlock`.
+const BLOCK: &str = "\"newBlock\":{\"height\":";
+
+/// The heights in all events that came.
+fn heights(received: &[u8]) -> Vec<u64> {
+    let text = String::from_utf8_lossy(received);
+    text.split(BLOCK).skip(1).map(|rest| rest.split(',').next().unwrap().parse().unwrap()).collect()
+}
+
+/// Reads until the event of this height has begun.
+async fn read_up_to(height: u64, stream: &mut TcpStream, received: &mut Vec<u8>) {
+    let begin = format!("{BLOCK}{height},");
+    let mut unseen = received.len();
+    within(async {
+        while !String::from_utf8_lossy(&received[unseen..]).contains(&begin) {
+            unseen = unseen.max(received.len().saturating_sub(begin.len()));
+            assert_ne!(stream.read_buf(received).await.unwrap(), 0, "it ended after {:?}", heights(received));
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_subscriber_who_is_behind_by_more_than_is_kept_for_all_goes_on_alone_and_misses_no_block() {
+    const BLOCKS: u64 = 80;
+    let mut chain = chain();
+    let mut api = Api::of_chain(&chain);
+    let mut options = Options::default();
+    options.connections.write_timeout = SECOND * 60;
+    options.connections.least_rate = 0;
+    allow_many(&mut options);
+    let served = Served::with_options(&api.schema, options).await;
+    // some 150 KB an event, of which a megabyte is kept
+    let again: Vec<_> = (0..900).map(|number| format!("a{number}: headerHex")).collect();
+    let document = format!("subscription {{ newBlock {{ height {} }} }}", again.join(" "));
+    let mut slow = connect(&served).await;
+    slow.write_all(post("Accept: text/event-stream\r\n", &document).as_bytes()).await.unwrap();
+    let mut fast = served.client().await;
+    fast.ask("1", &document).await;
+    super::until_subscriptions(&mut fast, 2).await;
+    assert_eq!(api.listeners(), 1, "they share one execution");
+    for height in 4..4 + BLOCKS {
+        api.connect(&chain.mine(Vec::new()).unwrap());
+        assert_eq!(fast.told().await["payload"]["data"]["newBlock"]["height"], json!(height));
+    }
+    let mut received = Vec::new();
+    read_up_to(3 + BLOCKS, &mut slow, &mut received).await;
+    assert_eq!(api.listeners(), 2, "it had lost its place");
+    // and of what happens from then on
+    api.connect(&chain.mine(Vec::new()).unwrap());
+    read_up_to(4 + BLOCKS, &mut slow, &mut received).await;
+    assert_eq!(heights(&received), (4..=4 + BLOCKS).collect::<Vec<_>>());
+    served.stop().await;
+}

@@ -305,7 +305,7 @@ fn argument_name(arg: &str) -> &str {
     name.strip_prefix("no").unwrap_or(name)
 }
 
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     listener.local_addr().expect("a bound socket").port()
 }

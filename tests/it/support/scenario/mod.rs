@@ -38,7 +38,7 @@ pub(crate) fn folder() -> PathBuf {
 pub(crate) fn play_on_a_real_node(name: &str) {
     let (text, scenario) = read(name);
     assert_eq!(scenario.only_simulated, None, "{name}.scn is for a simulated node only");
-    let Some(node) = Real::new() else { return };
+    let Some(node) = Real::new(scenario.needs_signals()) else { return };
     snapshot::compare_or_write(name, &transcript(name, &text, &scenario, Box::new(node)));
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn play_on_a_simulated_node(name: &str) {
         let node = Box::new(Simulated::with_bare_coinbases());
         snapshot::compare_or_write(name, &transcript(name, &text, &scenario, node));
     } else {
-        let node = Box::new(Simulated::like_a_real_node());
+        let node = Box::new(Simulated::like_a_real_node(scenario.needs_signals()));
         snapshot::compare(name, &transcript(name, &text, &scenario, node));
     }
 }

@@ -9,7 +9,7 @@ use bitcoin::{Amount, Block, BlockHash, OutPoint, ScriptBuf, Transaction, Txid};
 use serde_json::{Value, json};
 
 use super::names::START;
-use crate::support::bitcoind::{RealNode, wait_for};
+use crate::support::bitcoind::{RealNode, free_port, wait_for};
 use crate::support::program::login;
 
 /// From so many confirmations on the next block may spend a coinbase.
@@ -54,22 +54,28 @@ pub(super) trait Node {
     /// Whether the next transaction may spend it: it is in the chain or the mempool, unspent in both, and mature.
     fn is_spendable(&self, outpoint: &OutPoint) -> bool;
     fn stop(&mut self);
-    /// Starts a stopped node with the chain and the mempool that it had.
-    fn start(&mut self);
+    /// Starts a stopped node with the chain that it had, and with the mempool unless it forgets that.
+    fn start(&mut self, forgets: bool);
+    /// Where it tells by itself what happens, as `host:port`, if it does.
+    fn signals(&self) -> Option<String>;
 }
 
 /// A bitcoind.
 pub(super) struct Real {
     node: RealNode,
     clock: i64,
+    signals: Option<String>,
 }
 
 impl Real {
-    /// `None`, which is recorded, where there is no bitcoind.
+    /// One that tells by itself what happens, or does not. `None`, which is recorded, where there is no bitcoind.
     #[track_caller]
-    pub(super) fn new() -> Option<Self> {
-        let node = RealNode::start(&[&format!("-mocktime={START}")])?;
-        Some(Self { node, clock: START })
+    pub(super) fn new(tells: bool) -> Option<Self> {
+        let signals = tells.then(|| format!("127.0.0.1:{}", free_port()));
+        let mut arguments = vec![format!("-mocktime={START}")];
+        arguments.extend(signals.as_ref().map(|endpoint| format!("-zmqpubsequence=tcp://{endpoint}")));
+        let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+        Some(Self { node: RealNode::start(&arguments)?, clock: START, signals })
     }
 
     fn start_with(&mut self, arguments: &[&str]) {
@@ -195,7 +201,11 @@ impl Node for Real {
         self.node.stop();
     }
 
-    fn start(&mut self) {
-        self.start_with(&[]);
+    fn start(&mut self, forgets: bool) {
+        self.start_with(if forgets { &["-persistmempool=0"] } else { &[] });
+    }
+
+    fn signals(&self) -> Option<String> {
+        self.signals.clone()
     }
 }

@@ -31,9 +31,12 @@
 //! kill                                           the same with SIGKILL
 //! hold                                           stops btcgraph;
 //! follow                                         starts it, and it catches up with all that happened meanwhile
-//! restart node                                   stops the node and starts it again
+//! restart node                                   the node is away until btcgraph knows it, and then it is back,
+//! restart node forgetting its mempool            or begins again with nothing in its mempool
 //! stop node                                      the node is away;
 //! start node                                     it is back
+//! stop signals                                   nothing arrives any more of what the node tells by itself, which it
+//! start signals                                  does only in scenarios with these; it arrives again
 //!
 //! query what alice has
 //!   { address(address: "$address.alice") { balance { confirmed } } }
@@ -79,9 +82,11 @@ pub(crate) enum Action {
     Kill,
     Hold,
     Follow,
-    RestartNode,
+    RestartNode { forgets: bool },
     StopNode,
     StartNode,
+    StopSignals,
+    StartSignals,
     Query { document: String },
     Subscribe { name: String, document: String },
     Expect { name: String, count: usize },
@@ -138,6 +143,13 @@ pub(crate) struct Scenario {
     /// Why no real node plays it.
     pub(crate) only_simulated: Option<String>,
     pub(crate) steps: Vec<Step>,
+}
+
+impl Scenario {
+    /// Whether the node has to tell by itself what happens.
+    pub(crate) fn needs_signals(&self) -> bool {
+        self.steps.iter().any(|step| step.action == Action::StopSignals)
+    }
 }
 
 /// Why a text is no scenario.

@@ -20,21 +20,21 @@ pub(super) struct Simulated {
 }
 
 impl Simulated {
-    /// A node whose blocks are those that a real node would make.
-    pub(super) fn like_a_real_node() -> Self {
-        Self::with(SimChain::new(0).with_core_coinbases())
+    /// A node whose blocks are those that a real node would make. It tells by itself what happens, or does not.
+    pub(super) fn like_a_real_node(tells: bool) -> Self {
+        Self::with(SimChain::new(0).with_core_coinbases(), tells)
     }
 
     /// A node whose coinbases commit to no witnesses where there are none, so that they can be repeated.
     pub(super) fn with_bare_coinbases() -> Self {
-        Self::with(SimChain::new(0))
+        Self::with(SimChain::new(0), false)
     }
 
-    fn with(chain: SimChain) -> Self {
+    fn with(chain: SimChain, tells: bool) -> Self {
         let mut world = World::new(chain);
         world.set_time(START.try_into().unwrap());
         let login = (USER.to_owned(), PASSWORD.to_owned());
-        let options = SimNodeOptions { login, ..SimNodeOptions::default() };
+        let options = SimNodeOptions { login, zmq: tells.then_some(0), ..SimNodeOptions::default() };
         Self { node: SimNode::start(Arc::new(Mutex::new(world)), options).unwrap() }
     }
 
@@ -119,7 +119,11 @@ impl Node for Simulated {
         self.node.stop_answering();
     }
 
-    fn start(&mut self) {
-        self.node.answer().unwrap();
+    fn start(&mut self, forgets: bool) {
+        if forgets { self.node.restart() } else { self.node.answer() }.unwrap();
+    }
+
+    fn signals(&self) -> Option<String> {
+        self.node.zmq_url().map(|url| url.trim_start_matches("tcp://").to_owned())
     }
 }

@@ -14,10 +14,16 @@ use super::node::Node;
 use super::parse::{Action, Step};
 use super::subscription::Subscription;
 use crate::support::bitcoind::wait_for;
+use crate::support::gate::Gate;
 use crate::support::served::Served;
 
 /// It looks at the node when it is told to, and knows within a second that the node is away.
-const VARIABLES: &[(&str, &str)] = &[("BTCGRAPH_NODE__POLL_SECONDS", "3600"), ("BTCGRAPH_NODE__PATIENCE_SECONDS", "1")];
+const VARIABLES: &[(&str, &str)] = &[
+    ("BTCGRAPH_NODE__POLL_SECONDS", "3600"),
+    ("BTCGRAPH_NODE__PATIENCE_SECONDS", "1"),
+    // a subscription is read when the scenario expects something of it, and answers no ping before
+    ("BTCGRAPH_SERVER__SOCKET_PING_SECONDS", "3600"),
+];
 const PATIENCE: Duration = Duration::from_secs(30);
 /// It is told to look again when so long nothing came of it. While it looks its node is not to change.
 const AGAIN: Duration = Duration::from_millis(250);
@@ -29,6 +35,8 @@ pub(super) struct Stage {
     subscriptions: BTreeMap<String, Subscription>,
     chain: Chain,
     node_runs: bool,
+    /// The way by which the node's signals come, if it sends any.
+    gate: Option<Gate>,
     names: Names,
     directory: tempfile::TempDir,
 }
@@ -37,8 +45,9 @@ impl Stage {
     pub(super) fn new(mut names: Names, node: Box<dyn Node>) -> Self {
         let chain = Chain::new(node, &mut names);
         let directory = tempfile::tempdir().unwrap();
+        let gate = chain.node.signals().map(|endpoint| Gate::to(&endpoint));
         let (served, subscriptions) = (None, BTreeMap::new());
-        let mut stage = Self { served, subscriptions, chain, node_runs: true, names, directory };
+        let mut stage = Self { served, subscriptions, chain, node_runs: true, gate, names, directory };
         stage.follow();
         stage
     }
@@ -83,12 +92,14 @@ impl Stage {
             Action::Hold => self.hold()?,
             Action::Follow if self.served.is_some() => return Err("btcgraph follows already".to_owned()),
             Action::Follow => self.follow(),
-            Action::RestartNode => {
-                chain.node.stop();
-                chain.node.start();
+            Action::RestartNode { forgets } => {
+                self.stop_node()?;
+                self.start_node(*forgets)?;
             }
+            Action::StopSignals => self.gate()?.close(),
+            Action::StartSignals => self.gate()?.open(),
             Action::StopNode => self.stop_node()?,
-            Action::StartNode => self.start_node()?,
+            Action::StartNode => self.start_node(false)?,
             Action::Query { document } => return self.ask(document).map(Some),
             Action::Subscribe { name, document } => {
                 let served = self.served.as_ref().ok_or(HELD)?;
@@ -134,12 +145,20 @@ impl Stage {
     }
 
     fn follow(&mut self) {
-        let served = Served::start_on(&self.chain.node.login(), self.directory.path(), VARIABLES);
+        let mut node = self.chain.node.login();
+        if let Some(gate) = &self.gate {
+            node.extend(["--zmq".into(), format!("tcp://{}", gate.address()).into()]);
+        }
+        let served = Served::start_on(&node, self.directory.path(), VARIABLES);
         wait_for("the server to answer for what it has", PATIENCE, || {
             (!served.query("{ tip { hash } }")["data"]["tip"].is_null()).then_some(())
         });
         self.served = Some(served);
         self.catch_up();
+    }
+
+    fn gate(&self) -> Result<&Gate, String> {
+        self.gate.as_ref().ok_or_else(|| "the node sends no signals".to_owned())
     }
 
     fn stop_node(&mut self) -> Result<(), String> {
@@ -157,11 +176,12 @@ impl Stage {
         Ok(())
     }
 
-    fn start_node(&mut self) -> Result<(), String> {
+    /// With the mempool that it had, or with an empty one.
+    fn start_node(&mut self, forgets: bool) -> Result<(), String> {
         if std::mem::replace(&mut self.node_runs, true) {
             return Err("the node runs already".to_owned());
         }
-        self.chain.node.start();
+        self.chain.node.start(forgets);
         Ok(())
     }
 
@@ -220,13 +240,15 @@ fn asks_the_node(action: &Action) -> bool {
             | Action::Follow
             | Action::StopNode
             | Action::StartNode
+            | Action::StopSignals
+            | Action::StartSignals
     )
 }
 
 /// Whether the server is to see nothing of an action before all of it is done. Of nodes that stop and start it sees what
 /// comes.
 fn is_seen_whole(action: &Action) -> bool {
-    asks_the_node(action) && !matches!(action, Action::RestartNode)
+    asks_the_node(action) && !matches!(action, Action::RestartNode { .. })
 }
 
 const HELD: &str = "btcgraph is stopped; 'follow' starts it";

@@ -80,8 +80,8 @@ fn every_other_action_is_a_line() {
     let text = "only simulated: it repeats a coinbase\n\
                 account carol is p2sh_p2wpkh\naccount bare is p2pk with the key of carol\npay all script types from a as zoo\nspend all script types to b as feast\n\
                 submit zoo\nsubmit feast refused bad-txns-in, it says\nevict zoo\nduplicate coinbase of block1\n\
-                shorten 3\nback to genesis\nreturn to block9b\nrestart\nkill\nhold\nfollow\nrestart node\nstop node\n\
-                start node\nsubscribe news\n  subscription { newBlock { hash } }\nexpect news 2\n";
+                shorten 3\nback to genesis\nreturn to block9b\nrestart\nkill\nhold\nfollow\nrestart node\n\
+                restart node forgetting its mempool\nstop node\nstart node\nstop signals\nstart signals\nsubscribe news\n  subscription { newBlock { hash } }\nexpect news 2\n";
     let expected = [
         Action::Account { name: named("carol"), kind: ScriptKind::P2shP2wpkh, key_of: None },
         Action::Account { name: named("bare"), kind: ScriptKind::P2pk, key_of: Some(named("carol")) },
@@ -98,14 +98,19 @@ fn every_other_action_is_a_line() {
         Action::Kill,
         Action::Hold,
         Action::Follow,
-        Action::RestartNode,
+        Action::RestartNode { forgets: false },
+        Action::RestartNode { forgets: true },
         Action::StopNode,
         Action::StartNode,
+        Action::StopSignals,
+        Action::StartSignals,
         Action::Subscribe { name: named("news"), document: named("  subscription { newBlock { hash } }\n") },
         Action::Expect { name: named("news"), count: 2 },
     ];
     assert_eq!(actions(text), expected);
-    assert_eq!(parse(text).unwrap().only_simulated.as_deref(), Some("it repeats a coinbase"));
+    let scenario = parse(text).unwrap();
+    assert_eq!(scenario.only_simulated.as_deref(), Some("it repeats a coinbase"));
+    assert!(scenario.needs_signals() && !parse("mine 1\nstop node\nstart node").unwrap().needs_signals());
 }
 
 #[test]
@@ -139,7 +144,7 @@ fn what_cannot_be_read_is_told_with_its_line() {
         ("duplicate coinbase of block1", "1: a real node refuses this: begin with 'only simulated: WHY'"),
         ("mine 1\nonly simulated: x", "2: this comes once, and in front of all actions"),
         ("only simulated", "1: it is: only simulated: WHY"),
-        ("stop", "1: 'node' is missing at the end; it is: stop node"),
+        ("stop", "1: 'node' is missing at the end; it is: stop node|signals"),
         ("expect news 1", "1: there is no subscription 'news'"),
         ("  mine 1", "1: only the lines of a query or subscription are indented"),
         ("mine 1\n  { tip }", "2: only the lines of a query or subscription are indented"),

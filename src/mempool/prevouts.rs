@@ -1,0 +1,156 @@
+//! The outputs that a transaction spends, in one piece of memory.
+//!
+//! ```text
+//!   for each, in the order of the inputs:   amount ‖ where it was created ‖ length ‖ scriptPubKey
+//! ```
+//!
+//! Amount, place and length are CompactSizes. There are some 700,000 of these in a full mempool: each in a box of its own with
+//! another for its script takes nearly twice as much.
+
+use bitcoin::VarInt;
+use bitcoin::consensus::{Decodable, Encodable};
+
+use super::entry::{Prevout, PrevoutSource, wide};
+use crate::chain::Height;
+
+/// The outputs that a transaction spends, in the order of its inputs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Prevouts {
+    packed: Box<[u8]>,
+}
+
+/// An output that is spent, where it is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PrevoutRef<'a> {
+    /// Its amount in sat.
+    pub value: u64,
+    /// Its scriptPubKey.
+    pub script_pubkey: &'a [u8],
+    /// Where it was created.
+    pub source: PrevoutSource,
+}
+
+impl Prevouts {
+    /// Them in order.
+    #[must_use]
+    pub fn iter(&self) -> PrevoutsIter<'_> {
+        PrevoutsIter { left: &self.packed }
+    }
+
+    /// The same with other places where they were created, one for each.
+    pub(super) fn with_sources(&self, sources: impl Iterator<Item = PrevoutSource>) -> Self {
+        self.iter().zip(sources).map(|(prevout, source)| PrevoutRef { source, ..prevout }).collect()
+    }
+}
+
+impl<'a, P: Into<PrevoutRef<'a>>> FromIterator<P> for Prevouts {
+    fn from_iter<I: IntoIterator<Item = P>>(prevouts: I) -> Self {
+        let mut packed = Vec::new();
+        for PrevoutRef { value, script_pubkey, source } in prevouts.into_iter().map(Into::into) {
+            for number in [value, number_of(source), wide(script_pubkey.len())] {
+                // memory takes all that is written to it
+                let _ = VarInt(number).consensus_encode(&mut packed);
+            }
+            packed.extend_from_slice(script_pubkey);
+        }
+        // a copy, which takes no more memory than it needs
+        Self { packed: packed.as_slice().into() }
+    }
+}
+
+impl<'a> From<&'a Prevout> for PrevoutRef<'a> {
+    fn from(Prevout { value, script_pubkey, source }: &'a Prevout) -> Self {
+        Self { value: *value, script_pubkey, source: *source }
+    }
+}
+
+impl From<PrevoutRef<'_>> for Prevout {
+    fn from(PrevoutRef { value, script_pubkey, source }: PrevoutRef<'_>) -> Self {
+        Self { value, script_pubkey: script_pubkey.into(), source }
+    }
+}
+
+impl<'a> IntoIterator for &'a Prevouts {
+    type Item = PrevoutRef<'a>;
+    type IntoIter = PrevoutsIter<'a>;
+
+    fn into_iter(self) -> PrevoutsIter<'a> {
+        self.iter()
+    }
+}
+
+/// Goes through [`Prevouts`].
+#[derive(Clone, Debug)]
+pub struct PrevoutsIter<'a> {
+    left: &'a [u8],
+}
+
+impl<'a> Iterator for PrevoutsIter<'a> {
+    type Item = PrevoutRef<'a>;
+
+    fn next(&mut self) -> Option<PrevoutRef<'a>> {
+        // nothing is packed but what can be unpacked: these end where all of it does
+        let mut number = || VarInt::consensus_decode(&mut self.left).ok().map(|VarInt(number)| number);
+        let (value, source, length) = (number()?, number()?, number()?);
+        let (script_pubkey, left) = self.left.split_at_checked(usize::try_from(length).ok()?)?;
+        self.left = left;
+        Some(PrevoutRef { value, script_pubkey, source: source_of(source) })
+    }
+}
+
+/// 0 for one of the mempool, else 1 + twice the height, and one more if it is a coinbase's.
+pub(super) fn number_of(source: PrevoutSource) -> u64 {
+    match source {
+        PrevoutSource::Unconfirmed => 0,
+        PrevoutSource::Confirmed { height, coinbase } => 1 + 2 * u64::from(height.to_u32()) + u64::from(coinbase),
+    }
+}
+
+pub(super) fn source_of(number: u64) -> PrevoutSource {
+    let Some(confirmed) = number.checked_sub(1) else { return PrevoutSource::Unconfirmed };
+    let height = Height::from(u32::try_from(confirmed / 2).unwrap_or(u32::MAX));
+    PrevoutSource::Confirmed { height, coinbase: confirmed % 2 == 1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn source() -> impl Strategy<Value = PrevoutSource> {
+        let confirmed = |(height, coinbase): (u32, bool)| PrevoutSource::Confirmed { height: height.into(), coinbase };
+        prop_oneof![Just(PrevoutSource::Unconfirmed), any::<(u32, bool)>().prop_map(confirmed)]
+    }
+
+    fn prevout() -> impl Strategy<Value = Prevout> {
+        let script = prop_oneof![9 => prop::collection::vec(any::<u8>(), 0..40), 1 => Just(vec![7; 70_000])];
+        let value = prop_oneof![any::<u64>(), 0_u64..1_000_000];
+        (value, script, source()).prop_map(|(value, script, source)| Prevout {
+            value,
+            script_pubkey: script.into(),
+            source,
+        })
+    }
+
+    fn owned(prevouts: &Prevouts) -> Vec<Prevout> {
+        prevouts.iter().map(Into::into).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_packed_is_what_comes_out(prevouts in prop::collection::vec(prevout(), 0..8)) {
+            prop_assert_eq!(owned(&prevouts.iter().collect()), prevouts);
+        }
+
+        #[test]
+        fn only_the_sources_are_others(prevouts in prop::collection::vec((prevout(), source()), 0..8)) {
+            let (mut prevouts, sources): (Vec<_>, Vec<_>) = prevouts.into_iter().unzip();
+            let changed = prevouts.iter().collect::<Prevouts>().with_sources(sources.iter().copied());
+            for (prevout, source) in prevouts.iter_mut().zip(sources) {
+                prevout.source = source;
+            }
+            prop_assert_eq!(owned(&changed), prevouts);
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! A conversation for `fuzz/`, which sees no more of the websocket's state machine than this. Built with `--cfg fuzzing`
+//! alone, as cargo-fuzz does.
+
+use std::collections::BTreeSet;
+
+use super::super::payload::{Payload, Refused};
+use super::protocol::{Action, Id, Input, Protocol};
+
+/// How many operations the socket may have at once.
+const LIMIT: usize = 3;
+
+/// Lets each line happen to a socket that was just opened: the lines named below are what its operations and its clock do, the
+/// eldest operation first, and all others are messages of its client.
+///
+/// # Panics
+///
+/// If the protocol is broken.
+pub fn converse(lines: &str) {
+    let (result, refusal) = (Payload::Result("{}".into()), Payload::Refused(Refused("[]".into())));
+    let (mut protocol, mut running, mut is_closed) = (Protocol::new(LIMIT), BTreeSet::<Id>::new(), false);
+    for line in lines.lines() {
+        let eldest = running.first().cloned().unwrap_or_else(|| "none".into());
+        let input = match line {
+            "next" => Input::Yielded(&eldest, &result),
+            "refuse" => Input::Yielded(&eldest, &refusal),
+            "end" => Input::Ended(&eldest),
+            "init due" => Input::InitDue,
+            "binary" => Input::Binary,
+            text => Input::Text(text),
+        };
+        if matches!(line, "refuse" | "end") {
+            running.remove(&eldest);
+        }
+        for action in protocol.on(&input) {
+            assert!(!is_closed, "{action:?} after it was closed");
+            match action {
+                Action::Start(id, _) => assert!(running.insert(id.clone()), "{id} is started twice"),
+                Action::Stop(id) => drop(running.remove(&id)),
+                Action::Close(closing) => {
+                    assert!(closing.reason.len() <= 123, "{closing:?}");
+                    is_closed = true;
+                }
+                Action::Send(_, text) => {
+                    assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok(), "{text} is no JSON");
+                }
+                Action::Introduce(_) => {}
+            }
+        }
+        assert!(running.len() <= LIMIT, "{running:?}");
+    }
+}

@@ -1,0 +1,132 @@
+//! Records that wait for what the node's mempool says: for how long, and for which writing.
+
+use std::num::NonZeroUsize;
+
+use bitcoin::BlockHash;
+use bitcoin::hashes::Hash;
+
+use super::super::follow::{Follow, Until};
+use super::super::mempool::KeptMempool;
+use super::super::mempool::tests::{arrival, genesis, spending, txid};
+use super::super::wake::Wake;
+use super::*;
+use crate::index::Index;
+use crate::live::Live;
+use crate::mempool::MempoolLimits;
+use crate::node::Node;
+use crate::node::fake::{FakeNode, regtest};
+use crate::view::Published;
+
+/// A record of a block that left, with a transaction that was first seen in second 5.
+fn record(fork: Tip) -> Reorg {
+    Reorg {
+        at: 1,
+        fork,
+        disconnected: vec![BlockHash::from_byte_array([9; 32])],
+        connected: Vec::new(),
+        outcome: None,
+        first_seen: vec![(txid(1), 5)],
+    }
+}
+
+/// An index of the first block, with such a record.
+fn with_record() -> (tempfile::TempDir, Index) {
+    let (directory, mut index) = genesis();
+    let mut update = index.update().unwrap();
+    let fork = update.tip().unwrap();
+    update.note_reorg(&record(fork)).unwrap();
+    update.commit().unwrap();
+    (directory, index)
+}
+
+/// The newest record.
+fn newest(chain: &Snapshot) -> Reorg {
+    chain.reorgs(0..u64::MAX).unwrap().next_back().unwrap().unwrap().1
+}
+
+/// What follows a node that says nothing of its mempool.
+struct Stage {
+    _fake: FakeNode,
+    node: Node,
+    published: Published,
+    live: Live,
+    wake: Wake,
+}
+
+impl Stage {
+    fn new() -> Self {
+        let fake = FakeNode::start(regtest);
+        let node = Node::connect(fake.settings()).unwrap();
+        Self { _fake: fake, node, published: Published::default(), live: Live::default(), wake: Wake::default() }
+    }
+
+    /// Goes on with the record.
+    fn begin<'a>(&'a self, index: &'a mut Index, mempool: &'a mut KeptMempool) -> Following<'a> {
+        let mut following = Following::new(Follow {
+            node: &self.node,
+            index,
+            published: &self.published,
+            live: &self.live,
+            mempool: Some(mempool),
+            signals: None,
+            until: Until::Stopped,
+            poll: Duration::from_secs(1),
+            wake: &self.wake,
+            connections: NonZeroUsize::MIN,
+            buffer_bytes: 1 << 20,
+        })
+        .unwrap();
+        following.publish_chain().unwrap();
+        following.take_up_record().unwrap();
+        following
+    }
+}
+
+#[test]
+fn what_became_of_transactions_is_waited_for_ten_minutes_and_no_longer() {
+    let (_directory, mut index) = with_record();
+    let mut kept = KeptMempool::take_up(&index, MempoolLimits::default()).unwrap();
+    let stage = Stage::new();
+    let before = Instant::now();
+    let mut following = stage.begin(&mut index, &mut kept);
+    let after = Instant::now();
+    let mut events = stage.live.subscribe();
+
+    let almost = Duration::from_mins(10).checked_sub(Duration::from_millis(1)).unwrap();
+    following.give_up_when_overdue(before + almost).unwrap();
+    assert!(events.try_recv().is_err(), "it is still waited for");
+    assert_eq!(newest(&following.follow.index.snapshot().unwrap()).outcome, None);
+
+    following.give_up_when_overdue(after + Duration::from_mins(10)).unwrap();
+    let told = events.try_recv().unwrap();
+    assert!(told.chain.is_empty());
+    let given_up = newest(&told.head.chain);
+    assert_eq!((given_up.outcome, given_up.first_seen), (Some(Outcome::default()), Vec::new()));
+    assert!(kept.freed.is_empty(), "nobody waits for them any more");
+}
+
+#[test]
+fn a_record_stays_open_until_the_last_of_a_large_mempool_is_written() {
+    // one commit writes so many changes
+    const AT_ONCE: u32 = 5_000;
+    let (_directory, mut index) = with_record();
+    let mut kept = KeptMempool::take_up(&index, MempoolLimits::default()).unwrap();
+    for vout in 0..=AT_ONCE {
+        kept.mempool.add(arrival(&spending(&[bitcoin::OutPoint { txid: txid(7), vout }]))).unwrap();
+    }
+    let stage = Stage::new();
+    let mut following = stage.begin(&mut index, &mut kept);
+    let mut finish = |expected: bool| {
+        let chain = following.follow.index.snapshot().unwrap();
+        assert_eq!(following.finish_reorg_within(&chain, Duration::ZERO).unwrap(), expected);
+        let chain = following.follow.index.snapshot().unwrap();
+        (chain.written_mempool().unwrap().count(), newest(&chain))
+    };
+    let (written, reorg) = finish(false);
+    assert_eq!(u32::try_from(written).unwrap(), AT_ONCE);
+    // the times are nowhere else
+    assert_eq!((reorg.outcome, reorg.first_seen), (None, vec![(txid(1), 5)]));
+    let (written, reorg) = finish(true);
+    assert_eq!(u32::try_from(written).unwrap(), AT_ONCE + 1);
+    assert!(reorg.outcome.is_some() && reorg.first_seen.is_empty(), "{reorg:?}");
+}

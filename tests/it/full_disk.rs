@@ -1,0 +1,174 @@
+//! A disk that is full while the program serves: what was told can be read or is refused, nothing else is told, and with
+//! room again it goes on.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use btcgraph::sim::{Mining, SimChain, SimNode, SimNodeOptions, World};
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
+use serde_json::{Value, json};
+
+use crate::faults::may_mount;
+use crate::support::bitcoind::wait_for;
+use crate::support::program::btcgraph;
+use crate::support::served::Served;
+
+const PATIENCE: Duration = Duration::from_mins(1);
+const TIP: &str = r#"{"query":"{ tip { height } }"}"#;
+
+fn node() -> SimNode {
+    let mut chain = SimChain::new(23);
+    chain.mine_empty(20).unwrap();
+    SimNode::start(Arc::new(Mutex::new(World::new(chain))), SimNodeOptions::default()).unwrap()
+}
+
+fn mine(node: &SimNode) {
+    node.with(|world| world.mine(Mining::default())).unwrap().unwrap();
+}
+
+/// Status and body; nothing if nobody answers there.
+fn ask(port: &str, path: &str, body: Option<&str>) -> Option<(u16, Value)> {
+    let agent: ureq::Agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
+    let url = format!("http://127.0.0.1:{port}{path}");
+    let answer = match body {
+        None => agent.get(url).call(),
+        Some(body) => agent.post(url).header("content-type", "application/json").send(body),
+    };
+    let mut answer = answer.ok()?;
+    let status = answer.status().as_u16();
+    let body = answer.body_mut().read_to_string().ok()?;
+    Some((status, serde_json::from_str(&body).unwrap_or_default()))
+}
+
+/// The height that it answers for, if it answers for one.
+fn height(port: &str) -> Option<u64> {
+    ask(port, "/graphql", Some(TIP))?.1["data"]["tip"]["height"].as_u64()
+}
+
+/// A server on a small disk of its own, which files in `control` fill and free. Full is what has not enough room for a block;
+/// what is being written just then still fits.
+const ON_A_SMALL_DISK: &str = r#"
+    mount -t tmpfs -o size=48m none "$DIRECTORY" || exit 99
+    "$BTCGRAPH" serve --network regtest --data-dir "$DIRECTORY" --memory 8MiB --listen 127.0.0.1:0 \
+        --port-file "$CONTROL/port" --rpc-url "$URL" --rpc-user user --rpc-password password 2>"$CONTROL/log" &
+    server=$!
+    until [ -e "$CONTROL/stop" ]; do
+        if [ -e "$CONTROL/fill" ]; then
+            free=$(df -k --output=avail "$DIRECTORY" | tail -n 1)
+            head -c $((free - 512))K /dev/zero >"$DIRECTORY/filler"
+            rm "$CONTROL/fill"
+        fi
+        if [ -e "$CONTROL/free" ]; then
+            rm "$DIRECTORY/filler" "$CONTROL/free"
+        fi
+        sleep 0.05
+    done
+    kill -TERM $server
+    wait $server"#;
+
+struct SmallDisk {
+    shell: Child,
+    control: PathBuf,
+}
+
+impl SmallDisk {
+    /// Has it do what a file of this name stands for, and waits until it is done.
+    fn act(&self, name: &str) {
+        let file = self.control.join(name);
+        fs::write(&file, "").unwrap();
+        wait_for(name, PATIENCE, || (!file.exists()).then_some(()));
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        // the shell ends its server
+        let _ = fs::write(self.control.join("stop"), "");
+        let _ = self.shell.wait();
+    }
+}
+
+#[test]
+fn while_the_disk_is_full_what_is_there_is_answered_and_with_room_it_goes_on() {
+    if !may_mount() {
+        return;
+    }
+    let (node, directory, control) = (node(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut shell = Command::new("unshare");
+    shell.args(["-rm", "sh", "-c", ON_A_SMALL_DISK]).env("BTCGRAPH", env!("CARGO_BIN_EXE_btcgraph"));
+    shell.env("DIRECTORY", directory.path()).env("CONTROL", control.path()).env("URL", node.url());
+    shell.envs([("BTCGRAPH_SERVER__READY_SECONDS", "1"), ("BTCGRAPH_LOG__FORMAT", "json")]);
+    let disk = SmallDisk { shell: shell.spawn().unwrap(), control: control.path().to_owned() };
+    let port = wait_for("the port", PATIENCE, || {
+        fs::read_to_string(disk.control.join("port")).ok().filter(|port| !port.is_empty())
+    });
+    let is_ready = || ask(&port, "/health/ready", None).unwrap().0 == 200;
+    wait_for("the chain", PATIENCE, || (height(&port) == Some(20) && is_ready()).then_some(()));
+
+    disk.act("fill");
+    mine(&node);
+    wait_for("it to say that it cannot follow", PATIENCE, || (!is_ready()).then_some(()));
+    let until = Instant::now() + Duration::from_secs(2);
+    while Instant::now() < until {
+        let (_, answer) = ask(&port, "/graphql", Some(r#"{"query":"{ tip { height } sync { ready } }"}"#)).unwrap();
+        assert_eq!(answer, json!({ "data": { "tip": { "height": 20 }, "sync": { "ready": false } } }));
+        assert!(!is_ready());
+    }
+    let log = fs::read_to_string(disk.control.join("log")).unwrap();
+    assert_eq!(log.matches("the disk that holds the index is full").count(), 1, "{log}");
+
+    disk.act("free");
+    wait_for("the block", PATIENCE, || (height(&port) == Some(21) && is_ready()).then_some(()));
+    mine(&node);
+    wait_for("the next block", PATIENCE, || (height(&port) == Some(22)).then_some(()));
+}
+
+/// The program on a node, which ignores the signal that comes with a file that is too large.
+fn serve(node: &SimNode, directory: &Path) -> Child {
+    let served = btcgraph(directory, &["serve", "--listen", "127.0.0.1:0", "--rpc-user", "user"]);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", r#"trap "" XFSZ; exec "$@""#, "sh"]).arg(served.get_program()).args(served.get_args());
+    shell.args(["--rpc-password", "password", "--rpc-url", &node.url(), "--port-file"]).arg(directory.join("port"));
+    shell.env("BTCGRAPH_INDEX__SALT", "00112233445566778899aabbccddeeff").stderr(Stdio::piped());
+    shell.spawn().unwrap()
+}
+
+#[test]
+fn a_disk_that_takes_no_more_of_a_block_that_was_told_ends_the_server_and_loses_nothing() {
+    let (node, directory) = (node(), tempfile::tempdir().unwrap());
+    let mut server = serve(&node, directory.path());
+    let port = wait_for("the port", PATIENCE, || {
+        fs::read_to_string(directory.path().join("port")).ok().filter(|port| !port.is_empty())
+    });
+    wait_for("the chain", PATIENCE, || (height(&port) == Some(20)).then_some(()));
+    // the blocks so far are on the disk
+    thread::sleep(Duration::from_secs(2));
+    mine(&node);
+    while height(&port) != Some(21) {
+        thread::sleep(Duration::from_millis(1));
+    }
+    // the block is told, and the disk takes nothing of it
+    prlimit(Some(Pid::from_child(&server)), Resource::Fsize, Rlimit { current: Some(0), maximum: None }).unwrap();
+    mine(&node);
+    let status = wait_for("the server to end", PATIENCE, || {
+        let answered = height(&port);
+        assert!(answered.is_none_or(|height| height >= 21), "{answered:?} is older than what was told");
+        server.try_wait().unwrap()
+    });
+    let log: Vec<_> = BufReader::new(server.stderr.take().unwrap()).lines().map(Result::unwrap).collect();
+    let log = log.join("\n");
+    assert_eq!(status.code(), Some(4), "{log}");
+    assert!(log.contains("the disk that holds the index is full"), "{log}");
+    assert!(!log.contains("panicked"), "{log}");
+
+    let login = ["--rpc-url", &node.url(), "--rpc-user", "user", "--rpc-password", "password"].map(Into::into);
+    let again = Served::start_on(&login, directory.path(), &[]);
+    let first = wait_for("an answer", PATIENCE, || again.query("{ tip { height } }")["data"]["tip"]["height"].as_u64());
+    assert!(first >= 21, "{first} is older than what was told");
+    again.wait_for_height(22);
+}
