@@ -27,13 +27,13 @@ impl DatabaseInfo {
         int(FORMAT_VERSION)
     }
 
-    /// Bytes of the file at this moment, free pages included. Null while no block is indexed, and where the file
+    /// Bytes of the file at this moment, free pages included. Null while the index is not ready, and where the file
     /// system does not tell.
     async fn file_bytes(&self) -> Option<Result<UInt53, ApiError>> {
         self.0.view.as_ref()?.file_bytes().map(UInt53::new)
     }
 
-    /// The tables that grow with the chain, and how many rows each has. NOT_READY while no block is indexed.
+    /// The tables that grow with the chain, and how many rows each has. NOT_READY while the index is not ready.
     async fn tables(&self) -> Option<Result<Vec<TableInfo>, ApiError>> {
         Some(self.table_rows())
     }

@@ -25,8 +25,8 @@ pub mod code {
     pub const BAD_USER_INPUT: &str = "BAD_USER_INPUT";
     /// The request is larger than a limit; `which`, `limit` and, where it is known, `actual` say by how much.
     pub const QUERY_LIMIT_EXCEEDED: &str = "QUERY_LIMIT_EXCEEDED";
-    /// The chain is not indexed yet; `phase`, `indexedHeight`, `nodeHeight`, `blocksPerSecond` and `etaSeconds` say how
-    /// far that is, as `sync` does.
+    /// The chain is not indexed yet, or a block of it that was told of is awaited from the node again; `phase`,
+    /// `indexedHeight`, `nodeHeight`, `blocksPerSecond` and `etaSeconds` say how far that is, as `sync` does.
     pub const NOT_READY: &str = "NOT_READY";
     /// The row that a cursor points to is not where it was. One of the main chain has left that; `forkHeight` says up
     /// to where its chain still is the main one. One of the mempool has left that, or others of its list have; `state`
@@ -120,10 +120,10 @@ impl ApiError {
             .with("actual", actual)
     }
 
-    /// No block is indexed yet, and this is how far it is.
+    /// There is no block to answer from yet: none is indexed, or one that was told of is awaited again. Tells how far it is.
     pub(super) fn not_ready(state: &SyncState) -> Self {
         let pace = state.pace;
-        Self::new(code::NOT_READY, "the chain is not indexed yet, try again later")
+        Self::new(code::NOT_READY, "the index is not ready yet, try again later")
             .with("phase", SyncPhase::from(state.phase))
             .with("indexedHeight", Value::Null)
             .with("nodeHeight", state.node_height.map_or(Value::Null, |height| height.to_u32().into()))
@@ -346,7 +346,7 @@ mod tests {
                     ..SyncState::default()
                 }),
                 serde_json::json!({
-                    "message": "the chain is not indexed yet, try again later",
+                    "message": "the index is not ready yet, try again later",
                     "extensions": {
                         "code": "NOT_READY",
                         "phase": "CATCHING_UP",

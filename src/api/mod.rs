@@ -138,7 +138,7 @@ pub struct Schema {
 /// How far the server is, for those who watch over it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Readiness {
-    /// The height it answers for, `None` while no block is indexed.
+    /// The height it answers for, `None` while the index is not ready.
     pub indexed_height: Option<u32>,
     /// The height of the node's newest block, `None` until the node was asked.
     pub node_height: Option<u32>,

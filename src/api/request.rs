@@ -32,7 +32,7 @@ struct RequestView(OnceLock<Pinned>);
 /// What a request is answered from.
 #[derive(Clone)]
 pub(super) struct Pinned {
-    /// The state of the chain, `None` while no block is indexed.
+    /// The state of the chain, `None` while the index is not ready.
     pub(super) view: Option<Arc<View>>,
     /// How far the index had come at that moment.
     pub(super) state: SyncState,
@@ -50,7 +50,7 @@ impl Pinned {
         Self { view, state, ask }
     }
 
-    /// The view. Errors: NOT_READY while no block is indexed.
+    /// The view. Errors: NOT_READY while the index is not ready.
     pub(super) fn view(&self) -> Result<Arc<View>, ApiError> {
         self.view.clone().ok_or_else(|| ApiError::not_ready(&self.state))
     }

@@ -40,7 +40,7 @@ impl SyncProgress {
         self.0.state.phase.into()
     }
 
-    /// The height that answers are made for; null while no block is indexed.
+    /// The height that answers are made for; null while the index is not ready.
     async fn indexed_height(&self) -> Option<Result<i32, ApiError>> {
         self.indexed().map(|height| int(height.to_u32()))
     }

@@ -17,7 +17,8 @@ pub(super) async fn until<T>(live: &Live, deadline: Instant, mut find: impl FnMu
         match timeout_at(deadline, events.recv()).await {
             // whether it was one event or too many to be told, the newest state has them all
             Ok(Ok(_) | Err(RecvError::Lagged(_))) => {}
-            Ok(Err(RecvError::Closed)) | Err(_) => return None,
+            // a state is published before it is told of
+            Ok(Err(RecvError::Closed)) | Err(_) => return find(),
         }
     }
 }

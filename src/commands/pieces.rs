@@ -118,7 +118,10 @@ impl From<NodeError> for Failure {
 impl From<SyncError> for Failure {
     fn from(error: SyncError) -> Self {
         let exit = match &error {
-            SyncError::Node(_) | SyncError::ForeignChain { .. } | SyncError::NodeBehind { .. } => Exit::Node,
+            SyncError::Node(_)
+            | SyncError::ForeignChain { .. }
+            | SyncError::NodeBehind { .. }
+            | SyncError::Awaited { .. } => Exit::Node,
             SyncError::Index(_) => Exit::Index,
             SyncError::Threads(_) => Exit::Failed,
         };

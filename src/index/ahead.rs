@@ -4,7 +4,6 @@
 //! can be known before: those of the transactions that wait for a block. And after a start nothing is in memory at all.
 
 use bitcoin::{OutPoint, Script, Txid};
-
 use redb::{Key, ReadOnlyTable, ReadableTable, Value};
 
 use super::error::IndexError;
@@ -16,6 +15,8 @@ use crate::chain::script::never_spendable;
 impl Snapshot {
     /// Reads the pages that will change when a block holds this transaction, which spends these outputs and pays these
     /// scripts, so that they are in the cache by then. Answers nothing.
+    ///
+    /// Errors: the index cannot be read.
     pub fn read_ahead<'s>(
         &self,
         txid: &Txid,
@@ -45,6 +46,8 @@ impl Snapshot {
     /// Reads about so many bytes of pages into the cache, as far as there are as many and `goes_on` says so from time to time:
     /// as much of each table that blocks change as of the others, but half of it of the newest transactions, which are asked
     /// for most. Tells how many bytes of rows it were.
+    ///
+    /// Errors: the index cannot be read.
     pub fn warm_up(&self, bytes: u64, mut goes_on: impl FnMut() -> bool) -> Result<u64, IndexError> {
         // what a small table leaves is for those behind it; pages are filled to two thirds and more
         let rows = bytes / 3 * 2;

@@ -161,6 +161,13 @@ impl Block {
         self.bytes.len()
     }
 
+    /// Rows that it changes in tables whose keys are hashes or point far back, at most: one for each txid, three for each
+    /// input and two for each output, if none of its transactions is there already.
+    pub(super) fn scattered_rows(&self) -> u64 {
+        let rows = self.transactions.len() + 3 * self.inputs.len() + 2 * self.outputs.len();
+        u64::try_from(rows).unwrap_or(u64::MAX)
+    }
+
     /// How many transactions it holds.
     #[must_use]
     pub fn transaction_count(&self) -> usize {

@@ -114,11 +114,15 @@ impl Index {
     }
 
     /// Begins a set of changes. There is one writer, so it borrows the index until it is committed or dropped.
+    ///
+    /// Errors: storage errors; what was to reach the disk before did not.
     pub fn update(&mut self) -> Result<Update<'_>, IndexError> {
         Update::begin(self)
     }
 
     /// What is committed now, to be read for as long as the snapshot is kept.
+    ///
+    /// Errors: storage errors.
     pub fn snapshot(&self) -> Result<Snapshot, IndexError> {
         Snapshot::open(&self.database.begin_read()?, self.network, self.salt, Arc::clone(&self.path))
     }

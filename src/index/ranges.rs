@@ -32,6 +32,8 @@ impl Snapshot {
 
     /// The coinbases of those blocks of the active chain that begin at one of these positions, lowest first, read as they
     /// are asked for.
+    ///
+    /// Errors: storage errors; [`IndexError::Corrupt`] if a row is not what it should be.
     pub fn coinbases(
         &self,
         positions: Range<TxNum>,

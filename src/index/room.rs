@@ -6,6 +6,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use super::block::Block;
 use super::error::IndexError;
 use super::open::Index;
 use super::update::Update;
@@ -26,18 +27,18 @@ impl Index {
     /// What has to be free on its disk before it is changed.
     #[must_use]
     pub fn room(&self) -> Room {
-        // with a small cache blocks come that are as small
         Room { path: Arc::clone(&self.path), bytes: (self.cache_bytes / 4).clamp(LEAST, ENOUGH) }
     }
 }
 
 impl Update<'_> {
-    /// The same, beside what is changed here already: nothing of that is on the disk before it is committed.
+    /// The same for these blocks and what is changed here already, if they need more: little of that is on the disk before it
+    /// is committed.
     ///
     /// Errors: storage errors.
-    pub fn room(&self) -> Result<Room, IndexError> {
+    pub fn room_for(&self, blocks: &[Block]) -> Result<Room, IndexError> {
         let Room { path, bytes } = self.index.room();
-        Ok(Room { path, bytes: bytes.saturating_add(self.changed_bytes()?) })
+        Ok(Room { path, bytes: bytes.max(self.changed_bytes(blocks)?) })
     }
 }
 
@@ -46,6 +47,12 @@ impl Room {
     #[must_use]
     pub fn is_there(&self) -> bool {
         free(&self.path).is_none_or(|free| free >= self.bytes)
+    }
+
+    /// A quarter more than that.
+    #[must_use]
+    pub fn and_some_more(self) -> Self {
+        Self { bytes: self.bytes.saturating_add(self.bytes / 4), ..self }
     }
 
     /// The bytes that have to be free.
@@ -58,7 +65,8 @@ impl Room {
 /// The bytes that this user may still write where this file is.
 #[cfg(unix)]
 fn free(path: &Path) -> Option<u64> {
-    let disk = rustix::fs::statvfs(path).ok()?;
+    // some of those that a program serves tell nothing but zeros
+    let disk = rustix::fs::statvfs(path).ok().filter(|disk| disk.f_blocks > 0)?;
     disk.f_bavail.checked_mul(disk.f_frsize)
 }
 

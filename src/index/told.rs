@@ -52,6 +52,15 @@ impl Told {
         }
     }
 
+    /// The same; whether it is noted. Logs why it is not.
+    fn try_note(&self, tip: Tip) -> bool {
+        let noted = self.note(tip);
+        if let Err(error) = &noted {
+            tracing::warn!(%error, path = %self.path.display(), "cannot note which block is told of");
+        }
+        noted.is_ok()
+    }
+
     /// The block that was noted last.
     ///
     /// Errors: the file is there and cannot be read.
@@ -70,13 +79,9 @@ impl Update<'_> {
     ///
     /// Errors: as [`Update::commit`].
     pub fn commit_told(self) -> Result<(), IndexError> {
-        let Some(tip) = self.tip() else { return self.commit() };
-        match self.index.told.note(tip) {
-            Ok(()) => self.commit_unsettled(),
-            Err(error) => {
-                tracing::warn!(%error, path = %self.index.told.path.display(), "cannot note which block is told of, which waits for the disk instead");
-                self.commit()
-            }
+        match self.tip() {
+            Some(tip) if self.index.told.try_note(tip) => self.commit_unsettled(),
+            _ => self.commit(),
         }
     }
 }
@@ -87,9 +92,7 @@ impl Index {
     /// Errors: as a snapshot's. If it cannot be noted, that is logged: what was noted before is then waited for again.
     pub fn note_told(&self) -> Result<(), IndexError> {
         let Some(tip) = self.snapshot()?.tip() else { return Ok(()) };
-        if let Err(error) = self.told.note(tip) {
-            tracing::warn!(%error, path = %self.told.path.display(), "cannot note which block is told of");
-        }
+        self.told.try_note(tip);
         Ok(())
     }
 

@@ -160,7 +160,7 @@ impl<'i> Update<'i> {
                 .map(TxNum)
                 .ok_or_else(too_many)?;
             tip = Some(Tip { height, hash: block.hash });
-            self.block_bytes += u64::try_from(block.bytes.len()).unwrap_or(u64::MAX) + BLOCK_ROW;
+            self.block_bytes = self.block_bytes.saturating_add(bytes_of(block));
         }
         let run = Run { blocks: run, first, starts: &self.index.starts, salt: self.index.salt };
         let resolved = run.resolve(&tables)?;
@@ -232,21 +232,26 @@ impl<'i> Update<'i> {
 
     /// Whether enough is written that going on in this transaction would cost more than committing it: the pages it
     /// has changed fill half of the cache, beyond which redb writes them twice.
+    ///
+    /// Errors: storage errors.
     pub fn is_full(&self) -> Result<bool, IndexError> {
-        Ok(self.scattered_bytes()? > self.index.cache_bytes / 2)
+        Ok(self.scattered_bytes(0)? > self.index.cache_bytes / 2)
     }
 
-    /// About how many bytes of the disk a commit takes anew.
-    pub(super) fn changed_bytes(&self) -> Result<u64, IndexError> {
-        Ok(self.scattered_bytes()?.saturating_add(self.block_bytes))
+    /// About how many bytes of the disk a commit takes anew that has these blocks, too.
+    pub(super) fn changed_bytes(&self, more: &[Block]) -> Result<u64, IndexError> {
+        let rows = more.iter().map(Block::scattered_rows).sum();
+        let blocks = more.iter().map(bytes_of).fold(self.block_bytes, u64::saturating_add);
+        Ok(self.scattered_bytes(rows)?.saturating_add(blocks))
     }
 
-    /// Of pages that rows of hashed tables have changed.
-    fn scattered_bytes(&self) -> Result<u64, IndexError> {
+    /// Of pages that rows of hashed tables have changed, with so many more of them.
+    fn scattered_bytes(&self, more: u64) -> Result<u64, IndexError> {
         let tables = Tables::open(&self.transaction)?;
         // rows of hashed tables, about 80 bytes each with the slack of random inserts: no more pages than they have
         let rows = tables.history.len()? + tables.unspent.len()? + tables.txids.len()? + tables.spends.len()?;
-        Ok(self.scattered_rows.saturating_mul(PAGE).min(rows.saturating_mul(80)))
+        let (rows, changed) = (rows.saturating_add(more), self.scattered_rows.saturating_add(more));
+        Ok(changed.saturating_mul(PAGE).min(rows.saturating_mul(80)))
     }
 
     /// Makes the changes durable and visible to snapshots taken from now on.
@@ -313,6 +318,11 @@ impl<'i> Update<'i> {
 const PAGE: u64 = 4096;
 /// Bytes, about, of what is told of a block itself.
 const BLOCK_ROW: u64 = 1_024;
+
+/// About what a block takes beside its rows in hashed tables.
+fn bytes_of(block: &Block) -> u64 {
+    u64::try_from(block.bytes.len()).unwrap_or(u64::MAX).saturating_add(BLOCK_ROW)
+}
 
 /// A block must name the tip as the block it stands on; the first must be the network's genesis block.
 fn check_stands_on(block: &Block, tip: Option<Tip>, network: Network) -> Result<(), IndexError> {

@@ -18,7 +18,7 @@ use super::error::NodeError;
 use super::headers::none_if;
 use super::http::Limits;
 use super::node::Node;
-use super::rpc::{Told, code};
+use super::rpc::{CallAnswer, code, parse, protocol};
 use crate::chain::Feerate;
 
 /// How many questions are in one request. A transaction takes at most 400,000 bytes, twice as many in hexadecimal
@@ -93,13 +93,17 @@ pub struct FeeEstimate {
 impl Node {
     /// Each of these transactions as it is serialised on the wire; `None` for one that is not in the mempool. A node
     /// that runs with `txindex=1` finds confirmed ones too.
+    ///
+    /// Errors: as any question to the node.
     pub fn raw_transactions(&self, txids: &[Txid]) -> Result<Vec<Option<Vec<u8>>>, NodeError> {
         self.of_each(txids, |txid| [raw_call(txid)], |[raw]| none_if(code::NOT_FOUND, raw)?.map(read_raw).transpose())
     }
 
     /// The same, with when each entered the node's mempool, in seconds since 1970; `None` for one that is not there.
+    ///
+    /// Errors: as any question to the node.
     pub fn raw_transactions_with_times(&self, txids: &[Txid]) -> Result<Vec<Option<Timed>>, NodeError> {
-        let read = |[raw, entry]: [Told<'_>; 2]| {
+        let read = |[raw, entry]: [CallAnswer<'_>; 2]| {
             let (raw, entry) = (none_if(code::NOT_FOUND, raw)?, none_if(code::NOT_FOUND, entry)?);
             let Some((raw, entry)) = raw.zip(entry) else { return Ok(None) };
             let EntryTime { time } = parse(ENTRY, entry)?;
@@ -132,7 +136,7 @@ impl Node {
         &self,
         txids: &[Txid],
         questions: impl Fn(&Txid) -> [(&'static str, Vec<Value>); N],
-        read: impl Fn([Told<'_>; N]) -> Result<T, NodeError>,
+        read: impl Fn([CallAnswer<'_>; N]) -> Result<T, NodeError>,
     ) -> Result<Vec<T>, NodeError> {
         let limits = Limits { bytes: BATCH_BYTES, ..self.limits() };
         let ask = |txids: &[Txid]| {
@@ -185,14 +189,6 @@ fn in_halves<T>(txids: &[Txid], ask: &impl Fn(&[Txid]) -> Result<Vec<T>, NodeErr
         }
         answer => answer,
     }
-}
-
-fn parse<'a, T: Deserialize<'a>>(method: &str, answer: &'a RawValue) -> Result<T, NodeError> {
-    serde_json::from_str(answer.get()).map_err(|error| protocol(method, &error))
-}
-
-fn protocol(method: &str, problem: &impl ToString) -> NodeError {
-    NodeError::Protocol { asked: method.to_owned(), problem: problem.to_string() }
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use super::error::NodeError;
 use super::http::Limits;
 use super::mempool::MempoolInfo;
 use super::node::Node;
+use super::rpc::{parse, protocol};
 
 /// The ids of three million transactions.
 const TXIDS_BYTES: u64 = 200 << 20;
@@ -85,23 +86,29 @@ const CHAIN: &str = "getblockchaininfo";
 
 impl Node {
     /// All transactions of the mempool.
+    ///
+    /// Errors: as any question to the node.
     pub fn mempool_list(&self) -> Result<MempoolList, NodeError> {
         self.patiently(|| self.mempool_list_once(self.settings().timeout))
     }
 
     /// The same, asked once and without patience; `timeout` is for the answer.
+    ///
+    /// Errors: as any question to the node.
     pub fn mempool_list_once(&self, timeout: Duration) -> Result<MempoolList, NodeError> {
         let calls = [(INFO, Vec::new()), (LIST, vec![json!(false), json!(true)]), (CHAIN, Vec::new())];
         self.together(&calls, Limits { timeout, bytes: TXIDS_BYTES }, |[info, list, chain]| {
             let Sequenced { txids, mempool_sequence } = parse(LIST, list)?;
             let room = Txids(txids.get().len() / TXID_BYTES + 1);
             let txids = serde_json::Deserializer::from_str(txids.get()).deserialize_seq(room);
-            let txids = txids.map_err(|error| protocol(LIST, error.to_string()))?;
+            let txids = txids.map_err(|error| protocol(LIST, &error))?;
             Ok(MempoolList { txids, mempool_sequence, standing: standing(info, chain)? })
         })
     }
 
     /// The mempool in figures, and the block that it stands on.
+    ///
+    /// Errors: as any question to the node.
     pub fn mempool_standing(&self) -> Result<MempoolStanding, NodeError> {
         let calls = [(INFO, Vec::new()), (CHAIN, Vec::new())];
         self.patiently(|| self.together(&calls, self.limits(), |[info, chain]| standing(info, chain)))
@@ -117,7 +124,7 @@ impl Node {
         self.batch_of_once(calls, limits, |answers| {
             let answers = answers.into_iter().collect::<Result<Vec<_>, _>>()?;
             let problem = |answers: Vec<_>| format!("it has {} parts, not {N}", answers.len());
-            read(answers.try_into().map_err(|answers| protocol(LIST, problem(answers)))?)
+            read(answers.try_into().map_err(|answers| protocol(LIST, &problem(answers)))?)
         })
     }
 }
@@ -125,14 +132,6 @@ impl Node {
 fn standing(info: &RawValue, chain: &RawValue) -> Result<MempoolStanding, NodeError> {
     let Chain { tip } = parse(CHAIN, chain)?;
     Ok(MempoolStanding { info: parse(INFO, info)?, tip })
-}
-
-fn parse<'a, T: Deserialize<'a>>(method: &str, answer: &'a RawValue) -> Result<T, NodeError> {
-    serde_json::from_str(answer.get()).map_err(|error| protocol(method, error.to_string()))
-}
-
-fn protocol(method: &str, problem: String) -> NodeError {
-    NodeError::Protocol { asked: method.to_owned(), problem }
 }
 
 #[cfg(test)]

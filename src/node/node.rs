@@ -15,7 +15,7 @@ use super::error::NodeError;
 use super::http::{Http, Limits};
 use super::rest::{Rest, RestAnswer};
 use super::retry::StopFlag;
-use super::rpc::{Rpc, Told};
+use super::rpc::{CallAnswer, Rpc};
 use super::settings::NodeSettings;
 
 /// More than two thousand headers, or a whole block, take as hexadecimal JSON.
@@ -201,7 +201,7 @@ impl Node {
         &self,
         calls: &[(&str, Vec<Value>)],
         limits: Limits,
-        read: impl FnOnce(Vec<Told<'_>>) -> Result<T, NodeError>,
+        read: impl FnOnce(Vec<CallAnswer<'_>>) -> Result<T, NodeError>,
     ) -> Result<T, NodeError> {
         self.shared.rpc.batch_of(calls, limits, read)
     }

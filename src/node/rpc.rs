@@ -67,7 +67,7 @@ impl Rpc {
         limits: Limits,
     ) -> Result<Vec<Result<T, NodeError>>, NodeError> {
         let calls: Vec<_> = calls.iter().map(|params| (method, params.as_slice())).collect();
-        let read = |answer: Told<'_>| serde_json::from_str(answer?.get()).map_err(|error| protocol(method, &error));
+        let read = |answer: CallAnswer<'_>| parse(method, answer?);
         self.send(method, &calls, limits, |answers| Ok(answers.into_iter().map(read).collect()))
     }
 
@@ -77,7 +77,7 @@ impl Rpc {
         &self,
         calls: &[(&str, Vec<Value>)],
         limits: Limits,
-        read: impl FnOnce(Vec<Told<'_>>) -> Result<T, NodeError>,
+        read: impl FnOnce(Vec<CallAnswer<'_>>) -> Result<T, NodeError>,
     ) -> Result<T, NodeError> {
         let mut methods: Vec<&str> = Vec::new();
         for (method, _) in calls {
@@ -95,7 +95,7 @@ impl Rpc {
         asked: &str,
         calls: &[(&str, &[Value])],
         limits: Limits,
-        read: impl FnOnce(Vec<Told<'_>>) -> Result<T, NodeError>,
+        read: impl FnOnce(Vec<CallAnswer<'_>>) -> Result<T, NodeError>,
     ) -> Result<T, NodeError> {
         if calls.is_empty() {
             return read(Vec::new());
@@ -157,7 +157,7 @@ impl Rpc {
 }
 
 /// The answer to one call of several: what it gives, in the bytes in which it came.
-pub(super) type Told<'a> = Result<&'a RawValue, NodeError>;
+pub(super) type CallAnswer<'a> = Result<&'a RawValue, NodeError>;
 
 /// The same, as it is written.
 #[derive(Deserialize)]
@@ -170,7 +170,12 @@ struct BatchAnswer<'a> {
     error: Option<jsonrpc::error::RpcError>,
 }
 
-fn protocol(asked: &str, problem: &impl ToString) -> NodeError {
+/// Reads the answer to a call of this method.
+pub(super) fn parse<'a, T: Deserialize<'a>>(method: &str, answer: &'a RawValue) -> Result<T, NodeError> {
+    serde_json::from_str(answer.get()).map_err(|error| protocol(method, &error))
+}
+
+pub(super) fn protocol(asked: &str, problem: &impl ToString) -> NodeError {
     NodeError::Protocol { asked: asked.to_owned(), problem: problem.to_string() }
 }
 

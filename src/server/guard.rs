@@ -19,7 +19,7 @@ use async_graphql::parser::types::{ExecutableDocument, OperationType, Selection,
 use async_graphql::{Pos, Request, ServerError, Value};
 
 use crate::api::{code, hide_secrets};
-use fields::{Types, UNKNOWN};
+use fields::Types;
 
 /// How large a document may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +91,9 @@ pub enum Refusal {
     #[error("a subscription has exactly one field on its root, outside of fragments")]
     SubscriptionRoot,
     /// It selects very many fields that their types do not have.
-    #[error("Unknown field \"{field}\" on type \"{on}\", and {UNKNOWN} more before it: the others are not looked at")]
+    #[error(
+        "Unknown field \"{field}\" on type \"{on}\", behind too many others or with too long a name: no more are looked at"
+    )]
     UnknownFields {
         /// The first that is one too many.
         field: String,
@@ -134,6 +136,8 @@ impl From<Refusal> for ServerError {
 }
 
 /// The document, if it may be executed.
+///
+/// Errors: why it may not.
 pub fn admit(query: &str, limits: &GuardLimits) -> Result<ExecutableDocument, Refusal> {
     scan(query, limits)?;
     let document = parse_query(query).map_err(|error| {
@@ -148,6 +152,8 @@ pub fn admit(query: &str, limits: &GuardLimits) -> Result<ExecutableDocument, Re
 }
 
 /// Bounds what comes beside the document. Goes through it without recursion: what nests too deep is yet to be refused.
+///
+/// Errors: which limit they exceed.
 pub fn admit_values(request: &Request, limits: &GuardLimits) -> Result<(), Refusal> {
     let variables = request.variables.values();
     let mut waiting: Vec<(&Value, usize)> =

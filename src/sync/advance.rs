@@ -114,6 +114,16 @@ impl Notes {
     }
 }
 
+/// How many of these blocks are connected now: those that the disk has room for. Of a reorganisation that nothing is
+/// committed of all or none, so that the chain is not shown shorter than it was.
+fn fitting(update: &Update<'_>, batch: &[Block], way: &Way, committed: usize) -> Result<usize, IndexError> {
+    let mut fits = batch.len();
+    while committed == 0 && fits > 0 && !update.room_for(&batch[..fits])?.is_there() {
+        fits = if way.left.is_empty() { fits / 2 } else { 0 };
+    }
+    Ok(fits)
+}
+
 /// When transactions were first seen that leave the chain with the blocks above a fork.
 fn freed_above(before: Option<&Snapshot>, fork: Option<Tip>) -> Result<BTreeMap<Txid, u64>, SyncError> {
     before.zip(fork).map_or_else(|| Ok(BTreeMap::new()), |(before, fork)| first_seen_above(before, fork))
@@ -203,25 +213,36 @@ impl Following<'_> {
         let parser = update.parser();
         let mut since = Instant::now();
         let mut result = Ok(());
+        // whether the disk has no room for a chain that is as long as the one before
+        let mut is_short = false;
         for batch in Pipeline::start(self.follow.node, hashes, parser, limits)? {
             let batch = match batch {
                 Ok(_) if self.follow.node.stop().is_raised() => break,
-                // what is connected so far still fits; that there is room for the first was seen before this turn
-                Ok(_) if self.follow.until == Until::Stopped && update.tip() != fork && !update.room()?.is_there() => {
-                    break;
-                }
                 Ok(batch) => batch,
                 Err(error) => {
                     result = Err(error);
                     break;
                 }
             };
-            if let Err(error) = way.connect(&mut update, &batch, seen.as_ref()) {
+            let fits = match self.follow.until {
+                Until::Stopped => fitting(&update, &batch, &way, committed)?,
+                Until::CaughtUp => batch.len(),
+            };
+            let (batch, rest) = batch.split_at(fits);
+            if batch.is_empty() && !rest.is_empty() {
+                is_short = way.joined.len() < way.left.len();
+                if is_short || update.tip() == fork {
+                    let wanted = if way.left.is_empty() { &rest[..1] } else { rest };
+                    self.room = Some(update.room_for(wanted)?);
+                }
+                break;
+            }
+            if let Err(error) = way.connect(&mut update, batch, seen.as_ref()) {
                 drop(update);
                 self.follow_way(way.only_left(committed))?;
                 return Err(error);
             }
-            progress.connected(update.tip(), &batch);
+            progress.connected(update.tip(), batch);
             let state = published.state();
             if state.phase == SyncPhase::CatchingUp {
                 published.set_state(SyncState { pace: progress.pace(), ..state });
@@ -238,8 +259,11 @@ impl Following<'_> {
                 update = self.follow.index.update()?;
                 since = Instant::now();
             }
+            if !rest.is_empty() {
+                break;
+            }
         }
-        if shrinks || update.tip() != fork {
+        if (shrinks || update.tip() != fork) && !is_short {
             notes.write(&mut self.record, &mut update, &way)?;
             match self.follow.until {
                 // at the tip somebody waits for the block; that the chain left blocks must not be forgotten, nor what is

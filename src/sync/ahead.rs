@@ -23,9 +23,11 @@ use crate::view::{Head, Published, SyncPhase};
 /// The time between two looks.
 const PAUSE: Duration = Duration::from_secs(5);
 /// Filling the cache takes at most so long: a disk that seeks would take hours for some of it,
-const WARMING: Duration = Duration::from_secs(20);
-/// and a rest within it no longer than this.
-const LONGEST_REST: Duration = Duration::from_millis(50);
+const WARMING: Duration = Duration::from_mins(1);
+/// each rest within it this many times as long as what was read before it took, so that it has a quarter of one processor,
+const REST: u32 = 3;
+/// and no longer than this.
+const LONGEST_REST: Duration = Duration::from_millis(100);
 /// Transactions that are read from one state.
 const AT_ONCE: usize = 200;
 
@@ -85,11 +87,7 @@ struct Reader {
 
 impl Reader {
     fn read_on(&self) {
-        // as long as nobody has filled it: later it would only take the place of what was asked for
-        let chain = self.published.head().map(|head| Arc::clone(&head.chain));
-        if let Some(chain) = chain {
-            self.warm_up(&chain);
-        }
+        self.warm_up();
         let mut read = HashSet::new();
         while self.stop.sleep(PAUSE).is_ok() {
             let state = self.published.state();
@@ -115,28 +113,40 @@ impl Reader {
         }
     }
 
-    /// Fills the cache, with a pause after each step as long as it took, and while blocks come. On a thread of its own that
-    /// ends: the memory of one that goes on is not used by others, even when the pages in it have given way.
-    fn warm_up(&self, chain: &Snapshot) {
+    /// Fills the cache as long as nobody has: later it would only take the place of what was asked for. When blocks come it
+    /// begins again with the newest state, as the pages of one that is read are not used again; what it read before is there.
+    fn warm_up(&self) {
         let began = Instant::now();
-        let mut rested = began;
-        let goes_on = move || {
-            let mut rest = rested.elapsed().min(LONGEST_REST);
-            while self.stop.sleep(rest).is_ok() && began.elapsed() < WARMING {
-                if !self.is_busy() {
-                    rested = Instant::now();
-                    return true;
-                }
-                rest = LONGEST_REST;
-            }
-            false
+        let newest = || self.published.head().map(|head| Arc::clone(&head.chain));
+        let mut chain = newest();
+        while let Some(state) = chain {
+            let was_kept_from_it = self.fill(&state, began);
+            drop(state);
+            while self.is_busy() && self.stop.sleep(LONGEST_REST).is_ok() {}
+            let goes_on = was_kept_from_it && !self.stop.is_raised() && began.elapsed() < WARMING;
+            chain = newest().filter(|_| goes_on);
+        }
+    }
+
+    /// The same from this state, with a rest after each step, until it has taken long enough or blocks come: whether they
+    /// did. On a thread of its own that ends: the memory of one that goes on is not used by others, even when the pages in
+    /// it have given way.
+    fn fill(&self, chain: &Snapshot, began: Instant) -> bool {
+        let (mut rested, mut blocks_come) = (Instant::now(), false);
+        let goes_on = || {
+            let rest = (rested.elapsed() * REST).min(LONGEST_REST);
+            blocks_come = blocks_come || self.is_busy();
+            let goes_on = !blocks_come && self.stop.sleep(rest).is_ok() && began.elapsed() < WARMING;
+            rested = Instant::now();
+            goes_on
         };
         let read = thread::scope(|scope| {
             let warming = thread::Builder::new().name("warm-up".into());
-            let warming = warming.spawn_scoped(scope, move || chain.warm_up(self.cache_bytes, goes_on));
+            let warming = warming.spawn_scoped(scope, || chain.warm_up(self.cache_bytes, goes_on));
             warming.ok().and_then(|warming| warming.join().ok())
         });
-        debug!(?read, took = ?began.elapsed(), "filled the cache");
+        debug!(?read, blocks_come, took = ?began.elapsed(), "filled the cache");
+        blocks_come
     }
 
     /// How many it came to read.

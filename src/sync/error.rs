@@ -37,6 +37,17 @@ pub enum SyncError {
         /// The height of the index.
         index: Height,
     },
+    /// The node's chain lacks a block that clients were told of, and that a crash took out of the index.
+    #[error(
+        "the node is at height {node}, and has not yet the block at height {told} that clients were told of before a \
+         crash took it out of the index: nothing is answered until the node has it, or another there, or holds it for invalid"
+    )]
+    Awaited {
+        /// The height of the node.
+        node: Height,
+        /// The height of the block.
+        told: Height,
+    },
     /// A thread could not be started.
     #[error("cannot start a thread for reading blocks: {0}. Raise the limit of threads for this user")]
     Threads(#[source] std::io::Error),
@@ -49,7 +60,8 @@ impl SyncError {
         match self {
             Self::Node(NodeError::BlockNotFound { .. })
             | Self::Index(IndexError::NotOnTip { .. })
-            | Self::NodeBehind { .. } => true,
+            | Self::NodeBehind { .. }
+            | Self::Awaited { .. } => true,
             Self::Node(error) => error.is_transient(),
             Self::Index(_) | Self::ForeignChain { .. } | Self::Threads(_) => false,
         }

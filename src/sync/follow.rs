@@ -12,7 +12,7 @@ use super::held_back::taken_back;
 use super::mempool::{KeptMempool, Turn, Unconfirmed};
 use super::reorg::Record;
 use super::wake::Wake;
-use crate::index::{Index, Snapshot, Tip};
+use crate::index::{Index, Room, Snapshot, Tip};
 use crate::live::{ChainEvent, Event, Live};
 use crate::mempool::MempoolSnapshot;
 use crate::node::{HeardSignal, Node, NodeError, NodeSignal, Signals};
@@ -68,7 +68,8 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// Follows until told to stop. Publishes what the index and the mempool hold already before the node is asked for the first
-/// time, unless a crash took back what clients were told of. At the end the mempool is written down.
+/// time, unless a crash took back what clients were told of. At the end the mempool is written
+/// down, if the disk has room.
 ///
 /// Errors: [`SyncError`]; with [`Until::Stopped`] only those that waiting cannot help.
 pub fn run(follow: Follow<'_>) -> Result<(), SyncError> {
@@ -83,7 +84,7 @@ pub fn run(follow: Follow<'_>) -> Result<(), SyncError> {
     let ended = follow_on(&mut following);
     // what the disk said first is the cause of what came after, and was told before this or is told here
     let settled = following.follow.index.settle_now();
-    let written = following.write_mempool(Instant::now() + LAST_WRITE);
+    let written = following.write_last();
     match settled {
         Err(error) if !(error.is_aftermath() && ended.is_err()) => return Err(error.into()),
         _ => ended.and(written)?,
@@ -96,7 +97,7 @@ fn follow_on(following: &mut Following<'_>) -> Result<(), SyncError> {
     let mut failures = 0;
     loop {
         following.follow.index.keep_settling()?;
-        if !following.wait_for_room() {
+        if !following.wait_for_room()? {
             return Ok(());
         }
         following.write_mempool_when_due()?;
@@ -114,7 +115,11 @@ fn follow_on(following: &mut Following<'_>) -> Result<(), SyncError> {
             Err(error) if error.is_stop() => return Ok(()),
             Err(error) if error.is_transient() && following.follow.until == Until::Stopped => {
                 following.lose_touch();
-                let pause = pause_after(failures);
+                let pause = match following.held_back {
+                    // nobody is answered, so the node is asked as often as if all were well
+                    Some(_) => pause_after(failures).min(following.follow.poll),
+                    None => pause_after(failures),
+                };
                 failures += 1;
                 warn!(%error, again_in = ?pause, "following the node is interrupted");
                 // signals may come all the time, and none of them says that the next try will do better
@@ -175,6 +180,8 @@ pub(super) struct Following<'a> {
     pub(super) held_back: Option<Tip>,
     /// The reorganisation of which it is not known yet what became of the transactions.
     pub(super) record: Option<Record>,
+    /// The room that the next blocks need, if there was too little of it for them.
+    pub(super) room: Option<Room>,
     /// When the node was last asked for its tip.
     looked: Option<Instant>,
     /// Signals that were heard, and not followed yet.
@@ -210,6 +217,7 @@ impl<'a> Following<'a> {
             unconfirmed,
             chain: None,
             record: None,
+            room: None,
             looked: None,
             heard: Vec::new(),
             spared: None,
@@ -336,11 +344,15 @@ impl Following<'_> {
 
     /// Waits until the disk has room for what is to come, while what is there can be read. False if it is told to stop
     /// meanwhile. Who only catches up does not wait: somebody waits for that.
-    fn wait_for_room(&mut self) -> bool {
-        let room = self.follow.index.room();
+    ///
+    /// Errors: what was to reach the disk before did not, as [`Index::settle`].
+    fn wait_for_room(&mut self) -> Result<bool, SyncError> {
+        let room = self.room.take().unwrap_or_else(|| self.follow.index.room());
         if self.follow.until == Until::CaughtUp || room.is_there() {
-            return true;
+            return Ok(true);
         }
+        // or what comes and goes there would stop and start it all the time
+        let room = room.and_some_more();
         error!(
             bytes = room.bytes(),
             "the disk that holds the index is full, and the node is not followed until so much is free"
@@ -348,11 +360,19 @@ impl Following<'_> {
         self.lose_touch();
         while !room.is_there() {
             if self.follow.node.stop().sleep(NO_ROOM).is_err() {
-                return false;
+                return Ok(false);
             }
+            // after a write that failed nothing can be read for certain, and that ends this
+            self.follow.index.keep_settling()?;
         }
         info!("the disk has room again");
-        true
+        Ok(true)
+    }
+
+    /// Writes down what changed in the mempool before the end, if the disk has room. Without, the newest of what nobody but
+    /// us knows is lost: when transactions came, and what became of them.
+    fn write_last(&mut self) -> Result<(), SyncError> {
+        if self.follow.index.room().is_there() { self.write_mempool(Instant::now() + LAST_WRITE) } else { Ok(()) }
     }
 
     /// Publishes what the index holds, as it is.
@@ -422,6 +442,8 @@ impl Following<'_> {
 
 /// Makes what the index holds, and this mempool, the state that is read. An empty index publishes nothing, and neither
 /// does one that lacks what clients were told of before a crash.
+///
+/// Errors: the index cannot be read.
 pub fn publish(index: &Index, mempool: MempoolSnapshot, published: &Published) -> Result<(), SyncError> {
     if taken_back(index)?.is_none()
         && let Some(head) = Head::behind(published.head().as_deref(), Arc::new(index.snapshot()?), mempool)

@@ -5,7 +5,7 @@ use bitcoin::BlockHash;
 use super::error::SyncError;
 use crate::chain::Height;
 use crate::index::{Snapshot, Tip};
-use crate::node::{ChainTipStatus, Node};
+use crate::node::{ChainTipStatus, Node, NodeError};
 
 /// The highest block that is in both active chains, `None` if the index is empty.
 ///
@@ -76,13 +76,23 @@ pub(super) fn skip_common(
 /// Errors: [`SyncError::NodeBehind`].
 pub(super) fn refuse_to_shrink(node: &Node, tip: Option<Tip>, fork: Option<Tip>) -> Result<(), SyncError> {
     let (Some(tip), Some(fork)) = (tip, fork) else { return Ok(()) };
-    let left_as_invalid = node.chain_tips()?.into_iter().any(|branch| {
+    if is_on_invalid_branch(node, tip.height, |leaves_at| leaves_at == fork.height.to_u32())? {
+        Ok(())
+    } else {
+        Err(SyncError::NodeBehind { node: fork.height, index: tip.height })
+    }
+}
+
+/// Whether the node holds a branch for invalid that reaches this height and leaves the active chain where `leaves` says.
+pub(super) fn is_on_invalid_branch(
+    node: &Node,
+    height: Height,
+    leaves: impl Fn(u32) -> bool,
+) -> Result<bool, NodeError> {
+    Ok(node.chain_tips()?.into_iter().any(|branch| {
         let leaves_at = branch.height.to_u32().checked_sub(branch.branch_length);
-        branch.status == ChainTipStatus::Invalid
-            && branch.height >= tip.height
-            && leaves_at == Some(fork.height.to_u32())
-    });
-    if left_as_invalid { Ok(()) } else { Err(SyncError::NodeBehind { node: fork.height, index: tip.height }) }
+        branch.status == ChainTipStatus::Invalid && branch.height >= height && leaves_at.is_some_and(&leaves)
+    }))
 }
 
 fn agreement_at_genesis(node: &Node, chain: &Snapshot) -> Result<Tip, SyncError> {

@@ -10,9 +10,10 @@ use tracing::{info, warn};
 
 use super::error::SyncError;
 use super::follow::{Follow, Following, Until};
+use super::fork::is_on_invalid_branch;
 use crate::chain::Height;
 use crate::index::{Index, IndexError, Snapshot, Tip};
-use crate::node::{ChainTipStatus, Node, NodeError};
+use crate::node::{Node, NodeError};
 
 /// The block that has to come before the index is shown: the newest that was told of, if a crash took it back.
 pub(super) fn taken_back(index: &Index) -> Result<Option<Tip>, IndexError> {
@@ -38,18 +39,18 @@ impl Following<'_> {
 
     /// The index is at this tip, the node's: shows it, if the node is not merely behind on the chain that was told of.
     ///
-    /// Errors: [`SyncError::NodeBehind`]; the node's.
+    /// Errors: [`SyncError::Awaited`]; the node's.
     pub(super) fn show_what_is_held_back(&mut self, tip: Option<Tip>) -> Result<(), SyncError> {
         let Some(told) = self.held_back else { return Ok(()) };
         if !is_invalid(self.follow.node, told)? {
             let node = tip.map_or(Height::GENESIS, |tip| tip.height);
-            return Err(SyncError::NodeBehind { node, index: told.height });
+            return Err(SyncError::Awaited { node, told: told.height });
         }
         info!("the node left the block that a crash took back");
         // or the next start would hold it back again
         self.follow.index.note_told()?;
         self.held_back = None;
-        self.publish_chain()
+        self.announce_anew()
     }
 }
 
@@ -58,10 +59,5 @@ fn is_invalid(node: &Node, block: Tip) -> Result<bool, NodeError> {
     if node.header(&block.hash)?.is_none_or(|header| header.is_active()) {
         return Ok(false);
     }
-    Ok(node.chain_tips()?.into_iter().any(|branch| {
-        let leaves_at = branch.height.to_u32().checked_sub(branch.branch_length);
-        branch.status == ChainTipStatus::Invalid
-            && branch.height >= block.height
-            && leaves_at.is_some_and(|height| height < block.height.to_u32())
-    }))
+    is_on_invalid_branch(node, block.height, |leaves_at| leaves_at < block.height.to_u32())
 }

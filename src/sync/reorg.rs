@@ -199,7 +199,7 @@ impl Following<'_> {
     }
 
     /// The chain is the same, and there is more to be read of it.
-    fn announce_anew(&mut self) -> Result<(), SyncError> {
+    pub(super) fn announce_anew(&mut self) -> Result<(), SyncError> {
         let chain = Arc::new(self.follow.index.snapshot()?);
         self.announce(&chain, Vec::new());
         Ok(())

@@ -213,6 +213,8 @@ impl View {
     /// What coinbases of the active chain had paid up to and including this block of it that the block after it could
     /// not spend yet. Outputs that can never be spent do not count, nor those that a duplicate had overwritten by then
     /// (BIP30).
+    ///
+    /// Errors: the index cannot be read.
     pub fn immature_coinbase(&self, at: &Block) -> Result<ImmatureCoinbase, IndexError> {
         // the block in front of the first of them. The outputs of the genesis block never entered the UTXO set, so at the
         // beginning that one is in front of all others

@@ -61,7 +61,7 @@ pub(crate) fn drawn() -> u64 {
 /// What following the node is doing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SyncPhase {
-    /// The node was not reached yet, or is away.
+    /// The node was not reached yet, is away or behind, or the disk that holds the index is full.
     #[default]
     WaitingForNode,
     /// The index is far behind the node's tip.
@@ -127,7 +127,7 @@ impl Published {
         self.head.store(Some(head));
     }
 
-    /// The newest Head, `None` until the first block is indexed. Keep it for one request or one event.
+    /// The newest Head, `None` until the first block is indexed, and as long as one that was told of is awaited again. Keep it for one request or one event.
     #[must_use]
     pub fn head(&self) -> Option<Arc<Head>> {
         self.head.load_full()

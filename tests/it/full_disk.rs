@@ -2,11 +2,11 @@
 //! room again it goes on.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use btcgraph::sim::{Mining, SimChain, SimNode, SimNodeOptions, World};
@@ -128,20 +128,28 @@ fn while_the_disk_is_full_what_is_there_is_answered_and_with_room_it_goes_on() {
     wait_for("the next block", PATIENCE, || (height(&port) == Some(22)).then_some(()));
 }
 
-/// The program on a node, which ignores the signal that comes with a file that is too large.
-fn serve(node: &SimNode, directory: &Path) -> Child {
-    let served = btcgraph(directory, &["serve", "--listen", "127.0.0.1:0", "--rpc-user", "user"]);
+/// The program on a node, which ignores the signal that comes with a file that is too large, and what it writes to its log,
+/// which is read at once: it would wait for room in a pipe that nobody reads.
+fn serve(node: &SimNode, directory: &Path) -> (Child, JoinHandle<String>) {
+    let program = btcgraph(directory, &["serve", "--listen", "127.0.0.1:0", "--rpc-user", "user"]);
     let mut shell = Command::new("sh");
-    shell.args(["-c", r#"trap "" XFSZ; exec "$@""#, "sh"]).arg(served.get_program()).args(served.get_args());
+    shell.args(["-c", r#"trap "" XFSZ; exec "$@""#, "sh"]).arg(program.get_program()).args(program.get_args());
     shell.args(["--rpc-password", "password", "--rpc-url", &node.url(), "--port-file"]).arg(directory.join("port"));
     shell.env("BTCGRAPH_INDEX__SALT", "00112233445566778899aabbccddeeff").stderr(Stdio::piped());
-    shell.spawn().unwrap()
+    let mut server = shell.spawn().unwrap();
+    let mut errors = server.stderr.take().unwrap();
+    let log = thread::spawn(move || {
+        let mut log = String::new();
+        errors.read_to_string(&mut log).unwrap();
+        log
+    });
+    (server, log)
 }
 
 #[test]
 fn a_disk_that_takes_no_more_of_a_block_that_was_told_ends_the_server_and_loses_nothing() {
     let (node, directory) = (node(), tempfile::tempdir().unwrap());
-    let mut server = serve(&node, directory.path());
+    let (mut server, log) = serve(&node, directory.path());
     let port = wait_for("the port", PATIENCE, || {
         fs::read_to_string(directory.path().join("port")).ok().filter(|port| !port.is_empty())
     });
@@ -149,7 +157,9 @@ fn a_disk_that_takes_no_more_of_a_block_that_was_told_ends_the_server_and_loses_
     // the blocks so far are on the disk
     thread::sleep(Duration::from_secs(2));
     mine(&node);
+    let told = Instant::now() + PATIENCE;
     while height(&port) != Some(21) {
+        assert!(Instant::now() < told, "the block is not told");
         thread::sleep(Duration::from_millis(1));
     }
     // the block is told, and the disk takes nothing of it
@@ -160,8 +170,7 @@ fn a_disk_that_takes_no_more_of_a_block_that_was_told_ends_the_server_and_loses_
         assert!(answered.is_none_or(|height| height >= 21), "{answered:?} is older than what was told");
         server.try_wait().unwrap()
     });
-    let log: Vec<_> = BufReader::new(server.stderr.take().unwrap()).lines().map(Result::unwrap).collect();
-    let log = log.join("\n");
+    let log = log.join().unwrap();
     assert_eq!(status.code(), Some(4), "{log}");
     assert!(log.contains("the disk that holds the index is full"), "{log}");
     assert!(!log.contains("panicked"), "{log}");

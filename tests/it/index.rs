@@ -3,9 +3,10 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use bitcoin::consensus::serialize;
 use bitcoin::{Amount, Block};
 use btcgraph::chain::Height;
-use btcgraph::index::{IndexError, VerifyOptions, verify};
+use btcgraph::index::{Index, IndexError, IndexOptions, VerifyOptions, verify};
 use btcgraph::sim::{Hostile, SimChain};
 
 use crate::support::indexed::{Indexed, SALT, options};
@@ -42,6 +43,26 @@ fn the_unspent_outputs_are_those_of_the_chain() {
     let utxos = Indexed::of(refs(&blocks(&chain)), 10).verified().utxo_set;
     assert_eq!(utxos.outputs, u64::try_from(chain.unspent().len()).unwrap());
     assert_eq!(utxos.total_amount, chain.unspent().values().map(|coin| coin.output.value).sum::<Amount>());
+}
+
+#[test]
+fn blocks_that_wait_to_be_connected_are_given_no_less_room_than_they_are_counted_with_then() {
+    let (chain, _) = hostile_chain(7, 400);
+    let directory = tempfile::tempdir().unwrap();
+    let mut index = Index::open(&IndexOptions { cache_bytes: 1 << 14, ..options(directory.path()) }).unwrap();
+    let parser = index.parser();
+    let parse = |block: &Arc<Block>| parser.parse(block.block_hash(), serialize(block.as_ref())).unwrap();
+    let blocks: Vec<_> = blocks(&chain).iter().map(parse).collect();
+    let least = index.room().bytes();
+    let mut update = index.update().unwrap();
+    assert_eq!(update.room_for(&[]).unwrap().bytes(), least);
+    assert_eq!(update.room_for(&blocks[..1]).unwrap().bytes(), least);
+    let asked = update.room_for(&blocks).unwrap().bytes();
+    update.connect(&blocks).unwrap();
+    let counted = update.room_for(&[]).unwrap().bytes();
+    assert!(least < counted && counted <= asked, "{least} {counted} {asked}");
+    let bytes: usize = blocks.iter().map(btcgraph::index::Block::size).sum();
+    assert!(u64::try_from(bytes).unwrap() < counted);
 }
 
 #[test]

@@ -69,7 +69,9 @@ impl Stage {
             served.wait_for_height(height);
             height += 1;
             self.set_chain(height);
+            let told = Instant::now() + PATIENCE;
             while served.query(TIP)["data"]["tip"] != self.tip() {
+                assert!(Instant::now() < told, "the block is not told");
                 thread::sleep(Duration::from_millis(1));
             }
             served.kill();

@@ -56,12 +56,12 @@ struct Root {
 }
 
 impl Root {
-    /// The view that this request is answered from. Errors: NOT_READY while no block is indexed.
+    /// The view that this request is answered from. Errors: NOT_READY while the index is not ready.
     fn view(&self, ctx: &Context<'_>) -> Result<Arc<View>, ApiError> {
         self.pinned(ctx)?.view()
     }
 
-    /// What this request is answered from, also while no block is indexed.
+    /// What this request is answered from, also while the index is not ready.
     fn pinned(&self, ctx: &Context<'_>) -> Result<Pinned, ApiError> {
         pinned(ctx, &self.published)
     }

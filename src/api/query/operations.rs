@@ -50,7 +50,7 @@ impl OperationsQuery {
         Ok(tips.iter().map(|tip| ChainTip::new(&view, tip.clone())).collect())
     }
 
-    /// Errors: BAD_USER_INPUT if it is no id; NOT_READY while no block is indexed, unless it is the server.
+    /// Errors: BAD_USER_INPUT if it is no id; NOT_READY while the index is not ready, unless it is the server.
     fn find(&self, ctx: &Context<'_>, id: &str) -> Result<Option<Node>, ApiError> {
         if id == SERVER_ID {
             return Ok(Some(Node::Server(self.this_server(ctx)?)));

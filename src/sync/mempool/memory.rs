@@ -72,6 +72,8 @@ pub struct KeptMempool {
 impl KeptMempool {
     /// Takes up what an earlier run wrote into this index, as far as it is possible on its chain. Rows that say nothing are
     /// passed over.
+    ///
+    /// Errors: the index cannot be read.
     pub fn take_up(index: &Index, limits: MempoolLimits) -> Result<Self, IndexError> {
         let mut kept = Self { mempool: Mempool::new(limits), ..Self::default() };
         let chain = index.snapshot()?;
