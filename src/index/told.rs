@@ -52,7 +52,7 @@ impl Told {
         }
     }
 
-    /// The same; whether it is noted. Logs why it is not.
+    /// Notes it as [`Told::note`] does; whether it is noted. Logs why it is not.
     fn try_note(&self, tip: Tip) -> bool {
         let noted = self.note(tip);
         if let Err(error) = &noted {

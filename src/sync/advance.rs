@@ -213,7 +213,7 @@ impl Following<'_> {
         let parser = update.parser();
         let mut since = Instant::now();
         let mut result = Ok(());
-        // whether the disk has no room for a chain that is as long as the one before
+        // whether there is no room for as many blocks as leave: then those that left stay
         let mut is_short = false;
         for batch in Pipeline::start(self.follow.node, hashes, parser, limits)? {
             let batch = match batch {

@@ -68,8 +68,7 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// Follows until told to stop. Publishes what the index and the mempool hold already before the node is asked for the first
-/// time, unless a crash took back what clients were told of. At the end the mempool is written
-/// down, if the disk has room.
+/// time, unless a crash took back what clients were told of. At the end the mempool is written down, if the disk has room.
 ///
 /// Errors: [`SyncError`]; with [`Until::Stopped`] only those that waiting cannot help.
 pub fn run(follow: Follow<'_>) -> Result<(), SyncError> {

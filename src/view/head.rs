@@ -127,7 +127,8 @@ impl Published {
         self.head.store(Some(head));
     }
 
-    /// The newest Head, `None` until the first block is indexed, and as long as one that was told of is awaited again. Keep it for one request or one event.
+    /// The newest Head, `None` until the first block is indexed, and as long as one that was told of is awaited again. Keep
+    /// it for one request or one event.
     #[must_use]
     pub fn head(&self) -> Option<Arc<Head>> {
         self.head.load_full()
