@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 
 use async_graphql::parser::parse_query;
 use async_graphql::{Executor, Request};
-use btcgraph::api::{self, Features, Limits, Schema};
+use btcgraph::api::{self, Features, Schema};
+use btcgraph::limits::Limits;
 use btcgraph::live::Live;
-use btcgraph::server::guard::{self, GuardLimits};
+use btcgraph::server::guard;
 use btcgraph::view::Published;
 use tokio::runtime::Runtime;
 
@@ -91,7 +92,7 @@ fn two_kilobytes() -> String {
 }
 
 fn typical(baseline: Duration) -> Result<(), Box<dyn std::error::Error>> {
-    let (query, limits) = (two_kilobytes(), GuardLimits::default());
+    let (query, limits) = (two_kilobytes(), Limits::default());
     guard::admit(&query, &limits)?;
     println!("a query of {} bytes", query.len());
     let (admitted, parsed) = time_both(|| guard::admit(&query, &limits), || parse_query(&query));
@@ -104,7 +105,7 @@ fn typical(baseline: Duration) -> Result<(), Box<dyn std::error::Error>> {
 
 /// A request with its document parsed, as the server hands it on.
 fn request(query: &str) -> Option<Request> {
-    let document = guard::admit(query, &GuardLimits::default()).ok()?;
+    let document = guard::admit(query, &Limits::default()).ok()?;
     let mut request = Request::new(query);
     request.set_parsed_query(document);
     Some(request)

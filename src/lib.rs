@@ -17,7 +17,8 @@
 //!   server/    HTTP, websocket, limits, playground
 //! ```
 //!
-//! `chain/` is the ground all of them stand on: Bitcoin as such, without I/O. `sim/` makes chains,
+//! `chain/` is the ground all of them stand on: Bitcoin as such, without I/O. `limits/` declares what clients may ask
+//! for, how often and how long. `sim/` makes chains,
 //! and a node over them, for tests, loads and the demo.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
@@ -28,6 +29,7 @@ pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), env!("COMMIT_IN_PAR
 pub mod api;
 pub mod chain;
 pub mod index;
+pub mod limits;
 pub mod live;
 pub mod mempool;
 pub mod node;

@@ -1,14 +1,15 @@
 //! The settings: what there is to set, where it is taken from, and the defaults that depend on the network and the
 //! platform.
 //!
-//! `settings/defaults.toml` is compiled in. It documents every setting and says which ones exist; the structs here
-//! give each its type. [`Settings::load`] lays file, environment and flags over it and works out what was left empty.
+//! `settings/defaults.toml` is compiled in. With the limits of [`crate::limits`], which are written into it, it documents
+//! every setting and says which ones exist; the structs here give each its type. [`Settings::load`] lays file, environment and flags over it and works out what was left empty.
 //! Only `main` and its commands know the settings; a room is handed what it needs.
 
 mod admin;
 mod check;
 mod error;
 mod layers;
+mod limits;
 mod node;
 mod platform;
 mod print;
@@ -17,11 +18,13 @@ mod values;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 use bitcoin::Network;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::chain::network;
+use crate::limits::Limits;
 
 pub use admin::{AdminAddress, NotAnAdminAddress};
 pub use error::SettingsError;
@@ -31,8 +34,13 @@ pub use platform::Platform;
 pub use server::ServerSettings;
 pub use values::{ByteSize, LogFormat, MASK, NotASalt, NotASize, RawTransactions, Salt, Secret};
 
+static DEFAULTS: LazyLock<String> = LazyLock::new(|| limits::document(include_str!("settings/defaults.toml")));
+
 /// The defaults file: every setting with its default and its meaning.
-pub const DEFAULTS: &str = include_str!("settings/defaults.toml");
+#[must_use]
+pub fn defaults() -> &'static str {
+    &DEFAULTS
+}
 
 /// The settings in effect, with nothing left to work out.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -51,14 +59,15 @@ pub struct Settings {
     pub mempool: MempoolSettings,
     /// The GraphQL server.
     pub server: ServerSettings,
-    /// What clients may keep of answers.
-    pub cache: CacheSettings,
     /// What the API lets clients do.
     pub api: ApiSettings,
     /// What runs the server, on this machine alone.
     pub admin: AdminSettings,
     /// The log.
     pub log: LogSettings,
+    /// The limits that the server enforces on clients.
+    #[serde(skip)]
+    pub limits: Limits,
 }
 
 /// The index.
@@ -91,14 +100,6 @@ pub struct MempoolSettings {
     pub events: u32,
     /// For how many days a sample a minute is kept.
     pub history_days: u32,
-}
-
-/// What clients, and what is between them and the server, may keep of answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct CacheSettings {
-    /// How many blocks must be on top of one before what is told of it is told to last for ever.
-    pub depth: u32,
 }
 
 /// What the API lets clients do.
@@ -143,14 +144,15 @@ pub struct Sources {
 impl Settings {
     /// The settings that `sources` give. Names the setting and the place that gave it in every error.
     pub fn load(sources: &Sources) -> Result<Self, SettingsError> {
-        let mut merged = layers::Merged::defaults(DEFAULTS)?;
+        let mut merged = layers::Merged::defaults(defaults())?;
         if let Some(path) = &sources.file {
             let path = sources.platform.as_ref().map_or_else(|| path.clone(), |p| platform::expand_home(path, &p.home));
             merged.add_file(&path)?;
         }
         merged.add_environment(&sources.environment)?;
         merged.add_flags(&sources.flags)?;
-        let settings: Settings = merged.read()?;
+        let mut settings: Settings = merged.read()?;
+        settings.limits = limits::read(&merged)?;
         check::check(&settings, &merged)?;
         settings.work_out(sources.platform.as_ref())
     }

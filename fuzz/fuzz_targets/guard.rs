@@ -2,9 +2,10 @@
 //! (`-timeout=1`).
 #![no_main]
 
-use btcgraph::server::guard::{GuardLimits, admit};
+use btcgraph::limits::Limits;
+use btcgraph::server::guard::admit;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
-    let _ = admit(text, &GuardLimits::default());
+    let _ = admit(text, &Limits::default());
 });

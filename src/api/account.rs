@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use async_graphql::{Response, Value, value};
 
-use super::limits::Limits;
 use super::request::Pinned;
+use crate::limits::Limits;
 
 /// What a response tells beside its data, if it is asked to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

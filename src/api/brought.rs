@@ -7,9 +7,9 @@ use bitcoin::hex::DisplayHex;
 use bitcoin::{Amount, Txid, Wtxid};
 
 use super::error::ApiError;
-use super::limits::Limits;
 use super::scalars::{Hex, Sats};
 use crate::chain::Feerate;
+use crate::limits::PACKAGE_SIZE;
 use crate::view::MaxFees;
 
 /// From this feerate on, in sat/vB, a node takes a limit for a mistake (Core's `ParseFeeRate`: 1 BTC for 1,000 vbytes).
@@ -48,7 +48,7 @@ pub(super) fn check_package(count: usize) -> Result<(), ApiError> {
     if count == 0 {
         return Err(ApiError::bad_user_input("hexes is empty: give at least one transaction"));
     }
-    let (count, limit) = (u64::try_from(count).unwrap_or(u64::MAX), Limits::PACKAGE_SIZE.into());
+    let (count, limit) = (u64::try_from(count).unwrap_or(u64::MAX), PACKAGE_SIZE.into());
     if count > limit { Err(ApiError::limit_exceeded("packageSize", limit, count)) } else { Ok(()) }
 }
 

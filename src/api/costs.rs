@@ -25,8 +25,8 @@
 //! A query may cost `server.max_complexity` in all, and clients may have budgets. Bytes are no matter of these: they are
 //! counted while they are read ([`View::count`](crate::view::View::count)).
 
-use super::limits::Limits;
 use super::page::{Take, take};
+use crate::limits::HIGHEST_PAGE_SIZE;
 
 /// A round trip to the node.
 pub(super) const NODE: usize = 50;
@@ -45,7 +45,7 @@ pub(super) const ROWS_IN_A_ROW: i32 = 50;
 
 /// What a connection costs before its page is known: one for itself, and its rows times what is asked of each.
 pub(super) fn page(first: Option<i32>, last: Option<i32>, per_row: usize) -> usize {
-    let rows = match take(first, last, Limits::MAX_PAGE_SIZE) {
+    let rows = match take(first, last, HIGHEST_PAGE_SIZE) {
         Ok(Take::First(size) | Take::Last(size)) => size,
         Err(_) => 0, // refused before any row is read
     };

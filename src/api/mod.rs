@@ -108,7 +108,6 @@ use async_graphql::{Data, Executor, Request, Response, SDLExportOptions, ServerE
 pub use account::{Account, Include, Pay, Short};
 pub use error::{ApiError, RETRY_AFTER_SECONDS, code, hide_secrets};
 pub use features::Features;
-pub use limits::{Limits, RequestLimits};
 pub use marks::{MARKS, Mark};
 pub use progress::Place;
 pub use request::RequestExtensions;
@@ -117,6 +116,7 @@ pub use subscription::{Sharing, sharing, subscribed_field};
 pub use turn::Events;
 
 use crate::chain::Height;
+use crate::limits::Limits;
 use crate::live::Live;
 use crate::view::Published;
 pub use crate::view::{Lasting, Reads};
@@ -182,7 +182,7 @@ impl Readiness {
 /// The schema over what is published, and told by events.
 #[must_use]
 pub fn schema(published: Published, live: Live, limits: Limits, features: Features) -> Schema {
-    let running = Arc::new(Running::start(&limits, features, published.node_limits()));
+    let running = Arc::new(Running::start(&limits, features));
     let (open, waiting) = (running.open.clone(), wait_for_tip::WaitForTip::new(&published, &live, &running));
     Schema { engine: engine(published.clone(), live, &limits, running), published, waiting, open }
 }
@@ -203,7 +203,7 @@ pub fn subscription_fields() -> &'static [String] {
 
 fn write_sdl() -> String {
     let (published, limits, features) = (Published::default(), Limits::default(), Features::default());
-    let running = Arc::new(Running::start(&limits, features, published.node_limits()));
+    let running = Arc::new(Running::start(&limits, features));
     engine(published, Live::default(), &limits, running)
         .sdl_with_options(SDLExportOptions::new().include_specified_by().use_space_ident())
 }

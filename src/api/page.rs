@@ -15,8 +15,8 @@ use std::ops::Range;
 use super::cursor::{Place, Scope};
 use super::enums::SortOrder;
 use super::error::ApiError;
-use super::limits::Limits;
 use crate::chain::Height;
+use crate::limits::Limits;
 use crate::view::{TxNum, View};
 
 /// Rows of a page if neither `first` nor `last` is given.
@@ -93,7 +93,7 @@ impl PageArgs {
         limits: &Limits,
         find: impl FnOnce(&str) -> Result<F, ApiError>,
     ) -> Result<PageRequest<F>, ApiError> {
-        let take = take(self.first, self.last, limits.page_size.min(Limits::MAX_PAGE_SIZE))?;
+        let take = take(self.first, self.last, limits.page_size)?;
         let (take, from) = match (take, &self.after, &self.before) {
             (_, Some(_), Some(_)) => return Err(mixed("after", "before")),
             (Take::First(_), None, Some(_)) if self.first.is_some() => return Err(mixed("first", "before")),
@@ -128,7 +128,7 @@ pub(super) fn count_of(name: &str, count: i32) -> Result<u32, ApiError> {
 
 /// How many items of a list without pages to tell. Errors: BAD_USER_INPUT below 0, QUERY_LIMIT_EXCEEDED beyond a page.
 pub(super) fn list_size(limits: &Limits, first: i32) -> Result<usize, ApiError> {
-    let count = size("first", first, limits.page_size.min(Limits::MAX_PAGE_SIZE))?;
+    let count = size("first", first, limits.page_size)?;
     usize::try_from(count).map_err(|_| ApiError::internal("a page larger than memory"))
 }
 

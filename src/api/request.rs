@@ -16,10 +16,10 @@ use async_graphql::{
 
 use super::account::Account;
 use super::error::{ApiError, code, hide_secrets, set_code};
-use super::limits::Limits;
 use super::marks::Mark;
 use super::mends::{fill_defaults, keep_path, missing_variable, restore_path};
 use super::turn::Turn;
+use crate::limits::Limits;
 use crate::view::{Ask, Published, Reads, SyncState, View};
 
 /// What all root fields of a request share, pinned by the first of them.

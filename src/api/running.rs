@@ -11,15 +11,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::error::ApiError;
 use super::features::Features;
-use super::limits::Limits;
-use crate::view::NodeLimits;
+use crate::limits::Limits;
 
 /// A schema that is being served.
 pub(super) struct Running {
     pub(super) started_at: SystemTime,
     pub(super) limits: Limits,
     pub(super) features: Features,
-    pub(super) node_limits: NodeLimits,
     pub(super) open: OpenSubscriptions,
     /// For those that wait until a block comes.
     pub(super) places: WaitingPlaces,
@@ -27,10 +25,10 @@ pub(super) struct Running {
 
 impl Running {
     /// From now on.
-    pub(super) fn start(limits: &Limits, features: Features, node_limits: NodeLimits) -> Self {
-        let places = WaitingPlaces::new(limits.request.waiting);
+    pub(super) fn start(limits: &Limits, features: Features) -> Self {
+        let places = WaitingPlaces::new(limits.waiting);
         let open = OpenSubscriptions::default();
-        Self { started_at: SystemTime::now(), limits: *limits, features, node_limits, open, places }
+        Self { started_at: SystemTime::now(), limits: *limits, features, open, places }
     }
 
     /// How many subscriptions are open now.

@@ -48,7 +48,7 @@ impl ServerInfo {
 
     /// How large requests and answers may be, and how much they may cost.
     async fn limits(&self) -> ServerLimits {
-        ServerLimits::new(&self.running.limits, self.running.node_limits)
+        (&self.running.limits).into()
     }
 
     /// The index that the server keeps.

@@ -11,10 +11,10 @@ use bitcoin::Script;
 
 use super::enums::{ScriptType, SortOrder};
 use super::error::ApiError;
-use super::limits::Limits;
 use super::page::{Page, PageRequest, Walk};
 use super::scalars::{Hex, Sats};
 use crate::chain::{self, script::op_return};
+use crate::limits::Limits;
 use crate::view::{Entry, Transaction};
 
 /// Bytes of transactions that one page reads while it looks for those that a filter lets through.

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use btcgraph::settings::{DEFAULTS, Settings};
+use btcgraph::settings::{Settings, defaults};
 
 use super::failure::{Exit, Failure, OrExit};
 
@@ -13,7 +13,7 @@ pub(super) fn print(settings: &Settings) -> Result<(), Failure> {
 
 /// Prints the defaults file as it is.
 pub(super) fn print_defaults() -> Result<(), Failure> {
-    to_stdout(DEFAULTS)
+    to_stdout(defaults())
 }
 
 /// Prints a text. A reader that has seen enough, as in `btcgraph config | head`, is no failure.

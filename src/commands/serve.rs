@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bitcoin::BlockHash;
-use btcgraph::api::{self, Features, ReadyLimits, RequestLimits};
+use btcgraph::api::{self, Features, ReadyLimits};
+use btcgraph::limits::Limits;
 use btcgraph::live::Live;
 use btcgraph::node::{Node, NodeError, NodeFigures, NodeSettings, Signals, StopFlag};
-use btcgraph::server::{self, Access, Connections, Sockets, admin::Admin, metrics::Metrics};
-use btcgraph::settings::{ApiSettings, ByteSize, CacheSettings, ServerSettings, Settings};
+use btcgraph::server::{self, Access, admin::Admin, metrics::Metrics};
+use btcgraph::settings::{ApiSettings, ServerSettings, Settings};
 use btcgraph::sync::{self, Follow, KeptMempool, Until, Wake};
 use btcgraph::view::{NodeLimits, Published};
 use tokio::net::TcpListener;
@@ -29,8 +30,11 @@ const AGAIN: Duration = Duration::from_secs(1);
 
 /// Runs until `stop` is cancelled. Answers from the first moment for the tip that the index has.
 pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<(), Failure> {
-    let (published, live) = (Published::with_node_limits(node_limits(&settings.server)), Live::default());
-    let limits = limits_of(&settings.server, settings.cache);
+    let (published, live) = (
+        Published::with_node_limits(NodeLimits::new(&settings.limits, settings.server.block_template)),
+        Live::default(),
+    );
+    let limits = settings.limits;
     let schema = api::schema(published.clone(), live.clone(), limits, features_of(&settings.api));
     let index = pieces::open_index(settings)?;
     let node_figures = Arc::<NodeFigures>::default();
@@ -60,7 +64,7 @@ pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<
     let admin =
         server::admin::serve(admin_socket, admin_of(settings, &wake, &published, metrics.clone()), stop.clone());
     let administering = tokio::spawn(until_it_ends(admin, stop.clone()));
-    let options = options_of(&settings.server, settings.cache);
+    let options = options_of(settings.limits, &settings.server);
     let public = server::serve_counted(listener, schema, options, metrics, stop.clone());
     let serving = tokio::spawn(until_it_ends(public, stop.clone()));
     let flag = pieces::stop_flag(&stop);
@@ -160,26 +164,10 @@ fn listen(node: &Node, wake: &Wake, stop: &StopFlag) -> Result<Option<Signals>, 
     Ok(Some(Signals::start(&endpoint, SIGNALS, stop, move || wake.wake())?))
 }
 
-fn bytes(size: ByteSize) -> usize {
-    usize::try_from(size.to_bytes()).unwrap_or(usize::MAX)
-}
-
-fn node_limits(settings: &ServerSettings) -> NodeLimits {
-    let timeout = Duration::from_secs(settings.node_timeout_seconds.into());
-    NodeLimits { requests: settings.max_node_requests, timeout, block_template: settings.block_template }
-}
-
-fn options_of(settings: &ServerSettings, cache: CacheSettings) -> server::Options {
-    let seconds = |seconds: u32| Duration::from_secs(seconds.into());
-    let request = limits_of(settings, cache).request;
+fn options_of(limits: Limits, settings: &ServerSettings) -> server::Options {
     server::Options {
-        limits: request.into(),
-        connections: Connections { limit_loopback: settings.limit_loopback, ..request.into() },
-        sockets: Sockets {
-            init_timeout: seconds(settings.socket_init_timeout_seconds),
-            ping_interval: seconds(settings.socket_ping_seconds),
-            ..request.into()
-        },
+        limits,
+        limit_loopback: settings.limit_loopback,
         playground: settings.playground,
         origins: settings.origins.clone(),
         hosts: settings.hosts.clone(),
@@ -190,62 +178,16 @@ fn options_of(settings: &ServerSettings, cache: CacheSettings) -> server::Option
             anonymous_cost_per_minute: settings.anonymous_cost_per_minute,
             anonymous_broadcast: settings.anonymous_broadcast,
         },
-        ready: ReadyLimits { blocks: settings.ready_blocks, silence: seconds(settings.ready_seconds) },
+        ready: ReadyLimits {
+            blocks: settings.ready_blocks,
+            silence: Duration::from_secs(settings.ready_seconds.into()),
+        },
         public_metrics: settings.metrics,
-        cache_depth: request.cache_depth,
     }
 }
 
 fn features_of(settings: &ApiSettings) -> Features {
     Features { broadcast: settings.broadcast }
-}
-
-fn limits_of(settings: &ServerSettings, cache: CacheSettings) -> api::Limits {
-    let seconds = |seconds: u32| Duration::from_secs(seconds.into());
-    api::Limits {
-        depth: settings.max_depth,
-        complexity: settings.max_complexity,
-        page_size: settings.max_page_size,
-        transaction_bytes: bytes(settings.max_transaction_bytes),
-        scan_rows: settings.max_scan_rows,
-        ids: settings.max_ids,
-        watch: settings.max_watch,
-        headers: settings.max_headers,
-        points: settings.max_points,
-        request: RequestLimits {
-            body_bytes: bytes(settings.max_body),
-            message_bytes: bytes(settings.max_message),
-            operations_per_socket: settings.max_operations_per_socket,
-            sockets: settings.max_sockets,
-            sockets_per_client: settings.max_sockets_per_client,
-            message_timeout: seconds(settings.socket_message_timeout_seconds),
-            connections: settings.max_connections,
-            connections_per_client: settings.max_connections_per_client,
-            header_timeout: seconds(settings.header_timeout_seconds),
-            idle_timeout: seconds(settings.idle_timeout_seconds),
-            body_timeout: seconds(settings.body_timeout_seconds),
-            write_timeout: seconds(settings.write_timeout_seconds),
-            least_rate: settings.min_bytes_per_second,
-            held_bytes: bytes(settings.max_held),
-            query_bytes: bytes(settings.max_query),
-            document_cache_bytes: bytes(settings.document_cache),
-            subscription_bytes: bytes(settings.subscription_documents),
-            persisted_query_bytes: bytes(settings.persisted_queries),
-            executions: settings.max_executions,
-            waiting: settings.max_waiting,
-            timeout: seconds(settings.timeout_seconds),
-            requests_per_minute: settings.max_requests_per_minute,
-            tokens: settings.max_tokens,
-            nesting: settings.max_nesting,
-            selections: settings.max_selections,
-            aliases: settings.max_aliases,
-            root_fields: settings.max_root_fields,
-            directives: settings.max_directives,
-            introspection: settings.max_introspection,
-            values: settings.max_values,
-            cache_depth: cache.depth,
-        },
-    }
 }
 
 fn write_port(file: Option<&Path>, address: SocketAddr) -> Result<(), Failure> {
@@ -306,11 +248,11 @@ mod tests {
     fn the_defaults_of_the_settings_are_those_of_the_rooms() {
         let platform = Platform { home: "/h".into(), data: "/d".into(), node_data: "/n".into() };
         let settings = Settings::load(&Sources { platform: Some(platform), ..Sources::default() }).unwrap();
-        assert_eq!(limits_of(&settings.server, settings.cache), api::Limits::default());
-        assert_eq!(node_limits(&settings.server), NodeLimits::default());
+        assert_eq!(settings.limits, Limits::default());
+        assert_eq!(NodeLimits::new(&settings.limits, settings.server.block_template), NodeLimits::default());
         assert_eq!(pieces::mempool_limits(&settings), MempoolLimits::default());
         assert_eq!(pieces::index_options(&settings).observed, ObservedLimits::default());
         assert_eq!(features_of(&settings.api), Features::default());
-        assert_eq!(options_of(&settings.server, settings.cache), server::Options::default());
+        assert_eq!(options_of(settings.limits, &settings.server), server::Options::default());
     }
 }

@@ -31,7 +31,9 @@ use tokio_util::sync::CancellationToken;
 use super::held::Held;
 use super::http::{NoBody, receive};
 use super::metrics::Metrics;
-use super::{Connections, within_deadline};
+use super::pace::Least;
+use super::within_deadline;
+use crate::limits::Limits;
 use socket::Listening;
 pub use socket::{Socket, SocketError};
 
@@ -145,7 +147,7 @@ async fn notify(State(shared): State<Shared>, Path(hash): Path<String>) -> Respo
 
 async fn verify(State(shared): State<Shared>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
-    let (least, held) = (Connections::default().of_body(), Held::new(BODY));
+    let (least, held) = (Least::of_bodies(&Limits::default()), Held::new(BODY));
     let question = match receive(&parts.headers, body, BODY, least, &held).await {
         Ok(question) => question,
         Err(NoBody::TooLarge(_) | NoBody::NoRoom(_)) => {

@@ -20,17 +20,18 @@ use async_graphql::{Request, ServerError};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
-use super::guard::{self, GuardLimits, Refusal};
+use super::guard::{self, Refusal};
 use super::http::error;
 use super::metrics::Figures;
 use crate::api::code;
+use crate::limits::Limits;
 
 /// What a document of a common size weighs.
 const TYPICAL: u64 = 10_000;
 
 /// The way from texts to documents.
 pub(super) struct Documents {
-    limits: GuardLimits,
+    limits: Limits,
     parsed: Cache<Arc<str>, Arc<Parsed>, Bytes>,
     held: Held,
     figures: Option<Arc<Figures>>,
@@ -94,12 +95,12 @@ impl From<TooMuchHeld> for ServerError {
 }
 
 impl Documents {
-    /// Documents within these limits, of which about so many bytes are kept, and so many may be held by subscriptions.
-    pub(super) fn new(limits: GuardLimits, kept: usize, held: usize) -> Self {
-        let kept = u64::try_from(kept).unwrap_or(u64::MAX);
+    /// Documents within these limits.
+    pub(super) fn new(limits: &Limits) -> Self {
+        let kept = u64::try_from(limits.document_cache_bytes).unwrap_or(u64::MAX);
         let typical = usize::try_from(kept / TYPICAL).unwrap_or(usize::MAX).max(1);
-        let held = Held { bytes: Arc::default(), most: held };
-        Self { limits, parsed: Cache::with_weighter(typical, kept, Bytes), held, figures: None }
+        let held = Held { bytes: Arc::default(), most: limits.subscription_bytes };
+        Self { limits: *limits, parsed: Cache::with_weighter(typical, kept, Bytes), held, figures: None }
     }
 
     /// The same, counted there.
@@ -169,9 +170,14 @@ mod tests {
         document.operations.iter().map(|(_, operation)| operation.node.selection_set.node.items.len()).sum()
     }
 
+    /// Documents of which about so many bytes are cached, and so many may belong to subscriptions.
+    fn within(document_cache_bytes: usize, subscription_bytes: usize) -> Documents {
+        Documents::new(&Limits { document_cache_bytes, subscription_bytes, ..Limits::default() })
+    }
+
     #[test]
     fn a_document_is_the_same_when_it_is_asked_for_again() {
-        let documents = Documents::new(GuardLimits::default(), 1 << 20, 0);
+        let documents = within(1 << 20, 0);
         for _ in 0..2 {
             assert_eq!(fields(&documents.admit("{ a b }").unwrap()), 2);
             assert_eq!(fields(&documents.admit("{ a }").unwrap()), 1);
@@ -181,7 +187,7 @@ mod tests {
 
     #[test]
     fn what_is_refused_is_not_kept_and_refused_again() {
-        let documents = Documents::new(GuardLimits { aliases: 0, ..GuardLimits::default() }, 1 << 20, 0);
+        let documents = Documents::new(&Limits { aliases: 0, ..Limits::default() });
         for _ in 0..2 {
             assert!(matches!(documents.admit("{ a: b }"), Err(Refusal::TooLarge { .. })));
             assert!(matches!(documents.admit("{"), Err(Refusal::Syntax(_))));
@@ -191,7 +197,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_stays_within_its_bytes() {
-        let documents = Documents::new(GuardLimits::default(), 100_000, 0);
+        let documents = within(100_000, 0);
         for number in 0..1_000 {
             documents.admit(&format!("{{ field{number} }}")).unwrap();
         }
@@ -202,8 +208,8 @@ mod tests {
     #[test]
     fn what_subscriptions_hold_stays_within_its_bytes_and_what_is_beyond_is_told_with_figures() {
         let request = || Request::new("subscription { newBlock { hash } }");
-        let one = Documents::new(GuardLimits::default(), 0, usize::MAX).hold(&request()).unwrap().bytes;
-        let documents = Documents::new(GuardLimits::default(), 1 << 20, 2 * one);
+        let one = within(0, usize::MAX).hold(&request()).unwrap().bytes;
+        let documents = within(1 << 20, 2 * one);
         let (first, _second) = (documents.hold(&request()).unwrap(), documents.hold(&request()).unwrap());
         let refused = documents.hold(&request()).unwrap_err().extensions.unwrap();
         assert_eq!(refused.get("code"), Some(&"RESOURCE_EXHAUSTED".into()));

@@ -35,18 +35,8 @@ use tokio::time::{Instant, timeout_at};
 use super::http::error;
 use super::payload::fault;
 use crate::api::code;
+use crate::limits::Limits;
 pub(super) use follow::Reached;
-
-/// How many may be executed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ExecutionLimits {
-    /// At once. As many as there are cores run, and take turns with the others.
-    pub at_once: usize,
-    /// How many more may wait until one of these is done.
-    pub waiting: usize,
-    /// How long one may take, the wait included.
-    pub timeout: Duration,
-}
 
 /// Why something was not executed to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -87,14 +77,14 @@ struct Places {
     /// For events that take more than their first turn. Who waits for one of these is a subscription, of which there are
     /// no more than there may be.
     events: Arc<Semaphore>,
-    limits: ExecutionLimits,
+    limits: Limits,
 }
 
 impl Places {
-    fn new(limits: ExecutionLimits) -> Self {
+    fn new(limits: &Limits) -> Self {
         let semaphore = |places: usize| Semaphore::new(places.min(Semaphore::MAX_PERMITS));
-        let (executions, events) = (Arc::new(semaphore(limits.at_once)), Arc::new(semaphore(limits.at_once)));
-        Self { executions, queue: semaphore(limits.waiting), events, limits }
+        let (executions, events) = (Arc::new(semaphore(limits.executions)), Arc::new(semaphore(limits.executions)));
+        Self { executions, queue: semaphore(limits.waiting), events, limits: *limits }
     }
 
     /// A place to execute something, and until when that is to be done.
@@ -149,7 +139,7 @@ impl<T> Drop for Running<T> {
 
 impl Executions {
     /// Starts as many threads as there are cores. Errors: what the operating system says of that.
-    pub(super) fn start(limits: ExecutionLimits) -> io::Result<Self> {
+    pub(super) fn start(limits: &Limits) -> io::Result<Self> {
         let runtime = Builder::new_multi_thread().thread_name("execution").enable_all().build()?;
         Ok(Self { threads: Threads(Some(runtime)), places: Arc::new(Places::new(limits)) })
     }
@@ -158,7 +148,7 @@ impl Executions {
     pub(super) fn now(&self) -> (usize, usize) {
         let Places { executions, queue, limits, .. } = &*self.places;
         let taken = |of: usize, free: &Semaphore| of.saturating_sub(free.available_permits());
-        (taken(limits.at_once, executions), taken(limits.waiting, queue))
+        (taken(limits.executions, executions), taken(limits.waiting, queue))
     }
 
     /// What comes of this.
@@ -187,7 +177,7 @@ mod tests {
     use super::*;
 
     fn executions(at_once: usize, waiting: usize, timeout: Duration) -> Arc<Executions> {
-        Arc::new(Executions::start(ExecutionLimits { at_once, waiting, timeout }).unwrap())
+        Arc::new(Executions::start(&Limits { executions: at_once, waiting, timeout, ..Limits::default() }).unwrap())
     }
 
     const LONG: Duration = Duration::from_secs(20);

@@ -22,7 +22,6 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use super::Limits;
 use super::callers::Caller;
 use super::documents::{self, Documents, Holding};
 use super::executions::{Executions, Reached, Running};
@@ -34,6 +33,7 @@ use super::payload::{Payload, Refused, Told};
 use super::shared::{Beginning, Key, SharedStreams};
 use super::told::Subscription;
 use crate::api::{self, Account, Include, Place, Reads, Schema};
+use crate::limits::Limits;
 
 /// Executes what the guard admits, and answers the rest with its refusal.
 #[derive(Clone)]
@@ -96,9 +96,9 @@ impl OneSocket {
 impl Guarded {
     /// Errors: what the operating system says of threads to execute on.
     pub(super) fn new(schema: Schema, limits: &Limits, figures: Arc<Figures>, caller: Arc<Caller>) -> io::Result<Self> {
-        let documents = Documents::new(limits.guard, limits.document_cache_bytes, limits.subscription_bytes);
+        let documents = Documents::new(limits);
         let documents = documents.counted_in(figures.clone());
-        let executions = Arc::new(Executions::start(limits.executions)?);
+        let executions = Arc::new(Executions::start(limits)?);
         let shared = SharedStreams::new(schema.open_subscriptions().clone());
         let engine =
             Arc::new(Engine { schema, documents, executions, shared, introspection: Introspection::new(), figures });

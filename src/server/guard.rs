@@ -19,31 +19,8 @@ use async_graphql::parser::types::{ExecutableDocument, OperationType, Selection,
 use async_graphql::{Pos, Request, ServerError, Value};
 
 use crate::api::{code, hide_secrets};
+use crate::limits::Limits;
 use fields::Types;
-
-/// How large a document may be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GuardLimits {
-    /// Bytes of its text.
-    pub query_bytes: usize,
-    /// Lexical tokens in its text.
-    pub tokens: usize,
-    /// Brackets within each other in its text and in its variables and extensions, and selections within each other with
-    /// fragments expanded.
-    pub nesting: usize,
-    /// Fields and fragments selected, with fragments expanded, in all operations and fragments together.
-    pub selections: usize,
-    /// Aliases among these.
-    pub aliases: usize,
-    /// Fields on the root of an operation.
-    pub root_fields: usize,
-    /// Directives, with fragments expanded.
-    pub directives: usize,
-    /// Selections about the schema itself, with fragments expanded. Full introspection by common clients has 230.
-    pub introspection: usize,
-    /// Values in its variables and extensions: the items of lists, the fields of objects, and lists and objects themselves.
-    pub values: usize,
-}
 
 /// Lists of the introspection schema that lead from type to type, and how many may be within each other: each
 /// multiplies the answer (the rule and its number are those of `MaxIntrospectionDepthRule` in graphql-js).
@@ -52,12 +29,6 @@ const NESTED_INTROSPECTION_LISTS: usize = 2;
 /// How often these and `types` may be mentioned, with fragments expanded: each mention is a good part of the schema once
 /// more in the answer. Full introspection by common clients mentions five, and looking up one type four.
 const INTROSPECTION_LISTS_MENTIONED: usize = 16;
-
-impl Default for GuardLimits {
-    fn default() -> Self {
-        super::Limits::default().guard
-    }
-}
 
 /// Why a document is not executed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -138,7 +109,7 @@ impl From<Refusal> for ServerError {
 /// The document, if it may be executed.
 ///
 /// Errors: why it may not.
-pub fn admit(query: &str, limits: &GuardLimits) -> Result<ExecutableDocument, Refusal> {
+pub fn admit(query: &str, limits: &Limits) -> Result<ExecutableDocument, Refusal> {
     scan(query, limits)?;
     let document = parse_query(query).map_err(|error| {
         let mut error = ServerError::from(error);
@@ -154,7 +125,7 @@ pub fn admit(query: &str, limits: &GuardLimits) -> Result<ExecutableDocument, Re
 /// Bounds what comes beside the document. Goes through it without recursion: what nests too deep is yet to be refused.
 ///
 /// Errors: which limit they exceed.
-pub fn admit_values(request: &Request, limits: &GuardLimits) -> Result<(), Refusal> {
+pub fn admit_values(request: &Request, limits: &Limits) -> Result<(), Refusal> {
     let variables = request.variables.values();
     let mut waiting: Vec<(&Value, usize)> =
         variables.chain(request.extensions.values()).map(|value| (value, 0)).collect();
@@ -180,7 +151,7 @@ fn within(which: &'static str, limit: usize, actual: usize) -> Result<(), Refusa
 
 /// Bounds the text without parsing it. Strings and comments are skipped by the rules of the GraphQL grammar, so that
 /// what is skipped here is a string or a comment for the parser, too.
-fn scan(query: &str, limits: &GuardLimits) -> Result<(), Refusal> {
+fn scan(query: &str, limits: &Limits) -> Result<(), Refusal> {
     within("bytes", limits.query_bytes, query.len())?;
     let bytes = query.as_bytes();
     let (mut at, mut tokens, mut nesting) = (0, 0_usize, 0_usize);
@@ -281,12 +252,12 @@ enum Memo {
 
 struct Measure<'d> {
     document: &'d ExecutableDocument,
-    limits: &'d GuardLimits,
+    limits: &'d Limits,
     fragments: HashMap<&'d str, Memo>,
 }
 
 /// Bounds what the document comes to when its fragments are expanded.
-fn check(document: &ExecutableDocument, limits: &GuardLimits) -> Result<(), Refusal> {
+fn check(document: &ExecutableDocument, limits: &Limits) -> Result<(), Refusal> {
     let mut measure = Measure { document, limits, fragments: HashMap::new() };
     let mut total = Size::default();
     for (_, operation) in document.operations.iter() {

@@ -66,14 +66,13 @@ use tokio_util::sync::CancellationToken;
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove};
 
-use crate::api::{self, ReadyLimits, RequestLimits, Schema};
+use crate::api::{self, ReadyLimits, Schema};
+use crate::limits::Limits;
 pub use callers::Access;
 use callers::Callers;
 pub use clients::{NotAnAddress, Proxies};
-pub use connections::Connections;
-pub use executions::ExecutionLimits;
+use connections::Connections;
 use executor::Guarded;
-use guard::GuardLimits;
 use held::Held;
 pub use hosts::{Hosts, NotAHost};
 use http::Persisted;
@@ -88,74 +87,13 @@ pub use websocket::fuzzing;
 /// How long open connections have to end once the server stops.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How large a request may be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Bytes of the body of a POST.
-    pub body_bytes: usize,
-    /// Bytes of a websocket message.
-    pub message_bytes: usize,
-    /// Queries and subscriptions that one websocket may have open at once.
-    pub operations_per_socket: usize,
-    /// Bytes, about, of parsed documents that are kept to be executed again.
-    pub document_cache_bytes: usize,
-    /// Bytes, about, of the documents and variables of all subscriptions together.
-    pub subscription_bytes: usize,
-    /// Bytes of queries that are kept to be named by their hashes; 0 for none.
-    pub persisted_query_bytes: usize,
-    /// How many requests are executed, and for how long.
-    pub executions: ExecutionLimits,
-    /// Requests that one client may make a minute; 0 for any number.
-    pub requests_per_minute: u32,
-    /// Bytes that are held for all clients together: bodies of requests on their way in, and answers until they are read.
-    pub held_bytes: usize,
-    /// What the document must hold.
-    pub guard: GuardLimits,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        RequestLimits::default().into()
-    }
-}
-
-/// What clients are told is what holds.
-impl From<RequestLimits> for Limits {
-    fn from(told: RequestLimits) -> Self {
-        Self {
-            body_bytes: told.body_bytes,
-            message_bytes: told.message_bytes,
-            operations_per_socket: told.operations_per_socket,
-            document_cache_bytes: told.document_cache_bytes,
-            subscription_bytes: told.subscription_bytes,
-            persisted_query_bytes: told.persisted_query_bytes,
-            executions: ExecutionLimits { at_once: told.executions, waiting: told.waiting, timeout: told.timeout },
-            requests_per_minute: told.requests_per_minute,
-            held_bytes: told.held_bytes,
-            guard: GuardLimits {
-                query_bytes: told.query_bytes,
-                tokens: told.tokens,
-                nesting: told.nesting,
-                selections: told.selections,
-                aliases: told.aliases,
-                root_fields: told.root_fields,
-                directives: told.directives,
-                introspection: told.introspection,
-                values: told.values,
-            },
-        }
-    }
-}
-
 /// What is served beside the schema, and to whom.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// How large requests may be, and how many.
+    /// What clients may ask for, how often and how long.
     pub limits: Limits,
-    /// How many connections there may be, and how long their clients may take.
-    pub connections: Connections,
-    /// How many websockets and streams of events there may be, and how long they may take.
-    pub sockets: Sockets,
+    /// Whether the limits of one client apply to clients on this machine, too.
+    pub limit_loopback: bool,
     /// Whether there is a playground.
     pub playground: bool,
     /// The web pages that may ask.
@@ -170,18 +108,14 @@ pub struct Options {
     pub ready: ReadyLimits,
     /// Whether everyone may read the metrics.
     pub public_metrics: bool,
-    /// How many blocks must be on top of one before what is told of it is told to last for ever.
-    pub cache_depth: u32,
 }
 
 impl Default for Options {
     fn default() -> Self {
         let (origins, hosts, proxies) = (Origins::default(), Hosts::default(), Proxies::default());
-        let (limits, connections, sockets) = (Limits::default(), Connections::default(), Sockets::default());
         Self {
-            limits,
-            connections,
-            sockets,
+            limits: Limits::default(),
+            limit_loopback: false,
             playground: true,
             origins,
             hosts,
@@ -189,41 +123,6 @@ impl Default for Options {
             access: Access::default(),
             ready: ReadyLimits::default(),
             public_metrics: false,
-            cache_depth: RequestLimits::default().cache_depth,
-        }
-    }
-}
-
-/// How many websockets and streams of events there may be, and how long they may take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sockets {
-    /// How many at once. One more is closed with 1013.
-    pub most: usize,
-    /// How many at once of one client; 0 for as many as there are. One more is closed with 1013, too.
-    pub per_client: usize,
-    /// How long the client of a websocket may take to introduce itself.
-    pub init_timeout: Duration,
-    /// How often a client is pinged. One of which nothing came from one ping to the next is gone.
-    pub ping_interval: Duration,
-    /// How long a message of a websocket may take from its first byte to its last.
-    pub message_timeout: Duration,
-}
-
-impl Default for Sockets {
-    fn default() -> Self {
-        RequestLimits::default().into()
-    }
-}
-
-/// What clients are told is what holds.
-impl From<RequestLimits> for Sockets {
-    fn from(told: RequestLimits) -> Self {
-        Self {
-            most: told.sockets,
-            per_client: told.sockets_per_client,
-            init_timeout: Duration::from_secs(3),
-            ping_interval: Duration::from_secs(12),
-            message_timeout: told.message_timeout,
         }
     }
 }
@@ -237,7 +136,6 @@ struct Server {
     origins: Arc<Origins>,
     hosts: Arc<Hosts>,
     proxies: Arc<Proxies>,
-    cache_depth: u32,
     rate: Option<Arc<Rate>>,
     callers: Arc<Callers>,
     metrics: Metrics,
@@ -245,7 +143,6 @@ struct Server {
     /// Where it listens.
     listen: SocketAddr,
     connections: Connections,
-    sockets: Sockets,
     /// Of which each websocket and each stream of events holds one.
     places: Places,
     held: Held,
@@ -292,8 +189,9 @@ pub async fn serve_counted(
     metrics: Metrics,
     shutdown: CancellationToken,
 ) -> io::Result<()> {
-    let Options { limits, connections, sockets, playground, origins, hosts, proxies, .. } = options;
-    let Options { access, ready, public_metrics, cache_depth, .. } = options;
+    let Options { limits, limit_loopback, playground, origins, hosts, proxies, .. } = options;
+    let Options { access, ready, public_metrics, .. } = options;
+    let connections = Connections { limits, limit_loopback };
     let callers = Arc::new(Callers::new(access));
     let executor = Guarded::new(schema.clone(), &limits, metrics.figures().clone(), callers.anyone_at(None))?;
     executor.tell_in(&metrics).map_err(io::Error::other)?;
@@ -306,16 +204,14 @@ pub async fn serve_counted(
         origins: Arc::new(origins),
         hosts: Arc::new(hosts),
         proxies: Arc::new(proxies),
-        cache_depth,
         rate: Rate::new(limits.requests_per_minute).map(Arc::new),
         callers,
         metrics,
         ready,
         listen: listener.local_addr()?,
         connections,
-        sockets,
-        places: Places::new(Most { all: sockets.most, each: sockets.per_client }),
-        held: Held::new(limits.held_bytes),
+        places: Places::new(Most { all: limits.sockets, each: limits.sockets_per_client }),
+        held: Held::new(limits.buffered_bytes),
         shutdown: shutdown.clone(),
         _open: open.clone(),
     });

@@ -13,6 +13,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::limits::Limits;
+
 /// How fast a client has to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Least {
@@ -22,6 +24,18 @@ pub(super) struct Least {
     pub(super) rate: u32,
     /// Over so long the rate is an average: while nothing passes it is used up in that time.
     pub(super) patience: Duration,
+}
+
+impl Least {
+    /// For the body of a request.
+    pub(super) fn of_bodies(limits: &Limits) -> Self {
+        Self { timeout: limits.body_timeout, rate: limits.min_rate, patience: Duration::from_secs(10) }
+    }
+
+    /// For what is sent to a client.
+    pub(super) fn of_responses(limits: &Limits) -> Self {
+        Self { timeout: limits.write_timeout, rate: limits.min_rate, patience: Duration::from_mins(1) }
+    }
 }
 
 /// How one client has kept up.

@@ -77,7 +77,7 @@ pub(super) fn answer(
     };
     let figures = server.metrics.figures();
     let told = Some((figures.clone(), form.transport, figures.socket(form.transport)));
-    let (shutdown, interval) = (server.shutdown.clone(), server.sockets.ping_interval);
+    let (shutdown, interval) = (server.shutdown.clone(), server.limits.socket_ping_interval);
     let connection = Connection { place, shutdown, interval, told };
     let body =
         connection.body(chunks(form, server.held.clone(), payloads()), Bytes::from_static(form.silence.as_bytes()));

@@ -130,7 +130,7 @@ fn serve<D: socket::Dialogue>(
         Ok(place) => (Some(place), None),
         Err(full) => (None, Some(full)),
     };
-    let mut socket = Socket::new(stream, dialogue, server.sockets, server.limits.message_bytes, shutdown, place);
+    let mut socket = Socket::new(stream, dialogue, &server.limits, shutdown, place);
     match full {
         None => {}
         Some(Full::All) => socket.close(close::TRY_AGAIN_LATER, "there are too many websockets"),

@@ -18,6 +18,7 @@ use config::{ConfigError, FileFormat, Source, ValueKind};
 use serde::de::DeserializeOwned;
 
 use super::SettingsError;
+use super::limits;
 
 /// Begins the name of every environment variable that gives a setting.
 const PREFIX: &str = "BTCGRAPH_";
@@ -111,10 +112,15 @@ impl Merged {
         self.0.get(setting).map_or(Origin::Defaults, |(_, origin)| origin.clone())
     }
 
-    /// The values as a `T`, whose fields are named as the settings are.
+    /// The value of `setting`, and the place that gave it.
+    pub(super) fn get(&self, setting: &str) -> Option<&(ValueKind, Origin)> {
+        self.0.get(setting)
+    }
+
+    /// The values of all settings but the limits as a `T`, whose fields are named as the settings are.
     pub(super) fn read<T: DeserializeOwned>(&self) -> Result<T, SettingsError> {
         let mut builder = config::Config::builder();
-        for (setting, (value, _)) in &self.0 {
+        for (setting, (value, _)) in self.0.iter().filter(|(setting, _)| limits::declaration(setting).is_none()) {
             builder = builder.set_override(setting, value.clone()).map_err(|error| self.explain(error))?;
         }
         builder.build().and_then(config::Config::try_deserialize).map_err(|error| self.explain(error))

@@ -3,22 +3,25 @@
 
 use serde_json::Value;
 
-use super::{DEFAULTS, Settings};
+use super::{Settings, defaults, limits};
 
 /// The documented settings file that gives `settings`, except for secrets, which are masked.
 pub(super) fn print(settings: &Settings) -> Result<String, serde_json::Error> {
     let values = serde_json::to_value(settings)?;
-    let mut section = &values;
-    let mut printed = String::with_capacity(DEFAULTS.len());
-    for line in DEFAULTS.lines() {
+    let (mut section, mut section_name) = (&values, "");
+    let mut printed = String::with_capacity(defaults().len());
+    for line in defaults().lines() {
         if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
-            section = &values[name];
+            (section, section_name) = (&values[name], name);
         }
         match line.split_once(" = ").filter(|_| !line.starts_with('#')) {
             Some((name, _)) => {
                 printed.push_str(name);
                 printed.push_str(" = ");
-                printed.push_str(&toml(&section[name]));
+                match limits::declaration(&format!("{section_name}.{name}")) {
+                    Some(limit) => printed.push_str(&limits::to_toml(limit, &settings.limits)),
+                    None => printed.push_str(&toml(&section[name])),
+                }
             }
             None => printed.push_str(line),
         }

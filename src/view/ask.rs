@@ -19,6 +19,7 @@ use dataloader::non_cached::Loader;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
+use crate::limits::Limits;
 use crate::node::{
     Answer, BlockTemplate, ChainInfo, ChainTip, DOWNLOADING, EstimateMode, FeeEstimate, NOT_CONNECTED, NetworkInfo,
     Node, NodeError, Question,
@@ -38,9 +39,17 @@ pub struct NodeLimits {
     pub block_template: bool,
 }
 
+impl NodeLimits {
+    /// The part of these limits that is about the node.
+    #[must_use]
+    pub fn new(limits: &Limits, block_template: bool) -> Self {
+        Self { requests: limits.node_requests, timeout: limits.node_timeout, block_template }
+    }
+}
+
 impl Default for NodeLimits {
     fn default() -> Self {
-        Self { requests: 4, timeout: Duration::from_secs(5), block_template: false }
+        Self::new(&Limits::default(), false)
     }
 }
 

@@ -180,12 +180,6 @@ impl Published {
         self.node.set(node);
     }
 
-    /// How much clients may ask of the node.
-    #[must_use]
-    pub fn node_limits(&self) -> NodeLimits {
-        self.node.limits()
-    }
-
     /// For one answer: the way to ask the node.
     #[must_use]
     pub fn ask(&self) -> Ask {

@@ -50,7 +50,7 @@ fn config_prints_the_values_in_effect_with_their_documentation() {
 fn config_prints_the_defaults_even_if_the_settings_are_wrong() {
     let output = run(&["config", "--defaults", "--network", "nonsense"]);
     assert!(output.status.success());
-    assert_eq!(text(&output.stdout), btcgraph::settings::DEFAULTS);
+    assert_eq!(text(&output.stdout), btcgraph::settings::defaults());
 }
 
 #[test]

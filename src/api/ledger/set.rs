@@ -10,12 +10,12 @@ use super::super::connection::Connection;
 use super::super::costs;
 use super::super::enums::SortOrder;
 use super::super::error::ApiError;
-use super::super::limits::Limits;
 use super::super::page::PageArgs;
 use super::super::scalars::{Hex, UInt53};
 use super::{
     Address, Balance, Holdings, LedgerEntry, LedgerFilter, LedgerStats, UtxoConnection, UtxoFilter, script_hash,
 };
+use crate::limits::Limits;
 use crate::view::View;
 
 /// How many members a set is taken to have where their number is not known.

@@ -7,7 +7,7 @@ use bitcoin::ScriptBuf;
 use super::set::content_id;
 use super::{Address, Holdings, WatchInput, script_hash};
 use crate::api::error::ApiError;
-use crate::api::limits::Limits;
+use crate::limits::Limits;
 use crate::view::{self, ScriptKey, View};
 
 /// A ledger that is no view's. Cheap to clone.

@@ -3,10 +3,10 @@ use std::sync::Arc;
 use async_graphql::SimpleObject;
 
 use super::super::error::ApiError;
-use super::super::limits::Limits;
 use super::super::page::count_of;
 use super::super::scalars::{DateTime, Sats, UInt53, int_of};
 use super::fee_bin::FeeBin;
+use crate::limits::Limits;
 use crate::view::{self, View};
 
 /// A sample is taken once in so many seconds.

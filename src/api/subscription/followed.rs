@@ -6,7 +6,6 @@ use async_graphql::{Context, Subscription};
 use super::super::error::ApiError;
 use super::super::follow::up_to_an_error;
 use super::super::follow_heads::HeadFollower;
-use super::super::limits::Limits;
 use super::super::output_spent::{OutputSpentEvent, SpendFollower};
 use super::super::projections::Projections;
 use super::super::query::OutPointInput;
@@ -14,6 +13,7 @@ use super::super::request::limits;
 use super::super::scalars::Txid;
 use super::super::transaction_status::{StatusFollower, TransactionStatusEvent, Wanted};
 use super::Source;
+use crate::limits::Limits;
 
 /// What is told of single transactions and outputs.
 pub(super) struct FollowedSubscription {

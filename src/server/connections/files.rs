@@ -1,6 +1,6 @@
 //! How many files, connections among them, the operating system lets this process have open at once.
 
-use crate::api::RequestLimits;
+use crate::limits::Limits;
 
 /// For all that is no connection of a client: the index, the log, the node, the threads' own.
 const OTHERS: usize = 200;
@@ -13,7 +13,7 @@ pub(super) fn fit(connections: usize) -> usize {
     if fitting == connections {
         return fitting;
     }
-    if connections == RequestLimits::default().connections {
+    if connections == Limits::default().connections {
         tracing::info!(
             connections = fitting,
             files,

@@ -36,52 +36,16 @@ use tokio_util::sync::CancellationToken;
 use super::pace::Least;
 use super::places::{Full, Most, Place, Places};
 use super::{Open, Proxies};
-use crate::api::RequestLimits;
+use crate::limits::Limits;
 use stream::{Answering, Timed, Times};
 
-/// How many connections there may be, and how long their clients may take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Connections {
-    /// How many at once, or fewer if the operating system does not let the process have as many. One more is answered 503.
-    pub most: usize,
-    /// How many at once from one address, or from one network of IPv6 addresses; 0 for as many as there may be. One more is
-    /// answered 429. Proxies that are trusted may have all.
-    pub per_client: usize,
-    /// Whether the clients on this machine are held to what one client may have, of connections and of websockets.
-    pub limit_loopback: bool,
-    /// How long a client may take to send the head of a request.
-    pub header_timeout: Duration,
-    /// How long it may take until it begins another request on the same connection.
-    pub idle_timeout: Duration,
-    /// How long it may take to send the body of a request.
-    pub body_timeout: Duration,
-    /// How long it may take no byte of what is sent to it.
-    pub write_timeout: Duration,
-    /// How many bytes a second a client has to send of a body, and to take of what is sent to it, as an average over a
-    /// minute of waiting for it (of a body over ten seconds); 0 for any number.
-    pub least_rate: u32,
-}
-
-impl Default for Connections {
-    fn default() -> Self {
-        RequestLimits::default().into()
-    }
-}
-
-/// What clients are told is what holds.
-impl From<RequestLimits> for Connections {
-    fn from(told: RequestLimits) -> Self {
-        Self {
-            most: told.connections,
-            per_client: told.connections_per_client,
-            limit_loopback: false,
-            header_timeout: told.header_timeout,
-            idle_timeout: told.idle_timeout,
-            body_timeout: told.body_timeout,
-            write_timeout: told.write_timeout,
-            least_rate: told.least_rate,
-        }
-    }
+/// The limits of connections, and to whom they apply.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Connections {
+    /// How many there may be, and how long their clients may take.
+    pub(super) limits: Limits,
+    /// Whether the limits of one client apply to clients on this machine, too.
+    pub(super) limit_loopback: bool,
 }
 
 impl Connections {
@@ -92,14 +56,9 @@ impl Connections {
         (!is_exempt).then_some(client)
     }
 
-    /// How fast the body of a request has to come.
-    pub(super) fn of_body(&self) -> Least {
-        Least { timeout: self.body_timeout, rate: self.least_rate, patience: Duration::from_secs(10) }
-    }
-
     fn times(&self) -> Times {
-        let least = Least { timeout: self.write_timeout, rate: self.least_rate, patience: Duration::from_mins(1) };
-        Times { header: self.header_timeout, idle: self.idle_timeout, least }
+        let limits = &self.limits;
+        Times { header: limits.header_timeout, idle: limits.idle_timeout, least: Least::of_responses(limits) }
     }
 }
 
@@ -126,12 +85,13 @@ const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
 pub(super) async fn serve(
     listener: TcpListener,
     router: Router,
-    limits: Connections,
+    connections: Connections,
     proxies: Arc<Proxies>,
     shutdown: CancellationToken,
     open: Open,
 ) {
-    let places = Places::new(Most { all: files::fit(limits.most), each: limits.per_client });
+    let limits = &connections.limits;
+    let places = Places::new(Most { all: files::fit(limits.connections), each: limits.connections_per_client });
     let refusals = Arc::new(Semaphore::new(REFUSALS));
     bound_unsent(&listener);
     loop {
@@ -149,9 +109,10 @@ pub(super) async fn serve(
                 continue;
             }
         };
-        match places.take(limits.payer(peer.ip(), &proxies)) {
+        match places.take(connections.payer(peer.ip(), &proxies)) {
             Ok(place) => {
-                let connection = serve_one((stream, peer), place, router.clone(), limits.times(), shutdown.clone());
+                let connection =
+                    serve_one((stream, peer), place, router.clone(), connections.times(), shutdown.clone());
                 tokio::spawn(hold(open.clone(), connection));
             }
             Err(full) => {
@@ -256,8 +217,8 @@ mod tests {
     fn who_may_have_all_connections_pays_for_none() {
         let proxies: Proxies = "10.0.0.0/8".parse().unwrap();
         let payer = |limit_loopback, address: &str| {
-            let limits = Connections { limit_loopback, ..Connections::default() };
-            limits.payer(address.parse().unwrap(), &proxies).map(|payer| payer.to_string())
+            let connections = Connections { limits: Limits::default(), limit_loopback };
+            connections.payer(address.parse().unwrap(), &proxies).map(|payer| payer.to_string())
         };
         for (limit_loopback, address, expected) in [
             (false, "1.2.3.4", Some("1.2.3.4")),

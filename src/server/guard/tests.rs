@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn refusal(query: &str) -> Option<Refusal> {
-    admit(query, &GuardLimits::default()).err()
+    admit(query, &Limits::default()).err()
 }
 
 fn which(query: &str) -> &'static str {
@@ -189,7 +189,7 @@ fn a_refusal_carries_its_code_and_what_was_too_much() {
 proptest! {
     #[test]
     fn no_text_panics_and_what_passes_is_within_the_limits(query in r#"[ \n{}()\[\]"\\#a:.,$@!]{0,200}"#) {
-        let _ = admit(&query, &GuardLimits::default());
+        let _ = admit(&query, &Limits::default());
     }
 
     #[test]
@@ -203,7 +203,7 @@ proptest! {
 fn values(variables: serde_json::Value, extensions: serde_json::Value) -> Result<(), Refusal> {
     let mut request = Request::new("{ a }").variables(async_graphql::Variables::from_json(variables));
     request.extensions = serde_json::from_value(extensions).unwrap();
-    admit_values(&request, &GuardLimits { values: 10, nesting: 4, ..GuardLimits::default() })
+    admit_values(&request, &Limits { values: 10, nesting: 4, ..Limits::default() })
 }
 
 #[test]
@@ -228,8 +228,8 @@ fn variables_and_extensions_are_counted_together_and_as_deep_as_documents() {
 
 #[test]
 fn a_list_as_long_as_a_request_may_give_passes() {
-    let limits = GuardLimits::default();
-    let ids = crate::api::Limits::default().ids;
+    let limits = Limits::default();
+    let ids = Limits::default().ids;
     let of = |count: usize| {
         Request::new("").variables(async_graphql::Variables::from_json(serde_json::json!({ "ids": vec![""; count] })))
     };

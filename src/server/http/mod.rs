@@ -41,6 +41,7 @@ use super::access::{Asked, RequestId};
 use super::callers::{self, Caller, Unknown};
 use super::introspection::Known;
 use super::metrics::{Transport, code_of};
+use super::pace::Least;
 use super::payload::Payload;
 use super::{Server, multipart, sse, streams, websocket};
 use crate::api::{Include, Reads, code};
@@ -85,7 +86,7 @@ pub(super) async fn get(State(server): State<Arc<Server>>, request: Request) -> 
 pub(super) async fn post(State(server): State<Arc<Server>>, request: Request) -> Response {
     let (caller, body) = request.into_parts();
     let limit = server.limits.body_bytes;
-    let body = receive(&caller.headers, body, limit, server.connections.of_body(), &server.held).await;
+    let body = receive(&caller.headers, body, limit, Least::of_bodies(&server.limits), &server.held).await;
     let Some(accepted) = takes_something(&caller.headers) else { return not_acceptable() };
     let media = accepted.of_errors();
     if !request::is_json(&caller.headers) {
@@ -210,7 +211,7 @@ async fn execute(server: &Server, caller: &Parts, accepted: Accepted, request: G
     let account = admitted.account().clone();
     let id = caller.extensions.get::<RequestId>().cloned();
     let held = server.held.clone();
-    let (reads, depth, keeper) = (Reads::default(), server.cache_depth, Keeper::of(&caller.headers));
+    let (reads, depth, keeper) = (Reads::default(), server.limits.cache_depth, Keeper::of(&caller.headers));
     let is_query = kind == Some(OperationType::Query);
     let admitted = if is_query { admitted.noting(reads.clone()) } else { admitted };
     let write = move |mut response: GraphqlResponse| {

@@ -28,12 +28,12 @@ use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-use super::super::Sockets;
 use super::super::places::Place;
 use super::WebSocket;
 use super::outgoing::{Next, Outgoing};
 use super::protocol::{Closing, close};
 use super::tally::Tally;
+use crate::limits::Limits;
 
 /// How long the client may take to answer a close frame.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -87,7 +87,7 @@ pub(super) struct Socket<D> {
 
 /// When something is to happen unless something else happens before.
 struct Clock {
-    limits: Sockets,
+    limits: Limits,
     init: Option<Instant>,
     ping: Instant,
     /// Whether anything came since the last ping.
@@ -114,16 +114,15 @@ impl<D: Dialogue> Socket<D> {
     pub(super) fn new(
         stream: WebSocket,
         dialogue: D,
-        limits: Sockets,
-        message_bytes: usize,
+        limits: &Limits,
         stop: CancellationToken,
         place: Option<Place>,
     ) -> Self {
         let now = Instant::now();
         let clock = Clock {
-            limits,
-            init: Some(now + limits.init_timeout),
-            ping: now + limits.ping_interval,
+            limits: *limits,
+            init: Some(now + limits.socket_init_timeout),
+            ping: now + limits.socket_ping_interval,
             heard: true,
             message: None,
             close: None,
@@ -135,7 +134,7 @@ impl<D: Dialogue> Socket<D> {
             timer: Box::pin(sleep_until(clock.next())),
             clock,
             stop: Box::pin(stop.cancelled_owned()),
-            message_bytes,
+            message_bytes: limits.message_bytes,
             reading: Reading::Open,
             ping: false,
             unflushed: false,
@@ -356,7 +355,7 @@ impl Clock {
     /// Pings after another interval, and judges the client after one more.
     fn begin_ping(&mut self) {
         self.heard = true;
-        self.ping = Instant::now() + self.limits.ping_interval;
+        self.ping = Instant::now() + self.limits.socket_ping_interval;
     }
 
     /// When the next of them is due.

@@ -3,7 +3,7 @@
 use async_graphql::{Executor, Request, Variables};
 use bitcoin::Network;
 use bitcoin::consensus::encode::serialize_hex;
-use btcgraph::api::Limits;
+use btcgraph::limits::Limits;
 use serde_json::{Value, json};
 
 use super::lab::{Lab, paying};

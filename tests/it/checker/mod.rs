@@ -35,6 +35,7 @@ mod transactions;
 use std::sync::Arc;
 
 use btcgraph::api::{self, Schema};
+use btcgraph::limits::Limits;
 
 use crate::support::bitcoind::wait_for;
 use crate::unconfirmed::following::{Following, PATIENCE};
@@ -56,7 +57,7 @@ fn follow(flood: &Flood) -> Following {
 }
 
 fn schema(following: &Following) -> Schema {
-    api::schema(following.published.clone(), following.live.clone(), api::Limits::default(), api::Features::default())
+    api::schema(following.published.clone(), following.live.clone(), Limits::default(), api::Features::default())
 }
 
 #[test]

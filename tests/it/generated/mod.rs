@@ -6,7 +6,8 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 
 use bitcoin::Network;
-use btcgraph::api::{self, Features, Limits};
+use btcgraph::api::{self, Features};
+use btcgraph::limits::Limits;
 use btcgraph::node::{Auth, Node, NodeSettings};
 use btcgraph::server::{self, Options};
 use btcgraph::sim::{Life, Profile, SimNode, SimNodeOptions};

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bitcoin::consensus::encode::serialize_hex;
 use bitcoin::{Block, Network};
-use btcgraph::api::Limits;
 use btcgraph::index::IndexOptions;
+use btcgraph::limits::Limits;
 use btcgraph::sim::{Hostile, SimChain};
 use serde_json::{Value, json};
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bitcoin::consensus::encode::serialize_hex;
 use bitcoin::hashes::Hash;
 use bitcoin::{Block, Network};
-use btcgraph::api::Limits;
+use btcgraph::limits::Limits;
 use btcgraph::sim::SimChain;
 use serde_json::{Value, json};
 

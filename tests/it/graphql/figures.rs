@@ -7,7 +7,7 @@ use async_graphql::futures_util::StreamExt;
 use async_graphql::futures_util::stream::BoxStream;
 use async_graphql::{Executor, Request, Response};
 use bitcoin::{Network, OutPoint, Transaction, Txid};
-use btcgraph::api::Limits;
+use btcgraph::limits::Limits;
 use btcgraph::mempool::{Departure, NodeMempool};
 use btcgraph::sim::SimChain;
 use btcgraph::view::{Pace, SyncPhase, SyncState};

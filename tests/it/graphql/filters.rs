@@ -3,7 +3,7 @@
 use async_graphql::futures_util::StreamExt;
 use async_graphql::{Executor, Request};
 use bitcoin::{Network, ScriptBuf, Transaction, TxOut};
-use btcgraph::api::Limits;
+use btcgraph::limits::Limits;
 use btcgraph::sim::{Hostile, SimChain};
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! Objects by their ids: what an answer calls an object finds it again.
 
 use bitcoin::Network;
-use btcgraph::api::Limits;
+use btcgraph::limits::Limits;
 use btcgraph::sim::SimChain;
 use serde_json::{Value, json};
 

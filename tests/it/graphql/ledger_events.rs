@@ -4,7 +4,7 @@
 use async_graphql::futures_util::StreamExt;
 use async_graphql::{Executor, Request};
 use bitcoin::{OutPoint, Transaction};
-use btcgraph::api::Limits;
+use btcgraph::limits::Limits;
 use btcgraph::mempool::{Departure, MempoolLimits};
 use btcgraph::sim::{Owner, Reward, ScriptKind, SimChain, Template};
 use serde_json::{Value, json};

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use bitcoin::{Network, Transaction};
-use btcgraph::api::Limits;
+use btcgraph::limits::Limits;
 use btcgraph::mempool::Departure;
 use btcgraph::sim::SimChain;
 use serde_json::{Value, json};

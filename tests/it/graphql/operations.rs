@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_graphql::futures_util::StreamExt;
 use async_graphql::{Executor, Request};
 use bitcoin::Network;
-use btcgraph::api::{Limits, RequestLimits};
+use btcgraph::limits::{DECLARED, Limits};
 use btcgraph::node::{Auth, Node, NodeSettings};
 use btcgraph::sim::SimChain;
 use btcgraph::view::{Pace, SyncPhase, SyncState};
@@ -157,72 +157,37 @@ fn following_tells_the_phase_and_that_it_is_in_sync() {
 }
 
 #[test]
-fn every_limit_is_told_as_it_was_set() {
-    let request = RequestLimits {
-        body_bytes: 1,
-        message_bytes: 2,
-        operations_per_socket: 3,
-        sockets: 30,
-        sockets_per_client: 31,
-        message_timeout: Duration::from_millis(32_500),
-        connections: 33,
-        connections_per_client: 34,
-        header_timeout: Duration::from_millis(35_500),
-        idle_timeout: Duration::from_millis(36_500),
-        body_timeout: Duration::from_millis(37_500),
-        write_timeout: Duration::from_millis(38_500),
-        least_rate: 39,
-        held_bytes: 45,
-        query_bytes: 4,
-        document_cache_bytes: 40,
-        subscription_bytes: 410,
-        persisted_query_bytes: 41,
-        executions: 42,
-        waiting: 43,
-        timeout: Duration::from_millis(1_500),
-        requests_per_minute: 44,
-        tokens: 5,
-        nesting: 6,
-        selections: 7,
-        aliases: 8,
-        root_fields: 9,
-        directives: 10,
-        introspection: usize::MAX,
-        values: 11,
-        cache_depth: 46,
-    };
-    let limits = Limits {
-        depth: 12,
-        complexity: 1_300,
-        page_size: 14,
-        transaction_bytes: 15,
-        scan_rows: 16,
-        ids: 17,
-        watch: 21,
-        headers: 18,
-        points: 20,
-        request,
-    };
-    let told = Api::empty(Network::Regtest, limits).data(
-        "{ server { limits { bodyBytes messageBytes operationsPerSocket sockets socketsPerClient
-            messageSeconds connections connectionsPerClient headerSeconds idleSeconds bodySeconds writeSeconds
-            leastBytesPerSecond heldBytes queryBytes documentCacheBytes subscriptionBytes persistedQueryBytes executions
-            waiting seconds requestsPerMinute tokens nesting selections
-            aliases rootFields directives introspection values depth complexity pageSize transactionBytes scanRows ids watch headers
-            points nodeRequests nodeSeconds cacheDepth } } }",
-    );
-    let mut expected = json!({
-        "bodyBytes": 1, "messageBytes": 2, "operationsPerSocket": 3, "sockets": 30, "socketsPerClient": 31,
-        "messageSeconds": 32.5, "connections": 33, "connectionsPerClient": 34, "headerSeconds": 35.5, "idleSeconds": 36.5,
-        "bodySeconds": 37.5, "writeSeconds": 38.5, "leastBytesPerSecond": 39, "heldBytes": 45, "queryBytes": 4, "documentCacheBytes": 40, "subscriptionBytes": 410,
-        "persistedQueryBytes": 41, "executions": 42, "waiting": 43, "seconds": 1.5, "requestsPerMinute": 44, "tokens": 5, "nesting": 6,
-        "selections": 7, "aliases": 8, "rootFields": 9, "directives": 10, "introspection": 9_007_199_254_740_991_u64, "values": 11,
-        "depth": 12, "complexity": 1_300, "pageSize": 14, "transactionBytes": 15, "scanRows": 16, "ids": 17, "watch": 21,
-        "headers": 18, "points": 20, "nodeRequests": 4, "nodeSeconds": 5.0,
-    });
-    // one more would be too many for the macro
-    expected["cacheDepth"] = json!(46);
-    assert_eq!(told["server"]["limits"], expected);
+fn every_declared_limit_is_a_field_with_its_value() {
+    // a value of its own for each, near its highest
+    let mut limits = Limits::default();
+    for (below_highest, limit) in (0..).zip(DECLARED) {
+        limit.set(&mut limits, limit.bounds.end() - below_highest).unwrap();
+    }
+    let api = Api::empty(Network::Regtest, limits);
+    let described = api.data("{ __type(name: \"Limits\") { fields { name description } } }");
+    let described = described["__type"]["fields"].as_array().unwrap();
+    let names: Vec<_> = described.iter().map(|field| field["name"].as_str().unwrap()).collect();
+    let values = api.data(&format!("{{ server {{ limits {{ {} }} }} }}", names.join(" ")));
+    let values = &values["server"]["limits"];
+
+    let not_a_setting = ["packageSize"];
+    let settings = described.iter().filter(|field| !not_a_setting.contains(&field["name"].as_str().unwrap()));
+    let mut read_by_operators_only = DECLARED.iter();
+    for (field, limit) in settings.zip(read_by_operators_only.by_ref()) {
+        let value = values[field["name"].as_str().unwrap()].as_f64().unwrap();
+        assert_eq!((value, limit.setting), (f64_of(limit.get(&limits)), limit.setting), "{}", field["name"]);
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(words(field["description"].as_str().unwrap()), words(limit.description));
+    }
+    let operators: Vec<_> = read_by_operators_only.map(|limit| limit.setting).collect();
+    assert_eq!(operators, ["server.socket_init_timeout_seconds", "server.socket_ping_seconds"]);
+    assert_eq!(values["packageSize"], 25);
+}
+
+/// Exact for every value of a limit, which is below 2^53.
+#[expect(clippy::cast_precision_loss, reason = "it is below 2^53")]
+fn f64_of(number: u64) -> f64 {
+    number as f64
 }
 
 #[test]

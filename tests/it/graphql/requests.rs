@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bitcoin::Network;
-use btcgraph::api::{Limits, Readiness, ReadyLimits};
+use btcgraph::api::{Readiness, ReadyLimits};
+use btcgraph::limits::Limits;
 use btcgraph::sim::SimChain;
 use btcgraph::view::SyncState;
 use serde_json::json;

@@ -7,7 +7,7 @@ use async_graphql::futures_util::StreamExt;
 use async_graphql::futures_util::stream::BoxStream;
 use async_graphql::{Executor, Request, Response};
 use bitcoin::{Block, Network};
-use btcgraph::api::Limits;
+use btcgraph::limits::Limits;
 use btcgraph::sim::SimChain;
 use serde_json::{Value, json};
 

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use async_graphql::futures_util::StreamExt;
 use async_graphql::{Executor, Request};
 use bitcoin::Network;
-use btcgraph::api::{Limits, Schema};
+use btcgraph::api::Schema;
+use btcgraph::limits::Limits;
 use btcgraph::sim::SimChain;
 use serde_json::{Value, json};
 
@@ -125,7 +126,7 @@ async fn no_more_wait_for_a_block_than_may_and_what_is_there_needs_no_place() {
     let mut chain = SimChain::new(95);
     chain.mine_empty(2).unwrap();
     let mut limits = Limits::default();
-    limits.request.waiting = 2;
+    limits.waiting = 2;
     let mut api = Api::empty(Network::Regtest, limits);
     api.change(0, chain.active_blocks().map(Arc::as_ref));
     let wait = || json!({ "height": 3 });

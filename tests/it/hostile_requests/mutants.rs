@@ -3,8 +3,9 @@
 use std::io::Write;
 use std::thread;
 
-use btcgraph::server::guard::{GuardLimits, admit};
-use btcgraph::settings::{DEFAULTS, Platform, Settings, Sources};
+use btcgraph::limits::Limits;
+use btcgraph::server::guard::admit;
+use btcgraph::settings::{Platform, Settings, Sources, defaults};
 use btcgraph::sim::{Hostile, Rng, SimChain};
 use serde_json::{Value, json};
 
@@ -111,7 +112,7 @@ fn texts(kind: Kind) -> Vec<Vec<u8>> {
 fn the_guard_reads_any_mutant_within_the_stack_of_a_thread() {
     // that of the threads which execute requests
     let reads = || {
-        let limits = GuardLimits::default();
+        let limits = Limits::default();
         let (mut admitted, mut refused) = (0, 0);
         for mutant in mutants(&texts(Kind::Query), 3_000, 1) {
             match admit(&as_text(&mutant), &limits) {
@@ -230,7 +231,7 @@ fn numbers_are_refused_or_answered_whatever_they_are() {
 fn settings_are_taken_or_refused_whatever_is_in_their_file() {
     let platform = Platform { home: "/home/a".into(), data: "/home/a/data".into(), node_data: "/home/a/node".into() };
     let lines: Vec<Vec<u8>> =
-        DEFAULTS.lines().filter(|line| !line.starts_with('#')).map(|line| line.as_bytes().to_vec()).collect();
+        defaults().lines().filter(|line| !line.starts_with('#')).map(|line| line.as_bytes().to_vec()).collect();
     let whole = vec![lines.join(&b'\n')];
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("btcgraph.toml");

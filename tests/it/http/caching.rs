@@ -1,5 +1,6 @@
 //! How long answers may be kept, as HTTP tells it. Which answers last is tested in `tests/it/caching`.
 
+use btcgraph::limits::Limits;
 use btcgraph::server::{Access, Options, Token, Tokens};
 use btcgraph::sim::SimChain;
 use serde_json::json;
@@ -20,7 +21,13 @@ fn served() -> (Served, SimChain) {
     chain.mine_empty(5).unwrap();
     let tokens: Tokens = Token::new("somebody", "abc", 0, false).unwrap().to_string().parse().unwrap();
     let access = Access { tokens, ..Access::default() };
-    (Served::start_over(Api::of_chain(&chain), Options { cache_depth: 4, access, ..Options::default() }), chain)
+    (
+        Served::start_over(
+            Api::of_chain(&chain),
+            Options { limits: Limits { cache_depth: 4, ..Limits::default() }, access, ..Options::default() },
+        ),
+        chain,
+    )
 }
 
 fn mine(served: &mut Served, chain: &mut SimChain) {

@@ -22,8 +22,8 @@ fn ask(served: &Served, headers: &[(&str, &str)]) -> Answer {
 #[test]
 fn what_finds_no_place_is_503_and_told_to_come_again_while_the_rest_goes_on() {
     let full = options(|options| {
-        options.limits.executions.at_once = 0;
-        options.limits.executions.waiting = 0;
+        options.limits.executions = 0;
+        options.limits.waiting = 0;
     });
     let served = Served::start_with(full);
     for headers in [&[][..], &[NEWER]] {
@@ -38,8 +38,8 @@ fn what_finds_no_place_is_503_and_told_to_come_again_while_the_rest_goes_on() {
 #[test]
 fn what_waits_too_long_for_its_place_is_a_timeout() {
     let full = options(|options| {
-        options.limits.executions.at_once = 0;
-        options.limits.executions.timeout = Duration::from_millis(20);
+        options.limits.executions = 0;
+        options.limits.timeout = Duration::from_millis(20);
     });
     let served = Served::start_with(full);
     for (headers, status) in [(&[][..], 200), (&[NEWER], 504)] {
@@ -51,8 +51,8 @@ fn what_waits_too_long_for_its_place_is_a_timeout() {
 #[test]
 fn who_waits_for_a_block_keeps_nobody_from_asking() {
     let one = options(|options| {
-        options.limits.executions.at_once = 1;
-        options.limits.executions.waiting = 0;
+        options.limits.executions = 1;
+        options.limits.waiting = 0;
     });
     let served = Served::start_with(one);
     let extensions = json!({ "waitForTip": { "height": 4, "timeoutMs": 1500 } });

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use bitcoin::Network;
-use btcgraph::api::Limits;
+use btcgraph::limits::Limits;
 use btcgraph::sim::SimChain;
 use serde_json::{Value, json};
 

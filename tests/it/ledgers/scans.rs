@@ -2,7 +2,7 @@
 
 use bitcoin::hashes::{Hash, sha256};
 use bitcoin::{Network, OutPoint, ScriptBuf, TxOut, Witness};
-use btcgraph::api::Limits;
+use btcgraph::limits::Limits;
 use btcgraph::sim::{Owner, Rng, ScriptKind, SimChain};
 use serde_json::{Value, json};
 

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use bitcoin::Network;
-use btcgraph::api::Limits;
+use btcgraph::limits::Limits;
 use btcgraph::server::{self, Options};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;

@@ -7,7 +7,8 @@ use async_graphql::{
     Context, EmptyMutation, EmptySubscription, Error, ID, Interface, MergedObject, Object, ObjectType, Schema,
     SimpleObject,
 };
-use btcgraph::api::{Limits, RequestExtensions};
+use btcgraph::api::RequestExtensions;
+use btcgraph::limits::Limits;
 use serde_json::{Value, json};
 
 /// A root of queries under test.

@@ -11,14 +11,15 @@ use std::path::{Path, PathBuf};
 /// settings: what it needs is handed to it.
 const ROOMS: &[(&str, &[&str])] = &[
     ("chain", &[]),
+    ("limits", &[]),
     ("node", &["chain"]),
     ("index", &["chain"]),
     ("mempool", &["chain"]),
-    ("view", &["chain", "index", "mempool", "node"]),
+    ("view", &["chain", "limits", "index", "mempool", "node"]),
     ("live", &["chain", "index", "mempool", "node", "view"]),
     ("sync", &["chain", "index", "mempool", "node", "view", "live"]),
-    ("api", &["chain", "index", "view", "live"]),
-    ("server", &["api"]),
+    ("api", &["chain", "limits", "index", "view", "live"]),
+    ("server", &["limits", "api"]),
     ("sim", &["chain"]),
 ];
 

@@ -61,9 +61,9 @@ async fn a_connection_too_many_is_503_and_one_of_a_client_that_has_its_share_429
         [(0, true, "http/1.1 503"), (2, false, "http/1.1 503"), (1, true, "http/1.1 429")]
     {
         let served = served(|options| {
-            options.connections.most = if per_client == 1 { 3 } else { 2 };
-            options.connections.per_client = per_client;
-            options.connections.limit_loopback = limit_loopback;
+            options.limits.connections = if per_client == 1 { 3 } else { 2 };
+            options.limits.connections_per_client = per_client;
+            options.limit_loopback = limit_loopback;
         })
         .await;
         let mut first = connect_from(ONE, &served).await;
@@ -98,8 +98,8 @@ async fn acknowledged(mut client: Client) -> Client {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_socket_too_many_of_one_client_is_refused_and_other_clients_have_theirs() {
     let served = served(|options| {
-        options.connections.limit_loopback = true;
-        options.sockets.per_client = 1;
+        options.limit_loopback = true;
+        options.limits.sockets_per_client = 1;
     })
     .await;
     let mut first = acknowledged(socket_from(ONE, &served, TRANSPORT).await).await;

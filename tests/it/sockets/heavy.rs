@@ -114,8 +114,8 @@ async fn an_event_that_takes_too_long_ends_its_subscription_with_a_timeout_and_n
     let mut api = Api::of_chain(&chain);
     let mut options = Options::default();
     // one after the other: the last of them wait for longer than they may
-    options.limits.executions.at_once = 1;
-    options.limits.executions.timeout = Duration::from_millis(500);
+    options.limits.executions = 1;
+    options.limits.timeout = Duration::from_millis(500);
     let served = Served::with_options(&api.schema, options).await;
     let mut clients = Vec::new();
     for number in 0..40 {

@@ -18,7 +18,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use btcgraph::api::Schema;
-use btcgraph::server::{self, Options, Sockets};
+use btcgraph::limits::Limits;
+use btcgraph::server::{self, Options};
 use btcgraph::sim::SimChain;
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
@@ -44,11 +45,11 @@ struct Served {
 
 impl Served {
     async fn start(api: &Api) -> Self {
-        Self::with(&api.schema, Sockets::default()).await
+        Self::with(&api.schema, Limits::default()).await
     }
 
-    async fn with(schema: &Schema, sockets: Sockets) -> Self {
-        Self::with_options(schema, Options { sockets, ..Options::default() }).await
+    async fn with(schema: &Schema, limits: Limits) -> Self {
+        Self::with_options(schema, Options { limits, ..Options::default() }).await
     }
 
     async fn with_options(schema: &Schema, options: Options) -> Self {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use btcgraph::server::{ExecutionLimits, Options};
+use btcgraph::server::Options;
 use serde_json::{Value, json};
 
 use super::{Client, Served, chain, until_subscriptions};
@@ -249,7 +249,8 @@ async fn operations_have_the_places_and_the_time_of_queries_by_post_and_subscrip
     let api = Api::of_chain(&chain());
     for (waiting, code) in [(0, "RESOURCE_EXHAUSTED"), (1, "TIMEOUT")] {
         let mut options = Options::default();
-        options.limits.executions = ExecutionLimits { at_once: 0, waiting, timeout: Duration::from_millis(50) };
+        (options.limits.executions, options.limits.waiting) = (0, waiting);
+        options.limits.timeout = Duration::from_millis(50);
         let served = Served::with_options(&api.schema, options).await;
         let mut client = served.client().await;
         // those that can be shared, and those that cannot

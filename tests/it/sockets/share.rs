@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use btcgraph::server::{Connections, Options, Sockets};
+use btcgraph::limits::Limits;
+use btcgraph::server::Options;
 use futures_util::{SinkExt, StreamExt};
 use serde_json::json;
 use tokio_tungstenite::tungstenite::Message;
@@ -15,8 +16,8 @@ const LARGE: &str = "{ __schema { types { name description fields { name descrip
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_is_pinged_and_one_that_does_not_answer_is_cut_off() {
-    let sockets = Sockets { ping_interval: Duration::from_millis(200), ..Sockets::default() };
-    let served = Served::with(&Api::of_chain(&chain()).schema, sockets).await;
+    let limits = Limits { socket_ping_interval: Duration::from_millis(200), ..Limits::default() };
+    let served = Served::with(&Api::of_chain(&chain()).schema, limits).await;
     let (mut alive, mut dead) = (served.client().await, served.client().await);
     dead.ask("1", "subscription { newBlock { hash } }").await;
     until_subscriptions(&mut alive, 1).await;
@@ -40,8 +41,8 @@ async fn a_client_is_pinged_and_one_that_does_not_answer_is_cut_off() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_sends_and_never_reads_is_ended_and_others_are_answered_meanwhile() {
-    let connections = Connections { write_timeout: Duration::from_secs(1), ..Connections::default() };
-    let options = Options { connections, ..Options::default() };
+    let limits = Limits { write_timeout: Duration::from_secs(1), ..Limits::default() };
+    let options = Options { limits, ..Options::default() };
     let served = Served::with_options(&Api::of_chain(&chain()).schema, options).await;
     let mut other = served.client().await;
     let mut stuck = served.client().await;
@@ -103,8 +104,8 @@ async fn a_client_that_only_asks_is_not_read_for_ever() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_socket_too_many_is_told_to_come_back_later() {
-    let sockets = Sockets { most: 2, ..Sockets::default() };
-    let served = Served::with(&Api::of_chain(&chain()).schema, sockets).await;
+    let limits = Limits { sockets: 2, ..Limits::default() };
+    let served = Served::with(&Api::of_chain(&chain()).schema, limits).await;
     let (mut first, second) = (served.client().await, served.client().await);
     for protocol in [TRANSPORT, "graphql-ws"] {
         let told = served.connect(protocol).await.closed().await;

@@ -4,7 +4,8 @@
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
-use btcgraph::server::{Connections, Options, Sockets};
+use btcgraph::limits::Limits;
+use btcgraph::server::Options;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
@@ -21,8 +22,8 @@ async fn served(change: impl FnOnce(&mut Options)) -> Served {
     Served::with_options(&Api::of_chain(&chain()).schema, options).await
 }
 
-fn connections(change: impl FnOnce(&mut Connections)) -> impl FnOnce(&mut Options) {
-    move |options| change(&mut options.connections)
+fn connections(change: impl FnOnce(&mut Limits)) -> impl FnOnce(&mut Options) {
+    move |options| change(&mut options.limits)
 }
 
 /// A connection whose own end holds little that was not read.
@@ -157,15 +158,15 @@ fn many(count: usize) -> String {
 
 /// Lets a document of a hundred of them through.
 fn allow_many(options: &mut Options) {
-    let guard = &mut options.limits.guard;
+    let guard = &mut options.limits;
     (guard.aliases, guard.introspection) = (1_000, 1_000);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_held_for_a_client_that_never_reads_is_let_go_of_and_others_are_told_to_come_again_until_then() {
     let served = served(|options| {
-        options.connections.write_timeout = SECOND * 3;
-        options.limits.held_bytes = 20 << 20;
+        options.limits.write_timeout = SECOND * 3;
+        options.limits.buffered_bytes = 20 << 20;
         allow_many(options);
     })
     .await;
@@ -205,8 +206,8 @@ async fn what_is_held_for_a_client_that_never_reads_is_let_go_of_and_others_are_
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_reads_slowly_is_served_whole_whatever_the_answer_comes_in() {
     let served = served(|options| {
-        options.connections.write_timeout = SECOND * 3;
-        options.sockets.ping_interval = SECOND * 3;
+        options.limits.write_timeout = SECOND * 3;
+        options.limits.socket_ping_interval = SECOND * 3;
         allow_many(options);
     })
     .await;
@@ -255,8 +256,8 @@ async fn who_reads_slowly_is_served_whole_whatever_the_answer_comes_in() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_does_not_read_a_stream_or_a_websocket_is_cut_off_after_the_write_timeout() {
     let served = served(|options| {
-        options.connections.write_timeout = SECOND;
-        options.connections.most = 1;
+        options.limits.write_timeout = SECOND;
+        options.limits.connections = 1;
     })
     .await;
     let large = many(8);
@@ -294,8 +295,8 @@ async fn who_does_not_read_a_stream_or_a_websocket_is_cut_off_after_the_write_ti
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_message_that_does_not_come_to_its_end_closes_its_socket_whatever_stands_between_its_parts() {
-    let sockets = Sockets { message_timeout: SECOND, init_timeout: SECOND * 60, ..Sockets::default() };
-    let served = Served::with(&Api::of_chain(&chain()).schema, sockets).await;
+    let limits = Limits { message_timeout: SECOND, socket_init_timeout: SECOND * 60, ..Limits::default() };
+    let served = Served::with(&Api::of_chain(&chain()).schema, limits).await;
     let long = [0x81, 0xfe, 0x10, 0x00, 0, 0, 0, 0];
     for (begin, drop) in [
         (frame(TEXT_BEGIN, b"{"), [frame(MORE, b" "), frame(PING, b"")].concat()),
@@ -356,8 +357,8 @@ async fn a_subscriber_who_is_behind_by_more_than_is_kept_for_all_goes_on_alone_a
     let mut chain = chain();
     let mut api = Api::of_chain(&chain);
     let mut options = Options::default();
-    options.connections.write_timeout = SECOND * 60;
-    options.connections.least_rate = 0;
+    options.limits.write_timeout = SECOND * 60;
+    options.limits.min_rate = 0;
     allow_many(&mut options);
     let served = Served::with_options(&api.schema, options).await;
     // some 150 KB an event, of which a megabyte is kept

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use btcgraph::server::{ExecutionLimits, Options, Sockets};
+use btcgraph::limits::Limits;
+use btcgraph::server::Options;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -117,8 +118,8 @@ async fn a_subscription_is_an_event_a_block_until_the_client_goes_away() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stream_on_which_nothing_happens_is_kept_open_and_ends_without_completion_when_the_server_stops() {
-    let sockets = Sockets { ping_interval: Duration::from_millis(100), ..Sockets::default() };
-    let served = Served::with(&Api::of_chain(&chain()).schema, sockets).await;
+    let limits = Limits { socket_ping_interval: Duration::from_millis(100), ..Limits::default() };
+    let served = Served::with(&Api::of_chain(&chain()).schema, limits).await;
     let mut events = Stream::post(&served, "text/event-stream", BLOCKS).await;
     for _ in 0..4 {
         events.until(":\n\n").await;
@@ -159,8 +160,8 @@ async fn a_subscription_is_a_part_a_block_with_the_payload_in_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stream_too_many_is_told_to_come_back_later() {
-    let sockets = Sockets { most: 1, ..Sockets::default() };
-    let served = Served::with(&Api::of_chain(&chain()).schema, sockets).await;
+    let limits = Limits { sockets: 1, ..Limits::default() };
+    let served = Served::with(&Api::of_chain(&chain()).schema, limits).await;
     let mut first = Stream::post(&served, "text/event-stream", BLOCKS).await;
     first.until(":\n\n").await;
     for accept in ["text/event-stream", "multipart/mixed;subscriptionSpec=1.0"] {
@@ -213,7 +214,8 @@ async fn who_takes_whole_answers_too_gets_a_stream_of_a_subscription_only() {
 async fn a_query_in_a_stream_has_the_places_and_the_time_of_any_other() {
     for (waiting, code) in [(0, "RESOURCE_EXHAUSTED"), (1, "TIMEOUT")] {
         let mut options = Options::default();
-        options.limits.executions = ExecutionLimits { at_once: 0, waiting, timeout: Duration::from_millis(50) };
+        (options.limits.executions, options.limits.waiting) = (0, waiting);
+        options.limits.timeout = Duration::from_millis(50);
         let served = Served::with_options(&Api::of_chain(&chain()).schema, options).await;
         let mut answer = Stream::post(&served, "text/event-stream", "{ tip { height } }").await;
         let result = answer.result().await;

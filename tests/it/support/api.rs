@@ -12,6 +12,7 @@ use bitcoin::{
 };
 use btcgraph::api::{self, Schema};
 use btcgraph::index::{Index, IndexOptions, ObservedLimits};
+use btcgraph::limits::Limits;
 use btcgraph::live::{ChainEvent, Event, Live};
 use btcgraph::mempool::{
     Arrival, Cause, ConnectedBlock, Departure, Mempool, MempoolLimits, MempoolSnapshot, NodeMempool, Prevout,
@@ -47,14 +48,14 @@ pub(crate) struct Api {
 #[allow(clippy::large_types_passed_by_value)]
 impl Api {
     /// Over an empty index.
-    pub(crate) fn empty(network: Network, limits: api::Limits) -> Self {
+    pub(crate) fn empty(network: Network, limits: Limits) -> Self {
         Self::with_index(network, limits, |options| options)
     }
 
     /// The same, with an index that is set up otherwise.
     pub(crate) fn with_index(
         network: Network,
-        limits: api::Limits,
+        limits: Limits,
         otherwise: impl FnOnce(IndexOptions) -> IndexOptions,
     ) -> Self {
         Self::over(Published::default(), network, limits, otherwise)
@@ -63,7 +64,7 @@ impl Api {
     fn over(
         published: Published,
         network: Network,
-        limits: api::Limits,
+        limits: Limits,
         otherwise: impl FnOnce(IndexOptions) -> IndexOptions,
     ) -> Self {
         let directory = tempfile::tempdir().unwrap();
@@ -84,7 +85,7 @@ impl Api {
 
     /// Over an index of these blocks.
     pub(crate) fn of<'b>(network: Network, blocks: impl IntoIterator<Item = &'b Block>) -> Self {
-        let mut api = Self::empty(network, api::Limits::default());
+        let mut api = Self::empty(network, Limits::default());
         api.change(0, blocks);
         api
     }
@@ -97,7 +98,7 @@ impl Api {
     /// Over an index of the simulated chain, with other limits to what clients may ask of the node.
     pub(crate) fn of_chain_asking(chain: &SimChain, limits: NodeLimits) -> Self {
         let published = Published::with_node_limits(limits);
-        let mut api = Self::over(published, Network::Regtest, api::Limits::default(), |options| options);
+        let mut api = Self::over(published, Network::Regtest, Limits::default(), |options| options);
         api.change(0, chain.active_blocks().map(Arc::as_ref));
         api
     }
@@ -251,7 +252,7 @@ impl Api {
     pub(crate) fn broadcast_by(&mut self, node: &Node) {
         self.set_node(node);
         let (published, live) = (self.published.clone(), self.live.clone());
-        self.schema = api::schema(published, live, api::Limits::default(), api::Features { broadcast: true });
+        self.schema = api::schema(published, live, Limits::default(), api::Features { broadcast: true });
     }
 
     /// What following says of the node.

@@ -9,6 +9,7 @@ use async_graphql::futures_util::StreamExt;
 use async_graphql::{Executor, Request, Variables};
 use bitcoin::ScriptBuf;
 use btcgraph::api::{self, Schema};
+use btcgraph::limits::Limits;
 use btcgraph::mempool::MempoolLimits;
 use btcgraph::sim::Profile;
 use serde_json::{Value, json};
@@ -89,7 +90,7 @@ async fn comes_and_goes(seed: u64, remembered: MempoolLimits, restarts: bool) ->
     let begin = || {
         let following = Following::within_as_said(&directory, &sim, how);
         let events = following.live.clone();
-        let schema = api::schema(following.published.clone(), events, api::Limits::default(), api::Features::default());
+        let schema = api::schema(following.published.clone(), events, Limits::default(), api::Features::default());
         (following, schema)
     };
     let (mut following, mut schema) = tokio::task::block_in_place(begin);

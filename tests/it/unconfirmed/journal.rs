@@ -4,6 +4,7 @@ use async_graphql::futures_util::StreamExt;
 use async_graphql::futures_util::stream::BoxStream;
 use async_graphql::{Executor, Request, Response};
 use btcgraph::api::{self, Schema};
+use btcgraph::limits::Limits;
 use btcgraph::sim::{Mining, SimNode};
 use serde_json::{Value, json};
 
@@ -12,7 +13,7 @@ use super::simulated::{now, pay, quiet, send};
 use crate::support::bitcoind::wait_for;
 
 fn schema(following: &Following) -> Schema {
-    api::schema(following.published.clone(), following.live.clone(), api::Limits::default(), api::Features::default())
+    api::schema(following.published.clone(), following.live.clone(), Limits::default(), api::Features::default())
 }
 
 async fn ask(schema: &Schema, document: impl Into<String>) -> Value {

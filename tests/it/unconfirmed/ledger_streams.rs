@@ -8,6 +8,7 @@ use std::time::Duration;
 use bitcoin::hashes::{Hash, sha256};
 use bitcoin::{Block, ScriptBuf};
 use btcgraph::api;
+use btcgraph::limits::Limits;
 use btcgraph::sim::{Life, Mining, Profile, SimChain};
 use btcgraph::view::{Head, View};
 use serde_json::{Value, json};
@@ -98,12 +99,8 @@ async fn who_watches_scripts_is_told_the_same_in_the_same_order_however_often_th
     let (mut life, sim) = start(Profile::Hostile, SEED);
     let following = Following::of_simulated(&sim, true);
     let first = following.assert_catches_up(&sim);
-    let schema = api::schema(
-        following.published.clone(),
-        following.live.clone(),
-        api::Limits::default(),
-        api::Features::default(),
-    );
+    let schema =
+        api::schema(following.published.clone(), following.live.clone(), Limits::default(), api::Features::default());
     let from = known(&first, &scripts);
     drop(first);
     let (done, end) = watch::channel(None);

@@ -5,6 +5,7 @@ use std::time::Duration;
 use async_graphql::futures_util::StreamExt;
 use async_graphql::{Executor, Request, Variables};
 use btcgraph::api::{self, Schema};
+use btcgraph::limits::Limits;
 use btcgraph::sim::Profile;
 use btcgraph::view::Head;
 use serde_json::{Value, json};
@@ -97,12 +98,8 @@ async fn who_loses_the_connection_and_comes_back_misses_nothing() {
     let (mut life, sim) = start(Profile::Hostile, 21);
     let following = Following::of_simulated(&sim, true);
     let first = following.assert_catches_up(&sim);
-    let schema = api::schema(
-        following.published.clone(),
-        following.live.clone(),
-        api::Limits::default(),
-        api::Features::default(),
-    );
+    let schema =
+        api::schema(following.published.clone(), following.live.clone(), Limits::default(), api::Features::default());
     let hashes = |head: &Head| -> Vec<Value> {
         let heights = 0..=head.tip.height.to_u32();
         heights.map(|height| json!(head.chain.block_hash(height.into()).unwrap().to_string())).collect()
