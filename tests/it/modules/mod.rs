@@ -1,15 +1,16 @@
-//! Holds the rooms of the architecture apart: which crate is named where, and that imports run only downwards.
+//! The order of the modules: which crate is named where, that imports run only downwards, and that a type name is
+//! defined once.
 //!
-//! A room is a folder of `src/`. The test reads the code of each as tokens, so that prose and literals may name
-//! whatever they like.
+//! The tests read the sources as tokens, so that prose and literals may name anything.
 
 mod tokens;
+mod type_names;
 
 use std::path::{Path, PathBuf};
 
-/// Each room with the rooms it may import, its own aside. No room imports anything else of the crate, such as the
-/// settings: what it needs is handed to it.
-const ROOMS: &[(&str, &[&str])] = &[
+/// Each module of `src/` with the modules that it may import. None of them imports anything else of the crate, such as
+/// the settings: `commands` passes them what they need.
+const MODULES: &[(&str, &[&str])] = &[
     ("chain", &[]),
     ("limits", &[]),
     ("node", &["chain"]),
@@ -46,7 +47,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
 const NOT_IN: &[(&str, &[&str])] = &[("tokio", &["chain", "index", "mempool"]), ("bitcoin", &["server"])];
 
 #[test]
-fn rooms_name_only_what_is_below_them() {
+fn modules_import_only_from_below() {
     let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut files = Vec::new();
     rust_files(&src, &mut files);
@@ -60,7 +61,7 @@ fn rooms_name_only_what_is_below_them() {
             violations(&module, &source).into_iter().map(|violation| format!("{}: {violation}", file.display())),
         );
     }
-    assert!(found.is_empty(), "see ROOMS, ONLY_IN and NOT_IN in {}:\n{}", file!(), found.join("\n"));
+    assert!(found.is_empty(), "see MODULES, ONLY_IN and NOT_IN in {}:\n{}", file!(), found.join("\n"));
 }
 
 fn rust_files(dir: &Path, files: &mut Vec<PathBuf>) {
@@ -99,7 +100,7 @@ fn violations(module: &[String], source: &str) -> Vec<String> {
             found.push(format!("`{place}` names the crate `{name}`, which it must not know"));
         }
     }
-    if let Some((_, below)) = ROOMS.iter().find(|(room, _)| room == place) {
+    if let Some((_, below)) = MODULES.iter().find(|(module, _)| module == place) {
         for name in names_at_the_root(&tokens, module.len()) {
             if name != place && !below.contains(&name) {
                 found.push(format!("`{place}` imports `crate::{name}`, which is not below it"));
@@ -190,7 +191,7 @@ mod the_check {
     }
 
     #[test]
-    fn finds_a_crate_outside_its_room() {
+    fn finds_a_crate_outside_its_module() {
         let found = check("view/mod.rs", "fn open() -> Result<(), redb::Error> { Ok(()) }");
         assert_eq!(found, ["`view` names the crate `redb`, which is for [\"index\"] only"]);
         assert_eq!(check("main.rs", "use bitcoincore_rpc::Client;").len(), 1);
@@ -200,13 +201,13 @@ mod the_check {
     }
 
     #[test]
-    fn finds_a_crate_that_a_room_must_not_know() {
+    fn finds_a_crate_that_a_module_must_not_know() {
         assert_eq!(check("index/mod.rs", "use tokio::sync::Mutex;").len(), 1);
         assert_eq!(check("server/mod.rs", "use bitcoin::Txid;").len(), 1);
     }
 
     #[test]
-    fn lets_a_crate_be_named_in_its_room() {
+    fn lets_a_crate_be_named_in_its_module() {
         assert_eq!(check("index/tables.rs", "use redb::TableDefinition;"), [""; 0]);
         assert_eq!(check("sim/node.rs", "use axum::Router;"), [""; 0]);
         assert_eq!(check("main.rs", "use anyhow::Context;"), [""; 0]);
