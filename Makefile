@@ -1,6 +1,6 @@
 # What a developer and CI run. Needs a Rust toolchain; each target sets up the rest by itself.
 
-.PHONY: help demo playground test lint mutants bench bench-import audit
+.PHONY: help demo playground test lint release mutants bench bench-import audit
 
 help: ## This list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1	\2/p' Makefile
@@ -20,6 +20,10 @@ lint: ## Formatting, clippy and the documentation, warnings as errors
 	cargo fmt --check --manifest-path fuzz/Cargo.toml
 	cargo clippy --locked --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --document-private-items
+
+release: ## The program as released, and its debug information in a file of its own, in target/release-files
+	scripts/playground.sh
+	scripts/release.sh
 
 mutants: ## Whether a test notices each change to connecting and disconnecting blocks, by cargo-mutants (docs/testing.md); hours
 	scripts/mutants.sh
