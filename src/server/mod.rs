@@ -11,6 +11,7 @@
 //!   and with that: executions.rs, the threads on which requests are executed
 //!   told.rs, budget.rs: what is executed and told is counted, and paid for
 //!   /health/live  /health/ready  /schema.graphql  /metrics
+//!   after that, for every response: compression.rs, in the encoding that negotiation.rs finds
 //!   /playground ──► playground.rs: pages that ask all of this from a browser
 //!
 //!   admin.rs: the socket for commands on this machine, apart from all of this
@@ -23,6 +24,7 @@ pub mod admin;
 mod budget;
 mod callers;
 mod clients;
+mod compression;
 mod connections;
 mod documents;
 mod executions;
@@ -35,6 +37,7 @@ mod http;
 mod introspection;
 pub mod metrics;
 mod multipart;
+mod negotiation;
 mod origins;
 mod pace;
 mod payload;
@@ -63,8 +66,6 @@ use axum::routing::get;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-use tower_http::compression::CompressionLayer;
-use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove};
 
 use crate::api::{self, ReadyLimits, Schema};
 use crate::limits::Limits;
@@ -264,9 +265,6 @@ async fn ask(State(server): State<Arc<Server>>, request: Request, next: Next) ->
     .await
 }
 
-/// The least bytes of an answer that are compressed on their way.
-const COMPRESSED_ABOVE: u16 = 1024;
-
 /// What is where.
 fn router(server: Arc<Server>, playground: bool, public_metrics: bool) -> Router {
     let routes = Router::new()
@@ -278,13 +276,5 @@ fn router(server: Arc<Server>, playground: bool, public_metrics: bool) -> Router
     let metrics = get(async |State(server): State<Arc<Server>>| server.metrics.answer());
     let routes = if public_metrics { routes.route("/metrics", metrics) } else { routes };
     let routes = if playground { routes.merge(playground::routes()) } else { routes };
-    // a stream is sent as it comes, which compression would hold up
-    let compressed = SizeAbove::new(COMPRESSED_ABOVE)
-        .and(NotForContentType::SSE)
-        .and(NotForContentType::const_new("multipart/"))
-        .and(NotForContentType::IMAGES);
-    routes
-        .layer(from_fn_with_state(server.clone(), enter))
-        .layer(CompressionLayer::new().compress_when(compressed))
-        .with_state(server)
+    compression::apply(routes.layer(from_fn_with_state(server.clone(), enter)).with_state(server))
 }

@@ -11,8 +11,6 @@
 //! All of it is in the program. The build of GraphiQL leaves each of its files compressed beside itself, as `.br` and
 //! `.gz`, and puts all but its page into `assets/`, under names with a hash of their content.
 
-mod negotiation;
-
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -29,7 +27,7 @@ use axum::routing::get;
 use rust_embed::{EmbeddedFile, RustEmbed};
 
 use super::Server;
-use negotiation::Encoding;
+use super::negotiation::{self, Encoding};
 
 /// GraphiQL, or nothing.
 #[derive(RustEmbed)]
@@ -96,14 +94,14 @@ impl Site {
             return StatusCode::NOT_FOUND.into_response();
         };
         let compressed = |encoding: Encoding| (self.find)(&format!("{name}.{}", encoding.extension()));
-        let accepted = joined(request, &ACCEPT_ENCODING);
+        let accepted = negotiation::joined(request, &ACCEPT_ENCODING);
         let chosen = negotiation::best(&accepted, |encoding| compressed(encoding).is_some());
         let (file, encoding) = match chosen.and_then(compressed) {
             Some(file) => (file, chosen),
             None => (whole, None),
         };
         let tag = entity_tag(&file);
-        let unchanged = negotiation::holds(&joined(request, &IF_NONE_MATCH), &tag);
+        let unchanged = negotiation::holds(&negotiation::joined(request, &IF_NONE_MATCH), &tag);
         let mut response = Response::new(if unchanged { Body::empty() } else { body(file.data) });
         if unchanged {
             *response.status_mut() = StatusCode::NOT_MODIFIED;
@@ -126,12 +124,6 @@ impl Site {
         }
         response
     }
-}
-
-/// All values of a header as one list. What is no text counts as not sent.
-fn joined(headers: &HeaderMap, name: &HeaderName) -> String {
-    let values: Vec<&str> = headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).collect();
-    values.join(",")
 }
 
 /// A hash of the bytes that are sent, so that each encoding of a file has a tag of its own.

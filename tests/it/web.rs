@@ -6,15 +6,15 @@ use std::process::Command;
 
 use crate::support::skips::{current_test, skip};
 
-/// Runs a script of tests/web, which has nothing to complain of and says that it read at least `count` things.
+/// Runs a script of tests/web with these arguments. It finds no fault, and says that it read at least `count` things.
 #[track_caller]
-fn assert_no_fault(script: &str, package: &str, count: usize) {
+pub(crate) fn assert_no_fault(script: &str, package: &str, count: usize, arguments: &[&str]) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/web");
     if !folder.join("node_modules").join(package).is_dir() {
         let reason = format!("no {package}: run scripts/npm.sh --install-node tests/web");
         return skip(&current_test(), &reason);
     }
-    let output = Command::new("node").arg(script).current_dir(folder).output().unwrap();
+    let output = Command::new("node").arg(script).args(arguments).current_dir(folder).output().unwrap();
     let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{script} found faults:\n{said}{errors}");
     let read = said.split_whitespace().next().and_then(|number| number.parse::<usize>().ok());
@@ -23,25 +23,25 @@ fn assert_no_fault(script: &str, package: &str, count: usize) {
 
 #[test]
 fn the_schema_keeps_the_rules_of_graphql_eslint_and_of_relay() {
-    assert_no_fault("lint.js", "@graphql-eslint/eslint-plugin", 130);
+    assert_no_fault("lint.js", "@graphql-eslint/eslint-plugin", 130, &[]);
 }
 
 #[test]
 fn strict_typescript_is_generated_from_the_schema_and_every_documented_example() {
-    assert_no_fault("types.js", "@graphql-codegen/core", 30);
+    assert_no_fault("types.js", "@graphql-codegen/core", 30, &[]);
 }
 
 #[test]
 fn the_schema_is_valid_and_every_documented_example_is_and_uses_nothing_deprecated() {
-    assert_no_fault("validity.js", "@graphql-inspector/core", 30);
+    assert_no_fault("validity.js", "@graphql-inspector/core", 30, &[]);
 }
 
 #[test]
 fn the_cache_shipped_for_apollo_client_is_that_of_the_schema_and_strict_typescript() {
-    assert_no_fault("cache.js", "@apollo/client", 130);
+    assert_no_fault("cache.js", "@apollo/client", 130, &[]);
 }
 
 #[test]
 fn the_schema_breaks_nothing_of_the_one_before() {
-    assert_no_fault("compatibility.js", "@graphql-inspector/core", 130);
+    assert_no_fault("compatibility.js", "@graphql-inspector/core", 130, &[]);
 }

@@ -4,6 +4,7 @@ mod audits;
 mod caching;
 mod callers;
 mod headers;
+mod introspected;
 mod load;
 mod negotiation;
 mod pages;

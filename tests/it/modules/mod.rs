@@ -37,6 +37,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("rustix", &["index", "server"]),
     ("socket2", &["server"]),
     ("tokio_tungstenite", &["server"]),
+    ("tower", &["server"]),
     ("anyhow", &["main", "commands"]),
     ("dataloader", &["view"]),
     ("imbl", &["mempool"]),
