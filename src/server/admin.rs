@@ -154,6 +154,7 @@ async fn verify(State(shared): State<Shared>, request: Request) -> Response {
             return (StatusCode::PAYLOAD_TOO_LARGE, "the body is too large").into_response();
         }
         Err(NoBody::Late) => return (StatusCode::REQUEST_TIMEOUT, "the body did not come in time").into_response(),
+        Err(NoBody::Malformed) => return (StatusCode::BAD_REQUEST, "the body is malformed or cut off").into_response(),
     };
     let Ok(place) = shared.place.try_acquire_owned() else {
         let reason = "a check of the index is under way already: wait until it is done, or break it off";

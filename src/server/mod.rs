@@ -58,6 +58,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Request, State};
+use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use axum::middleware::{Next, from_fn_with_state};
@@ -67,16 +68,16 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::api::{self, ReadyLimits, Schema};
+use crate::api::{self, ReadyLimits, Schema, code};
 use crate::limits::Limits;
 pub use callers::Access;
 use callers::Callers;
 pub use clients::{NotAnAddress, Proxies};
-use connections::Connections;
+use connections::{AmbiguousLength, Connections};
 use executor::Guarded;
 use held::Held;
 pub use hosts::{Hosts, NotAHost};
-use http::Persisted;
+use http::{Persisted, error, refuse_as_json};
 use metrics::Metrics;
 pub use origins::{NotAnOrigin, Origins};
 use places::{Full, Most, Place, Places};
@@ -249,6 +250,10 @@ async fn within_deadline(
 /// below one for each request.
 async fn enter(State(server): State<Arc<Server>>, request: Request, next: Next) -> Response {
     access::tell(&server, request, async |request| {
+        if request.extensions().get::<AmbiguousLength>().is_some() {
+            let message = "Content-Length and Transfer-Encoding exclude each other: send one of them";
+            return refuse_as_json(StatusCode::BAD_REQUEST, error(code::BAD_USER_INPUT, message));
+        }
         hosts::check(&server, request, async |request| {
             origins::give_leave(&server, request, async |request| next.run(request).await).await
         })

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   listener ──► a place? places.rs ──► Timed, stream.rs ──► HTTP/1.1 (hyper) ──► router ──► websockets keep the Timed
-//!                  │                        └─ ../pace.rs: does the client take what is sent to it
+//!                  │                        ├─ ../pace.rs: does the client take what is sent to it
+//!                  │                        └─ framing.rs: does a request state its length twice
 //!                  └ no: 503 or 429, and closed
 //! ```
 //!
@@ -10,6 +11,7 @@
 //! for, or sends a request a byte at a time, is what this ends. What a request says is for the rest of the server.
 
 mod files;
+mod framing;
 mod stream;
 
 use std::io;
@@ -79,6 +81,11 @@ const REFUSALS: usize = 64;
 
 /// How long one that is refused has to read that.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Among the extensions of a request that states its length by `Content-Length` and by `Transfer-Encoding`. Its connection is
+/// closed after the answer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AmbiguousLength;
 
 /// Serves this router until the server is to stop. Then nothing is accepted any more, and connections end with the request
 /// that is being answered. Each holds `open` until then.
@@ -162,13 +169,16 @@ async fn serve_one(
     let stream = Timed::new(stream, times, answering.clone(), Some(place));
     let router = TowerToHyperService::new(router);
     let service = service_fn(move |mut request: Request<Incoming>| {
-        answering.begin();
+        if answering.begin() {
+            request.extensions_mut().insert(AmbiguousLength);
+        }
         request.extensions_mut().insert(ConnectInfo(peer));
         let (response, answering) = (router.call(request), answering.clone());
         async move {
             let response = response.await?;
             // what was asked for is another protocol, with times of its own
             if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+                answering.upgrade();
                 return Ok(response);
             }
             Ok::<_, std::convert::Infallible>(response.map(|body: Body| answering.until_end_of(body)))

@@ -9,11 +9,13 @@
 //!                    header timeout                        (body.rs has its own)     keep-alive
 //!   writing      ../pace.rs, whenever bytes wait to be sent
 //! ```
+//!
+//! On their way the bytes that are read are followed by framing.rs.
 
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -26,6 +28,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::super::pace::{Least, Pace};
 use super::super::places::Place;
+use super::framing::Framing;
 
 /// How long a client may take.
 #[derive(Clone, Copy, Debug)]
@@ -47,12 +50,24 @@ struct Shared {
     is_answering: AtomicBool,
     /// Who reads, to whom it matters when that ends.
     reader: AtomicWaker,
+    /// How many requests have begun to be answered.
+    begun: AtomicU64,
+    /// The number of the request that states its length twice; 0 for none.
+    ambiguous: AtomicU64,
+    is_upgraded: AtomicBool,
 }
 
 impl Answering {
-    /// The head of a request is there.
-    pub(super) fn begin(&self) {
+    /// The head of a request is there. Whether it states its length twice.
+    pub(super) fn begin(&self) -> bool {
         self.0.is_answering.store(true, Ordering::Release);
+        let number = self.0.begun.fetch_add(1, Ordering::AcqRel) + 1;
+        self.0.ambiguous.load(Ordering::Acquire) == number
+    }
+
+    /// The connection is not one of HTTP any more.
+    pub(super) fn upgrade(&self) {
+        self.0.is_upgraded.store(true, Ordering::Release);
     }
 
     /// The body of its answer, with which it ends.
@@ -107,6 +122,8 @@ pub(super) struct Timed<S = TcpStream> {
     times: Times,
     answering: Answering,
     request: Request,
+    /// `None` once the connection is not one of HTTP any more.
+    framing: Option<Framing>,
     pace: Pace,
     /// Set to no later than what is due first.
     timer: Option<Pin<Box<Sleep>>>,
@@ -139,7 +156,18 @@ impl<S> Timed<S> {
     pub(super) fn new(stream: S, times: Times, answering: Answering, place: Option<Place>) -> Self {
         // one that connects has something to say
         let request = Request::Head(Instant::now() + times.header);
-        Self { stream, times, answering, request, pace: Pace::new(times.least), timer: None, _place: place }
+        let (framing, pace) = (Some(Framing::default()), Pace::new(times.least));
+        Self { stream, times, answering, request, framing, pace, timer: None, _place: place }
+    }
+
+    /// These bytes were read.
+    fn follow(&mut self, bytes: &[u8]) {
+        if self.answering.0.is_upgraded.load(Ordering::Acquire) {
+            self.framing = None;
+        }
+        if let Some(number) = self.framing.as_mut().and_then(|framing| framing.follow(bytes)) {
+            self.answering.0.ambiguous.store(number, Ordering::Release);
+        }
     }
 
     /// Has the task looked at again when this is due. Errors: it is.
@@ -180,6 +208,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Timed<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        self.follow(&buffer.filled()[before..]);
         // who is slow to take an answer is judged by that
         if self.answering.is_answering(cx) || self.pace.is_waiting() {
             self.request = Request::None;

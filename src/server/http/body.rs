@@ -1,9 +1,11 @@
 //! The body of a request, within its limit and its time.
 
+use std::borrow::Cow;
+
 use async_graphql::futures_util::StreamExt;
 use axum::body::Body;
 use axum::http::HeaderMap;
-use axum::http::header::{CONTENT_LENGTH, EXPECT};
+use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, EXPECT};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::super::held::{Claim, Held, SMALL, TooMuch};
@@ -20,8 +22,10 @@ pub(in crate::server) enum NoBody {
     TooLarge(u64),
     /// There is too much else in memory that is on its way.
     NoRoom(TooMuch),
-    /// It did not come in time, or too slowly, or not to its end.
+    /// It did not come in time, or too slowly.
     Late,
+    /// It is not chunked as its head says, or the connection ended before it.
+    Malformed,
 }
 
 /// A body, as far as it was received. Counts as held.
@@ -73,6 +77,18 @@ pub(in crate::server) async fn receive(
     timeout(least.timeout, read(body, limit, most, least, held)).await.unwrap_or(Err(NoBody::Late))
 }
 
+/// The only coding in which bodies are read. What a compressed one holds could be any number of times as large as the limit.
+pub(super) const IDENTITY: &str = "identity";
+
+/// How the body is encoded, if that is in a way in which it is not read.
+pub(super) fn unknown_coding(headers: &HeaderMap) -> Option<Cow<'_, str>> {
+    let codings = headers.get_all(CONTENT_ENCODING).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
+    codings.into_iter().find(|codings| {
+        let mut each = codings.split(',').map(str::trim);
+        !each.all(|coding| coding.is_empty() || coding.eq_ignore_ascii_case(IDENTITY))
+    })
+}
+
 fn announced(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
@@ -88,7 +104,7 @@ async fn read(body: Body, limit: u64, most: u64, least: Least, held: &Held) -> R
             None => next.await,
         };
         let Some(chunk) = chunk else { break };
-        let Ok(chunk) = chunk else { return Err(NoBody::Late) };
+        let Ok(chunk) = chunk else { return Err(NoBody::Malformed) };
         pace.take(chunk.len(), Instant::now());
         size = size.saturating_add(u64::try_from(chunk.len()).unwrap_or(u64::MAX));
         if size <= limit {
@@ -139,6 +155,27 @@ mod tests {
         assert_eq!(receive_with(&[(CONTENT_LENGTH, "11"), expects], silent()).await, Err(NoBody::TooLarge(11)));
         let fitting = receive_with(&[(CONTENT_LENGTH, "10")], silent());
         assert!(timeout(Duration::from_millis(10), fitting).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_body_that_breaks_off_is_malformed() {
+        use async_graphql::futures_util::stream;
+        let chunks = [Ok(b"0".to_vec()), Err(std::io::Error::from(std::io::ErrorKind::InvalidInput))];
+        assert_eq!(receive_with(&[], Body::from_stream(stream::iter(chunks))).await, Err(NoBody::Malformed));
+    }
+
+    #[test]
+    fn only_a_body_as_it_is_has_a_known_coding() {
+        for (codings, unknown) in [
+            (&[][..], None),
+            (&["identity"], None),
+            (&["Identity, identity", ""], None),
+            (&["gzip"], Some("gzip")),
+            (&["identity", "identity, br"], Some("identity, br")),
+        ] {
+            let headers = codings.iter().map(|value| (CONTENT_ENCODING, HeaderValue::from_static(value))).collect();
+            assert_eq!(unknown_coding(&headers).as_deref(), unknown, "{codings:?}");
+        }
     }
 
     /// A body that comes byte by byte, so many tenths of a second after each other.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   accept.rs     which media type the answer has        406
-//!   body.rs       the bytes of a POST                    408 413 415
+//!   body.rs       the bytes of a POST                    400 408 413 415
 //!   request.rs    the GraphQL request in them            400
 //!   persisted.rs  a query that is known by its hash      PERSISTED_QUERY_NOT_FOUND
 //!   executor.rs   the guard, then the engine             QUERY_LIMIT_EXCEEDED, …
@@ -32,7 +32,7 @@ use async_graphql::parser::types::OperationType;
 use async_graphql::{Request as GraphqlRequest, Response as GraphqlResponse, ServerError};
 use axum::body::Bytes;
 use axum::extract::{Request, State};
-use axum::http::header::{ALLOW, RETRY_AFTER, UPGRADE, VARY};
+use axum::http::header::{ACCEPT_ENCODING, ALLOW, RETRY_AFTER, UPGRADE, VARY};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::Response;
@@ -93,8 +93,19 @@ pub(super) async fn post(State(server): State<Arc<Server>>, request: Request) ->
         let error = error(code::BAD_USER_INPUT, "send the request as application/json, in UTF-8");
         return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, media, error);
     }
+    if let Some(coding) = body::unknown_coding(&caller.headers) {
+        let message = format!("Content-Encoding `{coding}` is not supported: send the body as it is");
+        let mut response = refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, media, error(code::BAD_USER_INPUT, message));
+        response.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static(body::IDENTITY));
+        return response;
+    }
     let body = match body {
         Ok(body) => body,
+        Err(NoBody::Malformed) => {
+            let message = "the body ends before its end, or is not chunked as Transfer-Encoding says: each chunk is its size \
+                           in hexadecimal digits and as many bytes, each ended by CRLF, and the last has size 0";
+            return refuse(StatusCode::BAD_REQUEST, media, error(code::BAD_USER_INPUT, message));
+        }
         Err(NoBody::Late) => {
             let error = error(code::BAD_USER_INPUT, "the body of the request did not come in time");
             return refuse(StatusCode::REQUEST_TIMEOUT, media, error);

@@ -3,6 +3,7 @@
 mod audits;
 mod caching;
 mod callers;
+mod framing;
 mod headers;
 mod introspected;
 mod load;

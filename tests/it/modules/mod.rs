@@ -32,6 +32,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("async_graphql", &["api", "server"]),
     ("async_graphql_axum", &["server"]),
     ("async_graphql_value", &["server"]),
+    ("httparse", &["server"]),
     ("hyper", &["server"]),
     ("hyper_util", &["server"]),
     ("rustix", &["index", "server"]),
