@@ -373,6 +373,11 @@ impl Admitted {
         &self.account
     }
 
+    /// Whether it asks for the schema and nothing else, so that its answer is the same while the server runs.
+    pub(super) fn is_about_schema(&self) -> bool {
+        self.introspects.is_some()
+    }
+
     /// The same, noting what its answer is made from.
     pub(super) fn noting(self, reads: Reads) -> Self {
         Self { request: self.request.data(reads), ..self }

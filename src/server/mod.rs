@@ -142,6 +142,7 @@ struct Server {
     callers: Arc<Callers>,
     metrics: Metrics,
     ready: ReadyLimits,
+    playground: bool,
     /// Where it listens.
     listen: SocketAddr,
     connections: Connections,
@@ -210,6 +211,7 @@ pub async fn serve_counted(
         callers,
         metrics,
         ready,
+        playground,
         listen: listener.local_addr()?,
         connections,
         places: Places::new(Most { all: limits.sockets, each: limits.sockets_per_client }),
@@ -218,7 +220,7 @@ pub async fn serve_counted(
         _open: open.clone(),
     });
     let proxies = server.proxies.clone();
-    let router = router(server, playground, public_metrics);
+    let router = router(server, public_metrics);
     let finished = async {
         connections::serve(listener, router, connections, proxies, shutdown.clone(), open).await;
         // those that still answer, websockets among them
@@ -264,6 +266,9 @@ async fn enter(State(server): State<Arc<Server>>, request: Request, next: Next) 
 
 /// What a GraphQL request goes through after that.
 async fn ask(State(server): State<Arc<Server>>, request: Request, next: Next) -> Response {
+    if server.playground && http::is_visit(&request) {
+        return playground::instead();
+    }
     rate::limit(&server, request, async |request| {
         callers::admit(&server, request, async |request| next.run(request).await).await
     })
@@ -271,15 +276,16 @@ async fn ask(State(server): State<Arc<Server>>, request: Request, next: Next) ->
 }
 
 /// What is where.
-fn router(server: Arc<Server>, playground: bool, public_metrics: bool) -> Router {
+fn router(server: Arc<Server>, public_metrics: bool) -> Router {
     let routes = Router::new()
         .route("/graphql", get(http::get).post(http::post))
         .route_layer(from_fn_with_state(server.clone(), ask))
         .route("/health/live", get(health::live))
         .route("/health/ready", get(health::ready))
-        .route("/schema.graphql", get(async || ([(CONTENT_TYPE, "text/plain; charset=utf-8")], api::sdl())));
+        .route("/schema.graphql", get(async || ([(CONTENT_TYPE, "text/plain; charset=utf-8")], api::sdl())))
+        .route("/favicon.ico", get(playground::icon));
     let metrics = get(async |State(server): State<Arc<Server>>| server.metrics.answer());
     let routes = if public_metrics { routes.route("/metrics", metrics) } else { routes };
-    let routes = if playground { routes.merge(playground::routes()) } else { routes };
+    let routes = if server.playground { routes.merge(playground::routes()) } else { routes };
     compression::apply(routes.layer(from_fn_with_state(server.clone(), enter)).with_state(server))
 }

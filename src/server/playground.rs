@@ -1,11 +1,12 @@
 //! The playground: pages that ask this server from a browser, and load nothing from elsewhere.
 //!
 //! ```text
-//!   /                    ──► /playground
+//!   /, and /graphql as browsers visit it ──► /playground
 //!   /playground          ──► GraphiQL from playground/dist, if that was built before this program; else the plain page
 //!   /playground/…        ──► what GraphiQL loads
 //!   /playground/plain    ──► the plain page, from playground/plain/ beside this file
 //!   /playground/plain/…  ──► what the plain page loads
+//!   /favicon.ico         ──► the icon that browsers ask for with any answer, also without the playground
 //! ```
 //!
 //! All of it is in the program. The build of GraphiQL leaves each of its files compressed beside itself, as `.br` and
@@ -40,8 +41,14 @@ struct Built;
 #[folder = "src/server/playground/plain/"]
 struct Plain;
 
+/// Where it is.
+const PATH: &str = "/playground";
+
 /// The page of either.
 const PAGE: &str = "index.html";
+
+/// The icon of the site, of 16 and 32 pixels a side.
+const ICON: &str = "favicon.ico";
 
 /// Names in this folder are never given to other content.
 const HASHED: &str = "assets/";
@@ -68,10 +75,19 @@ const PLAIN: Site = Site { find: Plain::get, policy: PLAIN_POLICY };
 
 pub(super) fn routes() -> Router<Arc<Server>> {
     Router::new()
-        .route("/", get(async || Redirect::temporary("/playground")))
-        .route("/playground", get(page))
+        .route("/", get(async || Redirect::temporary(PATH)))
+        .route(PATH, get(page))
         .route("/playground/", get(page))
         .route("/playground/{*path}", get(file))
+}
+
+/// Leads a browser here that was to show something else.
+pub(super) fn instead() -> Response {
+    ([(VARY, "accept")], Redirect::temporary(PATH)).into_response()
+}
+
+pub(super) async fn icon(headers: HeaderMap) -> Response {
+    PLAIN.answer(ICON, &headers)
 }
 
 async fn page(headers: HeaderMap) -> Response {
@@ -109,7 +125,7 @@ impl Site {
         let headers = response.headers_mut();
         let mut set = |name: HeaderName, value: &'static str| headers.insert(name, HeaderValue::from_static(value));
         set(VARY, "accept-encoding");
-        set(CACHE_CONTROL, if name.starts_with(HASHED) { "public, max-age=31536000, immutable" } else { "no-cache" });
+        set(CACHE_CONTROL, cache_control(name));
         set(CONTENT_SECURITY_POLICY, self.policy);
         set(X_CONTENT_TYPE_OPTIONS, "nosniff");
         set(REFERRER_POLICY, "no-referrer");
@@ -140,11 +156,20 @@ fn body(data: Cow<'static, [u8]>) -> Body {
     }
 }
 
+fn cache_control(name: &str) -> &'static str {
+    match name {
+        ICON => "public, max-age=86400",
+        _ if name.starts_with(HASHED) => "public, max-age=31536000, immutable",
+        _ => "no-cache",
+    }
+}
+
 fn media_type(name: &str) -> &'static str {
     match name.rsplit_once('.').map_or("", |(_, extension)| extension) {
         "html" => "text/html; charset=utf-8",
         "css" => "text/css; charset=utf-8",
         "js" => "text/javascript; charset=utf-8",
+        "ico" => "image/vnd.microsoft.icon",
         "svg" => "image/svg+xml",
         "txt" => "text/plain; charset=utf-8",
         "woff" => "font/woff",

@@ -9,6 +9,8 @@
 use axum::http::HeaderMap;
 use axum::http::header::ACCEPT;
 
+use super::super::negotiation::joined;
+
 /// How an answer is written that is whole when it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::server) enum Whole {
@@ -49,11 +51,10 @@ impl Whole {
 
 /// What these headers accept. Without `Accept` it is JSON, and so it is for ranges that hold both.
 pub(super) fn accepted(headers: &HeaderMap) -> Accepted {
-    let values: Vec<_> = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
-    if values.is_empty() {
+    if !headers.contains_key(ACCEPT) {
         return Accepted { whole: Some(Whole::Json), stream: None };
     }
-    let list = values.join(",");
+    let list = joined(headers, &ACCEPT);
     let ranges: Vec<_> = split(&list, ',').filter_map(Range::read).collect();
     let whole = [(Whole::Json, "application/json"), (Whole::GraphqlResponse, "application/graphql-response+json")];
     let stream = [(Stream::Events, "text/event-stream"), (Stream::Multipart, "multipart/mixed")];
@@ -61,6 +62,14 @@ pub(super) fn accepted(headers: &HeaderMap) -> Accepted {
         whole: best(&ranges, &whole, |_| true),
         stream: best(&ranges, &stream, |range| !range.is_wild() && (range.is_subscription || !range.is_multipart())),
     }
+}
+
+/// Whether these headers value a page to look at above a GraphQL response, as those of a browser do when a user opens a URL.
+pub(super) fn prefers_page(headers: &HeaderMap) -> bool {
+    let list = joined(headers, &ACCEPT);
+    let ranges: Vec<_> = split(&list, ',').filter_map(Range::read).collect();
+    let offered = [(false, "application/json"), (false, "application/graphql-response+json"), (true, "text/html")];
+    best(&ranges, &offered, |_| true).unwrap_or(false)
 }
 
 /// One of the ranges of the header.
@@ -193,6 +202,30 @@ mod tests {
     fn several_headers_are_one_list_and_none_is_json() {
         assert_eq!(of(&["text/html", "application/graphql-response+json"]).whole, Some(GraphqlResponse));
         assert_eq!(of(&[]), Accepted { whole: Some(Json), stream: None });
+    }
+
+    #[test]
+    fn a_browser_prefers_a_page_and_programs_do_not() {
+        for (accept, expected) in [
+            // Firefox, Chrome, Safari
+            ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", true),
+            ("text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,image/apng,*/*;q=0.8", true),
+            ("text/html", true),
+            ("text/html, application/json", true),
+            ("application/json, text/html", false),
+            ("text/html;q=0.8, application/json", false),
+            ("text/html;q=0.8, */*", false),
+            ("text/html;q=0", false),
+            ("*/*", false),
+            ("application/json", false),
+            ("application/graphql-response+json", false),
+            ("text/event-stream", false),
+            ("", false),
+        ] {
+            let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(accept))]);
+            assert_eq!(prefers_page(&headers), expected, "{accept:?}");
+        }
+        assert!(!prefers_page(&HeaderMap::new()));
     }
 
     #[test]

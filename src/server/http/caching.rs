@@ -5,6 +5,7 @@
 //!   Lasting::ForEver      Cache-Control: public, max-age=31536000, immutable
 //!   Lasting::WhileTip     Cache-Control: public, no-cache    ETag: W/"t.<tip>.<media>"
 //!   Lasting::WhileHead    Cache-Control: public, no-cache    ETag: W/"h.<tip>.<mark of the Head>.<media>"
+//!   introspection         Cache-Control: public, no-cache    ETag: W/"s.<hash of the schema>.<media>"
 //!   Lasting::AMoment      Cache-Control: no-store            so are mutations, streams, and whatever has an error
 //! ```
 //!
@@ -12,14 +13,16 @@
 //! anything is executed: the same question of the same state has the same answer. The ETags are weak, because an answer is
 //! compressed or not.
 
-use async_graphql::Response as GraphqlResponse;
+use std::sync::LazyLock;
+
 use axum::http::header::{AUTHORIZATION, CACHE_CONTROL, COOKIE, ETAG, IF_NONE_MATCH, VARY};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
+use sha2::{Digest, Sha256};
 
 use super::accept::Whole;
-use crate::api::{Lasting, Schema};
+use crate::api::{self, Lasting, Schema};
 
 /// Who may keep an answer: whoever passes it on, or only the one who asked with a name or a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,44 +52,61 @@ impl Keeper {
     }
 }
 
-/// Says in an answer how long it may be kept, if it is one to keep: whole, without errors, and not about this one
-/// execution. What it says until then is that it may not.
-pub(super) fn tell(
-    answer: &mut Response,
-    response: &GraphqlResponse,
-    lasting: Lasting,
-    (media, keeper): (Whole, Keeper),
-) {
-    let is_plain = response.errors.is_empty() && response.extensions.is_empty() && answer.status() == StatusCode::OK;
-    if !is_plain {
-        return;
-    }
-    match lasting {
-        Lasting::ForEver => {
-            answer.headers_mut().insert(CACHE_CONTROL, keeper.for_a_year());
+/// With what an answer stays the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kept {
+    Of(Lasting),
+    /// With the schema, which is of one version of this program.
+    WithSchema,
+}
+
+impl Kept {
+    /// What an ETag calls the state that the answer depends on; `None` if there is none to name.
+    fn state(self) -> Option<String> {
+        match self {
+            Self::Of(lasting) => lasting.state(),
+            Self::WithSchema => Some(schema_state().to_owned()),
         }
-        Lasting::WhileTip(_) | Lasting::WhileHead(..) => {
-            if let Some(tag) = tag(lasting, media) {
-                answer.headers_mut().insert(CACHE_CONTROL, keeper.if_still_so());
-                answer.headers_mut().insert(ETAG, tag);
-            }
-        }
-        Lasting::AMoment => {}
     }
 }
 
-/// 304, if what the client says it has is still the answer.
-pub(super) fn unchanged(schema: &Schema, caller: &Parts, media: Whole) -> Option<Response> {
+/// Changes with the schema, and with the version of the program that writes it.
+fn schema_state() -> &'static str {
+    static STATE: LazyLock<String> = LazyLock::new(|| {
+        let hash = Sha256::new().chain_update(env!("CARGO_PKG_VERSION")).chain_update(api::sdl()).finalize();
+        let digits: String = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        format!("s.{digits}")
+    });
+    &STATE
+}
+
+/// Says in an answer how long it may be kept. What it says until then is that it may not.
+pub(super) fn tell(answer: &mut Response, kept: Kept, (media, keeper): (Whole, Keeper)) {
+    if kept == Kept::Of(Lasting::ForEver) {
+        answer.headers_mut().insert(CACHE_CONTROL, keeper.for_a_year());
+    } else if let Some(tag) = kept.state().and_then(|state| tag(&state, media)) {
+        answer.headers_mut().insert(CACHE_CONTROL, keeper.if_still_so());
+        answer.headers_mut().insert(ETAG, tag);
+    }
+}
+
+/// 304, if what the client says it has is still the answer to what it asks, which may be the schema.
+pub(super) fn unchanged(schema: &Schema, caller: &Parts, media: Whole, is_about_schema: bool) -> Option<Response> {
     // for other methods it is a condition to do something at all
     if !matches!(caller.method, Method::GET | Method::HEAD) {
         return None;
     }
     let given = caller.headers.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
-    let mut kept = given.flat_map(|list| list.split(',')).filter_map(|tag| read(tag.trim(), media));
-    let lasting = kept.find(|lasting| schema.is_current(lasting))?;
+    let is_current = |state: &&str| {
+        if is_about_schema {
+            return *state == schema_state();
+        }
+        Lasting::with_state(state).is_some_and(|lasting| schema.is_current(&lasting))
+    };
+    let state = given.flat_map(|list| list.split(',')).filter_map(|tag| read(tag.trim(), media)).find(is_current)?;
     let headers = [
         (CACHE_CONTROL, Keeper::of(&caller.headers).if_still_so()),
-        (ETAG, tag(lasting, media)?),
+        (ETAG, tag(state, media)?),
         (VARY, HeaderValue::from_static("accept")),
     ];
     Some((StatusCode::NOT_MODIFIED, headers).into_response())
@@ -99,17 +119,16 @@ fn letter(media: Whole) -> &'static str {
     }
 }
 
-/// `None` for what has no state that an ETag could name.
-fn tag(lasting: Lasting, media: Whole) -> Option<HeaderValue> {
-    HeaderValue::from_str(&format!("W/\"{}.{}\"", lasting.state()?, letter(media))).ok()
+fn tag(state: &str, media: Whole) -> Option<HeaderValue> {
+    HeaderValue::from_str(&format!("W/\"{state}.{}\"", letter(media))).ok()
 }
 
-/// What an ETag of ours says; `None` for others, and for those of another media type. Weak and strong ones compare alike
+/// The state that an ETag names, if that could be one of ours of this media type. Weak and strong ones compare alike
 /// (RFC 9110, section 13.1.2).
-fn read(tag: &str, media: Whole) -> Option<Lasting> {
+fn read(tag: &str, media: Whole) -> Option<&str> {
     let tag = tag.strip_prefix("W/").unwrap_or(tag).strip_prefix('"')?.strip_suffix('"')?;
     let (state, of_media) = tag.rsplit_once('.')?;
-    Lasting::with_state(state).filter(|_| of_media == letter(media))
+    (of_media == letter(media)).then_some(state)
 }
 
 #[cfg(test)]
@@ -119,21 +138,27 @@ mod tests {
     const BOTH: [Whole; 2] = [Whole::Json, Whole::GraphqlResponse];
 
     #[test]
-    fn an_etag_is_read_as_what_it_was_written_for_and_in_no_other_media_type() {
+    fn an_etag_is_read_as_it_was_written_and_in_no_other_media_type() {
         let hash = "07".repeat(32);
-        for state in [format!("t.{hash}"), format!("h.{hash}.00000000000000ff")] {
-            let lasting = Lasting::with_state(&state).unwrap();
+        let states = [format!("t.{hash}"), format!("h.{hash}.00000000000000ff"), schema_state().to_owned()];
+        for state in &states {
             for media in BOTH {
-                let tag = tag(lasting, media).unwrap();
+                let tag = tag(state, media).unwrap();
                 let text = tag.to_str().unwrap();
                 for other in BOTH {
-                    assert_eq!(read(text, other), (other == media).then_some(lasting), "{text}");
+                    assert_eq!(read(text, other), (other == media).then_some(state.as_str()), "{text}");
                 }
                 // a proxy may take it for a strong one
-                assert_eq!(read(text.strip_prefix("W/").unwrap(), media), Some(lasting));
+                assert_eq!(read(text.strip_prefix("W/").unwrap(), media), Some(state.as_str()));
             }
         }
-        assert_eq!((tag(Lasting::ForEver, Whole::Json), tag(Lasting::AMoment, Whole::Json)), (None, None));
+    }
+
+    #[test]
+    fn the_state_of_the_schema_is_none_of_the_chain() {
+        assert_eq!((schema_state().len(), Lasting::with_state(schema_state())), (18, None));
+        assert_eq!(Kept::Of(Lasting::ForEver).state(), None);
+        assert_eq!(Kept::Of(Lasting::AMoment).state(), None);
     }
 
     #[test]
@@ -150,7 +175,7 @@ mod tests {
             format!("\"t.{hash}.j.j\""),
             format!("\"h.{hash}.j\""),
         ] {
-            assert_eq!(read(&text, Whole::Json), None, "{text}");
+            assert_eq!(read(&text, Whole::Json).and_then(Lasting::with_state), None, "{text}");
         }
     }
 }

@@ -49,8 +49,9 @@ use accept::{Accepted, Stream, Whole};
 use answer::refuse;
 pub(super) use answer::{error, is_refusal, refuse_as_json};
 pub(super) use body::{NoBody, receive};
-use caching::Keeper;
+use caching::{Keeper, Kept};
 pub(super) use persisted::{EXTENSION as PERSISTED_QUERY, Persisted};
+use request::NoRequest;
 
 /// The header that names what a response is to tell beside its data: `usage`, `snapshot`, or both.
 const INCLUDE: HeaderName = HeaderName::from_static("x-btcgraph-include");
@@ -62,6 +63,16 @@ impl Stream {
             Stream::Multipart => Transport::Multipart,
         }
     }
+}
+
+/// Whether somebody opens the endpoint in a browser, and asks it nothing.
+pub(super) fn is_visit(request: &Request) -> bool {
+    let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+    let query = || request::of_query_string(request.uri().query().unwrap_or_default());
+    is_read
+        && !request.headers().contains_key(UPGRADE)
+        && accept::prefers_page(request.headers())
+        && matches!(query(), Err(NoRequest::NoQuery))
 }
 
 /// Answers a query in the query string, or makes the connection a websocket.
@@ -211,18 +222,21 @@ async fn execute(server: &Server, caller: &Parts, accepted: Accepted, request: G
     if kind == Some(OperationType::Query)
         && include.is_none()
         && !admitted.asks_beside(PERSISTED_QUERY)
-        && let Some(unchanged) = caching::unchanged(&server.schema, caller, media)
+        && let Some(unchanged) = caching::unchanged(&server.schema, caller, media, admitted.is_about_schema())
     {
         return (unchanged, executed);
     }
+    let keeper = Keeper::of(&caller.headers);
     if let Some(Known { payload, cost }) = executor.recall(&admitted) {
         executed = Executed { cost: Some(cost), code: Some(code_of(&GraphqlResponse::default())), ..executed };
-        return (answer::written(StatusCode::OK, media, Bytes::from(payload.into_result())), executed);
+        let mut answer = answer::written(StatusCode::OK, media, Bytes::from(payload.into_result()));
+        caching::tell(&mut answer, Kept::WithSchema, (media, keeper));
+        return (answer, executed);
     }
     let account = admitted.account().clone();
     let id = caller.extensions.get::<RequestId>().cloned();
     let held = server.held.clone();
-    let (reads, depth, keeper) = (Reads::default(), server.limits.cache_depth, Keeper::of(&caller.headers));
+    let (reads, depth, is_about_schema) = (Reads::default(), server.limits.cache_depth, admitted.is_about_schema());
     let is_query = kind == Some(OperationType::Query);
     let admitted = if is_query { admitted.noting(reads.clone()) } else { admitted };
     let write = move |mut response: GraphqlResponse| {
@@ -230,7 +244,11 @@ async fn execute(server: &Server, caller: &Parts, accepted: Accepted, request: G
             answer::number_faults(&mut response, id);
         }
         let mut answer = answer::answer(media, &response, &held);
-        caching::tell(&mut answer, &response, reads.lasting(depth), (media, keeper));
+        // whole, without errors, and not about this one execution
+        if response.errors.is_empty() && response.extensions.is_empty() && answer.status() == StatusCode::OK {
+            let kept = if is_about_schema { Kept::WithSchema } else { Kept::Of(reads.lasting(depth)) };
+            caching::tell(&mut answer, kept, (media, keeper));
+        }
         (answer, answer::is_refusal(&response), code_of(&response))
     };
     let (answer, is_refused, code) = Box::pin(executor.run_and(admitted, write)).await;

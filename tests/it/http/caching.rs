@@ -110,14 +110,42 @@ fn what_is_of_the_moment_or_has_an_error_or_is_no_query_is_not_kept() {
     let mutation = "mutation { broadcastTransaction(hex: \"00\") { outcome } }";
     for answer in [
         get(&served, OF_THE_MOMENT, &[]),
-        get(&served, "{ __typename }", &[]),
-        get(&served, "{ __schema { queryType { name } } }", &[]),
+        // only in part about the schema
+        get(&served, "{ __typename server { version } }", &[]),
+        get(&served, "{ __schema { nothing } }", &[]),
         get(&served, "{ block(height: 1) { hash } wrong: block { hash } }", &[]),
         get(&served, "{ nothing }", &[]),
         get(&served, "{", &[]),
         served.post(&json!({ "query": mutation }), &[]),
     ] {
         assert_eq!((answer.header("cache-control"), answer.header("etag")), ("no-store", ""), "{answer:?}");
+    }
+}
+
+#[test]
+fn introspection_is_kept_until_the_schema_is_another() {
+    let (mut served, mut chain) = served();
+    let schema = "{ __schema { queryType { name } types { name } } }";
+    let of_chain = get(&served, MOVING, &[]).header("etag").to_owned();
+    for query in [schema, "{ __typename }", "{ __type(name: \"Block\") { name } }"] {
+        let first = get(&served, query, &[]);
+        let etag = first.header("etag").to_owned();
+        assert_eq!(told(&first), (200, "public, no-cache", etag.as_str()), "{query}");
+        assert!(etag.starts_with("W/\"s."), "{etag}");
+        mine(&mut served, &mut chain);
+        // the second answer is the one that the server keeps
+        assert_eq!(told(&get(&served, query, &[])), (200, "public, no-cache", etag.as_str()), "{query}");
+        let again = get(&served, query, &[("if-none-match", &etag)]);
+        assert_eq!((told(&again), again.body.len()), ((304, "public, no-cache", etag.as_str()), 0), "{query}");
+        let with_token = get(&served, query, &[("if-none-match", &etag), ("authorization", "Bearer abc")]);
+        assert_eq!(told(&with_token), (304, "private, no-cache", etag.as_str()));
+        for (name, value) in [("if-none-match", of_chain.as_str()), ("if-none-match", "W/\"s.0000000000000000.j\"")] {
+            assert_eq!(get(&served, query, &[(name, value)]).status, 200, "{query} {value}");
+        }
+        let other = get(&served, query, &[("if-none-match", &etag), ("accept", RESPONSE)]);
+        assert!(other.status == 200 && other.header("etag") != etag, "{other:?}");
+        // and it says nothing of the chain
+        assert_eq!(get(&served, MOVING, &[("if-none-match", &etag)]).status, 200);
     }
 }
 

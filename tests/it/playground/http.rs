@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use bitcoin::Network;
 use btcgraph::limits::Limits;
-use btcgraph::server::{self, Options};
+use btcgraph::server::{self, Access, Options, Token, Tokens};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use ureq::http::Response;
@@ -61,6 +61,59 @@ fn the_root_leads_to_the_playground() {
     let served = Served::start(Options::default());
     let response = served.ask("GET", "/", &[]);
     assert_eq!((response.status().as_u16(), header(&response, "location")), (307, "/playground"));
+}
+
+/// What browsers send when a user opens a URL.
+const BROWSER: (&str, &str) = ("accept", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8");
+
+#[test]
+fn the_endpoint_opened_in_a_browser_leads_to_the_playground() {
+    let tokens: Tokens = Token::new("alice", "secret", 0, false).unwrap().to_string().parse().unwrap();
+    let access = Access { tokens, require_token: true, ..Access::default() };
+    // the page needs no token, so that a user can enter one there
+    for options in [Options::default(), Options { access, ..Options::default() }] {
+        let served = Served::start(options);
+        for path in ["/graphql", "/graphql?", "/graphql?query=", "/graphql?theme=dark"] {
+            let response = served.ask("GET", path, &[BROWSER]);
+            assert_eq!((response.status().as_u16(), header(&response, "location")), (307, "/playground"), "{path}");
+            assert!(header(&response, "vary").contains("accept"), "{response:?}");
+        }
+    }
+}
+
+#[test]
+fn programs_and_queries_at_the_endpoint_are_not_redirected() {
+    let served = Served::start(Options::default());
+    for accept in ["*/*", "application/json", "application/graphql-response+json", "application/json, text/html"] {
+        let response = served.ask("GET", "/graphql", &[("accept", accept)]);
+        assert_eq!(response.status(), 400, "{accept}");
+        assert!(header(&response, "content-type").contains("json"), "{accept}");
+    }
+    assert_eq!(served.ask("GET", "/graphql", &[]).status(), 400);
+    let query = served.ask("GET", "/graphql?query=%7B__typename%7D", &[BROWSER]);
+    assert_eq!((query.status().as_u16(), query.body().as_slice()), (200, &br#"{"data":{"__typename":"Query"}}"#[..]));
+    assert_eq!(served.ask("GET", "/graphql?variables=%7B%7D", &[("accept", "text/html")]).status(), 307);
+    let without = Served::start(Options { playground: false, ..Options::default() });
+    assert_eq!(without.ask("GET", "/graphql", &[BROWSER]).status(), 400);
+}
+
+#[test]
+fn there_is_an_icon_whatever_the_settings() {
+    for playground in [true, false] {
+        let served = Served::start(Options { playground, ..Options::default() });
+        let icon = served.ask("GET", "/favicon.ico", &[("accept-encoding", "gzip, br")]);
+        assert_eq!((icon.status().as_u16(), header(&icon, "content-type")), (200, "image/vnd.microsoft.icon"));
+        assert_eq!((header(&icon, "cache-control"), header(&icon, "content-encoding")), ("public, max-age=86400", ""));
+        // an icon file with two images, each a PNG where the directory says
+        assert_eq!(icon.body()[..6], [0, 0, 1, 0, 2, 0]);
+        for entry in icon.body()[6..].chunks(16).take(2) {
+            let number = |at: usize| u32::from_le_bytes(entry[at..at + 4].try_into().unwrap()) as usize;
+            let image = &icon.body()[number(12)..][..number(8)];
+            assert!(image.starts_with(b"\x89PNG\r\n\x1a\n") && image.ends_with(b"IEND\xaeB`\x82"), "{entry:?}");
+        }
+        let again = served.ask("GET", "/favicon.ico", &[("if-none-match", header(&icon, "etag"))]);
+        assert_eq!((again.status().as_u16(), again.body().len()), (304, 0));
+    }
 }
 
 #[test]
