@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bitcoin::{BlockHash, Network};
 
-use crate::chain::Height;
+use crate::chain::{Height, network};
 
 /// Why the node did not answer a question.
 #[derive(Debug, thiserror::Error)]
@@ -63,14 +63,15 @@ pub enum NodeError {
     /// The node follows another chain than the one this service is set up for.
     #[error(
         "the node at {url} is on {found}, but this service is set up for {expected}. Set `network` to the node's \
-         chain, or node.rpc_url to a node on {expected}"
+         chain, or node.rpc_url to a node on {expected}",
+        expected = network::name(*expected)
     )]
     WrongNetwork {
         /// The node's address.
         url: String,
         /// The network in the settings.
         expected: Network,
-        /// The node's chain, in its own words.
+        /// The node's network, or what its chain is called and begins with if it is none that is known.
         found: String,
     },
     /// The node is starting and answers soon.

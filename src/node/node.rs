@@ -17,6 +17,7 @@ use super::rest::{Rest, RestAnswer};
 use super::retry::StopFlag;
 use super::rpc::{CallAnswer, Rpc};
 use super::settings::NodeSettings;
+use crate::chain::network;
 
 /// More than two thousand headers, or a whole block, take as hexadecimal JSON.
 const ANSWER_BYTES: u64 = 16 << 20;
@@ -67,7 +68,7 @@ impl Node {
         })?;
         info!(
             %url,
-            chain = %chain.chain,
+            network = network::name(node.settings().network),
             tip = %chain.blocks,
             version = %network.subversion,
             rest = node.offers_rest(),
@@ -130,11 +131,12 @@ impl Node {
         let wrong = |found: String| NodeError::WrongNetwork { url: url.to_owned(), expected, found };
         let info: ChainInfo = self.call_once("getblockchaininfo", &[])?;
         if info.chain != expected.to_core_arg() {
-            return Err(wrong(format!("the chain {:?}", info.chain)));
+            let found = network::from_core_chain(&info.chain).map(|found| network::name(found).to_owned());
+            return Err(wrong(found.unwrap_or_else(|_| format!("a chain that it calls {:?}", info.chain))));
         }
         let genesis: BlockHash = self.call_once("getblockhash", &[json!(0)])?;
         if genesis != constants::genesis_block(expected).block_hash() {
-            return Err(wrong(format!("a chain {:?} with the genesis block {genesis}", info.chain)));
+            return Err(wrong(format!("another {} with the genesis block {genesis}", network::name(expected))));
         }
         Ok(info)
     }
@@ -287,6 +289,28 @@ mod tests {
         }
         let incomplete = connect(|_| Some(Says::Result(json!({"chain": "regtest"})))).unwrap_err();
         assert!(matches!(incomplete, NodeError::Protocol { .. }));
+    }
+
+    #[test]
+    fn a_node_on_another_network_is_refused_with_the_names_of_the_settings() {
+        for (chain, found) in [
+            ("main", "is on mainnet, but this service is set up for regtest. Set `network`"),
+            ("test", "is on testnet3, but"),
+            ("liquidv1", "is on a chain that it calls \"liquidv1\", but"),
+        ] {
+            let fake = FakeNode::start(move |asked| match (asked, regtest(asked)) {
+                (Asked::Rpc("getblockchaininfo", _), Says::Result(mut info)) => {
+                    info["chain"] = json!(chain);
+                    Says::Result(info)
+                }
+                (_, says) => says,
+            });
+            let error = Node::connect(fake.settings()).unwrap_err().to_string();
+            assert!(error.contains(found), "{error}");
+        }
+        let fake = FakeNode::start(regtest);
+        let error = Node::connect(NodeSettings { network: bitcoin::Network::Bitcoin, ..fake.settings() }).unwrap_err();
+        assert!(error.to_string().contains("is on regtest, but this service is set up for mainnet"), "{error}");
     }
 
     #[test]
