@@ -6,10 +6,12 @@
 //! Only `main` and its commands know the settings; a room is handed what it needs.
 
 mod admin;
+mod bounds;
 mod check;
 mod error;
 mod layers;
 mod limits;
+mod listen;
 mod node;
 mod platform;
 mod print;
@@ -29,6 +31,7 @@ use crate::limits::Limits;
 pub use admin::{AdminAddress, NotAnAdminAddress};
 pub use error::SettingsError;
 pub use layers::{Flag, Origin};
+pub use listen::{ListenAddress, NotAListenAddress};
 pub use node::{NodeAuth, NodeSettings};
 pub use platform::Platform;
 pub use server::ServerSettings;
@@ -153,6 +156,7 @@ impl Settings {
         merged.add_flags(&sources.flags)?;
         let mut settings: Settings = merged.read()?;
         settings.limits = limits::read(&merged)?;
+        bounds::check(&settings, &merged, sources.platform.as_ref().and_then(|platform| platform.memory))?;
         check::check(&settings, &merged)?;
         settings.work_out(sources.platform.as_ref())
     }

@@ -40,7 +40,7 @@ pub(super) struct Flags {
     /// Memory for the database's cache and import buffers [default: 1GiB]
     #[arg(long, global = true, value_name = "SIZE")]
     memory: Option<String>,
-    /// IP address and port to listen on; port 0 is any free one [default: 127.0.0.1:8080]
+    /// IP address or name, and port to listen on; port 0 is any free one [default: 127.0.0.1:8080]
     #[arg(long, global = true, value_name = "ADDRESS")]
     listen: Option<String>,
     /// File to write the port to once the server listens

@@ -12,7 +12,7 @@ use btcgraph::limits::Limits;
 use btcgraph::live::Live;
 use btcgraph::node::{Node, NodeError, NodeFigures, NodeSettings, Signals, StopFlag};
 use btcgraph::server::{self, Access, admin::Admin, metrics::Metrics};
-use btcgraph::settings::{ApiSettings, ServerSettings, Settings};
+use btcgraph::settings::{ApiSettings, ListenAddress, ServerSettings, Settings};
 use btcgraph::sync::{self, Follow, KeptMempool, Until, Wake};
 use btcgraph::view::{NodeLimits, Published};
 use tokio::net::TcpListener;
@@ -48,8 +48,7 @@ pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<
     let mut mempool = KeptMempool::take_up(&index, pieces::mempool_limits(settings))?;
     sync::publish(&index, mempool.snapshot(), &published)?;
     let admin_socket = admin::bind(&settings.admin.listen).await?;
-    let listener = TcpListener::bind(settings.server.listen).await;
-    let listener = listener.or_exit(Exit::Failed, format!("cannot listen on {}", settings.server.listen))?;
+    let listener = bind(&settings.server.listen).await?;
     let address = listener.local_addr().or_exit(Exit::Failed, "cannot tell the address")?;
     write_port(settings.server.port_file(), address)?;
     info!(url = %format_args!("http://{address}/graphql"), admin = %settings.admin.listen, "serving");
@@ -95,6 +94,22 @@ pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<
     let served = serving.await.or_exit(Exit::Failed, "the server failed");
     let administered = administering.await.or_exit(Exit::Failed, "the admin socket failed");
     followed.and(served?).and(administered?)
+}
+
+/// Listens there. A name that has addresses of both kinds is listened on at one of IPv4, which every client of it tries.
+async fn bind(address: &ListenAddress) -> Result<TcpListener, Failure> {
+    let mut addresses = match address {
+        ListenAddress::Ip(address) => vec![*address],
+        ListenAddress::Name { host, port } => {
+            let found = tokio::net::lookup_host((host.as_str(), *port)).await;
+            let tried =
+                format!("cannot find the address of {host}: give server.listen (--listen) an IP address instead");
+            found.or_exit(Exit::Failed, tried)?.collect()
+        }
+    };
+    addresses.sort_by_key(SocketAddr::is_ipv6);
+    let listener = TcpListener::bind(&addresses[..]).await;
+    listener.or_exit(Exit::Failed, format!("cannot listen on {address}: give another server.listen (--listen)"))
 }
 
 /// A server, at whose end everything else ends too.
@@ -246,7 +261,7 @@ mod tests {
 
     #[test]
     fn the_defaults_of_the_settings_are_those_of_the_rooms() {
-        let platform = Platform { home: "/h".into(), data: "/d".into(), node_data: "/n".into() };
+        let platform = Platform { home: "/h".into(), data: "/d".into(), node_data: "/n".into(), memory: None };
         let settings = Settings::load(&Sources { platform: Some(platform), ..Sources::default() }).unwrap();
         assert_eq!(settings.limits, Limits::default());
         assert_eq!(NodeLimits::new(&settings.limits, settings.server.block_template), NodeLimits::default());

@@ -3,25 +3,11 @@
 use super::Settings;
 use super::error::SettingsError;
 use super::layers::Merged;
-use super::values::ByteSize;
 
 /// Refuses what no type refuses.
 pub(super) fn check(settings: &Settings, merged: &Merged) -> Result<(), SettingsError> {
     let invalid = |setting: &str, reason: &str| Err(SettingsError::invalid(setting, &merged.origin(setting), reason));
-    let (node, server) = (&settings.node, &settings.server);
-    for (setting, is_zero) in [
-        ("node.timeout_seconds", node.timeout_seconds == 0),
-        ("node.connections", node.connections == 0),
-        ("node.poll_seconds", node.poll_seconds == 0),
-        ("server.ready_seconds", server.ready_seconds == 0),
-    ] {
-        if is_zero {
-            return invalid(setting, "must be at least 1");
-        }
-    }
-    if settings.index.memory < ByteSize::new(1 << 20) {
-        return invalid("index.memory", "must be at least 1MiB");
-    }
+    let node = &settings.node;
     if node.rpc_url.contains('@') {
         return invalid("node.rpc_url", "must not hold a user and password: set node.rpc_user and node.rpc_password");
     }

@@ -1,13 +1,14 @@
-//! Where things are on this platform: the home directory, btcgraph's data, and the data of a Bitcoin Core node. Looked
-//! up once; what follows from it does no I/O.
+//! Where things are on this platform: the home directory, btcgraph's data, and the data of a Bitcoin Core node; and how
+//! much memory there is. Looked up once; what follows from it does no I/O.
 
 use std::path::{Path, PathBuf};
 
 use bitcoin::Network;
 
+use super::values::ByteSize;
 use crate::chain::network;
 
-/// The directories that defaults are made of.
+/// The directories that defaults are made of, and the memory that bounds a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Platform {
     /// The user's home directory.
@@ -16,6 +17,8 @@ pub struct Platform {
     pub data: PathBuf,
     /// Where Bitcoin Core keeps its files unless told otherwise.
     pub node_data: PathBuf,
+    /// The physical memory of the machine, in whole MiB; `None` where it is not known.
+    pub memory: Option<ByteSize>,
 }
 
 impl Platform {
@@ -29,6 +32,7 @@ impl Platform {
             node_data: node_data(std::env::consts::OS, base.home_dir(), base.data_dir(), base.data_local_dir()),
             data: project.data_dir().to_owned(),
             home: base.home_dir().to_owned(),
+            memory: memory(),
         })
     }
 
@@ -37,6 +41,19 @@ impl Platform {
     pub fn node_cookie(&self, network: Network) -> PathBuf {
         self.node_data.join(network::core_data_subdirectory(network)).join(".cookie")
     }
+}
+
+#[cfg(target_os = "linux")]
+fn memory() -> Option<ByteSize> {
+    let info = rustix::system::sysinfo();
+    #[allow(clippy::useless_conversion)] // as wide as the machine's words
+    let bytes = u64::from(info.totalram).checked_mul(info.mem_unit.into())?;
+    Some(ByteSize::new(bytes >> 20 << 20)).filter(|memory| memory.to_bytes() > 0)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn memory() -> Option<ByteSize> {
+    None
 }
 
 /// The node's RPC address unless it is set.
@@ -83,7 +100,7 @@ mod tests {
 
     #[test]
     fn the_cookie_is_in_the_networks_folder() {
-        let platform = Platform { home: "/h".into(), data: "/d".into(), node_data: "/h/.bitcoin".into() };
+        let platform = Platform { home: "/h".into(), data: "/d".into(), node_data: "/h/.bitcoin".into(), memory: None };
         let cookies = network::ALL.map(|network| platform.node_cookie(network).display().to_string());
         assert_eq!(
             cookies,

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::listen::ListenAddress;
 use crate::server::{Hosts, Origins, Proxies, Tokens};
 
 /// The GraphQL server.
@@ -12,7 +13,7 @@ use crate::server::{Hosts, Origins, Proxies, Tokens};
 #[expect(clippy::struct_excessive_bools, reason = "settings that are switched on or off, each by its own name")]
 pub struct ServerSettings {
     /// Where to listen; port 0 is any free port.
-    pub listen: std::net::SocketAddr,
+    pub listen: ListenAddress,
     /// Where to write the port once the server listens; empty for nowhere.
     pub port_file: PathBuf,
     /// Whether there is a page to try the API in a browser.

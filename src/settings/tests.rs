@@ -11,6 +11,7 @@ fn platform() -> Platform {
         home: "/home/alice".into(),
         data: "/home/alice/data/btcgraph".into(),
         node_data: "/home/alice/core".into(),
+        memory: Some(ByteSize::new(16 << 30)),
     }
 }
 
@@ -71,7 +72,7 @@ fn without_any_source_the_defaults_hold() {
             history_days: 400,
         },
         server: ServerSettings {
-            listen: ([127, 0, 0, 1], 8080).into(),
+            listen: ListenAddress::Ip(([127, 0, 0, 1], 8080).into()),
             port_file: PathBuf::new(),
             playground: true,
             origins: Origins::default(),
@@ -224,24 +225,24 @@ fn a_value_that_does_not_fit_is_refused_with_its_setting_and_origin() {
         ("network = 1", "network, given by FILE: must be text, in quotes"),
         ("node.timeout_seconds = '60'", "node.timeout_seconds, given by FILE: must be a whole number"),
         ("node.timeout_seconds = 1.5", "node.timeout_seconds, given by FILE: must be a whole number"),
-        ("node.timeout_seconds = 0", "node.timeout_seconds, given by FILE: must be at least 1"),
+        ("node.timeout_seconds = 0", "node.timeout_seconds, given by FILE: must be from 1 to 3600, not 0"),
         ("node.timeout_seconds = -1", "node.timeout_seconds, given by FILE: must be an unsigned"),
         (
             "node.patience_seconds = 4294967296",
             "node.patience_seconds, given by FILE: must be an unsigned 32 bit integer",
         ),
-        ("node.poll_seconds = 0", "node.poll_seconds, given by FILE: must be at least 1"),
+        ("node.poll_seconds = 0", "node.poll_seconds, given by FILE: must be from 1 to 86400, not 0"),
         ("node.connections = true", "node.connections, given by FILE: must be a whole number"),
         ("node.rpc_url = 'https://a'", "node.rpc_url, given by FILE: must begin with http://"),
         ("index.memory = '1G'", "index.memory, given by FILE: \"1G\" is not a size"),
-        ("index.memory = '1kB'", "index.memory, given by FILE: must be at least 1MiB"),
+        ("index.memory = '1kB'", "index.memory, given by FILE: must be from 1MiB to 16GiB, not 1kB"),
         ("index.salt = '00'", "index.salt, given by FILE: a salt is 16 bytes in hex"),
         (
             "index.raw_transactions = 'node'",
             "index.raw_transactions, given by FILE: reading raw transactions from the node is not available in this version",
         ),
         ("index.raw_transactions = 'x'", "index.raw_transactions, given by FILE: must be one of auto, index"),
-        ("server.listen = 'localhost:80'", "server.listen, given by FILE: invalid socket address syntax"),
+        ("server.listen = 'localhost'", "server.listen, given by FILE: \"localhost\" has no port: write"),
         ("server.origins = 'a.example'", "server.origins, given by FILE: \"a.example\" is no origin"),
         ("server.hosts = 'a:80'", "server.hosts, given by FILE: \"a:80\" is no host"),
         ("server.trusted_proxies = 'a'", "server.trusted_proxies, given by FILE: \"a\" is no address"),
@@ -265,6 +266,64 @@ fn a_value_that_does_not_fit_is_refused_with_its_setting_and_origin() {
         message(Settings::load(&variable)),
         "the setting server.max_depth, given by the environment variable BTCGRAPH_SERVER__MAX_DEPTH: \
          must be a whole number"
+    );
+}
+
+#[test]
+fn a_number_out_of_bounds_is_refused_with_what_it_may_be() {
+    // every number of the defaults outside of [server], with the least and the most that it may be
+    let bounds = [
+        ("node.timeout_seconds", "1", "3600"),
+        ("node.patience_seconds", "0", "86400"),
+        ("node.connections", "1", "256"),
+        ("node.poll_seconds", "1", "86400"),
+        ("index.memory", "'1MiB'", "'16GiB'"),
+        ("index.stale_blocks", "0", "1000000"),
+        ("index.reorgs", "0", "1000000"),
+        ("index.first_seen", "0", "4000000000"),
+        ("mempool.departed", "0", "10000000"),
+        ("mempool.departed_bytes", "'0B'", "'16GiB'"),
+        ("mempool.events", "0", "10000000"),
+        ("mempool.history_days", "0", "36500"),
+        ("cache.depth", "1", "10000000"),
+    ];
+    let mut section = "";
+    let mut numbers = Vec::new();
+    for line in DEFAULTS.lines().filter(|line| !line.starts_with('#')) {
+        section = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')).unwrap_or(section);
+        let Some((name, value)) = line.split_once(" = ") else { continue };
+        if section != "server" && value.trim_start_matches('"').starts_with(|first: char| first.is_ascii_digit()) {
+            numbers.push(format!("{section}.{name}"));
+        }
+    }
+    assert_eq!(numbers, bounds.map(|(setting, ..)| setting));
+
+    for (setting, least, most) in bounds {
+        for value in [least, most] {
+            assert!(load_file(&format!("{setting} = {value}")).is_ok(), "{setting} = {value}");
+        }
+        let beyond = |value: &str, step: i64| match value.strip_prefix('\'') {
+            Some(size) => {
+                let bytes = size.trim_end_matches('\'').parse::<ByteSize>().unwrap().to_bytes();
+                bytes.checked_add_signed(step).map(|bytes| format!("'{bytes}B'"))
+            }
+            None => value.parse::<u64>().unwrap().checked_add_signed(step).map(|number| number.to_string()),
+        };
+        for value in [beyond(least, -1), beyond(most, 1)].into_iter().flatten() {
+            let message = message(load_file(&format!("{setting} = {value}")));
+            let [least, most] = [least, most].map(|bound| bound.trim_matches('\''));
+            let value = value.trim_matches('\'').parse::<ByteSize>().map_or(value.clone(), |size| size.to_string());
+            assert!(message.starts_with(&format!("the setting {setting}, given by /")), "{message}");
+            assert!(message.ends_with(&format!("must be from {least} to {most}, not {value}")), "{message}");
+        }
+    }
+    let unknown = Sources {
+        platform: Some(Platform { memory: None, ..platform() }),
+        ..with_flag("--memory", "index.memory", "900TiB")
+    };
+    assert_eq!(
+        message(Settings::load(&unknown)),
+        "the setting index.memory, given by --memory: must be from 1MiB to 1TiB, not 900TiB"
     );
 }
 

@@ -1,5 +1,6 @@
 //! The whole path: a real node, the program that follows it, and clients over HTTP and a websocket.
 
+use std::process::Stdio;
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
@@ -8,6 +9,7 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 
 use crate::support::bitcoind::{RealNode, wait_for};
+use crate::support::program::{btcgraph, run};
 use crate::support::served::Served;
 
 #[tokio::test]
@@ -85,4 +87,29 @@ fn what_is_indexed_is_answered_while_the_node_is_away_and_a_signal_stops_it_clea
     });
 
     assert_eq!(served.stop().code(), Some(0));
+}
+
+#[test]
+fn a_name_to_listen_on_is_resolved() {
+    let directory = tempfile::tempdir().unwrap();
+    let port_file = directory.path().join("port");
+    let away = ["--rpc-url", "http://127.0.0.1:1", "--rpc-user", "user", "--rpc-password", "password"];
+    let mut program = btcgraph(directory.path(), &["serve", "--listen", "localhost:0"]);
+    let mut server = program.args(away).arg("--port-file").arg(&port_file).stderr(Stdio::null()).spawn().unwrap();
+    let port = wait_for("the port file", Duration::from_mins(1), || {
+        assert!(server.try_wait().unwrap().is_none(), "the server ends");
+        std::fs::read_to_string(&port_file).ok().filter(|port| !port.is_empty())
+    });
+    for host in ["localhost", "127.0.0.1"] {
+        let live = ureq::get(format!("http://{host}:{port}/health/live")).call().unwrap();
+        assert_eq!(live.status(), 200);
+    }
+    server.kill().unwrap();
+    server.wait().unwrap();
+
+    // of a network for documentation alone (RFC 5737): no machine has it
+    let mut program = btcgraph(directory.path(), &["serve", "--listen", "192.0.2.1:0"]);
+    let (code, printed) = run(program.args(away));
+    assert_eq!(code, Some(1), "{printed}");
+    assert!(printed.contains("cannot listen on 192.0.2.1:0: give another server.listen (--listen)"), "{printed}");
 }

@@ -10,8 +10,8 @@ use crate::support::bitcoind::{RealNode, wait_for};
 use crate::support::program::{btcgraph, run};
 use crate::support::served::Served;
 
-/// The next poll is 136 years away: whatever comes, comes because of a notice.
-const NEVER: [(&str, &str); 1] = [("BTCGRAPH_NODE__POLL_SECONDS", "4294967295")];
+/// The next poll is a day away: whatever comes, comes because of a notice.
+const NEVER: [(&str, &str); 1] = [("BTCGRAPH_NODE__POLL_SECONDS", "86400")];
 
 const UNKNOWN: &str = "00000000000000000000000000000000000000000000000000000000000000ff";
 

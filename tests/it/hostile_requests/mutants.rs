@@ -229,7 +229,12 @@ fn numbers_are_refused_or_answered_whatever_they_are() {
 
 #[test]
 fn settings_are_taken_or_refused_whatever_is_in_their_file() {
-    let platform = Platform { home: "/home/a".into(), data: "/home/a/data".into(), node_data: "/home/a/node".into() };
+    let platform = Platform {
+        home: "/home/a".into(),
+        data: "/home/a/data".into(),
+        node_data: "/home/a/node".into(),
+        memory: None,
+    };
     let lines: Vec<Vec<u8>> =
         defaults().lines().filter(|line| !line.starts_with('#')).map(|line| line.as_bytes().to_vec()).collect();
     let whole = vec![lines.join(&b'\n')];
