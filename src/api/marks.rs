@@ -117,6 +117,7 @@ pub const MARKS: &[(&str, Mark, &str)] = &[
     ),
     ("DifficultyEpochConnection", Fixed, "edges nodes pageInfo totalCount"),
     ("DifficultyEpochEdge", Fixed, "cursor node"),
+    ("DiskShortage", Moment, "neededBytes freeBytes"),
     ("FeeBin", Head, "fromRate toRate vsize count cumulativeVsize"),
     ("FeeEstimate", Moment, "targetBlocks feeRate source mode asOf hitRate"),
     ("Input", Fixed, "index transaction outpointTxid outpointVout prevout sequence isCoinbase scriptSigHex witness"),
@@ -246,7 +247,7 @@ pub const MARKS: &[(&str, Mark, &str)] = &[
         "height subsidyIssued circulating unspendable genesis bip30 unspendableScripts unclaimedRewards \
          immatureCoinbase",
     ),
-    ("SyncProgress", Moment, "phase indexedHeight targetHeight progress blocksPerSecond etaSeconds ready"),
+    ("SyncProgress", Moment, "phase indexedHeight targetHeight progress blocksPerSecond etaSeconds ready diskShortage"),
     ("TableInfo", Moment, "name rows"),
     (
         "Transaction",

@@ -118,7 +118,7 @@ pub use turn::Events;
 use crate::chain::Height;
 use crate::limits::Limits;
 use crate::live::Live;
-use crate::view::Published;
+use crate::view::{DiskShortage, Published};
 pub use crate::view::{Lasting, Reads};
 use running::Running;
 
@@ -146,6 +146,8 @@ pub struct Readiness {
     pub silence: Option<Duration>,
     /// For how long the mempool has not been the node's, zero while it is; `None` if it never was.
     pub mempool_behind: Option<Duration>,
+    /// What the disk of the index lacks, while the node is not followed for that.
+    pub disk_shortage: Option<DiskShortage>,
 }
 
 /// How far behind the node a server may be and still count as ready.
@@ -229,6 +231,7 @@ impl Schema {
             node_height: self.published.state().node_height.map(Height::to_u32),
             silence: self.published.last_heard(),
             mempool_behind: self.published.mempool_behind(),
+            disk_shortage: self.published.state().disk_shortage,
         }
     }
 }

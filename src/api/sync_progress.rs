@@ -1,11 +1,11 @@
-use async_graphql::Object;
+use async_graphql::{Object, SimpleObject};
 
 use super::enums::SyncPhase;
 use super::error::ApiError;
 use super::request::Pinned;
 use super::scalars::{UInt53, int};
 use crate::chain::Height;
-use crate::view::{SyncState, Tip};
+use crate::view::{self, SyncState, Tip};
 
 /// How far the index has come.
 pub(super) struct SyncProgress(Pinned);
@@ -70,6 +70,27 @@ impl SyncProgress {
     /// Whether answers are made for the node's newest block, as far as the node last said. False while it is away.
     async fn ready(&self) -> bool {
         self.0.view.as_ref().is_some_and(|view| view.is_in_sync())
+    }
+
+    /// What the disk of the index lacks, while the node is not followed for that; null at all other times.
+    async fn disk_shortage(&self) -> Option<Result<DiskShortage, ApiError>> {
+        self.0.state.disk_shortage.map(DiskShortage::new)
+    }
+}
+
+/// Less free disk space than the index needs before its next change.
+#[derive(SimpleObject)]
+pub(super) struct DiskShortage {
+    /// Bytes that must be free on the disk of the index.
+    needed_bytes: UInt53,
+    /// Bytes that are free there.
+    free_bytes: UInt53,
+}
+
+impl DiskShortage {
+    fn new(shortage: view::DiskShortage) -> Result<Self, ApiError> {
+        let view::DiskShortage { needed_bytes, free_bytes, .. } = shortage;
+        Ok(Self { needed_bytes: UInt53::new(needed_bytes)?, free_bytes: UInt53::new(free_bytes)? })
     }
 }
 

@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use btcgraph::index::{Index, IndexError, IndexOptions, ObservedLimits, Salt};
+use btcgraph::index::{Index, IndexError, IndexOptions, ObservedLimits, Room, Salt};
 use btcgraph::mempool::MempoolLimits;
 use btcgraph::node::{Auth, Node, NodeError, NodeSettings, RetryPolicy, StopFlag};
 use btcgraph::settings::{self, NodeAuth, Settings};
@@ -101,6 +101,16 @@ pub(super) async fn blocking<T: Send + 'static>(
 /// Reaches the node of the settings.
 pub(super) fn connect(settings: &Settings, stop: &StopFlag) -> Result<Node, Failure> {
     Ok(Node::connect(node_settings(settings, stop))?)
+}
+
+/// Why following the node ended; of a disk without space also what the index needs there, and how to make it need less.
+pub(super) fn following_failed(error: SyncError, room: &Room) -> Failure {
+    match error {
+        SyncError::Index(IndexError::DiskFull) => {
+            Failure::new(Exit::Index, format!("{}. {}", IndexError::DiskFull, room.advice()))
+        }
+        other => other.into(),
+    }
 }
 
 impl From<IndexError> for Failure {

@@ -74,7 +74,8 @@ pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<
         let Some(node) = connect(&settings, &flag, &node_figures)? else { return Ok(()) };
         published.set_node(node.clone());
         let signals = listen(&node, &wake, &flag)?;
-        Ok(sync::run(Follow {
+        let room = index.room();
+        let followed = sync::run(Follow {
             node: &node,
             index: &mut index,
             published: &published,
@@ -86,7 +87,8 @@ pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<
             wake: &wake,
             connections: pieces::connections(&settings),
             buffer_bytes: pieces::buffer_bytes(&settings),
-        })?)
+        });
+        followed.map_err(|error| pieces::following_failed(error, &room))
     });
     let followed = following.await;
     // whichever ended first, the other ends too

@@ -79,7 +79,7 @@ pub enum IndexError {
     },
     /// The disk is full, or what this user may have of it is taken.
     #[error(
-        "the disk that holds the index is full: free some space and start again; what is missing then is fetched from the node"
+        "the disk that holds the index is full: start again with more space, and what is missing is fetched from the node"
     )]
     DiskFull,
     /// A file or directory cannot be read or written.
@@ -161,7 +161,10 @@ pub enum IndexError {
     #[error("the check was broken off by whoever watches it")]
     Interrupted,
     /// A temporary file cannot be written or read.
-    #[error("cannot sort in a temporary file: {0}. Check that the data directory is writable and has room")]
+    #[error(
+        "cannot sort in a temporary file: {0}. Check that the index's directory, or the one that --temporary-dir names, is \
+         writable and has free space"
+    )]
     Sorting(#[source] std::io::Error),
     /// No secret could be drawn for a new index.
     #[error("the operating system gives no random numbers: {0}")]

@@ -45,7 +45,7 @@ pub use figures::IndexFigures;
 pub use keys::{OutputPosition, Salt, ScriptKey, TxNum};
 pub use observed::{Observations, ObservedLimits};
 pub use open::{Index, IndexOptions};
-pub use room::Room;
+pub use room::{DiskShortage, Room};
 pub use snapshot::{Occurrence, Snapshot, Spender, StoredTransaction, TableRows};
 pub use tables::block_hashes::{BlockPlace, ChainMembership};
 pub use tables::blocks::{BlockRow, CountAndValue, QUANTILES, Running, TypeTotals, Unspendable};

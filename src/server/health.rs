@@ -27,6 +27,9 @@ pub(super) async fn ready(State(server): State<Arc<Server>>) -> impl IntoRespons
         "blocksBehind": readiness.blocks_behind(),
         "secondsSinceNode": readiness.silence.map(|silence| silence.as_secs()),
         "secondsMempoolBehind": readiness.mempool_behind.map(|since| since.as_secs()),
+        "diskShortage": readiness.disk_shortage.map(|shortage| {
+            serde_json::json!({ "neededBytes": shortage.needed_bytes, "freeBytes": shortage.free_bytes })
+        }),
     });
     (status, Json(body))
 }

@@ -331,5 +331,6 @@ fn state_of(info: &ChainInfo, tip: Option<Tip>, before: SyncState) -> SyncState 
         node_tip: Some(info.best_block_hash),
         pace: before.pace.filter(|_| phase == SyncPhase::CatchingUp),
         mempool_in_sync: before.mempool_in_sync,
+        disk_shortage: None,
     }
 }

@@ -12,7 +12,7 @@ use super::held_back::taken_back;
 use super::mempool::{KeptMempool, Turn, Unconfirmed};
 use super::reorg::Record;
 use super::wake::Wake;
-use crate::index::{Index, Room, Snapshot, Tip};
+use crate::index::{DiskShortage, Index, Room, Snapshot, Tip};
 use crate::live::{ChainEvent, Event, Live};
 use crate::mempool::MempoolSnapshot;
 use crate::node::{HeardSignal, Node, NodeError, NodeSignal, Signals};
@@ -352,19 +352,25 @@ impl Following<'_> {
         }
         // or what comes and goes there would stop and start it all the time
         let room = room.and_some_more();
-        error!(
-            bytes = room.bytes(),
-            "the disk that holds the index is full, and the node is not followed until so much is free"
-        );
         self.lose_touch();
-        while !room.is_there() {
+        let mut is_logged = false;
+        while let Some(shortage) = room.shortage() {
+            let published = self.follow.published;
+            published.set_state(SyncState { disk_shortage: Some(shortage), ..published.state() });
+            if !is_logged {
+                let DiskShortage { needed_bytes, free_bytes, .. } = shortage;
+                error!(needed_bytes, free_bytes, "the node is not followed: {shortage}");
+                is_logged = true;
+            }
             if self.follow.node.stop().sleep(NO_ROOM).is_err() {
                 return Ok(false);
             }
             // after a write that failed nothing can be read for certain, and that ends this
             self.follow.index.keep_settling()?;
         }
-        info!("the disk has room again");
+        let published = self.follow.published;
+        published.set_state(SyncState { disk_shortage: None, ..published.state() });
+        info!("the disk of the index has enough free space again");
         Ok(true)
     }
 

@@ -11,7 +11,7 @@ use super::View;
 use super::ask::{Ask, NodeAccess, NodeLimits};
 use super::turns::{Turn, Turns};
 use crate::chain::Height;
-use crate::index::{Snapshot, Tip};
+use crate::index::{DiskShortage, Snapshot, Tip};
 use crate::mempool::MempoolSnapshot;
 use crate::node::Node;
 
@@ -94,6 +94,8 @@ pub struct SyncState {
     pub pace: Option<Pace>,
     /// Whether the mempool was found to be the node's, and everything that happened to that since was followed.
     pub mempool_in_sync: bool,
+    /// What the disk of the index lacks, while the node is not followed for that.
+    pub disk_shortage: Option<DiskShortage>,
 }
 
 impl SyncState {

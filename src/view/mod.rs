@@ -54,8 +54,8 @@ pub use transaction::{MerkleProof, Place, Transaction, TransactionState};
 pub use turns::{Turn, Turns};
 
 pub use crate::index::{
-    BlockRow, ChainMembership, CountAndValue, DeadTransaction, FORMAT_VERSION, IndexError, OutputPosition, QUANTILES,
-    Reorg, Running, ScriptKey, TableRows, Tip, TxNum, TypeTotals,
+    BlockRow, ChainMembership, CountAndValue, DeadTransaction, DiskShortage, FORMAT_VERSION, IndexError,
+    OutputPosition, QUANTILES, Reorg, Running, ScriptKey, TableRows, Tip, TxNum, TypeTotals,
 };
 pub use crate::mempool::{
     ArrivalRate, Coins, Departed, Departure, Entry, FeeBin, FeeBins, FeeFraction, FeerateKind, MempoolEvent,

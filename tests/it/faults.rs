@@ -237,6 +237,7 @@ fn a_full_disk_is_told_and_with_more_room_the_import_goes_on() {
     let codes: Vec<_> = printed.lines().filter(|line| line.starts_with("exit code")).collect();
     assert_eq!(codes, ["exit code 4", "exit code 0", "exit code 0"], "{printed}");
     assert!(printed.contains("the disk that holds the index is full"), "{printed}");
+    assert!(printed.contains("MiB must be free on the disk of the index, and 0 MiB are: "), "{printed}");
     assert!(printed.contains("everything agrees"), "{printed}");
 }
 

@@ -54,7 +54,7 @@ fn height(port: &str) -> Option<u64> {
 /// what is being written just then still fits.
 const ON_A_SMALL_DISK: &str = r#"
     mount -t tmpfs -o size=48m none "$DIRECTORY" || exit 99
-    "$BTCGRAPH" serve --network regtest --data-dir "$DIRECTORY" --memory 8MiB --listen 127.0.0.1:0 \
+    "$BTCGRAPH" serve --network regtest --data-dir "$DIRECTORY" --memory "$MEMORY" --listen 127.0.0.1:0 \
         --port-file "$CONTROL/port" --rpc-url "$URL" --rpc-user user --rpc-password password 2>"$CONTROL/log" &
     server=$!
     until [ -e "$CONTROL/stop" ]; do
@@ -76,15 +76,6 @@ struct SmallDisk {
     control: PathBuf,
 }
 
-impl SmallDisk {
-    /// Has it do what a file of this name stands for, and waits until it is done.
-    fn act(&self, name: &str) {
-        let file = self.control.join(name);
-        fs::write(&file, "").unwrap();
-        wait_for(name, PATIENCE, || (!file.exists()).then_some(()));
-    }
-}
-
 impl Drop for SmallDisk {
     fn drop(&mut self) {
         // the shell ends its server
@@ -93,22 +84,57 @@ impl Drop for SmallDisk {
     }
 }
 
+impl SmallDisk {
+    /// A server with this `index.memory` on a node.
+    fn serve(node: &SimNode, directory: &Path, control: &Path, memory: &str) -> Self {
+        let mut shell = Command::new("unshare");
+        shell.args(["-rm", "sh", "-c", ON_A_SMALL_DISK]).env("BTCGRAPH", env!("CARGO_BIN_EXE_btcgraph"));
+        shell.env("DIRECTORY", directory).env("CONTROL", control).env("URL", node.url()).env("MEMORY", memory);
+        shell.envs([("BTCGRAPH_SERVER__READY_SECONDS", "1"), ("BTCGRAPH_LOG__FORMAT", "json")]);
+        Self { shell: shell.spawn().unwrap(), control: control.to_owned() }
+    }
+
+    /// Has it do what a file of this name stands for, and waits until it is done.
+    fn act(&self, name: &str) {
+        let file = self.control.join(name);
+        fs::write(&file, "").unwrap();
+        wait_for(name, PATIENCE, || (!file.exists()).then_some(()));
+    }
+
+    fn port(&self) -> String {
+        wait_for("the port", PATIENCE, || {
+            fs::read_to_string(self.control.join("port")).ok().filter(|port| !port.is_empty())
+        })
+    }
+
+    /// The lines of the log that say that the node is not followed.
+    fn shortages(&self) -> Vec<Value> {
+        let log = fs::read_to_string(self.control.join("log")).unwrap();
+        let lines = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        lines
+            .filter(|line| line["message"].as_str().is_some_and(|it| it.contains("must be free on the disk")))
+            .collect()
+    }
+}
+
+/// What the API and the health check say of the disk.
+fn shortage(port: &str) -> [Value; 2] {
+    let query = r#"{"query":"{ sync { diskShortage { neededBytes freeBytes } } }"}"#;
+    let of_the_api = ask(port, "/graphql", Some(query)).unwrap().1["data"]["sync"]["diskShortage"].clone();
+    [of_the_api, ask(port, "/health/ready", None).unwrap().1["diskShortage"].clone()]
+}
+
 #[test]
 fn while_the_disk_is_full_what_is_there_is_answered_and_with_room_it_goes_on() {
     if !may_mount() {
         return;
     }
     let (node, directory, control) = (node(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let mut shell = Command::new("unshare");
-    shell.args(["-rm", "sh", "-c", ON_A_SMALL_DISK]).env("BTCGRAPH", env!("CARGO_BIN_EXE_btcgraph"));
-    shell.env("DIRECTORY", directory.path()).env("CONTROL", control.path()).env("URL", node.url());
-    shell.envs([("BTCGRAPH_SERVER__READY_SECONDS", "1"), ("BTCGRAPH_LOG__FORMAT", "json")]);
-    let disk = SmallDisk { shell: shell.spawn().unwrap(), control: control.path().to_owned() };
-    let port = wait_for("the port", PATIENCE, || {
-        fs::read_to_string(disk.control.join("port")).ok().filter(|port| !port.is_empty())
-    });
+    let disk = SmallDisk::serve(&node, directory.path(), control.path(), "8MiB");
+    let port = disk.port();
     let is_ready = || ask(&port, "/health/ready", None).unwrap().0 == 200;
     wait_for("the chain", PATIENCE, || (height(&port) == Some(20) && is_ready()).then_some(()));
+    assert_eq!(shortage(&port), [Value::Null, Value::Null]);
 
     disk.act("fill");
     mine(&node);
@@ -119,13 +145,42 @@ fn while_the_disk_is_full_what_is_there_is_answered_and_with_room_it_goes_on() {
         assert_eq!(answer, json!({ "data": { "tip": { "height": 20 }, "sync": { "ready": false } } }));
         assert!(!is_ready());
     }
-    let log = fs::read_to_string(disk.control.join("log")).unwrap();
-    assert_eq!(log.matches("the disk that holds the index is full").count(), 1, "{log}");
+    assert_eq!(disk.shortages().len(), 1);
+    for shortage in shortage(&port) {
+        let [needed, free] = ["neededBytes", "freeBytes"].map(|figure| shortage[figure].as_u64().unwrap());
+        assert!(needed > free && free <= 512 << 10, "{shortage}");
+    }
 
     disk.act("free");
     wait_for("the block", PATIENCE, || (height(&port) == Some(21) && is_ready()).then_some(()));
+    assert_eq!(shortage(&port), [Value::Null, Value::Null]);
     mine(&node);
     wait_for("the next block", PATIENCE, || (height(&port) == Some(22)).then_some(()));
+}
+
+/// Of the default of 1 GiB three quarters are the cache, of which a quarter is to be free, and a quarter more of that before
+/// it goes on.
+#[test]
+fn too_small_a_disk_is_reported_in_figures_with_the_setting_that_helps() {
+    if !may_mount() {
+        return;
+    }
+    let (node, directory, control) = (node(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let disk = SmallDisk::serve(&node, directory.path(), control.path(), "1GiB");
+    let port = disk.port();
+    let line = wait_for("the line in the log", PATIENCE, || disk.shortages().pop());
+    let message = line["message"].as_str().unwrap();
+    assert!(
+        message.starts_with("the node is not followed: 240 MiB must be free on the disk of the index, and "),
+        "{line}"
+    );
+    assert!(message.ends_with("or give a smaller index.memory (--memory), which needs less"), "{line}");
+    let [needed, free] = ["needed_bytes", "free_bytes"].map(|figure| line[figure].as_u64().unwrap());
+    assert!(needed == 240 << 20 && (1 << 20..48 << 20).contains(&free), "{line}");
+    assert!(message.contains(&format!("and {} MiB are: ", free >> 20)), "{line}");
+    for shortage in shortage(&port) {
+        assert_eq!(shortage["neededBytes"], json!(240 << 20), "{shortage}");
+    }
 }
 
 /// The program on a node, which ignores the signal that comes with a file that is too large, and what it writes to its log,

@@ -164,10 +164,7 @@ impl<'a> Work<'a> {
     }
 }
 
-/// An error of the temporary files.
+/// An error of the temporary files, which may be on another disk than the index.
 fn sorting(error: io::Error) -> IndexError {
-    match error.kind() {
-        io::ErrorKind::StorageFull => IndexError::DiskFull,
-        _ => IndexError::Sorting(error),
-    }
+    IndexError::Sorting(error)
 }
