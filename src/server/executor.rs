@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use async_graphql::futures_util::StreamExt;
 use async_graphql::futures_util::stream::{self, BoxStream};
 use async_graphql::parser::types::OperationType;
-use async_graphql::{Data, Executor, Request, Response, ServerError, Value};
+use async_graphql::{Executor as _, Request, Response, ServerError, Value};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
@@ -26,9 +26,9 @@ use super::callers::Caller;
 use super::documents::{self, Documents, Holding};
 use super::executions::{Executions, Reached, Running};
 use super::guard::Refusal;
-use super::http::{Persisted, is_refusal};
+use super::http::Persisted;
 use super::introspection::{self, Introspection, Known};
-use super::metrics::{Counted, Figures, Kind, Metrics, MetricsError, Transport, code_of, code_of_refused, number};
+use super::metrics::{Counted, Figures, Kind, Metrics, MetricsError, Transport, code_of, number};
 use super::payload::{Payload, Refused, Told};
 use super::shared::{Beginning, Key, SharedStreams};
 use super::told::Subscription;
@@ -160,12 +160,8 @@ impl Guarded {
         Some(known)
     }
 
-    /// The answer to a query or a mutation that was admitted.
-    pub(super) async fn run(&self, admitted: Admitted) -> Response {
-        self.run_and(admitted, |response| response).await
-    }
-
-    /// The same, and what `then` makes of it where it was executed: to write a large answer takes a while, too.
+    /// What `then` makes of the answer to a query or a mutation that was admitted, where that was executed: to write a large
+    /// answer takes a while, too.
     pub(super) async fn run_and<T: Send + 'static>(
         &self,
         admitted: Admitted,
@@ -180,7 +176,7 @@ impl Guarded {
             if let Some(key) = &introspects
                 && response.errors.is_empty()
             {
-                engine.introspection.keep(key.clone(), Payload::new(&response, true), account.cost());
+                engine.introspection.keep(key.clone(), Payload::new(&response), account.cost());
             }
             then(response)
         };
@@ -232,7 +228,6 @@ impl Guarded {
     fn follow<T: Send + 'static>(
         &self,
         mut request: Request,
-        session: Option<Arc<Data>>,
         begun: CancellationToken,
         write: impl Fn(Response, bool, Reached) -> T + Send + 'static,
     ) -> Result<BoxStream<'static, T>, ServerError> {
@@ -246,7 +241,7 @@ impl Guarded {
                 Some(socket) => socket.turns.clone().acquire_owned().await.ok(),
                 None => None,
             };
-            Ok((schema.subscribe(request, session), (turn, begun)))
+            Ok((schema.subscribe(request, None), (turn, begun)))
         };
         Ok(held(self.engine.executions.follow(beginning, write).boxed(), holding))
     }
@@ -255,46 +250,42 @@ impl Guarded {
     /// executed as those are that come otherwise, and one an event from a subscription. Dropping it ends the operation.
     ///
     /// Errors: what the guard refuses. What validation refuses is known later, and is the first and only payload.
-    pub(super) fn subscribe(
-        &self,
-        request: Request,
-        session: Option<Arc<Data>>,
-    ) -> Result<BoxStream<'static, Payload>, Refused> {
+    pub(super) fn subscribe(&self, request: Request) -> Result<BoxStream<'static, Payload>, Refused> {
         // over HTTP that is done before
-        let Some(socket) = &self.socket else { return self.payloads(request, session) };
+        let Some(socket) = &self.socket else { return self.payloads(request) };
         let (request, named) = socket.persisted.resolve(request)?;
-        let payloads = self.payloads(request, session)?;
+        let payloads = self.payloads(request)?;
         Ok(socket.persisted.keeping(named, payloads, Payload::is_result))
     }
 
-    fn payloads(&self, request: Request, session: Option<Arc<Data>>) -> Result<BoxStream<'static, Payload>, Refused> {
+    fn payloads(&self, request: Request) -> Result<BoxStream<'static, Payload>, Refused> {
         let mut admitted = self.admit(request)?;
         if admitted.kind != Some(OperationType::Subscription) {
             if let Some(Known { payload, .. }) = self.recall(&admitted) {
                 return Ok(stream::iter([payload]).boxed());
             }
             // written where it is executed, too
-            return Ok(self.run_apart(admitted, |response: Response| Payload::new(&response, true)));
+            return Ok(self.run_apart(admitted, |response: Response| Payload::new(&response)));
         }
         let request = &mut admitted.request;
         let open = self.engine.figures.subscription(api::subscribed_field(request).as_deref());
         // what belongs to one client cannot be another's
-        let is_common = session.is_none() && request.data.is_empty() && request.uploads.is_empty();
+        let is_common = request.data.is_empty() && request.uploads.is_empty();
         if is_common
             && let Some(sharing) = api::sharing(request)
             && let Some(key) = Key::of(request)
         {
             let (payloads, begun, account) = self.engine.shared.join(key, sharing, self.again(request)).into_parts();
             self.begins(begun);
-            return Ok(self.told(account, open).tell(payloads, code_of_payload, Payload::failed));
+            return Ok(self.told(account, open).tell(payloads));
         }
         let begun = CancellationToken::new();
         self.begins(begun.clone());
         let account = Arc::new(Account::default());
         let request = admitted.request.data(account.clone());
-        let write = |response: Response, is_first, _| Payload::new(&response, is_first);
-        let payloads = self.follow(request, session, begun, write)?;
-        Ok(self.told(account, open).tell(payloads, code_of_payload, Payload::failed))
+        let write = |response: Response, may_refuse, _| Payload::event(&response, may_refuse);
+        let payloads = self.follow(request, begun, write)?;
+        Ok(self.told(account, open).tell(payloads))
     }
 
     fn told(&self, account: Arc<Account>, open: Option<Counted>) -> Subscription {
@@ -321,14 +312,14 @@ impl Guarded {
             if let Some(place) = behind {
                 request.data.insert(place);
             }
-            let told = |response: Response, is_first, Reached { start, place }| Told {
-                payload: Payload::new(&response, is_first),
+            let told = |response: Response, may_refuse, Reached { start, place }| Told {
+                payload: Payload::event(&response, may_refuse),
                 place,
                 start,
             };
             let begun = CancellationToken::new();
             let admitted = executor.admit(request).map_err(ServerError::from);
-            let payloads = admitted.and_then(|admitted| executor.follow(admitted.request, None, begun.clone(), told));
+            let payloads = admitted.and_then(|admitted| executor.follow(admitted.request, begun.clone(), told));
             let refused = |error: ServerError| {
                 begun.cancel();
                 stream::iter([Payload::Refused(error.into()).into()]).boxed()
@@ -342,14 +333,6 @@ impl Guarded {
 fn held<T: Send + 'static>(events: BoxStream<'static, T>, holding: Holding) -> BoxStream<'static, T> {
     stream::unfold((events, holding), |(mut events, holding)| async { Some((events.next().await?, (events, holding))) })
         .boxed()
-}
-
-fn code_of_payload(payload: &Payload) -> &'static str {
-    match payload {
-        // an event with an error of a field is one that was told
-        Payload::Result(_) => code_of(&Response::default()),
-        Payload::Refused(refused) => code_of_refused(refused),
-    }
 }
 
 /// A request that the guard let through.
@@ -391,52 +374,5 @@ impl Admitted {
     /// The request as it came, for a transport that streams its results.
     pub(super) fn into_request(self) -> Request {
         self.request
-    }
-}
-
-fn refused(refusal: Refusal) -> Response {
-    tracing::debug!(%refusal, "a query was refused");
-    Response::from_errors(vec![ServerError::from(refusal)])
-}
-
-impl Executor for Guarded {
-    async fn execute(&self, request: Request) -> Response {
-        match self.admit(request) {
-            Ok(admitted) => self.run(admitted).await,
-            Err(refusal) => refused(refusal),
-        }
-    }
-
-    fn execute_stream(&self, request: Request, session_data: Option<Arc<Data>>) -> BoxStream<'static, Response> {
-        let Some(socket) = &self.socket else { return self.responses(request, session_data) };
-        match socket.persisted.resolve(request) {
-            Ok((request, named)) => {
-                let responses = self.responses(request, session_data);
-                socket.persisted.keeping(named, responses, |response| !is_refusal(response))
-            }
-            Err(error) => stream::iter([Response::from_errors(vec![error])]).boxed(),
-        }
-    }
-}
-
-impl Guarded {
-    /// What an operation of any kind yields.
-    fn responses(&self, request: Request, session_data: Option<Arc<Data>>) -> BoxStream<'static, Response> {
-        match self.admit(request) {
-            Ok(mut admitted) if admitted.kind == Some(OperationType::Subscription) => {
-                let open = self.engine.figures.subscription(api::subscribed_field(&mut admitted.request).as_deref());
-                let account = Arc::new(Account::default());
-                let request = admitted.request.data(account.clone());
-                let begun = CancellationToken::new();
-                self.begins(begun.clone());
-                let failed = |error| Response::from_errors(vec![error]);
-                match self.follow(request, session_data, begun, |response, _, _| response) {
-                    Ok(events) => self.told(account, open).tell(events, code_of, failed),
-                    Err(error) => stream::iter([failed(error)]).boxed(),
-                }
-            }
-            Ok(admitted) => self.run_apart(admitted, |response| response),
-            Err(refusal) => stream::iter([refused(refusal)]).boxed(),
-        }
     }
 }

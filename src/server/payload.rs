@@ -6,7 +6,7 @@ use async_graphql::{Response, ServerError, Value};
 pub(super) use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use super::guard::Refusal;
-use super::http::error;
+use super::http::{error, is_refusal};
 use crate::api::{Place, code};
 
 /// One answer to an operation. A clone shares the text.
@@ -39,22 +39,29 @@ impl From<Payload> for Told {
 pub(super) struct Refused(pub(super) Utf8Bytes);
 
 impl Payload {
-    /// `first`: the first answer to its operation. Only that can say that the request is not executed.
-    pub(super) fn new(response: &Response, first: bool) -> Self {
-        // an error of the execution has the path of its field
-        let is_refused = first
+    /// The answer to a query or a mutation.
+    pub(super) fn new(response: &Response) -> Self {
+        if is_refusal(response) { Self::Refused(Refused::new(&response.errors)) } else { Self::result(response) }
+    }
+
+    /// What a subscription yields. `may_refuse`: it has yielded nothing, and no event of it is being executed. It is refused
+    /// then if what it yields is no event: nothing but errors, none of them below the field that is subscribed to. That
+    /// field fails when the source of its events cannot be set up, or ends with an error before it has one.
+    pub(super) fn event(response: &Response, may_refuse: bool) -> Self {
+        let is_refused = may_refuse
             && response.data == Value::Null
             && !response.errors.is_empty()
-            && response.errors.iter().all(|error| error.path.is_empty());
-        if is_refused {
-            return Self::Refused(Refused::new(&response.errors));
-        }
-        json(response).map_or_else(Self::Refused, Self::Result)
+            && response.errors.iter().all(|error| error.path.len() <= 1);
+        if is_refused { Self::Refused(Refused::new(&response.errors)) } else { Self::result(response) }
     }
 
     /// The last answer to an operation that was executed up to there.
     pub(super) fn failed(error: ServerError) -> Self {
-        Self::new(&Response::from_errors(vec![error]), false)
+        Self::result(&Response::from_errors(vec![error]))
+    }
+
+    fn result(response: &Response) -> Self {
+        json(response).map_or_else(Self::Refused, Self::Result)
     }
 
     /// Whether the request was executed.
@@ -69,7 +76,7 @@ impl Payload {
         }
     }
 
-    /// As an execution result, which is how transports without a message for errors tell that a request is refused.
+    /// As an execution result, by which transports without a message for errors say that a request is refused.
     pub(super) fn into_result(self) -> Utf8Bytes {
         match self {
             Self::Result(json) => json,
@@ -133,26 +140,34 @@ mod tests {
         ServerError { path, ..ServerError::new("no", None) }
     }
 
+    fn is_refused(payload: &Payload) -> bool {
+        matches!(payload, Payload::Refused(_))
+    }
+
     #[test]
-    fn only_a_first_answer_of_nothing_but_errors_of_the_request_is_a_refusal() {
-        let refused = Response::from_errors(vec![error(&[])]);
-        let of_a_field = Response::from_errors(vec![error(&["tip"])]);
+    fn a_request_is_refused_by_errors_of_its_own_and_a_subscription_also_by_its_field() {
+        let failed = |path: &[&str]| Response::from_errors(vec![error(path)]);
         let mut partial = Response::new(value!({ "tip": null }));
         partial.errors.push(error(&["tip"]));
-        for (response, first, is_refusal) in [
-            (&refused, true, true),
-            (&refused, false, false),
-            (&of_a_field, true, false),
-            (&partial, true, false),
-            (&Response::new(Value::Null), true, false),
+        let mut mixed = failed(&[]);
+        mixed.errors.push(error(&["tip", "hash"]));
+        for (response, of_request, of_subscription) in [
+            (failed(&[]), true, true),
+            (failed(&["tip"]), false, true),
+            (failed(&["tip", "hash"]), false, false),
+            (mixed, false, false),
+            (partial, false, false),
+            (Response::new(Value::Null), false, false),
         ] {
-            assert_eq!(matches!(Payload::new(response, first), Payload::Refused(_)), is_refusal, "{response:?}");
+            assert_eq!(is_refused(&Payload::new(&response)), of_request, "{response:?}");
+            assert_eq!(is_refused(&Payload::event(&response, true)), of_subscription, "{response:?}");
+            assert!(!is_refused(&Payload::event(&response, false)), "{response:?}");
         }
     }
 
     #[test]
     fn a_refusal_is_an_array_of_errors_and_as_a_result_an_object_without_data() {
-        let payload = Payload::new(&Response::from_errors(vec![error(&[])]), true);
+        let payload = Payload::new(&Response::from_errors(vec![error(&[])]));
         let Payload::Refused(Refused(errors)) = &payload else { panic!("it is a refusal") };
         let errors: serde_json::Value = serde_json::from_str(errors).unwrap();
         assert_eq!(errors[0]["message"], "no");

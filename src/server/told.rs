@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use async_graphql::ServerError;
 use async_graphql::futures_util::StreamExt;
 use async_graphql::futures_util::stream::{self, BoxStream};
+use async_graphql::{Response, ServerError};
 
 use super::callers::Caller;
 use super::http::error;
-use super::metrics::{Counted, Figures, Transport};
+use super::metrics::{self, Counted, Figures, Transport};
+use super::payload::Payload;
 use crate::api::{Account, RETRY_AFTER_SECONDS, Short, code};
 
 /// One client's subscription.
@@ -24,33 +25,34 @@ pub(super) struct Subscription {
 
 impl Subscription {
     /// The same payloads, until there is one that the client cannot pay for: that is an error instead, and the last. The code
-    /// of the first is the outcome of the request.
-    pub(super) fn tell<T: Send + 'static>(
-        self,
-        payloads: BoxStream<'static, T>,
-        code_of: fn(&T) -> &'static str,
-        refuse: fn(ServerError) -> T,
-    ) -> BoxStream<'static, T> {
-        let next = move |state: Option<(BoxStream<'static, T>, Subscription, bool)>| async move {
+    /// of the first is the outcome of the request. A refusal costs nothing.
+    pub(super) fn tell(self, payloads: BoxStream<'static, Payload>) -> BoxStream<'static, Payload> {
+        let next = |state: Option<(BoxStream<'static, Payload>, Subscription, bool)>| async move {
             let (mut payloads, subscription, is_first) = state?;
             let payload = payloads.next().await?;
-            let code = code_of(&payload);
             if is_first {
-                subscription.figures.operation(subscription.transport, code);
+                subscription.figures.operation(subscription.transport, code_of(&payload));
             }
-            let cost = subscription.account.cost();
-            if is_first && cost == 0 {
-                // it was not even found valid
-                return Some((payload, Some((payloads, subscription, false))));
+            if !payload.is_result() {
+                return Some((payload, None));
             }
-            let cost = cost.max(1);
+            let cost = subscription.account.cost().max(1);
             if let Err(short) = subscription.caller.pay(cost) {
-                return Some((refuse(too_expensive(cost, short)), None));
+                let error = too_expensive(cost, short);
+                return Some((if is_first { Payload::Refused(error.into()) } else { Payload::failed(error) }, None));
             }
             subscription.figures.event(cost);
             Some((payload, Some((payloads, subscription, false))))
         };
         stream::unfold(Some((payloads, self, true)), next).boxed()
+    }
+}
+
+fn code_of(payload: &Payload) -> &'static str {
+    match payload {
+        // an event with an error of a field is one that was sent
+        Payload::Result(_) => metrics::code_of(&Response::default()),
+        Payload::Refused(refused) => metrics::code_of_refused(refused),
     }
 }
 

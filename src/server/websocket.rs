@@ -3,19 +3,16 @@
 //! ```text
 //!   GET /graphql ─► upgrade ─► frames.rs ─► socket.rs (messages, times, what waits in outgoing.rs)
 //!                                 │ Dialogue
-//!                    ┌────────────┴─────────────┐
-//!            transport.rs                  legacy.rs     the older subprotocol, by async-graphql
-//!       protocol.rs, message.rs (pure)
-//!       turns.rs (operations)
-//!                    └────────────┬─────────────┘
-//!                             executor.rs
+//!                            transport.rs ◄─► protocol.rs, message.rs, dialect.rs (pure)
+//!                                 │           └ turns.rs (operations)
+//!                            executor.rs
 //! ```
 
+mod dialect;
 mod door;
 mod frames;
 #[cfg(fuzzing)]
 pub mod fuzzing;
-mod legacy;
 mod message;
 mod outgoing;
 mod protocol;
@@ -44,20 +41,16 @@ use super::metrics::Transport as Way;
 use super::places::{Full, Place};
 use super::rate::Meter;
 use crate::api::{Include, code};
+use dialect::Dialect;
 use door::Door;
 use frames::Framed;
-use legacy::Legacy;
-use protocol::close;
+use protocol::{Protocol, close};
 use socket::Socket;
 use tally::Tally;
 use transport::Transport;
 
 /// The websockets of clients.
 type WebSocket = WebSocketStream<Framed<TokioIo<Upgraded>>>;
-
-/// The subprotocols that are spoken here, the better one first.
-const TRANSPORT: &str = "graphql-transport-ws";
-const LEGACY: &str = "graphql-ws";
 
 /// How much is read from a socket at once, in bytes. The buffer is zeroed whenever a socket is looked at, which is at every
 /// event of its subscriptions too: the 128 KiB that it would be took a third of all time.
@@ -77,9 +70,9 @@ pub(super) fn upgrade(server: Arc<Server>, mut request: Request) -> Response {
         Ok(response) => response,
         Err(reason) => return refuse_as_json(StatusCode::BAD_REQUEST, error(code::BAD_USER_INPUT, reason.to_string())),
     };
-    let protocol = [TRANSPORT, LEGACY].into_iter().find(|protocol| is_offered(request.headers(), protocol));
-    if let Some(protocol) = protocol {
-        response.headers_mut().insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(protocol));
+    let dialect = Dialect::ALL.into_iter().find(|dialect| is_offered(request.headers(), dialect.name()));
+    if let Some(dialect) = dialect {
+        response.headers_mut().insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(dialect.name()));
     }
     let upgraded = hyper::upgrade::on(&mut request);
     let (caller, _) = request.into_parts();
@@ -98,17 +91,15 @@ pub(super) fn upgrade(server: Arc<Server>, mut request: Request) -> Response {
         let executor = server.executor.for_socket(server.persisted.clone());
         let executor = executor.on_behalf(asks.clone(), Way::Websocket, Include::default());
         let (door, held) = (Door::new(server.callers.clone(), asks), server.held.clone());
-        let limit = server.limits.operations_per_socket;
-        let Some(protocol) = protocol else {
-            let mut socket = serve(stream, Transport::new(executor, limit, meter, held, door), &server, place);
-            socket.close(close::SUBPROTOCOL_NOT_ACCEPTABLE, "Subprotocol not acceptable");
-            return socket.await;
-        };
-        let tally = Tally::open(figures, protocol, door.guest(), token, span);
-        if protocol == LEGACY {
-            serve(stream, Legacy::new(executor, limit, meter, held, door), &server, place).counted(tally).await;
-        } else {
-            serve(stream, Transport::new(executor, limit, meter, held, door), &server, place).counted(tally).await;
+        let protocol = Protocol::new(dialect.unwrap_or(Dialect::Transport), server.limits.operations_per_socket);
+        let tally = dialect.map(|dialect| Tally::open(figures, dialect.name(), door.guest(), token, span));
+        let mut socket = serve(stream, Transport::new(protocol, executor, meter, held, door), &server, place);
+        match tally {
+            Some(tally) => socket.counted(tally).await,
+            None => {
+                socket.close(close::SUBPROTOCOL_NOT_ACCEPTABLE, "Subprotocol not acceptable");
+                socket.await;
+            }
         }
     });
     response
@@ -119,12 +110,7 @@ fn is_offered(headers: &HeaderMap, protocol: &str) -> bool {
     lists.flat_map(|list| list.split(',')).any(|offered| offered.trim() == protocol)
 }
 
-fn serve<D: socket::Dialogue>(
-    stream: WebSocket,
-    dialogue: D,
-    server: &Server,
-    place: Result<Place, Full>,
-) -> Socket<D> {
+fn serve(stream: WebSocket, dialogue: Transport, server: &Server, place: Result<Place, Full>) -> Socket<Transport> {
     let shutdown = server.shutdown.clone();
     let (place, full) = match place {
         Ok(place) => (Some(place), None),

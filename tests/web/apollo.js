@@ -30,6 +30,9 @@ async function mine() {
   return (await lines.next()).value;
 }
 
+// GraphQLWsLink looks for it where browsers have it, and Node.js 20 does not
+globalThis.WebSocket ??= WebSocket;
+
 /** The shipped cache as JavaScript, put where its imports are found. */
 async function shipped() {
   const source = readFileSync(new URL('../../docs/apollo/cache.ts', import.meta.url), 'utf8');

@@ -7,7 +7,8 @@
 //   "mine"         it needs a block, and reads the hash of that block from a line of stdin
 //   { seen: … }    last of all what each client was told:
 //     query      the data of { tip { height } }
-//     refusal    the code of the error of a query for a field that does not exist
+//     refusals   the codes of the errors of what is refused: a query for a field that does not exist, and a subscription
+//                whose argument is out of range
 //     told       hashes of blocks, the first while it listened and, where the client comes back by itself, the second
 //                after its connection was cut
 //     missed     the hash of a block of a time without a connection, asked for with the cursor of the event before (graphql-ws)
@@ -25,7 +26,7 @@ const url = `${origin}/graphql`;
 const socketUrl = url.replace('http', 'ws');
 
 const TIP = '{ tip { height } }';
-const REFUSED = '{ nothing }';
+const REFUSED = ['{ nothing }', 'subscription { newBlock(confirmations: 0) { hash } }'];
 const BLOCKS = 'subscription { newBlock { hash } }';
 const EVENTS =
   'subscription($after: String) { chainEvents(after: $after) { ... on BlockConnected { cursor block { hash } } } }';
@@ -57,7 +58,14 @@ async function first(results) {
   throw new Error('there is no result');
 }
 
-const codeOf = (errors) => errors[0].extensions.code;
+const codeOf = ([error]) => error?.extensions?.code ?? 'none';
+
+/** The codes of what is refused, by a function that asks and gives the errors. */
+async function refused(ask) {
+  const codes = [];
+  for (const query of REFUSED) codes.push(codeOf(await ask(query)));
+  return codes;
+}
 
 async function left() {
   await listening(0);
@@ -77,7 +85,7 @@ async function graphqlWs() {
     on: { connected: () => (sockets += 1), pong: (received) => (pongs += received ? 1 : 0) },
   });
   const query = (await first(client.iterate({ query: TIP }))).data;
-  const refusal = codeOf(await first(client.iterate({ query: REFUSED })).catch((errors) => errors));
+  const refusals = await refused((query) => first(client.iterate({ query })).then(() => [], (errors) => errors));
 
   const blocks = client.iterate({ query: BLOCKS });
   const hash = (result) => result.value.data.newBlock.hash;
@@ -112,7 +120,7 @@ async function graphqlWs() {
   const behind = connect();
   const missed = (await first(behind.iterate({ query: EVENTS, variables: { after } }))).data.chainEvents.block.hash;
   await behind.dispose();
-  return { query, refusal, told, missed, pongs: pongs > 1, left: await left() };
+  return { query, refusals, told, missed, pongs: pongs > 1, left: await left() };
 }
 
 async function subscriptionsTransportWs() {
@@ -128,19 +136,23 @@ async function subscriptionsTransportWs() {
       });
     });
   const query = (await next(TIP)).data;
-  const refusal = codeOf((await next(REFUSED)).errors);
+  const refusals = await refused((query) => next(query).then(() => [], (error) => [error]));
   const block = next(BLOCKS);
   await listening(1);
   await mine();
   const told = [(await block).data.newBlock.hash];
   client.close();
-  return { query, refusal, told, left: await left() };
+  return { query, refusals, told, left: await left() };
 }
 
 async function graphqlSse() {
   const client = createEvents({ url, fetchFn: fetch, retryAttempts: 0 });
   const query = (await first(client.iterate({ query: TIP }))).data;
-  const refusal = codeOf((await first(client.iterate({ query: REFUSED }))).errors);
+  const refusals = await refused(async (query) => {
+    const results = [];
+    for await (const result of client.iterate({ query })) results.push(result);
+    return results.length === 1 && !('data' in results[0]) ? results[0].errors : [];
+  });
   const blocks = client.iterate({ query: BLOCKS });
   const next = blocks.next();
   await listening(1);
@@ -148,7 +160,7 @@ async function graphqlSse() {
   const told = [(await next).value.data.newBlock.hash];
   await blocks.return();
   client.dispose();
-  return { query, refusal, told, left: await left() };
+  return { query, refusals, told, left: await left() };
 }
 
 const seen = {

@@ -54,8 +54,8 @@ impl<T> Stream for Followed<T> {
 }
 
 impl Executions {
-    /// What comes of the events that `begin` gives once they may be executed, each as `write` makes it, who is told with
-    /// it whether it is the first, and where its reader is then. What else `begin` gives is held until they have begun:
+    /// What comes of the events that `begin` gives once they may be executed, each as `write` makes it, which is given with
+    /// it whether the subscription may be refused by it still, and where its reader is then. What else `begin` gives is held until they have begun:
     /// until they were looked at once, from when on nothing that happens is missed.
     ///
     /// `begin` has no place, and may wait.
@@ -66,12 +66,14 @@ impl Executions {
     ) -> Followed<T> {
         let (teller, told) = mpsc::channel(1);
         let asked = Arc::new(Notify::new());
-        let mut telling = Telling { write, teller, asked: asked.clone(), is_first: true };
+        let mut telling = Telling { write, teller, asked: asked.clone(), is_first: true, has_begun: false };
         let places = self.places.clone();
         let telling = async move {
             let all = AssertUnwindSafe(tell_all(places, begin, &mut telling)).catch_unwind().await;
             let end = all.unwrap_or(Err(NotExecuted::Failed));
             if let Err(reason) = end {
+                // once it has begun an event may be what was not executed
+                telling.is_first &= !telling.has_begun;
                 telling.tell(Response::from_errors(vec![reason.into()]), Reached::default());
             }
         };
@@ -94,8 +96,10 @@ struct Telling<T, W> {
     write: W,
     teller: mpsc::Sender<T>,
     asked: Arc<Notify>,
-    /// Whether what is told next can say that the request is not executed.
+    /// Whether nothing was sent: what is next may be why the subscription is refused.
     is_first: bool,
+    /// Whether it was looked at once, so that what happens from then on is not missed.
+    has_begun: bool,
 }
 
 impl<T, W: Fn(Response, bool, Reached) -> T> Telling<T, W> {
@@ -122,8 +126,7 @@ async fn tell_all<T, H, W: Fn(Response, bool, Reached) -> T>(
     let (place, deadline) = places.take().await?;
     let first = poll_fn(|context| Poll::Ready(look(&mut events, context))).await;
     drop(held);
-    // what fails from now on is no refusal of the request
-    telling.is_first = matches!(first, Poll::Ready(Look::Next(_)));
+    telling.has_begun = true;
     let mut next = match first {
         Poll::Ready(Look::Next(next)) => next.map(|response| *response),
         // in the place that it has

@@ -166,7 +166,7 @@ async fn execute(server: &Server, caller: &Parts, accepted: Accepted, request: G
             return answer::answer(media, &response, &server.held);
         };
         // browsers do not tell pages what is in an answer that is no stream
-        answer_stream(server, caller, form, || stream::iter([Payload::new(&response, true)]).boxed())
+        answer_stream(server, caller, form, || stream::iter([Payload::new(&response)]).boxed())
     };
     let (request, named) = match server.persisted.resolve(request) {
         Ok(resolved) => resolved,
@@ -210,7 +210,7 @@ async fn execute(server: &Server, caller: &Parts, accepted: Accepted, request: G
     };
     if let Some(form) = form {
         let payloads = || {
-            let payloads = match executor.through(form.transport()).subscribe(admitted.into_request(), None) {
+            let payloads = match executor.through(form.transport()).subscribe(admitted.into_request()) {
                 Ok(payloads) => payloads,
                 Err(refused) => stream::iter([Payload::Refused(refused)]).boxed(),
             };

@@ -4,20 +4,27 @@
 use std::collections::BTreeSet;
 
 use super::super::payload::{Payload, Refused};
+use super::dialect::Dialect;
 use super::protocol::{Action, Id, Input, Protocol};
 
 /// How many operations the socket may have at once.
 const LIMIT: usize = 3;
 
-/// Lets each line happen to a socket that was just opened: the lines named below are what its operations and its clock do, the
+/// Lets each line happen to a socket of each subprotocol that was just opened: the lines named below are what its operations and its clock do, the
 /// eldest operation first, and all others are messages of its client.
 ///
 /// # Panics
 ///
 /// If the protocol is broken.
 pub fn converse(lines: &str) {
+    for dialect in Dialect::ALL {
+        converse_in(dialect, lines);
+    }
+}
+
+fn converse_in(dialect: Dialect, lines: &str) {
     let (result, refusal) = (Payload::Result("{}".into()), Payload::Refused(Refused("[]".into())));
-    let (mut protocol, mut running, mut is_closed) = (Protocol::new(LIMIT), BTreeSet::<Id>::new(), false);
+    let (mut protocol, mut running, mut is_closed) = (Protocol::new(dialect, LIMIT), BTreeSet::<Id>::new(), false);
     for line in lines.lines() {
         let eldest = running.first().cloned().unwrap_or_else(|| "none".into());
         let input = match line {

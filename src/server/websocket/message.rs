@@ -1,6 +1,6 @@
-//! What clients say in `graphql-transport-ws`: text in, message or what is wrong with it out. Pure.
+//! What clients say over websockets: text in, message or what is wrong with it out. Pure.
 //!
-//! Rules: the message types of PROTOCOL.md of the graphql-ws project. A field that it does not name is left alone.
+//! Rules: the message types of PROTOCOL.md of the projects graphql-ws and subscriptions-transport-ws. A field that it does not name is left alone.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,6 +11,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::super::http::PERSISTED_QUERY;
+use super::dialect::{Dialect, Kind};
 use super::protocol::Id;
 
 /// The longest id of an operation, in bytes. The protocol has no such limit; clients commonly use 36.
@@ -32,6 +33,8 @@ pub(super) enum Message {
     Subscribe(Id, Box<Request>),
     /// `complete`: the operation is not of interest any more.
     Complete(Id),
+    /// `connection_terminate`: the client leaves.
+    Terminate,
 }
 
 /// The fields that are read, of messages and of what subscribe carries.
@@ -78,7 +81,7 @@ impl<'de> Deserialize<'de> for Fields<'de> {
 }
 
 /// Reads a message. Errors: what is wrong with it, in words for the one who wrote the client.
-pub(super) fn read(text: &str) -> Result<Message, String> {
+pub(super) fn read(text: &str, dialect: Dialect) -> Result<Message, String> {
     let fields = object(text).map_err(|wrong| match wrong {
         NoObject::Json(error) => format!("the message is not JSON: {error}"),
         NoObject::Other => "the message is not an object".to_owned(),
@@ -87,14 +90,17 @@ pub(super) fn read(text: &str) -> Result<Message, String> {
     let kind = fields.get("type").ok_or("the message has no type")?;
     let kind: String = serde_json::from_str(kind.get()).map_err(|_| "the type of the message is not a string")?;
     let about = |wrong: String| format!("{kind}: {wrong}");
-    match kind.as_str() {
-        "connection_init" => optional_object(&fields, "payload").map(|payload| Message::Init(authorization(payload))),
-        "ping" => optional_object(&fields, "payload").map(|payload| Message::Ping(payload.map(str::to_owned))),
-        "pong" => optional_object(&fields, "payload").map(|_| Message::Pong),
-        "subscribe" => id(&fields).and_then(|id| Ok(Message::Subscribe(id, Box::new(request(&fields)?)))),
-        "complete" => id(&fields).map(Message::Complete),
-        "connection_ack" | "next" | "error" => Err("only a server sends this".to_owned()),
-        _ => return Err(format!("there is no type of message {:?}", beginning(&kind))),
+    match dialect.kind(&kind) {
+        Some(Kind::Init) => optional_object(&fields, "payload").map(|payload| Message::Init(authorization(payload))),
+        Some(Kind::Ping) => {
+            optional_object(&fields, "payload").map(|payload| Message::Ping(payload.map(str::to_owned)))
+        }
+        Some(Kind::Pong) => optional_object(&fields, "payload").map(|_| Message::Pong),
+        Some(Kind::Subscribe) => id(&fields).and_then(|id| Ok(Message::Subscribe(id, Box::new(request(&fields)?)))),
+        Some(Kind::Complete) => id(&fields).map(Message::Complete),
+        Some(Kind::Terminate) => Ok(Message::Terminate),
+        Some(Kind::OfServer) => Err("only a server sends this".to_owned()),
+        None => return Err(format!("there is no type of message {:?} in {}", beginning(&kind), dialect.name())),
     }
     .map_err(about)
 }
@@ -185,6 +191,10 @@ fn value(text: &str, what: &str) -> Result<Value, String> {
 mod tests {
     use super::*;
 
+    fn read(text: &str) -> Result<Message, String> {
+        super::read(text, Dialect::Transport)
+    }
+
     #[test]
     fn a_subscribe_message_carries_the_whole_request() {
         let text = r#" {"type":"subscribe","id":"a","payload":{"query":"query Q { a }","operationName":"Q",
@@ -240,7 +250,7 @@ mod tests {
             (r#"{"type":"ping","type":"ping"}"#.to_owned(), r#""type" is given twice"#),
             (payload(r#""query":"{ a }","query":"{ b }""#), "subscribe: payload.query is given twice"),
             (r#"{"type":1}"#.to_owned(), "type of the message is not a string"),
-            (r#"{"type":"start"}"#.to_owned(), r#"no type of message "start""#),
+            (r#"{"type":"start"}"#.to_owned(), r#"no type of message "start" in graphql-transport-ws"#),
             (format!(r#"{{"type":"{}"}}"#, "é".repeat(100)), "no type of message"),
             (r#"{"type":"next","id":"1"}"#.to_owned(), "next: only a server"),
             (r#"{"type":"error","id":"1"}"#.to_owned(), "error: only a server"),
@@ -268,6 +278,31 @@ mod tests {
         ] {
             let found = read(&text).map(|_| ()).expect_err(&text);
             assert!(found.contains(wrong), "{text}: {found}");
+        }
+    }
+
+    #[test]
+    fn each_dialect_has_messages_of_its_own() {
+        let payload = r#""id":"1","payload":{"query":"{ a }"}"#;
+        for (kind, fields, transport, legacy) in [
+            ("connection_init", "", true, true),
+            ("ping", "", true, false),
+            ("pong", "", true, false),
+            ("subscribe", payload, true, false),
+            ("start", payload, false, true),
+            ("complete", r#""id":"1""#, true, false),
+            ("stop", r#""id":"1""#, false, true),
+            ("connection_terminate", "", false, true),
+            ("connection_ack", "", false, false),
+            ("next", payload, false, false),
+            ("data", payload, false, false),
+            ("error", payload, false, false),
+        ] {
+            let separator = if fields.is_empty() { "" } else { "," };
+            let text = format!(r#"{{"type":"{kind}"{separator}{fields}}}"#);
+            for (dialect, is_known) in [(Dialect::Transport, transport), (Dialect::Legacy, legacy)] {
+                assert_eq!(super::read(&text, dialect).is_ok(), is_known, "{dialect:?} {text}");
+            }
         }
     }
 }

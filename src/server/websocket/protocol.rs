@@ -1,5 +1,6 @@
-//! `graphql-transport-ws` as a state machine: what happens on a socket in, what is to be done out. No I/O, no clock, no
-//! engine; [`transport`](super::transport) does what it says.
+//! A conversation over a websocket as a state machine: what happens on a socket in, what is to be done out. No I/O, no clock,
+//! no engine; [`transport`](super::transport) does what it says. The names are those of `graphql-transport-ws`;
+//! [`dialect`](super::dialect) has those of the older subprotocol.
 //!
 //! ```text
 //!                 connection_init ──► connection_ack
@@ -10,7 +11,7 @@
 //!           └──────────────► Closed ◄───────┘                  (nothing comes out any more)
 //! ```
 //!
-//! Rules: PROTOCOL.md of the graphql-ws project. An operation has its id from `subscribe` until it is stopped, refused
+//! Rules: PROTOCOL.md of the projects graphql-ws and subscriptions-transport-ws. An operation has its id from `subscribe` until it is stopped, refused
 //! or at its end; then the id is free again. What was asked before connection_init is never executed.
 
 use std::collections::HashSet;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 use async_graphql::Request;
 
 use super::super::payload::{Payload, Refused, too_many_operations};
+use super::dialect::Dialect;
 use super::message::{self, Message};
 
 /// Names an operation among those of its socket. At most [`LONGEST_ID`](message::LONGEST_ID) bytes.
@@ -29,6 +31,8 @@ const LONGEST_REASON: usize = 123;
 
 /// Codes of close frames: of RFC 6455 and the IANA registry below 4000, of graphql-transport-ws above.
 pub(super) mod close {
+    /// The client said that it leaves.
+    pub(in super::super) const NORMAL: u16 = 1000;
     /// What was sent is no websocket frame, or not in its place.
     pub(in super::super) const PROTOCOL_ERROR: u16 = 1002;
     /// A text that is not UTF-8.
@@ -113,6 +117,7 @@ enum Phase {
 /// One end of a conversation, the server's.
 #[derive(Debug)]
 pub(super) struct Protocol {
+    dialect: Dialect,
     phase: Phase,
     running: HashSet<Id>,
     limit: usize,
@@ -120,15 +125,21 @@ pub(super) struct Protocol {
 
 impl Protocol {
     /// A socket that was just opened, and may have so many operations at once.
-    pub(super) fn new(limit: usize) -> Self {
-        Self { phase: Phase::Opened, running: HashSet::new(), limit }
+    pub(super) fn new(dialect: Dialect, limit: usize) -> Self {
+        Self { dialect, phase: Phase::Opened, running: HashSet::new(), limit }
+    }
+
+    /// What is said to a client that is not let in, before its socket is closed.
+    pub(super) fn not_let_in(&self, closing: &Closing) -> Option<String> {
+        let reason = || serde_json::json!({ "message": closing.reason }).to_string();
+        (self.dialect == Dialect::Legacy).then(|| frame("connection_error", None, Some(&reason())))
     }
 
     /// What is to be done about this, in order.
     pub(super) fn on(&mut self, input: &Input<'_>) -> Vec<Action> {
         match (self.phase, input) {
             (Phase::Closed, _) => Vec::new(),
-            (_, Input::Text(text)) => match message::read(text) {
+            (_, Input::Text(text)) => match message::read(text, self.dialect) {
                 Ok(message) => self.on_message(message),
                 Err(wrong) => self.close(close::BAD_REQUEST, wrong),
             },
@@ -138,7 +149,7 @@ impl Protocol {
             }
             (_, Input::Yielded(id, payload)) => match payload {
                 Payload::Result(_) if !self.running.contains(*id) => Vec::new(),
-                Payload::Result(json) => send(id, frame("next", Some(id), Some(json))),
+                Payload::Result(json) => send(id, frame(self.dialect.result(), Some(id), Some(json))),
                 Payload::Refused(Refused(errors)) => self.refuse(id, errors),
             },
             (_, Input::Ended(id)) if self.running.remove(*id) => send(id, frame("complete", Some(id), None)),
@@ -159,22 +170,28 @@ impl Protocol {
             // the protocol asks nothing of it, and no `ping` is sent from here: websockets have their own
             (_, Message::Pong) => Vec::new(),
             (Phase::Opened, Message::Subscribe(..)) => self.close(close::UNAUTHORIZED, "Unauthorized".to_owned()),
-            (_, Message::Subscribe(id, _)) if self.running.contains(&id) => {
-                self.close(close::SUBSCRIBER_EXISTS, subscriber_exists(&id))
-            }
+            (_, Message::Subscribe(id, request)) if self.running.contains(&id) => match self.dialect {
+                Dialect::Transport => self.close(close::SUBSCRIBER_EXISTS, subscriber_exists(&id)),
+                Dialect::Legacy => vec![Action::Stop(id.clone()), Action::Start(id, request)],
+            },
             (_, Message::Subscribe(id, request)) => {
                 if self.running.len() >= self.limit {
                     let Refused(errors) = too_many_operations(self.limit).into();
-                    return send(&id, frame("error", Some(&id), Some(&errors)));
+                    return send(&id, self.error(&id, &errors));
                 }
                 self.running.insert(id.clone());
                 vec![Action::Start(id, request)]
             }
             // its last messages may be waiting to be sent still, though it has ended
             (_, Message::Complete(id)) => {
-                self.running.remove(&id);
-                vec![Action::Stop(id)]
+                let was_running = self.running.remove(&id);
+                let mut actions = vec![Action::Stop(id.clone())];
+                if was_running && self.dialect == Dialect::Legacy {
+                    actions.extend(send(&id, frame("complete", Some(&id), None)));
+                }
+                actions
             }
+            (_, Message::Terminate) => self.close(close::NORMAL, String::new()),
         }
     }
 
@@ -182,7 +199,11 @@ impl Protocol {
         if !self.running.remove(id) {
             return Vec::new();
         }
-        vec![Action::Stop(id.clone()), Action::Send(Some(id.clone()), frame("error", Some(id), Some(errors)))]
+        vec![Action::Stop(id.clone()), Action::Send(Some(id.clone()), self.error(id, errors))]
+    }
+
+    fn error(&self, id: &Id, errors: &str) -> String {
+        frame("error", Some(id), Some(&self.dialect.refusal(errors)))
     }
 
     fn close(&mut self, code: u16, reason: String) -> Vec<Action> {

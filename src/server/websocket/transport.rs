@@ -1,4 +1,4 @@
-//! `graphql-transport-ws` with the engine behind it: what the protocol says is to be done is done here, and what
+//! Either subprotocol with the engine behind it: what the protocol says is to be done is done here, and what
 //! operations yield is told to it. Nothing is taken from them that there is no room for.
 
 use std::task::{Context, Poll};
@@ -28,13 +28,13 @@ pub(super) struct Transport {
 }
 
 impl Transport {
-    pub(super) fn new(executor: Guarded, limit: usize, meter: Meter, held: Held, door: Door) -> Self {
-        Self { protocol: Protocol::new(limit), executor, meter, held, running: Turns::default(), door }
+    pub(super) fn new(protocol: Protocol, executor: Guarded, meter: Meter, held: Held, door: Door) -> Self {
+        Self { protocol, executor, meter, held, running: Turns::default(), door }
     }
 
     fn start(&self, request: Request) -> Result<BoxStream<'static, Payload>, Refused> {
         self.meter.ask()?;
-        self.executor.subscribe(request, None)
+        self.executor.subscribe(request)
     }
 
     /// What is to be sent because of this has that claim.
@@ -45,7 +45,12 @@ impl Transport {
                     Ok(caller) => {
                         self.executor = self.executor.on_behalf(caller, Way::Websocket, Include::default());
                     }
-                    Err(closing) => return outgoing.close(closing),
+                    Err(closing) => {
+                        if let Some(reason) = self.protocol.not_let_in(&closing) {
+                            outgoing.push(None, cause, reason, None);
+                        }
+                        return outgoing.end(closing);
+                    }
                 },
                 Action::Send(about, text) => outgoing.push(about, cause, text, claim.take()),
                 Action::Start(id, request) => match self.start(*request) {

@@ -30,7 +30,6 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("bitcoincore_rpc", &["node"]),
     ("axum", &["server", "sim"]),
     ("async_graphql", &["api", "server"]),
-    ("async_graphql_axum", &["server"]),
     ("async_graphql_value", &["server"]),
     ("httparse", &["server"]),
     ("hyper", &["server"]),

@@ -87,6 +87,36 @@ async fn events_are_paid_for_and_a_subscription_ends_with_what_there_is_to_spend
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_subscription_that_cannot_pay_for_its_first_event_is_refused() {
+    let mut chain = chain();
+    let mut api = Api::of_chain(&chain);
+    let served = served(&api, 1).await;
+    let mut client = introduced(&served, &json!({ "authorization": "Bearer secret" })).await;
+    assert_eq!(client.told().await, json!({ "type": "connection_ack" }));
+    client.ask("blocks", "subscription { newBlock { height } }").await;
+    assert!(client.is_silent().await);
+    api.connect(&chain.mine(Vec::new()).unwrap());
+    let told = client.told().await;
+    assert_eq!((&told["type"], &told["id"]), (&json!("error"), &json!("blocks")), "{told}");
+    assert_eq!(told["payload"][0]["extensions"]["code"], json!("RESOURCE_EXHAUSTED"), "{told}");
+    assert!(client.is_silent().await);
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_subscription_that_is_refused_costs_nothing() {
+    let api = Api::of_chain(&chain());
+    let served = served(&api, 2).await;
+    let mut client = introduced(&served, &json!({ "authorization": "Bearer secret" })).await;
+    assert_eq!(client.told().await, json!({ "type": "connection_ack" }));
+    client.ask("blocks", "subscription { newBlock(confirmations: 0) { height } }").await;
+    assert_eq!(client.told().await["type"], "error");
+    client.ask("tip", "{ tip { height } }").await;
+    assert_eq!(client.told().await["payload"], json!({ "data": { "tip": { "height": 3 } } }));
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_older_subprotocol_asks_for_the_token_too() {
     let api = Api::of_chain(&chain());
     let served = served(&api, 0).await;

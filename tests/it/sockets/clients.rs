@@ -54,16 +54,16 @@ fn run(script: &str, package: &str, arguments: &[String], chain: &mut SimChain) 
 fn common_clients_ask_are_refused_are_told_of_blocks_and_come_back() {
     let Some((seen, mined)) = run("subscribers.js", "graphql-ws", &[], &mut chain()) else { return };
     let tip = |height: usize| json!({ "tip": { "height": height } });
-    let refusal = "GRAPHQL_VALIDATION_FAILED";
+    let refusals = ["GRAPHQL_VALIDATION_FAILED", "BAD_USER_INPUT"];
     assert_eq!(
         seen,
         json!({
             "graphql-ws": {
-                "query": tip(3), "refusal": refusal, "told": [mined[0], mined[1]], "missed": mined[3], "pongs": true,
+                "query": tip(3), "refusals": refusals, "told": [mined[0], mined[1]], "missed": mined[3], "pongs": true,
                 "left": 0,
             },
-            "subscriptions-transport-ws": { "query": tip(7), "refusal": refusal, "told": [mined[4]], "left": 0 },
-            "graphql-sse": { "query": tip(8), "refusal": refusal, "told": [mined[5]], "left": 0 },
+            "subscriptions-transport-ws": { "query": tip(7), "refusals": refusals, "told": [mined[4]], "left": 0 },
+            "graphql-sse": { "query": tip(8), "refusals": refusals, "told": [mined[5]], "left": 0 },
         })
     );
 }

@@ -39,7 +39,11 @@ async fn every_way_to_break_the_protocol_closes_the_socket_with_its_code_and_say
         (vec![init(), Message::text("[]")], 4400, "the message is not an object"),
         (vec![init(), Message::binary(b"{}".to_vec())], 4400, "messages are text, and this is binary"),
         (bad(json!({ "id": "1" })), 4400, "the message has no type"),
-        (bad(json!({ "type": "start", "id": "1" })), 4400, "there is no type of message \"start\""),
+        (
+            bad(json!({ "type": "start", "id": "1" })),
+            4400,
+            "there is no type of message \"start\" in graphql-transport-ws",
+        ),
         (bad(json!({ "type": "connection_ack" })), 4400, "connection_ack: only a server sends this"),
         (bad(json!({ "type": "subscribe", "payload": { "query": BLOCKS } })), 4400, "subscribe: there is no id"),
         (bad(json!({ "type": "subscribe", "id": "", "payload": {} })), 4400, "subscribe: id is empty"),

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::{Client, Served, chain, until_subscriptions, within};
 use crate::support::api::Api;
 
-async fn legacy(served: &Served) -> Client {
+pub(super) async fn legacy(served: &Served) -> Client {
     let mut client = served.connect("graphql-ws").await;
     client.say(&json!({ "type": "connection_init", "payload": {} })).await;
     assert_eq!(client.told().await, json!({ "type": "connection_ack" }));
@@ -52,6 +52,7 @@ async fn it_is_held_to_the_same_limits_and_times() {
         client.say(&json!({ "type": "start", "id": id.to_string(), "payload": payload })).await;
     }
     let told = client.told().await;
+    assert_eq!((&told["type"], &told["id"]), (&json!("error"), &json!("100")), "{told}");
     assert_eq!(told["payload"]["errors"][0]["extensions"]["code"], json!("QUERY_LIMIT_EXCEEDED"), "{told}");
     while !within(client.stream.next()).await.unwrap().unwrap().is_ping() {}
     let mut large = legacy(&served).await;
@@ -59,5 +60,28 @@ async fn it_is_held_to_the_same_limits_and_times() {
     assert_eq!(large.closed().await.0, 1009);
     served.shutdown.cancel();
     assert_eq!(client.closed().await.0, 1012);
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_operation_takes_the_place_of_one_with_its_id() {
+    let mut chain = chain();
+    let mut api = Api::of_chain(&chain);
+    let served = Served::start(&api).await;
+    let mut client = legacy(&served).await;
+    let start = |id: &str, query: &str| json!({ "type": "start", "id": id, "payload": { "query": query } });
+    for query in ["subscription { newBlock { hash } }", "subscription { newBlock { height } }"] {
+        client.say(&start("1", query)).await;
+    }
+    // it is answered once they have begun
+    client.say(&start("2", "{ tip { height } }")).await;
+    for kind in ["data", "complete"] {
+        let told = client.told().await;
+        assert_eq!((&told["id"], &told["type"]), (&json!("2"), &json!(kind)), "{told}");
+    }
+    api.connect(&chain.mine(Vec::new()).unwrap());
+    assert_eq!(client.told().await["payload"], json!({ "data": { "newBlock": { "height": 4 } } }));
+    client.say(&start("3", "{ tip { height } }")).await;
+    assert_eq!(client.told().await["id"], json!("3"), "the first says nothing more");
     served.stop().await;
 }

@@ -8,6 +8,7 @@ mod crowds;
 mod heavy;
 mod legacy;
 mod operations;
+mod refused;
 mod share;
 mod shared;
 mod slow;

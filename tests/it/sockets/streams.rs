@@ -14,13 +14,13 @@ use crate::support::api::Api;
 const BLOCKS: &str = "subscription { newBlock { height } }";
 
 /// A response that goes on, read as it comes.
-struct Stream {
+pub(super) struct Stream {
     stream: TcpStream,
     received: Vec<u8>,
 }
 
 impl Stream {
-    async fn post(served: &Served, accept: &str, document: &str) -> Self {
+    pub(super) async fn post(served: &Served, accept: &str, document: &str) -> Self {
         let body = json!({ "query": document }).to_string();
         let of_body = format!("Content-Type: application/json\r\nContent-Length: {}\r\n", body.len());
         Self::send(served, "POST /graphql", &format!("Accept: {accept}\r\n{of_body}\r\n{body}")).await
@@ -38,7 +38,7 @@ impl Stream {
     }
 
     /// What comes up to this text and with it.
-    async fn until(&mut self, end: &str) -> String {
+    pub(super) async fn until(&mut self, end: &str) -> String {
         within(async {
             loop {
                 let found = self.received.windows(end.len()).position(|bytes| bytes == end.as_bytes());
@@ -54,14 +54,14 @@ impl Stream {
     }
 
     /// The next event but for silence: its name and its data.
-    async fn event(&mut self) -> (String, String) {
+    pub(super) async fn event(&mut self) -> (String, String) {
         self.until("event: ").await;
         let name = self.until("\n").await;
         self.until("data:").await;
         (name.trim().to_owned(), self.until("\n\n").await.trim().to_owned())
     }
 
-    async fn result(&mut self) -> Value {
+    pub(super) async fn result(&mut self) -> Value {
         let (name, data) = self.event().await;
         assert_eq!(name, "next", "{data}");
         serde_json::from_str(&data).unwrap()
@@ -69,7 +69,7 @@ impl Stream {
 }
 
 /// The end of a chunked body (RFC 9112).
-const END: &str = "0\r\n\r\n";
+pub(super) const END: &str = "0\r\n\r\n";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_query_is_one_event_and_its_end_and_a_refusal_too() {

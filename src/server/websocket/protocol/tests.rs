@@ -55,7 +55,7 @@ fn ended(protocol: &mut Protocol, id: &str) -> Vec<Done> {
 
 /// A socket on which these operations run.
 fn running(ids: &[&str]) -> Protocol {
-    let mut protocol = Protocol::new(3);
+    let mut protocol = Protocol::new(Dialect::Transport, 3);
     assert_eq!(
         say(&mut protocol, &json!({ "type": "connection_init", "payload": { "as": "you like" } })),
         [Done::Send(json!({ "type": "connection_ack" }))]
@@ -109,7 +109,7 @@ fn an_operation_that_the_client_completes_is_stopped_without_an_echo_and_its_id_
 
 #[test]
 fn to_complete_what_does_not_run_sends_nothing() {
-    let mut protocol = Protocol::new(3);
+    let mut protocol = Protocol::new(Dialect::Transport, 3);
     for _ in 0..2 {
         assert_eq!(say(&mut protocol, &json!({ "type": "complete", "id": "a" })), [Done::Stop("a".to_owned())]);
     }
@@ -117,7 +117,7 @@ fn to_complete_what_does_not_run_sends_nothing() {
 
 #[test]
 fn a_ping_is_answered_with_its_payload_at_any_time_and_a_pong_with_nothing() {
-    for mut protocol in [Protocol::new(3), running(&["a"])] {
+    for mut protocol in [Protocol::new(Dialect::Transport, 3), running(&["a"])] {
         let pings = [json!({ "type": "ping" }), json!({ "type": "ping", "payload": null })];
         for ping in &pings {
             assert_eq!(say(&mut protocol, ping), [Done::Send(json!({ "type": "pong" }))]);
@@ -158,12 +158,22 @@ fn every_way_to_break_the_protocol_has_its_close_code_and_ends_everything() {
     let init = json!({ "type": "connection_init" }).to_string();
     let (first, nonsense) = (subscribe("a").to_string(), json!({ "type": "start" }).to_string());
     for (mut protocol, input, code, reason) in [
-        (Protocol::new(3), Input::Text(&first), 4401, "Unauthorized"),
-        (Protocol::new(3), Input::InitDue, 4408, "Connection initialisation timeout"),
-        (Protocol::new(3), Input::Text("x"), 4400, "the message is not JSON: expected value at line 1 column 1"),
-        (Protocol::new(3), Input::Binary, 4400, "messages are text, and this is binary"),
+        (Protocol::new(Dialect::Transport, 3), Input::Text(&first), 4401, "Unauthorized"),
+        (Protocol::new(Dialect::Transport, 3), Input::InitDue, 4408, "Connection initialisation timeout"),
+        (
+            Protocol::new(Dialect::Transport, 3),
+            Input::Text("x"),
+            4400,
+            "the message is not JSON: expected value at line 1 column 1",
+        ),
+        (Protocol::new(Dialect::Transport, 3), Input::Binary, 4400, "messages are text, and this is binary"),
         (running(&["a"]), Input::Binary, 4400, "messages are text, and this is binary"),
-        (running(&["a"]), Input::Text(&nonsense), 4400, "there is no type of message \"start\""),
+        (
+            running(&["a"]),
+            Input::Text(&nonsense),
+            4400,
+            "there is no type of message \"start\" in graphql-transport-ws",
+        ),
         (running(&["a"]), Input::Text(&init), 4429, "Too many initialisation requests"),
         (running(&["a"]), Input::Text(&first), 4409, "Subscriber for a already exists"),
     ] {
@@ -190,6 +200,59 @@ fn a_reason_is_cut_to_what_a_close_frame_holds() {
     assert!(reason.len() <= 123 && reason.ends_with("ü already exists"), "{reason}");
 }
 
+fn legacy(ids: &[&str]) -> Protocol {
+    let mut protocol = Protocol::new(Dialect::Legacy, 3);
+    assert_eq!(
+        say(&mut protocol, &json!({ "type": "connection_init" })),
+        [Done::Send(json!({ "type": "connection_ack" }))]
+    );
+    for id in ids {
+        assert_eq!(say(&mut protocol, &start(id)), [Done::Start((*id).to_owned(), format!("{{ {id} }}"))]);
+    }
+    protocol
+}
+
+fn start(id: &str) -> Value {
+    json!({ "type": "start", "id": id, "payload": { "query": format!("{{ {id} }}") } })
+}
+
+#[test]
+fn the_older_dialect_has_data_and_one_error_and_answers_a_stop() {
+    let mut protocol = legacy(&["a", "b", "c"]);
+    let data = json!({ "type": "data", "id": "a", "payload": { "data": 1 } });
+    assert_eq!(yielded(&mut protocol, "a", &result(r#"{"data":1}"#)), [Done::Send(data)]);
+    assert_eq!(ended(&mut protocol, "a"), [Done::Send(json!({ "type": "complete", "id": "a" }))]);
+    let error = json!({ "type": "error", "id": "b", "payload": { "message": "no", "errors": [{ "message": "no" }] } });
+    assert_eq!(yielded(&mut protocol, "b", &refusal()), [Done::Stop("b".to_owned()), Done::Send(error)]);
+    assert_eq!(ended(&mut protocol, "b"), []);
+    let stop = json!({ "type": "stop", "id": "c" });
+    let complete = Done::Send(json!({ "type": "complete", "id": "c" }));
+    assert_eq!(say(&mut protocol, &stop), [Done::Stop("c".to_owned()), complete]);
+    assert_eq!(say(&mut protocol, &stop), [Done::Stop("c".to_owned())]);
+}
+
+#[test]
+fn the_older_dialect_starts_another_operation_in_the_place_of_one_with_its_id() {
+    let mut protocol = legacy(&["a"]);
+    let again = [Done::Stop("a".to_owned()), Done::Start("a".to_owned(), "{ a }".to_owned())];
+    assert_eq!(say(&mut protocol, &start("a")), again);
+    assert_eq!(ended(&mut protocol, "a"), [Done::Send(json!({ "type": "complete", "id": "a" }))]);
+}
+
+#[test]
+fn the_older_dialect_says_why_a_client_is_not_let_in_and_lets_it_leave() {
+    let closing = Closing::new(close::FORBIDDEN, "Forbidden".to_owned());
+    let reason: Value = serde_json::from_str(&legacy(&[]).not_let_in(&closing).unwrap()).unwrap();
+    assert_eq!(reason, json!({ "type": "connection_error", "payload": { "message": "Forbidden" } }));
+    assert_eq!(running(&[]).not_let_in(&closing), None);
+    let leave = json!({ "type": "connection_terminate" }).to_string();
+    assert_eq!(closes(&mut legacy(&["a"]), &Input::Text(&leave), 1000), "");
+    assert_eq!(
+        closes(&mut Protocol::new(Dialect::Legacy, 3), &Input::Text(&start("a").to_string()), 4401),
+        "Unauthorized"
+    );
+}
+
 /// Anything that can happen, about few ids so that they meet.
 fn anything() -> impl Strategy<Value = (u8, usize, String)> {
     (0..12_u8, 0..4_usize, ".{0,12}")
@@ -201,7 +264,7 @@ proptest! {
         steps in prop::collection::vec(anything(), 1..60),
     ) {
         const IDS: [&str; 4] = ["a", "b", "c", "d"];
-        let mut protocol = Protocol::new(3);
+        let mut protocol = Protocol::new(Dialect::Transport, 3);
         let (mut open, mut acknowledged, mut closed) = (HashSet::<String>::new(), false, false);
         for (kind, which, text) in steps {
             let id: Id = IDS[which].into();
