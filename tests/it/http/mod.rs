@@ -3,6 +3,7 @@
 mod audits;
 mod caching;
 mod callers;
+mod examples;
 mod framing;
 mod headers;
 mod introspected;
@@ -26,7 +27,7 @@ use crate::support::api::Api;
 /// A server over a simulated chain of three blocks, which ends with its runtime.
 struct Served {
     address: SocketAddr,
-    _runtime: tokio::runtime::Runtime,
+    runtime: tokio::runtime::Runtime,
     api: Api,
 }
 
@@ -54,7 +55,7 @@ impl Served {
         let listener = runtime.block_on(TcpListener::bind(("127.0.0.1", 0))).unwrap();
         let address = listener.local_addr().unwrap();
         runtime.spawn(server::serve(listener, api.schema.clone(), options, CancellationToken::new()));
-        Self { address, _runtime: runtime, api }
+        Self { address, runtime, api }
     }
 
     fn url(&self) -> String {
