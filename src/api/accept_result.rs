@@ -34,55 +34,56 @@ impl AcceptResult {
             }
             None => Err(match package_error {
                 Some(reason) => RejectInfo::of_package(&reason),
-                None => RejectInfo::not_tried("another transaction of the list was refused before it"),
+                None => RejectInfo::not_tried("not tested, because another transaction of the list was rejected"),
             }),
         };
         Ok(Self { txid, wtxid, verdict })
     }
 }
 
-/// What would become of a transaction if it were sent now.
+/// The result of testing a transaction against the node's mempool rules, without submitting it.
 #[Object]
 impl AcceptResult {
-    /// Its txid.
+    /// The txid of the transaction.
     async fn txid(&self) -> Txid {
         Txid(self.txid)
     }
 
-    /// Its wtxid.
+    /// The wtxid of the transaction.
     async fn wtxid(&self) -> Wtxid {
         Wtxid(self.wtxid)
     }
 
-    /// Whether the node would take it into its mempool.
+    /// Whether the node would accept the transaction into its mempool.
     async fn allowed(&self) -> bool {
         self.verdict.is_ok()
     }
 
-    /// Its virtual size as the node counts it for fees, in vbytes: more than by its weight if it has very many signature
-    /// operations. Null if it is not allowed.
+    /// The virtual size that the node uses for fees, in vbytes. Larger than the weight implies if the transaction has
+    /// very many signature operations. Null if the transaction is not allowed.
     async fn vsize(&self) -> Option<Result<i32, ApiError>> {
         self.verdict.as_ref().ok().map(|judged| int_of(judged.vsize))
     }
 
-    /// Its fee in satoshis. Null if it is not allowed.
+    /// The fee, in satoshis. Null if the transaction is not allowed.
     async fn fee(&self) -> Option<Result<Sats, ApiError>> {
         self.verdict.as_ref().ok().map(|judged| Sats::of(judged.fee))
     }
 
-    /// The feerate by which the node judges it, in satoshis per vbyte: of the transactions in `effectiveIncludes` together.
-    /// Null if it is not allowed, or the node does not say.
+    /// The feerate that the node checks, in sat/vB: that of the transactions in `effectiveIncludes` together. Null if
+    /// the transaction is not allowed, or if the node does not report a feerate.
     async fn effective_fee_rate(&self) -> Option<f64> {
         Some(self.verdict.as_ref().ok()?.effective_feerate?.to_sat_per_vb())
     }
 
-    /// The wtxids of the transactions whose fees and sizes make `effectiveFeeRate`, itself among them. Empty if it is null.
+    /// The wtxids of the transactions whose fees and sizes add up to `effectiveFeeRate`, this transaction included.
+    /// Empty if `effectiveFeeRate` is null.
     async fn effective_includes(&self) -> Vec<Wtxid> {
         let includes = self.verdict.as_ref().map(|judged| judged.effective_includes.as_slice()).unwrap_or_default();
         includes.iter().copied().map(Wtxid).collect()
     }
 
-    /// Why it is not allowed. Null if it is.
+    /// Why the transaction is not allowed. Null if it is allowed.
     async fn reject(&self) -> Option<RejectInfo> {
         self.verdict.as_ref().err().cloned()
     }

@@ -4,32 +4,32 @@ use super::error::ApiError;
 use super::scalars::{BlockHash, int};
 use crate::view::{Ask, ChainInfo, NetworkInfo};
 
-/// The Bitcoin node that this server follows, as it answers now. Its chain can be ahead of the rest of this answer.
+/// The Bitcoin node that this server follows, queried now. Its chain can be ahead of the rest of this answer.
 #[derive(Default, SimpleObject)]
 pub(super) struct BitcoinNode {
-    /// Whether the node answers. If not, everything else here is null.
+    /// Whether the node responds. If false, all other fields are null.
     reachable: bool,
-    /// The version of its software: 29.5.0.
+    /// The version of the node's software, such as 29.5.0.
     version: Option<String>,
-    /// The name and version of its software as it tells other nodes (BIP14).
+    /// The user agent that the node announces to its peers (BIP14).
     subversion: Option<String>,
-    /// Its own name for its chain: main, test, testnet4, signet or regtest.
+    /// The node's name for its chain: main, test, testnet4, signet or regtest.
     chain: Option<String>,
-    /// The height of its newest block.
+    /// The height of the node's newest block.
     blocks: Option<i32>,
-    /// The height of its newest header; above `blocks` while it downloads blocks.
+    /// The height of the node's newest header. Above `blocks` while the node downloads blocks.
     headers: Option<i32>,
-    /// The hash of its newest block.
+    /// The hash of the node's newest block.
     best_block_hash: Option<BlockHash>,
-    /// Its estimate of how much of the chain it has verified, 0 to 1.
+    /// The node's estimate of the share of the chain that it has verified, from 0 to 1.
     verification_progress: Option<f64>,
-    /// Whether it takes itself to be downloading the chain. True as well if its newest block is old.
+    /// Whether the node considers itself in initial block download. Also true if its newest block is old.
     initial_block_download: Option<bool>,
-    /// Whether it deletes old blocks.
+    /// Whether the node prunes old blocks.
     pruned: Option<bool>,
-    /// How many other nodes it is connected to.
+    /// The number of peers that the node is connected to.
     connections: Option<i32>,
-    /// What it warns of; an empty list if of nothing.
+    /// The node's warnings. Empty if there are none.
     warnings: Option<Vec<String>>,
 }
 

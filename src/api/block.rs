@@ -66,7 +66,7 @@ impl Block {
 
     fn transaction_at(&self, index: i32) -> Result<Option<Transaction>, ApiError> {
         let index = u32::try_from(index).map_err(|_| {
-            ApiError::bad_user_input(format!("index is {index}, and the first transaction has the index 0"))
+            ApiError::bad_user_input(format!("index is {index}, and the first transaction has index 0"))
         })?;
         self.view.count(self.block.bytes_to_open())?;
         let found = Transaction::read(&self.view, |view| view.block_transaction(&self.block, index))?;
@@ -101,7 +101,7 @@ impl Block {
     fn transaction_in(&self, index: u64) -> Result<view::Transaction, ApiError> {
         let index = u32::try_from(index).map_err(|_| ApiError::internal("a block has too many transactions"))?;
         let found = Transaction::read(&self.view, |view| view.block_transaction(&self.block, index))?;
-        found.ok_or_else(|| ApiError::internal("a block lacks one of its transactions"))
+        found.ok_or_else(|| ApiError::internal("a transaction of a block is missing"))
     }
 
     fn filtered_page(
@@ -131,126 +131,126 @@ impl Block {
 /// A block, on the main chain or stale.
 #[Object]
 impl Block {
-    /// `Block:` and the hash.
+    /// `Block:` followed by the block hash.
     pub(super) async fn id(&self) -> ID {
         block_id(self.block.row.hash).into()
     }
 
-    /// The hash of its header.
+    /// The hash of the block's header.
     async fn hash(&self) -> BlockHash {
         BlockHash(self.block.row.hash)
     }
 
-    /// How many blocks come before it in its chain; 0 for the genesis block.
+    /// The number of blocks before this block in its chain. 0 for the genesis block.
     async fn height(&self) -> Result<i32, ApiError> {
         int(self.block.height.to_u32())
     }
 
-    /// Its header, field by field.
+    /// The header of the block, field by field.
     async fn header(&self) -> BlockHeader {
         BlockHeader { hash: self.block.row.hash, height: self.block.height, header: *self.raw_header() }
     }
 
-    /// The 80 bytes of its header.
+    /// The 80 bytes of the header.
     async fn header_hex(&self) -> Hex {
         Hex::new(serialize(self.raw_header()))
     }
 
-    /// The whole block as serialised. Null only with an error: a block counts with its whole size against what one answer
-    /// may tell of transactions.
+    /// The serialised block. Null only together with an error: the full size of the block counts against the limit on
+    /// transaction bytes in one answer (`server.limits.transactionBytes`).
     async fn raw_hex(&self) -> Option<Result<Hex, ApiError>> {
         Some(self.raw())
     }
 
-    /// The version field, read as unsigned. Its bits signal deployments (BIP9).
+    /// The version field, as an unsigned integer. Its bits signal deployments (BIP9).
     async fn version(&self) -> UInt53 {
         self.raw_header().version.to_consensus().cast_unsigned().into()
     }
 
-    /// The root of the merkle tree over its txids, in display (reversed) byte order.
+    /// The root of the merkle tree over the txids of the block, in display (reversed) byte order.
     async fn merkle_root(&self) -> Hex {
         merkle_root(self.raw_header())
     }
 
-    /// The time in its header. The miner sets it: it may lie up to two hours ahead, and before that of the block in
-    /// front. To compare blocks by time, use `medianTime`.
+    /// The timestamp of the header. The miner sets it: it can be up to two hours ahead of the actual time, and earlier
+    /// than the timestamp of the previous block. To order blocks by time, use `medianTime`.
     async fn time(&self) -> DateTime {
         DateTime::from_unix(self.raw_header().time)
     }
 
-    /// Median time past: the median of the header times of this block and the ten before it (BIP113). Never falls
-    /// along a chain.
+    /// Median time past: the median of the header timestamps of this block and the ten blocks before it (BIP113). It
+    /// never decreases along a chain.
     async fn median_time(&self) -> DateTime {
         DateTime::from_unix(self.block.row.median_time)
     }
 
-    /// The time in its header, in seconds since 1970 began (UTC).
+    /// The timestamp of the header, in seconds since 1970-01-01T00:00:00Z.
     async fn timestamp(&self) -> UInt53 {
         self.raw_header().time.into()
     }
 
-    /// The target in its compact form: one byte of exponent, three of mantissa, as an unsigned number.
+    /// The target in compact form, as an unsigned integer: one byte of exponent, three bytes of mantissa.
     async fn bits(&self) -> UInt53 {
         self.raw_header().bits.to_consensus().into()
     }
 
-    /// The number that miners vary to find a hash below the target.
+    /// The nonce, which miners vary to find a hash below the target.
     async fn nonce(&self) -> UInt53 {
         self.raw_header().nonce.into()
     }
 
-    /// How much harder than the easiest mainnet target it was to find; below 1 on test networks that allow easier
-    /// ones.
+    /// The difficulty: the easiest mainnet target divided by this block's target. Below 1 on test networks that allow
+    /// easier targets.
     async fn difficulty(&self) -> f64 {
         difficulty::difficulty(self.raw_header().bits)
     }
 
-    /// The number that its hash may not exceed, 256 bits, big-endian.
+    /// The target, which the block hash must not exceed: 256 bits, big-endian.
     async fn target(&self) -> Result<Hex, ApiError> {
         let target = difficulty::target(self.raw_header().bits).ok_or_else(|| {
-            ApiError::internal(&format!("block {} is indexed, but its bits stand for no target", self.block.row.hash))
+            ApiError::internal(&format!("the bits of block {} encode no target", self.block.row.hash))
         })?;
         Ok(Hex::new(target.to_be_bytes()))
     }
 
-    /// The expected number of hashes to find its whole chain, from genesis up to and including it; 256 bits,
-    /// big-endian.
+    /// The chainwork: the expected number of hashes to produce the chain from genesis up to and including this block.
+    /// 256 bits, big-endian.
     async fn chainwork(&self) -> Hex {
         Hex::new(self.block.row.running.chainwork.to_be_bytes())
     }
 
-    /// Its serialised size in bytes, witnesses included.
+    /// The serialised size in bytes, witnesses included.
     async fn size(&self) -> Result<i32, ApiError> {
         int(self.block.row.size)
     }
 
-    /// Its serialised size in bytes without witnesses.
+    /// The serialised size in bytes, without witnesses.
     async fn stripped_size(&self) -> Result<i32, ApiError> {
         int(self.block.row.stripped_size)
     }
 
-    /// Its weight in weight units: three times the stripped size plus the size (BIP141). At most 4,000,000.
+    /// The weight in weight units: three times the stripped size plus the size (BIP141). At most 4,000,000.
     async fn weight(&self) -> Result<i32, ApiError> {
         int(self.block.row.weight)
     }
 
-    /// How many transactions it holds, the coinbase among them.
+    /// The number of transactions in the block, coinbase included.
     async fn tx_count(&self) -> Result<i32, ApiError> {
         int(self.block.row.transactions)
     }
 
-    /// Whether it is part of the main chain. Stale blocks are those that this server saw disconnected; it knows of no
-    /// others.
+    /// Whether the block is on the main chain or stale. The server knows only the stale blocks that it saw
+    /// disconnected.
     async fn chain_status(&self) -> ChainStatus {
         self.block.membership.into()
     }
 
-    /// How many blocks of the main chain confirm it, itself included: 1 for the tip, 0 for a stale block.
+    /// The number of main chain blocks that confirm this block, itself included: 1 for the tip, 0 for a stale block.
     async fn confirmations(&self) -> Result<i32, ApiError> {
         if self.block.is_main() { int(self.view.confirmations(self.block.height)) } else { Ok(0) }
     }
 
-    /// All other blocks that this server knows at the same height, that of the main chain first. Most heights have none.
+    /// All other blocks that the server knows at this height, the main chain block first. Empty at most heights.
     #[graphql(complexity = "costs::list(SIBLINGS, child_complexity)")]
     async fn siblings(&self) -> Result<Vec<Block>, ApiError> {
         let hashes = self.view.siblings(&self.block)?;
@@ -258,65 +258,67 @@ impl Block {
         self.view.count(hashes.len().saturating_mul(ROW_BYTES))?;
         let find = |hash| {
             let block = self.view.block(hash)?;
-            block.ok_or_else(|| ApiError::internal("a sibling of a block is not there"))
+            block.ok_or_else(|| ApiError::internal("a sibling of a block is missing"))
         };
         hashes.into_iter().map(|hash| find(hash).map(|block| Block::new(&self.view, block))).collect()
     }
 
-    /// The reorganisation in which it left the main chain, the newest if there were several; null if this server saw none.
+    /// The reorg in which the block left the main chain; the newest one if there were several. Null if the server saw
+    /// none.
     async fn reorg(&self) -> Option<Result<Reorg, ApiError>> {
         Reorg::maybe(&self.view, self.view.reorg_that_disconnected(self.block.row.hash))
     }
 
-    /// The block it stands on; null for the genesis block.
+    /// The previous block. Null for the genesis block.
     async fn previous(&self) -> Option<Result<Block, ApiError>> {
         Block::maybe(&self.view, self.view.previous_block(&self.block))
     }
 
-    /// The block that stands on it on the main chain; null for the tip and for stale blocks.
+    /// The next block on the main chain. Null for the tip and for stale blocks.
     async fn next(&self) -> Option<Result<Block, ApiError>> {
         Block::maybe(&self.view, self.view.next_block(&self.block))
     }
 
-    /// What its coinbase may create beyond the fees, in satoshis.
+    /// The block subsidy, in satoshis: the amount that the coinbase may claim in addition to the fees.
     async fn subsidy(&self) -> Result<Sats, ApiError> {
         Sats::new(self.block.row.subsidy)
     }
 
-    /// The sum of the fees of its transactions, in satoshis.
+    /// The sum of the fees of the block's transactions, in satoshis.
     async fn total_fees(&self) -> Result<Sats, ApiError> {
         Sats::new(self.block.row.fees)
     }
 
-    /// The sum of the outputs of its coinbase, in satoshis.
+    /// The sum of the coinbase outputs, in satoshis.
     async fn coinbase_value(&self) -> Result<Sats, ApiError> {
         Sats::new(self.block.row.coinbase_value)
     }
 
-    /// What its coinbase could have claimed and did not, in satoshis: subsidy plus fees minus the coinbase value. These
-    /// coins never exist.
+    /// The amount that the coinbase could have claimed and did not, in satoshis: subsidy plus fees minus coinbase
+    /// value. These coins never exist.
     async fn unclaimed_reward(&self) -> Result<Sats, ApiError> {
         let row = &self.block.row;
         let unclaimed = row.subsidy.checked_add(row.fees).and_then(|reward| reward.checked_sub(row.coinbase_value));
         Sats::new(unclaimed.ok_or_else(|| ApiError::internal("a coinbase claims more than subsidy and fees"))?)
     }
 
-    /// The fees of its transactions.
+    /// Statistics of the fees of the block's transactions.
     async fn fees(&self) -> BlockFeeStats {
         BlockFeeStats::of(&self.view, &self.block)
     }
 
-    /// Its inputs, outputs and sizes, added up.
+    /// Totals of the block's inputs, outputs and sizes.
     async fn stats(&self) -> BlockStats {
         BlockStats::of(&self.view, &self.block)
     }
 
-    /// The totals of its chain up to and including it.
+    /// Totals of the chain up to and including this block.
     async fn cumulative(&self) -> CumulativeStats {
         CumulativeStats::of(&self.block.row.running)
     }
 
-    /// The txids of all its transactions in their order, the coinbase's first. `transactions` has them in pages.
+    /// The txids of all transactions of the block, in block order, coinbase first. `transactions` returns the
+    /// transactions page by page.
     #[graphql(complexity = "costs::list(TXIDS, child_complexity.max(1))")]
     async fn txids(&self) -> Result<Vec<Txid>, ApiError> {
         let told = usize::try_from(self.block.row.transactions).unwrap_or(usize::MAX).saturating_mul(TXID_DIGITS);
@@ -324,27 +326,25 @@ impl Block {
         Ok(self.view.txids(&self.block)?.into_iter().map(Txid).collect())
     }
 
-    /// One of its transactions, shown as in `transactions`; null beyond the last.
+    /// The transaction at an index of the block, as in `transactions`. Null beyond the last transaction.
     async fn transaction(
         &self,
-        #[graphql(desc = "Its place in the block, 0 for the coinbase.")] index: i32,
+        #[graphql(desc = "The index of the transaction in the block, from 0 for the coinbase.")] index: i32,
     ) -> Option<Result<Transaction, ApiError>> {
         self.transaction_at(index).transpose()
     }
 
-    /// Its transactions in their order, the coinbase first. Of a stale block, those that the main chain holds are shown
-    /// as they are there.
+    /// The transactions of the block, in block order, coinbase first. Transactions of a stale block that are also on
+    /// the main chain are shown as they are on the main chain.
     #[graphql(complexity = "costs::page(first, last, child_complexity)")]
     async fn transactions(
         &self,
         ctx: &Context<'_>,
-        #[graphql(
-            desc = "At most this many from the front, or behind `after`. 25 if neither first nor last is given."
-        )]
+        #[graphql(desc = "Maximum number of items from the start, or after `after`; 25 without `first` and `last`.")]
         first: Option<i32>,
-        #[graphql(desc = "Only what comes behind the row with this cursor.")] after: Option<String>,
-        #[graphql(desc = "At most this many from the end, or in front of `before`.")] last: Option<i32>,
-        #[graphql(desc = "Only what comes in front of the row with this cursor.")] before: Option<String>,
+        #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
+        #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
+        #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
         #[graphql(desc = "Only transactions that meet all of these conditions.")] filter: Option<TransactionFilter>,
     ) -> Option<Result<Connection<Transaction, Option<UInt53>>, ApiError>> {
         Some(self.transaction_page(ctx, &PageArgs { first, after, last, before }, filter))

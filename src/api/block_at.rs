@@ -7,15 +7,15 @@ use super::scalars::{BlockHash, DateTime};
 use crate::chain::Height;
 use crate::view::{self, Basis, ChainMembership, View};
 
-/// A block of the main chain, named in exactly one of three ways. What is asked for is told as it was right after that
+/// A block of the main chain, identified in exactly one of three ways. The field returns the state right after that
 /// block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, OneofObject)]
 pub(super) enum BlockAt {
     /// The block at this height.
     Height(i32),
-    /// The block with this hash. It must be on the main chain.
+    /// The block with this hash. The block must be on the main chain.
     Hash(BlockHash),
-    /// The newest block whose median time past is at this moment or before it; the tip if that is before it.
+    /// The newest block whose median time past is at or before this time. The tip if the time is later than the tip's.
     Time(DateTime),
 }
 
@@ -44,13 +44,13 @@ impl BlockAt {
             Some(Self::Hash(hash)) => match view.block(hash.0)? {
                 Some(block) if block.membership == ChainMembership::Main => Ok(block),
                 Some(_) => {
-                    Err(ApiError::bad_user_input(format!("block {} is stale: give one of the main chain", hash.0)))
+                    Err(ApiError::bad_user_input(format!("block {} is stale: give a block of the main chain", hash.0)))
                 }
                 None => Err(ApiError::bad_user_input(format!("there is no block {}", hash.0))),
             },
-            Some(Self::Time(time)) => view.block_before(time.to_unix())?.ok_or_else(|| {
-                ApiError::bad_user_input(format!("there was no block yet at {time}: the chain begins later"))
-            }),
+            Some(Self::Time(time)) => view
+                .block_before(time.to_unix())?
+                .ok_or_else(|| ApiError::bad_user_input(format!("no block existed at {time}: the chain begins later"))),
         }
     }
 }

@@ -27,8 +27,8 @@ fn sat_per_vb(sat_per_kvb: u64) -> f64 {
     Feerate::from_sat_per_kvb(sat_per_kvb).to_sat_per_vb()
 }
 
-/// The fees of a block's transactions but its coinbase, each taken by itself: not together with the parents it pays
-/// for. Everything is zero in a block without other transactions.
+/// The fees of a block's transactions, without the coinbase. Each transaction counts with its own fee and size, not as
+/// a package with the parents that it pays for. All values are 0 in a block with only a coinbase.
 #[Object]
 impl BlockFeeStats {
     /// The sum of the fees, in satoshis.
@@ -36,14 +36,14 @@ impl BlockFeeStats {
         Sats::new(self.block.row.fees)
     }
 
-    /// The mean fee of a transaction, in satoshis, rounded down.
+    /// The mean fee per transaction, in satoshis, rounded down.
     async fn average(&self) -> Result<Sats, ApiError> {
         let paying = self.block.row.transactions.saturating_sub(1);
         Sats::new(self.block.row.fees.checked_div(paying.into()).unwrap_or(0))
     }
 
-    /// The median fee of a transaction, in satoshis; the mean of the two in the middle, rounded down, if their number is
-    /// even.
+    /// The median fee per transaction, in satoshis. For an even number of transactions, the mean of the two middle
+    /// fees, rounded down.
     async fn median(&self) -> Result<Sats, ApiError> {
         Sats::new(self.block.row.fee_quantiles[MIDDLE])
     }
@@ -58,14 +58,13 @@ impl BlockFeeStats {
         Sats::new(self.block.row.fee_quantiles[QUANTILES - 1])
     }
 
-    /// The feerate in the middle, in satoshis per vbyte: half of the weight pays at most this. Rounded down to a
-    /// thousandth.
+    /// The median feerate by weight, in sat/vB: half of the weight pays at most this. Rounded down to a thousandth.
     async fn median_fee_rate(&self) -> f64 {
         sat_per_vb(self.block.row.feerate_quantiles[MIDDLE])
     }
 
-    /// The sum of the fees divided by the size that pays them, in satoshis per vbyte, not rounded: a quarter of the
-    /// weight of all transactions but the coinbase.
+    /// The sum of the fees divided by the size of the transactions that pay them, in sat/vB, not rounded. The size is a
+    /// quarter of the weight of all transactions except the coinbase.
     async fn average_fee_rate(&self) -> Result<f64, ApiError> {
         if self.block.row.transactions <= 1 {
             return Ok(0.0);
@@ -77,8 +76,8 @@ impl BlockFeeStats {
         Ok(to_f64(self.block.row.fees) * 4.0 / to_f64(weight))
     }
 
-    /// The feerates at 0, 10, 25, 50, 75, 90 and 100 percent of the weight, in satoshis per vbyte: that share of the
-    /// weight pays at most this. Rounded down to a thousandth.
+    /// The feerates at 0, 10, 25, 50, 75, 90 and 100 percent of the weight, in sat/vB: that share of the weight pays at
+    /// most this feerate. Rounded down to a thousandth.
     async fn fee_rate_percentiles(&self) -> Vec<f64> {
         self.block.row.feerate_quantiles.map(sat_per_vb).to_vec()
     }

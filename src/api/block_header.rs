@@ -14,30 +14,30 @@ pub(super) struct BlockHeader {
     pub(super) header: bitcoin::block::Header,
 }
 
-/// The header of a block: the 80 bytes whose double SHA-256 is its hash.
+/// The header of a block: the 80 bytes whose double SHA-256 is the block hash.
 #[Object]
 impl BlockHeader {
-    /// The hash of the header, which is the hash of the block.
+    /// The hash of the header, which is the block hash.
     async fn hash(&self) -> BlockHash {
         BlockHash(self.hash)
     }
 
-    /// How many blocks come before it in its chain; 0 for the genesis block.
+    /// The number of blocks before this block in its chain. 0 for the genesis block.
     async fn height(&self) -> Result<i32, ApiError> {
         int(self.height.to_u32())
     }
 
-    /// The 80 bytes of the header as serialised.
+    /// The 80 bytes of the serialised header.
     async fn hex(&self) -> Hex {
         Hex::new(serialize(&self.header))
     }
 
-    /// The version field, read as unsigned. Its bits signal deployments (BIP9).
+    /// The version field, as an unsigned integer. Its bits signal deployments (BIP9).
     async fn version(&self) -> UInt53 {
         self.header.version.to_consensus().cast_unsigned().into()
     }
 
-    /// The hash of the block it stands on; null for the genesis block.
+    /// The hash of the previous block. Null for the genesis block.
     async fn previous_hash(&self) -> Option<BlockHash> {
         let previous = self.header.prev_blockhash;
         (previous != bitcoin::BlockHash::all_zeros()).then_some(BlockHash(previous))
@@ -48,23 +48,23 @@ impl BlockHeader {
         merkle_root(&self.header)
     }
 
-    /// The time in the header. The miner sets it: it may lie up to two hours ahead, and before that of the block in
-    /// front.
+    /// The timestamp of the header. The miner sets it: it can be up to two hours ahead of the actual time, and earlier
+    /// than the timestamp of the previous block.
     async fn time(&self) -> DateTime {
         DateTime::from_unix(self.header.time)
     }
 
-    /// The time in the header, in seconds since 1970 began (UTC).
+    /// The timestamp of the header, in seconds since 1970-01-01T00:00:00Z.
     async fn timestamp(&self) -> UInt53 {
         self.header.time.into()
     }
 
-    /// The target in its compact form: one byte of exponent, three of mantissa, as an unsigned number.
+    /// The target in compact form, as an unsigned integer: one byte of exponent, three bytes of mantissa.
     async fn bits(&self) -> UInt53 {
         self.header.bits.to_consensus().into()
     }
 
-    /// The number that miners vary to find a hash below the target.
+    /// The nonce, which miners vary to find a hash below the target.
     async fn nonce(&self) -> UInt53 {
         self.header.nonce.into()
     }

@@ -53,73 +53,74 @@ impl BlockStats {
     }
 }
 
-/// Inputs, outputs and sizes of a block, added up. What sums the values of many outputs is a BigInt: the same coins can
-/// be paid on from transaction to transaction within a block, so that no amount of coins bounds the sum.
+/// Totals of the inputs, outputs and sizes of a block. Sums of output values are BigInt: the same coins can move
+/// through many transactions within a block, so the coin supply does not bound the sum.
 #[Object]
 impl BlockStats {
-    /// How many inputs its transactions have, the coinbase's not counted.
+    /// The number of inputs, without the coinbase input.
     async fn input_count(&self) -> Result<i32, ApiError> {
         int(self.block.row.inputs)
     }
 
-    /// How many outputs its transactions have, the coinbase's and those that can never be spent among them.
+    /// The number of outputs, including coinbase outputs and unspendable outputs.
     async fn output_count(&self) -> Result<i32, ApiError> {
         int(self.block.row.outputs)
     }
 
-    /// The sum of the outputs that it spends, in satoshis.
+    /// The sum of the outputs that the block spends, in satoshis.
     async fn input_value(&self) -> BigInt {
         self.block.row.input_value.into()
     }
 
-    /// The sum of the outputs that it creates, in satoshis, the coinbase's among them.
+    /// The sum of the outputs that the block creates, in satoshis, including coinbase outputs.
     async fn output_value(&self) -> BigInt {
         self.block.row.output_value.into()
     }
 
-    /// How many of its transactions have a witness, the coinbase not counted.
+    /// The number of transactions with a witness, without the coinbase.
     async fn segwit_tx_count(&self) -> Result<i32, ApiError> {
         int(self.block.row.segwit_transactions)
     }
 
-    /// The size of the transactions with a witness, in bytes, the coinbase not counted.
+    /// The size of the transactions with a witness, in bytes, without the coinbase.
     async fn segwit_size(&self) -> Result<i32, ApiError> {
         int(self.block.row.segwit_size)
     }
 
-    /// The weight of the transactions with a witness, in weight units, the coinbase not counted.
+    /// The weight of the transactions with a witness, in weight units, without the coinbase.
     async fn segwit_weight(&self) -> Result<i32, ApiError> {
         int(self.block.row.segwit_weight)
     }
 
-    /// How many of its outputs are P2TR.
+    /// The number of P2TR outputs.
     async fn taproot_output_count(&self) -> Result<i32, ApiError> {
         int(self.block.row.taproot_outputs)
     }
 
-    /// How many of its outputs have a script that starts with OP_RETURN.
+    /// The number of outputs whose script starts with OP_RETURN.
     async fn op_return_count(&self) -> Result<i32, ApiError> {
         int(self.block.row.op_return_outputs)
     }
 
-    /// The size of these scripts, in bytes.
+    /// The total size of the scripts that start with OP_RETURN, in bytes.
     async fn op_return_bytes(&self) -> Result<i32, ApiError> {
         int(self.block.row.op_return_bytes)
     }
 
-    /// By how many outputs the UTXO set grew; negative if it shrank. Outputs that can never be spent do not enter it.
-    /// Null for a stale block whose previous block is not kept.
+    /// The change in the number of outputs in the UTXO set; negative if it shrank. Unspendable outputs are not counted.
+    /// Null for a stale block whose previous block is no longer stored.
     async fn utxo_delta(&self) -> Option<Result<i32, ApiError>> {
         self.utxos_added().transpose()
     }
 
-    /// The age of the coins that it spends, in bitcoin times days: how long each had rested, by median time past.
+    /// Coin days destroyed: the sum over the spent outputs of their value in bitcoin times their age in days. Ages are
+    /// differences of median time past.
     async fn coin_days_destroyed(&self) -> Option<f64> {
         Some(to_f64(self.block.row.coin_age) / SAT_A_BITCOIN / SECONDS_A_DAY)
     }
 
-    /// The outputs that it creates by their script type, the coinbase's and those that can never be spent among them;
-    /// types that it creates none of are left out. Null for a stale block whose previous block is not kept.
+    /// The outputs that the block creates, by script type, including coinbase outputs and unspendable outputs. Types
+    /// without outputs are omitted. Null for a stale block whose previous block is no longer stored.
     async fn outputs_by_type(&self) -> Option<Result<Vec<ScriptTypeCount>, ApiError>> {
         self.created_by_type().transpose()
     }

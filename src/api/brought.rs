@@ -62,7 +62,7 @@ pub(super) fn max_fees(max_fee_rate: Option<f64>, max_burn: Option<Sats>) -> Res
 pub(super) fn max_feerate(sat_per_vb: Option<f64>) -> Result<Option<Feerate>, ApiError> {
     let Some(given) = sat_per_vb else { return Ok(None) };
     let read = Feerate::from_sat_per_vb(given).filter(|rate| rate.to_sat_per_kvb() < ABSURD * 1_000);
-    let message = || format!("maxFeeRate is {given}, and must be at least 0 (any feerate) and below {ABSURD} sat/vB");
+    let message = || format!("maxFeeRate is {given}, and it must be at least 0 (no limit) and below {ABSURD} sat/vB");
     let read = read.ok_or_else(|| ApiError::bad_user_input(message()))?;
     // what rounds to zero would mean any
     if read == Feerate::ZERO && given > 0.0 {

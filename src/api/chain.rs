@@ -73,7 +73,7 @@ fn ends(from: Option<i32>, to: Option<i32>, last: Option<i32>, tip: Height) -> R
     if let Some(last) = last {
         if from.is_some() || to.is_some() {
             return Err(ApiError::bad_user_input(
-                "last and heights do not go together: give last, or fromHeight and toHeight",
+                "last and heights cannot be combined: give last, or fromHeight and toHeight",
             ));
         }
         let blocks = u32::try_from(last).ok().filter(|blocks| *blocks > 0);
@@ -99,7 +99,7 @@ fn ends(from: Option<i32>, to: Option<i32>, last: Option<i32>, tip: Height) -> R
 /// The main chain as a whole.
 #[Object]
 impl Chain {
-    /// `Chain:main`.
+    /// Always `Chain:main`.
     pub(super) async fn id(&self) -> ID {
         CHAIN_ID.into()
     }
@@ -109,72 +109,66 @@ impl Chain {
         network::name(self.view.network())
     }
 
-    /// The hash of its first block.
+    /// The hash of the genesis block.
     async fn genesis_hash(&self) -> BlockHash {
         BlockHash(network::genesis_hash(self.view.network()))
     }
 
-    /// Its main figures at the tip.
+    /// The key figures of the chain at its tip.
     async fn summary(&self) -> Result<ChainSummary, ApiError> {
         ChainSummary::of(&self.view)
     }
 
-    /// How many coins there are, and which of them can never be spent.
+    /// How many coins exist, and how many can never be spent.
     async fn supply(
         &self,
-        #[graphql(desc = "Right after which block of the main chain; after the tip if none is given.")] at: Option<
-            BlockAt,
-        >,
+        #[graphql(desc = "The block after which to report. The tip if not given.")] at: Option<BlockAt>,
     ) -> Option<Result<Supply, ApiError>> {
         let block = BlockAt::resolve(at, &self.view);
         Some(block.and_then(|block| Supply::of(&self.view, block)))
     }
 
-    /// The sums over a range of blocks, however long: from a height to another, the last blocks, or the whole chain if
-    /// nothing is given.
+    /// Totals over a range of blocks of any length: from one height to another, the last blocks, or the whole chain if
+    /// no argument is given.
     async fn range(
         &self,
-        #[graphql(desc = "The height of the first block; 0 if not given. It must exist.")] from_height: Option<i32>,
-        #[graphql(desc = "The height of the last block; the tip if not given. It must exist.")] to_height: Option<i32>,
+        #[graphql(desc = "The height of the first block, which must exist; default 0.")] from_height: Option<i32>,
+        #[graphql(desc = "The height of the last block, which must exist; default the tip.")] to_height: Option<i32>,
         #[graphql(
-            desc = "This many blocks up to the tip, without heights. If the chain has fewer, all of them; at least 1."
+            desc = "The number of blocks up to the tip, at least 1; not together with heights. All blocks if the chain \
+                    has fewer."
         )]
         last: Option<i32>,
     ) -> Option<Result<RangeStats, ApiError>> {
         Some(self.sum(from_height, to_height, last))
     }
 
-    /// What the blocks of this epoch make of the next difficulty, as far as they go.
+    /// The projected difficulty of the next epoch, from the blocks of the current epoch so far.
     async fn difficulty_adjustment(&self) -> Result<DifficultyAdjustment, ApiError> {
         DifficultyAdjustment::of(&self.view)
     }
 
-    /// An epoch of the difficulty by its number; null if it has not begun.
+    /// A difficulty epoch by its index. Null if the epoch has not begun.
     async fn epoch(
         &self,
-        #[graphql(desc = "How many epochs come before it.")] index: i32,
+        #[graphql(desc = "The index of the epoch: the number of epochs before it.")] index: i32,
     ) -> Option<Result<DifficultyEpoch, ApiError>> {
         let index = count_of("index", index);
         index.and_then(|index| DifficultyEpoch::find(&self.view, index)).transpose()
     }
 
-    /// All epochs of the difficulty, the last of which need not be complete. A cursor is good while the first block of
-    /// its epoch is on the main chain.
+    /// All difficulty epochs, including the current one, which may be incomplete. A cursor is valid while the first
+    /// block of its epoch is on the main chain.
     #[graphql(complexity = "costs::page(first, last, child_complexity)")]
     async fn epochs(
         &self,
         ctx: &Context<'_>,
-        #[graphql(
-            desc = "At most this many from the front, or behind `after`. 25 if neither first nor last is given."
-        )]
+        #[graphql(desc = "Maximum number of items from the start, or after `after`; 25 without `first` and `last`.")]
         first: Option<i32>,
-        #[graphql(desc = "Only what comes behind the row with this cursor.")] after: Option<String>,
-        #[graphql(desc = "At most this many from the end, or in front of `before`.")] last: Option<i32>,
-        #[graphql(desc = "Only what comes in front of the row with this cursor.")] before: Option<String>,
-        #[graphql(
-            desc = "Whether the newest comes first (DESC) or the oldest (ASC).",
-            default_with = "Some(SortOrder::Desc)"
-        )]
+        #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
+        #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
+        #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
+        #[graphql(desc = "Newest first (DESC) or oldest first (ASC).", default_with = "Some(SortOrder::Desc)")]
         order: Option<SortOrder>,
     ) -> Option<Result<Connection<DifficultyEpoch, i32>, ApiError>> {
         let args = PageArgs { first, after, last, before };

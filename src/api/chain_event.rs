@@ -17,28 +17,31 @@ pub(super) enum ChainEvent {
     Disconnected(BlockDisconnected),
 }
 
-/// A block that joined the main chain, on top of the one told before.
+/// A block that joined the main chain on top of the block of the previous event.
 #[derive(SimpleObject)]
 pub(super) struct BlockConnected {
-    /// The number of this event in this stream, from 1.
+    /// The sequence number of this event in this stream, from 1.
     seq: UInt53,
-    /// To go on behind this event, here or on another server of the same chain.
+    /// The cursor of this event. Pass it as `after` to resume after this event, on this server or another server of the
+    /// same chain.
     cursor: String,
     /// The block.
     block: Block,
 }
 
-/// A block that left the main chain in a reorganisation; until then it was the newest. It comes before the blocks that
-/// take its place.
+/// A block that left the main chain in a reorg. It was the tip until then. The event precedes the events of the blocks
+/// that replace it.
 #[derive(SimpleObject)]
 pub(super) struct BlockDisconnected {
-    /// The number of this event in this stream, from 1.
+    /// The sequence number of this event in this stream, from 1.
     seq: UInt53,
-    /// To go on behind this event, here or on another server of the same chain.
+    /// The cursor of this event. Pass it as `after` to resume after this event, on this server or another server of the
+    /// same chain.
     cursor: String,
-    /// The block, which is stale now.
+    /// The block, which is now stale.
     block: Block,
-    /// The reorganisation in which it left; null if that is not kept. What became of transactions may not be known yet.
+    /// The reorg in which the block left the main chain. Null if it is no longer stored. What happened to the
+    /// transactions may not be known yet.
     reorg: Option<Reorg>,
 }
 

@@ -32,26 +32,26 @@ impl ChainSummary {
     }
 }
 
-/// The main figures of the chain at its tip. The clock is median time past: "24h" is every block whose median time past
-/// is less than 24 hours before that of the tip, the tip itself at least.
+/// The key figures of the chain at its tip. Time windows use median time past: the last 24 hours are the blocks whose
+/// median time past is less than 24 hours before that of the tip, and always include the tip.
 #[Object]
 impl ChainSummary {
-    /// How many blocks the main chain has, the genesis block among them.
+    /// The number of blocks on the main chain, genesis block included.
     async fn blocks(&self) -> Result<i32, ApiError> {
         int(self.view.tip().height.next().to_u32())
     }
 
-    /// How many transactions they hold, coinbases among them.
+    /// The number of transactions, coinbases included.
     async fn transactions(&self) -> Result<UInt53, ApiError> {
         UInt53::new(self.day.last.running.transactions)
     }
 
-    /// How many outputs they created.
+    /// The number of outputs created.
     async fn outputs(&self) -> Result<UInt53, ApiError> {
         UInt53::new(self.day.last.running.outputs)
     }
 
-    /// The size of all blocks, in bytes.
+    /// The total size of the blocks, in bytes.
     async fn size_bytes(&self) -> Result<UInt53, ApiError> {
         UInt53::new(self.day.last.running.size)
     }
@@ -61,52 +61,53 @@ impl ChainSummary {
         difficulty(self.day.last.header.bits)
     }
 
-    /// How many hashes a second it took to find the blocks of the last 24 hours. Null if no time passed, as on a chain
-    /// that has only begun.
+    /// The hashrate estimated from the blocks of the last 24 hours, in hashes per second. Null if no time passed, as on
+    /// a chain that has just begun.
     #[graphql(name = "hashrate24h")]
     async fn hashrate_24h(&self) -> Option<Result<f64, ApiError>> {
         rate(&self.day, Span::hashrate)
     }
 
-    /// How many blocks were found in the last 24 hours.
+    /// The number of blocks in the last 24 hours.
     #[graphql(name = "blocks24h")]
     async fn blocks_24h(&self) -> Result<i32, ApiError> {
         int(self.day.blocks())
     }
 
-    /// How many transactions these hold, coinbases among them.
+    /// The number of transactions in the blocks of the last 24 hours, coinbases included.
     #[graphql(name = "transactions24h")]
     async fn transactions_24h(&self) -> Result<UInt53, ApiError> {
         UInt53::new(self.day.sum(|running| running.transactions)?)
     }
 
-    /// The sum of the outputs that these create, in satoshis. It has no upper bound, because coins are paid on again and
-    /// again.
+    /// The sum of the outputs created in the last 24 hours, in satoshis. The sum is unbounded because the same coins
+    /// can move many times.
     #[graphql(name = "outputValue24h")]
     async fn output_value_24h(&self) -> Result<BigInt, ApiError> {
         Ok(self.day.sum(|running| running.output_value)?.into())
     }
 
-    /// The mean fee of their transactions but the coinbases, in satoshis, rounded down. Null if there are none.
+    /// The mean fee of the transactions of the last 24 hours without coinbases, in satoshis, rounded down. Null if
+    /// there are none.
     #[graphql(name = "averageFee24h")]
     async fn average_fee_24h(&self) -> Option<Result<Sats, ApiError>> {
         self.average_fee().transpose()
     }
 
-    /// The sum of their subsidies, in satoshis, claimed or not.
+    /// The sum of the subsidies of the last 24 hours, in satoshis, whether claimed or not.
     #[graphql(name = "subsidy24h")]
     async fn subsidy_24h(&self) -> Result<Sats, ApiError> {
         Sats::new(self.day.sum(|running| running.subsidy)?)
     }
 
-    /// The mean time from block to block in the last 24 hours, in seconds. Null if no time passed.
+    /// The mean time between blocks in the last 24 hours, in seconds. Null if no time passed.
     #[graphql(name = "averageBlockInterval24h")]
     async fn average_block_interval_24h(&self) -> Option<Result<f64, ApiError>> {
         rate(&self.day, Span::seconds_per_block)
     }
 
-    /// How many stale blocks this server knows at the heights that the main chain reached in the last 30 days. It knows
-    /// of those that it saw disconnected, and keeps only the highest.
+    /// The number of stale blocks that the server knows at the heights of the main chain's last 30 days. It knows only
+    /// those that it saw disconnected, and stores only the highest.
     #[graphql(name = "staleBlocks30d", complexity = "costs::STALE_MONTH")]
     async fn stale_blocks_30d(&self) -> Result<i32, ApiError> {
         let first = self.view.first_height_within(STALE_BLOCK_DAYS * DAY)?;

@@ -20,7 +20,7 @@ impl ChainTip {
     }
 }
 
-/// The last block of a branch of the block tree, as the Bitcoin node knows it.
+/// The last block of a branch of the block tree, as reported by the Bitcoin node.
 #[Object]
 impl ChainTip {
     /// The hash of the block.
@@ -33,18 +33,18 @@ impl ChainTip {
         int(self.tip.height.to_u32())
     }
 
-    /// How many blocks the branch has that are not part of the node's main chain; 0 for the main chain itself.
+    /// The number of blocks of the branch that are not on the node's main chain. 0 for the main chain itself.
     async fn branch_length(&self) -> Result<i32, ApiError> {
         int(self.tip.branch_length)
     }
 
-    /// What the node knows of the branch; null if it says something that this version has no name for.
+    /// The validation status of the branch. Null if the node reports a status that this version does not know.
     async fn status(&self) -> Option<ChainTipStatus> {
         ChainTipStatus::of(self.tip.status)
     }
 
-    /// The block; null if the index does not know it: it was never part of the chain that the index followed, is not
-    /// indexed yet, or is no longer kept.
+    /// The block. Null if the index does not contain it: it was never on the chain that the index followed, is not
+    /// indexed yet, or is no longer stored.
     async fn block(&self) -> Option<Result<Block, ApiError>> {
         Block::maybe(&self.view, self.view.block(self.tip.hash))
     }

@@ -16,23 +16,23 @@ use super::reorg::Reorg;
 use super::scalars::{Txid, UInt53};
 use super::transaction::Transaction;
 
-/// Whether there is more around a page, and the cursors to go on from.
+/// Whether there are items before or after a page, and the cursors to continue with.
 #[derive(Clone, Debug, SimpleObject)]
 pub(super) struct PageInfo {
-    /// Whether there are rows behind this page: go on with `after: endCursor`. Only false means the end: under a filter
-    /// a page may hold fewer rows than asked for, or none, and have others behind it.
+    /// Whether there are items after this page; continue with `after: endCursor`. Only false marks the end of the list:
+    /// with a filter, a page may have fewer items than requested, or none, while more items follow.
     has_next_page: bool,
-    /// Whether there are rows in front of this page: go on with `before: startCursor`.
+    /// Whether there are items before this page; continue with `before: startCursor`.
     has_previous_page: bool,
-    /// The cursor of the first row of this page; null on an empty page. If reading backwards ended at a limit, that of
-    /// the last row read, which a filter may have left out of the page.
+    /// The cursor of the first item of this page. Null on an empty page. If a backward read stopped at a limit, the
+    /// cursor of the last item read, even if a filter excludes it from the page.
     start_cursor: Option<String>,
-    /// The cursor of the last row of this page; null on an empty page. If reading forwards ended at a limit, that of
-    /// the last row read, which a filter may have left out of the page.
+    /// The cursor of the last item of this page. Null on an empty page. If a forward read stopped at a limit, the
+    /// cursor of the last item read, even if a filter excludes it from the page.
     end_cursor: Option<String>,
 }
 
-/// A row of a page.
+/// An item of a page, with its cursor.
 #[derive(Clone, SimpleObject)]
 #[graphql(
     concrete(name = "TransactionEdge", params(Transaction)),
@@ -47,11 +47,11 @@ pub(super) struct PageInfo {
     concrete(name = "LedgerEntryEdge", params(LedgerEntry))
 )]
 pub(super) struct Edge<N: OutputType> {
-    /// Where this row stands: give it as `after` or `before` to go on from here. It holds while the block that holds
-    /// the row is on the main chain; that of an unconfirmed row while it is unconfirmed, and no block has come that
-    /// moved others of its list.
+    /// The cursor of this item. Pass it as `after` or `before` to continue from here. It is valid while the block that
+    /// contains the item is on the main chain. The cursor of an unconfirmed item is valid while the item stays
+    /// unconfirmed and no new block confirms other items of its list.
     cursor: String,
-    /// The row itself.
+    /// The item.
     node: N,
 }
 
@@ -74,13 +74,13 @@ pub(super) struct Connection<N: OutputType, C: OutputType>
 where
     Edge<N>: OutputType,
 {
-    /// The rows of this page with their cursors.
+    /// The items of this page with their cursors.
     pub(super) edges: Vec<Edge<N>>,
-    /// The rows of this page.
+    /// The items of this page.
     pub(super) nodes: Vec<N>,
-    /// Whether there is more around this page.
+    /// Whether there are more items before or after this page, and the cursors to continue with.
     pub(super) page_info: PageInfo,
-    /// How many rows the whole list has.
+    /// The number of items in the whole list, on all pages.
     total_count: C,
 }
 

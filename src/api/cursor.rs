@@ -88,7 +88,7 @@ impl Scope {
     /// That this text is no cursor of this connection.
     pub(super) fn refusal(&self, cursor: &str) -> ApiError {
         ApiError::bad_user_input(format!(
-            "{} is not a cursor of {}.{} with these arguments: give one that this connection has handed out, with the \
+            "{} is not a cursor of {}.{} with these arguments: give one that this connection returned, with the \
              same filter and order",
             shown(cursor),
             self.owner,

@@ -19,21 +19,21 @@ impl DatabaseInfo {
     }
 }
 
-/// The index that a server keeps: one file, of several tables.
+/// The index that the server stores: one file with several tables.
 #[Object]
 impl DatabaseInfo {
-    /// The version of the file's format. A server reads no other.
+    /// The format version of the file. A server reads only its own version.
     async fn format_version(&self) -> Result<i32, ApiError> {
         int(FORMAT_VERSION)
     }
 
-    /// Bytes of the file at this moment, free pages included. Null while the index is not ready, and where the file
-    /// system does not tell.
+    /// The current size of the file in bytes, including free pages. Null while the index is not ready, and if the file
+    /// system does not report it.
     async fn file_bytes(&self) -> Option<Result<UInt53, ApiError>> {
         self.0.view.as_ref()?.file_bytes().map(UInt53::new)
     }
 
-    /// The tables that grow with the chain, and how many rows each has. NOT_READY while the index is not ready.
+    /// The tables that grow with the chain, with their row counts. Fails with NOT_READY while the index is not ready.
     async fn tables(&self) -> Option<Result<Vec<TableInfo>, ApiError>> {
         Some(self.table_rows())
     }
@@ -42,8 +42,8 @@ impl DatabaseInfo {
 /// A table of the index.
 #[derive(SimpleObject)]
 pub(super) struct TableInfo {
-    /// Its name, as in the description of the file's format.
+    /// The name of the table, as in the description of the file format.
     name: String,
-    /// How many rows it has.
+    /// The number of rows.
     rows: UInt53,
 }

@@ -23,39 +23,42 @@ impl DecodedTransaction {
         let Brought { parts, raw, .. } = brought;
         let paid = parts.output.iter().try_fold(Amount::ZERO, |sum, output| sum.checked_add(output.value));
         if paid.is_none_or(|paid| paid > Amount::MAX_MONEY) {
-            return Err(ApiError::bad_user_input("hex is no transaction: it pays more than all coins there can be"));
+            return Err(ApiError::bad_user_input(
+                "hex does not decode as a transaction: its outputs exceed the coin supply",
+            ));
         }
         let missing = view.unknown_inputs(&parts)?;
         view.count(raw.len())?;
         let parts = Arc::unwrap_or_clone(parts);
         let transaction = Transaction::read(view, |view| view.offered(parts, raw).map(Some))?;
-        let transaction = transaction.ok_or_else(|| ApiError::internal("what was brought is gone"))?;
+        let transaction = transaction.ok_or_else(|| ApiError::internal("the decoded transaction is missing"))?;
         Ok(Self { view: view.clone(), transaction: Arc::new(transaction), missing })
     }
 }
 
-/// A transaction as the bytes that were brought say it, seen from the chain and mempool of this server. Nothing is sent.
+/// A transaction decoded from the given bytes, in the context of this server's chain and mempool. Nothing is submitted.
 #[Object]
 impl DecodedTransaction {
-    /// The transaction, with the witnesses that were brought. Where it is known here, `state`, `block` and the like tell so;
-    /// else its `state` is UNKNOWN, and `node(id:)` does not find it. What it spends is looked up as for any other, so that
-    /// `fee` is told where all of that is known; it is null as well if it pays more than it spends.
+    /// The transaction, with the witnesses as given. If this server knows it, `state`, `block` and related fields
+    /// describe it; otherwise `state` is UNKNOWN and `node(id:)` does not find it. Its inputs are looked up as for any
+    /// other transaction: `fee` is null if an input is not known, and if the outputs exceed the inputs.
     async fn transaction(&self) -> Transaction {
         Transaction::new(&self.view, self.transaction.clone())
     }
 
-    /// Whether the main chain or the mempool has every output that it spends, spent or not.
+    /// Whether the main chain or the mempool contains every output that the transaction spends, whether already spent
+    /// or not.
     async fn all_inputs_known(&self) -> bool {
         self.missing.is_empty()
     }
 
-    /// The outputs that it spends and that neither the main chain nor the mempool has, as `txid:vout` in the order of its
-    /// inputs. Whether the others are spent, their `spendStatus` tells.
+    /// The outputs that the transaction spends and that neither the main chain nor the mempool contains, as
+    /// `txid:vout`, in input order. For the other outputs, `spendStatus` reports whether they are spent.
     async fn missing_inputs(&self) -> Vec<String> {
         self.missing.iter().map(ToString::to_string).collect()
     }
 
-    /// Where the transaction is, if this server knows it already; null if it does not.
+    /// The state of the transaction, if this server already knows it. Null if it does not.
     async fn already_known(&self) -> Option<TxState> {
         (!self.transaction.is_foreign).then(|| self.transaction.state().into())
     }

@@ -24,38 +24,39 @@ impl DifficultyAdjustment {
     }
 }
 
-/// What the blocks of the epoch of the tip make of the difficulty of the next epoch, if those to come take as long as
-/// those that came. Like the rule, it goes by the times in the headers of blocks, and not by a clock: it changes with
-/// each block only. What is measured is null while there is only one block, or no time between the first and the tip.
+/// The projected difficulty of the next epoch, if the remaining blocks of the tip's epoch arrive at the pace of those
+/// so far. Like the consensus rule, it uses header timestamps rather than a clock, so it changes only with each block.
+/// Measured values are null while the epoch has only one block, or while no time has passed between its first block and
+/// the tip.
 #[Object]
 impl DifficultyAdjustment {
-    /// The epoch of the tip.
+    /// The current epoch, which contains the tip.
     async fn epoch(&self) -> DifficultyEpoch {
         self.epoch.clone()
     }
 
-    /// The share of its blocks that are there, above 0 and up to 1.
+    /// The share of the epoch's blocks found so far, above 0 and up to 1.
     async fn progress(&self) -> f64 {
         f64::from(self.so_far.blocks) / f64::from(BLOCKS_PER_EPOCH)
     }
 
-    /// How many of its blocks are there: 1 to 2,016.
+    /// The number of the epoch's blocks found so far: 1 to 2,016.
     async fn blocks_done(&self) -> Result<i32, ApiError> {
         int(self.so_far.blocks)
     }
 
-    /// How many of its blocks are yet to come: 2,015 to 0.
+    /// The number of the epoch's blocks still to come: 2,015 to 0.
     async fn blocks_remaining(&self) -> Result<i32, ApiError> {
         int(self.so_far.left())
     }
 
-    /// By how much the next epoch is going to be harder than this one, as a fraction: 0.05 is 5 % harder. Exact once no
-    /// block remains. At least -0.75 and at most 3, and 0 where the difficulty never changes, as on regtest.
+    /// The expected change of the difficulty, as a fraction: 0.05 means 5 % harder. Exact once no blocks remain. At
+    /// least -0.75 and at most 3; 0 where the difficulty never changes, as on regtest.
     async fn estimated_change(&self) -> Option<f64> {
         self.so_far.next_change()
     }
 
-    /// When the first block of the next epoch is to be expected.
+    /// The expected time of the first block of the next epoch.
     async fn estimated_at(&self) -> Option<DateTime> {
         self.so_far.next_epoch_at().map(DateTime::from_seconds)
     }
@@ -65,18 +66,19 @@ impl DifficultyAdjustment {
         int(self.epoch.end().to_u32())
     }
 
-    /// The mean time from block to block in this epoch, in seconds. The difficulty is made for 600.
+    /// The mean time between blocks in this epoch, in seconds. The difficulty targets 600 seconds.
     async fn average_interval(&self) -> Option<f64> {
         self.so_far.measured().map(|(seconds, intervals)| f64::from(seconds) / f64::from(intervals))
     }
 
-    /// How many blocks there would be by the time of the tip if one had come each ten minutes since the first, that one
-    /// included: more than `blocksDone` means that blocks are slow.
+    /// The number of blocks, including the first, that would exist by the tip's timestamp at one block per ten minutes.
+    /// Blocks are slow if this exceeds `blocksDone`.
     async fn expected_blocks(&self) -> Option<f64> {
         self.so_far.measured().map(|(seconds, _)| 1.0 + f64::from(seconds) / f64::from(SECONDS_PER_BLOCK))
     }
 
-    /// By how much this epoch is harder than the one before it, as a fraction. Null in the first epoch.
+    /// The change of the difficulty from the previous epoch to this one, as a fraction: 0.05 means 5 % harder. Null in
+    /// the first epoch.
     async fn previous_change(&self) -> Option<Result<f64, ApiError>> {
         self.epoch.change_at_start().transpose()
     }

@@ -73,62 +73,64 @@ impl DifficultyEpoch {
     }
 }
 
-/// A run of 2,016 blocks of the main chain with one difficulty, at the end of which it is adjusted. Times are those in the
-/// headers of blocks, by which the rule goes.
+/// A run of 2,016 main chain blocks with the same difficulty, after which the difficulty is adjusted. Times are header
+/// timestamps, which the consensus rule uses.
 #[Object]
 impl DifficultyEpoch {
-    /// How many epochs come before it.
+    /// The index of the epoch: the number of epochs before it.
     async fn index(&self) -> Result<i32, ApiError> {
         int(self.epoch.index())
     }
 
-    /// The height of its first block.
+    /// The height of the epoch's first block.
     async fn start_height(&self) -> Result<i32, ApiError> {
         int(self.epoch.first().to_u32())
     }
 
-    /// The height of its last block, whether that is there or not.
+    /// The height of the epoch's last block, whether it exists yet or not.
     async fn end_height(&self) -> Result<i32, ApiError> {
         int(self.epoch.last().to_u32())
     }
 
-    /// The time in the header of its first block.
+    /// The header timestamp of the first block.
     async fn start_time(&self) -> DateTime {
         DateTime::from_unix(self.blocks.first.header.time)
     }
 
-    /// The time in the header of its last block; null until that is there.
+    /// The header timestamp of the last block. Null until that block exists.
     async fn end_time(&self) -> Option<DateTime> {
         self.is_complete().then(|| DateTime::from_unix(self.blocks.last.header.time))
     }
 
-    /// The target of its first block in compact form. On test networks single blocks may be easier than the others.
+    /// The target of the first block in compact form. On test networks, individual blocks of the epoch may have an
+    /// easier target.
     async fn bits(&self) -> UInt53 {
         self.blocks.first.header.bits.to_consensus().into()
     }
 
-    /// The difficulty of its first block.
+    /// The difficulty of the first block.
     async fn difficulty(&self) -> f64 {
         difficulty(self.blocks.first.header.bits)
     }
 
-    /// By how much it is harder than the epoch before it, as a fraction: 0.05 is 5 % harder. Null for the first epoch.
+    /// The change of the difficulty from the previous epoch to this one, as a fraction: 0.05 means 5 % harder. Null for
+    /// the first epoch.
     async fn change(&self) -> Option<Result<f64, ApiError>> {
         self.change_at_start().transpose()
     }
 
-    /// Seconds from its first block to its last, which are 2,015 intervals: the difficulty is adjusted by how much that
-    /// is less than two weeks. Null until the last block is there.
+    /// The time from the first block to the last, in seconds; it spans 2,015 intervals. The next difficulty scales by
+    /// how much it is shorter than two weeks. Null until the last block exists.
     async fn actual_timespan(&self) -> Option<Result<Int53, ApiError>> {
         self.is_complete().then(|| Int53::new(self.so_far().seconds()))
     }
 
-    /// The sums over its blocks so far.
+    /// Totals over the epoch's blocks so far.
     async fn stats(&self) -> RangeStats {
         RangeStats(self.blocks.as_ref().clone())
     }
 
-    /// Whether its last block is there.
+    /// Whether the last block of the epoch exists.
     async fn complete(&self) -> bool {
         self.is_complete()
     }

@@ -4,12 +4,12 @@ use async_graphql::Enum;
 
 use crate::{chain, view};
 
-/// Whether a block is part of the chain that this server follows.
+/// Whether a block is on the chain that this server follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 pub(super) enum ChainStatus {
-    /// Part of the main chain, the one with the most work.
+    /// The block is on the main chain, the chain with the most work.
     Main,
-    /// Was part of it once, and was disconnected by a reorganisation.
+    /// The block was on the main chain, and a reorg disconnected it.
     Stale,
 }
 
@@ -22,7 +22,7 @@ impl From<view::ChainMembership> for ChainStatus {
     }
 }
 
-/// In which direction a list is told.
+/// The direction of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 pub(super) enum SortOrder {
     /// Oldest first.
@@ -31,13 +31,14 @@ pub(super) enum SortOrder {
     Desc,
 }
 
-/// What following the Bitcoin node is doing.
+/// The phase of following the Bitcoin node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 pub(super) enum SyncPhase {
-    /// The node was not reached yet, or is away, or the disk has no room for what it gives. What is indexed is answered all
-    /// the same, unless a crash took back a block that clients were told of: then that is awaited.
+    /// The node is not connected yet, is unreachable, or the disk has no space for new blocks. Queries are still
+    /// answered from the index, unless a crash rolled back a block that clients have already seen: then the server
+    /// waits for that block.
     WaitingForNode,
-    /// The index is far behind the node's newest block, twelve blocks at least, or empty.
+    /// The index is empty, or at least twelve blocks behind the node's newest block.
     CatchingUp,
     /// The index is at the node's newest block, or a few blocks behind it.
     Following,
@@ -53,18 +54,18 @@ impl From<view::SyncPhase> for SyncPhase {
     }
 }
 
-/// What the Bitcoin node knows of a branch of the block tree.
+/// The validation status of a branch of the block tree, as reported by the Bitcoin node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 pub(super) enum ChainTipStatus {
-    /// The main chain of the node.
+    /// The node's main chain.
     Active,
-    /// Fully validated, and not part of the node's main chain.
+    /// Fully validated, but not on the node's main chain.
     ValidFork,
-    /// The node has all its blocks, and never validated them fully.
+    /// The node has all blocks of the branch but never fully validated them.
     ValidHeaders,
-    /// The node does not have all its blocks; the headers are valid.
+    /// The headers are valid, but the node does not have all blocks of the branch.
     HeadersOnly,
-    /// It holds at least one invalid block.
+    /// The branch contains at least one invalid block.
     Invalid,
 }
 
@@ -82,23 +83,23 @@ impl ChainTipStatus {
     }
 }
 
-/// Where a transaction is now.
+/// The current state of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 pub(super) enum TxState {
-    /// In the mempool: it waits for a block.
+    /// In the mempool, waiting for confirmation.
     Mempool,
     /// In a block of the main chain.
     Confirmed,
-    /// It left the mempool because another transaction took its place, or the place of one that it stood on.
+    /// Left the mempool because another transaction replaced it or one of its ancestors.
     Replaced,
-    /// It left the mempool for want of room, or after too long a time, or for a reason that the node did not tell.
+    /// Left the mempool because the mempool was full, because it expired, or for a reason that the node did not report.
     Evicted,
-    /// A block of the main chain holds a transaction that spends the same output, or one that a transaction spends which
-    /// it stood on.
+    /// A main chain block contains a transaction that spends the same output, or an output that one of its ancestors
+    /// spends.
     Conflicted,
-    /// Only in blocks that were disconnected by a reorganisation, or it stood on such a transaction.
+    /// Only in blocks that a reorg disconnected, or a descendant of such a transaction.
     ReorgedOut,
-    /// Nowhere that this server knows of: it has only the bytes that `decodeTransaction` was given.
+    /// Not known to this server, which has only the bytes given to `decodeTransaction`.
     Unknown,
 }
 
@@ -116,16 +117,16 @@ impl From<view::TransactionState> for TxState {
     }
 }
 
-/// What became of an output.
+/// Whether and where an output is spent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 pub(super) enum SpendStatus {
-    /// No transaction of the main chain or of the mempool spends it. A coinbase output may still have to mature.
+    /// No transaction of the main chain or of the mempool spends it. A coinbase output may not be mature yet.
     Unspent,
-    /// A transaction of the mempool spends it, and none of the main chain does.
+    /// A mempool transaction spends it, and no main chain transaction does.
     SpentInMempool,
-    /// A transaction of the main chain spends it.
+    /// A main chain transaction spends it.
     Spent,
-    /// No transaction can ever spend it, see `unspendableReason`.
+    /// No transaction can ever spend it; see `unspendableReason`.
     Unspendable,
 }
 
@@ -140,16 +141,16 @@ impl From<view::SpendStatus> for SpendStatus {
     }
 }
 
-/// Why an output can never be spent.
+/// The reason why an output can never be spent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 pub(super) enum UnspendableReason {
-    /// Its script starts with OP_RETURN.
+    /// The script starts with OP_RETURN.
     OpReturn,
-    /// Its script is longer than 10,000 bytes.
+    /// The script is longer than 10,000 bytes.
     OversizeScript,
-    /// It belongs to the genesis block, whose coinbase never entered the UTXO set.
+    /// The output belongs to the genesis coinbase, which never entered the UTXO set.
     GenesisCoinbase,
-    /// A later transaction with the same txid took its place before it was spent (BIP30).
+    /// A later transaction with the same txid overwrote the output before it was spent (BIP30).
     #[graphql(name = "BIP30_OVERWRITTEN")]
     Bip30Overwritten,
 }
@@ -165,7 +166,7 @@ impl From<view::UnspendableReason> for UnspendableReason {
     }
 }
 
-/// The form of a scriptPubKey, as Bitcoin Core tells them apart.
+/// The type of a scriptPubKey, as Bitcoin Core distinguishes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 pub(super) enum ScriptType {
     /// Pay to public key: `<key> OP_CHECKSIG`. Has no address.
@@ -186,7 +187,7 @@ pub(super) enum ScriptType {
     /// Pay to taproot (BIP341): witness version 1, 32 bytes.
     #[graphql(name = "P2TR")]
     P2tr,
-    /// Pay to anchor, which anyone can spend.
+    /// Pay to anchor (P2A), which anyone can spend.
     #[graphql(name = "P2A")]
     P2a,
     /// Bare multisig: `m <keys> n OP_CHECKMULTISIG`. Has no address.
@@ -194,11 +195,11 @@ pub(super) enum ScriptType {
     P2ms,
     /// Starts with OP_RETURN: carries data and can never be spent.
     OpReturn,
-    /// A witness program of version 1 to 16 that no rule gives a meaning yet (BIP141).
+    /// A witness program of version 1 to 16 without a defined meaning yet (BIP141).
     WitnessUnknown,
-    /// None of the other forms.
+    /// None of the other types.
     Nonstandard,
-    /// A script without bytes.
+    /// An empty script.
     Empty,
 }
 

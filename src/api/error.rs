@@ -123,7 +123,7 @@ impl ApiError {
     /// There is no block to answer from yet: none is indexed, or one that was told of is awaited again. Tells how far it is.
     pub(super) fn not_ready(state: &SyncState) -> Self {
         let pace = state.pace;
-        Self::new(code::NOT_READY, "the index is not ready yet, try again later")
+        Self::new(code::NOT_READY, "the index is not ready yet; retry later")
             .with("phase", SyncPhase::from(state.phase))
             .with("indexedHeight", Value::Null)
             .with("nodeHeight", state.node_height.map_or(Value::Null, |height| height.to_u32().into()))
@@ -143,28 +143,31 @@ impl ApiError {
             return Self::limit_exceeded("cost a minute", limit, cost);
         }
         let seconds = wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0));
-        let message = format!("a client may spend {limit} a minute, and this costs {cost}: come again later");
+        let message = format!("the budget is {limit} a minute, and this request costs {cost}: retry later");
         Self::new(code::RESOURCE_EXHAUSTED, message).with("cost", cost).with(RETRY_AFTER_SECONDS, seconds)
     }
 
     /// What a setting switches on, and did not.
     pub(super) fn feature_disabled(setting: &'static str) -> Self {
-        Self::new(code::FEATURE_DISABLED, format!("this server does not do that; its setting {setting} switches it on"))
-            .with("setting", setting)
+        Self::new(
+            code::FEATURE_DISABLED,
+            format!("this feature is disabled; the operator enables it with the setting {setting}"),
+        )
+        .with("setting", setting)
     }
 
     /// A block that was waited for and did not come.
     pub(super) fn tip_not_reached(tip: Option<Tip>) -> Self {
         let present =
-            tip.map_or_else(|| "none is indexed yet".to_owned(), |tip| format!("the newest is at {}", tip.height));
-        Self::new(code::TIP_NOT_REACHED, format!("the block to wait for did not come in time: {present}"))
+            tip.map_or_else(|| "no block is indexed yet".to_owned(), |tip| format!("the tip is at {}", tip.height));
+        Self::new(code::TIP_NOT_REACHED, format!("the requested block did not arrive in time: {present}"))
             .with("height", tip.map_or(Value::Null, |tip| tip.height.to_u32().into()))
             .with("hash", tip.map_or(Value::Null, |tip| tip.hash.to_string().into()))
     }
 
     /// So many requests wait for a block already.
     pub(super) fn too_many_waiting(limit: usize) -> Self {
-        Self::new(code::RESOURCE_EXHAUSTED, format!("{limit} requests wait for a block already, try again later"))
+        Self::new(code::RESOURCE_EXHAUSTED, format!("{limit} requests already wait for a block; retry later"))
             .with("which", "waiting")
             .with("limit", u64::try_from(limit).unwrap_or(u64::MAX))
     }
@@ -176,43 +179,39 @@ impl ApiError {
 
     /// Nothing came of the node's mempool yet.
     pub(super) fn mempool_unknown() -> Self {
-        Self::new(code::NODE_UNAVAILABLE, "the server has not seen the mempool of its Bitcoin node yet")
+        Self::new(code::NODE_UNAVAILABLE, "the server has not read the mempool of its Bitcoin node yet; retry later")
     }
 
     /// A cursor on a row whose block left the main chain. `fork` is the height up to which that block's chain is still
     /// the main one, if it is known.
     pub(super) fn cursor_orphaned(fork: Option<Height>) -> Self {
         let known = match fork {
-            Some(height) => format!("its chain and the main chain part after height {height}"),
-            None => "where its chain and the main chain part is not known here".to_owned(),
+            Some(height) => format!("the last common block is at height {height}"),
+            None => "the last common block is not known".to_owned(),
         };
-        Self::new(
-            code::CURSOR_ORPHANED,
-            format!("the block that this cursor points into is not on the main chain: {known}"),
-        )
-        .with("forkHeight", fork.map_or(Value::Null, |height| height.to_u32().into()))
+        Self::new(code::CURSOR_ORPHANED, format!("the block of this cursor is not on the main chain: {known}"))
+            .with("forkHeight", fork.map_or(Value::Null, |height| height.to_u32().into()))
     }
 
     /// A cursor on an unconfirmed transaction that left the mempool, even if it returned: where it is now, if that is
     /// known, and the block that holds it or threw it out.
     pub(super) fn cursor_departed(state: Option<TxState>, block: Option<BlockHash>) -> Self {
-        let message =
-            "the transaction that this cursor points to did not stay in the mempool: begin with the first page again";
+        let message = "the transaction of this cursor did not stay in the mempool: restart from the first page";
         Self::orphaned_at(message, state, block)
     }
 
     /// A cursor on an unconfirmed transaction that is in another projected block by now, or in none.
     pub(super) fn cursor_moved() -> Self {
-        let message = "the transaction that this cursor points to is not in this projected block any more: begin with \
-                       the first page again";
+        let message = "the transaction of this cursor is no longer in this projected block: restart from the first \
+                       page";
         Self::orphaned_at(message, Some(TxState::Mempool), None)
     }
 
     /// A cursor on a row of the mempool, behind or in front of which rows have become confirmed since, in this block and
     /// maybe others.
     pub(super) fn cursor_overtaken(block: BlockHash) -> Self {
-        let message = "a block has come since that holds transactions of this list, so that going on from this \
-                       cursor would skip or repeat some: begin with the first page again";
+        let message = "a new block contains transactions of this list, so that this cursor would skip or repeat \
+                       some: restart from the first page";
         Self::orphaned_at(message, Some(TxState::Mempool), Some(block))
     }
 
@@ -346,7 +345,7 @@ mod tests {
                     ..SyncState::default()
                 }),
                 serde_json::json!({
-                    "message": "the index is not ready yet, try again later",
+                    "message": "the index is not ready yet; retry later",
                     "extensions": {
                         "code": "NOT_READY",
                         "phase": "CATCHING_UP",
@@ -367,16 +366,16 @@ mod tests {
             (
                 ApiError::cursor_orphaned(Some(170.into())),
                 serde_json::json!({
-                    "message": "the block that this cursor points into is not on the main chain: \
-                                its chain and the main chain part after height 170",
+                    "message": "the block of this cursor is not on the main chain: \
+                                the last common block is at height 170",
                     "extensions": { "code": "CURSOR_ORPHANED", "forkHeight": 170 },
                 }),
             ),
             (
                 ApiError::cursor_departed(Some(TxState::Replaced), None),
                 serde_json::json!({
-                    "message": "the transaction that this cursor points to did not stay in the mempool: \
-                                begin with the first page again",
+                    "message": "the transaction of this cursor did not stay in the mempool: \
+                                restart from the first page",
                     "extensions": { "code": "CURSOR_ORPHANED", "state": "REPLACED", "block": null },
                 }),
             ),

@@ -18,44 +18,44 @@ use crate::view::{EstimateMode, View};
 /// The most blocks ahead for which fees are estimated, as in Bitcoin Core.
 const MAX_TARGET: u16 = 1_008;
 
-/// How the node's estimator weighs what was paid before.
+/// How the node's estimator weighs past feerates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Enum)]
 pub(super) enum FeeMode {
-    /// It follows the last blocks.
+    /// Follows the most recent blocks.
     #[default]
     Economical,
-    /// It follows a longer past, and so falls more slowly.
+    /// Considers a longer history, so the estimate falls more slowly.
     Conservative,
 }
 
-/// Where an estimate comes from.
+/// The source of a feerate estimate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Enum)]
 pub(super) enum FeeSource {
-    /// The estimator of the Bitcoin node (`estimatesmartfee`): how long transactions of a feerate waited before.
+    /// The Bitcoin node's estimator (`estimatesmartfee`), based on how long past transactions waited at each feerate.
     #[default]
     NodeEstimator,
-    /// The blocks that miners would make of the mempool now if nothing else came.
+    /// The blocks that miners would assemble from the current mempool if no more transactions arrived.
     MempoolProjection,
-    /// The higher of the two: the node's estimator is late when fees rise, and the projection knows nothing of what is
-    /// about to come. Of the projection alone if the node has no estimate.
+    /// The higher of the two other estimates: the node's estimator lags when fees rise, and the projection ignores
+    /// future arrivals. The projection alone if the node has no estimate.
     Blend,
 }
 
-/// What to pay to be in a block soon.
+/// The feerate to pay for confirmation within a number of blocks.
 #[derive(SimpleObject)]
 #[graphql(complex)]
 pub(super) struct FeeEstimate {
-    /// Within how many blocks the estimate is for. The node's estimator may answer for more than it was asked for: for 2
-    /// instead of 1. A blend is for what was asked.
+    /// The number of blocks that the estimate is for. The node's estimator may return a longer target than requested: 2
+    /// instead of 1. A BLEND always reports the requested target.
     target_blocks: i32,
-    /// What to pay, in sat/vB.
+    /// The estimated feerate, in sat/vB.
     fee_rate: f64,
-    /// Where the estimate comes from.
+    /// The source of the estimate.
     source: FeeSource,
-    /// How the node's estimator weighed the past; null where it was not asked.
+    /// The mode of the node's estimator. Null if the node was not asked.
     mode: Option<FeeMode>,
-    /// The state of the chain that the rest of this answer is from, the mempool of the projection included. The node's
-    /// estimator answers of now.
+    /// The state of the chain that the rest of this answer uses, including the mempool of the projection. The node's
+    /// estimator always reports its current state.
     as_of: Snapshot,
     #[graphql(skip)]
     view: Arc<View>,
@@ -63,17 +63,17 @@ pub(super) struct FeeEstimate {
 
 #[ComplexObject]
 impl FeeEstimate {
-    /// How well this feerate would have done before: the share of the last blocks behind which a transaction that pays it
-    /// would have been mined within `targetBlocks` blocks, 0 to 1. A block would have taken it if it has room left, or a
-    /// tenth of its weight pays no more, so that what its miner took for other reasons does not count; one that holds
-    /// nothing but its coinbase would not. This is what blocks say in hindsight: no estimates of the past are kept. Null
-    /// if the chain is too short for any such run of blocks.
+    /// The backtest of this feerate: the share of recent starting points, 0 to 1, from which a transaction at this
+    /// feerate would have been mined within `targetBlocks` blocks. A block counts as accepting the transaction if it
+    /// has space left, or if a tenth of its weight pays no more than this feerate, which ignores transactions that its
+    /// miner included for other reasons. A block with only a coinbase does not accept it. The figure is computed from
+    /// the blocks; past estimates are not stored. Null if the chain is too short for a single run of blocks.
     #[graphql(complexity = "hit_rate::cost(last_blocks)")]
     async fn hit_rate(
         &self,
         ctx: &Context<'_>,
         #[graphql(
-            desc = "How many starting points to look at, the newest of which has `targetBlocks` blocks behind it. 1 to \
+            desc = "The number of starting points. The newest has `targetBlocks` blocks after it. 1 to \
                     `server.limits.points`.",
             default_with = "Some(hit_rate::LAST_BLOCKS)"
         )]
@@ -88,28 +88,30 @@ impl FeeEstimate {
     }
 }
 
-/// What to pay at least to be in one of the next blocks, by the blocks that miners would make of the mempool if nothing
-/// else came. Each is no lower than the next. All in sat/vB.
+/// The minimum feerates for confirmation in one of the next blocks, in sat/vB, from the blocks that miners would
+/// assemble from the mempool if no more transactions arrived. No value is lower than that of a later target.
 #[derive(SimpleObject)]
 pub(super) struct RecommendedFees {
-    /// To be in the next block: its median feerate, or less if it is not full.
+    /// For the next block: its median feerate, or less if the block is not full.
     next_block: f64,
-    /// To be in one of the next three blocks.
+    /// For one of the next three blocks.
     within_3_blocks: f64,
-    /// To be in one of the next six blocks.
+    /// For one of the next six blocks.
     within_6_blocks: f64,
-    /// For what has time: twice the minimum, unless one of the next six blocks takes less.
+    /// For low priority: twice the minimum, or less if one of the next six blocks requires less.
     economy: f64,
-    /// What the node takes at least now.
+    /// The lowest feerate that the node currently accepts.
     minimum: f64,
-    /// The state that this is read off.
+    /// The state of the chain and mempool that the feerates are computed from.
     as_of: Snapshot,
 }
 
 /// A number of blocks ahead. Errors: BAD_USER_INPUT.
 fn target(blocks: i32) -> Result<u16, ApiError> {
     let target = u16::try_from(blocks).ok().filter(|target| (1..=MAX_TARGET).contains(target));
-    target.ok_or_else(|| ApiError::bad_user_input(format!("a target is {blocks} blocks; it can be 1 to {MAX_TARGET}")))
+    target.ok_or_else(|| {
+        ApiError::bad_user_input(format!("the target is {blocks} blocks, and it must be 1 to {MAX_TARGET}"))
+    })
 }
 
 /// Errors: NODE_UNAVAILABLE if what the node takes is not known yet.

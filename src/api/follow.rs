@@ -184,7 +184,7 @@ impl Following for Follower {
             let event = match self.events.next().await? {
                 Ok(event) => event,
                 Err(BroadcastStreamRecvError::Lagged(missed)) => {
-                    tracing::debug!(missed, "a subscription fell behind and goes on from the index");
+                    tracing::debug!(missed, "a subscription fell behind and continues from the index");
                     continue;
                 }
             };
@@ -201,6 +201,7 @@ impl Following for Follower {
 /// That a block is not known on which the way of a reader leads.
 pub(super) fn unknown(hash: BlockHash) -> ApiError {
     ApiError::cursor_expired(format!(
-        "block {hash}, up to which the chain was told, is not kept any more: subscribe again, and read what changed since"
+        "block {hash}, where this subscription would continue, is no longer stored: subscribe again, and query what \
+         changed since"
     ))
 }

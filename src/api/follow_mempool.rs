@@ -82,8 +82,8 @@ impl MempoolFollower {
         }
         let events = self.held.head().mempool.events_after(self.taken).ok_or_else(|| {
             ApiError::cursor_expired(
-                "what happened in the mempool since then is not remembered any more: subscribe again, and read \
-                 `mempool` anew",
+                "the server no longer stores the mempool events since then: subscribe again, and query \
+                 `mempool` again",
             )
         })?;
         let (wanted, taken) = (self.wanted, &mut self.taken);
@@ -120,7 +120,7 @@ impl Following for MempoolFollower {
                 Ok(event) if event.head.mempool.sequence() >= self.taken => self.held = Held::new(event.head.clone()),
                 Ok(_) => {}
                 Err(BroadcastStreamRecvError::Lagged(missed)) => {
-                    tracing::debug!(missed, "a subscription fell behind and goes on from what is remembered");
+                    tracing::debug!(missed, "a subscription fell behind and continues from the stored mempool events");
                 }
             }
         }

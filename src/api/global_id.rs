@@ -45,7 +45,7 @@ impl GlobalId {
             let quoted: String = id.chars().take(QUOTED).collect();
             let dots = if quoted.len() < id.len() { "…" } else { "" };
             ApiError::bad_user_input(format!(
-                "{quoted:?}{dots} is not an id: give one as it was in an answer, such as Block:<hash>, \
+                "{quoted:?}{dots} is not an id: give one exactly as returned, such as Block:<hash>, \
                  Transaction:<txid>, Output:<txid>:<number>, Reorg:<hash>, Script:<SHA-256> or Address:<address> (of this network; \
                  hexadecimal digits and bech32 in lower case)"
             ))

@@ -38,13 +38,13 @@ pub(super) fn of(
 ) -> Result<Option<f64>, ApiError> {
     let count = page::count_of("lastBlocks", last_blocks)?;
     if count == 0 {
-        return Err(ApiError::bad_user_input("lastBlocks is 0, and a share is of one block at least"));
+        return Err(ApiError::bad_user_input("lastBlocks is 0, and it must be at least 1"));
     }
     if count > most {
         return Err(ApiError::limit_exceeded("points", most.into(), count.into()));
     }
-    let feerate =
-        Feerate::from_sat_per_vb(sat_per_vb).ok_or_else(|| ApiError::internal("an estimate beyond all coins"))?;
+    let feerate = Feerate::from_sat_per_vb(sat_per_vb)
+        .ok_or_else(|| ApiError::internal("an estimate exceeds the coin supply"))?;
     let target = page::count_of("targetBlocks", target)?;
     let end = view.tip().height.next().to_u32();
     // the genesis block had nothing in front of it, and waits for nothing

@@ -53,52 +53,53 @@ impl Input {
     }
 }
 
-/// An input of a transaction: which output it spends, and what allows it to.
+/// A transaction input: the output that it spends, and the data that authorises the spend.
 #[Object]
 impl Input {
-    /// Its number in the transaction, from 0.
+    /// The index in the transaction, from 0.
     async fn index(&self) -> Result<i32, ApiError> {
         int(self.vin)
     }
 
-    /// The transaction it is part of.
+    /// The transaction that contains it.
     async fn transaction(&self) -> Transaction {
         Transaction::new(&self.view, self.transaction.clone())
     }
 
-    /// The transaction whose output it spends; null in a coinbase.
+    /// The txid of the spent output. Null in a coinbase.
     async fn outpoint_txid(&self) -> Option<Result<Txid, ApiError>> {
         Some(self.outpoint().transpose()?.map(|outpoint| Txid(outpoint.txid)))
     }
 
-    /// The number of that output; null in a coinbase.
+    /// The index of the spent output in its transaction. Null in a coinbase.
     async fn outpoint_vout(&self) -> Option<Result<i32, ApiError>> {
         Some(self.outpoint().transpose()?.and_then(|outpoint| int(outpoint.vout)))
     }
 
-    /// The output it spends; null in a coinbase.
+    /// The output that the input spends. Null in a coinbase.
     async fn prevout(&self) -> Option<Result<Output, ApiError>> {
         self.find_prevout().transpose()
     }
 
-    /// The sequence number: 4294967295 switches the lock time off, values below 2147483648 are relative locks (BIP68).
+    /// The sequence number. 4294967295 opts out of the lock time; values below 2147483648 are relative lock times
+    /// (BIP68).
     async fn sequence(&self) -> Result<UInt53, ApiError> {
         Ok(self.part()?.sequence.0.into())
     }
 
-    /// Whether it is the input of a coinbase, which spends no output.
+    /// Whether this is a coinbase input, which spends no output.
     async fn is_coinbase(&self) -> bool {
         self.transaction.parts.is_coinbase()
     }
 
-    /// The script that runs in front of the spent output's; in a coinbase, what its miner wrote there.
+    /// The scriptSig, which runs before the script of the spent output. In a coinbase, arbitrary data of the miner.
     async fn script_sig_hex(&self) -> Result<Hex, ApiError> {
         let script = &self.part()?.script_sig;
         self.view.count(script.len())?;
         Ok(Hex::new(script.to_bytes()))
     }
 
-    /// The items of its witness, the bottom of the stack first (BIP141); empty if it has none.
+    /// The items of the witness stack, bottom first (BIP141). Empty if there is no witness.
     async fn witness(&self) -> Result<Vec<Hex>, ApiError> {
         let witness = &self.part()?.witness;
         // an item without bytes is an item all the same, and a witness can have millions of them

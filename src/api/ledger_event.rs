@@ -12,49 +12,53 @@ use crate::view::View;
 /// What happened to a transaction of a ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 pub(super) enum LedgerEventKind {
-    /// It entered the mempool: it arrived, or it is back after a block that held it left the main chain.
+    /// The transaction entered the mempool: it is new, or it returned after a reorg disconnected its block.
     Seen,
-    /// It left the mempool because another transaction took its place, or the place of one that it stood on. SEEN of that
-    /// other one follows, if it concerns the ledger.
+    /// The transaction left the mempool because another transaction replaced it or one of its ancestors. If the
+    /// replacement pays or spends the ledger, its SEEN event follows.
     Replaced,
-    /// It left the mempool for another reason, see `reason`, and is in no block. It may come back: SEEN tells it.
+    /// The transaction left the mempool for another reason, given in `reason`, and is in no block. If it returns, a
+    /// SEEN event follows.
     Evicted,
-    /// A block of the main chain holds it. That is its first confirmation.
+    /// A block of the main chain contains the transaction: its first confirmation.
     Confirmed,
-    /// It has one of the numbers of confirmations that were asked for. After a reorganisation in which it kept its block
-    /// and lost confirmations, this is told again.
+    /// The transaction has one of the requested numbers of confirmations. The event repeats after a reorg in which the
+    /// transaction keeps its block but loses confirmations.
     DepthReached,
-    /// The block that held it left the main chain. If it waits in the mempool again, SEEN follows; if another block holds
-    /// it, CONFIRMED.
+    /// The block that contained the transaction left the main chain. SEEN follows if the transaction returns to the
+    /// mempool, CONFIRMED if another block contains it.
     UnconfirmedByReorg,
-    /// Coins that it created as a coinbase may be spent by the next block: it has 100 confirmations.
+    /// The coinbase outputs that the transaction created are mature: it has 100 confirmations, and the next block may
+    /// spend them.
     Matured,
-    /// Something that happened in the mempool before this was not told and is not remembered: the reader was away for
-    /// longer than this server remembers, or before it was started, or with another server. All that was told to wait may
-    /// be gone: begin with nothing that waits. SEEN of all that waits now follows, then GAP_END. What blocks did is not
-    /// missing. It is not about a transaction: `entry` is null.
+    /// Earlier mempool events are missing because the server no longer has them: the client was away for longer than
+    /// the server stores events, or resumes from before a restart or from another server. Discard all unconfirmed
+    /// transactions: any of them may be gone. SEEN events for the whole current mempool follow, then GAP_END. No block
+    /// events are missing. `entry` is null.
     Gap,
-    /// All that waits was told, and nothing is missing from here on. In between, what left before it could be told as
-    /// SEEN is left out, but may be told as REPLACED or EVICTED behind it. It is not about a transaction: `entry` is null.
+    /// All unconfirmed transactions are reported, and no events are missing from here on. A transaction that left
+    /// between GAP and GAP_END may have no SEEN event, but may have a REPLACED or EVICTED event after GAP_END. `entry`
+    /// is null.
     GapEnd,
 }
 
-/// Something that happened to a transaction that pays or spends what is watched; or that what happened is not known.
+/// An event of a transaction that pays or spends a watched address or script, or a notice that events may be missing.
 #[derive(SimpleObject)]
 #[graphql(complex)]
 pub(super) struct LedgerEvent {
-    /// The number of this event in this stream, from 1.
+    /// The sequence number of this event in this stream, from 1.
     seq: UInt53,
-    /// To go on behind this event with the same addresses, scripts and depths.
+    /// The cursor of this event. Pass it as `after`, with the same addresses, scripts and depths, to resume after this
+    /// event.
     cursor: String,
     /// What happened.
     kind: LedgerEventKind,
-    /// The transaction, as far as it concerns what is watched, in the state that this event is told from. Null for GAP and
-    /// GAP_END, and for no other.
+    /// The transaction and its effect on the watched scripts, in the state of this event. Null for GAP and GAP_END, and
+    /// only for these.
     entry: Option<LedgerEntry>,
-    /// Why it left the mempool; null unless it did.
+    /// Why the transaction left the mempool. Null unless it left.
     reason: Option<RemovalReason>,
-    /// The transaction that took its place, in the mempool or in a block; null where there is none.
+    /// The txid of the transaction that replaced it, in the mempool or in a block. Null if there is none.
     replaced_by: Option<Txid>,
     #[graphql(skip)]
     confirmations: Option<u32>,
@@ -88,14 +92,14 @@ impl LedgerEvent {
 
 #[ComplexObject]
 impl LedgerEvent {
-    /// How many confirmations it reached with this event: 1 when it is confirmed, 100 when it matures; null for events
-    /// that are not about that.
+    /// The number of confirmations reached with this event: 1 when the transaction is confirmed, 100 when its coinbase
+    /// matures. Null for events of other kinds.
     async fn depth(&self) -> Option<Result<i32, ApiError>> {
         self.confirmations.map(int)
     }
 
-    /// What all that is watched holds together in the state that this event is told from, which can be newer than the
-    /// event.
+    /// The balance of all watched scripts together, in the state of this event, which can be newer than the event
+    /// itself.
     async fn balance(&self) -> Option<Result<Balance, ApiError>> {
         Some(self.holdings.balance(None))
     }

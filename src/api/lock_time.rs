@@ -23,15 +23,16 @@ impl LockTime {
     }
 }
 
-/// From when on a block may hold a transaction. It counts only if an input has a sequence number below 4294967295.
+/// The lock time of a transaction: the earliest block that may contain it. It applies only if an input has a sequence
+/// number below 4294967295.
 #[Object]
 impl LockTime {
-    /// The field as it stands in the transaction; 0 is no lock at all.
+    /// The raw field. 0 means no lock.
     async fn raw(&self) -> UInt53 {
         self.lock().to_consensus_u32().into()
     }
 
-    /// The last height at which no block may hold it yet; null if the lock is a time.
+    /// The last height at which a block may not contain the transaction yet. Null if the lock is a time.
     async fn height(&self) -> Option<Result<i32, ApiError>> {
         match self.lock() {
             absolute::LockTime::Blocks(height) => Some(int(height.to_consensus_u32())),
@@ -39,8 +40,8 @@ impl LockTime {
         }
     }
 
-    /// The last moment, in median time past of the block in front, at which no block may hold it yet (BIP113); null if
-    /// the lock is a height.
+    /// The last median time past of the previous block at which a block may not contain the transaction yet (BIP113).
+    /// Null if the lock is a height.
     async fn time(&self) -> Option<DateTime> {
         match self.lock() {
             absolute::LockTime::Blocks(_) => None,
@@ -48,7 +49,7 @@ impl LockTime {
         }
     }
 
-    /// Whether the lock lets the next block hold it.
+    /// Whether the lock time allows the next block to contain the transaction.
     async fn is_final_at_next_block(&self) -> Result<bool, ApiError> {
         Ok(self.view.is_final_at_next_block(&self.transaction)?)
     }

@@ -12,20 +12,20 @@ use crate::view::{self, Departure, MempoolEventKind, View};
 /// Why a transaction left the mempool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 pub(super) enum RemovalReason {
-    /// A block holds it.
+    /// A block contains the transaction.
     Mined,
-    /// Another transaction took its place, or the place of one that it stood on.
+    /// Another transaction replaced it or one of its ancestors.
     Replaced,
-    /// A block holds a transaction that spends the same output, or one that a transaction spends which it stood on.
+    /// A block contains a transaction that spends the same output, or an output that an unconfirmed ancestor spends.
     ConflictedByBlock,
-    /// It waited for too long.
+    /// The transaction was in the mempool for too long.
     Expired,
-    /// The mempool was full, and it paid the least.
+    /// The mempool was full, and the transaction had the lowest feerate.
     SizeLimit,
-    /// A reorganisation took out of the chain what it stood on, or brought the chain back to where its lock time or that of
-    /// an input (BIP68) is not reached.
+    /// A reorg removed an ancestor of the transaction from the chain, or moved the chain back to where its lock time or
+    /// the relative lock time of an input (BIP68) is not reached.
     Reorg,
-    /// The Bitcoin node did not say why, and nothing that is known explains it.
+    /// The Bitcoin node reported no reason, and nothing that the server knows explains it.
     Unknown,
 }
 
@@ -52,7 +52,7 @@ pub(super) enum MempoolEvent {
     Removed(TransactionRemoved),
 }
 
-/// A transaction that entered the mempool: it arrived, or a reorganisation took it out of the chain.
+/// A transaction that entered the mempool: it is new, or a reorg returned it from a disconnected block.
 pub(super) struct TransactionAdded {
     view: Arc<View>,
     place: Place,
@@ -63,15 +63,16 @@ pub(super) struct TransactionAdded {
 #[derive(SimpleObject)]
 #[graphql(complex)]
 pub(super) struct TransactionRemoved {
-    /// The number of this event in this stream, from 1.
+    /// The sequence number of this event in this stream, from 1.
     seq: UInt53,
-    /// To go on behind this event, as long as this server runs and remembers what happened since.
+    /// The cursor of this event. Pass it as `after` to resume after this event, while this server runs and still stores
+    /// the events since then.
     cursor: String,
-    /// The transaction.
+    /// The txid of the transaction.
     txid: Txid,
-    /// Why it left.
+    /// Why the transaction left the mempool.
     reason: RemovalReason,
-    /// The transaction that took its place, in the mempool or in a block; null where there is none.
+    /// The txid of the transaction that replaced it, in the mempool or in a block. Null if there is none.
     replaced_by: Option<Txid>,
     #[graphql(skip)]
     view: Arc<View>,
@@ -108,26 +109,27 @@ impl MempoolEvent {
     }
 }
 
-/// A transaction that entered the mempool: it arrived, or a reorganisation took it out of the chain.
+/// A transaction that entered the mempool: it is new, or a reorg returned it from a disconnected block.
 #[Object]
 impl TransactionAdded {
-    /// The number of this event in this stream, from 1.
+    /// The sequence number of this event in this stream, from 1.
     async fn seq(&self) -> UInt53 {
         self.place.seq
     }
 
-    /// To go on behind this event, as long as this server runs and remembers what happened since.
+    /// The cursor of this event. Pass it as `after` to resume after this event, while this server runs and still stores
+    /// the events since then.
     async fn cursor(&self) -> String {
         self.place.cursor.clone()
     }
 
-    /// Its txid.
+    /// The txid of the transaction.
     async fn txid(&self) -> Txid {
         Txid(self.txid)
     }
 
-    /// The transaction, as it is in the state that this event is told from; null if it left so long ago that it is not
-    /// remembered, which only a reader who comes late can find.
+    /// The transaction, in the state of this event. Null if it left so long ago that the server no longer stores it,
+    /// which happens only to clients that resume late.
     async fn transaction(&self) -> Option<Result<Transaction, ApiError>> {
         let found = Transaction::read(&self.view, |view| view.transaction(&self.txid)).transpose()?;
         Some(found.map(|found| Transaction::new(&self.view, found)))
@@ -136,8 +138,8 @@ impl TransactionAdded {
 
 #[async_graphql::ComplexObject]
 impl TransactionRemoved {
-    /// The block that holds it, or what conflicts with it, or that left the chain and took away what it stood on; null
-    /// where no block is the reason.
+    /// The block that contains the transaction or a conflicting one, or the disconnected block that contained an
+    /// ancestor of it. Null if no block caused the removal.
     async fn block(&self) -> Option<Result<Block, ApiError>> {
         Block::maybe(&self.view, self.view.block(self.block?))
     }

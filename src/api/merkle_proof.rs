@@ -8,23 +8,25 @@ use super::error::ApiError;
 use super::scalars::{BlockHash, Hex, int};
 use crate::view;
 
-/// That a block holds a transaction, for whoever has only the headers of the chain (BIP37 calls it a merkle branch).
+/// A proof that a block contains a transaction, verifiable with only the headers of the chain (BIP37 calls it a merkle
+/// branch).
 ///
-/// To check it: begin with the txid, and for each hash of `branch` put it behind what there is if the lowest bit of
-/// `position` is 0, in front of it if that is 1, hash both twice with SHA-256, and drop the bit. All hashes are meant in
-/// the byte order of the protocol; here they are written reversed. What remains must be `root`, which stands in the header.
+/// To verify it, start with the txid. For each hash of `branch`, append the hash to the current value if the lowest bit
+/// of `position` is 0, or prepend it if the bit is 1; replace the value by the double SHA-256 of the result, and drop
+/// the bit. The result must equal `root`, which is in the header. Hash in protocol byte order; the hashes here are
+/// displayed reversed.
 #[derive(Clone, Debug, SimpleObject)]
 pub(super) struct MerkleProof {
     /// The hash of the block.
     block_hash: BlockHash,
     /// The height of the block.
     height: i32,
-    /// The place of the transaction in the block, 0 for the coinbase.
+    /// The index of the transaction in the block, from 0 for the coinbase.
     position: i32,
-    /// The hashes that are paired with it on the way to the root, in display (reversed) byte order, those next to the
-    /// transaction first. Empty if it is the only one of its block.
+    /// The sibling hashes on the path from the txid to the root, leaf level first, in display (reversed) byte order.
+    /// Empty if the transaction is the only one in its block.
     branch: Vec<Hex>,
-    /// The merkle root in the header, in display (reversed) byte order.
+    /// The merkle root of the header, in display (reversed) byte order.
     root: Hex,
     /// The 80 bytes of the header.
     header_hex: Hex,

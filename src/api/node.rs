@@ -13,13 +13,13 @@ use super::reorg::Reorg;
 use super::server_info::ServerInfo;
 use super::transaction::Transaction;
 
-/// Anything with an identity of its own.
+/// An object with a globally unique id.
 #[derive(Interface)]
 #[graphql(field(
     name = "id",
     ty = "ID",
-    desc = "Names this object among all objects, of whatever type. Made of its type and content, so it is the same on \
-            every server and never changes."
+    desc = "The globally unique id of the object. It consists of the type and the content, so it is the same on every \
+            server and never changes."
 ))]
 pub(super) enum Node {
     /// A block.

@@ -20,21 +20,21 @@ impl TxOccurrence {
     }
 }
 
-/// A place where a transaction stands: usually one block of the main chain, after reorganisations also stale ones, and two
-/// blocks of the main chain for the early coinbases that were repeated (BIP30).
+/// An occurrence of a transaction in a block: usually one block of the main chain; after reorgs also stale blocks; and
+/// two main chain blocks for the early duplicate coinbases (BIP30).
 #[Object]
 impl TxOccurrence {
-    /// The block that holds it.
+    /// The block that contains the transaction.
     async fn block(&self) -> Block {
         Block::new(&self.view, self.block.clone())
     }
 
-    /// Its place in that block, 0 for the coinbase.
+    /// The index of the transaction in the block, from 0 for the coinbase.
     async fn index(&self) -> Result<i32, ApiError> {
         int(self.index)
     }
 
-    /// Whether that block is part of the main chain.
+    /// Whether the block is on the main chain.
     async fn on_main_chain(&self) -> bool {
         self.block.is_main()
     }

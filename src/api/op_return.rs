@@ -2,15 +2,15 @@ use async_graphql::SimpleObject;
 
 use super::scalars::Hex;
 
-/// What an OP_RETURN output carries.
+/// The data of an OP_RETURN output.
 #[derive(Clone, Debug, PartialEq, Eq, SimpleObject)]
 pub(super) struct OpReturn {
-    /// The bytes behind the opcode OP_RETURN as they stand in the script, opcodes of pushes among them.
+    /// The bytes after the OP_RETURN opcode as they are in the script, including push opcodes.
     payload: Hex,
-    /// The data of each push, up to where the script ends or is cut short.
+    /// The data of each push, up to the end of the script or the first truncated push.
     pushes: Vec<Hex>,
-    /// The data of all pushes together, as text; null if it is not valid UTF-8, or nothing is pushed. Whoever made the
-    /// transaction wrote it: show it as text, never as markup.
+    /// The data of all pushes, concatenated, as text. Null if it is not valid UTF-8, or if there are no pushes. The
+    /// author of the transaction controls it: display it as text, never as markup.
     utf8: Option<String>,
 }
 

@@ -73,31 +73,31 @@ impl Output {
     }
 }
 
-/// An output of a transaction: an amount, the script that guards it, and what became of it.
+/// A transaction output: its amount, its script, and its spend status.
 #[Object]
 impl Output {
-    /// `Output:`, the txid, a colon and the number. Of a transaction that a later one with the same txid replaced (BIP30),
-    /// also `@` and the hash of its block.
+    /// `Output:`, the txid, a colon and the output index. For a transaction that a later one with the same txid
+    /// overwrote (BIP30), `@` and the block hash follow.
     pub(super) async fn id(&self) -> ID {
         output_id(self.outpoint_of(), self.transaction.replaced_in).into()
     }
 
-    /// The txid, a colon and the number.
+    /// The txid, a colon and the output index.
     async fn outpoint(&self) -> String {
         self.outpoint_of().to_string()
     }
 
-    /// Its number in the transaction, from 0.
+    /// The index in the transaction, from 0.
     async fn vout(&self) -> Result<i32, ApiError> {
         int(self.vout)
     }
 
-    /// The transaction it is part of.
+    /// The transaction that contains it.
     async fn transaction(&self) -> Transaction {
         Transaction::new(&self.view, self.transaction.clone())
     }
 
-    /// Its amount in satoshis.
+    /// The amount in satoshis.
     async fn value(&self) -> Result<Sats, ApiError> {
         Sats::of(self.part()?.value)
     }
@@ -109,19 +109,19 @@ impl Output {
         Ok(Hex::new(script.to_bytes()))
     }
 
-    /// That script as opcodes and pushes, to read.
+    /// The script in human-readable form, as opcodes and pushes.
     async fn asm(&self) -> Result<String, ApiError> {
         let script = &self.part()?.script_pubkey;
         self.view.count(script.len())?;
         Ok(script.to_asm_string())
     }
 
-    /// The form of that script.
+    /// The type of the script.
     async fn script_type(&self) -> Result<ScriptType, ApiError> {
         Ok(chain::ScriptType::of(&self.part()?.script_pubkey).into())
     }
 
-    /// The address that stands for that script; null for forms that have none (P2PK, bare multisig, OP_RETURN, ...).
+    /// The address of the script. Null for types without an address (P2PK, bare multisig, OP_RETURN, ...).
     async fn address(&self) -> Option<Result<String, ApiError>> {
         match self.part() {
             Ok(part) => address_of(&part.script_pubkey, self.view.network()).map(Ok),
@@ -129,14 +129,14 @@ impl Output {
         }
     }
 
-    /// That script with its history.
+    /// The script with its history.
     async fn script(&self) -> Result<Script, ApiError> {
         let script = &self.part()?.script_pubkey;
         self.view.count(script.len())?;
         Ok(Script::of(&self.view, script.clone()))
     }
 
-    /// What it carries, if its script starts with OP_RETURN; null for all others.
+    /// The data of the output, if its script starts with OP_RETURN. Null otherwise.
     async fn op_return(&self) -> Option<Result<OpReturn, ApiError>> {
         let script = match self.part() {
             Ok(part) => &part.script_pubkey,
@@ -148,47 +148,47 @@ impl Output {
         Some(self.view.count(bytes).map(|()| OpReturn::new(payload, &pushes)).map_err(ApiError::from))
     }
 
-    /// Whether a coinbase created it, so that it must mature before it can be spent.
+    /// Whether a coinbase created the output, which then must mature before it can be spent.
     async fn is_coinbase(&self) -> bool {
         self.transaction.parts.is_coinbase()
     }
 
-    /// The lowest height of a block that may spend it: 100 above its own. Null unless it is the output of a coinbase
-    /// on the main chain.
+    /// The lowest height of a block that may spend the output: 100 above its own height. Null unless it is a coinbase
+    /// output on the main chain.
     async fn mature_at_height(&self) -> Option<Result<i32, ApiError>> {
         Some(int(self.transaction.mature_at()?.to_u32()))
     }
 
-    /// Whether it is mature: true for all but coinbase outputs, and for these once the next block may spend them.
+    /// Whether the output is mature: always true for outputs that are not coinbase outputs; true for coinbase outputs
+    /// once the next block may spend them.
     async fn is_mature(&self) -> bool {
         self.view.is_mature(&self.transaction)
     }
 
-    /// What became of it; null while neither a block of the main chain nor the mempool holds it, and before the first
-    /// block that did.
+    /// Whether the output is spent. Null while neither a block of the main chain nor the mempool contains its
+    /// transaction, and for a block before it.
     async fn spend_status(
         &self,
         #[graphql(
-            desc = "As it was right after this block, without the mempool. As it is now, with the mempool, if none is \
-                    given."
+            desc = "The state right after this block, without the mempool; the current state if not given."
         )]
         at: Option<BlockAt>,
     ) -> Option<Result<SpendStatus, ApiError>> {
         self.status(at).transpose()
     }
 
-    /// Why it can never be spent; null if it can, or was.
+    /// Why the output can never be spent. Null if it can be, or already was.
     async fn unspendable_reason(&self) -> Option<Result<UnspendableReason, ApiError>> {
         self.reason().transpose()
     }
 
-    /// The input on the main chain that spends it; null while there is none.
+    /// The main chain input that spends the output. Null if there is none.
     async fn spent_by(&self) -> Option<Result<Input, ApiError>> {
         let spender = self.spender().transpose()?;
         Some(spender.and_then(|spender| Input::spending(&self.view, spender)))
     }
 
-    /// The inputs of transactions in the mempool that spend it: none or one in the mempool of one node.
+    /// The mempool inputs that spend the output. At most one in the mempool of a single node.
     #[graphql(complexity = "child_complexity.saturating_add(1)")]
     async fn spent_in_mempool_by(&self) -> Result<Vec<Input>, ApiError> {
         let Some((entry, vin)) = self.view.spender_in_mempool(&self.transaction, self.vout) else {
@@ -198,7 +198,7 @@ impl Output {
         Ok(spending.map(|spending| Input::new(&self.view, &Arc::new(spending), vin)).into_iter().collect())
     }
 
-    /// The height of the block that spends it; null while there is none.
+    /// The height of the block that spends the output. Null if there is none.
     async fn spent_height(&self) -> Option<Result<i32, ApiError>> {
         Some(self.spender().transpose()?.and_then(|spender| int(spender.height.to_u32())))
     }

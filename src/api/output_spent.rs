@@ -16,26 +16,30 @@ use super::scalars::{self, int};
 use super::transaction::Transaction;
 use crate::view::{Head, Published, Spender, View};
 
-/// That a transaction spends an output, or that none does any more.
+/// A transaction spends an output, or no transaction spends it any more.
 #[derive(SimpleObject)]
 pub(super) struct OutputSpentEvent {
-    /// The txid of the output, as it was given.
+    /// The txid of the output, as given.
     txid: scalars::Txid,
-    /// The number of the output in its transaction, from 0, as it was given.
+    /// The index of the output in its transaction, from 0, as given.
     vout: i32,
-    /// The output. Null if neither a block nor the mempool holds its transaction any more and nothing is remembered of it.
+    /// The output. Null if neither a block nor the mempool contains its transaction any more and the server does not
+    /// remember it.
     output: Option<Output>,
-    /// The input that spends it. Null if it was spent, as told before, and is not any more: what spent it left the mempool,
-    /// or its block left the main chain, and nothing took its place.
+    /// The input that spends the output. Null if an earlier event reported a spend that is no longer there: the
+    /// spending transaction left the mempool, or its block left the main chain, and no other transaction spends the
+    /// output.
     spent_by: Option<Input>,
-    /// Whether a block of the main chain holds what spends it; false if that waits in the mempool, or if nothing spends it.
+    /// Whether the spending transaction is in a block of the main chain. False if it is in the mempool, or if there is
+    /// none.
     confirmed: bool,
 }
 
 impl OutputSpentEvent {
     pub(super) fn new(view: View, Spend { outpoint, by, .. }: Spend) -> Result<Self, ApiError> {
         let view = Arc::new(view);
-        let missing = || ApiError::internal(&format!("{outpoint} is spent, but it is not known"));
+        let missing =
+            || ApiError::internal(&format!("{outpoint} is spent, but its transaction or its spender is missing"));
         let output = Output::find(&view, outpoint)?;
         if output.is_none() && by.is_some() {
             return Err(missing());

@@ -108,7 +108,7 @@ impl PageArgs {
 }
 
 fn mixed(one: &str, other: &str) -> ApiError {
-    ApiError::bad_user_input(format!("{one} and {other} do not go together: give first and after, or last and before"))
+    ApiError::bad_user_input(format!("{one} and {other} cannot be combined: give first and after, or last and before"))
 }
 
 pub(super) fn take(first: Option<i32>, last: Option<i32>, limit: u32) -> Result<Take, ApiError> {
@@ -129,7 +129,7 @@ pub(super) fn count_of(name: &str, count: i32) -> Result<u32, ApiError> {
 /// How many items of a list without pages to tell. Errors: BAD_USER_INPUT below 0, QUERY_LIMIT_EXCEEDED beyond a page.
 pub(super) fn list_size(limits: &Limits, first: i32) -> Result<usize, ApiError> {
     let count = size("first", first, limits.page_size)?;
-    usize::try_from(count).map_err(|_| ApiError::internal("a page larger than memory"))
+    usize::try_from(count).map_err(|_| ApiError::internal("a page size exceeds the address space"))
 }
 
 fn size(name: &'static str, count: i32, limit: u32) -> Result<u32, ApiError> {

@@ -10,7 +10,7 @@ use crate::view::Refusal;
 pub(super) const DECODE_FAILED: &str = "DECODE_FAILED";
 /// It spends what does not exist or is spent.
 pub(super) const MISSING_INPUTS: &str = "MISSING_INPUTS";
-/// A block holds it.
+/// A block contains the transaction.
 pub(super) const ALREADY_CONFIRMED: &str = "ALREADY_CONFIRMED";
 /// The mempool has it, maybe with another witness.
 pub(super) const ALREADY_IN_MEMPOOL: &str = "ALREADY_IN_MEMPOOL";

@@ -71,44 +71,48 @@ impl RejectInfo {
     }
 }
 
-/// Why a transaction is not taken. The verdict is the node's; which outputs and transactions it is about is told from what
-/// this server knows right after it.
+/// Why the node rejects a transaction. The verdict is the node's. The outputs and transactions that it concerns come
+/// from this server's state right after the verdict.
 #[Object]
 impl RejectInfo {
-    /// The reason as a word for programs, the same for all versions of the node: DECODE_FAILED, MISSING_INPUTS,
-    /// ALREADY_CONFIRMED, ALREADY_IN_MEMPOOL, FEE_TOO_LOW, REPLACEMENT_FEE_TOO_LOW, REPLACEMENT_NOT_ALLOWED, FEE_TOO_HIGH
-    /// (above `maxFeeRate`), BURN_TOO_HIGH (above `maxBurn`), COINBASE, IMMATURE_COINBASE, NON_FINAL (a lock time is not
-    /// over), OUTPUTS_EXCEED_INPUTS, SCRIPT_FAILED (a signature or script does not allow the spend), TOO_LARGE, TOO_SMALL,
-    /// TOO_LONG_CHAIN, TRUC_VIOLATION, DUST, NON_STANDARD, MEMPOOL_FULL, INVALID (other rules of consensus),
-    /// PACKAGE_INVALID, NOT_TRIED (the node did not come to it, because of others that came with it), OTHER. More may be
-    /// added.
+    /// The machine-readable reason, the same for all versions of the node: DECODE_FAILED, MISSING_INPUTS,
+    /// ALREADY_CONFIRMED, ALREADY_IN_MEMPOOL, FEE_TOO_LOW, REPLACEMENT_FEE_TOO_LOW, REPLACEMENT_NOT_ALLOWED,
+    /// FEE_TOO_HIGH (above `maxFeeRate`), BURN_TOO_HIGH (above `maxBurn`), COINBASE, IMMATURE_COINBASE, NON_FINAL (the
+    /// lock time has not passed), OUTPUTS_EXCEED_INPUTS, SCRIPT_FAILED (a signature or script does not allow the
+    /// spend), TOO_LARGE, TOO_SMALL, TOO_LONG_CHAIN, TRUC_VIOLATION, DUST, NON_STANDARD, MEMPOOL_FULL, INVALID (other
+    /// consensus rules), PACKAGE_INVALID, NOT_TRIED (the node did not test it because of other transactions of the
+    /// package), OTHER. Future versions may add codes.
     async fn code(&self) -> &'static str {
         self.code
     }
 
-    /// The reason in the node's own word, such as `min relay fee not met`.
+    /// The reject reason of the node, such as `min relay fee not met`.
     async fn reason(&self) -> &str {
         &self.refusal.reason
     }
 
-    /// The reason with particulars, in the node's own words, such as `min relay fee not met, 7 < 110`; null if it gave none.
+    /// The reject reason of the node with details, such as `min relay fee not met, 7 < 110`. Null if the node gives no
+    /// details.
     async fn details(&self) -> Option<&str> {
         Some(self.refusal.message.as_str()).filter(|message| *message != self.refusal.reason)
     }
 
-    /// The outputs that it spends and that cannot be spent, as `txid:vout` in the order of its inputs: they do not exist, or
-    /// the main chain spends them otherwise. What only the mempool spends otherwise is not missing.
+    /// The outputs that the transaction spends and that are not available, as `txid:vout`, in input order: they do not
+    /// exist, or another main chain transaction spends them. An output that only another mempool transaction spends is
+    /// not listed.
     async fn missing_inputs(&self) -> Result<Vec<String>, ApiError> {
         Ok(self.obstacles()?.missing.iter().map(ToString::to_string).collect())
     }
 
-    /// The other transactions of the mempool and of the main chain that spend an output that it spends, by txid.
+    /// The txids of other transactions, in the mempool and on the main chain, that spend an output that this
+    /// transaction spends.
     async fn conflicts_with(&self) -> Result<Vec<Txid>, ApiError> {
         Ok(self.obstacles()?.rivals.into_iter().map(Txid).collect())
     }
 
-    /// The fee, in satoshis, that the code FEE_TOO_LOW or REPLACEMENT_FEE_TOO_LOW asks for at least, for this very size:
-    /// what the node said, and for a replacement what BIP125 asks for. Null with other codes, and where it is not known.
+    /// The minimum fee, in satoshis, that FEE_TOO_LOW or REPLACEMENT_FEE_TOO_LOW requires for a transaction of the same
+    /// size: as reported by the node, and for a replacement as BIP125 requires. Null for other codes, and if it is not
+    /// known.
     async fn required_fee(&self) -> Option<Result<Sats, ApiError>> {
         if ![reject_code::FEE_TOO_LOW, reject_code::REPLACEMENT_FEE_TOO_LOW].contains(&self.code) {
             return None;

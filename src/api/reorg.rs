@@ -80,117 +80,119 @@ fn count(items: usize) -> Result<i32, ApiError> {
     int_of(u64::try_from(items).unwrap_or(u64::MAX))
 }
 
-/// A change of the main chain in which blocks left it, as this server followed it. It knows of no others, and a new server
-/// of none; the newest 1,000 are kept unless the settings say otherwise. What it did to transactions is told as it was at
-/// that time, as far as `isComplete` says.
+/// A reorg: a change of the main chain in which blocks left it, as followed by this server. It knows only reorgs that
+/// it followed; a new server knows none. The newest 1,000 are stored by default. The effects on transactions are as of
+/// that time and complete if `isComplete` is true.
 #[Object]
 impl Reorg {
-    /// `Reorg:<new tip hash>`. Should the chain ever come back to the same block by another reorganisation, that one has
-    /// the id from then on. The id changes while a very deep reorganisation is still under way.
+    /// `Reorg:` followed by the hash of the new tip. If a later reorg leads to the same tip, that reorg takes over the
+    /// id. The id changes while a very deep reorg is still in progress.
     pub(super) async fn id(&self) -> ID {
         reorg_id(self.reorg.new_tip()).into()
     }
 
-    /// When this server followed it.
+    /// When this server followed the reorg.
     async fn at(&self) -> DateTime {
         DateTime::from_seconds(self.reorg.at)
     }
 
-    /// How many blocks left the main chain.
+    /// The number of blocks that left the main chain.
     async fn depth(&self) -> Result<i32, ApiError> {
         count(self.reorg.disconnected.len())
     }
 
-    /// The height of the newest block that both branches have.
+    /// The height of the newest block that both branches share.
     async fn fork_height(&self) -> Result<i32, ApiError> {
         int(self.reorg.fork.height.to_u32())
     }
 
-    /// The hash of that block.
+    /// The hash of the newest block that both branches share.
     async fn fork_hash(&self) -> BlockHash {
         BlockHash(self.reorg.fork.hash)
     }
 
-    /// The blocks that left the main chain, the highest first. Null stands for one that is not kept any more.
+    /// The blocks that left the main chain, highest first. Null for a block that is no longer stored.
     #[graphql(complexity = "costs::list(first.unwrap_or(SHOWN), child_complexity)")]
     async fn disconnected(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "At most this many, no more than a page may have.", default_with = "Some(SHOWN)")]
+        #[graphql(desc = "Maximum number of items, at most `server.limits.pageSize`.", default_with = "Some(SHOWN)")]
         first: Option<i32>,
     ) -> Option<Result<Vec<Option<Block>>, ApiError>> {
         Some(self.blocks(ctx, &self.reorg.disconnected, first))
     }
 
-    /// Whether it is known what became of the transactions of all blocks that left. If not, `returnedToMempool`,
-    /// `conflicted` and their counts tell less than there was, maybe nothing: the Bitcoin node has not said yet what is in
-    /// its mempool, which it mostly does within seconds; or it did not within ten minutes; or some of these blocks were too
-    /// many to be kept.
+    /// Whether the effects on the transactions of all disconnected blocks are known. If false, `returnedToMempool`,
+    /// `conflicted` and their counts are incomplete or empty: the Bitcoin node has not yet reported its mempool, which
+    /// usually takes seconds; or did not report it within ten minutes; or there were too many disconnected blocks to
+    /// store.
     async fn is_complete(&self) -> bool {
         self.reorg.outcome.as_ref().is_some_and(|outcome| outcome.is_whole)
     }
 
-    /// How many blocks took their place at first, at least up to the height of the newest block before; more may have
-    /// followed since. Less if this server ended while they came.
+    /// The number of blocks that first replaced the disconnected ones, at least up to the height of the old tip; more
+    /// may have followed since. Fewer if this server stopped while they arrived.
     async fn connected_count(&self) -> Result<i32, ApiError> {
         count(self.reorg.connected.len())
     }
 
-    /// The blocks that took their place at first, the lowest first; none if the chain only became shorter. Null stands for
-    /// one that left as well and is not kept any more.
+    /// The blocks that first replaced the disconnected ones, lowest first. Empty if the chain only became shorter. Null
+    /// for a block that also left the main chain and is no longer stored.
     #[graphql(complexity = "costs::list(first.unwrap_or(SHOWN), child_complexity)")]
     async fn connected(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "At most this many, no more than a page may have.", default_with = "Some(SHOWN)")]
+        #[graphql(desc = "Maximum number of items, at most `server.limits.pageSize`.", default_with = "Some(SHOWN)")]
         first: Option<i32>,
     ) -> Option<Result<Vec<Option<Block>>, ApiError>> {
         Some(self.blocks(ctx, &self.reorg.connected, first))
     }
 
-    /// How many transactions of the blocks that left were unconfirmed again after it, as far as that is known.
+    /// The number of transactions of the disconnected blocks that were unconfirmed after the reorg, as far as known.
     async fn returned_count(&self) -> Result<i32, ApiError> {
         count(self.returned().len())
     }
 
-    /// Transactions of the blocks that left which were unconfirmed again after it, in the order of the chain.
+    /// The transactions of the disconnected blocks that were unconfirmed after the reorg, in chain order.
     #[graphql(complexity = "costs::list(first.unwrap_or(SHOWN), child_complexity.max(1))")]
     async fn returned_to_mempool(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "At most this many, no more than a page may have.", default_with = "Some(SHOWN)")]
+        #[graphql(desc = "Maximum number of items, at most `server.limits.pageSize`.", default_with = "Some(SHOWN)")]
         first: Option<i32>,
     ) -> Option<Result<Vec<Txid>, ApiError>> {
         let size = limits(ctx).and_then(|limits| list_size(limits, first.unwrap_or(SHOWN)));
         Some(size.map(|count| self.returned().iter().take(count).copied().map(Txid).collect()))
     }
 
-    /// How many confirmed transactions it made impossible, as far as that is known.
+    /// The number of confirmed transactions that the reorg made invalid, as far as known.
     async fn conflicted_count(&self) -> Result<i32, ApiError> {
         count(self.died().len())
     }
 
-    /// Payments that were confirmed and died: transactions of the blocks that left which were neither in the chain nor in
-    /// the mempool after it, in the order of the chain. Coinbases, which die with their block, are not listed.
+    /// The confirmed payments that the reorg made invalid: transactions of the disconnected blocks that were neither on
+    /// the main chain nor in the mempool after it, in chain order. Coinbases, which become invalid with their block,
+    /// are not listed.
     #[graphql(complexity = "costs::list(first.unwrap_or(SHOWN), child_complexity)")]
     async fn conflicted(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "At most this many, no more than a page may have.", default_with = "Some(SHOWN)")]
+        #[graphql(desc = "Maximum number of items, at most `server.limits.pageSize`.", default_with = "Some(SHOWN)")]
         first: Option<i32>,
     ) -> Option<Result<Vec<ConflictedTransaction>, ApiError>> {
         Some(self.dead(ctx, first))
     }
 }
 
-/// A confirmed transaction that a reorganisation made impossible.
+/// A confirmed transaction that a reorg made invalid.
 #[derive(Clone, SimpleObject)]
 pub(super) struct ConflictedTransaction {
-    /// Its txid.
+    /// The txid of the transaction.
     txid: Txid,
-    /// The hash of the block that held it.
+    /// The hash of the block that contained it.
     was_in: BlockHash,
-    /// The transactions, in the chain or in the mempool, that spent after the reorganisation what it had spent. None if
-    /// what it spent was itself gone, or not mature any more, or the node did not take it back.
+    /// The txids of the transactions, on the main chain or in the mempool, that spend the same outputs after the reorg.
+    /// Empty if those outputs themselves disappeared or are no longer mature, or if the node did not return the
+    /// transaction to its mempool.
     conflicting_txids: Vec<Txid>,
 }

@@ -146,8 +146,8 @@ impl LedgerPlace {
         };
         place().ok_or_else(|| {
             ApiError::bad_user_input(format!(
-                "{} is not a cursor of {} of what is watched here: give one that an event of this subscription has \
-                 carried, with the same addresses, scripts and depths",
+                "{} is not a cursor of {} with these arguments: give one from an event of this subscription, \
+                 with the same addresses, scripts and depths",
                 shown(cursor),
                 Self::STREAM
             ))
@@ -161,7 +161,7 @@ fn scope(stream: &'static str) -> Scope {
 
 fn no_cursor(stream: &str, cursor: &str) -> ApiError {
     ApiError::bad_user_input(format!(
-        "{} is not a cursor of {stream}: give one that an event of this subscription has carried",
+        "{} is not a cursor of {stream}: give one from an event of this subscription",
         shown(cursor)
     ))
 }

@@ -3,14 +3,14 @@ use async_graphql::SimpleObject;
 use super::enums::ScriptType;
 use super::scalars::{BigInt, UInt53};
 
-/// How many outputs of one script type there are, and what they hold.
+/// The number and total value of the outputs of one script type.
 #[derive(Clone, Debug, SimpleObject)]
 pub(super) struct ScriptTypeCount {
     /// The script type.
     #[graphql(name = "type")]
     pub(super) script_type: ScriptType,
-    /// How many outputs.
+    /// The number of outputs.
     pub(super) count: UInt53,
-    /// The sum of their values, in satoshis. It has no upper bound, because the same coins can be paid on many times.
+    /// The sum of their values, in satoshis. The sum is unbounded because the same coins can move many times.
     pub(super) value: BigInt,
 }

@@ -23,10 +23,10 @@ impl ServerInfo {
     }
 }
 
-/// This server: which program it is, what it allows, and what it keeps. It answers also before any block is indexed.
+/// This server: its version, its limits and features, and its index. Available even before any block is indexed.
 #[Object]
 impl ServerInfo {
-    /// `Server:main`, on every server.
+    /// Always `Server:main`, on every server.
     pub(super) async fn id(&self) -> ID {
         SERVER_ID.into()
     }
@@ -36,7 +36,7 @@ impl ServerInfo {
         env!("CARGO_PKG_VERSION")
     }
 
-    /// The commit that the program was built from; null if the build did not say.
+    /// The commit that the program was built from. Null if the build did not record it.
     async fn git_commit(&self) -> Option<&'static str> {
         option_env!("BTCGRAPH_GIT_COMMIT").filter(|commit| !commit.is_empty())
     }
@@ -46,22 +46,22 @@ impl ServerInfo {
         DateTime::from_system(self.running.started_at)
     }
 
-    /// How large requests and answers may be, and how much they may cost.
+    /// The limits on the size and cost of requests and answers.
     async fn limits(&self) -> ServerLimits {
         (&self.running.limits).into()
     }
 
-    /// The index that the server keeps.
+    /// The index that the server stores.
     async fn database(&self) -> DatabaseInfo {
         DatabaseInfo::new(self.pinned.clone())
     }
 
-    /// How many subscriptions are open now, of all clients together.
+    /// The number of subscriptions that are open now, of all clients together.
     async fn subscriptions(&self) -> Result<i32, ApiError> {
         int(self.running.subscriptions())
     }
 
-    /// What is switched on of what a server can do without, by name. `broadcast`: the mutations send transactions.
+    /// The optional features that are enabled, by name. `broadcast`: the mutations submit transactions.
     async fn features(&self) -> Vec<String> {
         self.running.features.names()
     }

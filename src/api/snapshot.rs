@@ -20,7 +20,7 @@ fn height(height: Option<Height>) -> Option<Result<i32, ApiError>> {
     height.map(|height| int(height.to_u32()))
 }
 
-/// The state of the chain that this answer is made from: everything in one answer is from one state.
+/// The state of the chain that this answer uses. All parts of one answer come from one state.
 #[Object]
 impl Snapshot {
     /// The height of the newest block.
@@ -33,35 +33,34 @@ impl Snapshot {
         BlockHash(self.0.tip().hash)
     }
 
-    /// The number of the newest event of the mempool in this state, counted since the server was started: an arrival or a
-    /// departure. Null until the mempool is followed.
+    /// The sequence number of the newest mempool event (arrival or departure) in this state, counted since the server
+    /// started. Null until the server follows the mempool.
     async fn mempool_sequence(&self) -> Option<Result<UInt53, ApiError>> {
         self.0.follows_mempool().then(|| UInt53::new(self.0.mempool().sequence()))
     }
 
-    /// When this state could be asked for the first time since the server was started.
+    /// When this state first became available since the server started.
     async fn taken_at(&self) -> DateTime {
         DateTime::from_system(self.0.taken_at())
     }
 
-    /// The height of the newest block of the Bitcoin node, as it last said; null until it was asked.
+    /// The height of the Bitcoin node's newest block, as last reported. Null until it is first reported.
     async fn node_height(&self) -> Option<Result<i32, ApiError>> {
         height(self.0.sync_state().node_height)
     }
 
-    /// The height of the newest header of the Bitcoin node, as it last said; null until it was asked.
+    /// The height of the Bitcoin node's newest header, as last reported. Null until it is first reported.
     async fn node_headers(&self) -> Option<Result<i32, ApiError>> {
         height(self.0.sync_state().node_headers)
     }
 
-    /// Whether the newest block was the Bitcoin node's newest, too, when the node was last asked. False while the node
-    /// is away.
+    /// Whether the tip equals the Bitcoin node's newest block, as last reported. False while the node is unreachable.
     async fn in_sync(&self) -> bool {
         self.0.is_in_sync()
     }
 
-    /// Whether the unconfirmed transactions are those of the Bitcoin node: they were compared once, and all that came and
-    /// went since was followed. False while the node is away.
+    /// Whether the unconfirmed transactions equal those of the Bitcoin node: the server compared them once and has
+    /// followed every change since. False while the node is unreachable.
     async fn mempool_in_sync(&self) -> bool {
         self.0.sync_state().mempool_in_sync
     }

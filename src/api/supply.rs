@@ -21,8 +21,8 @@ impl Supply {
     }
 }
 
-/// Where all coins are right after a block. Circulating and unspendable coins together are those that the subsidies
-/// issued, to the satoshi; genesis, BIP30, scripts and unclaimed rewards together are the unspendable ones.
+/// The coin supply right after a block. `circulating` plus `unspendable` equals `subsidyIssued`, to the satoshi.
+/// `genesis`, `bip30`, `unspendableScripts` and `unclaimedRewards` add up to `unspendable`.
 #[Object]
 impl Supply {
     /// The height of the block.
@@ -30,44 +30,45 @@ impl Supply {
         int(self.block.height.to_u32())
     }
 
-    /// The sum of the subsidies up to and including this block, in satoshis, claimed or not.
+    /// The sum of the subsidies up to and including this block, in satoshis, whether claimed or not.
     async fn subsidy_issued(&self) -> Result<Sats, ApiError> {
         Sats::new(self.coins.subsidy_issued)
     }
 
-    /// The value of all unspent outputs, in satoshis, immature ones among them. Coins whose keys are lost are in it:
-    /// nobody can tell them.
+    /// The value of all unspent outputs, in satoshis, including immature coinbase outputs. Coins whose keys are lost
+    /// are included, because they cannot be identified.
     async fn circulating(&self) -> Result<Sats, ApiError> {
         Sats::new(self.coins.circulating)
     }
 
-    /// The coins that can never be spent, in satoshis.
+    /// The sum of all coins that can never be spent, in satoshis.
     async fn unspendable(&self) -> Result<Sats, ApiError> {
         Sats::new(self.coins.unspendable)
     }
 
-    /// Of these the coinbase of the genesis block, which never entered the UTXO set.
+    /// The part of `unspendable` in the genesis coinbase, which never entered the UTXO set, in satoshis.
     async fn genesis(&self) -> Result<Sats, ApiError> {
         Sats::new(self.coins.genesis)
     }
 
-    /// Of these unspent outputs that a later transaction with the same txid overwrote (BIP30).
+    /// The part of `unspendable` in unspent outputs that a later transaction with the same txid overwrote (BIP30), in
+    /// satoshis.
     async fn bip30(&self) -> Result<Sats, ApiError> {
         Sats::new(self.coins.bip30)
     }
 
-    /// Of these outputs whose script can never succeed: it starts with OP_RETURN or is longer than 10,000 bytes.
+    /// The part of `unspendable` in outputs whose script can never succeed, because it starts with OP_RETURN or is
+    /// longer than 10,000 bytes, in satoshis.
     async fn unspendable_scripts(&self) -> Result<Sats, ApiError> {
         Sats::new(self.coins.scripts)
     }
 
-    /// Of these rewards that coinbases did not claim, and which therefore never came to be.
+    /// The part of `unspendable` in rewards that coinbases did not claim and that therefore never existed, in satoshis.
     async fn unclaimed_rewards(&self) -> Result<Sats, ApiError> {
         Sats::new(self.coins.unclaimed)
     }
 
-    /// What of the circulating coins the next block could not spend, in satoshis: outputs of the coinbases of the last
-    /// 99 blocks.
+    /// The part of `circulating` that the next block cannot spend, in satoshis: coinbase outputs of the last 99 blocks.
     // read one by one: a count of unspendable outputs does not tell whether a coinbase has them
     #[graphql(complexity = "costs::HUNDRED_COINBASES")]
     async fn immature_coinbase(&self) -> Result<Sats, ApiError> {

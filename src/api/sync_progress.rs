@@ -31,43 +31,45 @@ fn share(indexed: Option<Height>, target: Height) -> f64 {
     (indexed.map_or(0.0, blocks) / blocks(target)).min(1.0)
 }
 
-/// How far the index has come on its way to the newest block of the Bitcoin node. It answers also before any block is
-/// indexed, and while the node is away.
+/// The progress of the index towards the Bitcoin node's newest block. Available even before any block is indexed, and
+/// while the node is unreachable.
 #[Object]
 impl SyncProgress {
-    /// What following the node is doing.
+    /// The phase of following the node.
     async fn phase(&self) -> SyncPhase {
         self.0.state.phase.into()
     }
 
-    /// The height that answers are made for; null while the index is not ready.
+    /// The height of the tip that queries are answered from. Null while the index is not ready.
     async fn indexed_height(&self) -> Option<Result<i32, ApiError>> {
         self.indexed().map(|height| int(height.to_u32()))
     }
 
-    /// The height of the newest block of the node, as it last said; null until it was asked. It grows while the node
-    /// itself is catching up.
+    /// The height of the node's newest block, as last reported. Null until it is first reported. It grows while the
+    /// node itself is syncing.
     async fn target_height(&self) -> Option<Result<i32, ApiError>> {
         self.0.state.node_height.map(|height| int(height.to_u32()))
     }
 
-    /// The share of the node's blocks that is indexed, 0 to 1; null until the node was asked. Younger blocks are
-    /// larger, so the second half takes longer than the first.
+    /// The share of the node's blocks that are indexed, 0 to 1. Null until the node reports its height. Newer blocks
+    /// are larger, so the second half takes longer than the first.
     async fn progress(&self) -> Option<f64> {
         self.0.state.node_height.map(|target| share(self.indexed(), target))
     }
 
-    /// Blocks that are indexed in a second; null unless catching up.
+    /// The speed of indexing, in blocks per second. Null unless the phase is CATCHING_UP.
     async fn blocks_per_second(&self) -> Option<f64> {
         self.0.state.pace.map(|pace| pace.blocks_per_second)
     }
 
-    /// Seconds until catching up is done if it goes on at that pace; null unless catching up.
+    /// The estimated time until the index has caught up, in seconds, at the current speed. Null unless the phase is
+    /// CATCHING_UP.
     async fn eta_seconds(&self) -> Option<Result<UInt53, ApiError>> {
         self.0.state.pace.map(|pace| UInt53::new(pace.left.as_secs()))
     }
 
-    /// Whether answers are made for the node's newest block, as far as the node last said. False while it is away.
+    /// Whether queries are answered from the node's newest block, as last reported. False while the node is
+    /// unreachable.
     async fn ready(&self) -> bool {
         self.0.view.as_ref().is_some_and(|view| view.is_in_sync())
     }

@@ -149,7 +149,7 @@ impl Transaction {
         };
         let confirmed = i64::from(self.view.main_block(place.height)?.row.header.time);
         let after = i64::try_from(seen).ok().and_then(|seen| i32::try_from(confirmed.checked_sub(seen)?).ok());
-        after.map(Some).ok_or_else(|| ApiError::internal("a transaction was seen an age before its block"))
+        after.map(Some).ok_or_else(|| ApiError::internal("the time between first seen and the block exceeds 32 bits"))
     }
 
     /// Whether a filter lets it through.
@@ -169,97 +169,98 @@ impl Transaction {
     }
 }
 
-/// A transaction, wherever it is. The parts of a txid are the same in every block that holds it; where it is, and what
-/// became of its outputs, is told of its place on the main chain.
+/// A transaction, confirmed or not. The fields of a txid are the same in every block that contains it; fields about its
+/// position and its spent outputs refer to its occurrence on the main chain.
 #[Object]
 impl Transaction {
-    /// `Transaction:` and the txid. Of a transaction that a later one with the same txid replaced (BIP30), also `@` and the
-    /// hash of its block.
+    /// `Transaction:` followed by the txid. For a transaction that a later one with the same txid overwrote (BIP30),
+    /// `@` and the block hash follow.
     pub(super) async fn id(&self) -> ID {
         transaction_id(self.transaction.txid, self.transaction.replaced_in).into()
     }
 
-    /// The hash of its serialisation without witness, by which outpoints name it.
+    /// The hash of the serialisation without witness. Outpoints reference transactions by it.
     async fn txid(&self) -> Txid {
         Txid(self.transaction.txid)
     }
 
-    /// The hash of its whole serialisation. Equals the txid where there is no witness.
+    /// The hash of the full serialisation. Equals the txid if there is no witness.
     async fn wtxid(&self) -> Result<Wtxid, ApiError> {
         self.view.count(self.transaction.raw.len())?;
         Ok(Wtxid(self.transaction.parts.compute_wtxid()))
     }
 
-    /// The version field, read as unsigned.
+    /// The version field, as an unsigned integer.
     async fn version(&self) -> UInt53 {
         self.transaction.parts.version.0.cast_unsigned().into()
     }
 
-    /// From when on a block may hold it.
+    /// The earliest block that may contain the transaction.
     async fn lock_time(&self) -> LockTime {
         LockTime::new(&self.view, &self.transaction)
     }
 
-    /// Its serialised size in bytes, witnesses included.
+    /// The serialised size in bytes, witnesses included.
     async fn size(&self) -> Result<i32, ApiError> {
         int(small(self.transaction.raw.len())?)
     }
 
-    /// Its serialised size in bytes without witnesses.
+    /// The serialised size in bytes, without witnesses.
     async fn stripped_size(&self) -> Result<i32, ApiError> {
         int(small(self.transaction.parts.base_size())?)
     }
 
-    /// Its weight in weight units: three times the stripped size plus the size (BIP141).
+    /// The weight in weight units: three times the stripped size plus the size (BIP141).
     async fn weight(&self) -> Result<i32, ApiError> {
         small(self.weight_units()).and_then(int)
     }
 
-    /// Its virtual size in vbytes: a quarter of the weight, rounded up (BIP141).
+    /// The virtual size in vbytes: a quarter of the weight, rounded up (BIP141).
     async fn vsize(&self) -> Result<i32, ApiError> {
         small(vsize(self.transaction.parts.weight())).and_then(int)
     }
 
-    /// Whether it is the first transaction of a block, which creates new coins.
+    /// Whether this is the first transaction of a block, which creates new coins.
     async fn is_coinbase(&self) -> bool {
         self.transaction.parts.is_coinbase()
     }
 
-    /// Its serialisation, witnesses included.
+    /// The serialised transaction, witnesses included.
     async fn hex(&self) -> Result<Hex, ApiError> {
         self.view.count(self.transaction.raw.len())?;
         Ok(Hex::new(self.transaction.raw.clone()))
     }
 
-    /// Where it is now.
+    /// The current state of the transaction.
     async fn state(&self) -> TxState {
         self.transaction.state().into()
     }
 
-    /// How many blocks of the main chain confirm it: 1 in the tip, 0 while it is in no block of the main chain.
+    /// The number of main chain blocks that confirm the transaction: 1 in the tip, 0 while no main chain block contains
+    /// it.
     async fn confirmations(&self) -> Result<i32, ApiError> {
         int(self.transaction.place.map_or(0, |place| self.view.confirmations(place.height)))
     }
 
-    /// The block of the main chain that holds it; null while there is none. Of a txid that the chain holds twice
-    /// (BIP30) the later one.
+    /// The main chain block that contains the transaction. Null if there is none. For a txid that occurs twice on the
+    /// main chain (BIP30), the later block.
     async fn block(&self) -> Option<Result<Block, ApiError>> {
         Block::maybe(&self.view, self.view.block_at(self.transaction.place?.height))
     }
 
-    /// Its place in that block, 0 for the coinbase; null while there is none.
+    /// The index of the transaction in that block, from 0 for the coinbase. Null if there is none.
     async fn index_in_block(&self) -> Option<Result<i32, ApiError>> {
         Some(int(self.transaction.place?.index))
     }
 
-    /// Its position among all transactions of the main chain, 0 for the coinbase of the genesis block; null while it is
-    /// in no block of the main chain.
+    /// The position among all transactions of the main chain, from 0 for the coinbase of the genesis block. Null while
+    /// no main chain block contains it.
     async fn global_index(&self) -> Option<UInt53> {
         Some(self.transaction.place?.txnum.0.into())
     }
 
-    /// All blocks that hold it: those of the main chain, oldest first, then stale ones. Stale blocks are those that this
-    /// server saw disconnected.
+    /// All blocks that contain the transaction: those of the main chain, oldest first, then stale blocks. The server
+    /// knows only the stale blocks that it saw disconnected.
     #[graphql(complexity = "costs::list(OCCURRENCES, child_complexity)")]
     async fn occurrences(&self) -> Result<Vec<TxOccurrence>, ApiError> {
         self.view.count(0)?;
@@ -270,132 +271,127 @@ impl Transaction {
         Ok(found.into_iter().map(|found| TxOccurrence::new(&self.view, found)).collect())
     }
 
-    /// The proof that its block holds it; null while no block of the main chain does.
+    /// The merkle proof of the transaction in its block. Null while no main chain block contains it.
     #[graphql(complexity = "child_complexity.saturating_add(costs::PROOF)")]
     async fn merkle_proof(&self) -> Option<Result<MerkleProof, ApiError>> {
         self.proof().transpose()
     }
 
-    /// Its inputs in their order.
+    /// The inputs, in order.
     #[graphql(complexity = "costs::page(first, last, child_complexity)")]
     async fn inputs(
         &self,
         ctx: &Context<'_>,
-        #[graphql(
-            desc = "At most this many from the front, or behind `after`. 25 if neither first nor last is given."
-        )]
+        #[graphql(desc = "Maximum number of items from the start, or after `after`; 25 without `first` and `last`.")]
         first: Option<i32>,
-        #[graphql(desc = "Only what comes behind the row with this cursor.")] after: Option<String>,
-        #[graphql(desc = "At most this many from the end, or in front of `before`.")] last: Option<i32>,
-        #[graphql(desc = "Only what comes in front of the row with this cursor.")] before: Option<String>,
+        #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
+        #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
+        #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
     ) -> Option<Result<Connection<Input, i32>, ApiError>> {
         Some(self.input_page(ctx, &PageArgs { first, after, last, before }))
     }
 
-    /// Its outputs in their order.
+    /// The outputs, in order.
     #[graphql(complexity = "costs::page(first, last, child_complexity)")]
     async fn outputs(
         &self,
         ctx: &Context<'_>,
-        #[graphql(
-            desc = "At most this many from the front, or behind `after`. 25 if neither first nor last is given."
-        )]
+        #[graphql(desc = "Maximum number of items from the start, or after `after`; 25 without `first` and `last`.")]
         first: Option<i32>,
-        #[graphql(desc = "Only what comes behind the row with this cursor.")] after: Option<String>,
-        #[graphql(desc = "At most this many from the end, or in front of `before`.")] last: Option<i32>,
-        #[graphql(desc = "Only what comes in front of the row with this cursor.")] before: Option<String>,
+        #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
+        #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
+        #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
     ) -> Option<Result<Connection<Output, Option<UInt53>>, ApiError>> {
         Some(self.output_page(ctx, &PageArgs { first, after, last, before }))
     }
 
-    /// How many inputs it has.
+    /// The number of inputs.
     async fn input_count(&self) -> Result<i32, ApiError> {
         int(small(self.transaction.parts.input.len())?)
     }
 
-    /// How many outputs it has.
+    /// The number of outputs.
     async fn output_count(&self) -> Result<i32, ApiError> {
         int(small(self.transaction.parts.output.len())?)
     }
 
-    /// The sum of the outputs it spends, in satoshis. Null for a coinbase, and where an output it spends is not known.
+    /// The sum of the outputs that the transaction spends, in satoshis. Null for a coinbase, and if a spent output is
+    /// not known.
     async fn input_value(&self) -> Option<Result<Sats, ApiError>> {
         let fee = self.fee_in_sat().transpose()?;
         Some(fee.and_then(|fee| Sats::new(self.transaction.output_value().saturating_add(fee))))
     }
 
-    /// The sum of its outputs, in satoshis.
+    /// The sum of the transaction's outputs, in satoshis.
     async fn output_value(&self) -> Result<Sats, ApiError> {
         Sats::new(self.transaction.output_value())
     }
 
-    /// What it leaves to the miner, in satoshis: input value minus output value. Null for a coinbase, and where an
-    /// output it spends is not known.
+    /// The fee, in satoshis: input value minus output value. Null for a coinbase, and if a spent output is not known.
     async fn fee(&self) -> Option<Result<Sats, ApiError>> {
         Some(self.fee_in_sat().transpose()?.and_then(Sats::new))
     }
 
-    /// Its fee by its size, in satoshis per vbyte, not rounded: the fee divided by a quarter of the weight. Null where
-    /// the fee is null.
+    /// The feerate, in sat/vB, not rounded: the fee divided by a quarter of the weight. Null if the fee is null.
     async fn fee_rate(&self) -> Option<Result<f64, ApiError>> {
         let fee = self.fee_in_sat().transpose()?;
         Some(fee.map(|fee| self.rate_of(fee)))
     }
 
-    /// What a miner gets for it, in satoshis per vbyte: the feerate of those unconfirmed transactions that are taken
-    /// together with it, because one of them pays for the others. Null unless it is in the mempool.
+    /// The effective feerate, in sat/vB: that of the package of unconfirmed transactions with which miners include it,
+    /// where one transaction pays for others. Null unless the transaction is in the mempool.
     async fn effective_fee_rate(&self) -> Option<f64> {
         self.transaction.unconfirmed.as_ref()?;
         Some(self.view.mempool().effective_feerate(&self.transaction.txid)?.to_sat_per_vb())
     }
 
-    /// When this server, or the node before it, saw it first. Known while it waits for a block, and for long after; null if it
-    /// was not seen before its block.
+    /// When this server, or the node before it, first saw the transaction. Available while it is unconfirmed and for a
+    /// long time after. Null if it was not seen before its block.
     async fn first_seen_at(&self) -> Option<Result<DateTime, ApiError>> {
         let seen = self.view.first_seen_at(&self.transaction);
         seen.map(|seen| seen.map(DateTime::from_seconds)).map_err(ApiError::from).transpose()
     }
 
-    /// How long after that the time of its block is, in seconds. Miners choose that time, so it may be negative. Null unless
-    /// it is confirmed and was seen before.
+    /// The time from `firstSeenAt` to the timestamp of its block, in seconds. Miners choose that timestamp, so this can
+    /// be negative. Null unless the transaction is confirmed and was seen before its block.
     async fn confirmed_after_seconds(&self) -> Option<Result<i32, ApiError>> {
         self.confirmed_after().transpose()
     }
 
-    /// Its place among those that wait for a block; null unless it is in the mempool.
+    /// The mempool details of the transaction. Null unless it is in the mempool.
     async fn mempool(&self) -> Option<MempoolEntry> {
         self.transaction.unconfirmed.as_ref().map(|entry| MempoolEntry::new(&self.view, entry))
     }
 
-    /// Whether one of its own inputs signals that it may be replaced (BIP125). Nodes no longer ask for that: without the
-    /// signal it can be replaced as well, see `mempool.isReplaceable`.
+    /// Whether one of the transaction's own inputs signals replaceability (BIP125). Nodes no longer require the signal:
+    /// without it, the transaction can be replaced as well; see `mempool.isReplaceable`.
     async fn signals_rbf(&self) -> bool {
         self.transaction.signals_replaceability()
     }
 
-    /// The transactions that left the mempool for it because they spend an output that it spends, too; the oldest departure
-    /// first. `rbfTree` tells also of those whose bytes are not kept any more.
+    /// The transactions that left the mempool because this one spends the same outputs, oldest departure first.
+    /// `rbfTree` also includes those whose bytes the server no longer stores.
     #[graphql(complexity = "costs::list(REPLACED, child_complexity)")]
     async fn replaces(&self) -> Result<Vec<Transaction>, ApiError> {
         self.replaced()
     }
 
-    /// The transaction that took its place in the mempool, wherever that is now; null if there is none, or it is not known
-    /// any more. One that only stood on a replaced transaction was not replaced itself, though its state is REPLACED.
+    /// The transaction that replaced this one in the mempool, wherever it is now. Null if there is none, or if it is no
+    /// longer known. A descendant of a replaced transaction is not replaced itself, although its state is REPLACED.
     async fn replaced_by(&self) -> Option<Result<Transaction, ApiError>> {
         self.replacement().transpose()
     }
 
-    /// The tree of replacements that it is part of, from the newest of them down. Null if it has neither replaced nor been
-    /// replaced, as far as that is remembered.
+    /// The tree of replacements that contains the transaction, from the newest replacement down. Null if no replacement
+    /// of or by the transaction is remembered.
     async fn rbf_tree(&self) -> Option<Result<RbfNode, ApiError>> {
         let newest = self.view.newest_replacement(&self.transaction.txid).transpose()?;
         Some(newest.map_err(ApiError::from).and_then(|newest| RbfNode::find(&self.view, newest)))
     }
 
-    /// The transactions that spend an output that it spends, too: those that it replaced, the one that replaced it, and, if
-    /// it is neither in the mempool nor on the main chain, those there that make it impossible. What was lost to a block
-    /// is not found from the block's side.
+    /// The transactions that spend the same outputs: those that this one replaced, the one that replaced it, and, if it
+    /// is neither in the mempool nor on the main chain, the transactions there that conflict with it. A confirmed
+    /// transaction does not list the conflicting ones that its block removed.
     #[graphql(complexity = "costs::list(REPLACED, 1)")]
     async fn conflicts(&self) -> Result<Vec<Txid>, ApiError> {
         self.conflicting()

@@ -20,24 +20,25 @@ use crate::view::{Entry, Transaction};
 /// Bytes of transactions that one page reads while it looks for those that a filter lets through.
 pub(super) const SCAN_BYTES: usize = 8 << 20;
 
-/// Which transactions to tell: those that meet all of these conditions. Rows are read one by one for it, at most
-/// `server.limits.scanRows` a page, and fewer if they are large; then a page ends with what it has.
+/// Conditions on transactions; a transaction must meet all of them. The server scans row by row, at most
+/// `server.limits.scanRows` rows per page, or fewer if they are large; the page then ends early.
 #[derive(Clone, Debug, Default, PartialEq, InputObject)]
 pub(super) struct TransactionFilter {
-    /// Only transactions that pay at least this for their own size, in sat/vB. A coinbase pays nothing.
+    /// Only transactions with at least this feerate for their own size, in sat/vB. A coinbase has feerate 0.
     pub(super) min_fee_rate: Option<f64>,
-    /// Only transactions that pay at most this for their own size, in sat/vB. A coinbase pays nothing, and is left out, too.
+    /// Only transactions with at most this feerate for their own size, in sat/vB. Coinbases pay no fee and are excluded
+    /// too.
     pub(super) max_fee_rate: Option<f64>,
     /// Only transactions whose outputs add up to at least this many satoshis.
     pub(super) min_value: Option<Sats>,
     /// Only transactions whose outputs add up to at most this many satoshis.
     pub(super) max_value: Option<Sats>,
-    /// Only transactions with an output whose script is of one of these types.
+    /// Only transactions with an output of one of these script types.
     pub(super) script_types: Option<Vec<ScriptType>>,
-    /// Only coinbases, or only others.
+    /// If true, only coinbases; if false, no coinbases.
     pub(super) coinbase: Option<bool>,
-    /// Only transactions with an OP_RETURN output that pushes data which, one push behind the other, begins with these
-    /// bytes. Any data begins with none.
+    /// Only transactions with an OP_RETURN output whose pushed data, concatenated, starts with these bytes. An empty
+    /// prefix matches any data.
     pub(super) op_return_prefix: Option<Hex>,
 }
 

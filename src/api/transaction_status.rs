@@ -17,15 +17,16 @@ use super::scalars::{self, int, int_of};
 use super::transaction::Transaction;
 use crate::view::{Departure, Head, IndexError, MempoolEventKind, MempoolSnapshot, Published, TransactionState, View};
 
-/// Where a transaction is now.
+/// The current state of a transaction.
 #[derive(SimpleObject)]
 #[graphql(complex)]
 pub(super) struct TransactionStatusEvent {
-    /// The transaction.
+    /// The txid of the transaction.
     txid: scalars::Txid,
-    /// Where it is; null while neither a block nor the mempool holds it and nothing is remembered of it.
+    /// The state of the transaction. Null while neither a block nor the mempool contains it and the server does not
+    /// remember it.
     state: Option<TxState>,
-    /// The transaction that took its place, in the mempool or in a block; null where there is none.
+    /// The txid of the transaction that replaced it, in the mempool or in a block. Null if there is none.
     replaced_by: Option<scalars::Txid>,
     #[graphql(skip)]
     status: Status,
@@ -47,18 +48,19 @@ impl TransactionStatusEvent {
 
 #[ComplexObject]
 impl TransactionStatusEvent {
-    /// How many blocks confirm it, 0 while none does. It is not told beyond `untilConfirmations`.
+    /// The number of blocks that confirm the transaction, 0 if none; at most `untilConfirmations`.
     async fn confirmations(&self) -> Result<i32, ApiError> {
         int(self.status.confirmations)
     }
 
-    /// The index of the projected block that it is in, 0 for the next block; null unless it waits in the mempool, and for
-    /// a second at most after it came there. Another index is told at most once a second.
+    /// The index of the projected block that contains the transaction, 0 for the next block. Null unless the
+    /// transaction is in the mempool, and for up to a second after it arrives. A change of the index is sent at most
+    /// once per second.
     async fn projected_block(&self) -> Option<Result<i32, ApiError>> {
         self.status.projected_block.map(int_of)
     }
 
-    /// The transaction, in the state that this event is told from; null where it is not known.
+    /// The transaction, in the state of this event. Null if it is not known.
     async fn transaction(&self) -> Option<Result<Transaction, ApiError>> {
         let found = Transaction::read(&self.view, |view| view.transaction(&self.txid.0)).transpose()?;
         Some(found.map(|found| Transaction::new(&self.view, found)))

@@ -135,29 +135,29 @@ impl Wait {
         };
         let known = BTreeSet::from(["hash", "height", "timeoutMs"]);
         if let Some(unknown) = asked.keys().find(|name| !known.contains(name.as_str())) {
-            return Err(bad(&format!("there is no {}; give hash or height, and timeoutMs", shown(unknown))));
+            return Err(bad(&format!("{} is not a known field; give hash or height, and timeoutMs", shown(unknown))));
         }
         let given = |name: &str| asked.get(name).filter(|value| **value != Value::Null);
         let block = match (given("hash"), given("height")) {
             (Some(Value::String(hash)), None) => {
                 let hash = (hash.len() == 64).then(|| hash.parse().ok()).flatten();
-                WaitedFor::Hash(hash.ok_or_else(|| bad("hash is 64 hexadecimal digits"))?)
+                WaitedFor::Hash(hash.ok_or_else(|| bad("hash must be 64 hexadecimal digits"))?)
             }
             (None, Some(Value::Number(height))) => {
                 let height = height.as_u64().and_then(|height| u32::try_from(height).ok());
-                WaitedFor::Height(height.ok_or_else(|| bad("height is a whole number from 0"))?.into())
+                WaitedFor::Height(height.ok_or_else(|| bad("height must be a whole number from 0"))?.into())
             }
-            (Some(_), None) => return Err(bad("hash is a string of 64 hexadecimal digits")),
-            (None, Some(_)) => return Err(bad("height is a whole number from 0")),
+            (Some(_), None) => return Err(bad("hash must be a string of 64 hexadecimal digits")),
+            (None, Some(_)) => return Err(bad("height must be a whole number from 0")),
             _ => return Err(bad("give hash or height, exactly one of them")),
         };
         let timeout = match given("timeoutMs") {
             None => LONGEST,
             Some(Value::Number(timeout)) => {
                 let timeout = timeout.as_u64().map(Duration::from_millis).filter(|timeout| *timeout <= LONGEST);
-                timeout.ok_or_else(|| bad("timeoutMs is a whole number from 0 to 10000"))?
+                timeout.ok_or_else(|| bad("timeoutMs must be a whole number from 0 to 10000"))?
             }
-            Some(_) => return Err(bad("timeoutMs is a whole number from 0 to 10000")),
+            Some(_) => return Err(bad("timeoutMs must be a whole number from 0 to 10000")),
         };
         Ok(Self { block, timeout })
     }

@@ -161,7 +161,7 @@ impl LedgerFollower {
         if let Reach::Exact { sequence, turns } = self.reach
             && !self.is_remembered(head, sequence, turns)
         {
-            tracing::debug!(sequence, turns, "a subscription fell behind what is remembered of the mempool");
+            tracing::debug!(sequence, turns, "a subscription fell behind the stored mempool events");
             self.reach = Reach::Lost;
         }
         match self.reach {
@@ -364,7 +364,7 @@ impl Following for LedgerFollower {
                 Ok(event) if self.is_news(&event.head) => self.turn_to(event.head.clone()),
                 Ok(_) => {}
                 Err(RecvError::Lagged(missed)) => {
-                    tracing::debug!(missed, "a subscription fell behind and goes on from what is remembered");
+                    tracing::debug!(missed, "a subscription fell behind and continues from the stored mempool events");
                 }
                 Err(RecvError::Closed) => return None,
             }

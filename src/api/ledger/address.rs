@@ -60,119 +60,115 @@ impl Address {
     }
 }
 
-/// An address and the history of its script. Other scripts of the same key are other ledgers: nothing that was paid to
-/// the bare key (P2PK) or to another form of address is counted here.
+/// An address and the history of its script. Other scripts of the same key are separate ledgers: payments to the bare
+/// key (P2PK) or to another address type of the key are not counted here.
 #[Object]
 impl Address {
-    /// `Address:` and the address.
+    /// `Address:` followed by the address.
     pub(in crate::api) async fn id(&self) -> ID {
         address_id(&self.text).into()
     }
 
-    /// The address as it is usually written: bech32 in lower case.
+    /// The address in its canonical form: bech32 in lower case.
     async fn address(&self) -> String {
         self.text.clone()
     }
 
-    /// The form of the script that it stands for.
+    /// The type of the address's script.
     #[graphql(name = "type")]
     async fn script_type(&self) -> ScriptType {
         chain::ScriptType::of(&self.script).into()
     }
 
-    /// The script that it stands for.
+    /// The scriptPubKey that the address encodes.
     async fn script(&self) -> Script {
         Script::of(&self.view, self.script.clone())
     }
 
-    /// The public key whose hash it holds (P2PKH, P2WPKH, and P2SH around P2WPKH), as the first spend, or an output to the
-    /// bare key, revealed it; null until then, and for addresses that do not stand for one key.
+    /// The public key whose hash the address encodes (P2PKH, P2WPKH, and P2SH-wrapped P2WPKH), as revealed by the first
+    /// spend or by an output to the bare key. Null until it is revealed, and for addresses that do not encode a single
+    /// key.
     #[graphql(complexity = "costs::BISECTION")]
     async fn public_key(&self) -> Option<Result<Hex, ApiError>> {
         self.view.public_key::<ApiError>(&self.script).map(|key| key.map(Hex::new)).transpose()
     }
 
-    /// The scripts that pay the same public key without hashing it (P2PK), as far as it is known. They are other ledgers,
-    /// and never part of this one's figures; `addresses` sums them up.
+    /// The bare-key scripts (P2PK) that pay the same public key, as far as the key is known. They are separate ledgers
+    /// and never part of the figures of this address; query `addresses` for the sum.
     #[graphql(name = "p2pkScripts", complexity = "child_complexity.saturating_add(costs::BISECTION)")]
     async fn p2pk_scripts(&self) -> Result<Vec<Script>, ApiError> {
         let scripts = self.view.p2pk_scripts::<ApiError>(&self.script)?;
         Ok(scripts.into_iter().map(|script| Script::of(&self.view, script)).collect())
     }
 
-    /// What it received and spent over all its history. Zeros if it was never used.
+    /// What the ledger received and spent over its whole history. All zeros if it was never used.
     pub(super) async fn stats(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "As it was right after this block, without the mempool. As it is now if none is given.")]
+        #[graphql(desc = "The state right after this block, without the mempool; the current state if not given.")]
         at: Option<BlockAt>,
     ) -> Option<Result<LedgerStats, ApiError>> {
         Some(self.holdings.stats(ctx, at))
     }
 
-    /// What it holds. Zeros if it was never used.
+    /// The balance of the ledger. All zeros if it was never used.
     pub(super) async fn balance(
         &self,
-        #[graphql(desc = "As it was right after this block, without the mempool. As it is now if none is given.")]
+        #[graphql(desc = "The state right after this block, without the mempool; the current state if not given.")]
         at: Option<BlockAt>,
     ) -> Option<Result<Balance, ApiError>> {
         Some(self.holdings.balance(at))
     }
 
-    /// Its unspent outputs, newest first: those that wait in the mempool in the order of their arrival, then those of the
-    /// chain. Of a block in the past they are found by reading the history up to it, so a page may hold fewer rows than
-    /// asked for, as under a filter.
+    /// The unspent outputs, newest first: unconfirmed outputs by arrival in the mempool, then confirmed ones. With
+    /// `at`, the server reads the history up to that block, so a page may have fewer items than requested, as with a
+    /// filter.
     #[graphql(complexity = "costs::page(first, last, child_complexity)")]
     pub(super) async fn utxos(
         &self,
         ctx: &Context<'_>,
         #[graphql(desc = "Only outputs that meet all of these conditions.")] filter: Option<UtxoFilter>,
         #[graphql(
-            desc = "As they were right after this block, without the mempool. As they are now if none is given."
+            desc = "The state right after this block, without the mempool; the current state if not given."
         )]
         at: Option<BlockAt>,
-        #[graphql(
-            desc = "At most this many from the front, or behind `after`. 25 if neither first nor last is given."
-        )]
+        #[graphql(desc = "Maximum number of items from the start, or after `after`; 25 without `first` and `last`.")]
         first: Option<i32>,
-        #[graphql(desc = "Only what comes behind the row with this cursor.")] after: Option<String>,
-        #[graphql(desc = "At most this many from the end, or in front of `before`.")] last: Option<i32>,
-        #[graphql(desc = "Only what comes in front of the row with this cursor.")] before: Option<String>,
+        #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
+        #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
+        #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
     ) -> Option<Result<UtxoConnection, ApiError>> {
         Some(self.holdings.utxos(ctx, filter, at, &PageArgs { first, after, last, before }))
     }
 
-    /// The transactions that paid or spent it, and those of the mempool that are about to, which are newer than all in
-    /// blocks, in the order of their arrival.
+    /// The transactions that pay or spend the ledger. Unconfirmed ones count as newer than all confirmed ones and are
+    /// ordered by arrival in the mempool.
     #[graphql(complexity = "costs::page(first, last, child_complexity)")]
     pub(super) async fn transactions(
         &self,
         ctx: &Context<'_>,
         #[graphql(desc = "Only transactions that meet all of these conditions.")] filter: Option<LedgerFilter>,
-        #[graphql(desc = "Newest or oldest first.", default_with = "Some(SortOrder::Desc)")] order: Option<SortOrder>,
-        #[graphql(
-            desc = "At most this many from the front, or behind `after`. 25 if neither first nor last is given."
-        )]
+        #[graphql(desc = "Whether the newest or the oldest come first.", default_with = "Some(SortOrder::Desc)")]
+        order: Option<SortOrder>,
+        #[graphql(desc = "Maximum number of items from the start, or after `after`; 25 without `first` and `last`.")]
         first: Option<i32>,
-        #[graphql(desc = "Only what comes behind the row with this cursor.")] after: Option<String>,
-        #[graphql(desc = "At most this many from the end, or in front of `before`.")] last: Option<i32>,
-        #[graphql(desc = "Only what comes in front of the row with this cursor.")] before: Option<String>,
+        #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
+        #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
+        #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
     ) -> Option<Result<Connection<LedgerEntry, Option<UInt53>>, ApiError>> {
         Some(self.holdings.transactions(ctx, filter, order, &PageArgs { first, after, last, before }))
     }
 
-    /// The blocks whose coinbase pays it, newest first.
+    /// The blocks whose coinbase pays the ledger, newest first.
     #[graphql(complexity = "costs::page(first, last, child_complexity)")]
     async fn coinbase_blocks(
         &self,
         ctx: &Context<'_>,
-        #[graphql(
-            desc = "At most this many from the front, or behind `after`. 25 if neither first nor last is given."
-        )]
+        #[graphql(desc = "Maximum number of items from the start, or after `after`; 25 without `first` and `last`.")]
         first: Option<i32>,
-        #[graphql(desc = "Only what comes behind the row with this cursor.")] after: Option<String>,
-        #[graphql(desc = "At most this many from the end, or in front of `before`.")] last: Option<i32>,
-        #[graphql(desc = "Only what comes in front of the row with this cursor.")] before: Option<String>,
+        #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
+        #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
+        #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
     ) -> Option<Result<Connection<Block, Option<i32>>, ApiError>> {
         Some(self.holdings.coinbase_blocks(ctx, &PageArgs { first, after, last, before }))
     }

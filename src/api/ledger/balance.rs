@@ -4,27 +4,27 @@ use super::super::error::ApiError;
 use super::super::scalars::{Sats, SignedSats};
 use crate::view::{Block, Ledger, Pending, View};
 
-/// What a ledger holds on the main chain, and what the mempool is about to change of it. At a block that was asked for,
-/// the newest one too, there is no mempool: its parts are 0. Outputs that can never be spent are in none of these
-/// amounts.
+/// The balance of a ledger on the main chain, and the changes that the mempool would make to it. With `at`, even at the
+/// tip, the mempool is ignored and its parts are 0. Unspendable outputs are not part of any amount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, SimpleObject)]
 pub(in crate::api) struct Balance {
-    /// The sum of its outputs on the main chain that no transaction of the main chain spends, in satoshis.
+    /// The sum of the ledger's outputs on the main chain that no transaction of the main chain spends, in satoshis.
     confirmed: Sats,
-    /// The part of `confirmed` that coinbases created and the next block may not spend yet, in satoshis.
+    /// The part of `confirmed` in coinbase outputs that are not mature enough to be spent in the next block, in
+    /// satoshis.
     immature: Sats,
-    /// The part of `confirmed` and of `pendingIn` that transactions of the mempool spend, in satoshis.
+    /// The part of `confirmed` and `pendingIn` that mempool transactions spend, in satoshis.
     spent_in_mempool: Sats,
-    /// The sum of the outputs to it that transactions of the mempool create, in satoshis: gross, so change is in it, and
-    /// what other transactions of the mempool spend of it again.
+    /// The sum of the ledger's outputs that mempool transactions create, in satoshis. This is a gross amount: it
+    /// includes change, and outputs that other mempool transactions spend again.
     pending_in: Sats,
-    /// By how many satoshis the mempool is about to change `confirmed`: `pendingIn` minus `spentInMempool`.
+    /// The change that the mempool would make to `confirmed`, in satoshis: `pendingIn` minus `spentInMempool`.
     unconfirmed_delta: SignedSats,
-    /// What it will hold when all of the mempool is confirmed, in satoshis: `confirmed` plus `unconfirmedDelta`, which is
+    /// The balance once the whole mempool is confirmed, in satoshis: `confirmed` plus `unconfirmedDelta`, which equals
     /// the sum of `utxos` without a filter.
     total: Sats,
-    /// The part of `confirmed` that the next block may spend and no transaction of the mempool spends, in satoshis. No
-    /// coin of the mempool is in it, not even own change.
+    /// The part of `confirmed` that can be spent in the next block and that no mempool transaction spends, in satoshis.
+    /// Unconfirmed outputs are not included, not even the ledger's own change.
     spendable: Sats,
 }
 
@@ -35,7 +35,7 @@ impl Balance {
         let immature = view.immature(ledger, at)?;
         let mature = confirmed
             .checked_sub(immature)
-            .ok_or_else(|| ApiError::internal("a script has more immature coins than coins"))?;
+            .ok_or_else(|| ApiError::internal("the immature balance of a script exceeds its balance"))?;
         let (created, spent) = (pending.created.value, pending.spent());
         // no node's mempool spends what is immature, but what one tells is not our doing: nothing falls below zero for it
         let total = confirmed.saturating_add(created).saturating_sub(spent);

@@ -23,10 +23,10 @@ use crate::view::{LostMovement, Movement, PendingMovement, ScriptKey, TxNum, Vie
 /// How many scripts of a ledger a transaction is taken to touch; one that pays out to a set can touch thousands.
 const TOUCHED: usize = 4;
 
-/// Which way coins go.
+/// The direction of a ledger transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Enum)]
 pub(in crate::api) enum Direction {
-    /// Transactions with an output to the ledger, change included.
+    /// Transactions with an output to the ledger, including change.
     In,
     /// Transactions that spend an output of the ledger.
     Out,
@@ -35,24 +35,25 @@ pub(in crate::api) enum Direction {
     Both,
 }
 
-/// Which transactions of a ledger to tell: those that meet all of these conditions. Heights and times are found at
-/// once; for the others rows are read one by one, at most `server.limits.scanRows` a page.
+/// Conditions on the transactions of a ledger; a transaction must meet all of them. Heights and times use the index.
+/// The other conditions scan row by row, at most `server.limits.scanRows` rows per page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, InputObject)]
 pub(in crate::api) struct LedgerFilter {
-    /// Only transactions that move coins this way.
+    /// Only transactions in this direction.
     #[graphql(default_with = "Some(Direction::Both)")]
     direction: Option<Direction>,
-    /// Only transactions in blocks at this height or above.
+    /// Only transactions in blocks at or above this height.
     from_height: Option<i32>,
-    /// Only transactions in blocks at this height or below, which may be above the tip; none that are unconfirmed.
+    /// Only transactions in blocks at or below this height, which may be above the tip. Excludes unconfirmed
+    /// transactions.
     to_height: Option<i32>,
-    /// Only transactions in blocks whose median time past is at this moment or after it.
+    /// Only transactions in blocks whose median time past is at or after this time.
     from_time: Option<DateTime>,
-    /// Only transactions in blocks whose median time past is at this moment or before it; none that are unconfirmed.
+    /// Only transactions in blocks whose median time past is at or before this time. Excludes unconfirmed transactions.
     to_time: Option<DateTime>,
-    /// Only transactions by which what the ledger holds grows or shrinks by at least this many satoshis.
+    /// Only transactions that change the balance by at least this many satoshis in either direction.
     min_abs_net: Option<Sats>,
-    /// Whether to tell transactions of the mempool, too.
+    /// Whether to include mempool transactions.
     #[graphql(default_with = "Some(true)")]
     include_mempool: Option<bool>,
     /// Only coinbases that pay the ledger.
@@ -244,10 +245,11 @@ impl Begin {
     }
 }
 
-/// A transaction that paid or spent a ledger, or, while it is unconfirmed, is about to; and what that does to it.
+/// A transaction that pays or spends a ledger, confirmed or unconfirmed, and its effect on the ledger.
 #[Object]
 impl LedgerEntry {
-    /// The transaction. Of a txid that the chain holds twice (BIP30) the later copy, whichever of them this is.
+    /// The transaction. For a txid that occurs twice on the main chain (BIP30), the later occurrence, also for the
+    /// entry of the earlier one.
     async fn transaction(&self) -> Result<Transaction, ApiError> {
         let view = &self.holdings.view;
         let found = Transaction::read(view, |view| match &self.moved {
@@ -255,30 +257,30 @@ impl LedgerEntry {
             Moved::Waiting { movement, .. } => Ok(view.unconfirmed(&movement.entry)),
             Moved::Lost(movement) => view.transaction(&movement.txid),
         })?;
-        let found = found.ok_or_else(|| ApiError::internal("a transaction that was read before is not there"))?;
+        let found = found.ok_or_else(|| ApiError::internal("a transaction that was read earlier is missing"))?;
         Ok(Transaction::new(view, found))
     }
 
-    /// By how many satoshis the ledger grew, or shrank: received minus spent.
+    /// The change of the balance, in satoshis: `received` minus `spent`.
     async fn net(&self) -> Result<SignedSats, ApiError> {
         SignedSats::new(self.moved.net())
     }
 
-    /// The sum of its outputs to the ledger, change included, in satoshis. What they overwrite (BIP30) is taken off.
+    /// The sum of the transaction's outputs to the ledger, in satoshis, including change, minus the outputs that it
+    /// overwrites (BIP30).
     async fn received(&self) -> Result<Sats, ApiError> {
         Sats::new(self.moved.sums().0)
     }
 
-    /// The sum of the ledger's outputs that it spends, in satoshis.
+    /// The sum of the ledger's outputs that the transaction spends, in satoshis.
     async fn spent(&self) -> Result<Sats, ApiError> {
         Sats::new(self.moved.sums().1)
     }
 
-    /// What the ledger held right after it, in satoshis. After an unconfirmed transaction: if all that is confirmed and
-    /// all unconfirmed ones that arrived before it count. Null where that would be below zero, since a reorganisation can
-    /// let a transaction arrive behind one that spends it, and where it lies behind more than `server.limits.scanRows`
-    /// unconfirmed transactions of the ledger, and, in an event, after a transaction that left the mempool or the main
-    /// chain.
+    /// The balance right after this transaction, in satoshis. For an unconfirmed transaction, this counts everything
+    /// confirmed and every unconfirmed transaction that arrived before it. Null if that sum is negative, as a reorg can
+    /// make a transaction arrive after one that spends it; if the entry is behind more than `server.limits.scanRows`
+    /// unconfirmed transactions of the ledger; and in an event, if the transaction left the mempool or the main chain.
     async fn balance_after(&self) -> Option<Result<Sats, ApiError>> {
         match &self.moved {
             Moved::Confirmed(movement) => Some(Sats::new(movement.balance_after)),
@@ -290,13 +292,13 @@ impl LedgerEntry {
         }
     }
 
-    /// Whether it both spends outputs of the ledger and pays it: change, or coins that only moved.
+    /// Whether the transaction both spends outputs of the ledger and pays it: change, or a transfer within the ledger.
     async fn sent_to_self(&self) -> bool {
         self.moved.ways() == (true, true)
     }
 
-    /// The addresses of the ledger that it paid or spent, in alphabetical order; of a script without address the
-    /// scriptPubKey in hexadecimal digits.
+    /// The ledger's addresses that the transaction pays or spends, in alphabetical order. For a script without an
+    /// address, the scriptPubKey in hexadecimal.
     #[graphql(complexity = "costs::list(TOUCHED, 1)")]
     async fn touched(&self) -> Vec<String> {
         let names = self.moved.scripts().iter().filter_map(|script| self.holdings.name(*script));

@@ -47,7 +47,8 @@ use super::scalars::{UInt53, int};
 use crate::chain::Height;
 use crate::view::{self, Basis, Movements, Pending, ScriptKey, TxNum, View};
 
-/// Anything that holds coins: what it received and spent, what it holds, now or right after any block of the main chain.
+/// A collection of outputs with a history: what it received and spent, and its balance, now or right after any block of
+/// the main chain.
 // the same argument of two fields is said twice
 #[allow(clippy::duplicated_attributes)]
 #[derive(Interface)]
@@ -55,49 +56,49 @@ use crate::view::{self, Basis, Movements, Pending, ScriptKey, TxNum, View};
     field(
         name = "stats",
         ty = "Option<Result<LedgerStats, ApiError>>",
-        desc = "What it received and spent over all its history. Zeros if it was never used.",
+        desc = "What the ledger received and spent over its whole history. All zeros if it was never used.",
         arg(
             name = "at",
             ty = "Option<BlockAt>",
-            desc = "As it was right after this block, without the mempool. As it is now if none is given."
+            desc = "The state right after this block, without the mempool; the current state if not given."
         )
     ),
     field(
         name = "balance",
         ty = "Option<Result<Balance, ApiError>>",
-        desc = "What it holds. Zeros if it was never used.",
+        desc = "The balance of the ledger. All zeros if it was never used.",
         arg(
             name = "at",
             ty = "Option<BlockAt>",
-            desc = "As it was right after this block, without the mempool. As it is now if none is given."
+            desc = "The state right after this block, without the mempool; the current state if not given."
         )
     ),
     field(
         name = "utxos",
         ty = "Option<Result<UtxoConnection, ApiError>>",
-        desc = "Its unspent outputs, newest first: those that wait in the mempool in the order of their arrival, then \
-                those of the chain. Of a block in the past they are found by reading the history up to it, so a page \
-                may hold fewer rows than asked for, as under a filter.",
+        desc = "The unspent outputs, newest first: unconfirmed outputs by arrival in the mempool, then confirmed ones. \
+                With `at`, the server reads the history up to that block, so a page may have fewer items than \
+                requested, as with a filter.",
         arg(name = "filter", ty = "Option<UtxoFilter>", desc = "Only outputs that meet all of these conditions."),
         arg(
             name = "at",
             ty = "Option<BlockAt>",
-            desc = "As they were right after this block, without the mempool. As they are now if none is given."
+            desc = "The state right after this block, without the mempool; the current state if not given."
         ),
         arg(
             name = "first",
             ty = "Option<i32>",
-            desc = "At most this many from the front, or behind `after`. 25 if neither first nor last is given."
+            desc = "Maximum number of items from the start, or after `after`; 25 without `first` and `last`."
         ),
-        arg(name = "after", ty = "Option<String>", desc = "Only what comes behind the row with this cursor."),
-        arg(name = "last", ty = "Option<i32>", desc = "At most this many from the end, or in front of `before`."),
-        arg(name = "before", ty = "Option<String>", desc = "Only what comes in front of the row with this cursor."),
+        arg(name = "after", ty = "Option<String>", desc = "Only items after the item with this cursor."),
+        arg(name = "last", ty = "Option<i32>", desc = "Maximum number of items from the end, or before `before`."),
+        arg(name = "before", ty = "Option<String>", desc = "Only items before the item with this cursor."),
     ),
     field(
         name = "transactions",
         ty = "Option<Result<Connection<LedgerEntry, Option<UInt53>>, ApiError>>",
-        desc = "The transactions that paid or spent it, and those of the mempool that are about to, which are newer \
-                than all in blocks, in the order of their arrival.",
+        desc = "The transactions that pay or spend the ledger. Unconfirmed ones count as newer than all confirmed ones \
+                and are ordered by arrival in the mempool.",
         arg(
             name = "filter",
             ty = "Option<LedgerFilter>",
@@ -106,17 +107,17 @@ use crate::view::{self, Basis, Movements, Pending, ScriptKey, TxNum, View};
         arg(
             name = "order",
             ty = "Option<SortOrder>",
-            desc = "Newest or oldest first.",
+            desc = "Whether the newest or the oldest come first.",
             default_with = "Some(SortOrder::Desc)"
         ),
         arg(
             name = "first",
             ty = "Option<i32>",
-            desc = "At most this many from the front, or behind `after`. 25 if neither first nor last is given."
+            desc = "Maximum number of items from the start, or after `after`; 25 without `first` and `last`."
         ),
-        arg(name = "after", ty = "Option<String>", desc = "Only what comes behind the row with this cursor."),
-        arg(name = "last", ty = "Option<i32>", desc = "At most this many from the end, or in front of `before`."),
-        arg(name = "before", ty = "Option<String>", desc = "Only what comes in front of the row with this cursor."),
+        arg(name = "after", ty = "Option<String>", desc = "Only items after the item with this cursor."),
+        arg(name = "last", ty = "Option<i32>", desc = "Maximum number of items from the end, or before `before`."),
+        arg(name = "before", ty = "Option<String>", desc = "Only items before the item with this cursor."),
     )
 )]
 pub(super) enum Ledger {

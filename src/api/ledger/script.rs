@@ -17,12 +17,12 @@ use super::{Balance, Holdings, LedgerEntry, LedgerFilter, LedgerStats, UtxoConne
 use crate::chain::address_of;
 use crate::view::View;
 
-/// How the 32 bytes of a script hash are written.
+/// The byte order of a 32-byte script hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 pub(in crate::api) enum ByteOrder {
-    /// Reversed, as the Electrum protocol writes script hashes.
+    /// Reversed, as in the Electrum protocol.
     ElectrumReversed,
-    /// As SHA-256 gives them, and as esplora writes script hashes.
+    /// The order in which SHA-256 returns the bytes, as in esplora.
     #[graphql(name = "SHA256_NATURAL")]
     Sha256Natural,
 }
@@ -58,7 +58,7 @@ impl Script {
     pub(in crate::api) fn with_hash_in(view: &Arc<View>, hash: &Hex, order: ByteOrder) -> Result<Self, ApiError> {
         let mut bytes: [u8; 32] = hash.as_bytes().try_into().map_err(|_| {
             ApiError::bad_user_input(format!(
-                "scriptHash has {} bytes: give the 32 of a SHA-256, 64 hexadecimal digits",
+                "scriptHash has {} bytes: give the 32 bytes of a SHA-256, 64 hexadecimal digits",
                 hash.as_bytes().len()
             ))
         })?;
@@ -69,111 +69,106 @@ impl Script {
     }
 }
 
-/// A scriptPubKey and its history. Two addresses are never one script, but P2PK, bare multisig and nonstandard scripts
-/// have no address and are found here.
+/// A scriptPubKey and its history. Different addresses are always different scripts. Scripts without an address (P2PK,
+/// bare multisig, nonstandard) are available here.
 #[Object]
 impl Script {
-    /// `Script:` and the SHA-256 of the script in natural byte order.
+    /// `Script:` followed by the SHA-256 of the script in natural byte order.
     pub(in crate::api) async fn id(&self) -> ID {
         script_id(&self.hash).into()
     }
 
-    /// The script; null if only its hash was given and no output that could be spent ever had it.
+    /// The scriptPubKey. Null if only its hash was given and no spendable output ever used the script.
     async fn hex(&self) -> Option<Result<Hex, ApiError>> {
         let script = self.bytes.as_ref()?;
         Some(self.view.count(script.len()).map(|()| Hex::new(script.to_bytes())).map_err(ApiError::from))
     }
 
-    /// SHA-256 of the script, in the byte order that SHA-256 gives, as esplora writes it.
+    /// The SHA-256 of the script in natural byte order, as in esplora.
     async fn script_hash(&self) -> Hex {
         Hex::new(self.hash.to_byte_array())
     }
 
-    /// SHA-256 of the script, byte-reversed, as the Electrum protocol writes it.
+    /// The SHA-256 of the script, byte-reversed, as in the Electrum protocol.
     async fn script_hash_electrum(&self) -> Hex {
         let mut bytes = self.hash.to_byte_array();
         bytes.reverse();
         Hex::new(bytes)
     }
 
-    /// The address that stands for the script; null for forms that have none (P2PK, bare multisig, OP_RETURN, ...).
+    /// The address of the script. Null for types without an address (P2PK, bare multisig, OP_RETURN, ...).
     async fn address(&self) -> Option<String> {
         address_of(self.bytes.as_ref()?, self.view.network())
     }
 
-    /// What it received and spent over all its history. Zeros if it was never used.
+    /// What the ledger received and spent over its whole history. All zeros if it was never used.
     pub(super) async fn stats(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "As it was right after this block, without the mempool. As it is now if none is given.")]
+        #[graphql(desc = "The state right after this block, without the mempool; the current state if not given.")]
         at: Option<BlockAt>,
     ) -> Option<Result<LedgerStats, ApiError>> {
         Some(self.holdings.stats(ctx, at))
     }
 
-    /// What it holds. Zeros if it was never used.
+    /// The balance of the ledger. All zeros if it was never used.
     pub(super) async fn balance(
         &self,
-        #[graphql(desc = "As it was right after this block, without the mempool. As it is now if none is given.")]
+        #[graphql(desc = "The state right after this block, without the mempool; the current state if not given.")]
         at: Option<BlockAt>,
     ) -> Option<Result<Balance, ApiError>> {
         Some(self.holdings.balance(at))
     }
 
-    /// Its unspent outputs, newest first: those that wait in the mempool in the order of their arrival, then those of the
-    /// chain. Of a block in the past they are found by reading the history up to it, so a page may hold fewer rows than
-    /// asked for, as under a filter.
+    /// The unspent outputs, newest first: unconfirmed outputs by arrival in the mempool, then confirmed ones. With
+    /// `at`, the server reads the history up to that block, so a page may have fewer items than requested, as with a
+    /// filter.
     #[graphql(complexity = "costs::page(first, last, child_complexity)")]
     pub(super) async fn utxos(
         &self,
         ctx: &Context<'_>,
         #[graphql(desc = "Only outputs that meet all of these conditions.")] filter: Option<UtxoFilter>,
         #[graphql(
-            desc = "As they were right after this block, without the mempool. As they are now if none is given."
+            desc = "The state right after this block, without the mempool; the current state if not given."
         )]
         at: Option<BlockAt>,
-        #[graphql(
-            desc = "At most this many from the front, or behind `after`. 25 if neither first nor last is given."
-        )]
+        #[graphql(desc = "Maximum number of items from the start, or after `after`; 25 without `first` and `last`.")]
         first: Option<i32>,
-        #[graphql(desc = "Only what comes behind the row with this cursor.")] after: Option<String>,
-        #[graphql(desc = "At most this many from the end, or in front of `before`.")] last: Option<i32>,
-        #[graphql(desc = "Only what comes in front of the row with this cursor.")] before: Option<String>,
+        #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
+        #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
+        #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
     ) -> Option<Result<UtxoConnection, ApiError>> {
         Some(self.holdings.utxos(ctx, filter, at, &PageArgs { first, after, last, before }))
     }
 
-    /// The transactions that paid or spent it, and those of the mempool that are about to, which are newer than all in
-    /// blocks, in the order of their arrival.
+    /// The transactions that pay or spend the ledger. Unconfirmed ones count as newer than all confirmed ones and are
+    /// ordered by arrival in the mempool.
     #[graphql(complexity = "costs::page(first, last, child_complexity)")]
     pub(super) async fn transactions(
         &self,
         ctx: &Context<'_>,
         #[graphql(desc = "Only transactions that meet all of these conditions.")] filter: Option<LedgerFilter>,
-        #[graphql(desc = "Newest or oldest first.", default_with = "Some(SortOrder::Desc)")] order: Option<SortOrder>,
-        #[graphql(
-            desc = "At most this many from the front, or behind `after`. 25 if neither first nor last is given."
-        )]
+        #[graphql(desc = "Whether the newest or the oldest come first.", default_with = "Some(SortOrder::Desc)")]
+        order: Option<SortOrder>,
+        #[graphql(desc = "Maximum number of items from the start, or after `after`; 25 without `first` and `last`.")]
         first: Option<i32>,
-        #[graphql(desc = "Only what comes behind the row with this cursor.")] after: Option<String>,
-        #[graphql(desc = "At most this many from the end, or in front of `before`.")] last: Option<i32>,
-        #[graphql(desc = "Only what comes in front of the row with this cursor.")] before: Option<String>,
+        #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
+        #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
+        #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
     ) -> Option<Result<Connection<LedgerEntry, Option<UInt53>>, ApiError>> {
         Some(self.holdings.transactions(ctx, filter, order, &PageArgs { first, after, last, before }))
     }
 
-    /// The blocks whose coinbase pays it, newest first.
+    /// The blocks whose coinbase pays the ledger, newest first.
     #[graphql(complexity = "costs::page(first, last, child_complexity)")]
     async fn coinbase_blocks(
         &self,
         ctx: &Context<'_>,
-        #[graphql(
-            desc = "At most this many from the front, or behind `after`. 25 if neither first nor last is given."
-        )]
+        #[graphql(desc = "Maximum number of items from the start, or after `after`; 25 without `first` and `last`.")]
         first: Option<i32>,
-        #[graphql(desc = "Only what comes behind the row with this cursor.")] after: Option<String>,
-        #[graphql(desc = "At most this many from the end, or in front of `before`.")] last: Option<i32>,
-        #[graphql(desc = "Only what comes in front of the row with this cursor.")] before: Option<String>,
+        #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
+        #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
+        #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
     ) -> Option<Result<Connection<Block, Option<i32>>, ApiError>> {
         Some(self.holdings.coinbase_blocks(ctx, &PageArgs { first, after, last, before }))
     }

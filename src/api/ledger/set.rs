@@ -21,14 +21,14 @@ use crate::view::View;
 /// How many members a set is taken to have where their number is not known.
 const MEMBERS: usize = 100;
 
-/// What belongs to a set: at least one of the lists, and at most `server.limits.ids` entries in both together, or
-/// `server.limits.watch` in a subscription.
+/// The addresses and scripts of a set: at least one of the lists, and at most `server.limits.ids` entries in both
+/// together, or `server.limits.watch` in a subscription.
 #[derive(Clone, Debug, InputObject)]
 pub(in crate::api) struct WatchInput {
-    /// Addresses of the network. One that is none stays out of the set, and its entry in `members` says why; a
-    /// subscription refuses it.
+    /// Addresses of this server's network. An invalid address is excluded from the set, and its entry in `members` says
+    /// why; a subscription fails on it.
     pub(super) addresses: Option<Vec<String>>,
-    /// scriptPubKeys, each as a whole; also those that have no address.
+    /// Full scriptPubKeys, including those without an address.
     pub(super) scripts: Option<Vec<Hex>>,
 }
 
@@ -39,18 +39,18 @@ impl WatchInput {
     }
 }
 
-/// What became of one address or script that was given for a set.
+/// The result of looking up one address or script of a set.
 #[derive(Clone, SimpleObject)]
 pub(in crate::api) struct AddressLookup {
-    /// The address, or the scriptPubKey in hexadecimal digits, as it was given.
+    /// The address, or the scriptPubKey in hexadecimal, as given in the request.
     input: String,
-    /// The address that it stands for; null for a script that has none, and where there is an error.
+    /// The address. Null for a script that has no address form, and if `error` is set.
     address: Option<Address>,
-    /// Why it is no address of this network; null if it is part of the set.
+    /// Why the entry is not an address of this network. Null if the entry is part of the set.
     error: Option<String>,
 }
 
-/// Several addresses and scripts, looked at as one ledger.
+/// Several addresses and scripts as one ledger.
 #[derive(Clone)]
 pub(in crate::api) struct AddressSet {
     members: Vec<AddressLookup>,
@@ -109,88 +109,83 @@ pub(super) fn content_id(hashes: impl Iterator<Item = sha256::Hash>) -> String {
     format!("AddressSet:{}", sha256::Hash::from_engine(engine))
 }
 
-/// Several addresses and scripts as one ledger: sums, and one list of transactions in which none is told twice.
+/// Several addresses and scripts as one ledger: summed figures, and one list of transactions without duplicates.
 #[Object]
 impl AddressSet {
-    /// Each address and script that was given, in the order given, addresses first.
+    /// Each address and script of the request, in the given order, addresses first.
     #[graphql(complexity = "costs::list(MEMBERS, child_complexity)")]
     async fn members(&self) -> Vec<AddressLookup> {
         self.members.clone()
     }
 
-    /// What it received and spent over all its history. Zeros if it was never used.
+    /// What the ledger received and spent over its whole history. All zeros if it was never used.
     pub(super) async fn stats(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "As it was right after this block, without the mempool. As it is now if none is given.")]
+        #[graphql(desc = "The state right after this block, without the mempool; the current state if not given.")]
         at: Option<BlockAt>,
     ) -> Option<Result<LedgerStats, ApiError>> {
         Some(self.holdings.stats(ctx, at))
     }
 
-    /// What it holds. Zeros if it was never used.
+    /// The balance of the ledger. All zeros if it was never used.
     pub(super) async fn balance(
         &self,
-        #[graphql(desc = "As it was right after this block, without the mempool. As it is now if none is given.")]
+        #[graphql(desc = "The state right after this block, without the mempool; the current state if not given.")]
         at: Option<BlockAt>,
     ) -> Option<Result<Balance, ApiError>> {
         Some(self.holdings.balance(at))
     }
 
-    /// Its unspent outputs, newest first: those that wait in the mempool in the order of their arrival, then those of the
-    /// chain. Of a block in the past they are found by reading the history up to it, so a page may hold fewer rows than
-    /// asked for, as under a filter.
+    /// The unspent outputs, newest first: unconfirmed outputs by arrival in the mempool, then confirmed ones. With
+    /// `at`, the server reads the history up to that block, so a page may have fewer items than requested, as with a
+    /// filter.
     #[graphql(complexity = "costs::page(first, last, child_complexity)")]
     pub(super) async fn utxos(
         &self,
         ctx: &Context<'_>,
         #[graphql(desc = "Only outputs that meet all of these conditions.")] filter: Option<UtxoFilter>,
         #[graphql(
-            desc = "As they were right after this block, without the mempool. As they are now if none is given."
+            desc = "The state right after this block, without the mempool; the current state if not given."
         )]
         at: Option<BlockAt>,
-        #[graphql(
-            desc = "At most this many from the front, or behind `after`. 25 if neither first nor last is given."
-        )]
+        #[graphql(desc = "Maximum number of items from the start, or after `after`; 25 without `first` and `last`.")]
         first: Option<i32>,
-        #[graphql(desc = "Only what comes behind the row with this cursor.")] after: Option<String>,
-        #[graphql(desc = "At most this many from the end, or in front of `before`.")] last: Option<i32>,
-        #[graphql(desc = "Only what comes in front of the row with this cursor.")] before: Option<String>,
+        #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
+        #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
+        #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
     ) -> Option<Result<UtxoConnection, ApiError>> {
         Some(self.holdings.utxos(ctx, filter, at, &PageArgs { first, after, last, before }))
     }
 
-    /// The transactions that paid or spent it, and those of the mempool that are about to, which are newer than all in
-    /// blocks, in the order of their arrival.
+    /// The transactions that pay or spend the ledger. Unconfirmed ones count as newer than all confirmed ones and are
+    /// ordered by arrival in the mempool.
     #[graphql(complexity = "costs::page(first, last, child_complexity)")]
     pub(super) async fn transactions(
         &self,
         ctx: &Context<'_>,
         #[graphql(desc = "Only transactions that meet all of these conditions.")] filter: Option<LedgerFilter>,
-        #[graphql(desc = "Newest or oldest first.", default_with = "Some(SortOrder::Desc)")] order: Option<SortOrder>,
-        #[graphql(
-            desc = "At most this many from the front, or behind `after`. 25 if neither first nor last is given."
-        )]
+        #[graphql(desc = "Whether the newest or the oldest come first.", default_with = "Some(SortOrder::Desc)")]
+        order: Option<SortOrder>,
+        #[graphql(desc = "Maximum number of items from the start, or after `after`; 25 without `first` and `last`.")]
         first: Option<i32>,
-        #[graphql(desc = "Only what comes behind the row with this cursor.")] after: Option<String>,
-        #[graphql(desc = "At most this many from the end, or in front of `before`.")] last: Option<i32>,
-        #[graphql(desc = "Only what comes in front of the row with this cursor.")] before: Option<String>,
+        #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
+        #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
+        #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
     ) -> Option<Result<Connection<LedgerEntry, Option<UInt53>>, ApiError>> {
         Some(self.holdings.transactions(ctx, filter, order, &PageArgs { first, after, last, before }))
     }
 
-    /// The blocks whose coinbase pays it, newest first.
+    /// The blocks whose coinbase pays the ledger, newest first.
     #[graphql(complexity = "costs::page(first, last, child_complexity)")]
     async fn coinbase_blocks(
         &self,
         ctx: &Context<'_>,
-        #[graphql(
-            desc = "At most this many from the front, or behind `after`. 25 if neither first nor last is given."
-        )]
+        #[graphql(desc = "Maximum number of items from the start, or after `after`; 25 without `first` and `last`.")]
         first: Option<i32>,
-        #[graphql(desc = "Only what comes behind the row with this cursor.")] after: Option<String>,
-        #[graphql(desc = "At most this many from the end, or in front of `before`.")] last: Option<i32>,
-        #[graphql(desc = "Only what comes in front of the row with this cursor.")] before: Option<String>,
+        #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
+        #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
+        #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
     ) -> Option<Result<Connection<Block, Option<i32>>, ApiError>> {
         Some(self.holdings.coinbase_blocks(ctx, &PageArgs { first, after, last, before }))
     }

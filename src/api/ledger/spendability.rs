@@ -7,26 +7,26 @@ use crate::chain::spending::input_weight;
 use crate::chain::{Feerate, Height};
 use crate::view::mature_at;
 
-/// What keeps an output from being spent in the next block without risk.
+/// A reason why an output cannot be safely spent in the next block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 pub(super) enum SpendObstacle {
-    /// No block holds it yet, so it may never be there.
+    /// No block contains it yet, so it may never be confirmed.
     Unconfirmed,
-    /// A coinbase created it, and the next block may not spend it yet.
+    /// A coinbase created it, and it is not mature enough for the next block to spend it.
     Immature,
-    /// A transaction of the mempool spends it.
+    /// A mempool transaction spends it.
     SpentInMempool,
 }
 
-/// Whether an output can be spent in the next block, and why not.
+/// Whether an output can be spent in the next block, and if not, why.
 #[derive(Debug, PartialEq, SimpleObject)]
 pub(super) struct Spendability {
-    /// Whether nothing is in the way. The amounts of all outputs of a ledger for which that is so add up to
+    /// Whether the output can be spent. The amounts of all outputs of a ledger for which this is true add up to
     /// `balance.spendable`.
     ok: bool,
-    /// What is in the way.
+    /// The reasons why the output cannot be spent. Empty if `ok` is true.
     reasons: Vec<SpendObstacle>,
-    /// The lowest height of a block that may spend it; null unless it must mature first.
+    /// The lowest height of a block that may spend the output. Null unless the output is an immature coinbase output.
     not_before_height: Option<i32>,
 }
 

@@ -43,18 +43,19 @@ impl LedgerStats {
     }
 }
 
-/// What a ledger received and spent on the main chain, up to and including the block that was asked for, and, unless one
-/// was asked for, how much of the mempool concerns it. Outputs that can never be spent are counted nowhere.
+/// Statistics of a ledger on the main chain up to and including the requested block and, if no block is requested, the
+/// number of its mempool transactions. Unspendable outputs are not counted.
 #[Object]
 impl LedgerStats {
-    /// How many transactions paid or spent it; one that did both, or touched several of its scripts, counts once. Null
-    /// for a set whose histories are too long to merge: more than `server.limits.scanRows` rows together.
+    /// The number of transactions that paid or spent the ledger. A transaction that does both, or involves several of
+    /// its scripts, counts once. Null for a set whose histories are too long to merge: more than
+    /// `server.limits.scanRows` rows together.
     async fn tx_count(&self) -> Option<Result<UInt53, ApiError>> {
         self.counted().map(|counted| counted.map(|counted| counted.transactions.into())).transpose()
     }
 
-    /// How many transactions of the mempool pay or spend it; one that touches several of its scripts counts once. None of the
-    /// other figures but `used` counts these. 0 where a block was asked for.
+    /// The number of mempool transactions that pay or spend the ledger. A transaction that involves several of its
+    /// scripts counts once. Except for `used`, no other field counts mempool transactions. 0 with `at`.
     async fn mempool_tx_count(&self) -> Result<i32, ApiError> {
         if !self.pending {
             return Ok(0);
@@ -64,48 +65,49 @@ impl LedgerStats {
         int(u32::try_from(counted).unwrap_or(u32::MAX))
     }
 
-    /// How many outputs it received.
+    /// The number of outputs received.
     async fn received_count(&self) -> Result<UInt53, ApiError> {
         UInt53::new(self.totals.outputs_received)
     }
 
-    /// The sum of these outputs, in satoshis: lifetime turnover, change to itself included.
+    /// The sum of the received outputs, in satoshis: lifetime turnover, including change.
     async fn received(&self) -> BigInt {
         self.totals.received.into()
     }
 
-    /// How many of its outputs were spent.
+    /// The number of outputs spent.
     async fn spent_count(&self) -> Result<UInt53, ApiError> {
         UInt53::new(self.totals.outputs_spent)
     }
 
-    /// The sum of the spent outputs, in satoshis. Received minus spent is the confirmed balance.
+    /// The sum of the spent outputs, in satoshis. `received` minus `spent` is the confirmed balance.
     async fn spent(&self) -> BigInt {
         self.totals.spent.into()
     }
 
-    /// How many of its outputs are unspent.
+    /// The number of unspent outputs.
     async fn utxo_count(&self) -> Result<UInt53, ApiError> {
         UInt53::new(self.totals.utxo_count()?)
     }
 
-    /// The block of the first transaction that paid it; null if there is none.
+    /// The block of the first transaction that paid the ledger. Null if there is none.
     async fn first_seen(&self) -> Option<Result<Block, ApiError>> {
         self.first().transpose()
     }
 
-    /// The block of the newest transaction that paid or spent it; null if there is none.
+    /// The block of the newest transaction that paid or spent the ledger. Null if there is none.
     async fn last_seen(&self) -> Option<Result<Block, ApiError>> {
         self.block_of(self.totals.last_seen).transpose()
     }
 
-    /// How many coinbases paid it; one that paid several of its scripts counts once. Null where `txCount` is.
+    /// The number of coinbases that paid the ledger. A coinbase that pays several of its scripts counts once. Null if
+    /// `txCount` is null.
     async fn mined_blocks(&self) -> Option<Result<i32, ApiError>> {
         self.counted().and_then(|counted| counted.map(|counted| int(counted.coinbases)).transpose()).transpose()
     }
 
-    /// Whether any transaction paid it; unless a block was asked for, one of the mempool is enough, so that an address
-    /// that waits for a payment is not given to somebody else.
+    /// Whether any transaction paid the ledger. Without `at`, a mempool transaction counts, so that an address with a
+    /// pending payment is not assigned again.
     async fn used(&self) -> Result<bool, ApiError> {
         if self.totals.last_seen.is_some() || !self.pending {
             return Ok(self.totals.last_seen.is_some());

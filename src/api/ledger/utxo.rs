@@ -27,20 +27,19 @@ use crate::view::{self, Coin, Entry, OutputPosition, View, mature_at};
 /// Bytes of transactions that one page reads while it looks for what was unspent once.
 const SCAN_BYTES: usize = 8 << 20;
 
-/// Which unspent outputs to tell: those that meet all of these conditions.
+/// Conditions on unspent outputs; an output must meet all of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, InputObject)]
 pub(in crate::api) struct UtxoFilter {
-    /// Only outputs that at least this many blocks confirm, up to the one asked for: 1 in that block. 0 asks for those of
-    /// the mempool, too, unless a block is asked for.
+    /// Only outputs with at least this many confirmations, up to the requested block: 1 in that block. 0 includes
+    /// mempool outputs, unless `at` is given.
     #[graphql(default_with = "Some(0)")]
     min_confirmations: Option<i32>,
     /// Only outputs of at least this many satoshis.
     min_value: Option<Sats>,
-    /// Whether to tell outputs that a transaction of the mempool spends. Nothing is left out for that where a block is
-    /// asked for.
+    /// Whether to include outputs that a mempool transaction spends. Has no effect with `at`.
     #[graphql(default_with = "Some(false)")]
     include_spent_in_mempool: Option<bool>,
-    /// Whether to tell coinbase outputs that the next block may not spend yet.
+    /// Whether to include coinbase outputs that are not mature enough for the next block to spend them.
     #[graphql(default_with = "Some(true)")]
     include_immature: Option<bool>,
 }
@@ -160,70 +159,70 @@ impl Utxo {
     fn effective(&self, fee_rate: f64) -> Result<Option<SignedSats>, ApiError> {
         let (price, transaction) = (feerate("feeRate", fee_rate)?, self.transaction()?);
         let output = usize::try_from(self.vout()).ok().and_then(|vout| transaction.parts.output.get(vout));
-        let output =
-            output.ok_or_else(|| ApiError::internal("an unspent output that its transaction does not have"))?;
+        let output = output.ok_or_else(|| ApiError::internal("an unspent output is missing in its transaction"))?;
         effective_value(self.sat(), &output.script_pubkey, price).map(SignedSats::new).transpose()
     }
 }
 
-/// An output that was unspent right after the block that was asked for, or that no block has spent yet. Amount, height and
-/// confirmations are told as of that block; what `output` leads to is told as of now.
+/// An output that is unspent right after the requested block, or that no main chain block has spent yet. Value, height
+/// and confirmations refer to that block; `output` refers to the current state.
 #[Object]
 impl Utxo {
-    /// The output, as it is now.
+    /// The output, in its current state.
     async fn output(&self) -> Result<Output, ApiError> {
         Ok(Output::new(&self.view, &self.transaction()?, self.vout()))
     }
 
-    /// The txid, a colon and the number of the output.
+    /// The txid, a colon and the output index.
     async fn outpoint(&self) -> Result<String, ApiError> {
         Ok(self.outpoint_of()?.to_string())
     }
 
-    /// Its amount in satoshis.
+    /// The amount in satoshis.
     async fn value(&self) -> Result<Sats, ApiError> {
         Sats::new(self.sat())
     }
 
-    /// The height of the block that created it; null while it is unconfirmed.
+    /// The height of the block that created the output. Null while it is unconfirmed.
     async fn height(&self) -> Option<Result<i32, ApiError>> {
         self.height.map(|height| int(height.to_u32()))
     }
 
-    /// How many blocks confirm it, up to the one that was asked for: 1 in that block, 0 while it is unconfirmed.
+    /// The number of blocks that confirm the output, up to the requested block: 1 in that block, 0 while it is
+    /// unconfirmed.
     async fn confirmations(&self) -> Result<i32, ApiError> {
         int(self.height.map_or(0, |height| (self.at.to_u32() + 1).saturating_sub(height.to_u32())))
     }
 
-    /// Whether a coinbase created it, so that it must mature before it can be spent.
+    /// Whether a coinbase created the output, which then must mature before it can be spent.
     async fn is_coinbase(&self) -> bool {
         self.is_from_coinbase()
     }
 
-    /// The lowest height of a block that may spend it: 100 above its own. Null unless a coinbase created it.
+    /// The lowest height of a block that may spend the output: 100 above its own height. Null unless a coinbase created
+    /// it.
     async fn mature_at_height(&self) -> Option<Result<i32, ApiError>> {
         let height = self.height.filter(|_| self.is_from_coinbase())?;
         Some(int(mature_at(height).to_u32()))
     }
 
-    /// The txid of the transaction of the mempool that spends it; null if there is none, and where a block was asked for.
+    /// The txid of the mempool transaction that spends the output. Null if there is none, and with `at`.
     async fn spent_in_mempool_by(&self) -> Option<Result<Txid, ApiError>> {
         self.spender().transpose()
     }
 
-    /// Whether it can be spent in the block after the one that was asked for, or in the next one: it is confirmed and
-    /// mature, and no transaction of the mempool spends it.
+    /// Whether the output can be spent in the block after the requested one, or in the next block: it is confirmed and
+    /// mature, and no mempool transaction spends it.
     async fn spendable(&self) -> Result<Spendability, ApiError> {
         Spendability::of(self.height, self.is_from_coinbase(), self.at, self.spender()?.is_some())
     }
 
-    /// What it is worth to somebody who spends it at a feerate: its amount without the fee for the input, in satoshis,
-    /// negative if that costs more. The input is taken to have a signature of the largest size and a compressed key, and
-    /// a taproot output to be spent by its key. Null where the size cannot be known: P2SH, P2WSH, and forms that are not
-    /// standard.
+    /// The value of the output minus the fee to spend it at a feerate, in satoshis. Negative if the fee exceeds the
+    /// value. Assumes a signature of the maximum size, a compressed key, and a key-path spend for taproot. Null if the
+    /// input size cannot be known: P2SH, P2WSH and nonstandard scripts.
     async fn effective_value(
         &self,
-        #[graphql(desc = "What the transaction pays, in sat/vB, to a thousandth.")] fee_rate: f64,
+        #[graphql(desc = "The feerate of the spending transaction, in sat/vB, to a thousandth.")] fee_rate: f64,
     ) -> Option<Result<SignedSats, ApiError>> {
         self.effective(fee_rate).transpose()
     }
@@ -232,16 +231,16 @@ impl Utxo {
 /// A page of unspent outputs.
 #[derive(SimpleObject)]
 pub(in crate::api) struct UtxoConnection {
-    /// The rows of this page with their cursors.
+    /// The items of this page with their cursors.
     edges: Vec<Edge<Utxo>>,
-    /// The rows of this page.
+    /// The items of this page.
     nodes: Vec<Utxo>,
-    /// Whether there is more around this page.
+    /// Whether there are more items before or after this page, and the cursors to continue with.
     page_info: PageInfo,
-    /// How many rows the whole list has, on all its pages. Null under `minValue`, without immature outputs, and from two
-    /// confirmations up.
+    /// The number of items in the whole list, on all pages. Null with `minValue`, with `includeImmature: false`, and
+    /// with `minConfirmations` of 2 or more.
     total_count: Option<UInt53>,
-    /// The sum of all rows of the whole list, in satoshis. Null where `totalCount` is.
+    /// The sum of the whole list, on all pages, in satoshis. Null if `totalCount` is null.
     total_value: Option<Sats>,
 }
 

@@ -8,23 +8,23 @@ use super::super::page::ITEM_BYTES;
 use super::super::scalars::{BlockHash, DateTime, Sats, Txid, int, int_of};
 use crate::view::View;
 
-/// The block that the Bitcoin node itself would make next, but for its coinbase. Beside `projectedBlocks` it shows how
-/// far what this server works out is from what a node does.
+/// The block that the Bitcoin node would assemble next, without its coinbase. Compare it with `projectedBlocks` to see
+/// how far this server's projection differs from a node's.
 #[derive(SimpleObject)]
 pub(super) struct BlockTemplate {
-    /// The height it would have.
+    /// The height that the block would have.
     height: i32,
-    /// The hash of the block it would stand on: the node's tip, which may be newer than the state of this answer.
+    /// The hash of the block that it would follow: the node's tip, which can be newer than the state of this answer.
     previous_hash: BlockHash,
-    /// The fees of its transactions together, in satoshis.
+    /// The total fees of the transactions, in satoshis.
     total_fees: Sats,
-    /// How many transactions it has.
+    /// The number of transactions.
     tx_count: i32,
-    /// Their weights together, in weight units.
+    /// The total weight of the transactions, in weight units.
     weight: i32,
-    /// Their txids, in the order of the block.
+    /// The txids of the transactions, in block order.
     txids: Vec<Txid>,
-    /// When the node gave it, by this server's clock.
+    /// When the node returned the template, by this server's clock.
     taken_at: DateTime,
 }
 

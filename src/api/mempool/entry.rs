@@ -47,58 +47,59 @@ impl MempoolEntry {
     }
 }
 
-/// A transaction among those that wait for a block. Ancestors are all that it stands on in the mempool, descendants all
-/// that stands on it; both counts and sums have the transaction itself in them, as in Bitcoin Core's `getmempoolentry`.
+/// The mempool details of an unconfirmed transaction. As in Bitcoin Core's `getmempoolentry`, the counts and sums of
+/// ancestors and descendants include the transaction itself.
 #[Object]
 impl MempoolEntry {
-    /// When it was first seen, by this server's clock or, for what was there before the server, by the node's.
+    /// When the transaction was first seen: by this server's clock, or by the node's clock if it arrived before the
+    /// server started.
     async fn added_at(&self) -> DateTime {
         DateTime::from_seconds(self.entry.first_seen)
     }
 
-    /// The height of the newest block when it was added. One that a reorganisation took out of a block was added after
-    /// that.
+    /// The height of the tip when the transaction was added. A transaction that a reorg returned to the mempool was
+    /// added after the reorg.
     async fn added_at_height(&self) -> Result<i32, ApiError> {
         int(self.entry.height.to_u32())
     }
 
-    /// How many transactions its ancestors are, itself included.
+    /// The number of ancestors in the mempool, itself included.
     async fn ancestor_count(&self) -> Result<i32, ApiError> {
         int_of(self.ancestors().count.saturating_add(1))
     }
 
-    /// The virtual sizes of its ancestors together, itself included, in vbytes.
+    /// The total virtual size of the ancestors, itself included, in vbytes.
     async fn ancestor_vsize(&self) -> Result<i32, ApiError> {
         self.vsize_with(self.ancestors())
     }
 
-    /// The fees of its ancestors together, itself included, in satoshis.
+    /// The total fees of the ancestors, itself included, in satoshis.
     async fn ancestor_fees(&self) -> Result<Sats, ApiError> {
         self.fees_with(self.ancestors())
     }
 
-    /// How many transactions its descendants are, itself included.
+    /// The number of descendants in the mempool, itself included.
     async fn descendant_count(&self) -> Result<i32, ApiError> {
         int_of(self.descendants().count.saturating_add(1))
     }
 
-    /// The virtual sizes of its descendants together, itself included, in vbytes.
+    /// The total virtual size of the descendants, itself included, in vbytes.
     async fn descendant_vsize(&self) -> Result<i32, ApiError> {
         self.vsize_with(self.descendants())
     }
 
-    /// The fees of its descendants together, itself included, in satoshis.
+    /// The total fees of the descendants, itself included, in satoshis.
     async fn descendant_fees(&self) -> Result<Sats, ApiError> {
         self.fees_with(self.descendants())
     }
 
-    /// The unconfirmed transactions whose outputs it spends, in the order of their arrival.
+    /// The unconfirmed transactions whose outputs it spends, by arrival.
     #[graphql(complexity = "costs::list(RELATIVES, child_complexity)")]
     async fn parents(&self) -> Result<Vec<Transaction>, ApiError> {
         self.each(&self.view.mempool().parents(&self.entry.txid))
     }
 
-    /// The unconfirmed transactions that spend its outputs, in the order of their arrival.
+    /// The unconfirmed transactions that spend its outputs, by arrival.
     #[graphql(complexity = "costs::list(RELATIVES, child_complexity)")]
     async fn children(&self) -> Result<Vec<Transaction>, ApiError> {
         self.each(&self.view.mempool().children(&self.entry.txid))
@@ -109,30 +110,31 @@ impl MempoolEntry {
         self.entry.has_parents()
     }
 
-    /// The index of the projected block that it is in, 0 for the next block.
+    /// The index of the projected block that contains the transaction. 0 for the next block.
     async fn projected_block(&self) -> Option<Result<i32, ApiError>> {
         Some(int_of(self.view.mempool().projected_place(&self.entry.txid)?.block))
     }
 
-    /// The vbytes of all transactions that come before it in the projected blocks.
+    /// The total virtual size of the transactions before it in the projected blocks, in vbytes.
     async fn vsize_ahead(&self) -> Option<Result<UInt53, ApiError>> {
         Some(UInt53::new(self.view.mempool().projected_place(&self.entry.txid)?.vsize_ahead))
     }
 
-    /// Whether nodes take another transaction in its place that pays enough. They do by default, whether it signals that
-    /// or not, unless it has more than 100 descendants, itself included.
+    /// Whether nodes accept a replacement that pays enough. By default they do, whether the transaction signals
+    /// replaceability or not, unless it has more than 100 descendants, itself included.
     async fn is_replaceable(&self) -> bool {
         self.view.mempool().is_replaceable(&self.entry.txid)
     }
 
-    /// The least fee, in satoshis, that a transaction of the same size must pay to take its place and have a feerate. It
-    /// is as much at least as it and its descendants pay, and for its own size on top. Null if it cannot be replaced.
+    /// The minimum fee, in satoshis, that a replacement of the same size must pay to be accepted and to reach a
+    /// feerate. At least the fees of the transaction and its descendants, plus the relay fee for the replacement's own
+    /// size. Null if the transaction is not replaceable.
     async fn bump_fee_to(
         &self,
         #[graphql(desc = "The feerate to reach, in sat/vB, to a thousandth.")] fee_rate: f64,
         #[graphql(
-            desc = "True for that feerate over its own size alone. False to pay also for those of its ancestors that \
-                    would else be mined at less.",
+            desc = "If true, the feerate applies to the replacement's size alone. If false, the fee also pays for \
+                    ancestors that would otherwise be mined at a lower feerate.",
             default_with = "Some(true)"
         )]
         minimal: Option<bool>,

@@ -9,18 +9,20 @@ use crate::view::{self, FeeBins, FeeFraction, FeerateKind};
 /// How many vbytes a bin has at least if nothing else is asked for, as on Esplora servers.
 pub(super) const VSIZE: i32 = 50_000;
 
-/// The transactions that pay at least one feerate and less than another.
+/// The transactions within a feerate range: at least one feerate and below another.
 #[derive(SimpleObject)]
 pub(super) struct FeeBin {
-    /// The lowest feerate that belongs to it, in sat/vB. Of bins cut by size, the lowest that somebody in it pays.
+    /// The lower bound of the feerate, in sat/vB, inclusive. For bins cut by size, the lowest feerate in the bin.
     from_rate: f64,
-    /// The lowest feerate that no longer belongs to it, in sat/vB: where the bin above begins; null for the highest.
+    /// The upper bound of the feerate, in sat/vB, exclusive: the lower bound of the next higher bin. Null for the
+    /// highest bin.
     to_rate: Option<f64>,
-    /// The virtual sizes of its transactions together, in vbytes.
+    /// The total virtual size of the transactions, in vbytes.
     vsize: UInt53,
-    /// How many transactions it has.
+    /// The number of transactions.
     count: i32,
-    /// Its vbytes and those of all bins above: what is mined before a transaction that pays less.
+    /// The total virtual size of this bin and all higher bins, in vbytes: what is mined before a transaction that pays
+    /// less than this bin.
     cumulative_vsize: UInt53,
 }
 
@@ -65,7 +67,9 @@ pub(super) fn filled(vsize: i32, all: u64, limit: u32) -> Result<FeeBins, ApiErr
 /// A feerate in sat/vB as a client gives it. Errors: BAD_USER_INPUT, naming `what`, for one that cannot be.
 pub(in crate::api) fn feerate(what: &str, sat_per_vb: f64) -> Result<Feerate, ApiError> {
     Feerate::from_sat_per_vb(sat_per_vb).ok_or_else(|| {
-        ApiError::bad_user_input(format!("{what} is {sat_per_vb}, and a feerate is from 0 to all coins for one vbyte"))
+        ApiError::bad_user_input(format!(
+            "{what} is {sat_per_vb}, and a feerate is from 0 to the coin supply per vbyte"
+        ))
     })
 }
 

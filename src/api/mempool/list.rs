@@ -29,18 +29,18 @@ use super::super::transaction_filter::{SCAN_BYTES, TransactionFilter};
 use super::unconfirmed;
 use crate::view::{Entry, FeeFraction, MempoolSnapshot, Rank, View};
 
-/// In which order unconfirmed transactions are told. Of equal ones the one that arrived first comes first.
+/// The order of unconfirmed transactions. Equal transactions are ordered by arrival, earliest first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Enum)]
 pub(in crate::api) enum MempoolOrder {
-    /// By what each pays for its own size, the highest first.
+    /// By the transaction's own feerate, highest first.
     #[default]
     FeeRate,
-    /// By what a miner gets for all that is taken together with it, the highest first. Roughly the order of the blocks to
-    /// come.
+    /// By effective feerate, the feerate of the package with which the transaction is mined, highest first. Roughly the
+    /// order of upcoming blocks.
     EffectiveFeeRate,
-    /// By when they arrived, the newest first.
+    /// By time of arrival, newest first.
     Arrival,
-    /// By the sum of their outputs, the highest first.
+    /// By the sum of the outputs, highest first.
     Value,
 }
 

@@ -118,93 +118,92 @@ impl Mempool {
 /// A transaction of the mempool as an object. It counts as read.
 pub(super) fn unconfirmed(view: &Arc<View>, entry: &Arc<Entry>) -> Result<Transaction, ApiError> {
     let found = Transaction::read(view, |view| Ok(view.unconfirmed(entry)))?;
-    let found = found.ok_or_else(|| ApiError::internal("what is in the mempool is no transaction"))?;
+    let found = found.ok_or_else(|| ApiError::internal("a mempool transaction cannot be decoded"))?;
     Ok(Transaction::new(view, found))
 }
 
-/// The transactions that wait for a block, as the Bitcoin node behind this server has them. Other nodes have others: what
-/// is not here may still be waiting elsewhere.
+/// The unconfirmed transactions in the mempool of the Bitcoin node that this server follows. Other nodes have other
+/// mempools: a transaction that is missing here may be pending elsewhere.
 #[Object]
 impl Mempool {
-    /// `Mempool:main`.
+    /// Always `Mempool:main`.
     pub(super) async fn id(&self) -> ID {
         MEMPOOL_ID.into()
     }
 
-    /// What all of them add up to, and what the node says of them.
+    /// Totals of the mempool, and the node's mempool figures.
     async fn stats(&self) -> Result<MempoolStats, ApiError> {
         MempoolStats::of(&self.view)
     }
 
-    /// The txids of all of them, the newest first.
+    /// The txids of all mempool transactions, newest first.
     #[graphql(complexity = "costs::page(first, last, child_complexity)")]
     async fn txids(
         &self,
         ctx: &Context<'_>,
-        #[graphql(
-            desc = "At most this many from the front, or behind `after`. 25 if neither first nor last is given."
-        )]
+        #[graphql(desc = "Maximum number of items from the start, or after `after`; 25 without `first` and `last`.")]
         first: Option<i32>,
-        #[graphql(desc = "Only what comes behind the row with this cursor.")] after: Option<String>,
-        #[graphql(desc = "At most this many from the end, or in front of `before`.")] last: Option<i32>,
-        #[graphql(desc = "Only what comes in front of the row with this cursor.")] before: Option<String>,
+        #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
+        #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
+        #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
     ) -> Option<Result<Connection<Txid, i32>, ApiError>> {
         Some(list::txids(&self.view, ctx, &PageArgs { first, after, last, before }))
     }
 
-    /// All of them in an order, or those that meet conditions. A cursor is good while its transaction waits; then it is
-    /// CURSOR_ORPHANED, with the state and the block that the transaction went to.
+    /// The mempool transactions in a given order, optionally filtered. A cursor is valid while its transaction stays in
+    /// the mempool. After that, it fails with CURSOR_ORPHANED, which reports the transaction's state and block.
     #[graphql(complexity = "costs::page(first, last, child_complexity)")]
     async fn transactions(
         &self,
         ctx: &Context<'_>,
-        #[graphql(
-            desc = "At most this many from the front, or behind `after`. 25 if neither first nor last is given."
-        )]
+        #[graphql(desc = "Maximum number of items from the start, or after `after`; 25 without `first` and `last`.")]
         first: Option<i32>,
-        #[graphql(desc = "Only what comes behind the row with this cursor.")] after: Option<String>,
-        #[graphql(desc = "At most this many from the end, or in front of `before`.")] last: Option<i32>,
-        #[graphql(desc = "Only what comes in front of the row with this cursor.")] before: Option<String>,
-        #[graphql(desc = "What comes first.", default_with = "Some(MempoolOrder::FeeRate)")] order: Option<
-            MempoolOrder,
-        >,
+        #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
+        #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
+        #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
+        #[graphql(
+            desc = "The order in which to return the transactions.",
+            default_with = "Some(MempoolOrder::FeeRate)"
+        )]
+        order: Option<MempoolOrder>,
         #[graphql(desc = "Only transactions that meet all of these conditions.")] filter: Option<TransactionFilter>,
     ) -> Option<Result<Connection<Transaction, Option<UInt53>>, ApiError>> {
         let args = PageArgs { first, after, last, before };
         Some(list::transactions(&self.view, ctx, &args, order.unwrap_or_default(), &filter.unwrap_or_default()))
     }
 
-    /// Those that arrived last, the newest first.
+    /// The most recent arrivals, newest first.
     #[graphql(complexity = "costs::list(first.unwrap_or(RECENT), child_complexity)")]
     async fn recent(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "At most this many, no more than a page may have.", default_with = "Some(RECENT)")]
+        #[graphql(desc = "Maximum number of items, at most `server.limits.pageSize`.", default_with = "Some(RECENT)")]
         first: Option<i32>,
     ) -> Option<Result<Vec<Transaction>, ApiError>> {
         Some(self.newest(ctx, first.unwrap_or(RECENT)))
     }
 
-    /// How much of the mempool pays how much, in bins of feerates from the highest down.
+    /// The distribution of mempool transactions over feerates, in bins from the highest feerate to the lowest.
     #[graphql(complexity = "costs::list(bins.as_ref().map_or(BINS, Vec::len), child_complexity)")]
     async fn fee_histogram(
         &self,
         ctx: &Context<'_>,
         #[graphql(
-            desc = "Where bins begin, in sat/vB, to a thousandth, in any order; what pays exactly that is in the bin \
-                    above. What pays less than the lowest has a bin of its own. At most `server.limits.points`. If \
-                    none are given, bins are cut by their size."
+            desc = "The lower bounds of the bins, in sat/vB, to a thousandth, in any order. A transaction exactly at a \
+                    bound falls into the higher bin. Transactions below the lowest bound get a bin of their own. At \
+                    most `server.limits.points` bounds. If not given, bins are cut by size."
         )]
         bins: Option<Vec<f64>>,
         #[graphql(
-            desc = "Without `bins`: how many vbytes a bin has at least, before another begins where the feerate \
-                    changes. It has more where there would be more bins than `server.limits.points`.",
+            desc = "The minimum size of a bin in vbytes, if `bins` is not given. A bin ends at the first change of \
+                    feerate at or above this size. Bins are larger if there would be more than `server.limits.points` \
+                    of them.",
             default_with = "Some(fee_bin::VSIZE)"
         )]
         bin_vsize: Option<i32>,
         #[graphql(
-            desc = "Whether a transaction counts with the feerate of all that a miner takes together with it, and not \
-                    with its own.",
+            desc = "Whether to count each transaction with its effective feerate, the feerate of the package with \
+                    which it is mined, instead of its own feerate.",
             default_with = "Some(false)"
         )]
         effective: Option<bool>,
@@ -213,55 +212,60 @@ impl Mempool {
         Some(self.histogram(ctx, bins.as_deref(), bin_vsize, effective))
     }
 
-    /// The blocks that miners would make of the mempool if nothing else came, the next one first. What the blocks asked
-    /// for have no room for is in none of them. Only the last block that there is may be partly empty.
+    /// The blocks that miners would assemble from the mempool if no more transactions arrived, next block first.
+    /// Transactions that do not fit into the requested blocks are in none of them. Only the last possible block can be
+    /// partly empty.
     #[graphql(complexity = "costs::list(first.unwrap_or(PROJECTED), child_complexity)")]
     async fn projected_blocks(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "At most this many, no more than a page may have.", default_with = "Some(PROJECTED)")]
+        #[graphql(
+            desc = "Maximum number of items, at most `server.limits.pageSize`.",
+            default_with = "Some(PROJECTED)"
+        )]
         first: Option<i32>,
     ) -> Option<Result<Vec<ProjectedBlock>, ApiError>> {
         Some(self.projected(ctx, first.unwrap_or(PROJECTED)))
     }
 
-    /// By how much each script changes when all of them are confirmed: all scripts that they pay or spend, in the
-    /// ascending order of the SHA-256 of the script. That order never changes, so a cursor holds for ever; a walk over all
-    /// pages finds every script that was there all the while.
+    /// The change of each script's balance when the whole mempool is confirmed, for all scripts that it pays or spends,
+    /// in ascending order of the script's SHA-256. The order never changes, so cursors never become invalid, and
+    /// reading all pages finds every script that is present throughout.
     #[graphql(complexity = "costs::page(first, last, child_complexity)")]
     async fn balance_changes(
         &self,
         ctx: &Context<'_>,
-        #[graphql(
-            desc = "At most this many from the front, or behind `after`. 25 if neither first nor last is given."
-        )]
+        #[graphql(desc = "Maximum number of items from the start, or after `after`; 25 without `first` and `last`.")]
         first: Option<i32>,
-        #[graphql(desc = "Only what comes behind the row with this cursor.")] after: Option<String>,
-        #[graphql(desc = "At most this many from the end, or in front of `before`.")] last: Option<i32>,
-        #[graphql(desc = "Only what comes in front of the row with this cursor.")] before: Option<String>,
+        #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
+        #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
+        #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
     ) -> Option<Result<Connection<ScriptDelta, i32>, ApiError>> {
         Some(script_delta::page(&self.view, ctx, &PageArgs { first, after, last, before }))
     }
 
-    /// The block that the Bitcoin node itself would make next, asked now. NODE_UNAVAILABLE if the server's settings do not
-    /// let clients ask that, as is so by default, if the node does not answer, and if it makes none: on mainnet it must
-    /// have peers and not be downloading the chain.
+    /// The block that the Bitcoin node would assemble next, queried now. Fails with NODE_UNAVAILABLE if the server's
+    /// settings do not allow this query (the default), if the node does not respond, and if it returns no template: on
+    /// mainnet it must have peers and have finished initial block download.
     #[graphql(complexity = "costs::NODE.saturating_mul(costs::TEMPLATE).saturating_add(child_complexity)")]
     async fn next_block_template(&self) -> Option<Result<BlockTemplate, ApiError>> {
         Some(BlockTemplate::ask(&self.view).await)
     }
 
-    /// Which transactions replaced which, as far as that is remembered: a tree for each transaction that replaced others
-    /// and was not replaced itself, the newest first.
+    /// The replacements that the server remembers, newest first: one tree for each transaction that replaced others and
+    /// was not replaced itself.
     #[graphql(complexity = "costs::list(first.unwrap_or(REPLACEMENTS), child_complexity)")]
     async fn replacements(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "At most this many, no more than a page may have.", default_with = "Some(REPLACEMENTS)")]
+        #[graphql(
+            desc = "Maximum number of items, at most `server.limits.pageSize`.",
+            default_with = "Some(REPLACEMENTS)"
+        )]
         first: Option<i32>,
         #[graphql(
-            desc = "Whether to tell only those that replaced, themselves, a transaction that did not signal that it may \
-                    be (BIP125).",
+            desc = "Whether to return only trees whose root replaced a transaction that did not signal replaceability \
+                    (BIP125).",
             default_with = "Some(false)"
         )]
         full_rbf_only: Option<bool>,
@@ -269,17 +273,19 @@ impl Mempool {
         Some(self.replacing(ctx, first.unwrap_or(REPLACEMENTS), full_rbf_only.unwrap_or_default()))
     }
 
-    /// What the mempool was like over time, as this server saw it: the newest sample of each step, the oldest step first. One
-    /// sample a minute is kept, for 400 days unless the settings say otherwise; steps in which none was taken, because the
-    /// server did not run or the node was away, are left out.
+    /// The mempool over time, as this server saw it: the newest sample of each step, oldest step first. The server
+    /// stores one sample per minute, for 400 days by default. Steps without a sample are omitted: the server was not
+    /// running, or the node was away.
     #[graphql(complexity = "costs::list(sample::steps(from, to, step_seconds), child_complexity)")]
     async fn history(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "The beginning of the first step.")] from: DateTime,
-        #[graphql(desc = "The end: no sample after it is told. At most `server.limits.points` steps after `from`.")]
+        #[graphql(desc = "The start of the first step.")] from: DateTime,
+        #[graphql(
+            desc = "The end: later samples are not included. At most `server.limits.points` steps after `from`."
+        )]
         to: DateTime,
-        #[graphql(desc = "How long a step is, in seconds: 60 or more.", default_with = "Some(STEP)")]
+        #[graphql(desc = "The length of a step, in seconds, at least 60.", default_with = "Some(STEP)")]
         step_seconds: Option<i32>,
     ) -> Option<Result<Vec<MempoolSample>, ApiError>> {
         Some(limits(ctx).and_then(|limits| sample::history(&self.view, limits, from, to, step_seconds.unwrap_or(STEP))))

@@ -30,7 +30,7 @@ impl ProjectedBlock {
     fn entry(&self, position: u64) -> Result<&Arc<Entry>, ApiError> {
         let sequence = usize::try_from(position).ok().and_then(|position| self.block.sequences.get(position));
         let entry = sequence.and_then(|sequence| self.view.mempool().by_sequence(*sequence));
-        entry.ok_or_else(|| ApiError::internal("a projected block holds what is not in the mempool"))
+        entry.ok_or_else(|| ApiError::internal("a projected block contains a transaction that is not in the mempool"))
     }
 
     /// A page of its transactions. The cursor names the transaction, and not its position: that is another with each one
@@ -53,60 +53,59 @@ impl ProjectedBlock {
     }
 }
 
-/// A block that miners would make of the mempool as it is, by the rules of Bitcoin Core's miner: what pays most for its
-/// weight first, together with what it stands on. Header and coinbase are not counted.
+/// A block that miners would assemble from the current mempool, by the rules of Bitcoin Core's miner: the highest
+/// feerates first, together with unconfirmed ancestors. Header and coinbase are not included in the figures.
 #[Object]
 impl ProjectedBlock {
-    /// How many blocks come before it: 0 for the next block.
+    /// The number of blocks before it. 0 for the next block.
     async fn index(&self) -> Result<i32, ApiError> {
         int_of(self.index)
     }
 
-    /// How many transactions it has.
+    /// The number of transactions.
     async fn tx_count(&self) -> Result<i32, ApiError> {
         int_of(self.block.sequences.len())
     }
 
-    /// Their virtual sizes together, each rounded up, in vbytes.
+    /// The total virtual size of the transactions, each rounded up, in vbytes.
     async fn vsize(&self) -> Result<i32, ApiError> {
         int_of(self.block.vsize)
     }
 
-    /// Their weights together, in weight units; at most 3,992,000, for miners keep 8,000 for header and coinbase.
+    /// The total weight of the transactions, in weight units. At most 3,992,000, because miners reserve 8,000 for
+    /// header and coinbase.
     async fn weight(&self) -> Result<i32, ApiError> {
         int_of(self.block.weight)
     }
 
-    /// Their fees together, in satoshis.
+    /// The total fees of the transactions, in satoshis.
     async fn total_fees(&self) -> Result<Sats, ApiError> {
         Sats::new(self.block.fees)
     }
 
-    /// The effective feerate, in sat/vB, at half of its vbytes.
+    /// The effective feerate at half of the block's vbytes, in sat/vB.
     async fn median_fee_rate(&self) -> f64 {
         self.block.median_feerate().to_sat_per_vb()
     }
 
-    /// The effective feerates, in sat/vB, at 0, 10, 25, 50, 75, 90 and 100 percent of its vbytes, from the lowest to the
-    /// highest.
+    /// The effective feerates at 0, 10, 25, 50, 75, 90 and 100 percent of the block's vbytes, in sat/vB, in ascending
+    /// order.
     async fn fee_rate_percentiles(&self) -> Vec<f64> {
         self.block.feerates.iter().copied().map(FeeFraction::to_sat_per_vb).collect()
     }
 
-    /// Its transactions in the order in which a miner takes them. That order is of this state of the mempool: pages asked
-    /// for one after another need not fit together. A cursor whose transaction is in another block by then is
-    /// CURSOR_ORPHANED.
+    /// The transactions in the order in which a miner includes them. The order belongs to the current state of the
+    /// mempool, so pages from separate requests may not fit together. A cursor whose transaction has moved to another
+    /// block fails with CURSOR_ORPHANED.
     #[graphql(complexity = "costs::page(first, last, child_complexity)")]
     async fn transactions(
         &self,
         ctx: &Context<'_>,
-        #[graphql(
-            desc = "At most this many from the front, or behind `after`. 25 if neither first nor last is given."
-        )]
+        #[graphql(desc = "Maximum number of items from the start, or after `after`; 25 without `first` and `last`.")]
         first: Option<i32>,
-        #[graphql(desc = "Only what comes behind the row with this cursor.")] after: Option<String>,
-        #[graphql(desc = "At most this many from the end, or in front of `before`.")] last: Option<i32>,
-        #[graphql(desc = "Only what comes in front of the row with this cursor.")] before: Option<String>,
+        #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
+        #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
+        #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
     ) -> Option<Result<Connection<Transaction, Option<UInt53>>, ApiError>> {
         Some(self.page(ctx, &PageArgs { first, after, last, before }))
     }

@@ -84,34 +84,36 @@ impl ProjectedBlockReader {
     }
 }
 
-/// How one projected block changed since the event before this one. Whoever begins with nothing, and takes out what each
-/// event tells as removed and puts in what it tells as added, has the transactions of the block.
+/// The change of a projected block since the previous event. A client that starts with an empty set, removes `removed`
+/// and adds `added` of each event has the transactions of the block.
 #[Object]
 impl ProjectedBlockDelta {
-    /// How many blocks come before it: 0 for the next block.
+    /// The number of blocks before it. 0 for the next block.
     async fn index(&self) -> Result<i32, ApiError> {
         int_of(self.index)
     }
 
-    /// The number of this event in its stream, from 1 on.
+    /// The sequence number of this event in its stream, from 1.
     async fn sequence(&self) -> UInt53 {
         self.sequence
     }
 
-    /// The block with its figures, in the first event. Null in all others, and if there are not so many blocks.
+    /// The block with its figures, in the first event. Null in all later events, and if there are not enough projected
+    /// blocks.
     async fn full(&self) -> Option<&ProjectedBlock> {
         self.full.as_ref()
     }
 
-    /// The transactions that it holds and did not hold before, in the order in which a miner takes them, 1,000 at most: if
-    /// there are more, the next event tells of them at once. The first event and those behind it add all of them.
+    /// The transactions added to the block, in the order in which a miner includes them; at most 1,000, and the next
+    /// event follows at once with the rest. The first event and the events right after it add all transactions of the
+    /// block.
     #[graphql(complexity = "costs::list(CHANGED, child_complexity)")]
     async fn added(&self) -> Result<Vec<Transaction>, ApiError> {
         self.added.iter().map(|entry| unconfirmed(&self.view, entry)).collect()
     }
 
-    /// The txids of the transactions that it held before and does not hold any more, in ascending order by their bytes:
-    /// mined, gone, or in another block now.
+    /// The txids of the transactions removed from the block: mined, no longer in the mempool, or moved to another
+    /// block. In ascending order by bytes.
     async fn removed(&self) -> Vec<scalars::Txid> {
         self.removed.iter().copied().map(scalars::Txid).collect()
     }

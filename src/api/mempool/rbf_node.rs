@@ -23,9 +23,9 @@ impl RbfNode {
     }
 }
 
-/// A transaction that replaced others, or was replaced, and those that it replaced: a tree whose root was not replaced
-/// itself. It tells also of transactions whose bytes are not kept any more. Replaced are those that spend an output that
-/// the newer one spends; what stood on them left with them, and is not told here.
+/// A node in a tree of replacements: a transaction and those that it replaced. The root was not replaced itself. The
+/// tree includes transactions whose bytes the server no longer stores. A transaction is replaced by one that spends the
+/// same output; its descendants leave with it but are not listed.
 #[Object]
 impl RbfNode {
     /// The txid of the transaction.
@@ -33,33 +33,33 @@ impl RbfNode {
         Txid(self.txid)
     }
 
-    /// What it pays, or would have paid, in satoshis; null where that is not known any more.
+    /// The fee, in satoshis. Null if it is no longer known.
     async fn fee(&self) -> Option<Result<Sats, ApiError>> {
         self.known.fee.map(Sats::new)
     }
 
-    /// Its virtual size in vbytes; null where that is not known any more.
+    /// The virtual size, in vbytes. Null if it is no longer known.
     async fn vsize(&self) -> Option<Result<i32, ApiError>> {
         self.known.vsize.map(int_of)
     }
 
-    /// When it was first seen. Null once it is in a block.
+    /// When the transaction was first seen. Null once it is in a block.
     async fn seen_at(&self) -> Option<DateTime> {
         self.known.first_seen.map(DateTime::from_seconds)
     }
 
-    /// Whether it replaced, itself, a transaction none of whose inputs signalled that it may be replaced (BIP125). False
-    /// as well where the bytes of what it replaced are not kept any more.
+    /// Whether the transaction directly replaced one that did not signal replaceability in any input (BIP125). Also
+    /// false if the server no longer stores the bytes of what it replaced.
     async fn full_rbf(&self) -> Result<bool, ApiError> {
         Ok(self.view.replaced_without_signal(&self.txid)?)
     }
 
-    /// Whether a block of the main chain holds it.
+    /// Whether the transaction is in a block of the main chain.
     async fn mined(&self) -> bool {
         self.known.is_confirmed
     }
 
-    /// What it replaced, the oldest departure first.
+    /// The transactions that it replaced, oldest departure first.
     #[graphql(complexity = "costs::list(REPLACED, child_complexity)")]
     async fn replaces(&self) -> Result<Vec<RbfNode>, ApiError> {
         let replaced = self.view.replaced(&self.txid)?;

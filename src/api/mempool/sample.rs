@@ -12,25 +12,25 @@ use crate::view::{self, View};
 /// A sample is taken once in so many seconds.
 const MINUTE: u32 = 60;
 
-/// What the mempool was like at one time.
+/// The mempool at one point in time.
 #[derive(SimpleObject)]
 pub(super) struct MempoolSample {
-    /// When, to the minute.
+    /// The time of the sample, to the minute.
     at: DateTime,
-    /// How many transactions there were.
+    /// The number of transactions in the mempool.
     count: i32,
-    /// Their virtual sizes together, in vbytes.
+    /// The total virtual size of the transactions, in vbytes.
     vsize: UInt53,
-    /// Their fees together, in satoshis.
+    /// The total fees of the transactions, in satoshis.
     total_fee: Sats,
-    /// The lowest feerate that the node took, in sat/vB.
+    /// The lowest feerate that the node accepted, in sat/vB.
     min_fee_rate: f64,
-    /// New transactions a second, on average over the minute before.
+    /// The mean rate of arrivals over the minute before, in transactions per second.
     tx_per_second: f64,
-    /// New virtual bytes a second, likewise.
+    /// The mean rate of arrivals, in vbytes per second.
     vbytes_per_second: f64,
-    /// How much of it paid how much, by what a miner got for it (`effectiveFeeRate`), from the highest bin down. All samples
-    /// have the same bins; those that were empty are left out.
+    /// The distribution of the mempool over effective feerates (`effectiveFeeRate`), highest bin first. All samples use
+    /// the same bins; empty bins are omitted.
     vsize_by_fee_rate: Vec<FeeBin>,
 }
 
@@ -69,7 +69,7 @@ pub(super) fn history(
 ) -> Result<Vec<MempoolSample>, ApiError> {
     let step_seconds = count_of("stepSeconds", step)?;
     if step_seconds < MINUTE {
-        return Err(ApiError::bad_user_input(format!("stepSeconds is {step}, and one sample a minute is kept")));
+        return Err(ApiError::bad_user_input(format!("stepSeconds is {step}, and it must be at least 60")));
     }
     let (first, last) = (from.to_unix(), to.to_unix());
     if first > last {

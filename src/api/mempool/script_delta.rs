@@ -27,7 +27,7 @@ impl ScriptDelta {
     }
 }
 
-/// By how much transactions change what a script holds. Outputs that can never be spent are of no script.
+/// The effect of mempool transactions on the balance of one script. Unspendable outputs are not counted.
 #[Object]
 impl ScriptDelta {
     /// The script with its history.
@@ -36,29 +36,29 @@ impl ScriptDelta {
         Ok(Script::of(&self.view, self.script.as_ref().clone()))
     }
 
-    /// The address that stands for the script; null for forms that have none.
+    /// The address of the script. Null for types without an address.
     async fn address(&self) -> Option<String> {
         address_of(&self.script, self.view.network())
     }
 
-    /// `received` without `spent`, in satoshis.
+    /// `received` minus `spent`, in satoshis.
     async fn net(&self) -> Result<SignedSats, ApiError> {
         SignedSats::new(i128::from(self.totals.pending.value) - i128::from(self.spent_sat()))
     }
 
-    /// What the transactions pay it, in satoshis, whether they spend that again or not: `balance.pendingIn` of the
-    /// script.
+    /// The sum of the transactions' outputs to the script, in satoshis, including outputs that are spent again:
+    /// `balance.pendingIn` of the script.
     async fn received(&self) -> Result<Sats, ApiError> {
         Sats::new(self.totals.pending.value)
     }
 
-    /// What the transactions spend of it, in satoshis, also of what they pay it themselves: `balance.spentInMempool` of
-    /// the script.
+    /// The sum of the script's outputs that the transactions spend, in satoshis, including outputs that they create
+    /// themselves: `balance.spentInMempool` of the script.
     async fn spent(&self) -> Result<Sats, ApiError> {
         Sats::new(self.spent_sat())
     }
 
-    /// How many of the transactions pay or spend it.
+    /// The number of the transactions that pay or spend the script.
     async fn tx_count(&self) -> Result<i32, ApiError> {
         int_of(self.totals.transactions)
     }
@@ -79,7 +79,7 @@ pub(super) fn page(
     let places = mempool.touched(request.from(), request.is_forwards());
     let page: Page<_, ScriptPlace> =
         request.page(|_| false, places.map(|place| Ok::<_, ApiError>((place, Some(())))))?;
-    let lost = || ApiError::internal("a script that nobody touches is counted among those of the mempool");
+    let lost = || ApiError::internal("a script of the mempool has no transaction that pays or spends it");
     Connection::with_cursors(
         page,
         int_of(mempool.touched_len())?,

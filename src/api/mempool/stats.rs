@@ -6,39 +6,41 @@ use super::super::error::ApiError;
 use super::super::scalars::{Sats, UInt53, int_of};
 use crate::view::View;
 
-/// What the unconfirmed transactions add up to, and what the Bitcoin node says of its mempool. What only the node knows is
-/// 0 until it was asked.
+/// Totals of the unconfirmed transactions, and the Bitcoin node's mempool figures. Figures that only the node knows are
+/// 0 until the node reports them.
 #[derive(Clone, PartialEq, SimpleObject)]
 pub(in crate::api) struct MempoolStats {
-    /// How many transactions there are.
+    /// The number of unconfirmed transactions.
     count: i32,
-    /// Their virtual sizes together, each rounded up, in vbytes.
+    /// The total virtual size of the transactions, each rounded up, in vbytes.
     vsize: UInt53,
-    /// Their weights together, in weight units.
+    /// The total weight of the transactions, in weight units.
     weight: UInt53,
-    /// Their serialisations together, witnesses included, in bytes.
+    /// The total serialised size of the transactions in bytes, witnesses included.
     bytes: UInt53,
-    /// Their fees together, in satoshis.
+    /// The total fees of the transactions, in satoshis.
     total_fee: Sats,
-    /// The memory that the node's mempool takes, in bytes, as the node last said.
+    /// The memory usage of the node's mempool in bytes, as last reported.
     memory_usage: UInt53,
-    /// The most memory that the node's mempool may take, in bytes.
+    /// The maximum memory usage of the node's mempool, in bytes.
     max_memory: UInt53,
-    /// The lowest feerate that the node takes now, in sat/vB: above `minRelayFeeRate` while its mempool is full.
+    /// The lowest feerate that the node currently accepts, in sat/vB. Above `minRelayFeeRate` while its mempool is
+    /// full.
     min_fee_rate: f64,
-    /// The lowest feerate that the node relays at all, in sat/vB.
+    /// The lowest feerate that the node ever relays, in sat/vB.
     min_relay_fee_rate: f64,
-    /// By how much a replacement must pay more for its own size than what it replaces, in sat/vB.
+    /// The additional feerate that a replacement must pay for its own size, in sat/vB.
     incremental_fee_rate: f64,
-    /// Whether the node has read the mempool of its last run.
+    /// Whether the node has finished loading its saved mempool.
     loaded: bool,
-    /// The number of the newest arrival or departure since this server was started; 0 before the first.
+    /// The sequence number of the newest arrival or departure since this server started. 0 before the first.
     sequence: UInt53,
-    /// New transactions a second, on average over the last minute. What was there when the server was started counts not.
+    /// The mean rate of arrivals over the last minute, in transactions per second. Transactions that were in the
+    /// mempool when the server started do not count.
     tx_per_second: f64,
-    /// New virtual bytes a second, likewise.
+    /// The mean rate of arrivals, in vbytes per second.
     vbytes_per_second: f64,
-    /// How many outputs the transactions have together.
+    /// The total number of outputs of the transactions.
     output_count: UInt53,
 }
 

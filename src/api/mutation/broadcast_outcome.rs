@@ -1,18 +1,18 @@
 use async_graphql::Enum;
 
-/// What became of a transaction that was sent.
+/// The result of submitting a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 pub(super) enum BroadcastOutcome {
-    /// The node took it into its mempool, and tells it to the network.
+    /// The node accepted the transaction into its mempool and relays it to the network.
     Accepted,
-    /// It was in the mempool already, maybe with another witness; the node tells it to the network again.
+    /// The transaction was already in the mempool, possibly with a different witness. The node relays it again.
     AlreadyInMempool,
-    /// A block of the main chain holds it already.
+    /// The transaction is already in a block of the main chain.
     AlreadyConfirmed,
-    /// It was not taken; `reject` says why.
+    /// The node rejected the transaction; `reject` says why.
     Rejected,
-    /// The node may have been handed it and did not answer, so that it is not known whether it has the transaction. Send it
-    /// again. Where it surely was not sent there is no outcome, but the error NODE_UNAVAILABLE.
+    /// The node may have received the transaction but did not respond, so the outcome is unknown. Submit it again. If
+    /// the transaction was certainly not sent, the mutation fails with NODE_UNAVAILABLE instead.
     NodeUnreachable,
 }
 

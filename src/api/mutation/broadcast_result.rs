@@ -74,38 +74,38 @@ impl BroadcastResult {
     }
 }
 
-/// What became of a transaction that was sent.
+/// The result of submitting a transaction.
 #[Object]
 impl BroadcastResult {
-    /// What became of it.
+    /// The outcome of the submission.
     async fn outcome(&self) -> BroadcastOutcome {
         self.outcome
     }
 
-    /// Its txid; null if the bytes are no transaction.
+    /// The txid of the transaction. Null if the bytes do not decode as a transaction.
     async fn txid(&self) -> Option<Txid> {
         self.ids.map(|(txid, _)| Txid(txid))
     }
 
-    /// Its wtxid, with the witnesses that were sent; null if the bytes are no transaction.
+    /// The wtxid of the transaction, with the witnesses as submitted. Null if the bytes do not decode as a transaction.
     async fn wtxid(&self) -> Option<Wtxid> {
         self.ids.map(|(_, wtxid)| Wtxid(wtxid))
     }
 
-    /// The transaction as this server has it after the node has it, with its place in the mempool. Null unless it is in the
-    /// mempool or in a block; if the server did not hear of it within a second and a half after the node took it; and if the
-    /// server cannot read its index, since what became of the transaction is known all the same.
+    /// The transaction with its position in the mempool, read after the node accepted it. Null if the transaction is
+    /// neither in the mempool nor in a block, if this server does not see it within 1.5 seconds after the node accepts
+    /// it, and if the server cannot read its index: the outcome is known nevertheless.
     async fn transaction(&self) -> Option<Result<Transaction, ApiError>> {
         self.find().transpose()
     }
 
-    /// What left the mempool for it: transactions that spend an output that it spends, and all that stood on them; by txid.
-    /// Empty unless it was ACCEPTED.
+    /// The txids of the transactions that left the mempool because of this one: those that spend the same outputs, and
+    /// their descendants. Empty unless the outcome is ACCEPTED.
     async fn replaced(&self) -> Vec<Txid> {
         self.replaced.iter().copied().map(Txid).collect()
     }
 
-    /// Why it was REJECTED; null with every other outcome.
+    /// Why the transaction was rejected. Null unless the outcome is REJECTED.
     async fn reject(&self) -> Option<RejectInfo> {
         self.reject.clone()
     }

@@ -50,7 +50,7 @@ impl Mutation {
         }
         match ctx.data_opt::<Arc<Account>>() {
             Some(account) if !account.may_broadcast() => {
-                Err(ApiError::forbidden("who asks may not send transactions; a token of this server may allow it"))
+                Err(ApiError::forbidden("this client may not submit transactions; use a token that allows it"))
             }
             _ => Ok(()),
         }
@@ -82,50 +82,52 @@ impl Mutation {
     }
 }
 
-/// What can be done. Fields of one request are executed one after the other.
+/// The operations that change something. The fields of one request execute one after another.
 #[Object]
 impl Mutation {
-    /// Sends a transaction through the Bitcoin node of this server, which tells it to the network. It can be sent again at
-    /// any time: what is there already is a success. FEATURE_DISABLED unless whoever runs the server allows it.
+    /// Submits a transaction through the Bitcoin node of this server, which relays it to the network. Safe to repeat: a
+    /// transaction that is already in the mempool or in a block is a success. Fails with FEATURE_DISABLED unless the
+    /// operator enables it.
     #[graphql(complexity = "costs::NODE.saturating_add(child_complexity)")]
     async fn broadcast_transaction(
         &self,
         ctx: &Context<'_>,
         #[graphql(
-            desc = "Its serialisation, with witnesses. Text that is not hexadecimal is refused as any bad argument; bytes \
-                    that are no transaction are REJECTED."
+            desc = "The serialised transaction, with witnesses. Invalid hexadecimal fails as a bad argument; bytes \
+                    that do not decode as a transaction are REJECTED."
         )]
         hex: Hex,
         #[graphql(
-            desc = "The highest feerate that it may pay, in sat/vB; 0 for any. If it is not given, the node's own limit: \
-                    10,000."
+            desc = "The highest feerate that the transaction may pay, in sat/vB. 0 for no limit. If not given, the \
+                    node's default: 10,000."
         )]
         max_fee_rate: Option<f64>,
         #[graphql(
-            desc = "The most satoshis that one output may pay to a script that nobody can ever spend from. If it is not \
-                    given, the node's own limit: 0."
+            desc = "The highest amount that a single output may pay to a provably unspendable script, in satoshis. If \
+                    not given, the node's default: 0."
         )]
         max_burn: Option<Sats>,
     ) -> Option<Result<BroadcastResult, ApiError>> {
         Some(self.send(ctx, hex, max_fee_rate, max_burn).await)
     }
 
-    /// Sends a transaction together with parents of it that pay too little by themselves, so that it pays for them. Needs a
-    /// node of Bitcoin Core 28 or newer to reach the network, and one of 26 or newer to be taken by this node.
+    /// Submits a transaction together with parents whose own feerate is too low, so that the child pays for them
+    /// (CPFP). The node must be Bitcoin Core 26 or newer to accept the package, and 28 or newer to relay it to the
+    /// network.
     #[graphql(complexity = "costs::list(hexes.len(), child_complexity.saturating_add(1)).saturating_add(costs::NODE)")]
     async fn broadcast_package(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "Their serialisations, the child last; at most `server.limits.packageSize` of them.")]
+        #[graphql(desc = "The serialised transactions, the child last; at most `server.limits.packageSize` of them.")]
         hexes: Vec<Hex>,
         #[graphql(
-            desc = "The highest feerate that any may pay, in sat/vB; 0 for any. If it is not given, the node's own \
-                    limit: 10,000."
+            desc = "The highest feerate that any of the transactions may pay, in sat/vB. 0 for no limit. If not given, \
+                    the node's default: 10,000."
         )]
         max_fee_rate: Option<f64>,
         #[graphql(
-            desc = "The most satoshis that one output may pay to a script that nobody can ever spend from. If it is not \
-                    given, the node's own limit: 0."
+            desc = "The highest amount that a single output may pay to a provably unspendable script, in satoshis. If \
+                    not given, the node's default: 0."
         )]
         max_burn: Option<Sats>,
     ) -> Option<Result<PackageResult, ApiError>> {

@@ -3,7 +3,7 @@ use async_graphql::Object;
 use super::super::scalars::Txid;
 use super::broadcast_result::BroadcastResult;
 
-/// What became of transactions that were sent together.
+/// The result of submitting a package of transactions.
 pub(super) struct PackageResult {
     pub(super) message: String,
     pub(super) results: Vec<BroadcastResult>,
@@ -11,31 +11,31 @@ pub(super) struct PackageResult {
     pub(super) fee_rate: Option<f64>,
 }
 
-/// What became of transactions that were sent together.
+/// The result of submitting a package of transactions.
 #[Object]
 impl PackageResult {
-    /// Whether all of them are in the mempool or in a block now.
+    /// Whether all transactions are now in the mempool or in a block.
     async fn accepted(&self) -> bool {
         self.results.iter().all(|result| result.outcome.is_success())
     }
 
-    /// The node's word for the package: `success`, or why not.
+    /// The node's result for the package: `success`, or the reason for the rejection.
     async fn message(&self) -> &str {
         &self.message
     }
 
-    /// What became of each, in the order in which they were sent.
+    /// The result of each transaction, in the order of submission.
     async fn results(&self) -> &[BroadcastResult] {
         &self.results
     }
 
-    /// What left the mempool for all of them together, by txid.
+    /// The txids of the transactions that left the mempool because of the package.
     async fn replaced(&self) -> Vec<Txid> {
         self.replaced.iter().copied().map(Txid).collect()
     }
 
-    /// What those of them that are in the mempool pay together, in satoshis per vbyte: all of their fees by all of their
-    /// virtual sizes. Null if none is.
+    /// The feerate of those transactions of the package that are in the mempool, in sat/vB: their total fees divided by
+    /// their total virtual size. Null if there are none.
     async fn package_fee_rate(&self) -> Option<f64> {
         self.fee_rate
     }

@@ -218,7 +218,7 @@ fn refused(
 ) -> BroadcastResult {
     let there = match view {
         Some(view) => overruled(&refusal, brought, view).unwrap_or_else(|error| {
-            tracing::error!(%error, "what the node refused is told without what the index knows of it");
+            tracing::error!(%error, "a rejection is returned without details from the index");
             None
         }),
         None => None,
@@ -266,7 +266,9 @@ impl PackageResult {
     /// Some bytes are no transaction, so that nothing was sent.
     fn not_decoded(read: &[Result<Brought, String>]) -> Self {
         let each = |read: &Result<Brought, String>| match read {
-            Ok(brought) => BroadcastResult::not_tried(brought, "another of the package is no transaction"),
+            Ok(brought) => {
+                BroadcastResult::not_tried(brought, "another entry of the package does not decode as a transaction")
+            }
             Err(why) => BroadcastResult::not_decoded(why),
         };
         let message = "TX decode failed".to_owned();

@@ -118,13 +118,13 @@ impl BlockQuery {
 
 #[Object]
 impl BlockQuery {
-    /// The newest block of the main chain.
+    /// The tip: the newest block of the main chain.
     async fn tip(&self, ctx: &Context<'_>) -> Option<Result<Block, ApiError>> {
         Some(self.0.view(ctx).and_then(|view| Ok(Block::new(&view, view.tip_block()?))))
     }
 
     /// A block by its hash, on the main chain or stale, or by its height on the main chain. Give exactly one of the
-    /// two. Null for a hash that is not known, and for a height above the tip.
+    /// two. Null for an unknown hash, and for a height above the tip.
     async fn block(
         &self,
         ctx: &Context<'_>,
@@ -139,81 +139,73 @@ impl BlockQuery {
     async fn blocks(
         &self,
         ctx: &Context<'_>,
-        #[graphql(
-            desc = "At most this many from the front, or behind `after`. 25 if neither first nor last is given."
-        )]
+        #[graphql(desc = "Maximum number of items from the start, or after `after`; 25 without `first` and `last`.")]
         first: Option<i32>,
-        #[graphql(desc = "Only what comes behind the row with this cursor.")] after: Option<String>,
-        #[graphql(desc = "At most this many from the end, or in front of `before`.")] last: Option<i32>,
-        #[graphql(desc = "Only what comes in front of the row with this cursor.")] before: Option<String>,
-        #[graphql(desc = "By height: downwards from the newest, or upwards.", default_with = "Some(SortOrder::Desc)")]
+        #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
+        #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
+        #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
+        #[graphql(
+            desc = "By height: descending from the tip (DESC), or ascending (ASC).",
+            default_with = "Some(SortOrder::Desc)"
+        )]
         order: Option<SortOrder>,
-        #[graphql(desc = "Only blocks at this height or above it.")] from_height: Option<i32>,
-        #[graphql(desc = "Only blocks at this height or below it, which may be above the tip.")] to_height: Option<i32>,
-        #[graphql(desc = "Only blocks whose median time past is at this moment or after it.")] from_time: Option<
-            DateTime,
-        >,
-        #[graphql(desc = "Only blocks whose median time past is at this moment or before it.")] to_time: Option<
-            DateTime,
-        >,
+        #[graphql(desc = "Only blocks at or above this height.")] from_height: Option<i32>,
+        #[graphql(desc = "Only blocks at or below this height, which may be above the tip.")] to_height: Option<i32>,
+        #[graphql(desc = "Only blocks whose median time past is at or after this time.")] from_time: Option<DateTime>,
+        #[graphql(desc = "Only blocks whose median time past is at or before this time.")] to_time: Option<DateTime>,
     ) -> Option<Result<Blocks, ApiError>> {
         let between = Between { from_height, to_height, from_time, to_time };
         let order = order.unwrap_or(SortOrder::Desc);
         Some(self.page(ctx, &PageArgs { first, after, last, before }, order, between))
     }
 
-    /// Blocks by their hashes, on the main chain or stale: as many as hashes are given, in their order. Null stands for
-    /// a hash that is not known.
+    /// Blocks by their hashes, on the main chain or stale: one entry per hash, in the given order. Null for an unknown
+    /// hash.
     #[graphql(complexity = "costs::list(hashes.len(), child_complexity.saturating_add(1))")]
     async fn blocks_by_hash(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "The hashes of the blocks, at most `server.limits.ids` of them.")] hashes: Vec<BlockHash>,
+        #[graphql(desc = "The block hashes, at most `server.limits.ids`.")] hashes: Vec<BlockHash>,
     ) -> Option<Result<Found<Block>, ApiError>> {
         Some(self.each(ctx, &hashes))
     }
 
-    /// The headers of blocks of the main chain that follow each other, lowest first; fewer than asked for where the
-    /// chain ends.
+    /// The headers of consecutive blocks of the main chain, lowest first. Fewer than requested at the end of the chain.
     #[graphql(complexity = "costs::list(count, child_complexity)")]
     async fn headers(
         &self,
         ctx: &Context<'_>,
         #[graphql(desc = "The height of the first block.")] from_height: i32,
-        #[graphql(desc = "How many blocks, at most `server.limits.headers`.")] count: i32,
+        #[graphql(desc = "The number of headers, at most `server.limits.headers`.")] count: i32,
     ) -> Option<Result<Vec<BlockHeader>, ApiError>> {
         Some(self.headers_from(ctx, from_height, count))
     }
 
-    /// The stale blocks that this server keeps, highest first: blocks that it saw leave the main chain. It knows of no
-    /// others, and a new server of none.
+    /// The stale blocks that this server stores, highest first. It knows only blocks that it saw leave the main chain;
+    /// a new server knows none.
     #[graphql(complexity = "costs::page(first, last, child_complexity)")]
     async fn stale_blocks(
         &self,
         ctx: &Context<'_>,
-        #[graphql(
-            desc = "At most this many from the front, or behind `after`. 25 if neither first nor last is given."
-        )]
+        #[graphql(desc = "Maximum number of items from the start, or after `after`; 25 without `first` and `last`.")]
         first: Option<i32>,
-        #[graphql(desc = "Only what comes behind the row with this cursor.")] after: Option<String>,
-        #[graphql(desc = "At most this many from the end, or in front of `before`.")] last: Option<i32>,
-        #[graphql(desc = "Only what comes in front of the row with this cursor.")] before: Option<String>,
+        #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
+        #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
+        #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
     ) -> Option<Result<Blocks, ApiError>> {
         Some(self.stale_page(ctx, &PageArgs { first, after, last, before }))
     }
 
-    /// The reorganisations that this server followed, the newest first. It knows of no others, and a new server of none.
+    /// The reorgs that this server followed, newest first. It knows no others; a new server knows none.
     #[graphql(complexity = "costs::page(first, last, child_complexity)")]
     async fn reorgs(
         &self,
         ctx: &Context<'_>,
-        #[graphql(
-            desc = "At most this many from the front, or behind `after`. 25 if neither first nor last is given."
-        )]
+        #[graphql(desc = "Maximum number of items from the start, or after `after`; 25 without `first` and `last`.")]
         first: Option<i32>,
-        #[graphql(desc = "Only what comes behind the row with this cursor.")] after: Option<String>,
-        #[graphql(desc = "At most this many from the end, or in front of `before`.")] last: Option<i32>,
-        #[graphql(desc = "Only what comes in front of the row with this cursor.")] before: Option<String>,
+        #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
+        #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
+        #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
     ) -> Option<Result<Reorgs, ApiError>> {
         Some(self.reorg_page(ctx, &PageArgs { first, after, last, before }))
     }

@@ -12,12 +12,12 @@ pub(super) struct ChainQuery(pub(super) Root);
 
 #[Object]
 impl ChainQuery {
-    /// The main chain as a whole: its main figures, its coins, and sums over ranges of blocks.
+    /// The main chain as a whole: key figures, coin supply, and totals over ranges of blocks.
     async fn chain(&self, ctx: &Context<'_>) -> Result<Chain, ApiError> {
         self.0.view(ctx).map(Chain::new)
     }
 
-    /// The transactions that wait for a block.
+    /// The unconfirmed transactions.
     async fn mempool(&self, ctx: &Context<'_>) -> Result<Mempool, ApiError> {
         self.0.view(ctx).map(Mempool::new)
     }

@@ -37,19 +37,19 @@ impl FeeQuery {
 
 #[Object]
 impl FeeQuery {
-    /// What to pay to be in a block soon. Null if the source has no estimate: the node, because it has seen too few blocks.
-    /// NODE_UNAVAILABLE if the node is asked and does not answer.
+    /// The feerate to pay for confirmation within a number of blocks. Null if the source has no estimate: the node has
+    /// not seen enough blocks. NODE_UNAVAILABLE if the node is needed and does not respond.
     #[graphql(complexity = "costs::NODE.saturating_add(child_complexity)")]
     async fn fee_estimate(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "Within how many blocks, 1 to 1,008.")] target_blocks: i32,
+        #[graphql(desc = "The number of blocks for confirmation, 1 to 1,008.")] target_blocks: i32,
         #[graphql(
-            desc = "How the node's estimator weighs the past; other sources do not look at it.",
+            desc = "How the node's estimator weighs past feerates. Other sources ignore it.",
             default_with = "Some(FeeMode::Economical)"
         )]
         mode: Option<FeeMode>,
-        #[graphql(desc = "Where the estimate comes from.", default_with = "Some(FeeSource::NodeEstimator)")]
+        #[graphql(desc = "The source of the estimate.", default_with = "Some(FeeSource::NodeEstimator)")]
         source: Option<FeeSource>,
     ) -> Option<Result<FeeEstimate, ApiError>> {
         let view = match self.0.view(ctx) {
@@ -60,7 +60,8 @@ impl FeeQuery {
         FeeEstimate::find(view, target_blocks, mode, source).await.transpose()
     }
 
-    /// The estimates of the node for several numbers of blocks, in the order given; null for each for which it has none.
+    /// The node's estimates for several confirmation targets, in the given order. Null for each target without an
+    /// estimate.
     #[graphql(
         complexity = "costs::list(targets.as_ref().map_or(TARGETS.len(), Vec::len), child_complexity).saturating_add(costs::NODE)"
     )]
@@ -68,18 +69,18 @@ impl FeeQuery {
         &self,
         ctx: &Context<'_>,
         #[graphql(
-            desc = "Within how many blocks each, 1 to 1,008. At most `server.limits.points` of them.",
+            desc = "The confirmation targets in blocks, each 1 to 1,008. At most `server.limits.points` of them.",
             default_with = "Some(TARGETS.to_vec())"
         )]
         targets: Option<Vec<i32>>,
-        #[graphql(desc = "How the estimator weighs the past.", default_with = "Some(FeeMode::Economical)")]
+        #[graphql(desc = "How the node's estimator weighs past feerates.", default_with = "Some(FeeMode::Economical)")]
         mode: Option<FeeMode>,
     ) -> Option<Result<Found<FeeEstimate>, ApiError>> {
         Some(self.each(ctx, targets, mode.unwrap_or_default()).await)
     }
 
-    /// What to pay to be in one of the next blocks, by what waits now. Without what waits, the least that the node takes.
-    /// NODE_UNAVAILABLE while the mempool is not known.
+    /// The feerates to pay for confirmation in one of the next blocks, from the current mempool. With an empty mempool,
+    /// the lowest feerate that the node accepts. NODE_UNAVAILABLE until the server has read the node's mempool.
     async fn recommended_fees(&self, ctx: &Context<'_>) -> Option<Result<RecommendedFees, ApiError>> {
         Some(self.0.view(ctx).and_then(RecommendedFees::of))
     }

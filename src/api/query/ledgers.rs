@@ -17,34 +17,34 @@ pub(super) struct LedgerQuery(pub(super) Root);
 
 #[Object]
 impl LedgerQuery {
-    /// An address. Every valid address of the network has an answer, also one that was never used; a text that is none
-    /// is BAD_USER_INPUT.
+    /// An address. Every valid address of the network returns a result, even if it was never used. Anything else fails
+    /// with BAD_USER_INPUT.
     async fn address(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "The address: base58, bech32 or bech32m, of this server's network.")] address: String,
+        #[graphql(desc = "An address of this server's network, in base58, bech32 or bech32m.")] address: String,
     ) -> Option<Result<Address, ApiError>> {
         Some(self.0.view(ctx).and_then(|view| Address::parse(&view, &address)))
     }
 
-    /// Several addresses and scripts, looked at as one ledger.
+    /// Several addresses and scripts as one ledger.
     #[graphql(complexity = "AddressSet::cost(of.len(), child_complexity)")]
     async fn addresses(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "What belongs to the set. What is given twice counts once.")] of: WatchInput,
+        #[graphql(desc = "The addresses and scripts of the set. Duplicates count once.")] of: WatchInput,
     ) -> Option<Result<AddressSet, ApiError>> {
         Some(self.0.view(ctx).and_then(|view| AddressSet::of(&view, of, limits(ctx)?)))
     }
 
-    /// A script by itself, or by its SHA-256. Give exactly one of the two. Every script has an answer, also one that was
-    /// never used.
+    /// A script, given as a scriptPubKey or by its SHA-256. Give exactly one of the two. Every script returns a result,
+    /// even if it was never used.
     async fn script(
         &self,
         ctx: &Context<'_>,
         #[graphql(desc = "The scriptPubKey.")] script_pub_key: Option<Hex>,
-        #[graphql(desc = "SHA-256 of the scriptPubKey, 32 bytes.")] script_hash: Option<Hex>,
-        #[graphql(desc = "How `scriptHash` is written.", default_with = "Some(ByteOrder::ElectrumReversed)")]
+        #[graphql(desc = "The SHA-256 of the scriptPubKey, 32 bytes.")] script_hash: Option<Hex>,
+        #[graphql(desc = "The byte order of `scriptHash`.", default_with = "Some(ByteOrder::ElectrumReversed)")]
         byte_order: Option<ByteOrder>,
     ) -> Option<Result<Script, ApiError>> {
         let find = |view: &Arc<View>| match (script_pub_key, script_hash) {

@@ -19,7 +19,7 @@ use super::request::{Pinned, limits, pinned};
 use super::running::Running;
 use crate::view::{Published, View};
 
-/// What can be asked. All fields of one request are answered from one state of the chain.
+/// The fields to query. All fields of one request are answered from one state of the chain.
 #[derive(MergedObject)]
 pub(super) struct Query(
     blocks::BlockQuery,

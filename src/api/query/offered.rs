@@ -20,7 +20,8 @@ impl OfferedQuery {
     fn decode(&self, ctx: &Context<'_>, hex: Hex) -> Result<DecodedTransaction, ApiError> {
         let view = self.0.view(ctx)?;
         let read = Brought::read(hex);
-        let brought = read.map_err(|why| ApiError::bad_user_input(format!("hex is no transaction: {why}")))?;
+        let brought =
+            read.map_err(|why| ApiError::bad_user_input(format!("hex does not decode as a transaction: {why}")))?;
         DecodedTransaction::new(&view, brought)
     }
 
@@ -35,7 +36,8 @@ impl OfferedQuery {
         let view = self.0.view(ctx)?;
         let mut brought = Vec::with_capacity(hexes.len());
         for (index, hex) in hexes.into_iter().enumerate() {
-            let no_transaction = |why| ApiError::bad_user_input(format!("hexes[{index}] is no transaction: {why}"));
+            let no_transaction =
+                |why| ApiError::bad_user_input(format!("hexes[{index}] does not decode as a transaction: {why}"));
             let read = Brought::read(hex).map_err(no_transaction)?;
             view.count(read.raw.len())?;
             brought.push(read);
@@ -44,7 +46,7 @@ impl OfferedQuery {
         let tested = view.ask().test_transactions(hexes, max).await;
         let tested = tested.map_err(|error| ApiError::node_unavailable(&error))?;
         let tested = tested.map_err(|refusal| {
-            ApiError::bad_user_input(format!("the Bitcoin node does not judge these transactions: {}", refusal.message))
+            ApiError::bad_user_input(format!("the Bitcoin node cannot test these transactions: {}", refusal.message))
         })?;
         let among: Arc<HashSet<_>> = Arc::new(brought.iter().map(|brought| brought.txid).collect());
         let pairs = tested.into_iter().zip(&brought);
@@ -54,30 +56,31 @@ impl OfferedQuery {
 
 #[Object]
 impl OfferedQuery {
-    /// A transaction by its bytes, be it known or not, with what it spends. Nothing is sent, and no node is asked.
-    /// BAD_USER_INPUT if the bytes are no transaction.
+    /// Decodes a transaction and looks up the outputs that it spends, whether the server knows the transaction or not.
+    /// Nothing is submitted, and the node is not asked. BAD_USER_INPUT if the bytes do not decode as a transaction.
     async fn decode_transaction(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "Its serialisation, with witnesses or without.")] hex: Hex,
+        #[graphql(desc = "The serialised transaction, with or without witnesses.")] hex: Hex,
     ) -> Option<Result<DecodedTransaction, ApiError>> {
         Some(self.decode(ctx, hex))
     }
 
-    /// What would become of transactions if they were sent now, one or several that may spend each other: as many as are
-    /// given, in their order. The node judges them, and sends nothing. Of several, one that is refused ends the judging.
-    /// BAD_USER_INPUT if any are no transactions; NODE_UNAVAILABLE if the node does not answer.
+    /// Tests whether the node would accept transactions now, without submitting them: one transaction, or several that
+    /// may spend each other. Returns one result per transaction, in the given order. In a list of several, the test
+    /// stops at the first rejection. BAD_USER_INPUT if any entry does not decode as a transaction; NODE_UNAVAILABLE if
+    /// the node does not respond.
     #[graphql(complexity = "costs::list(hexes.len(), child_complexity.saturating_add(1)).saturating_add(costs::NODE)")]
     async fn test_transactions(
         &self,
         ctx: &Context<'_>,
         #[graphql(
-            desc = "Their serialisations, parents before their children; at most `server.limits.packageSize` of them."
+            desc = "The serialised transactions, parents before children; at most `server.limits.packageSize` of them."
         )]
         hexes: Vec<Hex>,
         #[graphql(
-            desc = "The highest feerate that any may pay, in sat/vB; 0 for any. If it is not given, the node's own \
-                    limit: 10,000."
+            desc = "The highest feerate that any of the transactions may pay, in sat/vB. 0 for no limit. If not given, \
+                    the node's default: 10,000."
         )]
         max_fee_rate: Option<f64>,
     ) -> Option<Result<Vec<AcceptResult>, ApiError>> {

@@ -97,43 +97,43 @@ fn find_transaction(
 
 #[Object]
 impl OperationsQuery {
-    /// An object by its id, of whatever type. Null if there is none with this id; a text that no object can have as
-    /// its id is BAD_USER_INPUT.
+    /// An object of any type by its id. Null if no object has this id. BAD_USER_INPUT if the text is not a valid id.
     async fn node(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "The id, exactly as it was in an answer.")] id: ID,
+        #[graphql(desc = "The id, exactly as returned by this API.")] id: ID,
     ) -> Option<Result<Node, ApiError>> {
         self.find(ctx, &id).transpose()
     }
 
-    /// Several objects by their ids: as many as ids, in their order, each as in `node`. At most `server.limits.ids`.
+    /// Several objects by their ids: one entry per id, in the given order, each as in `node`. At most
+    /// `server.limits.ids`.
     #[graphql(complexity = "costs::list(ids.len(), child_complexity.saturating_add(1))")]
     async fn nodes(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "The ids, exactly as they were in answers.")] ids: Vec<ID>,
+        #[graphql(desc = "The ids, exactly as returned by this API.")] ids: Vec<ID>,
     ) -> Option<Result<Found<Node>, ApiError>> {
         Some(self.find_all(ctx, &ids))
     }
 
-    /// The state of the chain that this answer is made from.
+    /// The state of the chain that this answer uses.
     async fn snapshot(&self, ctx: &Context<'_>) -> Option<Result<Snapshot, ApiError>> {
         Some(self.root.view(ctx).map(Snapshot::new))
     }
 
-    /// How far the index has come. Answers also before any block is indexed.
+    /// The progress of indexing. Available even before any block is indexed.
     async fn sync(&self, ctx: &Context<'_>) -> Result<SyncProgress, ApiError> {
         Ok(SyncProgress::new(self.root.pinned(ctx)?))
     }
 
-    /// This server. Answers also before any block is indexed.
+    /// This server. Available even before any block is indexed.
     async fn server(&self, ctx: &Context<'_>) -> Result<ServerInfo, ApiError> {
         self.this_server(ctx)
     }
 
-    /// The Bitcoin node that this server follows, asked now. Answers also before any block is indexed, and while the
-    /// node is away.
+    /// The Bitcoin node that this server follows, queried now. Available even before any block is indexed, and while
+    /// the node is unreachable.
     #[graphql(complexity = "costs::NODE.saturating_add(child_complexity)")]
     async fn bitcoin_node(&self, ctx: &Context<'_>) -> Option<Result<BitcoinNode, ApiError>> {
         let ask = match self.root.pinned(ctx) {
@@ -143,8 +143,8 @@ impl OperationsQuery {
         Some(BitcoinNode::ask(&ask).await)
     }
 
-    /// The ends of all branches of the block tree that the Bitcoin node knows, its main chain among them, asked now.
-    /// NODE_UNAVAILABLE if it does not answer.
+    /// The tips of all branches of the block tree that the Bitcoin node knows, including its main chain, queried now.
+    /// NODE_UNAVAILABLE if the node does not respond.
     #[graphql(complexity = "costs::list(BRANCHES, child_complexity).saturating_add(costs::NODE)")]
     async fn chain_tips(&self, ctx: &Context<'_>) -> Option<Result<Vec<ChainTip>, ApiError>> {
         Some(self.tips(ctx).await)

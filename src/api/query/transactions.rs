@@ -24,12 +24,12 @@ use crate::view::{TxNum, View};
 /// Finds transactions.
 pub(super) struct TransactionQuery(pub(super) Root);
 
-/// An output, named by its transaction and its number there.
+/// An outpoint: an output identified by its transaction and index.
 #[derive(Clone, Copy, Debug, InputObject)]
 pub(in crate::api) struct OutPointInput {
     /// The txid of the transaction.
     txid: Txid,
-    /// The number of the output, from 0.
+    /// The index of the output in its transaction, from 0.
     vout: i32,
 }
 
@@ -38,7 +38,7 @@ impl OutPointInput {
     pub(in crate::api) fn outpoint(&self) -> Result<OutPoint, ApiError> {
         let Self { txid, vout } = *self;
         let vout = u32::try_from(vout).map_err(|_| {
-            ApiError::bad_user_input(format!("vout is {vout}, and the first output of a transaction has the number 0"))
+            ApiError::bad_user_input(format!("vout is {vout}, and the first output of a transaction has index 0"))
         })?;
         Ok(OutPoint { txid: txid.0, vout })
     }
@@ -116,24 +116,24 @@ fn by_outpoint(view: &Arc<View>, txid: Txid, vout: i32) -> Result<Option<Output>
 
 #[Object]
 impl TransactionQuery {
-    /// A transaction by its txid, wherever it is, or an unconfirmed one by its wtxid. Give exactly one of the two. Null for
-    /// one that is neither in the mempool nor in a block that this server knows, unless it left the mempool a short time
-    /// ago and its bytes are still kept.
+    /// A transaction by its txid, or an unconfirmed transaction by its wtxid. Give exactly one of the two. Null if the
+    /// transaction is neither in the mempool nor in a block that this server knows. A transaction that left the mempool
+    /// recently is still found while the server stores its bytes.
     async fn transaction(
         &self,
         ctx: &Context<'_>,
         #[graphql(desc = "The txid of the transaction.")] txid: Option<Txid>,
-        #[graphql(desc = "The wtxid of a transaction in the mempool.")] wtxid: Option<Wtxid>,
+        #[graphql(desc = "The wtxid of an unconfirmed transaction.")] wtxid: Option<Wtxid>,
     ) -> Option<Result<Transaction, ApiError>> {
         self.find(ctx, txid, wtxid).transpose()
     }
 
-    /// Transactions by their txids, in the order given; null for each that `transaction` does not find.
+    /// Transactions by their txids, in the given order. Null for each that `transaction` does not find.
     #[graphql(complexity = "costs::list(txids.len(), child_complexity.saturating_add(1))")]
     async fn transactions_by_id(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "The txids of the transactions, at most `server.limits.ids` of them.")] txids: Vec<Txid>,
+        #[graphql(desc = "The txids, at most `server.limits.ids`.")] txids: Vec<Txid>,
     ) -> Option<Result<Found<Transaction>, ApiError>> {
         let view = match self.0.view_of_list(ctx, txids.len()) {
             Ok(view) => view,
@@ -142,8 +142,8 @@ impl TransactionQuery {
         Some(Ok(txids.into_iter().map(|txid| by_txid(&view, txid).transpose()).collect()))
     }
 
-    /// The transaction at a position of the main chain: 0 is the coinbase of the genesis block. Null behind the last. Of a
-    /// txid that the chain holds twice (BIP30), this alone tells the copies apart.
+    /// The transaction at a position of the main chain. 0 is the coinbase of the genesis block. Null beyond the last.
+    /// For a txid that occurs twice on the main chain (BIP30), only this field distinguishes the occurrences.
     async fn transaction_by_index(
         &self,
         ctx: &Context<'_>,
@@ -152,21 +152,20 @@ impl TransactionQuery {
         self.find_by_index(ctx, index).transpose()
     }
 
-    /// The transactions of the main chain, block by block, in the order of their blocks.
+    /// The transactions of the main chain, block by block, in block order.
     #[graphql(complexity = "costs::page(first, last, child_complexity)")]
     async fn transactions(
         &self,
         ctx: &Context<'_>,
-        #[graphql(
-            desc = "At most this many from the front, or behind `after`. 25 if neither first nor last is given."
-        )]
+        #[graphql(desc = "Maximum number of items from the start, or after `after`; 25 without `first` and `last`.")]
         first: Option<i32>,
-        #[graphql(desc = "Only what comes behind the row with this cursor.")] after: Option<String>,
-        #[graphql(desc = "At most this many from the end, or in front of `before`.")] last: Option<i32>,
-        #[graphql(desc = "Only what comes in front of the row with this cursor.")] before: Option<String>,
-        #[graphql(desc = "Newest or oldest first.", default_with = "Some(SortOrder::Desc)")] order: Option<SortOrder>,
-        #[graphql(desc = "Only transactions in blocks at this height or above.")] from_height: Option<i32>,
-        #[graphql(desc = "Only transactions in blocks at this height or below, which may be above the tip.")]
+        #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
+        #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
+        #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
+        #[graphql(desc = "Whether the newest or the oldest come first.", default_with = "Some(SortOrder::Desc)")]
+        order: Option<SortOrder>,
+        #[graphql(desc = "Only transactions in blocks at or above this height.")] from_height: Option<i32>,
+        #[graphql(desc = "Only transactions in blocks at or below this height, which may be above the tip.")]
         to_height: Option<i32>,
         #[graphql(desc = "Only transactions that meet all of these conditions.")] filter: Option<TransactionFilter>,
     ) -> Option<Result<Connection<Transaction, Option<UInt53>>, ApiError>> {
@@ -179,22 +178,22 @@ impl TransactionQuery {
         ))
     }
 
-    /// An output. Null if `transaction` does not find its transaction, or that has no such output.
+    /// An output. Null if `transaction` does not find its transaction, or if the transaction has no such output.
     async fn output(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "The txid of its transaction.")] txid: Txid,
-        #[graphql(desc = "Its number there, from 0.")] vout: i32,
+        #[graphql(desc = "The txid of the transaction.")] txid: Txid,
+        #[graphql(desc = "The index of the output, from 0.")] vout: i32,
     ) -> Option<Result<Output, ApiError>> {
         self.0.view(ctx).and_then(|view| by_outpoint(&view, txid, vout)).transpose()
     }
 
-    /// Outputs, in the order given; null for each that is not there.
+    /// Outputs, in the given order. Null for each that does not exist.
     #[graphql(complexity = "costs::list(outpoints.len(), child_complexity.saturating_add(1))")]
     async fn outputs(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "Which outputs, at most `server.limits.ids` of them.")] outpoints: Vec<OutPointInput>,
+        #[graphql(desc = "The outpoints, at most `server.limits.ids`.")] outpoints: Vec<OutPointInput>,
     ) -> Option<Result<Found<Output>, ApiError>> {
         let view = match self.0.view_of_list(ctx, outpoints.len()) {
             Ok(view) => view,

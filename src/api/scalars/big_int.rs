@@ -12,8 +12,7 @@ impl From<u128> for BigInt {
     }
 }
 
-/// A whole number of any size, not negative, as a decimal string: lifetime turnover and sums of output values, in
-/// satoshis.
+/// A non-negative integer of any size, as a decimal string: lifetime turnover and sums of output values, in satoshis.
 #[Scalar]
 impl ScalarType for BigInt {
     fn parse(value: Value) -> InputValueResult<Self> {

@@ -30,8 +30,8 @@ impl DateTime {
     }
 }
 
-/// A moment in UTC to the second, as RFC 3339 writes it: 2009-01-03T18:15:05Z. Input must be in UTC, too, and between
-/// 1970 and 2106, where the clock of block headers ends.
+/// A UTC time with a resolution of one second in RFC 3339 format: 2009-01-03T18:15:05Z. Input must also be UTC, between
+/// 1970 and 2106, the range of block timestamps.
 #[Scalar(specified_by_url = "https://www.rfc-editor.org/rfc/rfc3339")]
 impl ScalarType for DateTime {
     fn parse(value: Value) -> InputValueResult<Self> {

@@ -22,8 +22,8 @@ pub(in crate::api) struct Txid(pub(in crate::api) bitcoin::Txid);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::api) struct Wtxid(pub(in crate::api) bitcoin::Wtxid);
 
-/// The hash of a block: double SHA-256 of its header, 64 hexadecimal digits in display (reversed) byte order. Lower
-/// case; input may be either.
+/// A block hash: the double SHA-256 of the header, as 64 hexadecimal digits in display (reversed) byte order. Output is
+/// lower case; input may be either.
 #[Scalar]
 impl ScalarType for BlockHash {
     fn parse(value: Value) -> InputValueResult<Self> {
@@ -39,8 +39,8 @@ impl ScalarType for BlockHash {
     }
 }
 
-/// The id of a transaction: double SHA-256 of its serialisation without witness, 64 hexadecimal digits in display
-/// (reversed) byte order. Outpoints name transactions by it. Lower case; input may be either.
+/// A transaction id: the double SHA-256 of the serialisation without witness, as 64 hexadecimal digits in display
+/// (reversed) byte order. Outpoints reference transactions by it. Output is lower case; input may be either.
 #[Scalar(specified_by_url = "https://github.com/bitcoin/bips/blob/master/bip-0141.mediawiki#transaction-id")]
 impl ScalarType for Txid {
     fn parse(value: Value) -> InputValueResult<Self> {
@@ -56,8 +56,8 @@ impl ScalarType for Txid {
     }
 }
 
-/// The witness id of a transaction: double SHA-256 of its whole serialisation, 64 hexadecimal digits in display
-/// (reversed) byte order. Equals the txid where there is no witness. Lower case; input may be either.
+/// A witness transaction id: the double SHA-256 of the full serialisation, as 64 hexadecimal digits in display
+/// (reversed) byte order. Equals the txid if there is no witness. Output is lower case; input may be either.
 #[Scalar(specified_by_url = "https://github.com/bitcoin/bips/blob/master/bip-0141.mediawiki#transaction-id")]
 impl ScalarType for Wtxid {
     fn parse(value: Value) -> InputValueResult<Self> {

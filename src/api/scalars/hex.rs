@@ -22,7 +22,7 @@ impl Hex {
     }
 }
 
-/// Bytes as hexadecimal digits, two a byte, without 0x in front. Lower case; input may be either.
+/// Bytes in hexadecimal, two digits per byte, without a 0x prefix. Output is lower case; input may be either.
 #[Scalar]
 impl ScalarType for Hex {
     fn parse(value: Value) -> InputValueResult<Self> {

@@ -11,13 +11,13 @@ impl Int53 {
     /// This number. Beyond 2^53 - 1 either way, which no counter reaches, it is an error and never a rounded number.
     pub(in crate::api) fn new(number: i64) -> Result<Self, ApiError> {
         if number.unsigned_abs() > MAX_EXACT {
-            return Err(ApiError::internal(&format!("the difference {number} is larger than any can be")));
+            return Err(ApiError::internal(&format!("the difference {number} is outside the range of Int53")));
         }
         Ok(Self(number))
     }
 }
 
-/// A whole number between -(2^53 - 1) and 2^53 - 1, as an exact JSON number: differences of counters that outgrow Int.
+/// An integer between -(2^53 - 1) and 2^53 - 1, as an exact JSON number: differences of counters that exceed Int.
 #[Scalar(name = "Int53")]
 impl ScalarType for Int53 {
     fn parse(value: Value) -> InputValueResult<Self> {

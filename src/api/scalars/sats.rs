@@ -13,7 +13,7 @@ impl Sats {
     /// rounded number.
     pub(in crate::api) fn new(sat: u64) -> Result<Self, ApiError> {
         if sat > MAX_EXACT {
-            return Err(ApiError::internal(&format!("the amount {sat} sat is larger than all coins there can be")));
+            return Err(ApiError::internal(&format!("the amount {sat} sat is outside the range of Sats")));
         }
         Ok(Self(sat))
     }
@@ -29,8 +29,8 @@ impl Sats {
     }
 }
 
-/// An amount in satoshis, 0 to 2^53 - 1, as an exact JSON number. (All coins that can exist are 2.1e15 sat.) As input
-/// also a decimal string. A sum that could be larger is a BigInt.
+/// An amount in satoshis, 0 to 2^53 - 1, as an exact JSON number. (The coin supply is below 2.1e15 sat.) Input may also
+/// be a decimal string. Sums that can be larger are BigInt.
 #[Scalar]
 impl ScalarType for Sats {
     fn parse(value: Value) -> InputValueResult<Self> {

@@ -13,12 +13,12 @@ impl SignedSats {
         let exact = i64::try_from(sat).ok().filter(|sat| sat.unsigned_abs() <= MAX_EXACT);
         exact
             .map(Self)
-            .ok_or_else(|| ApiError::internal(&format!("a change of {sat} sat is larger than all coins there can be")))
+            .ok_or_else(|| ApiError::internal(&format!("the change of {sat} sat is outside the range of SignedSats")))
     }
 }
 
-/// A change of an amount in satoshis, negative where it shrinks, within 2^53 - 1 either way, as an exact JSON number. As
-/// input also a decimal string.
+/// A change of an amount in satoshis, negative for a decrease, between -(2^53 - 1) and 2^53 - 1, as an exact JSON
+/// number. Input may also be a decimal string.
 #[Scalar]
 impl ScalarType for SignedSats {
     fn parse(value: Value) -> InputValueResult<Self> {

@@ -33,8 +33,8 @@ impl From<u32> for UInt53 {
     }
 }
 
-/// A whole number, 0 to 2^53 - 1, as an exact JSON number: unsigned 32-bit fields (version, time, bits, nonce,
-/// sequence, lock time) and counters that outgrow Int.
+/// An integer from 0 to 2^53 - 1, as an exact JSON number: unsigned 32-bit fields (version, time, bits, nonce,
+/// sequence, lock time) and counters that exceed Int.
 #[Scalar(name = "UInt53")]
 impl ScalarType for UInt53 {
     fn parse(value: Value) -> InputValueResult<Self> {

@@ -18,15 +18,15 @@ pub(super) struct BlockSubscription(pub(super) Source);
 
 #[Subscription]
 impl BlockSubscription {
-    /// Every block that joins the main chain and every block that leaves it, in order. After a reorganisation the blocks
-    /// that left come first, the newest of them before the others, and then those that took their place.
+    /// Every block that joins and every block that leaves the main chain, in order. After a reorg, the disconnected
+    /// blocks come first, highest first, then the blocks that replace them.
     async fn chain_events(
         &self,
         ctx: &Context<'_>,
         #[graphql(
-            desc = "Only what comes behind the event with this cursor, however long ago that was. Changes that were \
-                    taken back meanwhile are left out. A block that this server does not have yet is waited for, up to \
-                    10 seconds; CURSOR_EXPIRED if it does not come."
+            desc = "Only events after the event with this cursor, however old it is. Changes that were undone in the \
+                    meantime are skipped. If the server does not have the cursor's block yet, it waits for it for up \
+                    to 10 seconds, then fails with CURSOR_EXPIRED."
         )]
         after: Option<String>,
     ) -> Result<impl Stream<Item = Result<ChainEvent, ApiError>> + use<>, ApiError> {
@@ -36,16 +36,18 @@ impl BlockSubscription {
         Ok(self.0.counted(events))
     }
 
-    /// Every block of the main chain when it has so many confirmations, from now on and in order, each told from a state
-    /// that holds it, in which it may have more of them by then. With 1, that is every block that joins the chain; with
-    /// n, each block that joins tells the one n - 1 below it. None is left out: a reader that is too slow is told what
-    /// it missed. A reorganisation takes confirmations from the blocks around the fork: each is told anew when it has as
-    /// many of them on the new branch, so once for every block that stands n - 1 above it, were it told before or not.
+    /// Every main chain block once it has the given number of confirmations, from now on and in order. Each event uses
+    /// a state that contains the block, in which it can already have more confirmations. With 1, this is every block
+    /// that joins the chain; with n, each new block triggers the event of the block n - 1 below it. No block is
+    /// omitted: a slow client receives the blocks it has not read yet. A reorg reduces the confirmations of the blocks
+    /// around the fork: each is sent again, even if it was sent before, when it reaches the number on the new branch,
+    /// once for every block that stands n - 1 above it.
     async fn new_block(
         &self,
         ctx: &Context<'_>,
         #[graphql(
-            desc = "When to tell it: 1 as soon as it joins the chain, n when n - 1 others stand on it. At least 1.",
+            desc = "The number of confirmations at which to send a block, at least 1: 1 when it joins the chain, n \
+                    when n - 1 blocks follow it.",
             default_with = "Some(1)"
         )]
         confirmations: Option<i32>,
@@ -73,8 +75,8 @@ impl BlockSubscription {
         Ok(self.0.counted(told))
     }
 
-    /// Every reorganisation from now on, once it is over: which blocks left the main chain, which took their place, and what
-    /// that did to transactions. None is left out as long as it is kept.
+    /// Every reorg from now on, once it is complete: the blocks that left the main chain, the blocks that replaced
+    /// them, and the effects on transactions. No reorg that the server still stores is omitted.
     async fn reorg(&self, ctx: &Context<'_>) -> Result<impl Stream<Item = Result<Reorg, ApiError>> + use<>, ApiError> {
         let reorgs = up_to_an_error(self.0.reorgs(ctx)?).map(|found| {
             let (view, reorg) = found?;
@@ -87,9 +89,6 @@ impl BlockSubscription {
 /// How many blocks stand on one with so many confirmations. Errors: BAD_USER_INPUT below 1.
 fn below(confirmations: i32) -> Result<u32, ApiError> {
     let others = u32::try_from(confirmations).ok().and_then(|confirmations| confirmations.checked_sub(1));
-    others.ok_or_else(|| {
-        ApiError::bad_user_input(format!(
-            "confirmations is {confirmations}, and a block of the main chain has 1 at least"
-        ))
-    })
+    others
+        .ok_or_else(|| ApiError::bad_user_input(format!("confirmations is {confirmations}, and it must be at least 1")))
 }

@@ -51,19 +51,19 @@ impl FigureSubscription {
 fn stats_pause(seconds: i32) -> Result<Duration, ApiError> {
     let within = u64::try_from(seconds).ok().filter(|_| (1..=MOST_STATS_SECONDS).contains(&seconds));
     within.map(Duration::from_secs).ok_or_else(|| {
-        ApiError::bad_user_input(format!("everySeconds is {seconds}; it can be 1 to {MOST_STATS_SECONDS}"))
+        ApiError::bad_user_input(format!("everySeconds is {seconds}, and it must be 1 to {MOST_STATS_SECONDS}"))
     })
 }
 
 #[Subscription]
 impl FigureSubscription {
-    /// The figures of the unconfirmed transactions: at once, and then as often as is asked for, if one of them is another
-    /// than it was told last.
+    /// The statistics of the mempool: an initial event, then at the requested interval whenever a figure has changed
+    /// since the last event.
     async fn mempool_stats(
         &self,
         ctx: &Context<'_>,
         #[graphql(
-            desc = "The least number of seconds between two events, 1 to 3,600.",
+            desc = "The minimum number of seconds between two events, 1 to 3,600.",
             default_with = "Some(STATS_SECONDS)"
         )]
         every_seconds: Option<i32>,
@@ -77,8 +77,8 @@ impl FigureSubscription {
         }))
     }
 
-    /// What to pay to be in one of the next blocks: at once, and then when one of these feerates is another, at most once
-    /// a second. While the mempool is not known, nothing is told yet.
+    /// The recommended feerates: an initial event, then an event when one of them changes, at most once per second. The
+    /// first event waits until the server has read the node's mempool.
     async fn recommended_fees(
         &self,
         ctx: &Context<'_>,
@@ -94,16 +94,16 @@ impl FigureSubscription {
         }))
     }
 
-    /// A block that miners would make of the mempool: at once whole, and then what was added to it and what is gone from
-    /// it, at most once a second; of more than 1,000 that are added the first come first and the others in the events right
-    /// behind. Its order and its figures are not told again while it holds the same transactions. An
-    /// event that cannot be answered is not told again: subscribe anew.
+    /// A block that miners would assemble from the mempool: the whole block first, then the transactions added and
+    /// removed, at most once per second. If more than 1,000 transactions are added, the rest follows in the next events
+    /// at once. Changes of only the order or the figures send no event. An event that fails is not repeated: subscribe
+    /// again.
     async fn projected_block(
         &self,
         ctx: &Context<'_>,
         #[graphql(
-            desc = "How many blocks come before it: 0 for the next block. Where there are not so many, it has no \
-                    transactions.",
+            desc = "The number of blocks before it. 0 for the next block. If there are not enough projected blocks, \
+                    the block has no transactions.",
             default_with = "Some(0)"
         )]
         index: Option<i32>,
@@ -114,7 +114,7 @@ impl FigureSubscription {
         Ok(self.told(looks, move |looks| reader.look(&view()?, looks)))
     }
 
-    /// What the blocks of this epoch make of the next difficulty: at once, and then whenever there is another tip.
+    /// The projected difficulty of the next epoch: an initial event, then one for every new tip.
     async fn difficulty_adjustment(
         &self,
         ctx: &Context<'_>,
@@ -127,8 +127,8 @@ impl FigureSubscription {
         }))
     }
 
-    /// How far the index has come: at once, and then when that is another, at most once a second. It goes on also before
-    /// any block is indexed, and while the node is away.
+    /// The progress of indexing: an initial event, then an event on every change, at most once per second. Available
+    /// even before any block is indexed, and while the node is unreachable.
     async fn sync_progress(
         &self,
         ctx: &Context<'_>,

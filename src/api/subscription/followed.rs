@@ -34,15 +34,18 @@ impl FollowedSubscription {
 
 #[Subscription]
 impl FollowedSubscription {
-    /// Where transactions are: first once for each of them, and then whenever that changes, which a reorganisation can
-    /// make it in any direction. It ends when all of them have as many confirmations as asked for, or, of one that was
-    /// replaced, what took its place has: one that is only replaced can come back. What changes and changes back before
-    /// it can be told is left out.
+    /// The status of transactions: one initial event for each, then an event whenever its status changes; a reorg can
+    /// change it in any direction. The subscription ends when every transaction, or what replaced it, has the requested
+    /// number of confirmations. A replacement alone does not end it, because a replaced transaction can return. Changes
+    /// that are undone before they can be sent are skipped.
     async fn transaction_status(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "The txids of the transactions, at most `server.limits.watch` of them.")] txids: Vec<Txid>,
-        #[graphql(desc = "Up to how many confirmations each is followed, from 1.", default_with = "Some(6)")]
+        #[graphql(desc = "The txids, at most `server.limits.watch`.")] txids: Vec<Txid>,
+        #[graphql(
+            desc = "The number of confirmations up to which each transaction is followed, at least 1.",
+            default_with = "Some(6)"
+        )]
         until_confirmations: Option<i32>,
     ) -> Result<impl Stream<Item = Result<TransactionStatusEvent, ApiError>> + use<>, ApiError> {
         let limits = limits(ctx)?;
@@ -64,15 +67,16 @@ impl FollowedSubscription {
         Ok(self.source.counted(told))
     }
 
-    /// What spends outputs: at once for those that are spent already, and then whenever another transaction does, or the
-    /// same is confirmed. After a reorganisation or a replacement the next to spend it is told anew; if nothing spends it
-    /// any more, that is told, with `spentBy` null. An output that is not known yet may be given, too.
+    /// The spends of outputs: one initial event for each output that is already spent, then an event whenever another
+    /// transaction spends it or its spend is confirmed. After a reorg or a replacement, the new spend is sent; if no
+    /// transaction spends the output any more, an event with `spentBy` null is sent. Outputs that do not exist yet may
+    /// be included.
     async fn output_spent(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "Which outputs, at most `server.limits.watch` of them.")] outpoints: Vec<OutPointInput>,
+        #[graphql(desc = "The outpoints to watch, at most `server.limits.watch`.")] outpoints: Vec<OutPointInput>,
         #[graphql(
-            desc = "Whether transactions of the mempool are told, or only those in blocks.",
+            desc = "Whether to include spends by mempool transactions, or only those in blocks.",
             default_with = "Some(true)"
         )]
         include_mempool: Option<bool>,

@@ -29,28 +29,26 @@ impl LedgerSubscription {
 
 #[Subscription]
 impl LedgerSubscription {
-    /// What happens to every transaction that pays or spends what is watched, in order: when it is seen in the mempool,
-    /// when it leaves that again, when a block confirms it, when it has as many confirmations as asked for, when its
-    /// coins mature, and when a reorganisation takes its block away. What leaves the chain comes first then, the newest
-    /// first, and then what joins, each transaction where its block has it.
+    /// The events of every transaction that pays or spends a watched address or script, in order: it enters the
+    /// mempool, leaves it, is confirmed, reaches a requested number of confirmations, its coinbase outputs mature, or a
+    /// reorg disconnects its block. In a reorg, events of disconnected blocks come first, newest first, then those of
+    /// connected blocks, with each transaction at its position in its block.
     async fn ledger_events(
         &self,
         ctx: &Context<'_>,
-        #[graphql(
-            desc = "What to watch, at most `server.limits.watch` addresses and scripts. What is given twice counts once."
-        )]
+        #[graphql(desc = "The addresses and scripts to watch, at most `server.limits.watch`. Duplicates count once.")]
         watch: WatchInput,
         #[graphql(
-            desc = "Only what comes behind the event with this cursor. Within what this server remembers of the mempool \
-                    and of the chain nothing is missing. One who was away for longer, or since before the server \
-                    started, is told all changes of the chain that were not taken back meanwhile, and then GAP, SEEN \
-                    for all that waits in the mempool now, and GAP_END. A block that this server does not have yet is \
-                    waited for, up to 10 seconds; CURSOR_EXPIRED if it does not come."
+            desc = "Only events after the event with this cursor. No event is missing while the server still stores \
+                    the mempool and chain history since then. After a longer absence, or a restart of the server, the \
+                    client receives all changes of the chain that were not undone in the meantime, then GAP, SEEN for \
+                    every transaction in the current mempool, and GAP_END. If the server does not have the cursor's \
+                    block yet, it waits for it for up to 10 seconds, then fails with CURSOR_EXPIRED."
         )]
         after: Option<String>,
         #[graphql(
-            desc = "At which numbers of confirmations to tell of a transaction, at most 20. Of the first one CONFIRMED \
-                    tells, whether it is in the list or not.",
+            desc = "The numbers of confirmations at which to send DEPTH_REACHED, at most 20. The first confirmation \
+                    always sends CONFIRMED, whether 1 is in the list or not.",
             default_with = "Some(vec![1])"
         )]
         depths: Option<Vec<i32>>,
@@ -89,8 +87,7 @@ fn above_one(depths: Vec<i32>) -> Result<Vec<u32>, ApiError> {
     let mut above = Vec::with_capacity(depths.len());
     for depth in depths {
         let depth = u32::try_from(depth).ok().filter(|depth| *depth > 0);
-        let depth =
-            depth.ok_or_else(|| ApiError::bad_user_input("a number of confirmations to tell of is at least 1"))?;
+        let depth = depth.ok_or_else(|| ApiError::bad_user_input("each of depths must be at least 1"))?;
         above.extend((depth > 1).then_some(depth));
     }
     above.sort_unstable();

@@ -29,7 +29,7 @@ use super::wait_for_tip::LONGEST;
 use crate::live::Live;
 use crate::view::{Head, MempoolEventKind, Published, View};
 
-/// What can be listened to. One field a subscription.
+/// The events to subscribe to. One field per subscription.
 #[derive(MergedSubscription)]
 pub(super) struct Subscription(
     blocks::BlockSubscription,
@@ -123,8 +123,8 @@ impl Source {
             Some(MempoolPlace { run, sequence }) if run == self.live.run() => sequence,
             Some(_) => {
                 return Err(ApiError::cursor_expired(
-                    "this cursor is of another run of the server, which has forgotten what happened in the mempool \
-                     then: subscribe again, and read `mempool` anew",
+                    "this cursor belongs to an earlier run of the server, whose mempool events are not stored: \
+                     subscribe again, and query `mempool` again",
                 ));
             }
         };

@@ -20,13 +20,13 @@ pub(super) struct UnconfirmedSubscription(pub(super) Source);
 
 #[Subscription]
 impl UnconfirmedSubscription {
-    /// Every transaction that enters the mempool and every one that leaves it, in order.
+    /// Every transaction that enters the mempool and every transaction that leaves it, in order.
     async fn mempool_events(
         &self,
         ctx: &Context<'_>,
         #[graphql(
-            desc = "Only what comes behind the event with this cursor: CURSOR_EXPIRED if that was in another run of the \
-                    server, or more events ago than it remembers."
+            desc = "Only events after the event with this cursor. Fails with CURSOR_EXPIRED if the event belongs to an \
+                    earlier run of the server, or is older than the events that the server stores."
         )]
         after: Option<String>,
     ) -> Result<impl Stream<Item = Result<MempoolEvent, ApiError>> + use<>, ApiError> {
@@ -40,8 +40,8 @@ impl UnconfirmedSubscription {
         Ok(self.0.counted(events))
     }
 
-    /// Every transaction that enters the mempool from now on. One that is gone again by the time it could be told is
-    /// left out; `mempoolEvents` leaves out none.
+    /// Every transaction that enters the mempool from now on. A transaction that leaves before it can be sent is
+    /// skipped; `mempoolEvents` skips none.
     async fn unconfirmed_transaction(
         &self,
         ctx: &Context<'_>,

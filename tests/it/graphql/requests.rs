@@ -37,7 +37,7 @@ fn an_empty_index_is_not_ready_and_never_answers_null_or_zero() {
             api.ask(&format!("{{ {question} }}")),
             json!({
                 "data": { field: null },
-                "errors": [error(&json!([field]), 3, "the index is not ready yet, try again later", &not_ready)],
+                "errors": [error(&json!([field]), 3, "the index is not ready yet; retry later", &not_ready)],
             })
         );
     }
