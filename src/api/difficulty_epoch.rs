@@ -119,8 +119,8 @@ impl DifficultyEpoch {
         self.change_at_start().transpose()
     }
 
-    /// The time from the first block to the last, in seconds; it spans 2,015 intervals. The next difficulty scales by
-    /// how much it is shorter than two weeks. Null until the last block exists.
+    /// The time from the first block to the last, in seconds; it spans 2,015 intervals. The next difficulty scales with
+    /// two weeks divided by this time. Null until the last block exists.
     async fn actual_timespan(&self) -> Option<Result<Int53, ApiError>> {
         self.is_complete().then(|| Int53::new(self.so_far().seconds()))
     }

@@ -92,8 +92,8 @@ impl LedgerEvent {
 
 #[ComplexObject]
 impl LedgerEvent {
-    /// The number of confirmations reached with this event: 1 when the transaction is confirmed, 100 when its coinbase
-    /// matures. Null for events of other kinds.
+    /// The number of confirmations reached with this event: 1 for CONFIRMED, 100 for MATURED, a requested number for
+    /// DEPTH_REACHED. Null for events of other kinds.
     async fn depth(&self) -> Option<Result<i32, ApiError>> {
         self.confirmations.map(int)
     }

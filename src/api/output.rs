@@ -166,7 +166,7 @@ impl Output {
     }
 
     /// Whether the output is spent. Null while neither a block of the main chain nor the mempool contains its
-    /// transaction, and for a block before it.
+    /// transaction, and with `at` before the block that created it.
     async fn spend_status(
         &self,
         #[graphql(

@@ -47,7 +47,7 @@ use super::scalars::{UInt53, int};
 use crate::chain::Height;
 use crate::view::{self, Basis, Movements, Pending, ScriptKey, TxNum, View};
 
-/// A collection of outputs with a history: what it received and spent, and its balance, now or right after any block of
+/// A script, an address or a set of them: what it received and spent, and its balance, now or right after any block of
 /// the main chain.
 // the same argument of two fields is said twice
 #[allow(clippy::duplicated_attributes)]
