@@ -1,8 +1,8 @@
 //! Addresses: the text that stands for a scriptPubKey, and back.
 //!
 //! Base58Check for P2PKH and P2SH, bech32 for witness version 0 (BIP173), bech32m for all others (BIP350). P2PK, bare
-//! multisig and everything else have no address. An address written here is always lower case where its encoding
-//! leaves a choice. Text that is no address is refused with the reason and, where it can be known, the place.
+//! multisig and everything else have no address. Where an encoding allows both cases, an address is written in lower
+//! case. Text that is no address is refused with the reason and, where it is known, the position.
 
 mod mistype;
 #[cfg(test)]
@@ -16,8 +16,8 @@ use bitcoin::{Address, Network, PubkeyHash, Script, ScriptBuf, ScriptHash, Witne
 
 use super::network;
 
-/// The longest text that is looked at, in bytes. Addresses end at 90 characters; extended keys and silent payment
-/// addresses, which get a message of their own, are longer.
+/// The longest text that is parsed, in bytes. Addresses end at 90 characters; extended keys and silent payment
+/// addresses, which have an error of their own, are longer.
 const LONGEST_TEXT: usize = 120;
 
 /// The longest bech32 address (BIP173).
@@ -31,7 +31,7 @@ const BASE58_ALPHABET: &str = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopq
 const MAIN: &[Network] = &[Network::Bitcoin];
 const TESTNETS: &[Network] = &[Network::Testnet, Network::Testnet4, Network::Signet];
 const REGTEST: &[Network] = &[Network::Regtest];
-/// Base58 addresses do not tell regtest from the testnets.
+/// Base58 addresses have the same version bytes on regtest and on the testnets.
 const ALL_BUT_MAIN: &[Network] = &[Network::Testnet, Network::Testnet4, Network::Signet, Network::Regtest];
 
 /// What bech32 addresses begin with, and the networks that use it.
@@ -84,10 +84,11 @@ pub enum AddressError {
         /// The first character in the other case.
         position: usize,
     },
-    /// The checksum does not match. If replacing a single character would mend it, that one is named.
+    /// The checksum does not match. If replacing a single character corrects it, the error names its position.
     #[error("the checksum does not match: the address is mistyped{}", at(*position))]
     Checksum {
-        /// The mistyped character, if it can be known. Never guess the right one: a wrong guess pays a stranger.
+        /// The position of the mistyped character, if it is known. The right character is never suggested: a wrong
+        /// suggestion pays a stranger.
         position: Option<usize>,
     },
     /// The checksum is the one of the other bech32 variant.
@@ -126,7 +127,7 @@ pub enum AddressError {
         length: usize,
     },
     /// A private key in wallet import format.
-    #[error("this is a private key, not an address: whoever has seen it can spend its coins")]
+    #[error("this is a private key, not an address: anyone who has seen it can spend its coins")]
     PrivateKey,
     /// A BIP32 extended key.
     #[error("this is an extended key, not an address: it stands for many addresses")]
@@ -140,14 +141,14 @@ pub enum AddressError {
     /// An address of another network.
     #[error("this is an address of {}, not of {}", names(belongs_to), network::name(*asked))]
     Network {
-        /// The network that an address was wanted of.
+        /// The network whose address is expected.
         asked: Network,
         /// The networks that share the address's prefix.
         belongs_to: &'static [Network],
     },
 }
 
-/// The two ways in which addresses are written.
+/// The two encodings of addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressEncoding {
     /// P2PKH and P2SH.
@@ -166,7 +167,7 @@ impl std::fmt::Display for AddressEncoding {
 }
 
 impl AddressError {
-    /// The character at which the text goes wrong, counted from 0, if there is one.
+    /// The position of the first wrong character, counted from 0, if it is known.
     #[must_use]
     pub fn position(&self) -> Option<usize> {
         match self {
@@ -179,7 +180,7 @@ impl AddressError {
     }
 }
 
-/// The address of a scriptPubKey on a network; `None` for P2PK, bare multisig, OP_RETURN and whatever else has none.
+/// The address of a scriptPubKey on a network; `None` for P2PK, bare multisig, OP_RETURN and all others without one.
 ///
 /// testnet3, testnet4 and signet write the same address for the same script.
 #[must_use]
@@ -251,7 +252,7 @@ fn parse_bech32(text: &str, prefix: &str) -> Result<ScriptBuf, AddressError> {
     let program: Vec<u8> = match SegwitHrpstring::new(text) {
         Ok(address) => address.byte_iter().collect(),
         Err(SegwitHrpstringError::Padding(_)) => return Err(AddressError::Padding),
-        // all else has been looked at above
+        // every other cause has been excluded above
         Err(_) => return Err(AddressError::ProgramLength { version, length: program_length(&data) }),
     };
     let length = program.len();

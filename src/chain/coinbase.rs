@@ -1,7 +1,7 @@
-//! What a miner writes into a coinbase: the height, readable text, and the witness commitment.
+//! The contents of a coinbase: the height, the readable text, and the witness commitment.
 //!
-//! Only what the bytes say is read. Whether a height is the block's own, whose text it is (pools), and what the
-//! coinbase earns is decided elsewhere.
+//! Only the bytes are decoded. Other modules decide whether the height is the block's own, which pool a text names, and
+//! what the coinbase earns.
 
 use bitcoin::hashes::Hash;
 use bitcoin::{Script, WitnessCommitment};
@@ -12,14 +12,14 @@ use super::Height;
 /// bytes of the header (BIP141).
 const WITNESS_COMMITMENT_HEADER: [u8; 6] = [0x6a, 0x24, 0xaa, 0x21, 0xa9, 0xed];
 
-/// Fewer bytes than this in a row that happen to be readable are taken for chance, not for text.
+/// The least number of readable bytes in a row that count as text. Shorter runs are taken for chance.
 const SHORTEST_TEXT: usize = 4;
 
 /// The height that a coinbase's scriptSig begins with, in exactly the form that BIP34 asks for (minimal, as Core's
 /// `CScript() << nHeight` in `ContextualCheckBlock` writes it). `None` if it begins with anything else.
 ///
 /// From block version 2 on this is the height of the block. Before, a scriptSig may begin with a number that means
-/// something else: the mainnet genesis block begins with its `bits` and so says 486,604,799.
+/// something else: the mainnet genesis block begins with its `bits`, which read as 486,604,799.
 #[must_use]
 pub fn height(script_sig: &Script) -> Option<Height> {
     let number = match script_sig.as_bytes() {
@@ -48,8 +48,8 @@ fn pushed_number(pushed: &[u8]) -> Option<u32> {
 /// The readable text in a coinbase's scriptSig: every run of at least four bytes of printable UTF-8, trimmed, joined
 /// by single spaces. Empty if there is none.
 ///
-/// Control characters are no text, and neither are characters that only change how others are shown (direction
-/// marks, zero-width ones): a miner decides over these bytes, and they end up on pages.
+/// Control characters are excluded, and so are characters that only change how others are displayed (direction marks,
+/// zero-width ones): a miner chooses these bytes, and explorers display them.
 #[must_use]
 pub fn text(script_sig: &Script) -> String {
     let runs = script_sig.as_bytes().utf8_chunks().flat_map(|chunk| chunk.valid().split(|c| !is_printable(c)));
@@ -128,11 +128,11 @@ mod tests {
     }
 
     #[test]
-    fn real_blocks_of_version_2_say_their_height() {
+    fn real_blocks_of_version_2_contain_their_height() {
         for (name, says) in
             [("full_57042", None), ("full_91721", None), ("full_209999", Some(210_000)), ("full_757738", Some(757_739))]
         {
-            let Some(block) = shared_data::full_block(name, "real_blocks_of_version_2_say_their_height") else {
+            let Some(block) = shared_data::full_block(name, "real_blocks_of_version_2_contain_their_height") else {
                 return;
             };
             let said = height(&block.transactions[0].input[0].script_sig).map(Height::to_u32);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_what_can_be_read() {
+    fn text_is_the_readable_part_of_the_script() {
         for (bytes, text) in [
             (&b""[..], ""),
             (b"\x03\xeb\x8f\x0b/pool/", "/pool/"),
@@ -209,7 +209,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_read_is_what_core_would_write(bytes: Vec<u8>) {
+        fn a_height_that_is_read_is_written_the_same_by_core(bytes: Vec<u8>) {
             if let Some(height) = height(Script::from_bytes(&bytes)) {
                 let written = script::Builder::new().push_int(height.to_u32().into()).into_script();
                 prop_assert!(bytes.starts_with(written.as_bytes()));
@@ -217,7 +217,7 @@ mod tests {
         }
 
         #[test]
-        fn text_never_holds_what_cannot_be_read(bytes: Vec<u8>) {
+        fn text_never_contains_unreadable_characters(bytes: Vec<u8>) {
             prop_assert!(text_in(&bytes).chars().all(is_printable));
         }
     }

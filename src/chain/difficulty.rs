@@ -1,7 +1,6 @@
 //! Proof of work in numbers: the target that a header's `bits` stand for, the difficulty, and work.
 //!
-//! Whether a block meets its target is for the node to check; here nothing is validated. Retarget borders are in
-//! `epoch`.
+//! Nothing is validated here: the node checks whether a block meets its target. Retarget borders are in `epoch`.
 
 use bitcoin::{CompactTarget, Target, Work};
 
@@ -51,7 +50,7 @@ pub fn difficulty(bits: CompactTarget) -> f64 {
 /// The work of a block with these `bits`: the expected number of hashes to find one, `2^256 / (target + 1)`
 /// (Core `GetBlockProof`, `chain.cpp`). Zero where [`target`] is `None`.
 ///
-/// As a 32-byte big-endian number, the form in which nodes show and the index stores it: [`Work::to_be_bytes`].
+/// Nodes show it and the index stores it as a 32-byte big-endian number: [`Work::to_be_bytes`].
 #[must_use]
 pub fn work(bits: CompactTarget) -> Work {
     target(bits).map_or_else(no_work, Target::to_work)
@@ -63,14 +62,14 @@ pub fn no_work() -> Work {
     Work::from_be_bytes([0; 32])
 }
 
-/// The work of a chain after one more block, `None` where 256 bits do not hold it.
+/// The work of a chain after one more block, `None` on an overflow of 256 bits.
 #[must_use]
 pub fn add_work(chainwork: Work, block: Work) -> Option<Work> {
     let room = Work::from_be_bytes([0xff; 32]) - chainwork;
     (block <= room).then(|| chainwork + block)
 }
 
-/// The work that was done between two states of one chain, `None` if the later one has less of it.
+/// The work between two states of one chain, `None` if the later one has less of it.
 #[must_use]
 pub fn work_between(earlier: Work, later: Work) -> Option<Work> {
     (earlier <= later).then(|| later - earlier)

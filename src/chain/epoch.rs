@@ -70,8 +70,8 @@ mod tests {
     }
 
     #[test]
-    fn a_real_chain_changes_its_bits_only_at_the_first_block_of_an_epoch() {
-        let name = "a_real_chain_changes_its_bits_only_at_the_first_block_of_an_epoch";
+    fn a_real_chain_changes_bits_only_at_the_start_of_an_epoch() {
+        let name = "a_real_chain_changes_bits_only_at_the_start_of_an_epoch";
         let Some(blocks) = shared_data::chain("mainnet-0-4521", name) else { return };
         for (height, pair) in (1..).map(Height::from).zip(blocks.windows(2)) {
             let first = DifficultyEpoch::of(height).first();

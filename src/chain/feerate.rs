@@ -1,6 +1,6 @@
-//! What a transaction pays for its size: virtual size and feerate.
+//! Virtual size and feerate: what a transaction pays for its size.
 //!
-//! Estimates and histograms live with the mempool; this is only the arithmetic, which must be the same everywhere.
+//! This is the arithmetic alone, which must be the same everywhere. Estimates and histograms are in the mempool module.
 
 use std::fmt;
 
@@ -24,8 +24,8 @@ impl Feerate {
 
     /// The feerate of a transaction, or of several together, rounded down: `fee × 4000 / weight`.
     ///
-    /// The weight itself is divided by, not the rounded-up virtual size, so two transactions compare as a miner would
-    /// order them. Zero for a weight of zero; the highest representable feerate if the result is beyond it.
+    /// The divisor is the weight itself, not the rounded-up virtual size, so that two transactions compare as a miner
+    /// orders them. Zero for a weight of zero; the highest representable feerate if the result is beyond it.
     #[must_use]
     pub fn of(fee: Amount, weight: Weight) -> Feerate {
         let per_weight = (u128::from(fee.to_sat()) * 4_000).checked_div(u128::from(weight.to_wu()));
@@ -42,7 +42,7 @@ impl Feerate {
     /// zero, or more than all coins there can be for one virtual byte.
     #[must_use]
     pub fn from_sat_per_vb(sat: f64) -> Option<Feerate> {
-        // a double is no whole number by any conversion that cannot lose; its digits without a fraction are one
+        // no conversion from a double to an integer is lossless; the digits without a fraction parse as one
         let digits = (0.0..=MOST_SAT_PER_VB).contains(&sat).then(|| format!("{:.0}", sat * 1_000.0))?;
         digits.parse().ok().map(Feerate)
     }

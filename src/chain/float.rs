@@ -1,5 +1,5 @@
-//! Wide integers as doubles, for rates and averages. Rust has no lossless conversion to refuse what does not fit, and
-//! none is needed here: a figure that is a quotient anyway may be off in its last digit.
+//! Wide integers as doubles, for rates and averages. Rust has no lossless conversion that refuses what does not fit,
+//! and none is needed here: a quotient may be off in its last digit.
 
 /// The double nearest to the number: exact below 2^53, and off by no more than the last digit above.
 #[must_use]
@@ -7,7 +7,7 @@ pub fn to_f64(number: impl Into<u128>) -> f64 {
     from_bytes(&number.into().to_be_bytes())
 }
 
-/// The same for a big-endian number of any width.
+/// The double nearest to a big-endian number of any width.
 #[must_use]
 pub fn from_bytes(bytes: &[u8]) -> f64 {
     const TWO_POW_32: f64 = 4_294_967_296.0;

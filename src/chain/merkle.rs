@@ -1,13 +1,13 @@
 //! The merkle tree over a block's transactions: its root, and the branch that proves one transaction to it.
 //!
 //! Each level pairs its hashes in order; a last one without a partner is paired with itself (Core
-//! `consensus/merkle.cpp`). That is why a list that repeats its tail has the same root as the list itself, so a root
-//! alone does not tell how many transactions there are.
+//! `consensus/merkle.cpp`). That is why a list that repeats its tail has the same root as the list itself, so the
+//! number of transactions does not follow from the root alone.
 
 use bitcoin::hashes::Hash;
 use bitcoin::{TxMerkleNode, Txid};
 
-/// The merkle root of a block's transactions, in block order. `None` of no transactions.
+/// The merkle root of a block's transactions, in block order. `None` if there are no transactions.
 #[must_use]
 pub fn root(txids: &[Txid]) -> Option<TxMerkleNode> {
     let mut level = leaves(txids);
@@ -150,7 +150,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_branch_leads_to_the_root_and_only_from_its_own_place(
+        fn a_branch_leads_to_the_root_from_its_own_position_only(
             count in 1_u32..70, at: prop::sample::Index, other: prop::sample::Index,
         ) {
             let txids = txids(count);

@@ -1,5 +1,5 @@
-//! The networks by their names and parameters: what they are called here and by Bitcoin Core, where a node of each
-//! listens and keeps its data, and with which block each begins.
+//! The networks: their names here and in Bitcoin Core, the port and data directory of a node on each, and their genesis
+//! blocks.
 
 use bitcoin::blockdata::constants::{ChainHash, genesis_block as genesis_block_of};
 use bitcoin::hashes::Hash;
@@ -12,15 +12,15 @@ pub const ALL: [Network; 5] =
 /// A name that stands for no network.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnknownNetwork {
-    /// Not one of the names of [`name`].
+    /// None of the names that [`name`] returns.
     #[error("there is no network named {0:?}: use one of mainnet, testnet3, testnet4, signet, regtest")]
     Name(String),
-    /// Not one of the chain names of Bitcoin Core.
+    /// None of the chain names of Bitcoin Core.
     #[error("the node follows a chain it calls {0:?}, which is none of main, test, testnet4, signet, regtest")]
     CoreChain(String),
 }
 
-/// The name of a network in settings, the API, folders and messages.
+/// The name of a network in settings, the API, directories and messages.
 #[must_use]
 pub const fn name(network: Network) -> &'static str {
     match network {
@@ -57,7 +57,7 @@ pub fn genesis_hash(network: Network) -> BlockHash {
     BlockHash::from_byte_array(ChainHash::using_genesis_block_const(network).to_bytes())
 }
 
-/// The port on which a node answers RPC and REST unless told otherwise (Core `chainparamsbase.cpp`).
+/// The default port of a node for RPC and REST (Core `chainparamsbase.cpp`).
 #[must_use]
 pub const fn rpc_port(network: Network) -> u16 {
     match network {
@@ -76,7 +76,7 @@ pub fn magic(network: Network) -> [u8; 4] {
     network.magic().to_bytes()
 }
 
-/// The folder inside a node's data directory that holds this network's cookie and blocks, empty for mainnet (Core
+/// The subdirectory of a node's data directory with this network's cookie and blocks, empty for mainnet (Core
 /// `chainparamsbase.cpp`).
 #[must_use]
 pub const fn core_data_subdirectory(network: Network) -> &'static str {
@@ -95,7 +95,7 @@ mod tests {
     use crate::chain::shared_data;
 
     #[test]
-    fn every_network_is_found_by_its_name_and_by_cores_name_for_it() {
+    fn every_network_is_found_by_its_name_and_by_cores_name() {
         for (network, ours, cores) in [
             (Network::Bitcoin, "mainnet", "main"),
             (Network::Testnet, "testnet3", "test"),
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn other_names_are_refused_with_the_ones_that_would_do() {
+    fn an_unknown_name_is_refused_with_the_known_ones() {
         for text in ["", "main", "test", "testnet", "bitcoin", "Mainnet", " mainnet", "regtest\n"] {
             let refusal = from_name(text).unwrap_err().to_string();
             assert!(ALL.iter().all(|network| refusal.contains(name(*network))), "{refusal}");
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_tell_the_networks_apart() {
+    fn every_network_has_its_own_parameters() {
         for distinct in [
             ALL.map(|network| rpc_port(network).to_string()),
             ALL.map(|network| format!("{:?}", magic(network))),

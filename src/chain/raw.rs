@@ -1,7 +1,7 @@
-//! Slices blocks and transactions out of their serialised bytes, without copying or decoding what nobody asks for.
+//! Slices blocks and transactions out of their serialised bytes. Nothing is copied, and a field is decoded on request.
 //!
-//! Everything is checked once, in [`RawTransaction::parse`]; the iterators over inputs, outputs and witnesses then
-//! walk bytes whose shape is known. Rules: the network serialisation of Bitcoin Core (`primitives/transaction.h`,
+//! [`RawTransaction::parse`] checks everything once; the iterators over inputs, outputs and witnesses then read bytes
+//! whose structure is known. Rules: the network serialisation of Bitcoin Core (`primitives/transaction.h`,
 //! `serialize.h`) and BIP144.
 
 use bitcoin::hashes::{Hash, HashEngine, sha256d};
@@ -42,14 +42,14 @@ pub enum RawError {
     },
 }
 
-/// Walks over bytes front to back.
+/// Reads bytes from front to back.
 #[derive(Clone, Debug)]
-struct Reader<'a> {
+struct ByteReader<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ByteReader<'a> {
     fn take(&mut self, count: usize) -> Result<&'a [u8], RawError> {
         let end = self.at.checked_add(count).filter(|end| *end <= self.bytes.len());
         let end = end.ok_or(RawError::UnexpectedEnd { offset: self.at })?;
@@ -82,7 +82,7 @@ impl<'a> Reader<'a> {
         if value < least { Err(RawError::NonCanonicalLength { offset }) } else { Ok(value) }
     }
 
-    /// A length that more bytes than it must follow, so that it fits `usize` and no loop runs far past the end.
+    /// A length, which at least as many bytes must follow, so that it fits `usize` and no loop runs far past the end.
     fn length(&mut self) -> Result<usize, RawError> {
         let offset = self.at;
         let length = usize::try_from(self.compact_size()?).ok();
@@ -131,7 +131,7 @@ pub struct RawOutput<'a> {
     pub script_pubkey: &'a [u8],
 }
 
-/// A transaction in its serialised form, with the places of its parts.
+/// A transaction in its serialised form, with the offsets of its parts.
 #[derive(Clone, Copy, Debug)]
 pub struct RawTransaction<'a> {
     bytes: &'a [u8],
@@ -144,9 +144,9 @@ pub struct RawTransaction<'a> {
 }
 
 impl<'a> RawTransaction<'a> {
-    /// The transaction at the start of `bytes`, which may go on behind it.
+    /// Parses the transaction at the start of `bytes`, which other bytes may follow.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, RawError> {
-        let mut reader = Reader { bytes, at: 0 };
+        let mut reader = ByteReader { bytes, at: 0 };
         reader.take(4)?; // version
         let has_witness = bytes.get(4) == Some(&0);
         if has_witness && *reader.array::<2>()? != [0, 1] {
@@ -188,7 +188,7 @@ impl<'a> RawTransaction<'a> {
         Ok(Self { bytes, has_witness, inputs_at, input_count, outputs_at, output_count, outputs_end })
     }
 
-    /// The transaction that `bytes` are, to the last byte.
+    /// Parses `bytes` as one transaction, to the last byte.
     pub fn parse_whole(bytes: &'a [u8]) -> Result<Self, RawError> {
         let transaction = Self::parse(bytes)?;
         match bytes.len() - transaction.bytes.len() {
@@ -278,7 +278,7 @@ impl<'a> RawTransaction<'a> {
 
     /// The inputs in order.
     pub fn inputs(&self) -> impl Iterator<Item = RawInput<'a>> + use<'a> {
-        let mut reader = Reader { bytes: self.bytes, at: self.inputs_at };
+        let mut reader = ByteReader { bytes: self.bytes, at: self.inputs_at };
         (0..self.input_count).map_while(move |_| {
             let txid = reader.array().ok()?;
             let vout = reader.u32().ok()?;
@@ -290,7 +290,7 @@ impl<'a> RawTransaction<'a> {
 
     /// The outputs in order.
     pub fn outputs(&self) -> impl Iterator<Item = RawOutput<'a>> + use<'a> {
-        let mut reader = Reader { bytes: self.bytes, at: self.outputs_at };
+        let mut reader = ByteReader { bytes: self.bytes, at: self.outputs_at };
         (0..self.output_count).map_while(move |_| {
             let value = reader.u64().ok()?;
             let script_pubkey = reader.var_bytes().ok()?;
@@ -306,7 +306,7 @@ impl<'a> RawTransaction<'a> {
 
     /// The witness stacks, one for each input in order; none at all for a transaction without witness.
     pub fn witnesses(&self) -> impl Iterator<Item = Vec<&'a [u8]>> + use<'a> {
-        let mut reader = Reader { bytes: self.bytes, at: self.outputs_end };
+        let mut reader = ByteReader { bytes: self.bytes, at: self.outputs_end };
         let count = if self.has_witness { self.input_count } else { 0 };
         (0..count).map_while(move |_| {
             let items = reader.length().ok()?;
@@ -327,9 +327,9 @@ pub struct RawBlock<'a> {
 }
 
 impl<'a> RawBlock<'a> {
-    /// The block that `bytes` are, to the last byte.
+    /// Parses `bytes` as one block, to the last byte.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, RawError> {
-        let mut reader = Reader { bytes, at: 0 };
+        let mut reader = ByteReader { bytes, at: 0 };
         let header = reader.array()?;
         let count_at = reader.at;
         let count = reader.length()?;
@@ -337,7 +337,7 @@ impl<'a> RawBlock<'a> {
             return Err(RawError::UnknownFormat { offset: count_at });
         }
         let frame_size = reader.at;
-        // a transaction has at least 51 bytes, so a count that lies allocates little
+        // a transaction has at least 51 bytes, so a false count allocates little
         let mut transactions = Vec::with_capacity(count.min(bytes.len() / 51 + 1));
         for _ in 0..count {
             let start = reader.at;
@@ -353,7 +353,7 @@ impl<'a> RawBlock<'a> {
 }
 
 impl RawError {
-    /// The same error, told in offsets of the bytes around.
+    /// Moves the offset of this error by the position of the slice in the bytes around it.
     fn moved_by(self, start: usize) -> Self {
         match self {
             Self::UnexpectedEnd { offset } => Self::UnexpectedEnd { offset: offset + start },

@@ -1,15 +1,15 @@
-//! The next change of the difficulty: what the blocks of an epoch so far make of it.
+//! The next change of the difficulty, estimated from the blocks of an epoch so far.
 //!
 //! The rule is Core's `CalculateNextWorkRequired` (`pow.cpp`). It measures from the first block of an epoch to its last,
-//! by the times of their headers: 2,015 intervals for 2,016 blocks. Between those two it is an estimate, which takes the
-//! blocks to come to be as fast as those that came.
+//! by the times of their headers: 2,015 intervals for 2,016 blocks. Before the last block the result is an estimate,
+//! which assumes that the remaining blocks arrive as fast as those so far.
 
 use bitcoin::{CompactTarget, Network};
 
 use super::difficulty::{difficulty, target};
 use super::epoch::BLOCKS_PER_EPOCH;
 
-/// Seconds between two blocks that the difficulty is made for.
+/// The interval between two blocks that the difficulty aims at, in seconds.
 pub const SECONDS_PER_BLOCK: u32 = 600;
 
 /// The blocks of an epoch so far.
@@ -37,21 +37,22 @@ impl EpochSoFar {
         i64::from(self.last_time) - i64::from(self.first_time)
     }
 
-    /// Seconds and intervals to measure by; `None` while there is one block only, or no time between them.
+    /// Seconds and intervals between the first block and the last so far; `None` if there is only one block, or no time
+    /// between them.
     #[must_use]
     pub fn measured(&self) -> Option<(u32, u32)> {
         let (seconds, intervals) = (self.last_time.checked_sub(self.first_time)?, self.blocks.checked_sub(1)?);
         (seconds > 0 && intervals > 0).then_some((seconds, intervals))
     }
 
-    /// How many blocks of the epoch are yet to come.
+    /// How many blocks of the epoch remain.
     #[must_use]
     pub fn left(&self) -> u32 {
         BLOCKS_PER_EPOCH.saturating_sub(self.blocks)
     }
 
-    /// When the first block of the next epoch comes if blocks go on as they came, in seconds since 1970. `None` without
-    /// a measure.
+    /// The estimated time of the first block of the next epoch, in seconds since 1970, at the pace of the blocks so
+    /// far. `None` where [`measured`](Self::measured) is.
     #[must_use]
     pub fn next_epoch_at(&self) -> Option<u64> {
         let (seconds, intervals) = self.measured()?;
@@ -59,8 +60,8 @@ impl EpochSoFar {
         Some(u64::from(self.last_time) + ahead)
     }
 
-    /// The `bits` of the next epoch if its blocks go on as they came; what they are for certain if this was the last.
-    /// `None` without a measure.
+    /// The estimated `bits` of the next epoch at the pace of the blocks so far; exact if the epoch is complete. `None`
+    /// if it is not complete and [`measured`](Self::measured) is `None`.
     #[must_use]
     pub fn next_bits(&self) -> Option<CompactTarget> {
         if self.left() == 0 {
@@ -71,7 +72,7 @@ impl EpochSoFar {
         Some(retarget(self.network, self.base(), timespan))
     }
 
-    /// By how much that changes the difficulty of this epoch, as a fraction: 0.05 is 5 % harder.
+    /// How much [`next_bits`](Self::next_bits) changes the difficulty of this epoch, as a fraction: 0.05 is 5 % harder.
     #[must_use]
     pub fn next_change(&self) -> Option<f64> {
         if is_constant(self.network) {
@@ -81,7 +82,7 @@ impl EpochSoFar {
     }
 
     /// The `bits` that are adjusted: those of the last block, or, on testnet4, of the first (BIP94). The last block of an
-    /// epoch may be one of those that testnets allow to be easy; until it is there, it is taken to be like the first.
+    /// epoch may be one of those that testnets allow to be easy; before it arrives, it is assumed to be like the first.
     fn base(&self) -> CompactTarget {
         if self.network == Network::Testnet4 || self.left() > 0 { self.first_bits } else { self.last_bits }
     }
@@ -99,11 +100,11 @@ pub fn change(from: CompactTarget, to: CompactTarget) -> f64 {
     difficulty(to) / difficulty(from) - 1.0
 }
 
-/// The `bits` behind an epoch that took this many seconds from its first block to its last. They move by a factor of 4 at
-/// most, and never beyond the easiest of the network.
+/// The `bits` after an epoch that took this many seconds from its first block to its last. They change by a factor of 4
+/// at most, and never beyond the easiest of the network.
 fn retarget(network: Network, bits: CompactTarget, seconds: i64) -> CompactTarget {
     let params = network.params();
-    // no header has bits beyond that; the multiplication needs the room above
+    // no header has bits beyond that, and the multiplication would overflow
     if target(bits).is_none_or(|target| target > params.max_attainable_target) {
         return bits;
     }
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn times_that_run_backwards_are_the_shortest_there_are() {
+    fn times_that_run_backwards_count_as_the_shortest_timespan() {
         let (backwards, short) =
             (whole(Network::Bitcoin, 2_000, 1_000, 0x1c05_a3f4), whole(Network::Bitcoin, 1_000, 2_000, 0x1c05_a3f4));
         assert_eq!(backwards.next_bits(), short.next_bits());
@@ -145,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn an_epoch_that_is_not_over_is_measured_by_the_intervals_it_has() {
+    fn an_incomplete_epoch_is_measured_by_its_intervals() {
         let bits = CompactTarget::from_consensus(0x1c05_a3f4);
         let so_far = |blocks, last_time| EpochSoFar {
             network: Network::Bitcoin,
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn testnet4_goes_by_the_first_block_of_the_epoch_and_testnet3_by_the_last() {
+    fn testnet4_adjusts_the_first_bits_and_testnet3_the_last() {
         let next = |network| {
             let easy = CompactTarget::from_consensus(0x1d00_ffff);
             let two_weeks = 2_016 * SECONDS_PER_BLOCK;

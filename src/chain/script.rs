@@ -1,8 +1,8 @@
-//! What a scriptPubKey is, and the public keys that stand in it or that a spend of it reveals.
+//! The type of a scriptPubKey, and the public keys that it contains or that a spend of it reveals.
 //!
 //! The types and their rules are those of Bitcoin Core's `Solver` (`script/solver.cpp`), with one difference: a
 //! script that starts with OP_RETURN is always [`ScriptType::OpReturn`], whatever follows, so that the type and
-//! [`never_spendable`] agree. Encoding a script as an address is next door, in `address`.
+//! [`never_spendable`] agree. Module `address` encodes scripts as addresses.
 
 use bitcoin::hashes::{Hash, hash160};
 use bitcoin::{Script, Witness};
@@ -154,7 +154,7 @@ pub fn multisig(script: &Script) -> Option<(u8, Vec<&[u8]>)> {
 /// `script_sig`, of a P2WPKH output from `witness`, of a P2SH output that nests a P2WPKH program (BIP141) from both.
 ///
 /// The key is returned only if it hashes to what the output commits to, so a malformed input reveals nothing. `None`
-/// also for the other script types, which hold their keys themselves or commit to more than one.
+/// also for the other script types, which contain their keys themselves or commit to more than one.
 #[must_use]
 pub fn revealed_key(script_pubkey: &Script, script_sig: &Script, witness: &Witness) -> Option<Vec<u8>> {
     let (key, committed) = match (ScriptType::of(script_pubkey), script_pubkey.as_bytes()) {
@@ -172,8 +172,8 @@ pub fn revealed_key(script_pubkey: &Script, script_sig: &Script, witness: &Witne
     matches.then(|| key.to_vec())
 }
 
-/// What an OP_RETURN output carries: the bytes behind the opcode, and the data of each push among them, up to where the
-/// script ends or is cut short (small numbers push nothing of their own). `None` for every other script.
+/// The payload of an OP_RETURN output: the bytes after the opcode, and the data of each push among them, up to where
+/// the script ends or is cut short (small numbers push nothing of their own). `None` for every other script.
 #[must_use]
 pub fn op_return(script: &Script) -> Option<(&[u8], Vec<&[u8]>)> {
     let [OP_RETURN, payload @ ..] = script.as_bytes() else { return None };
@@ -203,7 +203,7 @@ fn witness_key(witness: &Witness) -> Option<&[u8]> {
 }
 
 /// True if the length of a public key is the one that its first byte announces (Core `CPubKey::ValidSize`):
-/// compressed, uncompressed or hybrid. Whether it is a point on the curve is not looked at.
+/// compressed, uncompressed or hybrid. Whether it is a point on the curve is not checked.
 fn has_key_size(key: &[u8]) -> bool {
     match key.first() {
         Some(0x02 | 0x03) => key.len() == 33,

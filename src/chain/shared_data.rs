@@ -1,5 +1,5 @@
-//! Real chain data for this room's tests, read from `../shared/data` beside the project. Where it is absent, each
-//! reader notes the calling test as skipped and answers `None`.
+//! Real chain data for the tests of this module, read from `../shared/data` beside the project. Where it is absent,
+//! each function reports the calling test as skipped and returns `None`.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -129,7 +129,7 @@ fn bytes(value: &Value) -> Vec<u8> {
     Vec::from_hex(text(value).strip_prefix("0x").unwrap()).unwrap()
 }
 
-/// Where a file of the shared data is; if it is not there, the test is noted as skipped.
+/// The path of a file of the shared data; if it is absent, the test is reported as skipped.
 fn present(path: &str, test: &str) -> Option<PathBuf> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data").join(path);
     if file.exists() {

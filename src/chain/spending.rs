@@ -1,8 +1,8 @@
-//! What it takes to spend an output: the weight of the input that does, as far as the scriptPubKey tells.
+//! The cost of spending an output: the weight of the input that spends it, as far as it follows from the scriptPubKey.
 //!
-//! Signatures are taken to have the most bytes that standard ones have: ECDSA 72 with the type of signature hash, Schnorr
-//! 64 (BIP340, BIP341). Keys behind a hash are taken to be compressed. Where a script is hidden behind a hash, nobody can
-//! know what it takes.
+//! Signatures are assumed to have the maximum size of standard ones: ECDSA 72 bytes with the type of signature hash,
+//! Schnorr 64 (BIP340, BIP341). Keys behind a hash are assumed to be compressed. The weight of a script behind a hash
+//! is unknown.
 
 use bitcoin::{Script, Weight};
 
@@ -11,20 +11,20 @@ use super::script::multisig;
 
 /// Outpoint, sequence and the length of a script of fewer than 253 bytes.
 const INPUT_BYTES: u64 = 36 + 4 + 1;
-/// A push of an ECDSA signature, or the same as an item of a witness.
+/// An ECDSA signature, as a push or as an item of a witness.
 const SIGNATURE: u64 = 1 + 72;
-/// The same for a compressed key.
+/// A compressed key, as a push or as an item of a witness.
 const KEY: u64 = 1 + 33;
 /// A Schnorr signature as an item of a witness.
 const SCHNORR_SIGNATURE: u64 = 1 + 64;
 /// The number of items of a witness.
 const ITEMS: u64 = 1;
 
-/// The weight of an input that spends an output with this script, with its witness. `None` where the script does not tell
-/// what a spend needs (hashes of scripts, unknown forms), and where nothing can spend it.
+/// The weight of an input that spends an output with this script, with its witness. `None` where it does not follow
+/// from the script (hashes of scripts, unknown forms), and where nothing can spend the output.
 ///
-/// Taproot outputs are taken to be spent by their key. In a transaction that has witnesses, an input without one takes
-/// one weight unit more, which is not counted.
+/// Taproot outputs are assumed to be spent by their key. In a transaction that has witnesses, an input without one
+/// weighs one weight unit more, which is not counted.
 #[must_use]
 pub fn input_weight(script_pubkey: &Script) -> Option<Weight> {
     let (script_sig, witness) = match ScriptType::of(script_pubkey) {

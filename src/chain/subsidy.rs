@@ -1,7 +1,7 @@
 //! The new coins that a block may create: the subsidy, its halvings, and how much has been issued.
 //!
 //! The rule is Core's `GetBlockSubsidy` (`validation.cpp`): 50 BTC, halved and rounded down to the satoshi every
-//! [`halving_interval`] blocks. What a miner really claimed, or lost, is for the index to add up.
+//! [`halving_interval`] blocks. The index adds up what miners claimed, and what was lost.
 
 use bitcoin::{Amount, Network};
 
@@ -32,7 +32,7 @@ pub const fn halving_epoch(height: Height, network: Network) -> u32 {
 #[must_use]
 pub fn next_halving(height: Height, network: Network) -> Option<Height> {
     let next = halving_epoch(height, network).saturating_add(1);
-    // the last halving takes 1 sat to nothing; up to there the product stays far below the end of u32
+    // the last halving reduces 1 sat to zero; up to there the product stays far below the maximum of u32
     (next <= FIRST_EPOCH_WITHOUT_SUBSIDY).then(|| Height::from(next * halving_interval(network)))
 }
 
@@ -44,7 +44,7 @@ pub fn subsidy(height: Height, network: Network) -> Amount {
 
 /// The sum of the subsidies of all blocks from genesis up to and including this height.
 ///
-/// This is what the schedule allows. It counts the genesis block, and it does not know of coins that miners left
+/// This is what the schedule allows. It includes the genesis block, and it also includes coins that miners left
 /// unclaimed or that can never be spent.
 #[must_use]
 pub fn issued(height: Height, network: Network) -> Amount {
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_halving_is_the_next_multiple_of_the_interval_until_nothing_is_left() {
+    fn the_next_halving_is_the_next_multiple_of_the_interval() {
         for (height, network, next) in [
             (0, Network::Bitcoin, Some(210_000)),
             (209_999, Network::Bitcoin, Some(210_000)),

@@ -1,15 +1,16 @@
 //! The clock of the chain: median time past.
 //!
 //! Header times are set by miners, may lie up to two hours ahead and may precede their parent's. The median of the
-//! last eleven only ever grows, so it is the time to search and to compare by (BIP113).
+//! last eleven never decreases, so it is the time to search and to compare by (BIP113).
 
-/// How many blocks' times the median is taken of (`nMedianTimeSpan`, Core `chain.h`).
+/// The number of blocks in the median (`nMedianTimeSpan`, Core `chain.h`).
 const MEDIAN_TIME_SPAN: usize = 11;
 
 /// The median time past of a block in Unix seconds (Core `CBlockIndex::GetMedianTimePast`).
 ///
 /// `times` are header times in height order, ending with the block's own; only the last eleven count, and near the
-/// genesis block fewer are enough. Of an even number the later middle one is taken. `None` if there are none.
+/// genesis block fewer are enough. Of an even number it is the later of the two in the middle. `None` if there are
+/// none.
 #[must_use]
 pub fn median_time_past(times: &[u32]) -> Option<u32> {
     let mut last = times[times.len().saturating_sub(MEDIAN_TIME_SPAN)..].to_vec();
@@ -40,8 +41,8 @@ mod tests {
     }
 
     #[test]
-    fn on_a_real_chain_it_never_falls_and_each_block_is_later_than_its_parents() {
-        let name = "on_a_real_chain_it_never_falls_and_each_block_is_later_than_its_parents";
+    fn on_a_real_chain_it_never_falls_and_every_block_is_later() {
+        let name = "on_a_real_chain_it_never_falls_and_every_block_is_later";
         let Some(blocks) = shared_data::chain("mainnet-0-4521", name) else { return };
         let times: Vec<u32> = blocks.iter().map(|block| block.header.time).collect();
         let medians: Vec<u32> = (1..=times.len()).filter_map(|end| median_time_past(&times[..end])).collect();

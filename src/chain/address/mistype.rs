@@ -1,20 +1,20 @@
 //! Finding the mistyped character of a bech32 address.
 //!
-//! The checksum is a code of distance 5 (BIP173): if one character was replaced, there is exactly one place where a
-//! replacement mends the checksum. Being linear, the code need not be tried out: what a difference `e` at a place does
-//! to the residue does not depend on the other characters.
+//! The checksum is a code of distance 5 (BIP173): if one character is replaced, a replacement corrects the checksum at
+//! exactly one position. The code is linear, so no replacement has to be tried: the effect of a difference `e` at a
+//! position on the residue does not depend on the other characters.
 //!
-//! Only the place is told, as BIP173 advises, never a correction.
+//! As BIP173 advises, only the position is reported, never a correction.
 
 use bitcoin::bech32::primitives::checksum::Engine;
 use bitcoin::bech32::{Bech32, Bech32m, Checksum, Fe32, Hrp};
 
-/// The place in `data` (the characters after the separator, 0 being the witness version) of the one character whose
-/// replacement gives an address that is right, `None` if no single replacement does. The prefix is taken as right.
+/// The position in `data` (the characters after the separator, 0 being the witness version) of the one character whose
+/// replacement gives a valid address, `None` if no single replacement does. The prefix is assumed to be right.
 pub(super) fn locate(prefix: &str, data: &[Fe32]) -> Option<usize> {
     let residue = residue(prefix, data)?;
     let version = data.first()?.to_u8();
-    // what each difference does to the residue, at first in the last place
+    // the effect of each difference on the residue, beginning at the last position
     let mut effects: [u32; 31] = std::array::from_fn(|index| (1..).nth(index).unwrap_or(0));
     for place in (0..data.len()).rev() {
         for (difference, effect) in (1_u8..).zip(&mut effects) {

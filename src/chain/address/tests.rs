@@ -22,7 +22,7 @@ fn segwit(prefix: &str, version: u8, program: &[u8]) -> String {
     bech32::segwit::encode(Hrp::parse(prefix).unwrap(), version, program).unwrap()
 }
 
-/// A bech32 text with a right checksum over whatever stands in it.
+/// A bech32 text with a valid checksum over arbitrary data.
 fn checksummed<Variant: bitcoin::bech32::Checksum>(prefix: &str, values: &[u8]) -> String {
     use bitcoin::bech32::primitives::iter::Fe32IterExt as _;
     let hrp = Hrp::parse(prefix).unwrap();
@@ -122,7 +122,7 @@ fn upper_case_bech32_is_the_same_address() {
 }
 
 #[test]
-fn an_address_of_another_network_names_the_networks_it_may_belong_to() {
+fn an_address_of_another_network_names_its_networks() {
     let script = parse_address(BASE58, Network::Bitcoin).unwrap();
     let witness = parse_address(BECH32, Network::Bitcoin).unwrap();
     for (script, of, read_as, belongs_to) in [
@@ -168,7 +168,7 @@ fn text_around_an_address_is_refused_where_it_stands() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn each_error_names_its_cause() {
     let program = |version: u8, fives: usize| [vec![version], vec![0; fives]].concat();
     for (text, error) in [
         (String::new(), AddressError::Empty),
@@ -202,7 +202,7 @@ fn what_is_wrong_is_said() {
 }
 
 #[test]
-fn messages_are_for_people() {
+fn messages_name_the_cause_and_the_position() {
     for (error, message) in [
         (
             AddressError::Character { character: '0', position: 5, encoding: AddressEncoding::Base58 },

@@ -38,7 +38,7 @@ fn multisig_of(required: u8, keys: &[&[u8]]) -> ScriptBuf {
 }
 
 #[test]
-fn the_number_of_a_type_is_its_place_in_the_list() {
+fn the_number_of_a_type_is_its_index_in_the_list() {
     for (index, script_type) in ScriptType::ALL.into_iter().enumerate() {
         assert_eq!(script_type.index(), index);
         assert_eq!(ScriptType::from_index(index), Some(script_type));
@@ -91,7 +91,7 @@ fn each_script_has_the_type_that_core_gives_it() {
 }
 
 #[test]
-fn a_p2pk_script_pushes_one_key_whose_length_fits_its_first_byte() {
+fn a_p2pk_key_has_the_length_that_its_first_byte_announces() {
     for prefix in 0..=0xff_u8 {
         let mut short = COMPRESSED;
         short[0] = prefix;
@@ -116,7 +116,7 @@ fn a_p2pk_script_pushes_one_key_whose_length_fits_its_first_byte() {
 }
 
 #[test]
-fn a_multisig_script_has_up_to_twenty_keys_and_asks_for_no_more_than_it_has() {
+fn a_multisig_script_has_up_to_20_keys_and_requires_no_more() {
     for total in 0..=21_u8 {
         for required in 0..=21_u8 {
             let keys = vec![&COMPRESSED[..]; total.into()];
@@ -140,7 +140,7 @@ fn a_multisig_script_may_mix_key_forms_but_not_their_lengths() {
 }
 
 #[test]
-fn a_multisig_script_writes_its_numbers_minimally_and_its_keys_as_it_likes() {
+fn a_multisig_script_has_minimal_numbers_and_any_key_pushes() {
     let key = push(&COMPRESSED);
     let check = [OP_CHECKMULTISIG];
     for (parts, valid) in [
@@ -207,7 +207,7 @@ fn a_spend_reveals_the_key_that_its_output_commits_to() {
 }
 
 #[test]
-fn a_key_that_does_not_hash_to_the_output_is_not_believed() {
+fn a_key_that_does_not_hash_to_the_output_is_ignored() {
     let other = spends_of(&[0x03; 33]);
     for (of, with) in spends_of(&COMPRESSED).iter().zip(&other) {
         assert_eq!(revealed_key(&of.0, &with.1, &with.2), None);
@@ -217,7 +217,7 @@ fn a_key_that_does_not_hash_to_the_output_is_not_believed() {
 }
 
 #[test]
-fn outputs_that_hold_no_single_key_reveal_none() {
+fn outputs_without_a_single_hashed_key_reveal_none() {
     let (_, script_sig, witness) = spends_of(&COMPRESSED)[0].clone();
     let p2pk = script(&[&push(&COMPRESSED), &[OP_CHECKSIG]]);
     let p2wsh = ScriptBuf::new_p2wsh(&Script::from_bytes(&[0x51]).wscript_hash());
@@ -276,7 +276,7 @@ proptest! {
     }
 
     #[test]
-    fn damaging_one_byte_of_a_multisig_script_never_yields_other_keys_silently(
+    fn a_damaged_multisig_script_never_parses_as_other_keys(
         keys in prop::collection::vec(prop::sample::select(&[2_u8, 3, 4, 6, 7][..]), 1..6), at: prop::sample::Index,
         byte: u8,
     ) {
@@ -295,7 +295,7 @@ proptest! {
 }
 
 #[test]
-fn an_op_return_output_tells_its_payload_and_pushes() {
+fn an_op_return_output_yields_its_payload_and_pushes() {
     let parts = |hex: &str| {
         let script = ScriptBuf::from_hex(hex).unwrap();
         op_return(&script).map(|(payload, pushes)| (payload.to_vec(), pushes.concat(), pushes.len()))
