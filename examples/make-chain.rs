@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use anyhow::{Context, ensure};
 use btcgraph::sim::blkfile::BlkWriter;
-use btcgraph::sim::{Load, LoadProfile, SimChain};
+use btcgraph::sim::{LoadGenerator, LoadProfile, SimChain};
 use clap::Parser;
 
 /// Most of the time goes into small allocations.
@@ -52,8 +52,11 @@ fn main() -> anyhow::Result<()> {
     for genesis in chain.active_blocks() {
         file.write(genesis)?;
     }
-    let mut load =
-        Load::new(LoadProfile { transactions: arguments.transactions, blocks: arguments.blocks, seed: arguments.seed });
+    let mut load = LoadGenerator::new(LoadProfile {
+        transactions: arguments.transactions,
+        blocks: arguments.blocks,
+        seed: arguments.seed,
+    });
     let mut totals = Totals::default();
     let start = Instant::now();
     while let Some(block) = load.next_block(&mut chain)? {

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use btcgraph::sim::blkfile::{BlockFiles, BlockFilesLayout};
-use btcgraph::sim::{Load, LoadProfile, SimChain, SimNode, SimNodeOptions, World};
+use btcgraph::sim::{LoadGenerator, LoadProfile, SimChain, SimNode, SimNodeOptions, World};
 use clap::Parser;
 
 /// Blocks whose bodies stay in memory; the others come from the files.
@@ -91,7 +91,7 @@ fn generate(arguments: &Arguments, files: &mut BlockFiles) -> anyhow::Result<Sim
         None => u32::try_from(EMPTY_BLOCKS + wanted.div_ceil(TRANSACTIONS_OF_BLOCK))?,
     };
     let mut chain = SimChain::new(arguments.seed).keeping(KEPT);
-    let mut load = Load::new(LoadProfile { transactions: wanted, blocks, seed: arguments.seed });
+    let mut load = LoadGenerator::new(LoadProfile { transactions: wanted, blocks, seed: arguments.seed });
     let genesis = chain.tip();
     write(&chain, &genesis, files)?;
     let start = Instant::now();

@@ -11,7 +11,7 @@ use btcgraph::index::{Index, IndexOptions, ObservedLimits};
 use btcgraph::limits::Limits;
 use btcgraph::live::Live;
 use btcgraph::mempool::MempoolSnapshot;
-use btcgraph::sim::{Load, LoadProfile, SimChain};
+use btcgraph::sim::{LoadGenerator, LoadProfile, SimChain};
 use btcgraph::view::{Head, Published};
 
 /// So many transactions, nearly all of them in the last seven blocks.
@@ -21,7 +21,7 @@ const BLOCKS: u32 = 107;
 /// The chain, what is published of it, without a mempool, and the schema over that. The index is in this directory.
 pub(crate) fn index(directory: &Path) -> Result<(SimChain, Published, Schema)> {
     let mut chain = SimChain::new(1);
-    let mut load = Load::new(LoadProfile { transactions: TRANSACTIONS, blocks: BLOCKS, seed: 1 });
+    let mut load = LoadGenerator::new(LoadProfile { transactions: TRANSACTIONS, blocks: BLOCKS, seed: 1 });
     while load.next_block(&mut chain)?.is_some() {}
     let options = IndexOptions {
         path: directory.join("index.redb"),

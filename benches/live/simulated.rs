@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use anyhow::{Context, Result, ensure};
 use bitcoin::BlockHash;
 use btcgraph::sim::blkfile::{BlockFiles, BlockFilesLayout};
-use btcgraph::sim::{Load, LoadProfile, SimChain, SimNode, SimNodeOptions, World};
+use btcgraph::sim::{LoadGenerator, LoadProfile, SimChain, SimNode, SimNodeOptions, World};
 
 use crate::payer::Payer;
 
@@ -25,7 +25,7 @@ pub(crate) fn start(directory: &Path, transactions: usize, payments: usize) -> R
     let mut files = BlockFiles::create(&directory.join("blocks"), BlockFilesLayout::default())?;
     let mut chain = SimChain::new(SEED).keeping(KEPT);
     let blocks = u32::try_from(EMPTY_BLOCKS + transactions.div_ceil(IN_BLOCK))?;
-    let mut load = Load::new(LoadProfile { transactions: u64::try_from(transactions)?, blocks, seed: SEED });
+    let mut load = LoadGenerator::new(LoadProfile { transactions: u64::try_from(transactions)?, blocks, seed: SEED });
     let genesis = chain.tip();
     write(&chain, &genesis, &mut files)?;
     while let Some(block) = load.next_block(&mut chain)? {

@@ -34,7 +34,7 @@ const REGTEST: &[Network] = &[Network::Regtest];
 /// Base58 addresses have the same version bytes on regtest and on the testnets.
 const ALL_BUT_MAIN: &[Network] = &[Network::Testnet, Network::Testnet4, Network::Signet, Network::Regtest];
 
-/// What bech32 addresses begin with, and the networks that use it.
+/// The prefixes of bech32 addresses, and the networks that use them.
 const BECH32_PREFIXES: [(&str, &[Network]); 3] = [("bc", MAIN), ("tb", TESTNETS), ("bcrt", REGTEST)];
 
 /// The version bytes of private keys in wallet import format: mainnet, all others.
@@ -135,7 +135,7 @@ pub enum AddressError {
     /// A valid bech32 text with a prefix that no Bitcoin network uses for addresses.
     #[error("texts that begin with {prefix:?} are not bitcoin addresses")]
     Prefix {
-        /// What stands before the separator `1`, in lower case.
+        /// The part before the separator `1`, in lower case.
         prefix: String,
     },
     /// An address of another network.

@@ -1,9 +1,9 @@
 //! Blocks in the framing of a node's `blk*.dat` files: the network's magic, the length as 32 bits little-endian, the
 //! block. [`BlkWriter`] writes one such file, as `bitcoind -loadblock=FILE` reads it; it is not obfuscated.
-//! [`BlockFiles`] is a directory of them as a node keeps it, with what each block spends beside it.
+//! [`BlockFiles`] is a directory of them as a node keeps it, with an undo file beside each.
 //!
-//! A file for a node without any blocks has to begin with genesis, as the node's own files do: reading it is what makes
-//! the node activate its chain. Without it, a regtest node ends at its own consistency check.
+//! A file for a node without any blocks has to begin with genesis, as the node's own files do: the node activates its
+//! chain when it reads genesis. Without it, a regtest node exits at its own consistency check.
 
 mod files;
 mod undo;
@@ -13,14 +13,14 @@ use std::io::{self, Write};
 use bitcoin::consensus::Encodable;
 use bitcoin::{Block, Network};
 
-pub(super) use files::Record;
+pub(super) use files::FileRecord;
 pub use files::{BlockFiles, BlockFilesLayout, StoredBlock};
 pub(super) use undo::undo_bytes;
 
 /// Magic and length before each block.
 const FRAME_BYTES: usize = 8;
 
-/// Writes regtest blocks one after the other. Each block is one write, so that the file needs no buffer of its own.
+/// Writes regtest blocks one after another. Each block is one write, so that the file needs no buffer of its own.
 #[derive(Debug)]
 pub struct BlkWriter<W> {
     inner: W,
@@ -34,7 +34,7 @@ impl<W: Write> BlkWriter<W> {
         BlkWriter { inner, buffer: Vec::new(), written: 0 }
     }
 
-    /// Appends a block. Fails when the file cannot be written.
+    /// Appends a block. Errors: the file cannot be written.
     pub fn write(&mut self, block: &Block) -> io::Result<()> {
         frame(&mut self.buffer, block)?;
         self.inner.write_all(&self.buffer)?;
@@ -48,7 +48,7 @@ impl<W: Write> BlkWriter<W> {
         self.written
     }
 
-    /// Flushes and gives the file back.
+    /// Flushes and returns the file.
     pub fn finish(mut self) -> io::Result<W> {
         self.inner.flush()?;
         Ok(self.inner)
@@ -74,7 +74,7 @@ mod tests {
     use crate::sim::SimChain;
 
     #[test]
-    fn a_file_is_magic_length_and_block_again_and_again() {
+    fn a_file_repeats_magic_length_and_block() {
         let blocks = SimChain::new(1).mine_empty(3).unwrap();
         let mut writer = BlkWriter::new(Vec::new());
         for block in &blocks {

@@ -1,5 +1,5 @@
-//! What a block pays its miner: the coinbase transaction with the block's height (BIP34), its extra
-//! nonce and its commitment to witnesses (BIP141).
+//! The coinbase transaction: the reward of the miner, the block's height (BIP34), the extra nonce and the witness
+//! commitment (BIP141).
 
 use bitcoin::hashes::Hash;
 use bitcoin::script::{Builder, PushBytesBuf};
@@ -12,12 +12,12 @@ use super::ChainError;
 use super::utxo::total;
 use crate::chain::Height;
 
-/// What remains of the 100 bytes of a coinbase script for a tag, after the height and the extra nonce.
+/// The most bytes of a tag: the 100 bytes of a coinbase script without the height and the extra nonce.
 const MAX_TAG: usize = 80;
-/// What a witness commitment starts with, after OP_RETURN and the length of the push (BIP141).
+/// The header of a witness commitment, after OP_RETURN and the length of the push (BIP141).
 const COMMITMENT_HEADER: [u8; 4] = [0xaa, 0x21, 0xa9, 0xed];
 
-/// What a coinbase pays.
+/// The outputs of a coinbase.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reward {
     outputs: Vec<TxOut>,
@@ -26,19 +26,19 @@ pub struct Reward {
 }
 
 impl Reward {
-    /// Subsidy and fees, all to one script.
+    /// Pays subsidy and fees to one script.
     #[must_use]
     pub fn to(script: ScriptBuf) -> Self {
         Reward { rest: Some(script), ..Reward::default() }
     }
 
-    /// These outputs and nothing else; what they do not claim is lost.
+    /// Pays these outputs alone; the rest of subsidy and fees is lost.
     #[must_use]
     pub fn exactly(outputs: Vec<TxOut>) -> Self {
         Reward { outputs, ..Reward::default() }
     }
 
-    /// One more output of a fixed value, before the one that takes the rest.
+    /// Adds an output of a fixed value before the one that takes the rest.
     #[must_use]
     pub fn and(mut self, value: Amount, script_pubkey: ScriptBuf) -> Self {
         self.outputs.push(TxOut { value, script_pubkey });
@@ -67,8 +67,8 @@ pub(super) fn has_witness(tx: &Transaction) -> bool {
     tx.input.iter().any(|input| !input.witness.is_empty())
 }
 
-/// The coinbase of a block with these other transactions. Without an extra nonce it is what Core's miner makes
-/// (`BlockAssembler::CreateNewBlock` of `node/miner.cpp`): OP_0 behind the height, and a commitment whether or not there
+/// The coinbase of a block with these other transactions. Without an extra nonce it equals that of Core's miner
+/// (`BlockAssembler::CreateNewBlock` of `node/miner.cpp`): OP_0 after the height, and a commitment whether or not there
 /// are witnesses.
 pub(super) fn build(
     height: Height,
@@ -116,7 +116,7 @@ fn commitment(transactions: &[Transaction], reserved: &[u8; 32]) -> ScriptBuf {
     ScriptBuf::new_op_return(pushable(&[&COMMITMENT_HEADER[..], commitment.as_byte_array()].concat()))
 }
 
-/// Bytes as a script can push them. A push takes up to 4 GiB; what is pushed here is below 100 bytes.
+/// Bytes in the type that a script pushes. A push has up to 4 GiB; all pushes here are below 100 bytes.
 fn pushable(bytes: &[u8]) -> PushBytesBuf {
     PushBytesBuf::try_from(bytes.to_vec()).unwrap_or_default()
 }

@@ -1,18 +1,18 @@
-//! Why a block cannot be made, or the tree of blocks not be changed.
+//! The errors of the simulated chain.
 
 use bitcoin::{Amount, BlockHash, OutPoint, Txid};
 
 use super::UnlockError;
 use crate::chain::Height;
 
-/// Why a block cannot be made or a tip not be chosen. The chain is as it was before the call.
+/// Why a block cannot be made or a tip cannot be chosen. After an error the chain is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChainError {
     /// The block was never made on this chain.
     #[error("block {0} is not part of this simulated chain")]
     UnknownBlock(BlockHash),
     /// The block was made, but its body and changes were dropped to save memory.
-    #[error("block {0} is too deep: its body was dropped, keep more blocks to build there")]
+    #[error("the body of block {0} was dropped: keep more blocks to build at this depth")]
     Forgotten(BlockHash),
     /// The parent of the block, or a block below it, was invalidated.
     #[error("block {0} was invalidated: nothing can be built on it before it is reconsidered")]
@@ -20,12 +20,12 @@ pub enum ChainError {
     /// Genesis cannot be invalidated.
     #[error("the genesis block cannot be invalidated")]
     InvalidGenesis,
-    /// An input spends what does not exist or is spent already, as seen from the parent block.
-    #[error("transaction {txid} spends {outpoint}, which is not unspent there")]
+    /// An input spends an output that does not exist or is already spent at the parent block.
+    #[error("transaction {txid} spends {outpoint}, which is not unspent at the parent block")]
     MissingCoin {
         /// The spending transaction.
         txid: Txid,
-        /// What it spends.
+        /// The output that it spends.
         outpoint: OutPoint,
     },
     /// An input spends a coinbase output that has fewer than 100 confirmations.
@@ -33,7 +33,7 @@ pub enum ChainError {
     Immature {
         /// The spending transaction.
         txid: Txid,
-        /// What it spends.
+        /// The output that it spends.
         outpoint: OutPoint,
         /// The height of the spending block.
         height: Height,
@@ -54,46 +54,46 @@ pub enum ChainError {
         paid: Amount,
     },
     /// A transaction would overwrite unspent outputs of an earlier copy of itself (BIP30).
-    #[error("transaction {0} is in the chain already, with outputs unspent")]
+    #[error("transaction {0} is already in the chain, with unspent outputs")]
     Duplicate(Txid),
     /// The coinbase pays more than the subsidy and the fees.
     #[error("the coinbase pays or withholds {claimed}, the block earns {earned}")]
     RewardTooHigh {
-        /// What the coinbase pays, and what the miner asked to leave unclaimed.
+        /// The outputs of the coinbase and the amount that the miner leaves unclaimed.
         claimed: Amount,
         /// Subsidy and fees.
         earned: Amount,
     },
     /// The coinbase would have no output.
-    #[error("the coinbase has no output: give it one, or a script for the rest of the reward")]
+    #[error("the coinbase has no output: add one, or a script for the rest of the reward")]
     EmptyReward,
     /// The coinbase tag makes the coinbase script longer than 100 bytes.
-    #[error("a coinbase tag of {0} bytes is too long, 80 are possible")]
+    #[error("the coinbase tag has {0} bytes, at most 80 are allowed")]
     LongTag(usize),
     /// The block would be heavier than consensus allows.
-    #[error("the block would weigh {0} weight units, 4000000 are possible")]
+    #[error("the block would weigh {0} weight units, at most 4000000 are allowed")]
     TooHeavy(u64),
     /// The block would have more signature operations than consensus allows.
-    #[error("the block would cost {0} signature operations, 80000 are possible")]
+    #[error("the block would cost {0} signature operations, at most 80000 are allowed")]
     TooManySigops(usize),
     /// The block's time is not after the median of the 11 blocks before it, or does not fit into 32 bits.
     #[error("the block time {time} is not after the median time past {median_time_past}")]
     TimeTooOld {
         /// The block's time, in seconds since 1970.
         time: u32,
-        /// What it must be above, in seconds since 1970.
+        /// The median time past that it must exceed, in seconds since 1970.
         median_time_past: u32,
     },
     /// No nonce gives a block hash below the target. With the regtest target this does not happen.
     #[error("no nonce meets the regtest target")]
     NoNonce,
-    /// The block would be one that is in the tree. Only coinbases as Core makes them let that happen.
-    #[error("block {0} is there already: give the new one another time or another receiver")]
+    /// The block is already in the tree. This is possible only with coinbases as Core makes them.
+    #[error("block {0} already exists: choose another time or another receiver for the new one")]
     SameBlock(BlockHash),
-    /// An earlier coinbase cannot be repeated, because it commits to witnesses of its own block.
+    /// An earlier coinbase cannot be repeated, because it commits to the witnesses of its own block.
     #[error("the coinbase of block {0} commits to witnesses and cannot be repeated")]
     CommittedCoinbase(BlockHash),
-    /// A generator tried to spend what its owner cannot.
+    /// A generator tried to spend an output that its owner cannot spend.
     #[error(transparent)]
     Unlock(#[from] UnlockError),
 }

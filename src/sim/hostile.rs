@@ -1,6 +1,6 @@
-//! A random chain that tries every corner of what an index has to count: all script types paid and spent, chains of
-//! spends within a block, payments to oneself, many inputs of one script, empty blocks, rewards left unclaimed, odd
-//! values, branches, and coinbases that repeat an earlier one. Small and slow: to find errors with, not to measure.
+//! A random chain that covers the corner cases of an index: all script types paid and spent, chains of spends within a
+//! block, payments to oneself, many inputs of one script, empty blocks, unclaimed rewards, odd values, branches, and
+//! coinbases that repeat an earlier one. Small and slow: it serves to find errors, not to measure.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,15 +8,15 @@ use std::sync::Arc;
 use bitcoin::hashes::Hash;
 use bitcoin::{Amount, Block, BlockHash, Network, OutPoint, ScriptBuf, Transaction, Txid};
 
-use super::hostile_body::{Body, SCRIPTS_OF_A_KIND, any_owner};
+use super::hostile_body::{HostileBody, SCRIPTS_OF_A_KIND, any_owner};
 use super::utxo::COINBASE_MATURITY;
 use super::{ChainError, Owner, Reward, Rng, ScriptKind, SimChain, Spendable, Template};
 use crate::chain::Height;
 use crate::chain::subsidy::subsidy;
 
-/// Numbers of the owners of coinbases that will be repeated, whom nobody else pays.
+/// The first number of the owners of coinbases that are repeated later, whom no other transaction pays.
 const PLANTED: u32 = 1_000_000;
-/// What each output of such a coinbase pays: three of them are within the subsidy of the first 1,000 blocks.
+/// The value of each output of such a coinbase: three of them are within the subsidy of the first 1,000 blocks.
 const PLANTED_VALUE: Amount = Amount::from_sat(10_000_001);
 
 /// Makes hostile blocks on any block of a chain. The same seed and the same calls make the same blocks.
@@ -28,7 +28,7 @@ pub struct Hostile {
 }
 
 impl Hostile {
-    /// The generator that belongs to a seed.
+    /// The generator of a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let owners = ScriptKind::ALL
@@ -40,12 +40,12 @@ impl Hostile {
         Hostile { rng: Rng::new(seed), owners, planted: 0 }
     }
 
-    /// Chooses from now on as the generator of this seed would.
+    /// Makes all further choices as the generator of this seed.
     pub fn reseed(&mut self, seed: u64) {
         self.rng = Rng::new(seed);
     }
 
-    /// Mines a block on the tip. The first 100 blocks of a chain have no transactions, for there is nothing to spend.
+    /// Mines a block on the tip. The first 100 blocks of a chain have no transactions: no coin is mature.
     pub fn mine(&mut self, chain: &mut SimChain) -> Result<Arc<Block>, ChainError> {
         self.mine_on(chain, chain.tip())
     }
@@ -59,7 +59,7 @@ impl Hostile {
             let owner = *self.owners.get(&coin.output.script_pubkey)?;
             Some(Spendable { outpoint, output: coin.output, owner })
         });
-        let mut body = Body::new(height, spendable.collect());
+        let mut body = HostileBody::new(height, spendable.collect());
         if !self.rng.chance(20) {
             for _ in 0..self.rng.between(1, 9) {
                 body.act(&mut self.rng)?;
@@ -86,9 +86,9 @@ impl Hostile {
     }
 
     /// Mines on the tip a coinbase of three outputs, 99 blocks, a block that spends the first `spent` of these
-    /// outputs, and a block whose coinbase is the same again. Returns the hashes of the two blocks with that coinbase.
-    /// **A node refuses the last block**: feed it to an index directly. With `spent` 0 the earlier copy is all
-    /// unspent, with 3 it is fully spent.
+    /// outputs, and a block that repeats the coinbase. Returns the hashes of the two blocks with that coinbase. **A
+    /// node refuses the last block**: feed it to an index directly. With `spent` 0 the earlier copy is all unspent,
+    /// with 3 it is fully spent.
     pub fn repeat_coinbase(
         &mut self,
         chain: &mut SimChain,
@@ -104,7 +104,7 @@ impl Hostile {
         for _ in 1..COINBASE_MATURITY {
             self.mine(chain)?;
         }
-        let mut body = Body::new(chain.height().next(), Vec::new());
+        let mut body = HostileBody::new(chain.height().next(), Vec::new());
         let coins = owners.into_iter().zip(outputs).zip(0..).map(|((owner, output), vout)| Spendable {
             outpoint: OutPoint { txid, vout },
             output,
@@ -115,17 +115,17 @@ impl Hostile {
         }
         chain.mine(body.into_transactions())?;
         let later = chain.mine_duplicate_coinbase(&earlier.block_hash(), Vec::new())?;
-        // From now on what is left of it is spent like anything else.
+        // From now on its remaining outputs are spent like all others.
         self.owners.extend(owners.map(|owner| (owner.script_pubkey(), owner)));
         Ok((earlier.block_hash(), later.block_hash()))
     }
 
-    /// Everyone whose outputs are spent.
+    /// The owners whose outputs are spent.
     pub(super) fn owners(&self) -> impl Iterator<Item = &Owner> {
         self.owners.values()
     }
 
-    /// Mostly all that the block earns, over several outputs, some of which can never be spent.
+    /// A reward of several outputs, some of them unspendable; mostly it claims all of subsidy and fees.
     pub(super) fn reward(&mut self, height: Height) -> Reward {
         let subsidy = subsidy(height, Network::Regtest).to_sat();
         if self.rng.chance(3) {
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_creates_every_kind_and_spends_every_kind_that_can_be() {
+    fn a_chain_creates_every_kind_and_spends_every_spendable_kind() {
         let mut chain = SimChain::new(1);
         let mut hostile = Hostile::new(1);
         for _ in 0..200 {

@@ -1,36 +1,36 @@
-//! The transactions of one hostile block: what is tried, and the odd values, versions and locks it is tried with.
+//! The transactions of one hostile block, with odd values, versions and locks.
 
 use bitcoin::{Amount, OutPoint, ScriptBuf, Sequence, Transaction, TxIn, TxOut, Witness, absolute, transaction};
 
 use super::{ChainError, Owner, Rng, ScriptKind, Spendable};
 use crate::chain::Height;
 
-/// How many scripts there are of each kind: few, so that most are paid and spent many times.
+/// The number of scripts of each kind: few, so that most are paid and spent many times.
 pub(super) const SCRIPTS_OF_A_KIND: u32 = 5;
-/// Values at the edges of rules: nothing, the least, around the dust limits, more than 32 bits.
+/// Values at the limits of rules: zero, the least, around the dust limits, more than 32 bits.
 const ODD_VALUES: [u64; 8] = [0, 1, 293, 294, 545, 546, 0xffff_ffff, 0x1_0000_0000];
-/// Versions as consensus allows them, which is any.
+/// Odd versions. Consensus allows any.
 const VERSIONS: [i32; 6] = [1, 2, 3, 0, -1, i32::MAX];
-/// Final, replaceable, with lock time, without a relative lock, and with one that is always met.
+/// Final, replaceable, with lock time, without a relative lock, and with a relative lock that is always met.
 const SEQUENCES: [u32; 5] = [0xffff_ffff, 0xffff_fffd, 0xffff_fffe, 0x8000_0001, 0];
 
-/// The transactions so far, and what the next one can spend.
-pub(super) struct Body {
+/// The transactions so far, and the coins that the next one can spend.
+pub(super) struct HostileBody {
     height: Height,
     coins: Vec<Spendable>,
     transactions: Vec<Transaction>,
 }
 
-impl Body {
+impl HostileBody {
     pub(super) fn new(height: Height, coins: Vec<Spendable>) -> Self {
-        Body { height, coins, transactions: Vec::new() }
+        HostileBody { height, coins, transactions: Vec::new() }
     }
 
     pub(super) fn into_transactions(self) -> Vec<Transaction> {
         self.transactions
     }
 
-    /// Adds one transaction, or several that belong together; nothing when there is nothing to spend.
+    /// Adds one transaction, or several that depend on each other; none if there is no coin to spend.
     pub(super) fn act(&mut self, rng: &mut Rng) -> Result<(), ChainError> {
         let paid = match rng.below(8) {
             // Some coins to some owners.
@@ -40,7 +40,7 @@ impl Body {
                 let payees = any_owners(rng, 6);
                 self.pay(rng, spent, &payees)?
             }
-            // Many coins of one script, in part back to it, and twice.
+            // Many coins of one script, in part back to it in two outputs.
             3 => {
                 let (owner, spent) = self.take_of_one_script(rng);
                 let payees = [any_owner(rng), owner, any_owner(rng), owner];
@@ -51,7 +51,7 @@ impl Body {
                 let (owner, spent) = self.take_of_one_script(rng);
                 self.pay(rng, spent, &[owner])?
             }
-            // Transactions that each spend all that the one before paid.
+            // A chain of transactions, each of which spends all outputs of the one before.
             5 => {
                 let mut coins = self.take(rng, 2);
                 for _ in 0..rng.between(2, 5) {
@@ -66,7 +66,7 @@ impl Body {
                 let n = any_number(rng);
                 self.pay(rng, spent, &ScriptKind::ALL.map(|kind| Owner::new(kind, n)))?
             }
-            // A coin to nobody, its value lost, and not too often.
+            // A coin is burnt, but not too often.
             _ => {
                 let spent = if rng.chance(20) { self.take(rng, 1) } else { Vec::new() };
                 self.pay(rng, spent, &[Owner::new(ScriptKind::BareOpReturn, 0)])?

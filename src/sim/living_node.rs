@@ -1,4 +1,4 @@
-//! A simulated node whose world goes on by itself, at the pace of the clock.
+//! A simulated node whose world advances by itself, at the pace of the clock.
 
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex};
@@ -10,8 +10,8 @@ use super::{ChainError, Life, Profile, SimNode, SimNodeError, SimNodeOptions};
 /// Why a living node does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum LivingNodeError {
-    /// Its history cannot be made, or cannot go on.
-    #[error("the simulated chain cannot go on: {0}")]
+    /// Its history cannot be made, or a step fails.
+    #[error("the simulated chain cannot advance: {0}")]
     Chain(#[from] ChainError),
     /// It cannot be served.
     #[error(transparent)]
@@ -20,29 +20,29 @@ pub enum LivingNodeError {
     #[error("cannot start the thread of the simulated life: {0}")]
     Thread(std::io::Error),
     /// The clock is before 1970.
-    #[error("this machine's clock is wrong: {0}")]
+    #[error("this machine's clock is before 1970: {0}")]
     Clock(#[from] SystemTimeError),
 }
 
-/// A node with a history up to now, to which a thread of its own adds step by step. Dropping it ends both.
+/// A node with a history up to now, to which a thread of its own adds step by step. Dropping it stops both.
 #[derive(Debug)]
 pub struct LivingNode {
     node: Arc<SimNode>,
-    /// Nothing is ever sent: the life ends when this is dropped.
+    /// Never sends: the life ends when this is dropped.
     end: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl LivingNode {
-    /// Makes the history of a profile, and begins to live and to answer. `failed` is told when the life cannot go on;
-    /// the node then answers for where it stands still.
+    /// Makes the history of a profile, and starts the life and the node. `failed` is called when a step of the life
+    /// fails; the node then still answers, with an unchanging world.
     pub fn start(
         profile: Profile,
         seed: u64,
         options: SimNodeOptions,
         failed: impl FnOnce(LivingNodeError) + Send + 'static,
     ) -> Result<LivingNode, LivingNodeError> {
-        // all that it does is told
+        // the node always publishes its events
         let options = SimNodeOptions { zmq: options.zmq.or(Some(0)), ..options };
         let (mut life, world) = Life::start(profile, seed, now()?)?;
         let node = Arc::new(SimNode::start(Arc::new(Mutex::new(world)), options)?);
@@ -51,7 +51,7 @@ impl LivingNode {
         let life_thread = move || {
             loop {
                 let lived_on = lived.with(|world| {
-                    // a clock that is set back stands still for the world
+                    // a clock that is set back does not move the time of the world
                     let before = world.time();
                     world.set_time(now().map_or(before, |now| now.max(before)));
                     life.next(world)
@@ -71,7 +71,7 @@ impl LivingNode {
         Ok(LivingNode { node, end: Some(end), thread: Some(thread) })
     }
 
-    /// The node, to be asked.
+    /// The node.
     #[must_use]
     pub fn node(&self) -> &SimNode {
         &self.node
@@ -82,7 +82,7 @@ impl Drop for LivingNode {
     fn drop(&mut self) {
         self.end.take();
         if let Some(thread) = self.thread.take() {
-            // it has told already why it ended
+            // the thread has already reported its error to `failed`
             let _ = thread.join();
         }
     }
@@ -101,12 +101,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_life_goes_on_until_its_node_is_dropped() {
+    fn a_life_advances_until_its_node_is_dropped() {
         let failed = |error| panic!("{error}");
         let living = LivingNode::start(Profile::Demo, 1, SimNodeOptions::default(), failed).unwrap();
-        let happened = || living.node().with(|world| world.happened()).unwrap();
-        let (before, url, deadline) = (happened(), living.node().url(), Instant::now() + Duration::from_mins(1));
-        while happened() == before {
+        let event_count = || living.node().with(|world| world.event_count()).unwrap();
+        let (before, url, deadline) = (event_count(), living.node().url(), Instant::now() + Duration::from_mins(1));
+        while event_count() == before {
             assert!(Instant::now() < deadline, "nothing happens");
             thread::sleep(Duration::from_millis(20));
         }

@@ -1,22 +1,22 @@
 //! A simulated regtest chain, for tests, loads and the demo.
 //!
 //! ```text
-//!   Load, Hostile      choose what happens next            load, hostile
-//!        │ transactions, spending what an Owner can unlock  scripts
+//!   LoadGenerator, Hostile   choose the next block         load, hostile
+//!        │ transactions, signed for an Owner               scripts
 //!   SimChain           makes consensus-valid blocks         chain
 //!        │ blocks      and keeps the unspent outputs        utxo
 //!        ├──► straight to an index
 //!        ├──► `submitblock` of a real node
 //!        ├──► a file for `bitcoind -loadblock`, or a node's whole directory of blocks     blkfile
-//!        └──► World: with a mempool, and all that happens to both                         world, mempool
-//!               ▲  └──► SimNode: JSON-RPC and REST, as a node answers                     node
-//!               └── Life: people who pay, miners, branches                                life
+//!        └──► World: with a mempool, and the events of both                               world, mempool
+//!               ▲  └──► SimNode: JSON-RPC, REST and ZMQ, as a node                        node
+//!               └── Life: payments, miners, branches                                      life
 //!
 //!   LivingNode = World + SimNode + Life at the pace of the clock                          living_node
 //! ```
 //!
-//! Chains are a function of a seed and of the calls made: there is no wall clock, no randomness of the operating system
-//! and no I/O but in the writers of block files, in the node's server, and in what lives at the pace of the clock.
+//! A chain is a function of a seed and of the calls: there is no wall clock, no randomness of the operating system and
+//! no I/O but in the writers of block files, in the node's server, and in [`LivingNode`].
 
 pub mod blkfile;
 mod chain;
@@ -36,17 +36,17 @@ mod signer;
 mod utxo;
 mod world;
 
-pub use chain::{ChainTip, SimChain, Template, TipChange, TipStatus};
+pub use chain::{BranchTip, ChainPath, SimChain, Template, TipStatus};
 pub use coinbase::Reward;
 pub use error::ChainError;
 pub use hostile::Hostile;
-pub use life::{Deed, Life, Profile, Step};
+pub use life::{Life, LifeAction, LifeStep, Profile};
 pub use living_node::{LivingNode, LivingNodeError};
-pub use load::{Load, LoadProfile};
-pub use mempool::{Assessment, ChainLimit, Entry, Mempool, Policy, Rejection, Sums};
+pub use load::{LoadGenerator, LoadProfile};
+pub use mempool::{Assessment, ChainLimit, PackageSums, Policy, Rejection, SimMempool, SimMempoolEntry};
 pub use node::{SimNode, SimNodeError, SimNodeOptions};
 pub use payment::{Payment, Spendable};
 pub use rng::Rng;
 pub use scripts::{Owner, ScriptKind, UnlockError};
-pub use utxo::{Coin, Coins};
-pub use world::{Accepted, Happening, Mining, Noted, World};
+pub use utxo::{CoinMap, SimCoin};
+pub use world::{Accepted, Mining, NumberedEvent, World, WorldEvent};

@@ -1,22 +1,22 @@
-//! Transactions put together by hand: what they spend, whom they pay, and what is left for a fee.
+//! A builder of transactions: inputs, outputs, change and fee.
 
 use bitcoin::{Amount, OutPoint, ScriptBuf, Sequence, Transaction, TxIn, TxOut, Witness, absolute, transaction};
 
 use super::{Owner, UnlockError};
 
-/// An output that can be spent, and by whom.
+/// A spendable output and its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spendable {
-    /// Which output.
+    /// The outpoint.
     pub outpoint: OutPoint,
     /// The output.
     pub output: TxOut,
-    /// Who can spend it.
+    /// The owner, who can spend it.
     pub owner: Owner,
 }
 
 impl Spendable {
-    /// An output of a transaction, by its position. `None` when there is no such output or it pays someone else.
+    /// An output of a transaction, by its position. `None` if there is no such output or it pays another owner.
     #[must_use]
     pub fn of(tx: &Transaction, vout: u32, owner: Owner) -> Option<Self> {
         let output = tx.output.get(usize::try_from(vout).ok()?)?.clone();
@@ -25,7 +25,7 @@ impl Spendable {
     }
 }
 
-/// A transaction in the making: of version 2, without a lock time, with inputs that signal that they may be replaced.
+/// Builds a transaction: by default of version 2, without a lock time, with inputs that signal replaceability (BIP125).
 ///
 /// ```
 /// # use bitcoin::Amount;
@@ -48,7 +48,7 @@ pub struct Payment {
 }
 
 impl Payment {
-    /// Spends these, in this order.
+    /// Spends these outputs, in this order.
     #[must_use]
     pub fn of(spends: impl IntoIterator<Item = Spendable>) -> Self {
         Payment {
@@ -67,43 +67,43 @@ impl Payment {
         self.output(owner.output(value))
     }
 
-    /// Has this output.
+    /// Adds this output.
     #[must_use]
     pub fn output(mut self, output: TxOut) -> Self {
         self.outputs.push(output);
         self
     }
 
-    /// Pays what is left to an owner, in a last output, but for this many satoshis a virtual byte. When less is left,
-    /// there is no such output, and all of it is the fee.
+    /// Pays the rest to an owner, in a last output, with a fee of this many satoshis a virtual byte. If the rest does
+    /// not cover the fee, there is no such output, and all of the rest is the fee.
     #[must_use]
     pub fn change(mut self, owner: Owner, sat_per_vb: u64) -> Self {
         self.change = Some((owner, sat_per_vb));
         self
     }
 
-    /// Has this version.
+    /// Sets the version.
     #[must_use]
     pub fn version(mut self, version: i32) -> Self {
         self.version = transaction::Version(version);
         self
     }
 
-    /// Has this lock time, as a number: a height below 500,000,000, else seconds since 1970.
+    /// Sets the lock time, as a number: a height below 500,000,000, else seconds since 1970.
     #[must_use]
     pub fn lock_time(mut self, lock_time: u32) -> Self {
         self.lock_time = absolute::LockTime::from_consensus(lock_time);
         self
     }
 
-    /// Has this sequence number in every input.
+    /// Sets the sequence number of every input.
     #[must_use]
     pub fn sequence(mut self, sequence: u32) -> Self {
         self.sequence = Sequence(sequence);
         self
     }
 
-    /// The transaction, its inputs unlocked.
+    /// Signs all inputs and returns the transaction.
     pub fn sign(self) -> Result<Transaction, UnlockError> {
         let input = self.spends.iter().map(|spent| TxIn {
             previous_output: spent.outpoint,
@@ -124,8 +124,8 @@ impl Payment {
         };
         if let Some((owner, sat_per_vb)) = self.change {
             tx.output.push(owner.output(Amount::ZERO));
-            // How large it is is known when it is signed; another value of the change does not alter the size, save
-            // for a byte more or less of a signature.
+            // The size is known once the transaction is signed; another value of the change does not change it, but for
+            // a byte of a signature.
             unlock(&mut tx)?;
             let fee = sat_per_vb.saturating_mul(u64::try_from(tx.vsize()).unwrap_or(u64::MAX));
             let paid: u64 = tx.output.iter().map(|output| output.value.to_sat()).sum();

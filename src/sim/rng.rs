@@ -1,13 +1,13 @@
-//! Random numbers that are the same on every machine and with every version of every library.
+//! Pseudorandom numbers that are equal on every machine and with every version of every library.
 
-/// `SplitMix64`: small, fast and good enough to choose test data with; of no use where an adversary may look.
+/// `SplitMix64`: small, fast and good enough for test data; not for cryptography.
 #[derive(Clone, Debug)]
 pub struct Rng {
     state: u64,
 }
 
 impl Rng {
-    /// The sequence that belongs to a seed.
+    /// The sequence of a seed.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Rng { state: seed }
@@ -39,7 +39,7 @@ impl Rng {
 
     /// A position in a collection of `len` elements; 0 when it is empty.
     pub fn index(&mut self, len: usize) -> usize {
-        // What is below a usize fits into a usize.
+        // A number below a usize fits into a usize.
         u64::try_from(len).map_or(0, |len| usize::try_from(self.below(len)).unwrap_or(0))
     }
 
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_hold_and_are_reached() {
+    fn bounds_are_kept_and_reached() {
         let mut rng = Rng::new(7);
         let drawn: Vec<u64> = (0..200).map(|_| rng.between(3, 5)).collect();
         assert!(drawn.iter().all(|n| (3..=5).contains(n)));

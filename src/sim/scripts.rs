@@ -1,7 +1,7 @@
-//! Output scripts of every type there is, and how to spend them.
+//! Output scripts of every type, and how to spend them.
 //!
-//! Most kinds need no signature: whoever knows how may spend them. The rest are signed with keys that follow from a
-//! number, so that a chain is the same each time it is made. Spends hold by consensus; several would not be relayed.
+//! Most kinds need no signature. The others are signed with keys that are derived from a number, so that a seed always
+//! makes the same chain. All spends are valid by consensus; several are not standard.
 
 use std::sync::OnceLock;
 
@@ -57,9 +57,9 @@ pub enum ScriptKind {
     BareTrue,
     /// Of no standard type: OP_CHECKMULTISIG of no signature out of one key. (Core's `Solver` asks for one at least.)
     ZeroMultisig,
-    /// No script at all, whatever the number: the spending input brings OP_TRUE.
+    /// No script at all, whatever the number: the spending input pushes OP_TRUE.
     Empty,
-    /// Bytes that do not parse as a script: not spendable, but Core cannot tell and keeps it as unspent.
+    /// Bytes that do not parse as a script: not spendable, but Core does not detect that and keeps it as unspent.
     Malformed,
     /// OP_RETURN and data: never spendable.
     OpReturn,
@@ -101,12 +101,12 @@ impl ScriptKind {
         !matches!(self, ScriptKind::Malformed | ScriptKind::OpReturn | ScriptKind::BareOpReturn | ScriptKind::Oversized)
     }
 
-    /// Whether making a script of this kind takes point arithmetic, some ten times as long as hashing.
+    /// Whether making a script of this kind needs point arithmetic, which takes about ten times as long as hashing.
     pub(crate) const fn is_costly(self) -> bool {
         self.is_signed() || matches!(self, ScriptKind::P2trScript | ScriptKind::ZeroMultisig)
     }
 
-    /// Whether spending takes a signature, and with it the outputs that the inputs spend.
+    /// Whether spending needs a signature, and with it the outputs that the inputs spend.
     #[must_use]
     pub const fn is_signed(self) -> bool {
         matches!(
@@ -125,27 +125,27 @@ impl ScriptKind {
 /// Why an input could not be unlocked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnlockError {
-    /// Outputs of this kind cannot be spent by anyone.
+    /// Outputs of this kind are unspendable.
     #[error("an output of kind {0:?} cannot be spent")]
     Unspendable(ScriptKind),
-    /// The transaction has no such input, or not one spent output was given for each input.
+    /// The transaction has no such input, or the number of spent outputs is not the number of inputs.
     #[error("cannot sign input {input} of {inputs} with {prevouts} spent outputs")]
     NoSuchInput {
         /// The input to unlock.
         input: usize,
         /// How many inputs the transaction has.
         inputs: usize,
-        /// How many spent outputs were given.
+        /// How many spent outputs the caller passed.
         prevouts: usize,
     },
 }
 
-/// Whoever can spend the outputs of one script: a kind and a number that tells scripts of one kind apart.
+/// The owner of the outputs of one script: a kind of script, and a number that distinguishes scripts of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Owner {
     /// The type of the script.
     pub kind: ScriptKind,
-    /// Which of the scripts of this type.
+    /// The number of the script among those of this type.
     pub n: u32,
 }
 
@@ -209,8 +209,8 @@ impl Owner {
     }
 
     /// Fills script and witness of an input that spends an output of this owner. `prevouts` are the outputs that all
-    /// inputs spend, in order; only kinds that are signed look at them. Signatures commit to all inputs and
-    /// outputs, so these have to be in place; inputs can be unlocked in any order.
+    /// inputs spend, in order; only signed kinds use them. Signatures commit to all inputs and outputs, so these must
+    /// be complete; inputs can be unlocked in any order.
     pub fn unlock(&self, tx: &mut Transaction, input: usize, prevouts: &[TxOut]) -> Result<(), UnlockError> {
         let inputs = tx.input.len();
         if input >= inputs || (self.kind.is_signed() && prevouts.len() != inputs) {
@@ -231,7 +231,7 @@ impl Owner {
             }
             ScriptKind::Multisig => {
                 let signature = signer().legacy(tx)?;
-                // OP_CHECKMULTISIG takes one element too many off the stack.
+                // OP_CHECKMULTISIG pops one element too many off the stack.
                 tx.input[input].script_sig = Builder::new().push_int(0).push_slice(signature).into_script();
             }
             ScriptKind::P2sh => txin.script_sig = push(&self.drop_and_true()),
@@ -259,7 +259,7 @@ impl Owner {
         Ok(())
     }
 
-    /// `<n> OP_DROP OP_TRUE`: leaves exactly one true element, which is what witness scripts must do.
+    /// `<n> OP_DROP OP_TRUE`: leaves exactly one true element, as witness scripts must.
     fn drop_and_true(self) -> ScriptBuf {
         Builder::new().push_int(i64::from(self.n)).push_opcode(OP_DROP).push_opcode(OP_TRUE).into_script()
     }
@@ -311,7 +311,7 @@ impl Owner {
 
 /// A script that pushes another, as the input of a P2SH output does.
 fn push(script: &ScriptBuf) -> ScriptBuf {
-    // Redeem scripts here are a few bytes long; a push takes up to 4 GiB.
+    // Redeem scripts here are a few bytes long; a push has up to 4 GiB.
     let bytes: &PushBytes = script.as_bytes().try_into().unwrap_or(PushBytes::empty());
     Builder::new().push_slice(bytes).into_script()
 }
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_are_what_they_are_called() {
+    fn every_kind_makes_a_script_of_its_type() {
         let script = |kind| Owner::new(kind, 7).script_pubkey();
         assert!(script(ScriptKind::P2pk).is_p2pk());
         assert!(script(ScriptKind::P2pkUncompressed).is_p2pk());
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_tell_the_scripts_of_a_kind_apart() {
+    fn numbers_distinguish_the_scripts_of_a_kind() {
         for kind in ScriptKind::ALL {
             let scripts: HashSet<_> =
                 [0, 1, 16, 17, 255, 256, u32::MAX].map(|n| Owner::new(kind, n).script_pubkey()).into();
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn every_spend_is_made_the_same_each_time_and_what_cannot_be_spent_says_so() {
+    fn spends_are_deterministic_and_unspendable_kinds_are_errors() {
         for kind in ScriptKind::ALL {
             let owner = Owner::new(kind, 3);
             assert_eq!(spend_of(owner), spend_of(owner));

@@ -1,4 +1,4 @@
-//! Signatures for the outputs whose scripts ask for one.
+//! Signatures for the outputs whose scripts require one.
 
 use std::sync::OnceLock;
 
@@ -64,7 +64,7 @@ pub(super) fn p2wpkh_program(keypair: &Keypair) -> ScriptBuf {
     ScriptBuf::new_p2wpkh(&CompressedPublicKey(keypair.public_key()).wpubkey_hash())
 }
 
-/// The tables for point arithmetic, which take a while to make.
+/// The context for point arithmetic, which is slow to build.
 pub(super) fn secp() -> &'static Secp256k1<All> {
     static SECP: OnceLock<Secp256k1<All>> = OnceLock::new();
     SECP.get_or_init(Secp256k1::new)

@@ -1,4 +1,4 @@
-//! The unspent outputs as seen from one block, moved forward and back by the changes that each block makes.
+//! The UTXO set after one block. The changes of a block move it forward and back.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, DefaultHasher};
@@ -13,9 +13,9 @@ use crate::chain::script::never_spendable;
 /// `consensus/consensus.h`).
 pub(crate) const COINBASE_MATURITY: u32 = 100;
 
-/// An unspent output.
+/// An output with its origin, as an entry of the UTXO set (Core's `SimCoin` of `coins.h`).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Coin {
+pub struct SimCoin {
     /// The output.
     pub output: TxOut,
     /// The height of the block that made it.
@@ -24,7 +24,7 @@ pub struct Coin {
     pub coinbase: bool,
 }
 
-impl Coin {
+impl SimCoin {
     /// Whether a block at this height may spend it.
     #[must_use]
     pub fn is_mature_at(&self, height: Height) -> bool {
@@ -32,15 +32,15 @@ impl Coin {
     }
 }
 
-/// One change of the unspent outputs. A block's changes in order lead from its parent's unspent outputs to its own;
-/// inverted and in reverse order they lead back.
+/// One change of the UTXO set. A block's changes in order lead from its parent's set to its own; inverted and in
+/// reverse order they lead back.
 #[derive(Clone, Debug)]
-pub(crate) enum Change {
-    Added(OutPoint, Coin),
-    Removed(OutPoint, Coin),
+pub(crate) enum UtxoChange {
+    Added(OutPoint, SimCoin),
+    Removed(OutPoint, SimCoin),
 }
 
-/// What to do with a transaction that is in the chain already and has unspent outputs left there.
+/// How to treat a transaction that is already in the chain with unspent outputs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Duplicates {
     Refuse,
@@ -48,31 +48,31 @@ pub(crate) enum Duplicates {
 }
 
 /// Unspent outputs by outpoint. The hasher has fixed keys, so that nothing depends on the operating system.
-pub type Coins = HashMap<OutPoint, Coin, BuildHasherDefault<DefaultHasher>>;
+pub type CoinMap = HashMap<OutPoint, SimCoin, BuildHasherDefault<DefaultHasher>>;
 
-/// The unspent outputs after some block.
+/// The unspent outputs after a block.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct UtxoSet {
-    coins: Coins,
+pub(crate) struct SimUtxoSet {
+    coins: CoinMap,
 }
 
-impl UtxoSet {
-    pub(crate) fn coins(&self) -> &Coins {
+impl SimUtxoSet {
+    pub(crate) fn coins(&self) -> &CoinMap {
         &self.coins
     }
 
-    pub(crate) fn sorted(&self) -> BTreeMap<OutPoint, Coin> {
+    pub(crate) fn sorted(&self) -> BTreeMap<OutPoint, SimCoin> {
         self.coins.iter().map(|(outpoint, coin)| (*outpoint, coin.clone())).collect()
     }
 
-    /// Takes what `tx` spends and adds what it pays, noting each change, and returns its fee. After an error the
-    /// changes noted so far have to be reverted.
+    /// Removes the outputs that `tx` spends, adds its own, appends each change to `changes`, and returns the fee. After
+    /// an error the caller reverts the changes appended so far.
     pub(crate) fn apply(
         &mut self,
         tx: &Transaction,
         txid: Txid,
         height: Height,
-        changes: &mut Vec<Change>,
+        changes: &mut Vec<UtxoChange>,
     ) -> Result<Amount, ChainError> {
         if tx.input.is_empty() || tx.output.is_empty() {
             return Err(ChainError::EmptyTransaction(txid));
@@ -82,7 +82,7 @@ impl UtxoSet {
             let outpoint = input.previous_output;
             let coin = self.coins.remove(&outpoint).ok_or(ChainError::MissingCoin { txid, outpoint })?;
             let (mature, created, value) = (coin.is_mature_at(height), coin.height, coin.output.value);
-            changes.push(Change::Removed(outpoint, coin));
+            changes.push(UtxoChange::Removed(outpoint, coin));
             if !mature {
                 return Err(ChainError::Immature { txid, outpoint, height, created });
             }
@@ -95,14 +95,14 @@ impl UtxoSet {
         Ok(fee)
     }
 
-    /// Adds the outputs of a transaction whose inputs are dealt with, noting each change.
+    /// Adds the outputs of a transaction whose inputs are already removed, and appends each change to `changes`.
     pub(crate) fn add_outputs(
         &mut self,
         tx: &Transaction,
         txid: Txid,
         height: Height,
         duplicates: Duplicates,
-        changes: &mut Vec<Change>,
+        changes: &mut Vec<UtxoChange>,
     ) -> Result<(), ChainError> {
         let coinbase = tx.is_coinbase();
         for (vout, output) in (0u32..).zip(&tx.output) {
@@ -110,42 +110,42 @@ impl UtxoSet {
                 continue;
             }
             let outpoint = OutPoint { txid, vout };
-            let coin = Coin { output: output.clone(), height, coinbase };
+            let coin = SimCoin { output: output.clone(), height, coinbase };
             if let Some(overwritten) = self.coins.insert(outpoint, coin.clone()) {
-                changes.push(Change::Removed(outpoint, overwritten));
-                changes.push(Change::Added(outpoint, coin));
+                changes.push(UtxoChange::Removed(outpoint, overwritten));
+                changes.push(UtxoChange::Added(outpoint, coin));
                 if duplicates == Duplicates::Refuse {
                     return Err(ChainError::Duplicate(txid));
                 }
             } else {
-                changes.push(Change::Added(outpoint, coin));
+                changes.push(UtxoChange::Added(outpoint, coin));
             }
         }
         Ok(())
     }
 
-    /// Makes the changes of a block again, on top of its parent's unspent outputs.
-    pub(crate) fn redo(&mut self, changes: &[Change]) {
+    /// Applies the changes of a block to its parent's unspent outputs.
+    pub(crate) fn redo(&mut self, changes: &[UtxoChange]) {
         for change in changes {
             match change {
-                Change::Added(outpoint, coin) => self.coins.insert(*outpoint, coin.clone()),
-                Change::Removed(outpoint, _) => self.coins.remove(outpoint),
+                UtxoChange::Added(outpoint, coin) => self.coins.insert(*outpoint, coin.clone()),
+                UtxoChange::Removed(outpoint, _) => self.coins.remove(outpoint),
             };
         }
     }
 
-    /// Takes the changes of a block back.
-    pub(crate) fn undo(&mut self, changes: &[Change]) {
+    /// Reverts the changes of a block.
+    pub(crate) fn undo(&mut self, changes: &[UtxoChange]) {
         for change in changes.iter().rev() {
             match change {
-                Change::Added(outpoint, _) => self.coins.remove(outpoint),
-                Change::Removed(outpoint, coin) => self.coins.insert(*outpoint, coin.clone()),
+                UtxoChange::Added(outpoint, _) => self.coins.remove(outpoint),
+                UtxoChange::Removed(outpoint, coin) => self.coins.insert(*outpoint, coin.clone()),
             };
         }
     }
 }
 
-/// The sum of the values of these outputs; the highest amount there is when it overflows.
+/// The sum of the values of these outputs; saturates.
 pub(crate) fn total(outputs: &[TxOut]) -> Amount {
     Amount::from_sat(outputs.iter().fold(0, |sum: u64, output| sum.saturating_add(output.value.to_sat())))
 }

@@ -11,7 +11,7 @@ use bitcoin::Block;
 use bitcoin::consensus::encode::serialize_hex;
 use btcgraph::index::{Index, IndexError, IndexOptions, Salt};
 use btcgraph::sim::blkfile::BlkWriter;
-use btcgraph::sim::{Hostile, Load, LoadProfile, Rng, SimChain};
+use btcgraph::sim::{Hostile, LoadGenerator, LoadProfile, Rng, SimChain};
 use redb::{Database, ReadableDatabase, TableDefinition};
 use serde_json::json;
 
@@ -248,7 +248,7 @@ fn node_with_load(transactions: u64, blocks: u32) -> Option<RealNode> {
     let mut file = BlkWriter::new(fs::File::create(&path).unwrap());
     let mut chain = SimChain::new(1).keeping(1);
     file.write(chain.active_blocks().next().unwrap()).unwrap();
-    let mut load = Load::new(LoadProfile { transactions, blocks, seed: 1 });
+    let mut load = LoadGenerator::new(LoadProfile { transactions, blocks, seed: 1 });
     while let Some(block) = load.next_block(&mut chain).unwrap() {
         file.write(&block).unwrap();
     }

@@ -11,7 +11,7 @@ use bitcoin::hashes::{Hash, sha256d};
 use bitcoin::{Amount, Block, OutPoint};
 use btcgraph::chain::Height;
 use btcgraph::sim::blkfile::BlkWriter;
-use btcgraph::sim::{Coin, Hostile, Load, LoadProfile, SimChain};
+use btcgraph::sim::{Hostile, LoadGenerator, LoadProfile, SimChain, SimCoin};
 use serde_json::{Value, json};
 
 use crate::support::bitcoind::{RealNode, wait_for};
@@ -27,8 +27,8 @@ fn submit(node: &RealNode, block: &Block) -> Option<String> {
 }
 
 /// What `gettxoutsetinfo` says of these coins: count, total amount, and its `hash_serialized_3`.
-fn txoutset(coins: impl IntoIterator<Item = (OutPoint, Coin)>) -> (u64, Amount, String) {
-    let ordered: BTreeMap<([u8; 32], u32), Coin> =
+fn txoutset(coins: impl IntoIterator<Item = (OutPoint, SimCoin)>) -> (u64, Amount, String) {
+    let ordered: BTreeMap<([u8; 32], u32), SimCoin> =
         coins.into_iter().map(|(outpoint, coin)| ((outpoint.txid.to_byte_array(), outpoint.vout), coin)).collect();
     let (mut count, mut amount, mut hashed) = (0, Amount::ZERO, Vec::new());
     for ((txid, vout), coin) in ordered {
@@ -48,7 +48,7 @@ fn txoutset_of(node: &RealNode) -> (u64, Amount, String) {
     (info["txouts"].as_u64().unwrap(), amount, info["hash_serialized_3"].as_str().unwrap().to_owned())
 }
 
-fn coins_of(chain: &SimChain) -> impl Iterator<Item = (OutPoint, Coin)> {
+fn coins_of(chain: &SimChain) -> impl Iterator<Item = (OutPoint, SimCoin)> {
     chain.unspent().iter().map(|(outpoint, coin)| (*outpoint, coin.clone()))
 }
 
@@ -88,7 +88,7 @@ fn a_node_imports_a_load_chain_from_a_file() {
     let mut file = BlkWriter::new(std::fs::File::create(&path).unwrap());
     let mut chain = SimChain::new(1).keeping(1);
     file.write(chain.active_blocks().next().unwrap()).unwrap();
-    let mut load = Load::new(LoadProfile { transactions: 20_000, blocks: 115, seed: 1 });
+    let mut load = LoadGenerator::new(LoadProfile { transactions: 20_000, blocks: 115, seed: 1 });
     while let Some(block) = load.next_block(&mut chain).unwrap() {
         file.write(&block).unwrap();
     }

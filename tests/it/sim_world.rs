@@ -10,8 +10,8 @@ use bitcoin::consensus::encode::serialize_hex;
 use bitcoin::{Amount, Block, OutPoint, Transaction, Txid, Weight};
 use btcgraph::chain::Height;
 use btcgraph::sim::{
-    Accepted, Deed, Entry, Happening, Life, Mining, Noted, Owner, Payment, Profile, Rejection, ScriptKind, SimChain,
-    Spendable, World,
+    Accepted, Life, LifeAction, Mining, NumberedEvent, Owner, Payment, Profile, Rejection, ScriptKind, SimChain,
+    SimMempoolEntry, Spendable, World, WorldEvent,
 };
 use serde_json::{Value, json};
 
@@ -141,7 +141,7 @@ fn submit_block(node: &RealNode, block: &Block) {
     assert!(verdict.is_null() || verdict == "inconclusive", "{verdict}");
 }
 
-fn figures(entry: &Entry) -> Value {
+fn figures(entry: &SimMempoolEntry) -> Value {
     let txids = |txids: &std::collections::BTreeSet<Txid>| {
         let mut txids: Vec<String> = txids.iter().map(Txid::to_string).collect();
         txids.sort_unstable();
@@ -390,9 +390,9 @@ fn compare_heights(pair: &Pair) {
 }
 
 /// Tells a node all blocks that ever joined the active chain, in that order.
-fn tell_blocks(node: &RealNode, world: &World, happenings: &[Noted]) {
-    for noted in happenings {
-        if let Happening::BlockConnected { hash, .. } = noted.happening {
+fn tell_blocks(node: &RealNode, world: &World, events: &[NumberedEvent]) {
+    for numbered in events {
+        if let WorldEvent::BlockConnected { hash, .. } = numbered.event {
             submit_block(node, world.chain().block(&hash).unwrap());
         }
     }
@@ -404,7 +404,7 @@ fn a_node_follows_a_demo_transaction_by_transaction_and_block_by_block() {
     let Some(node) = RealNode::start(&POLICY) else { return };
     node.must("setmocktime", &[json!(NOW)]);
     let (mut life, world) = Life::start(Profile::Demo, 7, NOW).unwrap();
-    let history: Vec<Noted> = world.happenings_since(0).unwrap().copied().collect();
+    let history: Vec<NumberedEvent> = world.events_since(0).unwrap().copied().collect();
     tell_blocks(&node, &world, &history);
     let mut pair = Pair { world, node, clock: Cell::new(NOW.into()) };
     pair.compare();
@@ -416,8 +416,8 @@ fn a_node_follows_a_demo_transaction_by_transaction_and_block_by_block() {
         pair.world.set_time(NOW + u32::try_from(passed.as_secs()).unwrap());
         let step = life.next(&mut pair.world).unwrap();
         passed += step.wait;
-        for noted in &step.happenings {
-            if let Happening::Arrived { txid } = noted.happening {
+        for numbered in &step.events {
+            if let WorldEvent::Arrived { txid } = numbered.event {
                 let tx = (*pair.world.mempool().get(&txid).unwrap().tx).clone();
                 match pair.node.call("sendrawtransaction", &[json!(serialize_hex(&tx)), json!(0)]) {
                     Ok(_) => drop(seen.insert(txid, tx)),
@@ -427,12 +427,14 @@ fn a_node_follows_a_demo_transaction_by_transaction_and_block_by_block() {
                 }
             }
         }
-        tell_blocks(&pair.node, &pair.world, &step.happenings);
-        match &step.deed {
+        tell_blocks(&pair.node, &pair.world, &step.events);
+        match &step.action {
             // The node cannot be told to forget it: the world is told to remember it.
-            Deed::Removed(txids) => txids.iter().for_each(|txid| drop(pair.world.submit(seen[txid].clone()).unwrap())),
-            Deed::Mined(_) => blocks += 1,
-            Deed::Branched { .. } => (blocks, reorgs) = (blocks + 2, reorgs + 1),
+            LifeAction::Removed(txids) => {
+                txids.iter().for_each(|txid| drop(pair.world.submit(seen[txid].clone()).unwrap()))
+            }
+            LifeAction::Mined(_) => blocks += 1,
+            LifeAction::Branched { .. } => (blocks, reorgs) = (blocks + 2, reorgs + 1),
             _ => continue,
         }
         pair.compare();
@@ -446,17 +448,17 @@ fn a_node_accepts_the_blocks_of_a_hostile_life_and_ends_with_its_tips() {
     let Some(node) = RealNode::start(&POLICY) else { return };
     node.must("setmocktime", &[json!(NOW)]);
     let (mut life, mut world) = Life::start(Profile::Hostile, 3, NOW).unwrap();
-    let history: Vec<Noted> = world.happenings_since(0).unwrap().copied().collect();
+    let history: Vec<NumberedEvent> = world.events_since(0).unwrap().copied().collect();
     tell_blocks(&node, &world, &history);
     for second in 0..400 {
         world.set_time(NOW + second);
         let step = life.next(&mut world).unwrap();
-        match step.deed {
-            Deed::Invalidated(hash) => drop(node.must("invalidateblock", &[json!(hash.to_string())])),
-            Deed::Reconsidered(hash) => drop(node.must("reconsiderblock", &[json!(hash.to_string())])),
-            _ => tell_blocks(&node, &world, &step.happenings),
+        match step.action {
+            LifeAction::Invalidated(hash) => drop(node.must("invalidateblock", &[json!(hash.to_string())])),
+            LifeAction::Reconsidered(hash) => drop(node.must("reconsiderblock", &[json!(hash.to_string())])),
+            _ => tell_blocks(&node, &world, &step.events),
         }
-        assert_eq!(node.must("getbestblockhash", &[]), json!(world.chain().tip().to_string()), "{:?}", step.deed);
+        assert_eq!(node.must("getbestblockhash", &[]), json!(world.chain().tip().to_string()), "{:?}", step.action);
     }
     let info = node.must("gettxoutsetinfo", &[json!("none")]);
     assert_eq!(info["txouts"], json!(world.chain().unspent().len()));

@@ -1,6 +1,6 @@
-//! What a block spends, in the form of a node's `rev*.dat` files: for each transaction but the coinbase, each spent
-//! output with the height and kind of its origin, amounts and the common scripts compressed. The rules are those of
-//! Core's `undo.h`, `compressor.cpp` and the variable-length numbers of `serialize.h`.
+//! Undo data in the encoding of a node's `rev*.dat` files: for each transaction but the coinbase, each spent output
+//! with the height and kind of its origin, amounts and the common scripts compressed. The rules are those of Core's
+//! `undo.h`, `compressor.cpp` and the variable-length numbers of `serialize.h`.
 
 use std::io::{self, Read};
 
@@ -9,18 +9,18 @@ use bitcoin::opcodes::all::OP_CHECKSIG;
 use bitcoin::script::Builder;
 use bitcoin::{Amount, PubkeyHash, PublicKey, Script, ScriptBuf, ScriptHash, TxOut, hashes::Hash};
 
-use super::super::Coin;
+use super::super::SimCoin;
 use crate::chain::Height;
 use crate::chain::script::p2pk_key;
 
-/// Scripts of a form of their own come with a number below this; all others with their length and this added.
+/// Compressed scripts begin with a number below this; all others with their length plus this.
 const SPECIAL_SCRIPTS: u64 = 6;
-/// The longest script that is read; longer ones cannot be spent (`MAX_SCRIPT_SIZE` of Core's `script/script.h`).
+/// The longest script that is read; longer ones are unspendable (`MAX_SCRIPT_SIZE` of Core's `script/script.h`).
 const MAX_SCRIPT: u64 = 10_000;
 const PREFIX_EVEN: u8 = 2;
 
-/// Writes what a block spends, a list for each transaction but the coinbase.
-pub(in super::super) fn undo_bytes(spent: &[Vec<Coin>]) -> Vec<u8> {
+/// Encodes the coins that a block spends, a list for each transaction but the coinbase.
+pub(in super::super) fn undo_bytes(spent: &[Vec<SimCoin>]) -> Vec<u8> {
     let mut bytes = Vec::new();
     write_count(&mut bytes, spent.len());
     for coins in spent {
@@ -38,8 +38,8 @@ pub(in super::super) fn undo_bytes(spent: &[Vec<Coin>]) -> Vec<u8> {
     bytes
 }
 
-/// Reads what [`undo_bytes`] wrote.
-pub(super) fn read_undo(mut bytes: &[u8]) -> io::Result<Vec<Vec<Coin>>> {
+/// Decodes the bytes of [`undo_bytes`].
+pub(super) fn read_undo(mut bytes: &[u8]) -> io::Result<Vec<Vec<SimCoin>>> {
     let transactions = read_count(&mut bytes)?;
     let mut spent = Vec::new();
     for _ in 0..transactions {
@@ -49,7 +49,7 @@ pub(super) fn read_undo(mut bytes: &[u8]) -> io::Result<Vec<Vec<Coin>>> {
     if bytes.is_empty() { Ok(spent) } else { Err(damaged()) }
 }
 
-fn read_coin(bytes: &mut &[u8]) -> io::Result<Coin> {
+fn read_coin(bytes: &mut &[u8]) -> io::Result<SimCoin> {
     let code = read_number(bytes)?;
     let height = u32::try_from(code / 2).map_err(|_| damaged())?;
     if height > 0 && read_array::<1>(bytes)? != [0] {
@@ -58,7 +58,7 @@ fn read_coin(bytes: &mut &[u8]) -> io::Result<Coin> {
     let value = decompress_amount(read_number(bytes)?).ok_or_else(damaged)?;
     let script_pubkey = read_script(bytes)?;
     let output = TxOut { value: Amount::from_sat(value), script_pubkey };
-    Ok(Coin { output, height: Height::from(height), coinbase: code % 2 == 1 })
+    Ok(SimCoin { output, height: Height::from(height), coinbase: code % 2 == 1 })
 }
 
 fn write_script(bytes: &mut Vec<u8>, script: &Script) {
@@ -79,7 +79,7 @@ fn write_script(bytes: &mut Vec<u8>, script: &Script) {
 }
 
 /// The form of a script that pays a public key, and the key's x: 2 and 3 for compressed keys, 4 and 5 for others, the
-/// odd ones with an odd y. Only keys without a point on the curve cannot be made shorter.
+/// odd ones with an odd y. Only keys that are no point of the curve cannot be compressed.
 fn key_form(script: &Script) -> Option<(u8, &[u8])> {
     let key = p2pk_key(script)?;
     match key.first()? {
@@ -134,7 +134,7 @@ fn compress_amount(sat: u64) -> u64 {
     ((mantissa / 10) * 9 + mantissa % 10 - 1) * 10 + exponent + 1
 }
 
-/// `None` for what no amount of 64 bits is compressed to.
+/// `None` for a number that no amount of 64 bits is compressed to.
 fn decompress_amount(compressed: u64) -> Option<u64> {
     let Some(rest) = compressed.checked_sub(1) else { return Some(0) };
     let (exponent, rest) = (u32::try_from(rest % 10).ok()?, rest / 10);
@@ -143,7 +143,8 @@ fn decompress_amount(compressed: u64) -> Option<u64> {
     mantissa.checked_mul(10_u64.pow(exponent))
 }
 
-/// Seven bits a byte, the highest first, each number in one way only: each byte but the last stands for one more.
+/// Writes seven bits a byte, the highest first. The encoding of a number is unique: each byte but the last stands for
+/// one more.
 fn write_number(bytes: &mut Vec<u8>, mut number: u64) {
     let mut reversed = [0; 10];
     let mut length = 0;
@@ -187,7 +188,7 @@ fn read_array<const LENGTH: usize>(bytes: &mut &[u8]) -> io::Result<[u8; LENGTH]
 }
 
 fn damaged() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "this is not what a block spends")
+    io::Error::new(io::ErrorKind::InvalidData, "the undo data of a block is malformed")
 }
 
 #[cfg(test)]
@@ -197,9 +198,9 @@ mod tests {
 
     use super::*;
 
-    fn coin(sat: u64, script: Vec<u8>, height: u32, coinbase: bool) -> Coin {
+    fn coin(sat: u64, script: Vec<u8>, height: u32, coinbase: bool) -> SimCoin {
         let output = TxOut { value: Amount::from_sat(sat), script_pubkey: ScriptBuf::from_bytes(script) };
-        Coin { output, height: Height::from(height), coinbase }
+        SimCoin { output, height: Height::from(height), coinbase }
     }
 
     fn script() -> impl Strategy<Value = Vec<u8>> {
@@ -221,7 +222,7 @@ mod tests {
         ]
     }
 
-    fn spent() -> impl Strategy<Value = Vec<Vec<Coin>>> {
+    fn spent() -> impl Strategy<Value = Vec<Vec<SimCoin>>> {
         let amount = prop_oneof![any::<u64>(), (0..21_000_000_u64).prop_map(|coins| coins * 100_000_000)];
         let coin = (
             amount.prop_filter("compressible", |sat| *sat <= 2_100_000_000_000_000),
@@ -235,7 +236,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_written_is_read_back_and_cut_bytes_are_an_error(spent in spent(), cut in 1usize..40) {
+        fn undo_data_round_trips_and_cut_bytes_are_an_error(spent in spent(), cut in 1usize..40) {
             let bytes = undo_bytes(&spent);
             prop_assert_eq!(read_undo(&bytes).unwrap(), spent);
             prop_assert!(read_undo(&bytes[..bytes.len().saturating_sub(cut)]).is_err());

@@ -1,4 +1,4 @@
-//! The making of blocks: a template becomes a block that consensus accepts, and a leaf of the tree.
+//! Assembly of blocks: a template becomes a block that consensus accepts, and a leaf of the tree.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use bitcoin::hashes::Hash;
 use bitcoin::{Block, BlockHash, CompactTarget, Network, Transaction, TxMerkleNode, Txid, Weight, merkle_tree};
 
 use super::super::coinbase::{self, Reward, has_witness};
-use super::super::utxo::{Change, Duplicates, total};
+use super::super::utxo::{Duplicates, UtxoChange, total};
 use super::super::{ChainError, Rng};
 use super::SimChain;
 use crate::chain::Height;
@@ -18,24 +18,24 @@ pub(crate) const MAX_BLOCK_SIGOPS_COST: usize = 80_000;
 /// The target of every regtest block, as `bits` (Core's `kernel/chainparams.cpp`).
 const REGTEST_BITS: u32 = 0x207f_ffff;
 
-/// What a block is to be made of. `Template::default()` is an empty block on the tip that pays the chain's own miner.
+/// The contents of a block to mine. `Template::default()` is an empty block on the tip that pays the chain's own miner.
 #[derive(Clone, Debug, Default)]
 pub struct Template {
     /// The block to build on, the tip of the active chain if none.
     pub parent: Option<BlockHash>,
-    /// All transactions but the coinbase, in an order in which each spends only what exists before it.
+    /// All transactions but the coinbase, each after the transactions whose outputs it spends.
     pub transactions: Vec<Transaction>,
-    /// What the coinbase pays; all to [`SimChain::miner`] if none.
+    /// The outputs of the coinbase; all to [`SimChain::miner`] if none.
     pub reward: Option<Reward>,
     /// Seconds since 1970; the chain's clock if none.
     pub time: Option<u32>,
-    /// Up to 80 bytes of text that the coinbase script carries.
+    /// Up to 80 bytes of text in the coinbase script.
     pub tag: Vec<u8>,
 }
 
-/// What need not be made, because it is known.
+/// Parts of a block that the caller has already computed.
 #[derive(Default)]
-struct Known {
+struct Precomputed {
     txids: Option<Vec<Txid>>,
     coinbase: Option<Transaction>,
 }
@@ -51,25 +51,25 @@ impl SimChain {
         (0..count).map(|_| self.mine(Vec::new())).collect()
     }
 
-    /// Mines these transactions on any block of the tree. The new block becomes the tip when its branch is now the
+    /// Mines these transactions on any block of the tree. The new block becomes the tip if its branch is now the
     /// longest.
     pub fn mine_on(&mut self, parent: BlockHash, transactions: Vec<Transaction>) -> Result<Arc<Block>, ChainError> {
         self.mine_template(Template { parent: Some(parent), transactions, ..Template::default() })
     }
 
-    /// Mines a block as the template says.
+    /// Mines the block of a template.
     pub fn mine_template(&mut self, template: Template) -> Result<Arc<Block>, ChainError> {
-        self.mine_with(template, Known::default())
+        self.mine_with(template, Precomputed::default())
     }
 
-    /// Mines a block as the template says, whose transactions have these ids.
+    /// Mines the block of a template whose transactions have these ids.
     pub(crate) fn mine_known(&mut self, template: Template, txids: Vec<Txid>) -> Result<Arc<Block>, ChainError> {
-        self.mine_with(template, Known { txids: Some(txids), coinbase: None })
+        self.mine_with(template, Precomputed { txids: Some(txids), coinbase: None })
     }
 
-    /// Mines a block on the tip whose coinbase is the very coinbase of an earlier block of the active chain, as
-    /// happened on mainnet before BIP30. **A node refuses such a block**: it is for feeding an index directly. What is
-    /// unspent of the earlier copy is overwritten.
+    /// Mines a block on the tip that repeats the coinbase of an earlier block of the active chain, as happened on
+    /// mainnet before BIP30. **A node refuses such a block**: feed it to an index directly. The unspent outputs of the
+    /// earlier copy are overwritten.
     ///
     /// The transactions must have no witnesses, and so must those of the earlier block, because a coinbase that
     /// commits to witnesses commits to one block only.
@@ -85,11 +85,11 @@ impl SimChain {
         }
         self.mine_with(
             Template { transactions, ..Template::default() },
-            Known { coinbase: Some(coinbase), ..Known::default() },
+            Precomputed { coinbase: Some(coinbase), ..Precomputed::default() },
         )
     }
 
-    fn mine_with(&mut self, template: Template, known: Known) -> Result<Arc<Block>, ChainError> {
+    fn mine_with(&mut self, template: Template, known: Precomputed) -> Result<Arc<Block>, ChainError> {
         let parent = template.parent.unwrap_or(self.tip);
         let height = self.height_of(&parent).ok_or(ChainError::UnknownBlock(parent))?.next();
         if self.is_invalid(&parent) {
@@ -111,14 +111,14 @@ impl SimChain {
         Ok(block)
     }
 
-    /// Makes a block on `parent`, from whose view the unspent outputs must be seen, and changes them to its own.
+    /// Assembles a block on `parent` and moves the UTXO set, which must be that of `parent`, to the new block.
     fn assemble(
         &mut self,
         parent: BlockHash,
         height: Height,
         template: Template,
-        known: Known,
-        changes: &mut Vec<Change>,
+        known: Precomputed,
+        changes: &mut Vec<UtxoChange>,
     ) -> Result<Block, ChainError> {
         let time = self.time_after(&parent, template.time)?;
         let mut earned = subsidy(height, Network::Regtest);
@@ -129,7 +129,7 @@ impl SimChain {
             let txid = known_txids.get(index).copied().unwrap_or_else(|| tx.compute_txid());
             let coins = self.utxos.coins();
             sigops += tx.total_sigop_cost(|outpoint| coins.get(outpoint).map(|coin| coin.output.clone()));
-            // Fees are at most the value of all unspent outputs, far below what overflows.
+            // Fees are at most the value of all unspent outputs, so the sum does not overflow.
             earned += self.utxos.apply(tx, txid, height, changes)?;
             txids.push(txid);
         }
@@ -189,7 +189,7 @@ impl SimChain {
     }
 }
 
-/// Finds the nonce; every second one does, the regtest target being half of all hashes.
+/// Finds a nonce; every second one meets the regtest target, which is half of all hashes.
 fn with_proof_of_work(mut header: Header) -> Result<Header, ChainError> {
     let target = header.target();
     (0..=u32::MAX)

@@ -1,16 +1,16 @@
-//! The tree of blocks, the active chain in it, and the making of blocks.
+//! The tree of blocks, the active chain in it, and the assembly of blocks.
 //!
 //! ```text
 //!   mine ──► assemble    a Template becomes a block of valid header, coinbase, sums and limits
-//!               │ block and what it changes
-//!            tree        its Record is a leaf of the tree; the best valid leaf is the tip: extend, invalidate, reconsider
-//!               │ which blocks to undo and to redo
-//!            view        the unspent outputs as seen from the tip, or for a moment from any other block
+//!               │ block and its changes of the UTXO set
+//! tree        a TreeEntry is a leaf of the tree; the best valid leaf is the tip: extend, invalidate, reconsider
+//!               │ the blocks to undo and to redo
+//!            view        the UTXO set at the tip, or temporarily at any other block
 //! ```
 //!
-//! Blocks are valid by every rule that does not look into scripts: proof of work, median time, BIP34 height, merkle
-//! root, witness commitment, unspent and mature inputs, values, reward, weight and signature operations. Scripts,
-//! lock times and relative locks are up to whoever makes the transactions.
+//! Blocks are valid by every rule that does not execute scripts: proof of work, median time, BIP34 height, merkle root,
+//! witness commitment, unspent and mature inputs, values, reward, weight and signature operations. Scripts, lock times
+//! and relative locks are not checked.
 
 mod assemble;
 mod tree;
@@ -23,19 +23,19 @@ use bitcoin::{Block, BlockHash, Network};
 
 pub(crate) use self::assemble::MAX_BLOCK_SIGOPS_COST;
 pub use self::assemble::Template;
-pub use self::tree::{ChainTip, TipChange, TipStatus};
-use self::tree::{Kept, Record};
+use self::tree::{BlockData, TreeEntry};
+pub use self::tree::{BranchTip, ChainPath, TipStatus};
 use super::scripts::{Owner, ScriptKind};
-use super::utxo::UtxoSet;
+use super::utxo::SimUtxoSet;
 use crate::chain::{Height, median_time_past};
 
-/// How many blocks the median time past looks back (`nMedianTimeSpan` of Core's `chain.h`).
+/// The number of blocks in the median time past (`nMedianTimeSpan` of Core's `chain.h`).
 const MEDIAN_TIME_SPAN: usize = 11;
-/// Seconds from a block to the next, unless told otherwise.
+/// The default number of seconds from a block to the next.
 const SPACING: u32 = 600;
 
-/// The active chain: the longest branch of a tree of regtest blocks that holds no invalidated block, the first seen
-/// among equals (all regtest blocks have the same work).
+/// A tree of regtest blocks and its active chain: the longest branch without an invalidated block, the first seen among
+/// equals (all regtest blocks have the same work).
 #[derive(Clone, Debug)]
 pub struct SimChain {
     seed: u64,
@@ -43,11 +43,11 @@ pub struct SimChain {
     spacing: u32,
     keep: Option<u32>,
     core_coinbases: bool,
-    records: HashMap<BlockHash, Record>,
+    records: HashMap<BlockHash, TreeEntry>,
     active: BTreeMap<Height, BlockHash>,
     tip: BlockHash,
-    /// The unspent outputs as seen from `view`, which is the tip between two calls.
-    utxos: UtxoSet,
+    /// The UTXO set at `view`, which is the tip between two calls.
+    utxos: SimUtxoSet,
     view: BlockHash,
 }
 
@@ -58,15 +58,15 @@ impl SimChain {
     pub fn new(seed: u64) -> Self {
         let genesis = bitcoin::constants::genesis_block(Network::Regtest);
         let hash = genesis.block_hash();
-        // The genesis coinbase is no unspent output: Core never adds it to its database.
-        let record = Record {
+        // The genesis coinbase is not in the UTXO set: Core never adds it to its database.
+        let record = TreeEntry {
             parent: genesis.header.prev_blockhash,
             height: Height::GENESIS,
             time: genesis.header.time,
             seen: 0,
             invalid: false,
             connected: true,
-            kept: Some(Kept { block: Arc::new(genesis), changes: Arc::from([]) }),
+            data: Some(BlockData { block: Arc::new(genesis), changes: Arc::from([]) }),
         };
         SimChain {
             seed,
@@ -77,7 +77,7 @@ impl SimChain {
             records: HashMap::from([(hash, record)]),
             active: BTreeMap::from([(Height::GENESIS, hash)]),
             tip: hash,
-            utxos: UtxoSet::default(),
+            utxos: SimUtxoSet::default(),
             view: hash,
         }
     }
@@ -89,24 +89,24 @@ impl SimChain {
         self
     }
 
-    /// Keeps bodies and changes of the last `blocks` blocks of the active chain only, for chains that would not fit
-    /// into memory. Nothing can be built on a block below them.
+    /// Keeps bodies and changes of the last `blocks` blocks of the active chain only, for chains that do not fit into
+    /// memory. No block can be built on a block below them.
     #[must_use]
     pub fn keeping(mut self, blocks: u32) -> Self {
         self.keep = Some(blocks);
         self
     }
 
-    /// Makes coinbases exactly as Core's miner makes them, so that the same calls lead to the same blocks here and on a
-    /// node. The seed is in none of them then, and two blocks with the same parent, time, receiver and transactions
-    /// would be one block, which is an error.
+    /// Makes coinbases exactly as Core's miner, so that equal calls make equal blocks here and on a node. They do not
+    /// contain the seed, and two blocks with the same parent, time, receiver and transactions would be one block, which
+    /// is an error.
     #[must_use]
     pub fn with_core_coinbases(mut self) -> Self {
         self.core_coinbases = true;
         self
     }
 
-    /// Who gets the reward of a block whose template does not say.
+    /// The default owner of a block's reward.
     #[must_use]
     pub fn miner() -> Owner {
         Owner::new(ScriptKind::P2wsh, 0)
@@ -127,7 +127,7 @@ impl SimChain {
     /// A block of the tree, on the active chain or not. `None` when it is unknown or its body was dropped.
     #[must_use]
     pub fn block(&self, hash: &BlockHash) -> Option<&Arc<Block>> {
-        Some(&self.records.get(hash)?.kept.as_ref()?.block)
+        Some(&self.records.get(hash)?.data.as_ref()?.block)
     }
 
     /// The height of a block of the tree.
@@ -172,7 +172,7 @@ impl SimChain {
         self.active.values().filter_map(|hash| self.block(hash))
     }
 
-    /// The median time past of a block, its own time included: what its child's time must be above.
+    /// The median time past of a block, its own time included: its child's time must be above it.
     #[must_use]
     pub fn median_time_past(&self, hash: &BlockHash) -> Option<u32> {
         let record = self.records.get(hash)?;

@@ -1,9 +1,9 @@
-//! What a simulated chain does, rule by rule.
+//! The rules of a simulated chain, one by one.
 
 use bitcoin::hashes::Hash;
 use bitcoin::{Amount, OutPoint, ScriptBuf, Sequence, Transaction, TxIn, TxOut, Txid, Witness, absolute, transaction};
 
-use super::super::utxo::{Coin, Duplicates};
+use super::super::utxo::{Duplicates, SimCoin};
 use super::super::{ChainError, Reward};
 use super::*;
 
@@ -53,7 +53,7 @@ fn a_block_keeps_the_rules_of_header_coinbase_and_commitment() {
 }
 
 #[test]
-fn the_same_seed_makes_the_same_blocks_and_another_seed_makes_others() {
+fn equal_seeds_make_equal_blocks_and_others_make_others() {
     let tip = |seed| {
         let mut chain = SimChain::new(seed);
         chain.mine_empty(20).unwrap();
@@ -64,7 +64,7 @@ fn the_same_seed_makes_the_same_blocks_and_another_seed_makes_others() {
 }
 
 #[test]
-fn coinbases_as_core_makes_them_hold_the_height_and_a_commitment_and_nothing_of_the_seed() {
+fn core_coinbases_have_height_and_commitment_but_no_seed() {
     let blocks = |seed| {
         let mut chain = SimChain::new(seed).with_core_coinbases();
         (chain.mine_empty(17).unwrap(), chain)
@@ -94,7 +94,7 @@ fn siblings_of_the_same_content_differ() {
 }
 
 #[test]
-fn a_longer_branch_overtakes_and_its_unspent_outputs_equal_a_fresh_replay() {
+fn unspent_outputs_of_a_longer_branch_equal_a_fresh_replay() {
     let mut chain = SimChain::new(1);
     let blocks = chain.mine_empty(110).unwrap();
     let fork = chain.tip();
@@ -113,7 +113,7 @@ fn a_longer_branch_overtakes_and_its_unspent_outputs_equal_a_fresh_replay() {
 
     assert_eq!(chain.tip(), three.block_hash());
     assert!(chain.coin(&a.0).is_some());
-    let mut replayed = UtxoSet::default();
+    let mut replayed = SimUtxoSet::default();
     for (height, block) in (0u32..).map(Height::from).zip(chain.active_blocks()).skip(1) {
         let mut changes = Vec::new();
         for tx in &block.txdata[1..] {
@@ -124,11 +124,11 @@ fn a_longer_branch_overtakes_and_its_unspent_outputs_equal_a_fresh_replay() {
     }
     assert_eq!(chain.unspent(), replayed.coins());
     assert_eq!(chain.unspent_at(&lost_tip).unwrap(), before.into_iter().collect());
-    assert_eq!(chain.unspent(), replayed.coins(), "looking at another block changes nothing");
+    assert_eq!(chain.unspent(), replayed.coins(), "a read at another block changes nothing");
 }
 
 #[test]
-fn what_breaks_a_rule_is_refused_and_changes_nothing() {
+fn an_invalid_block_is_refused_and_changes_nothing() {
     let mut chain = SimChain::new(1);
     let blocks = chain.mine_empty(100).unwrap();
     let before = chain.unspent().clone();
@@ -163,7 +163,7 @@ fn what_breaks_a_rule_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn a_coinbase_pays_what_its_template_says() {
+fn a_coinbase_pays_the_outputs_of_its_template() {
     let mut chain = SimChain::new(1);
     let one = Amount::ONE_BTC;
     let mut outputs = |reward: Reward| {
@@ -181,7 +181,7 @@ fn a_coinbase_pays_what_its_template_says() {
 }
 
 #[test]
-fn a_repeated_coinbase_overwrites_what_is_unspent_of_the_earlier_copy() {
+fn a_repeated_coinbase_overwrites_unspent_earlier_outputs() {
     let mut chain = SimChain::new(1);
     let earlier = chain.mine(vec![]).unwrap();
     let (outpoint, value) = coinbase_of(&earlier);
@@ -196,7 +196,7 @@ fn a_repeated_coinbase_overwrites_what_is_unspent_of_the_earlier_copy() {
     let before_it = chain.unspent_at(&earlier.block_hash()).unwrap();
     assert_eq!(before_it[&outpoint].height, Height::from(1));
 
-    // Spent fully, it can be repeated again, and is there again.
+    // Once it is fully spent, it can be repeated, and its outputs are unspent again.
     chain.mine_empty(100).unwrap();
     chain.mine(vec![pay(outpoint, value, Amount::ZERO, owner(1), 1)]).unwrap();
     assert_eq!(chain.coin(&outpoint), None);
@@ -216,7 +216,7 @@ fn the_clock_follows_its_settings_and_stays_above_the_median() {
 }
 
 #[test]
-fn a_chain_that_keeps_few_blocks_refuses_to_build_on_older_ones() {
+fn a_chain_that_keeps_few_blocks_builds_on_no_older_ones() {
     let mut chain = SimChain::new(1).keeping(3);
     chain.mine_empty(10).unwrap();
     let at = |chain: &SimChain, height: u32| chain.hash_at(Height::from(height)).unwrap();
@@ -233,7 +233,7 @@ fn tips_of(chain: &SimChain) -> Vec<(u32, u32, &'static str)> {
 }
 
 #[test]
-fn tips_are_told_as_a_node_tells_them() {
+fn tips_have_the_height_length_and_status_of_a_nodes() {
     let mut chain = SimChain::new(1);
     chain.mine_empty(3).unwrap();
     assert_eq!(tips_of(&chain), [(3, 0, "active")]);
@@ -248,49 +248,49 @@ fn tips_are_told_as_a_node_tells_them() {
 }
 
 #[test]
-fn an_invalidated_block_leaves_with_all_that_stands_on_it_and_the_best_that_remains_is_the_tip() {
+fn an_invalidated_block_leaves_with_its_descendants() {
     let mut chain = SimChain::new(1);
     let blocks: Vec<BlockHash> = chain.mine_empty(4).unwrap().iter().map(|block| block.block_hash()).collect();
     let beside = chain.mine_on(blocks[0], vec![]).unwrap().block_hash();
     let at_fork = chain.unspent_at(&beside).unwrap();
 
     let change = chain.invalidate(&blocks[1]).unwrap();
-    assert_eq!(change, TipChange { disconnected: vec![blocks[3], blocks[2], blocks[1]], connected: vec![beside] });
+    assert_eq!(change, ChainPath { disconnected: vec![blocks[3], blocks[2], blocks[1]], connected: vec![beside] });
     assert_eq!((chain.tip(), chain.height()), (beside, Height::from(2)));
     assert_eq!(chain.hash_at(Height::from(3)), None);
     assert_eq!(chain.unspent().clone().into_iter().collect::<BTreeMap<_, _>>(), at_fork);
     assert_eq!(chain.mine_on(blocks[3], vec![]).unwrap_err(), ChainError::InvalidParent(blocks[3]));
 
-    assert_eq!(chain.invalidate(&blocks[2]).unwrap(), TipChange::default(), "it has left already");
+    assert_eq!(chain.invalidate(&blocks[2]).unwrap(), ChainPath::default(), "it has already left");
     let change = chain.invalidate(&blocks[0]).unwrap();
-    assert_eq!(change, TipChange { disconnected: vec![beside, blocks[0]], connected: vec![] });
+    assert_eq!(change, ChainPath { disconnected: vec![beside, blocks[0]], connected: vec![] });
     assert_eq!((chain.height(), chain.unspent().len()), (Height::GENESIS, 0));
     let genesis = chain.tip();
     assert_eq!(chain.invalidate(&genesis), Err(ChainError::InvalidGenesis));
-    assert_ne!(chain.mine(vec![]).unwrap().block_hash(), blocks[0], "what is mined now is another block");
+    assert_ne!(chain.mine(vec![]).unwrap().block_hash(), blocks[0], "the new block is another one");
 }
 
 #[test]
-fn a_reconsidered_block_comes_back_with_what_stands_on_it_and_below_it() {
+fn a_reconsidered_block_returns_with_its_branch() {
     let mut chain = SimChain::new(1);
     let blocks: Vec<BlockHash> = chain.mine_empty(4).unwrap().iter().map(|block| block.block_hash()).collect();
     let before = chain.unspent().clone();
     chain.invalidate(&blocks[2]).unwrap();
     chain.invalidate(&blocks[0]).unwrap();
     let change = chain.reconsider(&blocks[1]).unwrap();
-    assert_eq!(change, TipChange { disconnected: vec![], connected: blocks.clone() });
+    assert_eq!(change, ChainPath { disconnected: vec![], connected: blocks.clone() });
     assert_eq!(chain.unspent(), &before);
 
     // Of two branches of the same length the one that was seen first is the tip again.
     chain.invalidate(&blocks[3]).unwrap();
     let later = chain.mine(vec![]).unwrap().block_hash();
     let change = chain.reconsider(&blocks[3]).unwrap();
-    assert_eq!(change, TipChange { disconnected: vec![later], connected: vec![blocks[3]] });
+    assert_eq!(change, ChainPath { disconnected: vec![later], connected: vec![blocks[3]] });
     assert_eq!(chain.reconsider(&BlockHash::all_zeros()), Err(ChainError::UnknownBlock(BlockHash::all_zeros())));
 }
 
 #[test]
-fn what_a_block_spent_is_told_in_the_order_of_its_inputs() {
+fn spent_coins_are_in_the_order_of_the_inputs() {
     let mut chain = SimChain::new(1);
     let blocks = chain.mine_empty(102).unwrap();
     let (a, b) = (coinbase_of(&blocks[0]), coinbase_of(&blocks[1]));
@@ -300,8 +300,11 @@ fn what_a_block_spent_is_told_in_the_order_of_its_inputs() {
     second.input.push(TxIn { previous_output: b.0, ..second.input[0].clone() });
     let mined = chain.mine(vec![first.clone(), second]).unwrap().block_hash();
 
-    let coin =
-        |output: &TxOut, height: u32, coinbase| Coin { output: output.clone(), height: Height::from(height), coinbase };
+    let coin = |output: &TxOut, height: u32, coinbase| SimCoin {
+        output: output.clone(),
+        height: Height::from(height),
+        coinbase,
+    };
     let expected = vec![
         vec![coin(&blocks[0].txdata[0].output[0], 1, true)],
         vec![coin(&first.output[1], 103, false), coin(&blocks[1].txdata[0].output[0], 2, true)],
@@ -310,5 +313,5 @@ fn what_a_block_spent_is_told_in_the_order_of_its_inputs() {
     chain.invalidate(&mined).unwrap();
     assert_eq!(chain.spent_coins(&mined).unwrap(), expected, "off the active chain as well");
     let repeated = chain.mine_duplicate_coinbase(&blocks[101].block_hash(), vec![]).unwrap();
-    assert_eq!(chain.spent_coins(&repeated.block_hash()).unwrap(), Vec::<Vec<Coin>>::new());
+    assert_eq!(chain.spent_coins(&repeated.block_hash()).unwrap(), Vec::<Vec<SimCoin>>::new());
 }

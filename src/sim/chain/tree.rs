@@ -1,4 +1,4 @@
-//! The tree of blocks: which leaf is the tip, what was invalidated, and the way from one block to another.
+//! The tree of blocks: the choice of the tip, invalidation, and the path from one block to another.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -7,13 +7,13 @@ use std::sync::Arc;
 use bitcoin::{Block, BlockHash};
 
 use super::super::ChainError;
-use super::super::utxo::Change;
+use super::super::utxo::UtxoChange;
 use super::SimChain;
 use crate::chain::Height;
 
-/// A block of the tree. Body and changes are dropped once it is deeper than the chain is told to keep.
+/// A block of the tree. Body and changes are dropped once it is deeper than the chain keeps them.
 #[derive(Clone, Debug)]
-pub(super) struct Record {
+pub(super) struct TreeEntry {
     pub(super) parent: BlockHash,
     pub(super) height: Height,
     pub(super) time: u32,
@@ -23,25 +23,25 @@ pub(super) struct Record {
     pub(super) invalid: bool,
     /// Whether it was ever on the active chain.
     pub(super) connected: bool,
-    pub(super) kept: Option<Kept>,
+    pub(super) data: Option<BlockData>,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Kept {
+pub(super) struct BlockData {
     pub(super) block: Arc<Block>,
-    pub(super) changes: Arc<[Change]>,
+    pub(super) changes: Arc<[UtxoChange]>,
 }
 
-/// The way from one tip to another.
+/// The path from one tip to another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TipChange {
+pub struct ChainPath {
     /// The blocks that left the active chain, the highest first.
     pub disconnected: Vec<BlockHash>,
     /// The blocks that joined it, the lowest first.
     pub connected: Vec<BlockHash>,
 }
 
-/// What Core's `getchaintips` says of a branch.
+/// The status of a branch in Core's `getchaintips`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TipStatus {
     /// The tip of the active chain.
@@ -55,7 +55,7 @@ pub enum TipStatus {
 }
 
 impl TipStatus {
-    /// The word of `getchaintips`.
+    /// The value of `status` in `getchaintips`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -69,22 +69,21 @@ impl TipStatus {
 
 /// A block without a successor, or the active tip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ChainTip {
+pub struct BranchTip {
     /// Its height.
     pub height: Height,
     /// Its hash.
     pub hash: BlockHash,
-    /// The blocks from where the branch left the active chain to this one; 0 for the active tip.
+    /// The number of blocks from the fork with the active chain to this one; 0 for the active tip.
     pub branch_length: u32,
-    /// What is known of its branch.
+    /// The status of its branch.
     pub status: TipStatus,
 }
 
 impl SimChain {
-    /// Takes a block and all that stands on it off the active chain and keeps them off it, as Core's
-    /// `invalidateblock` does. The tip becomes the best block that remains, at worst genesis, which itself cannot be
-    /// invalidated.
-    pub fn invalidate(&mut self, hash: &BlockHash) -> Result<TipChange, ChainError> {
+    /// Marks a block and its descendants as invalid, which removes them from the active chain, as Core's
+    /// `invalidateblock`. The tip becomes the best block that remains, at worst genesis, which cannot be invalidated.
+    pub fn invalidate(&mut self, hash: &BlockHash) -> Result<ChainPath, ChainError> {
         let record = self.records.get(hash).ok_or(ChainError::UnknownBlock(*hash))?;
         if record.height == Height::GENESIS {
             return Err(ChainError::InvalidGenesis);
@@ -93,9 +92,8 @@ impl SimChain {
         self.mark(marked, true)
     }
 
-    /// Takes back what invalidated a block: the block, all that stands on it and all below it can be on the active
-    /// chain again, as after Core's `reconsiderblock`.
-    pub fn reconsider(&mut self, hash: &BlockHash) -> Result<TipChange, ChainError> {
+    /// Marks an invalidated block, its descendants and its ancestors as valid again, as Core's `reconsiderblock`.
+    pub fn reconsider(&mut self, hash: &BlockHash) -> Result<ChainPath, ChainError> {
         if !self.records.contains_key(hash) {
             return Err(ChainError::UnknownBlock(*hash));
         }
@@ -113,8 +111,8 @@ impl SimChain {
     /// The active tip and every block without a successor, as Core's `getchaintips` lists them: the highest first, of
     /// the same height the first seen first.
     #[must_use]
-    pub fn tips(&self) -> Vec<ChainTip> {
-        let mut tips: Vec<(BlockHash, &Record)> = self.ends().collect();
+    pub fn tips(&self) -> Vec<BranchTip> {
+        let mut tips: Vec<(BlockHash, &TreeEntry)> = self.ends().collect();
         tips.sort_unstable_by_key(|(_, record)| (Reverse(record.height), record.seen));
         tips.into_iter()
             .map(|(hash, record)| {
@@ -122,11 +120,11 @@ impl SimChain {
                 let branch_length = (0..).zip(below).find(|(_, below)| self.is_active(below)).map_or(0, |(n, _)| n);
                 let status = match record {
                     _ if hash == self.tip => TipStatus::Active,
-                    Record { invalid: true, .. } => TipStatus::Invalid,
-                    Record { connected: true, .. } => TipStatus::ValidFork,
+                    TreeEntry { invalid: true, .. } => TipStatus::Invalid,
+                    TreeEntry { connected: true, .. } => TipStatus::ValidFork,
                     _ => TipStatus::ValidHeaders,
                 };
-                ChainTip { height: record.height, hash, branch_length, status }
+                BranchTip { height: record.height, hash, branch_length, status }
             })
             .collect()
     }
@@ -141,7 +139,7 @@ impl SimChain {
         self.ends().map(|(hash, _)| hash)
     }
 
-    fn ends(&self) -> impl Iterator<Item = (BlockHash, &Record)> {
+    fn ends(&self) -> impl Iterator<Item = (BlockHash, &TreeEntry)> {
         let parents: HashSet<BlockHash> = self.records.values().map(|record| record.parent).collect();
         self.records
             .iter()
@@ -149,11 +147,11 @@ impl SimChain {
             .map(|(hash, record)| (*hash, record))
     }
 
-    /// The way from one block of the tree to another, through the last block that both stand on.
-    pub fn path(&self, from: &BlockHash, to: &BlockHash) -> Result<TipChange, ChainError> {
+    /// The path from one block of the tree to another, through their last common ancestor.
+    pub fn path(&self, from: &BlockHash, to: &BlockHash) -> Result<ChainPath, ChainError> {
         let record = |hash| self.records.get(&hash).ok_or(ChainError::UnknownBlock(hash));
         let (mut left, mut right) = (*from, *to);
-        let mut path = TipChange::default();
+        let mut path = ChainPath::default();
         while left != right {
             let (left_record, right_record) = (record(left)?, record(right)?);
             if left_record.height >= right_record.height {
@@ -169,21 +167,21 @@ impl SimChain {
         Ok(path)
     }
 
-    /// Adds a block from which the unspent outputs are seen; it becomes the tip when its branch is now the longest.
-    pub(super) fn grow(&mut self, parent: BlockHash, height: Height, block: &Arc<Block>, changes: Vec<Change>) {
+    /// Adds a block, whose UTXO set is the current view; it becomes the tip if its branch is now the longest.
+    pub(super) fn grow(&mut self, parent: BlockHash, height: Height, block: &Arc<Block>, changes: Vec<UtxoChange>) {
         let hash = block.block_hash();
         self.view = hash;
-        let kept = Some(Kept { block: Arc::clone(block), changes: Arc::from(changes) });
+        let data = Some(BlockData { block: Arc::clone(block), changes: Arc::from(changes) });
         let (time, seen) = (block.header.time, self.records.len());
-        self.records.insert(hash, Record { parent, height, time, seen, invalid: false, connected: false, kept });
+        self.records.insert(hash, TreeEntry { parent, height, time, seen, invalid: false, connected: false, data });
         if height > self.height() {
             self.activate(hash);
         }
     }
 
-    /// A block and all that stand on it.
+    /// A block and its descendants.
     fn with_descendants(&self, hash: &BlockHash) -> HashSet<BlockHash> {
-        let mut order: Vec<(&BlockHash, &Record)> = self.records.iter().collect();
+        let mut order: Vec<(&BlockHash, &TreeEntry)> = self.records.iter().collect();
         order.sort_unstable_by_key(|(_, record)| record.seen);
         let mut found = HashSet::from([*hash]);
         for (hash, record) in order {
@@ -194,10 +192,10 @@ impl SimChain {
         found
     }
 
-    /// Marks blocks as invalid or as valid, and makes the best valid block the tip. After an error nothing changed.
-    fn mark(&mut self, marked: HashSet<BlockHash>, invalid: bool) -> Result<TipChange, ChainError> {
+    /// Marks blocks as invalid or as valid, and makes the best valid block the tip. After an error nothing is changed.
+    fn mark(&mut self, marked: HashSet<BlockHash>, invalid: bool) -> Result<ChainPath, ChainError> {
         let is_invalid =
-            |hash: &BlockHash, record: &Record| if marked.contains(hash) { invalid } else { record.invalid };
+            |hash: &BlockHash, record: &TreeEntry| if marked.contains(hash) { invalid } else { record.invalid };
         let valid = self.records.iter().filter(|(hash, record)| !is_invalid(hash, record));
         // Genesis is always valid.
         let best = valid.max_by_key(|(_, record)| (record.height, Reverse(record.seen)));
@@ -213,7 +211,7 @@ impl SimChain {
         Ok(change)
     }
 
-    /// Makes `hash` the tip and drops what is now too deep.
+    /// Makes `hash` the tip and drops the bodies that are now too deep.
     fn activate(&mut self, hash: BlockHash) {
         let Some(height) = self.height_of(&hash) else { return };
         self.tip = hash;
@@ -229,7 +227,7 @@ impl SimChain {
         let deep = self.keep.and_then(|keep| height.to_u32().checked_sub(keep));
         let deep = deep.and_then(|height| self.active.get(&Height::from(height)));
         if let Some(record) = deep.and_then(|hash| self.records.get_mut(hash)) {
-            record.kept = None;
+            record.data = None;
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A small chain that is pleasant to look at: people who pay each other, miners who take turns.
+//! A small chain for demonstrations: people who pay each other, and several miners.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,35 +6,35 @@ use std::time::Duration;
 use bitcoin::{Amount, Transaction, TxOut, Txid, Weight};
 
 use super::super::{ChainError, Mining, Owner, Payment, Reward, Rng, ScriptKind, SimChain, World};
-use super::Deed;
+use super::LifeAction;
 use super::wallet::{Wallet, any_entry};
 use crate::chain::Height;
 
 /// Blocks before the life begins, the first 100 of them without transactions.
 const HISTORY: u32 = 180;
-/// Seconds between two of these.
+/// Seconds between two of these blocks.
 const HISTORY_SPACING: u32 = 600;
-/// Seconds from the last of them to the beginning.
+/// Seconds from the last of these blocks to the beginning of the life.
 const HISTORY_END: u32 = 4;
-/// People who are there from the beginning.
+/// The number of people at the beginning.
 const PEOPLE: u32 = 300;
-/// Of 100 outputs, those to an address that was never used before.
+/// The number of outputs to a new address among 100.
 const FRESH_ADDRESSES: u64 = 30;
-/// Milliseconds from a transaction to the next, from a block to the next.
+/// Milliseconds from a transaction to the next, and from a block to the next.
 const BETWEEN_TRANSACTIONS: (u64, u64) = (200, 460);
 const BETWEEN_BLOCKS: (u64, u64) = (7_000, 13_000);
-/// One of so many blocks is overtaken by a branch.
+/// One in this many blocks is replaced by a branch.
 const BLOCKS_A_REORG: u64 = 12;
-/// What the transactions of a block weigh at most: about as much as comes in ten seconds, so that those of low fees
-/// sometimes wait. When very many wait, blocks take them all.
+/// The most weight of a block's transactions: about as much as arrives in ten seconds, so that those of low fees
+/// sometimes wait. When very many wait, there is no such limit.
 const BLOCK_WEIGHT: (u64, u64) = (14_000, 42_000);
 const MANY_WAIT: usize = 150;
-/// A coin is worth spending above this many satoshis.
+/// The least value of a coin to spend, in satoshis.
 const LEAST_COIN: u64 = 60_000;
-/// An output pays at least this many satoshis.
+/// The least value of an output, in satoshis.
 const LEAST_OUTPUT: u64 = 5_000;
 
-/// Who mines: of how many of 100 blocks, what the coinbase says, and the type of the address.
+/// The miners: their number of blocks among 100, the text of their coinbases, and the type of their address.
 const MINERS: [(u64, &str, ScriptKind); 6] = [
     (31, "/Copper Kettle Pool/", ScriptKind::P2wpkh),
     (24, "/North Wind Mining/", ScriptKind::P2shP2wpkh),
@@ -43,7 +43,7 @@ const MINERS: [(u64, &str, ScriptKind); 6] = [
     (9, "/tin can collective/", ScriptKind::P2wsh),
     (4, "hello from a garden shed", ScriptKind::P2pk),
 ];
-/// Of 100 addresses, how many are of which type.
+/// The number of addresses of each type among 100.
 const KINDS: [(u64, ScriptKind); 13] = [
     (36, ScriptKind::P2wpkh),
     (15, ScriptKind::P2trKey),
@@ -59,7 +59,7 @@ const KINDS: [(u64, ScriptKind); 13] = [
     (1, ScriptKind::P2a),
     (1, ScriptKind::P2trKey),
 ];
-/// What people write into outputs of data.
+/// The texts of OP_RETURN outputs.
 const NOTES: [&str; 6] = [
     "a simulated chain",
     "chancellor on brink of third coffee",
@@ -73,7 +73,7 @@ const NOTES: [&str; 6] = [
 pub(super) struct Demo {
     rng: Rng,
     wallet: Wallet,
-    /// Addresses used so far; their owners follow from their numbers.
+    /// The number of addresses used so far; an owner is a function of the number of the address.
     addresses: u32,
     /// Milliseconds to the next transaction and to the next block.
     until_transaction: u64,
@@ -95,7 +95,7 @@ impl Demo {
         }
         let first = now.saturating_sub(HISTORY_END + HISTORY_SPACING * (HISTORY - 1));
         for n in 0..HISTORY {
-            // Blocks come early and late, but in order.
+            // Block intervals vary, but times increase.
             let late = if n + 1 < HISTORY { u32::try_from(demo.rng.below(540)).unwrap_or_default() } else { 0 };
             world.set_time(first + HISTORY_SPACING * n + late);
             let mature = world.chain().height() >= Height::from(100);
@@ -111,8 +111,8 @@ impl Demo {
         Ok((demo, world))
     }
 
-    pub(super) fn next(&mut self, world: &mut World) -> Result<(Deed, Duration), ChainError> {
-        let deed = if self.until_block <= self.until_transaction {
+    pub(super) fn next(&mut self, world: &mut World) -> Result<(LifeAction, Duration), ChainError> {
+        let action = if self.until_block <= self.until_transaction {
             self.until_transaction -= self.until_block;
             self.until_block = between(&mut self.rng, BETWEEN_BLOCKS);
             let depth = u32::from(self.rng.below(BLOCKS_A_REORG) == 0);
@@ -122,23 +122,24 @@ impl Demo {
             self.until_transaction = between(&mut self.rng, BETWEEN_TRANSACTIONS);
             self.spend(world)?
         };
-        Ok((deed, Duration::from_millis(self.until_transaction.min(self.until_block))))
+        Ok((action, Duration::from_millis(self.until_transaction.min(self.until_block))))
     }
 
-    fn mine_live(&mut self, world: &mut World) -> Result<Deed, ChainError> {
+    fn mine_live(&mut self, world: &mut World) -> Result<LifeAction, ChainError> {
         let weight = Weight::from_wu(between(&mut self.rng, BLOCK_WEIGHT));
         self.mine(world, Some(weight).filter(|_| world.mempool().len() < MANY_WAIT))
     }
 
-    fn mine(&mut self, world: &mut World, max_weight: Option<Weight>) -> Result<Deed, ChainError> {
+    fn mine(&mut self, world: &mut World, max_weight: Option<Weight>) -> Result<LifeAction, ChainError> {
         let mining = Mining { max_weight, ..self.mining() };
         let block = world.mine(mining)?;
         block.coinbase().into_iter().for_each(|coinbase| self.wallet.add(coinbase));
-        Ok(Deed::Mined(block.block_hash()))
+        Ok(LifeAction::Mined(block.block_hash()))
     }
 
-    /// Another miner finds a block of the same height with most of the same transactions, and the next is found on that.
-    fn reorganise(&mut self, world: &mut World) -> Result<Deed, ChainError> {
+    /// Another miner finds a block of the same height with most of the same transactions, and the next block extends
+    /// it.
+    fn reorganise(&mut self, world: &mut World) -> Result<LifeAction, ChainError> {
         let tip = world.chain().block(&world.chain().tip()).cloned();
         let mut transactions = tip.map_or_else(Vec::new, |block| block.txdata[1..].to_vec());
         let kept = transactions.len() - self.rng.index(transactions.len() / 2 + 1);
@@ -146,7 +147,7 @@ impl Demo {
         let mining = self.mining();
         world.reorg(1, 2, vec![transactions], &mining)?;
         self.wallet.recount(world);
-        Ok(Deed::Branched { depth: 1, length: 2 })
+        Ok(LifeAction::Branched { depth: 1, length: 2 })
     }
 
     fn mining(&mut self) -> Mining {
@@ -160,15 +161,15 @@ impl Demo {
         Mining { reward, tag: MINERS[miner].1.as_bytes().to_vec(), ..Mining::default() }
     }
 
-    /// One thing that somebody does.
-    fn spend(&mut self, world: &mut World) -> Result<Deed, ChainError> {
+    /// One action of a user: a payment, a replacement, a child that pays for its parent, or an eviction.
+    fn spend(&mut self, world: &mut World) -> Result<LifeAction, ChainError> {
         match self.rng.below(100) {
             0..5 => {
                 let entry = any_entry(world, &mut self.rng).cloned();
                 let replacement =
                     entry.map(|entry| self.wallet.replacement(world, &entry, &mut self.rng)).transpose()?;
                 let Some(tx) = replacement.flatten() else { return self.pay(world) };
-                Ok(self.submit(world, tx).map_or(Deed::Nothing, |by| Deed::Replaced { by }))
+                Ok(self.submit(world, tx).map_or(LifeAction::Nothing, |by| LifeAction::Replaced { by }))
             }
             5..11 => {
                 let cheapest =
@@ -176,25 +177,25 @@ impl Demo {
                 let (payee, rate) = (self.payee(), self.rng.between(30, 90));
                 let child = cheapest.map(|entry| self.wallet.child(world, &entry, payee, rate)).transpose()?;
                 let Some(tx) = child.flatten() else { return self.pay(world) };
-                Ok(self.submit(world, tx).map_or(Deed::Nothing, |child| Deed::Bumped { child }))
+                Ok(self.submit(world, tx).map_or(LifeAction::Nothing, |child| LifeAction::Bumped { child }))
             }
             11 if world.mempool().len() > 10 => {
                 let leaves = world.mempool().entries().filter(|entry| entry.children.is_empty());
                 let Some(worst) = leaves.min_by_key(|entry| entry.fee.to_sat() * 1_000 / entry.vsize) else {
-                    return Ok(Deed::Nothing);
+                    return Ok(LifeAction::Nothing);
                 };
                 let txid = worst.txid;
                 let removed = world.evict(&txid);
                 self.wallet.recount(world);
-                Ok(Deed::Removed(removed))
+                Ok(LifeAction::Removed(removed))
             }
             _ => self.pay(world),
         }
     }
 
-    /// Somebody pays somebody.
-    fn pay(&mut self, world: &mut World) -> Result<Deed, ChainError> {
-        // Now and then what was just received is passed on, which makes chains of unconfirmed transactions.
+    /// One owner pays others.
+    fn pay(&mut self, world: &mut World) -> Result<LifeAction, ChainError> {
+        // Sometimes a coin that was just received is spent, which makes chains of unconfirmed transactions.
         let (inputs, newest) = match self.rng.below(10) {
             0..6 => (1, usize::MAX),
             6..8 => (1, 6),
@@ -206,11 +207,11 @@ impl Demo {
             coins.extend(self.wallet.take(world, &mut self.rng, newest));
         }
         let value: u64 = coins.iter().map(|coin| coin.output.value.to_sat()).sum();
-        let Some(changed) = coins.first().map(|coin| coin.owner) else { return Ok(Deed::Nothing) };
+        let Some(changed) = coins.first().map(|coin| coin.owner) else { return Ok(LifeAction::Nothing) };
         if value < LEAST_COIN {
-            return Ok(Deed::Nothing);
+            return Ok(LifeAction::Nothing);
         }
-        // Miners and exchanges pay many at once.
+        // Miners and exchanges pay many owners at once.
         let payees = if value > 1_000_000_000 || self.rng.chance(6) { self.rng.between(8, 24) } else { 1 };
         let note = self.rng.chance(6).then(|| self.note());
         let rate = if self.rng.chance(20) { self.rng.between(10, 60) } else { self.rng.between(2, 9) };
@@ -225,11 +226,11 @@ impl Demo {
             payment = payment.to(self.payee(), Amount::from_sat(share));
         }
         payment = note.into_iter().fold(payment, Payment::output);
-        // Change goes to where the coin was, or to a new address.
+        // Change pays the address of the coin, or a new one.
         let change = if self.rng.chance(40) { changed } else { self.fresh_address() };
         let tx = payment.change(change, rate).sign()?;
-        let refused = Deed::Submitted { taken: Vec::new(), refused: 1 };
-        Ok(self.submit(world, tx).map_or(refused, |txid| Deed::Submitted { taken: vec![txid], refused: 0 }))
+        let refused = LifeAction::Submitted { taken: Vec::new(), refused: 1 };
+        Ok(self.submit(world, tx).map_or(refused, |txid| LifeAction::Submitted { taken: vec![txid], refused: 0 }))
     }
 
     fn submit(&mut self, world: &mut World, tx: Transaction) -> Option<Txid> {
@@ -239,12 +240,12 @@ impl Demo {
         Some(accepted.txid)
     }
 
-    /// Somebody to pay: at a new address, or at one of those used before, of which some are paid again and again.
+    /// The owner of a new address, or of one used before, some of which are paid very often.
     fn payee(&mut self) -> Owner {
         if self.rng.chance(FRESH_ADDRESSES) {
             return self.fresh_address();
         }
-        // Each power of two of addresses is as likely as the next.
+        // Each power of two of addresses is equally likely.
         let bits = u64::from(u32::BITS - self.addresses.leading_zeros());
         let width = self.rng.between(1, bits.max(1));
         let index = self.rng.below(1 << width) % u64::from(self.addresses.max(1));
@@ -277,7 +278,7 @@ fn address(n: u32) -> Owner {
     Owner::new(ScriptKind::P2wpkh, n)
 }
 
-/// Miners have numbers that no address has.
+/// The owner of a miner, with a number that no address has.
 fn miner_of(index: usize) -> Owner {
     Owner::new(MINERS[index].2, u32::MAX - u32::try_from(index).unwrap_or_default())
 }

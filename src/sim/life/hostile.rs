@@ -1,31 +1,32 @@
-//! Everything odd at once, in mempool and chain.
+//! Corner cases of mempool and chain at random, to find errors.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bitcoin::{Block, BlockHash, Transaction, Txid, Weight};
 
-use super::super::hostile_body::Body;
+use super::super::hostile_body::HostileBody;
 use super::super::utxo::COINBASE_MATURITY;
 use super::super::{
     ChainError, Hostile, Mining, Owner, Payment, Rejection, Rng, ScriptKind, SimChain, Spendable, Template, World,
 };
-use super::Deed;
+use super::LifeAction;
 use super::wallet::{Wallet, any_entry};
 use crate::chain::Height;
 
 /// Blocks before the life begins.
 const HISTORY: u32 = COINBASE_MATURITY + 20;
-/// Seconds from the first of these to the beginning. They follow each other as fast as the median allows, and so do all
-/// later blocks that are not mined from the mempool: else they would run ahead of the time, beyond what a node takes.
+/// Seconds from the first of these blocks to the beginning of the life. Their times increase as slowly as the median
+/// allows, and so do those of all later blocks that are not mined from the mempool: otherwise they would be too far in
+/// the future for a node.
 const HISTORY_BEGINS: u32 = 7_200;
-/// Coins that the transactions of one body may choose from.
+/// The number of coins that the transactions of one body can spend.
 const COINS_OF_A_BODY: u64 = 30;
 /// Milliseconds to the next step.
 const WAIT: (u64, u64) = (0, 120);
-/// Blocks that stay below any reorganisation.
+/// The height that no reorganisation reaches.
 const DEEPEST: u32 = COINBASE_MATURITY;
-/// Whose coins the transactions of chains and packages are.
+/// The owner of the coins of chains and packages.
 const PLAIN: Owner = Owner::new(ScriptKind::P2wsh, 1);
 
 #[derive(Clone, Debug)]
@@ -60,8 +61,8 @@ impl HostileLife {
         self.repeats = true;
     }
 
-    pub(super) fn next(&mut self, world: &mut World) -> Result<(Deed, Duration), ChainError> {
-        let deed = match self.rng.below(100) {
+    pub(super) fn next(&mut self, world: &mut World) -> Result<(LifeAction, Duration), ChainError> {
+        let action = match self.rng.below(100) {
             0..34 => self.submit_body(world)?,
             34..42 => self.replace(world)?,
             42..47 => self.bump(world)?,
@@ -76,32 +77,33 @@ impl HostileLife {
             93..96 => self.invalidate(world)?,
             96..98 => self.reconsider(world)?,
             98 if self.repeats => self.repeat_coinbase(world)?,
-            _ => Deed::Removed(world.expire(world.time())),
+            _ => LifeAction::Removed(world.expire(world.time())),
         };
-        let is_payment = matches!(deed, Deed::Submitted { .. } | Deed::Bumped { .. } | Deed::Nothing);
+        let is_payment =
+            matches!(action, LifeAction::Submitted { .. } | LifeAction::Bumped { .. } | LifeAction::Nothing);
         if !is_payment {
             self.wallet.recount(world);
         }
-        Ok((deed, Duration::from_millis(self.rng.between(WAIT.0, WAIT.1))))
+        Ok((action, Duration::from_millis(self.rng.between(WAIT.0, WAIT.1))))
     }
 
-    /// Submits what a hostile block would hold.
-    fn submit_body(&mut self, world: &mut World) -> Result<Deed, ChainError> {
+    /// Submits the transactions of a hostile block.
+    fn submit_body(&mut self, world: &mut World) -> Result<LifeAction, ChainError> {
         let mut coins = Vec::new();
         for _ in 0..COINS_OF_A_BODY {
             coins.extend(self.wallet.take(world, &mut self.rng, usize::MAX));
         }
-        let mut body = Body::new(world.chain().height().next(), coins.clone());
+        let mut body = HostileBody::new(world.chain().height().next(), coins.clone());
         for _ in 0..self.rng.between(1, 4) {
             body.act(&mut self.rng)?;
         }
         let submitted = self.submit_all(world, body.into_transactions());
-        // What was not spent is there for the next.
+        // Unspent coins are available to the next body.
         self.wallet.put_back(world, &coins);
         Ok(submitted)
     }
 
-    fn submit_all(&mut self, world: &mut World, transactions: Vec<Transaction>) -> Deed {
+    fn submit_all(&mut self, world: &mut World, transactions: Vec<Transaction>) -> LifeAction {
         let (mut taken, mut refused) = (Vec::new(), 0);
         for tx in transactions {
             match self.submit(world, tx) {
@@ -109,7 +111,7 @@ impl HostileLife {
                 Err(_) => refused += 1,
             }
         }
-        Deed::Submitted { taken, refused }
+        LifeAction::Submitted { taken, refused }
     }
 
     fn submit(&mut self, world: &mut World, tx: Transaction) -> Result<Txid, Rejection> {
@@ -119,26 +121,26 @@ impl HostileLife {
         Ok(accepted.txid)
     }
 
-    fn replace(&mut self, world: &mut World) -> Result<Deed, ChainError> {
-        let Some(entry) = any_entry(world, &mut self.rng).cloned() else { return Ok(Deed::Nothing) };
+    fn replace(&mut self, world: &mut World) -> Result<LifeAction, ChainError> {
+        let Some(entry) = any_entry(world, &mut self.rng).cloned() else { return Ok(LifeAction::Nothing) };
         let replacement = self.wallet.replacement(world, &entry, &mut self.rng)?;
         let by = replacement.and_then(|tx| self.submit(world, tx).ok());
-        Ok(by.map_or(Deed::Nothing, |by| Deed::Replaced { by }))
+        Ok(by.map_or(LifeAction::Nothing, |by| LifeAction::Replaced { by }))
     }
 
-    fn bump(&mut self, world: &mut World) -> Result<Deed, ChainError> {
-        let Some(entry) = any_entry(world, &mut self.rng).cloned() else { return Ok(Deed::Nothing) };
+    fn bump(&mut self, world: &mut World) -> Result<LifeAction, ChainError> {
+        let Some(entry) = any_entry(world, &mut self.rng).cloned() else { return Ok(LifeAction::Nothing) };
         let rate = self.rng.between(1, 80);
         let child = self.wallet.child(world, &entry, PLAIN, rate)?;
         let child = child.and_then(|tx| self.submit(world, tx).ok());
-        Ok(child.map_or(Deed::Nothing, |child| Deed::Bumped { child }))
+        Ok(child.map_or(LifeAction::Nothing, |child| LifeAction::Bumped { child }))
     }
 
-    /// A parent that pays nothing with a child that pays for both, or too little.
-    fn package(&mut self, world: &mut World) -> Result<Deed, ChainError> {
-        let Some(coin) = self.wallet.take(world, &mut self.rng, usize::MAX) else { return Ok(Deed::Nothing) };
+    /// Submits a parent that pays nothing with a child that pays for both, or too little.
+    fn package(&mut self, world: &mut World) -> Result<LifeAction, ChainError> {
+        let Some(coin) = self.wallet.take(world, &mut self.rng, usize::MAX) else { return Ok(LifeAction::Nothing) };
         let parent = Payment::of([coin]).change(PLAIN, 0).version(3).sign()?;
-        let Some(paid) = Spendable::of(&parent, 0, PLAIN) else { return Ok(Deed::Nothing) };
+        let Some(paid) = Spendable::of(&parent, 0, PLAIN) else { return Ok(LifeAction::Nothing) };
         let child = Payment::of([paid]).change(PLAIN, self.rng.between(1, 30)).version(3).sign()?;
         let verdicts = world.submit_package(vec![parent.clone(), child.clone()]).unwrap_or_default();
         let taken: Vec<Txid> = verdicts.iter().flatten().map(|accepted| accepted.txid).collect();
@@ -146,11 +148,11 @@ impl HostileLife {
             self.wallet.add(&parent);
             self.wallet.add(&child);
         }
-        Ok(Deed::Submitted { refused: 2 - taken.len(), taken })
+        Ok(LifeAction::Submitted { refused: 2 - taken.len(), taken })
     }
 
-    /// A chain of transactions up to the limit, and now and then beyond.
-    fn long_chain(&mut self, world: &mut World) -> Result<Deed, ChainError> {
+    /// Submits a chain of transactions up to the limit, and sometimes beyond.
+    fn long_chain(&mut self, world: &mut World) -> Result<LifeAction, ChainError> {
         let mut spent = self.wallet.take(world, &mut self.rng, usize::MAX);
         let mut chain = Vec::new();
         for _ in 0..self.rng.between(5, 27) {
@@ -162,8 +164,8 @@ impl HostileLife {
         Ok(self.submit_all(world, chain))
     }
 
-    /// Lock times and relative locks that end at the next block, or one later.
-    fn locks(&mut self, world: &mut World) -> Result<Deed, ChainError> {
+    /// Submits lock times and relative locks that end at the next block, or one later.
+    fn locks(&mut self, world: &mut World) -> Result<LifeAction, ChainError> {
         let tip = world.chain().tip();
         let height = world.chain().height().to_u32();
         let median = world.chain().median_time_past(&tip).unwrap_or_default();
@@ -182,8 +184,8 @@ impl HostileLife {
         Ok(self.submit_all(world, transactions))
     }
 
-    /// Coinbases that the next block may be the first to spend, and those that it may not spend yet.
-    fn at_maturity(&mut self, world: &mut World) -> Result<Deed, ChainError> {
+    /// Spends coinbases that become mature in the next block, and those that do not yet.
+    fn at_maturity(&mut self, world: &mut World) -> Result<LifeAction, ChainError> {
         let mut transactions = Vec::new();
         for depth in [COINBASE_MATURITY - 1, COINBASE_MATURITY - 2] {
             let hash = world.chain().ancestor(&world.chain().tip(), depth);
@@ -198,22 +200,22 @@ impl HostileLife {
         Ok(self.submit_all(world, transactions))
     }
 
-    fn remove(&mut self, world: &mut World) -> Deed {
+    fn remove(&mut self, world: &mut World) -> LifeAction {
         let entry = any_entry(world, &mut self.rng).map(|entry| entry.txid);
-        Deed::Removed(entry.map(|txid| world.evict(&txid)).unwrap_or_default())
+        LifeAction::Removed(entry.map(|txid| world.evict(&txid)).unwrap_or_default())
     }
 
-    /// A block from the mempool, now and then of little room.
-    fn mine(&mut self, world: &mut World) -> Result<Deed, ChainError> {
+    /// Mines a block from the mempool, sometimes with a low maximum weight.
+    fn mine(&mut self, world: &mut World) -> Result<LifeAction, ChainError> {
         let max_weight = self.rng.chance(50).then(|| Weight::from_wu(self.rng.below(60_000)));
         let mining = Mining { max_weight, ..self.mining(world.chain().height().next()) };
-        Ok(Deed::Mined(world.mine(mining)?.block_hash()))
+        Ok(LifeAction::Mined(world.mine(mining)?.block_hash()))
     }
 
-    /// A block of transactions that the mempool never saw, many of which spend what others there spend.
-    fn mine_unseen(&mut self, world: &mut World) -> Result<Deed, ChainError> {
+    /// Mines a block of transactions that were never in the mempool, many of which conflict with transactions there.
+    fn mine_unseen(&mut self, world: &mut World) -> Result<LifeAction, ChainError> {
         let block = world.change_chain(|chain| self.hostile.mine(chain))?;
-        Ok(Deed::Mined(block.block_hash()))
+        Ok(LifeAction::Mined(block.block_hash()))
     }
 
     fn mining(&mut self, height: Height) -> Mining {
@@ -221,21 +223,21 @@ impl HostileLife {
         Mining { reward: Some(self.hostile.reward(height)), tag, ..Mining::default() }
     }
 
-    /// A branch beside the active chain, mostly longer. Its blocks hold again what the blocks that they stand beside
-    /// hold, or other transactions, or none.
-    fn branch(&mut self, world: &mut World) -> Result<Deed, ChainError> {
+    /// Mines a branch, which is mostly longer than the active chain. Its blocks contain transactions of the block at
+    /// the same height of the active chain, or others, or none.
+    fn branch(&mut self, world: &mut World) -> Result<LifeAction, ChainError> {
         let height = world.chain().height().to_u32();
         let most = if self.rng.chance(5) { 40 } else { 8 };
         let depth = u32::try_from(self.rng.between(1, most)).unwrap_or(1).min(height.saturating_sub(DEEPEST));
         let length = if self.rng.chance(20) { depth } else { depth + 1 + u32::from(self.rng.chance(30)) };
         let tip = world.chain().tip();
-        let Some(mut parent) = world.chain().ancestor(&tip, depth) else { return Ok(Deed::Nothing) };
+        let Some(mut parent) = world.chain().ancestor(&tip, depth) else { return Ok(LifeAction::Nothing) };
         let beside = world.chain().path(&parent, &tip)?.connected;
         for n in 0..length {
             let old = usize::try_from(n).ok().and_then(|n| world.chain().block(beside.get(n)?).cloned());
             parent = self.mine_beside(world, parent, old.as_deref())?.block_hash();
         }
-        Ok(Deed::Branched { depth, length })
+        Ok(LifeAction::Branched { depth, length })
     }
 
     fn mine_beside(
@@ -250,7 +252,7 @@ impl HostileLife {
         let mut transactions =
             old.filter(|_| self.rng.chance(70)).map_or_else(Vec::new, |old| old.txdata[1..].to_vec());
         transactions.truncate(transactions.len() - self.rng.index(transactions.len() / 2 + 1));
-        // Without those that spend what is not there on this branch.
+        // Transactions whose inputs do not exist on this branch are left out.
         let height = world.chain().height_of(&parent).ok_or(ChainError::UnknownBlock(parent))?.next();
         let tag = b"/beside/".to_vec();
         loop {
@@ -272,35 +274,35 @@ impl HostileLife {
         }
     }
 
-    fn invalidate(&mut self, world: &mut World) -> Result<Deed, ChainError> {
+    fn invalidate(&mut self, world: &mut World) -> Result<LifeAction, ChainError> {
         let height = world.chain().height().to_u32();
         let depth = u32::try_from(self.rng.below(14)).unwrap_or(0);
         if height.saturating_sub(depth) <= DEEPEST {
-            return Ok(Deed::Nothing);
+            return Ok(LifeAction::Nothing);
         }
         let tip = world.chain().tip();
         let hash = world.chain().ancestor(&tip, depth).unwrap_or(tip);
         world.invalidate(&hash)?;
         self.invalidated.push(hash);
-        Ok(Deed::Invalidated(hash))
+        Ok(LifeAction::Invalidated(hash))
     }
 
-    fn reconsider(&mut self, world: &mut World) -> Result<Deed, ChainError> {
+    fn reconsider(&mut self, world: &mut World) -> Result<LifeAction, ChainError> {
         let index = self.rng.index(self.invalidated.len());
         if index >= self.invalidated.len() {
-            return Ok(Deed::Nothing);
+            return Ok(LifeAction::Nothing);
         }
         let hash = self.invalidated.swap_remove(index);
         world.reconsider(&hash)?;
-        Ok(Deed::Reconsidered(hash))
+        Ok(LifeAction::Reconsidered(hash))
     }
 
-    fn repeat_coinbase(&mut self, world: &mut World) -> Result<Deed, ChainError> {
+    fn repeat_coinbase(&mut self, world: &mut World) -> Result<LifeAction, ChainError> {
         let spent = self.rng.index(4);
         let (_, later) = world.change_chain(|chain| self.hostile.repeat_coinbase(chain, spent))?;
         for owner in self.hostile.owners() {
             self.wallet.learn(*owner);
         }
-        Ok(Deed::RepeatedCoinbase(later))
+        Ok(LifeAction::RepeatedCoinbase(later))
     }
 }

@@ -1,4 +1,5 @@
-//! Blocks of as many transactions as on mainnet, about every ten minutes, made of the transactions of a [`Load`](super::super::Load).
+//! Blocks of as many transactions as on mainnet, about every ten minutes, made of the transactions of a
+//! [`LoadGenerator`](super::super::LoadGenerator).
 
 use std::time::Duration;
 
@@ -7,9 +8,9 @@ use bitcoin::{Transaction, Txid, Weight};
 use super::super::load::Traffic;
 use super::super::utxo::COINBASE_MATURITY;
 use super::super::{ChainError, Mining, SimChain, World};
-use super::Deed;
+use super::LifeAction;
 
-/// Blocks before the life begins: those that pay the coins, and a few full ones.
+/// Blocks before the life begins: those that pay coins to owners, and a few full ones.
 const HISTORY: u32 = COINBASE_MATURITY + 3;
 /// Transactions of a block.
 const TRANSACTIONS: usize = 3_200;
@@ -19,8 +20,7 @@ const SPACING: u32 = 600;
 #[derive(Clone, Debug)]
 pub(super) struct MainnetLike {
     traffic: Traffic,
-    /// The transactions of the next block and their weight; most, but not those that policy refuses, are in the
-    /// mempool.
+    /// The transactions of the next block and their weight; all but those that policy refuses are in the mempool.
     waiting: Vec<Transaction>,
     weight: Weight,
     is_full: bool,
@@ -44,19 +44,19 @@ impl MainnetLike {
         Ok((life, world))
     }
 
-    pub(super) fn next(&mut self, world: &mut World) -> Result<(Deed, Duration), ChainError> {
+    pub(super) fn next(&mut self, world: &mut World) -> Result<(LifeAction, Duration), ChainError> {
         let wait = Duration::from_secs(SPACING.into()) / u32::try_from(TRANSACTIONS).unwrap_or(u32::MAX);
         if let Some(tx) = self.draw()? {
-            // What is refused will be in the block all the same, as are transactions that other nodes take.
+            // A refused transaction is mined as well, as are transactions that only other nodes accept.
             let taken: Vec<Txid> = world.submit(tx).into_iter().map(|accepted| accepted.txid).collect();
-            return Ok((Deed::Submitted { refused: 1 - taken.len(), taken }, wait));
+            return Ok((LifeAction::Submitted { refused: 1 - taken.len(), taken }, wait));
         }
         let mined = self.mine(world)?;
         self.traffic.begin_block(world.chain().height().next());
         Ok((mined, wait))
     }
 
-    /// The next transaction of the block, unless it is full.
+    /// The next transaction of the block, `None` if the block is full.
     fn draw(&mut self) -> Result<Option<Transaction>, ChainError> {
         if !self.is_full
             && let Some((tx, _)) = self.traffic.next_transaction(&mut self.weight)?
@@ -69,7 +69,7 @@ impl MainnetLike {
         Ok(None)
     }
 
-    fn mine(&mut self, world: &mut World) -> Result<Deed, ChainError> {
+    fn mine(&mut self, world: &mut World) -> Result<LifeAction, ChainError> {
         let height = world.chain().height().next();
         let payout = self.traffic.payout(height);
         let mining = Mining { reward: Some(payout.reward.clone()), ..Mining::default() };
@@ -78,6 +78,6 @@ impl MainnetLike {
         if let Some(coinbase) = block.coinbase() {
             self.traffic.paid(height, coinbase.compute_txid(), &coinbase.output, &payout);
         }
-        Ok(Deed::Mined(block.block_hash()))
+        Ok(LifeAction::Mined(block.block_hash()))
     }
 }

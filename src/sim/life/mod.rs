@@ -1,17 +1,16 @@
-//! What goes on in a world by itself, step by step: people pay, miners mine, branches overtake each other.
+//! Activity in a world, step by step: payments, blocks, branches and reorganisations.
 //!
 //! ```text
-//!   Life::start(profile, seed, now) ──► a history, made at once
-//!   loop {                                        demo         payments of people, a block every ten seconds
-//!       world.set_time(now)                       hostile      everything odd at once
+//!   Life::start(profile, seed, now) ──► a world with a history up to now
+//!   loop {                                        demo         payments, a block every ten seconds
+//!       world.set_time(now)                       hostile      corner cases at random
 //!       step = life.next(&mut world)  ◄───────────mainnet      full blocks at the pace of mainnet
 //!       sleep step.wait                              │
-//!   }                                             wallet       which coins can be spent, and by whom
+//!   }                                             wallet       the spendable coins and their owners
 //! ```
 //!
-//! Nothing here looks at a clock or sleeps: all is a function of the profile, the seed, and the times that the caller
-//! sets. What is in the world is always valid by consensus; a node that is fed the blocks accepts each, unless the
-//! life was told to repeat coinbases.
+//! Nothing here reads a clock or sleeps: a life is a function of the profile, the seed, and the times that the caller
+//! sets. The world is always valid by consensus: a node accepts every block, unless the life repeats coinbases.
 
 mod demo;
 mod hostile;
@@ -25,130 +24,130 @@ use bitcoin::{BlockHash, Txid};
 use self::demo::Demo;
 use self::hostile::HostileLife;
 use self::mainnet::MainnetLike;
-use super::world::Noted;
+use super::world::NumberedEvent;
 use super::{ChainError, World};
 
-/// What kind of life.
+/// The kind of a life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Profile {
-    /// A few hundred people and a few miners on a small chain, for people to look at: 2 to 4 transactions a second, a
-    /// block about every ten seconds, now and then a replacement, a child that pays for its parent, an eviction, a
+    /// A few hundred people and a few miners on a small chain, for demonstrations: 2 to 4 transactions a second, a
+    /// block about every ten seconds, sometimes a replacement, a child that pays for its parent, an eviction, a
     /// one-block reorganisation.
     Demo,
     /// Transactions of the shape of mainnet at its pace, about 3,200 a block every ten minutes.
     MainnetLike,
-    /// Everything odd at once, to find errors with: all script types, replacements, packages, evictions, chains at
-    /// their limits, lock times around the tip, coinbases spent as soon as they can be, blocks of transactions that
-    /// nobody saw before, reorganisations of random depth, invalidations.
+    /// Corner cases at random, to find errors: all script types, replacements, packages, evictions, chains at their
+    /// limits, lock times around the tip, coinbases spent as soon as they are mature, blocks of transactions that were
+    /// never announced, reorganisations of random depth, invalidations.
     Hostile,
 }
 
-/// What was done in a step.
+/// The action of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Deed {
-    /// Transactions were submitted: those taken, and how many were refused.
+pub enum LifeAction {
+    /// Transactions were submitted.
     Submitted {
-        /// What is in the mempool now, unless a later one of them replaced it.
+        /// The accepted transactions, which are in the mempool unless a later one of them replaced them.
         taken: Vec<Txid>,
-        /// How many were refused.
+        /// The number of refused transactions.
         refused: usize,
     },
     /// A transaction was submitted in place of another.
     Replaced {
-        /// The new one.
+        /// The replacement.
         by: Txid,
     },
     /// A transaction was submitted that pays for one that it spends.
     Bumped {
-        /// The one that pays.
+        /// The child.
         child: Txid,
     },
-    /// Transactions left the mempool for want of room or for their age.
+    /// Transactions were evicted or expired.
     Removed(Vec<Txid>),
     /// A block was mined on the tip.
     Mined(BlockHash),
-    /// A branch was mined beside the active chain, from so many blocks below the tip, of so many blocks.
+    /// A branch was mined.
     Branched {
-        /// From how many blocks below the tip.
+        /// The number of blocks from the tip down to the fork.
         depth: u32,
-        /// How many blocks.
+        /// The number of blocks of the branch.
         length: u32,
     },
     /// A block was invalidated.
     Invalidated(BlockHash),
-    /// An invalidated block was let in again.
+    /// An invalidated block was reconsidered.
     Reconsidered(BlockHash),
-    /// A block has the coinbase of an earlier one, which no node accepts.
+    /// A block was mined with the coinbase of an earlier one, which no node accepts.
     RepeatedCoinbase(BlockHash),
-    /// Nothing could be done.
+    /// No action was possible.
     Nothing,
 }
 
-/// What happened in a step.
+/// A step of a life.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
-    /// What was done.
-    pub deed: Deed,
-    /// All that came of it, in order.
-    pub happenings: Vec<Noted>,
+pub struct LifeStep {
+    /// The action.
+    pub action: LifeAction,
+    /// The events that it caused, in order.
+    pub events: Vec<NumberedEvent>,
     /// How long to wait before the next step.
     pub wait: Duration,
 }
 
-/// A life that goes on in a world. The same profile, seed, times and calls make the same blocks and transactions.
+/// Activity in a world. Equal profiles, seeds, times and calls make equal blocks and transactions.
 #[derive(Clone, Debug)]
 pub struct Life {
-    kind: Kind,
+    kind: ProfileState,
 }
 
 #[derive(Clone, Debug)]
-enum Kind {
+enum ProfileState {
     Demo(Box<Demo>),
     MainnetLike(Box<MainnetLike>),
     Hostile(Box<HostileLife>),
 }
 
 impl Life {
-    /// A life and the world it has led so far, up to just before `now`, in seconds since 1970.
+    /// A life and its world, with a history up to just before `now`, in seconds since 1970.
     pub fn start(profile: Profile, seed: u64, now: u32) -> Result<(Life, World), ChainError> {
         let (kind, world) = match profile {
             Profile::Demo => {
                 let (demo, world) = Demo::start(seed, now)?;
-                (Kind::Demo(Box::new(demo)), world)
+                (ProfileState::Demo(Box::new(demo)), world)
             }
             Profile::MainnetLike => {
                 let (mainnet, world) = MainnetLike::start(seed, now)?;
-                (Kind::MainnetLike(Box::new(mainnet)), world)
+                (ProfileState::MainnetLike(Box::new(mainnet)), world)
             }
             Profile::Hostile => {
                 let (hostile, world) = HostileLife::start(seed, now)?;
-                (Kind::Hostile(Box::new(hostile)), world)
+                (ProfileState::Hostile(Box::new(hostile)), world)
             }
         };
         Ok((Life { kind }, world))
     }
 
-    /// Lets a hostile life repeat earlier coinbases now and then, as happened on mainnet before BIP30. **A node refuses
-    /// such blocks**: it is for feeding an index directly.
+    /// Lets a hostile life sometimes repeat earlier coinbases, as happened on mainnet before BIP30. **A node refuses
+    /// such blocks**: feed them to an index directly.
     #[must_use]
     pub fn repeating_coinbases(mut self) -> Self {
-        if let Kind::Hostile(hostile) = &mut self.kind {
+        if let ProfileState::Hostile(hostile) = &mut self.kind {
             hostile.repeat_coinbases();
         }
         self
     }
 
-    /// Goes one step on in the world that it started. The world's time should be set before. Others may submit and mine
-    /// there as well, but not in a world like mainnet, whose blocks follow from each other.
-    pub fn next(&mut self, world: &mut World) -> Result<Step, ChainError> {
-        let before = world.happened();
-        let (deed, wait) = match &mut self.kind {
-            Kind::Demo(demo) => demo.next(world)?,
-            Kind::MainnetLike(mainnet) => mainnet.next(world)?,
-            Kind::Hostile(hostile) => hostile.next(world)?,
+    /// Makes one step in the world that it started. The caller sets the world's time before. Others may submit and mine
+    /// there as well, but not in a world like mainnet, whose blocks build on each other.
+    pub fn next(&mut self, world: &mut World) -> Result<LifeStep, ChainError> {
+        let before = world.event_count();
+        let (action, wait) = match &mut self.kind {
+            ProfileState::Demo(demo) => demo.next(world)?,
+            ProfileState::MainnetLike(mainnet) => mainnet.next(world)?,
+            ProfileState::Hostile(hostile) => hostile.next(world)?,
         };
-        let happenings = world.happenings_since(before).map(|noted| noted.copied().collect()).unwrap_or_default();
-        Ok(Step { deed, happenings, wait })
+        let events = world.events_since(before).map(|numbered| numbered.copied().collect()).unwrap_or_default();
+        Ok(LifeStep { action, events, wait })
     }
 }
 

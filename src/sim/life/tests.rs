@@ -1,18 +1,18 @@
-//! What a life does, and that it does the same again.
+//! The actions of a life, and that they are deterministic.
 
 use std::collections::BTreeSet;
 use std::mem::discriminant;
 
 use bitcoin::Network;
 
-use super::super::Happening;
+use super::super::WorldEvent;
 use super::*;
 use crate::chain::{Height, ScriptType, address_of};
 
 const NOW: u32 = 1_800_000_000;
 
-/// A life after so many steps of its own time, and what it did.
-fn lead(profile: Profile, seed: u64, steps: u32) -> (World, Vec<Step>) {
+/// The world after this many steps of its own time, and the steps.
+fn lead(profile: Profile, seed: u64, steps: u32) -> (World, Vec<LifeStep>) {
     let (mut life, mut world) = Life::start(profile, seed, NOW).unwrap();
     let mut passed = Duration::ZERO;
     let steps = (0..steps).map(|_| {
@@ -25,12 +25,12 @@ fn lead(profile: Profile, seed: u64, steps: u32) -> (World, Vec<Step>) {
     (world, steps)
 }
 
-fn count(steps: &[Step], counted: impl Fn(&Deed) -> bool) -> usize {
-    steps.iter().filter(|step| counted(&step.deed)).count()
+fn count(steps: &[LifeStep], counted: impl Fn(&LifeAction) -> bool) -> usize {
+    steps.iter().filter(|step| counted(&step.action)).count()
 }
 
 #[test]
-fn the_same_seed_leads_the_same_life_and_another_seed_another() {
+fn equal_seeds_make_equal_lives_and_others_make_others() {
     for (profile, steps) in [(Profile::Demo, 300), (Profile::Hostile, 150), (Profile::MainnetLike, 20)] {
         let ((one, one_steps), (same, same_steps)) = (lead(profile, 1, steps), lead(profile, 1, steps));
         assert_eq!(one_steps, same_steps);
@@ -56,32 +56,35 @@ fn a_demo_begins_with_a_history_that_ends_just_before_now() {
 }
 
 #[test]
-fn a_demo_goes_on_at_the_pace_that_its_profile_promises() {
+fn a_demo_advances_at_the_pace_of_its_profile() {
     let (world, steps) = lead(Profile::Demo, 1, 6_000);
     let seconds = steps.iter().map(|step| step.wait).sum::<Duration>().as_secs_f64();
     let a_second = |n: usize| f64::from(u32::try_from(n).unwrap()) / seconds;
-    let payments = count(&steps, |deed| {
-        matches!(deed, Deed::Submitted { refused: 0, .. } | Deed::Replaced { .. } | Deed::Bumped { .. })
+    let payments = count(&steps, |action| {
+        matches!(
+            action,
+            LifeAction::Submitted { refused: 0, .. } | LifeAction::Replaced { .. } | LifeAction::Bumped { .. }
+        )
     });
     assert!((2.0..4.0).contains(&a_second(payments)), "{} payments a second", a_second(payments));
-    let blocks = count(&steps, |deed| matches!(deed, Deed::Mined(_) | Deed::Branched { .. }));
+    let blocks = count(&steps, |action| matches!(action, LifeAction::Mined(_) | LifeAction::Branched { .. }));
     assert!((0.08..0.12).contains(&a_second(blocks)), "{} blocks a second", a_second(blocks));
-    let reorgs = count(&steps, |deed| matches!(deed, Deed::Branched { depth: 1, length: 2 }));
+    let reorgs = count(&steps, |action| matches!(action, LifeAction::Branched { depth: 1, length: 2 }));
     assert!((blocks / 20..=blocks / 7).contains(&reorgs), "{reorgs} of {blocks} blocks");
     for (what, n) in [
-        ("replacements", count(&steps, |deed| matches!(deed, Deed::Replaced { .. }))),
-        ("children that pay", count(&steps, |deed| matches!(deed, Deed::Bumped { .. }))),
-        ("evictions", count(&steps, |deed| matches!(deed, Deed::Removed(_)))),
+        ("replacements", count(&steps, |action| matches!(action, LifeAction::Replaced { .. }))),
+        ("children that pay", count(&steps, |action| matches!(action, LifeAction::Bumped { .. }))),
+        ("evictions", count(&steps, |action| matches!(action, LifeAction::Removed(_)))),
     ] {
         assert!((steps.len() / 200..steps.len() / 10).contains(&n), "{n} {what}");
     }
     assert!(world.mempool().len() < 400, "{} wait", world.mempool().len());
-    let returned = steps.iter().flat_map(|step| &step.happenings);
-    assert!(returned.clone().any(|noted| matches!(noted.happening, Happening::Returned { .. })));
+    let returned = steps.iter().flat_map(|step| &step.events);
+    assert!(returned.clone().any(|numbered| matches!(numbered.event, WorldEvent::Returned { .. })));
 }
 
 #[test]
-fn the_people_of_a_demo_have_addresses_of_all_usual_types_and_some_are_paid_all_the_time() {
+fn a_demo_pays_all_usual_address_types_and_some_very_often() {
     let (world, _) = lead(Profile::Demo, 1, 1_500);
     let outputs = world.chain().active_blocks().skip(1).flat_map(|block| &block.txdata).flat_map(|tx| &tx.output);
     let mut paid: std::collections::BTreeMap<_, u32> = std::collections::BTreeMap::new();
@@ -98,28 +101,28 @@ fn the_people_of_a_demo_have_addresses_of_all_usual_types_and_some_are_paid_all_
 }
 
 #[test]
-fn a_hostile_life_does_everything_and_repeats_coinbases_only_when_told_to() {
+fn a_hostile_life_does_all_actions_and_repeats_coinbases_on_request() {
     let (world, steps) = lead(Profile::Hostile, 1, 700);
-    let happenings = steps.iter().flat_map(|step| &step.happenings);
-    let kinds: std::collections::HashSet<_> = happenings.map(|noted| discriminant(&noted.happening)).collect();
-    assert_eq!(kinds.len(), 10, "of happenings");
-    let deeds: std::collections::HashSet<_> = steps.iter().map(|step| discriminant(&step.deed)).collect();
-    assert_eq!(deeds.len(), 9, "of deeds, all but one");
+    let events = steps.iter().flat_map(|step| &step.events);
+    let kinds: std::collections::HashSet<_> = events.map(|numbered| discriminant(&numbered.event)).collect();
+    assert_eq!(kinds.len(), 10, "kinds of events");
+    let actions: std::collections::HashSet<_> = steps.iter().map(|step| discriminant(&step.action)).collect();
+    assert_eq!(actions.len(), 9, "kinds of actions, all but one");
     assert!(world.chain().height() > Height::from(150));
 
     let (life, mut world) = Life::start(Profile::Hostile, 1, NOW).unwrap();
     let mut life = life.repeating_coinbases();
-    assert!((0..700).any(|_| matches!(life.next(&mut world).unwrap().deed, Deed::RepeatedCoinbase(_))));
+    assert!((0..700).any(|_| matches!(life.next(&mut world).unwrap().action, LifeAction::RepeatedCoinbase(_))));
 }
 
 #[test]
 fn a_life_like_mainnet_fills_its_blocks_from_a_mempool() {
     let (world, steps) = lead(Profile::MainnetLike, 1, 3_205);
-    let mined = steps.iter().position(|step| matches!(step.deed, Deed::Mined(_))).unwrap();
-    let Deed::Mined(hash) = steps[mined].deed else { unreachable!() };
+    let mined = steps.iter().position(|step| matches!(step.action, LifeAction::Mined(_))).unwrap();
+    let LifeAction::Mined(hash) = steps[mined].action else { unreachable!() };
     assert_eq!(world.chain().block(&hash).unwrap().txdata.len(), mined + 1);
     assert!((2_500..=3_200).contains(&mined), "{mined} transactions");
-    let refused = count(&steps, |deed| matches!(deed, Deed::Submitted { refused: 1, .. }));
+    let refused = count(&steps, |action| matches!(action, LifeAction::Submitted { refused: 1, .. }));
     assert!(refused * 2 < mined, "{refused} refused");
     let pace = steps[0].wait * u32::try_from(mined).unwrap();
     assert!((400..=600).contains(&pace.as_secs()), "{pace:?}");

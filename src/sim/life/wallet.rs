@@ -1,18 +1,17 @@
-//! Which coins of a world can be spent, and by whom; and what can be done to a transaction that waits.
+//! The spendable coins of a world and their owners; replacements and children of unconfirmed transactions.
 
 use std::collections::HashMap;
 
 use bitcoin::{Amount, OutPoint, ScriptBuf, Transaction, TxOut};
 
-use super::super::{ChainError, Entry, Owner, Payment, Rng, Spendable, World};
+use super::super::{ChainError, Owner, Payment, Rng, SimMempoolEntry, Spendable, World};
 
-/// Coins drawn at most before there seems to be none.
+/// The most coins drawn before the wallet counts as empty.
 const DRAWS: usize = 40;
-/// What an output that is made smaller must still pay, in satoshis: above every dust limit.
+/// The least value of an output that is reduced, in satoshis: above every dust limit.
 const LEAST_OUTPUT: u64 = 1_000;
 
-/// The coins that known owners have in a world. Some may be spent or immature by now: that is found out when they are
-/// drawn.
+/// The coins of known owners in a world. Some may be spent or immature meanwhile, which is checked when they are drawn.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Wallet {
     owners: HashMap<ScriptBuf, Owner>,
@@ -20,7 +19,7 @@ pub(super) struct Wallet {
 }
 
 impl Wallet {
-    /// From now on knows who spends this script.
+    /// Adds an owner, whose coins the wallet tracks from now on.
     pub(super) fn learn(&mut self, owner: Owner) -> ScriptBuf {
         let script = owner.script_pubkey();
         self.owners.insert(script.clone(), owner);
@@ -34,7 +33,7 @@ impl Wallet {
         self.coins.extend(known.map(|(vout, _)| OutPoint { txid, vout }));
     }
 
-    /// Looks at the whole world again, after transactions left the mempool or blocks the chain.
+    /// Rebuilds the list of coins from the whole world, after transactions left the mempool or blocks the chain.
     pub(super) fn recount(&mut self, world: &World) {
         let is_known = |output: &TxOut| self.owners.contains_key(&output.script_pubkey);
         let confirmed = world.chain().unspent().iter().filter(|(_, coin)| is_known(&coin.output));
@@ -47,8 +46,7 @@ impl Wallet {
         self.coins = coins;
     }
 
-    /// Takes a coin at random that the next block could hold a spend of, and that nothing spends yet; of the newest
-    /// so many.
+    /// Takes a random coin among the `newest` ones that the next block may spend and no transaction spends yet.
     pub(super) fn take(&mut self, world: &World, rng: &mut Rng, newest: usize) -> Option<Spendable> {
         let next = world.chain().height().next();
         for _ in 0..DRAWS {
@@ -68,13 +66,13 @@ impl Wallet {
         None
     }
 
-    /// Puts back what was taken and not spent.
+    /// Returns coins that were taken and not spent.
     pub(super) fn put_back(&mut self, world: &World, coins: &[Spendable]) {
         let unspent = coins.iter().filter(|coin| world.mempool().spender(&coin.outpoint).is_none());
         self.coins.extend(unspent.map(|coin| coin.outpoint));
     }
 
-    /// An output of the world, if it is known who can spend it.
+    /// An output of the world, `None` if its owner is unknown.
     pub(super) fn spendable(&self, world: &World, outpoint: OutPoint) -> Option<Spendable> {
         let unconfirmed = world.mempool().output(&outpoint);
         let output = unconfirmed.or_else(|| world.chain().coin(&outpoint).map(|coin| &coin.output))?.clone();
@@ -82,16 +80,16 @@ impl Wallet {
         Some(Spendable { outpoint, output, owner })
     }
 
-    /// A transaction that spends the same as one that waits and pays so much more that it may take its place. `None`
-    /// when no output of it can pay that.
+    /// A replacement of an unconfirmed transaction: it spends the same outputs and pays enough more. `None` if no
+    /// output can pay for that.
     pub(super) fn replacement(
         &self,
         world: &World,
-        entry: &Entry,
+        entry: &SimMempoolEntry,
         rng: &mut Rng,
     ) -> Result<Option<Transaction>, ChainError> {
         let spends: Option<Vec<Spendable>> = entry.spends().map(|outpoint| self.spendable(world, outpoint)).collect();
-        // All that stands on it is paid for as well, and two satoshis a virtual byte at least for its relay.
+        // It pays the fees of all descendants, and at least two satoshis a virtual byte for its relay.
         let needed = entry.descendants.fee.to_sat() + entry.vsize * rng.between(2, 12);
         let extra = needed - entry.fee.to_sat();
         let mut outputs = entry.tx.output.clone();
@@ -105,12 +103,12 @@ impl Wallet {
         Ok(Some(outputs.into_iter().fold(payment, Payment::output).sign()?))
     }
 
-    /// A transaction that spends one output of another that waits, at a feerate of its own. `None` when it has no
-    /// output that is unspent and worth it.
+    /// A transaction that spends one output of an unconfirmed one, at a feerate of its own. `None` if that has no
+    /// unspent output of sufficient value.
     pub(super) fn child(
         &self,
         world: &World,
-        entry: &Entry,
+        entry: &SimMempoolEntry,
         payee: Owner,
         sat_per_vb: u64,
     ) -> Result<Option<Transaction>, ChainError> {
@@ -125,7 +123,7 @@ impl Wallet {
 }
 
 /// A transaction of the mempool at random.
-pub(super) fn any_entry<'a>(world: &'a World, rng: &mut Rng) -> Option<&'a Entry> {
+pub(super) fn any_entry<'a>(world: &'a World, rng: &mut Rng) -> Option<&'a SimMempoolEntry> {
     let at = rng.index(world.mempool().len());
     world.mempool().entries().nth(at)
 }

@@ -1,13 +1,13 @@
-//! A long chain of the shape of mainnet, made fast: to measure an import with, not to find errors with.
+//! A long chain of the shape of mainnet, made fast: it serves to measure an import, not to find errors.
 //!
-//! The first 100 blocks only pay coins to many owners. From then on blocks are filled evenly: inputs and outputs a
-//! transaction, spends within the block, recent and old coins, and owners who are paid once or a hundred thousand
-//! times are distributed about as on mainnet. Script types are mostly those that a node validates without a signature.
+//! The first 100 blocks only pay coins to many owners. The later blocks are filled evenly: inputs and outputs a
+//! transaction, spends within the block, recent and old coins, and owners who are paid once or a hundred thousand times
+//! are distributed about as on mainnet. Script types are mostly those that a node validates without a signature.
 //!
 //! ```text
-//!   a thread of its own:  Traffic ──► writer ── bodies, a few ahead ──► Load ──► SimChain
-//!                                       ▲                                           │
-//!                                       └──── coinbases, once they are mature ──────┘
+//!   a thread of its own:  Traffic ──► writer ── bodies, a few ahead ──► LoadGenerator ──► SimChain
+//!                                       ▲                                                    │
+//!                                       └──── coinbases, once they are mature ───────────────┘
 //! ```
 
 mod traffic;
@@ -18,51 +18,51 @@ use std::sync::Arc;
 use bitcoin::Block;
 
 pub(crate) use self::traffic::Traffic;
-use self::writer::{Body, Writer};
+use self::writer::{BodyWriter, LoadBody};
 use super::{ChainError, SimChain, Template};
 
-/// How much to make.
+/// The size of the chain to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadProfile {
     /// Transactions in all, coinbases not counted.
     pub transactions: u64,
-    /// Blocks in all, genesis not counted. The first 100 hold no transactions; each of the others can hold about
+    /// Blocks in all, genesis not counted. The first 100 have no transactions; each of the others has room for about
     /// 4,500.
     pub blocks: u32,
-    /// What all choices follow from.
+    /// The seed of all choices.
     pub seed: u64,
 }
 
-/// Makes the blocks of a [`LoadProfile`] on a chain of genesis alone, on which nobody else mines.
+/// Makes the blocks of a [`LoadProfile`] on a chain of genesis alone, on which no other miner mines.
 #[derive(Debug)]
-pub struct Load {
+pub struct LoadGenerator {
     profile: LoadProfile,
     made: u64,
-    writer: Option<Writer>,
+    writer: Option<BodyWriter>,
 }
 
-impl Load {
-    /// A generator that is about to make the first block on genesis.
+impl LoadGenerator {
+    /// A generator before its first block, the one on genesis.
     #[must_use]
     pub fn new(profile: LoadProfile) -> Self {
-        Load { profile, made: 0, writer: None }
+        LoadGenerator { profile, made: 0, writer: None }
     }
 
-    /// Transactions made so far, coinbases not counted. Below the profile's number after the last block when its
-    /// blocks cannot hold them.
+    /// Transactions made so far, coinbases not counted. After the last block it is below the profile's number if they
+    /// do not fit into the blocks.
     #[must_use]
     pub fn transactions(&self) -> u64 {
         self.made
     }
 
-    /// Mines the next block on the chain's tip, `None` when all are made. The chain may be told to keep no bodies.
+    /// Mines the next block on the chain's tip, `None` after the last. The chain need not keep bodies.
     pub fn next_block(&mut self, chain: &mut SimChain) -> Result<Option<Arc<Block>>, ChainError> {
-        let writer = self.writer.get_or_insert_with(|| Writer::start(self.profile));
-        let Some(Body { transactions, txids, reward }) = writer.next_body().transpose()? else { return Ok(None) };
+        let writer = self.writer.get_or_insert_with(|| BodyWriter::start(self.profile));
+        let Some(LoadBody { transactions, txids, reward }) = writer.next_body().transpose()? else { return Ok(None) };
         self.made += u64::try_from(transactions.len()).unwrap_or(u64::MAX);
         let template = Template { transactions, reward: Some(reward), ..Template::default() };
         let block = chain.mine_known(template, txids)?;
-        writer.tell_coinbase(&block);
+        writer.report_coinbase(&block);
         Ok(Some(block))
     }
 }
@@ -79,7 +79,7 @@ mod tests {
 
     fn blocks(profile: LoadProfile) -> Vec<Arc<Block>> {
         let mut chain = SimChain::new(profile.seed).keeping(1);
-        let mut load = Load::new(profile);
+        let mut load = LoadGenerator::new(profile);
         std::iter::from_fn(|| load.next_block(&mut chain).unwrap()).collect()
     }
 
@@ -121,9 +121,9 @@ mod tests {
     }
 
     #[test]
-    fn what_blocks_cannot_hold_is_left_out_and_told() {
+    fn transactions_that_do_not_fit_are_left_out_and_not_counted() {
         let mut chain = SimChain::new(1).keeping(1);
-        let mut load = Load::new(LoadProfile { transactions: 100_000, blocks: 102, seed: 1 });
+        let mut load = LoadGenerator::new(LoadProfile { transactions: 100_000, blocks: 102, seed: 1 });
         while load.next_block(&mut chain).unwrap().is_some() {}
         assert!((2_000..20_000).contains(&load.transactions()), "{}", load.transactions());
     }

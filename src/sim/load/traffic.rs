@@ -1,4 +1,4 @@
-//! Transactions of the shape of mainnet's, each spending what the ones before it pay.
+//! Transactions of the shape of mainnet's, each of which spends outputs of earlier ones.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -14,20 +14,20 @@ use crate::chain::subsidy::subsidy;
 
 /// Outputs of each coinbase before there are transactions.
 const FAN_OUT: u64 = 1_000;
-/// What a block may weigh without its coinbase, which takes less than the difference to 4,000,000.
+/// The most weight of a block without its coinbase, which weighs less than the difference to 4,000,000.
 const BLOCK_WEIGHT: Weight = Weight::from_wu(3_980_000);
-/// How many scripts there are of a kind whose scripts take point arithmetic to make.
+/// The number of scripts of each kind that needs point arithmetic.
 const COSTLY_SCRIPTS: u32 = 1_024;
-/// Owners who mine.
+/// The number of miners.
 const MINERS: u64 = 12;
 
-/// How many inputs a transaction has: (cases of 10,000, lowest, highest). 2.25 on average.
+/// The number of inputs of a transaction: (cases of 10,000, lowest, highest). 2.25 on average.
 const INPUTS: [(u64, u64, u64); 7] =
     [(6_550, 1, 1), (1_800, 2, 2), (500, 3, 3), (300, 4, 4), (500, 5, 8), (300, 9, 20), (50, 21, 60)];
-/// How many outputs a transaction has, in the same form. 2.53 on average.
+/// The number of outputs of a transaction, in the form of [`INPUTS`]. 2.53 on average.
 const OUTPUTS: [(u64, u64, u64); 7] =
     [(2_000, 1, 1), (6_584, 2, 2), (600, 3, 3), (250, 4, 4), (400, 5, 10), (146, 11, 30), (20, 31, 100)];
-/// How many of 100 owners are of which kind.
+/// The number of owners of each kind among 100.
 const KINDS: [(u64, ScriptKind); 7] = [
     (42, ScriptKind::P2wsh),
     (30, ScriptKind::P2sh),
@@ -37,43 +37,43 @@ const KINDS: [(u64, ScriptKind); 7] = [
     (1, ScriptKind::P2wpkh),
     (2, ScriptKind::P2a),
 ];
-/// Of 100 outputs: those with data, and those to an owner who was never paid before.
+/// Among 100 outputs: those with data, and those to a new owner.
 const DATA_OUTPUTS: u64 = 6;
 const FRESH_OWNERS: u64 = 45;
 
 /// A coin that a later transaction may spend.
 #[derive(Clone, Copy, Debug)]
-struct Coin {
+struct OwnedCoin {
     outpoint: OutPoint,
     value: u64,
     owner: Owner,
 }
 
-/// What a coinbase is to pay, and to whom, output by output.
+/// The reward of a coinbase, and the owner of each of its outputs.
 #[derive(Clone, Debug)]
 pub(crate) struct Payout {
     pub(crate) reward: Reward,
     owners: Vec<Owner>,
 }
 
-/// Makes transactions one after the other, which all have to be mined in this order.
+/// Makes transactions one after another, which all must be mined in this order.
 #[derive(Clone, Debug)]
 pub(crate) struct Traffic {
     seed: u64,
     rng: Rng,
-    /// How many owners were paid so far; owner `i` follows from `i`.
+    /// The number of owners who were paid so far; owner `i` is a function of `i`.
     owners: u32,
-    coins: Vec<Coin>,
-    /// Coinbases that wait for maturity, the oldest first, with their heights.
-    immature: VecDeque<(Height, Vec<Coin>)>,
-    /// The scripts that take long to make.
+    coins: Vec<OwnedCoin>,
+    /// Immature coinbases, the oldest first, with their heights.
+    immature: VecDeque<(Height, Vec<OwnedCoin>)>,
+    /// A cache of the scripts that are costly to make.
     scripts: HashMap<Owner, ScriptBuf>,
-    /// The witnesses of those that need no signature, which are the same in every spend.
+    /// A cache of the witnesses that need no signature, which are equal in every spend.
     witnesses: HashMap<Owner, Witness>,
 }
 
 impl Traffic {
-    /// The transactions that belong to a seed.
+    /// The transactions of a seed.
     pub(crate) fn new(seed: u64) -> Self {
         Traffic {
             seed,
@@ -86,7 +86,7 @@ impl Traffic {
         }
     }
 
-    /// From now on transactions are for a block of this height: they may spend the coinbases that are mature there.
+    /// Makes the next transactions for a block of this height: they may spend the coinbases that are mature there.
     pub(crate) fn begin_block(&mut self, height: Height) {
         let is_mature = |created: Height| height.to_u32() - created.to_u32() >= COINBASE_MATURITY;
         while let Some((_, coins)) = self.immature.pop_front_if(|(created, _)| is_mature(*created)) {
@@ -94,7 +94,8 @@ impl Traffic {
         }
     }
 
-    /// Whom the block of this height pays: many owners before there are transactions, then one of a few miners.
+    /// The payout of the block of this height: to many owners before there are transactions, then to one of a few
+    /// miners.
     pub(crate) fn payout(&mut self, height: Height) -> Payout {
         if height.to_u32() <= COINBASE_MATURITY {
             let owners: Vec<Owner> = (0..FAN_OUT).map(|_| self.fresh_owner()).collect();
@@ -107,9 +108,9 @@ impl Traffic {
         }
     }
 
-    /// Tells the coinbase that was made of a payout. It is spent from its maturity on.
+    /// Adds the coinbase that was made of a payout. It is spent from its maturity on.
     pub(crate) fn paid(&mut self, height: Height, txid: Txid, outputs: &[TxOut], payout: &Payout) {
-        let coins = (0u32..).zip(outputs).zip(&payout.owners).map(|((vout, output), owner)| Coin {
+        let coins = (0u32..).zip(outputs).zip(&payout.owners).map(|((vout, output), owner)| OwnedCoin {
             outpoint: OutPoint { txid, vout },
             value: output.value.to_sat(),
             owner: *owner,
@@ -117,8 +118,8 @@ impl Traffic {
         self.immature.push_back((height, coins.collect()));
     }
 
-    /// The next transaction, and its id. `None` when the block, whose transactions weigh this much so far, could not
-    /// hold it or there are too few coins.
+    /// The next transaction, and its txid. `None` if it might not fit into the block, whose transactions weigh this
+    /// much so far, or if there are too few coins.
     pub(crate) fn next_transaction(&mut self, weight: &mut Weight) -> Result<Option<(Transaction, Txid)>, ChainError> {
         let inputs = draw(&mut self.rng, &INPUTS);
         let outputs = draw(&mut self.rng, &OUTPUTS);
@@ -133,7 +134,7 @@ impl Traffic {
     }
 
     fn transaction(&mut self, inputs: u64, outputs: u64) -> Result<(Transaction, Txid), ChainError> {
-        let spent: Vec<Coin> = (0..inputs).filter_map(|_| self.take_coin()).collect();
+        let spent: Vec<OwnedCoin> = (0..inputs).filter_map(|_| self.take_coin()).collect();
         let value: u64 = spent.iter().map(|coin| coin.value).sum();
         let fee = (self.rng.between(1, 30) * (68 * inputs + 31 * outputs + 11)).min(value / 20);
         let mut left = value - fee;
@@ -182,14 +183,14 @@ impl Traffic {
         for ((vout, output), owner) in (0u32..).zip(&tx.output).zip(owners) {
             if owner.kind.is_spendable() {
                 let outpoint = OutPoint { txid, vout };
-                self.coins.push(Coin { outpoint, value: output.value.to_sat(), owner });
+                self.coins.push(OwnedCoin { outpoint, value: output.value.to_sat(), owner });
             }
         }
         Ok((tx, txid))
     }
 
-    /// A coin to spend: made just now, in the last blocks, or at any time.
-    fn take_coin(&mut self) -> Option<Coin> {
+    /// A coin to spend: one of the newest, a recent one, or any.
+    fn take_coin(&mut self) -> Option<OwnedCoin> {
         let newest = match self.rng.below(100) {
             0..15 => 2_000,
             15..60 => 30_000,
@@ -205,8 +206,8 @@ impl Traffic {
         self.owner(self.owners - 1)
     }
 
-    /// An owner who was paid before: each power of two of them is as likely as the next, so that the first owners are
-    /// paid again and again.
+    /// An owner who was paid before. Each power of two of them is equally likely, so that the first owners are paid
+    /// very often.
     fn known_owner(&mut self) -> Owner {
         let bits = u64::from(u32::BITS - self.owners.leading_zeros());
         let width = self.rng.between(1, bits.max(1));
@@ -248,7 +249,7 @@ fn draw(rng: &mut Rng, table: &[(u64, u64, u64)]) -> u64 {
     1
 }
 
-/// A number that is known to fit into 32 bits.
+/// Converts a number that fits into 32 bits.
 fn small(n: u64) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }

@@ -1,7 +1,8 @@
-//! Makes the bodies of a load's blocks on a thread of its own, while the blocks before them are assembled.
+//! Makes the bodies of blocks on a thread of its own, while the blocks before them are assembled.
 //!
-//! What a body spends is known without its block, but for coinbases, whose values hold fees: these are told back, and
-//! are needed only a hundred blocks later. So all is the same however fast either side is.
+//! A body needs no assembled block, but for the coinbases that it spends, whose values include fees: the generator
+//! sends each coinbase back, and it is needed only a hundred blocks later. So the result does not depend on the speed
+//! of either side.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
@@ -15,11 +16,11 @@ use super::LoadProfile;
 use super::traffic::{Payout, Traffic};
 use crate::chain::Height;
 
-/// How many bodies are ready at most.
+/// The most bodies that are ready in advance.
 const AHEAD: usize = 2;
 
-/// The transactions of a block but the coinbase, their ids, and what the coinbase pays.
-pub(super) struct Body {
+/// The transactions of a block but the coinbase, their txids, and the reward.
+pub(super) struct LoadBody {
     pub(super) transactions: Vec<Transaction>,
     pub(super) txids: Vec<Txid>,
     pub(super) reward: Reward,
@@ -27,38 +28,38 @@ pub(super) struct Body {
 
 type Coinbase = (Txid, Vec<TxOut>);
 
-/// The thread that makes bodies. It ends when this is dropped.
+/// The thread that makes bodies. Dropping this stops it.
 #[derive(Debug)]
-pub(super) struct Writer {
-    bodies: Receiver<Result<Body, ChainError>>,
+pub(super) struct BodyWriter {
+    bodies: Receiver<Result<LoadBody, ChainError>>,
     coinbases: Sender<Coinbase>,
 }
 
-impl Writer {
+impl BodyWriter {
     pub(super) fn start(profile: LoadProfile) -> Self {
         let (body_sender, bodies) = sync_channel(AHEAD);
         let (coinbases, coinbase_receiver) = channel();
         thread::spawn(move || write(profile, &body_sender, &coinbase_receiver));
-        Writer { bodies, coinbases }
+        BodyWriter { bodies, coinbases }
     }
 
     /// The body of the next block, `None` after the last.
-    pub(super) fn next_body(&self) -> Option<Result<Body, ChainError>> {
+    pub(super) fn next_body(&self) -> Option<Result<LoadBody, ChainError>> {
         self.bodies.recv().ok()
     }
 
-    /// Tells the coinbase of the block that the last body became.
-    pub(super) fn tell_coinbase(&self, block: &Block) {
+    /// Sends the coinbase of the block of the last body back to the thread.
+    pub(super) fn report_coinbase(&self, block: &Block) {
         if let Some(coinbase) = block.coinbase() {
-            // After its last body the thread has ended and needs no more.
+            // After its last body the thread has ended and needs no more coinbases.
             let _ = self.coinbases.send((coinbase.compute_txid(), coinbase.output.clone()));
         }
     }
 }
 
-fn write(profile: LoadProfile, bodies: &SyncSender<Result<Body, ChainError>>, coinbases: &Receiver<Coinbase>) {
+fn write(profile: LoadProfile, bodies: &SyncSender<Result<LoadBody, ChainError>>, coinbases: &Receiver<Coinbase>) {
     let mut traffic = Traffic::new(profile.seed);
-    // Of the blocks whose coinbases are not told yet, the lowest first.
+    // The payouts whose coinbases are not received yet, the lowest first.
     let mut payouts: VecDeque<(Height, Payout)> = VecDeque::new();
     let mut left = profile.transactions;
     for height in 1..=profile.blocks {
@@ -72,7 +73,7 @@ fn write(profile: LoadProfile, bodies: &SyncSender<Result<Body, ChainError>>, co
         let count = left.div_ceil(u64::from(profile.blocks - height + 1));
         let body = write_body(&mut traffic, if height > COINBASE_MATURITY { count } else { 0 });
         let payout = traffic.payout(Height::from(height));
-        let body = body.map(|(transactions, txids)| Body { transactions, txids, reward: payout.reward.clone() });
+        let body = body.map(|(transactions, txids)| LoadBody { transactions, txids, reward: payout.reward.clone() });
         payouts.push_back((Height::from(height), payout));
         left -= body.as_ref().map_or(0, |body| u64::try_from(body.txids.len()).unwrap_or(u64::MAX));
         if bodies.send(body).is_err() {
@@ -81,7 +82,7 @@ fn write(profile: LoadProfile, bodies: &SyncSender<Result<Body, ChainError>>, co
     }
 }
 
-/// So many transactions, or as many as a block can hold.
+/// This many transactions, or as many as fit into a block.
 fn write_body(traffic: &mut Traffic, count: u64) -> Result<(Vec<Transaction>, Vec<Txid>), ChainError> {
     let (mut transactions, mut txids) = (Vec::new(), Vec::new());
     let mut weight = Weight::ZERO;

@@ -1,4 +1,4 @@
-//! The verdict on a transaction, in the order in which Core looks (`PreChecks` and `ReplacementChecks` of
+//! Admission of a transaction to the mempool, checked in the order of Core (`PreChecks` and `ReplacementChecks` of
 //! `validation.cpp`), so that a transaction with several faults is refused for the same one.
 
 use std::collections::{BTreeSet, HashSet};
@@ -7,8 +7,8 @@ use bitcoin::policy::MAX_STANDARD_TX_WEIGHT;
 use bitcoin::{Amount, OutPoint, Transaction, Txid, Weight, Wtxid};
 
 use super::super::utxo::total;
-use super::super::{Coin, SimChain};
-use super::{ChainLimit, Mempool, Policy, Rejection, fee_of, is_final, rate_of, relative_locks_are_over};
+use super::super::{SimChain, SimCoin};
+use super::{ChainLimit, Policy, Rejection, SimMempool, fee_of, is_final, rate_of, relative_locks_are_over};
 use crate::chain::Feerate;
 
 /// The fewest bytes without witnesses (`MIN_STANDARD_TX_NONWITNESS_SIZE` of Core's `policy/policy.h`).
@@ -19,45 +19,45 @@ const MAX_SIGOPS_COST: usize = 16_000;
 const WEIGHT_OF_SIGOP_COST: u64 = 20;
 /// How many transactions a replacement may remove (`MAX_REPLACEMENT_CANDIDATES` of Core's `policy/rbf.h`).
 const MAX_REPLACED: u64 = 100;
-/// A transaction of at most this many vbytes with one unconfirmed parent may be one descendant too many of it, so that
-/// either party of a contract can raise the fee (`EXTRA_DESCENDANT_TX_SIZE_LIMIT`).
+/// A transaction of at most this many vbytes with one unconfirmed parent may exceed its descendant limit by one, so
+/// that either party of a contract can raise the fee (`EXTRA_DESCENDANT_TX_SIZE_LIMIT`).
 const CARVE_OUT_VSIZE: u64 = 10_000;
 
-/// What a transaction must pay to be taken.
+/// The fee that a transaction must pay to be accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FeeRule {
-    /// What the policy asks for, or more if it replaces others.
+    /// The minimum of the policy, or more if it replaces others.
     Relay,
-    /// Nothing by itself, because a package pays for it; it replaces nothing.
+    /// None by itself, because a package pays for it; it replaces no other transaction.
     Package,
-    /// Nothing, because it was in a block.
+    /// None, because it was in a block.
     Returning,
 }
 
-/// A transaction that would be taken now.
+/// A transaction that would be accepted now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assessment {
-    /// Its id.
+    /// Its txid.
     pub txid: Txid,
-    /// Its id with witnesses.
+    /// Its wtxid.
     pub wtxid: Wtxid,
-    /// What it pays.
+    /// Its fee.
     pub fee: Amount,
     /// Its weight.
     pub weight: Weight,
-    /// Its virtual size in vbytes, as [`Entry::vsize`](super::Entry::vsize).
+    /// Its virtual size in vbytes, as [`SimMempoolEntry::vsize`](super::SimMempoolEntry::vsize).
     pub vsize: u64,
     /// The cost of its signature operations.
     pub sigops: usize,
-    /// What would leave the mempool for it, in order of ids.
+    /// The transactions that it would replace, in order of txids.
     pub replaced: BTreeSet<Txid>,
     pub(super) spends_coinbase: bool,
     pub(super) parents: BTreeSet<Txid>,
     pub(super) ancestors: BTreeSet<Txid>,
 }
 
-impl Mempool {
-    /// What would become of a transaction if it were submitted now.
+impl SimMempool {
+    /// Whether a transaction would be accepted now. Errors: the reason why it would be refused.
     pub(crate) fn assess(&self, chain: &SimChain, tx: &Transaction, rule: FeeRule) -> Result<Assessment, Rejection> {
         check_alone(tx)?;
         let (txid, wtxid, weight) = (tx.compute_txid(), tx.compute_wtxid(), tx.weight());
@@ -127,8 +127,8 @@ impl Mempool {
         Ok(assessment)
     }
 
-    /// All that a transaction with these parents would stand on, unless a chain gets too long by it (Core's
-    /// `CalculateMemPoolAncestors`).
+    /// The ancestors of a transaction with these parents. Errors: it would exceed a limit on chains of unconfirmed
+    /// transactions (Core's `CalculateMemPoolAncestors`).
     fn ancestors_within_limits(
         &self,
         parents: &BTreeSet<Txid>,
@@ -136,7 +136,7 @@ impl Mempool {
         conflicts: &BTreeSet<Txid>,
     ) -> Result<BTreeSet<Txid>, Rejection> {
         let mut limits = self.policy;
-        // What it replaces no longer counts; exactly so for one conflict, and for several Core does not try.
+        // The replaced transaction does not count. For several conflicts Core does not make this correction.
         if let (1, Some(conflict)) = (conflicts.len(), conflicts.first().and_then(|txid| self.entries.get(txid))) {
             limits.descendant_count += 1;
             limits.descendant_vsize += conflict.descendants.vsize;
@@ -188,8 +188,8 @@ impl Mempool {
         Ok(found)
     }
 
-    /// All that would leave for a replacement: what it conflicts with and what stands on that. No transaction need
-    /// signal that it may be replaced.
+    /// All transactions that a replacement removes: its conflicts and their descendants. No transaction needs to signal
+    /// replaceability.
     fn replaced_by(
         &self,
         tx: &Transaction,
@@ -210,7 +210,7 @@ impl Mempool {
             return Err(Rejection::TooManyReplacements { txid, count });
         }
         let spent_before: HashSet<Txid> =
-            direct().flat_map(super::Entry::spends).map(|outpoint| outpoint.txid).collect();
+            direct().flat_map(super::SimMempoolEntry::spends).map(|outpoint| outpoint.txid).collect();
         let added = tx.input.iter().map(|input| input.previous_output.txid);
         let added = added.enumerate().find(|(_, txid)| new.parents.contains(txid) && !spent_before.contains(txid));
         if let Some((input, _)) = added {
@@ -229,14 +229,14 @@ impl Mempool {
         Ok(replaced)
     }
 
-    /// Whether this fee for this many vbytes is what the policy asks for.
+    /// Whether this fee for this many vbytes meets the minimum of the policy.
     pub(crate) fn is_paid_for(&self, fee: Amount, vsize: u64) -> Result<(), Rejection> {
         let required = fee_of(self.policy.min_relay, vsize);
         if fee < required { Err(Rejection::BelowMinRelay { fee, required }) } else { Ok(()) }
     }
 }
 
-/// What a transaction must be whatever it spends (Core's `CheckTransaction`), and not a coinbase.
+/// The rules that do not depend on the spent outputs (Core's `CheckTransaction`); a coinbase is refused.
 fn check_alone(tx: &Transaction) -> Result<(), Rejection> {
     if tx.input.is_empty() {
         return Err(Rejection::NoInputs);
@@ -268,7 +268,7 @@ fn check_alone(tx: &Transaction) -> Result<(), Rejection> {
 }
 
 /// The fee of a transaction that spends these coins in the next block (Core's `CheckTxInputs`).
-fn fee_paid(chain: &SimChain, tx: &Transaction, coins: &[Coin]) -> Result<Amount, Rejection> {
+fn fee_paid(chain: &SimChain, tx: &Transaction, coins: &[SimCoin]) -> Result<Amount, Rejection> {
     let next = chain.height().next();
     if let Some(coin) = coins.iter().find(|coin| !coin.is_mature_at(next)) {
         let depth = next.to_u32().saturating_sub(coin.height.to_u32());

@@ -1,4 +1,4 @@
-//! A transaction of the mempool and what is known of it.
+//! A transaction of the mempool with its fee, sizes and relatives.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,28 +7,28 @@ use bitcoin::{Amount, OutPoint, Transaction, Txid, Weight, Wtxid};
 
 use crate::chain::Height;
 
-/// Transactions counted together.
+/// Count, size and fees of several transactions together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sums {
-    /// How many they are.
+pub struct PackageSums {
+    /// The number of transactions.
     pub count: u64,
-    /// Their virtual sizes.
+    /// The sum of their virtual sizes, in vbytes.
     pub vsize: u64,
-    /// Their fees.
+    /// The sum of their fees.
     pub fee: Amount,
 }
 
-impl Sums {
-    pub(super) const NONE: Sums = Sums { count: 0, vsize: 0, fee: Amount::ZERO };
+impl PackageSums {
+    pub(super) const NONE: PackageSums = PackageSums { count: 0, vsize: 0, fee: Amount::ZERO };
 
-    // What is added up here was unspent once, so all fees together are below 21 million coins.
-    pub(super) fn add(&mut self, other: Sums) {
+    // Fees come from coins that exist, so their sum is below 21 million coins.
+    pub(super) fn add(&mut self, other: PackageSums) {
         self.count += other.count;
         self.vsize += other.vsize;
         self.fee += other.fee;
     }
 
-    pub(super) fn take(&mut self, other: Sums) {
+    pub(super) fn take(&mut self, other: PackageSums) {
         self.count -= other.count;
         self.vsize -= other.vsize;
         self.fee -= other.fee;
@@ -37,14 +37,14 @@ impl Sums {
 
 /// A transaction of the mempool.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct SimMempoolEntry {
     /// The transaction.
     pub tx: Arc<Transaction>,
-    /// Its id.
+    /// Its txid.
     pub txid: Txid,
-    /// Its id with witnesses.
+    /// Its wtxid.
     pub wtxid: Wtxid,
-    /// What it pays.
+    /// Its fee.
     pub fee: Amount,
     /// Its weight.
     pub weight: Weight,
@@ -53,32 +53,32 @@ pub struct Entry {
     pub vsize: u64,
     /// The cost of its signature operations (BIP141).
     pub sigops: usize,
-    /// How many transactions had entered the mempool before it did.
+    /// The number of transactions that entered the mempool before it.
     pub arrival: u64,
-    /// When it entered, in seconds since 1970.
+    /// The time of its entry, in seconds since 1970.
     pub time: u32,
-    /// The height of the tip when it entered.
+    /// The height of the tip at its entry.
     pub height: Height,
     /// Whether it spends an output of a coinbase, which a reorganisation can make immature.
     pub spends_coinbase: bool,
-    /// The transactions of the mempool that it spends outputs of.
+    /// The transactions of the mempool whose outputs it spends.
     pub parents: BTreeSet<Txid>,
     /// The transactions of the mempool that spend its outputs.
     pub children: BTreeSet<Txid>,
-    /// All that it stands on in the mempool, itself included.
-    pub ancestors: Sums,
-    /// All that stands on it in the mempool, itself included.
-    pub descendants: Sums,
+    /// Its ancestors in the mempool, itself included.
+    pub ancestors: PackageSums,
+    /// Its descendants in the mempool, itself included.
+    pub descendants: PackageSums,
 }
 
-impl Entry {
-    /// The transaction alone.
+impl SimMempoolEntry {
+    /// The sums of the transaction alone.
     #[must_use]
-    pub fn sums(&self) -> Sums {
-        Sums { count: 1, vsize: self.vsize, fee: self.fee }
+    pub fn sums(&self) -> PackageSums {
+        PackageSums { count: 1, vsize: self.vsize, fee: self.fee }
     }
 
-    /// What it spends.
+    /// The outpoints that it spends.
     pub fn spends(&self) -> impl Iterator<Item = OutPoint> + '_ {
         self.tx.input.iter().map(|input| input.previous_output)
     }

@@ -1,24 +1,24 @@
-//! Entries come and go; parents, children and all sums stay right.
+//! Insertion and removal of entries, which keep parents, children and all sums correct.
 //!
-//! The sums of an entry are what a walk over its ancestors or descendants would add up to. An entry that comes without
-//! descendants, or goes with all of them, changes only its ancestors' sums, of which policy allows few. One that goes
-//! into a block has no ancestors left. Only what returns from a block can come below others: then the sums of all that
-//! it touches are added up anew.
+//! The sums of an entry are the sums over its ancestors or descendants. An entry that is inserted without descendants,
+//! or removed with all of them, changes only its ancestors' sums, and policy limits the number of ancestors. An entry
+//! that is mined has no ancestors left. Only a transaction that returns from a block can be inserted below others: then
+//! the sums of all its relatives are recomputed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bitcoin::{Transaction, Txid};
 
-use super::{Assessment, Entry, Mempool, Sums};
+use super::{Assessment, PackageSums, SimMempool, SimMempoolEntry};
 use crate::chain::Height;
 
-impl Mempool {
-    /// Adds what was assessed, after all that it replaces is gone. Nothing here spends its outputs; if something does,
-    /// [`join_children`](Mempool::join_children) has to follow.
+impl SimMempool {
+    /// Inserts an assessed transaction, after the transactions that it replaces are removed. No transaction here may
+    /// spend its outputs; otherwise [`join_children`](SimMempool::join_children) must follow.
     pub(crate) fn insert(&mut self, tx: Arc<Transaction>, assessed: Assessment, time: u32, height: Height) {
         let Assessment { txid, wtxid, fee, weight, vsize, sigops, spends_coinbase, parents, ancestors, .. } = assessed;
-        let own = Sums { count: 1, vsize, fee };
+        let own = PackageSums { count: 1, vsize, fee };
         let mut sums = own;
         for ancestor in &ancestors {
             if let Some(ancestor) = self.entries.get_mut(ancestor) {
@@ -38,7 +38,7 @@ impl Mempool {
         self.totals.vsize += vsize;
         self.totals.weight += weight.to_wu();
         self.totals.fee += fee;
-        let entry = Entry {
+        let entry = SimMempoolEntry {
             tx,
             txid,
             wtxid,
@@ -58,8 +58,8 @@ impl Mempool {
         self.entries.insert(txid, entry);
     }
 
-    /// Removes a transaction that a block holds, as all that it stood on was before it.
-    pub(crate) fn remove_mined(&mut self, txid: &Txid) -> Option<Entry> {
+    /// Removes a mined transaction, whose ancestors must already be removed.
+    pub(crate) fn remove_mined(&mut self, txid: &Txid) -> Option<SimMempoolEntry> {
         let own = self.entries.get(txid)?.sums();
         for descendant in self.descendants(txid) {
             if let Some(descendant) = self.entries.get_mut(&descendant) {
@@ -70,8 +70,8 @@ impl Mempool {
         self.forget(txid)
     }
 
-    /// Removes a transaction and all that stands on it, and returns them in the order in which they came.
-    pub(crate) fn remove_with_descendants(&mut self, txid: &Txid) -> Vec<Entry> {
+    /// Removes a transaction and its descendants, and returns them in the order of their arrival.
+    pub(crate) fn remove_with_descendants(&mut self, txid: &Txid) -> Vec<SimMempoolEntry> {
         if !self.entries.contains_key(txid) {
             return Vec::new();
         }
@@ -80,9 +80,9 @@ impl Mempool {
         self.remove_all(&removed)
     }
 
-    /// Removes transactions among which is all that stands on any of them, and returns them in the order in which they
-    /// came.
-    pub(crate) fn remove_all(&mut self, removed: &BTreeSet<Txid>) -> Vec<Entry> {
+    /// Removes a set of transactions that includes the descendants of each, and returns them in the order of their
+    /// arrival.
+    pub(crate) fn remove_all(&mut self, removed: &BTreeSet<Txid>) -> Vec<SimMempoolEntry> {
         for txid in removed {
             let Some(entry) = self.entries.get(txid) else { continue };
             let (own, parents) = (entry.sums(), entry.parents.clone());
@@ -97,12 +97,13 @@ impl Mempool {
                 }
             }
         }
-        let mut entries: Vec<Entry> = removed.iter().filter_map(|txid| self.forget(txid)).collect();
+        let mut entries: Vec<SimMempoolEntry> = removed.iter().filter_map(|txid| self.forget(txid)).collect();
         entries.sort_unstable_by_key(|entry| entry.arrival);
         entries
     }
 
-    /// Joins transactions that came below others, as those of a disconnected block do, to what spends their outputs.
+    /// Links transactions that were inserted below others, as those of a disconnected block, with the transactions that
+    /// spend their outputs.
     pub(crate) fn join_children(&mut self, returned: &[Txid]) {
         for txid in returned {
             let Some(entry) = self.entries.get(txid) else { continue };
@@ -118,12 +119,12 @@ impl Mempool {
                 entry.children = children;
             }
         }
-        let mut touched: BTreeSet<Txid> = returned.iter().copied().collect();
+        let mut affected: BTreeSet<Txid> = returned.iter().copied().collect();
         for txid in returned {
-            touched.extend(self.ancestors(txid));
-            touched.extend(self.descendants(txid));
+            affected.extend(self.ancestors(txid));
+            affected.extend(self.descendants(txid));
         }
-        for txid in touched {
+        for txid in affected {
             let (ancestors, descendants) = (self.add_up(&self.ancestors(&txid)), self.add_up(&self.descendants(&txid)));
             if let Some(entry) = self.entries.get_mut(&txid) {
                 let own = entry.sums();
@@ -134,7 +135,7 @@ impl Mempool {
         }
     }
 
-    /// What stands on more than policy allows, after transactions returned below it (Core's
+    /// The transactions that exceed the ancestor limits after these returned below them (Core's
     /// `UpdateTransactionsFromBlock`).
     pub(crate) fn beyond_ancestor_limits(&self, returned: &[Txid]) -> BTreeSet<Txid> {
         let count = u64::try_from(self.policy.ancestor_count).unwrap_or(u64::MAX);
@@ -146,15 +147,15 @@ impl Mempool {
             .collect()
     }
 
-    pub(super) fn add_up(&self, txids: &BTreeSet<Txid>) -> Sums {
-        let mut sums = Sums::NONE;
+    pub(super) fn add_up(&self, txids: &BTreeSet<Txid>) -> PackageSums {
+        let mut sums = PackageSums::NONE;
         for entry in txids.iter().filter_map(|txid| self.entries.get(txid)) {
             sums.add(entry.sums());
         }
         sums
     }
 
-    fn forget(&mut self, txid: &Txid) -> Option<Entry> {
+    fn forget(&mut self, txid: &Txid) -> Option<SimMempoolEntry> {
         let entry = self.entries.remove(txid)?;
         for outpoint in entry.spends() {
             self.spends.remove(&outpoint);

@@ -1,15 +1,14 @@
-//! When a transaction may be in a block: lock times and relative locks (BIP68, BIP113).
+//! Lock times and relative locks (BIP68, BIP113).
 
 use bitcoin::{Sequence, Transaction, absolute};
 
-use super::super::{Coin, SimChain};
+use super::super::{SimChain, SimCoin};
 use crate::chain::Height;
 
 /// A relative lock in units of time counts units of 512 seconds (BIP68).
 const TIME_GRANULARITY: u32 = 9;
 
-/// Whether the next block of the active chain may hold this transaction, as far as its lock time says (Core's
-/// `CheckFinalTxAtTip`).
+/// Whether the lock time of a transaction allows it in the next block of the active chain (Core's `CheckFinalTxAtTip`).
 pub(super) fn is_final(chain: &SimChain, tx: &Transaction) -> bool {
     let locked = match tx.lock_time {
         absolute::LockTime::Blocks(height) => height.to_consensus_u32() >= chain.height().next().to_u32(),
@@ -18,13 +17,13 @@ pub(super) fn is_final(chain: &SimChain, tx: &Transaction) -> bool {
     !locked || tx.input.iter().all(|input| input.sequence == Sequence::MAX)
 }
 
-/// Whether the next block of the active chain may hold this transaction, as far as the relative locks of its inputs
-/// say, whose coins these are in order; those of the mempool are as if of the next block (Core's
-/// `CheckSequenceLocksAtTip`).
+/// Whether the relative locks of a transaction allow it in the next block of the active chain (Core's
+/// `CheckSequenceLocksAtTip`). `coins` are those of its inputs, in order; coins of the mempool count as of the next
+/// block.
 pub(super) fn relative_locks_are_over<'a>(
     chain: &SimChain,
     tx: &Transaction,
-    coins: impl IntoIterator<Item = &'a Coin>,
+    coins: impl IntoIterator<Item = &'a SimCoin>,
 ) -> bool {
     // Core compares the version as an unsigned number.
     if matches!(tx.version.0, 0 | 1) {

@@ -1,16 +1,15 @@
-//! The unconfirmed transactions that a simulated node holds.
+//! The mempool of a simulated node.
 //!
 //! ```text
-//!   a transaction ──► accept   the verdict of a node, by its policy and its locks     policy, locks, rejection
+//!   a transaction ──► accept   admission by policy and locks                          policy, locks, rejection
 //!                        │ Assessment
-//!                     links    joins it to parents and children, keeps all sums right  entry
+//!                     links    links it with parents and children, updates all sums    entry
 //!                        │
 //!                     select   the transactions of the next block
 //! ```
 //!
-//! Nothing here looks into scripts or asks whether outputs are of a standard type: whatever the consensus rules of
-//! values, maturity and locks allow is taken when it pays enough. What happens to the mempool and why is decided by the
-//! [`World`](super::World), which alone changes it.
+//! Scripts are not executed, and outputs need not be standard: a transaction that the consensus rules of values,
+//! maturity and locks allow is accepted if it pays enough. Only the [`World`](super::World) changes the mempool.
 
 mod accept;
 mod entry;
@@ -27,56 +26,56 @@ use bitcoin::{Amount, OutPoint, TxOut, Txid, Weight};
 
 pub use self::accept::Assessment;
 pub(crate) use self::accept::FeeRule;
-pub use self::entry::{Entry, Sums};
+pub use self::entry::{PackageSums, SimMempoolEntry};
 use self::locks::{is_final, relative_locks_are_over};
 pub use self::policy::Policy;
 use self::policy::fee_of;
 pub(crate) use self::policy::rate_of;
 pub use self::rejection::{ChainLimit, Rejection};
-use super::{Coin, SimChain};
+use super::{SimChain, SimCoin};
 
-/// A map whose hasher has fixed keys, so that nothing depends on the operating system.
-type Fixed<K, V> = HashMap<K, V, BuildHasherDefault<DefaultHasher>>;
+/// A map whose hasher has fixed keys, so that its order does not depend on the operating system.
+type FixedHashMap<K, V> = HashMap<K, V, BuildHasherDefault<DefaultHasher>>;
 
-/// The transactions that wait for a block. No two of them spend the same output, and each input of them is unspent
-/// at the tip or paid by another of them.
+/// The unconfirmed transactions. No two of them spend the same output, and each of their inputs is unspent at the tip
+/// or an output of another of them.
 #[derive(Clone, Debug, Default)]
-pub struct Mempool {
+pub struct SimMempool {
     policy: Policy,
-    entries: Fixed<Txid, Entry>,
-    spends: Fixed<OutPoint, Txid>,
+    entries: FixedHashMap<Txid, SimMempoolEntry>,
+    spends: FixedHashMap<OutPoint, Txid>,
     by_arrival: BTreeMap<u64, Txid>,
     arrivals: u64,
-    totals: Totals,
+    totals: SimMempoolTotals,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Totals {
+struct SimMempoolTotals {
     vsize: u64,
     weight: u64,
     fee: Amount,
 }
 
-impl Mempool {
+impl SimMempool {
     /// An empty mempool.
     #[must_use]
     pub fn new(policy: Policy) -> Self {
-        Mempool { policy, ..Mempool::default() }
+        SimMempool { policy, ..SimMempool::default() }
     }
 
-    /// What it takes.
+    /// The policy for admission.
     #[must_use]
     pub fn policy(&self) -> &Policy {
         &self.policy
     }
 
-    /// How many transactions there are.
+    /// The number of transactions.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no transactions.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
@@ -100,7 +99,7 @@ impl Mempool {
         self.totals.fee
     }
 
-    /// Whether a transaction is here.
+    /// Whether a transaction is in the mempool.
     #[must_use]
     pub fn contains(&self, txid: &Txid) -> bool {
         self.entries.contains_key(txid)
@@ -108,43 +107,43 @@ impl Mempool {
 
     /// A transaction.
     #[must_use]
-    pub fn get(&self, txid: &Txid) -> Option<&Entry> {
+    pub fn get(&self, txid: &Txid) -> Option<&SimMempoolEntry> {
         self.entries.get(txid)
     }
 
-    /// All transactions in the order in which they came. A transaction that returned from a block comes after what
-    /// spends its outputs.
+    /// All transactions in the order of their arrival. A transaction that returned from a block comes after those that
+    /// spend its outputs.
     #[must_use]
-    pub fn entries(&self) -> impl DoubleEndedIterator<Item = &Entry> {
+    pub fn entries(&self) -> impl DoubleEndedIterator<Item = &SimMempoolEntry> {
         self.by_arrival.values().filter_map(|txid| self.entries.get(txid))
     }
 
     /// The transaction that spends an output.
     #[must_use]
-    pub fn spender(&self, outpoint: &OutPoint) -> Option<&Entry> {
+    pub fn spender(&self, outpoint: &OutPoint) -> Option<&SimMempoolEntry> {
         self.entries.get(self.spends.get(outpoint)?)
     }
 
-    /// An output that a transaction here pays, spent here or not.
+    /// An output of a transaction of the mempool, whether another spends it or not.
     #[must_use]
     pub fn output(&self, outpoint: &OutPoint) -> Option<&TxOut> {
         let vout = usize::try_from(outpoint.vout).ok()?;
         self.entries.get(&outpoint.txid)?.tx.output.get(vout)
     }
 
-    /// All that a transaction stands on here, without itself.
+    /// The ancestors of a transaction, without itself.
     #[must_use]
     pub fn ancestors(&self, txid: &Txid) -> BTreeSet<Txid> {
         self.reach(txid, |entry| &entry.parents)
     }
 
-    /// All that stands on a transaction here, without itself.
+    /// The descendants of a transaction, without itself.
     #[must_use]
     pub fn descendants(&self, txid: &Txid) -> BTreeSet<Txid> {
         self.reach(txid, |entry| &entry.children)
     }
 
-    fn reach(&self, txid: &Txid, next: impl Fn(&Entry) -> &BTreeSet<Txid>) -> BTreeSet<Txid> {
+    fn reach(&self, txid: &Txid, next: impl Fn(&SimMempoolEntry) -> &BTreeSet<Txid>) -> BTreeSet<Txid> {
         let mut found = BTreeSet::new();
         let mut waiting = vec![*txid];
         while let Some(entry) = waiting.pop().and_then(|txid| self.entries.get(&txid)) {
@@ -153,18 +152,18 @@ impl Mempool {
         found
     }
 
-    /// The coin that an outpoint is for a transaction that enters now: paid here, as if by the next block, or unspent
-    /// in the chain.
-    fn coin(&self, chain: &SimChain, outpoint: &OutPoint) -> Option<Coin> {
+    /// The coin of an outpoint for a transaction that enters now: an output of the mempool, as if of the next block, or
+    /// one that is unspent in the chain.
+    fn coin(&self, chain: &SimChain, outpoint: &OutPoint) -> Option<SimCoin> {
         match self.output(outpoint) {
-            Some(output) => Some(Coin { output: output.clone(), height: chain.height().next(), coinbase: false }),
+            Some(output) => Some(SimCoin { output: output.clone(), height: chain.height().next(), coinbase: false }),
             None => chain.coin(outpoint).cloned(),
         }
     }
 
-    /// Whether the next block could hold an entry, after the chain was reorganised.
-    pub(crate) fn still_holds(&self, chain: &SimChain, entry: &Entry) -> bool {
-        let coins: Option<Vec<Coin>> = entry.spends().map(|outpoint| self.coin(chain, &outpoint)).collect();
+    /// Whether an entry is still valid for the next block, after a reorganisation.
+    pub(crate) fn is_still_valid(&self, chain: &SimChain, entry: &SimMempoolEntry) -> bool {
+        let coins: Option<Vec<SimCoin>> = entry.spends().map(|outpoint| self.coin(chain, &outpoint)).collect();
         let next = chain.height().next();
         is_final(chain, &entry.tx)
             && coins.is_some_and(|coins| {

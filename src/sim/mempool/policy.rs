@@ -1,15 +1,15 @@
-//! What a node relays: fees, and how long chains of unconfirmed transactions may get.
+//! Relay policy: minimum fees, and limits on chains of unconfirmed transactions.
 
 use bitcoin::Amount;
 
 use crate::chain::Feerate;
 
-/// The settings of a node's mempool that decide which transactions it takes.
+/// The settings that decide which transactions a mempool accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// What a transaction must pay for its size (`-minrelaytxfee`).
+    /// The least feerate of a transaction (`-minrelaytxfee`).
     pub min_relay: Feerate,
-    /// What a replacement must pay for its own size on top of what it replaces (`-incrementalrelayfee`).
+    /// The feerate that a replacement must pay for its own size on top of the replaced fees (`-incrementalrelayfee`).
     pub incremental: Feerate,
     /// The most unconfirmed ancestors, the transaction included (`-limitancestorcount`).
     pub ancestor_count: usize,
@@ -24,8 +24,8 @@ pub struct Policy {
 }
 
 impl Default for Policy {
-    /// The defaults of Core before it had clusters: 1 sat/vB, 25 transactions and 101,000 vB; of transactions in all
-    /// far more than mainnet ever saw.
+    /// The defaults of Core before cluster mempool: 1 sat/vB, 25 transactions and 101,000 vB; and more transactions in
+    /// all than mainnet ever had.
     fn default() -> Self {
         Policy {
             min_relay: Feerate::from_sat_per_kvb(1_000),
@@ -45,8 +45,8 @@ pub(super) fn fee_of(rate: Feerate, vsize: u64) -> Amount {
     Amount::from_sat(u64::try_from(fee).unwrap_or(u64::MAX))
 }
 
-/// The feerate that a fee for this many virtual bytes is, rounded down (`CFeeRate`, Core's `policy/feerate.cpp`). By
-/// virtual size and not by weight, since that is how policy compares.
+/// The feerate of a fee for this many virtual bytes, rounded down (`CFeeRate`, Core's `policy/feerate.cpp`). Policy
+/// compares by virtual size, not by weight.
 pub(crate) fn rate_of(fee: Amount, vsize: u64) -> Feerate {
     let rate = (u128::from(fee.to_sat()) * 1_000).checked_div(u128::from(vsize)).unwrap_or(0);
     Feerate::from_sat_per_kvb(u64::try_from(rate).unwrap_or(u64::MAX))

@@ -1,4 +1,4 @@
-//! Why a transaction is not taken: the verdicts of a node, with its codes and its words.
+//! The reasons why a node refuses a transaction, with its codes and messages.
 
 use bitcoin::{Amount, OutPoint, Txid};
 
@@ -11,7 +11,7 @@ const CODE_REJECTED: i32 = -26;
 /// Core's `RPC_TRANSACTION_ALREADY_IN_UTXO_SET`.
 const CODE_ALREADY_THERE: i32 = -27;
 
-/// Why a transaction is not taken into the mempool. Shown as a node shows it: the reason, a comma, particulars.
+/// Why a transaction is not accepted to the mempool. Displayed as by a node: the reason, a comma, details.
 ///
 /// [`code`](Rejection::code) and [`reason`](Rejection::reason) are those of Core's `sendrawtransaction`
 /// (`PreChecks`, `ReplacementChecks` in `validation.cpp`, `CheckTransaction` in `consensus/tx_check.cpp`).
@@ -32,7 +32,7 @@ pub enum Rejection {
     /// Outputs of more than 21 million coins together.
     #[error("bad-txns-txouttotal-toolarge")]
     OutputsTooLarge,
-    /// The same output is spent twice.
+    /// An output is spent twice.
     #[error("bad-txns-inputs-duplicate")]
     DuplicateInputs,
     /// One input of several has the form of a coinbase's.
@@ -47,13 +47,13 @@ pub enum Rejection {
     /// Fewer than 65 bytes without witnesses.
     #[error("tx-size-small")]
     TooSmall,
-    /// Its lock time has not come for the next block.
+    /// Its lock time is not reached in the next block.
     #[error("non-final")]
     NonFinal,
-    /// A relative lock of an input (BIP68) has not run out for the next block.
+    /// A relative lock of an input (BIP68) is not over in the next block.
     #[error("non-BIP68-final")]
     NonBip68Final,
-    /// It is in the mempool. To `sendrawtransaction` this is no error: a node tells the txid.
+    /// It is in the mempool. For `sendrawtransaction` this is no error: a node returns the txid.
     #[error("txn-already-in-mempool")]
     AlreadyInMempool,
     /// It is in the mempool with another witness.
@@ -62,8 +62,8 @@ pub enum Rejection {
     /// It is in a block, and at least one of its outputs is unspent.
     #[error("txn-already-known")]
     AlreadyInChain,
-    /// It spends what is neither unspent in the chain nor paid in the mempool. (`testmempoolaccept` has the word
-    /// `missing-inputs` for it.)
+    /// It spends an output that is neither unspent in the chain nor in the mempool. (`testmempoolaccept` reports
+    /// `missing-inputs`.)
     #[error("bad-txns-inputs-missingorspent")]
     MissingInputs(OutPoint),
     /// It spends a coinbase output too early.
@@ -88,9 +88,9 @@ pub enum Rejection {
     /// It pays too little for its size.
     #[error("min relay fee not met, {} < {}", .fee.to_sat(), .required.to_sat())]
     BelowMinRelay {
-        /// What it pays.
+        /// Its fee.
         fee: Amount,
-        /// What it should.
+        /// The least fee.
         required: Amount,
     },
     /// The chain of unconfirmed transactions that it is part of is too long or too large.
@@ -101,7 +101,7 @@ pub enum Rejection {
     SpendsConflict {
         /// The transaction.
         txid: Txid,
-        /// What it both spends and conflicts with.
+        /// The transaction that it both spends and conflicts with.
         conflict: Txid,
     },
     /// A replacement pays no higher feerate than a transaction that it conflicts with.
@@ -114,24 +114,24 @@ pub enum Rejection {
         /// That of the transaction in the mempool.
         old: Feerate,
     },
-    /// A replacement pays less than all it replaces.
+    /// A replacement pays less than all replaced transactions.
     #[error("insufficient fee, rejecting replacement {txid}, less fees than conflicting txs; {} < {}", coins(*.fee), coins(*.replaced))]
     FeeBelowReplaced {
         /// The replacement.
         txid: Txid,
         /// Its fee.
         fee: Amount,
-        /// The fees of all it would replace.
+        /// The fees of all transactions that it would replace.
         replaced: Amount,
     },
-    /// A replacement does not pay for its own relay on top of what it replaces.
+    /// A replacement does not pay for its own relay on top of the replaced fees.
     #[error("insufficient fee, rejecting replacement {txid}, not enough additional fees to relay; {} < {}", coins(*.additional), coins(*.required))]
     FeeBelowIncrement {
         /// The replacement.
         txid: Txid,
-        /// What it pays more.
+        /// The additional fee.
         additional: Amount,
-        /// What it should pay more.
+        /// The least additional fee.
         required: Amount,
     },
     /// A replacement spends an unconfirmed output that nothing it replaces spends (BIP125, rule 2).
@@ -139,7 +139,7 @@ pub enum Rejection {
     AddsUnconfirmed {
         /// The replacement.
         txid: Txid,
-        /// Which input.
+        /// The index of the input.
         input: usize,
     },
     /// A replacement would remove more than 100 transactions (BIP125, rule 5).
@@ -149,25 +149,25 @@ pub enum Rejection {
     TooManyReplacements {
         /// The replacement.
         txid: Txid,
-        /// How many it would remove at most.
+        /// The most transactions that it could remove.
         count: u64,
     },
-    /// A transaction of a package would replace others, which only single transactions can.
+    /// A transaction of a package would replace others, which is allowed for single transactions only.
     #[error("bip125-replacement-disallowed")]
     ReplacementInPackage,
-    /// The mempool holds as many transactions as it may.
+    /// The mempool has reached its maximum number of transactions.
     #[error("mempool full")]
     MempoolFull,
-    /// What was submitted together is not a transaction after its parents.
+    /// The package is not a transaction after its parents.
     #[error("package-not-child-with-parents")]
     NotChildWithParents,
-    /// It pays more than whoever submits it lets it.
+    /// It pays more than the submitter allows.
     #[error("max feerate exceeded")]
     AboveMaxFeerate,
 }
 
 impl Rejection {
-    /// The code of the error that `sendrawtransaction` answers with.
+    /// The error code of `sendrawtransaction`.
     #[must_use]
     pub const fn code(&self) -> i32 {
         match self {
@@ -177,20 +177,20 @@ impl Rejection {
         }
     }
 
-    /// The `reject-reason`: what stands before the particulars.
+    /// The `reject-reason`: the message without the details.
     #[must_use]
     pub fn reason(&self) -> String {
         let message = self.to_string();
         message.split(',').next().unwrap_or_default().to_owned()
     }
 
-    /// Whether a child could pay for it.
+    /// Whether a child could pay for the transaction.
     pub(crate) const fn is_for_fee(&self) -> bool {
         matches!(self, Rejection::BelowMinRelay { .. })
     }
 }
 
-/// Which limit of a chain of unconfirmed transactions is passed.
+/// The limit on chains of unconfirmed transactions that is exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChainLimit {
     /// Too many ancestors, the transaction included.
@@ -210,7 +210,7 @@ pub enum ChainLimit {
     DescendantSize(Txid, u64),
 }
 
-/// An amount as a node shows it in such messages: in coins, with at least two decimals (`FormatMoney`).
+/// An amount in the format of these messages: in coins, with at least two decimals (`FormatMoney`).
 fn coins(amount: Amount) -> String {
     let all = format!("{}.{:08}", amount.to_sat() / 100_000_000, amount.to_sat() % 100_000_000);
     let shortest = all.len() - 6;
@@ -218,7 +218,7 @@ fn coins(amount: Amount) -> String {
     all[..kept].to_owned()
 }
 
-/// A feerate as a node shows it in such messages (`CFeeRate::ToString`).
+/// A feerate in the format of these messages (`CFeeRate::ToString`).
 fn per_kvb(rate: Feerate) -> String {
     let sat = rate.to_sat_per_kvb();
     format!("{}.{:08} BTC/kvB", sat / 100_000_000, sat % 100_000_000)
@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rejection_reads_as_a_node_words_it() {
+    fn a_rejection_has_the_code_and_message_of_a_node() {
         let sat = Amount::from_sat;
         let txid = Txid::all_zeros();
         for (rejection, code, reason, particulars) in [

@@ -1,4 +1,4 @@
-//! Numbers as a node writes them. Amounts: in BTC with eight decimals, written from the satoshi and never through a
+//! Numbers in the format of a node. Amounts: in BTC with eight decimals, formatted from satoshis without a
 //! floating-point number. Difficulties: with sixteen digits.
 
 use bitcoin::Amount;
@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 /// Satoshi in a bitcoin.
 const COIN: u64 = 100_000_000;
 
-/// An amount that serialises as a node writes it. Only for `serde_json`.
+/// An amount that serialises in the format of a node. Only for `serde_json`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Btc(pub(super) Amount);
 
@@ -25,7 +25,8 @@ impl Serialize for Btc {
     }
 }
 
-/// A difficulty that serialises as a node writes it. Those of regtest are so small that the exponent is always written.
+/// A difficulty that serialises in the format of a node. Those of regtest are so small that they always have an
+/// exponent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Difficulty(pub(super) f64);
 

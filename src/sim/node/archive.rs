@@ -1,5 +1,5 @@
-//! What the node keeps of each block beside the chain's own memory: header, size, and, when it was given block files,
-//! the block itself and what it spends, so that the chain may drop bodies.
+//! The node's own store of blocks: the header and size of each, and, if there are block files, the block itself and its
+//! undo data, so that the chain may drop bodies.
 
 use std::collections::HashMap;
 use std::io;
@@ -9,61 +9,61 @@ use bitcoin::block::Header;
 use bitcoin::consensus::encode;
 use bitcoin::{Block, BlockHash};
 
-use super::super::blkfile::{BlockFiles, Record, StoredBlock, undo_bytes};
-use super::super::{Coin, SimChain};
-use super::failure::{Failure, code};
+use super::super::blkfile::{BlockFiles, FileRecord, StoredBlock, undo_bytes};
+use super::super::{SimChain, SimCoin};
+use super::error::{RpcFailure, code};
 use crate::chain::Height;
 
 /// Magic and length before a block on a node's disk.
 const BLOCK_FRAME: u64 = 8;
-/// Magic, length and checksum around what it spends.
+/// Magic, length and checksum around its undo data.
 const UNDO_FRAME: u64 = 40;
 
-/// Headers and sizes of all blocks that were seen, and the block files.
+/// Headers and sizes of all archived blocks, and the block files.
 #[derive(Debug)]
 pub(super) struct Archive {
     files: Option<BlockFiles>,
     blocks: HashMap<BlockHash, StoredBlock>,
     size_on_disk: u64,
-    /// How many blocks its chain had when those of all branches were last taken in.
-    pub(super) found_of: usize,
+    /// The number of blocks of the chain when all branches were last archived.
+    pub(super) archived_blocks: usize,
 }
 
-/// A block that can be read without holding any lock.
+/// A block that can be read without a lock.
 #[derive(Debug)]
-pub(super) enum Body {
+pub(super) enum BlockBody {
     InMemory(Arc<Block>),
-    InFiles(Record),
+    InFiles(FileRecord),
 }
 
-/// What a block spends, in the same way.
+/// The coins that a block spends, which can be read without a lock.
 #[derive(Debug)]
-pub(super) enum Spent {
-    InMemory(Vec<Vec<Coin>>),
-    InFiles(Record),
+pub(super) enum SpentCoins {
+    InMemory(Vec<Vec<SimCoin>>),
+    InFiles(FileRecord),
 }
 
 impl Archive {
     pub(super) fn new(files: Option<BlockFiles>) -> Archive {
         let size_on_disk = files.as_ref().map_or(0, BlockFiles::size);
-        Archive { files, blocks: HashMap::new(), size_on_disk, found_of: 0 }
+        Archive { files, blocks: HashMap::new(), size_on_disk, archived_blocks: 0 }
     }
 
-    /// Takes a block of the tree and all below it in. Fails when the chain dropped one of them before it could be.
-    pub(super) fn adopt(&mut self, chain: &SimChain, hash: &BlockHash) -> Result<(), Failure> {
+    /// Archives a block of the tree and its ancestors. Errors: the chain has already dropped the body of one of them.
+    pub(super) fn adopt(&mut self, chain: &SimChain, hash: &BlockHash) -> Result<(), RpcFailure> {
         let below = std::iter::successors(Some(*hash), |below| chain.parent(below));
         let new: Vec<BlockHash> = below.take_while(|below| self.stored(below).is_none()).collect();
         for hash in new.into_iter().rev() {
             let block = chain.block(&hash).ok_or_else(|| dropped(&hash))?;
-            let spent = chain.spent_coins(&hash).map_err(Failure::internal)?;
+            let spent = chain.spent_coins(&hash).map_err(RpcFailure::internal)?;
             if let Some(files) = &mut self.files {
-                files.write(block, &spent).map_err(Failure::internal)?;
+                files.write(block, &spent).map_err(RpcFailure::internal)?;
                 self.size_on_disk = files.size();
             } else {
-                let stored = summary(block).map_err(Failure::internal)?;
+                let stored = summary(block).map_err(RpcFailure::internal)?;
                 self.size_on_disk += BLOCK_FRAME + u64::from(stored.bytes);
                 if chain.parent(&hash).is_some() {
-                    let undo = u64::try_from(undo_bytes(&spent).len()).map_err(Failure::internal)?;
+                    let undo = u64::try_from(undo_bytes(&spent).len()).map_err(RpcFailure::internal)?;
                     self.size_on_disk += UNDO_FRAME + undo;
                 }
                 self.blocks.insert(hash, stored);
@@ -72,42 +72,44 @@ impl Archive {
         Ok(())
     }
 
-    /// Bytes that blocks and what they spend take on the node's disk, or would take.
+    /// Bytes of all blocks with undo data on the node's disk, or the bytes that they would have there.
     pub(super) fn size_on_disk(&self) -> u64 {
         self.size_on_disk
     }
 
-    /// What is known of a block that was taken in.
+    /// Header and sizes of an archived block.
     pub(super) fn stored(&self, hash: &BlockHash) -> Option<&StoredBlock> {
         self.blocks.get(hash).or_else(|| self.files.as_ref()?.stored(hash))
     }
 
-    pub(super) fn header(&self, hash: &BlockHash) -> Result<&Header, Failure> {
-        self.stored(hash).map(|stored| &stored.header).ok_or_else(Failure::block_not_found)
+    pub(super) fn header(&self, hash: &BlockHash) -> Result<&Header, RpcFailure> {
+        self.stored(hash).map(|stored| &stored.header).ok_or_else(RpcFailure::block_not_found)
     }
 
-    /// A block that was taken in.
-    pub(super) fn body(&self, chain: &SimChain, hash: &BlockHash) -> Result<Body, Failure> {
+    /// An archived block.
+    pub(super) fn body(&self, chain: &SimChain, hash: &BlockHash) -> Result<BlockBody, RpcFailure> {
         if let Some(block) = chain.block(hash) {
-            return Ok(Body::InMemory(Arc::clone(block)));
+            return Ok(BlockBody::InMemory(Arc::clone(block)));
         }
         let record = self.files.as_ref().and_then(|files| files.block(hash));
-        record.map(Body::InFiles).ok_or_else(|| Failure::new(code::MISC, "Block not available (pruned data)"))
+        record.map(BlockBody::InFiles).ok_or_else(|| RpcFailure::new(code::MISC, "Block not available (pruned data)"))
     }
 
-    /// What a block that was taken in spends, a list for each transaction but the coinbase.
-    pub(super) fn spent(&self, chain: &SimChain, hash: &BlockHash) -> Result<Spent, Failure> {
+    /// The coins that an archived block spends, a list for each transaction but the coinbase.
+    pub(super) fn spent(&self, chain: &SimChain, hash: &BlockHash) -> Result<SpentCoins, RpcFailure> {
         if let Ok(spent) = chain.spent_coins(hash) {
-            return Ok(Spent::InMemory(spent));
+            return Ok(SpentCoins::InMemory(spent));
         }
         if chain.height_of(hash) == Some(Height::GENESIS) {
-            return Ok(Spent::InMemory(Vec::new()));
+            return Ok(SpentCoins::InMemory(Vec::new()));
         }
         let record = self.files.as_ref().and_then(|files| files.undo(hash));
-        record.map(Spent::InFiles).ok_or_else(|| Failure::new(code::MISC, "Undo data not available (pruned data)"))
+        record
+            .map(SpentCoins::InFiles)
+            .ok_or_else(|| RpcFailure::new(code::MISC, "Undo data not available (pruned data)"))
     }
 
-    /// The lowest height from which on the active chain has all bodies, when some were dropped for good.
+    /// The lowest height from which on the active chain has all bodies; `None` if it has all.
     pub(super) fn pruned_below(&self, chain: &SimChain) -> Option<Height> {
         if self.files.is_some() || chain.hash_at(Height::GENESIS).is_some_and(|genesis| chain.block(&genesis).is_some())
         {
@@ -119,27 +121,27 @@ impl Archive {
     }
 }
 
-impl Body {
+impl BlockBody {
     pub(super) fn bytes(self) -> io::Result<Vec<u8>> {
         match self {
-            Body::InMemory(block) => Ok(encode::serialize(block.as_ref())),
-            Body::InFiles(record) => record.read(),
+            BlockBody::InMemory(block) => Ok(encode::serialize(block.as_ref())),
+            BlockBody::InFiles(record) => record.read(),
         }
     }
 
     pub(super) fn block(self) -> io::Result<Arc<Block>> {
         match self {
-            Body::InMemory(block) => Ok(block),
-            Body::InFiles(record) => encode::deserialize(&record.read()?).map(Arc::new).map_err(io::Error::other),
+            BlockBody::InMemory(block) => Ok(block),
+            BlockBody::InFiles(record) => encode::deserialize(&record.read()?).map(Arc::new).map_err(io::Error::other),
         }
     }
 }
 
-impl Spent {
-    pub(super) fn coins(self) -> io::Result<Vec<Vec<Coin>>> {
+impl SpentCoins {
+    pub(super) fn coins(self) -> io::Result<Vec<Vec<SimCoin>>> {
         match self {
-            Spent::InMemory(spent) => Ok(spent),
-            Spent::InFiles(record) => record.read_undo(),
+            SpentCoins::InMemory(spent) => Ok(spent),
+            SpentCoins::InFiles(record) => record.read_undo(),
         }
     }
 }
@@ -152,6 +154,8 @@ fn summary(block: &Block) -> io::Result<StoredBlock> {
     })
 }
 
-fn dropped(hash: &BlockHash) -> Failure {
-    Failure::internal(format!("block {hash} was dropped before the node saw it: give the node its block files"))
+fn dropped(hash: &BlockHash) -> RpcFailure {
+    RpcFailure::internal(format!(
+        "block {hash} was dropped before the node archived it: pass its block files in the options"
+    ))
 }

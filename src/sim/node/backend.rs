@@ -1,4 +1,4 @@
-//! What every method and path works on: the world, the archive of its blocks, and the switches of the node.
+//! The state behind every method and path: the world, the archive of its blocks, and the switches of the node.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,9 +10,9 @@ use bitcoin::BlockHash;
 
 use super::super::{SimChain, World};
 use super::archive::Archive;
-use super::failure::Failure;
+use super::error::RpcFailure;
+use super::notifier::SequenceNotifier;
 use super::options::SimNodeOptions;
-use super::signals::Signals;
 use crate::chain::Feerate;
 
 /// A node whose tip is older than this is in initial block download (`DEFAULT_MAX_TIP_AGE` of Core's
@@ -24,70 +24,70 @@ pub(super) struct Backend {
     archive: Mutex<Archive>,
     pub(super) options: SimNodeOptions,
     switches: Mutex<Switches>,
-    /// How often each method was called.
-    asked: Mutex<BTreeMap<String, u64>>,
-    signals: Mutex<Signals>,
+    /// The number of calls of each method.
+    calls: Mutex<BTreeMap<String, u64>>,
+    notifier: Mutex<SequenceNotifier>,
     started: Instant,
     left_initial_download: AtomicBool,
 }
 
-/// What tests switch.
+/// The faults and states that tests set.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Switches {
-    /// What the node says it is doing before it answers anything.
+    /// The progress that the node reports while it starts, in place of any answer.
     pub(super) warming_up: Option<String>,
-    /// How long each answer waits before it is worked out.
+    /// The delay before each answer.
     pub(super) delay: Duration,
-    /// What is said in place of an answer to a request that calls the method: an HTTP status and a body.
+    /// The response to requests that call a method, in place of an answer: an HTTP status and a body.
     pub(super) instead: BTreeMap<String, (u16, String)>,
-    /// How many transactions of its mempool the node has read since its start; `None` when it has read all.
+    /// The number of transactions that the node has loaded of its persisted mempool; `None` if it has loaded all.
     pub(super) read: Option<usize>,
-    /// The feerate from which on the mempool takes transactions, where that is more than the policy says.
+    /// The minimum feerate that the mempool reports, if it is above that of the policy.
     pub(super) min_fee: Option<Feerate>,
 }
 
-/// The world at one moment, with all of its active chain in the archive.
-pub(super) struct Moment<'b> {
+/// The locked world, with its whole active chain in the archive.
+pub(super) struct LockedWorld<'b> {
     pub(super) world: MutexGuard<'b, World>,
     pub(super) archive: MutexGuard<'b, Archive>,
 }
 
 impl Backend {
     pub(super) fn new(world: Arc<Mutex<World>>, archive: Archive, options: SimNodeOptions) -> Backend {
-        let signals = Mutex::new(Signals::new(options.zmq, &lock(&world)));
+        let notifier = Mutex::new(SequenceNotifier::new(options.zmq, &lock(&world)));
         Backend {
             world,
             archive: Mutex::new(archive),
             options,
             switches: Mutex::default(),
-            asked: Mutex::default(),
-            signals,
+            calls: Mutex::default(),
+            notifier,
             started: Instant::now(),
             left_initial_download: AtomicBool::new(false),
         }
     }
 
-    /// Holds the world still. Always this lock first, then the archive's, then that of the signals.
-    pub(super) fn moment(&self) -> Result<Moment<'_>, Failure> {
+    /// Locks the world and the archive. Lock order: world, archive, notifier.
+    pub(super) fn lock_world(&self) -> Result<LockedWorld<'_>, RpcFailure> {
         let world = lock(&self.world);
-        // what others have done to the world meanwhile
-        lock(&self.signals).tell(&world);
-        let mut moment = Moment { world, archive: lock(&self.archive) };
-        moment.catch_up()?;
-        Ok(moment)
+        // other owners of the world may have changed it
+        lock(&self.notifier).publish(&world);
+        let mut locked = LockedWorld { world, archive: lock(&self.archive) };
+        locked.catch_up()?;
+        Ok(locked)
     }
 
-    /// The world, to act on it; what it becomes is taken in at once, before the chain can drop any of it.
-    pub(super) fn act<T>(&self, act: impl FnOnce(&mut World) -> T) -> Result<T, Failure> {
-        let mut moment = self.moment()?;
-        let result = act(&mut moment.world);
-        lock(&self.signals).tell(&moment.world);
-        moment.catch_up()?;
+    /// Changes the world, and archives new blocks at once, before the chain can drop their bodies.
+    pub(super) fn act<T>(&self, act: impl FnOnce(&mut World) -> T) -> Result<T, RpcFailure> {
+        let mut locked = self.lock_world()?;
+        let result = act(&mut locked.world);
+        lock(&self.notifier).publish(&locked.world);
+        locked.catch_up()?;
         Ok(result)
     }
 
-    pub(super) fn signals(&self) -> MutexGuard<'_, Signals> {
-        lock(&self.signals)
+    pub(super) fn notifier(&self) -> MutexGuard<'_, SequenceNotifier> {
+        lock(&self.notifier)
     }
 
     pub(super) fn switches(&self) -> Switches {
@@ -99,20 +99,20 @@ impl Backend {
     }
 
     /// Counts a call.
-    pub(super) fn note_call(&self, method: &str) {
-        *lock(&self.asked).entry(method.to_owned()).or_default() += 1;
+    pub(super) fn count_call(&self, method: &str) {
+        *lock(&self.calls).entry(method.to_owned()).or_default() += 1;
     }
 
-    /// How often a method was called.
+    /// The number of calls of a method.
     pub(super) fn calls(&self, method: &str) -> u64 {
-        lock(&self.asked).get(method).copied().unwrap_or(0)
+        lock(&self.calls).get(method).copied().unwrap_or(0)
     }
 
     pub(super) fn uptime(&self) -> Duration {
         self.started.elapsed()
     }
 
-    /// Whether the node takes itself to be downloading the chain: until its tip was once of the last 24 hours.
+    /// Whether the node is in initial block download: until its tip was once at most 24 hours old.
     pub(super) fn in_initial_download(&self, tip_time: u32) -> bool {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let is_recent = now.saturating_sub(Duration::from_secs(tip_time.into())) <= MAX_TIP_AGE;
@@ -120,31 +120,31 @@ impl Backend {
     }
 }
 
-impl Moment<'_> {
+impl LockedWorld<'_> {
     pub(super) fn chain(&self) -> &SimChain {
         self.world.chain()
     }
 
-    /// Takes a block of any branch in. Fails with [`Failure::block_not_found`] when there is none.
-    pub(super) fn find(&mut self, hash: &BlockHash) -> Result<(), Failure> {
+    /// Archives a block of any branch. Errors: [`RpcFailure::block_not_found`] if it is unknown.
+    pub(super) fn find(&mut self, hash: &BlockHash) -> Result<(), RpcFailure> {
         if self.chain().height_of(hash).is_none() {
-            return Err(Failure::block_not_found());
+            return Err(RpcFailure::block_not_found());
         }
         self.archive.adopt(self.world.chain(), hash)
     }
 
-    /// Takes the blocks of all branches in.
-    pub(super) fn find_all(&mut self) -> Result<(), Failure> {
+    /// Archives the blocks of all branches.
+    pub(super) fn find_all(&mut self) -> Result<(), RpcFailure> {
         let known = self.chain().known_blocks();
-        if self.archive.found_of != known {
+        if self.archive.archived_blocks != known {
             let ends: Vec<_> = self.chain().branch_ends().collect();
             ends.iter().try_for_each(|end| self.archive.adopt(self.world.chain(), end))?;
-            self.archive.found_of = known;
+            self.archive.archived_blocks = known;
         }
         Ok(())
     }
 
-    fn catch_up(&mut self) -> Result<(), Failure> {
+    fn catch_up(&mut self) -> Result<(), RpcFailure> {
         let tip = self.chain().tip();
         self.archive.adopt(self.world.chain(), &tip)
     }
@@ -156,7 +156,7 @@ impl fmt::Debug for Backend {
     }
 }
 
-/// A panic of a test that held the lock leaves the state as whole as the test left it.
+/// Locks a mutex, poisoned or not: a test that panics with the lock leaves the state as it is.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -6,15 +6,15 @@ use serde::Serialize;
 
 use super::super::SimChain;
 use super::amounts::Difficulty;
-use super::backend::{Backend, Moment};
-use super::failure::{Answer, Failure, code, json};
+use super::backend::{Backend, LockedWorld};
+use super::error::{RpcFailure, RpcResult, code, json};
 use super::params::Params;
 use crate::chain::Height;
 use crate::chain::difficulty::difficulty;
 
 /// The answer of `getblockchaininfo`.
 #[derive(Serialize)]
-struct ChainInfo {
+struct ChainInfoJson {
     chain: &'static str,
     blocks: u32,
     headers: u32,
@@ -36,9 +36,9 @@ struct ChainInfo {
     warnings: [&'static str; 0],
 }
 
-/// A header and its place; the beginning of a block's answer too.
+/// A header with its position in the chain, as of `getblockheader`; also the first fields of `getblock`.
 #[derive(Serialize)]
-pub(super) struct HeaderInfo {
+pub(super) struct HeaderJson {
     hash: BlockHash,
     confirmations: i64,
     height: u32,
@@ -61,15 +61,15 @@ pub(super) struct HeaderInfo {
     nextblockhash: Option<BlockHash>,
 }
 
-impl HeaderInfo {
-    /// Of a block that the archive has.
-    pub(super) fn of(moment: &Moment<'_>, hash: &BlockHash) -> Result<HeaderInfo, Failure> {
-        let chain = moment.chain();
-        let stored = moment.archive.stored(hash).ok_or_else(Failure::block_not_found)?;
+impl HeaderJson {
+    /// The header of an archived block.
+    pub(super) fn of(locked: &LockedWorld<'_>, hash: &BlockHash) -> Result<HeaderJson, RpcFailure> {
+        let chain = locked.chain();
+        let stored = locked.archive.stored(hash).ok_or_else(RpcFailure::block_not_found)?;
         let header = &stored.header;
-        let height = chain.height_of(hash).ok_or_else(Failure::block_not_found)?;
+        let height = chain.height_of(hash).ok_or_else(RpcFailure::block_not_found)?;
         let confirmations = confirmations(chain, hash);
-        Ok(HeaderInfo {
+        Ok(HeaderJson {
             hash: *hash,
             confirmations,
             height: height.to_u32(),
@@ -90,7 +90,7 @@ impl HeaderInfo {
     }
 }
 
-/// Blocks of the active chain from this one on; -1 outside the active chain.
+/// The confirmations of a block; -1 outside of the active chain.
 pub(super) fn confirmations(chain: &SimChain, hash: &BlockHash) -> i64 {
     match chain.height_of(hash) {
         Some(height) if chain.is_active(hash) => i64::from(chain.height().to_u32()) - i64::from(height.to_u32()) + 1,
@@ -106,24 +106,25 @@ fn target(header: &Header) -> String {
     format!("{:064x}", header.target())
 }
 
-/// Every regtest block takes two hashes on average, genesis among them (`GetBlockProof` of Core's `chain.cpp`).
+/// The chainwork at a height. Every regtest block counts two hashes, genesis included (`GetBlockProof` of Core's
+/// `chain.cpp`).
 fn chain_work(height: Height) -> String {
     format!("{:064x}", (u64::from(height.to_u32()) + 1) * 2)
 }
 
-pub(super) fn getblockchaininfo(node: &Backend, _: &Params) -> Answer {
+pub(super) fn getblockchaininfo(node: &Backend, _: &Params) -> RpcResult {
     json(chain_info(node)?)
 }
 
-/// The answer of `getblockchaininfo`, for REST too.
-pub(super) fn chain_info(node: &Backend) -> Result<impl Serialize + use<>, Failure> {
-    let mut moment = node.moment()?;
-    moment.find_all()?;
-    let chain = moment.chain();
+/// The answer of `getblockchaininfo`, for RPC and REST.
+pub(super) fn chain_info(node: &Backend) -> Result<impl Serialize + use<>, RpcFailure> {
+    let mut locked = node.lock_world()?;
+    locked.find_all()?;
+    let chain = locked.chain();
     let (tip, height) = (chain.tip(), chain.height());
-    let header = moment.archive.header(&tip)?;
-    let pruned_below = moment.archive.pruned_below(chain);
-    Ok(ChainInfo {
+    let header = locked.archive.header(&tip)?;
+    let pruned_below = locked.archive.pruned_below(chain);
+    Ok(ChainInfoJson {
         chain: "regtest",
         blocks: height.to_u32(),
         headers: height.to_u32(),
@@ -133,11 +134,11 @@ pub(super) fn chain_info(node: &Backend) -> Result<impl Serialize + use<>, Failu
         difficulty: Difficulty(difficulty(header.bits)),
         time: header.time,
         mediantime: chain.median_time_past(&tip).unwrap_or(header.time),
-        // every block is verified when it is made
+        // every block is verified when it is mined
         verificationprogress: 1,
         initialblockdownload: node.in_initial_download(header.time),
         chainwork: chain_work(height),
-        size_on_disk: moment.archive.size_on_disk(),
+        size_on_disk: locked.archive.size_on_disk(),
         pruned: pruned_below.is_some(),
         pruneheight: pruned_below.map(Height::to_u32),
         automatic_pruning: pruned_below.map(|_| false),
@@ -145,43 +146,43 @@ pub(super) fn chain_info(node: &Backend) -> Result<impl Serialize + use<>, Failu
     })
 }
 
-pub(super) fn getbestblockhash(node: &Backend, _: &Params) -> Answer {
-    json(node.moment()?.chain().tip())
+pub(super) fn getbestblockhash(node: &Backend, _: &Params) -> RpcResult {
+    json(node.lock_world()?.chain().tip())
 }
 
-pub(super) fn getblockcount(node: &Backend, _: &Params) -> Answer {
-    json(node.moment()?.chain().height().to_u32())
+pub(super) fn getblockcount(node: &Backend, _: &Params) -> RpcResult {
+    json(node.lock_world()?.chain().height().to_u32())
 }
 
-pub(super) fn getblockhash(node: &Backend, params: &Params) -> Answer {
+pub(super) fn getblockhash(node: &Backend, params: &Params) -> RpcResult {
     let height = params.integer(0)?;
-    let moment = node.moment()?;
-    let hash = u32::try_from(height).ok().and_then(|height| moment.chain().hash_at(Height::from(height)));
-    json(hash.ok_or_else(|| Failure::new(code::INVALID_PARAMETER, "Block height out of range"))?)
+    let locked = node.lock_world()?;
+    let hash = u32::try_from(height).ok().and_then(|height| locked.chain().hash_at(Height::from(height)));
+    json(hash.ok_or_else(|| RpcFailure::new(code::INVALID_PARAMETER, "Block height out of range"))?)
 }
 
-pub(super) fn getblockheader(node: &Backend, params: &Params) -> Answer {
+pub(super) fn getblockheader(node: &Backend, params: &Params) -> RpcResult {
     let hash = params.hash(0, "hash")?;
-    let mut moment = node.moment()?;
-    moment.find(&hash)?;
+    let mut locked = node.lock_world()?;
+    locked.find(&hash)?;
     if params.flag(1, true) {
-        return json(HeaderInfo::of(&moment, &hash)?);
+        return json(HeaderJson::of(&locked, &hash)?);
     }
-    json(bitcoin::consensus::encode::serialize_hex(moment.archive.header(&hash)?))
+    json(bitcoin::consensus::encode::serialize_hex(locked.archive.header(&hash)?))
 }
 
-/// A block without a successor.
+/// A tip of `getchaintips`.
 #[derive(Serialize)]
-struct Tip {
+struct ChainTipJson {
     height: u32,
     hash: BlockHash,
     branchlen: u32,
     status: &'static str,
 }
 
-pub(super) fn getchaintips(node: &Backend, _: &Params) -> Answer {
-    let tips = node.moment()?.chain().tips();
-    let tip = |tip: &super::super::ChainTip| Tip {
+pub(super) fn getchaintips(node: &Backend, _: &Params) -> RpcResult {
+    let tips = node.lock_world()?.chain().tips();
+    let tip = |tip: &super::super::BranchTip| ChainTipJson {
         height: tip.height.to_u32(),
         hash: tip.hash,
         branchlen: tip.branch_length,

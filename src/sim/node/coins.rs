@@ -8,43 +8,43 @@ use bitcoin::hashes::{Hash, HashEngine, sha256d};
 use bitcoin::{Amount, BlockHash, OutPoint, TxOut, Txid};
 use serde::Serialize;
 
-use super::super::{Coin, Coins};
+use super::super::{CoinMap, SimCoin};
 use super::amounts::Btc;
 use super::backend::Backend;
-use super::failure::{Answer, Failure, code, json};
+use super::error::{RpcFailure, RpcResult, code, json};
 use super::muhash::MuHash;
 use super::params::Params;
-use super::transactions::ScriptInfo;
+use super::transactions::ScriptJson;
 
-/// What an output counts beside its script in a size that does not depend on how outputs are stored.
+/// The bytes of an output beside its script in `bogosize`, which does not depend on the storage format.
 const BOGO_BYTES: u64 = 50;
 
 #[derive(Serialize)]
-struct OutputInfo {
+struct UnspentOutputJson {
     bestblock: BlockHash,
     confirmations: u32,
     value: Btc,
     #[serde(rename = "scriptPubKey")]
-    script: ScriptInfo,
+    script: ScriptJson,
     coinbase: bool,
 }
 
-pub(super) fn gettxout(node: &Backend, params: &Params) -> Answer {
+pub(super) fn gettxout(node: &Backend, params: &Params) -> RpcResult {
     let txid = params.hash(0, "txid")?;
     let vout = params.unsigned(1)?;
     let outpoint = OutPoint { txid, vout };
     let with_mempool = params.flag(2, true);
-    let moment = node.moment()?;
-    let (chain, mempool) = (moment.chain(), moment.world.mempool());
+    let locked = node.lock_world()?;
+    let (chain, mempool) = (locked.chain(), locked.world.mempool());
     if with_mempool && mempool.spender(&outpoint).is_some() {
         return json(());
     }
     let unconfirmed = if with_mempool { mempool.output(&outpoint) } else { None };
-    let info = |output: &TxOut, confirmations, coinbase| OutputInfo {
+    let info = |output: &TxOut, confirmations, coinbase| UnspentOutputJson {
         bestblock: chain.tip(),
         confirmations,
         value: Btc(output.value),
-        script: ScriptInfo::of(&output.script_pubkey),
+        script: ScriptJson::of(&output.script_pubkey),
         coinbase,
     };
     json(match (unconfirmed, chain.coin(&outpoint)) {
@@ -58,7 +58,7 @@ pub(super) fn gettxout(node: &Backend, params: &Params) -> Answer {
 }
 
 #[derive(Serialize)]
-struct SetInfo {
+struct UtxoSetJson {
     height: u32,
     bestblock: BlockHash,
     txouts: u64,
@@ -72,8 +72,8 @@ struct SetInfo {
     disk_size: u64,
 }
 
-pub(super) fn gettxoutsetinfo(node: &Backend, params: &Params) -> Answer {
-    let invalid = |message: String| Failure::new(code::INVALID_PARAMETER, message);
+pub(super) fn gettxoutsetinfo(node: &Backend, params: &Params) -> RpcResult {
+    let invalid = |message: String| RpcFailure::new(code::INVALID_PARAMETER, message);
     let kind = params.get(0).as_str().unwrap_or("hash_serialized_3");
     if !["hash_serialized_3", "muhash", "none"].contains(&kind) {
         return Err(invalid(format!("'{kind}' is not a valid hash_type")));
@@ -81,8 +81,8 @@ pub(super) fn gettxoutsetinfo(node: &Backend, params: &Params) -> Answer {
     if !params.get(1).is_null() {
         return Err(invalid("Querying specific block heights requires coinstatsindex".to_owned()));
     }
-    let moment = node.moment()?;
-    let coins = moment.chain().unspent();
+    let locked = node.lock_world()?;
+    let coins = locked.chain().unspent();
     let mut total: u64 = 0;
     let mut bogosize = 0;
     let mut transactions: HashSet<&Txid> = HashSet::new();
@@ -92,10 +92,10 @@ pub(super) fn gettxoutsetinfo(node: &Backend, params: &Params) -> Answer {
         bogosize += BOGO_BYTES + u64::try_from(coin.output.script_pubkey.len()).unwrap_or(0);
         transactions.insert(&outpoint.txid);
     }
-    let count = |count: usize| u64::try_from(count).map_err(Failure::internal);
-    json(SetInfo {
-        height: moment.chain().height().to_u32(),
-        bestblock: moment.chain().tip(),
+    let count = |count: usize| u64::try_from(count).map_err(RpcFailure::internal);
+    json(UtxoSetJson {
+        height: locked.chain().height().to_u32(),
+        bestblock: locked.chain().tip(),
         txouts: count(coins.len())?,
         bogosize,
         hash_serialized_3: (kind == "hash_serialized_3").then(|| hash_serialized(coins)),
@@ -107,12 +107,12 @@ pub(super) fn gettxoutsetinfo(node: &Backend, params: &Params) -> Answer {
 }
 
 /// The hash over all unspent outputs in the order of a node's database: by the bytes of their txid, then by number.
-fn hash_serialized(coins: &Coins) -> sha256d::Hash {
-    let mut order: Vec<(u64, &OutPoint, &Coin)> = coins
+fn hash_serialized(coins: &CoinMap) -> sha256d::Hash {
+    let mut order: Vec<(u64, &OutPoint, &SimCoin)> = coins
         .iter()
         .map(|(outpoint, coin)| {
             let bytes = outpoint.txid.as_byte_array();
-            // most comparisons end at the first bytes, which are then at hand
+            // most comparisons end at the first bytes, so they are stored in the key
             let beginning = bytes.first_chunk().map_or(0, |first| u64::from_be_bytes(*first));
             (beginning, outpoint, coin)
         })
@@ -131,7 +131,7 @@ fn hash_serialized(coins: &Coins) -> sha256d::Hash {
     sha256d::Hash::from_engine(engine)
 }
 
-fn muhash(coins: &Coins) -> String {
+fn muhash(coins: &CoinMap) -> String {
     let mut hash = MuHash::new();
     let mut bytes = Vec::new();
     for (outpoint, coin) in coins {
@@ -142,8 +142,8 @@ fn muhash(coins: &Coins) -> String {
     hash.finish()
 }
 
-/// An unspent output as the hashes over all of them take it.
-fn serialize_coin(bytes: &mut Vec<u8>, outpoint: &OutPoint, coin: &Coin) {
+/// The serialisation of an unspent output in the hashes of the set.
+fn serialize_coin(bytes: &mut Vec<u8>, outpoint: &OutPoint, coin: &SimCoin) {
     bytes.extend_from_slice(outpoint.txid.as_byte_array());
     bytes.extend_from_slice(&outpoint.vout.to_le_bytes());
     let code = coin.height.to_u32() * 2 + u32::from(coin.coinbase);

@@ -5,12 +5,12 @@ use std::net::Ipv4Addr;
 use serde::Serialize;
 
 use super::backend::Backend;
-use super::failure::{Answer, json};
+use super::error::{RpcResult, json};
 use super::params::Params;
 use super::publisher::HIGH_WATER_MARK;
 
 #[derive(Serialize)]
-struct NetworkInfo {
+struct NetworkInfoJson {
     version: u32,
     subversion: String,
     protocolversion: u32,
@@ -23,10 +23,10 @@ struct NetworkInfo {
     warnings: [&'static str; 0],
 }
 
-pub(super) fn getnetworkinfo(node: &Backend, _: &Params) -> Answer {
+pub(super) fn getnetworkinfo(node: &Backend, _: &Params) -> RpcResult {
     let version = node.options.version;
     let (major, minor, build) = (version / 10_000, version / 100 % 100, version % 100);
-    json(NetworkInfo {
+    json(NetworkInfoJson {
         version,
         subversion: format!("/Satoshi:{major}.{minor}.{build}/btcgraph-sim:{}/", env!("CARGO_PKG_VERSION")),
         protocolversion: 70_016,
@@ -40,21 +40,21 @@ pub(super) fn getnetworkinfo(node: &Backend, _: &Params) -> Answer {
     })
 }
 
-pub(super) fn uptime(node: &Backend, _: &Params) -> Answer {
+pub(super) fn uptime(node: &Backend, _: &Params) -> RpcResult {
     json(node.uptime().as_secs())
 }
 
 #[derive(Serialize)]
-struct Notification {
+struct ZmqNotificationJson {
     #[serde(rename = "type")]
     kind: &'static str,
     address: String,
     hwm: usize,
 }
 
-pub(super) fn getzmqnotifications(node: &Backend, _: &Params) -> Answer {
-    let port = node.signals().open_port();
-    let notification = |port| Notification {
+pub(super) fn getzmqnotifications(node: &Backend, _: &Params) -> RpcResult {
+    let port = node.notifier().open_port();
+    let notification = |port| ZmqNotificationJson {
         kind: "pubsequence",
         address: format!("tcp://{}:{port}", Ipv4Addr::LOCALHOST),
         hwm: HIGH_WATER_MARK,

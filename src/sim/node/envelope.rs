@@ -1,29 +1,29 @@
-//! JSON-RPC as a node speaks it: one question or several in one body, in the manner of 1.0 and 1.1, where errors show
-//! in the HTTP status, or of 2.0, where they do not (Core's `src/httprpc.cpp` and `src/rpc/request.cpp`).
+//! JSON-RPC as in Core: a request or a batch, by the legacy version 1, where errors set the HTTP status, or by 2.0,
+//! where they do not (Core's `src/httprpc.cpp` and `src/rpc/request.cpp`).
 
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use super::failure::{Answer, Failure, code};
+use super::error::{RpcFailure, RpcResult, code};
 
-/// The manner of a question, in which it is answered too.
+/// The version of a request, and of its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Version {
     Legacy,
     V2,
 }
 
-/// A question, as far as it could be read.
-struct Question {
+/// A request, as far as it could be parsed.
+struct JsonRpcRequest {
     version: Version,
-    /// `None` when it has none, which in 2.0 means that no answer is wanted.
+    /// `None` if it has none, which makes it a notification in 2.0.
     id: Option<Value>,
-    call: Result<Call, Failure>,
+    call: Result<Call, RpcFailure>,
 }
 
-/// The most questions of one request, so that no answer is without bounds. A node has no such limit.
-const MOST_QUESTIONS: usize = 10_000;
+/// The most requests of a batch, which bounds the response. A node has no such limit.
+const MAX_BATCH: usize = 10_000;
 
 /// A method and its parameters: an array, or an object of named ones.
 pub(super) struct Call {
@@ -31,32 +31,32 @@ pub(super) struct Call {
     pub(super) params: Value,
 }
 
-/// What goes back over HTTP: a status, and a body unless nothing is to be said.
+/// An HTTP response: a status, and a body unless there is nothing to answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Reply {
     pub(super) status: u16,
     pub(super) body: Option<String>,
 }
 
-/// Answers a body, asking `call` for each question in it.
-pub(super) fn answer(body: &[u8], call: impl Fn(Call) -> Answer) -> Reply {
+/// Answers a body with the results of `call` for each request in it.
+pub(super) fn answer(body: &[u8], call: impl Fn(Call) -> RpcResult) -> Reply {
     let unreadable = |message: &str| {
-        let failure = Failure::new(code::PARSE, message);
+        let failure = RpcFailure::new(code::PARSE, message);
         let response = Response { version: Version::Legacy, id: Some(Value::Null), answer: Err(failure) };
         Reply { status: response.status(), body: Some(line(&response)) }
     };
     match serde_json::from_slice(body) {
-        Ok(question @ Value::Object(_)) => match respond(question, &call) {
+        Ok(request @ Value::Object(_)) => match respond(request, &call) {
             Some(response) => Reply { status: response.status(), body: Some(line(&response)) },
             None => Reply { status: 204, body: None },
         },
-        Ok(Value::Array(questions)) if questions.len() > MOST_QUESTIONS => {
-            unreadable(&format!("{} questions are in one request, {MOST_QUESTIONS} are possible", questions.len()))
+        Ok(Value::Array(requests)) if requests.len() > MAX_BATCH => {
+            unreadable(&format!("the batch has {} requests, at most {MAX_BATCH} are allowed", requests.len()))
         }
-        Ok(Value::Array(questions)) => {
-            let silent = !questions.is_empty();
-            let responses: Vec<_> = questions.into_iter().filter_map(|question| respond(question, &call)).collect();
-            if silent && responses.is_empty() {
+        Ok(Value::Array(requests)) => {
+            let is_batch = !requests.is_empty();
+            let responses: Vec<_> = requests.into_iter().filter_map(|request| respond(request, &call)).collect();
+            if is_batch && responses.is_empty() {
                 return Reply { status: 204, body: None };
             }
             Reply { status: 200, body: Some(line(&responses)) }
@@ -68,27 +68,27 @@ pub(super) fn answer(body: &[u8], call: impl Fn(Call) -> Answer) -> Reply {
 
 /// The methods that a body calls.
 pub(super) fn methods(body: &[u8]) -> Vec<String> {
-    let questions = match serde_json::from_slice(body) {
-        Ok(Value::Array(questions)) => questions,
-        Ok(question) => vec![question],
+    let requests = match serde_json::from_slice(body) {
+        Ok(Value::Array(requests)) => requests,
+        Ok(request) => vec![request],
         Err(_) => Vec::new(),
     };
-    questions.iter().filter_map(|question| question["method"].as_str().map(str::to_owned)).collect()
+    requests.iter().filter_map(|request| request["method"].as_str().map(str::to_owned)).collect()
 }
 
-/// `None` when no answer is wanted.
-fn respond(question: Value, call: impl Fn(Call) -> Answer) -> Option<Response> {
-    let Question { version, id, call: read } = Question::read(question);
+/// `None` for a notification.
+fn respond(request: Value, call: impl Fn(Call) -> RpcResult) -> Option<Response> {
+    let JsonRpcRequest { version, id, call: read } = JsonRpcRequest::read(request);
     let answer = read.and_then(call);
     let notification = version == Version::V2 && id.is_none();
     (!notification).then_some(Response { version, id, answer })
 }
 
-impl Question {
-    fn read(question: Value) -> Question {
-        let invalid = |message: &str| Err(Failure::new(code::INVALID_REQUEST, message));
-        let Value::Object(mut fields) = question else {
-            return Question {
+impl JsonRpcRequest {
+    fn read(request: Value) -> JsonRpcRequest {
+        let invalid = |message: &str| Err(RpcFailure::new(code::INVALID_REQUEST, message));
+        let Value::Object(mut fields) = request else {
+            return JsonRpcRequest {
                 version: Version::Legacy,
                 id: Some(Value::Null),
                 call: invalid("Invalid Request object"),
@@ -110,21 +110,21 @@ impl Question {
             (Some(Value::String(_)), Some(_)) => invalid("Params must be an array or object"),
             (Some(_), _) => invalid("Method must be a string"),
         };
-        Question { version, id, call }
+        JsonRpcRequest { version, id, call }
     }
 }
 
 struct Response {
     version: Version,
     id: Option<Value>,
-    answer: Answer,
+    answer: RpcResult,
 }
 
 impl Response {
     fn status(&self) -> u16 {
         match (&self.answer, self.version) {
             (Ok(_), _) => 200,
-            // what is no request at all is told by the status in the manner of 2.0 too
+            // an invalid request sets the status in 2.0 as well
             (Err(failure), Version::V2) if failure.code != code::INVALID_REQUEST => 200,
             (Err(failure), _) => match failure.code {
                 code::INVALID_REQUEST => 400,
@@ -159,21 +159,21 @@ impl Serialize for Response {
     }
 }
 
-/// One line of JSON. Everything here has text as keys, which is all that JSON asks for.
+/// One line of JSON. Serialisation does not fail: all keys are strings.
 fn line(answer: &impl Serialize) -> String {
     serde_json::to_string(answer).unwrap_or_default() + "\n"
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::failure::json;
+    use super::super::error::json;
     use super::*;
 
     fn ask(body: &str) -> (u16, Option<String>) {
         let reply = answer(body.as_bytes(), |call| match call.method.as_str() {
             "count" => json(call.params.as_array().map(Vec::len)),
-            "fail" => Err(Failure::new(code::INVALID_PARAMETER, "no")),
-            _ => Err(Failure::new(code::METHOD_NOT_FOUND, "Method not found")),
+            "fail" => Err(RpcFailure::new(code::INVALID_PARAMETER, "no")),
+            _ => Err(RpcFailure::new(code::METHOD_NOT_FOUND, "Method not found")),
         });
         (reply.status, reply.body)
     }
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn in_the_old_manner_result_and_error_are_always_there_and_the_status_tells_errors() {
+    fn legacy_responses_have_result_and_error_and_an_error_status() {
         assert_eq!(
             ask(r#"{"method":"count","params":[1,2],"id":7}"#),
             says(200, r#"{"result":2,"error":null,"id":7}"#)
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn in_the_manner_of_2_0_errors_are_answers_too_and_without_an_id_nothing_is_said() {
+    fn version_2_errors_have_status_200_and_notifications_no_body() {
         assert_eq!(
             ask(r#"{"jsonrpc":"2.0","method":"other","id":1}"#),
             says(200, r#"{"jsonrpc":"2.0","error":{"code":-32601,"message":"Method not found"},"id":1}"#)
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn several_questions_are_answered_one_by_one_each_in_its_own_manner() {
+    fn each_request_of_a_batch_is_answered_by_its_own_version() {
         assert_eq!(
             ask(r#"[{"method":"count","id":1},{"jsonrpc":"2.0","method":"fail","id":2},3]"#),
             says(
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_question_is_told_apart() {
+    fn each_malformed_request_has_its_own_error() {
         let message = |body: &str| {
             let (status, answer) = ask(body);
             let answer: Value = serde_json::from_str(&answer.unwrap()).unwrap();

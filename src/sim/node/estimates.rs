@@ -1,19 +1,19 @@
-//! What fee it takes: `estimatesmartfee` (Core's `src/rpc/fees.cpp`). A node follows each transaction from the mempool
-//! into its block; here it is simply what the transactions of the last blocks paid.
+//! Fee estimates: `estimatesmartfee` (Core's `src/rpc/fees.cpp`). A node tracks each transaction from the mempool into
+//! its block; here the estimate is a percentile of the feerates in the last blocks.
 
 use bitcoin::Amount;
 use serde::Serialize;
 
 use super::amounts::Btc;
 use super::backend::Backend;
-use super::failure::{Answer, Failure, code, json};
+use super::error::{RpcFailure, RpcResult, code, json};
 use super::params::Params;
 use super::transactions::fee;
 use crate::chain::Feerate;
 
-/// The most blocks that can be asked for (`FeeEstimateHorizon::LONG_HALFLIFE` of Core's `policy/fees`).
+/// The highest target in blocks (`FeeEstimateHorizon::LONG_HALFLIFE` of Core's `policy/fees`).
 const MAX_TARGET: i32 = 1_008;
-/// How many blocks are looked at, and how many by the careful mode.
+/// The number of blocks that each mode uses.
 const ECONOMICAL_BLOCKS: usize = 6;
 const CONSERVATIVE_BLOCKS: usize = 12;
 
@@ -26,18 +26,18 @@ struct Estimate {
     blocks: i32,
 }
 
-pub(super) fn estimatesmartfee(node: &Backend, params: &Params) -> Answer {
+pub(super) fn estimatesmartfee(node: &Backend, params: &Params) -> RpcResult {
     let target = params.integer(0)?;
     if !(1..=MAX_TARGET).contains(&target) {
         let message = format!("Invalid conf_target, must be between 1 and {MAX_TARGET}");
-        return Err(Failure::new(code::INVALID_PARAMETER, message));
+        return Err(RpcFailure::new(code::INVALID_PARAMETER, message));
     }
     let is_careful = match params.text(1).to_ascii_lowercase().as_str() {
         "" | "unset" | "economical" => false,
         "conservative" => true,
         _ => {
             let message = r#"Invalid estimate_mode parameter, must be one of: "unset", "economical", "conservative""#;
-            return Err(Failure::new(code::INVALID_PARAMETER, message));
+            return Err(RpcFailure::new(code::INVALID_PARAMETER, message));
         }
     };
     let (lowest, lately) = feerates(node, ECONOMICAL_BLOCKS)?;
@@ -50,27 +50,28 @@ pub(super) fn estimatesmartfee(node: &Backend, params: &Params) -> Answer {
         estimate = enough_for(target, &longer).map_or(estimate, |longer| longer.max(estimate));
     }
     let feerate = Some(Btc(Amount::from_sat(estimate.max(lowest).to_sat_per_kvb())));
-    // nobody can be sure of the very next
+    // no feerate guarantees the very next block
     json(Estimate { feerate, errors: None, blocks: target.max(2) })
 }
 
-/// What the mempool takes at least, and what transactions of the last blocks paid, the lowest first.
-fn feerates(node: &Backend, blocks: usize) -> Result<(Feerate, Vec<Feerate>), Failure> {
-    let moment = node.moment()?;
-    let chain = moment.chain();
+/// The minimum feerate of the mempool, and the feerates in the last blocks, the lowest first.
+fn feerates(node: &Backend, blocks: usize) -> Result<(Feerate, Vec<Feerate>), RpcFailure> {
+    let locked = node.lock_world()?;
+    let chain = locked.chain();
     let last = std::iter::successors(Some(chain.tip()), |hash| chain.parent(hash)).take(blocks);
-    // those whose bodies are gone count as unseen
+    // blocks whose bodies are dropped are skipped
     let bodies = last.map_while(|hash| {
-        let body = moment.archive.body(chain, &hash).ok()?;
-        Some((body, moment.archive.spent(chain, &hash).ok()?))
+        let body = locked.archive.body(chain, &hash).ok()?;
+        Some((body, locked.archive.spent(chain, &hash).ok()?))
     });
     let bodies: Vec<_> = bodies.collect();
-    let lowest = moment.world.mempool().policy().min_relay;
-    drop(moment);
+    let lowest = locked.world.mempool().policy().min_relay;
+    drop(locked);
 
     let mut paid = Vec::new();
     for (body, spent) in bodies {
-        let (block, spent) = (body.block().map_err(Failure::internal)?, spent.coins().map_err(Failure::internal)?);
+        let (block, spent) =
+            (body.block().map_err(RpcFailure::internal)?, spent.coins().map_err(RpcFailure::internal)?);
         let of = block.txdata.iter().skip(1).zip(&spent);
         paid.extend(of.filter_map(|(tx, spent)| Some(Feerate::of(fee(tx, spent)?, tx.weight()))));
     }
@@ -78,7 +79,7 @@ fn feerates(node: &Backend, blocks: usize) -> Result<(Feerate, Vec<Feerate>), Fa
     Ok((lowest, paid))
 }
 
-/// What more transactions paid the longer one can wait; `None` where there are none.
+/// The percentile of the feerates for a target, the lower the longer the wait; `None` if there are none.
 fn enough_for(target: i32, paid: &[Feerate]) -> Option<Feerate> {
     let percent = match target {
         ..=2 => 60,
@@ -94,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_waits_longer_needs_not_pay_more() {
+    fn the_estimate_does_not_rise_with_the_target() {
         let paid: Vec<Feerate> = (1..=100).map(Feerate::from_sat_per_kvb).collect();
         let estimates: Vec<_> = (1..=MAX_TARGET).map(|target| enough_for(target, &paid).unwrap()).collect();
         assert!(estimates.is_sorted_by(|sooner, later| sooner >= later));

@@ -1,4 +1,4 @@
-//! HTTP: who is let in, what may be posted, and which part of the node answers.
+//! HTTP: authentication, limits of bodies, and the choice between RPC and REST.
 
 use std::sync::Arc;
 
@@ -19,21 +19,21 @@ const MAX_BODY: usize = 32 << 20;
 
 const JSON: &str = "application/json";
 
-/// What the handlers share.
-pub(super) struct Served {
+/// The state of all handlers.
+pub(super) struct HttpState {
     pub(super) backend: Arc<Backend>,
-    /// `user:password` of everybody who is let in.
+    /// The accepted credentials, as `user:password`.
     pub(super) logins: Vec<String>,
 }
 
-pub(super) fn router(served: Arc<Served>) -> Router {
+pub(super) fn router(served: Arc<HttpState>) -> Router {
     Router::new().fallback(respond).with_state(served)
 }
 
-async fn respond(State(served): State<Arc<Served>>, request: Request) -> Response {
+async fn respond(State(served): State<Arc<HttpState>>, request: Request) -> Response {
     let delay = served.backend.switches().delay;
     if !delay.is_zero() {
-        // not for nothing: the shortest sleep is a millisecond
+        // skipped if zero: the shortest sleep is a millisecond
         tokio::time::sleep(delay).await;
     }
     let (head, body) = request.into_parts();
@@ -52,7 +52,7 @@ async fn respond(State(served): State<Arc<Served>>, request: Request) -> Respons
     if head.method != Method::POST {
         return plain(StatusCode::METHOD_NOT_ALLOWED, "JSONRPC server handles only POST requests");
     }
-    if !is_let_in(&served.logins, &head.headers) {
+    if !is_authorized(&served.logins, &head.headers) {
         let mut response = plain(StatusCode::UNAUTHORIZED, "");
         response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"jsonrpc\""));
         return response;
@@ -67,7 +67,7 @@ async fn respond(State(served): State<Arc<Served>>, request: Request) -> Respons
     rpc_response(Arc::clone(&served.backend), body).await
 }
 
-/// What is said in place of an answer, if a test wants that of a method that the body calls.
+/// The response that a test has set in place of the answer of a method that the body calls.
 fn instead(backend: &Backend, body: &[u8]) -> Option<(u16, String)> {
     let instead = backend.switches().instead;
     if instead.is_empty() {
@@ -75,7 +75,7 @@ fn instead(backend: &Backend, body: &[u8]) -> Option<(u16, String)> {
     }
     let called = envelope::methods(body);
     for method in &called {
-        backend.note_call(method);
+        backend.count_call(method);
     }
     called.iter().find_map(|method| instead.get(method)).cloned()
 }
@@ -103,12 +103,12 @@ fn rest_response(reply: RestReply) -> Response {
     }
 }
 
-/// Runs what may wait for a lock or for a disk. `None` if it panicked.
+/// Runs blocking work, which may wait for a lock or a disk. `None` if it panicked.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     tokio::task::spawn_blocking(work).await.ok()
 }
 
-fn is_let_in(logins: &[String], headers: &HeaderMap) -> bool {
+fn is_authorized(logins: &[String], headers: &HeaderMap) -> bool {
     let credentials = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()?.strip_prefix("Basic "));
     let login = credentials.and_then(|credentials| BASE64_STANDARD.decode(credentials.trim()).ok());
     login.is_some_and(|login| logins.iter().any(|known| known.as_bytes() == login))

@@ -1,34 +1,34 @@
-//! The table of all methods, with what they take.
+//! The table of all methods with their parameters.
 
 use super::backend::Backend;
 use super::envelope::Call;
-use super::failure::{Answer, Failure, code};
-use super::params::Kind::{Any, Array, Bool, Number, Text};
-use super::params::{Kind, Parameter, Params};
+use super::error::{RpcFailure, RpcResult, code};
+use super::params::ParamType::{Any, Array, Bool, Number, Text};
+use super::params::{ParamType, Parameter, Params};
 use super::{blocks, chain, coins, control, estimates, mempool, mining, packages, submit, template, transactions};
 
-type Method = fn(&Backend, &Params) -> Answer;
+type Method = fn(&Backend, &Params) -> RpcResult;
 
-/// A method that can be called: its name, what it takes, and what answers it.
-struct Entry {
+/// A method: its name, its parameters, and its handler.
+struct MethodEntry {
     name: &'static str,
     parameters: &'static [Parameter],
     method: Method,
 }
 
-const fn required(name: &'static str, kind: Kind) -> Parameter {
+const fn required(name: &'static str, kind: ParamType) -> Parameter {
     Parameter { name, kind, required: true }
 }
 
-const fn optional(name: &'static str, kind: Kind) -> Parameter {
+const fn optional(name: &'static str, kind: ParamType) -> Parameter {
     Parameter { name, kind, required: false }
 }
 
-const fn entry(name: &'static str, parameters: &'static [Parameter], method: Method) -> Entry {
-    Entry { name, parameters, method }
+const fn entry(name: &'static str, parameters: &'static [Parameter], method: Method) -> MethodEntry {
+    MethodEntry { name, parameters, method }
 }
 
-const METHODS: &[Entry] = &[
+const METHODS: &[MethodEntry] = &[
     entry(
         "estimatesmartfee",
         &[required("conf_target", Number), optional("estimate_mode", Text)],
@@ -85,13 +85,13 @@ const METHODS: &[Entry] = &[
 ];
 
 /// Answers a call.
-pub(super) fn answer(node: &Backend, call: Call) -> Answer {
-    node.note_call(&call.method);
+pub(super) fn answer(node: &Backend, call: Call) -> RpcResult {
+    node.count_call(&call.method);
     if let Some(progress) = node.switches().warming_up {
-        return Err(Failure::new(code::IN_WARMUP, progress));
+        return Err(RpcFailure::new(code::IN_WARMUP, progress));
     }
     let entry = METHODS.iter().find(|entry| entry.name == call.method);
-    let entry = entry.ok_or_else(|| Failure::new(code::METHOD_NOT_FOUND, "Method not found"))?;
+    let entry = entry.ok_or_else(|| RpcFailure::new(code::METHOD_NOT_FOUND, "Method not found"))?;
     let params = Params::check(entry.name, entry.parameters, call.params)?;
     (entry.method)(node, &params)
 }

@@ -1,12 +1,13 @@
-//! MuHash3072: the hash of a set, here of the unspent outputs, whatever their order. Each element becomes a number of
-//! 3072 bits; the set's is their product modulo the prime 2^3072 - 1103717, hashed once (Core's `src/crypto/muhash.h`).
+//! MuHash3072: the hash of a set, here of the unspent outputs, which does not depend on their order. Each element
+//! becomes a number of 3072 bits; the hash of the set is that of their product modulo the prime 2^3072 - 1103717
+//! (Core's `src/crypto/muhash.h`).
 
 use bitcoin::hashes::{Hash, sha256};
 
 /// Limbs of 64 bits, the lowest first.
 const LIMBS: usize = 48;
 const BYTES: usize = 8 * LIMBS;
-/// How far the modulus is below 2^3072.
+/// The difference of 2^3072 and the modulus.
 const BELOW: u64 = 1_103_717;
 /// The words that the state of ChaCha20 begins with (RFC 8439, section 2.3).
 const CHACHA_CONSTANTS: [u32; 4] = [0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574];
@@ -16,7 +17,7 @@ const CHACHA_CONSTANTS: [u32; 4] = [0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b2
 pub(super) struct MuHash([u64; LIMBS]);
 
 impl MuHash {
-    /// Of no element.
+    /// The hash of the empty set.
     pub(super) fn new() -> MuHash {
         let mut one = [0; LIMBS];
         one[0] = 1;
@@ -28,7 +29,7 @@ impl MuHash {
         self.multiply(&number(element));
     }
 
-    /// The hash, as Core shows it: its bytes reversed.
+    /// The hash as Core displays it: its bytes reversed.
     pub(super) fn finish(mut self) -> String {
         // the product is below 2^3072, which may be above the modulus
         if self.0[1..].iter().all(|limb| *limb == u64::MAX) && self.0[0] >= u64::MAX - (BELOW - 1) {
@@ -52,13 +53,13 @@ impl MuHash {
             }
             product[index + LIMBS] = carry;
         }
-        // 2^3072 is BELOW, so the upper half counts that many times
+        // 2^3072 is congruent to BELOW, so the upper half is multiplied by it
         let (low, high) = product.split_at(LIMBS);
         let mut carry = 0;
         for ((place, low), high) in self.0.iter_mut().zip(low).zip(high) {
             (*place, carry) = high.carrying_mul_add(BELOW, *low, carry);
         }
-        // the carry is about as small as BELOW; once more, and at most once again
+        // the carry is about as small as BELOW, so one more round reduces it, or two
         let mut over = u128::from(carry) * u128::from(BELOW);
         while over > 0 {
             // both are far below 2^32, so their product fits
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_elements_does_not_matter_and_each_counts() {
+    fn the_hash_ignores_the_order_of_elements_but_counts_each() {
         let hash = |elements: &[&[u8]]| {
             let mut hash = MuHash::new();
             for element in elements {

@@ -1,28 +1,29 @@
-//! How a simulated node is set up.
+//! The options of a simulated node.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use super::super::blkfile::BlockFiles;
 
-/// How a [`SimNode`](super::SimNode) is set up. The default is a node of today with REST on any free port, which lets in
-/// the user `user` with the password `password`.
+/// The options of a [`SimNode`](super::SimNode). The default is a current node with REST on any free port, with user
+/// `user` and password `password`.
 pub struct SimNodeOptions {
     /// The port on the loopback address; 0 for any free one.
     pub port: u16,
-    /// User and password that are let in.
+    /// The accepted user and password.
     pub login: (String, String),
-    /// Where to write a cookie, which is let in too; a new one whenever the node begins to answer, gone when it stops.
+    /// The path of a cookie file, whose credentials are accepted too. The node writes a new one when it opens its port,
+    /// and removes it when it stops.
     pub cookie: Option<PathBuf>,
     /// Whether REST is on.
     pub rest: bool,
     /// Whether REST has `spenttxouts`, which nodes before Core 30 lack.
     pub spent_outputs: bool,
-    /// The port on the loopback address where it publishes what happens, by ZMQ; 0 for any free one, `None` for nowhere.
+    /// The port on the loopback address where it publishes events by ZMQ; 0 for any free one, `None` for no ZMQ.
     pub zmq: Option<u16>,
-    /// The version that `getnetworkinfo` tells: 300000 is 30.0.0.
+    /// The version that `getnetworkinfo` reports: 300000 is 30.0.0.
     pub version: u32,
-    /// Where the blocks are kept; in the chain's memory alone if none.
+    /// The files that store the blocks; if none, they are in the chain's memory alone.
     pub files: Option<BlockFiles>,
 }
 

@@ -1,4 +1,4 @@
-//! Transactions that belong together: `testmempoolaccept` of several, and `submitpackage` (Core's `src/rpc/mempool.cpp`).
+//! Packages: the parameter of `testmempoolaccept`, and `submitpackage` (Core's `src/rpc/mempool.cpp`).
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::super::{Accepted, Rejection, World};
 use super::amounts::Btc;
 use super::backend::Backend;
-use super::failure::{Answer, Failure, code, json};
+use super::error::{RpcFailure, RpcResult, code, json};
 use super::params::Params;
 use super::submit::{amount, burns_more_than, highest_rate, transaction};
 use crate::chain::Feerate;
@@ -18,27 +18,27 @@ use crate::chain::Feerate;
 const MAX_COUNT: usize = 25;
 
 #[derive(Serialize)]
-struct Outcome {
+struct PackageJson {
     package_msg: &'static str,
     #[serde(rename = "tx-results")]
-    results: BTreeMap<Wtxid, One>,
+    results: BTreeMap<Wtxid, PackageTransactionJson>,
     #[serde(rename = "replaced-transactions")]
     replaced: Vec<Txid>,
 }
 
 #[derive(Serialize)]
-struct One {
+struct PackageTransactionJson {
     txid: Txid,
     #[serde(skip_serializing_if = "Option::is_none")]
     vsize: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    fees: Option<Fees>,
+    fees: Option<PackageFeesJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
 }
 
 #[derive(Serialize)]
-struct Fees {
+struct PackageFeesJson {
     base: Btc,
     #[serde(rename = "effective-feerate", skip_serializing_if = "Option::is_none")]
     rate: Option<Btc>,
@@ -47,28 +47,28 @@ struct Fees {
 }
 
 /// The transactions of a parameter: 1 to 25 in hexadecimal.
-pub(super) fn package(given: &Value) -> Result<Vec<Transaction>, Failure> {
+pub(super) fn package(given: &Value) -> Result<Vec<Transaction>, RpcFailure> {
     let given = given.as_array().map(Vec::as_slice).unwrap_or_default();
     if given.is_empty() || given.len() > MAX_COUNT {
         let message = format!("Array must contain between 1 and {MAX_COUNT} transactions.");
-        return Err(Failure::new(code::INVALID_PARAMETER, message));
+        return Err(RpcFailure::new(code::INVALID_PARAMETER, message));
     }
     let read = |given: &Value| {
         let given = given.as_str().unwrap_or_default();
         transaction(given).ok_or_else(|| {
             let message = format!("TX decode failed: {given} Make sure the tx has at least one input.");
-            Failure::new(code::DESERIALIZATION, message)
+            RpcFailure::new(code::DESERIALIZATION, message)
         })
     };
     given.iter().map(read).collect()
 }
 
-pub(super) fn submitpackage(node: &Backend, params: &Params) -> Answer {
+pub(super) fn submitpackage(node: &Backend, params: &Params) -> RpcResult {
     let transactions = package(params.get(0))?;
     let highest_burn = amount(params.get(2), Amount::ZERO)?;
     if transactions.iter().any(|tx| burns_more_than(highest_burn, tx)) {
         let message = "Unspendable output exceeds maximum configured by user (maxburnamount)";
-        return Err(Failure::new(code::VERIFY, message));
+        return Err(RpcFailure::new(code::VERIFY, message));
     }
     let highest = highest_rate(params.get(1))?.map(|rate| Feerate::from_sat_per_kvb(rate.to_sat()));
     json(node.act(|world| {
@@ -76,22 +76,22 @@ pub(super) fn submitpackage(node: &Backend, params: &Params) -> Answer {
         let known: Vec<bool> = transactions.iter().map(is_there).collect();
         let topology = "package topology disallowed. not child-with-parents or parents depend on each other.";
         let verdicts = world.submit_package_within(transactions.clone(), highest);
-        let verdicts = verdicts.map_err(|_| Failure::new(code::VERIFY, topology))?;
+        let verdicts = verdicts.map_err(|_| RpcFailure::new(code::VERIFY, topology))?;
         Ok(outcome(world, &transactions, &known, &verdicts))
     })??)
 }
 
-/// What became of each, as the world says; `known` are those that the mempool had before.
+/// The answer of `submitpackage`; `known` are the transactions that were in the mempool before.
 fn outcome(
     world: &World,
     transactions: &[Transaction],
     known: &[bool],
     verdicts: &[Result<Accepted, Rejection>],
-) -> Outcome {
+) -> PackageJson {
     let mempool = world.mempool();
     let entry = |tx: &Transaction| mempool.get(&tx.compute_txid());
     let pays_alone = |fee: Amount, vsize: u64| per_kvb(fee, vsize) >= mempool.policy().min_relay;
-    // those that were taken together: the ones that pay too little by themselves, and what spends them
+    // the transactions accepted together: those that pay too little by themselves, and those that spend them
     let is_poor = |tx: &Transaction| entry(tx).is_some_and(|entry| !pays_alone(entry.fee, entry.vsize));
     let poor: Vec<Txid> = transactions.iter().filter(|tx| is_poor(tx)).map(Transaction::compute_txid).collect();
     let spends_poor = |tx: &Transaction| tx.input.iter().any(|input| poor.contains(&input.previous_output.txid));
@@ -109,23 +109,23 @@ fn outcome(
                 (false, false) => (Some(per_kvb(entry.fee, entry.vsize)), vec![entry.wtxid]),
             };
             let rate = rate.map(|rate| Btc(Amount::from_sat(rate.to_sat_per_kvb())));
-            let fees = Some(Fees { base: Btc(entry.fee), rate, includes });
-            One { txid: entry.txid, vsize: Some(entry.vsize), fees, error: None }
+            let fees = Some(PackageFeesJson { base: Btc(entry.fee), rate, includes });
+            PackageTransactionJson { txid: entry.txid, vsize: Some(entry.vsize), fees, error: None }
         }
-        (Err(rejection), _) => One::refused(tx, &rejection.to_string()),
-        (Ok(_), None) => One::refused(tx, "mempool full"),
+        (Err(rejection), _) => PackageTransactionJson::refused(tx, &rejection.to_string()),
+        (Ok(_), None) => PackageTransactionJson::refused(tx, "mempool full"),
     };
     let results = transactions.iter().zip(known).zip(verdicts);
-    Outcome {
+    PackageJson {
         package_msg: if verdicts.iter().all(Result::is_ok) { "success" } else { "transaction failed" },
         replaced: verdicts.iter().flatten().flat_map(|accepted| accepted.replaced.iter().copied()).collect(),
         results: results.map(|((tx, known), verdict)| (tx.compute_wtxid(), one(((tx, known), verdict)))).collect(),
     }
 }
 
-impl One {
-    fn refused(tx: &Transaction, error: &str) -> One {
-        One { txid: tx.compute_txid(), vsize: None, fees: None, error: Some(error.to_owned()) }
+impl PackageTransactionJson {
+    fn refused(tx: &Transaction, error: &str) -> PackageTransactionJson {
+        PackageTransactionJson { txid: tx.compute_txid(), vsize: None, fees: None, error: Some(error.to_owned()) }
     }
 }
 

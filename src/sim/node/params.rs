@@ -1,38 +1,38 @@
-//! The parameters of a call, by position or by name, checked against what the method declares (Core's
+//! The parameters of a call, by position or by name, checked against those that the method declares (Core's
 //! `src/rpc/util.cpp` and `src/rpc/server.cpp`, whose messages these are).
 
 use bitcoin::hashes::{Hash, sha256d};
 use serde_json::Value;
 
-use super::failure::{Failure, code};
+use super::error::{RpcFailure, code};
 
-/// What a method takes in one place.
+/// A declared parameter of a method.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Parameter {
     pub(super) name: &'static str,
-    pub(super) kind: Kind,
+    pub(super) kind: ParamType,
     pub(super) required: bool,
 }
 
 /// The JSON type of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ParamType {
     Array,
     Bool,
     Number,
     Text,
-    /// Whatever the method makes of it.
+    /// Any type: the method checks it.
     Any,
 }
 
-/// Parameters by position, as many as the method declares; `null` where one is missing.
+/// Parameters by position, as many as the method declares; missing ones are `null`.
 #[derive(Debug, PartialEq)]
 pub(super) struct Params(Vec<Value>);
 
 impl Params {
-    /// Puts the parameters of a call into the places that `declared` gives them. `method` is for the message when
+    /// Checks the parameters of a call against `declared` and orders them by position. `method` is for the message if
     /// their number is wrong.
-    pub(super) fn check(method: &str, declared: &[Parameter], given: Value) -> Result<Params, Failure> {
+    pub(super) fn check(method: &str, declared: &[Parameter], given: Value) -> Result<Params, RpcFailure> {
         let given = match given {
             Value::Array(given) => given,
             Value::Object(named) => by_position(declared, named)?,
@@ -40,7 +40,7 @@ impl Params {
         };
         let least = declared.iter().rposition(|parameter| parameter.required).map_or(0, |last| last + 1);
         if given.len() < least || given.len() > declared.len() {
-            return Err(Failure::new(code::MISC, usage(method, declared)));
+            return Err(RpcFailure::new(code::MISC, usage(method, declared)));
         }
         let mut wrong = Vec::new();
         for ((number, parameter), value) in (1..).zip(declared).zip(&given) {
@@ -50,7 +50,7 @@ impl Params {
             }
         }
         if !wrong.is_empty() {
-            return Err(Failure::new(code::TYPE, format!("Wrong type passed:\n{{\n{}\n}}", wrong.join(",\n"))));
+            return Err(RpcFailure::new(code::TYPE, format!("Wrong type passed:\n{{\n{}\n}}", wrong.join(",\n"))));
         }
         let mut values = given;
         values.resize(declared.len(), Value::Null);
@@ -61,7 +61,7 @@ impl Params {
         self.0.get(position).unwrap_or(&Value::Null)
     }
 
-    /// Text; empty where it is missing.
+    /// Text; empty if it is missing.
     pub(super) fn text(&self, position: usize) -> &str {
         self.get(position).as_str().unwrap_or_default()
     }
@@ -70,36 +70,36 @@ impl Params {
         self.get(position).as_bool().unwrap_or(otherwise)
     }
 
-    /// A whole number of 32 bits with a sign, as most of a node's are.
-    pub(super) fn integer(&self, position: usize) -> Result<i32, Failure> {
+    /// A signed integer of 32 bits, like most of a node's numbers.
+    pub(super) fn integer(&self, position: usize) -> Result<i32, RpcFailure> {
         integer(self.get(position))
     }
 
-    /// A whole number of 32 bits without a sign.
-    pub(super) fn unsigned(&self, position: usize) -> Result<u32, Failure> {
+    /// An unsigned integer of 32 bits.
+    pub(super) fn unsigned(&self, position: usize) -> Result<u32, RpcFailure> {
         let number = self.get(position).as_u64().and_then(|number| u32::try_from(number).ok());
         number.ok_or_else(out_of_range)
     }
 
-    /// How much to tell: a number, or `false` and `true` for 0 and 1.
-    pub(super) fn verbosity(&self, position: usize, otherwise: i32) -> Result<i32, Failure> {
+    /// A verbosity: a number, or `false` and `true` for 0 and 1.
+    pub(super) fn verbosity(&self, position: usize, otherwise: i32) -> Result<i32, RpcFailure> {
         match self.get(position) {
             Value::Null => Ok(otherwise),
             Value::Bool(flag) => Ok(i32::from(*flag)),
             Value::Number(_) => self.integer(position),
-            other => Err(Failure::new(code::TYPE, mismatch(other, "number"))),
+            other => Err(RpcFailure::new(code::TYPE, mismatch(other, "number"))),
         }
     }
 
-    /// A hash in the order in which it is shown. `name` is how the message calls it.
-    pub(super) fn hash<H: From<sha256d::Hash>>(&self, position: usize, name: &str) -> Result<H, Failure> {
+    /// A hash in display order. `name` is its name in the message.
+    pub(super) fn hash<H: From<sha256d::Hash>>(&self, position: usize, name: &str) -> Result<H, RpcFailure> {
         hash(self.text(position), name)
     }
 }
 
-/// A hash in the order in which it is shown.
-pub(super) fn hash<H: From<sha256d::Hash>>(text: &str, name: &str) -> Result<H, Failure> {
-    let invalid = |problem: String| Failure::new(code::INVALID_PARAMETER, format!("{name} must be {problem}"));
+/// Parses a hash in display order.
+pub(super) fn hash<H: From<sha256d::Hash>>(text: &str, name: &str) -> Result<H, RpcFailure> {
+    let invalid = |problem: String| RpcFailure::new(code::INVALID_PARAMETER, format!("{name} must be {problem}"));
     let length = 2 * sha256d::Hash::LEN;
     if text.len() != length {
         return Err(invalid(format!("of length {length} (not {}, for '{text}')", text.len())));
@@ -108,23 +108,23 @@ pub(super) fn hash<H: From<sha256d::Hash>>(text: &str, name: &str) -> Result<H, 
     Ok(H::from(hash))
 }
 
-fn integer(value: &Value) -> Result<i32, Failure> {
+fn integer(value: &Value) -> Result<i32, RpcFailure> {
     let number = value.as_i64().and_then(|number| i32::try_from(number).ok());
     number.ok_or_else(out_of_range)
 }
 
-fn out_of_range() -> Failure {
-    Failure::new(code::MISC, "JSON integer out of range")
+fn out_of_range() -> RpcFailure {
+    RpcFailure::new(code::MISC, "JSON integer out of range")
 }
 
-impl Kind {
+impl ParamType {
     fn check(self, value: &Value) -> Result<(), String> {
         let (fits, name) = match self {
-            Kind::Array => (value.is_array(), "array"),
-            Kind::Bool => (value.is_boolean(), "bool"),
-            Kind::Number => (value.is_number(), "number"),
-            Kind::Text => (value.is_string(), "string"),
-            Kind::Any => (true, ""),
+            ParamType::Array => (value.is_array(), "array"),
+            ParamType::Bool => (value.is_boolean(), "bool"),
+            ParamType::Number => (value.is_number(), "number"),
+            ParamType::Text => (value.is_string(), "string"),
+            ParamType::Any => (true, ""),
         };
         if fits { Ok(()) } else { Err(mismatch(value, name)) }
     }
@@ -142,7 +142,7 @@ fn mismatch(value: &Value, expected: &str) -> String {
     format!("JSON value of type {found} is not of expected type {expected}")
 }
 
-fn by_position(declared: &[Parameter], mut named: serde_json::Map<String, Value>) -> Result<Vec<Value>, Failure> {
+fn by_position(declared: &[Parameter], mut named: serde_json::Map<String, Value>) -> Result<Vec<Value>, RpcFailure> {
     let mut given: Vec<Value> = Vec::new();
     for (position, parameter) in declared.iter().enumerate() {
         if let Some(value) = named.remove(parameter.name) {
@@ -151,12 +151,12 @@ fn by_position(declared: &[Parameter], mut named: serde_json::Map<String, Value>
         }
     }
     match named.keys().next() {
-        Some(name) => Err(Failure::new(code::INVALID_PARAMETER, format!("Unknown named parameter {name}"))),
+        Some(name) => Err(RpcFailure::new(code::INVALID_PARAMETER, format!("Unknown named parameter {name}"))),
         None => Ok(given),
     }
 }
 
-/// The method and its parameters, the optional ones in brackets, texts in quotes.
+/// The usage of a method: its name and parameters, the optional ones in parentheses, texts in quotes.
 fn usage(method: &str, declared: &[Parameter]) -> String {
     let mut line = method.to_owned();
     let mut in_brackets = false;
@@ -168,7 +168,7 @@ fn usage(method: &str, declared: &[Parameter]) -> String {
             _ => " ",
         };
         in_brackets = optional;
-        let quote = if parameter.kind == Kind::Text { "\"" } else { "" };
+        let quote = if parameter.kind == ParamType::Text { "\"" } else { "" };
         line.extend([quote, parameter.name, quote]);
     }
     if in_brackets { line + " )" } else { line }
@@ -181,9 +181,9 @@ mod tests {
     use super::*;
 
     const DECLARED: [Parameter; 3] = [
-        Parameter { name: "hash", kind: Kind::Text, required: true },
-        Parameter { name: "count", kind: Kind::Number, required: false },
-        Parameter { name: "verbose", kind: Kind::Bool, required: false },
+        Parameter { name: "hash", kind: ParamType::Text, required: true },
+        Parameter { name: "count", kind: ParamType::Number, required: false },
+        Parameter { name: "verbose", kind: ParamType::Bool, required: false },
     ];
 
     fn check(given: Value) -> Result<Vec<Value>, (i32, String)> {
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_come_by_position_or_by_name_and_missing_ones_are_null() {
+    fn parameters_are_by_position_or_name_and_missing_ones_are_null() {
         let all = vec![json!("a"), Value::Null, json!(true)];
         assert_eq!(check(json!(["a", null, true])), Ok(all.clone()));
         assert_eq!(check(json!({"verbose": true, "hash": "a"})), Ok(all));
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_and_hashes_that_cannot_be_are_told() {
+    fn invalid_numbers_and_hashes_are_refused_with_the_reason() {
         for number in [json!(1.5), json!(3_000_000_000_u32), json!(-3_000_000_000_i64)] {
             assert_eq!(integer(&number).unwrap_err().message, "JSON integer out of range");
         }

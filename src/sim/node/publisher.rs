@@ -1,8 +1,8 @@
-//! A ZMQ publisher on the loopback address: a PUB socket by ZMTP 3.0 (<https://rfc.zeromq.org/spec/23/>) without login,
-//! for as many subscribers as like to come.
+//! A ZMQ publisher on the loopback address: a PUB socket by ZMTP 3.0 (<https://rfc.zeromq.org/spec/23/>) without
+//! authentication, for any number of subscribers.
 //!
-//! It keeps nothing for whoever is not subscribed yet, and drops the oldest of what a slow subscriber has not taken, as a
-//! node's publisher does.
+//! Messages are sent to current subscribers only. Like a node's publisher, it drops the oldest unread messages of a
+//! slow subscriber.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -15,17 +15,17 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::sync::oneshot;
 
-/// How many messages wait for a slow subscriber (`DEFAULT_ZMQ_SNDHWM` of Core's `zmq/zmqabstractnotifier.h`).
+/// The most queued messages of a subscriber (`DEFAULT_ZMQ_SNDHWM` of Core's `zmq/zmqabstractnotifier.h`).
 pub(super) const HIGH_WATER_MARK: usize = 1_000;
 
-/// How long a publisher that ends waits for what is under way.
+/// How long a publisher waits for its connections when it stops.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 
 const MORE: u8 = 1;
 const COMMAND: u8 = 4;
 const GREETING_BYTES: usize = 64;
 
-/// A message, as it goes over the wire.
+/// An encoded message.
 type Wire = Arc<[u8]>;
 
 /// The running publisher. Dropping it closes the port and all connections.
@@ -38,7 +38,7 @@ pub(super) struct Publisher {
 }
 
 impl Publisher {
-    /// Listens on a port of the loopback address; 0 for any free one. The topic is the only one there is.
+    /// Listens on a port of the loopback address; 0 for any free one. The publisher has this topic alone.
     pub(super) fn start(port: u16, topic: &'static [u8]) -> io::Result<Publisher> {
         let listener = std::net::TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;
         let port = listener.local_addr()?.port();
@@ -51,7 +51,7 @@ impl Publisher {
             runtime.block_on(async {
                 if let Ok(listener) = TcpListener::from_std(listener) {
                     tokio::select! {
-                        // ends when it is told to, or when its owner is gone
+                        // ends when the owner sends the stop, or is dropped
                         _ = stopped => {}
                         () = accept(&listener, &source, topic) => {}
                     }
@@ -67,18 +67,18 @@ impl Publisher {
         self.port
     }
 
-    /// Sends a message of these frames to all who are subscribed. Never waits.
+    /// Sends a message of these frames to all subscribers. Never waits.
     pub(super) fn send(&self, frames: &[&[u8]]) {
         let last = frames.len().saturating_sub(1);
         let encoded = (0..).zip(frames).flat_map(|(index, frame)| encode(if index == last { 0 } else { MORE }, frame));
-        // an error tells that nobody listens
+        // an error means that there are no subscribers
         let _ = self.messages.send(encoded.collect());
     }
 }
 
 impl Drop for Publisher {
     fn drop(&mut self) {
-        // the thread may have ended by itself, and then there is nothing to tell it or to wait for
+        // the thread may have ended by itself, so errors are ignored
         if let Some(stop) = self.stop.take() {
             let _ = stop.send(());
         }
@@ -88,14 +88,14 @@ impl Drop for Publisher {
     }
 }
 
-/// Lets everybody in, for ever.
+/// Accepts connections for ever.
 async fn accept(listener: &TcpListener, messages: &broadcast::Sender<Wire>, topic: &'static [u8]) {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
                 let messages = messages.clone();
                 tokio::spawn(async move {
-                    // ends when the subscriber goes, or says what no subscriber says
+                    // ends when the subscriber disconnects, or violates the protocol
                     let _ = serve(stream, &messages, topic).await;
                 });
             }
@@ -112,15 +112,15 @@ async fn serve(mut stream: TcpStream, messages: &broadcast::Sender<Wire>, topic:
     stream.write_all(&encode(COMMAND, b"\x05READY\x0bSocket-Type\0\0\0\x03PUB")).await?;
 
     let (mut reading, mut writing) = stream.split();
-    let mut said = Vec::new();
+    let mut received = Vec::new();
     let mut subscription: Option<broadcast::Receiver<Wire>> = None;
     loop {
         tokio::select! {
-            read = reading.read_buf(&mut said) => {
+            read = reading.read_buf(&mut received) => {
                 if read? == 0 {
                     return Ok(());
                 }
-                while let Some((is_command, body)) = take_frame(&mut said)? {
+                while let Some((is_command, body)) = take_frame(&mut received)? {
                     match (is_command, body.split_first()) {
                         (false, Some((1, prefix))) if topic.starts_with(prefix) => {
                             subscription.get_or_insert_with(|| messages.subscribe());
@@ -140,12 +140,12 @@ async fn serve(mut stream: TcpStream, messages: &broadcast::Sender<Wire>, topic:
     }
 }
 
-/// The next message of a subscription; never without one.
+/// The next message of a subscription; pending for ever without one.
 async fn next(subscription: &mut Option<broadcast::Receiver<Wire>>) -> Wire {
     while let Some(messages) = subscription {
         match messages.recv().await {
             Ok(message) => return message,
-            // those are lost
+            // the lagged messages are dropped
             Err(RecvError::Lagged(_)) => {}
             Err(RecvError::Closed) => *subscription = None,
         }
@@ -163,22 +163,22 @@ fn greeting() -> [u8; GREETING_BYTES] {
     greeting
 }
 
-/// A frame of at most 255 bytes, as all are that are sent here.
+/// Encodes a frame of at most 255 bytes, as all frames here are.
 fn encode(flags: u8, body: &[u8]) -> Vec<u8> {
     let length = u8::try_from(body.len()).unwrap_or(u8::MAX);
     [&[flags, length], body].concat()
 }
 
-/// Takes the next frame once it is all there: whether it is a command, and its body.
-fn take_frame(said: &mut Vec<u8>) -> io::Result<Option<(bool, Vec<u8>)>> {
-    let &[flags, length, ..] = said.as_slice() else { return Ok(None) };
+/// Takes the next frame once it is complete: whether it is a command, and its body.
+fn take_frame(received: &mut Vec<u8>) -> io::Result<Option<(bool, Vec<u8>)>> {
+    let &[flags, length, ..] = received.as_slice() else { return Ok(None) };
     if flags & !COMMAND != 0 {
         return Err(io::Error::other("a subscriber sends short frames, one by one"));
     }
     let end = 2 + usize::from(length);
-    if said.len() < end {
+    if received.len() < end {
         return Ok(None);
     }
-    let frame: Vec<u8> = said.drain(..end).skip(2).collect();
+    let frame: Vec<u8> = received.drain(..end).skip(2).collect();
     Ok(Some((flags == COMMAND, frame)))
 }

@@ -1,4 +1,4 @@
-//! The REST interface: paths below `/rest/`, without login (Core's `src/rest.cpp`, whose words these are).
+//! The REST interface: paths below `/rest/`, without authentication (Core's `src/rest.cpp`, whose messages these are).
 
 use bitcoin::BlockHash;
 use bitcoin::consensus::Encodable;
@@ -7,31 +7,31 @@ use bitcoin::hashes::Hash;
 use bitcoin::hex::DisplayHex;
 use serde::Serialize;
 
-use super::super::Coin;
+use super::super::SimCoin;
 use super::backend::Backend;
 use super::blocks::Detail;
-use super::failure::{Failure, code};
-use super::transactions::{SpentOutput, TransactionInfo};
+use super::error::{RpcFailure, code};
+use super::transactions::{SpentOutputJson, TransactionJson};
 use super::{blocks, chain, mempool, params};
 use crate::chain::Height;
 
 /// The most headers at once (`MAX_REST_HEADERS_RESULTS` of Core's `rest.h`).
 const MAX_HEADERS: u32 = 2_000;
 
-/// What goes back over HTTP.
+/// The response of a path.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum RestReply {
-    /// What was asked for.
+    /// The requested data.
     Binary(Vec<u8>),
     Text(String),
     Json(String),
-    /// It is not there, or the question is wrong, in words.
+    /// The data is not found, or the request is invalid: a status and a message.
     Refused(u16, String),
     /// There is no such path.
     NoPath,
 }
 
-/// The format that a path asks for by its end.
+/// The format that a path requests by its extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
     Binary,
@@ -40,10 +40,10 @@ enum Format {
     Unknown,
 }
 
-/// A reply, or one in words of why there is none.
-type Outcome = Result<RestReply, RestReply>;
+/// A response, or one that reports an error.
+type RestResult = Result<RestReply, RestReply>;
 
-/// Answers a path, what is after `/rest/`.
+/// Answers a path without its `/rest/`.
 pub(super) fn answer(node: &Backend, path: &str, query: Option<&str>) -> RestReply {
     if let Some(progress) = node.switches().warming_up {
         return RestReply::Refused(503, format!("Service temporarily unavailable: {progress}"));
@@ -68,7 +68,7 @@ pub(super) fn answer(node: &Backend, path: &str, query: Option<&str>) -> RestRep
     outcome.unwrap_or_else(|refused| refused)
 }
 
-fn headers(node: &Backend, path: &str, query: Option<&str>) -> Outcome {
+fn headers(node: &Backend, path: &str, query: Option<&str>) -> RestResult {
     let (path, format) = format_of(path);
     let (count, hash) = match path.split_once('/') {
         Some((count, hash)) => (count, hash),
@@ -78,27 +78,27 @@ fn headers(node: &Backend, path: &str, query: Option<&str>) -> Outcome {
     let accepted = accepted
         .ok_or_else(|| bad(format!("Header count is invalid or out of acceptable range (1-{MAX_HEADERS}): {count}")))?;
     let hash = hash_of(hash)?;
-    let moment = node.moment().map_err(unavailable)?;
-    let chain = moment.chain();
+    let locked = node.lock_world().map_err(unavailable)?;
+    let chain = locked.chain();
     let first = chain.height_of(&hash).filter(|_| chain.is_active(&hash)).map(Height::to_u32);
     let heights = first.into_iter().flat_map(|first| first..first.saturating_add(accepted));
     let hashes: Vec<BlockHash> = heights.map_while(|height| chain.hash_at(Height::from(height))).collect();
     if format == Format::Json {
-        let infos = hashes.iter().map(|hash| chain::HeaderInfo::of(&moment, hash));
+        let infos = hashes.iter().map(|hash| chain::HeaderJson::of(&locked, hash));
         return json(&infos.collect::<Result<Vec<_>, _>>().map_err(unavailable)?);
     }
     let mut bytes = Vec::new();
     for hash in &hashes {
-        encode(&mut bytes, moment.archive.header(hash).map_err(unavailable)?);
+        encode(&mut bytes, locked.archive.header(hash).map_err(unavailable)?);
     }
     binary(bytes, format)
 }
 
-fn block_hash(node: &Backend, path: &str) -> Outcome {
+fn block_hash(node: &Backend, path: &str) -> RestResult {
     let (height, format) = format_of(path);
     let number = height.parse::<u32>().ok().filter(|number| i32::try_from(*number).is_ok());
     let number = number.ok_or_else(|| bad(format!("Invalid height: {height}")))?;
-    let hash = node.moment().map_err(unavailable)?.chain().hash_at(Height::from(number));
+    let hash = node.lock_world().map_err(unavailable)?.chain().hash_at(Height::from(number));
     let hash = hash.ok_or_else(|| RestReply::Refused(404, "Block height out of range".to_owned()))?;
     match format {
         Format::Binary => Ok(RestReply::Binary(hash.to_byte_array().to_vec())),
@@ -108,7 +108,7 @@ fn block_hash(node: &Backend, path: &str) -> Outcome {
     }
 }
 
-fn block(node: &Backend, path: &str) -> Outcome {
+fn block(node: &Backend, path: &str) -> RestResult {
     let (hash, format) = format_of(path);
     let (hash, detail) = match hash.strip_prefix("notxdetails/") {
         Some(hash) => (hash, Detail::Ids),
@@ -119,27 +119,27 @@ fn block(node: &Backend, path: &str) -> Outcome {
         let explained = blocks::explain(node, &hash, detail).map_err(|failure| missing(&hash, failure))?;
         return Ok(line(explained.get()));
     }
-    let mut moment = node.moment().map_err(unavailable)?;
-    moment.find(&hash).map_err(|failure| missing(&hash, failure))?;
-    let body = moment.archive.body(moment.chain(), &hash);
-    drop(moment);
-    let bytes = body.and_then(|body| body.bytes().map_err(Failure::internal));
+    let mut locked = node.lock_world().map_err(unavailable)?;
+    locked.find(&hash).map_err(|failure| missing(&hash, failure))?;
+    let body = locked.archive.body(locked.chain(), &hash);
+    drop(locked);
+    let bytes = body.and_then(|body| body.bytes().map_err(RpcFailure::internal));
     binary(bytes.map_err(|failure| missing(&hash, failure))?, format)
 }
 
-/// The outputs that a block spends: a list for each transaction, the coinbase's empty list first.
-fn spent_outputs(node: &Backend, path: &str) -> Outcome {
+/// The outputs that a block spends: a list for each transaction, the first for the coinbase and empty.
+fn spent_outputs(node: &Backend, path: &str) -> RestResult {
     let (hash, format) = format_of(path);
     let hash = hash_of(hash)?;
-    let mut moment = node.moment().map_err(unavailable)?;
-    moment.find(&hash).map_err(|failure| missing(&hash, failure))?;
-    let spent = moment.archive.spent(moment.chain(), &hash);
-    drop(moment);
-    let spent = spent.and_then(|spent| spent.coins().map_err(Failure::internal));
+    let mut locked = node.lock_world().map_err(unavailable)?;
+    locked.find(&hash).map_err(|failure| missing(&hash, failure))?;
+    let spent = locked.archive.spent(locked.chain(), &hash);
+    drop(locked);
+    let spent = spent.and_then(|spent| spent.coins().map_err(RpcFailure::internal));
     let spent = spent.map_err(|failure| missing(&hash, failure))?;
     if format == Format::Json {
-        let explain = |coins: &Vec<Coin>| coins.iter().map(|coin| SpentOutput::of(&coin.output)).collect();
-        let all: Vec<Vec<SpentOutput>> = std::iter::once(Vec::new()).chain(spent.iter().map(explain)).collect();
+        let explain = |coins: &Vec<SimCoin>| coins.iter().map(|coin| SpentOutputJson::of(&coin.output)).collect();
+        let all: Vec<Vec<SpentOutputJson>> = std::iter::once(Vec::new()).chain(spent.iter().map(explain)).collect();
         return json(&all);
     }
     let mut bytes = Vec::new();
@@ -154,7 +154,7 @@ fn spent_outputs(node: &Backend, path: &str) -> Outcome {
     binary(bytes, format)
 }
 
-fn chain_info(node: &Backend, path: &str) -> Outcome {
+fn chain_info(node: &Backend, path: &str) -> RestResult {
     match format_of(path) {
         ("", Format::Json) => json(&chain::chain_info(node).map_err(unavailable)?),
         _ => Err(no_format("json")),
@@ -162,7 +162,7 @@ fn chain_info(node: &Backend, path: &str) -> Outcome {
 }
 
 /// `info` and `contents`; the latter in full unless `verbose=false`.
-fn mempool_part(node: &Backend, path: &str, query: Option<&str>) -> Outcome {
+fn mempool_part(node: &Backend, path: &str, query: Option<&str>) -> RestResult {
     let asked = |name: &str| {
         let parts = query.unwrap_or_default().split('&');
         parts.filter_map(|part| part.split_once('=')).find(|(found, _)| *found == name).map(|(_, value)| value)
@@ -180,22 +180,22 @@ fn mempool_part(node: &Backend, path: &str, query: Option<&str>) -> Outcome {
     }
 }
 
-/// An unconfirmed transaction: this node has no index of the others.
-fn transaction(node: &Backend, path: &str) -> Outcome {
+/// An unconfirmed transaction: this node has no index of confirmed ones.
+fn transaction(node: &Backend, path: &str) -> RestResult {
     let (text, format) = format_of(path);
     let txid = params::hash(text, "").map_err(|_| bad(format!("Invalid hash: {text}")))?;
-    let moment = node.moment().map_err(unavailable)?;
-    let entry = moment.world.mempool().get(&txid);
+    let locked = node.lock_world().map_err(unavailable)?;
+    let entry = locked.world.mempool().get(&txid);
     let tx = entry.map(|entry| &*entry.tx).ok_or_else(|| RestReply::Refused(404, format!("{txid} not found")))?;
     if format == Format::Json {
-        return json(&TransactionInfo::of(tx));
+        return json(&TransactionJson::of(tx));
     }
     let mut bytes = Vec::new();
     encode(&mut bytes, tx);
     binary(bytes, format)
 }
 
-/// A path and its format, which a node tells by the end after the last point.
+/// Splits a path into its name and its format, the extension.
 fn format_of(path: &str) -> (&str, Format) {
     let known = [(".bin", Format::Binary), (".hex", Format::Hex), (".json", Format::Json)];
     let found = known.into_iter().find_map(|(end, format)| Some((path.strip_suffix(end)?, format)));
@@ -206,7 +206,7 @@ fn hash_of(text: &str) -> Result<BlockHash, RestReply> {
     params::hash(text, "").map_err(|_| bad(format!("Invalid hash: {text}")))
 }
 
-fn binary(bytes: Vec<u8>, format: Format) -> Outcome {
+fn binary(bytes: Vec<u8>, format: Format) -> RestResult {
     match format {
         Format::Binary => Ok(RestReply::Binary(bytes)),
         Format::Hex => Ok(hexadecimal(&bytes)),
@@ -218,8 +218,8 @@ fn hexadecimal(bytes: &[u8]) -> RestReply {
     RestReply::Text(format!("{}\n", bytes.to_lower_hex_string()))
 }
 
-fn json(answer: &impl Serialize) -> Outcome {
-    let text = serde_json::to_string(answer).map_err(|error| unavailable(Failure::internal(error)))?;
+fn json(answer: &impl Serialize) -> RestResult {
+    let text = serde_json::to_string(answer).map_err(|error| unavailable(RpcFailure::internal(error)))?;
     Ok(line(&text))
 }
 
@@ -235,7 +235,7 @@ fn no_format(available: &str) -> RestReply {
     RestReply::Refused(404, format!("output format not found (available: {available})"))
 }
 
-fn missing(hash: &BlockHash, failure: Failure) -> RestReply {
+fn missing(hash: &BlockHash, failure: RpcFailure) -> RestReply {
     match failure.code {
         code::INVALID_ADDRESS_OR_KEY => RestReply::Refused(404, format!("{hash} not found")),
         code::MISC => RestReply::Refused(404, format!("{hash} not available (pruned data)")),
@@ -243,7 +243,7 @@ fn missing(hash: &BlockHash, failure: Failure) -> RestReply {
     }
 }
 
-fn unavailable(failure: Failure) -> RestReply {
+fn unavailable(failure: RpcFailure) -> RestReply {
     RestReply::Refused(500, failure.message)
 }
 

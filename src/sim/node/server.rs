@@ -14,20 +14,20 @@ use tokio::sync::oneshot;
 use super::super::World;
 use super::archive::Archive;
 use super::backend::Backend;
-use super::http::{Served, router};
+use super::http::{HttpState, router};
 use super::options::SimNodeOptions;
 use crate::chain::Feerate;
 
 /// The user of every cookie (`COOKIEAUTH_USER` of Core's `rpc/request.cpp`).
 const COOKIE_USER: &str = "__cookie__";
 
-/// Threads that answer at once, as many as a node has by default.
+/// The number of threads that answer requests, as by default in a node.
 const THREADS: usize = 16;
 
-/// How long a node that stops waits for answers that are being worked out.
+/// How long a node waits for pending answers when it stops.
 const LAST_ANSWERS: Duration = Duration::from_millis(500);
 
-/// Why a simulated node does not run.
+/// Why a simulated node cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum SimNodeError {
     /// The port cannot be used.
@@ -37,7 +37,7 @@ pub enum SimNodeError {
     Listen {
         /// The port.
         port: u16,
-        /// What the operating system said.
+        /// The error of the operating system.
         cause: io::Error,
     },
     /// The server's threads cannot be started.
@@ -46,28 +46,28 @@ pub enum SimNodeError {
     /// The cookie cannot be written.
     #[error("cannot write the cookie file {}: {cause}", path.display())]
     Cookie {
-        /// Where it was to be.
+        /// The path of the file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         cause: io::Error,
     },
-    /// The blocks cannot be kept.
-    #[error("the blocks of the simulated node cannot be kept: {0}")]
+    /// The blocks cannot be stored.
+    #[error("the blocks of the simulated node cannot be stored: {0}")]
     Blocks(String),
 }
 
-/// A node over a [`World`] that answers JSON-RPC and REST on the loopback address, as a Bitcoin Core node does, from
-/// threads of its own. Dropping it closes the port and all connections.
+/// A node over a [`World`] that answers JSON-RPC and REST on the loopback address, like a Bitcoin Core node, on threads
+/// of its own. Dropping it closes the port and all connections.
 #[derive(Debug)]
 pub struct SimNode {
     backend: Arc<Backend>,
     port: u16,
-    /// `None` while it does not answer.
-    running: Option<Running>,
+    /// `None` while the port is closed.
+    running: Option<ServerThread>,
 }
 
 #[derive(Debug)]
-struct Running {
+struct ServerThread {
     /// Ends the thread.
     stop: oneshot::Sender<()>,
     thread: thread::JoinHandle<()>,
@@ -75,16 +75,16 @@ struct Running {
 }
 
 impl SimNode {
-    /// Starts a node over this world, which others may go on changing while it runs: what the node is asked next is
-    /// answered from what the world is then. A world that drops bodies ([`SimChain::keeping`](super::super::SimChain))
-    /// is to be changed through [`SimNode::with`], so that the node can keep them, unless all were written to the block
-    /// files of the options before.
+    /// Starts a node over this world, which others may change while it runs: each answer is that of the current world.
+    /// A world that drops bodies ([`SimChain::keeping`](super::super::SimChain)) must be changed through
+    /// [`SimNode::with`], so that the node can archive them, unless all blocks are already in the block files of the
+    /// options.
     pub fn start(world: Arc<Mutex<World>>, mut options: SimNodeOptions) -> Result<SimNode, SimNodeError> {
         let archive = Archive::new(options.files.take());
         let port = options.port;
         let backend = Arc::new(Backend::new(world, archive, options));
-        // fails when bodies are gone already
-        backend.moment().map(drop).map_err(|failure| SimNodeError::Blocks(failure.message))?;
+        // fails if bodies are already dropped
+        backend.lock_world().map(drop).map_err(|failure| SimNodeError::Blocks(failure.message))?;
         let mut node = SimNode { backend, port, running: None };
         node.answer()?;
         Ok(node)
@@ -96,39 +96,38 @@ impl SimNode {
         format!("http://{}:{}", Ipv4Addr::LOCALHOST, self.port)
     }
 
-    /// The port, which stays the same however often the node stops and begins again.
+    /// The port, which stays the same when the node stops and restarts.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// `tcp://127.0.0.1:<port>`, where it publishes what happens, whether it does at this moment or not; `None` if it never
-    /// does.
+    /// `tcp://127.0.0.1:<port>`, where it publishes events, whether the port is open now or not; `None` without ZMQ.
     #[must_use]
     pub fn zmq_url(&self) -> Option<String> {
-        self.backend.signals().port().map(|port| format!("tcp://{}:{port}", Ipv4Addr::LOCALHOST))
+        self.backend.notifier().port().map(|port| format!("tcp://{}:{port}", Ipv4Addr::LOCALHOST))
     }
 
-    /// Looks at the world or changes it; questions wait meanwhile.
+    /// Reads or changes the world; requests wait meanwhile.
     pub fn with<T>(&self, act: impl FnOnce(&mut World) -> T) -> Result<T, SimNodeError> {
         self.backend.act(act).map_err(|failure| SimNodeError::Blocks(failure.message))
     }
 
-    /// Closes the ports and all connections, as when a node is killed: whoever connects is refused.
+    /// Closes the ports and all connections, as when a node is killed: new connections are refused.
     pub fn stop_answering(&mut self) {
         self.stop_publishing();
-        if let Some(Running { stop, thread, cookie }) = self.running.take() {
-            // the thread may have ended by itself, and then there is nothing to tell it or to wait for
+        if let Some(ServerThread { stop, thread, cookie }) = self.running.take() {
+            // the thread may have ended by itself, so errors are ignored
             let _ = stop.send(());
             let _ = thread.join();
             if let Some(cookie) = cookie {
-                // it may have been removed by somebody else
+                // the file may already be removed
                 let _ = fs::remove_file(cookie);
             }
         }
     }
 
-    /// Opens the ports again, with a new cookie; nothing to do when it is open.
+    /// Opens the ports, with a new cookie; does nothing if they are open.
     pub fn answer(&mut self) -> Result<(), SimNodeError> {
         if self.running.is_some() {
             return Ok(());
@@ -151,85 +150,85 @@ impl SimNode {
             .enable_all()
             .build()
             .map_err(SimNodeError::Threads)?;
-        let app = router(Arc::new(Served { backend: Arc::clone(&self.backend), logins }));
+        let app = router(Arc::new(HttpState { backend: Arc::clone(&self.backend), logins }));
         let (stop, stopped) = oneshot::channel();
         let serve = move || {
             runtime.block_on(async {
                 if let Ok(listener) = tokio::net::TcpListener::from_std(listener) {
                     tokio::select! {
-                        // ends when the node is told to stop, or is gone
+                        // ends when the node stops, or is dropped
                         _ = stopped => {}
                         // never ends by itself
                         _ = axum::serve(listener, app) => {}
                     }
                 }
             });
-            // closes the connections; an answer under way may wait for whoever stops the node
+            // closes the connections; a pending answer may wait for a lock of the thread that stops the node
             runtime.shutdown_timeout(LAST_ANSWERS);
         };
         let thread = thread::Builder::new().name("sim-node".to_owned()).spawn(serve).map_err(SimNodeError::Threads)?;
         self.port = port;
-        self.running = Some(Running { stop, thread, cookie });
+        self.running = Some(ServerThread { stop, thread, cookie });
         self.publish()
     }
 
-    /// Stops the node and starts it again as one that has lost its mempool: what was in it is gone without a word, and its
-    /// changes and the messages that tell of them are counted from the beginning.
+    /// Stops the node and starts it again without its mempool. The loss of its transactions is not published, and the
+    /// counts of mempool changes and of messages restart.
     pub fn restart(&mut self) -> Result<(), SimNodeError> {
         self.stop_answering();
         self.with(World::forget_mempool)?;
-        self.with(|world| self.backend.signals().start_again(world))?;
+        self.with(|world| self.backend.notifier().restart(world))?;
         self.answer()
     }
 
-    /// Closes the port where it publishes and all connections to it, and no other.
+    /// Closes the ZMQ port and its connections, and no other port.
     pub fn stop_publishing(&self) {
-        self.backend.signals().be_silent();
+        self.backend.notifier().close();
     }
 
-    /// Opens the port where it publishes again; nothing to do when it is open, or when it has none. What happened
-    /// meanwhile was told to nobody, but counted.
+    /// Opens the ZMQ port again; does nothing if it is open, or if there is none. Messages of the time between were
+    /// counted, but not sent.
     pub fn publish(&self) -> Result<(), SimNodeError> {
-        let mut signals = self.backend.signals();
-        let port = signals.port().unwrap_or_default();
-        signals.publish().map_err(|cause| SimNodeError::Listen { port, cause })
+        let mut notifier = self.backend.notifier();
+        let port = notifier.port().unwrap_or_default();
+        notifier.open().map_err(|cause| SimNodeError::Listen { port, cause })
     }
 
-    /// Lets as many of the messages that it publishes as this get lost, from the next on.
+    /// Drops this many ZMQ messages, from the next on.
     pub fn lose_messages(&self, messages: u32) {
-        self.backend.signals().lose(messages);
+        self.backend.notifier().lose(messages);
     }
 
-    /// Publishes as many messages as this, and keeps those after them until [`SimNode::release_messages`] is called.
-    pub fn hold_messages_after(&self, messages: u32) {
-        self.backend.signals().hold_after(messages);
+    /// Publishes this many ZMQ messages, and buffers the later ones until [`SimNode::release_messages`] is called.
+    pub fn buffer_messages_after(&self, messages: u32) {
+        self.backend.notifier().buffer_after(messages);
     }
 
-    /// Publishes the messages that were kept, and from now on all as they come.
+    /// Publishes the buffered messages, and all later ones at once.
     pub fn release_messages(&self) {
-        self.backend.signals().release();
+        self.backend.notifier().release();
     }
 
-    /// Lets the node say that it is starting and does this, in place of any answer: code -28, or status 503 by REST.
-    /// `None` lets it answer again.
+    /// Lets the node report that it is starting, with this progress, in place of any answer: code -28, or status 503 by
+    /// REST. `None` lets it answer again.
     pub fn warm_up(&self, progress: Option<&str>) {
         self.backend.switch(|switches| switches.warming_up = progress.map(str::to_owned));
     }
 
-    /// Lets the node say that it still reads the mempool of its last run, and that it has read as many of its transactions
-    /// as this by now: more are in no list of ids. `None` when it has read all of them.
+    /// Lets the node report that it still loads its persisted mempool and has loaded this many transactions so far: no
+    /// list of txids has more. `None` if it has loaded all of them.
     pub fn read_mempool(&self, transactions: Option<usize>) {
         self.backend.switch(|switches| switches.read = transactions);
     }
 
-    /// Lets the node say that its mempool takes transactions from this feerate on, as a full one does; `None` for what its
-    /// policy says. What it takes stays the same.
+    /// Lets the node report this minimum feerate of its mempool, like a full one; `None` for that of its policy. The
+    /// transactions that it accepts stay the same.
     pub fn ask_for(&self, min_fee: Option<Feerate>) {
         self.backend.switch(|switches| switches.min_fee = min_fee);
     }
 
-    /// Lets the node say this, a status of HTTP and a body, to each request that calls the method, in place of an answer.
-    /// `None` lets it answer again.
+    /// Lets the node respond with this HTTP status and body to each request that calls the method, in place of an
+    /// answer. `None` lets it answer again.
     pub fn say_instead(&self, method: &str, says: Option<(u16, &str)>) {
         self.backend.switch(|switches| match says {
             Some((status, body)) => drop(switches.instead.insert(method.to_owned(), (status, body.to_owned()))),
@@ -237,13 +236,13 @@ impl SimNode {
         });
     }
 
-    /// How often a method was called since the node was made, answered or not.
+    /// The number of calls of a method since the node was created, answered or not.
     #[must_use]
     pub fn calls(&self, method: &str) -> u64 {
         self.backend.calls(method)
     }
 
-    /// Lets each answer wait this long before it is worked out.
+    /// Delays each answer by this time.
     pub fn delay(&self, delay: Duration) {
         self.backend.switch(|switches| switches.delay = delay);
     }

@@ -1,4 +1,4 @@
-//! Handing transactions to the mempool: `sendrawtransaction` and `testmempoolaccept` (Core's `src/rpc/mempool.cpp` and
+//! Submission of transactions: `sendrawtransaction` and `testmempoolaccept` (Core's `src/rpc/mempool.cpp` and
 //! `src/node/transaction.cpp`).
 
 use bitcoin::consensus::encode::deserialize_hex;
@@ -9,22 +9,22 @@ use serde_json::Value;
 use super::super::{Assessment, Rejection, World};
 use super::amounts::Btc;
 use super::backend::Backend;
-use super::failure::{Answer, Failure, code, json};
+use super::error::{RpcFailure, RpcResult, code, json};
 use super::packages::package;
 use super::params::Params;
 use crate::chain::script::never_spendable;
 use crate::chain::vsize;
 
-/// What a transaction may pay at most unless the caller says otherwise, for 1,000 virtual bytes
-/// (`DEFAULT_MAX_RAW_TX_FEE_RATE` of Core's `node/transaction.h`).
+/// The default maximum fee of a transaction for 1,000 virtual bytes (`DEFAULT_MAX_RAW_TX_FEE_RATE` of Core's
+/// `node/transaction.h`).
 const HIGHEST_FEE_RATE: Amount = Amount::from_sat(10_000_000);
 
-pub(super) fn sendrawtransaction(node: &Backend, params: &Params) -> Answer {
+pub(super) fn sendrawtransaction(node: &Backend, params: &Params) -> RpcResult {
     let highest_burn = amount(params.get(2), Amount::ZERO)?;
     let tx = transaction(params.text(0)).ok_or_else(|| {
-        Failure::new(code::DESERIALIZATION, "TX decode failed. Make sure the tx has at least one input.")
+        RpcFailure::new(code::DESERIALIZATION, "TX decode failed. Make sure the tx has at least one input.")
     })?;
-    let refused = |code: i32, message: &str| Err(Failure::new(code, message));
+    let refused = |code: i32, message: &str| Err(RpcFailure::new(code, message));
     if burns_more_than(highest_burn, &tx) {
         return refused(code::VERIFY, "Unspendable output exceeds maximum configured by user (maxburnamount)");
     }
@@ -32,14 +32,14 @@ pub(super) fn sendrawtransaction(node: &Backend, params: &Params) -> Answer {
     let txid = tx.compute_txid();
     let accepted = node.act(|world| {
         if is_in_chain(world, &tx) {
-            return Err(Failure::new(code::VERIFY_ALREADY_IN_UTXO_SET, "Transaction outputs already in utxo set"));
+            return Err(RpcFailure::new(code::VERIFY_ALREADY_IN_UTXO_SET, "Transaction outputs already in utxo set"));
         }
         match world.check(&tx) {
             Ok(found) if highest_fee.is_some_and(|highest| found.fee > highest) => {
                 let message = "Fee exceeds maximum configured by user (e.g. -maxtxfee, maxfeerate)";
-                Err(Failure::new(code::VERIFY, message))
+                Err(RpcFailure::new(code::VERIFY, message))
             }
-            // whoever sends it again wants it to be there
+            // as in Core, a repeated submission is a success
             Err(Rejection::AlreadyInMempool | Rejection::SameButWitness) => Ok(()),
             Ok(_) => world.submit(tx).map(drop).map_err(|rejection| failure(&rejection)),
             Err(rejection) => Err(failure(&rejection)),
@@ -48,13 +48,13 @@ pub(super) fn sendrawtransaction(node: &Backend, params: &Params) -> Answer {
     accepted.and_then(|()| json(txid))
 }
 
-/// Whether an output that nobody can ever spend has a higher value than this.
+/// Whether an unspendable output has a higher value than this.
 pub(super) fn burns_more_than(highest: Amount, tx: &Transaction) -> bool {
     tx.output.iter().any(|output| never_spendable(&output.script_pubkey) && output.value > highest)
 }
 
-fn failure(rejection: &Rejection) -> Failure {
-    Failure::new(rejection.code(), rejection.to_string())
+fn failure(rejection: &Rejection) -> RpcFailure {
+    RpcFailure::new(rejection.code(), rejection.to_string())
 }
 
 fn is_in_chain(world: &World, tx: &Transaction) -> bool {
@@ -89,13 +89,13 @@ struct VerdictFees {
     includes: [Wtxid; 1],
 }
 
-/// One transaction, or several that may spend each other. Of several, either all would be taken, or one tells why not and
-/// the others tell nothing.
-pub(super) fn testmempoolaccept(node: &Backend, params: &Params) -> Answer {
+/// Checks one transaction, or several that may spend each other. Of several, either all have a verdict, or the first
+/// refused one has one and the later ones have none.
+pub(super) fn testmempoolaccept(node: &Backend, params: &Params) -> RpcResult {
     let transactions = package(params.get(0))?;
     let highest = transactions.iter().map(|tx| highest_fee(params.get(1), tx)).collect::<Result<Vec<_>, _>>()?;
     if let ([tx], [highest]) = (transactions.as_slice(), highest.as_slice()) {
-        return json([verdict(tx, *highest, node.moment()?.world.check(tx))]);
+        return json([verdict(tx, *highest, node.lock_world()?.world.check(tx))]);
     }
     let checked = match node.act(|world| world.check_package(&transactions))? {
         Ok(checked) => checked,
@@ -105,16 +105,16 @@ pub(super) fn testmempoolaccept(node: &Backend, params: &Params) -> Answer {
         }
     };
     let mut is_over = false;
-    let told = transactions.iter().zip(highest).zip(checked).map(|((tx, highest), checked)| match checked {
+    let verdicts = transactions.iter().zip(highest).zip(checked).map(|((tx, highest), checked)| match checked {
         Some(checked) if !is_over => {
             let verdict = verdict(tx, highest, checked);
-            // one that pays too much ends it, though a node has judged the others
+            // one that pays too much ends the list, though a node has checked the others
             is_over = verdict.allowed == Some(false);
             verdict
         }
         _ => Verdict::unfinished(tx),
     });
-    json(told.collect::<Vec<_>>())
+    json(verdicts.collect::<Vec<_>>())
 }
 
 impl Verdict {
@@ -160,30 +160,30 @@ pub(super) fn transaction(hex: &str) -> Option<Transaction> {
     deserialize_hex(hex).ok()
 }
 
-/// What transactions may pay for 1,000 virtual bytes; `None` for any amount.
-pub(super) fn highest_rate(rate: &Value) -> Result<Option<Amount>, Failure> {
+/// The maximum fee for 1,000 virtual bytes; `None` for no maximum.
+pub(super) fn highest_rate(rate: &Value) -> Result<Option<Amount>, RpcFailure> {
     let rate = amount(rate, HIGHEST_FEE_RATE)?;
     if rate >= Amount::ONE_BTC {
         let message = "Fee rates larger than or equal to 1BTC/kvB are not accepted";
-        return Err(Failure::new(code::INVALID_PARAMETER, message));
+        return Err(RpcFailure::new(code::INVALID_PARAMETER, message));
     }
     Ok((rate > Amount::ZERO).then_some(rate))
 }
 
-/// What a transaction of this size may pay; `None` for any amount.
-fn highest_fee(rate: &Value, tx: &Transaction) -> Result<Option<Amount>, Failure> {
+/// The maximum fee of this transaction; `None` for no maximum.
+fn highest_fee(rate: &Value, tx: &Transaction) -> Result<Option<Amount>, RpcFailure> {
     let fee = |rate: Amount| (u128::from(rate.to_sat()) * u128::from(vsize(tx.weight()))).div_ceil(1_000);
     Ok(highest_rate(rate)?.map(|rate| Amount::from_sat(u64::try_from(fee(rate)).unwrap_or(u64::MAX))))
 }
 
 /// An amount in BTC, as a number or as text.
-pub(super) fn amount(value: &Value, otherwise: Amount) -> Result<Amount, Failure> {
+pub(super) fn amount(value: &Value, otherwise: Amount) -> Result<Amount, RpcFailure> {
     let read = match value {
         Value::Null => return Ok(otherwise),
-        // a limit, so that its last digit may be off where a number has more than fifteen
+        // this is a limit, so its last digit may be off if the number has more than fifteen
         Value::Number(number) => Amount::from_float_in(number.as_f64().unwrap_or(-1.0), Denomination::Bitcoin),
         Value::String(text) => Amount::from_str_in(text, Denomination::Bitcoin),
-        _ => return Err(Failure::new(code::TYPE, "Amount is not a number or string")),
+        _ => return Err(RpcFailure::new(code::TYPE, "Amount is not a number or string")),
     };
-    read.map_err(|_| Failure::new(code::TYPE, "Invalid amount"))
+    read.map_err(|_| RpcFailure::new(code::TYPE, "Invalid amount"))
 }

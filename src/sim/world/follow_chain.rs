@@ -1,118 +1,124 @@
-//! How the mempool follows the chain: what a block holds or conflicts with leaves, what a disconnected block held
-//! returns where it can (`removeForBlock`, `MaybeUpdateMempoolForReorg` and `removeForReorg` of Core).
+//! Changes of the mempool after a change of the tip: transactions that a block contains or conflicts with leave, and
+//! those of a disconnected block return where they can (`removeForBlock`, `MaybeUpdateMempoolForReorg` and
+//! `removeForReorg` of Core).
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use bitcoin::{Block, BlockHash, OutPoint, Transaction, Txid};
 
-use super::super::TipChange;
+use super::super::ChainPath;
 use super::super::mempool::FeeRule;
-use super::{Happening, World};
+use super::{World, WorldEvent};
 use crate::chain::Height;
 
-/// How many blocks `invalidateblock` disconnects before it stops to take their transactions back (`InvalidateBlock` of
-/// Core's `validation.cpp`).
-const BLOCKS_TAKEN_BACK: usize = 10;
+/// The number of blocks that `invalidateblock` disconnects before it stops returning their transactions to the mempool
+/// (`InvalidateBlock` of Core's `validation.cpp`).
+const RETURNING_BLOCKS: usize = 10;
 
-/// Why the tip changed.
+/// The reason of a change of the tip.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Cause {
-    /// A branch became the longest, or may be the tip again.
+pub(super) enum TipChangeCause {
+    /// A branch became the longest valid one.
     Growth,
     /// A block of the active chain was invalidated.
     Invalidation,
 }
 
 /// A transaction of a disconnected block.
-struct Loose {
+struct DisconnectedTransaction {
     tx: Transaction,
     txid: Txid,
     /// The height of its block.
     height: Height,
-    /// Whether it may return: it is no coinbase, and its block not too deep.
-    welcome: bool,
+    /// Whether it may return: it is no coinbase, and its block is not too deep.
+    may_return: bool,
 }
 
 impl World {
-    /// Makes the mempool what it is after the tip has changed.
-    pub(super) fn follow_chain(&mut self, change: &TipChange, cause: Cause) {
-        let taken_back = if cause == Cause::Invalidation { BLOCKS_TAKEN_BACK } else { usize::MAX };
+    /// Updates the mempool after a change of the tip.
+    pub(super) fn follow_chain(&mut self, change: &ChainPath, cause: TipChangeCause) {
+        let returning_blocks = if cause == TipChangeCause::Invalidation { RETURNING_BLOCKS } else { usize::MAX };
         let before_reorg = self.chain.height().to_u32() + len(&change.disconnected) - len(&change.connected);
-        let mut loose = Vec::new();
+        let mut disconnected = Vec::new();
         for (hash, (index, height)) in change.disconnected.iter().zip((0..).zip((0..=before_reorg).rev())) {
-            self.log.note(Happening::BlockDisconnected { hash: *hash, height: Height::from(height) });
+            self.log.push(WorldEvent::BlockDisconnected { hash: *hash, height: Height::from(height) });
             if let Some(block) = self.chain.block(hash).cloned() {
-                loose.push(loose_transactions(&block, Height::from(height), index < taken_back));
+                disconnected.push(disconnected_transactions(&block, Height::from(height), index < returning_blocks));
             }
         }
-        // The deepest block's come first.
-        let loose: Vec<Loose> = loose.into_iter().rev().flatten().collect();
+        // The transactions of the deepest block come first.
+        let disconnected: Vec<DisconnectedTransaction> = disconnected.into_iter().rev().flatten().collect();
 
         let is_reorg = !change.disconnected.is_empty();
         let mut mined = HashSet::new();
         let mut is_known = true;
         for hash in &change.connected {
             match self.chain.block(hash).cloned() {
-                Some(block) => mined.extend(self.leave_for(hash, &block)),
+                Some(block) => mined.extend(self.remove_for_block(hash, &block)),
                 None => is_known = false,
             }
             if !is_reorg {
-                self.note_connected(hash);
+                self.log_connected(hash);
             }
         }
         if is_reorg || !is_known {
-            self.take_back(loose, &mined, cause);
-            self.drop_what_no_longer_holds();
+            self.return_transactions(disconnected, &mined, cause);
+            self.drop_invalid_entries();
         }
         for hash in change.connected.iter().filter(|_| is_reorg) {
-            self.note_connected(hash);
+            self.log_connected(hash);
         }
     }
 
-    fn note_connected(&mut self, hash: &BlockHash) {
+    fn log_connected(&mut self, hash: &BlockHash) {
         let height = self.chain.height_of(hash).unwrap_or(Height::GENESIS);
-        self.log.note(Happening::BlockConnected { hash: *hash, height });
+        self.log.push(WorldEvent::BlockConnected { hash: *hash, height });
     }
 
-    /// Removes what a block holds and what conflicts with that, and tells the ids of all that it holds.
-    fn leave_for(&mut self, hash: &BlockHash, block: &Block) -> Vec<Txid> {
-        let mut held = Vec::with_capacity(block.txdata.len());
+    /// Removes the transactions of a block and those that conflict with them, and returns the txids of the block.
+    fn remove_for_block(&mut self, hash: &BlockHash, block: &Block) -> Vec<Txid> {
+        let mut txids = Vec::with_capacity(block.txdata.len());
         for tx in block.txdata.iter().skip(1) {
             let txid = tx.compute_txid();
-            held.push(txid);
+            txids.push(txid);
             if self.mempool.remove_mined(&txid).is_some() {
-                self.log.note(Happening::Mined { txid, block: *hash });
+                self.log.push(WorldEvent::Mined { txid, block: *hash });
             }
             for input in &tx.input {
                 let Some(conflict) = self.mempool.spender(&input.previous_output).map(|entry| entry.txid) else {
                     continue;
                 };
                 let removed = self.mempool.remove_with_descendants(&conflict);
-                self.note_each(&removed, |conflict| Happening::Conflicted { txid: conflict, by: txid, block: *hash });
+                self.log_each(&removed, |conflict| WorldEvent::Conflicted { txid: conflict, by: txid, block: *hash });
             }
         }
-        held
+        txids
     }
 
-    /// Takes back what disconnected blocks held, parents first, unless a connected block holds it. What cannot return
-    /// takes what stands on it along.
-    fn take_back(&mut self, loose: Vec<Loose>, mined: &HashSet<Txid>, cause: Cause) {
+    /// Returns the transactions of disconnected blocks to the mempool, parents first, unless a connected block contains
+    /// them. A transaction that cannot return is dropped with its descendants.
+    fn return_transactions(
+        &mut self,
+        disconnected: Vec<DisconnectedTransaction>,
+        mined: &HashSet<Txid>,
+        cause: TipChangeCause,
+    ) {
         let mut returned = Vec::new();
-        for Loose { tx, txid, height, welcome } in loose {
+        for DisconnectedTransaction { tx, txid, height, may_return } in disconnected {
             if mined.contains(&txid) {
                 continue;
             }
-            let assessed = self.mempool.assess(&self.chain, &tx, FeeRule::Returning).ok().filter(|_| welcome);
+            let assessed = self.mempool.assess(&self.chain, &tx, FeeRule::Returning).ok().filter(|_| may_return);
             if let Some(assessed) = assessed {
                 // An invalidation disconnects block by block.
-                let tip = if cause == Cause::Invalidation {
+                let tip = if cause == TipChangeCause::Invalidation {
                     height.to_u32().saturating_sub(1)
                 } else {
                     self.chain.height().to_u32()
                 };
                 self.insert(Arc::new(tx), assessed, Height::from(tip));
-                self.log.note(Happening::Returned { txid });
+                self.log.push(WorldEvent::Returned { txid });
                 returned.push(txid);
                 continue;
             }
@@ -130,8 +136,8 @@ impl World {
         }
     }
 
-    fn drop_what_no_longer_holds(&mut self) {
-        let entries = self.mempool.entries().filter(|entry| !self.mempool.still_holds(&self.chain, entry));
+    fn drop_invalid_entries(&mut self) {
+        let entries = self.mempool.entries().filter(|entry| !self.mempool.is_still_valid(&self.chain, entry));
         let gone: Vec<Txid> = entries.map(|entry| entry.txid).collect();
         for txid in gone {
             self.drop_with_descendants(&txid);
@@ -140,18 +146,18 @@ impl World {
 
     fn drop_with_descendants(&mut self, txid: &Txid) {
         let removed = self.mempool.remove_with_descendants(txid);
-        self.note_each(&removed, |txid| Happening::Invalidated { txid });
+        self.log_each(&removed, |txid| WorldEvent::Invalidated { txid });
     }
 }
 
-fn loose_transactions(block: &Block, height: Height, welcome: bool) -> Vec<Loose> {
-    let loose = |tx: &Transaction| Loose {
+fn disconnected_transactions(block: &Block, height: Height, may_return: bool) -> Vec<DisconnectedTransaction> {
+    let disconnected = |tx: &Transaction| DisconnectedTransaction {
         txid: tx.compute_txid(),
         height,
-        welcome: welcome && !tx.is_coinbase(),
+        may_return: may_return && !tx.is_coinbase(),
         tx: tx.clone(),
     };
-    block.txdata.iter().map(loose).collect()
+    block.txdata.iter().map(disconnected).collect()
 }
 
 fn len(hashes: &[BlockHash]) -> u32 {

@@ -1,19 +1,19 @@
-//! What a simulated node knows: its tree of blocks, its mempool, and what happened to both.
+//! The state of a simulated node: its tree of blocks, its mempool, and the events of both.
 //!
 //! ```text
-//!   submit, submit_package,      mine, reorg, invalidate,        happenings_since(number)
+//!   submit, submit_package,      mine, reorg, invalidate,        events_since(number)
 //!   evict, expire                reconsider, change_chain             ▲
 //!        │                            │                               │
 //!        ▼                            ▼                               │
-//!     Mempool ◄── follow_chain ── SimChain                          Log
-//!        └────────────────────────────┴── each change is noted ──────┘
+//!     SimMempool ◄─ follow_chain ── SimChain                       EventLog
+//!        └────────────────────────────┴── each change is logged ─────┘
 //! ```
 //!
-//! Every operation does what Core does in its place, and notes each step in the order in which Core tells its
-//! subscribers. Time is what the caller says it is.
+//! Every operation works as in Core, and logs its events in the order in which Core publishes them. The caller sets the
+//! time.
 
+mod event;
 mod follow_chain;
-mod happening;
 mod package;
 
 use std::collections::BTreeSet;
@@ -21,67 +21,69 @@ use std::sync::Arc;
 
 use bitcoin::{Block, BlockHash, Transaction, Txid, Weight};
 
-use self::follow_chain::Cause;
-use self::happening::Log;
-pub use self::happening::{Happening, Noted};
+use self::event::EventLog;
+pub use self::event::{NumberedEvent, WorldEvent};
+use self::follow_chain::TipChangeCause;
 use super::mempool::FeeRule;
-use super::{Assessment, ChainError, Entry, Mempool, Policy, Rejection, Reward, SimChain, Template, TipChange};
+use super::{
+    Assessment, ChainError, ChainPath, Policy, Rejection, Reward, SimChain, SimMempool, SimMempoolEntry, Template,
+};
 use crate::chain::Height;
 
-/// How many happenings are remembered unless told otherwise: those of a deep reorganisation of full blocks.
-const REMEMBERED: usize = 65_536;
-/// What a block of the mempool's transactions may weigh without its coinbase (Core's default of `-blockmaxweight`
-/// without what it reserves).
+/// The default number of events to keep: those of a deep reorganisation of full blocks.
+const EVENTS_KEPT: usize = 65_536;
+/// The most weight of a block without its coinbase (Core's default of `-blockmaxweight` without the weight that it
+/// reserves).
 const BLOCK_WEIGHT: Weight = Weight::from_wu(3_992_000);
 /// The state of a simulated node.
 #[derive(Clone, Debug)]
 pub struct World {
     chain: SimChain,
-    mempool: Mempool,
-    log: Log,
+    mempool: SimMempool,
+    log: EventLog,
     now: Option<u32>,
 }
 
-/// A transaction that the mempool took.
+/// A transaction that the mempool accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Accepted {
-    /// Its id.
+    /// Its txid.
     pub txid: Txid,
-    /// What left for it: what it conflicts with and all that stood on that, in order of ids.
+    /// The transactions that it replaced: its conflicts and their descendants, in order of txids.
     pub replaced: BTreeSet<Txid>,
 }
 
-/// How a block is mined; by default to the chain's own miner, without a tag, of any weight.
+/// The options of mining a block; by default it pays the chain's own miner, without a tag, with the default weight.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mining {
-    /// What the coinbase pays; all to [`SimChain::miner`] if none.
+    /// The outputs of the coinbase; all to [`SimChain::miner`] if none.
     pub reward: Option<Reward>,
-    /// Seconds since 1970. If none, the world's time, or the chain's clock for a world without; never too early.
+    /// Seconds since 1970. If none, the world's time, or the chain's clock for a world without one; never too early.
     pub time: Option<u32>,
-    /// Up to 80 bytes of text that the coinbase script carries.
+    /// Up to 80 bytes of text in the coinbase script.
     pub tag: Vec<u8>,
-    /// The most that transactions from the mempool may weigh together; 3,992,000 if none.
+    /// The most weight of all transactions from the mempool together; 3,992,000 if none.
     pub max_weight: Option<Weight>,
 }
 
 impl World {
-    /// A node that has this chain, and an empty mempool of the default policy.
+    /// A world of this chain and an empty mempool with the default policy.
     #[must_use]
     pub fn new(chain: SimChain) -> Self {
-        World { chain, mempool: Mempool::new(Policy::default()), log: Log::new(REMEMBERED), now: None }
+        World { chain, mempool: SimMempool::new(Policy::default()), log: EventLog::new(EVENTS_KEPT), now: None }
     }
 
-    /// The same with another policy. What is in the mempool is forgotten.
+    /// Sets the policy and empties the mempool.
     #[must_use]
     pub fn with_policy(mut self, policy: Policy) -> Self {
-        self.mempool = Mempool::new(policy);
+        self.mempool = SimMempool::new(policy);
         self
     }
 
-    /// The same, remembering that many happenings instead of 65,536.
+    /// Keeps this many events instead of 65,536, and drops those so far.
     #[must_use]
-    pub fn remembering(mut self, happenings: usize) -> Self {
-        self.log = Log::new(happenings);
+    pub fn keeping_events(mut self, events: usize) -> Self {
+        self.log = EventLog::new(events);
         self
     }
 
@@ -93,86 +95,87 @@ impl World {
 
     /// The unconfirmed transactions.
     #[must_use]
-    pub fn mempool(&self) -> &Mempool {
+    pub fn mempool(&self) -> &SimMempool {
         &self.mempool
     }
 
-    /// Sets the time, in seconds since 1970: that of new transactions and new blocks.
+    /// Sets the time of new transactions and new blocks, in seconds since 1970.
     pub fn set_time(&mut self, now: u32) {
         self.now = Some(now);
     }
 
-    /// The time last set, or the tip's if none was.
+    /// The time that was set last, or the tip's if none was.
     #[must_use]
     pub fn time(&self) -> u32 {
         let tip = || self.chain.block(&self.chain.tip()).map_or(0, |block| block.header.time);
         self.now.unwrap_or_else(tip)
     }
 
-    /// How many happenings there were: the number of the next.
+    /// The number of events so far, which is the number of the next one.
     #[must_use]
-    pub fn happened(&self) -> u64 {
+    pub fn event_count(&self) -> u64 {
         self.log.next_number()
     }
 
-    /// What happened from this number on, in order. `None` when some of it is forgotten, or has not happened yet.
+    /// The events from this number on, in order. `None` if some of them are dropped, or if the number is in the future.
     #[must_use]
-    pub fn happenings_since(&self, number: u64) -> Option<impl Iterator<Item = &Noted>> {
+    pub fn events_since(&self, number: u64) -> Option<impl Iterator<Item = &NumberedEvent>> {
         self.log.since(number)
     }
 
-    /// The number that the next transaction to enter or leave the mempool will have, as Core's
-    /// `getrawmempool false true` tells it.
+    /// The number of the next transaction to enter or leave the mempool, as in Core's `getrawmempool false true`.
     #[must_use]
     pub fn mempool_sequence(&self) -> u64 {
         self.log.next_sequence()
     }
 
-    /// What would become of a transaction if it were submitted, as Core's `testmempoolaccept`.
+    /// Whether a transaction would be accepted, as Core's `testmempoolaccept`. Errors: the reason why not.
     pub fn check(&self, tx: &Transaction) -> Result<Assessment, Rejection> {
         self.mempool.assess(&self.chain, tx, FeeRule::Relay)
     }
 
-    /// Takes a transaction into the mempool, in place of what it conflicts with if it pays enough more.
+    /// Submits a transaction to the mempool. It replaces its conflicts if it pays enough more. Errors: the reason why
+    /// it is refused.
     pub fn submit(&mut self, tx: impl Into<Arc<Transaction>>) -> Result<Accepted, Rejection> {
         let tx = tx.into();
         let assessed = self.check(&tx)?;
         let (txid, replaced) = (assessed.txid, assessed.replaced.clone());
         for entry in self.mempool.remove_all(&replaced) {
-            self.log.note(Happening::Replaced { txid: entry.txid, by: txid });
+            self.log.push(WorldEvent::Replaced { txid: entry.txid, by: txid });
         }
         self.insert(tx, assessed, self.chain.height());
-        self.log.note(Happening::Arrived { txid });
+        self.log.push(WorldEvent::Arrived { txid });
         Ok(Accepted { txid, replaced })
     }
 
-    /// Removes a transaction and all that stands on it, as a full mempool would, and tells which, in the order in which
-    /// they came.
+    /// Evicts a transaction and its descendants, as a full mempool does, and returns their txids in the order of their
+    /// arrival.
     pub fn evict(&mut self, txid: &Txid) -> Vec<Txid> {
         let removed = self.mempool.remove_with_descendants(txid);
-        self.note_each(&removed, |txid| Happening::Evicted { txid })
+        self.log_each(&removed, |txid| WorldEvent::Evicted { txid })
     }
 
-    /// Removes what entered before this time, in seconds since 1970, and all that stands on it, and tells which.
+    /// Removes the transactions that entered before this time, in seconds since 1970, and their descendants, and
+    /// returns their txids.
     pub fn expire(&mut self, before: u32) -> Vec<Txid> {
         let old: Vec<Txid> =
             self.mempool.entries().filter(|entry| entry.time < before).map(|entry| entry.txid).collect();
         let mut expired = Vec::new();
         for txid in old {
             let removed = self.mempool.remove_with_descendants(&txid);
-            expired.extend(self.note_each(&removed, |txid| Happening::Expired { txid }));
+            expired.extend(self.log_each(&removed, |txid| WorldEvent::Expired { txid }));
         }
         expired
     }
 
-    /// Empties the mempool and counts its changes from the beginning, as a node does that is started anew without what it
-    /// had (`-persistmempool=0`). Nothing is noted: such a node tells nobody.
+    /// Empties the mempool and restarts the count of its changes, as a node that starts without its former mempool
+    /// (`-persistmempool=0`). No event is logged: such a node publishes none.
     pub fn forget_mempool(&mut self) {
-        self.mempool = Mempool::new(*self.mempool.policy());
+        self.mempool = SimMempool::new(*self.mempool.policy());
         self.log.restart_sequence();
     }
 
-    /// Mines the best of the mempool on the tip.
+    /// Mines the best transactions of the mempool on the tip.
     pub fn mine(&mut self, mining: Mining) -> Result<Arc<Block>, ChainError> {
         let chosen = self.mempool.select(mining.max_weight.unwrap_or(BLOCK_WEIGHT));
         let chosen = chosen.iter().filter_map(|txid| self.mempool.get(txid)).map(|entry| (*entry.tx).clone()).collect();
@@ -185,16 +188,16 @@ impl World {
         self.mine_template(template)
     }
 
-    /// Mines a block as the template says, on whatever block it says.
+    /// Mines the block of a template.
     pub fn mine_template(&mut self, template: Template) -> Result<Arc<Block>, ChainError> {
         self.change_chain(|chain| chain.mine_template(template))
     }
 
-    /// Mines `length` blocks on the block `depth` blocks below the tip, the first of these transactions, the next of the
-    /// next, and those for which none are given empty. The branch becomes the active chain as soon as it is longer,
-    /// which it is at the end when `length` is above `depth`.
+    /// Mines `length` blocks on the block `depth` blocks below the tip, each of the next list of `transactions`, and
+    /// empty ones after the last list. The branch becomes the active chain as soon as it is longer, which happens if
+    /// `length` is above `depth`.
     ///
-    /// After an error the blocks before the one that could not be made are there.
+    /// After an error the blocks before the failed one remain in the tree.
     pub fn reorg(
         &mut self,
         depth: u32,
@@ -215,33 +218,33 @@ impl World {
         Ok(blocks)
     }
 
-    /// Takes a block and all that stands on it off the active chain, as Core's `invalidateblock`. Transactions of the
-    /// highest ten of these blocks return to the mempool where they can.
-    pub fn invalidate(&mut self, hash: &BlockHash) -> Result<TipChange, ChainError> {
+    /// Invalidates a block and its descendants, as Core's `invalidateblock`. Transactions of the highest ten of these
+    /// blocks return to the mempool where they can.
+    pub fn invalidate(&mut self, hash: &BlockHash) -> Result<ChainPath, ChainError> {
         let change = self.chain.invalidate(hash)?;
-        self.follow_chain(&change, Cause::Invalidation);
+        self.follow_chain(&change, TipChangeCause::Invalidation);
         Ok(change)
     }
 
-    /// Lets an invalidated block onto the active chain again, as Core's `reconsiderblock`.
-    pub fn reconsider(&mut self, hash: &BlockHash) -> Result<TipChange, ChainError> {
+    /// Marks an invalidated block as valid again, as Core's `reconsiderblock`.
+    pub fn reconsider(&mut self, hash: &BlockHash) -> Result<ChainPath, ChainError> {
         let change = self.chain.reconsider(hash)?;
-        self.follow_chain(&change, Cause::Growth);
+        self.follow_chain(&change, TipChangeCause::Growth);
         Ok(change)
     }
 
-    /// Changes the chain by hand, after which the mempool follows from the tip before to the tip after at once.
+    /// Changes the chain directly. Then the mempool follows the path from the former tip to the new one.
     pub fn change_chain<T>(&mut self, change: impl FnOnce(&mut SimChain) -> T) -> T {
         let before = self.chain.tip();
         let changed = change(&mut self.chain);
-        // Both are blocks of the tree: there is a way.
+        // Both are blocks of the tree, so there is a path.
         if let Ok(path) = self.chain.path(&before, &self.chain.tip()) {
-            self.follow_chain(&path, Cause::Growth);
+            self.follow_chain(&path, TipChangeCause::Growth);
         }
         changed
     }
 
-    /// What to mine on a block, at a time that it allows.
+    /// The template of a block on `parent`, at a time that it allows.
     fn template(&self, parent: BlockHash, transactions: Vec<Transaction>, mining: Mining) -> Template {
         let earliest = self.chain.median_time_past(&parent).map_or(0, |median| median.saturating_add(1));
         let time = mining.time.or(self.now.map(|now| now.max(earliest)));
@@ -253,9 +256,9 @@ impl World {
         self.mempool.insert(tx, assessed, time, height);
     }
 
-    fn note_each(&mut self, entries: &[Entry], happening: impl Fn(Txid) -> Happening) -> Vec<Txid> {
+    fn log_each(&mut self, entries: &[SimMempoolEntry], event: impl Fn(Txid) -> WorldEvent) -> Vec<Txid> {
         for entry in entries {
-            self.log.note(happening(entry.txid));
+            self.log.push(event(entry.txid));
         }
         entries.iter().map(|entry| entry.txid).collect()
     }

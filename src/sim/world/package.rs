@@ -1,4 +1,5 @@
-//! Transactions that are submitted together, so that a child can pay for its parents (Core's `submitpackage`).
+//! Packages: transactions that are submitted together, so that a child can pay for its parents (Core's
+//! `submitpackage`).
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -6,21 +7,21 @@ use std::sync::Arc;
 use bitcoin::{Amount, Transaction, Txid, Weight};
 
 use super::super::mempool::{FeeRule, rate_of};
-use super::{Accepted, Assessment, Happening, Rejection, World};
+use super::{Accepted, Assessment, Rejection, World, WorldEvent};
 use crate::chain::Feerate;
 
-/// The most transactions of a package, and the most that they may weigh together (`MAX_PACKAGE_COUNT` and
+/// The most transactions of a package, and the most weight of all together (`MAX_PACKAGE_COUNT` and
 /// `MAX_PACKAGE_WEIGHT` of Core's `policy/packages.h`).
 const MAX_COUNT: usize = 25;
 const MAX_WEIGHT: Weight = Weight::from_wu(404_000);
 
 impl World {
-    /// Takes a child and parents of it, the child last. Each is first taken by itself if it pays enough; those that do
-    /// not are taken together, all or none of them, when their fees together are enough for their size together.
+    /// Submits a child and parents of it, the child last. Each is first accepted by itself if it pays enough; the
+    /// others are accepted together, all or none of them, if their total fee is enough for their total size.
     ///
-    /// The verdicts are in the order of the transactions, a transaction that the mempool has already being accepted. As
-    /// Core has it since it has clusters, and before for version 3 alone (BIP431): a parent may pay less than the
-    /// minimum, even nothing.
+    /// The verdicts are in the order of the transactions; a transaction that is already in the mempool counts as
+    /// accepted. A parent may pay less than the minimum, even nothing, as in Core since cluster mempool, and before for
+    /// version 3 alone (BIP431).
     pub fn submit_package(
         &mut self,
         transactions: Vec<Transaction>,
@@ -28,7 +29,8 @@ impl World {
         self.submit_package_within(transactions, None)
     }
 
-    /// The same, where none of them may pay more than this.
+    /// Submits a package as [`submit_package`](World::submit_package), where no transaction may pay a feerate above
+    /// `highest`.
     pub fn submit_package_within(
         &mut self,
         transactions: Vec<Transaction>,
@@ -52,7 +54,7 @@ impl World {
             }
             verdicts.push(verdict);
         }
-        // One alone was judged already, and is refused for good.
+        // A single one has its final verdict already.
         if together.len() > 1 {
             for (index, verdict) in self.submit_together(&together, highest) {
                 verdicts[index] = verdict;
@@ -61,9 +63,9 @@ impl World {
         Ok(verdicts)
     }
 
-    /// What would become of these transactions, each of which may spend those before it, if they were submitted together,
-    /// as Core's `testmempoolaccept` of several: all would be taken, or the first that would not has a verdict and the
-    /// others have none. None of them may replace another in the mempool. The error is the word for what is no package.
+    /// Whether these transactions, each of which may spend those before it, would be accepted together, as Core's
+    /// `testmempoolaccept` of several: all have a verdict, or the first refused one has one and the others have none.
+    /// None of them may replace a transaction of the mempool. Errors: the reason why they are no package.
     pub fn check_package(
         &mut self,
         transactions: &[Transaction],
@@ -84,7 +86,7 @@ impl World {
                 break;
             }
         }
-        // they were there only for those that spend them
+        // they were inserted only for the transactions that spend them
         self.mempool.remove_all(&assessed.iter().map(|found| found.txid).collect());
         Ok(match refused {
             None => assessed.into_iter().map(|found| Some(Ok(found))).collect(),
@@ -98,8 +100,7 @@ impl World {
         })
     }
 
-    /// Takes all of these or none. Of none, only the one that is to blame has a verdict: the others keep the one they had
-    /// by themselves.
+    /// Accepts all of these or none. If none, only the one that causes the refusal gets a new verdict.
     fn submit_together(
         &mut self,
         transactions: &BTreeMap<usize, Arc<Transaction>>,
@@ -120,7 +121,7 @@ impl World {
                 Err(rejection) => refused = refused.or(Some((*index, rejection))),
             }
         }
-        // Too little is blamed on the child.
+        // A total fee that is too low is attributed to the child.
         let last = transactions.keys().copied().last().unwrap_or_default();
         let refused = refused.or(self.mempool.is_paid_for(fee, vsize).err().map(|rejection| (last, rejection)));
         if let Some((refused, rejection)) = refused {
@@ -128,7 +129,7 @@ impl World {
             return BTreeMap::from([(refused, Err(rejection))]);
         }
         for txid in inserted.values() {
-            self.log.note(Happening::Arrived { txid: *txid });
+            self.log.push(WorldEvent::Arrived { txid: *txid });
         }
         inserted.into_iter().map(|(index, txid)| (index, Ok(Accepted { txid, replaced: BTreeSet::new() }))).collect()
     }
@@ -139,8 +140,7 @@ fn is_affordable(found: &Assessment, highest: Option<Feerate>) -> Result<(), Rej
     if highest.is_some_and(|highest| rate > highest) { Err(Rejection::AboveMaxFeerate) } else { Ok(()) }
 }
 
-/// What several transactions must be in themselves to be judged together (`IsWellFormedPackage` of Core's
-/// `policy/packages.cpp`).
+/// Checks that several transactions form a package (`IsWellFormedPackage` of Core's `policy/packages.cpp`).
 fn check_form(transactions: &[Transaction]) -> Result<(), &'static str> {
     if transactions.len() > MAX_COUNT {
         return Err("package-too-many-transactions");
@@ -159,7 +159,7 @@ fn check_form(transactions: &[Transaction]) -> Result<(), &'static str> {
         later.remove(&tx.compute_txid());
     }
     let mut spent = HashSet::new();
-    // one that spends the same twice is refused by itself
+    // a transaction that spends an output twice is refused by itself
     let of = |tx: &Transaction| tx.input.iter().map(|input| input.previous_output).collect::<HashSet<_>>();
     if transactions.iter().flat_map(of).all(|outpoint| spent.insert(outpoint)) {
         Ok(())
@@ -168,7 +168,8 @@ fn check_form(transactions: &[Transaction]) -> Result<(), &'static str> {
     }
 }
 
-/// All but the last are parents of the last, and none twice (`IsChildWithParents` of Core's `policy/packages.cpp`).
+/// Checks that all but the last are distinct parents of the last (`IsChildWithParents` of Core's
+/// `policy/packages.cpp`).
 fn check_topology(transactions: &[Arc<Transaction>]) -> Result<(), Rejection> {
     let Some((child, parents)) = transactions.split_last() else { return Err(Rejection::NotChildWithParents) };
     let spent: HashSet<Txid> = child.input.iter().map(|input| input.previous_output.txid).collect();

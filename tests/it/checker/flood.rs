@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use btcgraph::sim::{Happening, Life, Profile, SimNode};
+use btcgraph::sim::{Life, Profile, SimNode, WorldEvent};
 
 use crate::unconfirmed::simulated::start;
 
@@ -48,20 +48,20 @@ impl Flood {
             world.set_time(world.time() + SPACING);
             life.next(world)
         });
-        let happenings = step.unwrap().unwrap().happenings;
+        let events = step.unwrap().unwrap().events;
         let mut left = false;
-        for noted in &happenings {
-            let what = match noted.happening {
-                Happening::Arrived { .. } => "arrival",
-                Happening::Returned { .. } => "return",
-                Happening::Replaced { .. } => "replacement",
-                Happening::Evicted { .. } => "eviction",
-                Happening::Expired { .. } => "expiry",
-                Happening::Mined { .. } => "confirmation",
-                Happening::Conflicted { .. } => "conflict with a block",
-                Happening::Invalidated { .. } => "loss of what it spends",
-                Happening::BlockConnected { .. } => "block",
-                Happening::BlockDisconnected { .. } => {
+        for numbered in &events {
+            let what = match numbered.event {
+                WorldEvent::Arrived { .. } => "arrival",
+                WorldEvent::Returned { .. } => "return",
+                WorldEvent::Replaced { .. } => "replacement",
+                WorldEvent::Evicted { .. } => "eviction",
+                WorldEvent::Expired { .. } => "expiry",
+                WorldEvent::Mined { .. } => "confirmation",
+                WorldEvent::Conflicted { .. } => "conflict with a block",
+                WorldEvent::Invalidated { .. } => "loss of what it spends",
+                WorldEvent::BlockConnected { .. } => "block",
+                WorldEvent::BlockDisconnected { .. } => {
                     left = true;
                     "block that left"
                 }
@@ -71,7 +71,7 @@ impl Flood {
         if left {
             *self.counts.entry("reorganisation").or_default() += 1;
         }
-        !happenings.is_empty()
+        !events.is_empty()
     }
 
     pub(super) fn has_had_enough(&self) -> bool {

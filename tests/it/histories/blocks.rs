@@ -61,7 +61,7 @@ impl<W: Way> Player<W> {
 
     pub(super) fn spend_at_maturity(&mut self, seed: u64) {
         let (coins, height) = (coins_of(&self.chain), self.chain.height().next());
-        let young = |coin: &btcgraph::sim::Coin| coin.coinbase && coin.height.to_u32() + 100 == height.to_u32();
+        let young = |coin: &btcgraph::sim::SimCoin| coin.coinbase && coin.height.to_u32() + 100 == height.to_u32();
         let just: Vec<_> = self.purse.spendable(&coins, height).into_iter().filter(|(_, coin)| young(coin)).collect();
         let mut random = Rng::new(seed);
         let Some(coin) = random.choose(&just) else { return };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use bitcoin::Block;
-use btcgraph::sim::Coin;
+use btcgraph::sim::SimCoin;
 
 use crate::support::model::{TYPES, type_of};
 
@@ -48,7 +48,7 @@ impl Counts {
     }
 
     /// Whatever a block that was just mined shows by itself.
-    pub(crate) fn add_block(&mut self, block: &Block, spent: &[Vec<Coin>]) {
+    pub(crate) fn add_block(&mut self, block: &Block, spent: &[Vec<SimCoin>]) {
         for coin in spent.iter().flatten() {
             *self.0.entry(format!("output spent, {}", type_of(&coin.output.script_pubkey))).or_default() += 1;
         }

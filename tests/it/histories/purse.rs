@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use bitcoin::{Amount, OutPoint, ScriptBuf, Sequence, Transaction, TxIn, TxOut, absolute, transaction};
 use btcgraph::chain::Height;
-use btcgraph::sim::{Coin, Owner, Rng, ScriptKind, SimChain};
+use btcgraph::sim::{Owner, Rng, ScriptKind, SimChain, SimCoin};
 
 /// Scripts of each kind that hostile blocks pay.
 const SCRIPTS_OF_A_KIND: u32 = 5;
@@ -18,7 +18,7 @@ pub(crate) struct Purse {
 }
 
 /// The unspent outputs as seen from a block, in order.
-pub(crate) type Coins = BTreeMap<OutPoint, Coin>;
+pub(crate) type Coins = BTreeMap<OutPoint, SimCoin>;
 
 impl Purse {
     /// With the owners of this many planted coinbases.
@@ -29,18 +29,18 @@ impl Purse {
         Self { owners: owners.map(|owner| (owner.script_pubkey(), owner)).collect() }
     }
 
-    fn owner(&self, coin: &Coin) -> Option<Owner> {
+    fn owner(&self, coin: &SimCoin) -> Option<Owner> {
         self.owners.get(&coin.output.script_pubkey).copied()
     }
 
     /// What a block at this height may spend and is not kept for a coinbase to come again.
-    pub(crate) fn spendable<'c>(&self, coins: &'c Coins, height: Height) -> Vec<(&'c OutPoint, &'c Coin)> {
-        let mine = |coin: &Coin| self.owner(coin).is_some_and(|owner| owner.n < PLANTED);
+    pub(crate) fn spendable<'c>(&self, coins: &'c Coins, height: Height) -> Vec<(&'c OutPoint, &'c SimCoin)> {
+        let mine = |coin: &SimCoin| self.owner(coin).is_some_and(|owner| owner.n < PLANTED);
         coins.iter().filter(|(_, coin)| coin.is_mature_at(height) && mine(coin)).collect()
     }
 
     /// Spends these coins to these outputs.
-    pub(crate) fn spend(&self, coins: &[(&OutPoint, &Coin)], output: Vec<TxOut>) -> Transaction {
+    pub(crate) fn spend(&self, coins: &[(&OutPoint, &SimCoin)], output: Vec<TxOut>) -> Transaction {
         let input = coins.iter().map(|(outpoint, _)| TxIn {
             previous_output: **outpoint,
             sequence: Sequence::MAX,
@@ -56,7 +56,7 @@ impl Purse {
     }
 
     /// Spends one coin, nearly all of it, to two scripts of any kind; the first output can be spent.
-    pub(crate) fn pay_on(&self, (outpoint, coin): (&OutPoint, &Coin), random: &mut Rng) -> Transaction {
+    pub(crate) fn pay_on(&self, (outpoint, coin): (&OutPoint, &SimCoin), random: &mut Rng) -> Transaction {
         let value = coin.output.value.to_sat();
         let kinds: Vec<_> = ScriptKind::ALL.into_iter().filter(|kind| kind.is_spendable()).collect();
         let owner = |kinds: &[ScriptKind], random: &mut Rng| {
@@ -100,7 +100,7 @@ pub(crate) fn apply(coins: &mut Coins, height: Height, transaction: &Transaction
     }
     for (vout, output) in (0..).zip(&transaction.output) {
         if !output.script_pubkey.is_op_return() && output.script_pubkey.len() <= 10_000 {
-            let coin = Coin { output: output.clone(), height, coinbase: transaction.is_coinbase() };
+            let coin = SimCoin { output: output.clone(), height, coinbase: transaction.is_coinbase() };
             coins.insert(OutPoint { txid, vout }, coin);
         }
     }

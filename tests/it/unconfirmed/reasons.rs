@@ -32,7 +32,7 @@ fn what_a_block_drives_out_is_told_so_even_if_the_block_is_told_late() {
     following.assert_catches_up(&sim);
     let winner = pay(&coins[0], 7);
     // the message that it goes, and then for long nothing
-    sim.hold_messages_after(1);
+    sim.buffer_messages_after(1);
     let mined = sim.with(|world| world.mine_exactly(vec![winner.clone()], Mining::default())).unwrap().unwrap();
     let conflicted = Departure::Conflicted { by: winner.compute_txid(), block: mined.block_hash() };
     assert_eq!(departed(&following, &loser).departure, conflicted);

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use bitcoin::{Transaction, Txid};
 use btcgraph::mempool::Departure;
 use btcgraph::sim::{
-    Happening, Life, Owner, Payment, Profile, ScriptKind, SimChain, SimNode, SimNodeOptions, Spendable, World,
+    Life, Owner, Payment, Profile, ScriptKind, SimChain, SimNode, SimNodeOptions, Spendable, World, WorldEvent,
 };
 
 use super::following::Following;
@@ -80,15 +80,15 @@ fn replaced_transactions_are_told_with_what_replaced_them() {
     let (mut life, sim) = start(Profile::Hostile, 8);
     let following = Following::of_simulated(&sim, true);
     following.assert_catches_up(&sim);
-    let (mut replaced, mut since) = (0, sim.with(|world| world.happened()).unwrap());
+    let (mut replaced, mut since) = (0, sim.with(|world| world.event_count()).unwrap());
     for _ in 0..400 {
         let before = following.assert_catches_up(&sim);
         live(&mut life, &sim, 1);
         let head = following.assert_catches_up(&sim);
-        let happened: Vec<_> = sim.with(|world| world.happenings_since(since).unwrap().copied().collect()).unwrap();
-        since = sim.with(|world| world.happened()).unwrap();
-        for noted in happened {
-            let Happening::Replaced { txid, by } = noted.happening else { continue };
+        let happened: Vec<_> = sim.with(|world| world.events_since(since).unwrap().copied().collect()).unwrap();
+        since = sim.with(|world| world.event_count()).unwrap();
+        for numbered in happened {
+            let WorldEvent::Replaced { txid, by } = numbered.event else { continue };
             let Some(departed) = head.mempool.departed(&txid).filter(|_| before.mempool.get(&txid).is_some()) else {
                 continue;
             };

@@ -1,26 +1,26 @@
-//! After any operations, chain and mempool agree with what is counted anew from blocks and transactions alone.
+//! After any operations, chain and mempool equal those recomputed from blocks and transactions alone.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use proptest::prelude::*;
 
-use super::super::super::{Rng, Sums};
+use super::super::super::{PackageSums, Rng};
 use super::*;
 
-/// Few owners, so that any coin can be found to belong to one.
+/// Few owners, so that the owner of any coin can be looked up.
 const OWNERS: u32 = 4;
 
-/// Operations at random on a world.
+/// Random operations on a world.
 struct Player {
     world: World,
     rng: Rng,
     owners: HashMap<bitcoin::ScriptBuf, Owner>,
     invalidated: Vec<BlockHash>,
-    /// What was once submitted, to be tried again.
+    /// The transactions made so far, which may be submitted again.
     made: Vec<Transaction>,
-    /// The mempool as its happenings tell it.
-    told: BTreeSet<Txid>,
-    heard: u64,
+    /// The mempool that follows from the events.
+    from_events: BTreeSet<Txid>,
+    events_read: u64,
 }
 
 impl Player {
@@ -32,8 +32,8 @@ impl Player {
             owners: owners.map(|owner| (owner.script_pubkey(), owner)).collect(),
             invalidated: Vec::new(),
             made: Vec::new(),
-            told: BTreeSet::new(),
-            heard: 0,
+            from_events: BTreeSet::new(),
+            events_read: 0,
         }
     }
 
@@ -44,7 +44,7 @@ impl Player {
 
     /// A coin of the chain, mature or not, or an output of the mempool, spent or not.
     fn any_coin(&mut self) -> Option<Spendable> {
-        let mempool: Vec<&Entry> = self.world.mempool().entries().collect();
+        let mempool: Vec<&SimMempoolEntry> = self.world.mempool().entries().collect();
         if self.rng.chance(40)
             && let Some(entry) = self.rng.choose(&mempool)
         {
@@ -91,7 +91,7 @@ impl Player {
         match self.rng.below(20) {
             0..10 => {
                 let tx = if self.rng.chance(10) { self.rng.choose(&self.made).cloned() } else { self.payment(40) };
-                // most are refused for one reason or another: both is fine
+                // most are refused for some reason, which is fine
                 tx.map(|tx| self.world.submit(tx).ok());
             }
             10 => {
@@ -101,7 +101,7 @@ impl Player {
                 drop(self.world.submit_package(vec![parent, child]));
             }
             11 => {
-                let entries: Vec<Txid> = held(&self.world).into_iter().collect();
+                let entries: Vec<Txid> = mempool_txids(&self.world).into_iter().collect();
                 self.rng.choose(&entries).map(|txid| self.world.evict(txid));
             }
             12 if self.rng.chance(20) => drop(self.world.expire(u32::MAX)),
@@ -110,7 +110,7 @@ impl Player {
                 self.world.mine(Mining { max_weight, ..Mining::default() }).unwrap();
             }
             15 => {
-                // A block that nobody's mempool knew of.
+                // A block of a transaction that was never in the mempool.
                 let Some(tx) = self.payment(5) else { return };
                 drop(self.world.mine_exactly(vec![tx], Mining::default()));
             }
@@ -141,28 +141,28 @@ impl Player {
     }
 
     fn listen(&mut self) {
-        for noted in self.world.happenings_since(self.heard).unwrap() {
-            match noted.happening {
-                Happening::Arrived { txid } | Happening::Returned { txid } => assert!(self.told.insert(txid)),
-                Happening::Replaced { txid, .. }
-                | Happening::Evicted { txid }
-                | Happening::Expired { txid }
-                | Happening::Mined { txid, .. }
-                | Happening::Conflicted { txid, .. }
-                | Happening::Invalidated { txid } => assert!(self.told.remove(&txid)),
-                Happening::BlockConnected { .. } | Happening::BlockDisconnected { .. } => {}
+        for numbered in self.world.events_since(self.events_read).unwrap() {
+            match numbered.event {
+                WorldEvent::Arrived { txid } | WorldEvent::Returned { txid } => assert!(self.from_events.insert(txid)),
+                WorldEvent::Replaced { txid, .. }
+                | WorldEvent::Evicted { txid }
+                | WorldEvent::Expired { txid }
+                | WorldEvent::Mined { txid, .. }
+                | WorldEvent::Conflicted { txid, .. }
+                | WorldEvent::Invalidated { txid } => assert!(self.from_events.remove(&txid)),
+                WorldEvent::BlockConnected { .. } | WorldEvent::BlockDisconnected { .. } => {}
             }
         }
-        self.heard = self.world.happened();
+        self.events_read = self.world.event_count();
     }
 
     fn check(&mut self) {
         self.listen();
         let (chain, mempool) = (self.world.chain(), self.world.mempool());
-        assert_eq!(held(&self.world), self.told);
+        assert_eq!(mempool_txids(&self.world), self.from_events);
         let confirmed: HashSet<Txid> =
             chain.active_blocks().flat_map(|block| block.txdata.iter().map(Transaction::compute_txid)).collect();
-        let by_id: BTreeMap<Txid, &Entry> = mempool.entries().map(|entry| (entry.txid, entry)).collect();
+        let by_id: BTreeMap<Txid, &SimMempoolEntry> = mempool.entries().map(|entry| (entry.txid, entry)).collect();
         let mut spent = HashSet::new();
         let mut parents: BTreeMap<Txid, BTreeSet<Txid>> = BTreeMap::new();
         for entry in by_id.values() {
@@ -196,11 +196,11 @@ impl Player {
         self.check_selection();
     }
 
-    /// What would be mined now stands on itself and on the chain alone, and consensus accepts it.
+    /// The selection for a block contains all ancestors of its transactions, in order, and consensus accepts it.
     fn check_selection(&self) {
         let mempool = self.world.mempool();
         let all = mempool.select(Weight::MAX_BLOCK);
-        assert_eq!(set(all.iter().copied()), held(&self.world));
+        assert_eq!(set(all.iter().copied()), mempool_txids(&self.world));
         let mut before = HashSet::new();
         for txid in &all {
             assert!(mempool.get(txid).unwrap().parents.is_subset(&before.iter().copied().collect()));
@@ -213,14 +213,14 @@ impl Player {
     }
 }
 
-/// Whether `txid` is `above` or stands on it.
+/// Whether `txid` is `above` or a descendant of it.
 fn is_above(parents: &BTreeMap<Txid, BTreeSet<Txid>>, txid: &Txid, above: &Txid) -> bool {
     txid == above || parents[txid].iter().any(|parent| is_above(parents, parent, above))
 }
 
-fn sums(entries: &BTreeMap<Txid, &Entry>, counted: impl Fn(&Entry) -> bool) -> Sums {
-    let counted: Vec<&&Entry> = entries.values().filter(|entry| counted(entry)).collect();
-    Sums {
+fn sums(entries: &BTreeMap<Txid, &SimMempoolEntry>, counted: impl Fn(&SimMempoolEntry) -> bool) -> PackageSums {
+    let counted: Vec<&&SimMempoolEntry> = entries.values().filter(|entry| counted(entry)).collect();
+    PackageSums {
         count: u64::try_from(counted.len()).unwrap(),
         vsize: counted.iter().map(|entry| entry.vsize).sum(),
         fee: counted.iter().map(|entry| entry.fee).sum(),
@@ -241,7 +241,7 @@ proptest! {
 }
 
 #[test]
-fn the_operations_reach_every_kind_of_happening() {
+fn the_operations_cause_every_kind_of_event() {
     let mut found = HashSet::new();
     let mut most = 0;
     for seed in 0..30 {

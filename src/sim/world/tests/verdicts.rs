@@ -1,29 +1,29 @@
-//! What is taken and what is refused.
+//! Accepted and refused transactions.
 
 use super::*;
 
 #[test]
-fn what_a_node_refuses_is_refused_with_its_words_and_changes_nothing() {
+fn a_refusal_has_a_nodes_code_and_reason_and_changes_nothing() {
     let (mut world, coins) = world();
     let young = coinbase_coin(world.chain().block(&world.chain().hash_at(Height::from(13)).unwrap()).unwrap());
-    let held_before = split(&coins[0], 30, 1);
-    let tree: Vec<Transaction> = (1..26).map(|vout| pass_on(&coin_of(&held_before, vout, 1), 2, 2)).collect();
+    let parent = split(&coins[0], 30, 1);
+    let tree: Vec<Transaction> = (1..26).map(|vout| pass_on(&coin_of(&parent, vout, 1), 2, 2)).collect();
     let chain_of_25 = line(&coins[1], 25);
     let other = pass_on(&coins[3], 10, 3);
-    take_all(&mut world, &[held_before.clone(), other.clone()]);
+    take_all(&mut world, &[parent.clone(), other.clone()]);
     take_all(&mut world, &tree[..24]);
     take_all(&mut world, &chain_of_25);
     let mined = pass_on(&coins[2], 2, 1);
     world.mine_exactly(vec![mined.clone()], Mining::default()).unwrap();
     let height = world.chain().height().to_u32();
-    let (before, happened) = (held(&world), world.happened());
+    let (before, event_count) = (mempool_txids(&world), world.event_count());
 
     let value = coins[4].output.value;
     let coin = || Payment::of([coins[4].clone()]);
     let fee = |fee: u64| coin().to(someone(1), value - Amount::from_sat(fee));
     let missing = Spendable { outpoint: OutPoint { vout: 9, ..coins[4].outpoint }, ..coins[4].clone() };
     let last = coin_of(&chain_of_25[24], 0, 24);
-    let both = [coins[0].clone(), coin_of(&held_before, 29, 1)];
+    let both = [coins[0].clone(), coin_of(&parent, 29, 1)];
     let adds = Payment::of([coins[3].clone(), last.clone()]);
     for (tx, code, reason) in [
         (pass_on(&missing, 2, 1), -25, "bad-txns-inputs-missingorspent"),
@@ -31,7 +31,7 @@ fn what_a_node_refuses_is_refused_with_its_words_and_changes_nothing() {
         (coin().to(someone(1), value + Amount::ONE_SAT).sign().unwrap(), -26, "bad-txns-in-belowout"),
         (fee(0).sign().unwrap(), -26, "min relay fee not met"),
         (fee(50).sign().unwrap(), -26, "min relay fee not met"),
-        (held_before.clone(), -27, "txn-already-in-mempool"),
+        (parent.clone(), -27, "txn-already-in-mempool"),
         (mined, -27, "txn-already-known"),
         (fee(900).lock_time(height + 1).sign().unwrap(), -26, "non-final"),
         (fee(900).sequence(200).sign().unwrap(), -26, "non-BIP68-final"),
@@ -52,18 +52,18 @@ fn what_a_node_refuses_is_refused_with_its_words_and_changes_nothing() {
     ] {
         assert_eq!(verdict(world.submit(tx)), (code, reason.to_owned()));
     }
-    assert_eq!((held(&world), world.happened()), (before, happened));
-    // The 25th child of a parent is one too many, but may be there to raise its fee.
+    assert_eq!((mempool_txids(&world), world.event_count()), (before, event_count));
+    // The 25th child of a parent exceeds the limit by one, which the carve-out allows.
     world.submit(tree[24].clone()).unwrap();
 }
 
 #[test]
-fn the_last_block_before_a_lock_ends_is_too_early_and_the_next_is_not() {
+fn a_locked_transaction_is_refused_until_the_block_it_allows() {
     let (mut world, coins) = world();
     let height = world.chain().height().to_u32();
     let median = world.chain().median_time_past(&world.chain().tip()).unwrap();
     let pay = |coin: usize| Payment::of([coins[coin].clone()]).change(someone(1), 2);
-    // What coin 0 of block 1 says of blocks and time since then.
+    // The units of 512 seconds since block 1, whose coin is the first.
     let first = world.chain().hash_at(Height::GENESIS).unwrap();
     let units = (median - world.chain().median_time_past(&first).unwrap()) / 512;
     for (early, late) in [
@@ -83,13 +83,13 @@ fn the_last_block_before_a_lock_ends_is_too_early_and_the_next_is_not() {
 }
 
 #[test]
-fn a_replacement_takes_the_place_of_what_it_conflicts_with_and_of_what_stood_on_that() {
+fn a_replacement_removes_conflicts_and_their_descendants() {
     let (mut world, coins) = world();
     let first = split(&coins[0], 2, 1);
     let children = [pass_on(&coin_of(&first, 0, 1), 5, 2), pass_on(&coin_of(&first, 1, 1), 5, 3)];
     let other = pass_on(&coins[1], 3, 1);
     take_all(&mut world, &[first.clone(), children[0].clone(), children[1].clone(), other.clone()]);
-    let happened = world.happened();
+    let event_count = world.event_count();
     let fees: u64 = world.mempool().entries().map(|entry| entry.fee.to_sat()).sum();
 
     let both = || [coins[0].clone(), coins[1].clone()];
@@ -104,17 +104,17 @@ fn a_replacement_takes_the_place_of_what_it_conflicts_with_and_of_what_stood_on_
 
     let replaced = [&first, &children[0], &children[1], &other].map(Transaction::compute_txid);
     assert_eq!(accepted, Accepted { txid, replaced: set(replaced) });
-    assert_eq!(held(&world), set([txid]));
-    let mut expected: Vec<Happening> = replaced.map(|txid_| Happening::Replaced { txid: txid_, by: txid }).to_vec();
-    expected.push(Happening::Arrived { txid });
-    assert_eq!(since(&world, happened), expected);
-    let sequences: Vec<u64> = world.happenings_since(0).unwrap().map(|noted| noted.mempool_sequence).collect();
+    assert_eq!(mempool_txids(&world), set([txid]));
+    let mut expected: Vec<WorldEvent> = replaced.map(|txid_| WorldEvent::Replaced { txid: txid_, by: txid }).to_vec();
+    expected.push(WorldEvent::Arrived { txid });
+    assert_eq!(since(&world, event_count), expected);
+    let sequences: Vec<u64> = world.events_since(0).unwrap().map(|numbered| numbered.mempool_sequence).collect();
     assert_eq!(sequences, (1..=9).collect::<Vec<_>>());
     assert_eq!(world.mempool_sequence(), 10);
 }
 
 #[test]
-fn a_replacement_brings_no_unconfirmed_output_and_removes_no_more_than_a_hundred() {
+fn a_replacement_adds_no_unconfirmed_input_and_removes_up_to_100() {
     let (mut world, coins) = world();
     let parents: Vec<Transaction> = (0..5).map(|n| split(&coins[n], 24, 1)).collect();
     take_all(&mut world, &parents);
@@ -134,7 +134,7 @@ fn a_replacement_brings_no_unconfirmed_output_and_removes_no_more_than_a_hundred
 }
 
 #[test]
-fn a_child_pays_for_parents_below_the_minimum_and_not_for_itself_below_it() {
+fn a_child_pays_for_parents_below_the_minimum_if_it_pays_enough() {
     let (mut world, coins) = world();
     let free = |coin: &Spendable, n| pass_on(coin, 0, n);
     let (one, two, paying) = (free(&coins[0], 1), free(&coins[1], 2), pass_on(&coins[2], 2, 3));
@@ -147,12 +147,12 @@ fn a_child_pays_for_parents_below_the_minimum_and_not_for_itself_below_it() {
     };
     let poor = reasons(world.submit_package(package(&child(1))).unwrap());
     assert_eq!(poor, ["min relay fee not met", "min relay fee not met", "", "min relay fee not met"]);
-    assert_eq!(held(&world), set([paying.compute_txid()]));
-    let before = world.happened();
+    assert_eq!(mempool_txids(&world), set([paying.compute_txid()]));
+    let before = world.event_count();
 
     let child = child(20);
     assert_eq!(reasons(world.submit_package(package(&child)).unwrap()), ["", "", "", ""]);
-    let arrived = [&one, &two, &child].map(|tx| Happening::Arrived { txid: tx.compute_txid() });
+    let arrived = [&one, &two, &child].map(|tx| WorldEvent::Arrived { txid: tx.compute_txid() });
     assert_eq!(since(&world, before), arrived);
     assert_eq!(world.mempool().get(&child.compute_txid()).unwrap().ancestors.count, 4);
 
@@ -161,7 +161,7 @@ fn a_child_pays_for_parents_below_the_minimum_and_not_for_itself_below_it() {
 }
 
 #[test]
-fn a_full_mempool_takes_only_what_makes_room() {
+fn a_full_mempool_accepts_only_replacements() {
     let (world, coins) = world();
     let policy = Policy { max_transactions: 2, ..Policy::default() };
     let mut world = world.with_policy(policy);

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-/// The codes that this node uses.
+/// The error codes of this node.
 pub(super) mod code {
     pub(crate) const MISC: i32 = -1;
     pub(crate) const TYPE: i32 = -3;
@@ -21,32 +21,32 @@ pub(super) mod code {
     pub(crate) const PARSE: i32 = -32700;
 }
 
-/// Why a method gives no result.
+/// The error of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Failure {
+pub(super) struct RpcFailure {
     pub(super) code: i32,
     pub(super) message: String,
 }
 
-/// What a method gives: its result, as JSON.
-pub(super) type Answer = Result<Box<RawValue>, Failure>;
+/// The result of a call, as JSON.
+pub(super) type RpcResult = Result<Box<RawValue>, RpcFailure>;
 
-impl Failure {
-    pub(super) fn new(code: i32, message: impl Into<String>) -> Failure {
-        Failure { code, message: message.into() }
+impl RpcFailure {
+    pub(super) fn new(code: i32, message: impl Into<String>) -> RpcFailure {
+        RpcFailure { code, message: message.into() }
     }
 
-    /// The node itself is at fault, such as a file that cannot be read.
-    pub(super) fn internal(cause: impl fmt::Display) -> Failure {
-        Failure::new(code::DATABASE, cause.to_string())
+    /// An error of the node itself, such as a file that cannot be read.
+    pub(super) fn internal(cause: impl fmt::Display) -> RpcFailure {
+        RpcFailure::new(code::DATABASE, cause.to_string())
     }
 
-    pub(super) fn block_not_found() -> Failure {
-        Failure::new(code::INVALID_ADDRESS_OR_KEY, "Block not found")
+    pub(super) fn block_not_found() -> RpcFailure {
+        RpcFailure::new(code::INVALID_ADDRESS_OR_KEY, "Block not found")
     }
 }
 
 /// A result as JSON.
-pub(super) fn json(result: impl Serialize) -> Answer {
-    serde_json::value::to_raw_value(&result).map_err(Failure::internal)
+pub(super) fn json(result: impl Serialize) -> RpcResult {
+    serde_json::value::to_raw_value(&result).map_err(RpcFailure::internal)
 }
