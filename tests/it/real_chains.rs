@@ -1,5 +1,5 @@
-//! Real chains, loaded by a real node that takes itself to be in initial block download: imported whole, and equal to
-//! what Bitcoin Core said of them.
+//! Imports of real chains from a real node in initial block download: the index equals the recorded results of Bitcoin
+//! Core.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -13,13 +13,13 @@ use serde_json::json;
 use crate::support::bitcoind::{RealNode, wait_for};
 use crate::support::skips::shared_data;
 
-/// A chain of the shared data and what its README says of it.
+/// A chain of the shared data, with the figures of its README.
 struct Chain {
     file: &'static str,
-    /// Core's name.
+    /// Core's name of the network.
     core_name: &'static str,
     network: bitcoin::Network,
-    /// The project's name.
+    /// The project's name of the network.
     flag: &'static str,
     height: u32,
     outputs: u64,
@@ -61,7 +61,7 @@ const CHAINS: [Chain; 3] = [
     },
 ];
 
-/// Runs the program on the node; returns its exit code and what it printed.
+/// Runs the program on the node; returns its exit code and its output.
 fn btcgraph(command: &[&str], chain: &Chain, node: &RealNode, directory: &Path) -> (Option<i32>, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_btcgraph"))
         .args(command)
@@ -115,7 +115,8 @@ fn import(chain: &Chain) {
     assert_blocks_are_those_of_the_table(&snapshot, &std::fs::read_to_string(table).unwrap());
 }
 
-/// height, hash, time, bits, transactions, size, weight, sum of outputs, as an independent decoder found them.
+/// Compares height, hash, time, bits, transactions, size, weight and sum of outputs with those of an independent
+/// decoder.
 fn assert_blocks_are_those_of_the_table(snapshot: &Snapshot, table: &str) {
     let mut rows = 0;
     for line in table.lines().filter(|line| line.starts_with(|first: char| first.is_ascii_digit())) {
@@ -151,6 +152,6 @@ fn the_first_blocks_of_signet() {
 }
 
 #[test]
-fn a_regtest_chain_made_elsewhere() {
+fn a_regtest_chain_of_other_origin() {
     import(&CHAINS[2]);
 }

@@ -1,5 +1,5 @@
-//! The simulated chain against a real node and against the naive model: what it makes is valid, and what it says is
-//! unspent is unspent.
+//! The simulated chain against a real node and against the naive model: its blocks are valid, and its unspent outputs
+//! are those of the others.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,16 +17,16 @@ use serde_json::{Value, json};
 use crate::support::bitcoind::{RealNode, wait_for};
 use crate::support::model::{Model, Unspendable, Unspent};
 
-/// Submits a block and returns the node's complaint. A valid block beside the active chain is "inconclusive".
+/// Submits a block and returns the reason of its rejection. A valid block of a branch is "inconclusive".
 fn submit(node: &RealNode, block: &Block) -> Option<String> {
     match node.must("submitblock", &[json!(serialize_hex(block))]) {
         Value::Null => None,
         Value::String(verdict) if verdict == "inconclusive" => None,
-        complaint => Some(complaint.to_string()),
+        reason => Some(reason.to_string()),
     }
 }
 
-/// What `gettxoutsetinfo` says of these coins: count, total amount, and its `hash_serialized_3`.
+/// Count, total amount, and `hash_serialized_3` of these coins, as in `gettxoutsetinfo`.
 fn txoutset(coins: impl IntoIterator<Item = (OutPoint, SimCoin)>) -> (u64, Amount, String) {
     let ordered: BTreeMap<([u8; 32], u32), SimCoin> =
         coins.into_iter().map(|(outpoint, coin)| ((outpoint.txid.to_byte_array(), outpoint.vout), coin)).collect();
@@ -83,8 +83,8 @@ fn a_node_accepts_a_hostile_chain_through_its_reorgs() {
 
 #[test]
 fn a_node_imports_a_load_chain_from_a_file() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("load.blk");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("load.blk");
     let mut file = BlkWriter::new(std::fs::File::create(&path).unwrap());
     let mut chain = SimChain::new(1).keeping(1);
     file.write(chain.active_blocks().next().unwrap()).unwrap();
@@ -111,7 +111,7 @@ fn a_node_refuses_a_repeated_coinbase() {
 }
 
 #[test]
-fn the_model_finds_the_unspent_outputs_that_the_chain_keeps_repeated_coinbases_included() {
+fn the_model_has_the_chains_unspent_outputs_after_repeats() {
     for spent in [0, 2, 3] {
         let mut chain = SimChain::new(1);
         let mut hostile = Hostile::new(1);
@@ -121,14 +121,14 @@ fn the_model_finds_the_unspent_outputs_that_the_chain_keeps_repeated_coinbases_i
         }
         hostile.branch(&mut chain, 5, 7).unwrap();
         let model = Model::of(chain.active_blocks().map(|block| &**block));
-        let kept: BTreeMap<_, _> = coins_of(&chain)
+        let unspent: BTreeMap<_, _> = coins_of(&chain)
             .map(|(outpoint, coin)| {
                 let value = coin.output.value.to_sat();
                 let unspent = Unspent { value, height: coin.height.to_u32(), coinbase: coin.coinbase };
                 (outpoint, (coin.output.script_pubkey, unspent))
             })
             .collect();
-        assert_eq!(model.utxos(), kept);
+        assert_eq!(model.utxos(), unspent);
 
         let overwritten: u64 = model.blocks.iter().map(|block| block.unspendable.bip30).sum();
         assert_eq!(overwritten, u64::try_from(3 - spent).unwrap() * 10_000_001);
@@ -167,7 +167,7 @@ fn the_model_agrees_with_itself() {
 }
 
 #[test]
-fn the_model_books_what_is_lost_as_a_node_does() {
+fn the_model_counts_lost_coins_like_a_node() {
     let Some(node) = RealNode::start(&["-coinstatsindex=1"]) else { return };
     let mut chain = SimChain::new(3);
     let mut hostile = Hostile::new(3);

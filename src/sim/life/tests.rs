@@ -101,7 +101,7 @@ fn a_demo_pays_all_usual_address_types_and_some_very_often() {
 }
 
 #[test]
-fn a_hostile_life_does_all_actions_and_repeats_coinbases_on_request() {
+fn a_hostile_life_does_all_actions_and_repeats_on_request() {
     let (world, steps) = lead(Profile::Hostile, 1, 700);
     let events = steps.iter().flat_map(|step| &step.events);
     let kinds: std::collections::HashSet<_> = events.map(|numbered| discriminant(&numbered.event)).collect();

@@ -1,4 +1,4 @@
-//! [`btcgraph::node`] over both nodes: it must not be able to tell them apart.
+//! The results of [`btcgraph::node`] are equal over both nodes.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -12,10 +12,9 @@ use super::pair::Pair;
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Everything that can be asked of blocks, tips and unspent outputs, for every block of the active chain and the stale
-/// one.
+/// Compares all requests about blocks, tips and unspent outputs, for every block of the active chain and a stale one.
 #[test]
-fn our_client_gets_equal_answers_from_both() {
+fn the_client_gets_equal_answers_from_both() {
     let Some(pair) = Pair::start() else { return };
     let (sim, real) = pair.clients();
     let lacks_spent_outputs = pair.real_lacks_spent_outputs();
@@ -42,7 +41,7 @@ fn our_client_gets_equal_answers_from_both() {
         let verbose = sim.block_verbose(hash).unwrap();
         assert_eq!(verbose, real.block_verbose(hash).unwrap());
         let ids = verbose.transactions.iter().map(|tx| &tx.txid);
-        // a node does not tell the coinbase of genesis
+        // a node does not return the coinbase of genesis
         for txid in ids.filter(|_| *hash != genesis).take(3) {
             let found = sim.raw_transaction(txid, Some(hash)).unwrap();
             assert!(found.is_some() && found == real.raw_transaction(txid, Some(hash)).unwrap());
@@ -60,7 +59,7 @@ fn our_client_gets_equal_answers_from_both() {
 }
 
 #[test]
-fn our_client_is_told_by_both_what_there_is_not() {
+fn the_client_gets_none_for_unknown_hashes_from_both() {
     let Some(pair) = Pair::start() else { return };
     let unknown = BlockHash::all_zeros();
     for node in <[Node; 2]>::from(pair.clients()) {
@@ -76,7 +75,7 @@ fn our_client_is_told_by_both_what_there_is_not() {
 }
 
 #[test]
-fn our_client_gets_equal_answers_to_several_questions_at_once() {
+fn the_client_gets_equal_answers_to_a_batch() {
     let Some(pair) = Pair::start() else { return };
     let (sim, real) = pair.clients();
     let ask = |node: &Node| {

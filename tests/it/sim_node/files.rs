@@ -1,4 +1,4 @@
-//! Block files: a real node reads them, and a simulated node serves from them what its chain has dropped.
+//! Block files: a real node reads them, and a simulated node serves blocks from them that its chain has dropped.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -15,8 +15,8 @@ use serde_json::json;
 use super::pair::{client, get};
 use crate::support::bitcoind::{RealNode, wait_for};
 
-/// As a node that downloaded from several peers leaves them, but in small files.
-const DISORDERLY: BlockFilesLayout = BlockFilesLayout {
+/// The layout of a node that downloaded from several peers, but with small files.
+const OUT_OF_ORDER: BlockFilesLayout = BlockFilesLayout {
     key: Some([0xa1, 0x02, 0, 0xff, 0x55, 7, 8, 0x99]),
     file_bytes: 40_000,
     disorder: 16,
@@ -43,9 +43,9 @@ fn files_in(directory: &Path, kind: &str) -> usize {
 }
 
 #[test]
-fn a_real_node_reads_the_files_plain_and_in_order_or_xored_and_out_of_order_with_zeros_at_their_end() {
+fn a_real_node_reads_plain_and_xored_files_in_any_order() {
     let chain = hostile_chain();
-    for layout in [BlockFilesLayout::default(), DISORDERLY] {
+    for layout in [BlockFilesLayout::default(), OUT_OF_ORDER] {
         let Some(mut real) = RealNode::start(&["-disablewallet"]) else { return };
         real.stop();
         let blocks = real.blocks_dir();
@@ -60,7 +60,7 @@ fn a_real_node_reads_the_files_plain_and_in_order_or_xored_and_out_of_order_with
         wait_for("the node to read the files", Duration::from_mins(2), || {
             (real.must("getbestblockhash", &[]) == json!(chain.tip())).then_some(())
         });
-        // the blocks are where the node left them: it finds all of them there again
+        // the node reads the blocks from the files that were written here
         for height in [0, 100, 170] {
             let hash = real.must("getblockhash", &[json!(height)]);
             let block = get(&real.rpc_url(), &format!("/rest/block/{}.bin", hash.as_str().unwrap()));
@@ -73,19 +73,19 @@ fn a_real_node_reads_the_files_plain_and_in_order_or_xored_and_out_of_order_with
 }
 
 #[test]
-fn what_blocks_spend_is_kept_as_a_real_node_keeps_it() {
+fn undo_files_equal_those_of_a_real_node() {
     let Some(mut real) = RealNode::start(&["-disablewallet", "-blocksxor=0"]) else { return };
     let chain = hostile_chain();
     chain.active_blocks().skip(1).for_each(|block| super::pair::submit(&real, block));
     real.stop();
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let layout = BlockFilesLayout { allocation: 0, ..BlockFilesLayout::default() };
-    let mut files = BlockFiles::create(folder.path(), layout).unwrap();
+    let mut files = BlockFiles::create(directory.path(), layout).unwrap();
     write_all(&mut files, &chain);
     for name in ["blk00000.dat", "rev00000.dat"] {
-        let ours = std::fs::read(folder.path().join(name)).unwrap();
+        let ours = std::fs::read(directory.path().join(name)).unwrap();
         let theirs = std::fs::read(real.blocks_dir().join(name)).unwrap();
-        // a node allocates more than it has written
+        // a node preallocates more than it has written
         assert!(
             ours.len() > 20_000 && theirs.starts_with(&ours) && theirs[ours.len()..].iter().all(|byte| *byte == 0),
             "{name}"
@@ -94,25 +94,25 @@ fn what_blocks_spend_is_kept_as_a_real_node_keeps_it() {
 }
 
 #[test]
-fn a_node_serves_from_its_files_what_its_chain_has_dropped() {
+fn a_node_serves_dropped_blocks_from_its_files() {
     let whole = hostile_chain();
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let (mut chain, mut hostile) = (SimChain::new(5).keeping(10), Hostile::new(5));
-    let mut files = BlockFiles::create(folder.path(), DISORDERLY).unwrap();
+    let mut files = BlockFiles::create(directory.path(), OUT_OF_ORDER).unwrap();
     write_all(&mut files, &chain);
     for _ in 0..150 {
         let block = hostile.mine(&mut chain).unwrap();
         files.write(&block, &chain.spent_coins(&block.block_hash()).unwrap()).unwrap();
     }
     let options = SimNodeOptions { files: Some(files), ..SimNodeOptions::default() };
-    let sparing = SimNode::start(Arc::new(Mutex::new(World::new(chain))), options).unwrap();
-    // what is mined while it runs is kept as well
+    let pruned = SimNode::start(Arc::new(Mutex::new(World::new(chain))), options).unwrap();
+    // blocks that are mined while it runs are archived as well
     for _ in 0..20 {
-        sparing.with(|world| world.change_chain(|chain| hostile.mine(chain))).unwrap().unwrap();
+        pruned.with(|world| world.change_chain(|chain| hostile.mine(chain))).unwrap().unwrap();
     }
-    let rich = SimNode::start(Arc::new(Mutex::new(World::new(whole))), SimNodeOptions::default()).unwrap();
+    let full = SimNode::start(Arc::new(Mutex::new(World::new(whole))), SimNodeOptions::default()).unwrap();
 
-    let (one, other) = (client(&sparing), client(&rich));
+    let (one, other) = (client(&pruned), client(&full));
     let info = one.chain_info().unwrap();
     assert_eq!(info, other.chain_info().unwrap());
     assert_eq!((info.blocks, info.pruned), (Height::from(170), false));
@@ -121,7 +121,7 @@ fn a_node_serves_from_its_files_what_its_chain_has_dropped() {
     let genesis = one.block_hash(Height::GENESIS).unwrap().unwrap();
     let headers = one.headers(&genesis, 2_000).unwrap();
     assert_eq!(headers, other.headers(&genesis, 2_000).unwrap());
-    let dropped = |hash: &BlockHash| sparing.with(|world| world.chain().block(hash).is_none()).unwrap();
+    let dropped = |hash: &BlockHash| pruned.with(|world| world.chain().block(hash).is_none()).unwrap();
     assert_eq!(headers.iter().filter(|(hash, _)| dropped(hash)).count(), 161);
     for (hash, _) in headers {
         let block = one.block(&hash).unwrap();
@@ -134,7 +134,7 @@ fn a_node_serves_from_its_files_what_its_chain_has_dropped() {
 }
 
 #[test]
-fn a_node_does_not_start_on_a_chain_that_dropped_blocks_it_was_not_given() {
+fn a_node_does_not_start_without_dropped_blocks() {
     let mut chain = SimChain::new(1).keeping(5);
     chain.mine_empty(10).unwrap();
     let started = SimNode::start(Arc::new(Mutex::new(World::new(chain))), SimNodeOptions::default());

@@ -1,4 +1,4 @@
-//! Following a simulated node: the index holds the rows of blocks that were fed to it straight.
+//! An index that follows a simulated node has the rows of one that got the same blocks directly.
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
@@ -42,13 +42,13 @@ impl Followed {
         .unwrap();
     }
 
-    /// The rows are those of the same blocks without a node between, and the node says the same of each block.
+    /// Compares the rows with those of an index that got the blocks directly, and each block with the node's.
     fn assert_equals_the_chain(&mut self) {
         self.catch_up();
         let active = |world: &mut World| world.chain().active_blocks().cloned().collect::<Vec<Arc<Block>>>();
         let blocks = self.sim.with(active).unwrap();
-        let straight = Indexed::of(blocks.iter().map(AsRef::as_ref), 7);
-        assert_eq!(self.indexed.rows(), straight.rows());
+        let direct = Indexed::of(blocks.iter().map(AsRef::as_ref), 7);
+        assert_eq!(self.indexed.rows(), direct.rows());
 
         let (report, snapshot) = (self.indexed.verified(), self.indexed.index.snapshot().unwrap());
         let comparison = compare_with_node(&self.node, &snapshot, &report, blocks.len()).unwrap();
@@ -58,7 +58,7 @@ impl Followed {
 }
 
 #[test]
-fn an_index_that_follows_holds_the_rows_of_the_chain_through_a_reorganisation_and_an_invalidation() {
+fn a_following_index_has_the_rows_of_the_chain_after_reorgs() {
     for options in [SimNodeOptions::default(), SimNodeOptions { rest: false, ..SimNodeOptions::default() }] {
         let (mut chain, mut hostile) = (SimChain::new(3), Hostile::new(3));
         for _ in 0..150 {
@@ -83,7 +83,7 @@ fn an_index_that_follows_holds_the_rows_of_the_chain_through_a_reorganisation_an
 }
 
 #[test]
-fn a_branch_that_the_node_left_is_no_difference_and_what_both_hold_is_compared() {
+fn only_common_blocks_are_compared_after_a_reorganisation() {
     let (mut chain, mut hostile) = (SimChain::new(5), Hostile::new(5));
     for _ in 0..120 {
         hostile.mine(&mut chain).unwrap();

@@ -1,4 +1,4 @@
-//! Unconfirmed transactions: both nodes are handed the same ones, and say the same of them.
+//! Unconfirmed transactions: both nodes get the same ones, and their responses are equal.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,29 +11,29 @@ use btcgraph::node::{Answer, EstimateMode, MaxFees, MempoolInfo, MempoolList, No
 use btcgraph::sim::{Owner, Payment, ScriptKind, SimChain, SimNode, SimNodeOptions, Spendable, World};
 use serde_json::{Value, json};
 
-use super::answers::{Comparison, Exceptions};
+use super::comparison::{Comparison, Exceptions};
 use super::pair::{Pair, submit};
 use crate::support::bitcoind::RealNode;
 
 const EXCEPTIONS: Exceptions = Exceptions {
     left_out: &[
-        ("asm", "a script in other words, which nobody here reads"),
-        ("desc", "a descriptor, which nobody here reads"),
+        ("asm", "a disassembled script, which no client here reads"),
+        ("desc", "a descriptor, which no client here reads"),
         ("unbroadcast", "there are no peers to broadcast to"),
         ("unbroadcastcount", "there are no peers to broadcast to"),
-        ("dustrelayfee", "the simulated node knows no dust"),
+        ("dustrelayfee", "the simulated node has no dust limit"),
     ],
     of_knots: &[
-        ("hash", "of an entry: an old name of wtxid"),
+        ("hash", "of an entry: a former name of wtxid"),
         ("startingpriority", "a policy of its own"),
         ("currentpriority", "a policy of its own"),
         ("dustrelayfeefloor", "a policy of its own"),
         ("dustdynamic", "a policy of its own"),
         ("rbf_policy", "a policy of its own"),
-        ("usage", "of a verdict: what it would take of the node's memory"),
+        ("usage", "of a verdict: the memory that it would use"),
         ("truc_policy", "a policy of its own"),
     ],
-    own: &[("usage", "what each takes of its own memory")],
+    own: &[("usage", "the memory of each node")],
 };
 
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -45,7 +45,7 @@ fn owner(n: u32) -> Owner {
     Owner::new(ScriptKind::P2wpkh, n)
 }
 
-/// Both with 120 blocks, without transactions, and the coins of the first of them.
+/// Both with 120 blocks, without transactions, and the coins of the first twenty blocks.
 fn start() -> Option<(Pair, Vec<Spendable>)> {
     let time = format!("-mocktime={NOW}");
     let fees = ["-minrelaytxfee=0.00001", "-incrementalrelayfee=0.00001", "-blockmintxfee=0.00001"];
@@ -64,19 +64,19 @@ fn start() -> Option<(Pair, Vec<Spendable>)> {
     Some((Pair { sim, real, stale }, coins))
 }
 
-/// Asks both and notes what differs.
-struct Asking<'p> {
+/// Sends requests to both and collects the differences.
+struct Requests<'p> {
     pair: &'p Pair,
     comparison: Comparison,
 }
 
-impl Asking<'_> {
-    /// What the simulated node says.
+impl Requests<'_> {
+    /// Compares both responses and returns that of the simulated node.
     fn ask(&mut self, method: &str, params: &Value) -> Value {
         let body = json!({"method": method, "params": params, "id": 1}).to_string();
         let (sim, real) = self.pair.post(&body);
-        let asked = format!("{method} {}", params.to_string().chars().take(80).collect::<String>());
-        self.comparison.compare(&asked, &sim, &real, &EXCEPTIONS);
+        let request = format!("{method} {}", params.to_string().chars().take(80).collect::<String>());
+        self.comparison.compare(&request, &sim, &real, &EXCEPTIONS);
         serde_json::from_slice(&sim.body).unwrap()
     }
 
@@ -112,10 +112,10 @@ impl Asking<'_> {
 }
 
 #[test]
-fn transactions_are_taken_refused_replaced_and_told_as_by_a_real_node() {
+fn transactions_are_accepted_refused_and_replaced_like_a_node() {
     let Some((pair, coins)) = start() else { return };
-    let mut asking = Asking { pair: &pair, comparison: Comparison::default() };
-    // half to an owner, and the rest back
+    let mut requests = Requests { pair: &pair, comparison: Comparison::default() };
+    // half to an owner, and the rest as change
     let pay = |coin: &Spendable, n: u32, rate: u64| {
         let payment = Payment::of([coin.clone()]).to(owner(n), coin.output.value / 2);
         payment.change(owner(n + 100), rate).sign().unwrap()
@@ -128,12 +128,12 @@ fn transactions_are_taken_refused_replaced_and_told_as_by_a_real_node() {
     let all = [&parent, &child, &grandchild, &other, &final_one];
     let txids: Vec<String> = all.iter().map(|tx| tx.compute_txid().to_string()).collect();
     for tx in all {
-        let answer = asking.send(tx);
+        let answer = requests.send(tx);
         assert_eq!(answer["result"], json!(tx.compute_txid().to_string()), "{answer}");
     }
-    asking.everything(&txids);
-    // once more is no error, to another method it is
-    asking.send(&parent);
+    requests.everything(&txids);
+    // a repeated submission is no error, but a refusal of testmempoolaccept
+    requests.send(&parent);
 
     let replacement = pay(&coins[1], 6, 30);
     for tx in [
@@ -143,9 +143,9 @@ fn transactions_are_taken_refused_replaced_and_told_as_by_a_real_node() {
         pay(&Spendable::of(&pair.sim_tip_coinbase(), 0, SimChain::miner()).unwrap(), 8, 2),
         replacement.clone(),
     ] {
-        asking.send(&tx);
+        requests.send(&tx);
     }
-    asking.everything(&[replacement.compute_txid().to_string(), txids[3].clone()]);
+    requests.everything(&[replacement.compute_txid().to_string(), txids[3].clone()]);
 
     let dear = pay(&coins[5], 9, 20_000);
     let burning = Payment::of([coins[6].clone()])
@@ -168,9 +168,9 @@ fn transactions_are_taken_refused_replaced_and_told_as_by_a_real_node() {
             Value::Array(first)
         };
         if limits.as_array().unwrap().len() < 2 {
-            asking.ask("testmempoolaccept", &with(vec![json!([serialize_hex(tx)])]));
+            requests.ask("testmempoolaccept", &with(vec![json!([serialize_hex(tx)])]));
         }
-        asking.ask("sendrawtransaction", &with(vec![json!(serialize_hex(tx))]));
+        requests.ask("sendrawtransaction", &with(vec![json!(serialize_hex(tx))]));
     }
     for (method, params) in [
         ("sendrawtransaction", json!(["00"])),
@@ -189,18 +189,18 @@ fn transactions_are_taken_refused_replaced_and_told_as_by_a_real_node() {
         ("gettxout", json!([coins[9].outpoint.txid.to_string(), -1])),
         ("gettxout", json!(["00", 0])),
     ] {
-        asking.ask(method, &params);
+        requests.ask(method, &params);
     }
-    asking.get(&format!("/rest/tx/{}.bin", coins[0].outpoint.txid));
-    asking.get("/rest/tx/00.bin");
-    asking.get("/rest/mempool/info.bin");
-    asking.comparison.assert_equal(&EXCEPTIONS, pair.real_is_knots());
+    requests.get(&format!("/rest/tx/{}.bin", coins[0].outpoint.txid));
+    requests.get("/rest/tx/00.bin");
+    requests.get("/rest/mempool/info.bin");
+    requests.comparison.assert_equal(&EXCEPTIONS, pair.real_is_knots());
 }
 
 #[test]
-fn packages_are_judged_and_taken_as_by_a_real_node() {
+fn packages_are_checked_and_accepted_like_a_real_node() {
     let Some((pair, coins)) = start() else { return };
-    let mut asking = Asking { pair: &pair, comparison: Comparison::default() };
+    let mut requests = Requests { pair: &pair, comparison: Comparison::default() };
     let pay = |spends: &[&Spendable], n: u32, rate: u64| {
         Payment::of(spends.iter().map(|coin| (*coin).clone())).version(3).change(owner(n), rate).sign().unwrap()
     };
@@ -212,7 +212,7 @@ fn packages_are_judged_and_taken_as_by_a_real_node() {
     let poor_child = pay(&[&output(&parent, 1)], 3, 0);
     let rival = pay(&[&coins[0]], 4, 7);
     let there = pay(&[&coins[1]], 5, 5);
-    asking.send(&there);
+    requests.send(&there);
     let better = pay(&[&coins[1]], 6, 50);
     let many = vec![&parent; 26];
     for transactions in [
@@ -228,37 +228,37 @@ fn packages_are_judged_and_taken_as_by_a_real_node() {
         &[],
         &many,
     ] {
-        asking.ask("testmempoolaccept", &json!([hexes(transactions)]));
+        requests.ask("testmempoolaccept", &json!([hexes(transactions)]));
     }
-    asking.ask("testmempoolaccept", &json!([hexes(&[&parent, &child]), 0.000_06]));
-    asking.ask("getrawmempool", &json!([false, true]));
+    requests.ask("testmempoolaccept", &json!([hexes(&[&parent, &child]), 0.000_06]));
+    requests.ask("getrawmempool", &json!([false, true]));
 
     // a parent that pays nothing, for which its child pays
     let free = pay(&[&coins[2]], 7, 0);
     let generous = pay(&[&output(&free, 7)], 8, 20);
     let both = hexes(&[&free, &generous]);
-    asking.ask("submitpackage", &json!([both, 0.000_01]));
-    assert_eq!(asking.ask("submitpackage", &json!([both]))["result"]["package_msg"], json!("success"));
-    asking.everything(&[free.compute_txid().to_string(), generous.compute_txid().to_string()]);
-    asking.ask("submitpackage", &json!([both]));
-    // each for itself
-    asking.ask("submitpackage", &json!([hexes(&[&parent, &child])]));
-    asking.ask("submitpackage", &json!([hexes(&[&better])]));
+    requests.ask("submitpackage", &json!([both, 0.000_01]));
+    assert_eq!(requests.ask("submitpackage", &json!([both]))["result"]["package_msg"], json!("success"));
+    requests.everything(&[free.compute_txid().to_string(), generous.compute_txid().to_string()]);
+    requests.ask("submitpackage", &json!([both]));
+    // each is accepted by itself
+    requests.ask("submitpackage", &json!([hexes(&[&parent, &child])]));
+    requests.ask("submitpackage", &json!([hexes(&[&better])]));
     let free = pay(&[&coins[3]], 9, 0);
     let stingy = pay(&[&output(&free, 9)], 10, 0);
     for transactions in [&[&free, &stingy][..], &[&free], &[&stingy, &free], &[&free, &rival], &[], &many] {
-        asking.ask("submitpackage", &json!([hexes(transactions)]));
+        requests.ask("submitpackage", &json!([hexes(transactions)]));
     }
-    asking.ask("submitpackage", &json!([["00"]]));
-    asking.ask("getrawmempool", &json!([false, true]));
+    requests.ask("submitpackage", &json!([["00"]]));
+    requests.ask("getrawmempool", &json!([false, true]));
     for params in [json!([2]), json!([1, "CONSERVATIVE"]), json!([0]), json!([1009]), json!([6, "other"]), json!([])] {
-        asking.ask("estimatesmartfee", &params);
+        requests.ask("estimatesmartfee", &params);
     }
-    asking.comparison.assert_no_difference();
+    requests.comparison.assert_no_difference();
 }
 
 #[test]
-fn our_client_gets_equal_answers_about_the_mempool_from_both() {
+fn the_client_gets_equal_mempool_answers_from_both() {
     let Some((pair, coins)) = start() else { return };
     let nodes = <[Node; 2]>::from(pair.clients());
     let pay = |coin: &Spendable, rate| Payment::of([coin.clone()]).version(3).change(owner(1), rate).sign().unwrap();
@@ -304,33 +304,33 @@ fn our_client_gets_equal_answers_about_the_mempool_from_both() {
 }
 
 #[test]
-fn blocks_are_made_invalidated_and_reconsidered_and_the_mempool_follows_as_on_a_real_node() {
+fn blocks_are_mined_and_invalidated_like_a_real_node() {
     let Some((pair, coins)) = start() else { return };
-    let mut asking = Asking { pair: &pair, comparison: Comparison::default() };
+    let mut requests = Requests { pair: &pair, comparison: Comparison::default() };
     let address = "bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080";
     let tip = pair.stale.to_string();
     let tx = Payment::of([coins[0].clone()]).change(owner(1), 5).sign().unwrap();
-    asking.send(&tx);
+    requests.send(&tx);
 
-    asking.ask("invalidateblock", &json!([tip]));
-    asking.ask("getblockchaininfo", &json!([]));
-    asking.ask("getchaintips", &json!([]));
-    asking.ask("getrawmempool", &json!([false, true]));
-    asking.ask("reconsiderblock", &json!([tip]));
-    asking.ask("getchaintips", &json!([]));
+    requests.ask("invalidateblock", &json!([tip]));
+    requests.ask("getblockchaininfo", &json!([]));
+    requests.ask("getchaintips", &json!([]));
+    requests.ask("getrawmempool", &json!([false, true]));
+    requests.ask("reconsiderblock", &json!([tip]));
+    requests.ask("getchaintips", &json!([]));
     for method in ["invalidateblock", "reconsiderblock"] {
-        asking.ask(method, &json!(["00".repeat(32)]));
-        asking.ask(method, &json!(["00"]));
-        asking.ask(method, &json!([]));
+        requests.ask(method, &json!(["00".repeat(32)]));
+        requests.ask(method, &json!(["00"]));
+        requests.ask(method, &json!([]));
     }
     for params in [json!([1, "nowhere"]), json!([0, address]), json!([-1, address]), json!([1]), json!(["1", address])]
     {
-        asking.ask("generatetoaddress", &params);
+        requests.ask("generatetoaddress", &params);
     }
     for params in [json!(["nowhere", []]), json!([address, ["00"]]), json!([address, ["00".repeat(32)]])] {
-        asking.ask("generateblock", &params);
+        requests.ask("generateblock", &params);
     }
-    // what they make differs by the time and the number in its coinbase, but not what is in it
+    // the blocks differ in time and extra nonce, but not in their transactions
     for (method, params, field) in [
         ("generateblock", json!([address, []]), "/hash"),
         (
@@ -343,8 +343,8 @@ fn blocks_are_made_invalidated_and_reconsidered_and_the_mempool_follows_as_on_a_
         let body = |method: &str, params: &Value| json!({"method": method, "params": params, "id": 1}).to_string();
         let result = |body: &[u8]| serde_json::from_slice::<Value>(body).unwrap()["result"].clone();
         let (sim, real) = pair.post(&body(method, &params));
-        let blocks = [(&sim, pair.sim.url()), (&real, pair.real.rpc_url())].map(|(said, url)| {
-            let hash = result(&said.body).pointer(field).unwrap().as_str().unwrap().to_owned();
+        let blocks = [(&sim, pair.sim.url()), (&real, pair.real.rpc_url())].map(|(response, url)| {
+            let hash = result(&response.body).pointer(field).unwrap().as_str().unwrap().to_owned();
             let block = super::pair::get(&url, &format!("/rest/block/{hash}.json"));
             let block: Value = serde_json::from_slice(&block.body).unwrap();
             let transactions = block["tx"].as_array().unwrap();
@@ -353,8 +353,8 @@ fn blocks_are_made_invalidated_and_reconsidered_and_the_mempool_follows_as_on_a_
             (block["height"].clone(), to_miner["value"].clone(), to_miner["scriptPubKey"]["address"].clone(), others)
         });
         assert_eq!(blocks[0], blocks[1], "{method} {params}");
-        asking.ask("getrawmempool", &json!([false, true]));
+        requests.ask("getrawmempool", &json!([false, true]));
     }
-    assert_eq!(asking.ask("getblockcount", &json!([]))["result"], json!(123));
-    asking.comparison.assert_no_difference();
+    assert_eq!(requests.ask("getblockcount", &json!([]))["result"], json!(123));
+    requests.comparison.assert_no_difference();
 }

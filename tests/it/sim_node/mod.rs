@@ -1,12 +1,12 @@
-//! The simulated node against a real one: both hold the same chain and are asked the same questions.
+//! The simulated node against a real one: both have the same chain and get the same requests.
 
-mod answers;
 mod client;
-mod conversation;
+mod comparison;
 mod files;
 mod follow;
 mod mempool;
 mod pair;
+mod rpc_and_rest;
 mod signals;
 mod switches;
 

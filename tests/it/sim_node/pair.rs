@@ -1,4 +1,4 @@
-//! A simulated and a real node that hold the same blocks.
+//! A simulated and a real node with the same blocks.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,11 +8,11 @@ use btcgraph::node::{Auth, Node, NodeSettings};
 use btcgraph::sim::{Hostile, SimChain, SimNode, SimNodeOptions, World};
 use serde_json::json;
 
-use super::answers::Said;
+use super::comparison::HttpResponse;
 use crate::support::bitcoind::RealNode;
 use crate::support::skips;
 
-/// Blocks of the active chain before its tip, a stale branch of 6, and the transactions of all kinds in them.
+/// Both nodes with 162 hostile blocks in the active chain and a stale branch of 6.
 pub(super) struct Pair {
     pub(super) sim: SimNode,
     pub(super) real: RealNode,
@@ -37,7 +37,7 @@ impl Pair {
         Some(Pair { sim, real, stale })
     }
 
-    /// Whether the real node is Bitcoin Knots, which says more than Bitcoin Core.
+    /// Whether the real node is Bitcoin Knots, which has more fields than Bitcoin Core.
     pub(super) fn real_is_knots(&self) -> bool {
         self.real.must("getnetworkinfo", &[])["subversion"].as_str().unwrap().contains("Knots")
     }
@@ -46,9 +46,9 @@ impl Pair {
     #[track_caller]
     pub(super) fn real_lacks_spent_outputs(&self) -> bool {
         let genesis = constants::genesis_block(Network::Regtest).block_hash();
-        let said = get(&self.real.rpc_url(), &format!("/rest/spenttxouts/{genesis}.bin"));
-        // a path that there is says in words what it lacks
-        let lacks = said.status == 404 && said.body.is_empty();
+        let response = get(&self.real.rpc_url(), &format!("/rest/spenttxouts/{genesis}.bin"));
+        // a known path returns a message
+        let lacks = response.status == 404 && response.body.is_empty();
         if lacks {
             skips::skip(&skips::current_test(), "the node has no spenttxouts: compared without");
         }
@@ -61,25 +61,25 @@ impl Pair {
         self.sim.with(tip).unwrap()
     }
 
-    /// Asks both by a POST of this body.
-    pub(super) fn post(&self, body: &str) -> (Said, Said) {
+    /// Sends a POST of this body to both.
+    pub(super) fn post(&self, body: &str) -> (HttpResponse, HttpResponse) {
         let cookie = std::fs::read_to_string(self.real.cookie_path()).unwrap();
         (post(&self.sim.url(), "user:password", body), post(&self.real.rpc_url(), &cookie, body))
     }
 
-    /// Asks both for this path.
-    pub(super) fn get(&self, path: &str) -> (Said, Said) {
+    /// Requests this path from both.
+    pub(super) fn get(&self, path: &str) -> (HttpResponse, HttpResponse) {
         (get(&self.sim.url(), path), get(&self.real.rpc_url(), path))
     }
 
-    /// Our client of each.
+    /// A client of each node.
     pub(super) fn clients(&self) -> (Node, Node) {
         let connect = |url, auth| Node::connect(NodeSettings::new(Network::Regtest, url, auth)).unwrap();
         (client(&self.sim), connect(self.real.rpc_url(), Auth::Cookie(self.real.cookie_path())))
     }
 }
 
-/// Our client of a simulated node.
+/// A client of a simulated node.
 pub(crate) fn client(sim: &SimNode) -> Node {
     let auth = Auth::UserPassword { user: "user".into(), password: "password".into() };
     Node::connect(NodeSettings::new(Network::Regtest, sim.url(), auth)).unwrap()
@@ -90,23 +90,23 @@ pub(super) fn submit(real: &RealNode, block: &Block) {
     assert!(verdict.is_null() || verdict == "inconclusive", "{verdict}");
 }
 
-pub(super) fn post(url: &str, login: &str, body: &str) -> Said {
+pub(super) fn post(url: &str, login: &str, body: &str) -> HttpResponse {
     use base64::Engine;
     let login = base64::prelude::BASE64_STANDARD.encode(login);
     let request = agent().post(url).header("Authorization", format!("Basic {login}"));
-    said(request.content_type("application/json").send(body).unwrap())
+    received(request.content_type("application/json").send(body).unwrap())
 }
 
-pub(super) fn get(url: &str, path: &str) -> Said {
-    said(agent().get(format!("{url}{path}")).call().unwrap())
+pub(super) fn get(url: &str, path: &str) -> HttpResponse {
+    received(agent().get(format!("{url}{path}")).call().unwrap())
 }
 
 fn agent() -> ureq::Agent {
     ureq::Agent::config_builder().http_status_as_error(false).proxy(None).build().new_agent()
 }
 
-fn said(mut response: ureq::http::Response<ureq::Body>) -> Said {
+fn received(mut response: ureq::http::Response<ureq::Body>) -> HttpResponse {
     let content_type = response.headers().get("content-type").map(|value| value.to_str().unwrap().to_owned());
     let body = response.body_mut().with_config().limit(1 << 30).read_to_vec().unwrap();
-    Said { status: response.status().as_u16(), content_type: content_type.unwrap_or_default(), body }
+    HttpResponse { status: response.status().as_u16(), content_type: content_type.unwrap_or_default(), body }
 }

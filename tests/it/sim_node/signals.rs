@@ -1,4 +1,4 @@
-//! What both nodes tell by themselves: the same things are done to both, and they say the same of them, word for word.
+//! The ZMQ messages of both nodes: the same operations on both cause equal messages.
 
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,14 +16,14 @@ use crate::support::bitcoind::{RealNode, wait_for};
 
 const PATIENCE: Duration = Duration::from_mins(1);
 const CAPACITY: usize = 10_000;
-/// What happens before the node tells us is told to nobody: after this time something else has to happen.
+/// How long to wait for a signal before the event is repeated: events before the subscription have no message.
 const AGAIN: Duration = Duration::from_millis(100);
 
 fn owner(n: u32) -> Owner {
     Owner::new(ScriptKind::P2wpkh, n)
 }
 
-/// A simulated node with 120 blocks that publishes, these blocks, and the coins of the first of them.
+/// A simulated node with ZMQ and 120 blocks, these blocks, and the coins of the first ten.
 fn start() -> (SimNode, Vec<Arc<Block>>, Vec<Spendable>) {
     let mut chain = SimChain::new(13);
     let blocks = chain.mine_empty(120).unwrap();
@@ -45,71 +45,71 @@ fn removed(txid: Txid, mempool_sequence: u64) -> NodeSignal {
     NodeSignal::Removed { txid, mempool_sequence }
 }
 
-/// A node that is listened to where it says that it publishes.
-struct Heard {
+/// A subscription to the endpoint that a node reports.
+struct Subscription {
     signals: Signals,
-    wakings: Arc<AtomicUsize>,
+    wakeups: Arc<AtomicUsize>,
 }
 
-impl Heard {
-    fn start(node: &Node, capacity: usize) -> Heard {
+impl Subscription {
+    fn start(node: &Node, capacity: usize) -> Subscription {
         let endpoint = node.signal_endpoint().unwrap().expect("the node publishes");
-        let wakings = Arc::new(AtomicUsize::new(0));
-        let woken = Arc::clone(&wakings);
+        let wakeups = Arc::new(AtomicUsize::new(0));
+        let woken = Arc::clone(&wakeups);
         let on_signal = move || {
             woken.fetch_add(1, Ordering::SeqCst);
         };
-        Heard { signals: Signals::start(&endpoint, capacity, &StopFlag::new(), on_signal).unwrap(), wakings }
+        Subscription { signals: Signals::start(&endpoint, capacity, &StopFlag::new(), on_signal).unwrap(), wakeups }
     }
 
-    /// Takes those that came.
+    /// Takes the received signals.
     fn drain(&self) -> Vec<NodeSignal> {
-        self.signals.drain().into_iter().map(|heard| heard.signal).collect()
+        self.signals.drain().into_iter().map(|received| received.signal).collect()
     }
 
-    /// Waits for this many signals more, and takes them.
+    /// Waits for this many more signals, and takes them.
     #[track_caller]
     fn next(&self, count: usize) -> Vec<NodeSignal> {
-        let mut heard = Vec::new();
+        let mut signals = Vec::new();
         wait_for("signals", PATIENCE, || {
-            heard.extend(self.drain());
-            (heard.len() >= count).then_some(())
+            signals.extend(self.drain());
+            (signals.len() >= count).then_some(())
         });
-        heard
+        signals
     }
 
-    /// Waits until the node tells us what happens: it does so some time after the connection is there.
+    /// Repeats `event` until its signal arrives: the subscription begins some time after the connection.
     #[track_caller]
-    fn is_told(&self, happen: impl FnMut() -> NodeSignal) {
-        are_told(&[self], happen);
+    fn wait_for_subscription(&self, event: impl FnMut() -> NodeSignal) {
+        wait_for_subscriptions(&[self], event);
     }
 }
 
-/// Waits until all are told what happens, and have been told all of it. `happen` returns the signal of what it did.
+/// Repeats `event`, which returns its signal, until all subscriptions have received its last signal.
 #[track_caller]
-fn are_told(all: &[&Heard], mut happen: impl FnMut() -> NodeSignal) {
-    let (mut last, mut since) = (happen(), Instant::now());
-    let mut told = vec![false; all.len()];
+fn wait_for_subscriptions(all: &[&Subscription], mut event: impl FnMut() -> NodeSignal) {
+    let (mut last, mut since) = (event(), Instant::now());
+    let mut received = vec![false; all.len()];
     wait_for("the subscription", PATIENCE, || {
-        for (heard, told) in all.iter().zip(&mut told) {
-            *told |= heard.drain().contains(&last);
+        for (subscription, received) in all.iter().zip(&mut received) {
+            *received |= subscription.drain().contains(&last);
         }
-        if told.iter().all(|told| *told) {
+        if received.iter().all(|received| *received) {
             return Some(());
         }
         if since.elapsed() > AGAIN {
-            told.fill(false);
-            (last, since) = (happen(), Instant::now());
+            received.fill(false);
+            (last, since) = (event(), Instant::now());
         }
         None
     });
 }
 
-/// A simulated and a real node that hold the same blocks, and are listened to.
+/// A simulated and a real node with the same blocks, and a subscription to each.
 struct Both {
     sim: SimNode,
     real: RealNode,
-    heard: [Heard; 2],
+    subscriptions: [Subscription; 2],
 }
 
 impl Both {
@@ -126,17 +126,17 @@ impl Both {
         }
         let settings = NodeSettings::new(Network::Regtest, real.rpc_url(), Auth::Cookie(real.cookie_path()));
         let nodes = [client(&sim), Node::connect(settings).unwrap()];
-        let heard = nodes.each_ref().map(|node| Heard::start(node, CAPACITY));
-        for heard in &heard {
-            assert_eq!(heard.next(1), [NodeSignal::Lost], "listening begins");
+        let subscriptions = nodes.each_ref().map(|node| Subscription::start(node, CAPACITY));
+        for subscription in &subscriptions {
+            assert_eq!(subscription.next(1), [NodeSignal::Lost], "the subscription begins");
         }
-        let both = Both { sim, real, heard };
-        both.are_told();
+        let both = Both { sim, real, subscriptions };
+        both.wait_for_subscriptions();
         Some((both, coins))
     }
 
-    fn are_told(&self) {
-        are_told(&self.heard.each_ref(), || {
+    fn wait_for_subscriptions(&self) {
+        wait_for_subscriptions(&self.subscriptions.each_ref(), || {
             let block = mine(&self.sim);
             self.submit(&block);
             NodeSignal::BlockConnected(block.block_hash())
@@ -153,31 +153,31 @@ impl Both {
         self.real.must("sendrawtransaction", &[json!(serialize_hex(tx))]);
     }
 
-    /// A block of the simulated node, for the real one too.
+    /// Mines a block on the simulated node and submits it to the real one.
     fn mine_exactly(&self, transactions: Vec<Transaction>) -> Arc<Block> {
         let block = self.sim.with(|world| world.mine_exactly(transactions, Mining::default())).unwrap().unwrap();
         self.submit(&block);
         block
     }
 
-    /// Asks both to change their chain.
+    /// Calls a method that changes the chain on both.
     fn call(&self, method: &str, block: &Block) {
         let body = json!({"method": method, "params": [block.block_hash()], "id": 1}).to_string();
         assert_eq!(super::pair::post(&self.sim.url(), "user:password", &body).status, 200);
         self.real.must(method, &[json!(block.block_hash())]);
     }
 
-    /// What both say next, word for word the same.
+    /// Compares the next signals of both.
     #[track_caller]
     fn say(&self, expected: &[NodeSignal]) {
-        let [sim, real] = self.heard.each_ref().map(|heard| heard.next(expected.len()));
+        let [sim, real] = self.subscriptions.each_ref().map(|subscription| subscription.next(expected.len()));
         assert_eq!(real, expected, "the real node");
         assert_eq!(sim, expected, "the simulated node");
     }
 }
 
 #[test]
-fn both_tell_the_same_of_transactions_blocks_reorganisations_and_restarts() {
+fn both_publish_equal_signals_of_transactions_blocks_and_reorgs() {
     use NodeSignal::{BlockConnected, BlockDisconnected, Lost};
 
     let Some((mut both, coins)) = Both::start() else { return };
@@ -201,7 +201,7 @@ fn both_tell_the_same_of_transactions_blocks_reorganisations_and_restarts() {
     both.send(&loser);
     both.say(&[added(child_id, 4), added(loser_id, 5)]);
 
-    // what the block holds leaves without a word, but not without a number
+    // a mined transaction has no message, but a sequence number
     let block = both.mine_exactly(vec![better, winner]);
     both.say(&[removed(loser_id, 7), BlockConnected(block.block_hash())]);
     both.send(&later);
@@ -212,7 +212,7 @@ fn both_tell_the_same_of_transactions_blocks_reorganisations_and_restarts() {
     both.call("reconsiderblock", &block);
     both.say(&[BlockConnected(block.block_hash())]);
 
-    // a longer branch without what the block held
+    // a longer branch without the transactions of the block
     let branch = both.sim.with(|world| world.reorg(1, 2, vec![vec![later]], &Mining::default())).unwrap().unwrap();
     for block in &branch {
         both.submit(block);
@@ -227,64 +227,64 @@ fn both_tell_the_same_of_transactions_blocks_reorganisations_and_restarts() {
 
     both.sim.restart().unwrap();
     both.real.restart();
-    for heard in &both.heard {
-        assert_eq!(heard.next(1), [Lost], "listening begins anew");
+    for subscription in &both.subscriptions {
+        assert_eq!(subscription.next(1), [Lost], "the subscription begins again");
     }
-    both.are_told();
+    both.wait_for_subscriptions();
     let again = pay(&coins[3], 7, 5);
     both.send(&again);
     both.say(&[added(again.compute_txid(), 1)]);
 }
 
 #[test]
-fn messages_that_get_lost_are_told_as_a_loss_and_signals_go_on() {
+fn lost_messages_are_reported_and_later_signals_arrive() {
     let (sim, _, coins) = start();
-    let heard = Heard::start(&client(&sim), CAPACITY);
-    assert_eq!(heard.next(1), [NodeSignal::Lost]);
-    heard.is_told(|| NodeSignal::BlockConnected(mine(&sim).block_hash()));
+    let subscription = Subscription::start(&client(&sim), CAPACITY);
+    assert_eq!(subscription.next(1), [NodeSignal::Lost]);
+    subscription.wait_for_subscription(|| NodeSignal::BlockConnected(mine(&sim).block_hash()));
     sim.lose_messages(2);
     let lost = [mine(&sim), mine(&sim)];
     let block = mine(&sim);
-    assert_eq!(heard.next(2), [NodeSignal::Lost, NodeSignal::BlockConnected(block.block_hash())], "{lost:?}");
+    assert_eq!(subscription.next(2), [NodeSignal::Lost, NodeSignal::BlockConnected(block.block_hash())], "{lost:?}");
     let tx = Payment::of([coins[0].clone()]).change(owner(1), 5).sign().unwrap();
     sim.with(|world| world.submit(tx.clone())).unwrap().unwrap();
-    assert_eq!(heard.next(1), [added(tx.compute_txid(), 1)]);
+    assert_eq!(subscription.next(1), [added(tx.compute_txid(), 1)]);
 }
 
 #[test]
-fn a_publisher_that_goes_and_comes_again_is_a_loss() {
+fn a_reconnection_to_the_publisher_is_reported_as_a_loss() {
     let (sim, ..) = start();
-    let heard = Heard::start(&client(&sim), CAPACITY);
-    heard.next(1);
-    heard.is_told(|| NodeSignal::BlockConnected(mine(&sim).block_hash()));
-    assert!(heard.signals.is_connected());
+    let subscription = Subscription::start(&client(&sim), CAPACITY);
+    subscription.next(1);
+    subscription.wait_for_subscription(|| NodeSignal::BlockConnected(mine(&sim).block_hash()));
+    assert!(subscription.signals.is_connected());
     sim.stop_publishing();
-    wait_for("the end of the connection", PATIENCE, || (!heard.signals.is_connected()).then_some(()));
+    wait_for("the end of the connection", PATIENCE, || (!subscription.signals.is_connected()).then_some(()));
     assert_eq!(client(&sim).signal_endpoint().unwrap(), None);
     mine(&sim);
     sim.publish().unwrap();
-    assert_eq!(heard.next(1), [NodeSignal::Lost]);
-    assert!(heard.signals.is_connected());
-    heard.is_told(|| NodeSignal::BlockConnected(mine(&sim).block_hash()));
+    assert_eq!(subscription.next(1), [NodeSignal::Lost]);
+    assert!(subscription.signals.is_connected());
+    subscription.wait_for_subscription(|| NodeSignal::BlockConnected(mine(&sim).block_hash()));
     let block = mine(&sim);
-    assert_eq!(heard.next(1), [NodeSignal::BlockConnected(block.block_hash())]);
+    assert_eq!(subscription.next(1), [NodeSignal::BlockConnected(block.block_hash())]);
 }
 
 #[test]
-fn whoever_does_not_take_its_signals_is_told_of_a_loss_in_their_place() {
+fn unread_signals_above_the_capacity_are_replaced_by_a_loss() {
     let (sim, ..) = start();
-    let heard = Heard::start(&client(&sim), 5);
-    heard.next(1);
-    heard.is_told(|| NodeSignal::BlockConnected(mine(&sim).block_hash()));
-    let before = heard.wakings.load(Ordering::SeqCst);
+    let subscription = Subscription::start(&client(&sim), 5);
+    subscription.next(1);
+    subscription.wait_for_subscription(|| NodeSignal::BlockConnected(mine(&sim).block_hash()));
+    let before = subscription.wakeups.load(Ordering::SeqCst);
     let mined: Vec<_> = (0..8).map(|_| NodeSignal::BlockConnected(mine(&sim).block_hash())).collect();
-    wait_for("all of them", PATIENCE, || (heard.wakings.load(Ordering::SeqCst) - before >= 8).then_some(()));
-    let taken = heard.drain();
+    wait_for("all of them", PATIENCE, || (subscription.wakeups.load(Ordering::SeqCst) - before >= 8).then_some(()));
+    let taken = subscription.drain();
     assert_eq!((taken[0], &taken[1..]), (NodeSignal::Lost, &mined[6..]));
 }
 
 #[test]
-fn a_publisher_that_is_not_there_yet_is_waited_for_until_the_flag_goes_up() {
+fn the_connection_is_retried_until_the_stop_flag_is_raised() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let stop = StopFlag::new();
     let signals = Signals::start(&format!("tcp://127.0.0.1:{port}"), CAPACITY, &stop, || {}).unwrap();

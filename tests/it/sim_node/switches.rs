@@ -1,4 +1,4 @@
-//! What only a simulated node does on demand: being gone, starting, slow, old, pruned, and another login.
+//! The switches of a simulated node: stopped, starting, slow, old, pruned, and its credentials.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use btcgraph::sim::{Mining, SimChain, SimNode, SimNodeOptions, World};
 
 use super::pair::{client, get, post};
 
-const QUESTION: &str = r#"{"method":"getblockcount","id":1}"#;
+const REQUEST: &str = r#"{"method":"getblockcount","id":1}"#;
 
 fn start(blocks: u32, options: SimNodeOptions) -> SimNode {
     let mut chain = SimChain::new(1);
@@ -18,7 +18,7 @@ fn start(blocks: u32, options: SimNodeOptions) -> SimNode {
     SimNode::start(Arc::new(Mutex::new(World::new(chain))), options).unwrap()
 }
 
-fn impatient(sim: &SimNode, auth: Auth) -> NodeSettings {
+fn without_retries(sim: &SimNode, auth: Auth) -> NodeSettings {
     let retry = RetryPolicy { patience: Duration::ZERO, ..RetryPolicy::default() };
     NodeSettings { retry, connect_retry: retry, ..NodeSettings::new(Network::Regtest, sim.url(), auth) }
 }
@@ -28,9 +28,9 @@ fn password(password: &str) -> Auth {
 }
 
 #[test]
-fn a_node_that_stops_refuses_connections_and_comes_again_on_the_same_port_with_the_world_as_it_became() {
+fn a_stopped_node_refuses_connections_and_returns_on_its_port() {
     let mut sim = start(3, SimNodeOptions::default());
-    let node = Node::connect(impatient(&sim, password("password"))).unwrap();
+    let node = Node::connect(without_retries(&sim, password("password"))).unwrap();
     let url = sim.url();
     sim.stop_answering();
     assert!(matches!(node.chain_info(), Err(NodeError::Unreachable { .. })));
@@ -40,10 +40,10 @@ fn a_node_that_stops_refuses_connections_and_comes_again_on_the_same_port_with_t
 }
 
 #[test]
-fn a_node_that_starts_says_so_by_rpc_and_rest_until_it_answers() {
+fn a_starting_node_reports_its_progress_by_rpc_and_rest() {
     let sim = start(0, SimNodeOptions::default());
     sim.warm_up(Some("Loading block index…"));
-    let error = Node::connect(impatient(&sim, password("password"))).unwrap_err();
+    let error = Node::connect(without_retries(&sim, password("password"))).unwrap_err();
     assert!(matches!(&error, NodeError::WarmingUp { progress, .. } if progress == "Loading block index…"), "{error}");
     let rest = get(&sim.url(), "/rest/chaininfo.json");
     assert_eq!(
@@ -51,14 +51,14 @@ fn a_node_that_starts_says_so_by_rpc_and_rest_until_it_answers() {
         (503, "Service temporarily unavailable: Loading block index…\r\n".as_bytes())
     );
     sim.warm_up(None);
-    Node::connect(impatient(&sim, password("password"))).unwrap();
+    Node::connect(without_retries(&sim, password("password"))).unwrap();
 }
 
 #[test]
-fn a_slow_node_is_a_timeout_to_whoever_does_not_wait() {
+fn a_slow_node_causes_a_timeout() {
     let sim = start(0, SimNodeOptions::default());
     let timeout = Duration::from_millis(200);
-    let node = Node::connect(NodeSettings { timeout, ..impatient(&sim, password("password")) }).unwrap();
+    let node = Node::connect(NodeSettings { timeout, ..without_retries(&sim, password("password")) }).unwrap();
     sim.delay(Duration::from_mins(1));
     assert!(matches!(node.chain_info(), Err(NodeError::TimedOut { after, .. }) if after == timeout));
     sim.delay(Duration::ZERO);
@@ -66,27 +66,27 @@ fn a_slow_node_is_a_timeout_to_whoever_does_not_wait() {
 }
 
 #[test]
-fn only_who_has_the_login_or_the_cookie_is_let_in_and_the_cookie_is_a_new_one_after_each_start() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join(".cookie");
+fn only_the_password_and_the_current_cookie_are_accepted() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join(".cookie");
     let mut sim = start(2, SimNodeOptions { cookie: Some(path.clone()), ..SimNodeOptions::default() });
-    let unauthorized = |auth| matches!(Node::connect(impatient(&sim, auth)), Err(NodeError::Unauthorized { .. }));
+    let unauthorized = |auth| matches!(Node::connect(without_retries(&sim, auth)), Err(NodeError::Unauthorized { .. }));
     assert!(unauthorized(password("other")));
     assert!(!unauthorized(password("password")));
-    let node = Node::connect(impatient(&sim, Auth::Cookie(path.clone()))).unwrap();
+    let node = Node::connect(without_retries(&sim, Auth::Cookie(path.clone()))).unwrap();
 
     let cookie = std::fs::read_to_string(&path).unwrap();
-    assert_eq!(post(&sim.url(), &cookie, QUESTION).status, 200);
+    assert_eq!(post(&sim.url(), &cookie, REQUEST).status, 200);
     sim.stop_answering();
     assert!(!path.exists());
     sim.answer().unwrap();
-    let refused = post(&sim.url(), &cookie, QUESTION);
+    let refused = post(&sim.url(), &cookie, REQUEST);
     assert_eq!((refused.status, &refused.body[..]), (401, &b""[..]));
     assert_eq!(node.chain_info().unwrap().blocks, Height::from(2));
 }
 
 #[test]
-fn an_old_node_lacks_spent_outputs_and_one_without_rest_is_asked_by_rpc() {
+fn an_old_node_lacks_spent_outputs_and_rest_is_optional() {
     let old = start(1, SimNodeOptions { spent_outputs: false, version: 280_100, ..SimNodeOptions::default() });
     let node = client(&old);
     assert_eq!((node.offers_rest(), node.offers_spent_outputs()), (true, false));
@@ -101,7 +101,7 @@ fn an_old_node_lacks_spent_outputs_and_one_without_rest_is_asked_by_rpc() {
 }
 
 #[test]
-fn a_node_whose_chain_drops_blocks_and_has_no_files_is_pruned() {
+fn a_node_that_drops_blocks_without_files_is_pruned() {
     let world = World::new(SimChain::new(1).keeping(20));
     let sim = SimNode::start(Arc::new(Mutex::new(world)), SimNodeOptions::default()).unwrap();
     for _ in 0..50 {
@@ -118,7 +118,7 @@ fn a_node_whose_chain_drops_blocks_and_has_no_files_is_pruned() {
 }
 
 #[test]
-fn whatever_comes_over_the_network_is_answered() {
+fn malformed_requests_are_answered() {
     let sim = start(1, SimNodeOptions::default());
     let long = "a".repeat(100_000);
     let deep = "[".repeat(100_000);
@@ -129,5 +129,5 @@ fn whatever_comes_over_the_network_is_answered() {
     for path in ["/rest/block/%00.bin", "/rest/headers//.bin", "/rest/headers/5/%ff.bin", "/rest/tx/é.bin"] {
         assert_eq!(get(&sim.url(), path).status, 400, "{path}");
     }
-    assert_eq!(post(&sim.url(), "user:password", QUESTION).status, 200);
+    assert_eq!(post(&sim.url(), "user:password", REQUEST).status, 200);
 }

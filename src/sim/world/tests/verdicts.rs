@@ -114,7 +114,7 @@ fn a_replacement_removes_conflicts_and_their_descendants() {
 }
 
 #[test]
-fn a_replacement_adds_no_unconfirmed_input_and_removes_up_to_100() {
+fn a_replacement_adds_no_unconfirmed_input_and_removes_100() {
     let (mut world, coins) = world();
     let parents: Vec<Transaction> = (0..5).map(|n| split(&coins[n], 24, 1)).collect();
     take_all(&mut world, &parents);

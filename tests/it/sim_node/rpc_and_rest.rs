@@ -1,22 +1,22 @@
-//! The same questions asked of both nodes, and every word of the answers compared.
+//! RPC and REST requests to both nodes, with a comparison of the whole responses.
 
 use bitcoin::BlockHash;
 use bitcoin::hashes::Hash;
 use serde_json::{Value, json};
 
-use super::answers::{Comparison, Exceptions};
+use super::comparison::{Comparison, Exceptions};
 use super::pair::Pair;
 
 const EXCEPTIONS: Exceptions = Exceptions {
     left_out: &[
-        ("asm", "a script in other words, which nobody here reads"),
-        ("desc", "a descriptor, which nobody here reads"),
+        ("asm", "a disassembled script, which no client here reads"),
+        ("desc", "a descriptor, which no client here reads"),
         ("localservices", "there are no peers to serve"),
         ("localservicesnames", "there are no peers to serve"),
         ("networks", "there are no peers to reach"),
         ("localaddresses", "there are no peers to reach"),
-        ("relayfee", "told by getmempoolinfo"),
-        ("incrementalfee", "told by getmempoolinfo"),
+        ("relayfee", "part of getmempoolinfo"),
+        ("incrementalfee", "part of getmempoolinfo"),
     ],
     of_knots: &[("txcount", "repeats nTx"), ("header_version", "a part of the version")],
     own: &[
@@ -27,13 +27,13 @@ const EXCEPTIONS: Exceptions = Exceptions {
     ],
 };
 
-/// A question in the old manner.
+/// A request of the legacy version.
 fn call(method: &str, params: &Value) -> String {
     json!({"method": method, "params": params, "id": 1}).to_string()
 }
 
 #[test]
-fn every_method_that_our_client_calls_is_answered_as_by_a_real_node_on_good_and_bad_input() {
+fn every_method_answers_valid_and_invalid_input_like_a_node() {
     let Some(pair) = Pair::start() else { return };
     let at = |height: u32| pair.real.must("getblockhash", &[json!(height)]);
     let (tip, genesis, unknown) = (at(162), at(0), json!(BlockHash::all_zeros()));
@@ -43,7 +43,7 @@ fn every_method_that_our_client_calls_is_answered_as_by_a_real_node_on_good_and_
     let genesis_coinbase = json!("4a5e1e4baab89f3a32518a88c31bc87f618f76673e2cc77ab2127b7afdeda33b");
     let no_hex = json!("g".repeat(64));
 
-    let mut questions = vec![
+    let mut requests = vec![
         ("getblockchaininfo", json!([])),
         ("getblockchaininfo", json!([1])),
         ("getnetworkinfo", json!([])),
@@ -75,31 +75,31 @@ fn every_method_that_our_client_calls_is_answered_as_by_a_real_node_on_good_and_
     ];
     for height in [json!(0), json!(162), json!(163), json!(-1), json!(1.5), json!("1"), json!(null), json!(1_u64 << 40)]
     {
-        questions.push(("getblockhash", json!([height])));
+        requests.push(("getblockhash", json!([height])));
     }
     for params in [json!([]), json!([1, 2]), json!({"height": 1}), json!({"depth": 1})] {
-        questions.push(("getblockhash", params));
+        requests.push(("getblockhash", params));
     }
     for hash in [&tip, &genesis, &stale, &unknown, &at(100), &no_hex, &json!("00"), &json!(5)] {
-        questions.push(("getblockheader", json!([hash])));
-        questions.push(("getblockheader", json!([hash, false])));
-        questions.push(("getblock", json!([hash])));
+        requests.push(("getblockheader", json!([hash])));
+        requests.push(("getblockheader", json!([hash, false])));
+        requests.push(("getblock", json!([hash])));
     }
-    questions.push(("getblockheader", json!([tip, 0])));
-    questions.push(("getblockheader", json!([5, 0])));
+    requests.push(("getblockheader", json!([tip, 0])));
+    requests.push(("getblockheader", json!([5, 0])));
     for verbosity in
         [json!(-1), json!(0), json!(1), json!(2), json!(3), json!(9), json!(false), json!(true), json!("1")]
     {
         for hash in [&at(158), &genesis, &stale] {
-            questions.push(("getblock", json!([hash, verbosity])));
+            requests.push(("getblock", json!([hash, verbosity])));
         }
     }
     for height in 100..=162 {
-        questions.push(("getblock", json!([at(height), 3])));
+        requests.push(("getblock", json!([at(height), 3])));
     }
 
     let mut comparison = Comparison::default();
-    for (method, params) in &questions {
+    for (method, params) in &requests {
         let (sim, real) = pair.post(&call(method, params));
         comparison.compare(&format!("{method} {params}"), &sim, &real, &EXCEPTIONS);
     }
@@ -107,7 +107,7 @@ fn every_method_that_our_client_calls_is_answered_as_by_a_real_node_on_good_and_
 }
 
 #[test]
-fn questions_are_framed_as_by_a_real_node_alone_and_in_batches_in_both_manners() {
+fn requests_and_batches_of_both_versions_are_framed_like_a_node() {
     let Some(pair) = Pair::start() else { return };
     let mut comparison = Comparison::default();
     for body in [
@@ -144,7 +144,7 @@ fn questions_are_framed_as_by_a_real_node_alone_and_in_batches_in_both_manners()
 }
 
 #[test]
-fn every_path_of_rest_that_our_client_asks_for_is_answered_as_by_a_real_node() {
+fn every_rest_path_is_answered_like_a_real_node() {
     let Some(pair) = Pair::start() else { return };
     let at = |height: u32| pair.real.must("getblockhash", &[json!(height)]).as_str().unwrap().to_owned();
     let (tip, genesis, unknown, stale) = (at(162), at(0), BlockHash::all_zeros(), pair.stale);

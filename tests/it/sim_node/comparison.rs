@@ -1,25 +1,25 @@
-//! Comparing two answers by their text, so that no number passes through floating point: whatever the simulated node
-//! says, the real one must say in the same place in the same digits.
+//! Compares two responses by their text, so that no number is converted to floating point: every value of the simulated
+//! node must be in the response of the real one, at the same path and in the same digits.
 
 use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
-/// What a node says over HTTP.
+/// The HTTP response of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Said {
+pub(super) struct HttpResponse {
     pub(super) status: u16,
     pub(super) content_type: String,
     pub(super) body: Vec<u8>,
 }
 
-/// What the simulated node leaves out or cannot say in the same way, by the path in the answer, with the reason.
+/// The fields that differ, by the path in the response, with the reason.
 pub(super) struct Exceptions {
-    /// Only the real node says it.
+    /// Fields of the real node alone.
     pub(super) left_out: &'static [(&'static str, &'static str)],
-    /// The same, of Bitcoin Knots alone.
+    /// Fields of Bitcoin Knots alone.
     pub(super) of_knots: &'static [(&'static str, &'static str)],
-    /// Both say it, each its own.
+    /// Fields of both with different values.
     pub(super) own: &'static [(&'static str, &'static str)],
 }
 
@@ -29,7 +29,7 @@ impl Exceptions {
     }
 }
 
-/// What differs, in words; and the exceptions that were needed.
+/// The differences, and the exceptions that were needed.
 #[derive(Default)]
 pub(super) struct Comparison {
     pub(super) differences: Vec<String>,
@@ -37,16 +37,16 @@ pub(super) struct Comparison {
 }
 
 impl Comparison {
-    pub(super) fn compare(&mut self, asked: &str, sim: &Said, real: &Said, exceptions: &Exceptions) {
+    pub(super) fn compare(&mut self, request: &str, sim: &HttpResponse, real: &HttpResponse, exceptions: &Exceptions) {
         if (sim.status, &sim.content_type) != (real.status, &real.content_type) {
-            self.differences.push(format!("{asked}: {} is not {}", show(sim), show(real)));
+            self.differences.push(format!("{request}: {} is not {}", show(sim), show(real)));
             return;
         }
         let is_json = sim.content_type == "application/json";
         match (std::str::from_utf8(&sim.body), std::str::from_utf8(&real.body)) {
-            (Ok(sim), Ok(real)) if is_json => self.values(asked, sim.trim_end(), real.trim_end(), exceptions),
+            (Ok(sim), Ok(real)) if is_json => self.values(request, sim.trim_end(), real.trim_end(), exceptions),
             _ if sim.body == real.body => {}
-            _ => self.differences.push(format!("{asked}: {} is not {}", show(sim), show(real))),
+            _ => self.differences.push(format!("{request}: {} is not {}", show(sim), show(real))),
         }
     }
 
@@ -57,14 +57,14 @@ impl Comparison {
         assert!(first.is_empty(), "\n{}", first.join("\n"));
     }
 
-    /// Panics with the first differences, or with the exceptions that were not needed, which are to be removed.
+    /// Panics with the first differences, or with the exceptions that were not needed, which must be removed.
     #[track_caller]
     pub(super) fn assert_equal(&self, exceptions: &Exceptions, is_knots: bool) {
         self.assert_no_difference();
         let of_knots = if is_knots { exceptions.of_knots } else { &[] };
         let all = exceptions.left_out.iter().chain(exceptions.own).chain(of_knots);
         let unused: Vec<_> = all.filter(|(name, _)| !self.used.contains(name)).collect();
-        assert!(unused.is_empty(), "both nodes say the same: {unused:?}");
+        assert!(unused.is_empty(), "both nodes agree on these: {unused:?}");
     }
 
     fn values(&mut self, path: &str, sim: &str, real: &str, exceptions: &Exceptions) {
@@ -98,7 +98,7 @@ impl Comparison {
     }
 }
 
-/// Where the real node explains a method at length, its first line is enough.
+/// Whether both are the usage of a method, of which the simulated node has the first line alone.
 fn is_usage(path: &str, sim: &str, real: &str) -> bool {
     path.ends_with("error.message") && sim.strip_suffix('"').is_some_and(|line| real.starts_with(&format!("{line}\\n")))
 }
@@ -111,7 +111,7 @@ fn array(json: &str) -> Option<Vec<Box<RawValue>>> {
     json.starts_with('[').then(|| serde_json::from_str(json).unwrap())
 }
 
-fn show(said: &Said) -> String {
-    let body: String = String::from_utf8_lossy(&said.body).chars().take(200).collect();
-    format!("{} {} {body:?}", said.status, said.content_type)
+fn show(response: &HttpResponse) -> String {
+    let body: String = String::from_utf8_lossy(&response.body).chars().take(200).collect();
+    format!("{} {} {body:?}", response.status, response.content_type)
 }
