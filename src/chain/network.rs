@@ -51,7 +51,7 @@ pub fn genesis_block(network: Network) -> Block {
     genesis_block_of(network)
 }
 
-/// The hash of the first block of a network. A signet of one's own shares it with the public one.
+/// The hash of the first block of a network. A custom signet shares it with the public one.
 #[must_use]
 pub fn genesis_hash(network: Network) -> BlockHash {
     BlockHash::from_byte_array(ChainHash::using_genesis_block_const(network).to_bytes())
@@ -70,7 +70,7 @@ pub const fn rpc_port(network: Network) -> u16 {
 }
 
 /// The four bytes that precede every message and every block in a blk file, as they stand there (Core
-/// `kernel/chainparams.cpp`). A signet with a challenge of its own has other ones.
+/// `kernel/chainparams.cpp`). A custom signet has other ones.
 #[must_use]
 pub fn magic(network: Network) -> [u8; 4] {
     network.magic().to_bytes()

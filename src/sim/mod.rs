@@ -1,11 +1,11 @@
 //! A simulated regtest chain, for tests, loads and the demo.
 //!
 //! ```text
-//!   LoadGenerator, Hostile   choose the next block         load, hostile
-//!        │ transactions, signed for an Owner               scripts
+//!   LoadGenerator, Hostile   choose the next block          load, hostile
+//!        │ transactions, signed for an Owner                scripts
 //!   SimChain           makes consensus-valid blocks         chain
 //!        │ blocks      and keeps the unspent outputs        utxo
-//!        ├──► straight to an index
+//!        ├──► directly to an index
 //!        ├──► `submitblock` of a real node
 //!        ├──► a file for `bitcoind -loadblock`, or a node's whole directory of blocks     blkfile
 //!        └──► World: with a mempool, and the events of both                               world, mempool

@@ -3,7 +3,7 @@
 //! ```text
 //!   mine ──► assemble    a Template becomes a block of valid header, coinbase, sums and limits
 //!               │ block and its changes of the UTXO set
-//! tree        a TreeEntry is a leaf of the tree; the best valid leaf is the tip: extend, invalidate, reconsider
+//!            tree        a leaf of the tree; the best valid leaf is the tip: extend, invalidate, reconsider
 //!               │ the blocks to undo and to redo
 //!            view        the UTXO set at the tip, or temporarily at any other block
 //! ```

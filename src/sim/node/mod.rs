@@ -7,7 +7,7 @@
 //!      ├──► JSON-RPC: a request or a batch                      envelope.rs
 //!      │       └ methods.rs: the table ── params.rs             chain, blocks, transactions, coins (muhash),
 //!      │                                                        mempool, submit, packages, estimates, mining, control
-//!      └──► REST: binary, without login                         rest.rs
+//!      ├──► REST: binary, without authentication                rest.rs
 //!      └──► ZMQ: the topic `sequence`                           notifier.rs ──► publisher.rs
 //!   Backend   locks the world for each answer                   backend.rs
 //!      └ Archive: header and size of each block, block files    archive.rs ──► blkfile
