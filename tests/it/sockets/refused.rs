@@ -124,7 +124,7 @@ async fn what_is_refused_after_a_wait_has_no_data_either() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn before_a_block_is_indexed_a_subscription_is_refused() {
-    let api = Api::empty(bitcoin::Network::Regtest, btcgraph::api::Limits::default());
+    let api = Api::empty(bitcoin::Network::Regtest, btcgraph::limits::Limits::default());
     let served = Served::with_options(&api.schema, Options::default()).await;
     assert_refused(&served, &[("subscription { newBlock { hash } }", "NOT_READY")]).await;
     served.stop().await;
