@@ -13,7 +13,7 @@ use crate::chain::script::never_spendable;
 /// `consensus/consensus.h`).
 pub(crate) const COINBASE_MATURITY: u32 = 100;
 
-/// An output with its origin, as an entry of the UTXO set (Core's `SimCoin` of `coins.h`).
+/// An output with its origin, as an entry of the UTXO set (Core's `Coin` of `coins.h`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SimCoin {
     /// The output.
