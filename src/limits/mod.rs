@@ -23,7 +23,6 @@ pub(crate) use declarations::declarations;
 /// if it had this many.
 pub const HIGHEST_PAGE_SIZE: u32 = 1_000;
 
-#[expect(clippy::cast_lossless, reason = "From is not const")]
 const fn widen(number: u32) -> u64 {
     number as u64
 }

@@ -222,7 +222,7 @@ pub async fn serve_counted(
     let proxies = server.proxies.clone();
     let router = router(server, public_metrics);
     let finished = async {
-        connections::serve(listener, router, connections, proxies, shutdown.clone(), open).await;
+        connections::serve(listener, router, &connections, proxies, shutdown.clone(), open).await;
         // those that still answer, websockets among them
         all_closed.recv().await;
         Ok(())

@@ -92,7 +92,7 @@ pub(super) struct AmbiguousLength;
 pub(super) async fn serve(
     listener: TcpListener,
     router: Router,
-    connections: Connections,
+    connections: &Connections,
     proxies: Arc<Proxies>,
     shutdown: CancellationToken,
     open: Open,
