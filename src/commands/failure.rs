@@ -7,7 +7,7 @@ use anyhow::Context;
 use btcgraph::settings::SettingsError;
 use serde::{Deserialize, Serialize};
 
-/// What kind of failure it was. The numbers are promised by `--help`.
+/// What kind of failure it was. The numbers are promised by `--help` and docs/operations.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
@@ -18,8 +18,10 @@ pub(crate) enum Exit {
     Usage = 2,
     /// The node cannot be reached, refuses, or is on another network.
     Node = 3,
-    /// The index cannot be opened, read or written.
+    /// The index cannot be opened, read or written, or is damaged.
     Index = 4,
+    /// `verify` found no difference, but could not compare everything.
+    Incomplete = 5,
 }
 
 impl From<Exit> for ExitCode {

@@ -10,6 +10,7 @@ mod import;
 mod logging;
 mod metrics;
 mod notify;
+mod panics;
 mod pieces;
 mod serve;
 mod shutdown;
@@ -32,7 +33,8 @@ Exit codes:
   1  the operation failed, `verify` found differences, or there is no server to `notify`
   2  wrong use: the command line or the settings
   3  the node cannot be reached, refuses, or is on another network
-  4  the index cannot be opened, read or written
+  4  the index cannot be opened, read or written, or is damaged
+  5  `verify` found no difference, but could not compare everything with the node
   A second ctrl-c or SIGTERM ends the process at once, with 130 or 143.";
 
 /// A GraphQL API for the Bitcoin chain, with an index of its own, kept from your Bitcoin Core node.
@@ -108,6 +110,7 @@ fn until_stopped(
     command: impl AsyncFnOnce(&Settings, CancellationToken) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     logging::start(&settings.log)?;
+    panics::log();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.or_exit(Exit::Failed, "cannot start the runtime")?;
     let result = runtime.block_on(async {

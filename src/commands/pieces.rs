@@ -95,7 +95,14 @@ pub(super) fn stop_flag(stop: &CancellationToken) -> StopFlag {
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
-    tokio::task::spawn_blocking(work).await.or_exit(Exit::Failed, "a thread of btcgraph failed")?
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) if error.is_panic() => Err(Failure::new(
+            Exit::Failed,
+            "ended by the fault that the log tells of. If it comes again, run `btcgraph verify`: a damaged index does this",
+        )),
+        Err(error) => Err(error).or_exit(Exit::Failed, "a thread of btcgraph failed"),
+    }
 }
 
 /// Reaches the node of the settings.

@@ -6,8 +6,10 @@ mod remote;
 mod watch;
 
 use std::io::Write;
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use btcgraph::index::{Index, IndexError, IndexOptions};
+use btcgraph::index::{IndexError, IndexFile, IndexOptions};
 use btcgraph::node::StopFlag;
 use btcgraph::settings::Settings;
 use tokio_util::sync::CancellationToken;
@@ -15,7 +17,7 @@ use tracing::info;
 
 use super::failure::{Exit, Failure, OrExit};
 use super::pieces;
-use check::{Outcome, check};
+use check::{Outcome, Verdict, ask_node, check};
 use watch::Watch;
 
 pub(super) use check::VerifyArguments;
@@ -27,19 +29,10 @@ pub(super) async fn run(
     stop: CancellationToken,
     arguments: VerifyArguments,
 ) -> Result<(), Failure> {
-    // everything is read once and in order, so that the cache needs little of the memory and sorting the rest
-    let cache_bytes = pieces::buffer_bytes(settings);
-    let options = IndexOptions { cache_bytes, ..pieces::index_options(settings) };
-    let opened = pieces::blocking(move || match Index::open_existing(&options) {
-        Err(error @ IndexError::InUse { .. }) => Ok(Err(error)),
-        opened => Ok(Ok(opened?)),
-    });
-    let outcome = match opened.await? {
-        Ok(index) => {
-            let (settings, flag) = (settings.clone(), pieces::stop_flag(&stop));
-            pieces::blocking(move || check_here(&index, &settings, &flag, &arguments)).await?
-        }
-        Err(in_use) => tokio::select! {
+    let (here, flag, asked) = (settings.clone(), pieces::stop_flag(&stop), arguments.clone());
+    let outcome = match pieces::blocking(move || check_here(&here, &flag, &asked)).await? {
+        Checked::Here(outcome) => outcome,
+        Checked::InUse(in_use) => tokio::select! {
             outcome = remote::ask(settings, arguments, &in_use) => outcome?,
             () = stop.cancelled() => Outcome::Stopped,
         },
@@ -47,32 +40,73 @@ pub(super) async fn run(
     conclude(&outcome)
 }
 
-fn check_here(
-    index: &Index,
-    settings: &Settings,
-    stop: &StopFlag,
-    arguments: &VerifyArguments,
-) -> Result<Outcome, Failure> {
-    let memory = pieces::buffer_bytes(settings).saturating_mul(3);
-    let mut watch = Watch::default();
-    let outcome = check(&index.snapshot()?, settings, memory, arguments, stop, &mut |progress| {
+/// Where the check is done.
+enum Checked {
+    /// In this process, with this outcome.
+    Here(Outcome),
+    /// In another, which has the file open.
+    InUse(IndexError),
+}
+
+fn check_here(settings: &Settings, stop: &StopFlag, arguments: &VerifyArguments) -> Result<Checked, Failure> {
+    let stopped = Ok(Checked::Here(Outcome::Stopped));
+    // everything is read once and in order, so that the cache needs little of the memory and sorting the rest
+    let cache_bytes = pieces::buffer_bytes(settings);
+    let options = IndexOptions { cache_bytes, ..pieces::index_options(settings) };
+    let watch = Arc::new(Mutex::new(Watch::default()));
+    let (of_file, to_stop) = (Arc::clone(&watch), stop.clone());
+    let opened = IndexFile::open(
+        options,
+        Box::new(move |progress| {
+            if to_stop.is_raised() {
+                return ControlFlow::Break(());
+            }
+            let mut watch = of_file.lock().unwrap_or_else(PoisonError::into_inner);
+            watch.step(progress.phase, progress.done, progress.total);
+            ControlFlow::Continue(())
+        }),
+    );
+    let file = match opened {
+        Err(in_use @ IndexError::InUse { .. }) => return Ok(Checked::InUse(in_use)),
+        Err(IndexError::Interrupted) => return stopped,
+        opened => opened?,
+    };
+    let asked = if arguments.without_node {
+        None
+    } else {
+        match ask_node(settings, stop, file.tip()) {
+            Err(_) if stop.is_raised() => return stopped,
+            asked => Some(asked?),
+        }
+    };
+    let checked = file.check();
+    let mut watch = watch.lock().unwrap_or_else(PoisonError::into_inner);
+    watch.finish();
+    let index = match checked {
+        Err(IndexError::Interrupted) => return stopped,
+        checked => checked?,
+    };
+    let memory = cache_bytes.saturating_mul(3);
+    let outcome = check(&index.snapshot()?, settings, memory, arguments, asked, stop, &mut |progress| {
         watch.step(progress.phase, progress.done, progress.total);
     });
     watch.finish();
-    outcome
+    outcome.map(Checked::Here)
 }
 
-/// Prints the report. Differences fail the command; a signal ends it without a verdict.
+/// Prints the report. Differences fail the command, and so does what could not be compared; a signal ends it without a
+/// verdict.
 fn conclude(outcome: &Outcome) -> Result<(), Failure> {
     match outcome {
         Outcome::Stopped => {
             info!("stopped before the check was done: whether the index is as it must be was not found out");
             Ok(())
         }
-        Outcome::Done { report, differences } => {
+        Outcome::Done(Verdict { report, differences, is_complete }) => {
             std::io::stdout().lock().write_all(report.as_bytes()).or_exit(Exit::Failed, "cannot print the report")?;
-            match differences {
-                0 => Ok(()),
+            match (differences, is_complete) {
+                (0, true) => Ok(()),
+                (0, false) => Err(Failure::new(Exit::Incomplete, "not everything was compared; see the result above")),
                 _ => Err(Failure::new(Exit::Failed, "the index is not what it must be; see the list above")),
             }
         }

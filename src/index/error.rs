@@ -12,8 +12,11 @@ use crate::chain::raw::RawError;
 /// was to be made durable after readers had seen it is as it was before that, once the index is opened again.
 #[derive(Debug, thiserror::Error)]
 pub enum IndexError {
-    /// The file exists and is something else.
-    #[error("{path} is not a redb database: {reason}. Move it away, or give another --data-dir", path = path.display())]
+    /// The file exists and is something else, or is damaged where it says what it is.
+    #[error(
+        "{path} is not a redb database: {reason}. Move it away, or give another --data-dir; if it was an index, the index is \
+         damaged: remove it and import again", path = path.display()
+    )]
     NotADatabase {
         /// The file.
         path: PathBuf,
@@ -95,6 +98,15 @@ pub enum IndexError {
     /// redb failed.
     #[error("the index database failed: {0}. Check the disk and the system's log, then run `btcgraph verify`")]
     Storage(#[source] Box<redb::Error>),
+    /// The file is not what was written.
+    #[error(
+        "the index is damaged: {what}. Stop what has it open and run `btcgraph verify` to be certain; then remove the file and \
+         import again, and check the disk"
+    )]
+    Damaged {
+        /// What was found.
+        what: String,
+    },
     /// A row that cannot be what was written.
     #[error("the index is damaged: table {table}: {what}. Run `btcgraph verify`, or remove the index and import again")]
     Corrupt {
@@ -190,6 +202,10 @@ impl IndexError {
     fn storage(error: redb::Error) -> Self {
         match error {
             redb::Error::Io(io) if is_full(io.kind()) => Self::DiskFull,
+            redb::Error::Io(io) if io.kind() == ErrorKind::UnexpectedEof => {
+                Self::Damaged { what: "the file ends before a page that belongs to it".to_owned() }
+            }
+            redb::Error::Corrupted(what) => Self::Damaged { what },
             other => Self::Storage(Box::new(other)),
         }
     }
@@ -209,7 +225,9 @@ impl IndexError {
                 kind if is_full(kind) => Self::DiskFull,
                 _ => Self::File { doing: "open", path, source },
             },
-            redb::DatabaseError::Storage(redb::StorageError::Corrupted(reason)) => Self::NotADatabase { path, reason },
+            redb::DatabaseError::Storage(redb::StorageError::Corrupted(reason)) => {
+                Self::Damaged { what: format!("{}: {reason}", path.display()) }
+            }
             other => Self::storage(other.into()),
         }
     }

@@ -9,6 +9,7 @@ use bitcoin::{BlockHash, Network};
 use redb::{Builder, Database, DatabaseError, ReadOnlyDatabase, ReadTransaction, ReadableDatabase, TableError};
 
 use super::block::Parser;
+use super::damage::catch_damage;
 use super::error::IndexError;
 use super::figures::IndexFigures;
 use super::keys::Salt;
@@ -62,7 +63,7 @@ impl Index {
     /// A file of another program, format, network or salt is refused before anything in it is changed.
     ///
     /// Errors: [`IndexError::NotADatabase`], `Foreign`, `WrongVersion`, `WrongNetwork`, `WrongGenesis`, `WrongSalt`,
-    /// `InUse`, `DiskFull`, `File`, `Storage`.
+    /// `InUse`, `DiskFull`, `File`, `Damaged`, `Storage`.
     pub fn open(options: &IndexOptions) -> Result<Self, IndexError> {
         let path = &options.path;
         if !path.try_exists().map_err(file("look for", path))? {
@@ -75,6 +76,10 @@ impl Index {
     ///
     /// Errors: as [`Index::open`]; [`IndexError::Absent`].
     pub fn open_existing(options: &IndexOptions) -> Result<Self, IndexError> {
+        catch_damage(|| Self::open_there(options))
+    }
+
+    fn open_there(options: &IndexOptions) -> Result<Self, IndexError> {
         let path = &options.path;
         if path.try_exists().map_err(file("look for", path))? {
             match ReadOnlyDatabase::open(path) {
@@ -90,11 +95,16 @@ impl Index {
         builder.set_cache_size(options.cache_bytes);
         let database = builder.open(path).map_err(|error| IndexError::opening(path, error))?;
         let salt = check(options, &database.begin_read()?)?;
-        let database = Arc::new(database);
-        Ok(Self {
+        Ok(Self::of(options, database, salt))
+    }
+
+    /// The index that an open database is.
+    pub(super) fn of(options: &IndexOptions, database: Database, salt: Salt) -> Self {
+        let path = options.path.as_path();
+        Self {
             figures: IndexFigures::default(),
-            database,
-            path: Arc::from(path.as_path()),
+            database: Arc::new(database),
+            path: Arc::from(path),
             network: options.network,
             salt,
             cache_bytes: u64::try_from(options.cache_bytes).unwrap_or(u64::MAX),
@@ -104,7 +114,7 @@ impl Index {
             starts_are_committed: false,
             settling: Settling::default(),
             told: Told::beside(path, salt),
-        })
+        }
     }
 
     /// How many bytes of its pages are kept in memory at most.
@@ -176,7 +186,7 @@ fn create(options: &IndexOptions) -> Result<(), IndexError> {
 }
 
 /// Whether an open file is an index that `options` may use, and its salt.
-fn check(options: &IndexOptions, transaction: &ReadTransaction) -> Result<Salt, IndexError> {
+pub(super) fn check(options: &IndexOptions, transaction: &ReadTransaction) -> Result<Salt, IndexError> {
     let path = options.path.clone();
     let foreign = || IndexError::Foreign { path: path.clone() };
     let table = match transaction.open_table(meta::TABLE) {

@@ -11,46 +11,68 @@ use crate::chain::raw::RawTransaction;
 use crate::index::{IndexError, Report, Snapshot, StoredTransaction, Tip, TxNum};
 use crate::node::{Node, TxOutSetHash, TxOutSetInfo, VerboseBlock, VerboseInput, VerboseTransaction};
 
+/// What the node said before the index was checked, which may take hours.
+#[derive(Clone, Debug)]
+pub struct NodeState {
+    /// The height of its newest block.
+    pub height: Height,
+    /// Its own account of its UTXO set; `None` if its newest block is not the tip of the index.
+    pub utxo_set: Option<TxOutSetInfo>,
+}
+
+impl NodeState {
+    /// Asks the node for its UTXO set, if it is at this tip. It reads all of it, which takes minutes on mainnet.
+    ///
+    /// Errors: as [`SyncError::Node`].
+    pub fn at(node: &Node, tip: Option<Tip>) -> Result<Self, SyncError> {
+        let info = node.chain_info()?;
+        let Some(tip) = tip.filter(|tip| tip.hash == info.best_block_hash) else {
+            return Ok(Self { height: info.blocks, utxo_set: None });
+        };
+        let set = node.txout_set_info(TxOutSetHash::HashSerialized3)?;
+        // a block may have come before the node began
+        Ok(Self { height: set.height, utxo_set: Some(set).filter(|set| set.best_block == tip.hash) })
+    }
+}
+
 /// What was compared with the node, and what differs.
 #[derive(Clone, Debug)]
 pub struct Comparison {
     /// The highest block that is in the chains of both; below the tip of the index after a reorganisation that it has
     /// yet to follow. `None` if the index is empty.
     pub agreed: Option<Tip>,
-    /// The node's own account of its UTXO set, `None` if it is not at the tip of the index.
-    pub utxo_set: Option<TxOutSetInfo>,
+    /// What the node said of itself; without a UTXO set none was compared.
+    pub node: NodeState,
     /// The heights of the blocks that were compared input by input and output by output.
     pub blocks: Vec<Height>,
     /// What differs; empty when all is well.
     pub differences: Vec<String>,
 }
 
-/// Compares the UTXO set that `report` found, and `count` blocks drawn at random from those that both chains hold (the
-/// highest always among them). That the node has left the tip of the index is no difference: the index will follow.
+/// Compares the UTXO set that `report` found with the one of `state`, and `count` blocks drawn at random from those that
+/// both chains hold (the highest always among them). That the node has left the tip of the index is no difference: the index
+/// will follow.
 ///
 /// Errors: [`SyncError`]; what differs is no error but in the comparison.
 pub fn compare_with_node(
     node: &Node,
     chain: &Snapshot,
     report: &Report,
+    state: NodeState,
     count: usize,
 ) -> Result<Comparison, SyncError> {
     let agreed = fork_point(node, chain)?;
-    let mut comparison = Comparison { agreed, utxo_set: None, blocks: Vec::new(), differences: Vec::new() };
-    let Some(agreed) = agreed else { return Ok(comparison) };
-    if chain.tip() == Some(agreed) {
-        let info = node.txout_set_info(TxOutSetHash::HashSerialized3)?;
-        if info.best_block == agreed.hash {
-            compare_utxo_sets(report, &info, &mut comparison.differences);
-            comparison.utxo_set = Some(info);
-        }
+    let mut differences = Vec::new();
+    if let Some(info) = &state.utxo_set {
+        compare_utxo_sets(report, info, &mut differences);
     }
-    for height in draw(agreed.height, count)? {
+    let mut blocks = Vec::new();
+    for height in agreed.map(|agreed| draw(agreed.height, count)).transpose()?.into_iter().flatten() {
         let block = node.block_verbose(&chain.block_hash(height)?)?;
-        comparison.differences.extend(compare_block(chain, height, &block)?);
-        comparison.blocks.push(height);
+        differences.extend(compare_block(chain, height, &block)?);
+        blocks.push(height);
     }
-    Ok(comparison)
+    Ok(Comparison { agreed, node: state, blocks, differences })
 }
 
 fn compare_utxo_sets(report: &Report, info: &TxOutSetInfo, differences: &mut Vec<String>) {

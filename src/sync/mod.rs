@@ -25,7 +25,7 @@ mod progress;
 mod reorg;
 mod wake;
 
-pub use compare::{Comparison, compare_with_node};
+pub use compare::{Comparison, NodeState, compare_with_node};
 pub use error::SyncError;
 pub use follow::{Follow, Until, publish, run};
 pub use mempool::KeptMempool;

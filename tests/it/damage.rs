@@ -5,12 +5,17 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use btcgraph::index::{Index, IndexError, VerifyOptions, verify};
+use bitcoin::Block;
+use btcgraph::index::{Index, IndexError, IndexFile, IndexOptions, Report, VerifyOptions, verify};
 use btcgraph::sim::{Hostile, Rng, SimChain};
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
+use tempfile::TempDir;
 
 use crate::faults::{META, set_meta};
-use crate::support::indexed::{Indexed, options};
+use crate::support::indexed::{Indexed, SALT, options};
+use crate::support::program::{btcgraph, run};
+use crate::support::served::Served;
+use serde_json::json;
 
 /// The tables that are a function of the active chain.
 const CHAIN_TABLES: [&str; 10] = [
@@ -85,6 +90,202 @@ fn any_changed_byte_of_any_row_is_found() {
             Err(error) => assert!(table == "meta" && matches!(error, IndexError::Corrupt { .. }), "{change}: {error}"),
         }
     }
+}
+
+/// Damage to the bytes of a file, as disks and crashes of file systems leave it.
+#[derive(Clone, Copy, Debug)]
+enum FileDamage {
+    FlippedBit {
+        at: usize,
+        bit: u8,
+    },
+    ZeroedPage {
+        page: usize,
+    },
+    /// What belongs elsewhere, as after a write that went to the wrong place.
+    SwappedPages {
+        one: usize,
+        other: usize,
+    },
+    RandomPage {
+        page: usize,
+        seed: u64,
+    },
+    CutOff {
+        length: usize,
+    },
+}
+
+impl FileDamage {
+    fn drawn(random: &mut Rng, length: usize) -> Self {
+        let mut below = |bound: usize| usize::try_from(random.below(bound as u64)).unwrap();
+        let pages = length / PAGE;
+        match below(8) {
+            // the header, where a file says what it is and which state of it counts
+            0 | 1 => Self::FlippedBit { at: below(PAGE / 8), bit: u8::try_from(below(8)).unwrap() },
+            // anywhere, most of which is rows
+            2 => Self::FlippedBit { at: below(length), bit: u8::try_from(below(8)).unwrap() },
+            // where a page says what it is, how much is in it, and where its children are
+            3 | 4 => Self::FlippedBit { at: below(pages) * PAGE + below(64), bit: u8::try_from(below(8)).unwrap() },
+            5 => Self::ZeroedPage { page: below(pages) },
+            6 if below(2) == 0 => Self::SwappedPages { one: below(pages), other: below(pages) },
+            6 => Self::RandomPage { page: below(pages), seed: below(1 << 32) as u64 },
+            _ => Self::CutOff { length: below(length) },
+        }
+    }
+
+    fn apply(self, bytes: &mut Vec<u8>) {
+        let page = |page: usize| page * PAGE..(page + 1) * PAGE;
+        match self {
+            Self::FlippedBit { at, bit } => bytes[at] ^= 1 << bit,
+            Self::ZeroedPage { page: zeroed } => bytes[page(zeroed)].fill(0),
+            Self::SwappedPages { one, other } => {
+                let copy = bytes[page(one)].to_vec();
+                bytes.copy_within(page(other), one * PAGE);
+                bytes[page(other)].copy_from_slice(&copy);
+            }
+            Self::RandomPage { page: replaced, seed } => {
+                let mut random = Rng::new(seed);
+                bytes[page(replaced)].fill_with(|| u8::try_from(random.below(256)).unwrap());
+            }
+            Self::CutOff { length } => bytes.truncate(length),
+        }
+    }
+}
+
+/// A page of a redb file.
+const PAGE: usize = 4096;
+
+/// What a check of the closed file says, row counts and hashes of all tables among it.
+fn check_file(options: &IndexOptions) -> Result<Report, IndexError> {
+    let index = IndexFile::open(options.clone(), Box::new(|_| ControlFlow::Continue(())))?.check()?;
+    let options = VerifyOptions { memory: 64 << 20, directory: options.path.parent().unwrap().into() };
+    verify(&index.snapshot()?, &options, &mut |_| ControlFlow::Continue(()))
+}
+
+/// The bytes of an index of 100 blocks, as they are while it is open and once it is closed, and more blocks.
+fn files() -> ([Vec<u8>; 2], IndexOptions, TempDir, Vec<Arc<Block>>) {
+    let (mut chain, mut hostile) = (SimChain::new(6), Hostile::new(6));
+    for _ in 0..115 {
+        hostile.mine(&mut chain).unwrap();
+    }
+    let mut blocks: Vec<_> = chain.active_blocks().cloned().collect();
+    let more = blocks.split_off(101);
+    let Indexed { index, directory } = Indexed::of(blocks.iter().map(Arc::as_ref), 20);
+    let options = options(directory.path());
+    let open = fs::read(&options.path).unwrap();
+    drop(index);
+    let closed = fs::read(&options.path).unwrap();
+    ([open, closed], options, directory, more)
+}
+
+#[test]
+fn damage_anywhere_in_the_file_is_reported_or_harmless() {
+    let (files, options, _directory, _) = files();
+    let mut random = Rng::new(7);
+    for whole in files {
+        fs::write(&options.path, &whole).unwrap();
+        let expected = check_file(&options).unwrap();
+        assert!(expected.is_clean());
+        assert!(fs::read(&options.path).unwrap() == whole, "a check changes the file");
+        let (rounds, mut damaged) = (200, 0);
+        for _ in 0..rounds {
+            let damage = FileDamage::drawn(&mut random, whole.len());
+            let mut bytes = whole.clone();
+            damage.apply(&mut bytes);
+            fs::write(&options.path, &bytes).unwrap();
+            match check_file(&options) {
+                Ok(report) => assert_eq!(report, expected, "{damage:?}"),
+                Err(error) => {
+                    damaged += 1;
+                    assert!(error.to_string().contains("the index is damaged"), "{damage:?}: {error}");
+                }
+            }
+            assert!(fs::read(&options.path).unwrap() == bytes, "{damage:?}: a check changes the file");
+        }
+        // the rest is where nothing is: in free pages and in bytes that are not used
+        assert!(damaged > rounds / 3, "{damaged} of {rounds}");
+    }
+}
+
+/// The program's index of these bytes in a directory.
+fn place(directory: &Path, bytes: &[u8]) {
+    fs::create_dir_all(directory.join("regtest")).unwrap();
+    fs::write(directory.join("regtest/index.redb"), bytes).unwrap();
+}
+
+#[test]
+fn a_damaged_file_ends_verify_with_4_and_without_a_panic() {
+    let ([_, whole], ..) = files();
+    let directory = tempfile::tempdir().unwrap();
+    let verify = |bytes: &[u8]| {
+        place(directory.path(), bytes);
+        run(btcgraph(directory.path(), &["verify", "--without-node"]).env_remove("BTCGRAPH_INDEX__SALT"))
+    };
+    let (code, printed) = verify(&whole);
+    assert_eq!(code, Some(0), "{printed}");
+    let pages = whole.len() / PAGE;
+    let mut random = Rng::new(8);
+    let mut found = [0; 5];
+    while found.iter().any(|found| *found < 3) {
+        let page = usize::try_from(random.below(pages as u64)).unwrap();
+        let damages = [
+            FileDamage::FlippedBit { at: page % 320, bit: 3 },
+            FileDamage::FlippedBit { at: page * PAGE, bit: 1 },
+            FileDamage::ZeroedPage { page },
+            FileDamage::RandomPage { page, seed: 9 },
+            FileDamage::CutOff { length: page * PAGE + 5 },
+        ];
+        for (found, damage) in found.iter_mut().zip(damages).filter(|(found, _)| **found < 3) {
+            let mut bytes = whole.clone();
+            damage.apply(&mut bytes);
+            let (code, printed) = verify(&bytes);
+            assert!(!printed.contains("panicked") && !printed.contains("stack backtrace"), "{damage:?}: {printed}");
+            if code != Some(0) {
+                *found += 1;
+                assert_eq!(code, Some(4), "{damage:?}: {printed}");
+                assert!(printed.contains("the index is damaged"), "{damage:?}: {printed}");
+            }
+        }
+    }
+}
+
+/// Zeroed pages that opening the index does not read, and checking its rows does.
+fn unreadable(whole: &[u8], options: &IndexOptions) -> Vec<u8> {
+    let zeroed = (1..whole.len() / PAGE).map(|page| {
+        let mut bytes = whole.to_vec();
+        FileDamage::ZeroedPage { page }.apply(&mut bytes);
+        bytes
+    });
+    let is_unreadable = |bytes: &Vec<u8>| {
+        fs::write(&options.path, bytes).unwrap();
+        let Ok(index) = Index::open(options) else { return false };
+        let verify_options = VerifyOptions { memory: 64 << 20, directory: options.path.parent().unwrap().into() };
+        let report = verify(&index.snapshot().unwrap(), &verify_options, &mut |_| ControlFlow::Continue(()));
+        matches!(report, Err(IndexError::Damaged { .. }))
+    };
+    zeroed.into_iter().find(is_unreadable).unwrap()
+}
+
+#[test]
+fn a_server_reports_damage_that_its_check_finds_and_goes_on() {
+    let ([_, whole], options, _directory, _) = files();
+    let bytes = unreadable(&whole, &options);
+    let directory = tempfile::tempdir().unwrap();
+    place(directory.path(), &bytes);
+    let away = ["--rpc-url", "http://127.0.0.1:1", "--rpc-user", "user", "--rpc-password", "password"].map(Into::into);
+    let salt = SALT.0.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let variables = [("BTCGRAPH_INDEX__SALT", salt.as_str()), ("BTCGRAPH_NODE__PATIENCE_SECONDS", "0")];
+    let mut served = Served::start_on(&away, directory.path(), &variables);
+    for _ in 0..2 {
+        let mut program = btcgraph(directory.path(), &["verify", "--without-node"]);
+        let (code, printed) = run(program.env_remove("BTCGRAPH_INDEX__SALT"));
+        assert_eq!(code, Some(4), "{printed}");
+        assert!(printed.contains("the server that holds the index open checks it"), "{printed}");
+        assert!(printed.contains("btcgraph: the index is damaged"), "{printed}");
+    }
+    assert_eq!(served.query("{ tip { height } }"), json!({ "data": { "tip": { "height": 100 } } }));
+    served.stop();
 }
 
 /// Changes a random byte of a random row, in its key or its value, and tells which.

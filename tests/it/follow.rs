@@ -13,7 +13,7 @@ use btcgraph::index::{BlockRow, Index, IndexOptions, OutputPosition};
 use btcgraph::live::{ChainEvent, Live};
 use btcgraph::node::{Auth, Node, NodeSettings, StopFlag};
 use btcgraph::sim::{Hostile, SimChain};
-use btcgraph::sync::{Follow, SyncError, Until, Wake, compare_with_node, run};
+use btcgraph::sync::{Follow, NodeState, SyncError, Until, Wake, compare_with_node, run};
 use btcgraph::view::Published;
 use serde_json::{Value, json};
 
@@ -58,9 +58,10 @@ impl Followed {
         let report = self.indexed.verified();
         let snapshot = self.indexed.index.snapshot().unwrap();
         let blocks = usize::try_from(snapshot.tip().unwrap().height.to_u32()).unwrap() + 1;
-        let comparison = compare_with_node(&self.node, &snapshot, &report, blocks.min(60)).unwrap();
+        let state = NodeState::at(&self.node, snapshot.tip()).unwrap();
+        let comparison = compare_with_node(&self.node, &snapshot, &report, state, blocks.min(60)).unwrap();
         assert_eq!(comparison.differences, Vec::<String>::new());
-        assert!(comparison.utxo_set.is_some_and(|info| info.hash_serialized_3.is_some()));
+        assert!(comparison.node.utxo_set.is_some_and(|info| info.hash_serialized_3.is_some()));
         assert_eq!(comparison.blocks.len(), blocks.min(60));
 
         let mut fresh = Indexed::empty();

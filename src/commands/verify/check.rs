@@ -3,10 +3,10 @@
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use btcgraph::index::{IndexError, Report, Snapshot, VerifyOptions, VerifyProgress, verify};
-use btcgraph::node::StopFlag;
+use btcgraph::index::{IndexError, Report, Snapshot, Tip, VerifyOptions, VerifyProgress, catch_damage, verify};
+use btcgraph::node::{Node, StopFlag};
 use btcgraph::settings::Settings;
-use btcgraph::sync::{Comparison, compare_with_node};
+use btcgraph::sync::{Comparison, NodeState, compare_with_node};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
@@ -32,17 +32,49 @@ pub(crate) struct VerifyArguments {
 pub(super) enum Outcome {
     /// It was told to stop, so there is no verdict.
     Stopped,
-    /// With this report, which tells of this many differences.
-    Done { report: String, differences: usize },
+    /// With a verdict.
+    Done(Verdict),
 }
 
-/// Checks the state that `snapshot` holds, sorting in `memory` bytes. Ends when `stop` is raised; `watch` is told how far
-/// it is.
+/// What the check found.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Verdict {
+    /// For the user to read.
+    pub(super) report: String,
+    /// How many differences it lists.
+    pub(super) differences: usize,
+    /// Whether all was compared that was to be.
+    pub(super) is_complete: bool,
+}
+
+/// The node, and what it said before the check.
+pub(super) struct Asked {
+    node: Node,
+    state: NodeState,
+}
+
+impl Asked {
+    /// Whether the node was at the tip that it was asked about.
+    pub(super) fn is_at_tip(&self) -> bool {
+        self.state.utxo_set.is_some()
+    }
+}
+
+/// Asks the node for what the state at `tip` is to be compared with: before the check, since the node goes on meanwhile.
+pub(super) fn ask_node(settings: &Settings, stop: &StopFlag, tip: Option<Tip>) -> Result<Asked, Failure> {
+    let node = pieces::connect(settings, stop)?;
+    let state = NodeState::at(&node, tip)?;
+    Ok(Asked { node, state })
+}
+
+/// Checks the state that `snapshot` holds, sorting in `memory` bytes, and compares it with the node if that was asked. Ends
+/// when `stop` is raised; `watch` is told how far it is.
 pub(super) fn check(
     snapshot: &Snapshot,
     settings: &Settings,
     memory: usize,
     arguments: &VerifyArguments,
+    asked: Option<Asked>,
     stop: &StopFlag,
     watch: &mut dyn FnMut(VerifyProgress),
 ) -> Result<Outcome, Failure> {
@@ -58,31 +90,47 @@ pub(super) fn check(
         Err(IndexError::Interrupted) => return Ok(Outcome::Stopped),
         report => report?,
     };
-    let comparison = if arguments.without_node {
-        None
-    } else {
-        match compare(settings, stop, snapshot, &report, arguments.blocks) {
-            Err(_) if stop.is_raised() => return Ok(Outcome::Stopped),
-            comparison => Some(comparison?),
+    let comparison = match asked {
+        None => None,
+        Some(Asked { node, state }) => {
+            match catch_damage(|| compare_with_node(&node, snapshot, &report, state, arguments.blocks)) {
+                Err(_) if stop.is_raised() => return Ok(Outcome::Stopped),
+                comparison => Some(comparison?),
+            }
         }
     };
-    let text = describe(&report, comparison.as_ref());
-    let differences = report.differences.len() + comparison.map_or(0, |comparison| comparison.differences.len());
-    Ok(Outcome::Done { report: text, differences })
+    Ok(Outcome::Done(judge(&report, comparison.as_ref())))
 }
 
-fn compare(
-    settings: &Settings,
-    stop: &StopFlag,
-    snapshot: &Snapshot,
-    report: &Report,
-    blocks: usize,
-) -> Result<Comparison, Failure> {
-    let node = pieces::connect(settings, stop)?;
-    Ok(compare_with_node(&node, snapshot, report, blocks)?)
+fn judge(report: &Report, comparison: Option<&Comparison>) -> Verdict {
+    let mut lines = describe(report, comparison);
+    let differences: Vec<_> =
+        report.differences.iter().chain(comparison.iter().flat_map(|comparison| &comparison.differences)).collect();
+    let is_complete = comparison.is_none_or(|comparison| comparison.node.utxo_set.is_some());
+    lines.extend(differences.iter().map(|difference| format!("DIFFERS  {difference}")));
+    if differences.is_empty() {
+        lines.push(format!("result             {}", verdict(report, comparison)));
+    }
+    Verdict { report: lines.join("\n") + "\n", differences: differences.len(), is_complete }
 }
 
-fn describe(report: &Report, comparison: Option<&Comparison>) -> String {
+/// What is proven where nothing differs.
+fn verdict(report: &Report, comparison: Option<&Comparison>) -> String {
+    let Some(comparison) = comparison else {
+        return "the index agrees with itself; the node was not asked".into();
+    };
+    if comparison.node.utxo_set.is_some() {
+        return "everything agrees".into();
+    }
+    let index = report.tip.map_or_else(|| "the index is empty".into(), |tip| format!("the index is at {}", tip.height));
+    format!(
+        "INCOMPLETE: nothing differs in what was compared, but the UTXO set was not compared: the node is at height {}, and \
+         {index}. Let both reach the same block (`btcgraph import`, or a running `btcgraph serve`), and verify again",
+        comparison.node.height
+    )
+}
+
+fn describe(report: &Report, comparison: Option<&Comparison>) -> Vec<String> {
     let mut lines = Vec::new();
     match report.tip {
         Some(tip) => lines.push(format!("tip                {} at height {}", tip.hash, tip.height)),
@@ -104,7 +152,7 @@ fn describe(report: &Report, comparison: Option<&Comparison>) -> String {
             if let Some(agreed) = comparison.agreed.filter(|agreed| report.tip != Some(*agreed)) {
                 lines.push(format!("node               it left this chain above height {}", agreed.height));
             }
-            match &comparison.utxo_set {
+            match &comparison.node.utxo_set {
                 Some(info) => lines.push(format!(
                     "node               gettxoutsetinfo at height {}: txouts {}, total_amount {}, hash_serialized_3 {}",
                     info.height,
@@ -112,16 +160,10 @@ fn describe(report: &Report, comparison: Option<&Comparison>) -> String {
                     info.total_amount,
                     info.hash_serialized_3.map_or_else(|| "none".into(), |hash| hash.to_string())
                 )),
-                None => lines.push("node               its tip is another block; UTXO sets not compared".into()),
+                None => lines.push("node               its newest block was another; UTXO sets not compared".into()),
             }
             lines.push(format!("node               {} blocks compared output by output", comparison.blocks.len()));
         }
     }
-    let differences = report.differences.iter().chain(comparison.iter().flat_map(|comparison| &comparison.differences));
-    let before = lines.len();
-    lines.extend(differences.map(|difference| format!("DIFFERS  {difference}")));
-    if lines.len() == before {
-        lines.push("result             everything agrees".into());
-    }
-    lines.join("\n") + "\n"
+    lines
 }

@@ -5,19 +5,28 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use btcgraph::index::IndexError;
 use btcgraph::node::StopFlag;
 use btcgraph::server::admin::Job;
 use btcgraph::settings::Settings;
-use btcgraph::view::Published;
+use btcgraph::view::{Head, Published};
 use serde::{Deserialize, Serialize};
 use tracing::{error, info};
 
 use super::super::failure::{Exit, Failure, OrExit};
 use super::super::{admin, pieces};
-use super::check::{Outcome, VerifyArguments, check};
+use super::check::{Asked, Outcome, Verdict, VerifyArguments, ask_node, check};
 use super::watch::Watch;
+
+/// How often the node is asked for its UTXO set until it is that of the newest block here.
+const TRIES: u32 = 3;
+/// How long the server may take to follow the node in between,
+const FOLLOWING: Duration = Duration::from_secs(5);
+/// and how often it is looked whether it has.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// What the server is asked.
 #[derive(Serialize, Deserialize)]
@@ -34,8 +43,8 @@ struct Question {
 enum Line {
     /// Some of a phase is done.
     Progress { phase: String, done: u64, total: u64 },
-    /// The last line: the report is complete.
-    Done { report: String, differences: usize },
+    /// The last line: the check is done.
+    Done(Verdict),
     /// The last line: the check could not be done.
     Failed { exit: Exit, message: String },
     /// The last line: the server stops.
@@ -71,7 +80,7 @@ pub(super) async fn ask(
         }
         watch.finish();
         return match line? {
-            Line::Done { report, differences } => Ok(Outcome::Done { report, differences }),
+            Line::Done(verdict) => Ok(Outcome::Done(verdict)),
             Line::Failed { exit, message } => Err(Failure::new(exit, message)),
             Line::Stopped | Line::Progress { .. } => {
                 Err(Failure::new(Exit::Failed, "the server stops, before the check was done"))
@@ -90,9 +99,9 @@ pub(crate) fn answer(question: &[u8], job: Job, settings: &Settings, published: 
     let work = move || {
         info!("checking the index");
         let last = match answer_checked(&question, &job, &settings, &published, &stop) {
-            Ok(Outcome::Done { report, differences }) => {
-                info!(differences, "checked the index");
-                Line::Done { report, differences }
+            Ok(Outcome::Done(verdict)) => {
+                info!(differences = verdict.differences, complete = verdict.is_complete, "checked the index");
+                Line::Done(verdict)
             }
             Ok(Outcome::Stopped) => {
                 info!("the check of the index was broken off");
@@ -124,15 +133,47 @@ fn answer_checked(
             format!("the server at this socket has the index {ours} open, not {asked}: give another --admin"),
         ));
     }
-    let Some(head) = published.head() else {
-        return Err(Failure::new(Exit::Failed, "the index is empty yet: wait until the server has indexed a block"));
-    };
+    let mut head = newest(published)?;
+    let mut asked = None;
+    if !question.arguments.without_node {
+        match ask_at_tip(&mut head, settings, published, stop) {
+            Err(_) if stop.is_raised() => return Ok(Outcome::Stopped),
+            answer => asked = Some(answer?),
+        }
+    }
     // the rest of the memory is the cache of the index
     let memory = pieces::buffer_bytes(settings);
-    check(&head.chain, settings, memory, &question.arguments, stop, &mut |progress| {
+    check(&head.chain, settings, memory, &question.arguments, asked, stop, &mut |progress| {
         let phase = progress.phase.to_owned();
         job.tell(json(&Line::Progress { phase, done: progress.done, total: progress.total }));
     })
+}
+
+fn newest(published: &Published) -> Result<Arc<Head>, Failure> {
+    let empty = "the index is empty yet: wait until the server has indexed a block";
+    published.head().ok_or_else(|| Failure::new(Exit::Failed, empty))
+}
+
+/// Asks the node for what to compare with. If it is at another block than `head`, which this server follows to in a moment,
+/// `head` becomes the newest, and the node is asked again.
+fn ask_at_tip(
+    head: &mut Arc<Head>,
+    settings: &Settings,
+    published: &Published,
+    stop: &StopFlag,
+) -> Result<Asked, Failure> {
+    for _ in 1..TRIES {
+        let asked = ask_node(settings, stop, Some(head.tip))?;
+        if asked.is_at_tip() {
+            return Ok(asked);
+        }
+        let deadline = Instant::now() + FOLLOWING;
+        while newest(published)?.tip == head.tip && Instant::now() < deadline {
+            stop.sleep(LOOK)?;
+        }
+        *head = newest(published)?;
+    }
+    ask_node(settings, stop, Some(head.tip))
 }
 
 fn canonical_index(settings: &Settings) -> Result<PathBuf, Failure> {

@@ -11,10 +11,12 @@
 //!   pass 3   expected rows ∥ tables, in order of their keys
 //! ```
 //!
-//! Nothing is looked up at random: the passes read in order and sort outside of memory where orders differ.
+//! Nothing is looked up at random: the passes read in order and sort outside of memory where orders differ. Before them,
+//! [`IndexFile`] checks the file itself: a row that is found in order might not be found by its key.
 
 mod chain;
 mod compare;
+mod file;
 mod link;
 mod recount;
 mod report;
@@ -27,8 +29,10 @@ use std::io;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
+pub use file::{IndexFile, WatchFile};
 pub use report::{Report, TableReport, UtxoSet};
 
+use super::damage::catch_damage;
 use super::error::IndexError;
 use super::keys::TxNum;
 use super::snapshot::Snapshot;
@@ -59,8 +63,17 @@ pub struct VerifyProgress {
 
 /// Checks everything. `watch` is told every few thousand rows how far it is, and may break it off.
 ///
-/// Errors: [`IndexError::Interrupted`]; storage errors. What is wrong with the index is no error but in the report.
+/// Errors: [`IndexError::Interrupted`], `Damaged`, `Sorting`; storage errors. What is wrong with rows that can be read is no
+/// error but in the report.
 pub fn verify(
+    snapshot: &Snapshot,
+    options: &VerifyOptions,
+    watch: &mut dyn FnMut(VerifyProgress) -> ControlFlow<()>,
+) -> Result<Report, IndexError> {
+    catch_damage(|| report(snapshot, options, watch))
+}
+
+fn report(
     snapshot: &Snapshot,
     options: &VerifyOptions,
     watch: &mut dyn FnMut(VerifyProgress) -> ControlFlow<()>,

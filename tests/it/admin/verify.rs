@@ -26,7 +26,11 @@ fn the_server_that_has_the_index_open_gives_the_report_of_the_closed_file() {
     served.wait_for_height(110);
     for arguments in [&[][..], &["--without-node"], &["--temporary-dir", "."]] {
         let (code, open, by_server) = verify(&node, directory.path(), arguments);
-        assert!(open.contains("at height 110") && open.contains("everything agrees"), "{open}");
+        let agrees = match arguments {
+            ["--without-node"] => "result             the index agrees with itself; the node was not asked",
+            _ => "result             everything agrees",
+        };
+        assert!(open.contains("at height 110") && open.lines().any(|line| line == agrees), "{open}");
         assert_eq!((code, by_server), (Some(0), true));
     }
     let (_, open, _) = verify(&node, directory.path(), &[]);
@@ -37,6 +41,27 @@ fn the_server_that_has_the_index_open_gives_the_report_of_the_closed_file() {
     let (_, open, _) = verify(&node, directory.path(), &[]);
     assert_eq!(served.stop().code(), Some(0));
     assert_eq!(verify(&node, directory.path(), &[]), (Some(0), open, false));
+}
+
+#[test]
+fn what_could_not_be_compared_is_said_with_an_exit_code_of_its_own() {
+    let Some(node) = RealNode::start(&[]) else { return };
+    node.mine(5);
+    let directory = tempfile::tempdir().unwrap();
+    let (code, printed) = run(&mut btcgraph_on(&node, directory.path(), &["import"]));
+    assert_eq!(code, Some(0), "{printed}");
+    node.mine(10);
+    let (code, report, by_server) = verify(&node, directory.path(), &[]);
+    assert_eq!((code, by_server), (Some(5), false), "{report}");
+    assert!(report.contains("6 blocks compared output by output"), "{report}");
+    let verdict = "result             INCOMPLETE: nothing differs in what was compared, but the UTXO set was not compared: the \
+                   node is at height 15, and the index is at 5.";
+    assert!(report.contains(verdict) && !report.contains("everything agrees"), "{report}");
+
+    let (code, printed) = run(&mut btcgraph_on(&node, directory.path(), &["import"]));
+    assert_eq!(code, Some(0), "{printed}");
+    let (code, report, _) = verify(&node, directory.path(), &[]);
+    assert!(code == Some(0) && report.contains("everything agrees"), "{report}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use bitcoin::Block;
 use btcgraph::live::Live;
 use btcgraph::node::Node;
 use btcgraph::sim::{Hostile, SimChain, SimNode, SimNodeOptions, World};
-use btcgraph::sync::{Follow, Until, Wake, compare_with_node, run};
+use btcgraph::sync::{Follow, NodeState, Until, Wake, compare_with_node, run};
 use btcgraph::view::Published;
 
 use super::pair::client;
@@ -51,9 +51,10 @@ impl Followed {
         assert_eq!(self.indexed.rows(), direct.rows());
 
         let (report, snapshot) = (self.indexed.verified(), self.indexed.index.snapshot().unwrap());
-        let comparison = compare_with_node(&self.node, &snapshot, &report, blocks.len()).unwrap();
+        let state = NodeState::at(&self.node, snapshot.tip()).unwrap();
+        let comparison = compare_with_node(&self.node, &snapshot, &report, state, blocks.len()).unwrap();
         assert_eq!(comparison.differences, Vec::<String>::new());
-        assert_eq!((comparison.blocks.len(), comparison.utxo_set.is_some()), (blocks.len(), true));
+        assert_eq!((comparison.blocks.len(), comparison.node.utxo_set.is_some()), (blocks.len(), true));
     }
 }
 
@@ -99,11 +100,12 @@ fn only_common_blocks_are_compared_after_a_reorganisation() {
             .unwrap()
             .unwrap();
         let (report, snapshot) = (followed.indexed.verified(), followed.indexed.index.snapshot().unwrap());
-        let comparison = compare_with_node(&followed.node, &snapshot, &report, 1_000).unwrap();
+        let state = NodeState::at(&followed.node, snapshot.tip()).unwrap();
+        let comparison = compare_with_node(&followed.node, &snapshot, &report, state, 1_000).unwrap();
         assert_eq!(comparison.differences, Vec::<String>::new(), "left by {depth} blocks");
         assert_eq!(comparison.agreed.unwrap().height.to_u32(), agreed, "left by {depth} blocks");
         let compared: Vec<_> = comparison.blocks.iter().map(|height| height.to_u32()).collect();
         assert_eq!(compared, (0..=agreed).collect::<Vec<_>>());
-        assert!(comparison.utxo_set.is_none());
+        assert!(comparison.node.utxo_set.is_none());
     }
 }

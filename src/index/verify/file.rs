@@ -1,0 +1,364 @@
+//! The index file itself: every page is what was written there.
+//!
+//! Each page of a redb file has a checksum, which its parent keeps. Reading does not compare them; this does, before
+//! anything else is checked. Nothing is written to the file: what redb writes when it opens a file (after a crash, what it
+//! works out anew) stays in memory, so that a check neither hides damage nor adds to it, and can be repeated.
+//!
+//! ```text
+//!   redb ── read ───► the file ◄── over it what was written, in memory
+//!        ── write ──────────────────────────────────────► ┘
+//! ```
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::ops::{Bound, ControlFlow, Range};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use redb::backends::FileBackend;
+use redb::{BackendError, Builder, Database, DatabaseError, ReadableDatabase, StorageBackend};
+
+use super::super::damage::catch_damage;
+use super::super::error::IndexError;
+use super::super::keys::Salt;
+use super::super::open::{Index, IndexOptions, check};
+use super::super::snapshot::Snapshot;
+use super::super::update::Tip;
+use super::VerifyProgress;
+
+/// What was written is kept in blocks of so many bytes.
+const BLOCK: u64 = 4096;
+const BLOCK_LENGTH: usize = 4096;
+/// Progress is reported whenever the file was read this often.
+const READS: u64 = 256;
+
+/// Is called with how much of a file was read, in bytes, and may end the check.
+pub type WatchFile = dyn Fn(VerifyProgress) -> ControlFlow<()> + Send + Sync;
+
+/// An index that is open to be checked, and not checked yet. Its file is never changed by this or by what comes of it; it is
+/// locked against writers.
+pub struct IndexFile {
+    options: IndexOptions,
+    database: Database,
+    /// What the file says of itself, which counts only if it is whole.
+    salt: Result<Salt, IndexError>,
+    reading: Arc<Reading>,
+}
+
+impl IndexFile {
+    /// Opens the index, if there is one. `watch` is called with how much of the file was read, in bytes, and may end the check.
+    ///
+    /// Errors: [`IndexError::Absent`], `InUse`, `File`, `Damaged`, `NotADatabase`, `Interrupted`.
+    pub fn open(options: IndexOptions, watch: Box<WatchFile>) -> Result<Self, IndexError> {
+        let path = &options.path;
+        let file = File::open(path).map_err(|source| match source.kind() {
+            ErrorKind::NotFound => IndexError::Absent { path: path.clone() },
+            _ => IndexError::File { doing: "open", path: path.clone(), source },
+        })?;
+        let opening = |error: DatabaseError| IndexError::opening(path, error);
+        let reading = Arc::new(Reading::new(watch));
+        let unchanged = Unchanged::new(file, Arc::clone(&reading)).map_err(opening)?;
+        if unchanged.length.load(Ordering::Relaxed) == 0 {
+            return Err(IndexError::NotADatabase { path: path.clone(), reason: "it is empty".to_owned() });
+        }
+        let mut builder = Builder::new();
+        builder.set_cache_size(options.cache_bytes);
+        let opened = catch_damage(|| builder.create_with_backend(unchanged).map_err(opening));
+        let database = reading.unless_ended(opened)?;
+        let salt = reading.unless_ended(catch_damage(|| check(&options, &database.begin_read()?)));
+        Ok(Self { options, database, salt, reading })
+    }
+
+    /// The newest block, as far as that can be read of a file that may be damaged.
+    #[must_use]
+    pub fn tip(&self) -> Option<Tip> {
+        let salt = *self.salt.as_ref().ok()?;
+        let (network, path) = (self.options.network, Arc::from(self.options.path.as_path()));
+        let tip = catch_damage::<_, IndexError>(|| {
+            Ok(Snapshot::open(&self.database.begin_read()?, network, salt, path)?.tip())
+        });
+        tip.ok().flatten()
+    }
+
+    /// The index, once every page of the file was read and found whole.
+    ///
+    /// Errors: [`IndexError::Damaged`], `Interrupted`; of a file that is whole `Foreign`, `WrongVersion`, `WrongNetwork`,
+    /// `WrongGenesis`, `WrongSalt`.
+    pub fn check(self) -> Result<Index, IndexError> {
+        let Self { options, mut database, salt, reading } = self;
+        let path = &options.path;
+        let checked = match catch_damage::<_, IndexError>(|| Ok(database.check_integrity())) {
+            Ok(checked) => checked.map_err(|error| IndexError::opening(path, error)),
+            Err(panicked) => {
+                // closing it would read the damage again, and a second panic on the way out of one ends the process
+                std::mem::forget(database);
+                return reading.unless_ended(Err(panicked));
+            }
+        };
+        let salt = match reading.unless_ended(checked) {
+            Ok(true) => salt,
+            Ok(false) => Err(IndexError::Damaged {
+                what: format!("{} has records of the pages in use that contradict its tables", path.display()),
+            }),
+            Err(error) => Err(error),
+        };
+        reading.is_watched.store(false, Ordering::Relaxed);
+        match salt {
+            Ok(salt) => Ok(Index::of(&options, database, salt)),
+            Err(error) => {
+                // that a damaged file cannot be closed well adds nothing
+                let _ = catch_damage::<_, IndexError>(|| Ok(drop(database)));
+                Err(error)
+            }
+        }
+    }
+}
+
+/// How much was read, and who is told.
+struct Reading {
+    watch: Box<WatchFile>,
+    is_watched: AtomicBool,
+    is_ended: AtomicBool,
+    reads: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Reading {
+    fn new(watch: Box<WatchFile>) -> Self {
+        let (is_watched, is_ended) = (AtomicBool::new(true), AtomicBool::new(false));
+        Self { watch, is_watched, is_ended, reads: AtomicU64::new(0), bytes: AtomicU64::new(0) }
+    }
+
+    /// The result, unless it is one of the watcher's having ended the check.
+    fn unless_ended<T>(&self, result: Result<T, IndexError>) -> Result<T, IndexError> {
+        if self.is_ended.load(Ordering::Relaxed) { Err(IndexError::Interrupted) } else { result }
+    }
+
+    /// Counts a read of a file of this length. Errors: the check is to end.
+    fn count(&self, bytes: usize, length: u64) -> io::Result<()> {
+        if !self.is_watched.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        let done = self.bytes.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+        if self.reads.fetch_add(1, Ordering::Relaxed).is_multiple_of(READS) {
+            // the pages are read once for their checksums, and once for which of them are in use
+            let total = length.saturating_mul(2);
+            let progress = VerifyProgress { phase: "reading the file", done: done.min(total), total };
+            if (self.watch)(progress).is_break() {
+                self.is_ended.store(true, Ordering::Relaxed);
+            }
+        }
+        if self.is_ended.load(Ordering::Relaxed) { Err(io::Error::other("the check was ended")) } else { Ok(()) }
+    }
+}
+
+/// A file, and over it what was written.
+struct Unchanged {
+    file: FileBackend,
+    /// How much of the file counts: what is behind was cut off.
+    file_length: AtomicU64,
+    length: AtomicU64,
+    written: RwLock<HashMap<u64, Box<[u8]>>>,
+    reading: Arc<Reading>,
+}
+
+impl fmt::Debug for Unchanged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Unchanged").field("file", &self.file).finish_non_exhaustive()
+    }
+}
+
+/// The blocks that `length` bytes from `offset` on are in, each with where it begins and ends among these bytes and where
+/// they begin in it.
+fn blocks(offset: u64, length: usize) -> impl Iterator<Item = (u64, Range<usize>, usize)> {
+    let end = offset.saturating_add(u64::try_from(length).unwrap_or(u64::MAX));
+    (offset / BLOCK..end.div_ceil(BLOCK)).filter_map(move |block| {
+        let (first, last) = (offset.max(block * BLOCK), end.min((block + 1) * BLOCK));
+        let among = usize::try_from(first - offset).ok()?..usize::try_from(last - offset).ok()?;
+        Some((block, among, usize::try_from(first % BLOCK).ok()?))
+    })
+}
+
+impl Unchanged {
+    fn new(file: File, reading: Arc<Reading>) -> Result<Self, DatabaseError> {
+        let file = FileBackend::new(file)?;
+        let length = file.len()?;
+        Ok(Self {
+            file,
+            file_length: AtomicU64::new(length),
+            length: AtomicU64::new(length),
+            written: RwLock::default(),
+            reading,
+        })
+    }
+
+    /// What is in the file, and zeros behind it.
+    fn read_file(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let there = self.file_length.load(Ordering::Acquire).saturating_sub(offset);
+        let (from_file, behind) = out.split_at_mut(usize::try_from(there).unwrap_or(usize::MAX).min(out.len()));
+        behind.fill(0);
+        if from_file.is_empty() { Ok(()) } else { self.file.read(offset, from_file) }
+    }
+}
+
+impl StorageBackend for Unchanged {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.length.load(Ordering::Acquire))
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let length = self.length.load(Ordering::Acquire);
+        self.reading.count(out.len(), length)?;
+        let end = u64::try_from(out.len()).ok().and_then(|bytes| offset.checked_add(bytes));
+        if end.is_none_or(|end| end > length) {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        self.read_file(offset, out)?;
+        let written = self.written.read().unwrap_or_else(PoisonError::into_inner);
+        if !written.is_empty() {
+            for (block, among, begin) in blocks(offset, out.len()) {
+                if let Some(block) = written.get(&block) {
+                    let count = among.len();
+                    out[among].copy_from_slice(&block[begin..begin + count]);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn set_len(&self, length: u64) -> io::Result<()> {
+        let mut written = self.written.write().unwrap_or_else(PoisonError::into_inner);
+        written.retain(|block, _| block * BLOCK < length);
+        if let (Some(last), Ok(left)) = (written.get_mut(&(length / BLOCK)), usize::try_from(length % BLOCK)) {
+            last[left..].fill(0);
+        }
+        self.file_length.fetch_min(length, Ordering::AcqRel);
+        self.length.store(length, Ordering::Release);
+        Ok(())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        let mut written = self.written.write().unwrap_or_else(PoisonError::into_inner);
+        for (block, among, begin) in blocks(offset, data.len()) {
+            let count = among.len();
+            let bytes = match written.entry(block) {
+                Entry::Occupied(bytes) => bytes.into_mut(),
+                Entry::Vacant(place) => {
+                    let mut bytes = vec![0; BLOCK_LENGTH];
+                    self.read_file(block * BLOCK, &mut bytes)?;
+                    place.insert(bytes.into_boxed_slice())
+                }
+            };
+            bytes[begin..begin + count].copy_from_slice(&data[among]);
+        }
+        let end = offset.saturating_add(u64::try_from(data.len()).unwrap_or(u64::MAX));
+        self.length.fetch_max(end, Ordering::AcqRel);
+        Ok(())
+    }
+
+    fn close(&self) -> io::Result<()> {
+        self.file.close()
+    }
+
+    // who only reads the file shares it with others that do, and with no writer
+
+    fn try_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
+        self.file.try_lock_shared_range(start, end)
+    }
+
+    fn try_lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
+        self.file.try_lock_shared_range(start, end)
+    }
+
+    fn lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
+        self.file.lock_shared_range(start, end)
+    }
+
+    fn lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
+        self.file.lock_shared_range(start, end)
+    }
+
+    fn unlock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
+        self.file.unlock_range(start, end)
+    }
+
+    fn query_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
+        self.file.query_lock_range(start, end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Write(u64, Vec<u8>),
+        SetLen(u64),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            (0_u64..20_000, prop::collection::vec(any::<u8>(), 1..9_000)).prop_map(|(at, data)| Step::Write(at, data)),
+            (0_u64..30_000).prop_map(Step::SetLen),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn it_reads_as_a_file_that_was_written_to_and_the_file_stays(
+            length in 0_usize..20_000,
+            steps in prop::collection::vec(step(), 0..8),
+        ) {
+            let original: Vec<u8> = (1..=u8::MAX).cycle().take(length).collect();
+            let file = tempfile::NamedTempFile::new().unwrap();
+            fs::write(file.path(), &original).unwrap();
+            let reading = Arc::new(Reading::new(Box::new(|_| ControlFlow::Continue(()))));
+            let unchanged = Unchanged::new(File::open(file.path()).unwrap(), reading).unwrap();
+            let mut expected = original.clone();
+            for step in steps {
+                match step {
+                    Step::Write(at, data) => {
+                        unchanged.write(at, &data).unwrap();
+                        let at = usize::try_from(at).unwrap();
+                        expected.resize(expected.len().max(at + data.len()), 0);
+                        expected[at..at + data.len()].copy_from_slice(&data);
+                    }
+                    Step::SetLen(length) => {
+                        unchanged.set_len(length).unwrap();
+                        expected.resize(usize::try_from(length).unwrap(), 0);
+                    }
+                }
+                let mut found = vec![0xee; expected.len()];
+                unchanged.read(0, &mut found).unwrap();
+                prop_assert!(found == expected);
+            }
+            prop_assert_eq!(unchanged.len().unwrap(), expected.len() as u64);
+            let mut beyond = vec![0; expected.len() + 1];
+            prop_assert_eq!(unchanged.read(0, &mut beyond).unwrap_err().kind(), ErrorKind::UnexpectedEof);
+            prop_assert!(fs::read(file.path()).unwrap() == original);
+        }
+    }
+
+    #[test]
+    fn a_watcher_can_end_the_reading() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), [1; 8]).unwrap();
+        let reading = Arc::new(Reading::new(Box::new(|_| ControlFlow::Break(()))));
+        let unchanged = Unchanged::new(File::open(file.path()).unwrap(), Arc::clone(&reading)).unwrap();
+        assert!(unchanged.read(0, &mut [0; 8]).is_err());
+        assert!(reading.is_ended.load(Ordering::Relaxed));
+    }
+}
