@@ -13,7 +13,7 @@ use anyhow::{Context, Result, ensure};
 use async_graphql::{Executor, Request};
 use bitcoin::Network;
 use btcgraph::api::{Account, Schema};
-use btcgraph::node::{Auth, Node, NodeSettings};
+use btcgraph::node::{Auth, Node, NodeOptions};
 use btcgraph::sim::{SimNode, SimNodeOptions, World};
 use tokio::runtime::Runtime;
 
@@ -34,7 +34,7 @@ fn main() -> Result<()> {
     let address = bitcoin::Address::from_script(paid, Network::Regtest)?;
     let sim = SimNode::start(Arc::new(Mutex::new(World::new(chain))), SimNodeOptions::default())?;
     let auth = Auth::UserPassword { user: "user".into(), password: "password".into() };
-    published.set_node(Node::connect(NodeSettings::new(Network::Regtest, sim.url(), auth))?);
+    published.set_node(Node::connect(NodeOptions::new(Network::Regtest, sim.url(), auth))?);
 
     let unit = measure(&runtime, &schema, UNIT)?;
     println!("the unit, of a page of 100 blocks with five fields each: {:.2?}", unit.per_cost());

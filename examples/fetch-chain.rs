@@ -12,7 +12,7 @@ use std::time::Instant;
 use anyhow::Context;
 use btcgraph::chain::raw::{RawBlock, RawTransaction};
 use btcgraph::chain::{Height, network};
-use btcgraph::node::{Auth, BlockFetcher, Node, NodeSettings};
+use btcgraph::node::{Auth, BlockFetcher, Node, NodeOptions};
 use clap::Parser;
 
 #[derive(Parser)]
@@ -35,7 +35,7 @@ struct Arguments {
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
     let network = network::from_name(&arguments.network)?;
-    let node = Node::connect(NodeSettings::new(network, arguments.rpc_url, Auth::Cookie(arguments.rpc_cookie)))?;
+    let node = Node::connect(NodeOptions::new(network, arguments.rpc_url, Auth::Cookie(arguments.rpc_cookie)))?;
     let tip = node.chain_info()?.blocks.to_u32();
     let mut hashes = Vec::new();
     for height in arguments.from..=tip {

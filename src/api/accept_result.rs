@@ -8,13 +8,13 @@ use super::error::ApiError;
 use super::reject_code;
 use super::reject_info::RejectInfo;
 use super::scalars::{Sats, Txid, Wtxid, int_of};
-use crate::view::{Judged, TestedTransaction, View};
+use crate::view::{MempoolAcceptance, TestedTransaction, View};
 
 /// What the node said of a transaction that was not sent.
 pub(super) struct AcceptResult {
     txid: bitcoin::Txid,
     wtxid: bitcoin::Wtxid,
-    verdict: Result<Judged, RejectInfo>,
+    verdict: Result<MempoolAcceptance, RejectInfo>,
 }
 
 impl AcceptResult {

@@ -2,13 +2,13 @@ use async_graphql::Object;
 
 use super::error::ApiError;
 use super::scalars::{BigInt, Sats, UInt53};
-use crate::view::Running;
+use crate::view::ChainTotals;
 
 /// Totals of a chain up to and including a block.
-pub(super) struct CumulativeStats(Running);
+pub(super) struct CumulativeStats(ChainTotals);
 
 impl CumulativeStats {
-    pub(super) fn of(running: &Running) -> Self {
+    pub(super) fn of(running: &ChainTotals) -> Self {
         Self(running.clone())
     }
 }

@@ -4,13 +4,13 @@ use super::error::ApiError;
 use super::scalars::{BigInt, DateTime, Hex, Int53, Sats, UInt53, int};
 use crate::chain::difficulty::difficulty_of_work;
 use crate::chain::float::to_f64;
-use crate::view::{BlockRange, Running, Span};
+use crate::view::{BlockRange, ChainTotals, Span};
 
 /// The sums over a range of blocks.
 pub(super) struct RangeStats(pub(super) BlockRange);
 
 impl RangeStats {
-    fn counter(&self, total: impl Fn(&Running) -> u64) -> Result<UInt53, ApiError> {
+    fn counter(&self, total: impl Fn(&ChainTotals) -> u64) -> Result<UInt53, ApiError> {
         UInt53::new(self.0.sum(total)?)
     }
 }

@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use btcgraph::index::IndexFigures;
+use btcgraph::index::IndexMetrics;
 use btcgraph::live::Live;
-use btcgraph::node::{FAILURES, Interface, NodeFigures};
+use btcgraph::node::{FAILURES, Interface, NodeMetrics};
 use btcgraph::server::metrics::{Kind, Metrics, MetricsError, Sample, number};
 use btcgraph::settings::Settings;
 use btcgraph::view::{Head, Published, SyncState};
@@ -15,8 +15,8 @@ use super::{admin, config};
 
 /// What there is to count.
 pub(super) struct Rooms {
-    pub(super) node: Arc<NodeFigures>,
-    pub(super) index: IndexFigures,
+    pub(super) node: Arc<NodeMetrics>,
+    pub(super) index: IndexMetrics,
     pub(super) cache_bytes: usize,
     pub(super) published: Published,
     pub(super) live: Live,
@@ -40,7 +40,7 @@ pub(super) fn of(rooms: Rooms) -> Result<Metrics, Failure> {
     made().or_exit(Exit::Failed, "cannot prepare the metrics")
 }
 
-fn add_node(metrics: &Metrics, node: Arc<NodeFigures>) -> Result<(), MetricsError> {
+fn add_node(metrics: &Metrics, node: Arc<NodeMetrics>) -> Result<(), MetricsError> {
     let both = [(Interface::Rpc, "rpc"), (Interface::Rest, "rest")];
     let figures = node.clone();
     let help = "Requests to the Bitcoin node, each with one or more calls, by interface.";
@@ -60,11 +60,11 @@ fn add_node(metrics: &Metrics, node: Arc<NodeFigures>) -> Result<(), MetricsErro
 
 fn add_index(
     metrics: &Metrics,
-    index: &IndexFigures,
+    index: &IndexMetrics,
     cache_bytes: usize,
     published: &Published,
 ) -> Result<(), MetricsError> {
-    let counters: [Reading<IndexFigures>; 5] = [
+    let counters: [Reading<IndexMetrics>; 5] = [
         ("btcgraph_index_commits_total", "Commits to the index.", |index| number(index.commits())),
         (
             "btcgraph_index_commit_seconds_total",

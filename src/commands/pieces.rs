@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use btcgraph::index::{Index, IndexError, IndexOptions, ObservedLimits, Room, Salt};
 use btcgraph::mempool::MempoolLimits;
-use btcgraph::node::{Auth, Node, NodeError, NodeSettings, RetryPolicy, StopFlag};
+use btcgraph::node::{Auth, Node, NodeError, NodeOptions, RetryPolicy, StopFlag};
 use btcgraph::settings::{self, NodeAuth, Settings};
 use btcgraph::sync::SyncError;
 use tokio_util::sync::CancellationToken;
@@ -65,13 +65,13 @@ fn memory(settings: &Settings) -> usize {
 }
 
 /// How to reach the node of the settings. Raising `stop` ends all waiting for it.
-pub(super) fn node_settings(settings: &Settings, stop: &StopFlag) -> NodeSettings {
+pub(super) fn node_settings(settings: &Settings, stop: &StopFlag) -> NodeOptions {
     let auth = match settings.node.auth() {
         NodeAuth::Cookie(path) => Auth::Cookie(path),
         NodeAuth::Password(user, password) => Auth::UserPassword { user, password: password.expose().into() },
     };
     let patience = Duration::from_secs(settings.node.patience_seconds.into());
-    let mut node = NodeSettings::new(settings.network, settings.node.rpc_url.clone(), auth);
+    let mut node = NodeOptions::new(settings.network, settings.node.rpc_url.clone(), auth);
     node.timeout = settings.node.timeout();
     node.zmq = settings.node.zmq().map(str::to_owned);
     node.retry = RetryPolicy { patience, ..RetryPolicy::default() };

@@ -10,7 +10,7 @@ use bitcoin::BlockHash;
 use btcgraph::api::{self, Features, ReadyLimits};
 use btcgraph::limits::Limits;
 use btcgraph::live::Live;
-use btcgraph::node::{Node, NodeError, NodeFigures, NodeSettings, Signals, StopFlag};
+use btcgraph::node::{Node, NodeError, NodeMetrics, NodeOptions, Signals, StopFlag};
 use btcgraph::server::{self, Access, admin::Admin, metrics::Metrics};
 use btcgraph::settings::{ApiSettings, ListenAddress, ServerSettings, Settings};
 use btcgraph::sync::{self, Follow, KeptMempool, Until, Wake};
@@ -37,10 +37,10 @@ pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<
     let limits = settings.limits;
     let schema = api::schema(published.clone(), live.clone(), limits, features_of(&settings.api));
     let index = pieces::open_index(settings)?;
-    let node_figures = Arc::<NodeFigures>::default();
+    let node_figures = Arc::<NodeMetrics>::default();
     let metrics = metrics::of(Rooms {
         node: node_figures.clone(),
-        index: index.figures(),
+        index: index.metrics(),
         cache_bytes: pieces::index_options(settings).cache_bytes,
         published: published.clone(),
         live: live.clone(),
@@ -137,9 +137,9 @@ fn admin_of(settings: &Settings, wake: &Wake, published: &Published, metrics: Me
 }
 
 /// The node, however long it takes to come; `None` if the service stops before.
-fn connect(settings: &Settings, stop: &StopFlag, figures: &Arc<NodeFigures>) -> Result<Option<Node>, Failure> {
+fn connect(settings: &Settings, stop: &StopFlag, figures: &Arc<NodeMetrics>) -> Result<Option<Node>, Failure> {
     loop {
-        let node = NodeSettings { figures: figures.clone(), ..pieces::node_settings(settings, stop) };
+        let node = NodeOptions { metrics: figures.clone(), ..pieces::node_settings(settings, stop) };
         match Node::connect(node) {
             Ok(node) => return Ok(Some(node)),
             Err(NodeError::Stopped) => return Ok(None),
@@ -232,7 +232,7 @@ mod tests {
         let options = SimNodeOptions { zmq: Some(0), ..SimNodeOptions::default() };
         let sim = SimNode::start(Arc::new(Mutex::new(World::new(SimChain::new(1)))), options).unwrap();
         let auth = Auth::UserPassword { user: "user".to_owned(), password: "password".to_owned() };
-        let mut settings = NodeSettings::new(bitcoin::Network::Regtest, sim.url(), auth);
+        let mut settings = NodeOptions::new(bitcoin::Network::Regtest, sim.url(), auth);
         settings.retry.patience = Duration::ZERO;
         (sim, Node::connect(settings).unwrap())
     }

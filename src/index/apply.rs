@@ -1,4 +1,4 @@
-//! Writes the effects of blocks into the tables, and takes them out again.
+//! Writes the effects of blocks into the tables, and reverts them.
 
 use std::thread;
 
@@ -8,24 +8,25 @@ use redb::{ReadableTable, Table};
 use super::effects::Effects;
 use super::error::IndexError;
 use super::keys::TxNum;
-use super::resolve::Run;
+use super::resolve::BlockRun;
 use super::tables::block_hashes::{BlockPlace, ChainMembership};
 use super::tables::history::{self, HistoryRow};
 use super::tables::transactions::TransactionRow;
 use super::tables::{blocks, p2pk, payouts, spends, stale_blocks, stale_transactions, txids, unspent};
 use super::update::Tables;
 
-/// From so many rows on their tables are written side by side.
+/// From this number of rows on, tables are written in parallel.
 const WORTH_THREADS: u64 = 1_000;
 
 impl Effects {
-    /// Adds the blocks.
+    /// Writes the rows of the blocks.
     ///
-    /// Errors: [`IndexError::Unresolved`] if an output they spend is not unspent; [`IndexError::Threads`]; storage errors.
+    /// Errors: [`IndexError::Unresolved`] if an output they spend is not unspent; [`IndexError::Threads`]; storage
+    /// errors.
     pub(super) fn apply(
         &self,
-        run: &Run<'_>,
-        prevouts: &[super::resolve::Prevout],
+        run: &BlockRun<'_>,
+        prevouts: &[super::resolve::ResolvedPrevout],
         tables: &mut Tables<'_>,
     ) -> Result<(), IndexError> {
         let Tables { history, unspent, spends, txids, transactions, payouts, p2pk, .. } = tables;
@@ -34,7 +35,7 @@ impl Effects {
             self.apply_outputs(run, prevouts, unspent, spends)?;
             self.apply_transactions(run, transactions, txids)?;
         } else {
-            // a table is one thread's alone; the history takes about as long as all others
+            // each table is written by one thread; the history takes about as long as all others
             thread::scope(|scope| {
                 let begin = || thread::Builder::new().name("write".into());
                 let scripts = begin().spawn_scoped(scope, || self.apply_history(history));
@@ -52,9 +53,9 @@ impl Effects {
 
     fn apply_transactions(
         &self,
-        run: &Run<'_>,
+        run: &BlockRun<'_>,
         transactions: &mut Table<'_, &'static [u8; 4], &'static [u8]>,
-        txids: &mut Table<'_, &'static txids::Key, ()>,
+        txids: &mut Table<'_, &'static txids::TxidKey, ()>,
     ) -> Result<(), IndexError> {
         for ((txnum, block, transaction), fee) in run.transactions().zip(&self.fees) {
             let is_coinbase = transaction.inputs.is_empty();
@@ -69,16 +70,16 @@ impl Effects {
 
     fn apply_outputs(
         &self,
-        run: &Run<'_>,
-        prevouts: &[super::resolve::Prevout],
-        unspent: &mut Table<'_, &'static unspent::Key, &'static unspent::Value>,
-        spends: &mut Table<'_, &'static spends::Place, &'static spends::Place>,
+        run: &BlockRun<'_>,
+        prevouts: &[super::resolve::ResolvedPrevout],
+        unspent: &mut Table<'_, &'static unspent::UnspentKeyBytes, &'static unspent::UnspentValue>,
+        spends: &mut Table<'_, &'static spends::TxPoint, &'static spends::TxPoint>,
     ) -> Result<(), IndexError> {
         for (outpoint, input) in &self.spends {
             spends.insert(outpoint, input)?;
         }
         for (key, _) in &self.consumed {
-            // as for the history
+            // `get_mut` copies the whole page, as in `apply_history`
             if unspent.get_mut(key)?.is_none() {
                 return Err(not_unspent(run, prevouts, key));
             }
@@ -92,8 +93,8 @@ impl Effects {
 
     fn apply_payouts(
         &self,
-        payouts: &mut Table<'_, &'static payouts::Key, ()>,
-        p2pk: &mut Table<'_, &'static p2pk::Key, &'static [u8; 4]>,
+        payouts: &mut Table<'_, &'static payouts::PayoutKey, ()>,
+        p2pk: &mut Table<'_, &'static p2pk::P2pkKey, &'static [u8; 4]>,
     ) -> Result<(), IndexError> {
         for key in &self.payouts {
             payouts.insert(key, ())?;
@@ -106,7 +107,7 @@ impl Effects {
         Ok(())
     }
 
-    fn apply_blocks(&self, run: &Run<'_>, tables: &mut Tables<'_>) -> Result<(), IndexError> {
+    fn apply_blocks(&self, run: &BlockRun<'_>, tables: &mut Tables<'_>) -> Result<(), IndexError> {
         let starts = run.own_starts();
         for ((row, start), block) in self.blocks.iter().zip(starts).zip(run.blocks) {
             tables.blocks.insert(&blocks::key(start.height), row.encode().as_slice())?;
@@ -121,17 +122,17 @@ impl Effects {
         Ok(())
     }
 
-    /// The new rows of each script go on from its last one.
+    /// Writes the history. The new rows of each script continue the totals of its last row.
     fn apply_history(
         &self,
-        table: &mut Table<'_, &'static history::Key, &'static history::Value>,
+        table: &mut Table<'_, &'static history::HistoryKey, &'static history::HistoryValue>,
     ) -> Result<(), IndexError> {
-        // first all totals are read and then all rows are written: a cursor that does both at each place takes twice as long
+        // reads all totals first and then writes all rows: a cursor that does both at each key takes twice as long
         let (mut added, mut pages) = (Vec::with_capacity(self.history.len()), Vec::new());
         for rows in self.history.chunk_by(|one, other| history::split_key(&one.0).0 == history::split_key(&other.0).0) {
             let (script, _) = history::split_key(&rows[0].0);
             let last = history::key(script, TxNum(u32::MAX));
-            let before = table.range::<&history::Key>(..=&last)?.next_back().transpose()?;
+            let before = table.range::<&history::HistoryKey>(..=&last)?.next_back().transpose()?;
             let before = before.map(|(key, row)| (*key.value(), *row.value()));
             let mut running = match &before {
                 Some((key, row)) if history::split_key(key).0 == script => HistoryRow::decode(row)?,
@@ -140,14 +141,14 @@ impl Effects {
             let first = added.len();
             for (key, change) in rows {
                 running = running.plus(change).ok_or_else(|| {
-                    IndexError::corrupt("history", "the totals of a script leave their range with a new block")
+                    IndexError::corrupt("history", "the totals of a script overflow with a new block")
                 })?;
                 added.push((key, running.encode()));
             }
             pages.push((before.map(|(key, _)| key), first..added.len()));
         }
         for (before, rows) in pages {
-            // a page that is asked for to be changed is copied as a whole, one that is first changed by an insert row by row
+            // `get_mut` copies the whole page at once; an insert into a page that is not copied yet moves it row by row
             if let Some(before) = before {
                 table.get_mut(&before)?;
             }
@@ -158,8 +159,8 @@ impl Effects {
         Ok(())
     }
 
-    /// Takes the one block of the run out again, and keeps it as stale.
-    pub(super) fn revert(&self, run: &Run<'_>, tables: &mut Tables<'_>) -> Result<(), IndexError> {
+    /// Reverts the one block of the run, and stores it as stale.
+    pub(super) fn revert(&self, run: &BlockRun<'_>, tables: &mut Tables<'_>) -> Result<(), IndexError> {
         for (txnum, _, _) in run.transactions() {
             tables.transactions.remove(&txnum.to_key())?;
             tables.first_seen.remove(&txnum.to_key())?;
@@ -195,7 +196,7 @@ impl Effects {
             let row = row.ok_or_else(|| {
                 IndexError::corrupt(
                     "blocks",
-                    format!("the row at height {} is not what its block adds up to", start.height),
+                    format!("the row at height {} differs from the statistics of its block", start.height),
                 )
             })?;
             tables.block_starts.remove(&start.key())?;
@@ -217,11 +218,11 @@ fn expect(table: &'static str, was_there: bool) -> Result<(), IndexError> {
     if was_there { Ok(()) } else { Err(IndexError::corrupt(table, "a row of the block to be disconnected is missing")) }
 }
 
-/// Drops what is kept of a stale block: it is part of the active chain again, or too old.
+/// Deletes the rows of a stale block: it is part of the active chain again, or too old.
 pub(super) fn forget_stale(
     tables: &mut Tables<'_>,
     height: crate::chain::Height,
-    block: &super::block::Block,
+    block: &super::block::ParsedBlock,
 ) -> Result<(), IndexError> {
     tables.stale_blocks.remove(&stale_blocks::key(height, block.hash))?;
     for (transaction, index) in block.transactions.iter().zip(0..) {
@@ -231,9 +232,13 @@ pub(super) fn forget_stale(
 }
 
 /// The error that names the input which spends this output.
-fn not_unspent(run: &Run<'_>, prevouts: &[super::resolve::Prevout], key: &unspent::Key) -> IndexError {
+fn not_unspent(
+    run: &BlockRun<'_>,
+    prevouts: &[super::resolve::ResolvedPrevout],
+    key: &unspent::UnspentKeyBytes,
+) -> IndexError {
     let unspent::UnspentKey { txnum, vout, .. } = unspent::split_key(key);
-    // of two inputs that spend one output the later is at fault
+    // of two inputs that spend one output the later is invalid
     match prevouts.iter().rposition(|prevout| prevout.txnum == txnum && prevout.vout.to_u32() == vout) {
         Some(input) => run.unresolved(input, "is spent already, or can never be spent"),
         None => IndexError::corrupt("unspent", format!("output {vout} of {txnum} is missing")),

@@ -1,5 +1,5 @@
-//! A block made ready to be connected: hashed, sliced and classified. Needs no database, so any thread can do it while
-//! the writer is busy with the blocks before.
+//! A block parsed for connecting: hashed, sliced and classified. Needs no database, so any thread can parse a block
+//! while the writer connects the blocks before it.
 
 use std::ops::Range;
 
@@ -18,15 +18,15 @@ use crate::chain::ScriptType;
 use crate::chain::raw::RawBlock;
 use crate::chain::script::{never_spendable, p2pk_key};
 
-/// Makes blocks ready for one index (row keys depend on its salt).
+/// Parses blocks for one index (row keys depend on its salt).
 #[derive(Clone, Copy, Debug)]
 pub struct Parser {
     pub(super) salt: Salt,
 }
 
-/// A block ready to be connected.
+/// A parsed block, ready to be connected.
 #[derive(Clone, Debug)]
-pub struct Block {
+pub struct ParsedBlock {
     pub(super) hash: BlockHash,
     pub(super) header: Header,
     pub(super) bytes: Vec<u8>,
@@ -47,9 +47,9 @@ pub(super) struct BlockTransaction {
     pub(super) raw: Range<usize>,
     pub(super) stripped_size: u32,
     pub(super) has_witness: bool,
-    /// Its places in [`Block::inputs`]; empty for the coinbase.
+    /// The range of its inputs in [`ParsedBlock::inputs`]; empty for the coinbase.
     pub(super) inputs: Range<usize>,
-    /// Its places in [`Block::outputs`].
+    /// The range of its outputs in [`ParsedBlock::outputs`].
     pub(super) outputs: Range<usize>,
 }
 
@@ -67,11 +67,11 @@ pub(super) struct BlockOutput {
 }
 
 impl Parser {
-    /// Makes the block with this hash ready. Checks header hash, merkle root, and one coinbase in front, so that all but
-    /// the witnesses is certain to be that block; witnesses are taken as the node gives them.
+    /// Parses the block with this hash. Checks the header hash, the merkle root, and that the first transaction alone
+    /// is a coinbase, so that everything but the witnesses is proven to be that block; witnesses are not checked.
     ///
     /// Errors: [`IndexError::Malformed`], [`IndexError::InvalidBlock`].
-    pub fn parse(&self, hash: BlockHash, bytes: Vec<u8>) -> Result<Block, IndexError> {
+    pub fn parse(&self, hash: BlockHash, bytes: Vec<u8>) -> Result<ParsedBlock, IndexError> {
         let invalid = |what: &str| IndexError::InvalidBlock { hash, what: what.into() };
         let raw = RawBlock::parse(&bytes).map_err(|source| IndexError::Malformed { hash, source })?;
         let header: Header = deserialize(raw.header).map_err(|_| invalid("its header cannot be decoded"))?;
@@ -94,7 +94,7 @@ impl Parser {
                 outputs.push(BlockOutput::of(self.salt, vout, output.value, Script::from_bytes(output.script_pubkey)));
             }
             if outputs.len() - first_output != transaction.output_count() {
-                return Err(invalid("a transaction has more outputs than a block can hold"));
+                return Err(invalid("a transaction has more outputs than fit a block"));
             }
             let txid = transaction.txid();
             stripped_size += transaction.stripped_size();
@@ -114,17 +114,17 @@ impl Parser {
             return Err(invalid("its transactions do not hash to its merkle root"));
         }
         let stripped_size = small(stripped_size);
-        Ok(Block { hash, header, bytes, stripped_size, transactions, inputs, outputs })
+        Ok(ParsedBlock { hash, header, bytes, stripped_size, transactions, inputs, outputs })
     }
 }
 
-/// A stored block of the active chain, put together again from its row and its transactions.
+/// The bytes of a stored block of the active chain, assembled from its row and its transactions.
 pub(super) fn assemble(
     row: &BlockRow,
     first: TxNum,
     transactions: &impl ReadableTable<&'static [u8; 4], &'static [u8]>,
 ) -> Result<Vec<u8>, IndexError> {
-    // a damaged row may say any size: no more than a block can take is set aside for it
+    // a damaged row may have any size: reserve no more than a block can have
     let mut bytes = Vec::with_capacity(usize::try_from(row.size).unwrap_or(0).min(4_000_000));
     bytes.extend(serialize(&row.header));
     bytes.extend(serialize(&VarInt::from(u64::from(row.transactions))));
@@ -137,19 +137,20 @@ pub(super) fn assemble(
     Ok(bytes)
 }
 
-/// A size within one block. Blocks are bounded far below 32 bits; a larger one saturates, and is refused by its rows.
+/// A size within one block as 32 bits. Blocks are far smaller; a larger size saturates, and the checks of its rows
+/// refuse it.
 pub(super) fn small(size: usize) -> u32 {
     u32::try_from(size).unwrap_or(u32::MAX)
 }
 
-impl Block {
+impl ParsedBlock {
     /// Hash of the header.
     #[must_use]
     pub fn hash(&self) -> BlockHash {
         self.hash
     }
 
-    /// The block it stands on.
+    /// The hash of the previous block.
     #[must_use]
     pub fn previous(&self) -> BlockHash {
         self.header.prev_blockhash
@@ -161,14 +162,14 @@ impl Block {
         self.bytes.len()
     }
 
-    /// Rows that it changes in tables whose keys are hashes or point far back, at most: one for each txid, three for each
-    /// input and two for each output, if none of its transactions is there already.
+    /// An upper bound of the rows that it changes in tables whose keys are hashes or point far back, unless one of its
+    /// transactions is a duplicate: one for each txid, three for each input and two for each output.
     pub(super) fn scattered_rows(&self) -> u64 {
         let rows = self.transactions.len() + 3 * self.inputs.len() + 2 * self.outputs.len();
         u64::try_from(rows).unwrap_or(u64::MAX)
     }
 
-    /// How many transactions it holds.
+    /// The number of its transactions.
     #[must_use]
     pub fn transaction_count(&self) -> usize {
         self.transactions.len()
@@ -179,7 +180,7 @@ impl Block {
         self.transactions.iter().map(|transaction| transaction.txid)
     }
 
-    /// The outputs that it spends, in order, each with the txid of the transaction that does.
+    /// The outputs that it spends, in order, each with the txid of the spending transaction.
     pub fn spends(&self) -> impl Iterator<Item = (OutPoint, Txid)> {
         let of_each = |transaction: &BlockTransaction| {
             let by = transaction.txid;
@@ -221,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn the_genesis_block_is_read() {
+    fn the_genesis_block_is_parsed() {
         let genesis = genesis_block(Network::Bitcoin);
         let block = parser().parse(genesis.block_hash(), serialize(&genesis)).unwrap();
         assert_eq!((block.size(), block.stripped_size, block.inputs.len(), block.outputs.len()), (285, 285, 0, 1));
@@ -230,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_block_holds_and_spends_is_told_in_order() {
+    fn a_parsed_block_lists_its_txids_and_spends_in_order() {
         let mut block = genesis_block(Network::Regtest);
         let outpoint = |number: u8, vout| OutPoint { txid: Txid::from_byte_array([number; 32]), vout };
         let spent = [vec![outpoint(1, 7), outpoint(2, 0)], vec![outpoint(1, 8)]];
@@ -249,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_of_another_block_or_with_another_transaction_are_refused() {
+    fn bytes_with_another_header_or_transaction_are_refused() {
         let genesis = genesis_block(Network::Bitcoin);
         let error = parser().parse(genesis_block(Network::Signet).block_hash(), serialize(&genesis)).unwrap_err();
         assert!(error.to_string().contains("its header hashes to"), "{error}");

@@ -2,7 +2,7 @@
 
 use super::error::IndexError;
 
-/// Puts fields behind each other.
+/// Appends fields to a row.
 #[derive(Default)]
 pub(super) struct Encoder(Vec<u8>);
 
@@ -29,7 +29,7 @@ impl Encoder {
     }
 }
 
-/// Takes the same fields off again. A row that is too short or too long is [`IndexError::Corrupt`].
+/// Reads the fields of a row in order. A row that is too short or too long is [`IndexError::Corrupt`].
 pub(super) struct Decoder<'a> {
     table: &'static str,
     bytes: &'a [u8],
@@ -62,12 +62,12 @@ impl<'a> Decoder<'a> {
         self.array().map(u128::from_be_bytes)
     }
 
-    /// Whatever is left.
+    /// The remaining bytes.
     pub(super) fn rest(self) -> &'a [u8] {
         self.bytes
     }
 
-    /// Nothing may be left.
+    /// Ends the row; remaining bytes are an error.
     pub(super) fn finish(self) -> Result<(), IndexError> {
         if self.bytes.is_empty() { Ok(()) } else { Err(self.corrupt("is too long")) }
     }

@@ -1,47 +1,47 @@
-//! Everything that a run of blocks changes in the index, worked out before anything is written.
+//! Everything that a run of blocks changes in the index, computed before anything is written.
 //!
-//! Connecting applies it, disconnecting reverts it; both work it out in the same way from the same facts, so what one
-//! adds the other removes.
+//! Connecting applies the effects, disconnecting reverts them; both compute them in one way from one set of facts, so
+//! disconnecting removes exactly what connecting added.
 
-use super::block::{Block, BlockOutput, BlockTransaction};
+use super::block::{BlockOutput, BlockTransaction, ParsedBlock};
 use super::error::IndexError;
 use super::keys::{Position, TxNum};
-use super::resolve::{Prevout, Resolved, Run};
+use super::resolve::{BlockRun, Resolved, ResolvedPrevout};
 use super::statistics::Tally;
-use super::tables::blocks::{BlockRow, Running};
-use super::tables::history::{self, Change};
+use super::tables::blocks::{BlockRow, ChainTotals};
+use super::tables::history::{self, HistoryChange};
 use super::tables::{p2pk, payouts, spends, txids, unspent};
 use super::update::Tables;
 use crate::chain::Height;
 use crate::chain::subsidy::subsidy;
 use redb::ReadableTable;
 
-/// Changes, sorted by key where a table is not written in order anyway.
+/// The changes of each table, sorted by key unless they are computed in key order.
 pub(super) struct Effects {
     /// One for each block.
     pub(super) blocks: Vec<BlockRow>,
     /// Fee in sat of each transaction, 0 for coinbases.
     pub(super) fees: Vec<u64>,
-    pub(super) txids: Vec<txids::Key>,
-    pub(super) spends: Vec<(spends::Place, spends::Place)>,
-    /// One for each script that a transaction touches.
-    pub(super) history: Vec<(history::Key, Change)>,
+    pub(super) txids: Vec<txids::TxidKey>,
+    pub(super) spends: Vec<(spends::TxPoint, spends::TxPoint)>,
+    /// One for each script that a transaction pays or spends.
+    pub(super) history: Vec<(history::HistoryKey, HistoryChange)>,
     /// Outputs that are unspent after the run and were not there before.
-    pub(super) created: Vec<(unspent::Key, unspent::Value)>,
+    pub(super) created: Vec<(unspent::UnspentKeyBytes, unspent::UnspentValue)>,
     /// Outputs that were unspent before the run and are not after it.
-    pub(super) consumed: Vec<(unspent::Key, unspent::Value)>,
-    pub(super) payouts: Vec<payouts::Key>,
-    pub(super) p2pk: Vec<(p2pk::Key, TxNum)>,
+    pub(super) consumed: Vec<(unspent::UnspentKeyBytes, unspent::UnspentValue)>,
+    pub(super) payouts: Vec<payouts::PayoutKey>,
+    pub(super) p2pk: Vec<(p2pk::P2pkKey, TxNum)>,
 }
 
 impl Effects {
-    /// What these blocks do to a chain with these totals.
+    /// The effects of these blocks on a chain with these totals.
     ///
-    /// Errors: [`IndexError::InvalidBlock`] for amounts that cannot be; storage errors.
+    /// Errors: [`IndexError::InvalidBlock`] for impossible amounts; storage errors.
     pub(super) fn of(
-        run: &Run<'_>,
+        run: &BlockRun<'_>,
         resolved: &Resolved,
-        before: &Running,
+        before: &ChainTotals,
         network: bitcoin::Network,
         tables: &Tables<'_>,
     ) -> Result<Self, IndexError> {
@@ -105,8 +105,8 @@ impl Effects {
     }
 }
 
-/// Takes out of two sorted lists what stands in both: outputs created and spent within the run never reach the table.
-/// Of an output that is consumed twice one stays behind, and is then found to be missing.
+/// Removes common items of two sorted lists: outputs created and spent within the run never reach the table. An output
+/// that is consumed twice remains once, and is then missing in the table, which is an error.
 fn drop_common<T: Ord + Copy>(created: &mut Vec<T>, consumed: &mut Vec<T>) {
     let mut left = Vec::new();
     let mut spent = consumed.iter().copied().peekable();
@@ -121,18 +121,18 @@ fn drop_common<T: Ord + Copy>(created: &mut Vec<T>, consumed: &mut Vec<T>) {
 }
 
 struct Builder<'r, 'a> {
-    run: &'r Run<'a>,
+    run: &'r BlockRun<'a>,
     resolved: &'r Resolved,
     tables: &'r Tables<'r>,
     effects: Effects,
-    inputs: std::slice::Iter<'r, Prevout>,
+    inputs: std::slice::Iter<'r, ResolvedPrevout>,
 }
 
 impl Builder<'_, '_> {
     /// Adds one transaction and returns the value of its outputs in sat.
     fn transaction(
         &mut self,
-        block: &Block,
+        block: &ParsedBlock,
         height: Height,
         transaction: &BlockTransaction,
         txnum: TxNum,
@@ -148,10 +148,10 @@ impl Builder<'_, '_> {
         for (vin, prevout) in (0..).map_while(Position::new).zip(spent) {
             input_value = input_value.checked_add(prevout.value).ok_or_else(too_much)?;
             tally.spend(prevout);
-            self.effects.spends.push((spends::place(prevout.txnum, prevout.vout), spends::place(txnum, vin)));
+            self.effects.spends.push((spends::tx_point(prevout.txnum, prevout.vout), spends::tx_point(txnum, vin)));
             let row = unspent::UnspentRow { value: prevout.value, is_coinbase: prevout.is_coinbase };
             self.effects.consumed.push((unspent::key(prevout.script, prevout.txnum, prevout.vout), row.encode()));
-            let change = Change { spent: prevout.value.into(), outputs_spent: 1, ..Change::default() };
+            let change = HistoryChange { spent: prevout.value.into(), outputs_spent: 1, ..HistoryChange::default() };
             self.effects.history.push((history::key(prevout.script, txnum), change));
         }
 
@@ -190,12 +190,12 @@ impl Builder<'_, '_> {
     fn receive(&mut self, output: &BlockOutput, txnum: TxNum, is_coinbase: bool) {
         let row = unspent::UnspentRow { value: output.value, is_coinbase };
         self.effects.created.push((unspent::key(output.script, txnum, output.vout), row.encode()));
-        let change = Change {
+        let change = HistoryChange {
             received: output.value.into(),
             outputs_received: 1,
             coinbase_received: if is_coinbase { output.value } else { 0 },
             is_coinbase_payment: is_coinbase,
-            ..Change::default()
+            ..HistoryChange::default()
         };
         self.effects.history.push((history::key(output.script, txnum), change));
     }
@@ -211,21 +211,22 @@ impl Builder<'_, '_> {
         tally: &mut Tally,
     ) -> Result<(), IndexError> {
         for output in outputs.iter().filter(|output| !output.never_spendable && copy != TxNum(0)) {
-            let outpoint = spends::place(copy, output.vout);
+            let outpoint = spends::tx_point(copy, output.vout);
             let spent_here = self.effects.spends.iter().any(|(spent, _)| *spent == outpoint);
             if spent_here
                 || self
                     .tables
                     .spends
                     .get(&outpoint)?
-                    .is_some_and(|by| spends::split_place(by.value()).0 < self.run.first)
+                    .is_some_and(|by| spends::split_tx_point(by.value()).0 < self.run.first)
             {
                 continue;
             }
             tally.overwrite(output);
             let row = unspent::UnspentRow { value: output.value, is_coinbase };
             self.effects.consumed.push((unspent::key(output.script, copy, output.vout), row.encode()));
-            let change = Change { overwritten: output.value.into(), outputs_overwritten: 1, ..Change::default() };
+            let change =
+                HistoryChange { overwritten: output.value.into(), outputs_overwritten: 1, ..HistoryChange::default() };
             self.effects.history.push((history::key(output.script, txnum), change));
         }
         Ok(())
@@ -237,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_created_and_consumed_cancels_and_a_second_spend_stays() {
+    fn an_output_created_and_spent_cancels_but_a_second_spend_stays() {
         let (mut created, mut consumed) = (vec![2, 4, 6], vec![1, 2, 4, 4, 9]);
         drop_common(&mut created, &mut consumed);
         assert_eq!((created, consumed), (vec![6], vec![1, 4, 9]));

@@ -1,4 +1,4 @@
-//! What can go wrong between the index and its file, or between the index and a block.
+//! The failures of the index: of its file, and of blocks that it refuses.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -8,8 +8,8 @@ use bitcoin::{BlockHash, OutPoint, Txid};
 use crate::chain::Height;
 use crate::chain::raw::RawError;
 
-/// Why the index could not do what was asked. A commit holds all of a block or none of it, so nothing was changed; but what
-/// was to be made durable after readers had seen it is as it was before that, once the index is opened again.
+/// Why an operation of the index failed. A commit contains all of a block or none of it, so a failed operation changes
+/// nothing; but commits that were not durable yet are lost once the index is opened again.
 #[derive(Debug, thiserror::Error)]
 pub enum IndexError {
     /// The file exists and is something else, or is damaged where it says what it is.
@@ -20,10 +20,10 @@ pub enum IndexError {
     NotADatabase {
         /// The file.
         path: PathBuf,
-        /// What redb says.
+        /// The error of redb.
         reason: String,
     },
-    /// There is no index.
+    /// The index file does not exist.
     #[error("there is no index at {path} yet: run `btcgraph import` first, or give another --data-dir or --network", path = path.display())]
     Absent {
         /// The file.
@@ -80,9 +80,9 @@ pub enum IndexError {
         /// The file.
         path: PathBuf,
     },
-    /// The disk is full, or what this user may have of it is taken.
+    /// The disk is full, or the quota of this user is used up.
     #[error(
-        "the disk that holds the index is full: start again with more space, and what is missing is fetched from the node"
+        "the disk that holds the index is full: free some space and start again; missing blocks are then fetched from the node"
     )]
     DiskFull,
     /// A file or directory cannot be read or written.
@@ -92,13 +92,13 @@ pub enum IndexError {
         doing: &'static str,
         /// On which file or directory.
         path: PathBuf,
-        /// What the operating system says.
+        /// The error of the operating system.
         source: std::io::Error,
     },
     /// redb failed.
     #[error("the index database failed: {0}. Check the disk and the system's log, then run `btcgraph verify`")]
     Storage(#[source] Box<redb::Error>),
-    /// The file is not what was written.
+    /// The file differs from what was stored.
     #[error(
         "the index is damaged: {what}. Stop what has it open and run `btcgraph verify` to be certain; then remove the file and \
          import again, and check the disk"
@@ -107,7 +107,7 @@ pub enum IndexError {
         /// What was found.
         what: String,
     },
-    /// A row that cannot be what was written.
+    /// A damaged row.
     #[error("the index is damaged: table {table}: {what}. Run `btcgraph verify`, or remove the index and import again")]
     Corrupt {
         /// The table.
@@ -115,7 +115,7 @@ pub enum IndexError {
         /// What is wrong with which row.
         what: String,
     },
-    /// Bytes that are no block.
+    /// Bytes that are not a block.
     #[error("block {hash} cannot be read: {source}. Check the node that it came from, or run `btcgraph verify`")]
     Malformed {
         /// The block asked for.
@@ -131,12 +131,14 @@ pub enum IndexError {
         /// What is wrong.
         what: String,
     },
-    /// A block that does not stand on the tip.
-    #[error("block {hash} stands on {previous}, but the tip of the index is {tip}. Disconnect down to the fork first")]
+    /// A block whose previous block is not the tip.
+    #[error(
+        "the previous block of {hash} is {previous}, but the tip of the index is {tip}. Disconnect down to the fork first"
+    )]
     NotOnTip {
         /// The block.
         hash: BlockHash,
-        /// The block it stands on.
+        /// The previous block of the block.
         previous: BlockHash,
         /// The tip of the index, or the word "empty".
         tip: String,
@@ -161,16 +163,16 @@ pub enum IndexError {
     /// A thread could not be started.
     #[error("cannot start a thread for writing the index: {0}. Raise the limit of threads for this user")]
     Threads(#[source] std::io::Error),
-    /// The thread that was to write changes to the disk has failed.
+    /// The thread that flushes commits to the disk panicked.
     #[error(
-        "writing the newest changes to the disk was broken off by a fault of btcgraph; start it again, and they are made anew"
+        "flushing the newest changes to the disk failed by a bug of btcgraph; restart it, and it fetches them again"
     )]
-    Unsettled,
-    /// A step of an update failed before, so what it holds is no state of any chain.
+    FlushPanicked,
+    /// An earlier step of the update failed, so its tables may contain half of a block.
     #[error("a step of this update has failed: drop it, and begin another")]
     Broken,
-    /// Whoever watches broke it off.
-    #[error("the check was broken off by whoever watches it")]
+    /// The caller's progress callback stopped the check.
+    #[error("the check was stopped by its caller")]
     Interrupted,
     /// A temporary file cannot be written or read.
     #[error(
@@ -183,13 +185,13 @@ pub enum IndexError {
     NoRandomness(#[from] getrandom::Error),
 }
 
-/// Whether the system says that no more can be written.
+/// Whether the operating system reports a full disk, an exceeded quota or file size limit.
 fn is_full(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge)
 }
 
 impl IndexError {
-    /// Whether it only says that an earlier error has broken the database.
+    /// Whether the error is only a consequence of an earlier error that broke the database.
     #[must_use]
     pub fn is_aftermath(&self) -> bool {
         matches!(self, Self::Storage(error) if matches!(**error, redb::Error::PreviousIo))
@@ -210,13 +212,13 @@ impl IndexError {
         }
     }
 
-    /// What redb says when a file is opened, told for that file.
+    /// The error for a file that redb cannot open.
     pub(super) fn opening(path: &Path, error: redb::DatabaseError) -> Self {
         let path = path.to_path_buf();
         match error {
             redb::DatabaseError::DatabaseAlreadyOpen => Self::InUse { path },
             redb::DatabaseError::UpgradeRequired(version) => {
-                Self::NotADatabase { path, reason: format!("its file format {version} is of another redb") }
+                Self::NotADatabase { path, reason: format!("its file format {version} is of another version of redb") }
             }
             redb::DatabaseError::Storage(redb::StorageError::Io(source)) => match source.kind() {
                 ErrorKind::InvalidData | ErrorKind::UnexpectedEof => {

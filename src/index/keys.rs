@@ -1,4 +1,4 @@
-//! What rows are found by: transaction numbers, script keys and txid prefixes, and the salt that keys the latter two.
+//! The keys of rows: transaction numbers, script keys and txid prefixes, and the salt that keys the latter two.
 
 use std::fmt;
 use std::hash::Hasher;
@@ -37,22 +37,22 @@ pub struct OutputPosition {
 }
 
 impl OutputPosition {
-    /// Behind every output there can be.
+    /// After every possible output.
     pub const END: Self = Self { txnum: TxNum(u32::MAX), vout: u32::MAX };
 
-    /// In front of all outputs of a transaction.
+    /// Before all outputs of a transaction.
     #[must_use]
     pub fn first_of(txnum: TxNum) -> Self {
         Self { txnum, vout: 0 }
     }
 
-    /// One number for both, in the same order.
+    /// One number for both fields, which sorts as the position does.
     #[must_use]
     pub fn to_u64(self) -> u64 {
         u64::from(self.txnum.0) << 32 | u64::from(self.vout)
     }
 
-    /// The position that [`to_u64`](Self::to_u64) made a number of.
+    /// The position of a number that [`to_u64`](Self::to_u64) returned.
     #[must_use]
     pub fn from_u64(position: u64) -> Self {
         let (mut txnum, mut vout) = ([0; 4], [0; 4]);
@@ -62,9 +62,9 @@ impl OutputPosition {
     }
 }
 
-/// The number of an output in its transaction, or of an input in its transaction, in the three bytes that rows give it.
+/// The number of an output or input in its transaction, which rows store in three bytes.
 ///
-/// A block holds at most 111,111 outputs (4,000,000 weight units at 36 a piece), so two bytes are not enough and three
+/// A block has at most 111,111 outputs (4,000,000 weight units at 36 a piece), so two bytes are not enough and three
 /// are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Position(u32);
@@ -91,10 +91,10 @@ impl Position {
     }
 }
 
-/// The first 10 bytes of a keyed hash of a scriptPubKey: what rows about a script begin with.
+/// The first 10 bytes of a keyed hash of a scriptPubKey, with which rows about a script begin.
 ///
-/// Keyed, because with an unkeyed short hash two scripts that collide can be made on purpose, and their totals would
-/// run together. Over SHA-256 of the script, so that a script hash alone finds the history.
+/// Keyed, because with an unkeyed short hash anybody could create two scripts that collide, and their totals would be
+/// mixed. Over SHA-256 of the script, so that a script hash alone finds the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ScriptKey(pub(super) [u8; 10]);
 
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_follow_the_salt_and_the_script_hash_alone_gives_the_script_key() {
+    fn keys_depend_on_the_salt_and_the_script_hash_only() {
         let (one, other) = (Salt([1; 16]), Salt([2; 16]));
         assert_eq!(one.script_key(b"script"), one.script_hash_key(&sha256::Hash::hash(b"script")));
         assert_ne!(one.script_key(b"script"), other.script_key(b"script"));
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transaction_number_reads_as_a_number_and_a_salt_shows_nothing() {
+    fn a_txnum_displays_as_a_number_and_a_salt_stays_secret() {
         assert_eq!(TxNum(142_572).to_string(), "142572");
         assert_eq!(format!("{:?}", Salt([7; 16])), "Salt(secret)");
     }
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn positions_hold_every_output_of_a_block_and_sort_as_numbers() {
+    fn positions_fit_every_output_of_a_block_and_sort_as_numbers() {
         assert_eq!(Position::new(1 << 24), None);
         let (low, high) = (Position::new(255).unwrap(), Position::new(111_111).unwrap());
         assert!(low.to_key() < high.to_key());

@@ -1,9 +1,9 @@
-//! What following has seen: the mempool as it was written down last, what left it, when transactions were first seen,
+//! Observations of a running server: the persisted mempool, departures from it, first-seen times of transactions,
 //! reorganisations, samples of the mempool.
 //!
-//! Nothing of it is a function of the chain, and the chain's rows do not depend on it. It is written by the same writer,
-//! so that a first-seen time changes with the block it belongs to. What the rows of the mempool mean is the mempool's
-//! business; here they are bytes under a key.
+//! Observations are not a function of the chain, and the chain's rows do not depend on them. They are written in the
+//! updates of the chain, so that a first-seen time changes with its block. The module `mempool` encodes the rows of the
+//! mempool; here they are bytes under a key.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -14,20 +14,20 @@ use redb::{ReadableTable, ReadableTableMetadata, Table};
 use super::error::IndexError;
 use super::keys::TxNum;
 use super::snapshot::Snapshot;
-use super::tables::reorgs::{BlockKey, Reorg, Role, block_key};
+use super::tables::reorgs::{BlockKey, Reorg, ReorgRole, block_key};
 use super::update::Update;
 use crate::chain::Height;
 
-/// How much is kept of what following has seen.
+/// How many observations of each kind the index keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ObservedLimits {
-    /// How many transactions that left the mempool without being mined.
+    /// Transactions that left the mempool without being mined.
     pub departed: u64,
-    /// How many first-seen times; those of the newest transactions stay.
+    /// First-seen times; those of the newest transactions are kept.
     pub first_seen: u64,
-    /// How many reorganisations.
+    /// Reorganisations.
     pub reorgs: u64,
-    /// How many samples of the mempool, one a minute.
+    /// Samples of the mempool, one per minute.
     pub mempool_samples: u64,
 }
 
@@ -37,19 +37,19 @@ impl Default for ObservedLimits {
     }
 }
 
-/// Rows to be written, or taken out, at once. Keys and values as the tables' pages describe them.
+/// Rows to insert or delete in one commit. The files of the tables describe keys and values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Observations {
-    /// Unconfirmed transactions that are new; `None` for those that are no longer unconfirmed.
+    /// New unconfirmed transactions; `None` for those that are no longer unconfirmed.
     pub mempool: Vec<(Txid, Option<Vec<u8>>)>,
     /// Departures by their number.
     pub departed: Vec<(u64, Vec<u8>)>,
-    /// A sample of the mempool, by the minute since 1970 that it was taken in.
+    /// A sample of the mempool, by its minute since 1970.
     pub mempool_sample: Option<(u32, Vec<u8>)>,
 }
 
 impl Update<'_> {
-    /// Writes down what was seen of the mempool, and forgets what is too much.
+    /// Stores observations of the mempool, and deletes the oldest rows beyond the limits.
     pub fn observe(&mut self, observations: &Observations) -> Result<(), IndexError> {
         self.with_tables(|tables, limits| {
             for (txid, row) in &observations.mempool {
@@ -69,16 +69,16 @@ impl Update<'_> {
         })
     }
 
-    /// Forgets all that was written down of the mempool.
-    pub fn forget_mempool(&mut self) -> Result<(), IndexError> {
+    /// Deletes all rows of the persisted mempool.
+    pub fn clear_mempool(&mut self) -> Result<(), IndexError> {
         self.with_tables(|tables, _| Ok(tables.mempool.retain(|_, _| false)?))
     }
 
-    /// Notes when transactions of a block of the active chain were first seen: for each its index in the block, and
+    /// Records when transactions of a block of the active chain were first seen: for each its index in the block, and
     /// seconds since 1970.
     ///
     /// Errors: [`IndexError::Corrupt`] if there is no block at this height.
-    pub fn note_first_seen(
+    pub fn record_first_seen(
         &mut self,
         height: Height,
         seen: impl IntoIterator<Item = (u32, u64)>,
@@ -94,9 +94,9 @@ impl Update<'_> {
         })
     }
 
-    /// Writes down a reorganisation, under the next number, and tells that.
-    pub fn note_reorg(&mut self, reorg: &Reorg) -> Result<u64, IndexError> {
-        self.changed.reorgs += 1;
+    /// Records a reorganisation under the next number, and returns that number.
+    pub fn record_reorg(&mut self, reorg: &Reorg) -> Result<u64, IndexError> {
+        self.counts.reorgs += 1;
         self.with_tables(|tables, limits| {
             let last = tables.reorgs.last()?.map_or(0, |(key, _)| u64::from_be_bytes(*key.value()));
             let next = last.saturating_add(1);
@@ -119,7 +119,7 @@ impl Update<'_> {
         })
     }
 
-    /// Writes more about a reorganisation, which keeps its number. Nothing if it is not kept any more.
+    /// Replaces a recorded reorganisation, which keeps its number. Does nothing if it is no longer kept.
     pub fn amend_reorg(&mut self, number: u64, reorg: &Reorg) -> Result<(), IndexError> {
         self.with_tables(|tables, _| {
             let number = number.to_be_bytes();
@@ -128,7 +128,7 @@ impl Update<'_> {
             tables.reorgs.insert(&number, reorg.encode().as_slice())?;
             let key = before.tip_key();
             if key != reorg.tip_key() {
-                // it was this one's while its last block was the newest; before that it may have been another's
+                // the key led to this reorganisation; an older one may have the same new tip
                 match newest_to(&tables.reorgs, &key)? {
                     Some(other) => tables.reorg_blocks.insert(&key, &other)?,
                     None => tables.reorg_blocks.remove(&key)?,
@@ -162,7 +162,7 @@ fn oldest(
     reorgs.first()?.map(|(key, row)| Ok((*key.value(), Reorg::decode(row.value())?))).transpose()
 }
 
-/// Takes the first rows out of a table until it has no more than so many.
+/// Deletes the first rows of a table until it has at most `rows`.
 fn keep_last<const N: usize, V: redb::Value + 'static>(
     table: &mut Table<'_, &'static [u8; N], V>,
     rows: u64,
@@ -174,8 +174,8 @@ fn keep_last<const N: usize, V: redb::Value + 'static>(
 }
 
 impl Snapshot {
-    /// The unconfirmed transactions as they were written down last, in no order.
-    pub fn written_mempool(&self) -> Result<impl Iterator<Item = Result<(Txid, Vec<u8>), IndexError>>, IndexError> {
+    /// The persisted unconfirmed transactions, in no particular order.
+    pub fn persisted_mempool(&self) -> Result<impl Iterator<Item = Result<(Txid, Vec<u8>), IndexError>>, IndexError> {
         let rows = self.mempool.range::<&[u8; 32]>(..)?;
         Ok(rows.map(|row| {
             let (key, row) = row?;
@@ -183,8 +183,8 @@ impl Snapshot {
         }))
     }
 
-    /// What left the mempool without being mined, by number, the oldest first.
-    pub fn written_departed(&self) -> Result<impl Iterator<Item = Result<(u64, Vec<u8>), IndexError>>, IndexError> {
+    /// The persisted departures from the mempool without being mined, by number, the oldest first.
+    pub fn persisted_departed(&self) -> Result<impl Iterator<Item = Result<(u64, Vec<u8>), IndexError>>, IndexError> {
         let rows = self.departed.range::<&[u8; 8]>(..)?;
         Ok(rows.map(|row| {
             let (key, row) = row?;
@@ -200,7 +200,7 @@ impl Snapshot {
     }
 
     /// The transactions of the blocks above a height that were seen unconfirmed, and when, in seconds since 1970; the
-    /// newest of the chain first, read as they are asked for.
+    /// newest of the chain first, read lazily.
     pub fn first_seen_above(
         &self,
         height: Height,
@@ -218,7 +218,7 @@ impl Snapshot {
         }))
     }
 
-    /// Samples of the mempool by minute since 1970, the oldest first, read as they are asked for.
+    /// Samples of the mempool by minute since 1970, the oldest first, read lazily.
     pub fn mempool_samples(
         &self,
         minutes: RangeInclusive<u32>,
@@ -231,7 +231,7 @@ impl Snapshot {
         }))
     }
 
-    /// The reorganisations with these numbers, the oldest first, read as they are asked for. The first ever has 1.
+    /// The reorganisations with these numbers, the oldest first, read lazily. Numbers begin with 1.
     pub fn reorgs(
         &self,
         numbers: Range<u64>,
@@ -253,21 +253,22 @@ impl Snapshot {
         Ok(first.zip(last).map_or(1..1, |(first, last)| first..last.saturating_add(1)))
     }
 
-    /// The newest reorganisation that took this block out of the chain.
+    /// The newest reorganisation that disconnected this block.
     pub fn reorg_that_disconnected(&self, block: BlockHash) -> Result<Option<Reorg>, IndexError> {
-        self.reorg_by(Role::Disconnected, block)
+        self.reorg_by(ReorgRole::Disconnected, block)
     }
 
-    /// The newest reorganisation after which this block was the newest.
+    /// The newest reorganisation after which this block was the tip.
     pub fn reorg_to(&self, new_tip: BlockHash) -> Result<Option<Reorg>, IndexError> {
-        self.reorg_by(Role::NewTip, new_tip)
+        self.reorg_by(ReorgRole::NewTip, new_tip)
     }
 
-    fn reorg_by(&self, role: Role, block: BlockHash) -> Result<Option<Reorg>, IndexError> {
+    fn reorg_by(&self, role: ReorgRole, block: BlockHash) -> Result<Option<Reorg>, IndexError> {
         let Some(number) = self.reorg_blocks.get(&block_key(role, &block))? else { return Ok(None) };
         let row = self.reorgs.get(number.value())?;
-        let row =
-            row.ok_or_else(|| IndexError::corrupt("reorg_blocks", format!("the row of {block} leads nowhere")))?;
+        let row = row.ok_or_else(|| {
+            IndexError::corrupt("reorg_blocks", format!("the row of {block} names a reorganisation that is missing"))
+        })?;
         Reorg::decode(row.value()).map(Some)
     }
 }

@@ -11,10 +11,10 @@ use redb::{Builder, Database, DatabaseError, ReadOnlyDatabase, ReadTransaction, 
 use super::block::Parser;
 use super::damage::catch_damage;
 use super::error::IndexError;
-use super::figures::IndexFigures;
+use super::flush::FlushState;
 use super::keys::Salt;
+use super::metrics::IndexMetrics;
 use super::observed::ObservedLimits;
-use super::settle::Settling;
 use super::snapshot::Snapshot;
 use super::tables::block_starts::BlockStart;
 use super::tables::meta;
@@ -52,9 +52,9 @@ pub struct Index {
     pub(super) starts: Vec<BlockStart>,
     /// Whether `starts` is what the file says. An update that is dropped leaves it false.
     pub(super) starts_are_committed: bool,
-    pub(super) settling: Settling,
+    pub(super) flushing: FlushState,
     pub(super) told: Told,
-    pub(super) figures: IndexFigures,
+    pub(super) metrics: IndexMetrics,
 }
 
 impl Index {
@@ -102,7 +102,7 @@ impl Index {
     pub(super) fn of(options: &IndexOptions, database: Database, salt: Salt) -> Self {
         let path = options.path.as_path();
         Self {
-            figures: IndexFigures::default(),
+            metrics: IndexMetrics::default(),
             database: Arc::new(database),
             path: Arc::from(path),
             network: options.network,
@@ -112,7 +112,7 @@ impl Index {
             observed: options.observed,
             starts: Vec::new(),
             starts_are_committed: false,
-            settling: Settling::default(),
+            flushing: FlushState::default(),
             told: Told::beside(path, salt),
         }
     }
@@ -139,8 +139,8 @@ impl Index {
 
     /// What was written since it was opened.
     #[must_use]
-    pub fn figures(&self) -> IndexFigures {
-        self.figures.clone()
+    pub fn metrics(&self) -> IndexMetrics {
+        self.metrics.clone()
     }
 
     /// Makes blocks ready to be connected here.

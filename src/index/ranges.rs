@@ -1,7 +1,7 @@
 //! Reads of many rows in one pass over a table.
 //!
-//! Rows are decoded where they stand: what nobody asks for, above all the bytes of transactions and stale blocks, is
-//! not copied.
+//! Rows are decoded in place: fields that the caller does not need, above all the bytes of transactions and stale
+//! blocks, are not copied.
 
 use std::ops::Range;
 
@@ -17,23 +17,26 @@ use super::tables::transactions::TransactionRow;
 use crate::chain::Height;
 
 impl Snapshot {
-    /// The txids of `count` transactions of the active chain from a position on. They must all be there.
+    /// The txids of `count` transactions of the active chain from a position on.
+    ///
+    /// Errors: storage errors; [`IndexError::Corrupt`] if a row is missing.
     pub fn txids(&self, first: TxNum, count: u32) -> Result<Vec<Txid>, IndexError> {
         let mut txids = Vec::with_capacity(usize::try_from(count).unwrap_or_default());
         self.each_transaction(first, count, |row| txids.push(row.txid))?;
         Ok(txids)
     }
 
-    /// Appends the serialisations of `count` transactions of the active chain from a position on. They must all be
-    /// there.
+    /// Appends the serialisations of `count` transactions of the active chain from a position on to `bytes`.
+    ///
+    /// Errors: storage errors; [`IndexError::Corrupt`] if a row is missing.
     pub fn append_raw_transactions(&self, first: TxNum, count: u32, bytes: &mut Vec<u8>) -> Result<(), IndexError> {
         self.each_transaction(first, count, |row| bytes.extend_from_slice(row.raw))
     }
 
-    /// The coinbases of those blocks of the active chain that begin at one of these positions, lowest first, read as they
-    /// are asked for.
+    /// The coinbases of those blocks of the active chain that begin at one of these positions, lowest first, read
+    /// lazily.
     ///
-    /// Errors: storage errors; [`IndexError::Corrupt`] if a row is not what it should be.
+    /// Errors: storage errors; [`IndexError::Corrupt`] if a row is damaged.
     pub fn coinbases(
         &self,
         positions: Range<TxNum>,
@@ -54,7 +57,9 @@ impl Snapshot {
         mut visit: impl FnMut(TransactionRow<'_>),
     ) -> Result<(), IndexError> {
         let end = first.0.checked_add(count);
-        let end = end.ok_or_else(|| IndexError::corrupt("transactions", "the chain has more than fit".to_owned()))?;
+        let end = end.ok_or_else(|| {
+            IndexError::corrupt("transactions", "the chain has more transactions than fit 32 bits".to_owned())
+        })?;
         let mut rows = self.transactions.range::<&[u8; 4]>(&first.to_key()..&TxNum(end).to_key())?;
         for txnum in (first.0..end).map(TxNum) {
             let row = rows.next().transpose()?.filter(|(key, _)| *key.value() == txnum.to_key());
@@ -64,32 +69,32 @@ impl Snapshot {
         Ok(())
     }
 
-    /// What is known of a block that left the active chain, without its bytes.
+    /// The row of a block that left the active chain, without its bytes.
     pub fn stale_block_row(&self, height: Height, hash: BlockHash) -> Result<Option<BlockRow>, IndexError> {
         let Some(row) = self.stale_blocks.get(&stale_blocks::key(height, hash))? else { return Ok(None) };
         BlockRow::decode_from(&mut Decoder::new("stale_blocks", row.value())).map(Some)
     }
 
     /// Heights and hashes of the kept stale blocks whose [`stale_position`](Self::stale_position) lies in `positions`,
-    /// lowest first, read as they are asked for.
+    /// lowest first, read lazily.
     pub fn stale_blocks_within(
         &self,
         positions: Range<u64>,
     ) -> Result<impl DoubleEndedIterator<Item = Result<(Height, BlockHash), IndexError>> + use<>, IndexError> {
         let start = stale_blocks::first_key(positions.start);
         let end = stale_blocks::first_key(positions.end.max(positions.start));
-        let rows = self.stale_blocks.range::<&stale_blocks::Key>(&start..&end)?;
+        let rows = self.stale_blocks.range::<&stale_blocks::StaleBlockKey>(&start..&end)?;
         Ok(rows.map(|row| Ok(stale_blocks::split_key(row?.0.value()))))
     }
 
-    /// Where a stale block stands among all of them: its height, and below that the first four bytes of its hash, which
-    /// tell the few blocks of one height apart.
+    /// The sort position of a stale block: its height, then the first four bytes of its hash, which distinguish the few
+    /// blocks of one height.
     #[must_use]
     pub fn stale_position(height: Height, hash: BlockHash) -> u64 {
         stale_blocks::position(&stale_blocks::key(height, hash))
     }
 
-    /// How many stale blocks are kept.
+    /// The number of kept stale blocks.
     pub fn stale_block_count(&self) -> Result<u64, IndexError> {
         use redb::ReadableTableMetadata;
         Ok(self.stale_blocks.len()?)

@@ -7,7 +7,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::block::Block;
+use super::block::ParsedBlock;
 use super::error::IndexError;
 use super::open::Index;
 use super::update::Update;
@@ -57,7 +57,7 @@ impl Update<'_> {
     /// is committed.
     ///
     /// Errors: storage errors.
-    pub fn room_for(&self, blocks: &[Block]) -> Result<Room, IndexError> {
+    pub fn room_for(&self, blocks: &[ParsedBlock]) -> Result<Room, IndexError> {
         let room = self.index.room();
         let bytes = self.changed_bytes(blocks)?;
         Ok(if bytes > room.bytes { Room { bytes, reason: Reason::Blocks, ..room } } else { room })

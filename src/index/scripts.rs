@@ -1,6 +1,6 @@
-//! Reads of what a snapshot holds about scripts: their history, their unspent outputs, the coinbases that pay them.
+//! Reads of the rows about scripts: their history, their unspent outputs, the coinbases that pay them.
 //!
-//! Every list can be read from either end, and from anywhere in between at the cost of one seek.
+//! Every list can be read from either end, and from any position in between at the cost of one seek.
 
 use std::ops::Range;
 
@@ -15,19 +15,19 @@ use super::tables::{history, p2pk, payouts, unspent};
 use crate::chain::Height;
 
 impl Snapshot {
-    /// The key under which a script's rows stand.
+    /// The key of a script's rows.
     #[must_use]
     pub fn script_key(&self, script_pubkey: &[u8]) -> ScriptKey {
         self.salt().script_key(script_pubkey)
     }
 
-    /// The key under which the rows of the script with this SHA-256 stand.
+    /// The key of the rows of the script with this SHA-256.
     #[must_use]
     pub fn script_hash_key(&self, script_hash: &sha256::Hash) -> ScriptKey {
         self.salt().script_hash_key(script_hash)
     }
 
-    /// Totals of a script after the last transaction before `before`, with that transaction.
+    /// The last transaction of a script before `before`, with the totals of the script after it.
     pub fn totals(&self, script: ScriptKey, before: TxNum) -> Result<Option<(TxNum, HistoryRow)>, IndexError> {
         self.history(script, TxNum(0)..before)?.next_back().transpose()
     }
@@ -45,7 +45,7 @@ impl Snapshot {
         txnums: Range<TxNum>,
     ) -> Result<impl DoubleEndedIterator<Item = Result<(TxNum, HistoryRow), IndexError>> + use<>, IndexError> {
         let (from, to) = (history::key(script, txnums.start), history::key(script, txnums.end.max(txnums.start)));
-        let rows = self.history.range::<&history::Key>(&from..&to)?;
+        let rows = self.history.range::<&history::HistoryKey>(&from..&to)?;
         Ok(rows.map(|row| {
             let (key, row) = row?;
             Ok((history::split_key(key.value()).1, HistoryRow::decode(row.value())?))
@@ -59,14 +59,14 @@ impl Snapshot {
         positions: Range<OutputPosition>,
     ) -> Result<impl DoubleEndedIterator<Item = Result<(UnspentKey, UnspentRow), IndexError>> + use<>, IndexError> {
         let key = |at: OutputPosition| {
-            // beyond the numbers that rows can have there is none
+            // no row has a larger number: the range continues with the next transaction
             Position::new(at.vout).map_or_else(
                 || unspent::key(script, TxNum(at.txnum.0.saturating_add(1)), Position::ZERO),
                 |vout| unspent::key(script, at.txnum, vout),
             )
         };
         let (from, to) = (key(positions.start), key(positions.end.max(positions.start)));
-        let rows = self.unspent.range::<&unspent::Key>(&from..&to)?;
+        let rows = self.unspent.range::<&unspent::UnspentKeyBytes>(&from..&to)?;
         Ok(rows.map(|row| {
             let (key, row) = row?;
             Ok((unspent::split_key(key.value()), UnspentRow::decode(row.value())?))
@@ -86,15 +86,15 @@ impl Snapshot {
         heights: Range<Height>,
     ) -> Result<impl DoubleEndedIterator<Item = Result<Height, IndexError>> + use<>, IndexError> {
         let (from, to) = (payouts::key(script, heights.start), payouts::key(script, heights.end.max(heights.start)));
-        let rows = self.payouts.range::<&payouts::Key>(&from..&to)?;
+        let rows = self.payouts.range::<&payouts::PayoutKey>(&from..&to)?;
         Ok(rows.map(|row| Ok(payouts::split_key(row?.0.value()).1)))
     }
 
-    /// First transactions of the P2PK scripts whose public key has this HASH160.
+    /// The P2PK scripts whose public key has this HASH160, each with the first transaction that paid it.
     pub fn p2pk_scripts(&self, key_hash: hash160::Hash) -> Result<Vec<(ScriptKey, TxNum)>, IndexError> {
         let (from, to) = (p2pk::key(key_hash, ScriptKey([0; 10])), p2pk::key(key_hash, ScriptKey([0xff; 10])));
-        let rows = self.p2pk.range::<&p2pk::Key>(&from..=&to)?;
-        let decode = |(key, row): (redb::AccessGuard<'_, &p2pk::Key>, redb::AccessGuard<'_, &[u8; 4]>)| {
+        let rows = self.p2pk.range::<&p2pk::P2pkKey>(&from..=&to)?;
+        let decode = |(key, row): (redb::AccessGuard<'_, &p2pk::P2pkKey>, redb::AccessGuard<'_, &[u8; 4]>)| {
             (p2pk::split_key(key.value()).1, TxNum::from_key(*row.value()))
         };
         rows.map(|row| Ok(decode(row?))).collect()

@@ -1,6 +1,7 @@
-//! Reads of one committed state. Cheap to open, does not block the writer, and sees nothing of what is committed later.
+//! Reads of one committed state. A snapshot is cheap to open, does not block the writer, and does not see later
+//! commits.
 //!
-//! A snapshot pins the pages it may read, so it is kept for a request or an event and then dropped.
+//! A snapshot pins the pages it may read, so it is kept for one request or event and then dropped.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -49,10 +50,10 @@ pub struct Snapshot {
     pub(super) mempool_samples: ReadOnlyTable<&'static [u8; 4], &'static [u8]>,
 }
 
-/// A table and how many rows it has.
+/// A table and its number of rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableRows {
-    /// Its name, as the description of the file format has it.
+    /// Its name, as in the description of the file format.
     pub name: String,
     /// Its rows.
     pub rows: u64,
@@ -73,14 +74,14 @@ pub struct StoredTransaction {
 
 /// The input that spends an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Spender {
+pub struct SpendingInput {
     /// The spending transaction.
     pub txnum: TxNum,
     /// The number of its input.
     pub vin: u32,
 }
 
-/// Where in the active chain a transaction stands.
+/// The block of the active chain that contains a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Occurrence {
     /// The height of its block.
@@ -134,9 +135,9 @@ impl Snapshot {
         self.tip
     }
 
-    /// How many rows each table has, by counters that the tables keep themselves.
+    /// The number of rows of each table, from counters that redb maintains.
     pub fn tables(&self) -> Result<Vec<TableRows>, IndexError> {
-        // by name, so that a new table is not forgotten here
+        // destructured, so that the compiler reports a new table that is not listed here
         let Self {
             file: _,
             network: _,
@@ -184,8 +185,8 @@ impl Snapshot {
         Ok(rows.into_iter().map(|(name, rows)| TableRows { name: name.to_owned(), rows }).collect())
     }
 
-    /// Bytes of the index file as it is now, not when this state was committed; `None` if the file system does not
-    /// tell.
+    /// The size of the index file in bytes as it is now, not when this state was committed; `None` if the file system
+    /// does not report it.
     #[must_use]
     pub fn file_bytes(&self) -> Option<u64> {
         std::fs::metadata(&self.file).ok().map(|file| file.len())
@@ -207,7 +208,8 @@ impl Snapshot {
         BlockRow::decode_hash(row.value())
     }
 
-    /// Where the block with this hash is, `None` if this index never saw it (or no longer keeps it).
+    /// The height of the block with this hash and whether it is stale; `None` if this index never connected it (or no
+    /// longer keeps it).
     pub fn block_place(&self, hash: BlockHash) -> Result<Option<BlockPlace>, IndexError> {
         self.block_hashes.get(hash.as_byte_array())?.map(|row| BlockPlace::decode(row.value())).transpose()
     }
@@ -219,11 +221,11 @@ impl Snapshot {
 
     /// Heights and hashes of all blocks that left the active chain and are kept, lowest first.
     pub fn stale_block_hashes(&self) -> Result<Vec<(Height, BlockHash)>, IndexError> {
-        let rows = self.stale_blocks.range::<&stale_blocks::Key>(..)?;
+        let rows = self.stale_blocks.range::<&stale_blocks::StaleBlockKey>(..)?;
         rows.map(|row| Ok(stale_blocks::split_key(row?.0.value()))).collect()
     }
 
-    /// The stale blocks that hold a transaction, with its index in each.
+    /// The stale blocks that contain a transaction, with its index in each.
     pub fn stale_occurrences(&self, txid: &Txid) -> Result<Vec<(BlockHash, u32)>, IndexError> {
         let prefix = self.salt.txid_prefix(txid);
         let (from, to) = (
@@ -231,12 +233,12 @@ impl Snapshot {
             stale_transactions::key(prefix, filled_hash(0xff), u32::MAX),
         );
         let mut found = Vec::new();
-        for row in self.stale_transactions.range::<&stale_transactions::Key>(&from..=&to)? {
+        for row in self.stale_transactions.range::<&stale_transactions::StaleTransactionKey>(&from..=&to)? {
             let (_, hash, index) = stale_transactions::split_key(row?.0.value());
             let Some(place) = self.block_place(hash)? else { continue };
             let Some(block) = self.stale_block(place.height, hash)? else { continue };
             let raw = crate::chain::raw::RawBlock::parse(&block.raw)
-                .map_err(|error| IndexError::corrupt("stale_blocks", format!("row {hash} is no block: {error}")))?;
+                .map_err(|error| IndexError::corrupt("stale_blocks", format!("row {hash} is not a block: {error}")))?;
             let transaction = usize::try_from(index).ok().and_then(|index| raw.transactions.get(index));
             if transaction.is_some_and(|transaction| transaction.txid() == *txid) {
                 found.push((hash, index));
@@ -245,7 +247,7 @@ impl Snapshot {
         Ok(found)
     }
 
-    /// The block that holds a transaction, and its index there.
+    /// The height of a transaction's block, and its index there.
     pub fn occurrence(&self, txnum: TxNum) -> Result<Occurrence, IndexError> {
         let row = self.block_starts.range::<&[u8; 4]>(..=&txnum.to_key())?.next_back().transpose()?;
         let (key, value) = row.ok_or_else(|| IndexError::corrupt("block_starts", "the genesis row is missing"))?;
@@ -270,7 +272,7 @@ impl Snapshot {
     pub fn newest(&self, txid: &Txid) -> Result<Option<StoredTransaction>, IndexError> {
         let prefix = self.salt.txid_prefix(txid);
         let (from, to) = (txids::key(prefix, TxNum(0)), txids::key(prefix, TxNum(u32::MAX)));
-        for row in self.txids.range::<&txids::Key>(&from..=&to)?.rev() {
+        for row in self.txids.range::<&txids::TxidKey>(&from..=&to)?.rev() {
             let (_, txnum) = txids::split_key(row?.0.value());
             let found = self.transaction(txnum)?;
             if found.as_ref().is_some_and(|found| found.txid == *txid) {
@@ -285,7 +287,7 @@ impl Snapshot {
         let prefix = self.salt.txid_prefix(txid);
         let (from, to) = (txids::key(prefix, TxNum(0)), txids::key(prefix, TxNum(u32::MAX)));
         let mut found = Vec::new();
-        for row in self.txids.range::<&txids::Key>(&from..=&to)? {
+        for row in self.txids.range::<&txids::TxidKey>(&from..=&to)? {
             let (_, txnum) = txids::split_key(row?.0.value());
             if self.txid(txnum)? == Some(*txid) {
                 found.push(txnum);
@@ -295,12 +297,12 @@ impl Snapshot {
     }
 
     /// The input that spends an output of the active chain, `None` while it is unspent.
-    pub fn spender(&self, txnum: TxNum, vout: u32) -> Result<Option<Spender>, IndexError> {
+    pub fn spender(&self, txnum: TxNum, vout: u32) -> Result<Option<SpendingInput>, IndexError> {
         let Some(vout) = Position::new(vout) else { return Ok(None) };
-        let row = self.spends.get(&spends::place(txnum, vout))?;
+        let row = self.spends.get(&spends::tx_point(txnum, vout))?;
         Ok(row.map(|row| {
-            let (txnum, vin) = spends::split_place(row.value());
-            Spender { txnum, vin: vin.to_u32() }
+            let (txnum, vin) = spends::split_tx_point(row.value());
+            SpendingInput { txnum, vin: vin.to_u32() }
         }))
     }
 }

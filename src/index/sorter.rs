@@ -1,4 +1,4 @@
-//! Sorts more byte strings than fit into memory: runs are sorted in memory, written to a temporary file, and merged.
+//! External merge sort of byte strings: runs are sorted in memory, written to a temporary file, and merged.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -6,16 +6,16 @@ use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// The most bytes that are read of a run at once while merging; fewer when there are many runs for the memory.
+/// The most bytes read from a run at once while merging; fewer when there are many runs for the memory.
 const READ: usize = 1 << 16;
 /// The fewest, which bounds the memory of some `memory² / 1,500` bytes of records: 3 GB with 2 MiB.
 const LEAST_READ: usize = 512;
 
-/// Takes records in any order.
+/// Collects records in any order.
 pub(super) struct Sorter {
     directory: PathBuf,
     memory: usize,
-    /// Records behind each other, and where each lies.
+    /// Concatenated records, and the start and end of each.
     bytes: Vec<u8>,
     records: Vec<(usize, usize)>,
     spilled: Option<Spilled>,
@@ -24,25 +24,25 @@ pub(super) struct Sorter {
 struct Spilled {
     file: BufWriter<File>,
     length: u64,
-    /// Where each sorted run begins and ends.
+    /// The start and end of each sorted run.
     runs: Vec<(u64, u64)>,
 }
 
 impl Sorter {
-    /// Uses about `memory` bytes, and a file in `directory` that has no name and is gone when it is closed.
+    /// A sorter that uses about `memory` bytes, and an unnamed file in `directory` that disappears when it is closed.
     pub(super) fn new(directory: &Path, memory: usize) -> Self {
         let directory = directory.to_path_buf();
         Self { directory, memory, bytes: Vec::new(), records: Vec::new(), spilled: None }
     }
 
-    /// Adds the record that the parts make up behind each other.
+    /// Adds the record that the concatenated parts form.
     pub(super) fn push(&mut self, parts: &[&[u8]]) -> io::Result<()> {
         let start = self.bytes.len();
         for part in parts {
             self.bytes.extend_from_slice(part);
         }
         self.records.push((start, self.bytes.len()));
-        // vectors double when they grow, so half of the memory is the most they may hold
+        // vectors double when they grow, so they may use half of the memory at most
         if 2 * (self.bytes.len() + self.records.len() * size_of::<(usize, usize)>()) > self.memory {
             self.spill()?;
         }
@@ -77,39 +77,39 @@ impl Sorter {
     }
 
     /// All records in the order of their bytes.
-    pub(super) fn sorted(mut self) -> io::Result<Sorted> {
+    pub(super) fn sorted(mut self) -> io::Result<SortedRecords> {
         if self.spilled.is_some() {
             self.spill()?;
         }
         let Some(spilled) = self.spilled.take() else {
             self.sort();
-            return Ok(Sorted::Memory { bytes: self.bytes, records: self.records.into_iter() });
+            return Ok(SortedRecords::Memory { bytes: self.bytes, records: self.records.into_iter() });
         };
         let mut file = spilled.file.into_inner().map_err(io::IntoInnerError::into_error)?;
         let mut runs = Vec::with_capacity(spilled.runs.len());
         let mut heap = BinaryHeap::with_capacity(spilled.runs.len());
-        // the buffer that records were collected in has been written out, and what it held goes to the runs
+        // the buffer is spilled: free its memory for the runs
         (self.bytes, self.records) = (Vec::new(), Vec::new());
         let at_once = (self.memory / spilled.runs.len().max(1)).clamp(LEAST_READ, READ);
         for (at, end) in spilled.runs {
-            let mut run = Run { at, end, at_once, buffer: Vec::new(), read: 0 };
+            let mut run = SortedRun { at, end, at_once, buffer: Vec::new(), read: 0 };
             if let Some(record) = run.next(&mut file)? {
                 heap.push(Reverse((record, runs.len())));
             }
             runs.push(run);
         }
-        Ok(Sorted::Merge { file, runs, heap })
+        Ok(SortedRecords::Merge { file, runs, heap })
     }
 }
 
 /// Records in order.
-pub(super) enum Sorted {
+pub(super) enum SortedRecords {
     Memory { bytes: Vec<u8>, records: std::vec::IntoIter<(usize, usize)> },
-    Merge { file: File, runs: Vec<Run>, heap: BinaryHeap<Reverse<(Vec<u8>, usize)>> },
+    Merge { file: File, runs: Vec<SortedRun>, heap: BinaryHeap<Reverse<(Vec<u8>, usize)>> },
 }
 
-/// A sorted stretch of the file.
-pub(super) struct Run {
+/// A sorted run in the file.
+pub(super) struct SortedRun {
     at: u64,
     end: u64,
     /// Bytes to read at once, or more for a larger record.
@@ -118,7 +118,7 @@ pub(super) struct Run {
     read: usize,
 }
 
-impl Run {
+impl SortedRun {
     fn next(&mut self, file: &mut File) -> io::Result<Option<Vec<u8>>> {
         if !self.fill(file, 4)? {
             return Ok(None);
@@ -150,7 +150,7 @@ impl Run {
     }
 }
 
-impl Iterator for Sorted {
+impl Iterator for SortedRecords {
     type Item = io::Result<Vec<u8>>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_larger_than_what_is_read_at_once_survives() {
+    fn a_record_larger_than_one_read_survives() {
         let mut sorter = Sorter::new(&std::env::temp_dir(), 1);
         let large = vec![7; 3 * READ];
         sorter.push(&[&large]).unwrap();

@@ -1,17 +1,17 @@
-//! What a block adds up to: sizes, values, fees and their distribution, as its `blocks` row keeps them.
+//! Computes the statistics of a block: sizes, values, fees and their distribution, as its `blocks` row stores them.
 
 use bitcoin::{Amount, Weight};
 
-use super::block::{Block, BlockOutput, BlockTransaction, small};
+use super::block::{BlockOutput, BlockTransaction, ParsedBlock, small};
 use super::error::IndexError;
-use super::resolve::Prevout;
-use super::tables::blocks::{BlockRow, QUANTILES, Running};
+use super::resolve::ResolvedPrevout;
+use super::tables::blocks::{BlockRow, ChainTotals, QUANTILES};
 use crate::chain::{Feerate, Height, ScriptType};
 
 /// The points of the distributions, in percent.
 const PERCENT: [u64; QUANTILES] = [0, 10, 25, 50, 75, 90, 100];
 
-/// Adds up one block, transaction by transaction.
+/// Accumulates the statistics of one block, transaction by transaction.
 pub(super) struct Tally {
     height: Height,
     row: BlockRow,
@@ -21,8 +21,14 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// A block on top of a chain with these totals. `subsidy` in sat, `median_time` in seconds.
-    pub(super) fn new(block: &Block, height: Height, median_time: u32, subsidy: u64, before: &Running) -> Self {
+    /// Begins a block on top of a chain with these totals. `subsidy` in sat, `median_time` in seconds.
+    pub(super) fn new(
+        block: &ParsedBlock,
+        height: Height,
+        median_time: u32,
+        subsidy: u64,
+        before: &ChainTotals,
+    ) -> Self {
         let size = small(block.size());
         let row = BlockRow {
             hash: block.hash,
@@ -54,7 +60,7 @@ impl Tally {
         Self { height, row, fees: Vec::with_capacity(transactions), feerates: Vec::with_capacity(transactions) }
     }
 
-    pub(super) fn spend(&mut self, prevout: &Prevout) {
+    pub(super) fn spend(&mut self, prevout: &ResolvedPrevout) {
         self.row.input_value += u128::from(prevout.value);
         let age = self.row.median_time.saturating_sub(prevout.median_time);
         self.row.coin_age += u128::from(prevout.value) * u128::from(age);
@@ -87,7 +93,7 @@ impl Tally {
         self.row.running.types[output.script_type.index()].unspendable.add(output.value);
     }
 
-    /// An output of an earlier copy that this block's copy takes out of the UTXO set (BIP30).
+    /// Counts an output of an earlier copy that this block's copy removes from the UTXO set (BIP30).
     pub(super) fn overwrite(&mut self, output: &BlockOutput) {
         let running = &mut self.row.running;
         running.unspendable.bip30 = running.unspendable.bip30.saturating_add(output.value);
@@ -96,14 +102,14 @@ impl Tally {
     }
 
     fn leave_utxo_set(&mut self, value: u64) {
-        // an output is taken out once and after it was put in, which the `unspent` table proves before anything is
-        // committed; until then a wrong block must not panic here
+        // each output is removed once and after it was added, which the `unspent` table proves before the commit; until
+        // then an invalid block must not panic here
         let running = &mut self.row.running;
         running.utxo_count = running.utxo_count.saturating_sub(1);
         running.utxo_value = running.utxo_value.saturating_sub(value);
     }
 
-    /// The end of a transaction; `fee` in sat, `None` for the coinbase.
+    /// Counts a transaction; `fee` in sat, `None` for the coinbase.
     pub(super) fn transaction(&mut self, transaction: &BlockTransaction, fee: Option<u64>) {
         let Some(fee) = fee else { return };
         let size = small(transaction.raw.len());
@@ -123,10 +129,10 @@ impl Tally {
     /// The row of the block. `coinbase_value` in sat.
     ///
     /// Errors: [`IndexError::InvalidBlock`] for a coinbase that claims more than subsidy and fees, and for totals that
-    /// leave their range.
+    /// overflow.
     pub(super) fn finish(mut self, coinbase_value: u64) -> Result<BlockRow, IndexError> {
         let invalid = |what: &str| IndexError::InvalidBlock { hash: self.row.hash, what: what.into() };
-        let too_large = || invalid("its totals are larger than any chain's can be");
+        let too_large = || invalid("its totals are larger than those of any possible chain");
         let fees = self.fees.iter().try_fold(0_u64, |sum, fee| sum.checked_add(*fee)).ok_or_else(too_large)?;
         let reward = self.row.subsidy.checked_add(fees).ok_or_else(too_large)?;
         let unclaimed = reward.checked_sub(coinbase_value).ok_or_else(|| {
@@ -159,7 +165,8 @@ impl Tally {
     }
 }
 
-/// `sorted` ascending. Nearest rank at each percentage, but Core's `CalculateTruncatedMedian` in the middle.
+/// The quantiles of fees in ascending order: the nearest rank at each percentage, but Core's `CalculateTruncatedMedian`
+/// at 50.
 fn fee_quantiles(sorted: &[u64]) -> [u64; QUANTILES] {
     let Some(last) = sorted.len().checked_sub(1) else { return [0; QUANTILES] };
     PERCENT.map(|percent| {
@@ -173,7 +180,7 @@ fn fee_quantiles(sorted: &[u64]) -> [u64; QUANTILES] {
     })
 }
 
-/// `sorted` ascending by feerate. The feerate at which that share of the weight is reached, as in Core's
+/// The quantiles of feerates in ascending order: the feerate at which each share of the weight is reached, as in Core's
 /// `CalculatePercentilesByWeight`.
 fn feerate_quantiles(sorted: &[(u64, u64)]) -> [u64; QUANTILES] {
     let total: u64 = sorted.iter().map(|(_, weight)| weight).sum();

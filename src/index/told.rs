@@ -1,7 +1,7 @@
 //! What readers were told of before the disk had it, noted where a crash does not take it back.
 //!
 //! ```text
-//!   commit_told ── note ──► index.told, on the disk ──► commit_unsettled ──► readers are told
+//!   commit_told ── note ──► index.told, on the disk ──► commit_non_durable ──► readers are told
 //!                                │                             ╳ crash
 //!   open ──► taken_back ◄────────┘  the block of the note is not in the index: nobody is answered for an older one
 //! ```
@@ -74,13 +74,13 @@ impl Told {
 }
 
 impl Update<'_> {
-    /// Makes the changes visible as [`Update::commit_unsettled`] does, once it is noted which block readers are told of. If
+    /// Makes the changes visible as [`Update::commit_non_durable`] does, once it is noted which block readers are told of. If
     /// that cannot be noted, it waits for the disk as [`Update::commit`] does.
     ///
     /// Errors: as [`Update::commit`].
     pub fn commit_told(self) -> Result<(), IndexError> {
         match self.tip() {
-            Some(tip) if self.index.told.try_note(tip) => self.commit_unsettled(),
+            Some(tip) if self.index.told.try_note(tip) => self.commit_non_durable(),
             _ => self.commit(),
         }
     }

@@ -1,4 +1,4 @@
-//! The one writer: blocks are disconnected and connected in one write transaction, which is committed as a whole.
+//! The single writer: blocks are disconnected and connected in one write transaction, which is committed as a whole.
 
 use std::time::Instant;
 
@@ -7,16 +7,16 @@ use bitcoin::{BlockHash, Network};
 use redb::{Durability, ReadableTable, ReadableTableMetadata, Table, WriteTransaction};
 
 use super::apply::forget_stale;
-use super::block::{Block, Parser, assemble};
+use super::block::{ParsedBlock, Parser, assemble};
 use super::effects::Effects;
 use super::error::IndexError;
-use super::figures::Changed;
 use super::keys::TxNum;
+use super::metrics::UpdateCounts;
 use super::observed::ObservedLimits;
 use super::open::Index;
-use super::resolve::Run;
+use super::resolve::BlockRun;
 use super::tables::block_starts::BlockStart;
-use super::tables::blocks::{BlockRow, Running};
+use super::tables::blocks::{BlockRow, ChainTotals};
 use super::tables::stale_blocks::StaleBlock;
 use super::tables::{
     block_hashes, block_starts, blocks, departed, first_seen, history, mempool, mempool_samples, meta, p2pk, payouts,
@@ -58,7 +58,7 @@ pub(super) struct Tables<'txn> {
 }
 
 impl<'txn> Tables<'txn> {
-    /// Opens all of them, and makes those that do not exist yet.
+    /// Opens all of them, and creates those that do not exist yet.
     pub(super) fn open(transaction: &'txn WriteTransaction) -> Result<Self, IndexError> {
         Ok(Self {
             meta: transaction.open_table(meta::TABLE)?,
@@ -84,25 +84,25 @@ impl<'txn> Tables<'txn> {
     }
 }
 
-/// Changes that become visible together, or, when dropped without [`Update::commit`], not at all.
+/// Changes that become visible together, or, if the update is dropped without [`Update::commit`], not at all.
 pub struct Update<'i> {
     pub(super) index: &'i mut Index,
     transaction: WriteTransaction,
     tip: Option<Tip>,
-    /// Rows written into tables whose keys are hashes: each may touch a page of its own.
+    /// Rows written into tables whose keys are hashes: each may change a page of its own.
     scattered_rows: u64,
-    /// Bytes of the blocks that were connected and of their rows, which are written one behind the other.
+    /// Bytes of the connected blocks and of their rows, which are written sequentially.
     block_bytes: u64,
-    /// Whether a step began and did not end well: the tables may then hold half of a block.
+    /// Whether a step failed: the tables may then contain half of a block.
     broken: bool,
-    pub(super) changed: Changed,
+    pub(super) counts: UpdateCounts,
 }
 
 impl<'i> Update<'i> {
     pub(super) fn begin(index: &'i mut Index) -> Result<Self, IndexError> {
-        index.settling.finish()?;
+        index.flushing.finish()?;
         let mut transaction = index.database.begin_write()?;
-        // a crash is then repaired from the last commit's records instead of by walking the whole file
+        // the repair after a crash then reads the records of the last commit instead of the whole file
         transaction.set_quick_repair(true);
         let tip = read_tip(&transaction.open_table(meta::TABLE)?)?;
         if !index.starts_are_committed {
@@ -118,38 +118,38 @@ impl<'i> Update<'i> {
             scattered_rows: 0,
             block_bytes: 0,
             broken: false,
-            changed: Changed::default(),
+            counts: UpdateCounts::default(),
         })
     }
 
-    /// The tip with the changes made so far.
+    /// The tip after the changes made so far.
     #[must_use]
     pub fn tip(&self) -> Option<Tip> {
         self.tip
     }
 
-    /// Makes blocks ready to be connected here.
+    /// A parser of blocks for this index.
     #[must_use]
     pub fn parser(&self) -> Parser {
         self.index.parser()
     }
 
-    /// Adds blocks that follow each other on top of the tip. Larger runs cost less a block.
+    /// Connects consecutive blocks on top of the tip. Larger runs cost less per block.
     ///
     /// Errors: [`IndexError::NotOnTip`], [`IndexError::Unresolved`], [`IndexError::InvalidBlock`], storage errors.
     /// After an error the update can only be dropped.
-    pub fn connect(&mut self, run: &[Block]) -> Result<(), IndexError> {
-        self.whole(|update| update.connect_run(run))
+    pub fn connect(&mut self, run: &[ParsedBlock]) -> Result<(), IndexError> {
+        self.atomically(|update| update.connect_run(run))
     }
 
-    fn connect_run(&mut self, run: &[Block]) -> Result<(), IndexError> {
+    fn connect_run(&mut self, run: &[ParsedBlock]) -> Result<(), IndexError> {
         let mut tables = Tables::open(&self.transaction)?;
         let (before, mut times) = self.recent(&tables)?;
         let first = next_txnum(&before)?;
         let (mut next, mut tip) = (first, self.tip);
-        self.changed.connected += u64::try_from(run.len()).unwrap_or(u64::MAX);
+        self.counts.connected += u64::try_from(run.len()).unwrap_or(u64::MAX);
         for block in run {
-            check_stands_on(block, tip, self.index.network)?;
+            check_previous(block, tip, self.index.network)?;
             let height = tip.map_or(Height::GENESIS, |tip| tip.height.next());
             times.push(block.header.time);
             let median_time = median_time_past(&times).unwrap_or(block.header.time);
@@ -162,7 +162,7 @@ impl<'i> Update<'i> {
             tip = Some(Tip { height, hash: block.hash });
             self.block_bytes = self.block_bytes.saturating_add(bytes_of(block));
         }
-        let run = Run { blocks: run, first, starts: &self.index.starts, salt: self.index.salt };
+        let run = BlockRun { blocks: run, first, starts: &self.index.starts, salt: self.index.salt };
         let resolved = run.resolve(&tables)?;
         let effects = Effects::of(&run, &resolved, &before, self.index.network, &tables)?;
         effects.apply(&run, &resolved.prevouts, &mut tables)?;
@@ -171,16 +171,16 @@ impl<'i> Update<'i> {
         write_tip(&mut tables, tip)
     }
 
-    /// Takes the tip out again and keeps its block as stale. Returns the block taken out, `None` in an empty index.
+    /// Disconnects the tip and stores its block as stale. Returns the disconnected tip, `None` in an empty index.
     ///
-    /// Errors: [`IndexError::Corrupt`] if the rows are not what the block once added; storage errors. After an error the
-    /// update can only be dropped.
+    /// Errors: [`IndexError::Corrupt`] if the rows differ from those that the block added; storage errors. After an
+    /// error the update can only be dropped.
     pub fn disconnect(&mut self) -> Result<Option<Tip>, IndexError> {
-        self.whole(Self::disconnect_tip)
+        self.atomically(Self::disconnect_tip)
     }
 
-    /// Does a step of which nothing is ever committed unless it succeeds.
-    fn whole<T>(&mut self, step: impl FnOnce(&mut Self) -> Result<T, IndexError>) -> Result<T, IndexError> {
+    /// Runs a step; if it fails, nothing of the update can be committed.
+    fn atomically<T>(&mut self, step: impl FnOnce(&mut Self) -> Result<T, IndexError>) -> Result<T, IndexError> {
         if std::mem::replace(&mut self.broken, true) {
             return Err(IndexError::Broken);
         }
@@ -189,15 +189,15 @@ impl<'i> Update<'i> {
         Ok(done)
     }
 
-    /// Does a step that only writes rows.
+    /// Runs a step that only writes rows.
     pub(super) fn with_tables<T>(
         &mut self,
         step: impl FnOnce(&mut Tables<'_>, &ObservedLimits) -> Result<T, IndexError>,
     ) -> Result<T, IndexError> {
-        self.whole(|update| step(&mut Tables::open(&update.transaction)?, &update.index.observed))
+        self.atomically(|update| step(&mut Tables::open(&update.transaction)?, &update.index.observed))
     }
 
-    /// The position of the first transaction of a block of the chain as it is with the changes made so far.
+    /// The position of the first transaction of a block of the chain after the changes made so far.
     pub(super) fn first_txnum(&self, height: Height) -> Result<TxNum, IndexError> {
         let start = usize::try_from(height.to_u32()).ok().and_then(|height| self.index.starts.get(height));
         let start = start.filter(|start| start.height == height);
@@ -211,18 +211,18 @@ impl<'i> Update<'i> {
         let row = read_block(&tables, tip.height)?;
         let before = match tip.height.previous() {
             Some(previous) => read_block(&tables, previous)?.running,
-            None => Running::zero(),
+            None => ChainTotals::zero(),
         };
         let bytes = assemble(&row, next_txnum(&before)?, &tables.transactions)?;
         let block = [self.index.parser().parse(row.hash, bytes)?];
         let run =
-            Run { blocks: &block, first: next_txnum(&before)?, starts: &self.index.starts, salt: self.index.salt };
+            BlockRun { blocks: &block, first: next_txnum(&before)?, starts: &self.index.starts, salt: self.index.salt };
         let resolved = run.resolve(&tables)?;
         let effects = Effects::of(&run, &resolved, &before, self.index.network, &tables)?;
         effects.revert(&run, &mut tables)?;
         self.scattered_rows += effects.scattered_rows();
         self.index.starts.pop();
-        self.changed.disconnected += 1;
+        self.counts.disconnected += 1;
         let previous = tip.height.previous().map(|height| Tip { height, hash: block[0].previous() });
         self.tip = previous;
         write_tip(&mut tables, previous)?;
@@ -230,25 +230,26 @@ impl<'i> Update<'i> {
         Ok(Some(tip))
     }
 
-    /// Whether enough is written that going on in this transaction would cost more than committing it: the pages it
-    /// has changed fill half of the cache, beyond which redb writes them twice.
+    /// Whether the update should be committed before further changes: the pages it has changed fill half of the cache,
+    /// beyond which redb writes them twice.
     ///
     /// Errors: storage errors.
     pub fn is_full(&self) -> Result<bool, IndexError> {
         Ok(self.scattered_bytes(0)? > self.index.cache_bytes / 2)
     }
 
-    /// About how many bytes of the disk a commit takes anew that has these blocks, too.
-    pub(super) fn changed_bytes(&self, more: &[Block]) -> Result<u64, IndexError> {
-        let rows = more.iter().map(Block::scattered_rows).sum();
+    /// An estimate of the additional disk space, in bytes, of a commit with these further blocks.
+    pub(super) fn changed_bytes(&self, more: &[ParsedBlock]) -> Result<u64, IndexError> {
+        let rows = more.iter().map(ParsedBlock::scattered_rows).sum();
         let blocks = more.iter().map(bytes_of).fold(self.block_bytes, u64::saturating_add);
         Ok(self.scattered_bytes(rows)?.saturating_add(blocks))
     }
 
-    /// Of pages that rows of hashed tables have changed, with so many more of them.
+    /// An estimate of the bytes of pages that rows of hashed tables have changed, with `more` further rows.
     fn scattered_bytes(&self, more: u64) -> Result<u64, IndexError> {
         let tables = Tables::open(&self.transaction)?;
-        // rows of hashed tables, about 80 bytes each with the slack of random inserts: no more pages than they have
+        // rows of hashed tables take about 80 bytes each with the slack of random inserts, which bounds the changed
+        // pages
         let rows = tables.history.len()? + tables.unspent.len()? + tables.txids.len()? + tables.spends.len()?;
         let (rows, changed) = (rows.saturating_add(more), self.scattered_rows.saturating_add(more));
         Ok(changed.saturating_mul(PAGE).min(rows.saturating_mul(80)))
@@ -256,18 +257,18 @@ impl<'i> Update<'i> {
 
     /// Makes the changes durable and visible to snapshots taken from now on.
     ///
-    /// Errors: [`IndexError::Broken`] after a step that failed; storage errors. Nothing is changed then.
+    /// Errors: [`IndexError::Broken`] after a failed step; storage errors. Nothing is changed then.
     pub fn commit(self) -> Result<(), IndexError> {
         self.commit_with(Durability::Immediate)
     }
 
     /// Makes the changes visible to snapshots taken from now on, without waiting for the disk, which may take a hundred
-    /// times as long. They become durable with the next commit or [`Index::settle`]; a crash before that takes them back
-    /// as a whole, with all that were committed like this since the last that is durable. Of blocks, use
-    /// [`Update::commit_told`], so that it can be told then that they are missing.
+    /// times as long. They become durable with the next [`Update::commit`], [`Index::flush_soon`] or [`Index::flush`];
+    /// a crash before that loses them as a whole, with all commits since the last durable one. For blocks use
+    /// [`Update::commit_told`], so that the loss is detected after a crash.
     ///
     /// Errors: as [`Update::commit`].
-    pub fn commit_unsettled(self) -> Result<(), IndexError> {
+    pub fn commit_non_durable(self) -> Result<(), IndexError> {
         self.commit_with(Durability::None)
     }
 
@@ -279,18 +280,18 @@ impl<'i> Update<'i> {
         let began = Instant::now();
         self.transaction.commit()?;
         let index = self.index;
-        index.figures.count(began.elapsed(), self.changed);
+        index.metrics.count(began.elapsed(), self.counts);
         index.starts_are_committed = true;
         match durability {
-            Durability::None => index.settling.unsettled(),
-            _ => index.settling.settled(),
+            Durability::None => index.flushing.mark_non_durable(),
+            _ => index.flushing.mark_durable(),
         }
         Ok(())
     }
 
-    /// Totals of the chain so far, and the times of its last blocks, oldest first.
-    fn recent(&self, tables: &Tables<'_>) -> Result<(Running, Vec<u32>), IndexError> {
-        let Some(tip) = self.tip else { return Ok((Running::zero(), Vec::new())) };
+    /// The totals of the chain, and the times of its last 11 blocks, oldest first.
+    fn recent(&self, tables: &Tables<'_>) -> Result<(ChainTotals, Vec<u32>), IndexError> {
+        let Some(tip) = self.tip else { return Ok((ChainTotals::zero(), Vec::new())) };
         let newest = read_block(tables, tip.height)?;
         let mut times = vec![newest.header.time];
         let mut height = tip.height;
@@ -302,7 +303,7 @@ impl<'i> Update<'i> {
         Ok((newest.running, times))
     }
 
-    /// Keeps the highest stale blocks only.
+    /// Deletes the lowest stale blocks beyond the limit.
     fn trim_stale(&self, tables: &mut Tables<'_>) -> Result<(), IndexError> {
         for _ in self.index.stale_blocks_kept..tables.stale_blocks.len()? {
             let Some((height, hash, stale)) = lowest_stale(tables)? else { return Ok(()) };
@@ -316,16 +317,16 @@ impl<'i> Update<'i> {
 
 /// Bytes of a redb page.
 const PAGE: u64 = 4096;
-/// Bytes, about, of what is told of a block itself.
+/// About the bytes of a block's own rows.
 const BLOCK_ROW: u64 = 1_024;
 
-/// About what a block takes beside its rows in hashed tables.
-fn bytes_of(block: &Block) -> u64 {
+/// About the bytes of a block without its rows in hashed tables.
+fn bytes_of(block: &ParsedBlock) -> u64 {
     u64::try_from(block.bytes.len()).unwrap_or(u64::MAX).saturating_add(BLOCK_ROW)
 }
 
-/// A block must name the tip as the block it stands on; the first must be the network's genesis block.
-fn check_stands_on(block: &Block, tip: Option<Tip>, network: Network) -> Result<(), IndexError> {
+/// Checks that the previous block is the tip, or that the first block is the network's genesis block.
+fn check_previous(block: &ParsedBlock, tip: Option<Tip>, network: Network) -> Result<(), IndexError> {
     let genesis = genesis_hash(network);
     match tip {
         Some(tip) if block.previous() == tip.hash => Ok(()),
@@ -363,8 +364,8 @@ fn lowest_stale(tables: &Tables<'_>) -> Result<Option<(Height, BlockHash, StaleB
     Ok(Some((height, hash, StaleBlock::decode(row.value())?)))
 }
 
-/// The number of the first transaction after a chain with these totals.
-fn next_txnum(running: &Running) -> Result<TxNum, IndexError> {
+/// The number of the next transaction after a chain with these totals.
+fn next_txnum(running: &ChainTotals) -> Result<TxNum, IndexError> {
     u32::try_from(running.transactions).map(TxNum).map_err(|_| too_many())
 }
 

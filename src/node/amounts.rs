@@ -1,5 +1,5 @@
-//! The node writes amounts as JSON numbers in BTC with eight decimals. Read as floating point, large ones lose
-//! satoshi; here they are read from their decimal text.
+//! The node writes amounts as JSON numbers in BTC with eight decimals. Parsed as floating point, large ones lose
+//! satoshi; here they are parsed from their decimal text.
 
 use bitcoin::{Amount, Denomination};
 use serde::de::Error;
@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use crate::chain::Feerate;
 
-/// An amount as the node writes it. Only for `serde_json`, which keeps the text.
+/// An amount as the node writes it. Works only with `serde_json`, which keeps the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ExactAmount(pub(super) Amount);
 
@@ -21,22 +21,22 @@ impl<'de> Deserialize<'de> for ExactAmount {
     }
 }
 
-/// For `deserialize_with`.
+/// For `deserialize_with`: an amount in BTC.
 pub(super) fn amount<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Amount, D::Error> {
     ExactAmount::deserialize(deserializer).map(|amount| amount.0)
 }
 
-/// For `deserialize_with`: a node writes feerates in BTC for 1,000 virtual bytes, which is whole satoshi.
+/// For `deserialize_with`: a feerate in BTC per 1,000 vbytes, which is whole satoshi.
 pub(super) fn feerate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Feerate, D::Error> {
     amount(deserializer).map(|per_kvb| Feerate::from_sat_per_kvb(per_kvb.to_sat()))
 }
 
-/// For `deserialize_with`: a feerate where it may be missing.
+/// For `deserialize_with`: a feerate that may be missing.
 pub(super) fn optional_feerate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Feerate>, D::Error> {
     feerate(deserializer).map(Some)
 }
 
-/// An amount as the node reads it: a text in BTC, which it takes where it takes a number and which loses nothing.
+/// An amount as the node parses it: a string in BTC, which the node accepts in place of a number and which is exact.
 pub(super) fn text(amount: Amount) -> String {
     amount.display_in(Denomination::Bitcoin).to_string()
 }

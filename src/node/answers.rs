@@ -1,5 +1,5 @@
-//! The node's answers about its chain and itself, as types: only the fields that the service uses, read leniently
-//! across node versions. Blocks and transactions are elsewhere.
+//! The node's answers about its chain and itself, as types: only the fields that the service uses, decoded leniently
+//! across node versions. Blocks and transactions are in other files.
 
 use bitcoin::hashes::sha256d;
 use bitcoin::pow::Work;
@@ -27,36 +27,36 @@ pub struct ChainInfo {
     /// The node's estimate of how much of the chain it has verified, 0 to 1.
     #[serde(rename = "verificationprogress")]
     pub verification_progress: f64,
-    /// Whether the node takes itself to be downloading the chain; true as well for a node whose tip is old.
+    /// Whether the node is in initial block download; also true for a node whose tip is old.
     #[serde(rename = "initialblockdownload")]
     pub initial_block_download: bool,
     /// Bytes that blocks and undo data take on the node's disk.
     pub size_on_disk: u64,
     /// Whether the node deletes old blocks.
     pub pruned: bool,
-    /// The lowest height of which a pruned node still has all blocks up to the tip.
+    /// The lowest height from which a pruned node still has all blocks up to the tip.
     #[serde(rename = "pruneheight", default, deserialize_with = "optional_height")]
     pub prune_height: Option<Height>,
-    /// What the node warns of, such as unknown new rules; empty when all is well.
+    /// The node's warnings, such as unknown new rules; empty if there are none.
     #[serde(default, deserialize_with = "warnings")]
     pub warnings: Vec<String>,
 }
 
-/// The node's software and its place in the network (`getnetworkinfo`).
+/// The node's software and connections (`getnetworkinfo`).
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct NetworkInfo {
     /// The node's version as a number: 290500 is 29.5.0.
     pub version: u32,
-    /// The node's name and version as it tells its peers (BIP 14).
+    /// The node's user agent, as it announces it to its peers (BIP 14).
     pub subversion: String,
     /// The number of peers.
     pub connections: u32,
-    /// What the node warns of; empty when all is well.
+    /// The node's warnings; empty if there are none.
     #[serde(default, deserialize_with = "warnings")]
     pub warnings: Vec<String>,
 }
 
-/// A header and its place in the node's chain (`getblockheader`).
+/// A header and its position in the node's chain (`getblockheader`).
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct HeaderInfo {
     /// The block's hash.
@@ -80,14 +80,14 @@ pub struct HeaderInfo {
 }
 
 impl HeaderInfo {
-    /// Whether the block is in the chain that the node takes to be the best.
+    /// Whether the block is in the node's active chain.
     #[must_use]
     pub fn is_active(&self) -> bool {
         self.confirmations > 0
     }
 }
 
-/// A block without a successor that the node knows (`getchaintips`).
+/// A block without a known successor (`getchaintips`).
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct ChainTip {
     /// The height of the tip.
@@ -98,11 +98,11 @@ pub struct ChainTip {
     /// The number of blocks from where the branch leaves the active chain up to the tip; 0 for the active tip.
     #[serde(rename = "branchlen")]
     pub branch_length: u32,
-    /// What the node knows of the branch.
+    /// The node's validation status of the branch.
     pub status: ChainTipStatus,
 }
 
-/// What the node knows of a branch.
+/// The node's validation status of a branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ChainTipStatus {
@@ -110,18 +110,18 @@ pub enum ChainTipStatus {
     Active,
     /// Fully validated, with less work than the active chain.
     ValidFork,
-    /// All blocks are there, and were never fully validated.
+    /// All blocks are available and were never fully validated.
     ValidHeaders,
-    /// Not all blocks are there; the headers are valid.
+    /// Not all blocks are available; the headers are valid.
     HeadersOnly,
-    /// The branch holds an invalid block.
+    /// The branch contains an invalid block.
     Invalid,
-    /// A word that this version does not know.
+    /// A status that this version does not know.
     #[serde(other)]
     Unknown,
 }
 
-/// Which hash over the UTXO set `gettxoutsetinfo` works out.
+/// Which hash over the UTXO set `gettxoutsetinfo` computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TxOutSetHash {
     /// `hash_serialized_3`: over the outputs in order; Core 26 or later.
@@ -142,16 +142,16 @@ impl TxOutSetHash {
     }
 }
 
-/// The node's UTXO set in figures (`gettxoutsetinfo`).
+/// Statistics of the node's UTXO set (`gettxoutsetinfo`).
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct TxOutSetInfo {
-    /// The height the figures are of.
+    /// The height of the set.
     #[serde(deserialize_with = "height")]
     pub height: Height,
-    /// The block the figures are of.
+    /// The block of the set.
     #[serde(rename = "bestblock")]
     pub best_block: BlockHash,
-    /// Unspent outputs.
+    /// The number of unspent outputs.
     #[serde(rename = "txouts")]
     pub outputs: u64,
     /// A size of the set that does not depend on how it is stored, in no particular unit.
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_word_for_a_branch_is_no_error() {
+    fn an_unknown_branch_status_is_no_error() {
         let status = |word: &str| serde_json::from_str::<ChainTipStatus>(&format!("\"{word}\"")).unwrap();
         assert_eq!(status("valid-fork"), ChainTipStatus::ValidFork);
         assert_eq!(status("sideways"), ChainTipStatus::Unknown);

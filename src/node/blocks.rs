@@ -1,4 +1,4 @@
-//! Questions about what is in blocks: raw blocks, the outputs they spend, raw transactions.
+//! Requests for the contents of blocks: raw blocks, the outputs they spend, raw transactions.
 
 use bitcoin::hex::FromHex;
 use bitcoin::{BlockHash, TxOut, Txid, hashes::Hash};
@@ -7,24 +7,24 @@ use serde_json::{Value, json};
 
 use super::error::NodeError;
 use super::headers::none_if;
-use super::http::Limits;
+use super::http::ResponseLimits;
 use super::node::Node;
-use super::rest::RestAnswer;
+use super::rest::RestResponse;
 use super::rpc::code;
 use super::spent_outputs;
 use super::verbose::VerboseBlock;
 
 /// The most a block can take, in bytes (Core's `MAX_BLOCK_SERIALIZED_SIZE`).
 pub(super) const MAX_BLOCK_BYTES: u64 = 4_000_000;
-/// More than a block's inputs can spend: 24,000 inputs of outputs with 10,000-byte scripts.
+/// An upper bound of the outputs that a block spends, in bytes: 24,000 inputs of outputs with 10,000-byte scripts.
 pub(super) const SPENT_OUTPUTS_BYTES: u64 = 256 << 20;
-/// Verbose JSON takes up to some fifty times the block.
+/// Verbose JSON has up to about fifty times the bytes of the block.
 const VERBOSE_BLOCK_BYTES: u64 = 512 << 20;
 const HEADER_BYTES: usize = 80;
 
 impl Node {
-    /// A block as it is serialised on the wire, by REST where it is offered, else by RPC. Its header is checked to be
-    /// the one that was asked for. Errors: `BlockNotFound`, `Pruned`.
+    /// A block as it is serialised on the wire, by REST where the node serves it, else by RPC. The hash of its header
+    /// is checked. Errors: `BlockNotFound`, `Pruned`.
     pub fn block(&self, hash: &BlockHash) -> Result<Vec<u8>, NodeError> {
         let bytes = match self.block_by_rest(hash)? {
             Some(bytes) => bytes,
@@ -39,22 +39,22 @@ impl Node {
     }
 
     /// The outputs that a block's inputs spend: a list for each transaction, in the order of its inputs, the
-    /// coinbase's empty list first. `None` when the node does not offer them, or has no undo data of this block.
+    /// coinbase's empty list first. `None` when the node does not serve them, or has no undo data of this block.
     pub fn spent_outputs(&self, hash: &BlockHash) -> Result<Option<Vec<Vec<TxOut>>>, NodeError> {
-        if !self.offers_spent_outputs() {
+        if !self.supports_spent_outputs() {
             return Ok(None);
         }
         let path = format!("spenttxouts/{hash}.bin");
-        match self.rest(&path, Limits { bytes: SPENT_OUTPUTS_BYTES, ..self.limits() })? {
-            RestAnswer::Found(bytes) => spent_outputs::parse(&bytes)
+        match self.rest(&path, ResponseLimits { bytes: SPENT_OUTPUTS_BYTES, ..self.limits() })? {
+            RestResponse::Found(bytes) => spent_outputs::parse(&bytes)
                 .map(Some)
                 .map_err(|problem| NodeError::Protocol { asked: format!("/rest/{path}"), problem }),
-            RestAnswer::Missing | RestAnswer::NotOffered => Ok(None),
+            RestResponse::NotFound | RestResponse::Unavailable => Ok(None),
         }
     }
 
-    /// A transaction as it is serialised on the wire; `None` when the node does not find it. Without the block that
-    /// holds it, a node finds what is in its mempool, or anything when it runs with `txindex=1`.
+    /// A transaction as it is serialised on the wire; `None` when the node does not find it. Without the hash of its
+    /// block, a node finds it in the mempool only, or anywhere when it runs with `txindex=1`.
     pub fn raw_transaction(&self, txid: &Txid, block: Option<&BlockHash>) -> Result<Option<Vec<u8>>, NodeError> {
         const METHOD: &str = "getrawtransaction";
         let mut params = vec![json!(txid), json!(false)];
@@ -63,21 +63,21 @@ impl Node {
         hex.map(|hex| from_hex(METHOD, &hex)).transpose()
     }
 
-    /// A block as the node explains it, with what each input spends. Errors: `BlockNotFound`, `Pruned`.
+    /// A block as the node decodes it, with what each input spends. Errors: `BlockNotFound`, `Pruned`.
     pub fn block_verbose(&self, hash: &BlockHash) -> Result<VerboseBlock, NodeError> {
-        let limits = Limits { bytes: VERBOSE_BLOCK_BYTES, ..self.limits() };
+        let limits = ResponseLimits { bytes: VERBOSE_BLOCK_BYTES, ..self.limits() };
         self.getblock(hash, json!(3), limits)
     }
 
-    /// `None` when REST cannot tell, whether it is off or does not have the block: RPC knows why.
+    /// `None` when REST is off or does not have the block; RPC then reports why.
     fn block_by_rest(&self, hash: &BlockHash) -> Result<Option<Vec<u8>>, NodeError> {
-        if !self.offers_rest() {
+        if !self.supports_rest() {
             return Ok(None);
         }
-        let limits = Limits { bytes: MAX_BLOCK_BYTES, ..self.limits() };
+        let limits = ResponseLimits { bytes: MAX_BLOCK_BYTES, ..self.limits() };
         match self.rest(&format!("block/{hash}.bin"), limits)? {
-            RestAnswer::Found(bytes) => Ok(Some(bytes)),
-            RestAnswer::Missing | RestAnswer::NotOffered => Ok(None),
+            RestResponse::Found(bytes) => Ok(Some(bytes)),
+            RestResponse::NotFound | RestResponse::Unavailable => Ok(None),
         }
     }
 
@@ -90,7 +90,7 @@ impl Node {
         &self,
         hash: &BlockHash,
         verbosity: Value,
-        limits: Limits,
+        limits: ResponseLimits,
     ) -> Result<T, NodeError> {
         self.call_within("getblock", &[json!(hash), verbosity], limits).map_err(|error| match error {
             NodeError::Rpc { code: code::NOT_FOUND, .. } => NodeError::BlockNotFound { hash: *hash },

@@ -1,5 +1,5 @@
-//! The login we send with each RPC: read once, and read again from the cookie file when the node refuses it, since a
-//! node that was restarted has written a new one.
+//! The login sent with each RPC: read once, and read again from the cookie file when the node refuses it, since a
+//! restarted node writes a new cookie.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -9,14 +9,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bitcoincore_rpc::jsonrpc::base64;
 
 use super::error::NodeError;
-use super::settings::Auth;
+use super::options::Auth;
 
-/// Cookies are some 75 bytes; whatever is longer is another file.
+/// A cookie has some 75 bytes; a longer file is not a cookie.
 const MAX_COOKIE_BYTES: u64 = 1024;
 
 pub(super) struct Credentials {
     auth: Auth,
-    /// The last `Authorization` header that was made.
+    /// The current `Authorization` header, once it is made.
     header: Mutex<Option<Arc<str>>>,
 }
 
@@ -41,14 +41,14 @@ impl Credentials {
             *header = None;
         }
         let current = match &*header {
-            // another thread was refused before us and has read the file
+            // another thread was refused earlier and has read the file again
             Some(header) => Arc::clone(header),
             None => Arc::clone(header.insert(make_header(&self.auth)?)),
         };
         Ok((*current != *rejected).then_some(current))
     }
 
-    /// Who we log in as, without the secret.
+    /// The cookie file or user of the login, without the secret.
     pub(super) fn login(&self) -> String {
         match &self.auth {
             Auth::Cookie(path) => format!("the cookie file {}", path.display()),

@@ -1,4 +1,4 @@
-//! Everything that can go wrong between us and the node. Each message says what was tried and what to check.
+//! Every failure of a request to the node. Each message says what was tried and what to check.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,10 +8,10 @@ use bitcoin::{BlockHash, Network};
 
 use crate::chain::{Height, network};
 
-/// Why the node did not answer a question.
+/// Why a request to the node failed.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeError {
-    /// A setting cannot be right, whatever the node does.
+    /// A setting is invalid, whatever the node does.
     #[error("the setting {setting} cannot be used: {problem}")]
     Settings {
         /// The setting's name, as in the settings file.
@@ -41,7 +41,7 @@ pub enum NodeError {
         /// Why it cannot be read.
         cause: io::Error,
     },
-    /// The node runs and refuses our login (HTTP 401).
+    /// The node runs and refuses the login (HTTP 401).
     #[error(
         "the node at {url} refuses the login by {login}. Check that the cookie file is the one of this node, or that \
          user and password match its rpcauth line"
@@ -76,8 +76,8 @@ pub enum NodeError {
     },
     /// The node is starting and answers soon.
     #[error(
-        "the node at {url} is starting ({progress}). Wait until it has loaded its chain; its debug.log tells how far \
-         it is"
+        "the node at {url} is starting ({progress}). Wait until it has loaded its chain; its debug.log shows the \
+         progress"
     )]
     WarmingUp {
         /// The node's address.
@@ -95,12 +95,12 @@ pub enum NodeError {
         /// What the node says.
         answer: String,
     },
-    /// No whole answer in time.
+    /// The answer was not complete in time.
     #[error("the node did not answer {asked} within {after:?}. Check its load and disk, or raise node.timeout_seconds")]
     TimedOut {
         /// The method or path.
         asked: String,
-        /// How long we waited.
+        /// How long the client waited.
         after: Duration,
     },
     /// The node has deleted the block.
@@ -125,7 +125,7 @@ pub enum NodeError {
     },
     /// The answer is not what the node's interface promises.
     #[error(
-        "the node's answer to {asked} is not understood: {problem}. Check that node.rpc_url is a Bitcoin Core node, \
+        "the node's answer to {asked} is malformed: {problem}. Check that node.rpc_url is a Bitcoin Core node, \
          not a proxy or another service"
     )]
     Protocol {
@@ -164,13 +164,13 @@ pub enum NodeError {
     /// The thread that listens to the node's signals could not be started.
     #[error("the thread that listens to the node's signals does not start: {0}. Raise this user's limit of threads")]
     SignalThread(#[source] io::Error),
-    /// The [`StopFlag`](super::StopFlag) was raised while we waited.
+    /// The [`StopFlag`](super::StopFlag) was raised during the wait.
     #[error("stopped while asking the node. Nothing is wrong: the service is stopping")]
     Stopped,
 }
 
 impl NodeError {
-    /// Whether the same question may be answered in a while without anybody changing anything.
+    /// Whether the same request may succeed later without any change by the operator.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {
@@ -194,10 +194,10 @@ impl NodeError {
         }
     }
 
-    /// Whether the node surely did nothing of what it was asked: the question never came to the call, or the node does not
-    /// know such a call. After any other error it may have done it and only the answer was lost.
+    /// Whether the request certainly had no effect on the node: it failed before the call, or the node does not know
+    /// the method. After any other error the call may have taken effect and only the answer was lost.
     #[must_use]
-    pub fn is_before_the_call(&self) -> bool {
+    pub fn had_no_effect(&self) -> bool {
         match self {
             NodeError::Settings { .. }
             | NodeError::NoCookie { .. }
@@ -212,7 +212,7 @@ impl NodeError {
     }
 }
 
-/// Codes of errors that come before a call: no such method, and parameters that it does not take
+/// Codes of errors that precede a call: an unknown method, and invalid parameters
 /// (`RPC_METHOD_NOT_FOUND`, `RPC_INVALID_PARAMS`, `RPC_INVALID_PARAMETER` and `RPC_TYPE_ERROR`, Core's
 /// `src/rpc/protocol.h`).
 const NOT_CALLED: [i32; 4] = [-32_601, -32_602, -8, -3];

@@ -1,5 +1,5 @@
-//! A node for unit tests: a small HTTP server that answers as the test tells it, so that a test can make it slow,
-//! busy, wrong or gone. What a real node answers is tested on a real node.
+//! A node for unit tests: a small HTTP server whose responses the test chooses, so that a test can make it slow, busy,
+//! wrong or unreachable. The responses of a real node are tested on a real node.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -11,19 +11,19 @@ use std::time::Duration;
 use bitcoin::{BlockHash, Network, constants};
 use serde_json::{Value, json};
 
+use super::options::{Auth, NodeOptions};
 use super::retry::RetryPolicy;
-use super::settings::{Auth, NodeSettings};
 
-/// What the fake node is asked.
-pub(crate) enum Asked<'a> {
+/// A request to the fake node.
+pub(crate) enum FakeRequest<'a> {
     /// A path below `/rest/`.
     Rest(&'a str),
     /// A method and its parameters.
     Rpc(&'a str, &'a [Value]),
 }
 
-/// What it says.
-pub(crate) enum Says {
+/// A response of the fake node.
+pub(crate) enum FakeResponse {
     Result(Value),
     Error(i32, &'static str),
     Bytes(Vec<u8>),
@@ -31,22 +31,22 @@ pub(crate) enum Says {
     Status(u16, &'static str),
 }
 
-/// Answers what [`Node::connect`](super::Node::connect) asks as a regtest node with REST would, and nothing else.
-pub(crate) fn regtest(asked: &Asked<'_>) -> Says {
+/// Answers the requests of [`Node::connect`](super::Node::connect) as a regtest node with REST does, and no others.
+pub(crate) fn regtest(asked: &FakeRequest<'_>) -> FakeResponse {
     match asked {
-        Asked::Rpc("getblockchaininfo", _) => Says::Result(json!({
+        FakeRequest::Rpc("getblockchaininfo", _) => FakeResponse::Result(json!({
             "chain": "regtest", "blocks": 0, "headers": 0, "bestblockhash": regtest_genesis(),
             "verificationprogress": 1, "initialblockdownload": false, "size_on_disk": 0, "pruned": false,
         })),
-        Asked::Rpc("getblockhash", [Value::Number(height)]) if height.as_u64() == Some(0) => {
-            Says::Result(json!(regtest_genesis()))
+        FakeRequest::Rpc("getblockhash", [Value::Number(height)]) if height.as_u64() == Some(0) => {
+            FakeResponse::Result(json!(regtest_genesis()))
         }
-        Asked::Rpc("getnetworkinfo", _) => {
-            Says::Result(json!({"version": 1, "subversion": "/fake/", "connections": 0, "warnings": []}))
+        FakeRequest::Rpc("getnetworkinfo", _) => {
+            FakeResponse::Result(json!({"version": 1, "subversion": "/fake/", "connections": 0, "warnings": []}))
         }
-        Asked::Rest("chaininfo.json") => Says::Bytes(b"{}".to_vec()),
-        Asked::Rest(_) => Says::Status(404, ""),
-        Asked::Rpc(..) => Says::Error(-32601, "Method not found"),
+        FakeRequest::Rest("chaininfo.json") => FakeResponse::Bytes(b"{}".to_vec()),
+        FakeRequest::Rest(_) => FakeResponse::Status(404, ""),
+        FakeRequest::Rpc(..) => FakeResponse::Error(-32601, "Method not found"),
     }
 }
 
@@ -54,7 +54,7 @@ fn regtest_genesis() -> BlockHash {
     constants::genesis_block(Network::Regtest).block_hash()
 }
 
-type Answer = dyn Fn(&Asked<'_>) -> Says + Send + Sync;
+type Responder = dyn Fn(&FakeRequest<'_>) -> FakeResponse + Send + Sync;
 
 /// The running server; dropping it closes its port and connections.
 pub(crate) struct FakeNode {
@@ -66,7 +66,7 @@ pub(crate) struct FakeNode {
 }
 
 impl FakeNode {
-    pub(crate) fn start(answer: impl Fn(&Asked<'_>) -> Says + Send + Sync + 'static) -> FakeNode {
+    pub(crate) fn start(answer: impl Fn(&FakeRequest<'_>) -> FakeResponse + Send + Sync + 'static) -> FakeNode {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let stopped = Arc::new(AtomicBool::new(false));
@@ -92,18 +92,18 @@ impl FakeNode {
         FakeNode { port, stopped, connections, requests, accepting: Some(accepting) }
     }
 
-    /// How many connections were ever opened to it.
+    /// The number of connections opened so far.
     pub(crate) fn connections(&self) -> usize {
         self.connections.lock().unwrap().len()
     }
 
-    /// How many HTTP requests it was sent.
+    /// The number of HTTP requests received so far.
     pub(crate) fn requests(&self) -> usize {
         self.requests.load(Ordering::Acquire)
     }
 
-    /// Settings to reach it, with short pauses.
-    pub(crate) fn settings(&self) -> NodeSettings {
+    /// Options to reach it, with short pauses.
+    pub(crate) fn options(&self) -> NodeOptions {
         let auth = Auth::UserPassword { user: "user".into(), password: "password".into() };
         let retry = RetryPolicy {
             first_pause: Duration::from_millis(1),
@@ -111,13 +111,13 @@ impl FakeNode {
             patience: Duration::from_secs(20),
         };
         let url = format!("http://127.0.0.1:{}", self.port);
-        NodeSettings { retry, connect_retry: retry, ..NodeSettings::new(Network::Regtest, url, auth) }
+        NodeOptions { retry, connect_retry: retry, ..NodeOptions::new(Network::Regtest, url, auth) }
     }
 
-    /// Settings to reach it that ask once.
-    pub(crate) fn impatient_settings(&self) -> NodeSettings {
+    /// Options to reach it without retries.
+    pub(crate) fn impatient_options(&self) -> NodeOptions {
         let retry = RetryPolicy { patience: Duration::ZERO, ..RetryPolicy::default() };
-        NodeSettings { retry, connect_retry: retry, ..self.settings() }
+        NodeOptions { retry, connect_retry: retry, ..self.options() }
     }
 }
 
@@ -128,23 +128,23 @@ impl Drop for FakeNode {
         let _ = TcpStream::connect(("127.0.0.1", self.port));
         self.accepting.take().unwrap().join().unwrap();
         for connection in self.connections.lock().unwrap().drain(..) {
-            // it may have been closed by the other side
+            // the other side may have closed it
             let _ = connection.shutdown(Shutdown::Both);
         }
     }
 }
 
 /// Serves one connection until it closes.
-fn serve(connection: TcpStream, requests: &AtomicUsize, answer: &Answer) {
+fn serve(connection: TcpStream, requests: &AtomicUsize, answer: &Responder) {
     let mut reader = BufReader::new(connection.try_clone().unwrap());
     let mut writer = connection;
     while let Some((path, body)) = read_request(&mut reader) {
         requests.fetch_add(1, Ordering::AcqRel);
         let (status, body) = match path.strip_prefix("/rest/") {
-            Some(path) => match answer(&Asked::Rest(path)) {
-                Says::Bytes(bytes) => (200, bytes),
-                Says::Status(status, text) => (status, text.into()),
-                Says::Result(_) | Says::Error(..) => panic!("REST knows no JSON-RPC"),
+            Some(path) => match answer(&FakeRequest::Rest(path)) {
+                FakeResponse::Bytes(bytes) => (200, bytes),
+                FakeResponse::Status(status, text) => (status, text.into()),
+                FakeResponse::Result(_) | FakeResponse::Error(..) => panic!("REST knows no JSON-RPC"),
             },
             None => answer_rpc(&serde_json::from_slice(&body).unwrap(), answer),
         };
@@ -175,14 +175,14 @@ fn read_request(reader: &mut impl BufRead) -> Option<(String, Vec<u8>)> {
     Some((path, body))
 }
 
-fn answer_rpc(request: &Value, answer: &Answer) -> (u16, Vec<u8>) {
+fn answer_rpc(request: &Value, answer: &Responder) -> (u16, Vec<u8>) {
     let one = |request: &Value| {
         let params = request["params"].as_array().map_or(&[][..], Vec::as_slice);
-        let (result, error) = match answer(&Asked::Rpc(request["method"].as_str().unwrap(), params)) {
-            Says::Result(result) => (result, Value::Null),
-            Says::Error(code, message) => (Value::Null, json!({"code": code, "message": message})),
-            Says::Status(status, text) => return Err((status, text.into())),
-            Says::Bytes(_) => panic!("RPC knows no bytes"),
+        let (result, error) = match answer(&FakeRequest::Rpc(request["method"].as_str().unwrap(), params)) {
+            FakeResponse::Result(result) => (result, Value::Null),
+            FakeResponse::Error(code, message) => (Value::Null, json!({"code": code, "message": message})),
+            FakeResponse::Status(status, text) => return Err((status, text.into())),
+            FakeResponse::Bytes(_) => panic!("RPC knows no bytes"),
         };
         Ok(json!({"result": result, "error": error, "id": request["id"]}))
     };

@@ -1,14 +1,14 @@
-//! [`BlockFetcher`]: many blocks from the node, several at once, handed out in order, in bounded memory.
+//! [`BlockFetcher`]: fetches many blocks from the node, several at once, and returns them in order, in bounded memory.
 //!
 //! ```text
 //!   hashes ──► claim the next one ──► worker ──► Node::block ──► arrived, by position ──► next(), in order
-//!                 ▲ only while the memory bound has room for the largest block possible    │
-//!                 └──────────────────────── room comes back ◄──────────────────────────────┘
+//!                 ▲ only while the largest possible block fits the memory bound            │
+//!                 └──────────────────── memory is released ◄───────────────────────────────┘
 //! ```
 //!
-//! A block's size is known only when it is there, so a claim reserves the size of the largest block and gives back
-//! the difference. Positions are claimed in order, so when nothing is reserved the next block to hand out is the next
-//! to be claimed: that claim is always allowed, and a bound below one block slows down but never stands still.
+//! A block's size is known only when it has arrived, so a claim reserves the size of the largest block and releases the
+//! difference on arrival. Positions are claimed in order, so when nothing is reserved the next block to return is the
+//! next to be claimed: that claim is always allowed, and a bound below one block slows the fetcher but never stops it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -24,7 +24,7 @@ use super::error::NodeError;
 use super::node::Node;
 use super::retry::StopFlag;
 
-/// A consumer that waits for a block looks at the stop flag this often.
+/// How often a consumer that waits for a block checks the stop flag.
 const STOP_CHECK: Duration = Duration::from_millis(100);
 
 /// A block as it is serialised on the wire.
@@ -36,52 +36,54 @@ pub struct FetchedBlock {
     pub bytes: Vec<u8>,
 }
 
-/// An iterator over blocks, in the order of the hashes it was given. An error comes after the blocks before it and
-/// ends the iteration. Dropping it ends the worker threads without waiting for requests under way, each of which ends
-/// within the node's timeout.
+/// An iterator over blocks, in the order of the given hashes. An error is returned after the blocks before it and ends
+/// the iteration. Dropping the fetcher ends the worker threads without waiting for requests in flight, each of which
+/// ends within the node's timeout.
 pub struct BlockFetcher {
-    queue: Arc<Queue>,
+    queue: Arc<FetchQueue>,
     stop: StopFlag,
 }
 
-struct Queue {
-    state: Mutex<State>,
-    /// Room has come back, or the end: workers look again.
+struct FetchQueue {
+    state: Mutex<FetchState>,
+    /// Signals workers that memory was released or that the queue closed.
     claimable: Condvar,
-    /// A block has arrived, or a worker has ended: the consumer looks again.
+    /// Signals the consumer that a block arrived or that a worker ended.
     arrived: Condvar,
     memory: u64,
 }
 
-struct State {
+struct FetchState {
     hashes: Box<dyn Iterator<Item = BlockHash> + Send>,
     /// The position of the next hash to be claimed.
     next_claim: u64,
-    /// The position of the next block to be handed out; never beyond `next_claim`.
+    /// The position of the next block to return; never beyond `next_claim`.
     next_out: u64,
-    /// Fetched and waiting for those before them.
+    /// Results that wait for those before them, by position.
     arrived: BTreeMap<u64, Result<FetchedBlock, NodeError>>,
-    /// Bytes of `arrived`, plus the largest block for each request under way.
+    /// Bytes of `arrived`, plus the largest block size for each request in flight.
     reserved: u64,
-    /// No more claims: the hashes are used up, a block failed, or the consumer is gone.
+    /// No more claims: the hashes are used up, a block failed, or the consumer was dropped.
     closed: bool,
     workers: usize,
 }
 
 impl BlockFetcher {
-    /// Starts fetching. `connections` requests are under way at once where `memory`, in bytes of blocks that are
-    /// fetched or on their way and not handed out, leaves room for them: 4 MB each. The hashes may be a long list;
-    /// their iterator is called on the workers and must not wait for anything.
+    /// Starts fetching. Up to `connections` requests are in flight at once, as far as `memory` allows: it bounds the
+    /// bytes of blocks that are fetched or in flight and not yet returned, with 4 MB for each in flight. The hashes may
+    /// be a long list; the workers call their iterator, which must not block.
     ///
-    /// Waiting ends by the node's stop flag too: the iteration then ends with [`NodeError::Stopped`].
+    /// The node's stop flag also ends the wait: the iteration then ends with [`NodeError::Stopped`].
+    ///
+    /// Errors: [`NodeError::Threads`].
     pub fn new<H>(node: &Node, hashes: H, connections: NonZeroUsize, memory: u64) -> Result<BlockFetcher, NodeError>
     where
         H: IntoIterator<Item = BlockHash>,
         H::IntoIter: Send + 'static,
     {
         let fetcher = BlockFetcher {
-            queue: Arc::new(Queue {
-                state: Mutex::new(State {
+            queue: Arc::new(FetchQueue {
+                state: Mutex::new(FetchState {
                     hashes: Box::new(hashes.into_iter()),
                     next_claim: 0,
                     next_out: 0,
@@ -123,9 +125,9 @@ impl Iterator for BlockFetcher {
                 break Err(NodeError::Stopped);
             }
             if state.workers == 0 {
-                break Err(NodeError::Threads(io::Error::other("it ended before its block arrived")));
+                break Err(NodeError::Threads(io::Error::other("it ended before it delivered its block")));
             }
-            // the stop flag wakes nobody, so it is looked at from time to time
+            // raising the stop flag does not wake a waiting thread, so the flag is polled
             let waited = self.queue.arrived.wait_timeout(state, STOP_CHECK);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         };
@@ -133,7 +135,7 @@ impl Iterator for BlockFetcher {
             state.next_out += 1;
             state.reserved = state.reserved.saturating_sub(length(&block.bytes));
         } else {
-            // nothing after an error is handed out
+            // nothing after an error is returned
             state.close();
             state.arrived.clear();
             state.next_out = state.next_claim;
@@ -156,13 +158,13 @@ impl Drop for BlockFetcher {
     }
 }
 
-impl Queue {
-    /// A panic elsewhere leaves the state whole, as no step of it panics halfway.
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl FetchQueue {
+    /// Locks the state. A poisoned lock is valid, since no change of the state panics halfway.
+    fn lock(&self) -> MutexGuard<'_, FetchState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for room and takes the next hash; `None` at the end.
+    /// Waits for memory and takes the next hash; `None` at the end.
     fn claim(&self) -> Option<(u64, BlockHash)> {
         let mut state = self.lock();
         loop {
@@ -199,22 +201,22 @@ impl Queue {
     }
 }
 
-impl State {
-    /// No more claims. Lets go of the hashes, which may be many.
+impl FetchState {
+    /// Allows no more claims and drops the hashes, which may be many.
     fn close(&mut self) {
         self.closed = true;
         self.hashes = Box::new(std::iter::empty());
     }
 }
 
-/// A thread's share in the queue. Dropping it, in whatever way the thread ends, tells the consumer not to wait for it.
+/// A worker thread. Its drop, however the thread ends, notifies the consumer not to wait for it.
 struct Worker {
-    queue: Arc<Queue>,
+    queue: Arc<FetchQueue>,
     node: Node,
 }
 
 impl Worker {
-    fn new(queue: Arc<Queue>, node: Node) -> Worker {
+    fn new(queue: Arc<FetchQueue>, node: Node) -> Worker {
         queue.lock().workers += 1;
         Worker { queue, node }
     }
@@ -232,7 +234,7 @@ impl Drop for Worker {
         let mut state = self.queue.lock();
         state.workers -= 1;
         if thread::panicking() {
-            // its block will not arrive, so nothing after it can be handed out
+            // its block will not arrive, so nothing after it can be returned
             state.close();
         }
         drop(state);
@@ -255,10 +257,10 @@ mod tests {
 
     use bitcoin::hashes::Hash;
 
-    use super::super::fake::{Asked, FakeNode, Says, regtest};
+    use super::super::fake::{FakeNode, FakeRequest, FakeResponse, regtest};
     use super::*;
 
-    /// Blocks of different sizes and, what the node is asked for, their paths.
+    /// Blocks of different sizes.
     fn blocks(count: u32, size: impl Fn(u32) -> usize) -> Vec<FetchedBlock> {
         let block = |number: u32| {
             let mut bytes = vec![0; size(number)];
@@ -275,7 +277,7 @@ mod tests {
     /// A node with these blocks, which runs `before(number of the block)` before it answers.
     fn node_with(
         blocks: &[FetchedBlock],
-        before: impl Fn(usize) -> Option<Says> + Send + Sync + 'static,
+        before: impl Fn(usize) -> Option<FakeResponse> + Send + Sync + 'static,
     ) -> (FakeNode, Node) {
         let by_path: HashMap<String, (usize, Vec<u8>)> = blocks
             .iter()
@@ -283,14 +285,14 @@ mod tests {
             .map(|(number, block)| (format!("block/{}.bin", block.hash), (number, block.bytes.clone())))
             .collect();
         let fake = FakeNode::start(move |asked| match asked {
-            Asked::Rest(path) => match by_path.get(*path) {
-                Some((number, bytes)) => before(*number).unwrap_or_else(|| Says::Bytes(bytes.clone())),
+            FakeRequest::Rest(path) => match by_path.get(*path) {
+                Some((number, bytes)) => before(*number).unwrap_or_else(|| FakeResponse::Bytes(bytes.clone())),
                 None => regtest(asked),
             },
-            Asked::Rpc("getblock", _) => Says::Error(-5, "Block not found"),
-            Asked::Rpc(..) => regtest(asked),
+            FakeRequest::Rpc("getblock", _) => FakeResponse::Error(-5, "Block not found"),
+            FakeRequest::Rpc(..) => regtest(asked),
         });
-        let node = Node::connect(fake.settings()).unwrap();
+        let node = Node::connect(fake.options()).unwrap();
         (fake, node)
     }
 
@@ -307,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_come_in_order_whatever_order_the_node_answers_in() {
+    fn blocks_are_returned_in_order_whatever_the_node_answers_first() {
         let blocks = blocks(200, |number| 80 + usize::try_from(number % 7).unwrap() * 1000);
         let (_fake, node) = node_with(&blocks, |number| {
             // an irregular delay, so that later blocks overtake earlier ones
@@ -320,25 +322,25 @@ mod tests {
     }
 
     #[test]
-    fn an_earlier_block_that_is_late_holds_back_the_later_ones_and_no_more_than_memory_allows_are_fetched() {
+    fn a_late_block_delays_later_ones_within_the_memory_bound() {
         const SIZE: usize = 1_000_000;
         let blocks = blocks(30, |_| SIZE);
         let asked = Arc::new(AtomicUsize::new(0));
-        let (release, held) = mpsc::channel::<()>();
-        let held = Mutex::new(held);
+        let (release, blocked) = mpsc::channel::<()>();
+        let blocked = Mutex::new(blocked);
         let (_fake, node) = node_with(&blocks, {
             let asked = Arc::clone(&asked);
             move |number| {
                 asked.fetch_add(1, Ordering::SeqCst);
                 if number == 0 {
-                    let _ = held.lock().unwrap().recv();
+                    let _ = blocked.lock().unwrap().recv();
                 }
                 None
             }
         });
         // the first block's request reserves 4 MB; 1 MB blocks are fetched while 4 MB more are free
         let fetcher = BlockFetcher::new(&node, hashes(&blocks), connections(3), 12_000_000).unwrap();
-        let state = |of: fn(&State) -> u64| of(&fetcher.queue.lock());
+        let state = |of: fn(&FetchState) -> u64| of(&fetcher.queue.lock());
         wait_until("memory to be full", || state(|state| u64::try_from(state.arrived.len()).unwrap()) == 5);
         assert_eq!(asked.load(Ordering::SeqCst), 6);
         assert_eq!(state(|state| state.reserved), 9_000_000);
@@ -347,7 +349,7 @@ mod tests {
         for block in fetcher {
             block.unwrap();
             out += 1;
-            // fetched or under way, and not handed out: 1 MB each at least
+            // fetched or in flight, and not yet returned: at least 1 MB each
             assert!(asked.load(Ordering::SeqCst) - out <= 12);
         }
         assert_eq!(out, 30);
@@ -375,7 +377,8 @@ mod tests {
     #[test]
     fn an_error_comes_after_the_blocks_before_it_and_ends_the_iteration() {
         let blocks = blocks(20, |_| 100);
-        let (_fake, node) = node_with(&blocks, |number| (number == 7).then_some(Says::Status(404, "not found")));
+        let (_fake, node) =
+            node_with(&blocks, |number| (number == 7).then_some(FakeResponse::Status(404, "not found")));
         let mut fetcher = BlockFetcher::new(&node, hashes(&blocks), connections(4), 64_000_000).unwrap();
         for block in &blocks[..7] {
             assert!(fetcher.next().unwrap().unwrap() == *block);
@@ -387,23 +390,23 @@ mod tests {
     }
 
     #[test]
-    fn dropping_it_ends_its_threads_and_its_requests() {
+    fn dropping_the_fetcher_ends_its_threads_and_requests() {
         let blocks = blocks(1000, |_| 1000);
         let asked = Arc::new(AtomicUsize::new(0));
-        let (release, held) = mpsc::channel::<()>();
-        let held = Mutex::new(held);
+        let (release, blocked) = mpsc::channel::<()>();
+        let blocked = Mutex::new(blocked);
         let (_fake, node) = node_with(&blocks, {
             let asked = Arc::clone(&asked);
             move |number| {
                 asked.fetch_add(1, Ordering::SeqCst);
                 if number > 0 {
                     // ends when the sender is dropped
-                    let _ = held.lock().unwrap().recv();
+                    let _ = blocked.lock().unwrap().recv();
                 }
                 None
             }
         });
-        // room for two requests: when the first block is out, two more are under way and the other workers wait
+        // memory for two requests: when the first block is returned, two more are in flight and the other workers wait
         let mut fetcher = BlockFetcher::new(&node, hashes(&blocks), connections(8), 8_000_000).unwrap();
         fetcher.next().unwrap().unwrap();
         let queue = Arc::clone(&fetcher.queue);
@@ -418,12 +421,12 @@ mod tests {
     }
 
     #[test]
-    fn the_nodes_stop_flag_ends_it_even_while_the_node_does_not_answer() {
+    fn the_nodes_stop_flag_ends_a_wait_for_a_silent_node() {
         let blocks = blocks(10, |_| 100);
-        let (release, held) = mpsc::channel::<()>();
-        let held = Mutex::new(held);
+        let (release, blocked) = mpsc::channel::<()>();
+        let blocked = Mutex::new(blocked);
         let (_fake, node) = node_with(&blocks, move |_| {
-            let _ = held.lock().unwrap().recv();
+            let _ = blocked.lock().unwrap().recv();
             None
         });
         let mut fetcher = BlockFetcher::new(&node, hashes(&blocks), connections(2), 64_000_000).unwrap();
@@ -434,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn no_hashes_are_no_blocks() {
+    fn a_fetcher_without_hashes_returns_no_blocks() {
         let (_fake, node) = node_with(&[], |_| None);
         assert!(BlockFetcher::new(&node, Vec::new(), connections(3), 0).unwrap().next().is_none());
     }

@@ -1,4 +1,4 @@
-//! Questions about headers: by height, by hash, in bulk along the active chain, and the tips of all branches.
+//! Requests for headers: by height, by hash, in bulk along the active chain, and the tips of all branches.
 
 use bitcoin::block::Header;
 use bitcoin::consensus::encode;
@@ -9,11 +9,11 @@ use serde_json::json;
 use super::answers::{ChainTip, HeaderInfo};
 use super::error::NodeError;
 use super::node::Node;
-use super::rest::RestAnswer;
+use super::rest::RestResponse;
 use super::rpc::code;
 use crate::chain::Height;
 
-/// The most headers that [`Node::headers`] gives at once; the node's own limit.
+/// The most headers that [`Node::headers`] returns at once; the node's own limit.
 pub const MAX_HEADERS: u32 = 2000;
 
 /// The size of a header, in bytes.
@@ -25,7 +25,7 @@ impl Node {
         none_if(code::INVALID_PARAMETER, self.call("getblockhash", &[json!(height.to_u32())]))
     }
 
-    /// A header and its place, in the active chain or outside; `None` when the node does not know it.
+    /// A header and its position, in the active chain or outside; `None` when the node does not know it.
     pub fn header(&self, hash: &BlockHash) -> Result<Option<HeaderInfo>, NodeError> {
         none_if(code::NOT_FOUND, self.call("getblockheader", &[json!(hash), json!(true)]))
     }
@@ -42,9 +42,9 @@ impl Node {
         if count == 0 {
             return Ok(Vec::new());
         }
-        if self.offers_rest() {
+        if self.supports_rest() {
             let path = format!("headers/{count}/{from}.bin");
-            if let RestAnswer::Found(bytes) = self.rest(&path, self.limits())? {
+            if let RestResponse::Found(bytes) = self.rest(&path, self.limits())? {
                 return parse_headers(from, &bytes)
                     .map_err(|problem| NodeError::Protocol { asked: format!("/rest/{path}"), problem });
             }
@@ -58,7 +58,7 @@ impl Node {
         };
         let first = first.height.to_u32();
         let heights: Vec<_> = (first..first.saturating_add(count)).map(|height| vec![json!(height)]).collect();
-        let hashes = self.patiently(|| {
+        let hashes = self.with_retries(|| {
             let hashes = self.batch_once::<BlockHash>("getblockhash", &heights)?;
             hashes
                 .into_iter()
@@ -68,7 +68,7 @@ impl Node {
                 .collect::<Result<Vec<_>, _>>()
         })?;
         let calls: Vec<_> = hashes.iter().map(|hash| vec![json!(hash), json!(false)]).collect();
-        let headers = self.patiently(|| {
+        let headers = self.with_retries(|| {
             let headers = self.batch_once::<String>("getblockheader", &calls)?;
             headers.into_iter().collect::<Result<Vec<_>, _>>()
         })?;
@@ -82,13 +82,13 @@ impl Node {
         }
         let asked = || "getblockheader".to_owned();
         let mut chain = decode(&bytes).map_err(|problem| NodeError::Protocol { asked: asked(), problem })?;
-        // a reorganisation between the calls shows as a break: what is before it is still an answer
+        // a reorganisation between the calls breaks the links: the headers before the break are still valid
         chain.truncate(linked(from, &chain));
         Ok(chain)
     }
 }
 
-/// Reads headers that must be one chain from `from` on.
+/// Decodes headers that must form one chain from `from` on.
 fn parse_headers(from: &BlockHash, bytes: &[u8]) -> Result<Vec<(BlockHash, Header)>, String> {
     let headers = decode(bytes)?;
     let linked = linked(from, &headers);
@@ -97,13 +97,13 @@ fn parse_headers(from: &BlockHash, bytes: &[u8]) -> Result<Vec<(BlockHash, Heade
 
 fn decode(bytes: &[u8]) -> Result<Vec<(BlockHash, Header)>, String> {
     if !bytes.len().is_multiple_of(HEADER_BYTES) {
-        return Err(format!("{} bytes are no whole number of headers", bytes.len()));
+        return Err(format!("{} bytes are not a whole number of headers", bytes.len()));
     }
     let decode = |bytes| encode::deserialize::<Header>(bytes).map_err(|error| error.to_string());
     bytes.chunks_exact(HEADER_BYTES).map(|bytes| decode(bytes).map(|header| (header.block_hash(), header))).collect()
 }
 
-/// How many of the headers are a chain that begins with `from`.
+/// The number of leading headers that form a chain from `from` on.
 fn linked(from: &BlockHash, headers: &[(BlockHash, Header)]) -> usize {
     let mut previous = BlockHash::all_zeros();
     headers
@@ -117,7 +117,7 @@ fn linked(from: &BlockHash, headers: &[(BlockHash, Header)]) -> usize {
         .count()
 }
 
-/// Turns the node's "there is none" into `None`.
+/// Turns the node's error `none`, for an object that does not exist, into `None`.
 pub(super) fn none_if<T>(none: i32, answer: Result<T, NodeError>) -> Result<Option<T>, NodeError> {
     match answer {
         Ok(answer) => Ok(Some(answer)),
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_taken_only_as_one_chain_from_the_block_that_was_asked_for() {
+    fn only_one_chain_from_the_requested_block_is_accepted() {
         let chain = chain(3);
         let bytes = |headers: &[Header]| headers.iter().flat_map(serialize).collect::<Vec<u8>>();
         let from = chain[0].block_hash();

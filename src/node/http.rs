@@ -1,5 +1,5 @@
-//! HTTP to the node: one pool of kept-alive connections for RPC and REST, a time and a size limit on every answer.
-//! Never through a proxy, never a redirect.
+//! HTTP to the node: one pool of kept-alive connections for RPC and REST, a time and a size limit on every response.
+//! Never uses a proxy, never follows a redirect.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -10,32 +10,32 @@ use ureq::unversioned::transport::DefaultConnector;
 use ureq::{Agent, Body, Timeout};
 
 use super::error::NodeError;
-use super::figures::{Interface, NodeFigures};
-use super::resolver::ByNumber;
+use super::metrics::{Interface, NodeMetrics};
+use super::resolver::IpLiteralResolver;
 
-/// bitcoind closes connections that were idle for 30 s (`rpcservertimeout`); ours are let go before.
+/// bitcoind closes connections that are idle for 30 s (`rpcservertimeout`); the pool closes them earlier.
 const MAX_IDLE_AGE: Duration = Duration::from_secs(15);
 const MAX_IDLE_CONNECTIONS: usize = 64;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How much of an answer that we do not understand an error message quotes, in characters.
+/// How many characters of a malformed response an error message quotes.
 const EXCERPT: usize = 200;
 
-/// What one answer may take.
+/// The limits on one response.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
+pub(super) struct ResponseLimits {
     /// From the connection to the last byte.
     pub(super) timeout: Duration,
     /// Of the body, in bytes.
     pub(super) bytes: u64,
 }
 
-/// An answer that is neither "forbidden" nor "come back later".
-pub(super) struct Answer {
+/// A response whose status is neither 403 (forbidden) nor 503 (unavailable).
+pub(super) struct HttpResponse {
     pub(super) status: u16,
     pub(super) body: Vec<u8>,
 }
 
-impl Answer {
+impl HttpResponse {
     /// Status and beginning of the body, for an error message.
     pub(super) fn excerpt(&self) -> String {
         let text = String::from_utf8_lossy(&self.body);
@@ -46,12 +46,12 @@ impl Answer {
 pub(super) struct Http {
     agent: Agent,
     url: String,
-    figures: Arc<NodeFigures>,
+    metrics: Arc<NodeMetrics>,
 }
 
 impl Http {
-    /// For a URL that [`NodeSettings::checked_url`](super::NodeSettings) has passed.
-    pub(super) fn new(url: String, figures: Arc<NodeFigures>) -> Http {
+    /// For a URL that `NodeOptions::checked_url` has validated.
+    pub(super) fn new(url: String, metrics: Arc<NodeMetrics>) -> Http {
         let config = Agent::config_builder()
             .proxy(None)
             .max_redirects(0)
@@ -62,7 +62,11 @@ impl Http {
             .max_idle_connections_per_host(MAX_IDLE_CONNECTIONS)
             .max_idle_age(MAX_IDLE_AGE)
             .build();
-        Http { agent: Agent::with_parts(config, DefaultConnector::default(), ByNumber::default()), url, figures }
+        Http {
+            agent: Agent::with_parts(config, DefaultConnector::default(), IpLiteralResolver::default()),
+            url,
+            metrics,
+        }
     }
 
     pub(super) fn url(&self) -> &str {
@@ -70,23 +74,23 @@ impl Http {
     }
 
     /// Gets a path, which begins with a slash.
-    pub(super) fn get(&self, path: &str, limits: Limits) -> Result<Answer, NodeError> {
+    pub(super) fn get(&self, path: &str, limits: ResponseLimits) -> Result<HttpResponse, NodeError> {
         let began = Instant::now();
         let request = self.agent.get(format!("{}{path}", self.url));
         let response = request.config().timeout_global(Some(limits.timeout)).build().call();
         let answer = self.answer(path, limits, response);
-        self.figures.count(Interface::Rest, began.elapsed(), &answer);
+        self.metrics.count(Interface::Rest, began.elapsed(), &answer);
         answer
     }
 
-    /// Posts a JSON body to the RPC server. `asked` names the question in errors.
+    /// Posts a JSON body to the RPC server. `asked` names the request in errors.
     pub(super) fn post(
         &self,
         asked: &str,
         authorization: &str,
         body: &[u8],
-        limits: Limits,
-    ) -> Result<Answer, NodeError> {
+        limits: ResponseLimits,
+    ) -> Result<HttpResponse, NodeError> {
         let began = Instant::now();
         let request = self
             .agent
@@ -95,24 +99,24 @@ impl Http {
             .header(header::CONTENT_TYPE, "application/json");
         let response = request.config().timeout_global(Some(limits.timeout)).build().send(body);
         let answer = self.answer(asked, limits, response);
-        self.figures.count(Interface::Rpc, began.elapsed(), &answer);
+        self.metrics.count(Interface::Rpc, began.elapsed(), &answer);
         answer
     }
 
     fn answer(
         &self,
         asked: &str,
-        limits: Limits,
+        limits: ResponseLimits,
         response: Result<Response<Body>, ureq::Error>,
-    ) -> Result<Answer, NodeError> {
+    ) -> Result<HttpResponse, NodeError> {
         let mut response = response.map_err(|error| self.failure(asked, limits, error))?;
         let body = read_body(response.body_mut(), limits.bytes).map_err(|error| self.failure(asked, limits, error))?;
-        let answer = Answer { status: response.status().as_u16(), body };
+        let answer = HttpResponse { status: response.status().as_u16(), body };
         match answer.status {
             403 => Err(NodeError::Forbidden { url: self.url.clone(), asked: asked.to_owned() }),
             503 => {
                 let text = String::from_utf8_lossy(&answer.body).trim().to_owned();
-                // src/rest.cpp, CheckWarmup; the RPC server tells the same by error code
+                // src/rest.cpp, CheckWarmup; the RPC server reports this by error code -28
                 match text.strip_prefix("Service temporarily unavailable: ") {
                     Some(progress) => {
                         Err(NodeError::WarmingUp { url: self.url.clone(), progress: progress.to_owned() })
@@ -124,7 +128,7 @@ impl Http {
         }
     }
 
-    fn failure(&self, asked: &str, limits: Limits, error: ureq::Error) -> NodeError {
+    fn failure(&self, asked: &str, limits: ResponseLimits, error: ureq::Error) -> NodeError {
         let unreachable = |cause: String| NodeError::Unreachable { url: self.url.clone(), cause };
         let timed_out = || NodeError::TimedOut { asked: asked.to_owned(), after: limits.timeout };
         match error {
@@ -136,7 +140,7 @@ impl Http {
                 timed_out()
             }
             ureq::Error::Io(error) => unreachable(error.to_string()),
-            ureq::Error::HostNotFound => unreachable("the host name is not known".to_owned()),
+            ureq::Error::HostNotFound => unreachable("the host name does not resolve".to_owned()),
             ureq::Error::ConnectionFailed => unreachable("no connection".to_owned()),
             ureq::Error::BodyExceedsLimit(_) => NodeError::TooLong { asked: asked.to_owned(), bytes: limits.bytes },
             other => NodeError::Protocol { asked: asked.to_owned(), problem: other.to_string() },
@@ -144,7 +148,7 @@ impl Http {
     }
 }
 
-/// Reads a whole body into memory that is as large as the body, not the next power of two.
+/// Reads a whole body into a buffer of exactly its size, not of the next power of two.
 fn read_body(body: &mut Body, limit: u64) -> Result<Vec<u8>, ureq::Error> {
     let announced = body.content_length().unwrap_or(0);
     if announced > limit {

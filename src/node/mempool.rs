@@ -1,9 +1,9 @@
-//! Questions about the mempool: its transactions, of which bytes and since when, its figures, and what fees it takes to
-//! get out of it into a block. Which transactions it holds is asked next door, in `mempool_list`.
+//! Requests about the mempool: the bytes and entry times of its transactions, its statistics, and fee estimates. The
+//! list of its transactions is in `mempool_list`.
 //!
-//! Transactions are asked for many at a time, and each request holds so many questions that its answer stays below
-//! [`BATCH_BYTES`] even if all of them are as large as a node relays them. What a miner has put into the mempool by hand
-//! may be larger: a request whose answer is too long is asked again in halves.
+//! Transactions are requested in batches. The size of a batch keeps its answer below [`BATCH_BYTES`] even if all
+//! transactions are as large as a node relays them. A transaction that a miner put into the mempool by hand may be
+//! larger: a batch whose answer is too long is repeated in halves.
 
 use std::borrow::Cow;
 
@@ -16,51 +16,52 @@ use serde_json::{Value, json};
 use super::amounts::{amount, feerate, optional_feerate};
 use super::error::NodeError;
 use super::headers::none_if;
-use super::http::Limits;
+use super::http::ResponseLimits;
 use super::node::Node;
 use super::rpc::{CallAnswer, code, parse, protocol};
 use crate::chain::Feerate;
 
-/// How many questions are in one request. A transaction takes at most 400,000 bytes, twice as many in hexadecimal
+/// The number of transactions in one request. A transaction takes at most 400,000 bytes, twice as many in hexadecimal
 /// (`MAX_STANDARD_TX_WEIGHT` of Core's `policy/policy.h`).
 const BATCH: usize = 100;
-/// The most that the answer to one request of [`BATCH`] may take, in bytes.
+/// The size limit of the answer to one request of [`BATCH`], in bytes.
 const BATCH_BYTES: u64 = 96 << 20;
 
-/// The mempool in figures.
+/// Statistics of the mempool (`getmempoolinfo`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub struct MempoolInfo {
-    /// False while the node, after its start, still reads what it had in its mempool (`mempool.dat`).
+    /// False while the node, after its start, still loads its saved mempool (`mempool.dat`).
     pub loaded: bool,
-    /// How many transactions there are.
+    /// The number of transactions.
     pub size: u64,
-    /// Their virtual sizes together, in vbytes.
+    /// The sum of their virtual sizes, in vbytes.
     pub bytes: u64,
-    /// What the mempool takes of the node's memory, in bytes.
+    /// The node's memory that the mempool uses, in bytes.
     pub usage: u64,
-    /// What all transactions pay together.
+    /// The sum of all fees.
     #[serde(deserialize_with = "amount")]
     pub total_fee: Amount,
-    /// What the mempool may take of the node's memory, in bytes (`-maxmempool`).
+    /// The node's memory that the mempool may use, in bytes (`-maxmempool`).
     #[serde(rename = "maxmempool")]
     pub max_usage: u64,
-    /// What a transaction must pay to be taken now: more than [`min_relay`](Self::min_relay) when the mempool is full.
+    /// The lowest feerate that the mempool accepts now: above [`min_relay`](Self::min_relay) when the mempool is full.
     #[serde(rename = "mempoolminfee", deserialize_with = "feerate")]
     pub min_fee: Feerate,
-    /// What a transaction must pay to be relayed at all (`-minrelaytxfee`).
+    /// The lowest feerate that the node relays (`-minrelaytxfee`).
     #[serde(rename = "minrelaytxfee", deserialize_with = "feerate")]
     pub min_relay: Feerate,
-    /// What a replacement must pay for its own size on top of what it replaces (`-incrementalrelayfee`).
+    /// The feerate that a replacement must pay for its own size, in addition to the fees it replaces
+    /// (`-incrementalrelayfee`).
     #[serde(rename = "incrementalrelayfee", deserialize_with = "feerate")]
     pub incremental: Feerate,
 }
 
-/// How an estimate weighs what fees were paid lately (`estimate_mode` of Core's `estimatesmartfee`).
+/// How an estimate weighs recent fees (`estimate_mode` of Core's `estimatesmartfee`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EstimateMode {
-    /// Follows the last blocks.
+    /// Follows the most recent blocks.
     Economical,
-    /// Follows a longer past, so that it falls more slowly.
+    /// Follows a longer history, so that it falls more slowly.
     Conservative,
 }
 
@@ -73,20 +74,20 @@ impl EstimateMode {
     }
 }
 
-/// Of `getmempoolentry`.
+/// The answer of `getmempoolentry`.
 #[derive(Deserialize)]
 struct EntryTime {
     time: u64,
 }
 
-/// What a transaction should pay to be in a block soon.
+/// The feerate for confirmation within some number of blocks (`estimatesmartfee`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub struct FeeEstimate {
-    /// What it should pay; `None` where the node has seen too few blocks to tell.
+    /// The estimate; `None` where the node has seen too few blocks.
     #[serde(default, deserialize_with = "optional_feerate")]
     pub feerate: Option<Feerate>,
-    /// Within how many blocks it is then: the node does not estimate for one, and may have an estimate only for more than
-    /// it was asked for.
+    /// The number of blocks that the estimate is for: the node does not estimate for one block, and may have an
+    /// estimate only for more blocks than requested.
     pub blocks: u16,
 }
 
@@ -94,14 +95,15 @@ impl Node {
     /// Each of these transactions as it is serialised on the wire; `None` for one that is not in the mempool. A node
     /// that runs with `txindex=1` finds confirmed ones too.
     ///
-    /// Errors: as any question to the node.
+    /// Errors: as any request to the node.
     pub fn raw_transactions(&self, txids: &[Txid]) -> Result<Vec<Option<Vec<u8>>>, NodeError> {
         self.of_each(txids, |txid| [raw_call(txid)], |[raw]| none_if(code::NOT_FOUND, raw)?.map(read_raw).transpose())
     }
 
-    /// The same, with when each entered the node's mempool, in seconds since 1970; `None` for one that is not there.
+    /// Each of these transactions as it is serialised on the wire, with the time it entered the node's mempool, in
+    /// seconds since 1970; `None` for one that is not in the mempool.
     ///
-    /// Errors: as any question to the node.
+    /// Errors: as any request to the node.
     pub fn raw_transactions_with_times(&self, txids: &[Txid]) -> Result<Vec<Option<Timed>>, NodeError> {
         let read = |[raw, entry]: [CallAnswer<'_>; 2]| {
             let (raw, entry) = (none_if(code::NOT_FOUND, raw)?, none_if(code::NOT_FOUND, entry)?);
@@ -112,41 +114,40 @@ impl Node {
         self.of_each(txids, |txid| [raw_call(txid), (ENTRY, vec![json!(txid)])], read)
     }
 
-    /// The mempool in figures.
+    /// Statistics of the mempool (`getmempoolinfo`).
     pub fn mempool_info(&self) -> Result<MempoolInfo, NodeError> {
         self.call("getmempoolinfo", &[])
     }
 
-    /// What a transaction should pay to be in a block after at most so many, for each of these numbers of blocks (1 to
-    /// 1,008), in one request. `None` where the node has no estimate: it has seen too few blocks, or does not estimate
-    /// that far.
+    /// The feerate for confirmation within each of these numbers of blocks (1 to 1,008), in one request. `None` where
+    /// the node has no estimate: it has seen too few blocks, or does not estimate that far.
     pub fn estimate_fees(&self, targets: &[u16], mode: EstimateMode) -> Result<Vec<Option<Feerate>>, NodeError> {
         const METHOD: &str = "estimatesmartfee";
         let estimate = |answer: Box<RawValue>| parse::<FeeEstimate>(METHOD, &answer).map(|estimate| estimate.feerate);
         let calls: Vec<_> = targets.iter().map(|target| vec![json!(target), json!(mode.as_str())]).collect();
-        self.patiently(|| {
+        self.with_retries(|| {
             let answers = self.batch_once::<Box<RawValue>>(METHOD, &calls)?;
-            let told = |answer| none_if(code::INVALID_PARAMETER, answer)?.map_or(Ok(None), estimate);
-            answers.into_iter().map(told).collect()
+            let optional = |answer| none_if(code::INVALID_PARAMETER, answer)?.map_or(Ok(None), estimate);
+            answers.into_iter().map(optional).collect()
         })
     }
 
-    /// Asks the same questions of each transaction.
+    /// Sends the same calls for each transaction, in batches.
     fn of_each<T, const N: usize>(
         &self,
         txids: &[Txid],
         questions: impl Fn(&Txid) -> [(&'static str, Vec<Value>); N],
         read: impl Fn([CallAnswer<'_>; N]) -> Result<T, NodeError>,
     ) -> Result<Vec<T>, NodeError> {
-        let limits = Limits { bytes: BATCH_BYTES, ..self.limits() };
+        let limits = ResponseLimits { bytes: BATCH_BYTES, ..self.limits() };
         let ask = |txids: &[Txid]| {
             let calls: Vec<_> = txids.iter().flat_map(&questions).collect();
-            self.patiently(|| {
-                self.batch_of_once(&calls, limits, |answers| {
+            self.with_retries(|| {
+                self.batch_calls_once(&calls, limits, |answers| {
                     let mut answers = answers.into_iter();
                     let of_one = |_: &Txid| {
                         let answers: Vec<_> = answers.by_ref().take(N).collect();
-                        // as many as there were questions
+                        // as many as there were calls
                         let answers = answers.try_into().map_err(|_| protocol(RAW, &"answers are missing"))?;
                         read(answers)
                     };
@@ -162,7 +163,7 @@ impl Node {
     }
 }
 
-/// A transaction as it is serialised on the wire, and when it entered the mempool.
+/// A transaction as it is serialised on the wire, and the time it entered the mempool, in seconds since 1970.
 type Timed = (Vec<u8>, u64);
 
 const RAW: &str = "getrawtransaction";
@@ -178,7 +179,7 @@ fn read_raw(answer: &RawValue) -> Result<Vec<u8>, NodeError> {
     Vec::from_hex(&hex).map_err(|error| protocol(RAW, &error))
 }
 
-/// Asks for all of these at once, or in halves, and these in halves, as long as the answer is too long.
+/// Requests all of these at once, and splits them in halves as long as the answer is too long.
 fn in_halves<T>(txids: &[Txid], ask: &impl Fn(&[Txid]) -> Result<Vec<T>, NodeError>) -> Result<Vec<T>, NodeError> {
     match ask(txids) {
         Err(NodeError::TooLong { .. }) if txids.len() > 1 => {
@@ -198,32 +199,32 @@ mod tests {
 
     use bitcoin::hashes::Hash;
 
-    use super::super::fake::{Asked, FakeNode, Says, regtest};
+    use super::super::fake::{FakeNode, FakeRequest, FakeResponse, regtest};
     use super::*;
 
     fn txid(number: u32) -> Txid {
         Txid::hash(&number.to_le_bytes())
     }
 
-    fn node(answer: impl Fn(&str, &[Value]) -> Option<Says> + Send + Sync + 'static) -> (FakeNode, Node) {
+    fn node(answer: impl Fn(&str, &[Value]) -> Option<FakeResponse> + Send + Sync + 'static) -> (FakeNode, Node) {
         let fake = FakeNode::start(move |asked| match asked {
-            Asked::Rpc(method, params) => answer(method, params).unwrap_or_else(|| regtest(asked)),
-            Asked::Rest(_) => regtest(asked),
+            FakeRequest::Rpc(method, params) => answer(method, params).unwrap_or_else(|| regtest(asked)),
+            FakeRequest::Rest(_) => regtest(asked),
         });
-        let node = Node::connect(fake.settings()).unwrap();
+        let node = Node::connect(fake.options()).unwrap();
         (fake, node)
     }
 
     #[test]
-    fn transactions_are_asked_for_in_batches_and_come_in_their_order_with_gaps_where_there_are_none() {
+    fn batches_return_transactions_in_order_with_none_for_absent() {
         let (fake, node) = node(|method, params| {
             (method == "getrawtransaction").then(|| {
                 assert_eq!(params[1], json!(0));
                 let number = (0..1_000).find(|number| params[0] == json!(txid(*number))).unwrap();
                 if number.is_multiple_of(3) {
-                    Says::Error(-5, "No such mempool transaction.")
+                    FakeResponse::Error(-5, "No such mempool transaction.")
                 } else {
-                    Says::Result(json!(format!("{number:08x}")))
+                    FakeResponse::Result(json!(format!("{number:08x}")))
                 }
             })
         });
@@ -238,15 +239,17 @@ mod tests {
     }
 
     #[test]
-    fn another_error_than_not_found_is_an_error_and_a_transient_one_is_tried_again() {
+    fn only_transient_errors_are_retried() {
         let tries = Arc::new(AtomicUsize::new(0));
         let (_fake, node) = node({
             let tries = Arc::clone(&tries);
             move |method, _| match method {
-                "getmempoolentry" if tries.fetch_add(1, Ordering::Relaxed) == 0 => Some(Says::Error(-28, "Loading…")),
-                "getmempoolentry" => Some(Says::Result(json!({"time": 1_700_000_000, "vsize": 141}))),
-                "getrawtransaction" if tries.load(Ordering::Relaxed) < 2 => Some(Says::Result(json!("07"))),
-                "getrawtransaction" => Some(Says::Error(-1, "disk")),
+                "getmempoolentry" if tries.fetch_add(1, Ordering::Relaxed) == 0 => {
+                    Some(FakeResponse::Error(-28, "Loading…"))
+                }
+                "getmempoolentry" => Some(FakeResponse::Result(json!({"time": 1_700_000_000, "vsize": 141}))),
+                "getrawtransaction" if tries.load(Ordering::Relaxed) < 2 => Some(FakeResponse::Result(json!("07"))),
+                "getrawtransaction" => Some(FakeResponse::Error(-1, "disk")),
                 _ => None,
             }
         });
@@ -257,32 +260,32 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_at_once_is_asked_for_in_halves_until_even_one_is_too_long() {
+    fn a_batch_with_too_long_an_answer_is_split_in_halves() {
         let txids: Vec<Txid> = (0..37).map(txid).collect();
-        let ask = |room: usize| {
+        let ask = |limit: usize| {
             move |txids: &[Txid]| match txids.len() {
-                length if length > room => Err(NodeError::TooLong { asked: "getrawtransaction".to_owned(), bytes: 1 }),
+                length if length > limit => Err(NodeError::TooLong { asked: "getrawtransaction".to_owned(), bytes: 1 }),
                 _ => Ok(txids.to_vec()),
             }
         };
-        for room in [1, 2, 5, 37, 100] {
-            assert_eq!(in_halves(&txids, &ask(room)).unwrap(), txids);
+        for limit in [1, 2, 5, 37, 100] {
+            assert_eq!(in_halves(&txids, &ask(limit)).unwrap(), txids);
         }
         assert!(matches!(in_halves(&txids, &ask(0)), Err(NodeError::TooLong { .. })));
     }
 
     #[test]
-    fn what_is_no_hexadecimal_text_is_named() {
+    fn a_transaction_that_is_not_hexadecimal_is_a_protocol_error() {
         for wrong in [json!("0g"), json!("000"), json!(5), json!(null)] {
             let (_fake, node) =
-                node(move |method, _| (method == "getrawtransaction").then(|| Says::Result(wrong.clone())));
+                node(move |method, _| (method == "getrawtransaction").then(|| FakeResponse::Result(wrong.clone())));
             let error = node.raw_transactions(&[txid(1)]).unwrap_err();
             assert!(matches!(&error, NodeError::Protocol { asked, .. } if asked == "getrawtransaction"), "{error}");
         }
     }
 
     #[test]
-    fn the_figures_are_exact_to_the_satoshi() {
+    fn statistics_are_exact_to_the_satoshi() {
         let info: MempoolInfo = serde_json::from_str(
             r#"{"loaded":false,"size":3,"bytes":700,"usage":4096,"total_fee":20999999.97690001,
             "maxmempool":300000000,"mempoolminfee":0.00000101,"minrelaytxfee":0.00000100,
@@ -304,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn an_estimate_that_the_node_does_not_have_is_none() {
+    fn a_missing_estimate_is_none() {
         let modes = Arc::new(Mutex::new(Vec::new()));
         let (_fake, node) = node({
             let modes = Arc::clone(&modes);
@@ -312,9 +315,11 @@ mod tests {
                 (method == "estimatesmartfee").then(|| {
                     modes.lock().unwrap().push(params[1].clone());
                     match params[0].as_u64().unwrap() {
-                        2 => Says::Result(json!({"feerate": 0.000_123_45, "blocks": 2})),
-                        6 => Says::Result(json!({"errors": ["Insufficient data or no feerate found"], "blocks": 6})),
-                        _ => Says::Error(-8, "Invalid conf_target, must be between 1 and 1008"),
+                        2 => FakeResponse::Result(json!({"feerate": 0.000_123_45, "blocks": 2})),
+                        6 => FakeResponse::Result(
+                            json!({"errors": ["Insufficient data or no feerate found"], "blocks": 6}),
+                        ),
+                        _ => FakeResponse::Error(-8, "Invalid conf_target, must be between 1 and 1008"),
                     }
                 })
             }

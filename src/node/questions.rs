@@ -1,4 +1,4 @@
-//! Questions that somebody waits for: different ones in one request, asked once.
+//! Several different questions in one request, sent once, for a caller that waits for the answers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 
 use super::answers::{ChainInfo, ChainTip, NetworkInfo};
 use super::error::NodeError;
-use super::http::Limits;
+use super::http::ResponseLimits;
 use super::mempool::{EstimateMode, FeeEstimate};
 use super::node::Node;
 use super::template::{self, BlockTemplate};
 
-/// What can be asked together with other things.
+/// A question that can share a request with others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Question {
     /// The tips of all branches that the node knows.
@@ -23,14 +23,14 @@ pub enum Question {
     ChainInfo,
     /// The node's software and peers.
     NetworkInfo,
-    /// What to pay to be in a block soon.
+    /// The feerate for confirmation within some number of blocks.
     FeeEstimate {
         /// Within how many blocks, 1 to 1,008.
         target: u16,
-        /// How the past is weighed.
+        /// How recent fees are weighed.
         mode: EstimateMode,
     },
-    /// The block that the node would make next.
+    /// The template of the next block.
     BlockTemplate,
 }
 
@@ -79,17 +79,17 @@ impl Question {
 }
 
 impl Node {
-    /// Asks all of these in one request, once and without patience: whoever waits for them would rather be told that
-    /// there is no answer. The answers come in the order of the questions; each can fail by itself.
+    /// Sends all of these in one request, once and without retries: the caller prefers an early error to a late answer.
+    /// The answers are in the order of the questions; each can fail by itself.
     ///
-    /// `timeout` is for one exchange; where the node has written a new cookie there are two.
+    /// `timeout` is for one exchange; there are two where the node has written a new cookie.
     pub fn ask_once(
         &self,
         questions: &[Question],
         timeout: Duration,
     ) -> Result<Vec<Result<Answer, NodeError>>, NodeError> {
         let calls: Vec<_> = questions.iter().map(|question| question.call()).collect();
-        self.batch_of_once(&calls, Limits { timeout, ..self.limits() }, |answers| {
+        self.batch_calls_once(&calls, ResponseLimits { timeout, ..self.limits() }, |answers| {
             Ok(questions.iter().zip(answers).map(|(question, answer)| question.read(answer?)).collect())
         })
     }
@@ -101,18 +101,18 @@ mod tests {
 
     use serde_json::json;
 
-    use super::super::fake::{Asked, FakeNode, Says, regtest};
+    use super::super::fake::{FakeNode, FakeRequest, FakeResponse, regtest};
     use super::*;
 
     const TIMEOUT: Duration = Duration::from_secs(20);
 
     #[test]
-    fn different_questions_are_answered_in_their_order_and_fail_one_by_one() {
+    fn questions_are_answered_in_order_and_fail_one_by_one() {
         let fake = FakeNode::start(|asked| match asked {
-            Asked::Rpc("getchaintips", _) => Says::Error(-1, "not now"),
+            FakeRequest::Rpc("getchaintips", _) => FakeResponse::Error(-1, "not now"),
             _ => regtest(asked),
         });
-        let node = Node::connect(fake.settings()).unwrap();
+        let node = Node::connect(fake.options()).unwrap();
         let before = fake.requests();
         let questions = [Question::NetworkInfo, Question::ChainTips, Question::ChainInfo];
         let answers = node.ask_once(&questions, TIMEOUT).unwrap();
@@ -123,29 +123,29 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_of_another_form_is_named_and_harms_no_other() {
+    fn a_malformed_answer_does_not_affect_the_others() {
         let fake = FakeNode::start(|asked| match asked {
-            Asked::Rpc("getchaintips", _) => Says::Result(json!({ "height": 0 })),
+            FakeRequest::Rpc("getchaintips", _) => FakeResponse::Result(json!({ "height": 0 })),
             _ => regtest(asked),
         });
-        let node = Node::connect(fake.settings()).unwrap();
+        let node = Node::connect(fake.options()).unwrap();
         let answers = node.ask_once(&[Question::ChainTips, Question::ChainInfo], TIMEOUT).unwrap();
         assert!(matches!(&answers[0], Err(NodeError::Protocol { asked, .. }) if asked == "getchaintips"));
         assert!(answers[1].is_ok());
     }
 
     #[test]
-    fn a_failure_is_not_tried_again() {
+    fn a_failed_request_is_not_retried() {
         let tries = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&tries);
         let fake = FakeNode::start(move |asked| match asked {
-            Asked::Rpc("getchaintips", _) => {
+            FakeRequest::Rpc("getchaintips", _) => {
                 counted.fetch_add(1, Ordering::Relaxed);
-                Says::Status(503, "Work queue depth exceeded")
+                FakeResponse::Status(503, "Work queue depth exceeded")
             }
             _ => regtest(asked),
         });
-        let node = Node::connect(fake.settings()).unwrap();
+        let node = Node::connect(fake.options()).unwrap();
         let error = node.ask_once(&[Question::ChainTips], TIMEOUT).unwrap_err();
         assert!(matches!(error, NodeError::Busy { .. }), "{error}");
         assert_eq!(tries.load(Ordering::Relaxed), 1);

@@ -1,4 +1,4 @@
-//! The address of the node. Its host is mostly written as a number, for which nobody has to be asked.
+//! Resolves the host of the node. It is mostly an IP address, which needs no lookup.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -8,14 +8,14 @@ use ureq::http::Uri;
 use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::NextTimeout;
 
-/// Takes an IP address as it is, and asks the system for every other name. The stock resolver starts a thread for each
-/// request, also on a connection that is open, so that it can give up on the name servers in time.
+/// Uses an IP address as it is, and asks the system to resolve every other name. The stock resolver starts a thread for
+/// each request, even on an open connection, so that it can stop waiting for the name servers at its timeout.
 #[derive(Debug, Default)]
-pub(super) struct ByNumber {
+pub(super) struct IpLiteralResolver {
     names: DefaultResolver,
 }
 
-impl Resolver for ByNumber {
+impl Resolver for IpLiteralResolver {
     fn resolve(&self, uri: &Uri, config: &Config, timeout: NextTimeout) -> Result<ResolvedSocketAddrs, Error> {
         let Some(address) = address(uri) else { return self.names.resolve(uri, config, timeout) };
         let mut resolved = self.empty();
@@ -24,7 +24,7 @@ impl Resolver for ByNumber {
     }
 }
 
-/// The address that the URI of an HTTP server spells out.
+/// The IP address and port in the URI of an HTTP server; `None` for a name.
 fn address(uri: &Uri) -> Option<SocketAddr> {
     let host = uri.host()?;
     let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_taken_as_they_are() {
+    fn ip_addresses_need_no_lookup() {
         for (uri, expected) in [
             ("http://127.0.0.1:8332/rest", Some("127.0.0.1:8332")),
             ("http://[::1]:18443/", Some("[::1]:18443")),

@@ -4,16 +4,16 @@
 use std::sync::Arc;
 
 use super::error::NodeError;
-use super::http::{Http, Limits};
+use super::http::{Http, ResponseLimits};
 
-/// What REST says.
-pub(super) enum RestAnswer {
-    /// The bytes that were asked for.
+/// A response of the REST interface.
+pub(super) enum RestResponse {
+    /// The requested bytes.
     Found(Vec<u8>),
-    /// The interface is there and does not have it.
-    Missing,
-    /// The interface, or this path of it, is not there.
-    NotOffered,
+    /// The interface is enabled and does not have the object.
+    NotFound,
+    /// The interface, or this path of it, is not enabled.
+    Unavailable,
 }
 
 pub(super) struct Rest {
@@ -26,14 +26,14 @@ impl Rest {
     }
 
     /// Gets a path below `/rest/`.
-    pub(super) fn get(&self, path: &str, limits: Limits) -> Result<RestAnswer, NodeError> {
+    pub(super) fn get(&self, path: &str, limits: ResponseLimits) -> Result<RestResponse, NodeError> {
         let path = format!("/rest/{path}");
         let answer = self.http.get(&path, limits)?;
         match answer.status {
-            200 => Ok(RestAnswer::Found(answer.body)),
-            // the interface explains what it does not have; the server says nothing about paths it does not know
-            404 if answer.body.is_empty() => Ok(RestAnswer::NotOffered),
-            404 => Ok(RestAnswer::Missing),
+            200 => Ok(RestResponse::Found(answer.body)),
+            // a 404 of the interface has a message; a 404 of the server for an unknown path has no body
+            404 if answer.body.is_empty() => Ok(RestResponse::Unavailable),
+            404 => Ok(RestResponse::NotFound),
             _ => Err(NodeError::Protocol { asked: path, problem: answer.excerpt() }),
         }
     }

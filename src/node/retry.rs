@@ -1,4 +1,4 @@
-//! Patience: trying again with growing pauses, within a bound, and stopping at once when told to.
+//! Retries with growing pauses up to a bound, and the flag that stops them at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,10 +9,10 @@ use tracing::warn;
 
 use super::error::NodeError;
 
-/// A sleeper looks at its flag this often.
+/// How often a sleeping thread checks its flag.
 const SLEEP_STEP: Duration = Duration::from_millis(50);
 
-/// Tells waiting and retrying threads to end. Clones share one flag.
+/// Makes waiting and retrying threads end. Clones share one flag.
 #[derive(Clone, Debug, Default)]
 pub struct StopFlag {
     raised: Arc<AtomicBool>,
@@ -20,13 +20,13 @@ pub struct StopFlag {
 }
 
 impl StopFlag {
-    /// A flag that is down.
+    /// A flag that is not raised.
     #[must_use]
     pub fn new() -> StopFlag {
         StopFlag::default()
     }
 
-    /// A flag that is up when this one is, and can be raised without raising this one.
+    /// A flag that is raised when this one is, and can be raised without raising this one.
     #[must_use]
     pub fn child(&self) -> StopFlag {
         StopFlag { raised: Arc::default(), parent: Some(Arc::new(self.clone())) }
@@ -37,13 +37,13 @@ impl StopFlag {
         self.raised.store(true, Ordering::Release);
     }
 
-    /// Whether this flag or one above it is up.
+    /// Whether this flag or a parent of it is raised.
     #[must_use]
     pub fn is_raised(&self) -> bool {
         self.raised.load(Ordering::Acquire) || self.parent.as_ref().is_some_and(|parent| parent.is_raised())
     }
 
-    /// Sleeps, or returns `Stopped` within 100 ms of the flag's going up.
+    /// Sleeps, or returns `Stopped` within 100 ms after the flag is raised.
     pub fn sleep(&self, duration: Duration) -> Result<(), NodeError> {
         let started = Instant::now();
         loop {
@@ -59,14 +59,14 @@ impl StopFlag {
     }
 }
 
-/// How long and how often a question is asked again while its failures are transient.
+/// How long and how often a request is retried while its failures are transient.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
     /// The pause after the first failure; it doubles with each further one.
     pub first_pause: Duration,
     /// The longest pause.
     pub longest_pause: Duration,
-    /// No pause is begun that would end later than this after the first try.
+    /// The time for all retries: no pause begins that would end later than this after the first attempt.
     pub patience: Duration,
 }
 
@@ -82,7 +82,8 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// Tries until it works, fails for good, patience ends (the last failure is the answer), or the flag goes up.
+    /// Repeats `attempt` until it succeeds, fails permanently, the time for retries ends (this returns the last
+    /// failure), or the flag is raised.
     pub(super) fn run<T>(
         &self,
         stop: &StopFlag,
@@ -101,7 +102,7 @@ impl RetryPolicy {
             if started.elapsed().saturating_add(pause) > self.patience {
                 return Err(error);
             }
-            warn!(%error, again_in = ?pause, "the node does not answer");
+            warn!(%error, again_in = ?pause, "the node does not answer: retrying");
             stop.sleep(pause)?;
             pause = pause.saturating_mul(2).min(self.longest_pause);
         }
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transient_failure_is_tried_again_until_it_works() {
+    fn a_transient_failure_is_retried_until_it_succeeds() {
         let mut tries = 0;
         let answer = patient(Duration::from_mins(1)).run(&StopFlag::new(), || {
             tries += 1;
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lasting_failure_is_not_tried_again() {
+    fn a_permanent_failure_is_not_retried() {
         let mut tries = 0;
         let answer: Result<(), _> = patient(Duration::from_mins(1)).run(&StopFlag::new(), || {
             tries += 1;
@@ -142,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn when_patience_ends_the_last_failure_is_the_answer() {
+    fn when_retries_end_the_last_failure_is_returned() {
         let started = Instant::now();
         let answer: Result<(), _> = patient(Duration::from_millis(40)).run(&StopFlag::new(), || Err(busy()));
         assert!(matches!(answer, Err(NodeError::Busy { .. })));

@@ -1,5 +1,5 @@
-//! JSON-RPC to the node: bitcoincore-rpc's generic client over our own HTTP, which brings kept-alive connections,
-//! limits for each call, and a new login when the cookie has changed.
+//! JSON-RPC to the node: bitcoincore-rpc's generic client over `http.rs`, which adds kept-alive connections, limits for
+//! each call, and a new login when the cookie changes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use serde_json::value::RawValue;
 
 use super::credentials::Credentials;
 use super::error::NodeError;
-use super::http::{Answer, Http, Limits};
+use super::http::{Http, HttpResponse, ResponseLimits};
 
 /// Error codes of Core's `src/rpc/protocol.h`.
 pub(super) mod code {
-    /// `RPC_MISC_ERROR`, also a block that was pruned.
+    /// `RPC_MISC_ERROR`, also a pruned block.
     pub(crate) const MISC: i32 = -1;
     /// `RPC_INVALID_ADDRESS_OR_KEY`, also an unknown block or transaction.
     pub(crate) const NOT_FOUND: i32 = -5;
@@ -27,7 +27,7 @@ pub(super) mod code {
     pub(crate) const METHOD_NOT_FOUND: i32 = -32601;
     /// `RPC_DESERIALIZATION_ERROR`, bytes that are no transaction.
     pub(crate) const DESERIALIZATION: i32 = -22;
-    /// `RPC_VERIFY_ERROR`, also `RPC_TRANSACTION_ERROR`: a transaction that spends what there is not, or pays too much.
+    /// `RPC_VERIFY_ERROR`, also `RPC_TRANSACTION_ERROR`: missing inputs, or a fee above the caller's limit.
     pub(crate) const VERIFY: i32 = -25;
     /// `RPC_VERIFY_REJECTED`, also `RPC_TRANSACTION_REJECTED`: a transaction against consensus or the node's policy.
     pub(crate) const REJECTED: i32 = -26;
@@ -52,7 +52,7 @@ impl Rpc {
         &self,
         method: &str,
         params: &[Value],
-        limits: Limits,
+        limits: ResponseLimits,
     ) -> Result<T, NodeError> {
         let client =
             bitcoincore_rpc::Client::from_jsonrpc(jsonrpc::Client::with_transport(self.transport(method, limits)));
@@ -64,19 +64,19 @@ impl Rpc {
         &self,
         method: &str,
         calls: &[Vec<Value>],
-        limits: Limits,
+        limits: ResponseLimits,
     ) -> Result<Vec<Result<T, NodeError>>, NodeError> {
         let calls: Vec<_> = calls.iter().map(|params| (method, params.as_slice())).collect();
         let read = |answer: CallAnswer<'_>| parse(method, answer?);
         self.send(method, &calls, limits, |answers| Ok(answers.into_iter().map(read).collect()))
     }
 
-    /// Calls different methods in one request. `read` gets the answers in the order of `calls`, in the bytes in which they
-    /// came: a list of the mempool has some 20 MB, which are not to be copied.
-    pub(super) fn batch_of<T>(
+    /// Calls different methods in one request. `read` gets the answers in the order of `calls`, as slices of the
+    /// response: a list of the mempool has some 20 MB, which are not copied.
+    pub(super) fn batch_calls<T>(
         &self,
         calls: &[(&str, Vec<Value>)],
-        limits: Limits,
+        limits: ResponseLimits,
         read: impl FnOnce(Vec<CallAnswer<'_>>) -> Result<T, NodeError>,
     ) -> Result<T, NodeError> {
         let mut methods: Vec<&str> = Vec::new();
@@ -94,7 +94,7 @@ impl Rpc {
         &self,
         asked: &str,
         calls: &[(&str, &[Value])],
-        limits: Limits,
+        limits: ResponseLimits,
         read: impl FnOnce(Vec<CallAnswer<'_>>) -> Result<T, NodeError>,
     ) -> Result<T, NodeError> {
         if calls.is_empty() {
@@ -120,17 +120,17 @@ impl Rpc {
                 _ => return Err(protocol(asked, &format!("an answer has the id {}", found.id))),
             }
         }
-        let told = calls.iter().zip(answers).map(|((method, _), answer)| match answer {
+        let results = calls.iter().zip(answers).map(|((method, _), answer)| match answer {
             Some(BatchAnswer { error: Some(error), .. }) => {
                 Err(self.failure(method, jsonrpc::Error::Rpc(error).into()))
             }
             Some(BatchAnswer { result, .. }) => Ok(result.unwrap_or(RawValue::NULL)),
             None => Err(protocol(method, &"an answer is missing")),
         });
-        read(told.collect())
+        read(results.collect())
     }
 
-    fn transport(&self, method: &str, limits: Limits) -> HttpTransport {
+    fn transport(&self, method: &str, limits: ResponseLimits) -> HttpTransport {
         HttpTransport {
             http: Arc::clone(&self.http),
             credentials: Arc::clone(&self.credentials),
@@ -156,13 +156,13 @@ impl Rpc {
     }
 }
 
-/// The answer to one call of several: what it gives, in the bytes in which it came.
+/// The answer to one call of a batch, as a slice of the response.
 pub(super) type CallAnswer<'a> = Result<&'a RawValue, NodeError>;
 
-/// The same, as it is written.
+/// One answer of a batch, as JSON.
 #[derive(Deserialize)]
 struct BatchAnswer<'a> {
-    /// The place of the call among all.
+    /// The index of the call in the batch.
     id: usize,
     #[serde(borrow, default)]
     result: Option<&'a RawValue>,
@@ -179,17 +179,17 @@ pub(super) fn protocol(asked: &str, problem: &impl ToString) -> NodeError {
     NodeError::Protocol { asked: asked.to_owned(), problem: problem.to_string() }
 }
 
-fn read_answer<'a, T: Deserialize<'a>>(asked: &str, answer: &'a Answer) -> Result<T, NodeError> {
+fn read_answer<'a, T: Deserialize<'a>>(asked: &str, answer: &'a HttpResponse) -> Result<T, NodeError> {
     let problem = |error| protocol(asked, &format!("{error} in {}", answer.excerpt()));
     serde_json::from_slice(&answer.body).map_err(problem)
 }
 
-/// The way of one call; made for each, as the limits are its own.
+/// The transport of one call; made anew for each, since the limits are per call.
 struct HttpTransport {
     http: Arc<Http>,
     credentials: Arc<Credentials>,
     method: String,
-    limits: Limits,
+    limits: ResponseLimits,
 }
 
 impl HttpTransport {
@@ -199,8 +199,9 @@ impl HttpTransport {
         answer.map_err(|error| jsonrpc::Error::Transport(Box::new(error)))
     }
 
-    /// Errors of a method come as JSON too, whatever the HTTP status.
-    fn post(&self, question: &[u8]) -> Result<Answer, NodeError> {
+    /// Sends the request, once more with a new login after HTTP 401. Errors of a method are JSON too, whatever the HTTP
+    /// status.
+    fn post(&self, question: &[u8]) -> Result<HttpResponse, NodeError> {
         let mut header = self.credentials.header()?;
         let mut answer = self.http.post(&self.method, &header, question, self.limits)?;
         if answer.status == 401

@@ -5,7 +5,7 @@
 use bitcoin::TxOut;
 use bitcoin::consensus::encode::{Decodable, VarInt};
 
-/// Reads the whole answer; bytes that are left over are an error.
+/// Decodes the whole answer; trailing bytes are an error.
 pub(super) fn parse(mut bytes: &[u8]) -> Result<Vec<Vec<TxOut>>, String> {
     let transactions = count(&mut bytes)?;
     let mut spent = Vec::new();
@@ -19,7 +19,7 @@ pub(super) fn parse(mut bytes: &[u8]) -> Result<Vec<Vec<TxOut>>, String> {
         spent.push(outputs);
     }
     if spent.is_empty() {
-        return Err("it speaks of no transaction, and every block has one".to_owned());
+        return Err("it lists no transaction, and every block has one".to_owned());
     }
     if bytes.is_empty() { Ok(spent) } else { Err(format!("{} bytes are left over", bytes.len())) }
 }
@@ -53,7 +53,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_a_node_writes_is_read_back_and_a_cut_or_longer_answer_is_an_error(
+        fn an_answer_decodes_and_a_shorter_or_longer_one_is_an_error(
             mut spent in proptest::collection::vec(proptest::collection::vec(output(), 0..5), 0..5),
             cut in 1usize..40,
         ) {

@@ -1,4 +1,4 @@
-//! The block that the node would make next (`getblocktemplate`), as far as it is of use to somebody who does not mine.
+//! The template of the next block (`getblocktemplate`), without the fields that only miners need.
 
 use bitcoin::{Amount, BlockHash, Txid, Weight};
 use serde::{Deserialize, Deserializer};
@@ -14,16 +14,16 @@ pub const NOT_CONNECTED: i32 = -9;
 /// The node's error for a template while it downloads the chain (`RPC_CLIENT_IN_INITIAL_DOWNLOAD`).
 pub const DOWNLOADING: i32 = -10;
 
-/// What the node would put into the next block.
+/// The block that the node would build next.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct BlockTemplate {
-    /// The block that it would stand on.
+    /// The block that it would extend.
     #[serde(rename = "previousblockhash")]
     pub previous: BlockHash,
     /// Its height.
     #[serde(deserialize_with = "height")]
     pub height: Height,
-    /// Its transactions but the coinbase, in order.
+    /// Its transactions in order, without the coinbase.
     pub transactions: Vec<TemplateTransaction>,
 }
 
@@ -32,15 +32,15 @@ pub struct BlockTemplate {
 pub struct TemplateTransaction {
     /// Its id.
     pub txid: Txid,
-    /// What it pays.
+    /// Its fee.
     #[serde(deserialize_with = "sat")]
     pub fee: Amount,
     /// Its weight.
     pub weight: Weight,
 }
 
-/// What the method is asked with: a miner names the rules that he knows, and the node refuses one who lacks some of its
-/// network. Those of other networks do no harm.
+/// The parameters of the call: the rules that the caller supports. The node refuses a caller without the rules of its
+/// network, and ignores those of other networks.
 pub(super) fn parameters() -> Vec<Value> {
     vec![json!({ "rules": ["segwit", "signet"] })]
 }
@@ -49,7 +49,7 @@ fn height<'d, D: Deserializer<'d>>(deserializer: D) -> Result<Height, D::Error> 
     u32::deserialize(deserializer).map(Height::from)
 }
 
-/// Unlike other methods, this one tells amounts in satoshi.
+/// Unlike other methods, this one returns amounts in satoshi.
 fn sat<'d, D: Deserializer<'d>>(deserializer: D) -> Result<Amount, D::Error> {
     u64::deserialize(deserializer).map(Amount::from_sat)
 }

@@ -1,5 +1,5 @@
-//! A block in the node's own words (`getblock` with verbosity 3): what each input spends and which fee each
-//! transaction pays, with exact amounts. For checking the index against the node; slow, so not for building it.
+//! A block decoded by the node (`getblock` with verbosity 3): what each input spends and which fee each transaction
+//! pays, with exact amounts. For checking the index against the node; too slow for building it.
 
 use bitcoin::{Amount, BlockHash, OutPoint, ScriptBuf, TxOut, Txid};
 use serde::Deserialize;
@@ -7,9 +7,9 @@ use serde::Deserialize;
 use super::amounts::ExactAmount;
 use crate::chain::Height;
 
-/// A block as the node explains it.
+/// A block as the node decodes it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(from = "wire::Block")]
+#[serde(from = "wire::BlockJson")]
 pub struct VerboseBlock {
     /// The block's hash.
     pub hash: BlockHash,
@@ -19,7 +19,7 @@ pub struct VerboseBlock {
     pub transactions: Vec<VerboseTransaction>,
 }
 
-/// A transaction as the node explains it.
+/// A transaction as the node decodes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerboseTransaction {
     /// The transaction's id.
@@ -28,11 +28,11 @@ pub struct VerboseTransaction {
     pub inputs: Vec<VerboseInput>,
     /// Its outputs.
     pub outputs: Vec<TxOut>,
-    /// What it leaves to the miner; `None` for the coinbase, and when the node has no undo data of the block.
+    /// Its fee; `None` for the coinbase, and when the node has no undo data of the block.
     pub fee: Option<Amount>,
 }
 
-/// An input as the node explains it.
+/// An input as the node decodes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerboseInput {
     /// The output that it spends; `None` in a coinbase.
@@ -46,13 +46,13 @@ pub struct VerboseInput {
 pub struct SpentOutput {
     /// Value and script.
     pub output: TxOut,
-    /// The height of the block that made it.
+    /// The height of the block that created it.
     pub height: Height,
-    /// Whether a coinbase made it.
+    /// Whether a coinbase created it.
     pub is_coinbase: bool,
 }
 
-/// The shapes of the JSON.
+/// The structure of the JSON.
 mod wire {
     use super::{
         BlockHash, Deserialize, ExactAmount, Height, OutPoint, ScriptBuf, SpentOutput, TxOut, Txid, VerboseBlock,
@@ -60,50 +60,50 @@ mod wire {
     };
 
     #[derive(Deserialize)]
-    pub(super) struct Block {
+    pub(super) struct BlockJson {
         hash: BlockHash,
         height: u32,
-        tx: Vec<Transaction>,
+        tx: Vec<TransactionJson>,
     }
 
     #[derive(Deserialize)]
-    struct Transaction {
+    struct TransactionJson {
         txid: Txid,
-        vin: Vec<Input>,
-        vout: Vec<Output>,
+        vin: Vec<InputJson>,
+        vout: Vec<OutputJson>,
         fee: Option<ExactAmount>,
     }
 
     #[derive(Deserialize)]
-    struct Input {
+    struct InputJson {
         txid: Option<Txid>,
         vout: Option<u32>,
-        prevout: Option<Prevout>,
+        prevout: Option<PrevoutJson>,
     }
 
     #[derive(Deserialize)]
-    struct Prevout {
+    struct PrevoutJson {
         generated: bool,
         height: u32,
         value: ExactAmount,
         #[serde(rename = "scriptPubKey")]
-        script: Script,
+        script: ScriptJson,
     }
 
     #[derive(Deserialize)]
-    struct Output {
+    struct OutputJson {
         value: ExactAmount,
         #[serde(rename = "scriptPubKey")]
-        script: Script,
+        script: ScriptJson,
     }
 
     #[derive(Deserialize)]
-    struct Script {
+    struct ScriptJson {
         hex: ScriptBuf,
     }
 
-    impl From<Block> for VerboseBlock {
-        fn from(block: Block) -> Self {
+    impl From<BlockJson> for VerboseBlock {
+        fn from(block: BlockJson) -> Self {
             VerboseBlock {
                 hash: block.hash,
                 height: Height::from(block.height),
@@ -112,8 +112,8 @@ mod wire {
         }
     }
 
-    impl From<Transaction> for VerboseTransaction {
-        fn from(transaction: Transaction) -> Self {
+    impl From<TransactionJson> for VerboseTransaction {
+        fn from(transaction: TransactionJson) -> Self {
             VerboseTransaction {
                 txid: transaction.txid,
                 inputs: transaction.vin.into_iter().map(VerboseInput::from).collect(),
@@ -123,8 +123,8 @@ mod wire {
         }
     }
 
-    impl From<Input> for VerboseInput {
-        fn from(input: Input) -> Self {
+    impl From<InputJson> for VerboseInput {
+        fn from(input: InputJson) -> Self {
             VerboseInput {
                 outpoint: input.txid.zip(input.vout).map(|(txid, vout)| OutPoint { txid, vout }),
                 spent: input.prevout.map(|prevout| SpentOutput {
@@ -136,7 +136,7 @@ mod wire {
         }
     }
 
-    fn tx_out(value: ExactAmount, script: Script) -> TxOut {
+    fn tx_out(value: ExactAmount, script: ScriptJson) -> TxOut {
         TxOut { value: value.0, script_pubkey: script.hex }
     }
 }

@@ -17,7 +17,7 @@ use super::pipeline::{Pipeline, PipelineLimits};
 use super::progress::{FEW, Progress, are_few};
 use super::reorg::{Change, Record, first_seen_above};
 use crate::chain::network::genesis_hash;
-use crate::index::{Block, IndexError, Snapshot, Tip, Update};
+use crate::index::{IndexError, ParsedBlock, Snapshot, Tip, Update};
 use crate::live::ChainEvent;
 use crate::mempool::Mempool;
 use crate::node::ChainInfo;
@@ -44,7 +44,12 @@ struct Way {
 impl Way {
     /// Connects blocks and notes them. If the mempool could have to do with them, what was `seen` of it, that is worked out
     /// meanwhile.
-    fn connect(&mut self, update: &mut Update<'_>, batch: &[Block], seen: Option<&Seen<'_>>) -> Result<(), SyncError> {
+    fn connect(
+        &mut self,
+        update: &mut Update<'_>,
+        batch: &[ParsedBlock],
+        seen: Option<&Seen<'_>>,
+    ) -> Result<(), SyncError> {
         let mut height = update.tip().map_or_else(Default::default, |tip| tip.height.next());
         let earlier = self.mempool.take();
         let behind = thread::scope(|scope| {
@@ -65,7 +70,7 @@ impl Way {
         for block in batch {
             self.joined.push(Tip { height, hash: block.hash() });
             if let Some(seen) = first_seen.next() {
-                update.note_first_seen(height, seen)?;
+                update.record_first_seen(height, seen)?;
             }
             if !self.first_seen.is_empty() {
                 for txid in block.txids() {
@@ -116,7 +121,7 @@ impl Notes {
 
 /// How many of these blocks are connected now: those that the disk has room for. Of a reorganisation that nothing is
 /// committed of all or none, so that the chain is not shown shorter than it was.
-fn fitting(update: &Update<'_>, batch: &[Block], way: &Way, committed: usize) -> Result<usize, IndexError> {
+fn fitting(update: &Update<'_>, batch: &[ParsedBlock], way: &Way, committed: usize) -> Result<usize, IndexError> {
     let mut fits = batch.len();
     while committed == 0 && fits > 0 && !update.room_for(&batch[..fits])?.is_there() {
         fits = if way.left.is_empty() { fits / 2 } else { 0 };
@@ -159,7 +164,7 @@ impl Following<'_> {
 
     /// Hashes of the node's active chain after the fork point, as many as are read at once.
     fn hashes_behind(&self, fork: Option<Tip>, info: &ChainInfo) -> Result<Vec<BlockHash>, SyncError> {
-        let genesis = genesis_hash(self.follow.node.settings().network);
+        let genesis = genesis_hash(self.follow.node.options().network);
         let (mut last, mut hashes) = match fork {
             Some(fork) => (fork.hash, Vec::new()),
             None => (genesis, vec![genesis]),
@@ -270,7 +275,7 @@ impl Following<'_> {
                 // to come before anybody is answered
                 Until::Stopped if is_near && way.left.is_empty() && self.held_back.is_none() => update.commit_told()?,
                 // nobody is told
-                Until::CaughtUp if is_near && way.left.is_empty() => update.commit_unsettled()?,
+                Until::CaughtUp if is_near && way.left.is_empty() => update.commit_non_durable()?,
                 _ => update.commit()?,
             }
         } else {
@@ -301,7 +306,7 @@ impl Following<'_> {
             chain = Arc::new(self.follow.index.snapshot()?);
         }
         self.announce(&chain, events);
-        Ok(self.follow.index.settle()?)
+        Ok(self.follow.index.flush_soon()?)
     }
 
     fn limits(&self) -> PipelineLimits {

@@ -173,5 +173,5 @@ fn read_entry(head: &Head, entry: &Entry) -> Result<(), IndexError> {
         (outpoint, Script::from_bytes(prevout.script_pubkey))
     });
     let paid = entry.outputs().map(|output| Script::from_bytes(output.script_pubkey));
-    head.chain.read_ahead(&entry.txid, spent, paid)
+    head.chain.prefetch(&entry.txid, spent, paid)
 }

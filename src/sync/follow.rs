@@ -15,7 +15,7 @@ use super::wake::Wake;
 use crate::index::{DiskShortage, Index, Room, Snapshot, Tip};
 use crate::live::{ChainEvent, Event, Live};
 use crate::mempool::MempoolSnapshot;
-use crate::node::{HeardSignal, Node, NodeError, NodeSignal, Signals};
+use crate::node::{Node, NodeError, NodeSignal, ReceivedSignal, Signals};
 use crate::view::{Head, Published, SyncPhase, SyncState};
 
 /// When to stop following.
@@ -82,20 +82,20 @@ pub fn run(follow: Follow<'_>) -> Result<(), SyncError> {
     });
     let ended = follow_on(&mut following);
     // what the disk said first is the cause of what came after, and was told before this or is told here
-    let settled = following.follow.index.settle_now();
+    let settled = following.follow.index.flush();
     let written = following.write_last();
     match settled {
         Err(error) if !(error.is_aftermath() && ended.is_err()) => return Err(error.into()),
         _ => ended.and(written)?,
     }
-    Ok(following.follow.index.settle_now()?)
+    Ok(following.follow.index.flush()?)
 }
 
 /// One turn after another, with a pause between them, until it is told to stop or cannot go on.
 fn follow_on(following: &mut Following<'_>) -> Result<(), SyncError> {
     let mut failures = 0;
     loop {
-        following.follow.index.keep_settling()?;
+        following.follow.index.ensure_flushing()?;
         if !following.wait_for_room()? {
             return Ok(());
         }
@@ -184,7 +184,7 @@ pub(super) struct Following<'a> {
     /// When the node was last asked for its tip.
     looked: Option<Instant>,
     /// Signals that were heard, and not followed yet.
-    heard: Vec<HeardSignal>,
+    heard: Vec<ReceivedSignal>,
     /// Until when the node is not asked for its mempool, since its answers could not be used.
     spared: Option<Spared>,
     /// Who prepares for the next block.
@@ -229,7 +229,7 @@ impl Following<'_> {
     /// Looks for blocks, if there is reason to, and then at the mempool.
     fn turn(&mut self) -> Result<Step, SyncError> {
         let heard = self.hear();
-        let tells_of_blocks = |heard: &HeardSignal| {
+        let tells_of_blocks = |heard: &ReceivedSignal| {
             matches!(heard.signal, NodeSignal::BlockConnected(_) | NodeSignal::BlockDisconnected(_) | NodeSignal::Lost)
         };
         let due = self.looked.is_none_or(|looked| looked.elapsed() >= self.follow.poll);
@@ -257,7 +257,7 @@ impl Following<'_> {
         }
         self.heard.extend(signals);
         if self.heard.len() > HEARD {
-            self.heard = vec![HeardSignal { signal: NodeSignal::Lost, at: SystemTime::now() }];
+            self.heard = vec![ReceivedSignal { signal: NodeSignal::Lost, at: SystemTime::now() }];
         }
         now
     }
@@ -344,7 +344,7 @@ impl Following<'_> {
     /// Waits until the disk has room for what is to come, while what is there can be read. False if it is told to stop
     /// meanwhile. Who only catches up does not wait: somebody waits for that.
     ///
-    /// Errors: what was to reach the disk before did not, as [`Index::settle`].
+    /// Errors: what was to reach the disk before did not, as [`Index::flush_soon`].
     fn wait_for_room(&mut self) -> Result<bool, SyncError> {
         let room = self.room.take().unwrap_or_else(|| self.follow.index.room());
         if self.follow.until == Until::CaughtUp || room.is_there() {
@@ -366,7 +366,7 @@ impl Following<'_> {
                 return Ok(false);
             }
             // after a write that failed nothing can be read for certain, and that ends this
-            self.follow.index.keep_settling()?;
+            self.follow.index.ensure_flushing()?;
         }
         let published = self.follow.published;
         published.set_state(SyncState { disk_shortage: None, ..published.state() });
@@ -410,11 +410,11 @@ impl Following<'_> {
         while let Some(writing) = self.unconfirmed.as_mut().and_then(Unconfirmed::write) {
             let mut update = self.follow.index.update()?;
             if writing.anew {
-                update.forget_mempool()?;
+                update.clear_mempool()?;
             }
             update.observe(&writing.observations)?;
-            update.commit_unsettled()?;
-            self.follow.index.settle()?;
+            update.commit_non_durable()?;
+            self.follow.index.flush_soon()?;
             written.is_sampled |= writing.observations.mempool_sample.is_some();
             written.is_all = !writing.unfinished;
             if written.is_all || Instant::now() >= until {

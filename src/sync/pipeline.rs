@@ -8,7 +8,7 @@ use std::thread;
 use bitcoin::BlockHash;
 
 use super::error::SyncError;
-use crate::index::{Block, Parser};
+use crate::index::{ParsedBlock, Parser};
 use crate::node::{BlockFetcher, Node};
 
 /// How much is under way at once.
@@ -26,7 +26,7 @@ pub(super) struct PipelineLimits {
 
 /// The blocks with these hashes, in order, in batches. An error ends it, after the blocks before it.
 pub(super) struct Pipeline {
-    batches: Receiver<Result<Vec<Block>, SyncError>>,
+    batches: Receiver<Result<Vec<ParsedBlock>, SyncError>>,
 }
 
 impl Pipeline {
@@ -45,7 +45,7 @@ impl Pipeline {
 }
 
 impl Iterator for Pipeline {
-    type Item = Result<Vec<Block>, SyncError>;
+    type Item = Result<Vec<ParsedBlock>, SyncError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.batches.recv().ok()
@@ -57,7 +57,7 @@ fn parse_all(
     blocks: BlockFetcher,
     parser: Parser,
     limits: PipelineLimits,
-    sender: &SyncSender<Result<Vec<Block>, SyncError>>,
+    sender: &SyncSender<Result<Vec<ParsedBlock>, SyncError>>,
 ) {
     let (mut batch, mut bytes) = (Vec::new(), 0);
     for fetched in blocks {

@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use tracing::info;
 
 use crate::chain::Height;
-use crate::index::{Block, Tip};
+use crate::index::{ParsedBlock, Tip};
 use crate::view::Pace;
 
 /// A line in the log this often.
@@ -66,10 +66,10 @@ impl Progress {
     }
 
     /// These blocks were connected, and this is the tip now.
-    pub fn connected(&mut self, tip: Option<Tip>, blocks: &[Block]) {
+    pub fn connected(&mut self, tip: Option<Tip>, blocks: &[ParsedBlock]) {
         let Some(tip) = tip else { return };
         self.blocks += u64::try_from(blocks.len()).unwrap_or(u64::MAX);
-        let transactions = blocks.iter().map(Block::transaction_count).sum::<usize>();
+        let transactions = blocks.iter().map(ParsedBlock::transaction_count).sum::<usize>();
         self.transactions += u64::try_from(transactions).unwrap_or(u64::MAX);
         self.left = self.target.to_u32().saturating_sub(tip.height.to_u32());
         if self.few {

@@ -19,7 +19,7 @@ use bitcoin::Txid;
 use super::error::SyncError;
 use super::follow::Following;
 use super::mempool::now;
-use crate::index::{IndexError, Outcome, Reorg, Snapshot, Tip, Update};
+use crate::index::{IndexError, Reorg, ReorgOutcome, Snapshot, Tip, Update};
 
 /// How long the node's mempool is waited for before a record stays without what became of transactions.
 const PATIENCE: Duration = Duration::from_mins(10);
@@ -90,7 +90,7 @@ impl Record {
                 if let Some(before) = before {
                     before.give_up(update)?;
                 }
-                update.note_reorg(&reorg)?
+                update.record_reorg(&reorg)?
             }
         };
         *record = Some(Self { number, reorg, kept, written: Instant::now() });
@@ -112,7 +112,7 @@ impl Record {
     }
 
     /// Notes what became of the transactions.
-    pub(super) fn finish(mut self, update: &mut Update<'_>, outcome: Outcome) -> Result<(), IndexError> {
+    pub(super) fn finish(mut self, update: &mut Update<'_>, outcome: ReorgOutcome) -> Result<(), IndexError> {
         self.reorg.outcome = Some(outcome);
         self.reorg.first_seen = Vec::new();
         update.amend_reorg(self.number, &self.reorg)
@@ -120,7 +120,7 @@ impl Record {
 
     /// Notes that what became of the transactions will not be known.
     pub(super) fn give_up(self, update: &mut Update<'_>) -> Result<(), IndexError> {
-        self.finish(update, Outcome::default())
+        self.finish(update, ReorgOutcome::default())
     }
 
     /// Whether the node's mempool was waited for long enough by now.
@@ -168,8 +168,8 @@ impl Following<'_> {
         let outcome = unconfirmed.outcome(chain, &record.reorg.left().collect::<Vec<_>>())?;
         let mut update = self.follow.index.update()?;
         record.finish(&mut update, outcome)?;
-        update.commit_unsettled()?;
-        self.follow.index.settle()?;
+        update.commit_non_durable()?;
+        self.follow.index.flush_soon()?;
         unconfirmed.remember_freed(&[]);
         Ok(true)
     }
@@ -190,8 +190,8 @@ impl Following<'_> {
         let Some(record) = self.record.take() else { return Ok(()) };
         let mut update = self.follow.index.update()?;
         record.give_up(&mut update)?;
-        update.commit_unsettled()?;
-        self.follow.index.settle()?;
+        update.commit_non_durable()?;
+        self.follow.index.flush_soon()?;
         if let Some(unconfirmed) = &mut self.unconfirmed {
             unconfirmed.remember_freed(&[]);
         }

@@ -101,11 +101,11 @@ impl AskError {
 
     /// Whether the node surely did nothing of what it was to do: it was not asked, or did not come to it.
     #[must_use]
-    pub fn is_before_the_call(&self) -> bool {
+    pub fn had_no_effect(&self) -> bool {
         match self {
             Self::NotConnected | Self::Busy(_) | Self::NoTemplates => true,
             Self::TimedOut(_) | Self::Failed => false,
-            Self::Node(error) => error.is_before_the_call(),
+            Self::Node(error) => error.had_no_effect(),
         }
     }
 
@@ -308,13 +308,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::node::fake::{Asked, FakeNode, Says, regtest};
+    use crate::node::fake::{FakeNode, FakeRequest, FakeResponse, regtest};
 
     const SECONDS: Duration = Duration::from_secs(20);
 
     fn access(fake: &FakeNode, requests: usize, timeout: Duration) -> NodeAccess {
         let access = NodeAccess::new(NodeLimits { requests, timeout, ..NodeLimits::default() });
-        access.set(Node::connect(fake.settings()).unwrap());
+        access.set(Node::connect(fake.options()).unwrap());
         access
     }
 
@@ -323,10 +323,10 @@ mod tests {
         let (release, held) = channel::<()>();
         let held = Mutex::new(held);
         let fake = FakeNode::start(move |asked| match asked {
-            Asked::Rpc("getchaintips", _) => {
+            FakeRequest::Rpc("getchaintips", _) => {
                 // ends when the sender is dropped
                 let _ = held.lock().unwrap().recv();
-                Says::Result(serde_json::json!([]))
+                FakeResponse::Result(serde_json::json!([]))
             }
             _ => regtest(asked),
         });
@@ -352,7 +352,9 @@ mod tests {
     #[tokio::test]
     async fn a_template_is_asked_for_only_where_that_is_allowed_and_a_node_that_makes_none_says_why() {
         let fake = FakeNode::start(|asked| match asked {
-            Asked::Rpc("getblocktemplate", _) => Says::Error(NOT_CONNECTED, "Bitcoin Core is not connected!"),
+            FakeRequest::Rpc("getblocktemplate", _) => {
+                FakeResponse::Error(NOT_CONNECTED, "Bitcoin Core is not connected!")
+            }
             _ => regtest(asked),
         });
         let forbidden = access(&fake, 1, SECONDS);
@@ -361,7 +363,7 @@ mod tests {
         assert!(matches!(*error, AskError::NoTemplates) && fake.requests() == before, "{error}");
 
         let allowed = NodeAccess::new(NodeLimits { block_template: true, ..forbidden.limits() });
-        allowed.set(Node::connect(fake.settings()).unwrap());
+        allowed.set(Node::connect(fake.options()).unwrap());
         let error = Ask::new(&allowed).block_template().await.unwrap_err();
         assert_eq!(error.to_client(), "the Bitcoin node has no peers, without which it makes no block template");
         assert!(!error.is_lasting(), "nobody has to do something about it");
@@ -373,7 +375,7 @@ mod tests {
         let ask = Ask::new(&access);
         assert!(matches!(*ask.chain_info().await.unwrap_err(), AskError::NotConnected));
         let fake = FakeNode::start(regtest);
-        access.set(Node::connect(fake.settings()).unwrap());
+        access.set(Node::connect(fake.options()).unwrap());
         assert_eq!(ask.chain_info().await.unwrap().chain, "regtest");
     }
 
@@ -437,12 +439,12 @@ mod tests {
     #[tokio::test]
     async fn estimates_for_several_targets_go_out_in_one_request_and_fail_one_by_one() {
         let fake = FakeNode::start(|asked| match asked {
-            Asked::Rpc("estimatesmartfee", params) => {
+            FakeRequest::Rpc("estimatesmartfee", params) => {
                 match (params[0].as_u64().unwrap(), params[1].as_str().unwrap()) {
-                    (1, "economical") => Says::Result(json!({ "feerate": 0.000_123_45, "blocks": 2 })),
-                    (6, "conservative") => Says::Result(json!({ "feerate": 0.001, "blocks": 6 })),
-                    (144, _) => Says::Error(-32_603, "Fee estimation disabled"),
-                    (target, _) => Says::Result(json!({ "errors": ["Insufficient data"], "blocks": target })),
+                    (1, "economical") => FakeResponse::Result(json!({ "feerate": 0.000_123_45, "blocks": 2 })),
+                    (6, "conservative") => FakeResponse::Result(json!({ "feerate": 0.001, "blocks": 6 })),
+                    (144, _) => FakeResponse::Error(-32_603, "Fee estimation disabled"),
+                    (target, _) => FakeResponse::Result(json!({ "errors": ["Insufficient data"], "blocks": target })),
                 }
             }
             _ => regtest(asked),

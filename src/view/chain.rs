@@ -12,7 +12,7 @@ use crate::chain::difficulty::{hashes, work_between};
 use crate::chain::float::to_f64;
 use crate::chain::raw::RawTransaction;
 use crate::chain::script::never_spendable;
-use crate::index::{BlockRow, IndexError, Running, StoredTransaction};
+use crate::index::{BlockRow, ChainTotals, IndexError, StoredTransaction};
 
 /// A run of blocks that follow each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,7 +70,7 @@ impl BlockRange {
     }
 
     /// What the range adds to a running total.
-    pub fn sum<N: TryFrom<u128>>(&self, total: impl Fn(&Running) -> N) -> Result<N, IndexError>
+    pub fn sum<N: TryFrom<u128>>(&self, total: impl Fn(&ChainTotals) -> N) -> Result<N, IndexError>
     where
         u128: From<N>,
     {
@@ -133,7 +133,7 @@ pub struct Supply {
 
 impl Supply {
     /// The supply of a chain with these totals. Errors: totals that do not add up.
-    pub fn of(running: &Running) -> Result<Self, IndexError> {
+    pub fn of(running: &ChainTotals) -> Result<Self, IndexError> {
         let unspendable = running.unspendable;
         let total = unspendable.total().filter(|total| total.checked_add(running.utxo_value) == Some(running.subsidy));
         let total = total.ok_or_else(|| corrupt("blocks", "the coins of a row are not those that were issued"))?;
@@ -246,7 +246,7 @@ mod tests {
     use bitcoin::{BlockHash, CompactTarget, TxMerkleNode, block};
 
     use super::*;
-    use crate::index::{QUANTILES, Running, TypeTotals, Unspendable};
+    use crate::index::{ChainTotals, QUANTILES, TypeTotals, Unspendable};
 
     fn work(low: u64) -> Work {
         let mut bytes = [0; 32];
@@ -264,7 +264,7 @@ mod tests {
             bits: CompactTarget::from_consensus(0x207f_ffff),
             nonce: 0,
         };
-        let running = Running {
+        let running = ChainTotals {
             transactions,
             inputs: 0,
             outputs: 0,
@@ -357,8 +357,8 @@ mod tests {
         assert_eq!((supply.subsidy_issued, supply.circulating, supply.unspendable), (100, 90, 10));
         assert_eq!((supply.genesis, supply.bip30, supply.scripts, supply.unclaimed), (1, 2, 3, 4));
         for bad in [
-            Running { utxo_value: 91, ..good.clone() },
-            Running { unspendable: Unspendable { bip30: u64::MAX, ..good.unspendable }, ..good },
+            ChainTotals { utxo_value: 91, ..good.clone() },
+            ChainTotals { unspendable: Unspendable { bip30: u64::MAX, ..good.unspendable }, ..good },
         ] {
             assert!(Supply::of(&bad).is_err());
         }

@@ -54,8 +54,8 @@ pub use transaction::{MerkleProof, Place, Transaction, TransactionState};
 pub use turns::{Turn, Turns};
 
 pub use crate::index::{
-    BlockRow, ChainMembership, CountAndValue, DeadTransaction, DiskShortage, FORMAT_VERSION, IndexError,
-    OutputPosition, QUANTILES, Reorg, Running, ScriptKey, TableRows, Tip, TxNum, TypeTotals,
+    BlockRow, ChainMembership, ChainTotals, CountAndValue, DeadTransaction, DiskShortage, FORMAT_VERSION, IndexError,
+    OutputPosition, QUANTILES, Reorg, ScriptKey, TableRows, Tip, TxNum, TypeTotals,
 };
 pub use crate::mempool::{
     ArrivalRate, Coins, Departed, Departure, Entry, FeeBin, FeeBins, FeeFraction, FeerateKind, MempoolEvent,
@@ -63,8 +63,8 @@ pub use crate::mempool::{
     ProjectedPlace, Rank, Remainder, ScriptPlace, ScriptTotals, Sums,
 };
 pub use crate::node::{
-    ChainInfo, ChainTip, ChainTipStatus, EstimateMode, FeeEstimate, Judged, MaxFees, NetworkInfo, PackageOutcome,
-    Refusal, SubmittedTransaction, TestedTransaction,
+    ChainInfo, ChainTip, ChainTipStatus, EstimateMode, FeeEstimate, MaxFees, MempoolAcceptance, NetworkInfo,
+    PackageOutcome, Refusal, SubmittedTransaction, TestedTransaction,
 };
 
 /// One state of the chain and the questions that can be asked of it. Kept for one request or one event.

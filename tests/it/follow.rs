@@ -11,7 +11,7 @@ use bitcoin::{Amount, Block, Network};
 use btcgraph::chain::Height;
 use btcgraph::index::{BlockRow, Index, IndexOptions, OutputPosition};
 use btcgraph::live::{ChainEvent, Live};
-use btcgraph::node::{Auth, Node, NodeSettings, StopFlag};
+use btcgraph::node::{Auth, Node, NodeOptions, StopFlag};
 use btcgraph::sim::{Hostile, SimChain};
 use btcgraph::sync::{Follow, NodeState, SyncError, Until, Wake, compare_with_node, run};
 use btcgraph::view::Published;
@@ -33,7 +33,7 @@ impl Followed {
     fn start(args: &[&str]) -> Option<Self> {
         let real = RealNode::start(args)?;
         let auth = Auth::Cookie(real.cookie_path());
-        let node = Node::connect(NodeSettings::new(Network::Regtest, real.rpc_url(), auth)).unwrap();
+        let node = Node::connect(NodeOptions::new(Network::Regtest, real.rpc_url(), auth)).unwrap();
         Some(Self { real, node, indexed: Indexed::empty(), published: Published::default(), live: Live::default() })
     }
 
@@ -349,7 +349,7 @@ fn a_node_that_is_away_for_a_while_is_told_as_out_of_sync_and_then_followed_agai
     let Some(mut followed) = Followed::start(&[]) else { return };
     let stop = StopFlag::new();
     let auth = Auth::Cookie(followed.real.cookie_path());
-    let mut impatient = NodeSettings::new(Network::Regtest, followed.real.rpc_url(), auth);
+    let mut impatient = NodeOptions::new(Network::Regtest, followed.real.rpc_url(), auth);
     impatient.retry.patience = Duration::ZERO;
     impatient.stop = stop.clone();
     let node = Node::connect(impatient).unwrap();

@@ -1,4 +1,4 @@
-//! The index, fed straight with hostile chains: the same chain gives the same rows, whichever way it was reached.
+//! The index with hostile chains: one chain gives one set of rows, by whatever changes it was reached.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ fn refs(blocks: &[Arc<Block>]) -> impl Iterator<Item = &Block> {
 }
 
 #[test]
-fn one_by_one_or_in_batches_the_rows_are_the_same() {
+fn batches_of_any_size_give_the_same_rows() {
     let (chain, _) = hostile_chain(1, 220);
     let blocks = blocks(&chain);
     let one_by_one = Indexed::of(refs(&blocks), 1).rows();
@@ -46,7 +46,7 @@ fn the_unspent_outputs_are_those_of_the_chain() {
 }
 
 #[test]
-fn blocks_that_wait_to_be_connected_are_given_no_less_room_than_they_are_counted_with_then() {
+fn the_room_for_blocks_covers_what_they_change_when_connected() {
     let (chain, _) = hostile_chain(7, 400);
     let directory = tempfile::tempdir().unwrap();
     let mut index = Index::open(&IndexOptions { cache_bytes: 1 << 14, ..options(directory.path()) }).unwrap();
@@ -61,7 +61,7 @@ fn blocks_that_wait_to_be_connected_are_given_no_less_room_than_they_are_counted
     update.connect(&blocks).unwrap();
     let counted = update.room_for(&[]).unwrap().bytes();
     assert!(least < counted && counted <= asked, "{least} {counted} {asked}");
-    let bytes: usize = blocks.iter().map(btcgraph::index::Block::size).sum();
+    let bytes: usize = blocks.iter().map(btcgraph::index::ParsedBlock::size).sum();
     assert!(u64::try_from(bytes).unwrap() < counted);
 }
 
@@ -95,12 +95,12 @@ fn disconnecting_and_connecting_the_same_blocks_changes_nothing() {
     let before = (indexed.rows(), indexed.verified().tables);
     indexed.disconnect_to(30);
     indexed.connect(refs(&blocks[30..]), 9);
-    // block_hashes and stale_transactions as well: nothing is stale any more
+    // also equal: block_hashes and stale_transactions, since no block is stale any more
     assert_eq!((indexed.rows(), indexed.verified().tables), before);
 }
 
 #[test]
-fn back_to_nothing_every_table_is_empty() {
+fn disconnecting_every_block_empties_every_table() {
     let (chain, _) = hostile_chain(8, 130);
     let mut indexed = Indexed::of(refs(&blocks(&chain)), 20);
     indexed.disconnect_to(0);
@@ -109,7 +109,7 @@ fn back_to_nothing_every_table_is_empty() {
 }
 
 #[test]
-fn the_same_chain_is_reached_through_many_reorganisations() {
+fn many_reorganisations_give_the_rows_of_a_fresh_index() {
     let (mut chain, mut hostile) = hostile_chain(9, 110);
     let mut indexed = Indexed::of(refs(&blocks(&chain)), 50);
     for depth in [1, 2, 3, 5, 8, 13, 21, 1, 34, 1, 1] {
@@ -131,7 +131,7 @@ fn the_same_chain_is_reached_through_many_reorganisations() {
 }
 
 #[test]
-fn an_update_that_is_dropped_leaves_no_trace() {
+fn a_dropped_update_changes_nothing() {
     let (chain, _) = hostile_chain(10, 120);
     let blocks = blocks(&chain);
     let mut indexed = Indexed::of(refs(&blocks[..100]), 20);
@@ -147,7 +147,7 @@ fn an_update_that_is_dropped_leaves_no_trace() {
 }
 
 #[test]
-fn reopened_it_goes_on_where_it_was() {
+fn a_reopened_index_continues_at_its_tip() {
     let (chain, _) = hostile_chain(11, 120);
     let blocks = blocks(&chain);
     let Indexed { index, directory } = Indexed::of(refs(&blocks[..100]), 20);
@@ -175,7 +175,7 @@ fn only_the_highest_stale_blocks_are_kept() {
 }
 
 #[test]
-fn a_block_that_does_not_fit_is_refused_and_changes_nothing() {
+fn a_block_that_does_not_extend_the_tip_is_refused() {
     let (chain, _) = hostile_chain(13, 120);
     let blocks = blocks(&chain);
     let mut indexed = Indexed::of(refs(&blocks[..110]), 20);
@@ -199,7 +199,7 @@ fn an_update_with_a_failed_step_cannot_be_committed() {
     let parse = |block: &Block| parser.parse(block.block_hash(), bitcoin::consensus::serialize(block)).unwrap();
     let mut update = indexed.index.update().unwrap();
     update.connect(&[parse(&blocks[110])]).unwrap();
-    // the second of them does not stand on the first
+    // the second does not extend the first
     update.connect(&[parse(&blocks[111]), parse(&blocks[113])]).unwrap_err();
     assert!(matches!(update.disconnect(), Err(IndexError::Broken)));
     assert!(matches!(update.commit(), Err(IndexError::Broken)));
@@ -209,20 +209,20 @@ fn an_update_with_a_failed_step_cannot_be_committed() {
 }
 
 #[test]
-fn a_snapshot_says_the_same_through_all_commits_after_it() {
+fn a_snapshot_is_unaffected_by_later_commits() {
     let (mut chain, mut hostile) = hostile_chain(15, 120);
     let mut indexed = Indexed::of(refs(&blocks(&chain)), 20);
-    let (held, before) = (indexed.index.snapshot().unwrap(), indexed.report());
+    let (snapshot, before) = (indexed.index.snapshot().unwrap(), indexed.report());
     let branch = hostile.branch(&mut chain, 60, 62).unwrap();
     indexed.disconnect_to(61);
     indexed.connect(refs(&branch), 1);
     let options = VerifyOptions { memory: 1 << 20, directory: indexed.directory.path().into() };
-    assert_eq!(verify(&held, &options, &mut |_| ControlFlow::Continue(())).unwrap(), before);
+    assert_eq!(verify(&snapshot, &options, &mut |_| ControlFlow::Continue(())).unwrap(), before);
     assert_ne!(indexed.report(), before);
 }
 
 #[test]
-fn a_block_may_become_main_and_stale_again_and_stale_blocks_of_one_height_stand_side_by_side() {
+fn stale_blocks_of_one_height_are_kept_side_by_side() {
     let (mut chain, mut hostile) = hostile_chain(16, 110);
     let old = blocks(&chain);
     let mut indexed = Indexed::of(refs(&old), 20);
@@ -243,13 +243,13 @@ fn a_block_may_become_main_and_stale_again_and_stale_blocks_of_one_height_stand_
 }
 
 #[test]
-fn filling_the_cache_reads_about_as_much_as_it_is_asked_to_and_stops_when_told() {
+fn warming_the_cache_reads_up_to_its_limit_and_can_be_stopped() {
     let (chain, _) = hostile_chain(30, 200);
     let snapshot = Indexed::of(refs(&blocks(&chain)), 50).index.snapshot().unwrap();
     let all = snapshot.warm_up(u64::MAX, || true).unwrap();
     let raw: usize = blocks(&chain).iter().map(|block| block.total_size()).sum();
     assert!(all > u64::try_from(raw).unwrap(), "{all} bytes of rows of blocks of {raw}");
-    // pages are not full, so that there are fewer bytes of rows
+    // pages are not full, so fewer bytes of rows are read
     let half = snapshot.warm_up(all / 2, || true).unwrap();
     assert!((all / 4..=all / 2).contains(&half), "{half} of {all}");
     assert_eq!(snapshot.warm_up(u64::MAX, || false).unwrap(), 0);

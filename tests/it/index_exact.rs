@@ -1,5 +1,5 @@
-//! What the index says of blocks that cannot be, of damaged rows it comes across, and of how much an update holds: whole
-//! errors, and figures counted by hand.
+//! The exact errors for invalid blocks and damaged rows, and the exact size at which an update is full, counted by
+//! hand.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ fn mined_coin(chain: &mut SimChain) -> OutPoint {
     OutPoint::new(block.txdata[0].compute_txid(), 0)
 }
 
-/// Spends an output of the miner's to scripts of these kinds, which nobody else pays.
+/// Spends an output of the miner to scripts of these kinds, which no other transaction pays.
 fn pay(coin: OutPoint, value: u64, kinds: &[ScriptKind]) -> Transaction {
     let output = |kind: &ScriptKind| Owner::new(*kind, 9_999).output(Amount::from_sat(value));
     let mut spending = Transaction {
@@ -45,7 +45,7 @@ fn pay(coin: OutPoint, value: u64, kinds: &[ScriptKind]) -> Transaction {
     spending
 }
 
-/// The block with more transactions, which nobody checked.
+/// The block with further transactions, which are not validated.
 fn with(block: &Block, transactions: impl IntoIterator<Item = Transaction>) -> Block {
     let mut block = block.clone();
     block.txdata.extend(transactions);
@@ -66,13 +66,13 @@ fn unresolved(height: u32, spending: &Transaction, outpoint: OutPoint, why: &'st
 }
 
 #[test]
-fn of_two_inputs_that_spend_one_output_the_later_is_named() {
+fn of_two_inputs_that_spend_one_output_the_later_is_the_error() {
     let (mut chain, _) = chain();
     let coin = mined_coin(&mut chain);
     let mut indexed = index_of(&chain);
     let next = chain.mine(Vec::new()).unwrap();
     let height = chain.height().to_u32();
-    // before, between and behind them others, which spend other outputs of the same transaction
+    // other transactions before, between and after them spend other outputs of the same transaction
     let first = pay(coin, 1_000, &[ScriptKind::P2a, ScriptKind::WitnessV2, ScriptKind::P2a]);
     let txid = first.compute_txid();
     let paid = |vout| OutPoint::new(txid, vout);
@@ -85,7 +85,7 @@ fn of_two_inputs_that_spend_one_output_the_later_is_named() {
 }
 
 #[test]
-fn an_output_that_an_earlier_block_spent_is_refused_and_the_spending_input_named() {
+fn an_input_that_spends_a_spent_output_is_refused_and_named() {
     let (mut chain, _) = chain();
     let coin = mined_coin(&mut chain);
     let first = pay(coin, 1_000, &[ScriptKind::P2a, ScriptKind::P2a]);
@@ -101,7 +101,7 @@ fn an_output_that_an_earlier_block_spent_is_refused_and_the_spending_input_named
 }
 
 #[test]
-fn an_input_that_spends_nothing_there_is_is_named_wherever_it_stands() {
+fn an_input_that_spends_a_missing_output_is_named() {
     let (mut chain, mut hostile) = chain();
     let coin = mined_coin(&mut chain);
     let mut indexed = index_of(&chain);
@@ -127,7 +127,7 @@ fn only_the_genesis_block_can_be_the_first() {
 }
 
 #[test]
-fn a_parsed_block_tells_how_much_it_holds() {
+fn a_parsed_block_has_its_hashes_size_and_transaction_count() {
     let (chain, _) = chain();
     let parser = Indexed::empty().index.parser();
     for block in chain.active_blocks() {
@@ -146,8 +146,8 @@ fn with_cache(chain: &SimChain, cache_bytes: u64) -> Indexed {
     Indexed { index: Index::open(&options).unwrap(), directory }
 }
 
-/// An update is full as soon as the pages it changed would fill more than half of the cache: it is not with twice as
-/// many bytes, and is with one byte less.
+/// An update is full as soon as its changed pages would fill more than half of the cache: it is not full with a cache
+/// of twice as many bytes, and is full with one byte less.
 fn assert_full_beyond(bytes: u64, chain: &SimChain, change: impl Fn(&mut btcgraph::index::Update<'_>)) {
     for (cache, full) in [(2 * bytes, false), (2 * bytes - 1, true)] {
         let mut indexed = with_cache(chain, cache);
@@ -159,7 +159,7 @@ fn assert_full_beyond(bytes: u64, chain: &SimChain, change: impl Fn(&mut btcgrap
 }
 
 #[test]
-fn an_update_is_full_when_each_scattered_row_with_a_page_of_its_own_fills_half_of_the_cache() {
+fn an_update_is_full_at_one_page_per_scattered_row() {
     let (mut chain, _) = chain();
     let coin = mined_coin(&mut chain);
     let before = chain.clone();
@@ -184,7 +184,7 @@ fn an_update_is_full_when_each_scattered_row_with_a_page_of_its_own_fills_half_o
 }
 
 #[test]
-fn an_update_is_full_when_all_rows_there_are_fill_half_of_the_cache() {
+fn an_update_is_full_when_all_rows_fill_half_of_the_cache() {
     let (chain, _) = chain();
     let blocks: Vec<_> = chain.active_blocks().cloned().collect();
     let rows = index_of(&chain).index.snapshot().unwrap().tables().unwrap();
@@ -199,14 +199,14 @@ fn an_update_is_full_when_all_rows_there_are_fill_half_of_the_cache() {
 }
 
 #[test]
-fn a_block_whose_rows_are_not_what_it_adds_up_to_is_not_disconnected() {
+fn a_block_with_damaged_rows_is_not_disconnected() {
     let (mut chain, _) = chain();
     let coin = mined_coin(&mut chain);
     let paid = pay(coin, 1_000, &[ScriptKind::P2a]);
     let spends_it = pay(OutPoint::new(paid.compute_txid(), 0), 900, &[ScriptKind::P2a]);
     chain.mine(vec![paid]).unwrap();
     chain.mine(vec![spends_it]).unwrap();
-    // the last row of these tables is of the last block
+    // the last row of each of these tables belongs to the last block
     let damages: [(&str, Damage); 2] = [
         ("spends", |transaction| {
             let mut spends = transaction.open_table(TableDefinition::<&[u8; 7], &[u8; 7]>::new("spends")).unwrap();
@@ -234,5 +234,5 @@ fn a_block_whose_rows_are_not_what_it_adds_up_to_is_not_disconnected() {
     }
 }
 
-/// What is done to a table behind the back of the index.
+/// Damages a table without the index.
 type Damage = fn(&redb::WriteTransaction);

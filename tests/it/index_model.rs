@@ -14,9 +14,9 @@ use crate::support::agree::assert_agrees;
 use crate::support::indexed::Indexed;
 use crate::support::model::Model;
 
-/// Chains in which nearly everything repeats: three coinbases that come again and again, and transactions that are what
-/// they are by what they spend, so that those behind a repeated coinbase repeat as well. No node would take them, for
-/// coinbases are spent before they mature.
+/// Chains in which nearly everything repeats: three coinbases repeat, and each transaction depends only on the output
+/// it spends, so that the descendants of a repeated coinbase repeat as well. No node accepts them, since coinbases are
+/// spent before they mature.
 struct Repeating {
     random: Rng,
     blocks: Vec<Arc<Block>>,
@@ -41,7 +41,7 @@ impl Repeating {
         let mut transactions = vec![transaction(OutPoint::null(), which, &values)];
         self.add(&transactions[0].clone());
         for _ in 0..self.random.below(5) {
-            // mostly what the coinbase pays, so that the same is often spent again
+            // mostly spends the coinbase, so that transactions often repeat
             let coinbase = transactions[0].compute_txid();
             let near = self.random.chance(60);
             let spendable: Vec<_> = self.unspent.keys().copied().collect();
@@ -72,8 +72,8 @@ impl Repeating {
     }
 }
 
-/// Pays the values to a script that is shared by all, the empty script, OP_RETURN, one of the longest that can be spent
-/// and one that is longer, and the shared one again.
+/// Pays the values to a script that all transactions share, the empty script, OP_RETURN, a script of the longest
+/// spendable length, one that is longer, and the shared script again.
 fn transaction(spent: OutPoint, which: u8, values: &[u64; 6]) -> Transaction {
     let scripts = [vec![0x51], Vec::new(), vec![0x6a, 1], vec![0x51; 10_000], vec![0x51; 10_001], vec![0x51]]
         .map(ScriptBuf::from);
@@ -84,7 +84,7 @@ fn transaction(spent: OutPoint, which: u8, values: &[u64; 6]) -> Transaction {
 }
 
 #[test]
-fn whatever_repeats_overwrites_its_earlier_copy_in_any_batch_and_through_any_reorganisation() {
+fn a_repeated_transaction_overwrites_its_earlier_copy() {
     for seed in 40..46 {
         let mut chain = Repeating::new(seed, 60);
         let often = chain.repeated.iter().filter(|(_, times)| **times > 2).count();
@@ -116,7 +116,7 @@ fn model(blocks: &[Arc<Block>]) -> Model {
 }
 
 #[test]
-fn a_hostile_chain_is_counted_as_the_model_counts_it() {
+fn the_totals_of_a_hostile_chain_equal_those_of_the_model() {
     for seed in 20..24 {
         let (mut chain, mut hostile) = (SimChain::new(seed), Hostile::new(seed));
         for _ in 0..180 {
@@ -129,7 +129,7 @@ fn a_hostile_chain_is_counted_as_the_model_counts_it() {
 }
 
 #[test]
-fn a_repeated_coinbase_overwrites_what_is_unspent_of_the_earlier_copy_and_gives_it_back() {
+fn a_repeated_coinbase_overwrites_the_unspent_earlier_copy() {
     for spent in 0..=3 {
         let (mut chain, mut hostile) = (SimChain::new(30), Hostile::new(30));
         let (earlier, later) = hostile.repeat_coinbase(&mut chain, spent).unwrap();

@@ -1,10 +1,10 @@
-//! What following has seen, written down beside the chain: kept as long as it is said, and never a part of the chain.
+//! Observations of a running server: kept up to their limits, and never part of the chain.
 
 use bitcoin::hashes::Hash;
 use bitcoin::{BlockHash, Txid};
 use btcgraph::chain::Height;
 use btcgraph::index::{
-    DeadTransaction, Index, IndexError, IndexOptions, Observations, ObservedLimits, Outcome, Reorg, Tip, TxNum,
+    DeadTransaction, Index, IndexError, IndexOptions, Observations, ObservedLimits, Reorg, ReorgOutcome, Tip, TxNum,
 };
 use btcgraph::sim::{Hostile, SimChain};
 
@@ -12,7 +12,7 @@ use crate::support::indexed::{Indexed, options};
 
 const FEW: ObservedLimits = ObservedLimits { departed: 2, first_seen: 3, reorgs: 2, mempool_samples: 2 };
 
-/// An empty index that keeps few.
+/// An empty index with low limits.
 fn few() -> Indexed {
     let directory = tempfile::tempdir().unwrap();
     let index = Index::open(&IndexOptions { observed: FEW, ..options(directory.path()) }).unwrap();
@@ -33,7 +33,7 @@ fn reorg(disconnected: &[u8], connected: &[u8], at: u64) -> Reorg {
         fork: Tip { height: Height::GENESIS, hash: block(0) },
         disconnected: disconnected.iter().copied().map(block).collect(),
         connected: connected.iter().copied().map(block).collect(),
-        outcome: Some(Outcome {
+        outcome: Some(ReorgOutcome {
             returned: vec![txid(7)],
             died: vec![DeadTransaction { txid: txid(8), block: block(1), conflicting: vec![txid(9)] }],
             is_whole: true,
@@ -49,11 +49,11 @@ fn observe(indexed: &mut Indexed, observations: &Observations) {
 }
 
 fn mempool(indexed: &Indexed) -> Vec<(Txid, Vec<u8>)> {
-    indexed.index.snapshot().unwrap().written_mempool().unwrap().map(Result::unwrap).collect()
+    indexed.index.snapshot().unwrap().persisted_mempool().unwrap().map(Result::unwrap).collect()
 }
 
 #[test]
-fn the_mempool_is_what_was_written_last_and_can_be_forgotten() {
+fn the_persisted_mempool_is_updated_and_cleared() {
     let mut indexed = few();
     let there = |byte, row: &[u8]| (txid(byte), Some(row.to_vec()));
     let first = Observations { mempool: vec![there(1, b"one"), there(2, b"two")], ..Observations::default() };
@@ -62,13 +62,13 @@ fn the_mempool_is_what_was_written_last_and_can_be_forgotten() {
     observe(&mut indexed, &Observations { mempool: then, ..Observations::default() });
     assert_eq!(mempool(&indexed), [(txid(2), b"two anew".to_vec()), (txid(3), b"three".to_vec())]);
     let mut update = indexed.index.update().unwrap();
-    update.forget_mempool().unwrap();
+    update.clear_mempool().unwrap();
     update.commit().unwrap();
     assert_eq!(mempool(&indexed), []);
 }
 
 #[test]
-fn the_newest_departures_and_samples_stay() {
+fn the_newest_departures_and_samples_are_kept() {
     let mut indexed = few();
     for number in 1..=4_u32 {
         let row = number.to_be_bytes().to_vec();
@@ -79,7 +79,7 @@ fn the_newest_departures_and_samples_stay() {
         );
     }
     let snapshot = indexed.index.snapshot().unwrap();
-    let departed: Vec<_> = snapshot.written_departed().unwrap().map(|row| row.unwrap().0).collect();
+    let departed: Vec<_> = snapshot.persisted_departed().unwrap().map(|row| row.unwrap().0).collect();
     let samples = |from, to| -> Vec<_> {
         snapshot
             .mempool_samples(from..=to)
@@ -93,7 +93,7 @@ fn the_newest_departures_and_samples_stay() {
 }
 
 #[test]
-fn a_first_seen_time_lives_as_long_as_its_block_is_in_the_chain() {
+fn a_first_seen_time_is_deleted_with_its_block() {
     let (mut chain, mut hostile) = (SimChain::new(1), Hostile::new(1));
     for _ in 0..12 {
         hostile.mine(&mut chain).unwrap();
@@ -111,7 +111,7 @@ fn a_first_seen_time_lives_as_long_as_its_block_is_in_the_chain() {
         .collect();
     let mut update = indexed.index.update().unwrap();
     for (height, seconds) in [(3_u32, 300), (10, 1_000), (11, u64::from(u32::MAX) + 1)] {
-        update.note_first_seen(height.into(), [(0, seconds)]).unwrap();
+        update.record_first_seen(height.into(), [(0, seconds)]).unwrap();
     }
     update.commit().unwrap();
     let seen = |indexed: &Indexed, height: usize| {
@@ -123,28 +123,28 @@ fn a_first_seen_time_lives_as_long_as_its_block_is_in_the_chain() {
     indexed.disconnect_to(11);
     assert_eq!(all(&indexed), [Some(300), None, Some(1_000), None]);
     indexed.connect([blocks[11].as_ref()], 1);
-    assert_eq!(seen(&indexed, 11), None, "it has to be noted again");
+    assert_eq!(seen(&indexed, 11), None, "a reconnected block needs its times recorded again");
 
     let mut update = indexed.index.update().unwrap();
-    update.note_first_seen(9.into(), [(0, 9)]).unwrap();
-    update.note_first_seen(11.into(), [(0, 11)]).unwrap();
+    update.record_first_seen(9.into(), [(0, 9)]).unwrap();
+    update.record_first_seen(11.into(), [(0, 11)]).unwrap();
     update.commit().unwrap();
-    assert_eq!(all(&indexed), [None, Some(9), Some(1_000), Some(11)], "three stay, of the newest transactions");
-    let refused = indexed.index.update().unwrap().note_first_seen(12.into(), [(0, 1)]);
+    assert_eq!(all(&indexed), [None, Some(9), Some(1_000), Some(11)], "the three of the newest transactions are kept");
+    let refused = indexed.index.update().unwrap().record_first_seen(12.into(), [(0, 1)]);
     assert!(matches!(refused, Err(IndexError::Corrupt { .. })), "{refused:?}");
 }
 
 #[test]
-fn reorganisations_are_numbered_found_by_their_blocks_and_the_newest_stay() {
+fn the_newest_reorgs_are_numbered_and_found_by_their_blocks() {
     let mut indexed = few();
-    // 3 takes the place of 1 and 2, then 1 and 2 come back, then the chain only shortens
+    // 3 replaces 1 and 2, then 1 and 2 replace 3, then the chain only becomes shorter
     let all = [reorg(&[2, 1], &[3], 10), reorg(&[3], &[1, 2, 4], 20), reorg(&[4], &[], 30)];
     let numbers = |indexed: &Indexed| -> Vec<_> {
         indexed.index.snapshot().unwrap().reorgs(0..u64::MAX).unwrap().map(Result::unwrap).collect()
     };
     for (number, reorg) in (1..).zip(&all[..2]) {
         let mut update = indexed.index.update().unwrap();
-        update.note_reorg(reorg).unwrap();
+        update.record_reorg(reorg).unwrap();
         update.commit().unwrap();
         assert_eq!(numbers(&indexed).last(), Some(&(number, reorg.clone())));
     }
@@ -155,7 +155,7 @@ fn reorganisations_are_numbered_found_by_their_blocks_and_the_newest_stay() {
     assert_eq!([3, 2, 4].map(to), [Some(all[0].clone()), None, Some(all[1].clone())]);
 
     let mut update = indexed.index.update().unwrap();
-    update.note_reorg(&all[2]).unwrap();
+    update.record_reorg(&all[2]).unwrap();
     update.commit().unwrap();
     assert_eq!(numbers(&indexed), [(2, all[1].clone()), (3, all[2].clone())]);
     let snapshot = indexed.index.snapshot().unwrap();
@@ -171,13 +171,13 @@ fn amend(indexed: &mut Indexed, number: u64, reorg: &Reorg) {
 }
 
 #[test]
-fn a_reorganisation_that_is_written_again_keeps_its_number_and_is_found_by_what_it_is_now() {
+fn an_amended_reorg_keeps_its_number_and_is_found_by_its_tip() {
     let mut indexed = few();
-    // 1 leaves, 1 comes back, and then 4 leaves, for 5 and 6 in two commits
+    // 1 replaces 2, and then 4 is disconnected and replaced in two commits
     let all = [reorg(&[2], &[1], 10), reorg(&[4], &[], 20)];
     for reorg in &all {
         let mut update = indexed.index.update().unwrap();
-        update.note_reorg(reorg).unwrap();
+        update.record_reorg(reorg).unwrap();
         update.commit().unwrap();
     }
     let to = |indexed: &Indexed, byte| indexed.index.snapshot().unwrap().reorg_to(block(byte)).unwrap();
@@ -187,7 +187,7 @@ fn a_reorganisation_that_is_written_again_keeps_its_number_and_is_found_by_what_
     assert_eq!([0, 1].map(|byte| to(&indexed, byte)), [None, Some(grown.clone())]);
     grown = Reorg { outcome: None, first_seen: vec![(txid(3), 5)], ..reorg(&[4, 3], &[1, 5], 20) };
     amend(&mut indexed, 2, &grown);
-    // what the other had before is its own again
+    // the older reorganisation is found by its tip again
     assert_eq!([1, 5].map(|byte| to(&indexed, byte)), [Some(all[0].clone()), Some(grown.clone())]);
     let snapshot = indexed.index.snapshot().unwrap();
     assert_eq!(
@@ -196,10 +196,10 @@ fn a_reorganisation_that_is_written_again_keeps_its_number_and_is_found_by_what_
     );
     assert_eq!(snapshot.kept_reorgs().unwrap(), 1..3);
 
-    // one that is not kept any more stays away
+    // a reorganisation that is not kept any more is not written again
     for at in [30, 40] {
         let mut update = indexed.index.update().unwrap();
-        assert_eq!(update.note_reorg(&reorg(&[8], &[9], at)).unwrap(), at / 10);
+        assert_eq!(update.record_reorg(&reorg(&[8], &[9], at)).unwrap(), at / 10);
         update.commit().unwrap();
     }
     amend(&mut indexed, 2, &grown);
@@ -207,12 +207,12 @@ fn a_reorganisation_that_is_written_again_keeps_its_number_and_is_found_by_what_
 }
 
 #[test]
-fn a_block_that_left_twice_is_found_in_the_newer_reorganisation_also_when_the_older_is_forgotten() {
+fn a_block_disconnected_twice_is_found_in_the_newer_reorg() {
     let mut indexed = few();
     let all = [reorg(&[1], &[2], 10), reorg(&[2], &[1], 20), reorg(&[1], &[2], 30)];
     for reorg in &all {
         let mut update = indexed.index.update().unwrap();
-        update.note_reorg(reorg).unwrap();
+        update.record_reorg(reorg).unwrap();
         update.commit().unwrap();
     }
     let snapshot = indexed.index.snapshot().unwrap();
@@ -222,7 +222,7 @@ fn a_block_that_left_twice_is_found_in_the_newer_reorganisation_also_when_the_ol
 }
 
 #[test]
-fn what_was_seen_is_no_part_of_the_chain() {
+fn observations_do_not_change_the_rows_of_the_chain() {
     let (mut chain, mut hostile) = (SimChain::new(2), Hostile::new(2));
     for _ in 0..10 {
         hostile.mine(&mut chain).unwrap();
@@ -238,8 +238,8 @@ fn what_was_seen_is_no_part_of_the_chain() {
     };
     observe(&mut indexed, &observations);
     let mut update = indexed.index.update().unwrap();
-    update.note_first_seen(1.into(), [(0, 1)]).unwrap();
-    update.note_reorg(&reorg(&[2, 1], &[3], 10)).unwrap();
+    update.record_first_seen(1.into(), [(0, 1)]).unwrap();
+    update.record_reorg(&reorg(&[2, 1], &[3], 10)).unwrap();
     update.commit().unwrap();
     assert_eq!(indexed.rows(), rows);
 }

@@ -1,5 +1,5 @@
-//! `btcgraph::node` against a real node: what it answers must be what the node's own interface says, by REST and by
-//! RPC, and everything that goes wrong must be told apart.
+//! `btcgraph::node` against a real node: its answers equal those of the node's own interface, by REST and by RPC, and
+//! each kind of failure has its own error.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -7,20 +7,20 @@ use std::time::Duration;
 use bitcoin::hashes::{Hash, HashEngine, Hmac, HmacEngine, sha256};
 use bitcoin::{Amount, Block, BlockHash, Network, TxOut, Txid, consensus, constants};
 use btcgraph::chain::Height;
-use btcgraph::node::{Auth, BlockFetcher, ChainTipStatus, Node, NodeError, NodeSettings, RetryPolicy, TxOutSetHash};
+use btcgraph::node::{Auth, BlockFetcher, ChainTipStatus, Node, NodeError, NodeOptions, RetryPolicy, TxOutSetHash};
 use serde_json::json;
 
 use crate::support::bitcoind::{RealNode, wait_for};
 
-fn settings(real: &RealNode) -> NodeSettings {
+fn settings(real: &RealNode) -> NodeOptions {
     let retry = RetryPolicy { patience: Duration::from_secs(20), ..RetryPolicy::default() };
     let auth = Auth::Cookie(real.cookie_path());
-    NodeSettings { retry, connect_retry: retry, ..NodeSettings::new(Network::Regtest, real.rpc_url(), auth) }
+    NodeOptions { retry, connect_retry: retry, ..NodeOptions::new(Network::Regtest, real.rpc_url(), auth) }
 }
 
-fn impatient(settings: NodeSettings) -> NodeSettings {
+fn impatient(settings: NodeOptions) -> NodeOptions {
     let retry = RetryPolicy { patience: Duration::ZERO, ..RetryPolicy::default() };
-    NodeSettings { retry, connect_retry: retry, ..settings }
+    NodeOptions { retry, connect_retry: retry, ..settings }
 }
 
 fn connect(real: &RealNode) -> Node {
@@ -31,7 +31,7 @@ fn genesis() -> BlockHash {
     constants::genesis_block(Network::Regtest).block_hash()
 }
 
-/// Mines a spendable coin and spends it, chained within one block, so that blocks have spent outputs of several kinds.
+/// Mines spendable coins and spends them, chained within one block, so that blocks have spent outputs of several kinds.
 fn mine_spends(real: &RealNode) -> Vec<BlockHash> {
     let mut blocks = real.mine_to(&real.wallet_address("bech32"), 2);
     blocks.extend(real.mine(100));
@@ -45,11 +45,11 @@ fn mine_spends(real: &RealNode) -> Vec<BlockHash> {
 }
 
 #[test]
-fn connecting_tells_chain_and_software_and_what_is_offered() {
+fn connecting_reads_chain_software_and_features() {
     let Some(real) = RealNode::start(&["-disablewallet"]) else { return };
     let tip = *real.mine(3).last().unwrap();
     let node = connect(&real);
-    assert!(node.offers_rest());
+    assert!(node.supports_rest());
 
     let chain = node.chain_info().unwrap();
     assert_eq!((chain.chain.as_str(), chain.blocks, chain.headers), ("regtest", Height::from(3), Height::from(3)));
@@ -64,10 +64,10 @@ fn connecting_tells_chain_and_software_and_what_is_offered() {
 }
 
 #[test]
-fn mainnet_and_signet_nodes_are_known_by_their_genesis_blocks() {
+fn mainnet_and_signet_nodes_are_identified_by_genesis_block() {
     for (chain, network) in [("main", Network::Bitcoin), ("signet", Network::Signet)] {
         let Some(real) = RealNode::with_chain(chain, &[]) else { return };
-        let node = Node::connect(NodeSettings { network, ..settings(&real) }).unwrap();
+        let node = Node::connect(NodeOptions { network, ..settings(&real) }).unwrap();
         let hash = node.block_hash(Height::GENESIS).unwrap().unwrap();
         let block: Block = consensus::deserialize(&node.block(&hash).unwrap()).unwrap();
         assert_eq!(block, constants::genesis_block(network));
@@ -75,45 +75,45 @@ fn mainnet_and_signet_nodes_are_known_by_their_genesis_blocks() {
 }
 
 #[test]
-fn a_node_of_another_network_is_refused_and_both_are_named() {
+fn a_node_of_another_network_is_refused_and_named() {
     let Some(real) = RealNode::start(&[]) else { return };
-    let error = Node::connect(NodeSettings { network: Network::Signet, ..settings(&real) }).unwrap_err();
+    let error = Node::connect(NodeOptions { network: Network::Signet, ..settings(&real) }).unwrap_err();
     assert!(matches!(&error, NodeError::WrongNetwork { expected: Network::Signet, .. }));
     assert!(error.to_string().contains("regtest"), "{error}");
 }
 
 #[test]
-fn a_wrong_password_or_cookie_is_refused_without_trying_on_and_without_showing_it() {
+fn a_wrong_login_is_refused_without_retry_or_disclosure() {
     let Some(real) = RealNode::start(&[]) else { return };
     let password = Auth::UserPassword { user: "alice".into(), password: "hunter2".into() };
-    let error = Node::connect(NodeSettings { auth: password, ..settings(&real) }).unwrap_err();
+    let error = Node::connect(NodeOptions { auth: password, ..settings(&real) }).unwrap_err();
     assert!(matches!(&error, NodeError::Unauthorized { login, .. } if login.contains("alice")));
     assert!(!format!("{error} {error:?}").contains("hunter2"));
 
     let folder = tempfile::tempdir().unwrap();
     let cookie = folder.path().join(".cookie");
     std::fs::write(&cookie, "__cookie__:0000").unwrap();
-    let error = Node::connect(NodeSettings { auth: Auth::Cookie(cookie), ..settings(&real) }).unwrap_err();
+    let error = Node::connect(NodeOptions { auth: Auth::Cookie(cookie), ..settings(&real) }).unwrap_err();
     assert!(matches!(&error, NodeError::Unauthorized { login, .. } if login.contains(".cookie")));
 }
 
 #[test]
-fn a_user_and_password_of_the_node_are_let_in() {
+fn a_user_and_password_of_the_node_are_accepted() {
     // Core's share/rpcauth: user:salt$HMAC-SHA256(key = salt, message = password)
     let mut code = HmacEngine::<sha256::Hash>::new(b"salt");
     code.input(b"hunter2");
     let code = Hmac::<sha256::Hash>::from_engine(code);
     let Some(real) = RealNode::start(&[&format!("-rpcauth=alice:salt${code:x}")]) else { return };
     let auth = Auth::UserPassword { user: "alice".into(), password: "hunter2".into() };
-    Node::connect(NodeSettings { auth, ..settings(&real) }).unwrap();
+    Node::connect(NodeOptions { auth, ..settings(&real) }).unwrap();
 }
 
 #[test]
-fn a_node_that_is_gone_is_unreachable_and_its_cookie_with_it() {
+fn a_stopped_node_is_unreachable_and_has_no_cookie() {
     let Some(mut real) = RealNode::start(&[]) else { return };
     let node = Node::connect(impatient(settings(&real))).unwrap();
     let password = Auth::UserPassword { user: "alice".into(), password: "hunter2".into() };
-    let by_password = NodeSettings { auth: password, ..impatient(settings(&real)) };
+    let by_password = NodeOptions { auth: password, ..impatient(settings(&real)) };
     let by_cookie = impatient(settings(&real));
     real.stop();
 
@@ -125,7 +125,7 @@ fn a_node_that_is_gone_is_unreachable_and_its_cookie_with_it() {
 }
 
 #[test]
-fn a_restarted_node_is_asked_again_with_its_new_cookie() {
+fn a_restarted_node_is_called_with_its_new_cookie() {
     let Some(mut real) = RealNode::start(&[]) else { return };
     let node = connect(&real);
     let old_cookie = std::fs::read_to_string(real.cookie_path()).unwrap();
@@ -136,7 +136,7 @@ fn a_restarted_node_is_asked_again_with_its_new_cookie() {
 }
 
 #[test]
-fn a_question_asked_while_the_node_restarts_is_answered_when_it_is_back() {
+fn a_request_during_a_restart_is_answered_after_it() {
     let Some(mut real) = RealNode::start(&[]) else { return };
     let tip = *real.mine(2).last().unwrap();
     let node = connect(&real);
@@ -157,7 +157,7 @@ fn rest_and_rpc_give_the_same_blocks_headers_and_errors() {
     let blocks = mine_spends(&real);
     let hashes: Vec<_> = std::iter::once(genesis()).chain(blocks).collect();
 
-    let ask = |node: &Node| {
+    let read = |node: &Node| {
         let whole: Vec<_> = hashes.iter().map(|hash| node.block(hash).unwrap()).collect();
         let headers = node.headers(&genesis(), 2000).unwrap();
         let some = node.headers(&hashes[40], 7).unwrap();
@@ -168,12 +168,12 @@ fn rest_and_rpc_give_the_same_blocks_headers_and_errors() {
         (whole, headers, some)
     };
     let with_rest = connect(&real);
-    assert!(with_rest.offers_rest());
-    let by_rest = ask(&with_rest);
+    assert!(with_rest.supports_rest());
+    let by_rest = read(&with_rest);
     real.restart_with(&["-rest=0"]);
     let without_rest = connect(&real);
-    assert!(!without_rest.offers_rest());
-    assert_eq!(ask(&without_rest), by_rest);
+    assert!(!without_rest.supports_rest());
+    assert_eq!(read(&without_rest), by_rest);
     assert_eq!(without_rest.spent_outputs(&hashes[1]).unwrap(), None);
 
     let (whole, headers, some) = by_rest;
@@ -184,13 +184,13 @@ fn rest_and_rpc_give_the_same_blocks_headers_and_errors() {
         assert_eq!((block.block_hash(), &block.header), (*hash, header));
     }
 
-    // the node that was connected to while REST was on goes on as well
-    assert_eq!(ask(&with_rest).1, headers);
-    assert!(!with_rest.offers_rest() && !with_rest.offers_spent_outputs());
+    // the client that connected while REST was on continues as well
+    assert_eq!(read(&with_rest).1, headers);
+    assert!(!with_rest.supports_rest() && !with_rest.supports_spent_outputs());
 }
 
 #[test]
-fn headers_and_tips_tell_the_active_chain_from_a_branch() {
+fn headers_and_tips_distinguish_the_active_chain_from_a_branch() {
     let Some(real) = RealNode::start(&[]) else { return };
     let stale = real.mine(3);
     let node = connect(&real);
@@ -228,7 +228,7 @@ fn spent_outputs_are_the_prevouts_and_fees_of_the_verbose_block() {
     let Some(real) = RealNode::start(&[]) else { return };
     let hashes = mine_spends(&real);
     let node = connect(&real);
-    let offered = node.offers_spent_outputs();
+    let has_spent_outputs = node.supports_spent_outputs();
     let mut inputs = 0;
     for hash in std::iter::once(genesis()).chain(hashes) {
         let block: Block = consensus::deserialize(&node.block(&hash).unwrap()).unwrap();
@@ -253,18 +253,18 @@ fn spent_outputs_are_the_prevouts_and_fees_of_the_verbose_block() {
             assert_eq!(verbose.fee, value_in.checked_sub(value_out));
             inputs += spent.len();
         }
-        if offered {
+        if has_spent_outputs {
             assert_eq!(node.spent_outputs(&hash).unwrap(), Some(spent));
         }
     }
     assert!(inputs >= 6, "the chain spends too little to prove anything: {inputs} inputs");
-    if offered {
+    if has_spent_outputs {
         assert_eq!(node.spent_outputs(&BlockHash::all_zeros()).unwrap(), None);
     }
 }
 
 #[test]
-fn raw_transactions_are_found_in_a_block_by_index_and_in_the_mempool() {
+fn raw_transactions_are_found_by_block_index_and_mempool() {
     let Some(mut real) = RealNode::start(&["-txindex=0"]) else { return };
     let address = real.wallet_address("bech32");
     let coinbase_block = real.mine_to(&address, 1)[0];
@@ -291,7 +291,7 @@ fn raw_transactions_are_found_in_a_block_by_index_and_in_the_mempool() {
 }
 
 #[test]
-fn the_utxo_set_in_figures_is_exact() {
+fn utxo_set_statistics_are_exact() {
     let Some(real) = RealNode::start(&[]) else { return };
     let tip = *mine_spends(&real).last().unwrap();
     let node = connect(&real);
@@ -300,7 +300,7 @@ fn the_utxo_set_in_figures_is_exact() {
     assert_eq!((info.height, info.best_block), (Height::from(104), tip));
     assert_eq!(json!(info.outputs), expected["txouts"]);
     assert_eq!(info.bogosize, expected["bogosize"].as_u64());
-    // 104 blocks of 50 BTC; what spends pay as fees comes back in coinbases
+    // 104 blocks of 50 BTC; coinbases collect the fees
     assert_eq!(info.total_amount, Amount::from_sat(104 * 5_000_000_000));
     assert_eq!(json!(info.hash_serialized_3.unwrap().to_string()), expected["hash_serialized_3"]);
     assert_eq!(info.muhash, None);
@@ -312,7 +312,7 @@ fn the_utxo_set_in_figures_is_exact() {
 }
 
 #[test]
-fn a_pruned_block_is_told_from_an_unknown_one_with_the_height_that_is_kept() {
+fn a_pruned_block_is_an_error_with_the_lowest_kept_height() {
     for rest in ["-rest=1", "-rest=0"] {
         let Some(real) = RealNode::start(&["-txindex=0", "-prune=1", "-fastprune=1", rest]) else { return };
         let hashes = real.mine(1000);
@@ -330,12 +330,12 @@ fn a_pruned_block_is_told_from_an_unknown_one_with_the_height_that_is_kept() {
         assert!(!node.block(hashes.last().unwrap()).unwrap().is_empty());
         assert_eq!(node.spent_outputs(&hashes[0]).unwrap(), None);
         assert!(node.header(&hashes[0]).unwrap().is_some());
-        assert_eq!(node.offers_rest(), rest == "-rest=1", "a pruned block is no sign that REST has gone");
+        assert_eq!(node.supports_rest(), rest == "-rest=1", "a pruned block does not mean that REST is off");
     }
 }
 
 #[test]
-fn a_fetcher_gives_the_whole_chain_in_order() {
+fn a_fetcher_returns_the_whole_chain_in_order() {
     let Some(real) = RealNode::start(&[]) else { return };
     let hashes = real.mine(300);
     let node = connect(&real);

@@ -17,7 +17,7 @@ use super::package_result::PackageResult;
 use crate::chain::float::to_f64;
 use crate::live::Live;
 use crate::view::{
-    AskError, IndexError, Judged, MaxFees, PackageOutcome, Published, Refusal, SubmittedTransaction, View,
+    AskError, IndexError, MaxFees, MempoolAcceptance, PackageOutcome, Published, Refusal, SubmittedTransaction, View,
 };
 
 /// How long an answer waits for the server to hear of what the node said. With signals of the node it takes milliseconds;
@@ -54,7 +54,7 @@ impl Sender {
         let before = Before::of(&*self.view(bytes)?, &brought);
         let sent = self.published.ask().send_transaction(brought.to_hex(), max).await;
         match sent {
-            Err(error) if error.is_before_the_call() => Err(ApiError::node_unavailable(&error)),
+            Err(error) if error.had_no_effect() => Err(ApiError::node_unavailable(&error)),
             Err(_) => Ok(BroadcastResult::unknown(&brought)),
             Ok(Ok(_)) => {
                 let view = self.view_with(bytes, |view| view.holds(&brought.txid)).await;
@@ -88,7 +88,7 @@ impl Sender {
         };
         let hexes = brought.iter().map(Brought::to_hex).collect();
         let outcome = match self.published.ask().send_package(hexes, max).await {
-            Err(error) if error.is_before_the_call() => return Err(ApiError::node_unavailable(&error)),
+            Err(error) if error.had_no_effect() => return Err(ApiError::node_unavailable(&error)),
             Err(error) => return Ok(PackageResult::unknown(&brought, &error)),
             Ok(Err(refusal)) => return Ok(self.all_refused(&refusal, &brought, bytes).await),
             Ok(Ok(outcome)) => outcome,
@@ -254,8 +254,8 @@ fn overruled(refusal: &Refusal, brought: &Brought, view: &View) -> Result<Option
 }
 
 /// What transactions pay together, in sat/vB.
-fn fee_rate<'j>(judged: impl Iterator<Item = &'j Judged>) -> Option<f64> {
-    let sum = |(fee, vsize): (Amount, u64), judged: &Judged| {
+fn fee_rate<'j>(judged: impl Iterator<Item = &'j MempoolAcceptance>) -> Option<f64> {
+    let sum = |(fee, vsize): (Amount, u64), judged: &MempoolAcceptance| {
         (fee.checked_add(judged.fee).unwrap_or(Amount::MAX), vsize.saturating_add(judged.vsize))
     };
     let (fee, vsize) = judged.fold((Amount::ZERO, 0), sum);

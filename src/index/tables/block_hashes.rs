@@ -11,18 +11,18 @@ pub(in crate::index) const TABLE: TableDefinition<'static, &[u8; 32], &[u8; 5]> 
 /// Whether a block is part of the active chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChainMembership {
-    /// It is.
+    /// The block is part of it.
     Main,
-    /// It was, and was disconnected.
+    /// The block was part of it and was disconnected.
     Stale,
 }
 
-/// Where a block hash leads.
+/// The height of a block, and whether it is stale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockPlace {
     /// The height of the block in its own chain.
     pub height: Height,
-    /// Which chain that is.
+    /// Whether that is the active chain.
     pub membership: ChainMembership,
 }
 
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_survives_its_encoding_and_an_unknown_flag_is_refused() {
+    fn a_row_survives_encoding_and_an_unknown_flag_is_refused() {
         for membership in [ChainMembership::Main, ChainMembership::Stale] {
             let place = BlockPlace { height: 91_842.into(), membership };
             assert_eq!(BlockPlace::decode(&place.value()).unwrap(), place);

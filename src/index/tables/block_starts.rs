@@ -1,5 +1,5 @@
-//! `block_starts`: first txnum (4) → height u32 ‖ median time past u32. Finds the block of a transaction; the time
-//! stands here too because every spent output's age needs it and a `blocks` row is a thousand bytes.
+//! `block_starts`: first txnum (4) → height u32 ‖ median time past u32. Finds the block of a transaction. The row has
+//! the time as well, because the age of every spent output needs it and a `blocks` row has a thousand bytes.
 
 use redb::TableDefinition;
 
@@ -9,7 +9,7 @@ use crate::chain::Height;
 
 pub(in crate::index) const TABLE: TableDefinition<'static, &[u8; 4], &[u8; 8]> = TableDefinition::new("block_starts");
 
-/// Where a block begins in the order of transactions, and when.
+/// The first transaction, height and median time past of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::index) struct BlockStart {
     pub(in crate::index) first: TxNum,

@@ -1,7 +1,7 @@
-//! `blocks`: height (4) → everything that is known of a block without reading its transactions, and the totals of the
-//! chain up to and including it. Fixed width, big-endian, fields in the order of [`BlockRow`].
+//! `blocks`: height (4) → the statistics of a block, and the totals of the chain up to and including it. Fixed width,
+//! big-endian, fields in the order of [`BlockRow`].
 //!
-//! Sums over any window of blocks are the difference of two rows.
+//! The sum over any window of blocks is the difference of two rows.
 
 use bitcoin::block::Header;
 use bitcoin::consensus::{deserialize, serialize};
@@ -19,7 +19,7 @@ pub(in crate::index) fn key(height: Height) -> [u8; 4] {
     height.to_u32().to_be_bytes()
 }
 
-/// How many points the fee and feerate distributions have: 0, 10, 25, 50, 75, 90 and 100 percent.
+/// The number of points of the fee and feerate distributions: 0, 10, 25, 50, 75, 90 and 100 percent.
 pub const QUANTILES: usize = 7;
 
 /// One block. Amounts in sat, sizes in bytes, weight in weight units.
@@ -47,7 +47,7 @@ pub struct BlockRow {
     pub input_value: u128,
     /// Value of all outputs created here, the coinbase's among them.
     pub output_value: u128,
-    /// What the block may create.
+    /// The value that the block may create.
     pub subsidy: u64,
     /// Fees of its transactions.
     pub fees: u64,
@@ -75,12 +75,12 @@ pub struct BlockRow {
     /// blocks, in sat seconds.
     pub coin_age: u128,
     /// The chain up to and including this block.
-    pub running: Running,
+    pub running: ChainTotals,
 }
 
 /// Totals of a chain up to and including a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Running {
+pub struct ChainTotals {
     /// Transactions; so also the txnum that the next block begins with.
     pub transactions: u64,
     /// Inputs but those of coinbases.
@@ -103,7 +103,7 @@ pub struct Running {
     pub chainwork: Work,
     /// Blocks with nothing but a coinbase.
     pub empty_blocks: u32,
-    /// Coins that can never be spent.
+    /// Value that can never be spent.
     pub unspendable: Unspendable,
     /// Outputs in the UTXO set.
     pub utxo_count: u64,
@@ -134,12 +134,12 @@ impl Unspendable {
     }
 }
 
-/// How many and how much, in sat.
+/// A count of outputs and their value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CountAndValue {
-    /// How many.
+    /// The number of outputs.
     pub count: u64,
-    /// Their value.
+    /// Their value, in sat.
     pub value: u128,
 }
 
@@ -151,19 +151,19 @@ impl CountAndValue {
     }
 }
 
-/// Outputs of one script type. In the UTXO set are `created - spent - unspendable`.
+/// Outputs of one script type. The UTXO set contains `created - spent - unspendable` of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TypeTotals {
-    /// All that were created.
+    /// All created outputs.
     pub created: CountAndValue,
-    /// Those that an input spent.
+    /// Outputs that an input spent.
     pub spent: CountAndValue,
-    /// Those that never entered the UTXO set, or were overwritten in it (BIP30).
+    /// Outputs that never entered the UTXO set, or were overwritten in it (BIP30).
     pub unspendable: CountAndValue,
 }
 
-impl Running {
-    /// Before the genesis block.
+impl ChainTotals {
+    /// The totals before the genesis block.
     pub(in crate::index) fn zero() -> Self {
         Self {
             transactions: 0,
@@ -261,7 +261,7 @@ impl BlockRow {
         Ok(BlockHash::from_byte_array(Decoder::new("blocks", row).array()?))
     }
 
-    /// The row at the front of what is left, as in `stale_blocks`.
+    /// Decodes a row at the front of the remaining bytes, as in `stale_blocks`.
     pub(in crate::index) fn decode_from(row: &mut Decoder<'_>) -> Result<Self, IndexError> {
         let hash = BlockHash::from_byte_array(row.array()?);
         let header: Header = deserialize(&row.array::<80>()?).map_err(|_| row.corrupt("has no header"))?;
@@ -289,7 +289,7 @@ impl BlockRow {
             op_return_outputs: 0,
             op_return_bytes: 0,
             coin_age: 0,
-            running: Running::zero(),
+            running: ChainTotals::zero(),
         };
         for value in decoded.fee_quantiles.iter_mut().chain(&mut decoded.feerate_quantiles) {
             *value = row.u64()?;
@@ -301,7 +301,7 @@ impl BlockRow {
         decoded.op_return_outputs = row.u32()?;
         decoded.op_return_bytes = row.u32()?;
         decoded.coin_age = row.u128()?;
-        decoded.running = Running::decode_from(row)?;
+        decoded.running = ChainTotals::decode_from(row)?;
         Ok(decoded)
     }
 }
@@ -340,7 +340,7 @@ pub(in crate::index) mod tests {
             op_return_outputs: 29,
             op_return_bytes: 30,
             coin_age: 1 << 100,
-            running: Running {
+            running: ChainTotals {
                 transactions: 31,
                 inputs: 32,
                 outputs: 33,
@@ -364,7 +364,7 @@ pub(in crate::index) mod tests {
     }
 
     #[test]
-    fn a_row_survives_its_encoding_and_one_byte_more_or_less_is_refused() {
+    fn a_row_survives_encoding_and_another_length_is_refused() {
         let row = example();
         let mut encoded = row.encode();
         assert_eq!(BlockRow::decode(&encoded).unwrap(), row);

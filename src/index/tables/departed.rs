@@ -1,5 +1,5 @@
-//! `departed`: number of the departure (8) → a transaction that left the mempool without being mined, in the mempool's
-//! own encoding. The newest departures have the highest numbers; not a function of the chain.
+//! `departed`: number of the departure (8) → a transaction that left the mempool without being mined, in the encoding
+//! of the module `mempool`. The newest departures have the highest numbers; not a function of the chain.
 
 use redb::TableDefinition;
 

@@ -1,5 +1,5 @@
 //! `first_seen`: txnum (4) → when the transaction was first seen unconfirmed, u32 seconds since 1970. Only transactions
-//! that this server saw before their block have a row; not a function of the chain.
+//! that this server received before their block have a row; not a function of the chain.
 
 use redb::TableDefinition;
 

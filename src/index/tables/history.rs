@@ -1,9 +1,9 @@
 //! `history`: script key (10) ‖ txnum (4) → totals of the script up to and including that transaction.
 //!
-//! One row for every transaction that pays or spends the script, even if it does both. What the transaction did is its
-//! row minus the row before it; the script's totals are its last row, its totals at a height the last row before the
-//! next block's first txnum; the first row is where it was first seen. Outputs that never enter the UTXO set
-//! make no row.
+//! One row for every transaction that pays or spends the script, even if it does both. The effect of the transaction is
+//! its row minus the row before it; the script's totals are its last row; its totals at a height are the last row
+//! before the next block's first txnum; its first row is the first transaction that paid it. Outputs that never enter
+//! the UTXO set have no row.
 //!
 //! Value, 44 bytes: received u80 ‖ spent u80 ‖ coinbase received u64 ‖ transactions, outputs received, outputs spent,
 //! coinbase transactions, each u32. Turnover has no upper bound, hence 80 bits where an amount needs 64.
@@ -14,20 +14,20 @@ use super::super::error::IndexError;
 
 pub(in crate::index) const TABLE: TableDefinition<'static, &[u8; 14], &[u8; 44]> = TableDefinition::new("history");
 
-pub(in crate::index) type Key = [u8; 14];
-pub(in crate::index) type Value = [u8; 44];
+pub(in crate::index) type HistoryKey = [u8; 14];
+pub(in crate::index) type HistoryValue = [u8; 44];
 
-pub(in crate::index) use super::{script_place as key, split_script_place as split_key};
+pub(in crate::index) use super::{script_key_and_txnum as key, split_script_key_and_txnum as split_key};
 
 /// Running totals of one script. `received - spent` is its confirmed balance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HistoryRow {
-    /// Value of all outputs it received, in sat; what a BIP30 duplicate overwrites is taken off again.
+    /// Value of all outputs it received, in sat, minus the outputs that a BIP30 duplicate overwrites.
     pub received: u128,
     /// Value of its outputs that were spent, in sat.
     pub spent: u128,
-    /// Value it received from coinbases, in sat. What a BIP30 duplicate overwrites is *not* taken off: this counts
-    /// what is still maturing, and the copy that stays begins to mature anew.
+    /// Value it received from coinbases, in sat. Outputs that a BIP30 duplicate overwrites are *not* subtracted: the
+    /// total is used for immature value, and the remaining copy begins to mature anew.
     pub coinbase_received: u64,
     /// Transactions that paid or spent it.
     pub transactions: u32,
@@ -42,8 +42,8 @@ pub struct HistoryRow {
 const U80_MAX: u128 = (1 << 80) - 1;
 
 impl HistoryRow {
-    /// These totals after one more transaction, `None` if a total leaves its range.
-    pub(in crate::index) fn plus(&self, change: &Change) -> Option<Self> {
+    /// These totals after one more transaction, `None` if a total overflows.
+    pub(in crate::index) fn plus(&self, change: &HistoryChange) -> Option<Self> {
         let received = self.received.checked_add(change.received)?.checked_sub(change.overwritten)?;
         let spent = self.spent.checked_add(change.spent)?;
         if received > U80_MAX || spent > U80_MAX {
@@ -63,7 +63,7 @@ impl HistoryRow {
         })
     }
 
-    pub(in crate::index) fn encode(&self) -> Value {
+    pub(in crate::index) fn encode(&self) -> HistoryValue {
         let mut row = [0; 44];
         row[..10].copy_from_slice(&self.received.to_be_bytes()[6..]);
         row[10..20].copy_from_slice(&self.spent.to_be_bytes()[6..]);
@@ -75,7 +75,7 @@ impl HistoryRow {
         row
     }
 
-    pub(in crate::index) fn decode(row: &Value) -> Result<Self, IndexError> {
+    pub(in crate::index) fn decode(row: &HistoryValue) -> Result<Self, IndexError> {
         let mut row = super::super::codec::Decoder::new("history", row);
         let decoded = Self {
             received: u80(row.array()?),
@@ -95,9 +95,9 @@ fn u80(bytes: [u8; 10]) -> u128 {
     bytes.iter().fold(0, |value, byte| value << 8 | u128::from(*byte))
 }
 
-/// What one transaction does to one script.
+/// The effect of one transaction on one script.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::index) struct Change {
+pub(in crate::index) struct HistoryChange {
     pub(in crate::index) received: u128,
     pub(in crate::index) overwritten: u128,
     pub(in crate::index) spent: u128,
@@ -108,7 +108,7 @@ pub(in crate::index) struct Change {
     pub(in crate::index) is_coinbase_payment: bool,
 }
 
-impl Change {
+impl HistoryChange {
     /// Both changes of the same transaction together.
     pub(in crate::index) fn and(self, other: &Self) -> Self {
         // one transaction has under 2^17 outputs and inputs of under 2^63 sat each: no sum here can overflow
@@ -146,33 +146,34 @@ mod tests {
 
     #[test]
     fn a_transaction_that_pays_and_spends_counts_once() {
-        let pays = Change { received: 7, outputs_received: 2, ..Change::default() };
-        let spends = Change { spent: 5, outputs_spent: 1, ..Change::default() };
+        let pays = HistoryChange { received: 7, outputs_received: 2, ..HistoryChange::default() };
+        let spends = HistoryChange { spent: 5, outputs_spent: 1, ..HistoryChange::default() };
         let row = HistoryRow::default().plus(&pays.and(&spends)).unwrap();
         assert_eq!((row.transactions, row.received, row.spent), (1, 7, 5));
         assert_eq!((row.outputs_received, row.outputs_spent), (2, 1));
     }
 
     #[test]
-    fn a_duplicate_replaces_what_it_overwrites() {
-        let first = Change { received: 50, outputs_received: 1, is_coinbase_payment: true, ..Change::default() };
-        let second = Change { overwritten: 50, outputs_overwritten: 1, ..first };
+    fn a_duplicate_replaces_the_output_that_it_overwrites() {
+        let first =
+            HistoryChange { received: 50, outputs_received: 1, is_coinbase_payment: true, ..HistoryChange::default() };
+        let second = HistoryChange { overwritten: 50, outputs_overwritten: 1, ..first };
         let row = HistoryRow::default().plus(&first).unwrap().plus(&second).unwrap();
         assert_eq!((row.received, row.outputs_received, row.transactions, row.coinbase_transactions), (50, 1, 2, 2));
     }
 
     #[test]
-    fn a_total_may_be_the_largest_that_fits() {
+    fn a_total_may_be_the_largest_value_that_fits() {
         let nearly = HistoryRow { received: U80_MAX - 1, spent: U80_MAX - 2, coinbase_transactions: 0, ..ROW };
-        let row = nearly.plus(&Change { received: 1, spent: 2, ..Change::default() }).unwrap();
+        let row = nearly.plus(&HistoryChange { received: 1, spent: 2, ..HistoryChange::default() }).unwrap();
         assert_eq!((row.received, row.spent), (U80_MAX, U80_MAX));
         assert_eq!(HistoryRow::decode(&row.encode()).unwrap(), row);
     }
 
     #[test]
     fn a_total_beyond_its_range_is_refused_not_wrapped() {
-        assert_eq!(ROW.plus(&Change { spent: U80_MAX, ..Change::default() }), None);
-        assert_eq!(ROW.plus(&Change { received: 1, ..Change::default() }), None);
-        assert_eq!(ROW.plus(&Change { is_coinbase_payment: true, ..Change::default() }), None);
+        assert_eq!(ROW.plus(&HistoryChange { spent: U80_MAX, ..HistoryChange::default() }), None);
+        assert_eq!(ROW.plus(&HistoryChange { received: 1, ..HistoryChange::default() }), None);
+        assert_eq!(ROW.plus(&HistoryChange { is_coinbase_payment: true, ..HistoryChange::default() }), None);
     }
 }

@@ -1,5 +1,5 @@
-//! `mempool`: txid (32) → the transaction as the mempool keeps it, in the mempool's own encoding. What was unconfirmed
-//! when it was last written down; not a function of the chain.
+//! `mempool`: txid (32) → an unconfirmed transaction, in the encoding of the module `mempool`. The mempool as it was
+//! last persisted; not a function of the chain.
 
 use redb::TableDefinition;
 

@@ -1,5 +1,5 @@
-//! `mempool_samples`: minute since 1970 (4) → figures of the mempool at that time, in the mempool's own encoding. Not a
-//! function of the chain.
+//! `mempool_samples`: minute since 1970 (4) → statistics of the mempool at that time, in the encoding of the module
+//! `mempool`. Not a function of the chain.
 
 use redb::TableDefinition;
 

@@ -1,5 +1,5 @@
-//! `meta`: name → value. What the file is and where its tip stands; written when the file is made, and `tip` with
-//! every commit.
+//! `meta`: name → value. The identity of the file and its tip; written when the file is created, and `tip` with every
+//! change of the chain.
 //!
 //! | name | value |
 //! |---|---|
@@ -19,7 +19,7 @@ use crate::chain::Height;
 
 pub(in crate::index) const TABLE: TableDefinition<'static, &str, &[u8]> = TableDefinition::new("meta");
 
-/// The format of all tables together. Raised with every change of what rows hold.
+/// The format of all tables together. Raised with every change of the content of rows.
 pub const FORMAT_VERSION: u32 = 2;
 
 pub(in crate::index) const FORMAT: &str = "format";

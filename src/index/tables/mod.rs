@@ -1,4 +1,5 @@
-//! The tables, one a file: what a row says, how its key and value are laid out, and both directions of the encoding.
+//! The tables, one per file: the meaning of a row, the layout of its key and value, and both directions of the
+//! encoding.
 //!
 //! Keys are fixed-width and big-endian, so that the order of bytes is the order of numbers.
 
@@ -23,7 +24,7 @@ pub(super) mod unspent;
 
 use super::keys::{Position, ScriptKey, TxNum};
 
-/// `N` bytes of two fields behind each other, `A` of the first. Rows of one key shape share this.
+/// Concatenates two fields of `A` and `B` bytes.
 fn join<const A: usize, const B: usize, const N: usize>(first: [u8; A], second: [u8; B]) -> [u8; N] {
     const { assert!(A + B == N) };
     let mut joined = [0; N];
@@ -32,7 +33,7 @@ fn join<const A: usize, const B: usize, const N: usize>(first: [u8; A], second: 
     joined
 }
 
-/// The two fields that [`join`] put together.
+/// The two fields that [`join`] concatenated.
 fn split<const A: usize, const B: usize, const N: usize>(joined: &[u8; N]) -> ([u8; A], [u8; B]) {
     const { assert!(A + B == N) };
     let (mut first, mut second) = ([0; A], [0; B]);
@@ -41,22 +42,22 @@ fn split<const A: usize, const B: usize, const N: usize>(joined: &[u8; N]) -> ([
     (first, second)
 }
 
-/// (txnum, number of the output or input), as outpoints and inputs are written.
-pub(in crate::index) fn place(txnum: TxNum, position: Position) -> [u8; 7] {
+/// The bytes of an outpoint or input: txnum (4) ‖ number of the output or input (3).
+pub(in crate::index) fn tx_point(txnum: TxNum, position: Position) -> [u8; 7] {
     join(txnum.to_key(), position.to_key())
 }
 
-pub(in crate::index) fn split_place(place: &[u8; 7]) -> (TxNum, Position) {
-    let (txnum, position) = split(place);
+pub(in crate::index) fn split_tx_point(point: &[u8; 7]) -> (TxNum, Position) {
+    let (txnum, position) = split(point);
     (TxNum::from_key(txnum), Position::from_key(position))
 }
 
-/// (script key, txnum), as rows about a script in a transaction begin.
-pub(in crate::index) fn script_place(script: ScriptKey, txnum: TxNum) -> [u8; 14] {
+/// The key of a row about a script in a transaction: script key (10) ‖ txnum (4).
+pub(in crate::index) fn script_key_and_txnum(script: ScriptKey, txnum: TxNum) -> [u8; 14] {
     join(script.0, txnum.to_key())
 }
 
-pub(in crate::index) fn split_script_place(place: &[u8; 14]) -> (ScriptKey, TxNum) {
-    let (script, txnum) = split(place);
+pub(in crate::index) fn split_script_key_and_txnum(key: &[u8; 14]) -> (ScriptKey, TxNum) {
+    let (script, txnum) = split(key);
     (ScriptKey(script), TxNum::from_key(txnum))
 }

@@ -1,5 +1,5 @@
-//! `p2pk`: HASH160 of the public key (20) ‖ script key (10) → first txnum (4). The P2PK scripts of the key that an
-//! address hashes; they are ledgers of their own and have no address.
+//! `p2pk`: HASH160 of the public key (20) ‖ script key (10) → first txnum (4). The P2PK scripts of the public key
+//! of an address; each has a history of its own and no address.
 
 use bitcoin::hashes::{Hash, hash160};
 use redb::TableDefinition;
@@ -9,13 +9,13 @@ use super::{join, split};
 
 pub(in crate::index) const TABLE: TableDefinition<'static, &[u8; 30], &[u8; 4]> = TableDefinition::new("p2pk");
 
-pub(in crate::index) type Key = [u8; 30];
+pub(in crate::index) type P2pkKey = [u8; 30];
 
-pub(in crate::index) fn key(key_hash: hash160::Hash, script: ScriptKey) -> Key {
+pub(in crate::index) fn key(key_hash: hash160::Hash, script: ScriptKey) -> P2pkKey {
     join(key_hash.to_byte_array(), script.0)
 }
 
-pub(in crate::index) fn split_key(key: &Key) -> (hash160::Hash, ScriptKey) {
+pub(in crate::index) fn split_key(key: &P2pkKey) -> (hash160::Hash, ScriptKey) {
     let (key_hash, script) = split(key);
     (hash160::Hash::from_byte_array(key_hash), ScriptKey(script))
 }

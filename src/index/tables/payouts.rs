@@ -8,13 +8,13 @@ use crate::chain::Height;
 
 pub(in crate::index) const TABLE: TableDefinition<'static, &[u8; 14], ()> = TableDefinition::new("payouts");
 
-pub(in crate::index) type Key = [u8; 14];
+pub(in crate::index) type PayoutKey = [u8; 14];
 
-pub(in crate::index) fn key(script: ScriptKey, height: Height) -> Key {
+pub(in crate::index) fn key(script: ScriptKey, height: Height) -> PayoutKey {
     join(script.0, height.to_u32().to_be_bytes())
 }
 
-pub(in crate::index) fn split_key(key: &Key) -> (ScriptKey, Height) {
+pub(in crate::index) fn split_key(key: &PayoutKey) -> (ScriptKey, Height) {
     let (script, height) = split(key);
     (ScriptKey(script), u32::from_be_bytes(height).into())
 }

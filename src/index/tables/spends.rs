@@ -4,10 +4,10 @@ use redb::TableDefinition;
 
 pub(in crate::index) const TABLE: TableDefinition<'static, &[u8; 7], &[u8; 7]> = TableDefinition::new("spends");
 
-/// An outpoint or an input: (txnum, number).
-pub(in crate::index) type Place = [u8; 7];
+/// The bytes of an outpoint or an input: txnum (4) ‖ number (3).
+pub(in crate::index) type TxPoint = [u8; 7];
 
-pub(in crate::index) use super::{place, split_place};
+pub(in crate::index) use super::{split_tx_point, tx_point};
 
 #[cfg(test)]
 mod tests {
@@ -15,9 +15,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_outpoint_survives_its_encoding_and_sorts_by_transaction_then_number() {
+    fn an_outpoint_survives_encoding_and_sorts_as_its_numbers() {
         let (low, high) = (Position::new(256).unwrap(), Position::new(1).unwrap());
-        assert_eq!(split_place(&place(TxNum(9), low)), (TxNum(9), low));
-        assert!(place(TxNum(9), low) < place(TxNum(10), high));
+        assert_eq!(split_tx_point(&tx_point(TxNum(9), low)), (TxNum(9), low));
+        assert!(tx_point(TxNum(9), low) < tx_point(TxNum(10), high));
     }
 }

@@ -1,5 +1,5 @@
 //! `stale_blocks`: height (4) ‖ block hash (32) → its `blocks` row (fixed width) ‖ raw block. Blocks that
-//! left the active chain while this index followed it; the highest are kept, as many as the setting says.
+//! were disconnected from the active chain; the highest are kept, up to the number in the settings.
 
 use bitcoin::BlockHash;
 use bitcoin::hashes::Hash;
@@ -13,34 +13,34 @@ use crate::chain::Height;
 
 pub(in crate::index) const TABLE: TableDefinition<'static, &[u8; 36], &[u8]> = TableDefinition::new("stale_blocks");
 
-pub(in crate::index) type Key = [u8; 36];
+pub(in crate::index) type StaleBlockKey = [u8; 36];
 
-/// A block that was disconnected, whole.
+/// A disconnected block with its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StaleBlock {
-    /// Its row as it was while it was connected; running totals are those of its own chain.
+    /// Its row from the time when it was connected; the running totals are those of its own chain.
     pub row: BlockRow,
     /// The serialised block.
     pub raw: Vec<u8>,
 }
 
-pub(in crate::index) fn key(height: Height, hash: BlockHash) -> Key {
+pub(in crate::index) fn key(height: Height, hash: BlockHash) -> StaleBlockKey {
     join(height.to_u32().to_be_bytes(), hash.to_byte_array())
 }
 
-pub(in crate::index) fn split_key(key: &Key) -> (Height, BlockHash) {
+pub(in crate::index) fn split_key(key: &StaleBlockKey) -> (Height, BlockHash) {
     let (height, hash) = split(key);
     (u32::from_be_bytes(height).into(), BlockHash::from_byte_array(hash))
 }
 
 /// The first eight bytes of a key as a number: the order of these numbers is the order of the rows.
-pub(in crate::index) fn position(key: &Key) -> u64 {
+pub(in crate::index) fn position(key: &StaleBlockKey) -> u64 {
     let (position, _): ([u8; 8], [u8; 28]) = split(key);
     u64::from_be_bytes(position)
 }
 
 /// The lowest key with this [`position`].
-pub(in crate::index) fn first_key(position: u64) -> Key {
+pub(in crate::index) fn first_key(position: u64) -> StaleBlockKey {
     join(position.to_be_bytes(), [0; 28])
 }
 

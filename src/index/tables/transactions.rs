@@ -13,7 +13,7 @@ pub(in crate::index) const TABLE: TableDefinition<'static, &[u8; 4], &[u8]> = Ta
 
 const COINBASE: u8 = 1;
 
-/// One row, its raw bytes borrowed from where it was read.
+/// One row, which borrows its raw bytes from the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::index) struct TransactionRow<'a> {
     pub(in crate::index) txid: Txid,

@@ -4,14 +4,14 @@ use redb::TableDefinition;
 
 use super::super::error::IndexError;
 use super::super::keys::{Position, ScriptKey, TxNum};
-use super::{join, place, split, split_place};
+use super::{join, split, split_tx_point, tx_point};
 
 pub(in crate::index) const TABLE: TableDefinition<'static, &[u8; 17], &[u8; 9]> = TableDefinition::new("unspent");
 
-pub(in crate::index) type Key = [u8; 17];
-pub(in crate::index) type Value = [u8; 9];
+pub(in crate::index) type UnspentKeyBytes = [u8; 17];
+pub(in crate::index) type UnspentValue = [u8; 9];
 
-/// Which output.
+/// The key of an unspent output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct UnspentKey {
     /// Its scriptPubKey.
@@ -22,7 +22,7 @@ pub struct UnspentKey {
     pub vout: u32,
 }
 
-/// What is known of it without reading the transaction.
+/// The value and origin of an unspent output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnspentRow {
     /// In sat.
@@ -31,22 +31,22 @@ pub struct UnspentRow {
     pub is_coinbase: bool,
 }
 
-pub(in crate::index) fn key(script: ScriptKey, txnum: TxNum, vout: Position) -> Key {
-    join(script.0, place(txnum, vout))
+pub(in crate::index) fn key(script: ScriptKey, txnum: TxNum, vout: Position) -> UnspentKeyBytes {
+    join(script.0, tx_point(txnum, vout))
 }
 
-pub(in crate::index) fn split_key(key: &Key) -> UnspentKey {
+pub(in crate::index) fn split_key(key: &UnspentKeyBytes) -> UnspentKey {
     let (script, outpoint) = split(key);
-    let (txnum, vout) = split_place(&outpoint);
+    let (txnum, vout) = split_tx_point(&outpoint);
     UnspentKey { script: ScriptKey(script), txnum, vout: vout.to_u32() }
 }
 
 impl UnspentRow {
-    pub(in crate::index) fn encode(self) -> Value {
+    pub(in crate::index) fn encode(self) -> UnspentValue {
         join(self.value.to_be_bytes(), [u8::from(self.is_coinbase)])
     }
 
-    pub(in crate::index) fn decode(row: &Value) -> Result<Self, IndexError> {
+    pub(in crate::index) fn decode(row: &UnspentValue) -> Result<Self, IndexError> {
         let (value, [flag]) = split(row);
         let is_coinbase = match flag {
             0 => false,
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_survives_its_encoding_and_an_unknown_flag_is_refused() {
+    fn a_row_survives_encoding_and_an_unknown_flag_is_refused() {
         for is_coinbase in [false, true] {
             let row = UnspentRow { value: 5_000_000_000, is_coinbase };
             assert_eq!(UnspentRow::decode(&row.encode()).unwrap(), row);

@@ -9,7 +9,7 @@ use bitcoin::{BlockHash, Script};
 use super::super::block::BlockOutput;
 use super::super::error::IndexError;
 use super::super::keys::{Position, TxNum};
-use super::super::resolve::{Prevout, parse};
+use super::super::resolve::{ResolvedPrevout, parse};
 use super::super::tables::block_hashes::{BlockPlace, ChainMembership};
 use super::super::tables::block_starts::BlockStart;
 use super::super::tables::blocks::BlockRow;
@@ -21,12 +21,12 @@ use crate::chain::Height;
 use crate::chain::network::genesis_hash;
 
 /// The rows of `spends`, in the order of the outputs they are about.
-type Spends<'a> = Peekable<Box<dyn Iterator<Item = Result<(spends::Place, spends::Place), IndexError>> + 'a>>;
+type Spends<'a> = Peekable<Box<dyn Iterator<Item = Result<(spends::TxPoint, spends::TxPoint), IndexError>> + 'a>>;
 
 impl Work<'_> {
     pub(super) fn read_chain(&mut self) -> Result<(), IndexError> {
         let snapshot = self.snapshot;
-        let rows = snapshot.spends.range::<&spends::Place>(..)?;
+        let rows = snapshot.spends.range::<&spends::TxPoint>(..)?;
         let rows = rows.map(|row| row.map(|(key, value)| (*key.value(), *value.value())).map_err(IndexError::from));
         let mut spends: Spends<'_> = (Box::new(rows) as Box<dyn Iterator<Item = _>>).peekable();
         let (mut txnum, mut below) = (TxNum(0), None);
@@ -109,13 +109,13 @@ impl Work<'_> {
             let script = output.script_pubkey;
             let output = BlockOutput::of(salt, vout, output.value, Script::from_bytes(script));
             self.expect_output(height, &row, txnum, &output)?;
-            let outpoint = spends::place(txnum, vout);
+            let outpoint = spends::tx_point(txnum, vout);
             while let Some(row) = spends.next_if(|row| row.as_ref().is_ok_and(|(key, _)| *key < outpoint)) {
                 self.left_over("spends", &row?.0);
             }
             let BlockOutput { script: script_key, value, script_type, .. } = output;
             if let Some(spend) = spends.next_if(|row| !row.as_ref().is_ok_and(|(key, _)| *key != outpoint)) {
-                let prevout = Prevout {
+                let prevout = ResolvedPrevout {
                     txnum,
                     vout,
                     script: script_key,

@@ -7,8 +7,8 @@ use std::path::Path;
 use redb::{Key, ReadOnlyTable, ReadableTable, Value};
 
 use super::super::error::IndexError;
-use super::super::sorter::{Sorted, Sorter};
-use super::super::tables::history::{self, Change, HistoryRow};
+use super::super::sorter::{SortedRecords, Sorter};
+use super::super::tables::history::{self, HistoryChange, HistoryRow};
 use super::super::tables::p2pk;
 use super::chain::{Digest, hex};
 use super::recount::decode_change;
@@ -35,7 +35,7 @@ impl Work<'_> {
         tables.push(self.compare("unspent", expected, rows(&snapshot.unspent)?)?);
         let expected = take(&mut self.payouts).map_err(sorting)?.map(|record| split(record, 14));
         tables.push(self.compare("payouts", without_repeats(expected), rows(&snapshot.payouts)?)?);
-        let expected = take(&mut self.p2pk).map_err(sorting)?.map(|record| split(record, size_of::<p2pk::Key>()));
+        let expected = take(&mut self.p2pk).map_err(sorting)?.map(|record| split(record, size_of::<p2pk::P2pkKey>()));
         tables.push(self.compare("p2pk", without_repeats(expected), rows(&snapshot.p2pk)?)?);
         let expected = take(&mut self.block_hashes).map_err(sorting)?.map(|record| split(record, 32));
         tables.push(self.compare("block_hashes", expected, rows(&snapshot.block_hashes)?)?);
@@ -139,13 +139,13 @@ fn rows<K: Key + 'static, V: Value + 'static>(
 
 /// The rows of `history` that sorted changes add up to.
 struct Totals {
-    changes: Peekable<Sorted>,
+    changes: Peekable<SortedRecords>,
     running: HistoryRow,
     script: Option<[u8; 10]>,
 }
 
 impl Totals {
-    fn new(changes: Sorted) -> Self {
+    fn new(changes: SortedRecords) -> Self {
         Self { changes: changes.peekable(), running: HistoryRow::default(), script: None }
     }
 
@@ -153,7 +153,7 @@ impl Totals {
         let damaged = || io::Error::other("a temporary file is damaged");
         let (key, mut change) = decode_change(record).ok_or_else(damaged)?;
         while let Some(more) = self.changes.next_if(|next| next.as_ref().is_ok_and(|next| next.starts_with(&key))) {
-            let (_, more): (history::Key, Change) = decode_change(&more?).ok_or_else(damaged)?;
+            let (_, more): (history::HistoryKey, HistoryChange) = decode_change(&more?).ok_or_else(damaged)?;
             change = change.and(&more);
         }
         let script = key.first_chunk().copied();

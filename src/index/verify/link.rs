@@ -6,25 +6,25 @@ use bitcoin::hashes::Hash;
 use super::super::codec::Decoder;
 use super::super::error::IndexError;
 use super::super::keys::{Position, ScriptKey, TxNum};
-use super::super::resolve::Prevout;
+use super::super::resolve::ResolvedPrevout;
 use super::super::tables::spends;
 use crate::chain::ScriptType;
 
 /// Who spends, what is spent, and the txid that the input must name.
 pub(super) struct Link {
-    pub(super) input: spends::Place,
+    pub(super) input: spends::TxPoint,
     pub(super) txid: Txid,
-    pub(super) prevout: Prevout,
+    pub(super) prevout: ResolvedPrevout,
 }
 
 impl Link {
     pub(super) fn encode(&self) -> Vec<u8> {
-        let Prevout { txnum, vout, script, value, script_type, is_coinbase, median_time } = self.prevout;
+        let ResolvedPrevout { txnum, vout, script, value, script_type, is_coinbase, median_time } = self.prevout;
         let script_type = u8::try_from(script_type.index()).unwrap_or(u8::MAX); // there are twelve
         [
             &self.input[..],
             self.txid.as_byte_array(),
-            &spends::place(txnum, vout),
+            &spends::tx_point(txnum, vout),
             &script.0,
             &value.to_be_bytes(),
             &[script_type, u8::from(is_coinbase)],
@@ -36,14 +36,14 @@ impl Link {
     pub(super) fn decode(record: &[u8]) -> Result<Self, IndexError> {
         let mut record = Decoder::new("spends", record);
         let (input, txid) = (record.array()?, Txid::from_byte_array(record.array()?));
-        let (txnum, vout): (TxNum, Position) = spends::split_place(&record.array()?);
+        let (txnum, vout): (TxNum, Position) = spends::split_tx_point(&record.array()?);
         let (script, value) = (ScriptKey(record.array()?), record.u64()?);
         let script_type = ScriptType::from_index(record.u8()?.into());
         let script_type = script_type.ok_or_else(|| record.corrupt("has an unknown script type"))?;
         let is_coinbase = record.u8()? == 1;
         let median_time = record.u32()?;
         record.finish()?;
-        let prevout = Prevout { txnum, vout, script, value, script_type, is_coinbase, median_time };
+        let prevout = ResolvedPrevout { txnum, vout, script, value, script_type, is_coinbase, median_time };
         Ok(Self { input, txid, prevout })
     }
 }
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn a_link_survives_its_encoding() {
-        let prevout = Prevout {
+        let prevout = ResolvedPrevout {
             txnum: TxNum(7),
             vout: Position::new(8).unwrap(),
             script: ScriptKey([9; 10]),
@@ -63,7 +63,7 @@ mod tests {
             is_coinbase: true,
             median_time: 11,
         };
-        let place = spends::place(TxNum(1), Position::new(2).unwrap());
+        let place = spends::tx_point(TxNum(1), Position::new(2).unwrap());
         let link = Link { input: place, txid: Txid::from_byte_array([3; 32]), prevout };
         let encoded = link.encode();
         let decoded = Link::decode(&encoded).unwrap();

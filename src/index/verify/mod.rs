@@ -37,7 +37,7 @@ use super::error::IndexError;
 use super::keys::TxNum;
 use super::snapshot::Snapshot;
 use super::sorter::Sorter;
-use super::tables::blocks::Running;
+use super::tables::blocks::ChainTotals;
 use super::tables::txids;
 use report::Differences;
 
@@ -92,7 +92,7 @@ struct Work<'a> {
     watch: &'a mut dyn FnMut(VerifyProgress) -> ControlFlow<()>,
     differences: Differences,
     /// Totals of the chain as the tip's row has them, if it can be read.
-    newest: Option<Running>,
+    newest: Option<ChainTotals>,
     /// A copy that a later copy overwrote → that later copy (BIP30).
     overwritten_by: HashMap<TxNum, TxNum>,
     /// Outputs that copies overwrote, by the overwriting transaction.
@@ -147,7 +147,7 @@ impl<'a> Work<'a> {
     fn find_duplicates(&mut self) -> Result<(), IndexError> {
         let mut copies: Vec<(TxNum, bitcoin::Txid)> = Vec::new();
         let (mut before, mut first) = (None, None);
-        for row in self.snapshot.txids.range::<&txids::Key>(..)? {
+        for row in self.snapshot.txids.range::<&txids::TxidKey>(..)? {
             let (prefix, txnum) = txids::split_key(row?.0.value());
             if before != Some(prefix) {
                 (before, first) = (Some(prefix), Some(txnum));

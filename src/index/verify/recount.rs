@@ -2,13 +2,13 @@
 
 use std::iter::Peekable;
 
-use super::super::block::{Block, BlockTransaction, assemble};
+use super::super::block::{BlockTransaction, ParsedBlock, assemble};
 use super::super::error::IndexError;
 use super::super::keys::{Position, TxNum};
-use super::super::sorter::{Sorted, Sorter};
+use super::super::sorter::{SortedRecords, Sorter};
 use super::super::statistics::Tally;
-use super::super::tables::blocks::{BlockRow, Running};
-use super::super::tables::history::{self, Change};
+use super::super::tables::blocks::{BlockRow, ChainTotals};
+use super::super::tables::history::{self, HistoryChange};
 use super::super::tables::spends;
 use super::super::tables::transactions::TransactionRow;
 use super::link::Link;
@@ -19,14 +19,14 @@ use crate::chain::{Height, median_time_past};
 use crate::index::Parser;
 
 /// Outputs that are spent, in the order of the inputs that spend them.
-type Links = Peekable<std::iter::Flatten<std::option::IntoIter<Sorted>>>;
+type Links = Peekable<std::iter::Flatten<std::option::IntoIter<SortedRecords>>>;
 
 impl Work<'_> {
     pub(super) fn recount(&mut self) -> Result<(), IndexError> {
         let links = self.links.take().map(Sorter::sorted).transpose().map_err(sorting)?;
         let mut links: Links = links.into_iter().flatten().peekable();
         let parser = Parser { salt: self.snapshot.salt() };
-        let (mut before, mut times, mut txnum) = (Running::zero(), Vec::new(), TxNum(0));
+        let (mut before, mut times, mut txnum) = (ChainTotals::zero(), Vec::new(), TxNum(0));
         let heights = self.snapshot.tip().map_or(0, |tip| tip.height.to_u32() + 1);
         for height in (0..heights).map(Height::from) {
             // a row that is missing was told by the first pass
@@ -60,7 +60,7 @@ impl Work<'_> {
         }
         for record in links {
             let link = Link::decode(&record.map_err(sorting)?)?;
-            self.left_over("spends", &spends::place(link.prevout.txnum, link.prevout.vout));
+            self.left_over("spends", &spends::tx_point(link.prevout.txnum, link.prevout.vout));
         }
         Ok(())
     }
@@ -68,10 +68,10 @@ impl Work<'_> {
     /// The row that the block should have; `None`, and told, if its amounts cannot be.
     fn recount_block(
         &mut self,
-        block: &Block,
+        block: &ParsedBlock,
         height: Height,
         median_time: u32,
-        before: &Running,
+        before: &ChainTotals,
         first: TxNum,
         links: &mut Links,
     ) -> Result<Option<BlockRow>, IndexError> {
@@ -111,7 +111,7 @@ impl Work<'_> {
 
     fn recount_outputs(
         &mut self,
-        block: &Block,
+        block: &ParsedBlock,
         transaction: &BlockTransaction,
         height: Height,
         txnum: TxNum,
@@ -131,7 +131,7 @@ impl Work<'_> {
 
     fn recount_inputs(
         &mut self,
-        block: &Block,
+        block: &ParsedBlock,
         transaction: &BlockTransaction,
         txnum: TxNum,
         tally: &mut Tally,
@@ -140,11 +140,11 @@ impl Work<'_> {
         let mut value = 0_u64;
         let inputs = &block.inputs[transaction.inputs.clone()];
         for ((txid, vout), vin) in inputs.iter().zip((0..).map_while(Position::new)) {
-            let place = spends::place(txnum, vin);
+            let place = spends::tx_point(txnum, vin);
             while let Some(record) = links.next_if(|record| record.as_ref().is_ok_and(|record| record[..7] < place[..]))
             {
                 let link = Link::decode(&record.map_err(sorting)?)?;
-                self.left_over("spends", &spends::place(link.prevout.txnum, link.prevout.vout));
+                self.left_over("spends", &spends::tx_point(link.prevout.txnum, link.prevout.vout));
             }
             let record = links.next_if(|record| !record.as_ref().is_ok_and(|record| record[..7] != place[..]));
             let link = record.map(|record| Link::decode(&record.map_err(sorting)?)).transpose()?;
@@ -167,7 +167,7 @@ impl Work<'_> {
         Ok(value)
     }
 
-    fn change(&mut self, key: history::Key, kind: Kind, value: u64) -> Result<(), IndexError> {
+    fn change(&mut self, key: history::HistoryKey, kind: Kind, value: u64) -> Result<(), IndexError> {
         self.history.push(&[&key, &[kind as u8], &value.to_be_bytes()]).map_err(sorting)
     }
 }
@@ -183,23 +183,27 @@ enum Kind {
 }
 
 /// The change that a record of [`Work::change`] stands for, with its key.
-pub(super) fn decode_change(record: &[u8]) -> Option<(history::Key, Change)> {
+pub(super) fn decode_change(record: &[u8]) -> Option<(history::HistoryKey, HistoryChange)> {
     let (key, rest) = record.split_first_chunk()?;
     let (kind, value) = rest.split_first_chunk::<1>()?;
     let value = u64::from_be_bytes(value.try_into().ok()?);
     let amount = u128::from(value);
     let change = match kind[0] {
-        kind if kind == Kind::Received as u8 => Change { received: amount, outputs_received: 1, ..Change::default() },
-        kind if kind == Kind::CoinbaseReceived as u8 => Change {
+        kind if kind == Kind::Received as u8 => {
+            HistoryChange { received: amount, outputs_received: 1, ..HistoryChange::default() }
+        }
+        kind if kind == Kind::CoinbaseReceived as u8 => HistoryChange {
             received: amount,
             outputs_received: 1,
             coinbase_received: value,
             is_coinbase_payment: true,
-            ..Change::default()
+            ..HistoryChange::default()
         },
-        kind if kind == Kind::Spent as u8 => Change { spent: amount, outputs_spent: 1, ..Change::default() },
+        kind if kind == Kind::Spent as u8 => {
+            HistoryChange { spent: amount, outputs_spent: 1, ..HistoryChange::default() }
+        }
         kind if kind == Kind::Overwritten as u8 => {
-            Change { overwritten: amount, outputs_overwritten: 1, ..Change::default() }
+            HistoryChange { overwritten: amount, outputs_overwritten: 1, ..HistoryChange::default() }
         }
         _ => return None,
     };

@@ -3,12 +3,12 @@
 use bitcoin::hashes::{Hash, sha256d};
 use bitcoin::{Wtxid, merkle_tree};
 
-use super::super::block::{Block, BlockTransaction};
+use super::super::block::{BlockTransaction, ParsedBlock};
 use crate::chain::raw::RawTransaction;
 
 /// Whether the coinbase commits to all witnesses of the block (BIP141). The merkle root does not cover them, so that
 /// this alone finds a damaged one. A block without witnesses needs no commitment.
-pub(super) fn witnesses_are_committed(block: &Block) -> bool {
+pub(super) fn witnesses_are_committed(block: &ParsedBlock) -> bool {
     if !block.transactions.iter().any(|transaction| transaction.has_witness) {
         return true;
     }

@@ -1,4 +1,4 @@
-//! Where the node publishes its signals: as the settings say, or as the node tells when it is asked.
+//! The address at which the node publishes its signals: from the settings, or reported by the node.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -10,10 +10,10 @@ use crate::node::error::NodeError;
 use crate::node::node::Node;
 use crate::node::rpc::code;
 
-/// The kind of socket that publishes the topic, in the words of `getzmqnotifications`.
+/// The type of the socket that publishes the topic, as `getzmqnotifications` names it.
 const KIND: &str = "pubsequence";
 
-/// A publisher that can be reached: `tcp://host:port`.
+/// The address of a reachable publisher: `tcp://host:port`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Endpoint {
     /// An IPv6 address is in brackets.
@@ -21,25 +21,27 @@ pub(super) struct Endpoint {
     port: u16,
 }
 
-/// Of `getzmqnotifications`.
+/// An item of the answer of `getzmqnotifications`.
 #[derive(Deserialize)]
-struct Notification {
+struct ZmqNotification {
     #[serde(rename = "type")]
     kind: String,
     address: String,
 }
 
 impl Endpoint {
-    /// Reads `tcp://host:port`, with a port that can be connected to.
+    /// Parses `tcp://host:port` with a port other than 0.
     pub(super) fn parse(text: &str) -> Option<Endpoint> {
         let (host, port) = text.strip_prefix("tcp://")?.rsplit_once(':')?;
         let port = port.parse().ok().filter(|port| *port != 0)?;
-        // an IPv6 address is told from its port by brackets
+        // brackets separate an IPv6 address from its port
         let is_host = !host.is_empty() && (!host.contains(':') || (host.starts_with('[') && host.ends_with(']')));
         is_host.then(|| Endpoint { host: host.to_owned(), port })
     }
 
-    /// As the setting gives it. A wildcard is nothing to connect to.
+    /// The endpoint of the setting `node.zmq`.
+    ///
+    /// Errors: [`NodeError::Settings`] for another form, or for a wildcard, which no client can connect to.
     pub(super) fn of_setting(text: &str) -> Result<Endpoint, NodeError> {
         Endpoint::parse(text).filter(|endpoint| !endpoint.is_wildcard()).ok_or_else(|| NodeError::Settings {
             setting: "node.zmq",
@@ -65,24 +67,27 @@ impl Endpoint {
     }
 }
 
-/// What of that which a node tells can be connected to, when its RPC server is reached at `rpc_host`. The address is one
-/// on the node's own machine.
-fn choose(notifications: &[Notification], rpc_host: &str) -> Option<Endpoint> {
-    let mut told = notifications.iter().filter(|notification| notification.kind == KIND);
-    let reachable = |Notification { address, .. }: &Notification| {
+/// The first reported address that a client can connect to, if the RPC server is at `rpc_host`. The reported addresses
+/// are those of the node's own machine.
+fn choose(notifications: &[ZmqNotification], rpc_host: &str) -> Option<Endpoint> {
+    let mut published = notifications.iter().filter(|notification| notification.kind == KIND);
+    let reachable = |ZmqNotification { address, .. }: &ZmqNotification| {
         let Some(mut endpoint) = Endpoint::parse(address) else {
-            warn!(address, "the node publishes its signals where they cannot be listened to; only tcp:// can be");
+            warn!(address, "the node publishes its signals at an unsupported address; use tcp:// in -zmqpubsequence");
             return None;
         };
         if endpoint.is_wildcard() {
             rpc_host.clone_into(&mut endpoint.host);
         } else if is_this_machine(&endpoint.host) && !is_this_machine(rpc_host) {
-            warn!(address, "the node publishes its signals to its own machine alone");
+            warn!(
+                address,
+                "the node publishes its signals on its own machine only; use a reachable address in -zmqpubsequence"
+            );
             return None;
         }
         Some(endpoint)
     };
-    told.find_map(reachable)
+    published.find_map(reachable)
 }
 
 fn is_this_machine(host: &str) -> bool {
@@ -95,21 +100,21 @@ fn is_this_machine(host: &str) -> bool {
 }
 
 impl Node {
-    /// Where the node publishes its signals, for [`Signals::start`](super::Signals::start):
-    /// [`NodeSettings::zmq`](crate::node::NodeSettings::zmq), or else what the node says. `None` when it does not publish
-    /// them (`-zmqpubsequence`) where they could be listened to: then it has to be asked from time to time.
+    /// The address at which the node publishes its signals, for [`Signals::start`](super::Signals::start):
+    /// [`NodeOptions::zmq`](crate::node::NodeOptions::zmq), or else the one that the node reports. `None` when the node
+    /// does not publish them (`-zmqpubsequence`) at a reachable address: then it has to be polled.
     pub fn signal_endpoint(&self) -> Result<Option<String>, NodeError> {
         let url = |endpoint: &Endpoint| format!("tcp://{}", endpoint.address());
-        if let Some(given) = &self.settings().zmq {
+        if let Some(given) = &self.options().zmq {
             return Endpoint::of_setting(given).map(|endpoint| Some(url(&endpoint)));
         }
-        let notifications: Vec<Notification> = match self.call("getzmqnotifications", &[]) {
-            // a node that was built without ZMQ
+        let notifications: Vec<ZmqNotification> = match self.call("getzmqnotifications", &[]) {
+            // a node built without ZMQ
             Err(NodeError::Rpc { code: code::METHOD_NOT_FOUND, .. }) => Vec::new(),
             answer => answer?,
         };
-        let rpc_host = self.settings().rpc_url.parse::<Uri>().ok().and_then(|uri| uri.host().map(str::to_owned));
-        // it was a URL with a host when the node was connected to
+        let rpc_host = self.options().rpc_url.parse::<Uri>().ok().and_then(|uri| uri.host().map(str::to_owned));
+        // connecting has validated that it is a URL with a host
         Ok(choose(&notifications, &rpc_host.unwrap_or_default()).as_ref().map(url))
     }
 }
@@ -118,12 +123,12 @@ impl Node {
 mod tests {
     use serde_json::json;
 
-    use super::super::super::fake::{Asked, FakeNode, Says, regtest};
-    use super::super::super::settings::NodeSettings;
+    use super::super::super::fake::{FakeNode, FakeRequest, FakeResponse, regtest};
+    use super::super::super::options::NodeOptions;
     use super::*;
 
     fn chosen(addresses: &[&str], rpc_host: &str) -> Option<String> {
-        let notification = |address: &&str| Notification { kind: KIND.to_owned(), address: (*address).to_owned() };
+        let notification = |address: &&str| ZmqNotification { kind: KIND.to_owned(), address: (*address).to_owned() };
         choose(&addresses.iter().map(notification).collect::<Vec<_>>(), rpc_host).map(|endpoint| endpoint.address())
     }
 
@@ -137,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_the_nodes_own_machine_reaches_is_no_use_to_another() {
+    fn a_loopback_address_is_used_on_the_same_machine_only() {
         for own in ["tcp://127.0.0.1:1", "tcp://localhost:1", "tcp://[::1]:1"] {
             assert!(chosen(&[own], "127.0.0.1").is_some() && chosen(&[own], "localhost").is_some(), "{own}");
             assert_eq!(chosen(&[own], "node"), None, "{own}");
@@ -148,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_that_cannot_be_connected_to_is_named() {
+    fn an_endpoint_setting_of_another_form_is_refused() {
         for right in ["tcp://127.0.0.1:28332", "tcp://node.example:1", "tcp://[::1]:65535"] {
             assert_eq!(format!("tcp://{}", Endpoint::of_setting(right).unwrap().address()), right);
         }
@@ -173,22 +178,22 @@ mod tests {
     }
 
     #[test]
-    fn the_node_is_asked_only_when_nothing_is_set() {
+    fn the_node_reports_the_endpoint_only_when_none_is_set() {
         let fake = FakeNode::start(|asked| match asked {
-            Asked::Rpc("getzmqnotifications", _) => Says::Result(json!([
+            FakeRequest::Rpc("getzmqnotifications", _) => FakeResponse::Result(json!([
                 {"type": "pubhashblock", "address": "tcp://0.0.0.0:1", "hwm": 1000},
                 {"type": "pubsequence", "address": "tcp://0.0.0.0:2", "hwm": 1000},
             ])),
             _ => regtest(asked),
         });
         let endpoint = |zmq: Option<&str>| {
-            let settings = NodeSettings { zmq: zmq.map(str::to_owned), ..fake.settings() };
-            Node::connect(settings).unwrap().signal_endpoint()
+            let options = NodeOptions { zmq: zmq.map(str::to_owned), ..fake.options() };
+            Node::connect(options).unwrap().signal_endpoint()
         };
         assert_eq!(endpoint(None).unwrap().as_deref(), Some("tcp://127.0.0.1:2"));
         assert_eq!(endpoint(Some("tcp://other:3")).unwrap().as_deref(), Some("tcp://other:3"));
         assert!(matches!(endpoint(Some("other:3")), Err(NodeError::Settings { .. })));
         let without = FakeNode::start(regtest);
-        assert_eq!(Node::connect(without.settings()).unwrap().signal_endpoint().unwrap(), None);
+        assert_eq!(Node::connect(without.options()).unwrap().signal_endpoint().unwrap(), None);
     }
 }

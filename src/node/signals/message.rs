@@ -1,13 +1,13 @@
-//! What a node's ZMQ topic `sequence` says, and whether anything it said before is missing (Core's `doc/zmq.md` and
+//! Decodes the messages of a node's ZMQ topic `sequence`, and detects missing ones (Core's `doc/zmq.md` and
 //! `src/zmq/zmqpublishnotifier.cpp`).
 //!
-//! A message is three frames: the topic; a hash of 32 bytes, in the order in which it is shown, and a letter, with `A` and
-//! `R` the mempool sequence number as u64 LE; and the number of the message on this topic as u32 LE.
+//! A message is three frames: the topic; a hash of 32 bytes in display order and a letter, followed for `A` and `R` by
+//! the mempool sequence number as u64 LE; and the counter of the topic as u32 LE.
 //!
-//! Messages that a node could not get rid of are missing from the numbers on the topic. The mempool sequence numbers are
-//! looked at besides. Every transaction that enters or leaves the mempool has its own, but there is no message for one
-//! that leaves it for a block: the numbers jump with a block, and do so before the block is told where it drives out
-//! other transactions. Any other jump, and every step back, means that something is missing.
+//! Messages that a node could not send leave a gap in the counter. The mempool sequence numbers are checked as well.
+//! Every transaction that enters or leaves the mempool has its own number, but there is no message for one that leaves
+//! it by being confirmed: the numbers jump with a block, and where the block evicts conflicting transactions, the jump
+//! precedes the message of the block. Any other jump, and every decrease, means that a message is missing.
 
 use std::cmp::Ordering;
 use std::{fmt, mem};
@@ -20,28 +20,28 @@ use super::NodeSignal;
 /// The topic.
 pub(super) const TOPIC: &[u8] = b"sequence";
 
-/// Why something may be missing.
+/// Why messages may be missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Loss {
-    /// A message that is none of this topic's.
+    /// A message of another form.
     Malformed,
-    /// The numbers of the messages are not one after the other.
+    /// The counters of the messages are not consecutive.
     Counter,
-    /// The mempool sequence numbers are not one after the other, and no block is the reason.
+    /// The mempool sequence numbers are not consecutive, and no block explains the jump.
     MempoolSequence,
 }
 
 impl fmt::Display for Loss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Loss::Malformed => "a message is not understood",
+            Loss::Malformed => "a message is malformed",
             Loss::Counter => "messages are missing",
             Loss::MempoolSequence => "changes of the mempool are missing",
         })
     }
 }
 
-/// A message, by its frames.
+/// A decoded message.
 #[derive(Debug, PartialEq, Eq)]
 struct Message {
     signal: NodeSignal,
@@ -71,33 +71,33 @@ impl Message {
     }
 }
 
-/// Reads the messages of one connection, one after the other.
+/// Decodes the messages of one connection in order.
 #[derive(Debug, Default)]
-pub(super) struct Reader {
-    /// The number that the next message has; any for the first.
+pub(super) struct SequenceReader {
+    /// The counter of the next message; `None` before the first.
     next_counter: Option<u32>,
-    /// The mempool sequence number that the next change has if no block comes between; any for the first.
+    /// The mempool sequence number of the next change if no block precedes it; `None` before the first.
     next_sequence: Option<u64>,
-    block: Block,
+    jump_cause: JumpCause,
 }
 
-/// What blocks have to do with the next mempool sequence number.
+/// Whether a block explains a jump of the mempool sequence number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Block {
-    /// None came since the last change.
+enum JumpCause {
+    /// No block since the last change.
     #[default]
     None,
-    /// One came since the last change, which may have taken transactions with it.
-    Told,
-    /// None came, and there was a jump before a removal, which must be for a block that is about to be told.
-    Owed,
+    /// A block was announced since the last change, and may have confirmed transactions.
+    BlockAnnounced,
+    /// No block was announced, and a jump preceded a removal: a block must be announced next.
+    BlockExpected,
 }
 
-impl Reader {
-    /// The signal of a message, if it is one, and whether, and why, something before it may be missing.
+impl SequenceReader {
+    /// The signal of a message, `None` if it is malformed, and why messages before it may be missing.
     pub(super) fn read(&mut self, frames: &[Vec<u8>]) -> (Option<Loss>, Option<NodeSignal>) {
         let Some(Message { signal, counter }) = Message::read(frames) else {
-            // its number would be the next
+            // a malformed message has taken the next counter
             self.next_counter = self.next_counter.map(|next| next.wrapping_add(1));
             return (Some(Loss::Malformed), None);
         };
@@ -112,13 +112,13 @@ impl Reader {
         (loss, Some(signal))
     }
 
-    /// Whether the signal is what can come next by its mempool sequence number.
+    /// Whether the signal can be the next one by its mempool sequence number.
     fn follows(&mut self, signal: NodeSignal) -> bool {
         let (sequence, is_removal) = match signal {
             NodeSignal::Added { mempool_sequence, .. } => (mempool_sequence, false),
             NodeSignal::Removed { mempool_sequence, .. } => (mempool_sequence, true),
             NodeSignal::BlockConnected(_) | NodeSignal::BlockDisconnected(_) | NodeSignal::Lost => {
-                self.block = Block::Told;
+                self.jump_cause = JumpCause::BlockAnnounced;
                 return true;
             }
         };
@@ -126,18 +126,18 @@ impl Reader {
         match (sequence.cmp(&next), is_removal) {
             // as after a restart
             (Ordering::Less, _) => {
-                self.block = Block::None;
+                self.jump_cause = JumpCause::None;
                 false
             }
             (Ordering::Equal, true) => true,
             (Ordering::Greater, true) => {
-                if self.block == Block::None {
-                    self.block = Block::Owed;
+                if self.jump_cause == JumpCause::None {
+                    self.jump_cause = JumpCause::BlockExpected;
                 }
                 true
             }
-            (Ordering::Equal, false) => mem::take(&mut self.block) != Block::Owed,
-            (Ordering::Greater, false) => mem::take(&mut self.block) == Block::Told,
+            (Ordering::Equal, false) => mem::take(&mut self.jump_cause) != JumpCause::BlockExpected,
+            (Ordering::Greater, false) => mem::take(&mut self.jump_cause) == JumpCause::BlockAnnounced,
         }
     }
 }
@@ -159,10 +159,10 @@ mod tests {
         vec![TOPIC.to_vec(), body, counter.to_le_bytes().to_vec()]
     }
 
-    /// Reads messages of these letters and mempool sequence numbers, numbered one after the other, and tells after which
-    /// of them something was missing.
+    /// Decodes messages of these letters and mempool sequence numbers with consecutive counters, and returns the
+    /// indexes of those that report a loss.
     fn losses(messages: &[(u8, u64)]) -> Vec<usize> {
-        let mut reader = Reader::default();
+        let mut reader = SequenceReader::default();
         let lost = |(index, (label, sequence)): (usize, &(u8, u64))| {
             let sequence = (*label == b'A' || *label == b'R').then_some(*sequence);
             let counter = u32::try_from(index).unwrap().wrapping_add(u32::MAX - 1);
@@ -177,8 +177,8 @@ mod tests {
     }
 
     #[test]
-    fn each_letter_is_a_signal_and_hashes_are_in_the_order_in_which_they_are_shown() {
-        let mut reader = Reader::default();
+    fn each_letter_is_a_signal_and_hashes_are_in_display_order() {
+        let mut reader = SequenceReader::default();
         let shown = format!("07{}", "00".repeat(31));
         let (block, txid): (BlockHash, Txid) = (shown.parse().unwrap(), shown.parse().unwrap());
         let mut read = |label, sequence, counter| reader.read(&message(label, 7, sequence, counter));
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_of_another_form_is_a_loss_and_counts() {
+    fn a_malformed_message_is_a_loss_and_takes_a_counter() {
         let good = message(b'A', 1, Some(1), 1);
         let with = |frame: usize, bytes: &[u8]| {
             let mut frames = good.clone();
@@ -214,7 +214,7 @@ mod tests {
             with(2, &[0; 5]),
         ];
         for frames in wrong {
-            let mut reader = Reader::default();
+            let mut reader = SequenceReader::default();
             assert_eq!(reader.read(&message(b'C', 1, None, 0)).0, None);
             assert_eq!(reader.read(&frames), (Some(Loss::Malformed), None), "{frames:?}");
             assert_eq!(reader.read(&message(b'C', 2, None, 2)).0, None);
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_on_the_topic_that_do_not_follow_are_a_loss() {
+    fn counters_that_are_not_consecutive_are_a_loss() {
         for (counters, lost) in [
             (&[9, 10, 11][..], &[][..]),
             (&[9, 11, 12], &[1]),
@@ -231,7 +231,7 @@ mod tests {
             (&[u32::MAX - 1, u32::MAX, 0, 1], &[]),
             (&[u32::MAX, 1], &[1]),
         ] {
-            let mut reader = Reader::default();
+            let mut reader = SequenceReader::default();
             let mut found = Vec::new();
             for (index, counter) in counters.iter().enumerate() {
                 found.extend(reader.read(&message(b'C', 1, None, *counter)).0.map(|loss| (index, loss)));
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn mempool_numbers_follow_each_other() {
+    fn mempool_sequence_numbers_must_be_consecutive() {
         assert_eq!(losses(&[(b'A', 5), (b'R', 6), (b'A', 7)]), [0; 0]);
         assert_eq!(losses(&[(b'A', 5), (b'A', 7), (b'A', 8)]), [1]);
         assert_eq!(losses(&[(b'A', 5), (b'R', 5)]), [1]);
@@ -249,10 +249,10 @@ mod tests {
     }
 
     #[test]
-    fn mempool_numbers_jump_with_a_block_and_a_block_explains_one_jump() {
+    fn a_block_explains_one_jump_of_the_mempool_sequence() {
         assert_eq!(losses(&[(b'A', 5), (b'C', 0), (b'A', 9), (b'A', 10)]), [0; 0]);
         assert_eq!(losses(&[(b'A', 5), (b'C', 0), (b'A', 9), (b'A', 11)]), [3]);
-        // two transactions of the block, and what it drives out, before it is told
+        // two confirmed transactions and the conflicts of the block precede its announcement
         assert_eq!(losses(&[(b'A', 5), (b'R', 7), (b'R', 8), (b'R', 10), (b'C', 0), (b'A', 12)]), [0; 0]);
         // a removal after a jump must be followed by a block
         assert_eq!(losses(&[(b'A', 5), (b'R', 7), (b'A', 8)]), [2]);
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_reorganisation_transactions_go_and_return_before_its_blocks_are_told() {
+    fn a_reorg_may_change_the_mempool_before_its_blocks_connect() {
         let reorganisation =
             [(b'A', 5), (b'D', 0), (b'D', 0), (b'R', 8), (b'R', 10), (b'A', 12), (b'R', 13), (b'C', 0), (b'A', 14)];
         assert_eq!(losses(&reorganisation), [0; 0]);

@@ -1,14 +1,14 @@
-//! What a node tells by itself: [`Signals`], a stream of [`NodeSignal`] from its ZMQ topic `sequence`.
+//! The node's notifications: [`Signals`], a stream of [`NodeSignal`] from its ZMQ topic `sequence`.
 //!
 //! ```text
-//!   node ── TCP ──► zmtp.rs ── frames ──► message.rs ── signals ──► queue.rs ──► drain(), whenever the caller likes
-//!                      │                     │ is anything missing?    │ bounded
-//!                      └── connected anew ───┴──────── Lost ───────────┘ and on_signal() wakes whoever sleeps
-//!   endpoint.rs   where it publishes them    wire.rs   the bytes of zmtp.rs
+//!   node ── TCP ──► zmtp.rs ── frames ──► message.rs ── signals ──► queue.rs ──► drain(), at any time
+//!                      │                     │ detects gaps            │ bounded
+//!                      └── reconnected ──────┴──────── Lost ───────────┘ on_signal() wakes the consumer
+//!   endpoint.rs   the publisher's address    wire.rs   the bytes of zmtp.rs
 //! ```
 //!
-//! Signals are hints: the node keeps nothing for whoever is away, and drops what it cannot get rid of. What may be missing
-//! is told as [`NodeSignal::Lost`], never passed over; whoever follows the mempool then asks the node for all of it.
+//! Signals are hints: the node keeps no messages for an absent subscriber, and drops messages that it cannot send.
+//! Every possible gap is reported as [`NodeSignal::Lost`]; the consumer then requests the whole mempool from the node.
 
 mod endpoint;
 mod message;
@@ -26,23 +26,23 @@ use bitcoin::{BlockHash, Txid};
 use tracing::{debug, info, warn};
 
 use self::endpoint::Endpoint;
-use self::message::{Reader, TOPIC};
-use self::queue::Queue;
-use self::zmtp::Connection;
+use self::message::{SequenceReader, TOPIC};
+use self::queue::SignalQueue;
+use self::zmtp::ZmqConnection;
 use super::error::NodeError;
 use super::retry::StopFlag;
 
-/// The pause after a connection broke or was not to be had, which doubles each time up to the longest.
+/// The pause after a connection fails, which doubles with each failure up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// Something that happened at the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NodeSignal {
-    /// A block joined the active chain. What it did to the mempool came before; there was no signal for transactions that
-    /// it holds.
+    /// A block was connected to the active chain. The signals of its conflicts in the mempool precede it; the
+    /// transactions that it confirms have no signal.
     BlockConnected(BlockHash),
-    /// A block left the active chain. What that did to the mempool comes after.
+    /// A block was disconnected from the active chain. The signals of its effects on the mempool follow it.
     BlockDisconnected(BlockHash),
     /// A transaction entered the mempool.
     Added {
@@ -51,55 +51,59 @@ pub enum NodeSignal {
         /// The number of this change of the mempool, to compare with [`Node::mempool_list`](super::Node::mempool_list).
         mempool_sequence: u64,
     },
-    /// A transaction left the mempool, and not for a block that holds it.
+    /// A transaction left the mempool without being confirmed.
     Removed {
         /// The transaction.
         txid: Txid,
         /// The number of this change of the mempool.
         mempool_sequence: u64,
     },
-    /// Something may have happened that was not told: listening has begun, or begun anew, or messages are missing, or more
-    /// signals came than were taken. Ask the node how things are, and go on from there.
+    /// Signals may be missing: the connection is new, messages are missing, or the queue overflowed. Request the
+    /// current state from the node and continue from it.
     Lost,
 }
 
-/// A signal, and when it came.
+/// A signal and the time of its arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HeardSignal {
-    /// What was told.
+pub struct ReceivedSignal {
+    /// The signal.
     pub signal: NodeSignal,
-    /// When this machine heard it, however late it is taken.
+    /// When this machine received it, however late it is drained.
     pub at: SystemTime,
 }
 
-/// Listens to a node's signals on a thread of its own, and connects again whenever the connection ends. Dropping it ends
-/// the listening.
+/// Receives a node's signals on a thread of its own, and reconnects whenever the connection ends. Dropping it ends the
+/// thread.
 ///
-/// The node knows of a new listener before [`Lost`](NodeSignal::Lost) comes, but may pass over what happens in the
-/// millisecond after it. Whoever asks for the mempool upon that has to compare numbers. With
-/// [`mempool_list`](super::Node::mempool_list) comes that of the next change: signals below it tell nothing new, and when
-/// the first that is not below it is above it, and no block came before, something was missed in between.
+/// The node has registered a new subscriber before [`Lost`](NodeSignal::Lost) is delivered, but may skip signals in the
+/// millisecond after it. A consumer that then requests the mempool has to compare mempool sequence numbers.
+/// [`mempool_list`](super::Node::mempool_list) returns the number of the next change: the list already includes signals
+/// with a lower number, and if the first signal that is not lower is higher, with no block before it, a signal is
+/// missing.
 #[derive(Debug)]
 pub struct Signals {
-    queue: Arc<Queue>,
+    queue: Arc<SignalQueue>,
     connected: Arc<AtomicBool>,
     stop: StopFlag,
 }
 
 impl Signals {
-    /// Begins to listen at an endpoint, `tcp://host:port`, which need not be there yet. At most `capacity` signals wait to
-    /// be taken; one more makes all of them [`Lost`](NodeSignal::Lost). `on_signal` is called after signals have come, on
-    /// the thread that listens, and must not wait for anything.
+    /// Connects to an endpoint, `tcp://host:port`, which need not be reachable yet. The queue has at most `capacity`
+    /// signals; one more replaces all of them by [`Lost`](NodeSignal::Lost). `on_signal` is called after signals
+    /// arrive, on the receiving thread, and must not block.
     ///
-    /// The thread ends within 100 ms of the flag's going up, or, while it waits for a host to accept a connection, within
-    /// 2 s for each of its addresses, but tells nothing any more.
+    /// The thread ends within 100 ms after the flag is raised, or, while it waits for a host to accept a connection,
+    /// within 2 s for each of its addresses, without delivering further signals.
+    ///
+    /// Errors: [`NodeError::Settings`] for another form of endpoint; [`NodeError::SignalThread`].
     pub fn start(
         endpoint: &str,
         capacity: usize,
         stop: &StopFlag,
         on_signal: impl Fn() + Send + 'static,
     ) -> Result<Signals, NodeError> {
-        let signals = Signals { queue: Arc::new(Queue::new(capacity)), connected: Arc::default(), stop: stop.child() };
+        let signals =
+            Signals { queue: Arc::new(SignalQueue::new(capacity)), connected: Arc::default(), stop: stop.child() };
         let listener = Listener {
             address: Endpoint::of_setting(endpoint)?.address(),
             queue: Arc::clone(&signals.queue),
@@ -112,13 +116,13 @@ impl Signals {
         Ok(signals)
     }
 
-    /// Takes all signals that wait, in their order. Where [`Lost`](NodeSignal::Lost) is among them it is the first, once.
+    /// Takes all queued signals, in order. If [`Lost`](NodeSignal::Lost) is among them, it is the first, and only once.
     #[must_use]
-    pub fn drain(&self) -> Vec<HeardSignal> {
+    pub fn drain(&self) -> Vec<ReceivedSignal> {
         self.queue.drain()
     }
 
-    /// Whether the node is listened to at this moment. While it is not, no signal comes and the node has to be asked.
+    /// Whether the connection is open at this moment. While it is not, no signals arrive and the node has to be polled.
     #[must_use]
     pub fn is_connected(&self) -> bool {
         self.connected.load(Ordering::Acquire)
@@ -131,10 +135,10 @@ impl Drop for Signals {
     }
 }
 
-/// The thread's share.
+/// The receiving thread.
 struct Listener<F> {
     address: String,
-    queue: Arc<Queue>,
+    queue: Arc<SignalQueue>,
     connected: Arc<AtomicBool>,
     stop: StopFlag,
     on_signal: F,
@@ -143,25 +147,25 @@ struct Listener<F> {
 impl<F: Fn()> Listener<F> {
     fn run(&self) {
         let mut pause = FIRST_PAUSE;
-        let mut was_there = true;
+        let mut was_connected = true;
         while !self.stop.is_raised() {
-            let connection = Connection::open(&self.address, TOPIC, &self.stop);
+            let connection = ZmqConnection::open(&self.address, TOPIC, &self.stop);
             let ended = connection.and_then(|connection| {
-                info!(address = self.address, "listening to the node's signals");
-                (pause, was_there) = (FIRST_PAUSE, true);
+                info!(address = self.address, "receiving the node's signals");
+                (pause, was_connected) = (FIRST_PAUSE, true);
                 self.listen(connection)
             });
             if self.stop.is_raised() {
                 return;
             }
             if let Err(error) = ended {
-                // once when it goes, not for every time that it is not there
-                if was_there {
-                    warn!(address = self.address, %error, "the node's signals are not heard: trying again");
+                // warns when the connection fails, not at every further attempt
+                if was_connected {
+                    warn!(address = self.address, %error, "no connection to the node's signals: retrying");
                 } else {
-                    debug!(address = self.address, %error, again_in = ?pause, "the node's signals are not heard");
+                    debug!(address = self.address, %error, again_in = ?pause, "no connection to the node's signals");
                 }
-                was_there = false;
+                was_connected = false;
             }
             if self.stop.sleep(pause).is_err() {
                 return;
@@ -170,11 +174,11 @@ impl<F: Fn()> Listener<F> {
         }
     }
 
-    /// Passes on what comes, until the connection breaks or the flag is up.
-    fn listen(&self, mut connection: Connection) -> io::Result<()> {
+    /// Queues the received signals until the connection breaks or the flag is raised.
+    fn listen(&self, mut connection: ZmqConnection) -> io::Result<()> {
         let _connected = Connected::new(&self.connected);
-        let mut reader = Reader::default();
-        self.tell(&[NodeSignal::Lost]);
+        let mut reader = SequenceReader::default();
+        self.deliver(&[NodeSignal::Lost]);
         loop {
             let message = connection.receive()?;
             if self.stop.is_raised() {
@@ -186,20 +190,20 @@ impl<F: Fn()> Listener<F> {
                 warn!(address = self.address, reason = %loss, "signals of the node are missing");
             }
             let gap = loss.map(|_| NodeSignal::Lost);
-            self.tell(&gap.into_iter().chain(signal).collect::<Vec<_>>());
+            self.deliver(&gap.into_iter().chain(signal).collect::<Vec<_>>());
         }
     }
 
-    fn tell(&self, signals: &[NodeSignal]) {
+    fn deliver(&self, signals: &[NodeSignal]) {
         let at = SystemTime::now();
         for signal in signals {
-            self.queue.push(HeardSignal { signal: *signal, at });
+            self.queue.push(ReceivedSignal { signal: *signal, at });
         }
         (self.on_signal)();
     }
 }
 
-/// Says that there is a connection for as long as it is there, in whatever way it ends.
+/// Marks the connection as open until it is dropped, however the connection ends.
 struct Connected<'c>(&'c AtomicBool);
 
 impl Connected<'_> {

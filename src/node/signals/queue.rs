@@ -1,40 +1,40 @@
-//! The signals that wait to be taken: so many at most.
+//! A bounded queue of signals that wait to be drained.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{HeardSignal, NodeSignal};
+use super::{NodeSignal, ReceivedSignal};
 
 #[derive(Debug)]
-pub(super) struct Queue {
-    waiting: Mutex<VecDeque<HeardSignal>>,
+pub(super) struct SignalQueue {
+    waiting: Mutex<VecDeque<ReceivedSignal>>,
     capacity: usize,
 }
 
-impl Queue {
-    /// For this many signals at most, and never fewer than one: the loss of others.
-    pub(super) fn new(capacity: usize) -> Queue {
-        Queue { waiting: Mutex::default(), capacity: capacity.max(1) }
+impl SignalQueue {
+    /// A queue of at most this many signals, and of at least one: [`NodeSignal::Lost`].
+    pub(super) fn new(capacity: usize) -> SignalQueue {
+        SignalQueue { waiting: Mutex::default(), capacity: capacity.max(1) }
     }
 
-    /// Puts a signal behind those that wait. A loss takes their place: what they tell must be asked for anew. So does a
-    /// signal for which there is no room.
-    pub(super) fn push(&self, heard: HeardSignal) {
+    /// Appends a signal. A loss replaces all queued signals, since the consumer then requests the whole state. A signal
+    /// that does not fit becomes a loss.
+    pub(super) fn push(&self, received: ReceivedSignal) {
         let mut waiting = self.waiting();
-        if heard.signal == NodeSignal::Lost || waiting.len() >= self.capacity {
+        if received.signal == NodeSignal::Lost || waiting.len() >= self.capacity {
             waiting.clear();
-            waiting.push_back(HeardSignal { signal: NodeSignal::Lost, ..heard });
+            waiting.push_back(ReceivedSignal { signal: NodeSignal::Lost, ..received });
         } else {
-            waiting.push_back(heard);
+            waiting.push_back(received);
         }
     }
 
-    pub(super) fn drain(&self) -> Vec<HeardSignal> {
+    pub(super) fn drain(&self) -> Vec<ReceivedSignal> {
         self.waiting().drain(..).collect()
     }
 
-    /// Every step leaves the signals whole, so a thread that failed while it held them left them whole.
-    fn waiting(&self) -> MutexGuard<'_, VecDeque<HeardSignal>> {
+    /// Locks the queue. A poisoned lock is valid, since no change of the queue panics halfway.
+    fn waiting(&self) -> MutexGuard<'_, VecDeque<ReceivedSignal>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -52,27 +52,27 @@ mod tests {
         SystemTime::UNIX_EPOCH + Duration::from_secs(number.into())
     }
 
-    /// A signal that was heard in the second of its number.
-    fn block(number: u8) -> HeardSignal {
+    /// A signal that arrives in the second of its number.
+    fn block(number: u8) -> ReceivedSignal {
         let signal = NodeSignal::BlockConnected(BlockHash::from_byte_array([number; 32]));
-        HeardSignal { signal, at: second(number) }
+        ReceivedSignal { signal, at: second(number) }
     }
 
-    fn lost(number: u8) -> HeardSignal {
-        HeardSignal { signal: NodeSignal::Lost, at: second(number) }
+    fn lost(number: u8) -> ReceivedSignal {
+        ReceivedSignal { signal: NodeSignal::Lost, at: second(number) }
     }
 
     #[test]
-    fn signals_come_out_in_their_order_and_once() {
-        let queue = Queue::new(3);
+    fn signals_are_drained_in_order_and_once() {
+        let queue = SignalQueue::new(3);
         (1..=3).for_each(|number| queue.push(block(number)));
         assert_eq!(queue.drain(), [block(1), block(2), block(3)]);
         assert_eq!(queue.drain(), []);
     }
 
     #[test]
-    fn a_loss_takes_the_place_of_what_waits() {
-        let queue = Queue::new(3);
+    fn a_loss_replaces_the_queued_signals() {
+        let queue = SignalQueue::new(3);
         for signal in [block(1), lost(2), block(2), lost(3), lost(4), block(5)] {
             queue.push(signal);
         }
@@ -80,8 +80,8 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_too_many_is_a_loss() {
-        let queue = Queue::new(3);
+    fn a_signal_beyond_the_capacity_is_a_loss() {
+        let queue = SignalQueue::new(3);
         (1..=4).for_each(|number| queue.push(block(number)));
         assert_eq!(queue.drain(), [lost(4)]);
         for number in 1..=100 {
@@ -89,7 +89,7 @@ mod tests {
             assert!(queue.waiting().len() <= 3);
         }
         assert_eq!(queue.drain()[0].signal, NodeSignal::Lost);
-        let least = Queue::new(0);
+        let least = SignalQueue::new(0);
         least.push(block(1));
         assert_eq!(least.drain(), [block(1)]);
     }

@@ -1,9 +1,8 @@
-//! What goes over the wire of a ZMTP connection, as bytes: greeting, commands, frames. The conversation they are of is
-//! next door, in `zmtp`.
+//! The bytes of a ZMTP connection: greeting, commands, frames. The protocol that uses them is in `zmtp`.
 
 use std::io::{self, ErrorKind};
 
-/// More than any frame that a publisher of hashes sends.
+/// The longest accepted frame, in bytes: longer than any frame that a publisher of hashes sends.
 const MAX_FRAME: u64 = 4_096;
 
 pub(super) const GREETING_BYTES: usize = 64;
@@ -17,16 +16,16 @@ pub(super) struct Frame<'b> {
     pub(super) more: bool,
     pub(super) command: bool,
     pub(super) body: &'b [u8],
-    /// The bytes it takes in all.
+    /// The total bytes of the frame.
     pub(super) length: usize,
 }
 
-/// What a publisher of a node's would not say.
+/// The error for bytes that no publisher of a node sends.
 pub(super) fn violation(problem: &str) -> io::Error {
-    io::Error::new(ErrorKind::InvalidData, format!("{problem}: this is no publisher of a node's"))
+    io::Error::new(ErrorKind::InvalidData, format!("{problem}: this is not the ZMQ publisher of a node"))
 }
 
-/// Signature, version 3.0, mechanism, that this is no server, filler.
+/// The greeting: signature, version 3.0, mechanism NULL, client role, filler.
 pub(super) fn greeting() -> [u8; GREETING_BYTES] {
     let mut greeting = [0; GREETING_BYTES];
     greeting[0] = 0xff;
@@ -37,7 +36,7 @@ pub(super) fn greeting() -> [u8; GREETING_BYTES] {
 }
 
 pub(super) fn check_greeting(greeting: &[u8]) -> io::Result<()> {
-    // the filler of the signature may hold anything
+    // the filler of the signature is arbitrary
     let signed = greeting.first() == Some(&0xff) && greeting.get(9).is_some_and(|byte| byte & 1 == 1);
     let is_current = greeting.get(10).is_some_and(|version| *version >= 3);
     let mechanism = greeting.get(12..32).unwrap_or_default();
@@ -45,10 +44,10 @@ pub(super) fn check_greeting(greeting: &[u8]) -> io::Result<()> {
         return Err(violation("it does not greet as ZeroMQ does"));
     }
     if !is_current {
-        return Err(violation("it speaks a version of ZMTP before 3.0"));
+        return Err(violation("it uses a version of ZMTP before 3.0"));
     }
     if mechanism.strip_prefix(b"NULL").is_none_or(|rest| rest.iter().any(|byte| *byte != 0)) {
-        return Err(violation("it wants a login"));
+        return Err(violation("it requires a login"));
     }
     Ok(())
 }
@@ -66,12 +65,12 @@ pub(super) fn check_ready(bytes: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Names no time after which the publisher should give up on us, and no context to repeat.
+/// A PING without a time to live of the connection and without a context to repeat.
 pub(super) fn ping() -> Vec<u8> {
     command(b"PING", &[0, 0])
 }
 
-/// What a command is answered with: only the question whether we are there has an answer, which repeats its context.
+/// The answer to a command: only PING has one, a PONG that repeats its context.
 pub(super) fn answer(command_body: &[u8]) -> Option<Vec<u8>> {
     let context = command_body.strip_prefix(b"\x04PING")?.get(2..)?;
     Some(command(b"PONG", context))
@@ -98,7 +97,7 @@ pub(super) fn encode(flags: u8, body: &[u8]) -> Vec<u8> {
     [&[flags | LONG][..], &length.to_be_bytes(), body].concat()
 }
 
-/// The frame that these bytes begin with, once it is all there.
+/// The frame at the beginning of these bytes; `None` until it is complete.
 pub(super) fn frame(bytes: &[u8]) -> io::Result<Option<Frame<'_>>> {
     let Some((&flags, rest)) = bytes.split_first() else { return Ok(None) };
     if flags & !(MORE | LONG | COMMAND) != 0 || flags & (COMMAND | MORE) == COMMAND | MORE {
@@ -128,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_frame_is_taken_only_when_it_is_all_there() {
+    fn a_frame_is_decoded_only_when_it_is_complete() {
         for body in [&b""[..], b"a", &[7; 255], &[7; 256]] {
             let bytes = encode(MORE, body);
             for length in 0..bytes.len() {

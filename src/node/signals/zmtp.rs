@@ -1,19 +1,19 @@
-//! A subscriber's side of ZMTP 3.0 (<https://rfc.zeromq.org/spec/23/>), as much of it as a publisher's socket needs: no
-//! login, one topic.
+//! The subscriber's side of ZMTP 3.0 (<https://rfc.zeromq.org/spec/23/>), as far as a publisher's socket requires it:
+//! no login, one topic.
 //!
 //! ```text
 //!   greeting ──►            64 bytes: signature, version, the mechanism NULL
 //!            ◄── greeting
-//!   READY    ──►            command: that this is a SUB socket
-//!            ◄── READY      command: that that is a PUB socket
+//!   READY    ──►            command: this is a SUB socket
+//!            ◄── READY      command: the other is a PUB socket
 //!   \x01topic ─►
-//!   PING     ──►            command: answered in its turn, so that the topic was read before
+//!   PING     ──►            command: answered in order, so its PONG proves that the topic was read
 //!            ◄── PONG
-//!            ◄── frames     flags, length, body; those of one message say that more come, but for the last
+//!            ◄── frames     flags, length, body; every frame of a message but the last has the flag MORE
 //! ```
 //!
-//! A publisher that has nothing to say is silent, as is one that is gone without having closed the connection: it is
-//! asked by PING again. (PING is of ZMTP 3.1; libzmq, which nodes use, answers it whatever version it is spoken to in.)
+//! A publisher without news is silent, and so is one that disappeared without closing the connection: a PING tells them
+//! apart. (PING is part of ZMTP 3.1; libzmq, which nodes use, answers it whatever version the peer uses.)
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -25,69 +25,70 @@ use super::wire::{
 };
 use crate::node::StopFlag;
 
-/// One reading waits this long at most, so that whoever reads can look at other things.
+/// The longest wait of one read, so that the reading thread can check its stop flag.
 const STEP: Duration = Duration::from_millis(50);
 /// How long a publisher may take to accept a connection, for each of its addresses.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long it may take until both sides are ready.
+/// The longest time of the handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
-/// A publisher that is silent for so long is asked whether it is there.
+/// After this silence the publisher gets a PING.
 const SILENCE: Duration = Duration::from_secs(10);
-/// One that is silent for so long in spite of this is gone.
+/// After this silence, in spite of the PING, the connection is closed.
 const LONGEST_SILENCE: Duration = Duration::from_secs(30);
-/// More frames than any of its messages has.
+/// The most frames of a message; more than any message of a node has.
 const MAX_FRAMES: usize = 8;
 const READ_BYTES: usize = 16 << 10;
 
-/// A connection on which the topic is subscribed to.
-pub(super) struct Connection {
+/// A connection that is subscribed to the topic.
+pub(super) struct ZmqConnection {
     stream: TcpStream,
-    /// What was read and not yet taken.
+    /// Bytes that are read and not yet decoded.
     buffer: Vec<u8>,
-    /// The frames of a message whose last is not there yet.
+    /// The frames of an incomplete message.
     frames: Vec<Vec<u8>>,
-    /// When anything was last heard.
-    heard: Instant,
-    /// When it was last asked whether it is there.
-    asked: Instant,
+    /// When bytes last arrived.
+    last_received: Instant,
+    /// When a PING was last sent.
+    last_ping: Instant,
 }
 
-impl Connection {
-    /// Connects to `host:port` and subscribes. Ends with an error within 100 ms of the flag's going up, but for the time
-    /// in which it waits for a host to accept the connection.
-    pub(super) fn open(address: &str, topic: &[u8], stop: &StopFlag) -> io::Result<Connection> {
+impl ZmqConnection {
+    /// Connects to `host:port` and subscribes. Returns an error within 100 ms after the flag is raised, except while it
+    /// waits for a host to accept the connection.
+    pub(super) fn open(address: &str, topic: &[u8], stop: &StopFlag) -> io::Result<ZmqConnection> {
         let stream = connect(address, stop)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(STEP))?;
         stream.set_write_timeout(Some(CONNECT_TIMEOUT))?;
         let now = Instant::now();
-        let mut connection = Connection { stream, buffer: Vec::new(), frames: Vec::new(), heard: now, asked: now };
+        let mut connection =
+            ZmqConnection { stream, buffer: Vec::new(), frames: Vec::new(), last_received: now, last_ping: now };
         connection.stream.write_all(&greeting())?;
-        let patience = Patience { stop, until: now + HANDSHAKE_TIMEOUT };
-        let greeted = connection.take(&patience, |buffer| Ok(buffer.get(..GREETING_BYTES).map(|_| GREETING_BYTES)))?;
+        let deadline = Deadline { stop, until: now + HANDSHAKE_TIMEOUT };
+        let greeted = connection.take(&deadline, |buffer| Ok(buffer.get(..GREETING_BYTES).map(|_| GREETING_BYTES)))?;
         check_greeting(&greeted)?;
         connection.stream.write_all(&command(b"READY", &property(b"Socket-Type", b"SUB")))?;
-        let ready = connection.take(&patience, |buffer| Ok(frame(buffer)?.map(|frame| frame.length)))?;
+        let ready = connection.take(&deadline, |buffer| Ok(frame(buffer)?.map(|frame| frame.length)))?;
         check_ready(&ready)?;
         let mut subscription = vec![1];
         subscription.extend(topic);
         connection.stream.write_all(&[encode(0, &subscription), ping()].concat())?;
         loop {
-            let bytes = connection.take(&patience, |buffer| Ok(frame(buffer)?.map(|frame| frame.length)))?;
-            // messages before it are of the time in which nobody listened
+            let bytes = connection.take(&deadline, |buffer| Ok(frame(buffer)?.map(|frame| frame.length)))?;
+            // messages before the PONG predate the subscription
             if frame(&bytes)?.is_some_and(|frame| frame.command && frame.body.starts_with(b"\x04PONG")) {
                 return Ok(connection);
             }
         }
     }
 
-    /// The next message, as its frames; `None` when none came within 50 ms. An error ends the connection.
+    /// The next message, as its frames; `None` when none arrives within 50 ms. An error ends the connection.
     pub(super) fn receive(&mut self) -> io::Result<Option<Vec<Vec<u8>>>> {
         if let Some(message) = self.message()? {
             return Ok(Some(message));
         }
         if !self.read()? {
-            self.ask_whether_it_is_there()?;
+            self.check_silence()?;
             return Ok(None);
         }
         self.message()
@@ -121,14 +122,14 @@ impl Connection {
         Ok(message)
     }
 
-    /// Reads what there is; false when nothing came for a while.
+    /// Reads available bytes into the buffer; false when none arrive within [`STEP`].
     fn read(&mut self) -> io::Result<bool> {
         let mut bytes = [0; READ_BYTES];
         match self.stream.read(&mut bytes) {
             Ok(0) => Err(io::Error::new(ErrorKind::UnexpectedEof, "the node has closed the connection")),
             Ok(length) => {
                 self.buffer.extend(bytes.iter().take(length));
-                self.heard = Instant::now();
+                self.last_received = Instant::now();
                 Ok(true)
             }
             Err(error)
@@ -140,40 +141,46 @@ impl Connection {
         }
     }
 
-    fn ask_whether_it_is_there(&mut self) -> io::Result<()> {
-        let silence = self.heard.elapsed();
+    /// Sends a PING after a silence.
+    ///
+    /// Errors: the silence is too long.
+    fn check_silence(&mut self) -> io::Result<()> {
+        let silence = self.last_received.elapsed();
         if silence > LONGEST_SILENCE {
-            return Err(io::Error::new(ErrorKind::TimedOut, format!("nothing was heard for {LONGEST_SILENCE:?}")));
+            return Err(io::Error::new(
+                ErrorKind::TimedOut,
+                format!("the publisher was silent for {LONGEST_SILENCE:?}"),
+            ));
         }
-        if silence > SILENCE && self.asked.elapsed() > SILENCE {
-            self.asked = Instant::now();
+        if silence > SILENCE && self.last_ping.elapsed() > SILENCE {
+            self.last_ping = Instant::now();
             self.stream.write_all(&ping())?;
         }
         Ok(())
     }
 
-    /// Takes as many bytes as `length` finds to belong together, once they are all there.
+    /// Takes as many bytes as `length` returns, once they have arrived.
     fn take(
         &mut self,
-        patience: &Patience<'_>,
+        deadline: &Deadline<'_>,
         length: impl Fn(&[u8]) -> io::Result<Option<usize>>,
     ) -> io::Result<Vec<u8>> {
         loop {
             if let Some(length) = length(&self.buffer)? {
                 return Ok(self.buffer.drain(..length).collect());
             }
-            patience.check()?;
+            deadline.check()?;
             self.read()?;
         }
     }
 }
 
-struct Patience<'s> {
+struct Deadline<'s> {
     stop: &'s StopFlag,
     until: Instant,
 }
 
-impl Patience<'_> {
+impl Deadline<'_> {
     fn check(&self) -> io::Result<()> {
         if self.stop.is_raised() {
             return Err(stopped());
@@ -221,8 +228,9 @@ mod tests {
         theirs
     }
 
-    /// Connects to somebody who, having read our greeting, says this, and tells what it was told after that.
-    fn meet(says: Vec<u8>, then: impl FnOnce(Connection)) -> (io::Result<()>, Vec<u8>) {
+    /// Connects to a server that reads the greeting and then sends these bytes. Returns the result and the bytes that
+    /// the server received after the greeting.
+    fn meet(sends: Vec<u8>, then: impl FnOnce(ZmqConnection)) -> (io::Result<()>, Vec<u8>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let other = std::thread::spawn(move || {
@@ -230,13 +238,13 @@ mod tests {
             let mut greeted = [0; GREETING_BYTES];
             stream.read_exact(&mut greeted).unwrap();
             assert_eq!(greeted, greeting());
-            stream.write_all(&says).unwrap();
-            let mut told = Vec::new();
-            // broken off when the other side does not like what it reads
-            let _ = stream.read_to_end(&mut told);
-            told
+            stream.write_all(&sends).unwrap();
+            let mut received = Vec::new();
+            // fails when the client closes the connection early
+            let _ = stream.read_to_end(&mut received);
+            received
         });
-        let opened = Connection::open(&address, b"sequence", &StopFlag::new()).map(then);
+        let opened = ZmqConnection::open(&address, b"sequence", &StopFlag::new()).map(then);
         (opened, other.join().unwrap())
     }
 
@@ -249,8 +257,8 @@ mod tests {
         command(b"READY", &[property(b"Socket-Type", kind), identity].concat())
     }
 
-    /// Messages until nothing comes.
-    fn receive_all(mut connection: Connection) -> Vec<Vec<Vec<u8>>> {
+    /// All messages until none arrives.
+    fn receive_all(mut connection: ZmqConnection) -> Vec<Vec<Vec<u8>>> {
         let mut messages = Vec::new();
         while let Some(message) = connection.receive().unwrap() {
             messages.push(message);
@@ -259,10 +267,10 @@ mod tests {
     }
 
     #[test]
-    fn a_publisher_is_told_the_topic_and_asked_nothing_more() {
+    fn a_subscription_sends_the_topic_and_answers_pings() {
         let mut messages = Vec::new();
         let long = vec![7; 300];
-        let says = [
+        let sends = [
             theirs().to_vec(),
             ready(b"PUB"),
             encode(0, b"too early"),
@@ -273,7 +281,7 @@ mod tests {
             command(b"PING", b"\0\0context"),
             encode(0, b"alone"),
         ];
-        let (opened, told) = meet(says.concat(), |connection| messages = receive_all(connection));
+        let (opened, received) = meet(sends.concat(), |connection| messages = receive_all(connection));
         opened.unwrap();
         assert_eq!(messages, [vec![b"sequence".to_vec(), long, Vec::new()], vec![b"alone".to_vec()]]);
         let expected = [
@@ -282,38 +290,38 @@ mod tests {
             b"\x04\x07\x04PING\0\0".to_vec(),
             b"\x04\x0c\x04PONGcontext".to_vec(),
         ];
-        assert_eq!(told, expected.concat());
+        assert_eq!(received, expected.concat());
     }
 
     #[test]
-    fn whoever_is_no_publisher_is_left() {
+    fn a_server_that_is_not_a_publisher_is_refused() {
         let http =
             b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\nServer: other\r\n\r\n".to_vec();
         let mut old = theirs();
         old[10] = 2;
         let mut login = theirs();
         login[12..17].copy_from_slice(b"CURVE");
-        for (says, problem) in [
+        for (sends, problem) in [
             (http, "does not greet"),
             (old.to_vec(), "before 3.0"),
-            (login.to_vec(), "wants a login"),
+            (login.to_vec(), "requires a login"),
             ([theirs().to_vec(), ready(b"ROUTER")].concat(), "does not publish"),
             ([theirs().to_vec(), encode(0, b"hello")].concat(), "not ready"),
             ([theirs().to_vec(), vec![COMMAND | LONG, 0, 0, 1, 0, 0, 0, 0, 0]].concat(), "too long"),
         ] {
-            let (opened, _) = meet(says, drop);
+            let (opened, _) = meet(sends, drop);
             let error = opened.unwrap_err();
             assert!(error.to_string().contains(problem), "{error}");
         }
     }
 
     #[test]
-    fn a_message_that_cannot_be_ends_the_connection() {
+    fn a_malformed_message_ends_the_connection() {
         for bytes in
             [vec![0x10, 0], vec![MORE | COMMAND, 0], vec![LONG, 0xff, 0, 0, 0, 0, 0, 0, 0], [MORE, 0].repeat(9)]
         {
-            let says = [theirs().to_vec(), ready(b"XPUB"), pong(), bytes].concat();
-            let (opened, _) = meet(says, |mut connection| {
+            let sends = [theirs().to_vec(), ready(b"XPUB"), pong(), bytes].concat();
+            let (opened, _) = meet(sends, |mut connection| {
                 let error = std::iter::repeat_with(|| connection.receive()).take(100).find_map(Result::err).unwrap();
                 assert_eq!(error.kind(), ErrorKind::InvalidData, "{error}");
             });

@@ -15,7 +15,7 @@ use super::leaving::Reorged;
 use super::{Unconfirmed, now};
 use crate::chain::Height;
 use crate::chain::raw::RawBlock;
-use crate::index::{DeadTransaction, IndexError, Outcome, Snapshot, Tip};
+use crate::index::{DeadTransaction, IndexError, ReorgOutcome, Snapshot, Tip};
 use crate::mempool::{Cause, Departure, Mempool, PrevoutRef, PrevoutSource};
 use crate::node::Node;
 
@@ -70,9 +70,9 @@ impl Unconfirmed<'_> {
     /// What became of the transactions of blocks that left, those left out that are in a block again. It is true once the
     /// mempool was made the node's on this chain. What the node has and is not here did not die, and is not known to be
     /// back: with such it is not whole.
-    pub(in crate::sync) fn outcome(&self, chain: &Snapshot, left: &[Tip]) -> Result<Outcome, IndexError> {
+    pub(in crate::sync) fn outcome(&self, chain: &Snapshot, left: &[Tip]) -> Result<ReorgOutcome, IndexError> {
         let (freed, is_whole) = freed(None, chain, left, 0)?;
-        let mut outcome = Outcome { is_whole, ..Outcome::default() };
+        let mut outcome = ReorgOutcome { is_whole, ..ReorgOutcome::default() };
         for Freed { incoming, block } in freed {
             let txid = incoming.txid;
             if self.mempool.get(&txid).is_some() || self.waiting.contains(&txid) {
@@ -190,7 +190,7 @@ impl Unconfirmed<'_> {
 /// since what happened to the chain is not published before.
 fn what_the_node_kept(node: &Node, chain: &Snapshot) -> Option<HashSet<Txid>> {
     let list = node.mempool_list_once(WAIT).ok()?;
-    let stands_here = list.standing.tip == chain.tip()?.hash && list.standing.info.loaded;
+    let stands_here = list.status.tip == chain.tip()?.hash && list.status.info.loaded;
     stands_here.then(|| list.txids.into_iter().collect())
 }
 

@@ -8,7 +8,7 @@ use tracing::debug;
 
 use super::{Unconfirmed, now};
 use crate::chain::Height;
-use crate::index::{Block, IndexError, Snapshot};
+use crate::index::{IndexError, ParsedBlock, Snapshot};
 use crate::mempool::{Cause, ConnectedBlock, Mempool, MempoolSnapshot};
 
 /// What was seen before blocks joined.
@@ -53,7 +53,7 @@ impl Seen<'_> {
     /// there are such. Nothing is changed by that: the chain itself may not come that far.
     pub(in crate::sync) fn behind(
         &self,
-        blocks: &[Block],
+        blocks: &[ParsedBlock],
         first: Height,
         earlier: Option<Mempool>,
     ) -> Result<Behind, IndexError> {
@@ -76,7 +76,7 @@ impl Seen<'_> {
     }
 
     /// The transactions of a block that were seen before it: index in the block, and seconds since 1970.
-    fn first_seen(&self, block: &Block) -> Result<Vec<(u32, u64)>, IndexError> {
+    fn first_seen(&self, block: &ParsedBlock) -> Result<Vec<(u32, u64)>, IndexError> {
         let mut seen = Vec::new();
         for (index, txid) in (0..).zip(block.txids()) {
             let unconfirmed = self.snapshot.get(&txid).map(|entry| entry.first_seen);

@@ -73,7 +73,7 @@ impl Unconfirmed<'_> {
     /// While the node has not read all of its mempool, what is not in its list may still come: nothing leaves for it.
     pub(super) fn list(&mut self, node: &Node, chain: &Snapshot) -> Result<bool, NodeError> {
         let asked = Instant::now();
-        let MempoolList { txids, mempool_sequence, standing } = node.mempool_list()?;
+        let MempoolList { txids, mempool_sequence, status: standing } = node.mempool_list()?;
         if chain.tip().is_none_or(|tip| tip.hash != standing.tip) {
             return Ok(false);
         }

@@ -97,7 +97,7 @@ impl KeptMempool {
     }
 
     fn take_up_departed(&mut self, chain: &Snapshot) -> Result<(), IndexError> {
-        for row in chain.written_departed()? {
+        for row in chain.persisted_departed()? {
             let (number, row) = row?;
             self.memory.departed = number;
             match Departed::decode(number, &row) {
@@ -114,7 +114,7 @@ impl KeptMempool {
 
     fn take_up_transactions(&mut self, chain: &Snapshot) -> Result<(), IndexError> {
         let mut entries = Vec::new();
-        for row in chain.written_mempool()? {
+        for row in chain.persisted_mempool()? {
             let (txid, row) = row?;
             match Entry::decode(&row) {
                 Ok(entry) if entry.txid == txid => entries.push(entry),

@@ -44,7 +44,7 @@ use super::error::SyncError;
 use crate::chain::Height;
 use crate::index::{IndexError, Snapshot};
 use crate::mempool::{Cause, Departure, Mempool, MempoolSnapshot};
-use crate::node::{HeardSignal, Node, NodeSignal};
+use crate::node::{Node, NodeSignal, ReceivedSignal};
 use incoming::{Incoming, Outcome, Wanted};
 use leaving::{Reorged, departures};
 use list::Listed;
@@ -203,7 +203,7 @@ impl<'a> Unconfirmed<'a> {
         &mut self,
         node: &Node,
         chain: &Snapshot,
-        signals: Vec<HeardSignal>,
+        signals: Vec<ReceivedSignal>,
         heard: Instant,
         told: bool,
     ) -> Result<Turn, SyncError> {
@@ -251,9 +251,9 @@ impl<'a> Unconfirmed<'a> {
     }
 
     /// Notes what comes and what goes.
-    fn hear(&mut self, signals: Vec<HeardSignal>) {
+    fn hear(&mut self, signals: Vec<ReceivedSignal>) {
         let cause = if self.is_read { Cause::New } else { Cause::Loaded };
-        for HeardSignal { signal, at } in signals {
+        for ReceivedSignal { signal, at } in signals {
             match signal {
                 NodeSignal::Added { txid, mempool_sequence } if mempool_sequence >= self.listed_up_to => {
                     // what goes and comes at once may come with another witness
@@ -339,7 +339,7 @@ impl<'a> Unconfirmed<'a> {
         let is_due = |since: &Option<Instant>| since.is_none_or(|since| heard.saturating_duration_since(since) >= HOLD);
         let due: Vec<Txid> = self.leaving.iter().filter(|(_, since)| is_due(since)).map(|(txid, _)| *txid).collect();
         if !due.is_empty() {
-            let standing = node.mempool_standing()?;
+            let standing = node.mempool_status()?;
             if chain.tip().is_none_or(|tip| tip.hash != standing.tip) {
                 return Ok(Turn::Elsewhere);
             }

@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::index::{Index, IndexOptions, ObservedLimits, Parser};
 use crate::mempool::{Arrival, Prevout, PrevoutSource};
-use crate::node::fake::{Asked, FakeNode, Says, regtest};
+use crate::node::fake::{FakeNode, FakeRequest, FakeResponse, regtest};
 
 const VALUE: u64 = 100_000;
 
@@ -81,13 +81,13 @@ pub(in crate::sync) fn genesis() -> (TempDir, Index) {
     (directory, index)
 }
 
-fn block(parser: &Parser, transactions: &[&Transaction]) -> crate::index::Block {
+fn block(parser: &Parser, transactions: &[&Transaction]) -> crate::index::ParsedBlock {
     let coinbase = genesis_block(Network::Regtest).txdata;
     block_of(parser, coinbase.into_iter().chain(transactions.iter().copied().cloned()).collect())
 }
 
 /// A block of just these.
-fn block_of(parser: &Parser, transactions: Vec<Transaction>) -> crate::index::Block {
+fn block_of(parser: &Parser, transactions: Vec<Transaction>) -> crate::index::ParsedBlock {
     let mut block: Block = genesis_block(Network::Regtest);
     block.txdata = transactions;
     block.header.prev_blockhash = block.block_hash();
@@ -127,21 +127,21 @@ fn what_blocks_make_of_the_mempool_is_worked_out_apart_from_it() {
 /// A node with one transaction in its mempool.
 fn node_with(txid: Txid, raw: impl Fn() -> Vec<u8> + Send + Sync + 'static) -> FakeNode {
     FakeNode::start(move |asked| match asked {
-        Asked::Rpc("getrawmempool", _) => Says::Result(json!({ "txids": [txid], "mempool_sequence": 1 })),
-        Asked::Rpc("getmempoolinfo", _) => Says::Result(json!({
+        FakeRequest::Rpc("getrawmempool", _) => FakeResponse::Result(json!({ "txids": [txid], "mempool_sequence": 1 })),
+        FakeRequest::Rpc("getmempoolinfo", _) => FakeResponse::Result(json!({
             "loaded": true, "size": 1, "bytes": 100, "usage": 1_000, "total_fee": 0.0, "maxmempool": 300_000_000,
             "mempoolminfee": 0.00001, "minrelaytxfee": 0.00001, "incrementalrelayfee": 0.00001, "unbroadcastcount": 0,
             "fullrbf": true,
         })),
-        Asked::Rpc("getrawtransaction", _) => Says::Result(json!(raw().to_lower_hex_string())),
-        Asked::Rpc("getmempoolentry", _) => Says::Result(json!({ "time": 5 })),
+        FakeRequest::Rpc("getrawtransaction", _) => FakeResponse::Result(json!(raw().to_lower_hex_string())),
+        FakeRequest::Rpc("getmempoolentry", _) => FakeResponse::Result(json!({ "time": 5 })),
         other => regtest(other),
     })
 }
 
 /// That this was heard in this second.
-fn heard_at(second: u64) -> impl Fn(NodeSignal) -> HeardSignal {
-    move |signal| HeardSignal { signal, at: SystemTime::UNIX_EPOCH + Duration::from_secs(second) }
+fn heard_at(second: u64) -> impl Fn(NodeSignal) -> ReceivedSignal {
+    move |signal| ReceivedSignal { signal, at: SystemTime::UNIX_EPOCH + Duration::from_secs(second) }
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn what_goes_and_comes_at_once_with_another_witness_is_noticed() {
     let (txid, wtxid) = (before.compute_txid(), after.compute_wtxid());
     assert_eq!(after.compute_txid(), txid);
     let fake = node_with(txid, move || serialize(&after));
-    let node = Node::connect(fake.settings()).unwrap();
+    let node = Node::connect(fake.options()).unwrap();
     let chain = index.snapshot().unwrap();
     let mut kept = KeptMempool::default();
     kept.mempool.add(arrival(&before)).unwrap();
@@ -181,7 +181,7 @@ fn a_transaction_of_the_node_that_spends_what_is_nowhere_is_left_out_after_some_
             serialize(&stranger)
         }
     });
-    let node = Node::connect(fake.settings()).unwrap();
+    let node = Node::connect(fake.options()).unwrap();
     let chain = index.snapshot().unwrap();
     let mut kept = KeptMempool::default();
     let mut unconfirmed = Unconfirmed::new(&mut kept, Duration::ZERO);
@@ -234,10 +234,10 @@ fn what_the_node_has_and_could_not_be_taken_in_is_not_told_as_dead() {
 fn of_what_is_told_while_the_node_gives_nothing_no_more_is_remembered_than_the_bound() {
     let (_directory, index) = genesis();
     let fake = FakeNode::start(|asked| match asked {
-        Asked::Rpc("getrawtransaction", _) => Says::Status(503, "Work queue depth exceeded"),
+        FakeRequest::Rpc("getrawtransaction", _) => FakeResponse::Status(503, "Work queue depth exceeded"),
         other => regtest(other),
     });
-    let node = Node::connect(fake.impatient_settings()).unwrap();
+    let node = Node::connect(fake.impatient_options()).unwrap();
     let chain = index.snapshot().unwrap();
     let mut kept = KeptMempool::default();
     let mut unconfirmed = Unconfirmed { most_wanted: 3, ..Unconfirmed::new(&mut kept, Duration::ZERO) };

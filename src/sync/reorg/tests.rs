@@ -34,7 +34,7 @@ fn with_record() -> (tempfile::TempDir, Index) {
     let (directory, mut index) = genesis();
     let mut update = index.update().unwrap();
     let fork = update.tip().unwrap();
-    update.note_reorg(&record(fork)).unwrap();
+    update.record_reorg(&record(fork)).unwrap();
     update.commit().unwrap();
     (directory, index)
 }
@@ -56,7 +56,7 @@ struct Stage {
 impl Stage {
     fn new() -> Self {
         let fake = FakeNode::start(regtest);
-        let node = Node::connect(fake.settings()).unwrap();
+        let node = Node::connect(fake.options()).unwrap();
         Self { _fake: fake, node, published: Published::default(), live: Live::default(), wake: Wake::default() }
     }
 
@@ -101,7 +101,7 @@ fn what_became_of_transactions_is_waited_for_ten_minutes_and_no_longer() {
     let told = events.try_recv().unwrap();
     assert!(told.chain.is_empty());
     let given_up = newest(&told.head.chain);
-    assert_eq!((given_up.outcome, given_up.first_seen), (Some(Outcome::default()), Vec::new()));
+    assert_eq!((given_up.outcome, given_up.first_seen), (Some(ReorgOutcome::default()), Vec::new()));
     assert!(kept.freed.is_empty(), "nobody waits for them any more");
 }
 
@@ -120,7 +120,7 @@ fn a_record_stays_open_until_the_last_of_a_large_mempool_is_written() {
         let chain = following.follow.index.snapshot().unwrap();
         assert_eq!(following.finish_reorg_within(&chain, Duration::ZERO).unwrap(), expected);
         let chain = following.follow.index.snapshot().unwrap();
-        (chain.written_mempool().unwrap().count(), newest(&chain))
+        (chain.persisted_mempool().unwrap().count(), newest(&chain))
     };
     let (written, reorg) = finish(false);
     assert_eq!(u32::try_from(written).unwrap(), AT_ONCE);

@@ -5,7 +5,7 @@ use bitcoin::consensus::encode::{deserialize_hex, serialize_hex};
 use bitcoin::{Address, Amount, Block, Network, OutPoint, Sequence, Transaction, TxIn, TxOut, absolute, transaction};
 use btcgraph::api::{self, Features, Schema};
 use btcgraph::limits::Limits;
-use btcgraph::node::{Auth, Node, NodeSettings};
+use btcgraph::node::{Auth, Node, NodeOptions};
 use btcgraph::sim::{Mining, Owner, Reward, ScriptKind, SimChain, SimNode, SimNodeOptions, World};
 use serde_json::{Value, json};
 
@@ -63,7 +63,7 @@ impl Lab {
 
     fn over(node: AnyNode, url: String, auth: Auth) -> Self {
         let following = Following::start(url.clone(), auth.clone(), How::default());
-        following.published.set_node(Node::connect(NodeSettings::new(Network::Regtest, url, auth)).unwrap());
+        following.published.set_node(Node::connect(NodeOptions::new(Network::Regtest, url, auth)).unwrap());
         let (published, live) = (following.published.clone(), following.live.clone());
         let schema = api::schema(published, live, Limits::default(), Features { broadcast: true });
         let mut lab = Self { node, schema, following, coins: Vec::new(), coinbase: nothing() };

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use bitcoin::Network;
 use btcgraph::api::{self, Features};
 use btcgraph::limits::Limits;
-use btcgraph::node::{Auth, Node, NodeSettings};
+use btcgraph::node::{Auth, Node, NodeOptions};
 use btcgraph::server::{self, Options};
 use btcgraph::sim::{Life, Profile, SimNode, SimNodeOptions};
 use tokio::net::TcpListener;
@@ -41,7 +41,7 @@ fn two_thousand_documents_made_by_schemathesis_are_answered_by_the_schema_or_ref
     let sim = node();
     let auth = Auth::UserPassword { user: "user".into(), password: "password".into() };
     let following = Following::start(sim.url(), auth.clone(), How::default());
-    following.published.set_node(Node::connect(NodeSettings::new(Network::Regtest, sim.url(), auth)).unwrap());
+    following.published.set_node(Node::connect(NodeOptions::new(Network::Regtest, sim.url(), auth)).unwrap());
     following.assert_catches_up(&sim);
     let (published, live) = (following.published.clone(), following.live.clone());
     let schema = api::schema(published, live, Limits::default(), Features { broadcast: true });

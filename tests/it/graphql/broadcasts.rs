@@ -8,7 +8,7 @@ use bitcoin::{BlockHash, Network, OutPoint, Transaction};
 use btcgraph::index::IndexOptions;
 use btcgraph::limits::Limits;
 use btcgraph::mempool::Departure;
-use btcgraph::node::{Auth, Node, NodeSettings};
+use btcgraph::node::{Auth, Node, NodeOptions};
 use btcgraph::sim::{Owner, ScriptKind, SimChain, SimNode, SimNodeOptions, World};
 use btcgraph::view::{NodeLimits, SyncState};
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ fn paying(coin: OutPoint, fee: u64) -> Transaction {
 fn node_on(chain: SimChain) -> (SimNode, Node) {
     let sim = SimNode::start(Arc::new(Mutex::new(World::new(chain))), SimNodeOptions::default()).unwrap();
     let auth = Auth::UserPassword { user: "user".into(), password: "password".into() };
-    let node = Node::connect(NodeSettings::new(Network::Regtest, sim.url(), auth)).unwrap();
+    let node = Node::connect(NodeOptions::new(Network::Regtest, sim.url(), auth)).unwrap();
     (sim, node)
 }
 

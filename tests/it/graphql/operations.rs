@@ -6,7 +6,7 @@ use async_graphql::futures_util::StreamExt;
 use async_graphql::{Executor, Request};
 use bitcoin::Network;
 use btcgraph::limits::{DECLARED, Limits};
-use btcgraph::node::{Auth, Node, NodeSettings};
+use btcgraph::node::{Auth, Node, NodeOptions};
 use btcgraph::sim::SimChain;
 use btcgraph::view::{Pace, SyncPhase, SyncState};
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ use crate::support::bitcoind::RealNode;
 use crate::support::proxy::CountingProxy;
 
 fn connect(real: &RealNode, url: String) -> Node {
-    Node::connect(NodeSettings::new(Network::Regtest, url, Auth::Cookie(real.cookie_path()))).unwrap()
+    Node::connect(NodeOptions::new(Network::Regtest, url, Auth::Cookie(real.cookie_path()))).unwrap()
 }
 
 /// An index that has followed the node to its tip, and asks it.

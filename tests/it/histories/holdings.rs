@@ -92,7 +92,7 @@ pub(crate) fn assert_supply(view: &View, model: &Model) {
     let held: u64 = model.unspent.values().flat_map(|coins| coins.values()).map(|coin| coin.value).sum();
     assert_eq!((supply.circulating, supply.subsidy_issued - supply.unspendable), (held, held), "supply");
     let range = view.range(Height::GENESIS, tip.height).unwrap();
-    let sum = |total: fn(&btcgraph::index::Running) -> u128| range.sum(total).unwrap();
+    let sum = |total: fn(&btcgraph::index::ChainTotals) -> u128| range.sum(total).unwrap();
     let created = model.blocks.iter().map(|block| u128::from(block.output_value - block.coinbase_value)).sum::<u128>();
     let fees = sum(|running| running.input_value) - created;
     assert_eq!(sum(|running| running.fees.into()), fees, "fees");

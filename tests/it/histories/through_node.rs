@@ -10,7 +10,7 @@ use std::time::Duration;
 use bitcoin::{BlockHash, Network, ScriptBuf};
 use btcgraph::index::Index;
 use btcgraph::live::{ChainEvent, Live};
-use btcgraph::node::{Auth, Node, NodeSettings};
+use btcgraph::node::{Auth, Node, NodeOptions};
 use btcgraph::sim::{Rng, SimChain, SimNode, SimNodeOptions, World};
 use btcgraph::sync::{Follow, SyncError, Until, Wake, run};
 use btcgraph::view::{Published, View};
@@ -43,7 +43,7 @@ impl Served {
         let world = Arc::new(Mutex::new(World::new(Prepared::get().chain.clone())));
         let sim = SimNode::start(world, SimNodeOptions::default()).unwrap();
         let auth = Auth::UserPassword { user: "user".into(), password: "password".into() };
-        let node = Node::connect(NodeSettings::new(Network::Regtest, sim.url(), auth)).unwrap();
+        let node = Node::connect(NodeOptions::new(Network::Regtest, sim.url(), auth)).unwrap();
         Self { sim, node }
     }
 }

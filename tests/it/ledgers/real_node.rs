@@ -8,7 +8,7 @@ use bitcoin::consensus::encode::deserialize_hex;
 use bitcoin::{MerkleBlock, Network, TxMerkleNode};
 use btcgraph::chain::merkle::root_from_branch;
 use btcgraph::limits::Limits;
-use btcgraph::node::{Auth, Node, NodeSettings};
+use btcgraph::node::{Auth, Node, NodeOptions};
 use btcgraph::sim::Rng;
 use serde_json::{Value, json};
 
@@ -120,7 +120,7 @@ struct Compared {
 impl Compared {
     fn start() -> Option<Self> {
         let node = RealNode::start(&[])?;
-        let settings = NodeSettings::new(Network::Regtest, node.rpc_url(), Auth::Cookie(node.cookie_path()));
+        let settings = NodeOptions::new(Network::Regtest, node.rpc_url(), Auth::Cookie(node.cookie_path()));
         let client = Node::connect(settings).unwrap();
         Some(Self {
             node,

@@ -18,8 +18,8 @@ fn the_client_gets_equal_answers_from_both() {
     let Some(pair) = Pair::start() else { return };
     let (sim, real) = pair.clients();
     let lacks_spent_outputs = pair.real_lacks_spent_outputs();
-    assert_eq!((sim.offers_rest(), sim.offers_spent_outputs()), (true, true));
-    assert_eq!((real.offers_rest(), real.offers_spent_outputs()), (true, !lacks_spent_outputs));
+    assert_eq!((sim.supports_rest(), sim.supports_spent_outputs()), (true, true));
+    assert_eq!((real.supports_rest(), real.supports_spent_outputs()), (true, !lacks_spent_outputs));
     assert_eq!(sim.chain_info().unwrap(), real.chain_info().unwrap());
     for hash in [TxOutSetHash::HashSerialized3, TxOutSetHash::Muhash, TxOutSetHash::None] {
         assert_eq!(sim.txout_set_info(hash).unwrap(), real.txout_set_info(hash).unwrap());

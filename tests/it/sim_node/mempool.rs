@@ -275,8 +275,8 @@ fn the_client_gets_equal_mempool_answers_from_both() {
         let limit = MaxFees { feerate: Some(Feerate::from_sat_per_kvb(1_000)), burn: Some(Amount::ZERO) };
         let dear = node.send_raw_transaction(&serialize_hex(&pay(&coins[4], 9)), limit, TIMEOUT).unwrap();
         let submitted = node.submit_package(&package, MaxFees::default(), TIMEOUT).unwrap();
-        let MempoolList { mut txids, mempool_sequence: sequence, standing } = node.mempool_list().unwrap();
-        assert_eq!(standing, node.mempool_standing().unwrap());
+        let MempoolList { mut txids, mempool_sequence: sequence, status: standing } = node.mempool_list().unwrap();
+        assert_eq!(standing, node.mempool_status().unwrap());
         txids.sort_unstable();
         txids.push(unknown.compute_txid());
         let bytes = node.raw_transactions(&txids).unwrap();

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use bitcoin::consensus::encode::serialize_hex;
 use bitcoin::{Block, BlockHash, Network, Transaction, constants};
-use btcgraph::node::{Auth, Node, NodeSettings};
+use btcgraph::node::{Auth, Node, NodeOptions};
 use btcgraph::sim::{Hostile, SimChain, SimNode, SimNodeOptions, World};
 use serde_json::json;
 
@@ -74,7 +74,7 @@ impl Pair {
 
     /// A client of each node.
     pub(super) fn clients(&self) -> (Node, Node) {
-        let connect = |url, auth| Node::connect(NodeSettings::new(Network::Regtest, url, auth)).unwrap();
+        let connect = |url, auth| Node::connect(NodeOptions::new(Network::Regtest, url, auth)).unwrap();
         (client(&self.sim), connect(self.real.rpc_url(), Auth::Cookie(self.real.cookie_path())))
     }
 }
@@ -82,7 +82,7 @@ impl Pair {
 /// A client of a simulated node.
 pub(crate) fn client(sim: &SimNode) -> Node {
     let auth = Auth::UserPassword { user: "user".into(), password: "password".into() };
-    Node::connect(NodeSettings::new(Network::Regtest, sim.url(), auth)).unwrap()
+    Node::connect(NodeOptions::new(Network::Regtest, sim.url(), auth)).unwrap()
 }
 
 pub(super) fn submit(real: &RealNode, block: &Block) {

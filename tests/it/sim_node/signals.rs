@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use bitcoin::consensus::encode::serialize_hex;
 use bitcoin::{Block, Network, Transaction, Txid};
-use btcgraph::node::{Auth, Node, NodeSettings, NodeSignal, Signals, StopFlag};
+use btcgraph::node::{Auth, Node, NodeOptions, NodeSignal, Signals, StopFlag};
 use btcgraph::sim::{Mining, Owner, Payment, ScriptKind, SimChain, SimNode, SimNodeOptions, Spendable, World};
 use serde_json::json;
 
@@ -124,7 +124,7 @@ impl Both {
         for block in &blocks {
             submit(&real, block);
         }
-        let settings = NodeSettings::new(Network::Regtest, real.rpc_url(), Auth::Cookie(real.cookie_path()));
+        let settings = NodeOptions::new(Network::Regtest, real.rpc_url(), Auth::Cookie(real.cookie_path()));
         let nodes = [client(&sim), Node::connect(settings).unwrap()];
         let subscriptions = nodes.each_ref().map(|node| Subscription::start(node, CAPACITY));
         for subscription in &subscriptions {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bitcoin::Network;
 use btcgraph::chain::Height;
-use btcgraph::node::{Auth, Node, NodeError, NodeSettings, RetryPolicy};
+use btcgraph::node::{Auth, Node, NodeError, NodeOptions, RetryPolicy};
 use btcgraph::sim::{Mining, SimChain, SimNode, SimNodeOptions, World};
 
 use super::pair::{client, get, post};
@@ -18,9 +18,9 @@ fn start(blocks: u32, options: SimNodeOptions) -> SimNode {
     SimNode::start(Arc::new(Mutex::new(World::new(chain))), options).unwrap()
 }
 
-fn without_retries(sim: &SimNode, auth: Auth) -> NodeSettings {
+fn without_retries(sim: &SimNode, auth: Auth) -> NodeOptions {
     let retry = RetryPolicy { patience: Duration::ZERO, ..RetryPolicy::default() };
-    NodeSettings { retry, connect_retry: retry, ..NodeSettings::new(Network::Regtest, sim.url(), auth) }
+    NodeOptions { retry, connect_retry: retry, ..NodeOptions::new(Network::Regtest, sim.url(), auth) }
 }
 
 fn password(password: &str) -> Auth {
@@ -58,7 +58,7 @@ fn a_starting_node_reports_its_progress_by_rpc_and_rest() {
 fn a_slow_node_causes_a_timeout() {
     let sim = start(0, SimNodeOptions::default());
     let timeout = Duration::from_millis(200);
-    let node = Node::connect(NodeSettings { timeout, ..without_retries(&sim, password("password")) }).unwrap();
+    let node = Node::connect(NodeOptions { timeout, ..without_retries(&sim, password("password")) }).unwrap();
     sim.delay(Duration::from_mins(1));
     assert!(matches!(node.chain_info(), Err(NodeError::TimedOut { after, .. }) if after == timeout));
     sim.delay(Duration::ZERO);
@@ -89,13 +89,13 @@ fn only_the_password_and_the_current_cookie_are_accepted() {
 fn an_old_node_lacks_spent_outputs_and_rest_is_optional() {
     let old = start(1, SimNodeOptions { spent_outputs: false, version: 280_100, ..SimNodeOptions::default() });
     let node = client(&old);
-    assert_eq!((node.offers_rest(), node.offers_spent_outputs()), (true, false));
+    assert_eq!((node.supports_rest(), node.supports_spent_outputs()), (true, false));
     let network = node.network_info().unwrap();
     assert!(network.version == 280_100 && network.subversion.starts_with("/Satoshi:28.1.0/"), "{network:?}");
 
     let without = start(1, SimNodeOptions { rest: false, ..SimNodeOptions::default() });
     let node = client(&without);
-    assert_eq!((node.offers_rest(), node.offers_spent_outputs()), (false, false));
+    assert_eq!((node.supports_rest(), node.supports_spent_outputs()), (false, false));
     let tip = node.chain_info().unwrap().best_block_hash;
     assert_eq!(node.block(&tip).unwrap().len(), client(&old).block(&tip).unwrap().len());
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bitcoin::{Block, ScriptBuf};
 use btcgraph::chain::Height;
 use btcgraph::index::{
-    BlockRow, ChainMembership, CountAndValue, OutputPosition, Snapshot, Spender, Tip, TxNum, TypeTotals,
+    BlockRow, ChainMembership, CountAndValue, OutputPosition, Snapshot, SpendingInput, Tip, TxNum, TypeTotals,
 };
 
 use super::model::{BlockTotals, Model, OfType, OneTransaction, Sums, Totals};
@@ -34,7 +34,7 @@ pub(crate) fn assert_agrees_from<'s>(
         assert_payouts_agree(chain, script, model);
     }
     for ((funding, vout), (spending, vin)) in model.spends.iter().filter(|(_, (spending, _))| *spending >= first) {
-        let expected = Spender { txnum: TxNum(*spending), vin: *vin };
+        let expected = SpendingInput { txnum: TxNum(*spending), vin: *vin };
         let found = chain.spender(TxNum(*funding), *vout).unwrap();
         assert_eq!(found, Some(expected), "what spends output {vout} of transaction {funding}");
     }

@@ -10,7 +10,7 @@ use bitcoin::{Amount, BlockHash, Txid};
 use btcgraph::index::{Index, IndexOptions};
 use btcgraph::live::Live;
 use btcgraph::mempool::{MempoolLimits, MempoolSnapshot};
-use btcgraph::node::{Auth, Node, NodeSettings, Signals, StopFlag};
+use btcgraph::node::{Auth, Node, NodeOptions, Signals, StopFlag};
 use btcgraph::sim::{SimNode, World};
 use btcgraph::sync::{Follow, KeptMempool, SyncError, Until, Wake, run};
 use btcgraph::view::{Head, Published};
@@ -72,7 +72,7 @@ impl Following {
 
     fn start_within(directory: Arc<TempDir>, url: String, auth: Auth, how: How) -> Self {
         let stop = StopFlag::new();
-        let mut settings = NodeSettings::new(bitcoin::Network::Regtest, url, auth);
+        let mut settings = NodeOptions::new(bitcoin::Network::Regtest, url, auth);
         settings.stop = stop.clone();
         settings.retry.patience = how.patience;
         let node = Node::connect(settings).unwrap();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bitcoin::Txid;
-use btcgraph::index::{DeadTransaction, Index, Outcome, Reorg};
+use btcgraph::index::{DeadTransaction, Index, Reorg, ReorgOutcome};
 use btcgraph::mempool::{Departure, Entry, MempoolLimits, MempoolSample, MempoolSnapshot};
 use btcgraph::sim::{Mining, SimNode};
 use btcgraph::sync::KeptMempool;
@@ -35,7 +35,7 @@ fn open(directory: &Arc<TempDir>) -> Index {
 fn written(directory: &Arc<TempDir>) -> Vec<Txid> {
     let index = open(directory);
     let snapshot = index.snapshot().unwrap();
-    let mut txids: Vec<_> = snapshot.written_mempool().unwrap().map(|row| row.unwrap().0).collect();
+    let mut txids: Vec<_> = snapshot.persisted_mempool().unwrap().map(|row| row.unwrap().0).collect();
     txids.sort_unstable();
     txids
 }
@@ -139,7 +139,7 @@ fn when_a_transaction_was_first_seen_stays_with_it_through_blocks_and_reorganisa
         fork: btcgraph::index::Tip { height: left.height.previous().unwrap(), hash: fork },
         disconnected: vec![left.hash],
         connected: joined.to_vec(),
-        outcome: Some(Outcome {
+        outcome: Some(ReorgOutcome {
             returned: vec![returns],
             died: vec![DeadTransaction { txid: dies, block: left.hash, conflicting: vec![other.compute_txid()] }],
             is_whole: true,
@@ -257,6 +257,6 @@ fn departures_are_numbered_on_after_a_restart() {
     assert_eq!(numbers.len(), 6);
     assert!(numbers.is_sorted_by(|before, after| before < after), "{numbers:?}");
     let index = open(&directory);
-    let written: Vec<_> = index.snapshot().unwrap().written_departed().unwrap().map(|row| row.unwrap().0).collect();
+    let written: Vec<_> = index.snapshot().unwrap().persisted_departed().unwrap().map(|row| row.unwrap().0).collect();
     assert!(numbers.iter().all(|number| written.contains(number)), "{numbers:?} in {written:?}");
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bitcoin::{BlockHash, Txid};
-use btcgraph::index::{Index, Outcome, Reorg};
+use btcgraph::index::{Index, Reorg, ReorgOutcome};
 use btcgraph::sim::{Mining, SimNode};
 use btcgraph::view::Head;
 use tempfile::TempDir;
@@ -29,7 +29,7 @@ fn records(head: &Head) -> Vec<Reorg> {
 }
 
 /// The only record, once it says what became of transactions.
-fn finished(following: &Following) -> (Reorg, Outcome) {
+fn finished(following: &Following) -> (Reorg, ReorgOutcome) {
     wait_for("the outcome", PATIENCE, || {
         let [reorg] = &records(&following.head())[..] else { panic!("there is not one record") };
         reorg.outcome.clone().map(|outcome| (reorg.clone(), outcome))
@@ -80,7 +80,7 @@ fn a_kill_that_leaves_the_chain_changed_leaves_a_record_of_it_and_what_it_freed_
     let fork = head.chain.block_hash(before.tip.height.previous().unwrap()).unwrap();
     assert_eq!((record.fork.hash, &record.disconnected[..]), (fork, &[before.tip.hash][..]));
     assert_eq!((record.connected.len(), record.new_tip()), (2, tip(&sim)));
-    assert_eq!(outcome, Outcome { returned: vec![returns], died: Vec::new(), is_whole: true });
+    assert_eq!(outcome, ReorgOutcome { returned: vec![returns], died: Vec::new(), is_whole: true });
     assert_eq!(first_seen(&head, &returns), seen);
     following.stop();
 }
@@ -103,7 +103,7 @@ fn what_became_of_transactions_is_told_after_the_list_that_the_node_gives_at_las
     assert_eq!((&record.disconnected[..], record.connected.len()), (&[left.hash][..], 2));
     assert_eq!(record.outcome, None, "nobody knows yet");
     sim.say_instead(LIST, None);
-    let (_, Outcome { returned, died, is_whole }) = finished(&following);
+    let (_, ReorgOutcome { returned, died, is_whole }) = finished(&following);
     assert_eq!((returned, is_whole), (vec![returns], true));
     assert_eq!(died.iter().map(|dead| dead.txid).collect::<Vec<_>>(), [dropped]);
     following.stop();
@@ -193,7 +193,7 @@ fn a_node_that_never_tells_what_is_in_its_mempool_leaves_the_record_to_the_next_
         });
     }
     let outcomes: Vec<_> = records(&following.head()).into_iter().map(|record| record.outcome).collect();
-    assert_eq!(outcomes, [Some(Outcome::default()), None]);
+    assert_eq!(outcomes, [Some(ReorgOutcome::default()), None]);
     sim.say_instead(LIST, None);
     wait_for("the outcome", PATIENCE, || records(&following.head())[1].outcome.clone().filter(|it| it.is_whole));
     following.stop();
@@ -217,7 +217,7 @@ fn a_record_that_a_run_did_not_finish_is_finished_by_the_next() {
     following.assert_catches_up(&sim);
     let (record, outcome) = finished(&following);
     assert_eq!(record.first_seen, []);
-    assert_eq!(outcome, Outcome { returned: vec![returns], died: Vec::new(), is_whole: true });
+    assert_eq!(outcome, ReorgOutcome { returned: vec![returns], died: Vec::new(), is_whole: true });
     following.stop();
 }
 

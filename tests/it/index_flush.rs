@@ -1,4 +1,4 @@
-//! What readers see before the disk has it: after a crash at any moment the file holds a state that once was committed.
+//! Commits that readers see before they are durable: after a crash at any moment the file contains a committed state.
 
 use std::sync::Arc;
 use std::thread;
@@ -11,8 +11,8 @@ use btcgraph::sim::SimChain;
 
 use crate::support::indexed::{Indexed, options};
 
-/// Blocks, and an index of the first so many of them.
-fn begun(blocks: u32, indexed: usize) -> (Vec<Arc<Block>>, Indexed) {
+/// Blocks, and an index of the first `indexed` of them.
+fn blocks_and_index(blocks: u32, indexed: usize) -> (Vec<Arc<Block>>, Indexed) {
     let mut chain = SimChain::new(1);
     for _ in 0..blocks {
         chain.mine(Vec::new()).unwrap();
@@ -22,15 +22,15 @@ fn begun(blocks: u32, indexed: usize) -> (Vec<Arc<Block>>, Indexed) {
     (blocks, index)
 }
 
-/// Connects a block that only readers see.
-fn connect_unsettled(index: &mut Index, block: &Block) {
+/// Connects a block with a commit that is not durable.
+fn connect_non_durable(index: &mut Index, block: &Block) {
     let mut update = index.update().unwrap();
     let block = update.parser().parse(block.block_hash(), serialize(block)).unwrap();
     update.connect(&[block]).unwrap();
-    update.commit_unsettled().unwrap();
+    update.commit_non_durable().unwrap();
 }
 
-/// The tip that there is after a crash now.
+/// The tip after a crash at this moment.
 fn after_a_crash(indexed: &Indexed) -> Option<Tip> {
     let directory = tempfile::tempdir().unwrap();
     let copy = options(directory.path());
@@ -43,36 +43,36 @@ fn tip(index: &Index) -> Option<Tip> {
 }
 
 #[test]
-fn readers_see_at_once_what_a_crash_takes_back_until_it_is_settled() {
-    let (blocks, mut indexed) = begun(21, 20);
+fn readers_see_a_commit_at_once_and_a_flush_makes_it_durable() {
+    let (blocks, mut indexed) = blocks_and_index(21, 20);
     let before = tip(&indexed.index);
-    connect_unsettled(&mut indexed.index, &blocks[20]);
+    connect_non_durable(&mut indexed.index, &blocks[20]);
     let seen = tip(&indexed.index);
     assert_eq!(seen.map(|tip| tip.hash), Some(blocks[20].block_hash()));
     assert_eq!(after_a_crash(&indexed), before);
-    indexed.index.settle_now().unwrap();
+    indexed.index.flush().unwrap();
     assert_eq!(after_a_crash(&indexed), seen);
 }
 
 #[test]
-fn it_settles_by_itself_soon() {
-    let (blocks, mut indexed) = begun(21, 20);
-    connect_unsettled(&mut indexed.index, &blocks[20]);
-    indexed.index.settle().unwrap();
+fn a_commit_becomes_durable_soon_by_itself() {
+    let (blocks, mut indexed) = blocks_and_index(21, 20);
+    connect_non_durable(&mut indexed.index, &blocks[20]);
+    indexed.index.flush_soon().unwrap();
     let (seen, deadline) = (tip(&indexed.index), Instant::now() + Duration::from_mins(1));
     while after_a_crash(&indexed) != seen {
-        assert!(Instant::now() < deadline, "it is not written");
+        assert!(Instant::now() < deadline, "the commit does not become durable");
         thread::sleep(Duration::from_millis(50));
     }
-    indexed.index.keep_settling().unwrap();
+    indexed.index.ensure_flushing().unwrap();
 }
 
 #[test]
-fn blocks_that_come_faster_than_the_disk_are_settled_with_the_next_commit() {
-    let (blocks, mut indexed) = begun(40, 20);
+fn a_durable_commit_makes_earlier_commits_durable() {
+    let (blocks, mut indexed) = blocks_and_index(40, 20);
     for block in &blocks[20..39] {
-        connect_unsettled(&mut indexed.index, block);
-        indexed.index.settle().unwrap();
+        connect_non_durable(&mut indexed.index, block);
+        indexed.index.flush_soon().unwrap();
     }
     indexed.connect(blocks[39..].iter().map(Arc::as_ref), 1);
     assert_eq!(after_a_crash(&indexed), tip(&indexed.index));
@@ -80,10 +80,10 @@ fn blocks_that_come_faster_than_the_disk_are_settled_with_the_next_commit() {
 }
 
 #[test]
-fn what_is_not_settled_when_the_index_is_closed_is_settled_then() {
-    let (blocks, mut indexed) = begun(21, 20);
-    connect_unsettled(&mut indexed.index, &blocks[20]);
-    indexed.index.settle().unwrap();
+fn closing_the_index_makes_all_commits_durable() {
+    let (blocks, mut indexed) = blocks_and_index(21, 20);
+    connect_non_durable(&mut indexed.index, &blocks[20]);
+    indexed.index.flush_soon().unwrap();
     let seen = tip(&indexed.index);
     let Indexed { index, directory, .. } = indexed;
     drop(index);
@@ -91,28 +91,28 @@ fn what_is_not_settled_when_the_index_is_closed_is_settled_then() {
 }
 
 #[test]
-fn an_update_that_is_dropped_leaves_what_is_to_be_settled() {
-    let (blocks, mut indexed) = begun(21, 20);
-    connect_unsettled(&mut indexed.index, &blocks[20]);
-    indexed.index.settle().unwrap();
+fn a_dropped_update_keeps_earlier_commits_to_be_flushed() {
+    let (blocks, mut indexed) = blocks_and_index(21, 20);
+    connect_non_durable(&mut indexed.index, &blocks[20]);
+    indexed.index.flush_soon().unwrap();
     let mut update = indexed.index.update().unwrap();
     update.disconnect().unwrap();
     drop(update);
     let seen = tip(&indexed.index);
     assert_eq!(seen.map(|tip| tip.hash), Some(blocks[20].block_hash()));
-    indexed.index.settle_now().unwrap();
+    indexed.index.flush().unwrap();
     assert_eq!(after_a_crash(&indexed), seen);
 }
 
-/// Connects a block that readers are told of before the disk has it.
-fn connect_told(index: &mut Index, block: &Block) {
+/// Connects a block that is announced before it is durable.
+fn connect_announced(index: &mut Index, block: &Block) {
     let mut update = index.update().unwrap();
     let block = update.parser().parse(block.block_hash(), serialize(block)).unwrap();
     update.connect(&[block]).unwrap();
     update.commit_told().unwrap();
 }
 
-/// The index, with all that is beside it, that there is after a crash now.
+/// The index, with the files beside it, after a crash at this moment.
 fn crashed(indexed: &Indexed) -> Indexed {
     let copy = tempfile::tempdir().unwrap();
     for file in indexed.directory.path().read_dir().unwrap() {
@@ -123,35 +123,35 @@ fn crashed(indexed: &Indexed) -> Indexed {
 }
 
 #[test]
-fn what_a_crash_took_back_of_what_was_told_is_known_until_the_chain_is_as_high_again() {
-    let (blocks, mut indexed) = begun(21, 20);
+fn a_lost_announcement_is_known_until_the_chain_is_as_high() {
+    let (blocks, mut indexed) = blocks_and_index(21, 20);
     assert_eq!(indexed.index.taken_back().unwrap(), None);
-    connect_told(&mut indexed.index, &blocks[20]);
-    let told = tip(&indexed.index);
+    connect_announced(&mut indexed.index, &blocks[20]);
+    let announced = tip(&indexed.index);
     assert_eq!(indexed.index.taken_back().unwrap(), None);
     let mut lacking = crashed(&indexed);
-    assert_eq!(lacking.index.taken_back().unwrap(), told);
-    // whatever else is written
+    assert_eq!(lacking.index.taken_back().unwrap(), announced);
+    // other commits do not change that
     lacking.disconnect_to(19);
-    assert_eq!(crashed(&lacking).index.taken_back().unwrap(), told);
+    assert_eq!(crashed(&lacking).index.taken_back().unwrap(), announced);
     lacking.connect(blocks[19..].iter().map(Arc::as_ref), 1);
     assert_eq!(lacking.index.taken_back().unwrap(), None);
-    indexed.index.settle_now().unwrap();
+    indexed.index.flush().unwrap();
     assert_eq!(crashed(&indexed).index.taken_back().unwrap(), None);
 }
 
 #[test]
-fn a_block_that_left_after_it_was_told_was_not_taken_back() {
-    let (blocks, mut indexed) = begun(21, 20);
-    connect_told(&mut indexed.index, &blocks[20]);
+fn a_block_disconnected_after_its_announcement_is_not_lost() {
+    let (blocks, mut indexed) = blocks_and_index(21, 20);
+    connect_announced(&mut indexed.index, &blocks[20]);
     indexed.disconnect_to(20);
     assert_eq!(crashed(&indexed).index.taken_back().unwrap(), None);
 }
 
 #[test]
-fn a_block_of_which_cannot_be_noted_that_it_is_told_waits_for_the_disk() {
-    let (blocks, mut indexed) = begun(21, 20);
+fn a_block_whose_announcement_cannot_be_noted_is_durable() {
+    let (blocks, mut indexed) = blocks_and_index(21, 20);
     std::fs::create_dir(indexed.directory.path().join("index.told")).unwrap();
-    connect_told(&mut indexed.index, &blocks[20]);
+    connect_announced(&mut indexed.index, &blocks[20]);
     assert_eq!(after_a_crash(&indexed), tip(&indexed.index));
 }

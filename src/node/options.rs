@@ -1,4 +1,4 @@
-//! How to reach the node: address, login, timeouts, patience. Secrets never show in `Debug`.
+//! How to reach the node: address, login, timeouts, retries. `Debug` never shows secrets.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use bitcoin::Network;
 use ureq::http::Uri;
 
 use super::error::NodeError;
-use super::figures::NodeFigures;
+use super::metrics::NodeMetrics;
 use super::retry::{RetryPolicy, StopFlag};
 
 /// How to log in to the node's RPC server.
@@ -39,34 +39,35 @@ impl fmt::Debug for Auth {
 
 /// Everything [`Node::connect`](super::Node::connect) needs.
 #[derive(Clone)]
-pub struct NodeSettings {
+pub struct NodeOptions {
     /// The chain that the node must be on.
     pub network: Network,
     /// `http://host:port` of the node's RPC server, which is its REST server too.
     pub rpc_url: String,
     /// How to log in.
     pub auth: Auth,
-    /// `tcp://host:port` where the node publishes its signals (its `-zmqpubsequence`). Default: where it says.
+    /// `tcp://host:port` where the node publishes its signals (its `-zmqpubsequence`). Default: the address that the
+    /// node reports (`getzmqnotifications`).
     pub zmq: Option<String>,
     /// How long one answer may take, from the connection to the last byte. Default 30 s.
     pub timeout: Duration,
-    /// The same for questions that make the node read its whole UTXO set. Default 30 min.
+    /// How long an answer may take for which the node reads its whole UTXO set. Default 30 min.
     pub scan_timeout: Duration,
-    /// How long to go on trying to connect. Default: 5 min, as a node's start may take minutes.
+    /// How long to retry the first connection. Default: 5 min, as a node's start may take minutes.
     pub connect_retry: RetryPolicy,
-    /// How long to go on asking a node that we were connected to. Default: 1 min.
+    /// How long to retry requests to a node that was connected. Default: 1 min.
     pub retry: RetryPolicy,
     /// Ends all waiting when raised.
     pub stop: StopFlag,
-    /// Where what is asked of the node is counted.
-    pub figures: Arc<NodeFigures>,
+    /// Counts of the requests to the node.
+    pub metrics: Arc<NodeMetrics>,
 }
 
-impl NodeSettings {
-    /// Settings with the default timeouts and patience, and a stop flag of their own.
+impl NodeOptions {
+    /// Options with the default timeouts and retry policies, and a stop flag of their own.
     #[must_use]
-    pub fn new(network: Network, rpc_url: impl Into<String>, auth: Auth) -> NodeSettings {
-        NodeSettings {
+    pub fn new(network: Network, rpc_url: impl Into<String>, auth: Auth) -> NodeOptions {
+        NodeOptions {
             network,
             rpc_url: rpc_url.into(),
             auth,
@@ -76,20 +77,22 @@ impl NodeSettings {
             connect_retry: RetryPolicy { patience: Duration::from_mins(5), ..RetryPolicy::default() },
             retry: RetryPolicy::default(),
             stop: StopFlag::new(),
-            figures: Arc::default(),
+            metrics: Arc::default(),
         }
     }
 
-    /// The RPC URL without a slash at its end, if it can be one at all.
+    /// The RPC URL without a slash at its end.
+    ///
+    /// Errors: [`NodeError::Settings`] if it is not a plain http URL without a login.
     pub(super) fn checked_url(&self) -> Result<String, NodeError> {
         let wrong = |problem: &str| NodeError::Settings { setting: "node.rpc_url", problem: problem.to_owned() };
         if has_login(&self.rpc_url) {
-            return Err(wrong("it holds a user or password; give them as node.rpc_user and node.rpc_password"));
+            return Err(wrong("it contains a user or password; set them as node.rpc_user and node.rpc_password"));
         }
         let uri: Uri = self.rpc_url.parse().map_err(|_| wrong("it is not of the form http://host:port"))?;
         match uri.scheme_str() {
             Some("http") => {}
-            Some("https") => return Err(wrong("bitcoind speaks http only; reach a distant node through a tunnel")),
+            Some("https") => return Err(wrong("bitcoind serves http only; reach a remote node through a tunnel")),
             _ => return Err(wrong("it must start with http://")),
         }
         if uri.query().is_some() {
@@ -99,10 +102,10 @@ impl NodeSettings {
     }
 }
 
-impl fmt::Debug for NodeSettings {
+impl fmt::Debug for NodeOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rpc_url = if has_login(&self.rpc_url) { "(hidden: it holds a login)" } else { &self.rpc_url };
-        f.debug_struct("NodeSettings")
+        let rpc_url = if has_login(&self.rpc_url) { "(hidden: it contains a login)" } else { &self.rpc_url };
+        f.debug_struct("NodeOptions")
             .field("network", &self.network)
             .field("rpc_url", &rpc_url)
             .field("auth", &self.auth)
@@ -123,20 +126,20 @@ fn has_login(url: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn settings(url: &str, auth: Auth) -> NodeSettings {
-        NodeSettings::new(Network::Regtest, url, auth)
+    fn options(url: &str, auth: Auth) -> NodeOptions {
+        NodeOptions::new(Network::Regtest, url, auth)
     }
 
     #[test]
     fn debug_never_shows_a_password() {
         let auth = Auth::UserPassword { user: "alice".into(), password: "hunter2".into() };
-        let shown = format!("{:?}", settings("http://bob:hunter2@localhost:1", auth));
+        let shown = format!("{:?}", options("http://bob:hunter2@localhost:1", auth));
         assert!(shown.contains("alice") && !shown.contains("hunter2"), "{shown}");
     }
 
     #[test]
-    fn only_a_plain_http_url_without_login_is_taken() {
-        let check = |url: &str| settings(url, Auth::Cookie("c".into())).checked_url();
+    fn only_a_plain_http_url_without_login_is_accepted() {
+        let check = |url: &str| options(url, Auth::Cookie("c".into())).checked_url();
         assert_eq!(check("http://127.0.0.1:8332/").unwrap(), "http://127.0.0.1:8332");
         assert_eq!(check("http://node:8332").unwrap(), "http://node:8332");
         for wrong in ["https://node:8332", "node:8332", "http://a:b@node:8332", "", "ftp://node", "http://node/?x"] {

@@ -1,12 +1,12 @@
-//! What was written into the index, counted.
+//! Counts of what is written into the index.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Counts since the index was opened. Only what was committed counts. Cheap to clone; all clones are one.
+/// Counts since the index was opened, of committed changes only. Cheap to clone; all clones share one set of counts.
 #[derive(Clone, Default)]
-pub struct IndexFigures {
+pub struct IndexMetrics {
     counts: Arc<Counts>,
 }
 
@@ -19,22 +19,22 @@ struct Counts {
     reorgs: AtomicU64,
 }
 
-/// What an update changes of the chain, until it is committed.
+/// The changes of an update that is not committed yet.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Changed {
+pub(super) struct UpdateCounts {
     pub(super) connected: u64,
     pub(super) disconnected: u64,
     pub(super) reorgs: u64,
 }
 
-impl IndexFigures {
-    /// Commits, also of what was seen of the mempool.
+impl IndexMetrics {
+    /// Commits, including those of observations of the mempool.
     #[must_use]
     pub fn commits(&self) -> u64 {
         self.counts.commits.load(Ordering::Relaxed)
     }
 
-    /// How long the commits took in all. Those that do not wait for the disk take little.
+    /// The total time of the commits. Commits that do not wait for the disk take little.
     #[must_use]
     pub fn committing(&self) -> Duration {
         Duration::from_micros(self.counts.microseconds.load(Ordering::Relaxed))
@@ -52,13 +52,13 @@ impl IndexFigures {
         self.counts.disconnected.load(Ordering::Relaxed)
     }
 
-    /// Reorganisations that were written down.
+    /// Reorganisations that were recorded.
     #[must_use]
     pub fn reorgs(&self) -> u64 {
         self.counts.reorgs.load(Ordering::Relaxed)
     }
 
-    pub(super) fn count(&self, took: Duration, changed: Changed) {
+    pub(super) fn count(&self, took: Duration, changed: UpdateCounts) {
         let counts = &self.counts;
         let took = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         for (count, more) in [
