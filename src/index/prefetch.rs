@@ -53,11 +53,11 @@ impl Snapshot {
         let rows = bytes / 3 * 2;
         let share = |left: u64, tables: u64| left.saturating_sub(rows / 2) / tables;
         let mut left = rows;
-        left -= read_newest(&self.txids, share(left, 4), &mut goes_on)?.min(left);
-        left -= read_newest(&self.spends, share(left, 3), &mut goes_on)?.min(left);
-        left -= read_newest(&self.unspent, share(left, 2), &mut goes_on)?.min(left);
-        left -= read_newest(&self.history, share(left, 1), &mut goes_on)?.min(left);
-        left -= read_newest(&self.transactions, left, &mut goes_on)?.min(left);
+        left -= read_backwards(&self.txids, share(left, 4), &mut goes_on)?.min(left);
+        left -= read_backwards(&self.spends, share(left, 3), &mut goes_on)?.min(left);
+        left -= read_backwards(&self.unspent, share(left, 2), &mut goes_on)?.min(left);
+        left -= read_backwards(&self.history, share(left, 1), &mut goes_on)?.min(left);
+        left -= read_backwards(&self.transactions, left, &mut goes_on)?.min(left);
         Ok(rows - left)
     }
 
@@ -72,7 +72,7 @@ impl Snapshot {
 const STEP: u64 = 256 << 10;
 
 /// Reads rows from the last one backwards, about this many bytes. Returns the bytes read.
-fn read_newest<K: Key + 'static, V: Value + 'static>(
+fn read_backwards<K: Key + 'static, V: Value + 'static>(
     table: &ReadOnlyTable<K, V>,
     bytes: u64,
     goes_on: &mut impl FnMut() -> bool,
