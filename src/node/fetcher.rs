@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_comes_after_the_blocks_before_it_and_ends_the_iteration() {
+    fn an_error_follows_earlier_blocks_and_ends_the_iteration() {
         let blocks = blocks(20, |_| 100);
         let (_fake, node) =
             node_with(&blocks, |number| (number == 7).then_some(FakeResponse::Status(404, "not found")));
