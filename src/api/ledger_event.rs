@@ -15,10 +15,10 @@ pub(super) enum LedgerEventKind {
     /// The transaction entered the mempool: it is new, or it returned after a reorg disconnected its block.
     Seen,
     /// The transaction left the mempool because another transaction replaced it or one of its ancestors. If the
-    /// replacement pays or spends the ledger, its SEEN event follows.
+    /// replacement pays or spends the ledger, its SEEN event follows. With `isCorrection` it had left before, as EVICTED.
     Replaced,
     /// The transaction left the mempool for another reason, given in `reason`, and is in no block. If it returns, a
-    /// SEEN event follows.
+    /// SEEN event follows. When a reason that was UNKNOWN becomes known, REPLACED or EVICTED follows with `isCorrection`.
     Evicted,
     /// A block of the main chain contains the transaction: its first confirmation.
     Confirmed,
@@ -60,6 +60,9 @@ pub(super) struct LedgerEvent {
     reason: Option<RemovalReason>,
     /// The txid of the transaction that replaced it, in the mempool or in a block. Null if there is none.
     replaced_by: Option<Txid>,
+    /// True if the transaction had left the mempool before for the reason UNKNOWN and did not come back: `kind`, `reason`
+    /// and `replacedBy` replace those of the earlier EVICTED. False otherwise.
+    is_correction: bool,
     #[graphql(skip)]
     confirmations: Option<u32>,
     #[graphql(skip)]
@@ -84,6 +87,7 @@ impl LedgerEvent {
             entry: happening.entry(&view, watched, most)?,
             reason: happening.reason,
             replaced_by: happening.replaced_by.map(Txid),
+            is_correction: happening.is_correction,
             confirmations: happening.depth,
             holdings: watched.in_view(&view),
         })

@@ -128,7 +128,7 @@ pub const MARKS: &[(&str, Mark, &str)] = &[
     ("LedgerEntry", Head, "transaction net received spent balanceAfter sentToSelf touched"),
     ("LedgerEntryConnection", Fixed, "edges nodes pageInfo totalCount"),
     ("LedgerEntryEdge", Fixed, "cursor node"),
-    ("LedgerEvent", Moment, "seq cursor kind entry reason replacedBy depth balance"),
+    ("LedgerEvent", Moment, "seq cursor kind entry reason replacedBy isCorrection depth balance"),
     (
         "LedgerStats",
         Fixed,
@@ -266,7 +266,7 @@ pub const MARKS: &[(&str, Mark, &str)] = &[
     ("TransactionAdded", Moment, "seq cursor txid transaction"),
     ("TransactionConnection", Fixed, "edges nodes pageInfo totalCount"),
     ("TransactionEdge", Fixed, "cursor node"),
-    ("TransactionRemoved", Moment, "seq cursor txid reason replacedBy block"),
+    ("TransactionRemoved", Moment, "seq cursor txid reason replacedBy isCorrection block"),
     ("TransactionStatusEvent", Moment, "txid state replacedBy confirmations projectedBlock transaction"),
     ("TxOccurrence", Head, "block index onMainChain"),
     ("TxidConnection", Fixed, "edges nodes pageInfo totalCount"),

@@ -25,7 +25,8 @@ pub(super) enum RemovalReason {
     /// A reorg removed an ancestor of the transaction from the chain, or moved the chain back to where its lock time or
     /// the relative lock time of an input (BIP68) is not reached.
     Reorg,
-    /// The Bitcoin node reported no reason, and nothing that the server knows explains it.
+    /// The Bitcoin node reported no reason, and nothing that the server knows explains it. When a transaction that spends
+    /// the same output arrives later, or a block contains one, the reason becomes REPLACED or CONFLICTED_BY_BLOCK.
     Unknown,
 }
 
@@ -48,7 +49,7 @@ impl RemovalReason {
 pub(super) enum MempoolEvent {
     /// A transaction entered it.
     Added(TransactionAdded),
-    /// A transaction left it.
+    /// A transaction left it, or the reason why one had left became known.
     Removed(TransactionRemoved),
 }
 
@@ -59,7 +60,7 @@ pub(super) struct TransactionAdded {
     txid: bitcoin::Txid,
 }
 
-/// A transaction that left the mempool.
+/// A transaction that left the mempool, or, with `isCorrection`, the reason why one had left.
 #[derive(SimpleObject)]
 #[graphql(complex)]
 pub(super) struct TransactionRemoved {
@@ -74,6 +75,9 @@ pub(super) struct TransactionRemoved {
     reason: RemovalReason,
     /// The txid of the transaction that replaced it, in the mempool or in a block. Null if there is none.
     replaced_by: Option<Txid>,
+    /// False for a transaction that leaves now. True for one that had left before for the reason UNKNOWN and did not come
+    /// back: `reason`, `replacedBy` and `block` replace those of the earlier event.
+    is_correction: bool,
     #[graphql(skip)]
     view: Arc<View>,
     #[graphql(skip)]
@@ -89,23 +93,29 @@ struct Place {
 impl MempoolEvent {
     pub(super) fn new(view: View, event: view::MempoolEvent, run: u64, seq: UInt53) -> Self {
         let view = Arc::new(view);
-        let cursor = MempoolPlace { run, sequence: event.sequence }.cursor();
+        let place = Place { seq, cursor: MempoolPlace { run, sequence: event.sequence }.cursor() };
         match event.kind {
-            MempoolEventKind::Added { txid, .. } => {
-                Self::Added(TransactionAdded { view, place: Place { seq, cursor }, txid })
-            }
+            MempoolEventKind::Added { txid, .. } => Self::Added(TransactionAdded { view, place, txid }),
             MempoolEventKind::Removed { txid, departure } => {
-                let (replaced_by, block) = match departure {
-                    Departure::Mined { block, .. } | Departure::ReorgedOut { block } => (None, Some(block)),
-                    Departure::Replaced { by } => (Some(by), None),
-                    Departure::Conflicted { by, block } => (Some(by), Some(block)),
-                    Departure::Expired | Departure::Evicted | Departure::Unknown => (None, None),
-                };
-                let reason = RemovalReason::of(departure);
-                let replaced_by = replaced_by.map(Txid);
-                Self::Removed(TransactionRemoved { seq, cursor, txid: Txid(txid), reason, replaced_by, view, block })
+                Self::Removed(TransactionRemoved::new(view, place, txid, departure, false))
+            }
+            MempoolEventKind::Corrected { txid, departure } => {
+                Self::Removed(TransactionRemoved::new(view, place, txid, departure, true))
             }
         }
+    }
+}
+
+impl TransactionRemoved {
+    fn new(
+        view: Arc<View>,
+        Place { seq, cursor }: Place,
+        txid: bitcoin::Txid,
+        departure: Departure,
+        is_correction: bool,
+    ) -> Self {
+        let (reason, replaced_by) = (RemovalReason::of(departure), departure.conflicting().map(Txid));
+        Self { seq, cursor, txid: Txid(txid), reason, replaced_by, is_correction, view, block: departure.block() }
     }
 }
 

@@ -15,7 +15,7 @@ use super::held::Held;
 use super::projections::{GOOD_FOR, Projections};
 use super::scalars::{self, int, int_of};
 use super::transaction::Transaction;
-use crate::view::{Departure, Head, IndexError, MempoolEventKind, MempoolSnapshot, Published, TransactionState, View};
+use crate::view::{Head, IndexError, MempoolSnapshot, Published, TransactionState, View};
 
 /// The current state of a transaction.
 #[derive(SimpleObject)]
@@ -106,10 +106,8 @@ impl Wanted {
                 status.projected_block = place.map(|place| place.block);
             }
             TransactionState::Replaced | TransactionState::Conflicted => {
-                status.replaced_by = view.mempool().departed(txid).and_then(|departed| match departed.departure {
-                    Departure::Replaced { by } | Departure::Conflicted { by, .. } => Some(by),
-                    _ => None,
-                });
+                status.replaced_by =
+                    view.mempool().departed(txid).and_then(|departed| departed.departure.conflicting());
             }
             _ => {}
         }
@@ -230,17 +228,11 @@ impl StatusFollower {
     }
 }
 
-/// The transactions that came or went in the mempool since a state with the same tip; `None` if that is not known, or the
-/// chain has gone on.
+/// The transactions that entered or left the mempool, or whose departure was corrected, since a state with the same tip;
+/// `None` if that is not known, or the chain has gone on.
 fn touched(head: &Head, (tip, sequence): (BlockHash, u64)) -> Option<HashSet<Txid>> {
     let events = head.mempool.events_after(sequence).filter(|_| head.tip.hash == tip)?;
-    Some(
-        events
-            .map(|event| match event.kind {
-                MempoolEventKind::Added { txid, .. } | MempoolEventKind::Removed { txid, .. } => txid,
-            })
-            .collect(),
-    )
+    Some(events.map(|event| event.kind.txid()).collect())
 }
 
 impl Following for StatusFollower {

@@ -134,7 +134,8 @@ fn add_mempool(metrics: &Metrics, published: &Published) -> Result<(), MetricsEr
         of_head(metrics, name, help, published.clone(), move |head| Some(read(head)))?;
     }
     let head = published.clone();
-    let help = "Transactions that came into the mempool or left it since the server was started.";
+    let help =
+        "Transactions that came into the mempool or left it, and corrections of why, since the server was started.";
     metrics.add(Kind::Counter, "btcgraph_mempool_events_total", help, None, move || {
         one(head.head().map(|head| number(head.mempool.sequence())))
     })

@@ -6,14 +6,20 @@
 //! ```
 //!
 //! A transaction stands here or in the mempool, never in both: what arrives again is taken out.
+//!
+//! What left for an unknown reason is indexed by the outputs that it spends, as long as its bytes are kept: the transaction
+//! that replaced it, or that conflicts with it in a block, may arrive later. Its record is then corrected, under a new
+//! number, so that it is persisted like any other departure.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bitcoin::{Txid, Wtxid};
+use bitcoin::{OutPoint, Txid, Wtxid};
 use imbl::{OrdMap, OrdSet};
 
 use super::entry::{Entry, wide};
 use super::events::Departure;
+use super::ids::Spends;
 
 /// A transaction that left the mempool and was not mined.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,6 +74,11 @@ impl Departed {
     fn bytes(&self) -> u64 {
         self.entry.as_ref().map_or(0, |entry| entry.size())
     }
+
+    /// What it spends.
+    fn outpoints(&self) -> impl Iterator<Item = OutPoint> {
+        self.entry.iter().flat_map(|entry| entry.outpoints())
+    }
 }
 
 /// The newest departures.
@@ -81,6 +92,8 @@ pub(super) struct Journal {
     replacements: OrdSet<(Txid, u64)>,
     /// Number of the first departure for it → what replaced.
     replacing: OrdMap<u64, Txid>,
+    /// The inputs of what left for an unknown reason and is kept whole, by number of departure.
+    unexplained: Spends,
     /// Raw bytes of the transactions that are kept whole: all from this number on.
     bytes: u64,
     whole_from: u64,
@@ -122,6 +135,38 @@ impl Journal {
         self.whole_from
     }
 
+    /// Whether any transaction left for an unknown reason, which may become known.
+    pub(super) fn has_unexplained(&self) -> bool {
+        !self.unexplained.is_empty()
+    }
+
+    /// What left for an unknown reason and spends this output, the oldest departure first.
+    pub(super) fn unexplained_spending(&self, outpoint: &OutPoint) -> Vec<Arc<Departed>> {
+        let candidates = self.unexplained.candidates(outpoint).map(|(sequence, _)| sequence);
+        self.chosen(candidates, |spent| spent == *outpoint)
+    }
+
+    /// What left for an unknown reason and stands on this transaction, directly or on what stands on it, the oldest
+    /// departure first.
+    pub(super) fn unexplained_above(&self, txid: &Txid) -> Vec<Arc<Departed>> {
+        let (mut found, mut below) = (BTreeMap::new(), vec![*txid]);
+        while let Some(parent) = below.pop() {
+            for child in self.chosen(self.unexplained.candidates_of(&parent), |spent| spent.txid == parent) {
+                below.extend(found.insert(child.sequence, Arc::clone(&child)).is_none().then_some(child.txid));
+            }
+        }
+        found.into_values().collect()
+    }
+
+    /// Those with these numbers that spend such an output, each once.
+    fn chosen(&self, candidates: impl Iterator<Item = u64>, spent: impl Fn(OutPoint) -> bool) -> Vec<Arc<Departed>> {
+        let mut numbers: Vec<u64> = candidates.collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        let candidates = numbers.iter().filter_map(|number| self.by_sequence.get(number));
+        candidates.filter(|departed| departed.outpoints().any(&spent)).cloned().collect()
+    }
+
     /// Gives later departures only numbers above this one.
     pub(super) fn go_on_from(&mut self, number: u64) {
         self.sequence = self.sequence.max(number);
@@ -145,17 +190,25 @@ impl Journal {
         }
         self.bytes = self.bytes.saturating_add(departed.bytes());
         self.txids.insert(departed.txid, sequence);
-        self.by_sequence.insert(sequence, Arc::new(departed));
+        let departed = Arc::new(departed);
+        if departed.departure == Departure::Unknown {
+            for (vin, outpoint) in (0..).zip(departed.outpoints()) {
+                self.unexplained.insert(&outpoint, vin, sequence);
+            }
+        }
+        self.by_sequence.insert(sequence, departed);
         while self.by_sequence.len() > limit {
             let Some(oldest) = self.by_sequence.get_min().map(|(_, oldest)| oldest.txid) else { break };
             self.take(&oldest);
         }
         while self.bytes > wide(byte_limit) {
-            let Some((at, oldest)) = self.by_sequence.range(self.whole_from..).next() else { break };
-            let (at, bytes, bare) = (*at, oldest.bytes(), Departed { entry: None, ..Departed::clone(oldest) });
-            self.bytes = self.bytes.saturating_sub(bytes);
-            self.by_sequence.insert(at, Arc::new(bare));
-            self.whole_from = at + 1;
+            let Some((_, oldest)) = self.by_sequence.range(self.whole_from..).next() else { break };
+            let oldest = Arc::clone(oldest);
+            self.forget_spends(&oldest);
+            self.bytes = self.bytes.saturating_sub(oldest.bytes());
+            let bare = Departed { entry: None, ..Departed::clone(&oldest) };
+            self.by_sequence.insert(oldest.sequence, Arc::new(bare));
+            self.whole_from = oldest.sequence + 1;
         }
     }
 
@@ -164,6 +217,7 @@ impl Journal {
         let sequence = self.txids.remove(txid)?;
         let departed = self.by_sequence.remove(&sequence)?;
         self.bytes = self.bytes.saturating_sub(departed.bytes());
+        self.forget_spends(&departed);
         if let Some(by) = departed.replaced_by() {
             self.replacements.remove(&(by, sequence));
             if self.replacing.remove(&sequence).is_some()
@@ -173,6 +227,15 @@ impl Journal {
             }
         }
         Some(departed)
+    }
+
+    /// Takes its inputs out of the index.
+    fn forget_spends(&mut self, departed: &Departed) {
+        if departed.departure == Departure::Unknown {
+            for (vin, outpoint) in (0..).zip(departed.outpoints()) {
+                self.unexplained.remove(&outpoint, vin, departed.sequence);
+            }
+        }
     }
 
     fn first_replaced(&self, by: &Txid) -> Option<u64> {

@@ -1,4 +1,4 @@
-//! What happened, in order: each arrival and each departure under a number of its own.
+//! What happened, in order: each arrival, each departure and each correction of one under a number of its own.
 
 use bitcoin::{BlockHash, Txid};
 use imbl::Vector;
@@ -38,8 +38,29 @@ pub enum Departure {
         /// The block that was disconnected.
         block: BlockHash,
     },
-    /// The node no longer has it and does not say why.
+    /// The node no longer has it and does not say why. Corrected to `Replaced` or `Conflicted` when another transaction that
+    /// spends the same output is added, or is in a block.
     Unknown,
+}
+
+impl Departure {
+    /// The transaction that spends the same output.
+    #[must_use]
+    pub fn conflicting(self) -> Option<Txid> {
+        match self {
+            Self::Replaced { by } | Self::Conflicted { by, .. } => Some(by),
+            Self::Mined { .. } | Self::Expired | Self::Evicted | Self::ReorgedOut { .. } | Self::Unknown => None,
+        }
+    }
+
+    /// The block for which it left: one that holds it or the conflicting transaction, or one that was disconnected.
+    #[must_use]
+    pub fn block(self) -> Option<BlockHash> {
+        match self {
+            Self::Mined { block, .. } | Self::Conflicted { block, .. } | Self::ReorgedOut { block } => Some(block),
+            Self::Replaced { .. } | Self::Expired | Self::Evicted | Self::Unknown => None,
+        }
+    }
 }
 
 /// What an event tells.
@@ -59,6 +80,14 @@ pub enum MempoolEventKind {
         /// Why.
         departure: Departure,
     },
+    /// The reason became known for which a transaction had left. An earlier event, perhaps of an earlier run of the process,
+    /// said that it was unknown.
+    Corrected {
+        /// Which.
+        txid: Txid,
+        /// Why.
+        departure: Departure,
+    },
 }
 
 impl MempoolEventKind {
@@ -66,7 +95,7 @@ impl MempoolEventKind {
     #[must_use]
     pub fn txid(&self) -> Txid {
         match self {
-            Self::Added { txid, .. } | Self::Removed { txid, .. } => *txid,
+            Self::Added { txid, .. } | Self::Removed { txid, .. } | Self::Corrected { txid, .. } => *txid,
         }
     }
 }

@@ -56,6 +56,10 @@ pub(super) struct Spends {
 }
 
 impl Spends {
+    pub(super) fn is_empty(&self) -> bool {
+        self.set.is_empty()
+    }
+
     pub(super) fn insert(&mut self, outpoint: &OutPoint, vin: u32, sequence: u64) {
         self.set.insert(Spend::new(outpoint, vin, sequence));
     }

@@ -134,6 +134,9 @@ impl Mempool {
 
     /// Adds a transaction, with one event. If it was among the departed, it no longer is, and was first seen when it was then.
     ///
+    /// Of what left for an unknown reason, all that spends one of the same outputs becomes replaced by it, with what stood
+    /// on that. The events of these corrections precede its own.
+    ///
     /// What it spends counts as unconfirmed if the transaction it is of is in the mempool, whatever the prevout says.
     /// What in the mempool spends its outputs turns unconfirmed, too: so when blocks are disconnected, their
     /// transactions are added in the order they had there, and what stood on them needs nothing else.
@@ -143,6 +146,7 @@ impl Mempool {
         let departed = self.state.journal.take(&entry.txid);
         // it was seen before it left
         entry.first_seen = departed.as_ref().map_or(entry.first_seen, |left| left.first_seen.min(entry.first_seen));
+        self.explain_conflicts(entry.outpoints(), Departure::Replaced { by: entry.txid });
         let cause = entry.cause();
         let added = MempoolEventKind::Added { txid: entry.txid, cause };
         entry.sequence = self.state.events.push(added, self.limits.events);
@@ -177,17 +181,25 @@ impl Mempool {
             let departed = Departed::new(entry, departure, along_with, at);
             self.state.journal.push(departed, self.limits.departed, self.limits.departed_bytes);
         }
+        if departure.conflicting().is_some() {
+            for entry in &removed {
+                self.explain_above(&entry.txid, *txid, departure);
+            }
+        }
         removed
     }
 
-    /// Removes what a block holds and what it makes impossible, and confirms what it creates.
+    /// Removes what a block holds and what it makes impossible, and confirms what it creates. What left for an unknown
+    /// reason and conflicts with the block is corrected, with one event each.
     pub fn connect_block(&mut self, block: &ConnectedBlock<'_>) -> BlockEffect {
         let mined = self.mine(block.txids, block.hash, block.height);
         let mut effect = BlockEffect { mined, conflicted: Vec::new() };
         for (outpoint, by) in block.spends {
-            let Some(spender) = self.spender(outpoint).map(|entry| entry.txid) else { continue };
             let departure = Departure::Conflicted { by: *by, block: block.hash };
-            effect.conflicted.extend(self.remove(&spender, departure, block.at));
+            if let Some(spender) = self.spender(outpoint).map(|entry| entry.txid) {
+                effect.conflicted.extend(self.remove(&spender, departure, block.at));
+            }
+            self.explain_conflicts(std::iter::once(*outpoint), departure);
         }
         effect
     }
@@ -269,6 +281,12 @@ impl Mempool {
         self.state.entries.is_empty()
     }
 
+    /// Whether a block can concern any transaction: one that is there, or one that left for an unknown reason.
+    #[must_use]
+    pub fn awaits_blocks(&self) -> bool {
+        !self.is_empty() || self.state.journal.has_unexplained()
+    }
+
     /// Whether any transaction is remembered that left.
     #[must_use]
     pub fn has_departed(&self) -> bool {
@@ -285,6 +303,38 @@ impl Mempool {
     #[must_use]
     pub fn arrival_rate(&self, now: u64) -> ArrivalRate {
         self.state.arrivals.rate(now)
+    }
+
+    /// Corrects what left for an unknown reason and spends one of these outputs, which another transaction spends, and what
+    /// stood on it.
+    fn explain_conflicts(&mut self, spent: impl Iterator<Item = OutPoint>, departure: Departure) {
+        if !self.state.journal.has_unexplained() {
+            return;
+        }
+        for outpoint in spent {
+            for departed in self.state.journal.unexplained_spending(&outpoint) {
+                // a block may hold the very transaction that left
+                if departure.conflicting() != Some(departed.txid) {
+                    self.correct(&departed, departure, None);
+                    self.explain_above(&departed.txid, departed.txid, departure);
+                }
+            }
+        }
+    }
+
+    /// Corrects what left for an unknown reason and stood on a transaction, which left itself or along with `root`.
+    fn explain_above(&mut self, txid: &Txid, root: Txid, departure: Departure) {
+        for departed in self.state.journal.unexplained_above(txid) {
+            self.correct(&departed, departure, Some(root));
+        }
+    }
+
+    fn correct(&mut self, departed: &Departed, departure: Departure, along_with: Option<Txid>) {
+        self.newest = None;
+        let corrected = MempoolEventKind::Corrected { txid: departed.txid, departure };
+        self.state.events.push(corrected, self.limits.events);
+        let departed = Departed { departure, along_with, ..Departed::clone(departed) };
+        self.state.journal.push(departed, self.limits.departed, self.limits.departed_bytes);
     }
 
     /// The entry that an arrival becomes, without its number.

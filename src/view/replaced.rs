@@ -12,7 +12,7 @@ use super::transaction::state_after;
 use super::{Transaction, TransactionState, View};
 use crate::chain::vsize;
 use crate::index::IndexError;
-use crate::mempool::{Departed, Departure, Entry};
+use crate::mempool::{Departed, Entry};
 
 /// What is known of a transaction among those that replaced each other, be its bytes here or not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,13 +45,7 @@ impl View {
             return Ok(Some((TransactionState::Unconfirmed, None)));
         }
         if let Some(departed) = self.mempool().departed(txid) {
-            let block = match departed.departure {
-                Departure::Mined { block, .. }
-                | Departure::Conflicted { block, .. }
-                | Departure::ReorgedOut { block } => Some(block),
-                _ => None,
-            };
-            return Ok(Some((state_after(departed.departure), block)));
+            return Ok(Some((state_after(departed.departure), departed.departure.block())));
         }
         let stale = self.head.chain.stale_occurrences(txid)?;
         Ok(stale.first().map(|(block, _)| (TransactionState::ReorgedOut, Some(*block))))
@@ -62,14 +56,8 @@ impl View {
     pub fn conflicts(&self, transaction: &Transaction) -> Result<Vec<Txid>, IndexError> {
         let mempool = self.mempool();
         let mut found: BTreeSet<Txid> = mempool.replaces(&transaction.txid).map(|departed| departed.txid).collect();
-        if let Some(departed) = &transaction.departed {
-            match departed.departure {
-                Departure::Replaced { by } | Departure::Conflicted { by, .. } if departed.along_with.is_none() => {
-                    found.insert(by);
-                }
-                _ => {}
-            }
-        }
+        let departed = transaction.departed.as_ref().filter(|departed| departed.along_with.is_none());
+        found.extend(departed.and_then(|departed| departed.departure.conflicting()));
         if transaction.place.is_none() && transaction.unconfirmed.is_none() {
             for input in &transaction.parts.input {
                 found.extend(self.spender_of(&input.previous_output)?);

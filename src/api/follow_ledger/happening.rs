@@ -28,13 +28,15 @@ pub(in crate::api) struct Happening {
     pub(in crate::api) depth: Option<u32>,
     pub(in crate::api) reason: Option<RemovalReason>,
     pub(in crate::api) replaced_by: Option<Txid>,
+    /// Whether it corrects the reason of an earlier departure.
+    pub(in crate::api) is_correction: bool,
     /// Where a reader is who has heard of it.
     pub(in crate::api) place: LedgerPlace,
 }
 
 impl Happening {
     pub(super) fn new(kind: LedgerEventKind, moved: Option<Moved>, place: LedgerPlace) -> Self {
-        Self { kind, moved, depth: None, reason: None, replaced_by: None, place }
+        Self { kind, moved, depth: None, reason: None, replaced_by: None, is_correction: false, place }
     }
 
     /// Whether it can be told from a later state than the one that it was found in, of the same chain or another.

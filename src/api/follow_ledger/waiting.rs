@@ -90,15 +90,17 @@ impl LedgerFollower {
             arrivals.map(|entry| entry.sequence).collect()
         });
         for MempoolEvent { sequence, kind } in events {
-            let (txid, kind, reason, replaced_by) = match kind {
-                MempoolEventKind::Added { txid, .. } => (txid, LedgerEventKind::Seen, None, None),
-                MempoolEventKind::Removed { txid, departure } => match departure {
-                    // the block tells it
-                    Departure::Mined { .. } => continue,
-                    Departure::Replaced { by } => (txid, LedgerEventKind::Replaced, Some(departure), Some(by)),
-                    Departure::Conflicted { by, .. } => (txid, LedgerEventKind::Evicted, Some(departure), Some(by)),
-                    _ => (txid, LedgerEventKind::Evicted, Some(departure), None),
-                },
+            let is_correction = matches!(kind, MempoolEventKind::Corrected { .. });
+            let (txid, kind, departure) = match kind {
+                MempoolEventKind::Added { txid, .. } => (txid, LedgerEventKind::Seen, None),
+                MempoolEventKind::Removed { txid, departure } | MempoolEventKind::Corrected { txid, departure } => {
+                    match departure {
+                        // the block tells it
+                        Departure::Mined { .. } => continue,
+                        Departure::Replaced { .. } => (txid, LedgerEventKind::Replaced, Some(departure)),
+                        _ => (txid, LedgerEventKind::Evicted, Some(departure)),
+                    }
+                }
             };
             if kind == LedgerEventKind::Seen
                 && let Some(by_scripts) = &by_scripts
@@ -119,8 +121,9 @@ impl LedgerFollower {
                 (_, moved) => moved,
             };
             let place = self.place_behind(sequence, turn);
-            let reason = reason.map(RemovalReason::of);
-            self.pending.push_back(Happening { reason, replaced_by, ..Happening::new(kind, Some(moved), place) });
+            let (reason, replaced_by) = (departure.map(RemovalReason::of), departure.and_then(Departure::conflicting));
+            let happening = Happening::new(kind, Some(moved), place);
+            self.pending.push_back(Happening { reason, replaced_by, is_correction, ..happening });
         }
         Ok(Some(last))
     }

@@ -20,7 +20,8 @@ pub(super) struct UnconfirmedSubscription(pub(super) Source);
 
 #[Subscription]
 impl UnconfirmedSubscription {
-    /// Every transaction that enters the mempool and every transaction that leaves it, in order.
+    /// Every transaction that enters the mempool and every transaction that leaves it, in order. When a reason that was
+    /// UNKNOWN becomes known, the removal is sent again with that reason and `isCorrection`.
     async fn mempool_events(
         &self,
         ctx: &Context<'_>,

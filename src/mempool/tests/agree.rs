@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bitcoin::{OutPoint, Txid};
 
-use super::model::{Model, Present, inputs};
+use super::model::{Left, Model, Present, inputs};
 use super::stage::{script, script_hash};
 use crate::mempool::{
     Coins, Departure, Entry, FeeBins, FeeFraction, FeerateKind, MempoolEventKind, MempoolSnapshot, Prevout,
@@ -116,9 +116,10 @@ pub(super) fn check(snapshot: &MempoolSnapshot, model: &Model) {
     let events: Vec<MempoolEventKind> = snapshot.events_after(0).unwrap().map(|event| event.kind).collect();
     assert_eq!(events, model.events);
     assert_eq!(snapshot.departed_len(), model.departed.len());
-    for (txid, (departure, along_with, arrival)) in &model.departed {
+    for (txid, Left { departure, along_with, arrival, sequence }) in &model.departed {
         let departed = snapshot.departed(txid).unwrap();
         assert_eq!((departed.departure, departed.along_with), (*departure, *along_with));
+        assert_eq!(departed.sequence, *sequence);
         assert_eq!(departed.entry.as_ref().unwrap().raw, arrival.raw);
         if let (Departure::Replaced { by }, None) = (departure, along_with) {
             assert!(snapshot.replaces(by).any(|replaced| replaced.txid == *txid));

@@ -1,7 +1,10 @@
 use bitcoin::Txid;
 
-use super::stage::{block, coin, output, paying, spending, txids};
-use crate::mempool::{Arrival, Cause, Departure, Mempool, MempoolLimits, MempoolSnapshot};
+use super::stage::{TIP, block, coin, output, paying, spending, txids};
+use crate::chain::Height;
+use crate::mempool::{
+    Arrival, Cause, ConnectedBlock, Departed, Departure, Mempool, MempoolEventKind, MempoolLimits, MempoolSnapshot,
+};
 
 fn replace(mempool: &mut Mempool, old: &Arrival, new: &Arrival) {
     mempool.remove(&old.txid, Departure::Replaced { by: new.txid }, 5);
@@ -120,4 +123,190 @@ fn what_comes_back_was_first_seen_when_it_was_seen_the_earliest() {
         let added = mempool.add(Arrival { first_seen: back, cause, ..arrival }).unwrap();
         assert_eq!(added.entry.first_seen, first);
     }
+}
+
+/// What happened since an event.
+fn since(mempool: &mut Mempool, sequence: u64) -> Vec<MempoolEventKind> {
+    mempool.snapshot().events_after(sequence).unwrap().map(|event| event.kind).collect()
+}
+
+fn added(arrival: &Arrival) -> MempoolEventKind {
+    MempoolEventKind::Added { txid: arrival.txid, cause: Cause::New }
+}
+
+fn corrected(arrival: &Arrival, departure: Departure) -> MempoolEventKind {
+    MempoolEventKind::Corrected { txid: arrival.txid, departure }
+}
+
+/// A payment, one of its output and one of that one's, and a transaction that conflicts with the first.
+fn chain_and_conflict() -> ([Arrival; 3], Arrival) {
+    let first = spending(&[coin(1), coin(2)], 1);
+    let above = spending(&[output(&first, 0)], 1);
+    let top = spending(&[output(&above, 0)], 1);
+    ([first, above, top], spending(&[coin(2)], 1))
+}
+
+/// With these, the first of which has left with all that stands on it.
+fn without(arrivals: &[Arrival], departure: Departure) -> Mempool {
+    let mut mempool = Mempool::default();
+    for arrival in arrivals {
+        mempool.add(arrival.clone()).unwrap();
+    }
+    mempool.remove(&arrivals[0].txid, departure, 5);
+    mempool
+}
+
+/// Why each left, and what took it along.
+fn departures(snapshot: &MempoolSnapshot, arrivals: &[Arrival]) -> Vec<(Departure, Option<Txid>)> {
+    let departed = arrivals.iter().map(|arrival| snapshot.departed(&arrival.txid).unwrap());
+    departed.map(|departed| (departed.departure, departed.along_with)).collect()
+}
+
+#[test]
+fn a_conflict_that_arrives_later_explains_a_departure() {
+    let (left, conflict) = chain_and_conflict();
+    let mut mempool = without(&left, Departure::Unknown);
+    let before = mempool.sequence();
+    mempool.add(conflict.clone()).unwrap();
+    let replaced = Departure::Replaced { by: conflict.txid };
+    let mut events: Vec<_> = left.iter().map(|arrival| corrected(arrival, replaced)).collect();
+    events.push(added(&conflict));
+    assert_eq!(since(&mut mempool, before), events);
+
+    let snapshot = mempool.snapshot();
+    let with_the_first = (replaced, Some(left[0].txid));
+    assert_eq!(departures(&snapshot, &left), [(replaced, None), with_the_first, with_the_first]);
+    assert_eq!((replaces(&snapshot, &conflict.txid), roots(&snapshot)), (vec![left[0].txid], vec![conflict.txid]));
+    let kept: Vec<_> =
+        snapshot.newest_departed(u64::MAX).rev().map(|departed| (departed.sequence, departed.at)).collect();
+    assert_eq!(kept, [(4, 5), (5, 5), (6, 5)], "a corrected record has a new number");
+
+    // what replaces that transaction leaves the records of the others alone
+    let next = paying(9, &[coin(2)], &[1], 0);
+    replace(&mut mempool, &conflict, &next);
+    assert_eq!(departures(&mempool.snapshot(), &left), [(replaced, None), with_the_first, with_the_first]);
+    assert_eq!(roots(&mempool.snapshot()), [next.txid]);
+}
+
+#[test]
+fn a_departure_with_a_known_cause_is_not_corrected() {
+    let (left, conflict) = chain_and_conflict();
+    for departure in [
+        Departure::Expired,
+        Departure::Evicted,
+        Departure::ReorgedOut { block: block(1) },
+        Departure::Conflicted { by: coin(9).0.txid, block: block(1) },
+        Departure::Replaced { by: coin(9).0.txid },
+    ] {
+        let mut mempool = without(&left, departure);
+        let before = mempool.sequence();
+        mempool.add(conflict.clone()).unwrap();
+        assert_eq!(since(&mut mempool, before), [added(&conflict)]);
+        assert_eq!(departures(&mempool.snapshot(), &left)[0], (departure, None));
+    }
+}
+
+#[test]
+fn a_block_with_a_conflict_explains_a_departure() {
+    let (left, conflict) = chain_and_conflict();
+    let mut mempool = without(&left, Departure::Unknown);
+    let (before, height) = (mempool.sequence(), Height::from(TIP + 1));
+    assert!(mempool.is_empty() && mempool.awaits_blocks());
+    let connect = |mempool: &mut Mempool, number, held: &Arrival, spent| {
+        let (hash, txids, spends) = (block(number), [held.txid], [(spent, held.txid)]);
+        mempool.connect_block(&ConnectedBlock { hash, height, txids: &txids, spends: &spends, at: 7 })
+    };
+    // one that left may be mined all the same
+    connect(&mut mempool, 1, &left[0], coin(2).0);
+    assert_eq!(since(&mut mempool, before), []);
+    let effect = connect(&mut mempool, 2, &conflict, coin(2).0);
+    assert!(effect.mined.is_empty() && effect.conflicted.is_empty(), "nothing was there");
+    let conflicted = Departure::Conflicted { by: conflict.txid, block: block(2) };
+    assert_eq!(since(&mut mempool, before), left.each_ref().map(|arrival| corrected(arrival, conflicted)));
+    assert!(!mempool.awaits_blocks());
+}
+
+#[test]
+fn a_descendant_that_left_first_is_explained_with_its_parent() {
+    let (all, conflict) = chain_and_conflict();
+    let [first, above, top] = &all;
+    let mut mempool = Mempool::default();
+    for arrival in &all {
+        mempool.add(arrival.clone()).unwrap();
+    }
+    // the node announces both departures, and the conflict arrives in between
+    mempool.remove(&above.txid, Departure::Unknown, 5);
+    let before = mempool.sequence();
+    replace(&mut mempool, first, &conflict);
+    let replaced = Departure::Replaced { by: conflict.txid };
+    let removed = MempoolEventKind::Removed { txid: first.txid, departure: replaced };
+    assert_eq!(
+        since(&mut mempool, before),
+        [removed, corrected(above, replaced), corrected(top, replaced), added(&conflict)]
+    );
+    let with_the_first = (replaced, Some(first.txid));
+    assert_eq!(departures(&mempool.snapshot(), &all), [(replaced, None), with_the_first, with_the_first]);
+}
+
+#[test]
+fn a_conflict_with_a_descendant_does_not_explain_its_parent() {
+    let parent = spending(&[coin(1)], 1);
+    let child = spending(&[output(&parent, 0), coin(2)], 1);
+    let top = spending(&[output(&child, 0)], 1);
+    let left = [parent, child, top];
+    let mut mempool = without(&left, Departure::Unknown);
+    let conflict = spending(&[coin(2)], 1);
+    mempool.add(conflict.clone()).unwrap();
+    let replaced = Departure::Replaced { by: conflict.txid };
+    assert_eq!(
+        departures(&mempool.snapshot(), &left),
+        [(Departure::Unknown, None), (replaced, None), (replaced, Some(left[1].txid))]
+    );
+}
+
+#[test]
+fn a_transaction_that_came_back_is_replaced_as_usual() {
+    let (left, conflict) = chain_and_conflict();
+    let mut mempool = without(&left, Departure::Unknown);
+    mempool.add(left[0].clone()).unwrap();
+    let before = mempool.sequence();
+    replace(&mut mempool, &left[0], &conflict);
+    let replaced = Departure::Replaced { by: conflict.txid };
+    let removed = MempoolEventKind::Removed { txid: left[0].txid, departure: replaced };
+    // what stood on it did not come back
+    let corrections = left[1..].iter().map(|arrival| corrected(arrival, replaced));
+    let expected: Vec<_> = std::iter::once(removed).chain(corrections).chain([added(&conflict)]).collect();
+    assert_eq!(since(&mut mempool, before), expected);
+}
+
+#[test]
+fn a_departure_from_disk_is_explained_while_it_has_its_bytes() {
+    let (left, conflict) = chain_and_conflict();
+    let before = without(&left[..1], Departure::Unknown).snapshot();
+    let written = before.departed(&left[0].txid).unwrap().encode();
+    for (departed_bytes, is_explained) in [(1_000, true), (0, false)] {
+        let mut mempool = Mempool::new(MempoolLimits { departed_bytes, ..MempoolLimits::default() });
+        mempool.resume_departed([Departed::decode(7, &written).unwrap()]);
+        assert_eq!(mempool.awaits_blocks(), is_explained, "the index holds no record without bytes");
+        mempool.add(conflict.clone()).unwrap();
+        let snapshot = mempool.snapshot();
+        let departed = snapshot.departed(&left[0].txid).unwrap();
+        let replaced = (Departure::Replaced { by: conflict.txid }, 8);
+        let expected = if is_explained { replaced } else { (Departure::Unknown, 7) };
+        assert_eq!((departed.departure, departed.sequence), expected);
+    }
+}
+
+#[test]
+fn a_forgotten_departure_is_not_explained() {
+    let mut mempool = Mempool::new(MempoolLimits { departed: 1, ..MempoolLimits::default() });
+    let left = [1, 2].map(|number| spending(&[coin(number)], 1));
+    for arrival in &left {
+        mempool.add(arrival.clone()).unwrap();
+        mempool.remove(&arrival.txid, Departure::Unknown, 5);
+    }
+    let before = mempool.sequence();
+    let conflict = paying(9, &[coin(1)], &[1], 0);
+    mempool.add(conflict.clone()).unwrap();
+    assert_eq!(since(&mut mempool, before), [added(&conflict)]);
 }

@@ -69,13 +69,23 @@ pub(super) struct Present {
     pub(super) transaction: Transaction,
 }
 
+/// A transaction that left, and the number of its departure.
+#[derive(Clone)]
+pub(super) struct Left {
+    pub(super) departure: Departure,
+    pub(super) along_with: Option<Txid>,
+    pub(super) arrival: Arrival,
+    pub(super) sequence: u64,
+}
+
 /// The state, told by lists.
 #[derive(Clone, Default)]
 pub(super) struct Model {
     pub(super) present: BTreeMap<Txid, Present>,
     chain: Vec<ModelBlock>,
     pub(super) events: Vec<MempoolEventKind>,
-    pub(super) departed: BTreeMap<Txid, (Departure, Option<Txid>, Arrival)>,
+    pub(super) departed: BTreeMap<Txid, Left>,
+    departures: u64,
     blocks_made: u8,
     serial: u32,
 }
@@ -132,15 +142,71 @@ impl Model {
         let mut removed: Vec<Txid> = self.descendants(txid).into_iter().collect();
         removed.sort_by_key(|txid| self.present[txid].sequence);
         removed.insert(0, *txid);
+        let mut gone = Vec::new();
         for removed in removed {
             let present = self.present.remove(&removed).unwrap();
             self.events.push(MempoolEventKind::Removed { txid: removed, departure });
-            self.departed.insert(removed, (departure, (removed != *txid).then_some(*txid), present.arrival));
+            self.leave(departure, (removed != *txid).then_some(*txid), present.arrival);
+            gone.push(removed);
+        }
+        if matches!(departure, Departure::Replaced { .. } | Departure::Conflicted { .. }) {
+            for removed in gone {
+                self.explain_above(&removed, *txid, departure);
+            }
+        }
+    }
+
+    fn leave(&mut self, departure: Departure, along_with: Option<Txid>, arrival: Arrival) {
+        self.departures += 1;
+        let left = Left { departure, along_with, sequence: self.departures, arrival };
+        self.departed.insert(left.arrival.txid, left);
+    }
+
+    /// Those that left for an unknown reason and meet a condition, in the order of their departure.
+    fn unexplained(&self, condition: impl Fn(&Transaction) -> bool) -> Vec<Left> {
+        let unknown = self.departed.values().filter(|left| left.departure == Departure::Unknown);
+        let mut found: Vec<Left> = unknown.filter(|left| condition(&decode(&left.arrival))).cloned().collect();
+        found.sort_by_key(|left| left.sequence);
+        found
+    }
+
+    fn correct(&mut self, left: Left, departure: Departure, along_with: Option<Txid>) {
+        self.events.push(MempoolEventKind::Corrected { txid: left.arrival.txid, departure });
+        self.leave(departure, along_with, left.arrival);
+    }
+
+    /// Another transaction spends these, for which what left for an unknown reason left.
+    fn explain(&mut self, spent: impl Iterator<Item = OutPoint>, by: &Txid, departure: Departure) {
+        for outpoint in spent {
+            for left in self.unexplained(|transaction| inputs(transaction).any(|input| input == outpoint)) {
+                let txid = left.arrival.txid;
+                if txid != *by {
+                    self.correct(left, departure, None);
+                    self.explain_above(&txid, txid, departure);
+                }
+            }
+        }
+    }
+
+    /// The same for all that stood on a transaction.
+    fn explain_above(&mut self, txid: &Txid, root: Txid, departure: Departure) {
+        let mut above = BTreeSet::from([*txid]);
+        let mut count = 0;
+        while count != above.len() {
+            count = above.len();
+            let children = self.unexplained(|transaction| inputs(transaction).any(|input| above.contains(&input.txid)));
+            above.extend(children.into_iter().map(|left| left.arrival.txid));
+        }
+        above.remove(txid);
+        for left in self.unexplained(|transaction| above.contains(&transaction.compute_txid())) {
+            self.correct(left, departure, Some(root));
         }
     }
 
     fn add(&mut self, arrival: Arrival) {
         self.departed.remove(&arrival.txid);
+        let replaced = Departure::Replaced { by: arrival.txid };
+        self.explain(inputs(&decode(&arrival)), &arrival.txid, replaced);
         self.events.push(MempoolEventKind::Added { txid: arrival.txid, cause: arrival.cause });
         let (sequence, transaction) = (u64::try_from(self.events.len()).unwrap(), decode(&arrival));
         self.present.insert(arrival.txid, Present { arrival, sequence, transaction });
@@ -179,8 +245,7 @@ impl World {
                 self.arrive(paying(*rate, &spends, scripts, self.model.serial));
             }
             Step::ComeBack(index) => {
-                let departed: Vec<Arrival> =
-                    self.model.departed.values().map(|(_, _, arrival)| arrival.clone()).collect();
+                let departed: Vec<Arrival> = self.model.departed.values().map(|left| left.arrival.clone()).collect();
                 if !departed.is_empty() {
                     self.arrive(index.get(&departed).clone());
                 }
@@ -244,6 +309,10 @@ impl World {
             let departure = Departure::Mined { block: block(number), height: Height::from(height) };
             self.model.events.push(MempoolEventKind::Removed { txid: arrival.txid, departure });
         }
+        for (arrival, _) in &transactions {
+            let conflicted = Departure::Conflicted { by: arrival.txid, block: block(number) };
+            self.model.explain(inputs(&decode(arrival)), &arrival.txid, conflicted);
+        }
         self.model.chain.push(ModelBlock { number, height, transactions: transactions.clone() });
         let coins: Vec<_> = self
             .model
@@ -254,9 +323,11 @@ impl World {
         if let Some(stranger) = stranger.filter(|_| !coins.is_empty()) {
             self.model.serial += 1;
             let stranger = paying(1, &[stranger.get(&coins).clone()], &[2, 3], self.model.serial);
+            let conflicted = Departure::Conflicted { by: stranger.txid, block: block(number) };
             for conflict in self.model.conflicts(&stranger) {
-                self.model.remove(&conflict, Departure::Conflicted { by: stranger.txid, block: block(number) });
+                self.model.remove(&conflict, conflicted);
             }
+            self.model.explain(inputs(&decode(&stranger)), &stranger.txid, conflicted);
             transactions.push((stranger.clone(), false));
             self.model.chain.last_mut().unwrap().transactions.push((stranger, false));
         }

@@ -61,7 +61,7 @@ impl Seen<'_> {
         let (at, mut height, mut first_seen) = (now(), first, Vec::new());
         for block in blocks {
             first_seen.push(self.first_seen(block)?);
-            if !mempool.is_empty() {
+            if mempool.awaits_blocks() {
                 let (txids, spends): (Vec<_>, Vec<_>) = (block.txids().collect(), block.spends().collect());
                 let connected = ConnectedBlock { hash: block.hash(), height, txids: &txids, spends: &spends, at };
                 let effect = mempool.connect_block(&connected);

@@ -67,7 +67,8 @@ const TURN_BYTES: usize = 16 << 20;
 const AT_ONCE: usize = 100;
 /// While the node gives nothing, so many are remembered at most as told by signals; the list has them too.
 const WANTED: usize = 500_000;
-/// What goes may be going for what comes, and the signals of both may come in two turns: this long it is waited for.
+/// What goes may be going for what comes, and the signals of both may come in two turns: this long it is waited for. What
+/// comes later corrects why the other went.
 const HOLD: Duration = Duration::from_millis(15);
 
 /// The mempool on its way to be the node's.

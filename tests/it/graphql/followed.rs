@@ -129,6 +129,27 @@ fn an_evicted_transaction_may_come_back() {
     assert!(!told.ended);
 }
 
+#[test]
+fn why_a_transaction_left_may_become_known_later() {
+    let (mut chain, coins) = chain_with_coins(2);
+    let mut api = Api::of_chain(&chain);
+    let (replaced, conflicted) = (paying(coins[0], 500), paying(coins[1], 500));
+    api.arrive([&replaced, &conflicted]);
+    for left in [&replaced, &conflicted] {
+        api.depart(&left.compute_txid(), Departure::Unknown);
+    }
+    let mut told = Told::begin(&api, &status_of(&[&replaced, &conflicted], 1));
+    let evicted = [&replaced, &conflicted].map(|left| status(left, "EVICTED", 0, None, None));
+    assert_eq!(told.more(), evicted);
+    let later = paying(coins[0], 900);
+    api.arrive([&later]);
+    assert_eq!(told.more(), [status(&replaced, "REPLACED", 0, Some(&later), None)]);
+    let mined = paying(coins[1], 900);
+    api.connect(&chain.mine(vec![later, mined.clone()]).unwrap());
+    assert_eq!(told.more(), [status(&conflicted, "CONFLICTED", 0, Some(&mined), None)]);
+    assert!(told.ended, "what took their places is confirmed");
+}
+
 fn spends_of(outpoints: &[OutPoint], more: &str) -> String {
     let given = outpoints.iter().map(|outpoint| format!("{{ txid: \"{}\", vout: {} }}", outpoint.txid, outpoint.vout));
     let given = given.collect::<Vec<_>>().join(", ");

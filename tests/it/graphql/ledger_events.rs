@@ -158,6 +158,44 @@ fn whatever_makes_a_payment_vanish_is_told_with_the_reason() {
 }
 
 #[test]
+fn a_reason_that_becomes_known_later_is_a_correction() {
+    let (mut chain, coins) = chain_with_coins(2);
+    let mut api = Api::of_chain(&chain);
+    let (replaced, conflicted) = (to_shop(coins[0], 1_000), to_shop(coins[1], 1_000));
+    api.arrive([&replaced, &conflicted]);
+    let fields = "cursor kind depth reason replacedBy isCorrection entry { transaction { txid } }";
+    let mut events = Told::begin(&api, &document(SHOP, "", fields));
+    events.more();
+    for left in [&replaced, &conflicted] {
+        api.depart(&left.compute_txid(), Departure::Unknown);
+    }
+    let before = events.more();
+    assert_eq!(short(&before), [&replaced, &conflicted].map(|gone| left("EVICTED", gone, "UNKNOWN", &Value::Null)));
+    let later = to_shop(coins[0], 2_000);
+    api.arrive([&later]);
+    let conflict = paying(coins[1], 500);
+    api.connect(&chain.mine(vec![conflict.clone()]).unwrap());
+    let mut after = events.more();
+    assert_eq!(
+        short(&after),
+        [
+            left("REPLACED", &replaced, "REPLACED", &id(&later)),
+            event("SEEN", &later),
+            left("EVICTED", &conflicted, "CONFLICTED_BY_BLOCK", &id(&conflict)),
+        ]
+    );
+    let corrections = |events: &[Value]| events.iter().map(|event| event["isCorrection"] == true).collect::<Vec<_>>();
+    assert_eq!((corrections(&before), corrections(&after)), (vec![false, false], vec![true, false, true]));
+
+    // a subscriber that resumes behind any event receives what follows it
+    after.splice(0..0, before);
+    for (heard, event) in (1..).zip(&after) {
+        let behind = format!("after: {}", event["cursor"]);
+        assert_eq!(told(&api, &document(SHOP, &behind, fields)), after[heard..]);
+    }
+}
+
+#[test]
 fn a_reorganisation_takes_back_the_newest_first_and_confirms_anew() {
     let (mut chain, coins) = chain_with_coins(3);
     let fork = chain.tip();

@@ -54,6 +54,10 @@ fn check(before: Option<&Head>, head: &Head, keeps: bool) {
                     assert_eq!(chain.block_hash(height).unwrap(), block, "the block that mined {txid}");
                 }
             }
+            MempoolEventKind::Corrected { txid, departure } => {
+                assert!(!told.contains(&txid), "{txid} is there, and it is corrected why it left");
+                assert!(departure.conflicting().is_some(), "{txid} left for {departure:?}, which explains nothing");
+            }
         }
     }
     assert_eq!(told, mempool.by_arrival(..).map(|entry| entry.txid).collect(), "what was told");

@@ -47,7 +47,9 @@ impl Client {
             }
             ("REPLACED" | "EVICTED", Some(txid)) => {
                 assert!(!self.within_gap, "{event}: not all that waits was told yet");
-                assert!(waiting.remove(&txid) || self.unheard, "{event}: it was not there");
+                let was_there = waiting.remove(&txid);
+                let is_correction = event["isCorrection"] == true;
+                assert!(was_there != is_correction || self.unheard, "{event}: whether it was there");
             }
             ("CONFIRMED", Some(txid)) => {
                 waiting.remove(&txid);

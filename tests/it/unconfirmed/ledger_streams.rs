@@ -21,7 +21,7 @@ use super::streams::{listening, read_all};
 const SEED: u64 = 23;
 pub(super) const DOCUMENT: &str = "subscription ($watch: WatchInput!, $after: String) {
     ledgerEvents(watch: $watch, after: $after, depths: [1, 2, 4]) {
-        cursor kind depth reason replacedBy entry { net received spent touched transaction { txid } }
+        cursor kind depth reason replacedBy isCorrection entry { net received spent touched transaction { txid } }
     }
 }";
 
@@ -65,7 +65,9 @@ fn applied((mut confirmed, mut waiting): Known, events: &[Value]) -> Known {
                 assert!(!confirmed.contains(&txid), "{event}: it is confirmed");
                 assert!(waiting.insert(txid), "{event}: it was there");
             }
-            "REPLACED" | "EVICTED" => assert!(waiting.remove(&txid), "{event}: it was not there"),
+            "REPLACED" | "EVICTED" => {
+                assert_eq!(waiting.remove(&txid), event["isCorrection"] == false, "{event}: whether it was there");
+            }
             "CONFIRMED" => {
                 waiting.remove(&txid);
                 assert!(confirmed.insert(txid), "{event}: it was confirmed");
