@@ -43,6 +43,7 @@ scenarios! {
         a_proof_shows_that_a_block_holds_a_transaction: "merkle-proofs",
         a_reorganisation_missed_while_stopped_is_caught_up_with: "missed-reorganisation",
         a_reorganisation_returns_one_payment_and_makes_another_impossible: "reorg-returns-and-kills",
+        a_replacement_that_arrives_late_corrects_the_reason: "replaced-late",
         a_stale_block_is_no_moment_of_the_main_chain: "balances-through-a-reorg",
         a_subscriber_is_told_of_every_block_through_reorganisations: "new-blocks",
         an_id_stays_what_it_is_through_a_reorganisation: "ids-through-a-reorg",

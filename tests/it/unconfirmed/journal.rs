@@ -12,11 +12,11 @@ use super::following::{Following, PATIENCE};
 use super::simulated::{now, pay, quiet, send};
 use crate::support::bitcoind::wait_for;
 
-fn schema(following: &Following) -> Schema {
+pub(super) fn schema(following: &Following) -> Schema {
     api::schema(following.published.clone(), following.live.clone(), Limits::default(), api::Features::default())
 }
 
-async fn ask(schema: &Schema, document: impl Into<String>) -> Value {
+pub(super) async fn ask(schema: &Schema, document: impl Into<String>) -> Value {
     let response = schema.execute(Request::new(document)).await;
     assert!(response.errors.is_empty(), "{:?}", response.errors);
     response.data.into_json().unwrap()
@@ -28,14 +28,14 @@ async fn refusal(schema: &Schema, document: &str) -> Value {
 }
 
 /// A subscription that has begun to listen.
-fn subscribe(schema: &Schema, document: &str) -> BoxStream<'static, Response> {
+pub(super) fn subscribe(schema: &Schema, document: &str) -> BoxStream<'static, Response> {
     let mut stream = schema.execute_stream(Request::new(document), None);
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     assert!(stream.poll_next_unpin(&mut context).is_pending());
     stream
 }
 
-async fn next(stream: &mut BoxStream<'static, Response>) -> Value {
+pub(super) async fn next(stream: &mut BoxStream<'static, Response>) -> Value {
     let response = tokio::time::timeout(PATIENCE, stream.next()).await.expect("something is told").unwrap();
     assert!(response.errors.is_empty(), "{:?}", response.errors);
     response.data.into_json().unwrap()

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   simulated.rs, real.rs   lives of nodes ──► following.rs   an index and a mempool that follow
-//!   faults.rs, journal.rs, memory.rs, reasons.rs, records.rs, reorgs.rs   single events
+//!   faults.rs, journal.rs, late_conflicts.rs, memory.rs, reasons.rs, records.rs, reorgs.rs   single events
 //!                                                  │ each state
 //!   gaps.rs, ledger_streams.rs, streams.rs
 //!                 subscribers ◄────────────────────┼──────────► check.rs   against the one before
@@ -14,6 +14,7 @@ mod faults;
 pub(crate) mod following;
 mod gaps;
 mod journal;
+mod late_conflicts;
 mod ledger_streams;
 mod memory;
 mod real;

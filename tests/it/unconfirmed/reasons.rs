@@ -17,7 +17,7 @@ fn departed(following: &Following, txid: &Txid) -> Departed {
 }
 
 /// Waits until only signals are followed: the list is not asked for again for half a minute.
-fn wait_for_silence(sim: &SimNode, following: &Following) {
+pub(super) fn wait_for_silence(sim: &SimNode, following: &Following) {
     following.assert_catches_up(sim);
     let lists = || sim.calls("getrawmempool");
     wait_for("the second list", PATIENCE, || (lists() >= 2 && following.is_mempool_in_sync()).then_some(()));
