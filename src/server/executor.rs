@@ -199,11 +199,7 @@ impl Guarded {
 
     /// The same as a stream of one, for a connection that is looked after only while its client reads: that must not be
     /// what a place waits for, or a turn in line for one.
-    fn run_apart<T: Send + 'static>(
-        &self,
-        admitted: Admitted,
-        then: impl Fn(Response) -> T + Clone + Send + 'static,
-    ) -> BoxStream<'static, T> {
+    fn run_apart(&self, admitted: Admitted) -> BoxStream<'static, Payload> {
         let before = self.socket.as_ref().map_or_else(Vec::new, |socket| socket.beginning());
         let executor = self.clone();
         let answer = async move {
@@ -214,10 +210,11 @@ impl Guarded {
                 Some(socket) => socket.turns.acquire().await.ok(),
                 None => None,
             };
-            let (executor, write) = (executor.clone(), then.clone());
-            let running = async move { executor.run_and(admitted, write).await };
+            let executor = executor.clone();
+            // written where it is executed, too
+            let running = async move { executor.run_and(admitted, |response| Payload::new(&response)).await };
             let answer = Running::new(tokio::spawn(running.in_current_span())).end().await;
-            answer.unwrap_or_else(|reason| then(Response::from_errors(vec![reason.into()])))
+            answer.unwrap_or_else(|reason| Payload::new(&Response::from_errors(vec![reason.into()])))
         };
         stream::once(answer).boxed()
     }
@@ -264,8 +261,7 @@ impl Guarded {
             if let Some(Known { payload, .. }) = self.recall(&admitted) {
                 return Ok(stream::iter([payload]).boxed());
             }
-            // written where it is executed, too
-            return Ok(self.run_apart(admitted, |response: Response| Payload::new(&response)));
+            return Ok(self.run_apart(admitted));
         }
         let request = &mut admitted.request;
         let open = self.engine.figures.subscription(api::subscribed_field(request).as_deref());

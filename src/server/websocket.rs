@@ -94,13 +94,11 @@ pub(super) fn upgrade(server: Arc<Server>, mut request: Request) -> Response {
         let protocol = Protocol::new(dialect.unwrap_or(Dialect::Transport), server.limits.operations_per_socket);
         let tally = dialect.map(|dialect| Tally::open(figures, dialect.name(), door.guest(), token, span));
         let mut socket = serve(stream, Transport::new(protocol, executor, meter, held, door), &server, place);
-        match tally {
-            Some(tally) => socket.counted(tally).await,
-            None => {
-                socket.close(close::SUBPROTOCOL_NOT_ACCEPTABLE, "Subprotocol not acceptable");
-                socket.await;
-            }
+        if let Some(tally) = tally {
+            return socket.counted(tally).await;
         }
+        socket.close(close::SUBPROTOCOL_NOT_ACCEPTABLE, "Subprotocol not acceptable");
+        socket.await;
     });
     response
 }

@@ -156,8 +156,8 @@ impl<S> Timed<S> {
     pub(super) fn new(stream: S, times: Times, answering: Answering, place: Option<Place>) -> Self {
         // one that connects has something to say
         let request = Request::Head(Instant::now() + times.header);
-        let (framing, pace) = (Some(Framing::default()), Pace::new(times.least));
-        Self { stream, times, answering, request, framing, pace, timer: None, _place: place }
+        let framing = Some(Framing::default());
+        Self { stream, times, answering, request, framing, pace: Pace::new(times.least), timer: None, _place: place }
     }
 
     /// These bytes were read.

@@ -74,8 +74,8 @@ impl Kept {
 fn schema_state() -> &'static str {
     static STATE: LazyLock<String> = LazyLock::new(|| {
         let hash = Sha256::new().chain_update(env!("CARGO_PKG_VERSION")).chain_update(api::sdl()).finalize();
-        let digits: String = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-        format!("s.{digits}")
+        let start = hash.iter().take(8).fold(0, |number: u64, byte| number << 8 | u64::from(*byte));
+        format!("s.{start:016x}")
     });
     &STATE
 }
