@@ -21,6 +21,7 @@ mod values;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use bitcoin::Network;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -58,6 +59,8 @@ pub struct Settings {
     pub node: NodeSettings,
     /// The index.
     pub index: IndexSettings,
+    /// Following the node.
+    pub sync: SyncSettings,
     /// The mempool.
     pub mempool: MempoolSettings,
     /// The GraphQL server.
@@ -89,6 +92,22 @@ pub struct IndexSettings {
     pub first_seen: u32,
     /// Of the script keys of a new index.
     pub salt: Salt,
+}
+
+/// Following the node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct SyncSettings {
+    /// For how many seconds a block is awaited that was announced before a crash took it back; 0 for not at all.
+    pub lost_block_seconds: u32,
+}
+
+impl SyncSettings {
+    /// For how long a block is awaited that was announced before a crash took it back.
+    #[must_use]
+    pub fn lost_block_patience(&self) -> Duration {
+        Duration::from_secs(self.lost_block_seconds.into())
+    }
 }
 
 /// What is remembered of the mempool.
@@ -171,6 +190,19 @@ impl Settings {
     #[must_use]
     pub fn index_file(&self) -> PathBuf {
         self.network_dir().join("index.redb")
+    }
+
+    /// For how long the node's last report of its newest block is taken to be true.
+    #[must_use]
+    pub fn longest_silence(&self) -> Duration {
+        Duration::from_secs(self.server.ready_seconds.into())
+    }
+
+    /// How often the node is asked for its newest block: as `node.poll_seconds` says, and at least twice in the time for
+    /// which its last report is taken to be true.
+    #[must_use]
+    pub fn poll(&self) -> Duration {
+        Duration::from_secs(self.node.poll_seconds.into()).min(self.longest_silence() / 2)
     }
 
     /// The settings as a documented TOML file, secrets masked.

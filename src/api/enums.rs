@@ -34,9 +34,9 @@ pub(super) enum SortOrder {
 /// The phase of following the Bitcoin node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 pub(super) enum SyncPhase {
-    /// The node is not connected yet, is unreachable, or the disk has no space for new blocks. Queries are still
-    /// answered from the index, unless a crash rolled back a block that clients have already seen: then the server
-    /// waits for that block.
+    /// The node is not connected yet, is unreachable or silent, or the disk has no space for new blocks. Queries are still
+    /// answered from the index, unless a crash lost a block that was announced to clients: then the server waits for that
+    /// block first, for a bounded time, and `lostBlock` names it.
     WaitingForNode,
     /// The index is empty, or at least twelve blocks behind the node's newest block.
     CatchingUp,

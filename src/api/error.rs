@@ -123,7 +123,14 @@ impl ApiError {
     /// There is no block to answer from yet: none is indexed, or one that was told of is awaited again. Tells how far it is.
     pub(super) fn not_ready(state: &SyncState) -> Self {
         let pace = state.pace;
-        Self::new(code::NOT_READY, "the index is not ready yet; retry later")
+        let message = match state.lost_block {
+            None => "the index is not ready yet; retry later".to_owned(),
+            Some(Tip { height, hash }) => format!(
+                "block {hash} at height {height} was announced before a crash took it out of the index, and the server waits \
+                 for it from the node; retry later"
+            ),
+        };
+        Self::new(code::NOT_READY, message)
             .with("phase", SyncPhase::from(state.phase))
             .with("indexedHeight", Value::Null)
             .with("nodeHeight", state.node_height.map_or(Value::Null, |height| height.to_u32().into()))
@@ -219,6 +226,15 @@ impl ApiError {
         Self::new(code::CURSOR_ORPHANED, message)
             .with("state", state.map_or(Value::Null, Value::from))
             .with("block", block.map_or(Value::Null, |block| block.to_string().into()))
+    }
+
+    /// A cursor of a stream on a block that was announced, and that a crash took out of the index.
+    pub(super) fn cursor_lost(block: Tip) -> Self {
+        let Tip { height, hash } = block;
+        Self::cursor_expired(format!(
+            "block {hash} at height {height}, up to which the chain was told, was lost by this server in a crash, and the \
+             node has not given it again: subscribe again, and read what changed since"
+        ))
     }
 
     /// A subscription that fell behind further than what is kept to catch up.

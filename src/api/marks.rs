@@ -147,6 +147,7 @@ pub const MARKS: &[(&str, Mark, &str)] = &[
     ),
     ("LockTime", Fixed, "raw height time"),
     ("LockTime", Chain, "isFinalAtNextBlock"),
+    ("LostBlock", Moment, "height hash"),
     ("Mempool", Fixed, "id"),
     (
         "Mempool",
@@ -247,7 +248,11 @@ pub const MARKS: &[(&str, Mark, &str)] = &[
         "height subsidyIssued circulating unspendable genesis bip30 unspendableScripts unclaimedRewards \
          immatureCoinbase",
     ),
-    ("SyncProgress", Moment, "phase indexedHeight targetHeight progress blocksPerSecond etaSeconds ready diskShortage"),
+    (
+        "SyncProgress",
+        Moment,
+        "phase indexedHeight targetHeight progress blocksPerSecond etaSeconds ready diskShortage lostBlock silenceSeconds",
+    ),
     ("TableInfo", Moment, "name rows"),
     (
         "Transaction",

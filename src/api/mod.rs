@@ -142,27 +142,14 @@ pub struct Readiness {
     pub indexed_height: Option<u32>,
     /// The height of the node's newest block, `None` until the node was asked.
     pub node_height: Option<u32>,
-    /// How long ago the node told that; `None` if it never did.
+    /// How long ago the node reported that; `None` if it never did.
     pub silence: Option<Duration>,
-    /// For how long the mempool has not been the node's, zero while it is; `None` if it never was.
+    /// For how long the mempool has not been known to be the node's, zero while it is; `None` if it never was.
     pub mempool_behind: Option<Duration>,
     /// What the disk of the index lacks, while the node is not followed for that.
     pub disk_shortage: Option<DiskShortage>,
-}
-
-/// How far behind the node a server may be and still count as ready.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReadyLimits {
-    /// Blocks.
-    pub blocks: u32,
-    /// How long the node may be silent, and how long its mempool may not be followed.
-    pub silence: Duration,
-}
-
-impl Default for ReadyLimits {
-    fn default() -> Self {
-        Self { blocks: 1, silence: Duration::from_secs(30) }
-    }
+    /// The most that either of both may be.
+    pub longest_silence: Duration,
 }
 
 impl Readiness {
@@ -172,12 +159,13 @@ impl Readiness {
         Some(self.node_height?.saturating_sub(self.indexed_height?))
     }
 
-    /// Whether it answers for a state that is near enough to the node's.
+    /// Whether it answers for a state that is at most so many blocks behind the node's, as far as the node was heard.
     #[must_use]
-    pub fn is_within(&self, limits: ReadyLimits) -> bool {
-        self.blocks_behind().is_some_and(|behind| behind <= limits.blocks)
-            && self.mempool_behind.is_some_and(|since| since <= limits.silence)
-            && self.silence.is_none_or(|silence| silence <= limits.silence)
+    pub fn is_within(&self, blocks: u32) -> bool {
+        let is_recent = |since: Option<Duration>| since.is_some_and(|since| since <= self.longest_silence);
+        self.blocks_behind().is_some_and(|behind| behind <= blocks)
+            && is_recent(self.silence)
+            && is_recent(self.mempool_behind)
     }
 }
 
@@ -229,9 +217,10 @@ impl Schema {
         Readiness {
             indexed_height: self.published.head().map(|head| head.tip.height.to_u32()),
             node_height: self.published.state().node_height.map(Height::to_u32),
-            silence: self.published.last_heard(),
+            silence: self.published.silence(),
             mempool_behind: self.published.mempool_behind(),
             disk_shortage: self.published.state().disk_shortage,
+            longest_silence: self.published.longest_silence(),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::any::TypeId;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use async_graphql::extensions::{
     Extension, ExtensionContext, ExtensionFactory, NextExecute, NextParseQuery, NextPrepareRequest, NextRequest,
@@ -38,6 +39,8 @@ pub(super) struct Pinned {
     pub(super) state: SyncState,
     /// The way to ask the node, the same as the view's.
     pub(super) ask: Ask,
+    /// For how long the node's last report of its newest block is taken to be true.
+    pub(super) longest_silence: Duration,
 }
 
 impl Pinned {
@@ -47,7 +50,7 @@ impl Pinned {
         // in this order, or the state could be older than the Head
         let view = published.head().map(|head| Arc::new(published.view_of(head, bytes, ask.clone()).noting(reads)));
         let state = view.as_ref().map_or_else(|| published.state(), |view| *view.sync_state());
-        Self { view, state, ask }
+        Self { view, state, ask, longest_silence: published.longest_silence() }
     }
 
     /// The view. Errors: NOT_READY while the index is not ready.

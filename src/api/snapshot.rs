@@ -54,13 +54,15 @@ impl Snapshot {
         height(self.0.sync_state().node_headers)
     }
 
-    /// Whether the tip equals the Bitcoin node's newest block, as last reported. False while the node is unreachable.
+    /// Whether the tip equals the Bitcoin node's newest block, as last reported. False while the node is unreachable, and
+    /// once its last report is older than `sync.silenceSeconds`.
     async fn in_sync(&self) -> bool {
         self.0.is_in_sync()
     }
 
     /// Whether the unconfirmed transactions equal those of the Bitcoin node: the server compared them once and has
-    /// followed every change since. False while the node is unreachable.
+    /// followed every change since. False while the node is unreachable, and once its last report of its newest block is
+    /// older than `sync.silenceSeconds`.
     async fn mempool_in_sync(&self) -> bool {
         self.0.sync_state().mempool_in_sync
     }

@@ -3,7 +3,7 @@ use async_graphql::{Object, SimpleObject};
 use super::enums::SyncPhase;
 use super::error::ApiError;
 use super::request::Pinned;
-use super::scalars::{UInt53, int};
+use super::scalars::{BlockHash, UInt53, int};
 use crate::chain::Height;
 use crate::view::{self, SyncState, Tip};
 
@@ -22,6 +22,24 @@ impl SyncProgress {
 
     fn indexed(&self) -> Option<Height> {
         self.0.view.as_ref().map(|view| view.tip().height)
+    }
+}
+
+/// A block that was announced, and that a crash took out of the index.
+pub(super) struct LostBlock(Tip);
+
+/// A block that the server announced, and that a crash took out of its index: the block may exist, and the index does not
+/// have it.
+#[Object]
+impl LostBlock {
+    /// The height of the block.
+    async fn height(&self) -> Result<i32, ApiError> {
+        int(self.0.height.to_u32())
+    }
+
+    /// The hash of the block.
+    async fn hash(&self) -> BlockHash {
+        BlockHash(self.0.hash)
     }
 }
 
@@ -68,8 +86,8 @@ impl SyncProgress {
         self.0.state.pace.map(|pace| UInt53::new(pace.left.as_secs()))
     }
 
-    /// Whether queries are answered from the node's newest block, as last reported. False while the node is
-    /// unreachable.
+    /// Whether queries are answered from the node's newest block, as in `snapshot.inSync`. False while the node is
+    /// unreachable, and once its last report is older than `sync.silenceSeconds`.
     async fn ready(&self) -> bool {
         self.0.view.as_ref().is_some_and(|view| view.is_in_sync())
     }
@@ -77,6 +95,20 @@ impl SyncProgress {
     /// What the disk of the index lacks, while the node is not followed for that; null at all other times.
     async fn disk_shortage(&self) -> Option<Result<DiskShortage, ApiError>> {
         self.0.state.disk_shortage.map(DiskShortage::new)
+    }
+
+    /// The highest block that this server announced before a crash took it out of its index. Null if there is none, and
+    /// once the index reaches its height. The server first waits for the block from the node and answers nothing of the
+    /// chain; after its setting `sync.lost_block_seconds` it answers without the block, and what it announced of that block
+    /// is no longer true.
+    async fn lost_block(&self) -> Option<LostBlock> {
+        self.0.state.lost_block.map(LostBlock)
+    }
+
+    /// The number of seconds for which the node's last report of its newest block counts as current. After that, and until
+    /// the next report, nothing is in sync: not `ready`, `snapshot.inSync` and `snapshot.mempoolInSync`, nor `/health/ready`.
+    async fn silence_seconds(&self) -> f64 {
+        self.0.longest_silence.as_secs_f64()
     }
 }
 

@@ -104,12 +104,17 @@ fn add_sync(metrics: &Metrics, published: &Published) -> Result<(), MetricsError
     let help = "How many blocks the node is ahead.";
     metrics.add(Kind::Gauge, "btcgraph_sync_blocks_behind", help, None, move || one(behind(&both)))?;
     let node = published.clone();
-    let help = "How long ago the node told its newest block, in seconds.";
+    let help = "How long ago the node reported its newest block, in seconds.";
     metrics.add(Kind::Gauge, "btcgraph_sync_seconds_since_node", help, None, move || {
-        one(node.last_heard().map(|ago| ago.as_secs_f64()))
+        one(node.silence().map(|ago| ago.as_secs_f64()))
+    })?;
+    let lost = published.clone();
+    let help = "1 while the index lacks a block that was announced before a crash.";
+    metrics.add_one(Kind::Gauge, "btcgraph_sync_lost_block", help, move || {
+        f64::from(u8::from(lost.state().lost_block.is_some()))
     })?;
     let state = published.clone();
-    let help = "1 if the chain, or the mempool, is the node's.";
+    let help = "1 if the chain, or the mempool, is the node's, as it reported within server.ready_seconds.";
     metrics.add(Kind::Gauge, "btcgraph_sync_in_sync", help, Some("what"), move || {
         let SyncState { mempool_in_sync, .. } = state.state();
         let truth = |is: bool| f64::from(u8::from(is));

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bitcoin::BlockHash;
-use btcgraph::api::{self, Features, ReadyLimits};
+use btcgraph::api::{self, Features};
 use btcgraph::limits::Limits;
 use btcgraph::live::Live;
 use btcgraph::node::{Node, NodeError, NodeMetrics, NodeOptions, Signals, StopFlag};
 use btcgraph::server::{self, Access, admin::Admin, metrics::Metrics};
 use btcgraph::settings::{ApiSettings, ListenAddress, ServerSettings, Settings};
-use btcgraph::sync::{self, Follow, KeptMempool, Until, Wake};
+use btcgraph::sync::{self, Follow, KeptMempool, Until, Wake, Withheld};
 use btcgraph::view::{NodeLimits, Published};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -30,10 +30,9 @@ const AGAIN: Duration = Duration::from_secs(1);
 
 /// Runs until `stop` is cancelled. Answers from the first moment for the tip that the index has.
 pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<(), Failure> {
-    let (published, live) = (
-        Published::with_node_limits(NodeLimits::new(&settings.limits, settings.server.block_template)),
-        Live::default(),
-    );
+    let node_limits = NodeLimits::new(&settings.limits, settings.server.block_template);
+    let published = Published::with_node_limits(node_limits).with_longest_silence(settings.longest_silence());
+    let live = Live::default();
     let limits = settings.limits;
     let schema = api::schema(published.clone(), live.clone(), limits, features_of(&settings.api));
     let index = pieces::open_index(settings)?;
@@ -46,7 +45,7 @@ pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<
         live: live.clone(),
     })?;
     let mut mempool = KeptMempool::take_up(&index, pieces::mempool_limits(settings))?;
-    sync::publish(&index, mempool.snapshot(), &published)?;
+    let withheld = sync::publish(&index, mempool.snapshot(), &published, settings.sync.lost_block_patience())?;
     let admin_socket = admin::bind(&settings.admin.listen).await?;
     let listener = bind(&settings.server.listen).await?;
     let address = listener.local_addr().or_exit(Exit::Failed, "cannot tell the address")?;
@@ -69,11 +68,16 @@ pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<
     let flag = pieces::stop_flag(&stop);
     let settings = settings.clone();
     let following = pieces::blocking(move || {
-        let mut index = index;
-        let mut mempool = mempool;
-        let Some(node) = connect(&settings, &flag, &node_figures)? else { return Ok(()) };
+        let (mut index, mut mempool, mut withheld) = (index, mempool, withheld);
+        let mut release = || -> Result<Option<Withheld>, Failure> {
+            if let Some(waiting) = withheld {
+                withheld = waiting.release_when_due(&index, mempool.snapshot(), &published)?;
+            }
+            Ok(withheld)
+        };
+        let Some(node) = connect(&settings, &flag, &node_figures, &mut release)? else { return Ok(()) };
         published.set_node(node.clone());
-        let signals = listen(&node, &wake, &flag)?;
+        let signals = listen(&node, &wake, &flag, &mut release)?;
         let room = index.room();
         let followed = sync::run(Follow {
             node: &node,
@@ -81,9 +85,10 @@ pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<
             published: &published,
             live: &live,
             mempool: Some(&mut mempool),
+            withheld,
             signals: signals.as_ref(),
             until: Until::Stopped,
-            poll: settings.node.poll(),
+            poll: settings.poll(),
             wake: &wake,
             connections: pieces::connections(&settings),
             buffer_bytes: pieces::buffer_bytes(&settings),
@@ -136,14 +141,30 @@ fn admin_of(settings: &Settings, wake: &Wake, published: &Published, metrics: Me
     }
 }
 
+/// Shows what is withheld if that was for long enough, and returns what is still withheld.
+type Release<'a> = &'a mut dyn FnMut() -> Result<Option<Withheld>, Failure>;
+
 /// The node, however long it takes to come; `None` if the service stops before.
-fn connect(settings: &Settings, stop: &StopFlag, figures: &Arc<NodeMetrics>) -> Result<Option<Node>, Failure> {
+fn connect(
+    settings: &Settings,
+    stop: &StopFlag,
+    metrics: &Arc<NodeMetrics>,
+    release: Release<'_>,
+) -> Result<Option<Node>, Failure> {
     loop {
-        let node = NodeOptions { metrics: figures.clone(), ..pieces::node_settings(settings, stop) };
+        let mut node = NodeOptions { metrics: metrics.clone(), ..pieces::node_settings(settings, stop) };
+        if let Some(withheld) = release()? {
+            node.connect_retry.patience = node.connect_retry.patience.min(withheld.left());
+        }
         match Node::connect(node) {
             Ok(node) => return Ok(Some(node)),
             Err(NodeError::Stopped) => return Ok(None),
-            Err(error) if error.is_transient() => warn!(%error, "the node is away; answering for the index's own tip"),
+            Err(error) if error.is_transient() => {
+                warn!(%error, "the node is away; answering for the index's own tip");
+                if stop.sleep(AGAIN).is_err() {
+                    return Ok(None);
+                }
+            }
             Err(error) => return Err(error.into()),
         }
     }
@@ -151,8 +172,9 @@ fn connect(settings: &Settings, stop: &StopFlag, figures: &Arc<NodeMetrics>) -> 
 
 /// Listens to what the node tells by itself, if it does, and says where. A node that is away is waited for; `None` too if
 /// the service stops before.
-fn listen(node: &Node, wake: &Wake, stop: &StopFlag) -> Result<Option<Signals>, Failure> {
+fn listen(node: &Node, wake: &Wake, stop: &StopFlag, release: Release<'_>) -> Result<Option<Signals>, Failure> {
     let endpoint = loop {
+        release()?;
         match node.signal_endpoint() {
             Ok(endpoint) => break endpoint,
             Err(NodeError::Stopped) => return Ok(None),
@@ -195,10 +217,7 @@ fn options_of(limits: Limits, settings: &ServerSettings) -> server::Options {
             anonymous_cost_per_minute: settings.anonymous_cost_per_minute,
             anonymous_broadcast: settings.anonymous_broadcast,
         },
-        ready: ReadyLimits {
-            blocks: settings.ready_blocks,
-            silence: Duration::from_secs(settings.ready_seconds.into()),
-        },
+        ready_blocks: settings.ready_blocks,
         public_metrics: settings.metrics,
     }
 }
@@ -241,7 +260,7 @@ mod tests {
     fn a_node_that_goes_away_before_it_says_where_it_publishes_is_waited_for() {
         let (sim, node) = publishing();
         sim.warm_up(Some("Loading…"));
-        let listening = thread::spawn(move || listen(&node, &Wake::default(), &StopFlag::new()));
+        let listening = thread::spawn(move || listen(&node, &Wake::default(), &StopFlag::new(), &mut || Ok(None)));
         let deadline = Instant::now() + Duration::from_mins(1);
         while sim.calls("getzmqnotifications") < 2 {
             assert!(Instant::now() < deadline && !listening.is_finished(), "it is not asked again");
@@ -256,7 +275,7 @@ mod tests {
         for (status, body) in [(403, ""), (200, "<html>hello</html>")] {
             let (sim, node) = publishing();
             sim.say_instead("getzmqnotifications", Some((status, body)));
-            let signals = listen(&node, &Wake::default(), &StopFlag::new());
+            let signals = listen(&node, &Wake::default(), &StopFlag::new(), &mut || Ok(None));
             assert!(signals.is_ok_and(|signals| signals.is_none()));
         }
     }
@@ -267,6 +286,7 @@ mod tests {
         let settings = Settings::load(&Sources { platform: Some(platform), ..Sources::default() }).unwrap();
         assert_eq!(settings.limits, Limits::default());
         assert_eq!(NodeLimits::new(&settings.limits, settings.server.block_template), NodeLimits::default());
+        assert_eq!(settings.longest_silence(), Published::default().longest_silence());
         assert_eq!(pieces::mempool_limits(&settings), MempoolLimits::default());
         assert_eq!(pieces::index_options(&settings).observed, ObservedLimits::default());
         assert_eq!(features_of(&settings.api), Features::default());

@@ -9,7 +9,7 @@
 //!
 //! A block changes thousands of pages all over the file. Readers need not wait until they are on the disk: the blocks
 //! that a crash loses are fetched from the node again, and until then no request is answered from an older tip
-//! (`told.rs`). Of the observations of the mempool a crash loses the last second or two.
+//! (`announced.rs`). Of the observations of the mempool a crash loses the last second or two.
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};

@@ -16,6 +16,7 @@
 //! This module does not know the node or GraphQL. `tables/` has one file per table; `docs/index-format.md` describes
 //! them together.
 
+mod announced;
 mod apply;
 mod block;
 mod codec;
@@ -36,7 +37,6 @@ mod snapshot;
 mod sorter;
 mod statistics;
 mod tables;
-mod told;
 mod update;
 mod verify;
 

@@ -8,6 +8,7 @@ use bitcoin::hashes::Hash;
 use bitcoin::{BlockHash, Network};
 use redb::{Builder, Database, DatabaseError, ReadOnlyDatabase, ReadTransaction, ReadableDatabase, TableError};
 
+use super::announced::AnnouncedTip;
 use super::block::Parser;
 use super::damage::catch_damage;
 use super::error::IndexError;
@@ -18,7 +19,6 @@ use super::observed::ObservedLimits;
 use super::snapshot::Snapshot;
 use super::tables::block_starts::BlockStart;
 use super::tables::meta;
-use super::told::Told;
 use super::update::{Tables, Update};
 use crate::chain::network;
 
@@ -53,7 +53,7 @@ pub struct Index {
     /// Whether `starts` is what the file says. An update that is dropped leaves it false.
     pub(super) starts_are_committed: bool,
     pub(super) flushing: FlushState,
-    pub(super) told: Told,
+    pub(super) announced: AnnouncedTip,
     pub(super) metrics: IndexMetrics,
 }
 
@@ -113,7 +113,7 @@ impl Index {
             starts: Vec::new(),
             starts_are_committed: false,
             flushing: FlushState::default(),
-            told: Told::beside(path, salt),
+            announced: AnnouncedTip::beside(path, salt),
         }
     }
 

@@ -265,7 +265,7 @@ impl<'i> Update<'i> {
     /// Makes the changes visible to snapshots taken from now on, without waiting for the disk, which may take a hundred
     /// times as long. They become durable with the next [`Update::commit`], [`Index::flush_soon`] or [`Index::flush`];
     /// a crash before that loses them as a whole, with all commits since the last durable one. For blocks use
-    /// [`Update::commit_told`], so that the loss is detected after a crash.
+    /// [`Update::commit_announced`], so that the loss is detected after a crash.
     ///
     /// Errors: as [`Update::commit`].
     pub fn commit_non_durable(self) -> Result<(), IndexError> {

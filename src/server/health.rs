@@ -18,7 +18,7 @@ pub(super) async fn live() -> impl IntoResponse {
 /// way.
 pub(super) async fn ready(State(server): State<Arc<Server>>) -> impl IntoResponse {
     let readiness = server.schema.readiness();
-    let is_ready = readiness.is_within(server.ready);
+    let is_ready = readiness.is_within(server.ready_blocks);
     let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let body = serde_json::json!({
         "ready": is_ready,

@@ -68,7 +68,7 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::api::{self, ReadyLimits, Schema, code};
+use crate::api::{self, Schema, code};
 use crate::limits::Limits;
 pub use callers::Access;
 use callers::Callers;
@@ -106,8 +106,8 @@ pub struct Options {
     pub proxies: Proxies,
     /// Who may ask, and for how much.
     pub access: Access,
-    /// How far behind the node it is ready still.
-    pub ready: ReadyLimits,
+    /// How many blocks it may be behind the node and still count as ready.
+    pub ready_blocks: u32,
     /// Whether everyone may read the metrics.
     pub public_metrics: bool,
 }
@@ -123,7 +123,7 @@ impl Default for Options {
             hosts,
             proxies,
             access: Access::default(),
-            ready: ReadyLimits::default(),
+            ready_blocks: 1,
             public_metrics: false,
         }
     }
@@ -141,7 +141,7 @@ struct Server {
     rate: Option<Arc<Rate>>,
     callers: Arc<Callers>,
     metrics: Metrics,
-    ready: ReadyLimits,
+    ready_blocks: u32,
     playground: bool,
     /// Where it listens.
     listen: SocketAddr,
@@ -193,7 +193,7 @@ pub async fn serve_counted(
     shutdown: CancellationToken,
 ) -> io::Result<()> {
     let Options { limits, limit_loopback, playground, origins, hosts, proxies, .. } = options;
-    let Options { access, ready, public_metrics, .. } = options;
+    let Options { access, ready_blocks, public_metrics, .. } = options;
     let connections = Connections { limits, limit_loopback };
     let callers = Arc::new(Callers::new(access));
     let executor = Guarded::new(schema.clone(), &limits, metrics.figures().clone(), callers.anyone_at(None))?;
@@ -210,7 +210,7 @@ pub async fn serve_counted(
         rate: Rate::new(limits.requests_per_minute).map(Arc::new),
         callers,
         metrics,
-        ready,
+        ready_blocks,
         playground,
         listen: listener.local_addr()?,
         connections,

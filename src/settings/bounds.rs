@@ -34,8 +34,8 @@ impl Bounded {
 }
 
 /// Every number that is checked here. `memory` is what the machine has, if that is known.
-fn all(settings: &Settings, memory: Option<ByteSize>) -> [Bounded; 13] {
-    let Settings { node, index, mempool, server, .. } = settings;
+fn all(settings: &Settings, memory: Option<ByteSize>) -> [Bounded; 14] {
+    let Settings { node, sync, index, mempool, server, .. } = settings;
     let connections = u64::try_from(node.connections).unwrap_or(u64::MAX);
     [
         Bounded::number("node.timeout_seconds", node.timeout_seconds, 1, 3_600),
@@ -43,6 +43,7 @@ fn all(settings: &Settings, memory: Option<ByteSize>) -> [Bounded; 13] {
         // a node takes 16 requests at once unless its rpcthreads says otherwise; beyond some hundred its disk is the limit
         Bounded::number("node.connections", connections, 1, 256),
         Bounded::number("node.poll_seconds", node.poll_seconds, 1, 86_400),
+        Bounded::number("sync.lost_block_seconds", sync.lost_block_seconds, 0, 31_536_000),
         Bounded::size("index.memory", index.memory, ByteSize::new(1 << 20), memory.unwrap_or(MEMORY)),
         // each is kept whole: on mainnet 1.5 MB or more
         Bounded::number("index.stale_blocks", index.stale_blocks, 0, 1_000_000),

@@ -55,7 +55,7 @@ pub(super) fn read(merged: &Merged) -> Result<Limits, SettingsError> {
 }
 
 fn out_of_bounds(limit: &Declaration, value: impl std::fmt::Display) -> String {
-    format!("must be {}, not {value}", bounds(limit))
+    format!("must be from {}, not {value}", bounds(limit))
 }
 
 /// The bounds of a limit in words, as in `1 to 3600 seconds`.

@@ -27,7 +27,7 @@ pub struct NodeSettings {
     pub patience_seconds: u32,
     /// How many requests are open at once while catching up.
     pub connections: usize,
-    /// How often the node is asked for its tip, in seconds.
+    /// How often the node is asked for its tip, in seconds; see [`Settings::poll`](super::Settings::poll).
     pub poll_seconds: u32,
 }
 
@@ -61,11 +61,5 @@ impl NodeSettings {
     #[must_use]
     pub fn timeout(&self) -> Duration {
         Duration::from_secs(self.timeout_seconds.into())
-    }
-
-    /// How often the node is asked for its tip.
-    #[must_use]
-    pub fn poll(&self) -> Duration {
-        Duration::from_secs(self.poll_seconds.into())
     }
 }

@@ -36,7 +36,7 @@ pub struct ServerSettings {
     pub metrics: bool,
     /// How many blocks the node may be ahead of a server that is ready.
     pub ready_blocks: u32,
-    /// How long the node may be silent while a server counts as ready, in seconds.
+    /// For how long the node's last report of its newest block is taken to be true, in seconds.
     pub ready_seconds: u32,
     /// Whether clients may ask the node for the block that it would make next.
     pub block_template: bool,

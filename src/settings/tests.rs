@@ -65,6 +65,7 @@ fn without_any_source_the_defaults_hold() {
             first_seen: 100_000_000,
             salt: Salt::Random,
         },
+        sync: SyncSettings { lost_block_seconds: 600 },
         mempool: MempoolSettings {
             departed: 20_000,
             departed_bytes: ByteSize::new(32 << 20),
@@ -234,6 +235,7 @@ fn a_value_that_does_not_fit_is_refused_with_its_setting_and_origin() {
         ("node.poll_seconds = 0", "node.poll_seconds, given by FILE: must be from 1 to 86400, not 0"),
         ("node.connections = true", "node.connections, given by FILE: must be a whole number"),
         ("node.rpc_url = 'https://a'", "node.rpc_url, given by FILE: must begin with http://"),
+        ("sync.lost_block_seconds = -1", "sync.lost_block_seconds, given by FILE: must be an unsigned"),
         ("index.memory = '1G'", "index.memory, given by FILE: \"1G\" is not a size"),
         ("index.memory = '1kB'", "index.memory, given by FILE: must be from 1MiB to 16GiB, not 1kB"),
         ("index.salt = '00'", "index.salt, given by FILE: a salt is 16 bytes in hex"),
@@ -246,11 +248,11 @@ fn a_value_that_does_not_fit_is_refused_with_its_setting_and_origin() {
         ("server.origins = 'a.example'", "server.origins, given by FILE: \"a.example\" is no origin"),
         ("server.hosts = 'a:80'", "server.hosts, given by FILE: \"a:80\" is no host"),
         ("server.trusted_proxies = 'a'", "server.trusted_proxies, given by FILE: \"a\" is no address"),
-        ("server.max_body = '0B'", "server.max_body, given by FILE: must be 1B to 1GiB, not 0B"),
-        ("server.max_page_size = 5000", "server.max_page_size, given by FILE: must be 1 to 1000, not 5000"),
-        ("server.max_ids = -1", "server.max_ids, given by FILE: must be 1 to 1000000, not -1"),
-        ("server.timeout_seconds = 0", "server.timeout_seconds, given by FILE: must be 1 to 86400 seconds, not 0"),
-        ("cache.depth = 0", "cache.depth, given by FILE: must be 1 to 1000000, not 0"),
+        ("server.max_body = '0B'", "server.max_body, given by FILE: must be from 1B to 1GiB, not 0B"),
+        ("server.max_page_size = 5000", "server.max_page_size, given by FILE: must be from 1 to 1000, not 5000"),
+        ("server.max_ids = -1", "server.max_ids, given by FILE: must be from 1 to 1000000, not -1"),
+        ("server.timeout_seconds = 0", "server.timeout_seconds, given by FILE: must be from 1 to 86400 seconds, not 0"),
+        ("cache.depth = 0", "cache.depth, given by FILE: must be from 1 to 1000000, not 0"),
         ("log.format = 'xml'", "log.format, given by FILE: must be one of human, json"),
         ("[[server]]", "there is no setting \"server\" (given by FILE)"),
         ("node = 'x'", "there is no setting \"node\" (given by FILE)"),
@@ -270,6 +272,15 @@ fn a_value_that_does_not_fit_is_refused_with_its_setting_and_origin() {
 }
 
 #[test]
+fn the_node_is_asked_twice_before_its_silence_is_too_long() {
+    let poll = |file: &str| load_file(file).unwrap().poll();
+    assert_eq!(poll(""), Duration::from_secs(1));
+    assert_eq!(poll("node.poll_seconds = 3600"), Duration::from_secs(15));
+    assert_eq!(poll("node.poll_seconds = 3600\nserver.ready_seconds = 1"), Duration::from_millis(500));
+    assert_eq!(poll("node.poll_seconds = 3600\nserver.ready_seconds = 7201"), Duration::from_hours(1));
+}
+
+#[test]
 fn a_number_out_of_bounds_is_refused_with_what_it_may_be() {
     // every number of the defaults outside of [server], with the least and the most that it may be
     let bounds = [
@@ -281,18 +292,20 @@ fn a_number_out_of_bounds_is_refused_with_what_it_may_be() {
         ("index.stale_blocks", "0", "1000000"),
         ("index.reorgs", "0", "1000000"),
         ("index.first_seen", "0", "4000000000"),
+        ("sync.lost_block_seconds", "0", "31536000"),
         ("mempool.departed", "0", "10000000"),
         ("mempool.departed_bytes", "'0B'", "'16GiB'"),
         ("mempool.events", "0", "10000000"),
         ("mempool.history_days", "0", "36500"),
-        ("cache.depth", "1", "10000000"),
     ];
     let mut section = "";
     let mut numbers = Vec::new();
     for line in DEFAULTS.lines().filter(|line| !line.starts_with('#')) {
         section = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')).unwrap_or(section);
         let Some((name, value)) = line.split_once(" = ") else { continue };
-        if section != "server" && value.trim_start_matches('"').starts_with(|first: char| first.is_ascii_digit()) {
+        if !["server", "cache"].contains(&section)
+            && value.trim_start_matches('"').starts_with(|first: char| first.is_ascii_digit())
+        {
             numbers.push(format!("{section}.{name}"));
         }
     }

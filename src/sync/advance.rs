@@ -139,13 +139,12 @@ impl Following<'_> {
     pub(super) fn step(&mut self) -> Result<Step, SyncError> {
         let Follow { node, index, published, .. } = &self.follow;
         let info = node.chain_info()?;
-        published.node_was_heard();
         let chain = index.snapshot()?;
         let tip = chain.tip();
         let in_sync = tip.is_some_and(|tip| tip.hash == info.best_block_hash);
-        published.set_state(state_of(&info, tip, published.state()));
+        published.hear_node(|state| state_of(&info, tip, state));
         if in_sync {
-            self.show_what_is_held_back(tip)?;
+            self.show_what_is_withheld(tip)?;
             return Ok(Step::InSync);
         }
         let mut fork = fork_point(node, &chain)?;
@@ -248,10 +247,10 @@ impl Following<'_> {
                 return Err(error);
             }
             progress.connected(update.tip(), batch);
-            let state = published.state();
-            if state.phase == SyncPhase::CatchingUp {
-                published.set_state(SyncState { pace: progress.pace(), ..state });
-            }
+            published.change_state(|state| match state.phase {
+                SyncPhase::CatchingUp => SyncState { pace: progress.pace(), ..state },
+                _ => state,
+            });
             if since.elapsed() > COMMIT || update.is_full()? {
                 notes.write(&mut self.record, &mut update, &way)?;
                 update.commit()?;
@@ -273,7 +272,9 @@ impl Following<'_> {
             match self.follow.until {
                 // at the tip somebody waits for the block; that the chain left blocks must not be forgotten, nor what is
                 // to come before anybody is answered
-                Until::Stopped if is_near && way.left.is_empty() && self.held_back.is_none() => update.commit_told()?,
+                Until::Stopped if is_near && way.left.is_empty() && self.withheld.is_none() => {
+                    update.commit_announced()?;
+                }
                 // nobody is told
                 Until::CaughtUp if is_near && way.left.is_empty() => update.commit_non_durable()?,
                 _ => update.commit()?,
@@ -305,6 +306,7 @@ impl Following<'_> {
         if is_known && self.finish_reorg(&chain)? {
             chain = Arc::new(self.follow.index.snapshot()?);
         }
+        self.end_overdue_wait()?;
         self.announce(&chain, events);
         Ok(self.follow.index.flush_soon()?)
     }
@@ -337,5 +339,6 @@ fn state_of(info: &ChainInfo, tip: Option<Tip>, before: SyncState) -> SyncState 
         pace: before.pace.filter(|_| phase == SyncPhase::CatchingUp),
         mempool_in_sync: before.mempool_in_sync,
         disk_shortage: None,
+        lost_block: before.lost_block,
     }
 }

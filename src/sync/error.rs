@@ -37,16 +37,17 @@ pub enum SyncError {
         /// The height of the index.
         index: Height,
     },
-    /// The node's chain lacks a block that clients were told of, and that a crash took out of the index.
+    /// The node's chain lacks a block that was announced, and that a crash took out of the index.
     #[error(
-        "the node is at height {node}, and has not yet the block at height {told} that clients were told of before a \
-         crash took it out of the index: nothing is answered until the node has it, or another there, or holds it for invalid"
+        "the node is at height {node}, and has not yet the block at height {announced} that was announced before a crash \
+         took it out of the index: nothing is answered until the node has it, or another there, or holds it for invalid, or \
+         sync.lost_block_seconds are over"
     )]
     Awaited {
         /// The height of the node.
         node: Height,
         /// The height of the block.
-        told: Height,
+        announced: Height,
     },
     /// A thread could not be started.
     #[error("cannot start a thread for reading blocks: {0}. Raise the limit of threads for this user")]

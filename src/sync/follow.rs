@@ -8,15 +8,14 @@ use tracing::{error, info, warn};
 
 use super::ahead::ReadAhead;
 use super::error::SyncError;
-use super::held_back::taken_back;
 use super::mempool::{KeptMempool, Turn, Unconfirmed};
 use super::reorg::Record;
 use super::wake::Wake;
-use crate::index::{DiskShortage, Index, Room, Snapshot, Tip};
+use super::withheld::Withheld;
+use crate::index::{DiskShortage, Index, Room, Snapshot};
 use crate::live::{ChainEvent, Event, Live};
-use crate::mempool::MempoolSnapshot;
 use crate::node::{Node, NodeError, NodeSignal, ReceivedSignal, Signals};
-use crate::view::{Head, Published, SyncPhase, SyncState};
+use crate::view::{Head, Published, SyncState};
 
 /// When to stop following.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +39,8 @@ pub struct Follow<'a> {
     /// The unconfirmed transactions, whose one writer the loop is, and which it keeps equal to the node's; `None` to
     /// follow the chain alone.
     pub mempool: Option<&'a mut KeptMempool>,
+    /// What the index must not be shown without, as [`publish`](super::publish) found it; `None` if it may be shown as it is.
+    pub withheld: Option<Withheld>,
     /// What the node tells without being asked; without it the node is asked for its mempool at each poll.
     pub signals: Option<&'a Signals>,
     /// When to stop.
@@ -72,7 +73,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 ///
 /// Errors: [`SyncError`]; with [`Until::Stopped`] only those that waiting cannot help.
 pub fn run(follow: Follow<'_>) -> Result<(), SyncError> {
-    let mut following = Following::new(follow)?;
+    let mut following = Following::new(follow);
     following.publish_chain()?;
     following.take_up_record()?;
     // there is no next block to prepare for without a mempool
@@ -101,6 +102,7 @@ fn follow_on(following: &mut Following<'_>) -> Result<(), SyncError> {
         }
         following.write_mempool_when_due()?;
         following.give_up_when_overdue(Instant::now())?;
+        following.release_when_due()?;
         let pause = match following.turn() {
             Ok(Step::InSync) if following.follow.until == Until::CaughtUp => return Ok(()),
             Ok(step) => {
@@ -114,9 +116,9 @@ fn follow_on(following: &mut Following<'_>) -> Result<(), SyncError> {
             Err(error) if error.is_stop() => return Ok(()),
             Err(error) if error.is_transient() && following.follow.until == Until::Stopped => {
                 following.lose_touch();
-                let pause = match following.held_back {
+                let pause = match following.withheld {
                     // nobody is answered, so the node is asked as often as if all were well
-                    Some(_) => pause_after(failures).min(following.follow.poll),
+                    Some(withheld) => pause_after(failures).min(following.follow.poll).min(withheld.left()),
                     None => pause_after(failures),
                 };
                 failures += 1;
@@ -175,8 +177,8 @@ pub(super) struct Following<'a> {
     pub(super) unconfirmed: Option<Unconfirmed<'a>>,
     /// The chain that was published last.
     pub(super) chain: Option<Arc<Snapshot>>,
-    /// The block that was told of and that a crash took back: until it is there again nothing is published.
-    pub(super) held_back: Option<Tip>,
+    /// The block that was announced and that a crash took back: until it is there again nothing is published.
+    pub(super) withheld: Option<Withheld>,
     /// The reorganisation of which it is not known yet what became of the transactions.
     pub(super) record: Option<Record>,
     /// The room that the next blocks need, if there was too little of it for them.
@@ -208,10 +210,10 @@ struct Spared {
 
 impl<'a> Following<'a> {
     /// Before the first turn, with nothing published yet.
-    pub(super) fn new(mut follow: Follow<'a>) -> Result<Self, SyncError> {
+    pub(super) fn new(mut follow: Follow<'a>) -> Self {
         let unconfirmed = follow.mempool.take().map(|mempool| Unconfirmed::new(mempool, follow.poll));
-        Ok(Self {
-            held_back: Self::held_back_from(&follow)?,
+        Self {
+            withheld: follow.withheld,
             follow,
             unconfirmed,
             chain: None,
@@ -221,7 +223,7 @@ impl<'a> Following<'a> {
             heard: Vec::new(),
             spared: None,
             ahead: None,
-        })
+        }
     }
 }
 
@@ -252,8 +254,7 @@ impl Following<'_> {
         if signals.first().is_some_and(|heard| heard.signal == NodeSignal::Lost) {
             // what was told before is made up for together with what was not
             self.keep_arrivals();
-            let published = self.follow.published;
-            published.set_state(SyncState { mempool_in_sync: false, ..published.state() });
+            self.follow.published.change_state(|state| SyncState { mempool_in_sync: false, ..state });
         }
         self.heard.extend(signals);
         if self.heard.len() > HEARD {
@@ -297,8 +298,7 @@ impl Following<'_> {
             let chain = Arc::clone(chain);
             self.announce(&chain, Vec::new());
         }
-        let published = self.follow.published;
-        published.set_state(SyncState { mempool_in_sync, ..published.state() });
+        self.follow.published.change_state(|state| SyncState { mempool_in_sync, ..state });
         if is_unusable {
             return Ok(Step::InSync);
         }
@@ -335,10 +335,7 @@ impl Following<'_> {
         if let Some(unconfirmed) = &mut self.unconfirmed {
             unconfirmed.lose_touch();
         }
-        let published = self.follow.published;
-        let phase = SyncPhase::WaitingForNode;
-        let state = published.state();
-        published.set_state(SyncState { phase, node_tip: None, pace: None, mempool_in_sync: false, ..state });
+        self.follow.published.change_state(SyncState::without_node);
     }
 
     /// Waits until the disk has room for what is to come, while what is there can be read. False if it is told to stop
@@ -355,8 +352,7 @@ impl Following<'_> {
         self.lose_touch();
         let mut is_logged = false;
         while let Some(shortage) = room.shortage() {
-            let published = self.follow.published;
-            published.set_state(SyncState { disk_shortage: Some(shortage), ..published.state() });
+            self.follow.published.change_state(|state| SyncState { disk_shortage: Some(shortage), ..state });
             if !is_logged {
                 let DiskShortage { needed_bytes, free_bytes, .. } = shortage;
                 error!(needed_bytes, free_bytes, "the node is not followed: {shortage}");
@@ -367,11 +363,16 @@ impl Following<'_> {
             }
             // after a write that failed nothing can be read for certain, and that ends this
             self.follow.index.ensure_flushing()?;
+            self.release_when_due()?;
         }
-        let published = self.follow.published;
-        published.set_state(SyncState { disk_shortage: None, ..published.state() });
+        self.follow.published.change_state(|state| SyncState { disk_shortage: None, ..state });
         info!("the disk of the index has enough free space again");
         Ok(true)
+    }
+
+    /// Shows what is withheld once that was for long enough.
+    fn release_when_due(&mut self) -> Result<(), SyncError> {
+        if self.end_overdue_wait()? { self.announce_anew() } else { Ok(()) }
     }
 
     /// Writes down what changed in the mempool before the end, if the disk has room. Without, the newest of what nobody but
@@ -431,10 +432,10 @@ impl Following<'_> {
         }
     }
 
-    /// Makes this chain, with the mempool as it is, the state that is read. An empty chain is not, nor what is held back.
+    /// Makes this chain, with the mempool as it is, the state that is read. An empty chain is not, nor what is withheld.
     fn publish(&mut self, chain: &Arc<Snapshot>) -> Option<Arc<Head>> {
         self.chain = Some(Arc::clone(chain));
-        if self.holds_back(chain) {
+        if self.is_withheld(chain) {
             return None;
         }
         let mempool = self.unconfirmed.as_mut().map(Unconfirmed::snapshot).unwrap_or_default();
@@ -443,19 +444,6 @@ impl Following<'_> {
         published.publish(Arc::clone(&head));
         Some(head)
     }
-}
-
-/// Makes what the index holds, and this mempool, the state that is read. An empty index publishes nothing, and neither
-/// does one that lacks what clients were told of before a crash.
-///
-/// Errors: the index cannot be read.
-pub fn publish(index: &Index, mempool: MempoolSnapshot, published: &Published) -> Result<(), SyncError> {
-    if taken_back(index)?.is_none()
-        && let Some(head) = Head::behind(published.head().as_deref(), Arc::new(index.snapshot()?), mempool)
-    {
-        published.publish(Arc::new(head));
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -5,13 +5,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use bitcoin::BlockHash;
 
 use super::View;
 use super::ask::{Ask, NodeAccess, NodeLimits};
+use super::sync_state::{Known, LONGEST_SILENCE, SyncState};
 use super::turns::{Turn, Turns};
-use crate::chain::Height;
-use crate::index::{DiskShortage, Snapshot, Tip};
+use crate::index::{Snapshot, Tip};
 use crate::mempool::MempoolSnapshot;
 use crate::node::Node;
 
@@ -58,70 +57,33 @@ pub(crate) fn drawn() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-/// What following the node is doing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum SyncPhase {
-    /// The node was not reached yet, is away or behind, or the disk that holds the index is full.
-    #[default]
-    WaitingForNode,
-    /// The index is far behind the node's tip.
-    CatchingUp,
-    /// The index is at the node's tip, or a few blocks behind.
-    Following,
-}
-
-/// How fast catching up is.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Pace {
-    /// Blocks a second.
-    pub blocks_per_second: f64,
-    /// The time to the node's tip if it goes on like that. Younger blocks are larger, so it is rather short.
-    pub left: Duration,
-}
-
-/// How far the index has come, as `sync` last saw it.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct SyncState {
-    /// What is being done.
-    pub phase: SyncPhase,
-    /// The node's newest block, as last told; `None` until it was asked.
-    pub node_height: Option<Height>,
-    /// The node's newest header, as last told; `None` until it was asked.
-    pub node_headers: Option<Height>,
-    /// The hash of the node's newest block; `None` until it was asked, and while it is away.
-    pub node_tip: Option<BlockHash>,
-    /// How fast catching up is; `None` at other times, and until it shows.
-    pub pace: Option<Pace>,
-    /// Whether the mempool was found to be the node's, and everything that happened to that since was followed.
-    pub mempool_in_sync: bool,
-    /// What the disk of the index lacks, while the node is not followed for that.
-    pub disk_shortage: Option<DiskShortage>,
-}
-
-impl SyncState {
-    /// Whether this block was the node's newest when the node was last asked.
-    #[must_use]
-    pub fn is_at(&self, tip: Tip) -> bool {
-        self.node_tip == Some(tip.hash)
-    }
-}
-
 /// Where `sync` puts the newest Head and everybody else finds it. Cheap to clone; all clones are one.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Published {
     head: Arc<ArcSwapOption<Head>>,
-    state: Arc<ArcSwap<SyncState>>,
-    heard: Arc<ArcSwapOption<Instant>>,
-    /// Since when the mempool is not the node's any more that was.
-    mempool_lost: Arc<ArcSwapOption<Instant>>,
+    known: Arc<ArcSwap<Known>>,
+    longest_silence: Duration,
     node: NodeAccess,
+}
+
+impl Default for Published {
+    fn default() -> Self {
+        Self::with_node_limits(NodeLimits::default())
+    }
 }
 
 impl Published {
     /// Nothing yet, to ask the node within these limits once it is there.
     #[must_use]
     pub fn with_node_limits(limits: NodeLimits) -> Self {
-        Self { node: NodeAccess::new(limits), ..Self::default() }
+        let (head, known, node) = (Arc::default(), Arc::default(), NodeAccess::new(limits));
+        Self { head, known, longest_silence: LONGEST_SILENCE, node }
+    }
+
+    /// This, where the node's last report of its newest block is taken to be true for so long.
+    #[must_use]
+    pub fn with_longest_silence(self, longest_silence: Duration) -> Self {
+        Self { longest_silence, ..self }
     }
 
     /// Replaces the Head at once for everybody who asks from now on.
@@ -136,41 +98,41 @@ impl Published {
         self.head.load_full()
     }
 
-    /// Says how far the index has come.
-    pub fn set_state(&self, state: SyncState) {
-        let before = self.state.swap(Arc::new(state));
-        if before.mempool_in_sync && !state.mempool_in_sync {
-            self.mempool_lost.store(Some(Arc::new(Instant::now())));
-        }
+    /// Changes how far the index has come. The node said nothing new of its newest block.
+    pub fn change_state(&self, change: impl Fn(SyncState) -> SyncState) {
+        self.known.rcu(|known| known.with(change(known.last_state()), Instant::now()));
     }
 
-    /// Says that the node told its newest block just now.
-    pub fn node_was_heard(&self) {
-        self.heard.store(Some(Arc::new(Instant::now())));
+    /// Changes how far the index has come as follows from the node's report of its newest block, just now.
+    pub fn hear_node(&self, change: impl Fn(SyncState) -> SyncState) {
+        self.known.rcu(|known| known.heard(change(known.last_state()), Instant::now()));
     }
 
-    /// How long ago the node told its newest block; `None` if it never did.
+    /// How long ago the node reported its newest block; `None` if it never did.
     #[must_use]
-    pub fn last_heard(&self) -> Option<Duration> {
-        self.heard.load().as_ref().map(|heard| heard.elapsed())
+    pub fn silence(&self) -> Option<Duration> {
+        self.known.load().silence(Instant::now())
     }
 
-    /// For how long the mempool has not been the node's, zero while it is; `None` if it never was.
+    /// For how long the node's last report of its newest block is taken to be true. After that nothing is in sync.
+    #[must_use]
+    pub fn longest_silence(&self) -> Duration {
+        self.longest_silence
+    }
+
+    /// For how long the mempool has not been known to be the node's, zero while it is; `None` if it never was.
     #[must_use]
     pub fn mempool_behind(&self) -> Option<Duration> {
-        if self.state().mempool_in_sync {
-            return Some(Duration::ZERO);
-        }
-        self.mempool_lost.load().as_ref().map(|lost| lost.elapsed())
+        self.known.load().mempool_behind(Instant::now(), self.longest_silence)
     }
 
-    /// How far the index has come.
+    /// How far the index has come, as of now: once the node is silent for too long, as while it is away.
     #[must_use]
     pub fn state(&self) -> SyncState {
-        **self.state.load()
+        self.known.load().at(Instant::now(), self.longest_silence)
     }
 
-    /// Whether the newest Head was the node's newest block, too, when the node was last asked.
+    /// Whether the newest Head is in sync: its newest block is the node's.
     #[must_use]
     pub fn is_in_sync(&self) -> bool {
         // in this order, or the state could be older than the Head

@@ -26,6 +26,7 @@ mod output;
 mod reads;
 mod replaced;
 mod submit;
+mod sync_state;
 mod transaction;
 mod turns;
 
@@ -42,7 +43,7 @@ pub use ask::{Ask, AskError, NodeLimits};
 pub use block::Block;
 pub use chain::{BlockRange, ImmatureCoinbase, Span, Supply};
 pub(crate) use head::drawn;
-pub use head::{Head, Pace, Published, SyncPhase, SyncState};
+pub use head::{Head, Published};
 pub use ledger::{
     Candidate, Coin, Ledger, LostMovement, Movement, Movements, Pending, PendingMovement, StaleMovements, Totals,
 };
@@ -50,6 +51,7 @@ pub use offered::Obstacles;
 pub use output::{SpendStatus, Spender, UnspendableReason, mature_at};
 pub use reads::{Basis, Lasting, Reads};
 pub use replaced::Replacement;
+pub use sync_state::{Pace, SyncPhase, SyncState};
 pub use transaction::{MerkleProof, Place, Transaction, TransactionState};
 pub use turns::{Turn, Turns};
 
@@ -160,7 +162,7 @@ impl View {
         &self.state
     }
 
-    /// Whether the newest block was the node's newest, too, when the node was last asked.
+    /// Whether this was in sync when the view was made: its newest block was the node's.
     #[must_use]
     pub fn is_in_sync(&self) -> bool {
         self.state.is_at(self.head.tip)

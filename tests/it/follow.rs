@@ -94,6 +94,7 @@ fn try_to_follow(
         published,
         live,
         mempool: None,
+        withheld: None,
         signals: None,
         until,
         poll,

@@ -109,7 +109,7 @@ fn connect_announced(index: &mut Index, block: &Block) {
     let mut update = index.update().unwrap();
     let block = update.parser().parse(block.block_hash(), serialize(block)).unwrap();
     update.connect(&[block]).unwrap();
-    update.commit_told().unwrap();
+    update.commit_announced().unwrap();
 }
 
 /// The index, with the files beside it, after a crash at this moment.
@@ -125,19 +125,54 @@ fn crashed(indexed: &Indexed) -> Indexed {
 #[test]
 fn a_lost_announcement_is_known_until_the_chain_is_as_high() {
     let (blocks, mut indexed) = blocks_and_index(21, 20);
-    assert_eq!(indexed.index.taken_back().unwrap(), None);
+    assert_eq!(indexed.index.lost_announcement().unwrap(), None);
     connect_announced(&mut indexed.index, &blocks[20]);
     let announced = tip(&indexed.index);
-    assert_eq!(indexed.index.taken_back().unwrap(), None);
+    assert_eq!(indexed.index.lost_announcement().unwrap(), None);
     let mut lacking = crashed(&indexed);
-    assert_eq!(lacking.index.taken_back().unwrap(), announced);
+    assert_eq!(lacking.index.lost_announcement().unwrap(), announced);
     // other commits do not change that
     lacking.disconnect_to(19);
-    assert_eq!(crashed(&lacking).index.taken_back().unwrap(), announced);
+    assert_eq!(crashed(&lacking).index.lost_announcement().unwrap(), announced);
     lacking.connect(blocks[19..].iter().map(Arc::as_ref), 1);
-    assert_eq!(lacking.index.taken_back().unwrap(), None);
+    assert_eq!(lacking.index.lost_announcement().unwrap(), None);
     indexed.index.flush().unwrap();
-    assert_eq!(crashed(&indexed).index.taken_back().unwrap(), None);
+    assert_eq!(crashed(&indexed).index.lost_announcement().unwrap(), None);
+}
+
+#[test]
+fn an_abandoned_block_is_known_until_the_chain_is_as_high() {
+    let mut chain = SimChain::new(1);
+    chain.mine_empty(20).unwrap();
+    let blocks: Vec<_> = chain.active_blocks().cloned().collect();
+    let other = chain.mine_on(blocks[18].block_hash(), Vec::new()).unwrap();
+    let mut indexed = Indexed::of(blocks[..20].iter().map(Arc::as_ref), 10);
+    connect_announced(&mut indexed.index, &blocks[20]);
+    let abandoned = tip(&indexed.index);
+    let lacking = crashed(&indexed);
+    lacking.index.abandon_announcement(abandoned.unwrap()).unwrap();
+    let found = |indexed: &Indexed| {
+        (indexed.index.lost_announcement().unwrap(), indexed.index.abandoned_announcement().unwrap())
+    };
+    let mut lower = crashed(&lacking);
+    assert_eq!(found(&lower), (None, abandoned));
+
+    // a block announced and lost below it can be abandoned, too
+    lower.disconnect_to(19);
+    connect_announced(&mut lower.index, &other);
+    let newest = tip(&lower.index);
+    let lacking = crashed(&lower);
+    assert_eq!(found(&lacking), (newest, abandoned));
+    lacking.index.abandon_announcement(newest.unwrap()).unwrap();
+    assert_eq!(found(&crashed(&lacking)), (None, abandoned));
+
+    // the node sends it again, and a crash loses it again
+    let mut back = crashed(&lacking);
+    back.disconnect_to(19);
+    back.connect([blocks[19].as_ref()], 1);
+    connect_announced(&mut back.index, &blocks[20]);
+    assert_eq!(found(&back), (None, None));
+    assert_eq!(found(&crashed(&back)), (abandoned, None));
 }
 
 #[test]
@@ -145,7 +180,7 @@ fn a_block_disconnected_after_its_announcement_is_not_lost() {
     let (blocks, mut indexed) = blocks_and_index(21, 20);
     connect_announced(&mut indexed.index, &blocks[20]);
     indexed.disconnect_to(20);
-    assert_eq!(crashed(&indexed).index.taken_back().unwrap(), None);
+    assert_eq!(crashed(&indexed).index.lost_announcement().unwrap(), None);
 }
 
 #[test]

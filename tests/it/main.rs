@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod admin;
+mod announced;
 mod broadcast;
 mod caching;
 mod checker;
@@ -18,6 +19,7 @@ mod graphql;
 mod histories;
 mod hostile_requests;
 mod http;
+mod in_sync;
 mod index;
 mod index_exact;
 mod index_flush;
@@ -39,7 +41,6 @@ mod sim_node;
 mod sim_world;
 mod sockets;
 mod support;
-mod told;
 mod unconfirmed;
 mod view;
 mod web;

@@ -66,6 +66,7 @@ const INT_FITS: &[(&str, &str)] = &[
     ("LedgerStats.mempoolTxCount", "transactions in the memory of one node"),
     ("LedgerStats.minedBlocks", "at most the height of the tip plus one"),
     ("LockTime.height", "below 500,000,000 by definition"),
+    ("LostBlock.height", "as Block.height"),
     ("Mempool.feeHistogram(binVsize)", "a size in vbytes, at most that of thousands of blocks"),
     ("Mempool.history(stepSeconds)", "seconds, of no more than 68 years"),
     ("MempoolEntry.addedAtHeight", "as Block.height"),

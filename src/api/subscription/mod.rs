@@ -69,7 +69,8 @@ impl Source {
     /// Returns once the block of a cursor is known here. Of several servers of one chain one has a block some moments
     /// before another, and a client may come from that one to this one.
     ///
-    /// Errors: CURSOR_EXPIRED if it is not known for as long as a request waits for a block; NOT_READY; RESOURCE_EXHAUSTED
+    /// Errors: CURSOR_EXPIRED if it is not known for as long as a request waits for a block, and at once if a crash took it
+    /// out of the index and it is awaited no longer; NOT_READY; RESOURCE_EXHAUSTED
     /// if too many wait already.
     async fn wait_for(&self, place: ChainPlace) -> Result<(), ApiError> {
         self.head()?;
@@ -83,6 +84,9 @@ impl Source {
         };
         if let Some(known) = known() {
             return known;
+        }
+        if let Some(lost) = self.published.state().lost_block.filter(|lost| lost.hash == hash) {
+            return Err(ApiError::cursor_lost(lost));
         }
         let _place = self.running.places.take()?;
         let known = until(&self.live, Instant::now() + LONGEST, known).await;

@@ -68,14 +68,14 @@ impl Stage {
             published: &self.published,
             live: &self.live,
             mempool: Some(mempool),
+            withheld: None,
             signals: None,
             until: Until::Stopped,
             poll: Duration::from_secs(1),
             wake: &self.wake,
             connections: NonZeroUsize::MIN,
             buffer_bytes: 1 << 20,
-        })
-        .unwrap();
+        });
         following.publish_chain().unwrap();
         following.take_up_record().unwrap();
         following

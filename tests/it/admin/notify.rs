@@ -11,7 +11,8 @@ use crate::support::program::{btcgraph, run};
 use crate::support::served::Served;
 
 /// The next poll is a day away: whatever comes, comes because of a notice.
-const NEVER: [(&str, &str); 1] = [("BTCGRAPH_NODE__POLL_SECONDS", "86400")];
+const NEVER: [(&str, &str); 2] =
+    [("BTCGRAPH_NODE__POLL_SECONDS", "86400"), ("BTCGRAPH_SERVER__READY_SECONDS", "86400")];
 
 const UNKNOWN: &str = "00000000000000000000000000000000000000000000000000000000000000ff";
 
@@ -103,7 +104,7 @@ fn a_port_serves_as_well_as_a_socket() {
     let free = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let address = free.local_addr().unwrap().to_string();
     drop(free);
-    let variables = [NEVER[0], ("BTCGRAPH_ADMIN__LISTEN", &address)];
+    let variables = [NEVER[0], NEVER[1], ("BTCGRAPH_ADMIN__LISTEN", &address)];
     let served = Served::start_with(&node, directory.path(), &variables);
     served.wait_for_height(1);
     let tip = node.mine(1)[0].to_string();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bitcoin::Network;
-use btcgraph::api::{Readiness, ReadyLimits};
+use btcgraph::api::Readiness;
 use btcgraph::limits::Limits;
 use btcgraph::sim::SimChain;
 use btcgraph::view::SyncState;
@@ -47,7 +47,7 @@ fn an_empty_index_is_not_ready_and_never_answers_null_or_zero() {
     assert_eq!(api.ask("{ tip { id } }")["errors"][0]["extensions"]["nodeHeight"], json!(9));
     let readiness = api.schema.readiness();
     assert_eq!((readiness.indexed_height, readiness.node_height), (None, Some(9)));
-    assert_eq!((readiness.blocks_behind(), readiness.is_within(ReadyLimits::default())), (None, false));
+    assert_eq!((readiness.blocks_behind(), readiness.is_within(1)), (None, false));
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn it_is_ready_once_it_answers_for_the_tip_of_the_node() {
     let mut chain = SimChain::new(20);
     chain.mine_empty(3).unwrap();
     let api = Api::of_chain(&chain);
-    let is_ready = |blocks| api.schema.readiness().is_within(ReadyLimits { blocks, ..ReadyLimits::default() });
+    let is_ready = |blocks| api.schema.readiness().is_within(blocks);
     assert!(!is_ready(0), "the node was not heard yet");
     let (node_height, node_tip) = (Some(3.into()), Some(api.view().tip().hash));
     let state = SyncState { node_height, node_tip, ..SyncState::default() };
@@ -77,10 +77,18 @@ fn it_stays_ready_for_a_while_without_the_node_and_its_mempool_and_no_longer() {
     api.set_state(state);
     api.set_state(SyncState { mempool_in_sync: false, ..state });
     let readiness = api.schema.readiness();
-    let limits = |seconds| ReadyLimits { blocks: 0, silence: Duration::from_secs(seconds) };
-    assert!(readiness.is_within(limits(30)) && !readiness.is_within(limits(0)));
-    let silent = Readiness { silence: Some(Duration::from_secs(31)), ..readiness };
-    assert!(!silent.is_within(limits(30)) && silent.is_within(limits(31)));
+    let seconds = |seconds| Some(Duration::from_secs(seconds));
+    assert!(readiness.is_within(0));
+    for (silence, mempool_behind, is_ready) in [
+        (seconds(30), seconds(30), true),
+        (seconds(31), seconds(0), false),
+        (seconds(0), seconds(31), false),
+        (None, seconds(0), false),
+        (seconds(0), None, false),
+    ] {
+        let readiness = Readiness { silence, mempool_behind, longest_silence: Duration::from_secs(30), ..readiness };
+        assert_eq!(readiness.is_within(0), is_ready, "{readiness:?}");
+    }
 }
 
 #[test]

@@ -67,6 +67,7 @@ impl ThroughNode {
             published: &self.published,
             live: &self.live,
             mempool: None,
+            withheld: None,
             signals: None,
             until: Until::CaughtUp,
             poll: Duration::from_secs(1),

@@ -32,6 +32,7 @@ impl Followed {
             published,
             live,
             mempool: None,
+            withheld: None,
             signals: None,
             until,
             poll,

@@ -1,12 +1,15 @@
 //! Subscriptions that many clients have: executed once for all of them, and told to each.
 
+use std::time::Duration;
+
 use bitcoin::absolute::LockTime;
 use bitcoin::transaction::Version;
 use bitcoin::{Amount, OutPoint, ScriptBuf, Sequence, Transaction, TxIn, TxOut, Witness};
 use btcgraph::sim::SimChain;
+use btcgraph::view::{SyncPhase, SyncState};
 use serde_json::{Value, json};
 
-use super::{Client, Served, chain, subscriptions, until_subscriptions};
+use super::{Client, Served, chain, subscriptions, until_subscriptions, within};
 use crate::support::api::Api;
 
 async fn ask_with(client: &mut Client, query: &str, variables: Value) {
@@ -54,6 +57,24 @@ async fn fifty_subscribers_of_the_same_are_one_execution_and_all_of_them_count()
     until_subscriptions(&mut watching, 0).await;
     assert!(clients[0].is_silent().await);
     assert_eq!(api.listeners(), 0);
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_silent_node_shows_to_all_who_share_a_subscription() {
+    let chain = chain();
+    let api = Api::of_chain_believing_for(&chain, Duration::from_secs(1));
+    let (node_height, node_tip) = (Some(chain.height()), Some(chain.tip()));
+    api.set_state(SyncState { phase: SyncPhase::Following, node_height, node_tip, ..SyncState::default() });
+    let served = Served::start(&api).await;
+    let (mut first, mut late) = (served.client().await, served.client().await);
+    let query = "subscription { syncProgress { phase ready } }";
+    first.ask("1", query).await;
+    let silent = json!({ "data": { "syncProgress": { "phase": "WAITING_FOR_NODE", "ready": false } } });
+    // on a slow machine the silence is long before the first event
+    within(async { while told(&mut first).await != silent {} }).await;
+    late.ask("1", query).await;
+    assert_eq!(told(&mut late).await, silent);
     served.stop().await;
 }
 

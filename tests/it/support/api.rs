@@ -103,6 +103,14 @@ impl Api {
         api
     }
 
+    /// Over an index of the simulated chain, where what the node reports is true for so long.
+    pub(crate) fn of_chain_believing_for(chain: &SimChain, longest_silence: Duration) -> Self {
+        let published = Published::default().with_longest_silence(longest_silence);
+        let mut api = Self::over(published, Network::Regtest, Limits::default(), |options| options);
+        api.change(0, chain.active_blocks().map(Arc::as_ref));
+        api
+    }
+
     /// One more block.
     pub(crate) fn connect(&mut self, block: &Block) {
         self.change(0, [block]);
@@ -233,6 +241,7 @@ impl Api {
             published: &self.published,
             live: &self.live,
             mempool: None,
+            withheld: None,
             signals: None,
             until: Until::CaughtUp,
             poll: Duration::from_secs(1),
@@ -255,9 +264,9 @@ impl Api {
         self.schema = api::schema(published, live, Limits::default(), api::Features { broadcast: true });
     }
 
-    /// What following says of the node.
+    /// What following says of the node, which reports its newest block just now.
     pub(crate) fn set_state(&self, state: SyncState) {
-        self.published.set_state(state);
+        self.published.hear_node(|_| state);
     }
 
     /// How many of the Heads published so far are still held by somebody.

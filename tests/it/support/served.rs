@@ -1,6 +1,7 @@
 //! A running `btcgraph serve` on a node, and requests to it.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::path::Path;
 use std::process::{Child, ExitStatus, Stdio};
 use std::time::Duration;
@@ -35,11 +36,21 @@ impl Served {
 
     /// The same with a node that these flags tell of.
     pub(crate) fn start_on(node: &[OsString], directory: &Path, variables: &[(&str, &str)]) -> Self {
+        Self::start_to(node, directory, variables, Stdio::null())
+    }
+
+    /// A server on the node of these flags, whose log is written to a file as JSON.
+    pub(crate) fn start_logged(node: &[OsString], directory: &Path, variables: &[(&str, &str)], log: File) -> Self {
+        let variables = [variables, &[("BTCGRAPH_LOG__FORMAT", "json")]].concat();
+        Self::start_to(node, directory, &variables, log.into())
+    }
+
+    fn start_to(node: &[OsString], directory: &Path, variables: &[(&str, &str)], log: Stdio) -> Self {
         let port_file = directory.join("port");
         let _ = std::fs::remove_file(&port_file);
         let mut program = btcgraph(directory, &["serve", "--listen", "127.0.0.1:0"]);
         program.args(node).envs(variables.iter().copied()).arg("--port-file").arg(&port_file);
-        let process = program.stderr(Stdio::null()).spawn().unwrap();
+        let process = program.stderr(log).spawn().unwrap();
         let port = wait_for("the port file", PATIENCE, || {
             std::fs::read_to_string(&port_file).ok().filter(|port| !port.is_empty())
         });
@@ -61,7 +72,8 @@ impl Served {
         self.post(&json!({ "query": query, "variables": variables }))
     }
 
-    fn post<T: DeserializeOwned>(&self, body: &Value) -> T {
+    /// The whole response to a request with this body.
+    pub(crate) fn post<T: DeserializeOwned>(&self, body: &Value) -> T {
         let body = body.to_string();
         let request = ureq::post(format!("http://{}/graphql", self.address)).header("content-type", "application/json");
         let mut response = request.send(&body).unwrap();

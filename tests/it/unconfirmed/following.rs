@@ -100,6 +100,7 @@ impl Following {
                     published: &published,
                     live: &live,
                     mempool: Some(&mut mempool),
+                    withheld: None,
                     signals: signals.as_ref(),
                     until: Until::Stopped,
                     poll: how.poll,

@@ -20,6 +20,7 @@ use crate::support::served::Served;
 /// It looks at the node when it is told to, and knows within a second that the node is away.
 const VARIABLES: &[(&str, &str)] = &[
     ("BTCGRAPH_NODE__POLL_SECONDS", "3600"),
+    ("BTCGRAPH_SERVER__READY_SECONDS", "7200"),
     ("BTCGRAPH_NODE__PATIENCE_SECONDS", "1"),
     // a subscription is read when the scenario expects something of it, and answers no ping before
     ("BTCGRAPH_SERVER__SOCKET_PING_SECONDS", "3600"),
