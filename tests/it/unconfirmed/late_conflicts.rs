@@ -38,7 +38,7 @@ fn departure(following: &Following, txid: &Txid) -> Option<Departure> {
 
 /// Sends the node a replacement. It announces that these leave, and withholds that the replacement arrived.
 fn replace_in_silence(sim: &SimNode, following: &Following, left: &[Txid], replacement: &Transaction) -> Txid {
-    sim.hold_messages_after(u32::try_from(left.len()).unwrap());
+    sim.buffer_messages_after(u32::try_from(left.len()).unwrap());
     let by = send(sim, replacement);
     for txid in left {
         let departure = wait_for("the departure", PATIENCE, || departure(following, txid));
