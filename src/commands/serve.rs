@@ -11,11 +11,13 @@ use btcgraph::api::{self, Features};
 use btcgraph::limits::Limits;
 use btcgraph::live::Live;
 use btcgraph::node::{Node, NodeError, NodeMetrics, NodeOptions, Signals, StopFlag};
-use btcgraph::server::{self, Access, admin::Admin, metrics::Metrics};
+use btcgraph::server::admin::{Admin, NotNotified};
+use btcgraph::server::{self, Access, metrics::Metrics};
 use btcgraph::settings::{ApiSettings, ListenAddress, ServerSettings, Settings};
 use btcgraph::sync::{self, Follow, KeptMempool, Until, Wake, Withheld};
 use btcgraph::view::{NodeLimits, Published};
 use tokio::net::TcpListener;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
@@ -25,6 +27,8 @@ use super::{admin, pieces, verify};
 
 /// How many signals wait while the loop is busy with blocks; of more it takes the whole list instead.
 const SIGNALS: usize = 100_000;
+/// How long the node may take to say whether it knows a block of which a notice came: less than `notify` waits.
+const IS_KNOWN: Duration = Duration::from_secs(2);
 /// The wait before a node that went away is asked again where it publishes them.
 const AGAIN: Duration = Duration::from_secs(1);
 
@@ -128,13 +132,12 @@ async fn until_it_ends(server: impl Future<Output = io::Result<()>>, stop: Cance
 
 /// What commands on this machine may ask for.
 fn admin_of(settings: &Settings, wake: &Wake, published: &Published, metrics: Metrics) -> Admin {
-    let (settings, wake, published) = (settings.clone(), wake.clone(), published.clone());
+    let (settings, wake, published, of_notices) =
+        (settings.clone(), wake.clone(), published.clone(), published.clone());
     Admin {
         notify: Box::new(move |hash| {
-            let hash: BlockHash = hash.parse().map_err(|_| format!("{hash:?} is no hash of a block"))?;
-            debug!(%hash, "the node has a new block");
-            wake.wake();
-            Ok(())
+            let (hash, wake, published) = (hash.to_owned(), wake.clone(), of_notices.clone());
+            Box::pin(async move { notify(&hash, &wake, &published).await })
         }),
         verify: Box::new(move |question, job| verify::answer(question, job, &settings, &published)),
         metrics: Some(metrics),
@@ -143,6 +146,18 @@ fn admin_of(settings: &Settings, wake: &Wake, published: &Published, metrics: Me
 
 /// Shows what is withheld if that was for long enough, and returns what is still withheld.
 type Release<'a> = &'a mut dyn FnMut() -> Result<Option<Withheld>, Failure>;
+
+/// Has the loop ask the node for its newest block, and says so if the node does not know the one that it is said to have. A
+/// node that cannot be asked in time is believed to.
+async fn notify(hash: &str, wake: &Wake, published: &Published) -> Result<(), NotNotified> {
+    let hash: BlockHash = hash.parse().map_err(|_| NotNotified::NotAHash(hash.to_owned()))?;
+    debug!(%hash, "the node has a new block");
+    wake.wake();
+    match timeout(IS_KNOWN, published.ask().has_block(hash)).await {
+        Ok(Ok(false)) => Err(NotNotified::UnknownBlock(hash)),
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
 
 /// The node, however long it takes to come; `None` if the service stops before.
 fn connect(

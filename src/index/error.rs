@@ -100,8 +100,7 @@ pub enum IndexError {
     Storage(#[source] Box<redb::Error>),
     /// The file differs from what was stored.
     #[error(
-        "the index is damaged: {what}. Stop what has it open and run `btcgraph verify` to be certain; then remove the file and \
-         import again, and check the disk"
+        "the index is damaged: {what}. Remove the file and import again (`btcgraph import`), and check the disk that it was on"
     )]
     Damaged {
         /// What was found.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bitcoin::BlockHash;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -12,6 +13,7 @@ use super::error::NodeError;
 use super::http::ResponseLimits;
 use super::mempool::{EstimateMode, FeeEstimate};
 use super::node::Node;
+use super::rpc::code;
 use super::template::{self, BlockTemplate};
 
 /// A question that can share a request with others.
@@ -32,6 +34,8 @@ pub enum Question {
     },
     /// The template of the next block.
     BlockTemplate,
+    /// Whether the node knows a block of this hash, on any branch.
+    HasBlock(BlockHash),
 }
 
 /// The answer to the [`Question`] of the same name. Cheap to clone.
@@ -47,6 +51,8 @@ pub enum Answer {
     FeeEstimate(Arc<FeeEstimate>),
     /// As of one moment.
     BlockTemplate(Arc<BlockTemplate>),
+    /// Whether it does.
+    HasBlock(bool),
 }
 
 impl Question {
@@ -58,6 +64,7 @@ impl Question {
             Question::NetworkInfo => ("getnetworkinfo", Vec::new()),
             Question::FeeEstimate { target, mode } => ("estimatesmartfee", vec![json!(target), json!(mode.as_str())]),
             Question::BlockTemplate => (template::METHOD, template::parameters()),
+            Question::HasBlock(hash) => ("getblockheader", vec![json!(hash), json!(false)]),
         }
     }
 
@@ -68,7 +75,16 @@ impl Question {
             Question::NetworkInfo => Answer::NetworkInfo(self.parse(answer)?),
             Question::FeeEstimate { .. } => Answer::FeeEstimate(self.parse(answer)?),
             Question::BlockTemplate => Answer::BlockTemplate(self.parse(answer)?),
+            Question::HasBlock(_) => Answer::HasBlock(true),
         })
+    }
+
+    /// What the node's answer says. That it does not know a block is no failure where that is asked.
+    fn read_or_refused(self, answer: Result<&RawValue, NodeError>) -> Result<Answer, NodeError> {
+        match (self, answer) {
+            (Question::HasBlock(_), Err(NodeError::Rpc { code: code::NOT_FOUND, .. })) => Ok(Answer::HasBlock(false)),
+            (_, answer) => self.read(answer?),
+        }
     }
 
     fn parse<T: DeserializeOwned>(self, answer: &RawValue) -> Result<Arc<T>, NodeError> {
@@ -90,7 +106,7 @@ impl Node {
     ) -> Result<Vec<Result<Answer, NodeError>>, NodeError> {
         let calls: Vec<_> = questions.iter().map(|question| question.call()).collect();
         self.batch_calls_once(&calls, ResponseLimits { timeout, ..self.limits() }, |answers| {
-            Ok(questions.iter().zip(answers).map(|(question, answer)| question.read(answer?)).collect())
+            Ok(questions.iter().zip(answers).map(|(question, answer)| question.read_or_refused(answer)).collect())
         })
     }
 }
@@ -99,12 +115,29 @@ impl Node {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use bitcoin::hashes::Hash;
     use serde_json::json;
 
     use super::super::fake::{FakeNode, FakeRequest, FakeResponse, regtest};
     use super::*;
 
     const TIMEOUT: Duration = Duration::from_secs(20);
+
+    #[test]
+    fn a_block_that_the_node_does_not_know_is_an_answer() {
+        let known = BlockHash::all_zeros();
+        let fake = FakeNode::start(move |asked| match asked {
+            FakeRequest::Rpc("getblockheader", [hash, Value::Bool(false)]) if *hash == json!(known) => {
+                FakeResponse::Result(json!("00"))
+            }
+            FakeRequest::Rpc("getblockheader", _) => FakeResponse::Error(-5, "Block not found"),
+            _ => regtest(asked),
+        });
+        let node = Node::connect(fake.options()).unwrap();
+        let unknown = BlockHash::from_byte_array([7; 32]);
+        let answers = node.ask_once(&[Question::HasBlock(known), Question::HasBlock(unknown)], TIMEOUT).unwrap();
+        assert!(matches!(answers.as_slice(), [Ok(Answer::HasBlock(true)), Ok(Answer::HasBlock(false))]), "{answers:?}");
+    }
 
     #[test]
     fn questions_are_answered_in_order_and_fail_one_by_one() {

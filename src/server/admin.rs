@@ -1,7 +1,7 @@
 //! The admin socket: what commands on this machine ask of a running server.
 //!
 //! ```text
-//!   POST /notify/HASH   the node has a new block: 202, or 400 if that is no block
+//!   POST /notify/HASH   the node has a new block: 202; 400 if that is no hash of a block, 404 if the node has no such block
 //!   POST /verify        starts the check that its body describes, and streams what it tells, a line of JSON each: 200;
 //!                       400 if it cannot be read; 409 while another check is under way
 //!   GET  /metrics       what the process tells of itself in figures, for Prometheus; POST does the same
@@ -16,6 +16,7 @@ use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
 
+use async_graphql::futures_util::future::BoxFuture;
 use async_graphql::futures_util::stream;
 use axum::Router;
 use axum::body::Body;
@@ -25,6 +26,7 @@ use axum::http::header::{CONTENT_TYPE, ORIGIN};
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use bitcoin::BlockHash;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
@@ -43,8 +45,19 @@ const BODY: usize = 64 * 1024;
 /// How many lines wait for a client that reads slowly.
 const LINES: usize = 16;
 
-/// Takes note that the node has a block of this hash. Errors: why that is no hash.
-pub type Notify = dyn Fn(&str) -> Result<(), String> + Send + Sync;
+/// Has the node asked for its newest block, since it is said to have one of this hash.
+pub type Notify = dyn Fn(&str) -> BoxFuture<'static, Result<(), NotNotified>> + Send + Sync;
+
+/// Why a hash is not that of a new block, for the user.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotNotified {
+    /// It is no hash.
+    #[error("{0:?} is no hash of a block")]
+    NotAHash(String),
+    /// The node, which was asked for its newest block all the same, knows none of this hash.
+    #[error("the node has no block {0}; it was asked for its newest block all the same")]
+    UnknownBlock(BlockHash),
+}
 
 /// Starts the check that these bytes describe, and returns at once. Errors: why they describe none.
 pub type Verify = dyn Fn(&[u8], Job) -> Result<(), String> + Send + Sync;
@@ -139,10 +152,12 @@ async fn metrics(State(shared): State<Shared>) -> Response {
 }
 
 async fn notify(State(shared): State<Shared>, Path(hash): Path<String>) -> Response {
-    match (shared.admin.notify)(&hash) {
-        Ok(()) => StatusCode::ACCEPTED.into_response(),
-        Err(reason) => (StatusCode::BAD_REQUEST, reason).into_response(),
-    }
+    let Err(reason) = (shared.admin.notify)(&hash).await else { return StatusCode::ACCEPTED.into_response() };
+    let status = match reason {
+        NotNotified::NotAHash(_) => StatusCode::BAD_REQUEST,
+        NotNotified::UnknownBlock(_) => StatusCode::NOT_FOUND,
+    };
+    (status, reason.to_string()).into_response()
 }
 
 async fn verify(State(shared): State<Shared>, request: Request) -> Response {

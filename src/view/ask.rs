@@ -14,6 +14,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
+use bitcoin::BlockHash;
 use dataloader::BatchFn;
 use dataloader::non_cached::Loader;
 use tokio::sync::{Semaphore, watch};
@@ -273,6 +274,14 @@ impl Ask {
     pub async fn fee_estimate(&self, target: u16, mode: EstimateMode) -> Result<Arc<FeeEstimate>, Arc<AskError>> {
         match self.load(Question::FeeEstimate { target, mode }).await? {
             Answer::FeeEstimate(estimate) => Ok(estimate),
+            _ => Err(Arc::new(AskError::Failed)),
+        }
+    }
+
+    /// Whether the node knows a block of this hash, on any branch.
+    pub async fn has_block(&self, hash: BlockHash) -> Result<bool, Arc<AskError>> {
+        match self.load(Question::HasBlock(hash)).await? {
+            Answer::HasBlock(is_known) => Ok(is_known),
             _ => Err(Arc::new(AskError::Failed)),
         }
     }

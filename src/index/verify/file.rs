@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use redb::backends::FileBackend;
-use redb::{BackendError, Builder, Database, DatabaseError, ReadableDatabase, StorageBackend};
+use redb::{BackendError, Builder, Database, DatabaseError, ReadableDatabase, StorageBackend, StorageError};
 
 use super::super::damage::catch_damage;
 use super::super::error::IndexError;
@@ -91,7 +91,12 @@ impl IndexFile {
         let Self { options, mut database, salt, reading } = self;
         let path = &options.path;
         let checked = match catch_damage::<_, IndexError>(|| Ok(database.check_integrity())) {
-            Ok(checked) => checked.map_err(|error| IndexError::opening(path, error)),
+            Ok(checked) => checked.map_err(|error| match error {
+                DatabaseError::Storage(StorageError::Corrupted(reason)) => IndexError::Damaged {
+                    what: format!("{} has pages that do not match their checksums ({reason})", path.display()),
+                },
+                other => IndexError::opening(path, other),
+            }),
             Err(panicked) => {
                 // closing it would read the damage again, and a second panic on the way out of one ends the process
                 std::mem::forget(database);

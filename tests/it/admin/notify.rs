@@ -42,8 +42,10 @@ fn any_number_of_notices_at_any_time_does_no_harm() {
     node.mine(300);
     let directory = tempfile::tempdir().unwrap();
     let mut served = Served::start_with(&node, directory.path(), &NEVER);
+    let known = node.must("getblockhash", &[json!(7)]);
     let notices = || -> Vec<Child> {
-        let notice = |_| btcgraph(directory.path(), &["notify", UNKNOWN]).stdout(Stdio::null()).spawn().unwrap();
+        let notify = ["notify", known.as_str().unwrap()];
+        let notice = |_| btcgraph(directory.path(), &notify).stdout(Stdio::null()).spawn().unwrap();
         (0..30).map(notice).collect()
     };
     let during = notices();
@@ -55,6 +57,28 @@ fn any_number_of_notices_at_any_time_does_no_harm() {
         assert_eq!(notice.wait().unwrap().code(), Some(0));
     }
     assert_eq!(served.stop().code(), Some(0));
+}
+
+#[test]
+fn a_notice_of_a_block_that_the_node_does_not_have_says_so() {
+    let Some(mut node) = RealNode::start(&[]) else { return };
+    node.mine(2);
+    let directory = tempfile::tempdir().unwrap();
+    let served = Served::start_with(&node, directory.path(), &NEVER);
+    served.wait_for_height(2);
+    // the notice is followed all the same
+    node.mine(1);
+    let (code, printed) = run(&mut btcgraph(directory.path(), &["notify", UNKNOWN]));
+    assert_eq!(code, Some(1), "{printed}");
+    assert!(
+        printed.contains(&format!("the server says 404: the node has no block {UNKNOWN}; it was asked")),
+        "{printed}"
+    );
+    served.wait_for_height(3);
+    // of a node that is away nobody knows
+    node.kill();
+    let (code, printed) = run(&mut btcgraph(directory.path(), &["notify", UNKNOWN]));
+    assert_eq!((code, printed.as_str()), (Some(0), ""));
 }
 
 #[test]

@@ -6,7 +6,8 @@ use crate::support::bitcoind::RealNode;
 use crate::support::program::{btcgraph, btcgraph_on, run};
 use crate::support::served::Served;
 
-const UNKNOWN: &str = "00000000000000000000000000000000000000000000000000000000000000ff";
+/// The first block of regtest, which every node has.
+const GENESIS: &str = "0f9188f13cb7b2c71f2a335e3a4fc328bf5beb436012afca590b1a11466e2206";
 
 #[test]
 fn the_socket_is_the_users_alone_and_goes_with_the_server() {
@@ -29,7 +30,7 @@ fn a_killed_servers_socket_is_taken_over() {
     drop(Served::start(&node, directory.path()));
     assert!(socket.exists(), "a killed server leaves its socket");
     let served = Served::start(&node, directory.path());
-    let (code, printed) = run(&mut btcgraph(directory.path(), &["notify", UNKNOWN]));
+    let (code, printed) = run(&mut btcgraph(directory.path(), &["notify", GENESIS]));
     assert_eq!(code, Some(0), "{printed}");
     drop(served);
 }
@@ -45,7 +46,7 @@ fn a_second_server_at_the_same_socket_is_refused_and_the_first_goes_on() {
     assert_eq!(code, Some(1), "{printed}");
     let said = format!("another server listens at {} already", socket.display());
     assert!(printed.contains(&said), "{printed}");
-    let (code, printed) = run(&mut btcgraph(directory.path(), &["notify", UNKNOWN]));
+    let (code, printed) = run(&mut btcgraph(directory.path(), &["notify", GENESIS]));
     assert_eq!(code, Some(0), "{printed}");
     drop(served);
 }

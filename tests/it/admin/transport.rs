@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use btcgraph::server::admin::{Admin, Job, Socket, serve};
+use bitcoin::BlockHash;
+use bitcoin::hashes::Hash;
+use btcgraph::server::admin::{Admin, Job, NotNotified, Socket, serve};
 use btcgraph::server::metrics::Metrics;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
@@ -26,9 +28,16 @@ impl Served {
         let directory = tempfile::tempdir().unwrap();
         let ((notice, notices), (job, jobs)) = (channel(), channel());
         let admin = Admin {
-            notify: Box::new(move |hash| match hash {
-                "nonsense" => Err("that is nonsense".into()),
-                hash => notice.send(hash.into()).map_err(|error| error.to_string()),
+            notify: Box::new(move |hash| {
+                let answer = match hash {
+                    "nonsense" => Err(NotNotified::NotAHash("nonsense".into())),
+                    "unknown" => Err(NotNotified::UnknownBlock(BlockHash::all_zeros())),
+                    hash => {
+                        notice.send(hash.into()).unwrap();
+                        Ok(())
+                    }
+                };
+                Box::pin(async { answer })
             }),
             verify: Box::new(move |question, started| match question {
                 b"nonsense" => Err("that is nonsense".into()),
@@ -84,10 +93,14 @@ async fn requests_are_answered_by_what_was_handed_in() {
     let served = Served::start().await;
     assert_eq!(status(&served.answer("POST /notify/abc", "").await), 202);
     assert_eq!(served.notices.try_recv().unwrap(), "abc");
-    for (line, body) in [("POST /notify/nonsense", ""), ("POST /verify", "nonsense")] {
+    for (line, body, expected, reason) in [
+        ("POST /notify/nonsense", "", 400, "\"nonsense\" is no hash of a block"),
+        ("POST /notify/unknown", "", 404, "; it was asked for its newest block all the same"),
+        ("POST /verify", "nonsense", 400, "that is nonsense"),
+    ] {
         let answer = served.answer(line, body).await;
-        assert_eq!(status(&answer), 400);
-        assert!(answer.ends_with("that is nonsense"), "{answer}");
+        assert_eq!(status(&answer), expected);
+        assert!(answer.ends_with(reason), "{answer}");
     }
 }
 
