@@ -128,7 +128,10 @@ async fn tell_all<T, H, W: Fn(Response, bool, Reached) -> T>(
     drop(held);
     telling.has_begun = true;
     let mut next = match first {
-        Poll::Ready(Look::Next(next)) => next.map(|response| *response),
+        Poll::Ready(Look::Next(next)) => {
+            drop(place);
+            next.map(|response| *response)
+        }
         // in the place that it has
         Poll::Ready(Look::Executing(_)) => places.rest(&mut events, deadline, place).await?,
         Poll::Pending => {

@@ -9,6 +9,7 @@ mod heavy;
 mod legacy;
 mod operations;
 mod refused;
+mod resuming;
 mod share;
 mod shared;
 mod slow;

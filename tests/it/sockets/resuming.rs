@@ -1,0 +1,32 @@
+//! Subscriptions that go on behind a cursor.
+
+use btcgraph::server::{ExecutionLimits, Options};
+use serde_json::{Value, json};
+
+use super::{PATIENCE, Served, chain, until_subscriptions};
+use crate::support::api::Api;
+
+const CHAIN: &str = "subscription ($after: String) { chainEvents(after: $after) { ... on BlockConnected { cursor } } }";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_resumed_subscription_leaves_its_place_to_others() {
+    let mut chain = chain();
+    let mut api = Api::of_chain(&chain);
+    let mut options = Options::default();
+    options.limits.executions = ExecutionLimits { at_once: 1, waiting: 0, timeout: PATIENCE };
+    let served = Served::with_options(&api.schema, options).await;
+    let mut client = served.client().await;
+    let subscribe = |id: &str, after: &Value| json!({ "type": "subscribe", "id": id, "payload": { "query": CHAIN, "variables": { "after": after } } });
+    client.say(&subscribe("1", &Value::Null)).await;
+    until_subscriptions(&mut served.client().await, 1).await;
+    api.connect(&chain.mine(Vec::new()).unwrap());
+    let after = client.told().await["payload"]["data"]["chainEvents"]["cursor"].take();
+    api.connect(&chain.mine(Vec::new()).unwrap());
+    assert_eq!(client.told().await["id"], "1");
+    // there is an event for it at once
+    client.say(&subscribe("2", &after)).await;
+    assert_eq!(client.told().await["id"], "2");
+    client.ask("3", "{ tip { height } }").await;
+    assert_eq!(client.told().await["payload"], json!({ "data": { "tip": { "height": 5 } } }));
+    served.stop().await;
+}
