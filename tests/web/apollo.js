@@ -1,4 +1,5 @@
-// Apollo Client on a running server, with the cache that is shipped (docs/apollo/cache.ts) and with Apollo's own alone.
+// Apollo Client on a running server, with the cache that is shipped (docs/clients/apollo/cache.ts) and with Apollo's own
+// alone.
 //
 //   usage: node apollo.js ORIGIN ADDRESS
 //
@@ -9,15 +10,14 @@
 
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { ApolloClient, ApolloLink, CombinedGraphQLErrors, gql, HttpLink, InMemoryCache } from '@apollo/client';
 import { PersistedQueryLink } from '@apollo/client/link/persisted-queries';
 import { GraphQLWsLink } from '@apollo/client/link/subscriptions';
 import { OperationTypeNode } from 'graphql';
 import { createClient } from 'graphql-ws';
-import ts from 'typescript';
 import WebSocket from 'ws';
+import { load } from './clients.js';
 
 const [origin, address] = process.argv.slice(2);
 const uri = `${origin}/graphql`;
@@ -33,18 +33,7 @@ async function mine() {
 // GraphQLWsLink looks for it where browsers have it, and Node.js 20 does not
 globalThis.WebSocket ??= WebSocket;
 
-/** The shipped cache as JavaScript, put where its imports are found. */
-async function shipped() {
-  const source = readFileSync(new URL('../../docs/apollo/cache.ts', import.meta.url), 'utf8');
-  const { outputText } = ts.transpileModule(source, { compilerOptions: { target: 'ES2022', module: 'ESNext' } });
-  const folder = new URL('node_modules/.btcgraph/', import.meta.url);
-  mkdirSync(folder, { recursive: true });
-  const file = new URL('cache.mjs', folder);
-  writeFileSync(file, outputText);
-  return import(file);
-}
-
-const { createCache } = await shipped();
+const { createCache } = await load('apollo/cache.ts');
 
 /** A client, and what it sent over HTTP. */
 function connect(cache, before = []) {
@@ -208,22 +197,49 @@ for (const [list, query] of [['edges', EDGES], ['nodes', NODES]]) {
   });
 }
 
-await check('a page that comes twice, or late, changes nothing', 'shipped', async ({ client }) => {
-  const ask = (query, after) => client.query({ query, variables: { address, first: 4, after }, fetchPolicy: 'network-only' });
-  for (const query of [EDGES, NODES]) {
-    const cursors = [];
-    for (let page = 0; page < 3; page += 1) {
-      const { data } = await ask(query, cursors.at(-1));
-      cursors.push(data.address.transactions.pageInfo.endCursor);
-    }
-    const first = await whole(client);
-    await ask(query, cursors[0]);
-    await ask(query, cursors[1]);
-    const { transactions } = client.readQuery({ query, variables: { address } }).address;
-    assert.deepEqual(txidsOf(transactions), first.slice(0, 12));
-    assert.equal(transactions.pageInfo.endCursor, cursors[2]);
+for (const [list, query] of [['edges', EDGES], ['nodes', NODES]]) {
+  for (const [way, size, cursor, end] of [['forwards', 'first', 'after', 'endCursor'], ['backwards', 'last', 'before', 'startCursor']]) {
+    await check(`${way}, a page of ${list} that comes again changes nothing`, 'shipped', async ({ client }) => {
+      const ask = (variables) => client.query({ query, variables: { address, ...variables }, fetchPolicy: 'network-only' });
+      const seen = () => client.readQuery({ query, variables: { address } }).address.transactions;
+      const pages = [{ [size]: 4 }];
+      for (let page = 0; page < 3; page += 1) {
+        await ask(pages[page]);
+        pages.push({ [size]: 4, [cursor]: seen().pageInfo[end] });
+      }
+      const three = seen();
+      const all = await whole(client);
+      assert.deepEqual(txidsOf(three), size === 'first' ? all.slice(0, 12) : all.slice(-12));
+      for (const page of pages.slice(0, 3)) {
+        await ask(page);
+        assert.deepEqual(seen(), three);
+      }
+    });
   }
-});
+}
+
+const BLOCKS = (selection) => gql`query ($first: Int, $after: String) { blocks(first: $first, after: $after) { ${selection} pageInfo { hasNextPage hasPreviousPage startCursor endCursor } } }`;
+
+for (const [list, refetchWritePolicy, kept] of [['edges', 'merge', 13], ['nodes', 'merge', 4], ['edges', 'overwrite', 4]]) {
+  const what = `a list of ${list} that is asked for anew with ${refetchWritePolicy} after a block has ${kept} rows of 12`;
+  await check(what, 'shipped', async ({ client }) => {
+    const query = BLOCKS(list === 'edges' ? 'edges { cursor node { id height } }' : 'nodes { id height }');
+    const pages = client.watchQuery({ query, variables: { first: 4 }, refetchWritePolicy });
+    const watching = pages.subscribe(() => {});
+    const blocks = () => pages.getCurrentResult().data?.blocks;
+    await until(() => blocks() !== undefined);
+    for (const length of [8, 12]) {
+      await pages.fetchMore({ variables: { after: blocks().pageInfo.endCursor } });
+      await until(() => blocks()[list].length === length);
+    }
+    const mined = await mine();
+    await client.refetchQueries({ include: 'active' });
+    await until(() => (blocks()[list][0].node ?? blocks()[list][0]).id === `Block:${mined}`);
+    const heights = blocks()[list].map((row) => (row.node ?? row).height);
+    assert.deepEqual(heights, Array.from({ length: kept }, (_, index) => heights[0] - index));
+    watching.unsubscribe();
+  });
+}
 
 const coins = (selection, filter = '') => gql`
   query ($address: String!) { address(address: $address) { id utxos(first: 100 ${filter}) { ${selection} } } }`;

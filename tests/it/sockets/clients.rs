@@ -89,5 +89,5 @@ fn busy_chain() -> (SimChain, String) {
 fn apollo_client_holds_objects_and_pages_together_with_the_cache_that_is_shipped_and_with_its_own() {
     let (mut chain, address) = busy_chain();
     let Some((seen, _)) = run("apollo.js", "@apollo/client", &[address], &mut chain) else { return };
-    assert_eq!(seen.as_array().map(Vec::len), Some(22), "{seen:#}");
+    assert_eq!(seen.as_array().map(Vec::len), Some(28), "{seen:#}");
 }

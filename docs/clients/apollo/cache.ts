@@ -1,66 +1,8 @@
 // The cache of Apollo Client for this API: see docs/frontend.md. Written from schema.graphql by tests/web/cache.js.
 
 import { InMemoryCache, type InMemoryCacheConfig, type TypePolicies } from '@apollo/client';
-import type { FieldFunctionOptions, FieldPolicy, FieldReadFunction } from '@apollo/client/cache';
-import { relayStylePagination } from '@apollo/client/utilities';
-
-type PageInfo = { startCursor?: string | null; endCursor?: string | null; [field: string]: unknown };
-
-/** Nodes that were asked for together. */
-type Page = { nodes: readonly any[]; pageInfo: PageInfo };
-
-/** What is kept of a connection: the edges as relayStylePagination keeps them, and pages of nodes. */
-type Stored = { edges?: unknown[]; pageInfo?: PageInfo; pages?: Page[]; [field: string]: unknown };
-
-const NOTHING = { edges: [], pageInfo: { hasPreviousPage: false, hasNextPage: true, startCursor: '', endCursor: '' } };
-
-/** The pages with one more, put behind the page that its cursor ends, or before the one that its cursor begins. */
-function joined(pages: Page[], page: Page, args: Record<string, any> | null): Page[] {
-  if (args?.after) {
-    const last = pages.findIndex(({ pageInfo }) => pageInfo.endCursor === args.after);
-    return last < 0 ? pages : [...pages.slice(0, last + 1), page];
-  }
-  if (args?.before) {
-    const first = pages.findIndex(({ pageInfo }) => pageInfo.startCursor === args.before);
-    return first < 0 ? pages : [page, ...pages.slice(first)];
-  }
-  return [page];
-}
-
-/**
- * A connection, which is another one for each value of these arguments. Pages of `edges` are put together by
- * relayStylePagination, and pages of `nodes` in the same way. What was not asked for yet is missing, not empty.
- */
-function connection(...keyArgs: string[]): FieldPolicy {
-  const { read, merge, ...policy } = relayStylePagination(keyArgs.length > 0 ? keyArgs : false);
-  const [readEdges, mergeEdges] = [read as FieldReadFunction, merge as (...all: any[]) => Stored];
-  return {
-    ...policy,
-    read(existing: Stored | undefined, options: FieldFunctionOptions) {
-      if (!existing) return undefined;
-      const { pages, ...stored } = existing;
-      // a node may be a txid, which is no object that could be gone from the cache
-      const canRead = (value: any) => typeof value === 'string' || options.canRead(value);
-      const { edges, pageInfo, ...rest } = readEdges({ ...NOTHING, ...stored }, { ...options, canRead }) as Stored;
-      const nodes = pages?.flatMap(({ nodes }) => nodes).filter(canRead);
-      const whole = { ...rest, ...(stored.edges && { edges }), ...(nodes && { nodes }) };
-      const [first, last] = [pages?.[0], pages?.[pages.length - 1]];
-      if (stored.edges || !first || !last) return { ...whole, ...(stored.pageInfo && { pageInfo }) };
-      const { hasPreviousPage, startCursor } = first.pageInfo;
-      return { ...whole, pageInfo: { ...last.pageInfo, hasPreviousPage, startCursor } };
-    },
-    merge(existing: Stored | undefined, incoming: Stored, options: FieldFunctionOptions) {
-      const { nodes, ...others } = incoming;
-      const { pages = [], ...before } = existing ?? {};
-      const merged: Stored = mergeEdges({ ...NOTHING, ...before }, others, options);
-      if (!before.edges && !incoming.edges) delete merged.edges;
-      if (!before.pageInfo && !incoming.pageInfo) delete merged.pageInfo;
-      const page = { nodes: nodes as any[], pageInfo: incoming.pageInfo ?? {} };
-      const kept = nodes ? joined(pages, page, options.args) : pages;
-      return kept.length > 0 ? { ...merged, pages: kept } : merged;
-    },
-  };
-}
+import type { FieldPolicy } from '@apollo/client/cache';
+import { connection } from './pagination';
 
 /** A sum without an upper bound, which JSON has as text. */
 const bigInt: FieldPolicy = { read: (text?: string | null) => (text == null ? text : BigInt(text)) };
