@@ -43,7 +43,7 @@ fn shipped_caches_are_generated_from_the_schema() {
 
 #[test]
 fn shipped_typescript_and_its_examples_compile() {
-    assert_no_fault("clients.js", "typescript", 5, &[]);
+    assert_no_fault("clients.js", "typescript", 9, &[]);
 }
 
 #[test]
@@ -54,6 +54,11 @@ fn pages_make_one_list_without_gaps_and_repetitions() {
 #[test]
 fn urql_warns_of_nothing_with_the_shipped_keys() {
     assert_no_fault("urql.js", "@urql/exchange-graphcache", 30, &[]);
+}
+
+#[test]
+fn subscriptions_resume_after_whatever_a_client_reports() {
+    assert_no_fault("resume.js", "@urql/core", 40, &[]);
 }
 
 #[test]

@@ -12,40 +12,62 @@ use super::{Served, chain};
 use crate::support::api::{Api, sat};
 use crate::support::skips::{current_test, skip};
 
-/// Runs a script of tests/web on a server over this chain, to its end. What it saw, and the hashes of the blocks that were
-/// mined for it; `None`, which is recorded, where this package of npm is not there.
+/// Runs a script of tests/web to its end, and gives it what `answer` says to each line that it prints. What it saw; `None`,
+/// which is recorded, where this package of npm is not there.
 #[track_caller]
-fn run(script: &str, package: &str, arguments: &[String], chain: &mut SimChain) -> Option<(Value, Vec<String>)> {
+pub(super) fn converse(
+    script: &str,
+    package: &str,
+    arguments: &[String],
+    mut answer: impl FnMut(Value) -> String,
+) -> Option<Value> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/web");
     if !folder.join("node_modules").join(package).is_dir() {
         skip(&current_test(), &format!("no {package}: run scripts/npm.sh --install-node tests/web"));
         return None;
     }
-    let mut api = Api::of_chain(chain);
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let served = runtime.block_on(Served::start(&api));
     let mut clients = Command::new("node")
-        .args([script, &format!("http://{}", served.address)])
+        .arg(script)
         .args(arguments)
         .current_dir(folder)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut hashes = clients.stdin.take().unwrap();
-    let (mut mined, mut seen) = (Vec::new(), Value::Null);
+    let mut answers = clients.stdin.take().unwrap();
+    let mut seen = Value::Null;
     for line in BufReader::new(clients.stdout.take().unwrap()).lines() {
-        let line: Value = serde_json::from_str(&line.unwrap()).unwrap();
-        if line == "mine" {
-            let block = chain.mine(Vec::new()).unwrap();
-            api.connect(&block);
-            mined.push(block.block_hash().to_string());
-            writeln!(hashes, "{}", mined[mined.len() - 1]).unwrap();
-        } else {
-            seen = line["seen"].clone();
+        let mut line: Value = serde_json::from_str(&line.unwrap()).unwrap();
+        match line.get_mut("seen") {
+            Some(all) => seen = all.take(),
+            None => writeln!(answers, "{}", answer(line)).unwrap(),
         }
     }
     assert!(clients.wait().unwrap().success(), "a client failed");
+    Some(seen)
+}
+
+pub(super) fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
+}
+
+/// Runs a script of tests/web on a server over this chain, to its end. What it saw, and the hashes of the blocks that were
+/// mined for it; `None`, which is recorded, where this package of npm is not there.
+#[track_caller]
+fn run(script: &str, package: &str, arguments: &[String], chain: &mut SimChain) -> Option<(Value, Vec<String>)> {
+    let mut api = Api::of_chain(chain);
+    let runtime = runtime();
+    let served = runtime.block_on(Served::start(&api));
+    let arguments = [&[format!("http://{}", served.address)], arguments].concat();
+    let mut mined = Vec::new();
+    let seen = converse(script, package, &arguments, |line| {
+        assert_eq!(line, "mine");
+        let block = chain.mine(Vec::new()).unwrap();
+        api.connect(&block);
+        let hash = block.block_hash().to_string();
+        mined.push(hash.clone());
+        hash
+    })?;
     runtime.block_on(served.stop());
     Some((seen, mined))
 }

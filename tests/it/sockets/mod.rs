@@ -5,6 +5,7 @@ mod callers;
 mod clients;
 mod conformance;
 mod crowds;
+mod drops;
 mod heavy;
 mod legacy;
 mod operations;

@@ -26,7 +26,7 @@ pub(super) const DOCUMENT: &str = "subscription ($watch: WatchInput!, $after: St
 }";
 
 /// The scripts that are paid most in a life, and the one that miners are paid to.
-pub(super) fn scripts(seed: u64) -> Vec<ScriptBuf> {
+pub(crate) fn scripts(seed: u64) -> Vec<ScriptBuf> {
     let (mut life, mut world) = Life::start(Profile::Hostile, seed, 1_800_000_000).unwrap();
     let mut paid: BTreeMap<ScriptBuf, usize> = BTreeMap::new();
     for _ in 0..400 {
@@ -87,7 +87,7 @@ fn up_to<'e>(told: &'e [Value], coinbase: &Value) -> Option<&'e [Value]> {
 }
 
 /// Two blocks that end a life, the second without anything but its coinbase, whose txid is told.
-fn last_block(sim: &btcgraph::sim::SimNode) -> Arc<Block> {
+pub(crate) fn last_block(sim: &btcgraph::sim::SimNode) -> Arc<Block> {
     sim.with(|world| {
         world.mine(Mining::default()).unwrap();
         world.mine_exactly(Vec::new(), Mining::default()).unwrap()

@@ -15,7 +15,7 @@ pub(crate) mod following;
 mod gaps;
 mod journal;
 mod late_conflicts;
-mod ledger_streams;
+pub(crate) mod ledger_streams;
 mod memory;
 mod real;
 mod reasons;

@@ -17,7 +17,7 @@ pub(crate) fn start(profile: Profile, seed: u64) -> (Life, SimNode) {
     (life, SimNode::start(Arc::new(Mutex::new(world)), options).unwrap())
 }
 
-pub(super) fn live(life: &mut Life, sim: &SimNode, steps: usize) {
+pub(crate) fn live(life: &mut Life, sim: &SimNode, steps: usize) {
     for _ in 0..steps {
         sim.with(|world| life.next(world)).unwrap().unwrap();
     }
