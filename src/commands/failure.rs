@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub(crate) enum Exit {
-    /// The operation failed, `verify` found differences, or there is no server to `notify`.
+    /// The operation failed, `verify` found differences, `notify` named no block of the node or found no server.
     Failed = 1,
     /// The command line or the settings are wrong. clap, too, exits with this one.
     Usage = 2,

@@ -30,7 +30,7 @@ use flags::Flags;
 const EXIT_CODES: &str = "\
 Exit codes:
   0  done, or stopped by ctrl-c or SIGTERM
-  1  the operation failed, `verify` found differences, or there is no server to `notify`
+  1  the operation failed, `verify` found differences, `notify` named no block of the node or found no server
   2  wrong use: the command line or the settings
   3  the node cannot be reached, refuses, or is on another network
   4  the index cannot be opened, read or written, or is damaged

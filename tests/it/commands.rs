@@ -86,3 +86,13 @@ fn help_tells_the_commands_flags_and_exit_codes() {
         assert!(help.contains(part), "{part} in:\n{help}");
     }
 }
+
+#[test]
+fn the_exit_codes_of_the_help_are_those_of_the_operations_page() {
+    let output = run(&["--help"]);
+    let help = text(&output.stdout);
+    let (_, codes) = help.split_once("Exit codes:\n").unwrap();
+    assert!(codes.lines().count() >= 7, "{codes}");
+    let page = include_str!("../../docs/operations.md");
+    assert!(page.contains(&format!("```\n{}\n```", codes.trim_end())), "{codes}");
+}

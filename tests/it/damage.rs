@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bitcoin::Block;
-use btcgraph::index::{Index, IndexError, IndexFile, IndexOptions, Report, VerifyOptions, verify};
+use btcgraph::index::{Index, IndexError, IndexFile, IndexOptions, Report, VerifyOptions, catch_damage, verify};
 use btcgraph::sim::{Hostile, Rng, SimChain};
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 use tempfile::TempDir;
@@ -248,6 +248,27 @@ fn a_damaged_file_ends_verify_with_4_and_without_a_panic() {
             }
         }
     }
+}
+
+#[test]
+fn opening_a_damaged_index_is_refused_without_a_panic() {
+    let ([_, whole], options, _directory, _) = files();
+    let mut refused = 0;
+    for page in 0..whole.len() / PAGE {
+        let mut bytes = whole.clone();
+        FileDamage::ZeroedPage { page }.apply(&mut bytes);
+        fs::write(&options.path, &bytes).unwrap();
+        match Index::open(&options) {
+            // what is not read yet may make closing it fail
+            Ok(index) => drop(catch_damage::<_, IndexError>(|| Ok(drop(index)))),
+            Err(error) => {
+                refused += 1;
+                assert!(error.to_string().contains("the index is damaged"), "page {page}: {error}");
+            }
+        }
+    }
+    // the header, and the pages that lead to the tables
+    assert!(refused >= 3, "{refused}");
 }
 
 /// Zeroed pages that opening the index does not read, and checking its rows does.
