@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use btcgraph::api;
+use btcgraph::limits::Limits;
 use btcgraph::server::Options;
 use btcgraph::sim::{Life, Profile, SimNode};
 use serde_json::{Value, json};
@@ -29,10 +30,10 @@ impl Running {
     fn start(following: Following, sim: &SimNode, runtime: &tokio::runtime::Runtime) -> Self {
         following.assert_catches_up(sim);
         let (published, live) = (following.published.clone(), following.live.clone());
-        let schema = api::schema(published, live, api::Limits::default(), api::Features::default());
+        let schema = api::schema(published, live, Limits::default(), api::Features::default());
         let mut options = Options::default();
         // an event of many subscriptions may take long on a busy machine, and is not what is looked at here
-        options.limits.executions.timeout = PATIENCE;
+        options.limits.timeout = PATIENCE;
         let served = runtime.block_on(Served::with_options(&schema, options));
         Self { following, served }
     }

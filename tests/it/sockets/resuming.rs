@@ -1,6 +1,7 @@
 //! Subscriptions that go on behind a cursor.
 
-use btcgraph::server::{ExecutionLimits, Options};
+use btcgraph::limits::Limits;
+use btcgraph::server::Options;
 use serde_json::{Value, json};
 
 use super::{PATIENCE, Served, chain, until_subscriptions};
@@ -12,8 +13,8 @@ const CHAIN: &str = "subscription ($after: String) { chainEvents(after: $after) 
 async fn a_resumed_subscription_leaves_its_place_to_others() {
     let mut chain = chain();
     let mut api = Api::of_chain(&chain);
-    let mut options = Options::default();
-    options.limits.executions = ExecutionLimits { at_once: 1, waiting: 0, timeout: PATIENCE };
+    let limits = Limits { executions: 1, waiting: 0, timeout: PATIENCE, ..Limits::default() };
+    let options = Options { limits, ..Options::default() };
     let served = Served::with_options(&api.schema, options).await;
     let mut client = served.client().await;
     let subscribe = |id: &str, after: &Value| json!({ "type": "subscribe", "id": id, "payload": { "query": CHAIN, "variables": { "after": after } } });
