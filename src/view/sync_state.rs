@@ -9,7 +9,7 @@
 //! The chain is in sync while its newest block is the one that the node reported last, and the mempool while it was found
 //! equal to the node's and everything that happened to that since was followed. Both hold only for as long as the node
 //! may be silent: a node that went away a moment ago and one that does not answer look the same. Readers see the state
-//! as of the moment they ask ([`SyncState::at`]), so it needs no event to stop being in sync.
+//! as of the moment they ask ([`Published::state`](super::Published::state)), so it needs no event to stop being in sync.
 
 use std::time::{Duration, Instant};
 
