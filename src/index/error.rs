@@ -196,6 +196,18 @@ impl IndexError {
         matches!(self, Self::Storage(error) if matches!(**error, redb::Error::PreviousIo))
     }
 
+    /// The same as an error of reading alone, where what redb finds corrupt is in the file; after a write that failed it may
+    /// be what redb holds in memory.
+    pub(super) fn of_reading(self) -> Self {
+        match self {
+            Self::Storage(error) => match *error {
+                redb::Error::Corrupted(what) => Self::Damaged { what },
+                other => Self::Storage(Box::new(other)),
+            },
+            other => other,
+        }
+    }
+
     pub(super) fn corrupt(table: &'static str, what: impl Into<String>) -> Self {
         Self::Corrupt { table, what: what.into() }
     }
@@ -206,7 +218,6 @@ impl IndexError {
             redb::Error::Io(io) if io.kind() == ErrorKind::UnexpectedEof => {
                 Self::Damaged { what: "the file ends before a page that belongs to it".to_owned() }
             }
-            redb::Error::Corrupted(what) => Self::Damaged { what },
             other => Self::Storage(Box::new(other)),
         }
     }

@@ -76,7 +76,7 @@ impl Index {
     ///
     /// Errors: as [`Index::open`]; [`IndexError::Absent`].
     pub fn open_existing(options: &IndexOptions) -> Result<Self, IndexError> {
-        catch_damage(|| Self::open_there(options))
+        catch_damage(|| Self::open_there(options).map_err(IndexError::of_reading))
     }
 
     fn open_there(options: &IndexOptions) -> Result<Self, IndexError> {

@@ -68,7 +68,8 @@ impl IndexFile {
         builder.set_cache_size(options.cache_bytes);
         let opened = catch_damage(|| builder.create_with_backend(unchanged).map_err(opening));
         let database = reading.unless_ended(opened)?;
-        let salt = reading.unless_ended(catch_damage(|| check(&options, &database.begin_read()?)));
+        let salt = reading
+            .unless_ended(catch_damage(|| check(&options, &database.begin_read()?).map_err(IndexError::of_reading)));
         Ok(Self { options, database, salt, reading })
     }
 

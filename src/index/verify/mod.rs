@@ -70,7 +70,7 @@ pub fn verify(
     options: &VerifyOptions,
     watch: &mut dyn FnMut(VerifyProgress) -> ControlFlow<()>,
 ) -> Result<Report, IndexError> {
-    catch_damage(|| report(snapshot, options, watch))
+    catch_damage(|| report(snapshot, options, watch).map_err(IndexError::of_reading))
 }
 
 fn report(
