@@ -66,7 +66,7 @@ pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<
     let admin =
         server::admin::serve(admin_socket, admin_of(settings, &wake, &published, metrics.clone()), stop.clone());
     let administering = tokio::spawn(until_it_ends(admin, stop.clone()));
-    let options = options_of(settings.limits, &settings.server);
+    let options = options_of(&settings.limits, &settings.server);
     let public = server::serve_counted(listener, schema, options, metrics, stop.clone());
     let serving = tokio::spawn(until_it_ends(public, stop.clone()));
     let flag = pieces::stop_flag(&stop);
@@ -154,7 +154,7 @@ async fn notify(hash: &str, wake: &Wake, published: &Published) -> Result<(), No
     debug!(%hash, "the node has a new block");
     wake.wake();
     match timeout(IS_KNOWN, published.ask().has_block(hash)).await {
-        Ok(Ok(false)) => Err(NotNotified::UnknownBlock(hash)),
+        Ok(Ok(false)) => Err(NotNotified::UnknownBlock(hash.to_string())),
         Ok(_) | Err(_) => Ok(()),
     }
 }
@@ -218,9 +218,9 @@ fn listen(node: &Node, wake: &Wake, stop: &StopFlag, release: Release<'_>) -> Re
     Ok(Some(Signals::start(&endpoint, SIGNALS, stop, move || wake.wake())?))
 }
 
-fn options_of(limits: Limits, settings: &ServerSettings) -> server::Options {
+fn options_of(limits: &Limits, settings: &ServerSettings) -> server::Options {
     server::Options {
-        limits,
+        limits: *limits,
         limit_loopback: settings.limit_loopback,
         playground: settings.playground,
         origins: settings.origins.clone(),
@@ -305,6 +305,6 @@ mod tests {
         assert_eq!(pieces::mempool_limits(&settings), MempoolLimits::default());
         assert_eq!(pieces::index_options(&settings).observed, ObservedLimits::default());
         assert_eq!(features_of(&settings.api), Features::default());
-        assert_eq!(options_of(settings.limits, &settings.server), server::Options::default());
+        assert_eq!(options_of(&settings.limits, &settings.server), server::Options::default());
     }
 }

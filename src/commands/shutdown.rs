@@ -10,7 +10,7 @@ use tracing::{info, warn};
 pub(super) fn on_signal() -> io::Result<CancellationToken> {
     let stop = CancellationToken::new();
     let cancel = stop.clone();
-    let mut signals = Signals::listen()?;
+    let mut signals = StopSignals::listen()?;
     tokio::spawn(async move {
         let (name, _) = signals.next().await;
         info!(signal = name, "stopping; a second signal stops at once");
@@ -40,16 +40,16 @@ pub(super) fn on_hangup(stop: &CancellationToken) -> io::Result<()> {
 
 /// Both signals, with their names and the exit codes that shells give them (128 and the signal's number).
 #[cfg(unix)]
-struct Signals {
+struct StopSignals {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
 }
 
 #[cfg(unix)]
-impl Signals {
+impl StopSignals {
     fn listen() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
-        Ok(Signals { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+        Ok(StopSignals { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
     }
 
     async fn next(&mut self) -> (&'static str, i32) {
@@ -62,12 +62,12 @@ impl Signals {
 
 /// Ctrl-c alone, where there is no SIGTERM.
 #[cfg(windows)]
-struct Signals(tokio::signal::windows::CtrlC);
+struct StopSignals(tokio::signal::windows::CtrlC);
 
 #[cfg(windows)]
-impl Signals {
+impl StopSignals {
     fn listen() -> io::Result<Self> {
-        tokio::signal::windows::ctrl_c().map(Signals)
+        tokio::signal::windows::ctrl_c().map(StopSignals)
     }
 
     async fn next(&mut self) -> (&'static str, i32) {

@@ -37,7 +37,7 @@ mod tests {
 
     #[test]
     fn a_panic_is_damage_and_a_result_is_passed_on() {
-        assert_eq!(catch_damage::<_, IndexError>(|| Ok(is_catching_damage())).unwrap(), true);
+        assert!(catch_damage::<_, IndexError>(|| Ok(is_catching_damage())).unwrap());
         assert!(matches!(catch_damage::<(), _>(|| Err(IndexError::Broken)), Err(IndexError::Broken)));
         let nothing: [u8; 0] = [];
         let caught = catch_damage::<u8, IndexError>(|| Ok(nothing[usize::from(!is_catching_damage())]));

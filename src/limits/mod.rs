@@ -87,13 +87,13 @@ pub struct OutOfBounds {
 }
 
 /// The type of a limit's value, as a number in the limit's unit.
-trait Value: Copy {
+trait LimitValue: Copy {
     fn from_number(number: u64) -> Self;
     fn number(self) -> u64;
 }
 
 /// A number that the type cannot represent becomes the highest that it can.
-impl Value for usize {
+impl LimitValue for usize {
     fn from_number(number: u64) -> Self {
         usize::try_from(number).unwrap_or(usize::MAX)
     }
@@ -103,7 +103,7 @@ impl Value for usize {
     }
 }
 
-impl Value for u32 {
+impl LimitValue for u32 {
     fn from_number(number: u64) -> Self {
         u32::try_from(number).unwrap_or(u32::MAX)
     }
@@ -113,7 +113,7 @@ impl Value for u32 {
     }
 }
 
-impl Value for Duration {
+impl LimitValue for Duration {
     fn from_number(number: u64) -> Self {
         Duration::from_secs(number)
     }
@@ -145,8 +145,8 @@ macro_rules! define {
         impl Default for Limits {
             fn default() -> Self {
                 Self {
-                    $( $name: Value::from_number($default), )+
-                    $( $protocol_name: Value::from_number($protocol_default), )+
+                    $( $name: LimitValue::from_number($default), )+
+                    $( $protocol_name: LimitValue::from_number($protocol_default), )+
                 }
             }
         }
@@ -165,7 +165,7 @@ macro_rules! define {
             bounds: $bounds,
             description: $description,
             get: |limits| limits.$name.number(),
-            set: |limits, number| limits.$name = Value::from_number(number),
+            set: |limits, number| limits.$name = LimitValue::from_number(number),
         }
     };
 }

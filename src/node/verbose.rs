@@ -9,7 +9,7 @@ use crate::chain::Height;
 
 /// A block as the node decodes it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(from = "wire::BlockJson")]
+#[serde(from = "wire::WireBlock")]
 pub struct VerboseBlock {
     /// The block's hash.
     pub hash: BlockHash,
@@ -60,50 +60,50 @@ mod wire {
     };
 
     #[derive(Deserialize)]
-    pub(super) struct BlockJson {
+    pub(super) struct WireBlock {
         hash: BlockHash,
         height: u32,
-        tx: Vec<TransactionJson>,
+        tx: Vec<WireTransaction>,
     }
 
     #[derive(Deserialize)]
-    struct TransactionJson {
+    struct WireTransaction {
         txid: Txid,
-        vin: Vec<InputJson>,
-        vout: Vec<OutputJson>,
+        vin: Vec<WireInput>,
+        vout: Vec<WireOutput>,
         fee: Option<ExactAmount>,
     }
 
     #[derive(Deserialize)]
-    struct InputJson {
+    struct WireInput {
         txid: Option<Txid>,
         vout: Option<u32>,
-        prevout: Option<PrevoutJson>,
+        prevout: Option<WirePrevout>,
     }
 
     #[derive(Deserialize)]
-    struct PrevoutJson {
+    struct WirePrevout {
         generated: bool,
         height: u32,
         value: ExactAmount,
         #[serde(rename = "scriptPubKey")]
-        script: ScriptJson,
+        script: WireScript,
     }
 
     #[derive(Deserialize)]
-    struct OutputJson {
+    struct WireOutput {
         value: ExactAmount,
         #[serde(rename = "scriptPubKey")]
-        script: ScriptJson,
+        script: WireScript,
     }
 
     #[derive(Deserialize)]
-    struct ScriptJson {
+    struct WireScript {
         hex: ScriptBuf,
     }
 
-    impl From<BlockJson> for VerboseBlock {
-        fn from(block: BlockJson) -> Self {
+    impl From<WireBlock> for VerboseBlock {
+        fn from(block: WireBlock) -> Self {
             VerboseBlock {
                 hash: block.hash,
                 height: Height::from(block.height),
@@ -112,8 +112,8 @@ mod wire {
         }
     }
 
-    impl From<TransactionJson> for VerboseTransaction {
-        fn from(transaction: TransactionJson) -> Self {
+    impl From<WireTransaction> for VerboseTransaction {
+        fn from(transaction: WireTransaction) -> Self {
             VerboseTransaction {
                 txid: transaction.txid,
                 inputs: transaction.vin.into_iter().map(VerboseInput::from).collect(),
@@ -123,8 +123,8 @@ mod wire {
         }
     }
 
-    impl From<InputJson> for VerboseInput {
-        fn from(input: InputJson) -> Self {
+    impl From<WireInput> for VerboseInput {
+        fn from(input: WireInput) -> Self {
             VerboseInput {
                 outpoint: input.txid.zip(input.vout).map(|(txid, vout)| OutPoint { txid, vout }),
                 spent: input.prevout.map(|prevout| SpentOutput {
@@ -136,7 +136,7 @@ mod wire {
         }
     }
 
-    fn tx_out(value: ExactAmount, script: ScriptJson) -> TxOut {
+    fn tx_out(value: ExactAmount, script: WireScript) -> TxOut {
         TxOut { value: value.0, script_pubkey: script.hex }
     }
 }

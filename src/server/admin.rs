@@ -26,7 +26,6 @@ use axum::http::header::{CONTENT_TYPE, ORIGIN};
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use bitcoin::BlockHash;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
@@ -56,7 +55,7 @@ pub enum NotNotified {
     NotAHash(String),
     /// The node, which was asked for its newest block all the same, knows none of this hash.
     #[error("the node has no block {0}; it was asked for its newest block all the same")]
-    UnknownBlock(BlockHash),
+    UnknownBlock(String),
 }
 
 /// Starts the check that these bytes describe, and returns at once. Errors: why they describe none.

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bitcoin::Block;
+use bitcoin::hex::DisplayHex;
 use btcgraph::index::{Index, IndexError, IndexFile, IndexOptions, Report, VerifyOptions, catch_damage, verify};
 use btcgraph::sim::{Hostile, Rng, SimChain};
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
@@ -260,7 +261,12 @@ fn opening_a_damaged_index_is_refused_without_a_panic() {
         fs::write(&options.path, &bytes).unwrap();
         match Index::open(&options) {
             // what is not read yet may make closing it fail
-            Ok(index) => drop(catch_damage::<_, IndexError>(|| Ok(drop(index)))),
+            Ok(index) => {
+                let _ = catch_damage::<_, IndexError>(|| {
+                    drop(index);
+                    Ok(())
+                });
+            }
             Err(error) => {
                 refused += 1;
                 assert!(error.to_string().contains("the index is damaged"), "page {page}: {error}");
@@ -295,7 +301,7 @@ fn a_server_reports_damage_that_its_check_finds_and_goes_on() {
     let directory = tempfile::tempdir().unwrap();
     place(directory.path(), &bytes);
     let away = ["--rpc-url", "http://127.0.0.1:1", "--rpc-user", "user", "--rpc-password", "password"].map(Into::into);
-    let salt = SALT.0.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let salt = SALT.0.to_lower_hex_string();
     let variables = [("BTCGRAPH_INDEX__SALT", salt.as_str()), ("BTCGRAPH_NODE__PATIENCE_SECONDS", "0")];
     let mut served = Served::start_on(&away, directory.path(), &variables);
     for _ in 0..2 {

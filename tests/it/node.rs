@@ -157,7 +157,7 @@ fn rest_and_rpc_give_the_same_blocks_headers_and_errors() {
     let blocks = mine_spends(&real);
     let hashes: Vec<_> = std::iter::once(genesis()).chain(blocks).collect();
 
-    let read = |node: &Node| {
+    let blocks_and_headers = |node: &Node| {
         let whole: Vec<_> = hashes.iter().map(|hash| node.block(hash).unwrap()).collect();
         let headers = node.headers(&genesis(), 2000).unwrap();
         let some = node.headers(&hashes[40], 7).unwrap();
@@ -169,11 +169,11 @@ fn rest_and_rpc_give_the_same_blocks_headers_and_errors() {
     };
     let with_rest = connect(&real);
     assert!(with_rest.supports_rest());
-    let by_rest = read(&with_rest);
+    let by_rest = blocks_and_headers(&with_rest);
     real.restart_with(&["-rest=0"]);
     let without_rest = connect(&real);
     assert!(!without_rest.supports_rest());
-    assert_eq!(read(&without_rest), by_rest);
+    assert_eq!(blocks_and_headers(&without_rest), by_rest);
     assert_eq!(without_rest.spent_outputs(&hashes[1]).unwrap(), None);
 
     let (whole, headers, some) = by_rest;
@@ -185,7 +185,7 @@ fn rest_and_rpc_give_the_same_blocks_headers_and_errors() {
     }
 
     // the client that connected while REST was on continues as well
-    assert_eq!(read(&with_rest).1, headers);
+    assert_eq!(blocks_and_headers(&with_rest).1, headers);
     assert!(!with_rest.supports_rest() && !with_rest.supports_spent_outputs());
 }
 

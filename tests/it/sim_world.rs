@@ -431,7 +431,9 @@ fn a_node_equals_a_demo_after_every_transaction_and_block() {
         match &step.action {
             // The node has no method to evict them, so the world gets them again.
             LifeAction::Removed(txids) => {
-                txids.iter().for_each(|txid| drop(pair.world.submit(seen[txid].clone()).unwrap()))
+                for txid in txids {
+                    drop(pair.world.submit(seen[txid].clone()).unwrap());
+                }
             }
             LifeAction::Mined(_) => blocks += 1,
             LifeAction::Branched { .. } => (blocks, reorgs) = (blocks + 2, reorgs + 1),

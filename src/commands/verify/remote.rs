@@ -1,6 +1,6 @@
 //! The check of an index that a server holds open: asked for by the command, done by the server.
 //!
-//! The command sends a [`Question`], the server answers with a [`Line`] of JSON for each step and one for the end. When
+//! The command sends a [`VerifyRequest`], the server answers with a [`Line`] of JSON for each step and one for the end. When
 //! the command ends early, so does the check.
 
 use std::fs;
@@ -31,7 +31,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// What the server is asked.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Question {
+struct VerifyRequest {
     /// The index file, for another server may have come to listen at the socket.
     index: PathBuf,
     arguments: VerifyArguments,
@@ -63,7 +63,8 @@ pub(super) async fn ask(
         *directory = whole.or_exit(Exit::Usage, format!("--temporary-dir {}", directory.display()))?;
     }
     let index = canonical_index(settings)?;
-    let question = serde_json::to_vec(&Question { index, arguments }).or_exit(Exit::Failed, "cannot ask the server")?;
+    let question =
+        serde_json::to_vec(&VerifyRequest { index, arguments }).or_exit(Exit::Failed, "cannot ask the server")?;
     let tried = format!("{in_use}. No `btcgraph serve` could be asked at {address} (--admin)");
     let answer = admin::ask(address, "/verify", &question).await.or_exit(Exit::Index, tried)?;
     if answer.status != 200 {
@@ -93,7 +94,7 @@ pub(super) async fn ask(
 
 /// Does what a command asks for, on a thread of its own. Errors: that it asks for nothing that is known here.
 pub(crate) fn answer(question: &[u8], job: Job, settings: &Settings, published: &Published) -> Result<(), String> {
-    let question: Question = serde_json::from_slice(question)
+    let question: VerifyRequest = serde_json::from_slice(question)
         .map_err(|error| format!("this is no question of this version of btcgraph: {error}"))?;
     let (stop, settings, published) = (pieces::stop_flag(job.stop()), settings.clone(), published.clone());
     let work = move || {
@@ -119,7 +120,7 @@ pub(crate) fn answer(question: &[u8], job: Job, settings: &Settings, published: 
 }
 
 fn answer_checked(
-    question: &Question,
+    question: &VerifyRequest,
     job: &Job,
     settings: &Settings,
     published: &Published,

@@ -21,14 +21,14 @@ use crate::chain::Height;
 use crate::chain::network::genesis_hash;
 
 /// The rows of `spends`, in the order of the outputs they are about.
-type Spends<'a> = Peekable<Box<dyn Iterator<Item = Result<(spends::TxPoint, spends::TxPoint), IndexError>> + 'a>>;
+type SpendRows<'a> = Peekable<Box<dyn Iterator<Item = Result<(spends::TxPoint, spends::TxPoint), IndexError>> + 'a>>;
 
 impl Work<'_> {
     pub(super) fn read_chain(&mut self) -> Result<(), IndexError> {
         let snapshot = self.snapshot;
         let rows = snapshot.spends.range::<&spends::TxPoint>(..)?;
         let rows = rows.map(|row| row.map(|(key, value)| (*key.value(), *value.value())).map_err(IndexError::from));
-        let mut spends: Spends<'_> = (Box::new(rows) as Box<dyn Iterator<Item = _>>).peekable();
+        let mut spends: SpendRows<'_> = (Box::new(rows) as Box<dyn Iterator<Item = _>>).peekable();
         let (mut txnum, mut below) = (TxNum(0), None);
         let heights = snapshot.tip().map_or(0, |tip| tip.height.to_u32() + 1);
         for height in (0..heights).map(Height::from) {
@@ -92,7 +92,7 @@ impl Work<'_> {
         height: Height,
         txnum: TxNum,
         is_coinbase: bool,
-        spends: &mut Spends<'_>,
+        spends: &mut SpendRows<'_>,
     ) -> Result<(), IndexError> {
         let Some(stored) = self.snapshot.transactions.get(&txnum.to_key())? else {
             self.differences.add(format!("transactions: row {txnum} is missing"));

@@ -116,7 +116,10 @@ impl IndexFile {
             Ok(salt) => Ok(Index::of(&options, database, salt)),
             Err(error) => {
                 // that a damaged file cannot be closed well adds nothing
-                let _ = catch_damage::<_, IndexError>(|| Ok(drop(database)));
+                let _ = catch_damage::<_, IndexError>(|| {
+                    drop(database);
+                    Ok(())
+                });
                 Err(error)
             }
         }

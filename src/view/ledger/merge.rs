@@ -11,14 +11,14 @@ pub(super) fn directed<I: DoubleEndedIterator>(mut rows: I, ascending: bool) -> 
 /// Rows of several lists, each sorted in one direction, as one list sorted in that direction. It ends at the first error.
 pub(super) struct Merge<I, R> {
     sources: Vec<I>,
-    heads: BinaryHeap<Head<R>>,
+    heads: BinaryHeap<MergeHead<R>>,
     key: fn(&R) -> u64,
     ascending: bool,
     failed: bool,
 }
 
 /// The next row of a list.
-struct Head<R> {
+struct MergeHead<R> {
     /// Largest for the row that comes first.
     rank: u64,
     source: usize,
@@ -41,7 +41,7 @@ impl<I: Iterator<Item = Result<R, E>>, R, E> Merge<I, R> {
             let row = row?;
             let key = (self.key)(&row);
             let rank = if self.ascending { u64::MAX - key } else { key };
-            self.heads.push(Head { rank, source, row });
+            self.heads.push(MergeHead { rank, source, row });
         }
         Ok(())
     }
@@ -54,7 +54,7 @@ impl<I: Iterator<Item = Result<R, E>>, R, E> Iterator for Merge<I, R> {
         if self.failed {
             return None;
         }
-        let Head { source, row, .. } = self.heads.pop()?;
+        let MergeHead { source, row, .. } = self.heads.pop()?;
         if let Err(error) = self.pull(source) {
             self.failed = true;
             return Some(Err(error));
@@ -63,25 +63,25 @@ impl<I: Iterator<Item = Result<R, E>>, R, E> Iterator for Merge<I, R> {
     }
 }
 
-impl<R> Ord for Head<R> {
+impl<R> Ord for MergeHead<R> {
     fn cmp(&self, other: &Self) -> Ordering {
         self.rank.cmp(&other.rank).then(other.source.cmp(&self.source))
     }
 }
 
-impl<R> PartialOrd for Head<R> {
+impl<R> PartialOrd for MergeHead<R> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl<R> PartialEq for Head<R> {
+impl<R> PartialEq for MergeHead<R> {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl<R> Eq for Head<R> {}
+impl<R> Eq for MergeHead<R> {}
 
 #[cfg(test)]
 mod tests {

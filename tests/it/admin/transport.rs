@@ -31,7 +31,7 @@ impl Served {
             notify: Box::new(move |hash| {
                 let answer = match hash {
                     "nonsense" => Err(NotNotified::NotAHash("nonsense".into())),
-                    "unknown" => Err(NotNotified::UnknownBlock(BlockHash::all_zeros())),
+                    "unknown" => Err(NotNotified::UnknownBlock(BlockHash::all_zeros().to_string())),
                     hash => {
                         notice.send(hash.into()).unwrap();
                         Ok(())

@@ -125,8 +125,7 @@ async fn a_subscription_begins_with_a_state_that_has_the_block_and_a_mutation_wa
 async fn no_more_wait_for_a_block_than_may_and_what_is_there_needs_no_place() {
     let mut chain = SimChain::new(95);
     chain.mine_empty(2).unwrap();
-    let mut limits = Limits::default();
-    limits.waiting = 2;
+    let limits = Limits { waiting: 2, ..Limits::default() };
     let mut api = Api::empty(Network::Regtest, limits);
     api.change(0, chain.active_blocks().map(Arc::as_ref));
     let wait = || json!({ "height": 3 });

@@ -34,7 +34,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("httparse", &["server"]),
     ("hyper", &["server"]),
     ("hyper_util", &["server"]),
-    ("rustix", &["index", "server"]),
+    ("rustix", &["index", "server", "settings"]),
     ("socket2", &["server"]),
     ("tokio_tungstenite", &["server"]),
     ("tower", &["server"]),

@@ -101,7 +101,7 @@ async fn a_message_far_above_the_limit_is_not_read_and_its_sender_told_all_the_s
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_socket_that_is_not_initialised_in_time_is_closed_and_others_stay() {
     let limits = Limits { socket_init_timeout: Duration::from_millis(300), ..Limits::default() };
-    let served = Served::with(&Api::of_chain(&chain()).schema, limits).await;
+    let served = Served::with(&Api::of_chain(&chain()).schema, &limits).await;
     let mut initialised = served.client().await;
     for protocol in [TRANSPORT, "graphql-ws"] {
         let mut silent = served.connect(protocol).await;

@@ -45,7 +45,7 @@ async fn a_query_and_a_subscription_are_started_told_and_stopped() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_is_held_to_the_same_limits_and_times() {
     let limits = Limits { socket_ping_interval: Duration::from_millis(200), ..Limits::default() };
-    let served = Served::with(&Api::of_chain(&chain()).schema, limits).await;
+    let served = Served::with(&Api::of_chain(&chain()).schema, &limits).await;
     let mut client = legacy(&served).await;
     for id in 0..=100 {
         let payload = json!({ "query": "subscription { newBlock { hash } }" });

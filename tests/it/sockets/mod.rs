@@ -48,11 +48,11 @@ struct Served {
 
 impl Served {
     async fn start(api: &Api) -> Self {
-        Self::with(&api.schema, Limits::default()).await
+        Self::with(&api.schema, &Limits::default()).await
     }
 
-    async fn with(schema: &Schema, limits: Limits) -> Self {
-        Self::with_options(schema, Options { limits, ..Options::default() }).await
+    async fn with(schema: &Schema, limits: &Limits) -> Self {
+        Self::with_options(schema, Options { limits: *limits, ..Options::default() }).await
     }
 
     async fn with_options(schema: &Schema, options: Options) -> Self {

@@ -17,7 +17,7 @@ const LARGE: &str = "{ __schema { types { name description fields { name descrip
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_is_pinged_and_one_that_does_not_answer_is_cut_off() {
     let limits = Limits { socket_ping_interval: Duration::from_millis(200), ..Limits::default() };
-    let served = Served::with(&Api::of_chain(&chain()).schema, limits).await;
+    let served = Served::with(&Api::of_chain(&chain()).schema, &limits).await;
     let (mut alive, mut dead) = (served.client().await, served.client().await);
     dead.ask("1", "subscription { newBlock { hash } }").await;
     until_subscriptions(&mut alive, 1).await;
@@ -105,7 +105,7 @@ async fn a_client_that_only_asks_is_not_read_for_ever() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_socket_too_many_is_told_to_come_back_later() {
     let limits = Limits { sockets: 2, ..Limits::default() };
-    let served = Served::with(&Api::of_chain(&chain()).schema, limits).await;
+    let served = Served::with(&Api::of_chain(&chain()).schema, &limits).await;
     let (mut first, second) = (served.client().await, served.client().await);
     for protocol in [TRANSPORT, "graphql-ws"] {
         let told = served.connect(protocol).await.closed().await;

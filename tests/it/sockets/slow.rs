@@ -296,7 +296,7 @@ async fn who_does_not_read_a_stream_or_a_websocket_is_cut_off_after_the_write_ti
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_message_that_does_not_come_to_its_end_closes_its_socket_whatever_stands_between_its_parts() {
     let limits = Limits { message_timeout: SECOND, socket_init_timeout: SECOND * 60, ..Limits::default() };
-    let served = Served::with(&Api::of_chain(&chain()).schema, limits).await;
+    let served = Served::with(&Api::of_chain(&chain()).schema, &limits).await;
     let long = [0x81, 0xfe, 0x10, 0x00, 0, 0, 0, 0];
     for (begin, drop) in [
         (frame(TEXT_BEGIN, b"{"), [frame(MORE, b" "), frame(PING, b"")].concat()),

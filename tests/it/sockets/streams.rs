@@ -119,7 +119,7 @@ async fn a_subscription_is_an_event_a_block_until_the_client_goes_away() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stream_on_which_nothing_happens_is_kept_open_and_ends_without_completion_when_the_server_stops() {
     let limits = Limits { socket_ping_interval: Duration::from_millis(100), ..Limits::default() };
-    let served = Served::with(&Api::of_chain(&chain()).schema, limits).await;
+    let served = Served::with(&Api::of_chain(&chain()).schema, &limits).await;
     let mut events = Stream::post(&served, "text/event-stream", BLOCKS).await;
     for _ in 0..4 {
         events.until(":\n\n").await;
@@ -161,7 +161,7 @@ async fn a_subscription_is_a_part_a_block_with_the_payload_in_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stream_too_many_is_told_to_come_back_later() {
     let limits = Limits { sockets: 1, ..Limits::default() };
-    let served = Served::with(&Api::of_chain(&chain()).schema, limits).await;
+    let served = Served::with(&Api::of_chain(&chain()).schema, &limits).await;
     let mut first = Stream::post(&served, "text/event-stream", BLOCKS).await;
     first.until(":\n\n").await;
     for accept in ["text/event-stream", "multipart/mixed;subscriptionSpec=1.0"] {
