@@ -97,8 +97,11 @@ impl Target {
             let told: Value = serde_json::from_str(&text).unwrap();
             match (told["type"].as_str(), told["id"].as_str()) {
                 (Some("next"), Some("last")) => break "nothing".to_owned(),
-                (Some("next" | "data"), _) => break outcome(&told["payload"]),
-                (Some("error"), _) => break outcome(&json!({ "errors": told["payload"] })),
+                (Some("error"), _) if told["payload"].is_array() => {
+                    break outcome(&json!({ "errors": told["payload"] }));
+                }
+                // an error of the older protocol has all errors in it, as a result has
+                (Some("next" | "data" | "error"), _) => break outcome(&told["payload"]),
                 // of the older protocol, for a message that is none
                 (Some("connection_error"), _) => break "connection_error".to_owned(),
                 _ => {}
