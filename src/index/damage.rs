@@ -1,7 +1,7 @@
 //! Reading a file that may be damaged.
 //!
-//! redb checks what it reads in part: where bytes make no sense it returns an error, and now and then it panics. Whoever
-//! reads a file that is not known to be whole does so in here, where a panic is an error like the other.
+//! redb checks what it reads in part: where bytes make no sense it returns an error, and now and then it panics. Code that
+//! reads a file that is not known to be whole does so in here, where a panic becomes an error.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_on_another_network_is_refused_with_the_names_of_the_settings() {
+    fn a_node_on_another_network_is_refused_with_both_names() {
         for (chain, found) in [
             ("main", "is on mainnet, but this service is set up for regtest. Set `network`"),
             ("test", "is on testnet3, but"),

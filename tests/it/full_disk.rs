@@ -161,7 +161,7 @@ fn while_the_disk_is_full_what_is_there_is_answered_and_with_room_it_goes_on() {
 /// Of the default of 1 GiB three quarters are the cache, of which a quarter is to be free, and a quarter more of that before
 /// it goes on.
 #[test]
-fn too_small_a_disk_is_reported_in_figures_with_the_setting_that_helps() {
+fn a_short_disk_is_reported_in_figures_with_the_setting() {
     if !may_mount() {
         return;
     }

@@ -68,7 +68,7 @@ pub(super) fn ask_node(settings: &Settings, stop: &StopFlag, tip: Option<Tip>) -
 }
 
 /// Checks the state that `snapshot` holds, sorting in `memory` bytes, and compares it with the node if that was asked. Ends
-/// when `stop` is raised; `watch` is told how far it is.
+/// when `stop` is raised; `watch` is called with the progress.
 pub(super) fn check(
     snapshot: &Snapshot,
     settings: &Settings,

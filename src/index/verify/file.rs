@@ -126,7 +126,7 @@ impl IndexFile {
     }
 }
 
-/// How much was read, and who is told.
+/// Counts what is read and reports it.
 struct Reading {
     watch: Box<WatchFile>,
     is_watched: AtomicBool,

@@ -75,7 +75,7 @@ fn a_notice_of_a_block_that_the_node_does_not_have_says_so() {
         "{printed}"
     );
     served.wait_for_height(3);
-    // of a node that is away nobody knows
+    // a node that is away cannot be asked
     node.kill();
     let (code, printed) = run(&mut btcgraph(directory.path(), &["notify", UNKNOWN]));
     assert_eq!((code, printed.as_str()), (Some(0), ""));

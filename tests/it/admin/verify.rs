@@ -44,7 +44,7 @@ fn the_server_that_has_the_index_open_gives_the_report_of_the_closed_file() {
 }
 
 #[test]
-fn what_could_not_be_compared_is_said_with_an_exit_code_of_its_own() {
+fn an_incomplete_comparison_is_reported_with_exit_code_5() {
     let Some(node) = RealNode::start(&[]) else { return };
     node.mine(5);
     let directory = tempfile::tempdir().unwrap();
