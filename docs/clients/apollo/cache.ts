@@ -107,6 +107,7 @@ export const typePolicies: TypePolicies = {
   },
   Limits: { keyFields: false, merge: true },
   LockTime: { keyFields: false, merge: true },
+  LostBlock: { keyFields: false, merge: true },
   Mempool: {
     keyFields: ['id'],
     fields: {
