@@ -76,7 +76,7 @@ fn check_here(settings: &Settings, stop: &StopFlag, arguments: &VerifyArguments)
     } else {
         match ask_node(settings, stop, file.tip()) {
             Err(_) if stop.is_raised() => return stopped,
-            asked => Some(asked?),
+            asked => Some(asked),
         }
     };
     let checked = file.check();
@@ -86,6 +86,8 @@ fn check_here(settings: &Settings, stop: &StopFlag, arguments: &VerifyArguments)
         Err(IndexError::Interrupted) => return stopped,
         checked => checked?,
     };
+    // damage is reported also while the node is away
+    let asked = asked.transpose()?;
     let memory = cache_bytes.saturating_mul(3);
     let outcome = check(&index.snapshot()?, settings, memory, arguments, asked, stop, &mut |progress| {
         watch.step(progress.phase, progress.done, progress.total);

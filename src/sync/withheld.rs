@@ -90,7 +90,10 @@ pub fn publish(
     patience: Duration,
 ) -> Result<Option<Withheld>, SyncError> {
     let awaited = index.lost_announcement()?;
-    let lost_block = index.abandoned_announcement()?.or(awaited);
+    let lost_block = match awaited {
+        Some(block) => Some(block),
+        None => index.abandoned_announcement()?,
+    };
     published.change_state(|state| SyncState { lost_block, ..state });
     let Some(block) = awaited else {
         show(index, mempool, published)?;

@@ -100,7 +100,6 @@ pub(super) async fn serve(
     let limits = &connections.limits;
     let places = Places::new(Most { all: files::fit(limits.connections), each: limits.connections_per_client });
     let refusals = Arc::new(Semaphore::new(REFUSALS));
-    bound_unsent(&listener);
     loop {
         let accepted = tokio::select! {
             biased;
@@ -116,6 +115,7 @@ pub(super) async fn serve(
                 continue;
             }
         };
+        bound_unsent(&stream);
         match places.take(connections.payer(peer.ip(), &proxies)) {
             Ok(place) => {
                 let connection =
@@ -137,9 +137,9 @@ async fn hold<T>(held: T, work: impl Future<Output = ()>) {
     drop(held);
 }
 
-/// What connections that are accepted have from the listener.
-fn bound_unsent(listener: &TcpListener) {
-    let socket = SockRef::from(listener);
+/// Set on each connection, because those that arrive before the server starts inherit nothing of its listener.
+fn bound_unsent(stream: &TcpStream) {
+    let socket = SockRef::from(stream);
     #[cfg(any(target_os = "linux", target_os = "android"))]
     let bounded = socket.set_tcp_notsent_lowat(UNSENT);
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
