@@ -9,6 +9,7 @@ use bitcoin::constants::COINBASE_MATURITY;
 use bitcoin::{BlockHash, OutPoint, Txid};
 use tracing::warn;
 
+use super::conflicts::spending_input;
 use super::first_seen::first_seen_in;
 use super::incoming::{Incoming, Outcome as Entered, Wanted};
 use super::leaving::Reorged;
@@ -135,9 +136,8 @@ impl Unconfirmed<'_> {
         let mut found = Vec::new();
         for input in incoming.parsed().into_iter().flat_map(|transaction| transaction.inputs()) {
             let outpoint = OutPoint { txid: input.outpoint_txid(), vout: input.vout };
-            let funding = chain.newest(&outpoint.txid)?;
-            let mined = funding.map(|funding| chain.spender(funding.txnum, outpoint.vout)).transpose()?.flatten();
-            let mined = mined.map(|spender| chain.txid(spender.txnum)).transpose()?.flatten();
+            let mined =
+                spending_input(chain, &outpoint)?.map(|spender| chain.txid(spender.txnum)).transpose()?.flatten();
             let waiting = self.mempool.spender(&outpoint).map(|entry| entry.txid);
             found.extend(mined.or(waiting).filter(|txid| !found.contains(txid)));
         }
@@ -226,8 +226,8 @@ fn freed(before: Option<&Snapshot>, chain: &Snapshot, left: &[Tip], at: u64) -> 
 /// what it spends is gone itself.
 fn why_not(incoming: &Incoming, chain: &Snapshot, left: BlockHash) -> Result<Departure, IndexError> {
     for input in incoming.parsed().into_iter().flat_map(|transaction| transaction.inputs()) {
-        let Some(funding) = chain.newest(&input.outpoint_txid())? else { continue };
-        let Some(spender) = chain.spender(funding.txnum, input.vout)? else { continue };
+        let outpoint = OutPoint { txid: input.outpoint_txid(), vout: input.vout };
+        let Some(spender) = spending_input(chain, &outpoint)? else { continue };
         let height = chain.occurrence(spender.txnum)?.height;
         if let Some(by) = chain.txid(spender.txnum)? {
             return Ok(Departure::Conflicted { by, block: chain.block_hash(height)? });

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use bitcoin::Txid;
 use tracing::{info, warn};
 
+use super::conflicts::correct_departures;
 use super::incoming::{Incoming, Outcome};
 use super::{Unconfirmed, now};
 use crate::index::{Index, IndexError, Observations, Snapshot};
@@ -109,6 +110,10 @@ impl KeptMempool {
         }
         // also where the last of them were passed over
         self.mempool.resume_departures_after(self.memory.departed);
+        let conflicts = correct_departures(&mut self.mempool, chain, now())?;
+        if conflicts > 0 {
+            info!(conflicts, "blocks that were connected without the mempool explain departures");
+        }
         Ok(())
     }
 

@@ -20,6 +20,7 @@
 //! until it leaves.
 
 mod chain_change;
+mod conflicts;
 mod first_seen;
 mod incoming;
 mod leaving;

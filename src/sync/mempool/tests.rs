@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::index::{Index, IndexOptions, ObservedLimits, Parser};
-use crate::mempool::{Arrival, Prevout, PrevoutSource};
+use crate::mempool::{Arrival, MempoolEventKind, MempoolLimits, Prevout, PrevoutSource};
 use crate::node::fake::{FakeNode, FakeRequest, FakeResponse, regtest};
 
 const VALUE: u64 = 100_000;
@@ -253,4 +253,55 @@ fn of_what_is_told_while_the_node_gives_nothing_no_more_is_remembered_than_the_b
     assert_eq!(told(&mut unconfirmed, 1..=3), three, "when they were heard of is known nowhere else");
     assert_eq!(told(&mut unconfirmed, 4..=4), [], "the list has them all");
     assert!(unconfirmed.listed.is_none(), "and is asked for next");
+}
+
+/// The departed transactions and their reasons, in the order of departure.
+fn reasons(snapshot: &MempoolSnapshot) -> Vec<(Txid, Departure)> {
+    snapshot.newest_departed(u64::MAX).map(|departed| (departed.txid, departed.departure)).rev().collect()
+}
+
+#[test]
+fn departures_that_conflict_with_the_chain_are_corrected_on_load() {
+    let (_directory, mut index) = genesis();
+    let mut coinbase = genesis_block(Network::Regtest).txdata.remove(0);
+    coinbase.input[0].script_sig = ScriptBuf::from(vec![1, 1]);
+    let funding = spending(&[output(&coinbase, 0)]);
+    let (parent, other) = (spending(&[output(&funding, 0), coin(7)]), spending(&[output(&funding, 1)]));
+    let child = spending(&[output(&parent, 1)]);
+    let mut kept = KeptMempool::default();
+    for transaction in [&parent, &child, &other] {
+        kept.mempool.add(arrival(transaction)).unwrap();
+    }
+    for transaction in [&parent, &other] {
+        kept.mempool.remove(&transaction.compute_txid(), Departure::Unknown, 5);
+    }
+    let persist = |index: &mut Index, kept: &mut KeptMempool| {
+        let writing = Unconfirmed::new(kept, Duration::ZERO).write();
+        let mut update = index.update().unwrap();
+        update.observe(&writing.unwrap().observations).unwrap();
+        update.commit().unwrap();
+    };
+    persist(&mut index, &mut kept);
+    // no mempool follows this block
+    let mut conflict = spending(&[output(&funding, 0)]);
+    conflict.output.pop();
+    let block = block_of(&index.parser(), vec![coinbase, funding, conflict.clone()]);
+    let departure = Departure::Conflicted { by: conflict.compute_txid(), block: block.hash() };
+    let mut update = index.update().unwrap();
+    update.connect(&[block]).unwrap();
+    update.commit().unwrap();
+
+    let mut loaded = KeptMempool::take_up(&index, MempoolLimits::default()).unwrap();
+    let [parent, child, other] = [parent, child, other].map(|transaction| transaction.compute_txid());
+    let expected = [(other, Departure::Unknown), (parent, departure), (child, departure)];
+    let snapshot = loaded.snapshot();
+    assert_eq!(reasons(&snapshot), expected);
+    assert_eq!(snapshot.departed(&child).unwrap().along_with, Some(parent));
+    let events: Vec<_> = snapshot.events_after(0).unwrap().map(|event| event.kind).collect();
+    assert_eq!(events, [parent, child].map(|txid| MempoolEventKind::Corrected { txid, departure }));
+
+    persist(&mut index, &mut loaded);
+    let snapshot = KeptMempool::take_up(&index, MempoolLimits::default()).unwrap().snapshot();
+    assert_eq!(reasons(&snapshot), expected, "the corrections are persisted");
+    assert_eq!(snapshot.sequence(), 0, "a correction is announced once");
 }

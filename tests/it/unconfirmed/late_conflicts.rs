@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use async_graphql::futures_util::stream::BoxStream;
 use async_graphql::{Executor, Request, Response};
+use bitcoin::consensus::serialize;
 use bitcoin::{Transaction, Txid};
 use btcgraph::index::Index;
-use btcgraph::mempool::{Departed, Departure, MempoolLimits};
+use btcgraph::mempool::{Departed, Departure, MempoolEventKind, MempoolLimits};
 use btcgraph::sim::{Mining, SimNode, Spendable};
 use btcgraph::sync::KeptMempool;
 use serde_json::{Value, json};
@@ -217,4 +218,34 @@ fn a_conflict_seen_only_in_a_block_corrects_the_reason() {
     let conflicted = Some(Departure::Conflicted { by, block: mined.block_hash() });
     assert_eq!(left.map(|txid| departure(&following, &txid)), [conflicted; 2]);
     following.stop();
+}
+
+#[test]
+fn a_conflict_imported_between_two_runs_corrects_the_reason() {
+    let (sim, coins) = quiet();
+    let directory = Arc::new(in_memory());
+    let first = following(&directory, &sim);
+    wait_for_silence(&sim, &first);
+    let left = family(&sim, &coins[0]);
+    first.assert_catches_up(&sim);
+    let conflict = pay(&coins[0], 50);
+    let by = replace_in_silence(&sim, &first, &left, &conflict);
+    first.stop();
+    let mined = sim.with(|world| world.mine_exactly(vec![conflict], Mining::default())).unwrap().unwrap();
+    let mut index = Index::open(&options(directory.path())).unwrap();
+    let block = index.parser().parse(mined.block_hash(), serialize(&*mined)).unwrap();
+    let mut update = index.update().unwrap();
+    update.connect(&[block]).unwrap();
+    update.commit().unwrap();
+    drop(index);
+
+    sim.release_messages();
+    let second = following(&directory, &sim);
+    let head = second.assert_catches_up(&sim);
+    let conflicted = Departure::Conflicted { by, block: mined.block_hash() };
+    assert_eq!(left.map(|txid| departure(&second, &txid)), [Some(conflicted); 2]);
+    let events: Vec<_> = head.mempool.events_after(0).unwrap().map(|event| event.kind).collect();
+    assert_eq!(events, left.map(|txid| MempoolEventKind::Corrected { txid, departure: conflicted }));
+    second.stop();
+    assert_eq!(left.map(|txid| kept(&directory, &txid).departure), [conflicted; 2]);
 }
