@@ -122,7 +122,9 @@ fn follow_on(following: &mut Following<'_>) -> Result<(), SyncError> {
                     None => pause_after(failures),
                 };
                 failures += 1;
-                warn!(%error, again_in = ?pause, "following the node is interrupted");
+                if following.is_new_cause(&error) {
+                    warn!(%error, again_in = ?pause, "following the node is interrupted");
+                }
                 // signals may come all the time, and none of them says that the next try will do better
                 if following.follow.node.stop().sleep(FIRST_PAUSE).is_err() {
                     return Ok(());
@@ -179,6 +181,8 @@ pub(super) struct Following<'a> {
     pub(super) chain: Option<Arc<Snapshot>>,
     /// The block that was announced and that a crash took back: until it is there again nothing is published.
     pub(super) withheld: Option<Withheld>,
+    /// Why following was interrupted last while that block is awaited.
+    pub(super) logged_cause: Option<String>,
     /// The reorganisation of which it is not known yet what became of the transactions.
     pub(super) record: Option<Record>,
     /// The room that the next blocks need, if there was too little of it for them.
@@ -217,6 +221,7 @@ impl<'a> Following<'a> {
             follow,
             unconfirmed,
             chain: None,
+            logged_cause: None,
             record: None,
             room: None,
             looked: None,

@@ -121,12 +121,31 @@ impl Following<'_> {
     /// Whether this chain must not be shown; from the first that may be on, nothing is withheld any more.
     pub(super) fn is_withheld(&mut self, chain: &Snapshot) -> bool {
         let tip = chain.tip();
-        self.withheld = self.withheld.filter(|withheld| !withheld.is_reached_by(tip));
+        if let Some(Withheld { block, .. }) = self.withheld.take_if(|withheld| withheld.is_reached_by(tip)) {
+            info!(height = block.height.to_u32(), "the index has a block at the height of the lost block again");
+        }
         let is_reached = |lost: Tip| tip.is_some_and(|tip| tip.height >= lost.height);
         if self.follow.published.state().lost_block.is_some_and(is_reached) {
             self.follow.published.change_state(|state| SyncState { lost_block: None, ..state });
         }
         self.withheld.is_some()
+    }
+
+    /// Whether to log this interruption. While a lost block is awaited the node is asked at every poll, and only a cause
+    /// that differs from the last one is logged.
+    pub(super) fn is_new_cause(&mut self, error: &SyncError) -> bool {
+        if self.withheld.is_none() {
+            self.logged_cause = None;
+            return true;
+        }
+        let cause = match error {
+            // the height of a node that catches up differs each time
+            SyncError::Awaited { .. } => String::new(),
+            other => other.to_string(),
+        };
+        let is_new = self.logged_cause.as_ref() != Some(&cause);
+        self.logged_cause = Some(cause);
+        is_new
     }
 
     /// Withholds nothing any more if the lost block was awaited for long enough. Whether that is so now: then there is

@@ -69,11 +69,15 @@ impl Stage {
         Served::start_logged(&login, self.directory.path(), &variables, log)
     }
 
-    /// The warnings of the server that was started last that hold this text.
+    /// The warnings of the server that was started last that contain this text.
     fn warnings(&self, text: &str) -> Vec<Value> {
+        self.log_lines("WARN", text)
+    }
+
+    fn log_lines(&self, level: &str, text: &str) -> Vec<Value> {
         let log = std::fs::read_to_string(self.directory.path().join("log")).unwrap();
         let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        lines.filter(|line| line["level"] == "WARN" && line.to_string().contains(text)).collect()
+        lines.filter(|line| line["level"] == level && line.to_string().contains(text)).collect()
     }
 
     fn set_chain(&self, seed: u64, blocks: u32) {
@@ -208,8 +212,12 @@ fn a_node_that_lost_the_block_too_is_waited_for() {
         (served.query("{ sync { phase } }")["data"]["sync"]["phase"] == json!("WAITING_FOR_NODE")).then_some(())
     });
     assert_eq!(served.query(TIP)["data"]["tip"], Value::Null);
+    thread::sleep(Duration::from_secs(3));
+    let warnings = stage.warnings("following the node is interrupted");
+    assert_eq!(warnings.len(), 1, "the wait is logged once, not at every poll: {warnings:?}");
     stage.set_chain(SEED, height);
     assert_eq!(first_tip(&served), tip);
+    assert_eq!(stage.log_lines("INFO", "at the height of the lost block").len(), 1, "the end of the wait is logged");
 }
 
 #[test]
