@@ -14,7 +14,7 @@ use btcgraph::node::{Node, NodeError, NodeMetrics, NodeOptions, Signals, StopFla
 use btcgraph::server::admin::{Admin, NotNotified};
 use btcgraph::server::{self, Access, metrics::Metrics};
 use btcgraph::settings::{ApiSettings, ListenAddress, ServerSettings, Settings};
-use btcgraph::sync::{self, Follow, KeptMempool, Until, Wake, Withheld};
+use btcgraph::sync::{self, Follow, PersistentMempool, Until, Wake, Withheld};
 use btcgraph::view::{NodeLimits, Published};
 use tokio::net::TcpListener;
 use tokio::time::timeout;
@@ -48,7 +48,7 @@ pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<
         published: published.clone(),
         live: live.clone(),
     })?;
-    let mut mempool = KeptMempool::take_up(&index, pieces::mempool_limits(settings))?;
+    let mut mempool = PersistentMempool::load(&index, pieces::mempool_limits(settings))?;
     let withheld = sync::publish(&index, mempool.snapshot(), &published, settings.sync.lost_block_patience())?;
     let admin_socket = admin::bind(&settings.admin.listen).await?;
     let listener = bind(&settings.server.listen).await?;

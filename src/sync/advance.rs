@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 use bitcoin::{BlockHash, Txid};
 use tracing::info;
 
-use super::ahead::ReadAhead;
 use super::error::SyncError;
-use super::follow::{Follow, Following, Step, Until};
+use super::follow::{Follow, RoundOutcome, SyncLoop, Until};
 use super::fork::{fork_point, refuse_to_shrink, skip_common};
-use super::mempool::Seen;
+use super::mempool::PreBlockState;
 use super::pipeline::{Pipeline, PipelineLimits};
+use super::prefetch::Prefetcher;
 use super::progress::{FEW, Progress, are_few};
-use super::reorg::{Change, Record, first_seen_above};
+use super::reorg::{Record, ReorgChange, first_seen_above};
 use crate::chain::network::genesis_hash;
 use crate::index::{IndexError, ParsedBlock, Snapshot, Tip, Update};
 use crate::live::ChainEvent;
@@ -24,36 +24,36 @@ use crate::node::ChainInfo;
 use crate::view::{SyncPhase, SyncState};
 
 /// A commit at least this often, so that an interruption costs little.
-const COMMIT: Duration = Duration::from_secs(10);
+const COMMIT_INTERVAL: Duration = Duration::from_secs(10);
 /// Hashes asked for at once. A reorganisation of the node while they are read is noticed when they are used up.
-const HASHES: usize = 20_000;
+const MAX_HASHES: usize = 20_000;
 
 /// The way from the chain that is published to the one that is committed or about to be.
 #[derive(Default)]
-struct Way {
+struct ChainChange {
     /// Blocks that left, the highest first.
-    left: Vec<Tip>,
+    disconnected: Vec<Tip>,
     /// Blocks that joined, the lowest first.
-    joined: Vec<Tip>,
+    connected: Vec<Tip>,
     /// The mempool behind those, if it could have to do with them.
     mempool: Option<Mempool>,
     /// When transactions were first seen that the first hold and the second do not.
     first_seen: BTreeMap<Txid, u64>,
 }
 
-impl Way {
+impl ChainChange {
     /// Connects blocks and notes them. If the mempool could have to do with them, what was `seen` of it, that is worked out
     /// meanwhile.
     fn connect(
         &mut self,
         update: &mut Update<'_>,
         batch: &[ParsedBlock],
-        seen: Option<&Seen<'_>>,
+        seen: Option<&PreBlockState<'_>>,
     ) -> Result<(), SyncError> {
         let mut height = update.tip().map_or_else(Default::default, |tip| tip.height.next());
         let earlier = self.mempool.take();
         let behind = thread::scope(|scope| {
-            let work_out = |seen: &Seen<'_>| seen.behind(batch, height, earlier);
+            let work_out = |seen: &PreBlockState<'_>| seen.after_blocks(batch, height, earlier);
             let thread = seen.map(|seen| {
                 thread::Builder::new().name("unconfirmed".into()).spawn_scoped(scope, move || work_out(seen))
             });
@@ -68,7 +68,7 @@ impl Way {
         self.mempool = mempool;
         let mut first_seen = first_seen.into_iter().flatten();
         for block in batch {
-            self.joined.push(Tip { height, hash: block.hash() });
+            self.connected.push(Tip { height, hash: block.hash() });
             if let Some(seen) = first_seen.next() {
                 update.record_first_seen(height, seen)?;
             }
@@ -83,19 +83,19 @@ impl Way {
     }
 
     /// Only that so many blocks left.
-    fn only_left(mut self, blocks: usize) -> Self {
-        self.left.truncate(blocks);
-        Self { left: self.left, ..Self::default() }
+    fn only_disconnected(mut self, blocks: usize) -> Self {
+        self.disconnected.truncate(blocks);
+        Self { disconnected: self.disconnected, ..Self::default() }
     }
 
     fn events(&self) -> Vec<ChainEvent> {
-        let left = self.left.iter().copied().map(ChainEvent::Disconnected);
-        left.chain(self.joined.iter().copied().map(ChainEvent::Connected)).collect()
+        let disconnected = self.disconnected.iter().copied().map(ChainEvent::Disconnected);
+        disconnected.chain(self.connected.iter().copied().map(ChainEvent::Connected)).collect()
     }
 }
 
 /// What commits on the way write of the reorganisation that it is, if it is one.
-struct Notes {
+struct RecordWriter {
     is_wanted: bool,
     /// Whether an earlier commit on the same way wrote of it.
     is_begun: bool,
@@ -103,17 +103,27 @@ struct Notes {
     fork: Option<Tip>,
 }
 
-impl Notes {
+impl RecordWriter {
     /// Writes into the commit what it changes.
-    fn write(&mut self, record: &mut Option<Record>, update: &mut Update<'_>, way: &Way) -> Result<(), SyncError> {
-        let Way { left, joined, first_seen, .. } = way;
+    fn write(
+        &mut self,
+        record: &mut Option<Record>,
+        update: &mut Update<'_>,
+        change: &ChainChange,
+    ) -> Result<(), SyncError> {
+        let ChainChange { disconnected, connected, first_seen, .. } = change;
         if !self.is_wanted {
             return Ok(());
         }
-        if left.is_empty() {
-            return Ok(record.as_mut().map_or(Ok(()), |record| record.grow(update, joined))?);
+        if disconnected.is_empty() {
+            return Ok(record.as_mut().map_or(Ok(()), |record| record.grow(update, connected))?);
         }
-        Record::note(record, self.is_begun, update, &Change { fork: self.fork, left, joined, first_seen })?;
+        Record::note(
+            record,
+            self.is_begun,
+            update,
+            &ReorgChange { fork: self.fork, disconnected, connected, first_seen },
+        )?;
         self.is_begun = true;
         Ok(())
     }
@@ -121,10 +131,15 @@ impl Notes {
 
 /// How many of these blocks are connected now: those that the disk has room for. Of a reorganisation that nothing is
 /// committed of all or none, so that the chain is not shown shorter than it was.
-fn fitting(update: &Update<'_>, batch: &[ParsedBlock], way: &Way, committed: usize) -> Result<usize, IndexError> {
+fn blocks_that_fit(
+    update: &Update<'_>,
+    batch: &[ParsedBlock],
+    change: &ChainChange,
+    committed: usize,
+) -> Result<usize, IndexError> {
     let mut fits = batch.len();
     while committed == 0 && fits > 0 && !update.room_for(&batch[..fits])?.is_there() {
-        fits = if way.left.is_empty() { fits / 2 } else { 0 };
+        fits = if change.disconnected.is_empty() { fits / 2 } else { 0 };
     }
     Ok(fits)
 }
@@ -134,9 +149,9 @@ fn freed_above(before: Option<&Snapshot>, fork: Option<Tip>) -> Result<BTreeMap<
     before.zip(fork).map_or_else(|| Ok(BTreeMap::new()), |(before, fork)| first_seen_above(before, fork))
 }
 
-impl Following<'_> {
+impl SyncLoop<'_> {
     /// Asks the node for its tip, and goes there.
-    pub(super) fn step(&mut self) -> Result<Step, SyncError> {
+    pub(super) fn sync_chain(&mut self) -> Result<RoundOutcome, SyncError> {
         let Follow { node, index, published, .. } = &self.follow;
         let info = node.chain_info()?;
         let chain = index.snapshot()?;
@@ -144,31 +159,31 @@ impl Following<'_> {
         let in_sync = tip.is_some_and(|tip| tip.hash == info.best_block_hash);
         published.hear_node(|state| state_of(&info, tip, state));
         if in_sync {
-            self.show_what_is_withheld(tip)?;
-            return Ok(Step::InSync);
+            self.release_if_invalid(tip)?;
+            return Ok(RoundOutcome::InSync);
         }
         let mut fork = fork_point(node, &chain)?;
-        let mut hashes = self.hashes_behind(fork, &info)?;
+        let mut hashes = self.hashes_after(fork, &info)?;
         skip_common(&chain, &mut fork, &mut hashes)?;
         if hashes.is_empty() {
             if fork == tip {
-                return Ok(Step::Unsettled);
+                return Ok(RoundOutcome::ChainMoving);
             }
             refuse_to_shrink(node, tip, fork)?;
         }
         drop(chain);
         self.advance(fork, hashes, &info)?;
-        Ok(Step::Moved)
+        Ok(RoundOutcome::Progressed)
     }
 
     /// Hashes of the node's active chain after the fork point, as many as are read at once.
-    fn hashes_behind(&self, fork: Option<Tip>, info: &ChainInfo) -> Result<Vec<BlockHash>, SyncError> {
+    fn hashes_after(&self, fork: Option<Tip>, info: &ChainInfo) -> Result<Vec<BlockHash>, SyncError> {
         let genesis = genesis_hash(self.follow.node.options().network);
         let (mut last, mut hashes) = match fork {
             Some(fork) => (fork.hash, Vec::new()),
             None => (genesis, vec![genesis]),
         };
-        while hashes.len() < HASHES && last != info.best_block_hash {
+        while hashes.len() < MAX_HASHES && last != info.best_block_hash {
             let headers = self.follow.node.headers(&last, 2_000)?;
             let Some((newest, _)) = headers.last().filter(|_| headers.len() > 1) else { break };
             last = *newest;
@@ -181,39 +196,45 @@ impl Following<'_> {
     /// allow. What was connected before the node failed is kept; a shorter chain alone is not worth publishing, so
     /// unless a block joins, those that left stay until the next try.
     fn advance(&mut self, fork: Option<Tip>, hashes: Vec<BlockHash>, info: &ChainInfo) -> Result<(), SyncError> {
-        let _stands_back = self.ahead.as_ref().map(ReadAhead::stand_back);
+        let _pause = self.prefetcher.as_ref().map(Prefetcher::pause);
         let (limits, published) = (self.limits(), self.follow.published);
         // of a few blocks readers are told before the disk has them
         let (shrinks, is_near) = (hashes.is_empty(), are_few(hashes.len()));
         let mut progress = Progress::new(fork, info.blocks, hashes.len());
-        let mut way = Way::default();
+        let mut change = ChainChange::default();
         // how many blocks have left in what is committed, but not published yet
         let mut committed = 0;
         let before = self.chain.clone();
         let mut update = self.follow.index.update()?;
-        let mut notes = Notes { is_wanted: self.unconfirmed.is_some(), is_begun: false, fork: update.tip() };
+        let mut record_writer =
+            RecordWriter { is_wanted: self.unconfirmed.is_some(), is_begun: false, fork: update.tip() };
         while update.tip() != fork {
             let Some(tip) = update.disconnect()? else { break };
-            way.left.push(tip);
-            notes.fork = update.tip();
+            change.disconnected.push(tip);
+            record_writer.fork = update.tip();
             if update.is_full()? {
-                way.first_seen = freed_above(before.as_deref(), update.tip())?;
-                notes.write(&mut self.record, &mut update, &way)?;
+                change.first_seen = freed_above(before.as_deref(), update.tip())?;
+                record_writer.write(&mut self.record, &mut update, &change)?;
                 // not published: readers see the shorter chain only if the node fails now
                 update.commit()?;
-                committed = way.left.len();
+                committed = change.disconnected.len();
                 update = self.follow.index.update()?;
             }
         }
-        let before = before.filter(|_| !way.left.is_empty());
-        if !way.left.is_empty() {
+        let before = before.filter(|_| !change.disconnected.is_empty());
+        if !change.disconnected.is_empty() {
             let lowest = fork.map_or(0, |fork| fork.height.to_u32());
-            info!(depth = way.left.len(), fork_height = lowest, "the node left blocks of the index's chain");
-            way.first_seen = freed_above(before.as_deref(), fork)?;
+            info!(
+                depth = change.disconnected.len(),
+                fork_height = lowest,
+                "the node disconnected blocks of the index's chain"
+            );
+            change.first_seen = freed_above(before.as_deref(), fork)?;
         }
 
-        let concerned = self.unconfirmed.as_mut().filter(|unconfirmed| before.is_some() || unconfirmed.holds_any());
-        let mut seen = concerned.map(|unconfirmed| unconfirmed.seen(before.as_deref()));
+        let concerned =
+            self.unconfirmed.as_mut().filter(|unconfirmed| before.is_some() || unconfirmed.is_affected_by_blocks());
+        let mut seen = concerned.map(|unconfirmed| unconfirmed.before_blocks(before.as_deref()));
         let parser = update.parser();
         let mut since = Instant::now();
         let mut result = Ok(());
@@ -229,21 +250,21 @@ impl Following<'_> {
                 }
             };
             let fits = match self.follow.until {
-                Until::Stopped => fitting(&update, &batch, &way, committed)?,
+                Until::Stopped => blocks_that_fit(&update, &batch, &change, committed)?,
                 Until::CaughtUp => batch.len(),
             };
             let (batch, rest) = batch.split_at(fits);
             if batch.is_empty() && !rest.is_empty() {
-                is_short = way.joined.len() < way.left.len();
+                is_short = change.connected.len() < change.disconnected.len();
                 if is_short || update.tip() == fork {
-                    let wanted = if way.left.is_empty() { &rest[..1] } else { rest };
+                    let wanted = if change.disconnected.is_empty() { &rest[..1] } else { rest };
                     self.room = Some(update.room_for(wanted)?);
                 }
                 break;
             }
-            if let Err(error) = way.connect(&mut update, batch, seen.as_ref()) {
+            if let Err(error) = change.connect(&mut update, batch, seen.as_ref()) {
                 drop(update);
-                self.follow_way(way.only_left(committed))?;
+                self.publish_change(change.only_disconnected(committed))?;
                 return Err(error);
             }
             progress.connected(update.tip(), batch);
@@ -251,13 +272,13 @@ impl Following<'_> {
                 SyncPhase::CatchingUp => SyncState { pace: progress.pace(), ..state },
                 _ => state,
             });
-            if since.elapsed() > COMMIT || update.is_full()? {
-                notes.write(&mut self.record, &mut update, &way)?;
+            if since.elapsed() > COMMIT_INTERVAL || update.is_full()? {
+                record_writer.write(&mut self.record, &mut update, &change)?;
                 update.commit()?;
-                self.follow_way(std::mem::take(&mut way))?;
+                self.publish_change(std::mem::take(&mut change))?;
                 // what blocks gave back may be in the next ones
                 if let (Some(seen), Some(unconfirmed)) = (&mut seen, &mut self.unconfirmed) {
-                    *seen = unconfirmed.seen(before.as_deref());
+                    *seen = unconfirmed.before_blocks(before.as_deref());
                 }
                 committed = 0;
                 update = self.follow.index.update()?;
@@ -268,29 +289,29 @@ impl Following<'_> {
             }
         }
         if (shrinks || update.tip() != fork) && !is_short {
-            notes.write(&mut self.record, &mut update, &way)?;
+            record_writer.write(&mut self.record, &mut update, &change)?;
             match self.follow.until {
                 // at the tip somebody waits for the block; that the chain left blocks must not be forgotten, nor what is
                 // to come before anybody is answered
-                Until::Stopped if is_near && way.left.is_empty() && self.withheld.is_none() => {
+                Until::Stopped if is_near && change.disconnected.is_empty() && self.withheld.is_none() => {
                     update.commit_announced()?;
                 }
                 // nobody is told
-                Until::CaughtUp if is_near && way.left.is_empty() => update.commit_non_durable()?,
+                Until::CaughtUp if is_near && change.disconnected.is_empty() => update.commit_non_durable()?,
                 _ => update.commit()?,
             }
         } else {
             drop(update);
-            way = way.only_left(committed);
+            change = change.only_disconnected(committed);
         }
-        self.follow_way(way)?;
+        self.publish_change(change)?;
         progress.finish();
         result
     }
 
     /// Takes the mempool the way that the index has gone, and publishes both together.
-    fn follow_way(&mut self, way: Way) -> Result<(), SyncError> {
-        let events = way.events();
+    fn publish_change(&mut self, change: ChainChange) -> Result<(), SyncError> {
+        let events = change.events();
         if events.is_empty() {
             return Ok(());
         }
@@ -298,15 +319,16 @@ impl Following<'_> {
         let mut is_known = false;
         if let Some(unconfirmed) = &mut self.unconfirmed {
             let before = self.chain.as_deref();
-            if let Some(record) = self.record.as_ref().filter(|_| !way.left.is_empty()) {
-                unconfirmed.remember_freed(&record.reorg.first_seen);
+            if let Some(record) = self.record.as_ref().filter(|_| !change.disconnected.is_empty()) {
+                unconfirmed.set_freed_first_seen(&record.reorg.first_seen);
             }
-            is_known = unconfirmed.follow_chain(self.follow.node, before, &chain, way.mempool, &way.left)?;
+            is_known =
+                unconfirmed.follow_chain(self.follow.node, before, &chain, change.mempool, &change.disconnected)?;
         }
         if is_known && self.finish_reorg(&chain)? {
             chain = Arc::new(self.follow.index.snapshot()?);
         }
-        self.end_overdue_wait()?;
+        self.abandon_when_due()?;
         self.announce(&chain, events);
         Ok(self.follow.index.flush_soon()?)
     }

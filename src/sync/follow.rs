@@ -6,9 +6,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use tracing::{error, info, warn};
 
-use super::ahead::ReadAhead;
 use super::error::SyncError;
-use super::mempool::{KeptMempool, Turn, Unconfirmed};
+use super::mempool::{PersistentMempool, StepOutcome, Unconfirmed};
+use super::prefetch::Prefetcher;
 use super::reorg::Record;
 use super::wake::Wake;
 use super::withheld::Withheld;
@@ -38,7 +38,7 @@ pub struct Follow<'a> {
     pub live: &'a Live,
     /// The unconfirmed transactions, whose one writer the loop is, and which it keeps equal to the node's; `None` to
     /// follow the chain alone.
-    pub mempool: Option<&'a mut KeptMempool>,
+    pub mempool: Option<&'a mut PersistentMempool>,
     /// What the index must not be shown without, as [`publish`](super::publish) found it; `None` if it may be shown as it is.
     pub withheld: Option<Withheld>,
     /// What the node tells without being asked; without it the node is asked for its mempool at each poll.
@@ -56,13 +56,13 @@ pub struct Follow<'a> {
 }
 
 /// The wait while something of the mempool is held.
-const HELD: Duration = Duration::from_millis(5);
+const REMOVAL_PAUSE: Duration = Duration::from_millis(5);
 /// The last writing takes so long at most, plus one commit.
-const LAST_WRITE: Duration = Duration::from_secs(3);
+const FINAL_WRITE_TIMEOUT: Duration = Duration::from_secs(3);
 /// While the disk is full, this often it is looked at again.
-const NO_ROOM: Duration = Duration::from_secs(1);
+const DISK_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// More signals than this that wait while blocks are followed are taken for lost.
-const HEARD: usize = 200_000;
+const MAX_SIGNALS: usize = 200_000;
 /// The first wait between tries while the node is away, which nothing but the stop flag ends,
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// and the longest.
@@ -73,19 +73,19 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 ///
 /// Errors: [`SyncError`]; with [`Until::Stopped`] only those that waiting cannot help.
 pub fn run(follow: Follow<'_>) -> Result<(), SyncError> {
-    let mut following = Following::new(follow);
+    let mut following = SyncLoop::new(follow);
     following.publish_chain()?;
-    following.take_up_record()?;
+    following.resume_record()?;
     // there is no next block to prepare for without a mempool
-    following.ahead = following.unconfirmed.is_some().then(|| {
+    following.prefetcher = following.unconfirmed.is_some().then(|| {
         let Follow { published, index, .. } = &following.follow;
-        ReadAhead::start(published, index.cache_bytes())
+        Prefetcher::start(published, index.cache_bytes())
     });
-    let ended = follow_on(&mut following);
+    let ended = run_rounds(&mut following);
     // what the disk said first is the cause of what came after, and was told before this or is told here
-    let settled = following.follow.index.flush();
-    let written = following.write_last();
-    match settled {
+    let flushed = following.follow.index.flush();
+    let written = following.write_final_changes();
+    match flushed {
         Err(error) if !(error.is_aftermath() && ended.is_err()) => return Err(error.into()),
         _ => ended.and(written)?,
     }
@@ -93,29 +93,29 @@ pub fn run(follow: Follow<'_>) -> Result<(), SyncError> {
 }
 
 /// One turn after another, with a pause between them, until it is told to stop or cannot go on.
-fn follow_on(following: &mut Following<'_>) -> Result<(), SyncError> {
+fn run_rounds(following: &mut SyncLoop<'_>) -> Result<(), SyncError> {
     let mut failures = 0;
     loop {
         following.follow.index.ensure_flushing()?;
-        if !following.wait_for_room()? {
+        if !following.wait_for_disk_space()? {
             return Ok(());
         }
         following.write_mempool_when_due()?;
-        following.give_up_when_overdue(Instant::now())?;
+        following.close_overdue_record(Instant::now())?;
         following.release_when_due()?;
-        let pause = match following.turn() {
-            Ok(Step::InSync) if following.follow.until == Until::CaughtUp => return Ok(()),
-            Ok(step) => {
+        let pause = match following.round() {
+            Ok(RoundOutcome::InSync) if following.follow.until == Until::CaughtUp => return Ok(()),
+            Ok(outcome) => {
                 failures = 0;
-                match step {
-                    Step::Moved => Duration::ZERO,
-                    Step::Held => HELD,
-                    Step::InSync | Step::Unsettled => following.follow.poll,
+                match outcome {
+                    RoundOutcome::Progressed => Duration::ZERO,
+                    RoundOutcome::RemovalsDelayed => REMOVAL_PAUSE,
+                    RoundOutcome::InSync | RoundOutcome::ChainMoving => following.follow.poll,
                 }
             }
             Err(error) if error.is_stop() => return Ok(()),
             Err(error) if error.is_transient() && following.follow.until == Until::Stopped => {
-                following.lose_touch();
+                following.handle_node_failure();
                 let pause = match following.withheld {
                     // nobody is answered, so the node is asked as often as if all were well
                     Some(withheld) => pause_after(failures).min(following.follow.poll).min(withheld.left()),
@@ -140,14 +140,14 @@ fn follow_on(following: &mut Following<'_>) -> Result<(), SyncError> {
             return Ok(());
         }
         if pause == following.follow.poll {
-            following.look_anew();
+            following.mark_mempool_stale();
         }
     }
 }
 
 /// The error, if it is about the mempool alone: the node is there, and forbids the question or gives an answer that cannot
 /// be used.
-fn costs_only_the_mempool(error: &SyncError) -> Option<&NodeError> {
+fn mempool_only_failure(error: &SyncError) -> Option<&NodeError> {
     match error {
         SyncError::Node(NodeError::Stopped) => None,
         SyncError::Node(error @ NodeError::TimedOut { .. }) => Some(error),
@@ -162,19 +162,19 @@ fn pause_after(failures: u32) -> Duration {
 }
 
 /// How a turn ended.
-pub(super) enum Step {
+pub(super) enum RoundOutcome {
     /// The index was at the node's tip, and the mempool, where it is kept, is the node's.
     InSync,
     /// Blocks were connected or disconnected, or have to be, or many transactions are still to come; look again at once.
-    Moved,
+    Progressed,
     /// Some of what left the mempool is kept for a moment, for what it may have left for.
-    Held,
+    RemovalsDelayed,
     /// The node's chain changed while it was asked, so that there was nothing to do; look again in a while.
-    Unsettled,
+    ChainMoving,
 }
 
 /// The loop between two turns.
-pub(super) struct Following<'a> {
+pub(super) struct SyncLoop<'a> {
     pub(super) follow: Follow<'a>,
     pub(super) unconfirmed: Option<Unconfirmed<'a>>,
     /// The chain that was published last.
@@ -188,17 +188,17 @@ pub(super) struct Following<'a> {
     /// The room that the next blocks need, if there was too little of it for them.
     pub(super) room: Option<Room>,
     /// When the node was last asked for its tip.
-    looked: Option<Instant>,
+    tip_checked: Option<Instant>,
     /// Signals that were heard, and not followed yet.
-    heard: Vec<ReceivedSignal>,
+    signals: Vec<ReceivedSignal>,
     /// Until when the node is not asked for its mempool, since its answers could not be used.
-    spared: Option<Spared>,
+    mempool_backoff: Option<MempoolBackoff>,
     /// Who prepares for the next block.
-    pub(super) ahead: Option<ReadAhead>,
+    pub(super) prefetcher: Option<Prefetcher>,
 }
 
 /// What was written down of the mempool.
-pub(super) struct Written {
+pub(super) struct WriteSummary {
     /// Whether there is a new sample among it.
     is_sampled: bool,
     /// Whether nothing is left to be written.
@@ -206,13 +206,13 @@ pub(super) struct Written {
 }
 
 /// How long the node is spared questions about its mempool.
-struct Spared {
+struct MempoolBackoff {
     until: Instant,
     /// How many times in a row its answers could not be used.
     failures: u32,
 }
 
-impl<'a> Following<'a> {
+impl<'a> SyncLoop<'a> {
     /// Before the first turn, with nothing published yet.
     pub(super) fn new(mut follow: Follow<'a>) -> Self {
         let unconfirmed = follow.mempool.take().map(|mempool| Unconfirmed::new(mempool, follow.poll));
@@ -224,79 +224,82 @@ impl<'a> Following<'a> {
             logged_cause: None,
             record: None,
             room: None,
-            looked: None,
-            heard: Vec::new(),
-            spared: None,
-            ahead: None,
+            tip_checked: None,
+            signals: Vec::new(),
+            mempool_backoff: None,
+            prefetcher: None,
         }
     }
 }
 
-impl Following<'_> {
+impl SyncLoop<'_> {
     /// Looks for blocks, if there is reason to, and then at the mempool.
-    fn turn(&mut self) -> Result<Step, SyncError> {
-        let heard = self.hear();
-        let tells_of_blocks = |heard: &ReceivedSignal| {
+    fn round(&mut self) -> Result<RoundOutcome, SyncError> {
+        let heard = self.receive_signals();
+        let is_about_blocks = |heard: &ReceivedSignal| {
             matches!(heard.signal, NodeSignal::BlockConnected(_) | NodeSignal::BlockDisconnected(_) | NodeSignal::Lost)
         };
-        let due = self.looked.is_none_or(|looked| looked.elapsed() >= self.follow.poll);
-        if due || !self.is_told() || self.heard.iter().any(tells_of_blocks) {
-            match self.step()? {
-                Step::InSync => self.looked = Some(Instant::now()),
-                step => {
-                    self.looked = None;
-                    return Ok(step);
+        let due = self.tip_checked.is_none_or(|tip_checked| tip_checked.elapsed() >= self.follow.poll);
+        if due || !self.has_signals() || self.signals.iter().any(is_about_blocks) {
+            match self.sync_chain()? {
+                RoundOutcome::InSync => self.tip_checked = Some(Instant::now()),
+                outcome => {
+                    self.tip_checked = None;
+                    return Ok(outcome);
                 }
             }
         }
-        self.follow_mempool(heard)
+        self.sync_mempool(heard)
     }
 
     /// Takes the signals that came. The moment up to which all are there.
-    fn hear(&mut self) -> Instant {
+    fn receive_signals(&mut self) -> Instant {
         let now = Instant::now();
         let signals = self.follow.signals.map(Signals::drain).unwrap_or_default();
         if signals.first().is_some_and(|heard| heard.signal == NodeSignal::Lost) {
             // what was told before is made up for together with what was not
-            self.keep_arrivals();
+            self.retain_arrivals();
             self.follow.published.change_state(|state| SyncState { mempool_in_sync: false, ..state });
         }
-        self.heard.extend(signals);
-        if self.heard.len() > HEARD {
-            self.heard = vec![ReceivedSignal { signal: NodeSignal::Lost, at: SystemTime::now() }];
+        self.signals.extend(signals);
+        if self.signals.len() > MAX_SIGNALS {
+            self.signals = vec![ReceivedSignal { signal: NodeSignal::Lost, at: SystemTime::now() }];
         }
         now
     }
 
     /// Forgets what was told but for when transactions came: the list, which is asked for next, does not say that.
-    fn keep_arrivals(&mut self) {
-        self.heard.retain(|heard| matches!(heard.signal, NodeSignal::Added { .. }));
+    fn retain_arrivals(&mut self) {
+        self.signals.retain(|heard| matches!(heard.signal, NodeSignal::Added { .. }));
     }
 
     /// Whether the node tells by signals what happens.
-    fn is_told(&self) -> bool {
+    fn has_signals(&self) -> bool {
         self.follow.signals.is_some_and(Signals::is_connected)
     }
 
     /// Brings the mempool nearer to the node's. `heard` is the moment up to which all signals are there.
-    fn follow_mempool(&mut self, heard: Instant) -> Result<Step, SyncError> {
-        if self.spared.as_ref().is_some_and(|spared| spared.until > heard) {
-            self.keep_arrivals();
-            return Ok(Step::InSync);
+    fn sync_mempool(&mut self, heard: Instant) -> Result<RoundOutcome, SyncError> {
+        if self.mempool_backoff.as_ref().is_some_and(|mempool_backoff| mempool_backoff.until > heard) {
+            self.retain_arrivals();
+            return Ok(RoundOutcome::InSync);
         }
-        let (signals, told) = (std::mem::take(&mut self.heard), self.is_told());
-        let (Some(unconfirmed), Some(chain)) = (&mut self.unconfirmed, &self.chain) else { return Ok(Step::InSync) };
+        let (signals, has_signals) = (std::mem::take(&mut self.signals), self.has_signals());
+        let (Some(unconfirmed), Some(chain)) = (&mut self.unconfirmed, &self.chain) else {
+            return Ok(RoundOutcome::InSync);
+        };
         let before = unconfirmed.snapshot();
-        let turned = unconfirmed.turn(self.follow.node, chain, signals, heard, told);
+        let result = unconfirmed.step(self.follow.node, chain, signals, heard, has_signals);
         // also after an error: what came before it is as true
         let after = unconfirmed.snapshot();
-        let unusable = turned.as_ref().err().and_then(costs_only_the_mempool);
+        let unusable = result.as_ref().err().and_then(mempool_only_failure);
         if let Some(error) = unusable {
-            unconfirmed.lose_touch();
-            let failures = self.spared.as_ref().map_or(0, |spared| spared.failures);
+            unconfirmed.mark_behind();
+            let failures = self.mempool_backoff.as_ref().map_or(0, |mempool_backoff| mempool_backoff.failures);
             let again_in = pause_after(failures);
             warn!(%error, ?again_in, "the node's mempool cannot be followed, only its blocks");
-            self.spared = Some(Spared { until: Instant::now() + again_in, failures: failures.saturating_add(1) });
+            self.mempool_backoff =
+                Some(MempoolBackoff { until: Instant::now() + again_in, failures: failures.saturating_add(1) });
         }
         let (mempool_in_sync, is_unusable) = (unconfirmed.is_in_sync(), unusable.is_some());
         if !after.is_same(&before) {
@@ -305,40 +308,40 @@ impl Following<'_> {
         }
         self.follow.published.change_state(|state| SyncState { mempool_in_sync, ..state });
         if is_unusable {
-            return Ok(Step::InSync);
+            return Ok(RoundOutcome::InSync);
         }
-        Ok(match turned? {
-            Turn::Settled => {
-                self.spared = None;
+        Ok(match result? {
+            StepOutcome::Done => {
+                self.mempool_backoff = None;
                 if mempool_in_sync {
-                    self.tell_outcome()?;
+                    self.publish_outcome()?;
                 }
-                Step::InSync
+                RoundOutcome::InSync
             }
-            Turn::Unfinished => Step::Moved,
-            Turn::Elsewhere => {
-                self.looked = None;
-                Step::Moved
+            StepOutcome::Unfinished => RoundOutcome::Progressed,
+            StepOutcome::OtherTip => {
+                self.tip_checked = None;
+                RoundOutcome::Progressed
             }
-            Turn::Held => Step::Held,
+            StepOutcome::RemovalsDelayed => RoundOutcome::RemovalsDelayed,
         })
     }
 
     /// The time is up, or somebody says that there is something to see: without signals the mempool may be another.
-    fn look_anew(&mut self) {
-        if !self.is_told()
+    fn mark_mempool_stale(&mut self) {
+        if !self.has_signals()
             && let Some(unconfirmed) = &mut self.unconfirmed
         {
-            unconfirmed.look_anew();
+            unconfirmed.mark_list_stale();
         }
     }
 
     /// The node is away. What it told before is asked for when it is there again.
-    fn lose_touch(&mut self) {
-        self.looked = None;
-        self.keep_arrivals();
+    fn handle_node_failure(&mut self) {
+        self.tip_checked = None;
+        self.retain_arrivals();
         if let Some(unconfirmed) = &mut self.unconfirmed {
-            unconfirmed.lose_touch();
+            unconfirmed.mark_behind();
         }
         self.follow.published.change_state(SyncState::without_node);
     }
@@ -347,14 +350,14 @@ impl Following<'_> {
     /// meanwhile. Who only catches up does not wait: somebody waits for that.
     ///
     /// Errors: what was to reach the disk before did not, as [`Index::flush_soon`].
-    fn wait_for_room(&mut self) -> Result<bool, SyncError> {
+    fn wait_for_disk_space(&mut self) -> Result<bool, SyncError> {
         let room = self.room.take().unwrap_or_else(|| self.follow.index.room());
         if self.follow.until == Until::CaughtUp || room.is_there() {
             return Ok(true);
         }
         // or what comes and goes there would stop and start it all the time
         let room = room.and_some_more();
-        self.lose_touch();
+        self.handle_node_failure();
         let mut is_logged = false;
         while let Some(shortage) = room.shortage() {
             self.follow.published.change_state(|state| SyncState { disk_shortage: Some(shortage), ..state });
@@ -363,7 +366,7 @@ impl Following<'_> {
                 error!(needed_bytes, free_bytes, "the node is not followed: {shortage}");
                 is_logged = true;
             }
-            if self.follow.node.stop().sleep(NO_ROOM).is_err() {
+            if self.follow.node.stop().sleep(DISK_CHECK_INTERVAL).is_err() {
                 return Ok(false);
             }
             // after a write that failed nothing can be read for certain, and that ends this
@@ -377,13 +380,17 @@ impl Following<'_> {
 
     /// Shows what is withheld once that was for long enough.
     fn release_when_due(&mut self) -> Result<(), SyncError> {
-        if self.end_overdue_wait()? { self.announce_anew() } else { Ok(()) }
+        if self.abandon_when_due()? { self.reannounce() } else { Ok(()) }
     }
 
     /// Writes down what changed in the mempool before the end, if the disk has room. Without, the newest of what nobody but
     /// us knows is lost: when transactions came, and what became of them.
-    fn write_last(&mut self) -> Result<(), SyncError> {
-        if self.follow.index.room().is_there() { self.write_mempool(Instant::now() + LAST_WRITE) } else { Ok(()) }
+    fn write_final_changes(&mut self) -> Result<(), SyncError> {
+        if self.follow.index.room().is_there() {
+            self.write_mempool(Instant::now() + FINAL_WRITE_TIMEOUT)
+        } else {
+            Ok(())
+        }
     }
 
     /// Publishes what the index holds, as it is.
@@ -394,7 +401,7 @@ impl Following<'_> {
     }
 
     fn write_mempool_when_due(&mut self) -> Result<(), SyncError> {
-        if self.unconfirmed.as_ref().is_some_and(Unconfirmed::is_to_be_written) {
+        if self.unconfirmed.as_ref().is_some_and(Unconfirmed::is_write_due) {
             self.write_mempool(Instant::now())?;
         }
         Ok(())
@@ -411,18 +418,18 @@ impl Following<'_> {
     }
 
     /// Writes down what changed in the mempool, in commits that are not too large; after `until` only the one under way.
-    pub(super) fn write_changes(&mut self, until: Instant) -> Result<Written, SyncError> {
-        let mut written = Written { is_sampled: false, is_all: true };
-        while let Some(writing) = self.unconfirmed.as_mut().and_then(Unconfirmed::write) {
+    pub(super) fn write_changes(&mut self, until: Instant) -> Result<WriteSummary, SyncError> {
+        let mut written = WriteSummary { is_sampled: false, is_all: true };
+        while let Some(writing) = self.unconfirmed.as_mut().and_then(Unconfirmed::take_changes) {
             let mut update = self.follow.index.update()?;
-            if writing.anew {
+            if writing.clear_first {
                 update.clear_mempool()?;
             }
             update.observe(&writing.observations)?;
             update.commit_non_durable()?;
             self.follow.index.flush_soon()?;
             written.is_sampled |= writing.observations.mempool_sample.is_some();
-            written.is_all = !writing.unfinished;
+            written.is_all = !writing.has_more;
             if written.is_all || Instant::now() >= until {
                 break;
             }

@@ -13,13 +13,14 @@
 //! any moment and is then simply done again.
 
 mod advance;
-mod ahead;
+
 mod compare;
 mod error;
 mod follow;
 mod fork;
 mod mempool;
 mod pipeline;
+mod prefetch;
 mod progress;
 mod reorg;
 mod wake;
@@ -28,7 +29,7 @@ mod withheld;
 pub use compare::{Comparison, NodeState, compare_with_node};
 pub use error::SyncError;
 pub use follow::{Follow, Until, run};
-pub use mempool::KeptMempool;
+pub use mempool::PersistentMempool;
 pub use progress::Progress;
 pub use wake::Wake;
 pub use withheld::{Withheld, publish};

@@ -12,7 +12,7 @@ use crate::index::{ParsedBlock, Tip};
 use crate::view::Pace;
 
 /// A line in the log this often.
-const LINE: Duration = Duration::from_secs(10);
+const LOG_INTERVAL: Duration = Duration::from_secs(10);
 /// Fewer blocks than this are simply logged, and no catching up.
 pub(super) const FEW: u32 = 12;
 
@@ -31,7 +31,7 @@ pub struct Progress {
     transactions: u64,
     few: bool,
     /// Heights from the last block connected to the target.
-    left: u32,
+    remaining: u32,
 }
 
 impl Progress {
@@ -61,7 +61,7 @@ impl Progress {
             blocks: 0,
             transactions: 0,
             few,
-            left: target.to_u32().saturating_sub(from),
+            remaining: target.to_u32().saturating_sub(from),
         }
     }
 
@@ -71,7 +71,7 @@ impl Progress {
         self.blocks += u64::try_from(blocks.len()).unwrap_or(u64::MAX);
         let transactions = blocks.iter().map(ParsedBlock::transaction_count).sum::<usize>();
         self.transactions += u64::try_from(transactions).unwrap_or(u64::MAX);
-        self.left = self.target.to_u32().saturating_sub(tip.height.to_u32());
+        self.remaining = self.target.to_u32().saturating_sub(tip.height.to_u32());
         if self.few {
             for (block, behind) in blocks.iter().rev().zip(0..).collect::<Vec<_>>().into_iter().rev() {
                 let height = tip.height.to_u32().saturating_sub(behind);
@@ -80,7 +80,7 @@ impl Progress {
         } else if let Some(bar) = &self.bar {
             bar.set_position(u64::from(tip.height.to_u32()));
             bar.set_message(format!("{:.0} transactions/s", self.rate(self.transactions)));
-        } else if self.last_line.elapsed() > LINE {
+        } else if self.last_line.elapsed() > LOG_INTERVAL {
             self.last_line = Instant::now();
             info!(
                 height = tip.height.to_u32(),
@@ -96,7 +96,7 @@ impl Progress {
     #[must_use]
     pub fn pace(&self) -> Option<Pace> {
         let blocks_per_second = self.rate(self.blocks);
-        let left = Duration::try_from_secs_f64(f64::from(self.left) / blocks_per_second).ok()?;
+        let left = Duration::try_from_secs_f64(f64::from(self.remaining) / blocks_per_second).ok()?;
         Some(Pace { blocks_per_second, left })
     }
 

@@ -17,16 +17,16 @@ use std::time::{Duration, Instant};
 use bitcoin::Txid;
 
 use super::error::SyncError;
-use super::follow::Following;
+use super::follow::SyncLoop;
 use super::mempool::now;
 use crate::index::{IndexError, Reorg, ReorgOutcome, Snapshot, Tip, Update};
 
 /// How long the node's mempool is waited for before a record stays without what became of transactions.
-const PATIENCE: Duration = Duration::from_mins(10);
+const OUTCOME_TIMEOUT: Duration = Duration::from_mins(10);
 /// The mempool is written for so long at most before what became of transactions is.
-const WRITE: Duration = Duration::from_secs(3);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(3);
 /// First-seen times that a record holds at most: those of the newest transactions.
-const FIRST_SEEN: usize = 1_000_000;
+const MAX_FIRST_SEEN: usize = 1_000_000;
 
 /// The record of a reorganisation that is not finished.
 pub(super) struct Record {
@@ -39,13 +39,13 @@ pub(super) struct Record {
 }
 
 /// What a commit changes of the chain, seen from the chain that was published last.
-pub(super) struct Change<'w> {
+pub(super) struct ReorgChange<'w> {
     /// The newest block of both chains; `None` if not even the first is.
     pub(super) fork: Option<Tip>,
     /// Blocks that leave, the highest first.
-    pub(super) left: &'w [Tip],
+    pub(super) disconnected: &'w [Tip],
     /// Blocks that join, the lowest first.
-    pub(super) joined: &'w [Tip],
+    pub(super) connected: &'w [Tip],
     /// When transactions of those that leave were first seen which those that join do not hold.
     pub(super) first_seen: &'w BTreeMap<Txid, u64>,
 }
@@ -64,7 +64,7 @@ impl Record {
         record: &mut Option<Self>,
         is_same: bool,
         update: &mut Update<'_>,
-        change: &Change<'_>,
+        change: &ReorgChange<'_>,
     ) -> Result<(), IndexError> {
         let Some(fork) = change.fork else { return Ok(()) };
         let kept = match record {
@@ -76,10 +76,10 @@ impl Record {
         let reorg = Reorg {
             at: now(),
             fork,
-            disconnected: hashes(change.left),
-            connected: hashes(change.joined),
+            disconnected: hashes(change.disconnected),
+            connected: hashes(change.connected),
             outcome: None,
-            first_seen: together(change.first_seen, &kept),
+            first_seen: merge_first_seen(change.first_seen, &kept),
         };
         let number = match record.take() {
             Some(before) if is_same => {
@@ -88,7 +88,7 @@ impl Record {
             }
             before => {
                 if let Some(before) = before {
-                    before.give_up(update)?;
+                    before.abandon(update)?;
                 }
                 update.record_reorg(&reorg)?
             }
@@ -98,13 +98,13 @@ impl Record {
     }
 
     /// Notes blocks that join behind those that did, as long as the chain is not as high as it was.
-    pub(super) fn grow(&mut self, update: &mut Update<'_>, joined: &[Tip]) -> Result<(), IndexError> {
+    pub(super) fn grow(&mut self, update: &mut Update<'_>, new_blocks: &[Tip]) -> Result<(), IndexError> {
         let Reorg { fork, connected, disconnected, .. } = &self.reorg;
         let next = connected.iter().fold(fork.height.next(), |height, _| height.next());
         // they are not behind those that did if the chain was followed for a while without the mempool
-        let are_behind = joined.first().is_some_and(|first| first.height == next);
-        if are_behind && connected.len() < disconnected.len() {
-            self.reorg.connected.extend(joined.iter().map(|tip| tip.hash));
+        let are_next = new_blocks.first().is_some_and(|first| first.height == next);
+        if are_next && connected.len() < disconnected.len() {
+            self.reorg.connected.extend(new_blocks.iter().map(|tip| tip.hash));
             update.amend_reorg(self.number, &self.reorg)?;
             self.written = Instant::now();
         }
@@ -119,31 +119,31 @@ impl Record {
     }
 
     /// Notes that what became of the transactions will not be known.
-    pub(super) fn give_up(self, update: &mut Update<'_>) -> Result<(), IndexError> {
+    pub(super) fn abandon(self, update: &mut Update<'_>) -> Result<(), IndexError> {
         self.finish(update, ReorgOutcome::default())
     }
 
     /// Whether the node's mempool was waited for long enough by now.
     fn is_overdue(&self, now: Instant) -> bool {
-        now.saturating_duration_since(self.written) >= PATIENCE
+        now.saturating_duration_since(self.written) >= OUTCOME_TIMEOUT
     }
 }
 
 /// The first, and of the second what the first does not have, as many as a record holds.
-fn together(first_seen: &BTreeMap<Txid, u64>, kept: &[(Txid, u64)]) -> Vec<(Txid, u64)> {
+fn merge_first_seen(first_seen: &BTreeMap<Txid, u64>, kept: &[(Txid, u64)]) -> Vec<(Txid, u64)> {
     let others = kept.iter().filter(|(txid, _)| !first_seen.contains_key(txid)).copied();
-    first_seen.iter().map(|(txid, seconds)| (*txid, *seconds)).chain(others).take(FIRST_SEEN).collect()
+    first_seen.iter().map(|(txid, seconds)| (*txid, *seconds)).chain(others).take(MAX_FIRST_SEEN).collect()
 }
 
 /// When the transactions above a fork were first seen.
 pub(super) fn first_seen_above(chain: &Snapshot, fork: Tip) -> Result<BTreeMap<Txid, u64>, SyncError> {
-    Ok(chain.first_seen_above(fork.height)?.take(FIRST_SEEN).collect::<Result<_, _>>()?)
+    Ok(chain.first_seen_above(fork.height)?.take(MAX_FIRST_SEEN).collect::<Result<_, _>>()?)
 }
 
-impl Following<'_> {
+impl SyncLoop<'_> {
     /// Goes on with the record that an earlier run did not finish: what became of the transactions is known after the first
     /// list, as it would have been then.
-    pub(super) fn take_up_record(&mut self) -> Result<(), SyncError> {
+    pub(super) fn resume_record(&mut self) -> Result<(), SyncError> {
         if let Some(chain) = self.chain.as_ref().filter(|_| self.unconfirmed.is_some()) {
             self.record = Record::unfinished(chain)?;
         }
@@ -156,7 +156,7 @@ impl Following<'_> {
     /// The record keeps the first-seen times until the whole mempool is written: if that takes longer, the record is
     /// finished later.
     pub(super) fn finish_reorg(&mut self, chain: &Snapshot) -> Result<bool, SyncError> {
-        self.finish_reorg_within(chain, WRITE)
+        self.finish_reorg_within(chain, WRITE_TIMEOUT)
     }
 
     /// The same, where writing the mempool may take so long, or one commit.
@@ -170,36 +170,36 @@ impl Following<'_> {
         record.finish(&mut update, outcome)?;
         update.commit_non_durable()?;
         self.follow.index.flush_soon()?;
-        unconfirmed.remember_freed(&[]);
+        unconfirmed.set_freed_first_seen(&[]);
         Ok(true)
     }
 
     /// The mempool is the node's: what became of the transactions of the blocks that left last is known now, and told.
-    pub(super) fn tell_outcome(&mut self) -> Result<(), SyncError> {
+    pub(super) fn publish_outcome(&mut self) -> Result<(), SyncError> {
         let Some(chain) = self.chain.clone().filter(|_| self.record.is_some()) else { return Ok(()) };
-        if self.finish_reorg(&chain)? { self.announce_anew() } else { Ok(()) }
+        if self.finish_reorg(&chain)? { self.reannounce() } else { Ok(()) }
     }
 
     /// Leaves a record without what became of the transactions, if the node does not tell what is in its mempool. What is
     /// known of it is written down first, as the record does not keep the first-seen times any longer.
-    pub(super) fn give_up_when_overdue(&mut self, now: Instant) -> Result<(), SyncError> {
+    pub(super) fn close_overdue_record(&mut self, now: Instant) -> Result<(), SyncError> {
         let is_overdue = self.record.as_ref().is_some_and(|record| record.is_overdue(now));
-        if !is_overdue || !self.write_changes(Instant::now() + WRITE)?.is_all {
+        if !is_overdue || !self.write_changes(Instant::now() + WRITE_TIMEOUT)?.is_all {
             return Ok(());
         }
         let Some(record) = self.record.take() else { return Ok(()) };
         let mut update = self.follow.index.update()?;
-        record.give_up(&mut update)?;
+        record.abandon(&mut update)?;
         update.commit_non_durable()?;
         self.follow.index.flush_soon()?;
         if let Some(unconfirmed) = &mut self.unconfirmed {
-            unconfirmed.remember_freed(&[]);
+            unconfirmed.set_freed_first_seen(&[]);
         }
-        self.announce_anew()
+        self.reannounce()
     }
 
     /// The chain is the same, and there is more to be read of it.
-    pub(super) fn announce_anew(&mut self) -> Result<(), SyncError> {
+    pub(super) fn reannounce(&mut self) -> Result<(), SyncError> {
         let chain = Arc::new(self.follow.index.snapshot()?);
         self.announce(&chain, Vec::new());
         Ok(())

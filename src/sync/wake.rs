@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 use crate::node::StopFlag;
 
 /// A pause looks at the stop flag this often.
-const STEP: Duration = Duration::from_millis(50);
+const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Ends the pause that the loop makes, or the next one it would make. Any number of wakings until then count as one, and
 /// none is lost. Cheap to clone; all clones are one.
 #[derive(Clone, Debug, Default)]
-pub struct Wake(Arc<Shared>);
+pub struct Wake(Arc<WakeState>);
 
 #[derive(Debug, Default)]
-struct Shared {
+struct WakeState {
     woken: Mutex<bool>,
     changed: Condvar,
 }
@@ -34,11 +34,11 @@ impl Wake {
             if stop.is_raised() {
                 return false;
             }
-            let left = pause.saturating_sub(started.elapsed());
-            if std::mem::take(&mut *woken) || left.is_zero() {
+            let remaining = pause.saturating_sub(started.elapsed());
+            if std::mem::take(&mut *woken) || remaining.is_zero() {
                 return true;
             }
-            let waited = self.0.changed.wait_timeout(woken, left.min(STEP));
+            let waited = self.0.changed.wait_timeout(woken, remaining.min(STOP_CHECK_INTERVAL));
             woken = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
@@ -73,7 +73,7 @@ mod tests {
             wake.wake();
         }
         assert!(wake.pause(FOR_EVER, &stop));
-        assert!(!*wake.woken(), "nothing is left of it");
+        assert!(!*wake.woken(), "nothing is remaining of it");
     }
 
     #[test]

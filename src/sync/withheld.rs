@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use tracing::{info, warn};
 
 use super::error::SyncError;
-use super::follow::Following;
+use super::follow::SyncLoop;
 use super::fork::is_on_invalid_branch;
 use crate::chain::Height;
 use crate::index::{Index, IndexError, Snapshot, Tip};
@@ -117,7 +117,7 @@ fn show(index: &Index, mempool: MempoolSnapshot, published: &Published) -> Resul
     Ok(())
 }
 
-impl Following<'_> {
+impl SyncLoop<'_> {
     /// Whether this chain must not be shown; from the first that may be on, nothing is withheld any more.
     pub(super) fn is_withheld(&mut self, chain: &Snapshot) -> bool {
         let tip = chain.tip();
@@ -150,7 +150,7 @@ impl Following<'_> {
 
     /// Withholds nothing any more if the lost block was awaited for long enough. Whether that is so now: then there is
     /// something to show.
-    pub(super) fn end_overdue_wait(&mut self) -> Result<bool, IndexError> {
+    pub(super) fn abandon_when_due(&mut self) -> Result<bool, IndexError> {
         let Some(withheld) = self.withheld.take_if(|withheld| withheld.left().is_zero()) else { return Ok(false) };
         withheld.abandon(self.follow.index)?;
         Ok(true)
@@ -159,7 +159,7 @@ impl Following<'_> {
     /// The index is at this tip, the node's: shows it, if the node is not merely behind on the chain that was announced.
     ///
     /// Errors: [`SyncError::Awaited`]; the node's.
-    pub(super) fn show_what_is_withheld(&mut self, tip: Option<Tip>) -> Result<(), SyncError> {
+    pub(super) fn release_if_invalid(&mut self, tip: Option<Tip>) -> Result<(), SyncError> {
         let Some(Withheld { block, .. }) = self.withheld else { return Ok(()) };
         if !is_invalid(self.follow.node, block)? {
             let node = tip.map_or(Height::GENESIS, |tip| tip.height);
@@ -168,7 +168,7 @@ impl Following<'_> {
         info!(height = block.height.to_u32(), hash = %block.hash, "the node holds the block that a crash took back for invalid");
         self.follow.index.abandon_announcement(block)?;
         self.withheld = None;
-        self.announce_anew()
+        self.reannounce()
     }
 }
 

@@ -12,17 +12,17 @@ use crate::index::{IndexError, ParsedBlock, Snapshot};
 use crate::mempool::{Cause, ConnectedBlock, Mempool, MempoolSnapshot};
 
 /// What was seen before blocks joined.
-pub(in crate::sync) struct Seen<'s> {
+pub(in crate::sync) struct PreBlockState<'s> {
     snapshot: MempoolSnapshot,
     mempool: Mempool,
     /// Those that are not in the mempool yet, or not any more, and when they were first heard of.
-    elsewhere: HashMap<Txid, u64>,
+    pending: HashMap<Txid, u64>,
     /// The chain with the blocks that left, if some did.
     before: Option<&'s Snapshot>,
 }
 
 /// What blocks that join make of what was seen.
-pub(in crate::sync) struct Behind {
+pub(in crate::sync) struct PostBlockState {
     /// The mempool behind them.
     pub(in crate::sync) mempool: Mempool,
     /// When their transactions were first seen: for each block the index in it of those that were, and seconds since 1970.
@@ -31,32 +31,32 @@ pub(in crate::sync) struct Behind {
 
 impl Unconfirmed<'_> {
     /// What was seen until now. `before` is the chain with the blocks that left, if some did.
-    pub(in crate::sync) fn seen<'s>(&mut self, before: Option<&'s Snapshot>) -> Seen<'s> {
-        let mut elsewhere = self.freed.clone();
-        let wanted = self.wanted.iter().filter(|(_, wanted)| wanted.cause == Cause::New);
-        let heard = wanted.map(|(txid, wanted)| (*txid, wanted.heard)).chain(self.waiting.first_seen());
+    pub(in crate::sync) fn before_blocks<'s>(&mut self, before: Option<&'s Snapshot>) -> PreBlockState<'s> {
+        let mut pending = self.freed.clone();
+        let wanted = self.to_fetch.iter().filter(|(_, wanted)| wanted.cause == Cause::New);
+        let heard = wanted.map(|(txid, wanted)| (*txid, wanted.first_seen)).chain(self.orphans.first_seen());
         for (txid, heard) in heard {
-            elsewhere.entry(txid).and_modify(|first| *first = heard.min(*first)).or_insert(heard);
+            pending.entry(txid).and_modify(|first| *first = heard.min(*first)).or_insert(heard);
         }
-        Seen { snapshot: self.mempool.snapshot(), mempool: self.mempool.clone(), elsewhere, before }
+        PreBlockState { snapshot: self.mempool.snapshot(), mempool: self.mempool.clone(), pending, before }
     }
 
     /// Remembers when transactions of blocks that left were first seen, until it is known what became of them.
-    pub(in crate::sync) fn remember_freed(&mut self, first_seen: &[(Txid, u64)]) {
+    pub(in crate::sync) fn set_freed_first_seen(&mut self, first_seen: &[(Txid, u64)]) {
         self.freed.clear();
         self.freed.extend(first_seen.iter().copied());
     }
 }
 
-impl Seen<'_> {
+impl PreBlockState<'_> {
     /// What blocks make of it, the first of which joins at this height behind others that left the mempool as `earlier`, if
     /// there are such. Nothing is changed by that: the chain itself may not come that far.
-    pub(in crate::sync) fn behind(
+    pub(in crate::sync) fn after_blocks(
         &self,
         blocks: &[ParsedBlock],
         first: Height,
         earlier: Option<Mempool>,
-    ) -> Result<Behind, IndexError> {
+    ) -> Result<PostBlockState, IndexError> {
         let mut mempool = earlier.unwrap_or_else(|| self.mempool.clone());
         let (at, mut height, mut first_seen) = (now(), first, Vec::new());
         for block in blocks {
@@ -72,7 +72,7 @@ impl Seen<'_> {
         }
         // what readers will ask of it is put in order now
         mempool.snapshot();
-        Ok(Behind { mempool, first_seen })
+        Ok(PostBlockState { mempool, first_seen })
     }
 
     /// The transactions of a block that were seen before it: index in the block, and seconds since 1970.
@@ -83,7 +83,7 @@ impl Seen<'_> {
             let departed = || self.snapshot.departed(&txid).map(|departed| departed.first_seen);
             let here = unconfirmed.or_else(departed);
             let confirmed = if here.is_none() { first_seen_in(self.before, &txid)? } else { None };
-            let first = here.into_iter().chain(confirmed).chain(self.elsewhere.get(&txid).copied()).min();
+            let first = here.into_iter().chain(confirmed).chain(self.pending.get(&txid).copied()).min();
             seen.extend(first.map(|seconds| (index, seconds)));
         }
         Ok(seen)

@@ -14,10 +14,10 @@ use crate::node::{Node, NodeError};
 
 /// Why a transaction is to be asked for, and since when.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wanted {
+pub(super) struct FetchRequest {
     pub(super) cause: Cause,
     /// When it was first heard of, in seconds since 1970.
-    pub(super) heard: u64,
+    pub(super) first_seen: u64,
 }
 
 /// A transaction as the node gave it.
@@ -31,15 +31,15 @@ pub(super) struct Incoming {
 }
 
 /// What became of it.
-pub(super) enum Outcome {
+pub(super) enum AddOutcome {
     /// It is in the mempool now.
     Added,
     /// It is there already, or in the chain.
     Known,
     /// It cannot be there, whoever has it.
-    Refused,
+    Rejected,
     /// It spends an output of this transaction, which is not known.
-    WaitsFor(Txid),
+    Orphan(Txid),
 }
 
 impl From<Entry> for Incoming {
@@ -93,7 +93,7 @@ impl Incoming {
 
     /// Asks the node for these. What is gone by now is left out. Those that were there before are asked for when they
     /// came; the others came when they were heard of.
-    pub(super) fn fetch(node: &Node, wanted: Vec<(Txid, Wanted)>) -> Result<Vec<Self>, NodeError> {
+    pub(super) fn fetch(node: &Node, wanted: Vec<(Txid, FetchRequest)>) -> Result<Vec<Self>, NodeError> {
         let txids: Vec<_> = wanted.iter().map(|(txid, _)| *txid).collect();
         if txids.is_empty() {
             return Ok(Vec::new());
@@ -104,9 +104,9 @@ impl Incoming {
             node.raw_transactions(&txids)?.into_iter().map(|raw| raw.map(|raw| (raw, u64::MAX))).collect()
         };
         let mut fetched = Vec::with_capacity(txids.len());
-        for ((txid, Wanted { cause, heard }), given) in wanted.into_iter().zip(given) {
+        for ((txid, FetchRequest { cause, first_seen }), given) in wanted.into_iter().zip(given) {
             let Some((raw, time)) = given else { continue };
-            let first_seen = if cause == Cause::Loaded { time.min(heard) } else { heard };
+            let first_seen = if cause == Cause::Loaded { time.min(first_seen) } else { first_seen };
             let Some(incoming) = Self::of(raw.into(), first_seen, cause) else { continue };
             if incoming.txid == txid {
                 fetched.push(incoming);
@@ -124,15 +124,15 @@ impl Incoming {
         chain: &Snapshot,
         height: Height,
         now: u64,
-    ) -> Result<Outcome, IndexError> {
+    ) -> Result<AddOutcome, IndexError> {
         if mempool.get(&self.txid).is_some() || !chain.positions(&self.txid)?.is_empty() {
-            return Ok(Outcome::Known);
+            return Ok(AddOutcome::Known);
         }
         loop {
-            let Some(transaction) = self.parsed() else { return Ok(Outcome::Refused) };
+            let Some(transaction) = self.parsed() else { return Ok(AddOutcome::Rejected) };
             let prevouts = match prevouts(&transaction, mempool, chain)? {
                 Ok(prevouts) => prevouts,
-                Err(outpoint) => return Ok(Outcome::WaitsFor(outpoint.txid)),
+                Err(outpoint) => return Ok(AddOutcome::Orphan(outpoint.txid)),
             };
             let arrival = Arrival {
                 txid: self.txid,
@@ -144,14 +144,14 @@ impl Incoming {
                 cause: self.cause,
             };
             match mempool.add(arrival) {
-                Ok(_) => return Ok(Outcome::Added),
+                Ok(_) => return Ok(AddOutcome::Added),
                 Err(AddError::Conflict { spender, .. }) => {
                     // each time there is one less
                     mempool.remove(&spender, Departure::Replaced { by: self.txid }, now);
                 }
                 Err(error) => {
                     warn!(txid = %self.txid, %error, "a transaction of the node's mempool cannot be taken in");
-                    return Ok(Outcome::Refused);
+                    return Ok(AddOutcome::Rejected);
                 }
             }
         }

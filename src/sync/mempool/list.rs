@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use bitcoin::Txid;
 use tracing::debug;
 
-use super::incoming::Wanted;
-use super::load::Load;
-use super::{Nearness, TURN, Unconfirmed, now};
+use super::incoming::FetchRequest;
+use super::load::LoadProgress;
+use super::{MempoolSync, STEP_TRANSACTIONS, Unconfirmed, now};
 use crate::index::Snapshot;
 use crate::mempool::{Cause, NodeMempool};
 use crate::node::{MempoolInfo, MempoolList, Node, NodeError};
@@ -20,26 +20,26 @@ const SOON: Duration = Duration::from_secs(1);
 const WORTH: u32 = 10;
 
 /// The last list.
-pub(super) struct Listed {
+pub(super) struct LastList {
     at: Instant,
     took: Duration,
     /// Whether another is wanted soon.
-    again: bool,
+    repeat_soon: bool,
     /// Whether the next is wanted as soon as this one was worth its while.
-    doubted: bool,
+    is_stale: bool,
 }
 
-impl Listed {
+impl LastList {
     /// Somebody says that there is something to see.
-    pub(super) fn doubt(&mut self) {
-        self.doubted = true;
+    pub(super) fn mark_stale(&mut self) {
+        self.is_stale = true;
     }
 
     /// How long it is good for; `usual` is how often a list is asked for.
     fn good_for(&self, usual: Duration) -> Duration {
         let wanted = match self {
-            Self { doubted: true, .. } => Duration::ZERO,
-            Self { again: true, .. } => usual.min(SOON),
+            Self { is_stale: true, .. } => Duration::ZERO,
+            Self { repeat_soon: true, .. } => usual.min(SOON),
             _ => usual,
         };
         wanted.max(self.took.saturating_mul(WORTH))
@@ -47,24 +47,24 @@ impl Listed {
 }
 
 /// What is in a list, in the memory of the list.
-struct Sorted(Vec<Txid>);
+struct SortedTxids(Vec<Txid>);
 
-impl Sorted {
+impl SortedTxids {
     fn of(mut txids: Vec<Txid>) -> Self {
         txids.sort_unstable();
         Self(txids)
     }
 
-    fn holds(&self, txid: &Txid) -> bool {
+    fn contains(&self, txid: &Txid) -> bool {
         self.0.binary_search(txid).is_ok()
     }
 }
 
 impl Unconfirmed<'_> {
     /// Whether the list is to be asked for; `told` is whether signals come.
-    pub(super) fn is_list_due(&self, told: bool) -> bool {
-        let usual = if told { RECONCILE } else { self.poll };
-        self.listed.as_ref().is_none_or(|listed| listed.at.elapsed() >= listed.good_for(usual))
+    pub(super) fn is_list_due(&self, has_signals: bool) -> bool {
+        let usual = if has_signals { RECONCILE } else { self.poll };
+        self.last_list.as_ref().is_none_or(|listed| listed.at.elapsed() >= listed.good_for(usual))
     }
 
     /// Asks for the whole list and notes the difference. False if the node stands on another block by now: what is not
@@ -77,59 +77,64 @@ impl Unconfirmed<'_> {
         if chain.tip().is_none_or(|tip| tip.hash != standing.tip) {
             return Ok(false);
         }
-        self.note_info(&standing.info);
+        self.record_info(&standing.info);
         let unknown: Vec<_> = txids.iter().filter(|txid| self.mempool.get(txid).is_none()).copied().collect();
-        let there = Sorted::of(txids);
-        self.waiting.keep(|txid| there.holds(txid));
-        self.missed.keep(|txid| there.holds(txid) && self.mempool.get(txid).is_none());
-        for txid in self.waiting.txids() {
+        let there = SortedTxids::of(txids);
+        self.orphans.retain(|txid| there.contains(txid));
+        self.unresolved.retain(|txid| there.contains(txid) && self.mempool.get(txid).is_none());
+        for txid in self.orphans.txids() {
             // the list before knew all that it spends
-            self.missed.note(txid);
-            if self.missed.is_left_out(&txid) {
-                self.waiting.remove(&txid);
+            self.unresolved.record_failure(txid);
+            if self.unresolved.is_skipped(&txid) {
+                self.orphans.remove(&txid);
             }
         }
-        self.leaving.clear();
+        self.removals.clear();
         if standing.info.loaded {
             let known = self.mempool.snapshot();
-            for gone in known.by_arrival(..).filter(|entry| !there.holds(&entry.txid)) {
+            for gone in known.by_arrival(..).filter(|entry| !there.contains(&entry.txid)) {
                 // since the list before, so that there is nothing to wait for
-                self.leaving.push(gone.txid, None);
+                self.removals.push(gone.txid, None);
             }
         }
-        let cause = if self.nearness == Nearness::Behind { Cause::Loaded } else { Cause::New };
-        let heard = now();
+        let cause = if self.sync == MempoolSync::Behind { Cause::Loaded } else { Cause::New };
+        let received = now();
         for txid in unknown {
-            if !self.waiting.contains(&txid) && !self.missed.is_left_out(&txid) {
-                self.wanted.push(txid, Wanted { cause, heard });
+            if !self.orphans.contains(&txid) && !self.unresolved.is_skipped(&txid) {
+                self.to_fetch.push(txid, FetchRequest { cause, first_seen: received });
             }
         }
-        self.listed_up_to = mempool_sequence;
-        let again = std::mem::take(&mut self.lost) || !standing.info.loaded;
-        self.listed = Some(Listed { at: Instant::now(), took: asked.elapsed(), again, doubted: false });
-        debug!(listed = there.0.len(), wanted = self.wanted.len(), leaving = self.leaving.len(), "listed the mempool");
-        if self.wanted.len() > TURN {
-            self.load = Some(Load::start(self.wanted.len()));
+        self.list_sequence = mempool_sequence;
+        let repeat_soon = std::mem::take(&mut self.signals_lost) || !standing.info.loaded;
+        self.last_list = Some(LastList { at: Instant::now(), took: asked.elapsed(), repeat_soon, is_stale: false });
+        debug!(
+            listed = there.0.len(),
+            wanted = self.to_fetch.len(),
+            leaving = self.removals.len(),
+            "listed the mempool"
+        );
+        if self.to_fetch.len() > STEP_TRANSACTIONS {
+            self.load = Some(LoadProgress::start(self.to_fetch.len()));
         }
         Ok(true)
     }
 
     /// Notes what the node says of its mempool.
-    pub(super) fn note_info(&mut self, info: &MempoolInfo) {
-        self.asked = Some(Instant::now());
-        let said = said_by(info);
+    pub(super) fn record_info(&mut self, info: &MempoolInfo) {
+        self.info_at = Some(Instant::now());
+        let said = node_mempool_of(info);
         if self.mempool.snapshot().node() != said {
             self.mempool.set_node(said);
         }
-        self.is_read = info.loaded;
+        self.is_node_loaded = info.loaded;
         if !info.loaded {
-            self.nearness = Nearness::Behind;
+            self.sync = MempoolSync::Behind;
         }
     }
 }
 
 /// What the node says of its own mempool, in this server's units.
-fn said_by(info: &MempoolInfo) -> NodeMempool {
+fn node_mempool_of(info: &MempoolInfo) -> NodeMempool {
     NodeMempool {
         min_fee_rate: info.min_fee.to_sat_per_vb(),
         min_relay_fee_rate: info.min_relay.to_sat_per_vb(),
@@ -146,8 +151,8 @@ mod tests {
 
     #[test]
     fn a_list_is_good_for_ten_times_as_long_as_it_took_even_if_it_is_doubted() {
-        let listed = |took, again, doubted| {
-            let listed = Listed { at: Instant::now(), took: Duration::from_millis(took), again, doubted };
+        let listed = |took, repeat_soon, is_stale| {
+            let listed = LastList { at: Instant::now(), took: Duration::from_millis(took), repeat_soon, is_stale };
             [100, 30_000].map(|usual| listed.good_for(Duration::from_millis(usual)).as_millis())
         };
         assert_eq!(listed(5, false, false), [100, 30_000]);

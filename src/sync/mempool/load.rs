@@ -5,30 +5,30 @@ use std::time::{Duration, Instant};
 use tracing::info;
 
 /// A log line this often.
-const LINE: Duration = Duration::from_secs(10);
+const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A list of so many transactions that it takes a while.
-pub(super) struct Load {
+pub(super) struct LoadProgress {
     total: usize,
     started: Instant,
     last_line: Instant,
 }
 
-impl Load {
+impl LoadProgress {
     pub(super) fn start(total: usize) -> Self {
         let now = Instant::now();
         Self { total, started: now, last_line: now }
     }
 
     /// So many are still to come. Returns itself unless that was all.
-    pub(super) fn left(mut self, left: usize) -> Option<Self> {
-        let done = self.total.saturating_sub(left);
-        if left == 0 {
+    pub(super) fn advance(mut self, remaining: usize) -> Option<Self> {
+        let done = self.total.saturating_sub(remaining);
+        if remaining == 0 {
             let seconds = self.started.elapsed().as_secs_f64();
             info!(transactions = done, seconds = format_args!("{seconds:.1}"), "loaded the mempool");
             return None;
         }
-        if self.last_line.elapsed() >= LINE {
+        if self.last_line.elapsed() >= LOG_INTERVAL {
             self.last_line = Instant::now();
             info!(transactions = done, of = self.total, "loading the mempool");
         }

@@ -5,18 +5,18 @@ use std::collections::{BTreeMap, HashMap};
 use bitcoin::Txid;
 
 /// For so many there is always room.
-const ROOM: usize = 1_000;
+const MIN_CAPACITY: usize = 1_000;
 
 /// A queue that finds each of its transactions by its id.
 pub(super) struct Queue<N> {
-    by_place: BTreeMap<u64, Txid>,
+    by_position: BTreeMap<u64, Txid>,
     notes: HashMap<Txid, (u64, N)>,
     next: u64,
 }
 
 impl<N> Default for Queue<N> {
     fn default() -> Self {
-        Self { by_place: BTreeMap::new(), notes: HashMap::new(), next: 0 }
+        Self { by_position: BTreeMap::new(), notes: HashMap::new(), next: 0 }
     }
 }
 
@@ -38,45 +38,45 @@ impl<N> Queue<N> {
         if self.contains(&txid) {
             return;
         }
-        let place = self.next;
+        let position = self.next;
         self.next += 1;
-        self.by_place.insert(place, txid);
-        self.notes.insert(txid, (place, note));
+        self.by_position.insert(position, txid);
+        self.notes.insert(txid, (position, note));
     }
 
     pub(super) fn remove(&mut self, txid: &Txid) -> Option<N> {
-        let (place, note) = self.notes.remove(txid)?;
-        self.by_place.remove(&place);
-        self.give_back();
+        let (position, note) = self.notes.remove(txid)?;
+        self.by_position.remove(&position);
+        self.shrink();
         Some(note)
     }
 
     /// Takes out so many of the first as there are.
     pub(super) fn take_first(&mut self, count: usize) -> Vec<(Txid, N)> {
         let taken = std::iter::from_fn(|| {
-            let (_, txid) = self.by_place.pop_first()?;
+            let (_, txid) = self.by_position.pop_first()?;
             let (_, note) = self.notes.remove(&txid)?;
             Some((txid, note))
         });
         let taken = taken.take(count).collect();
-        self.give_back();
+        self.shrink();
         taken
     }
 
     /// Lets go of memory of what is long taken out: a list of the whole mempool takes some 50 MB, once.
-    fn give_back(&mut self) {
-        if self.notes.capacity() / 4 > self.notes.len().max(ROOM) {
+    fn shrink(&mut self) {
+        if self.notes.capacity() / 4 > self.notes.len().max(MIN_CAPACITY) {
             self.notes.shrink_to(self.notes.len().saturating_mul(2));
         }
     }
 
     pub(super) fn clear(&mut self) {
-        self.by_place.clear();
+        self.by_position.clear();
         self.notes.clear();
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Txid, &N)> {
-        let noted = self.by_place.values().map(|txid| (txid, self.notes.get(txid)));
+        let noted = self.by_position.values().map(|txid| (txid, self.notes.get(txid)));
         noted.filter_map(|(txid, noted)| noted.map(|(_, note)| (txid, note)))
     }
 }
@@ -89,19 +89,19 @@ mod tests {
     use super::*;
 
     #[derive(Clone, Debug)]
-    enum Step {
+    enum Operation {
         Push(u8, u8),
         Remove(u8),
         Take(usize),
         Clear,
     }
 
-    fn step() -> impl Strategy<Value = Step> {
+    fn step() -> impl Strategy<Value = Operation> {
         prop_oneof![
-            8 => (0_u8..6, any::<u8>()).prop_map(|(txid, note)| Step::Push(txid, note)),
-            3 => (0_u8..6).prop_map(Step::Remove),
-            2 => (0_usize..4).prop_map(Step::Take),
-            1 => Just(Step::Clear),
+            8 => (0_u8..6, any::<u8>()).prop_map(|(txid, note)| Operation::Push(txid, note)),
+            3 => (0_u8..6).prop_map(Operation::Remove),
+            2 => (0_usize..4).prop_map(Operation::Take),
+            1 => Just(Operation::Clear),
         ]
     }
 
@@ -115,22 +115,22 @@ mod tests {
             let (mut queue, mut list) = (Queue::default(), Vec::new());
             for step in steps {
                 match step {
-                    Step::Push(number, note) => {
+                    Operation::Push(number, note) => {
                         queue.push(txid(number), note);
                         if list.iter().all(|(other, _)| *other != txid(number)) {
                             list.push((txid(number), note));
                         }
                     }
-                    Step::Remove(number) => {
+                    Operation::Remove(number) => {
                         let at = list.iter().position(|(other, _)| *other == txid(number));
                         let expected = at.map(|at| list.remove(at).1);
                         prop_assert_eq!(queue.remove(&txid(number)), expected);
                     }
-                    Step::Take(count) => {
+                    Operation::Take(count) => {
                         let expected: Vec<_> = list.drain(..count.min(list.len())).collect();
                         prop_assert_eq!(queue.take_first(count), expected);
                     }
-                    Step::Clear => {
+                    Operation::Clear => {
                         queue.clear();
                         list.clear();
                     }

@@ -99,7 +99,7 @@ fn block_of(parser: &Parser, transactions: Vec<Transaction>) -> crate::index::Pa
 fn what_blocks_make_of_the_mempool_is_worked_out_apart_from_it() {
     let (_directory, index) = genesis();
     let parser = index.parser();
-    let mut kept = KeptMempool::default();
+    let mut kept = PersistentMempool::default();
     let (mined, parent, conflicted) = (spending(&[coin(1)]), spending(&[coin(2)]), spending(&[coin(3), coin(4)]));
     let child = spending(&[output(&parent, 1)]);
     for transaction in [&mined, &child, &conflicted] {
@@ -107,12 +107,12 @@ fn what_blocks_make_of_the_mempool_is_worked_out_apart_from_it() {
     }
     let (winner, strangers) = (spending(&[coin(9), coin(4)]), [spending(&[coin(5)]), spending(&[coin(6)])]);
     let mut unconfirmed = Unconfirmed::new(&mut kept, Duration::ZERO);
-    let seen = unconfirmed.seen(None);
+    let seen = unconfirmed.before_blocks(None);
     let blocks = [&[&strangers[0], &mined, &parent, &strangers[1]][..], &[&winner]].map(|held| block(&parser, held));
-    let first = seen.behind(&blocks[..1], Height::from(7), None).unwrap();
+    let first = seen.after_blocks(&blocks[..1], Height::from(7), None).unwrap();
     // the coinbase is the first
     assert_eq!(first.first_seen, [[(2, arrival(&mined).first_seen)]]);
-    let second = seen.behind(&blocks[1..], Height::from(8), Some(first.mempool)).unwrap();
+    let second = seen.after_blocks(&blocks[1..], Height::from(8), Some(first.mempool)).unwrap();
     assert_eq!(second.first_seen, [[]]);
     let left = second.mempool;
     assert!(left.get(&mined.compute_txid()).is_none() && left.get(&conflicted.compute_txid()).is_none());
@@ -155,15 +155,15 @@ fn what_goes_and_comes_at_once_with_another_witness_is_noticed() {
     let fake = node_with(txid, move || serialize(&after));
     let node = Node::connect(fake.options()).unwrap();
     let chain = index.snapshot().unwrap();
-    let mut kept = KeptMempool::default();
+    let mut kept = PersistentMempool::default();
     kept.mempool.add(arrival(&before)).unwrap();
     let mut unconfirmed = Unconfirmed::new(&mut kept, Duration::ZERO);
     let removed = NodeSignal::Removed { txid, mempool_sequence: 2 };
     let signals = vec![removed, NodeSignal::Added { txid, mempool_sequence: 3 }].into_iter().map(heard_at(100));
-    unconfirmed.turn(&node, &chain, signals.collect(), Instant::now(), true).unwrap();
+    unconfirmed.step(&node, &chain, signals.collect(), Instant::now(), true).unwrap();
     // what it spends is not in this chain
     assert!(unconfirmed.mempool.get(&txid).is_none());
-    let waiting = unconfirmed.waiting.take_all();
+    let waiting = unconfirmed.orphans.take_all();
     let seen: Vec<_> = waiting.iter().map(|incoming| (incoming.wtxid, incoming.first_seen)).collect();
     assert_eq!(seen, [(wtxid, 100)], "it was first seen when its signal came, not when that was taken");
 }
@@ -183,13 +183,13 @@ fn a_transaction_of_the_node_that_spends_what_is_nowhere_is_left_out_after_some_
     });
     let node = Node::connect(fake.options()).unwrap();
     let chain = index.snapshot().unwrap();
-    let mut kept = KeptMempool::default();
+    let mut kept = PersistentMempool::default();
     let mut unconfirmed = Unconfirmed::new(&mut kept, Duration::ZERO);
     let list = |unconfirmed: &mut Unconfirmed<'_>, signals| {
-        unconfirmed.doubt();
-        unconfirmed.turn(&node, &chain, signals, Instant::now(), false).unwrap();
-        while unconfirmed.turn(&node, &chain, Vec::new(), Instant::now(), true).unwrap() != Turn::Settled {}
-        (unconfirmed.waiting.contains(&txid), unconfirmed.is_in_sync())
+        unconfirmed.request_list();
+        unconfirmed.step(&node, &chain, signals, Instant::now(), false).unwrap();
+        while unconfirmed.step(&node, &chain, Vec::new(), Instant::now(), true).unwrap() != StepOutcome::Done {}
+        (unconfirmed.orphans.contains(&txid), unconfirmed.is_in_sync())
     };
     assert_eq!(list(&mut unconfirmed, Vec::new()), (true, true), "what it spends may still come");
     for _ in 0..6 {
@@ -218,7 +218,7 @@ fn what_the_node_has_and_could_not_be_taken_in_is_not_told_as_dead() {
     let left = update.disconnect().unwrap().unwrap();
     update.commit().unwrap();
     let chain = index.snapshot().unwrap();
-    let mut kept = KeptMempool::default();
+    let mut kept = PersistentMempool::default();
     let mut unconfirmed = Unconfirmed::new(&mut kept, Duration::ZERO);
     let told = |unconfirmed: &Unconfirmed<'_>| {
         let outcome = unconfirmed.outcome(&chain, &[left]).unwrap();
@@ -226,7 +226,7 @@ fn what_the_node_has_and_could_not_be_taken_in_is_not_told_as_dead() {
         (outcome.died.iter().map(|dead| dead.txid).collect::<Vec<_>>(), outcome.is_whole)
     };
     assert_eq!(told(&unconfirmed), (vec![txid], true));
-    unconfirmed.missed.note(txid);
+    unconfirmed.unresolved.record_failure(txid);
     assert_eq!(told(&unconfirmed), (Vec::new(), false));
 }
 
@@ -239,20 +239,20 @@ fn of_what_is_told_while_the_node_gives_nothing_no_more_is_remembered_than_the_b
     });
     let node = Node::connect(fake.impatient_options()).unwrap();
     let chain = index.snapshot().unwrap();
-    let mut kept = KeptMempool::default();
-    let mut unconfirmed = Unconfirmed { most_wanted: 3, ..Unconfirmed::new(&mut kept, Duration::ZERO) };
+    let mut kept = PersistentMempool::default();
+    let mut unconfirmed = Unconfirmed { max_to_fetch: 3, ..Unconfirmed::new(&mut kept, Duration::ZERO) };
     let told = |unconfirmed: &mut Unconfirmed<'_>, numbers: std::ops::RangeInclusive<u8>| {
         let added = |number| NodeSignal::Added { txid: txid(number), mempool_sequence: number.into() };
         let signals = numbers.map(added).map(heard_at(100)).collect();
-        unconfirmed.turn(&node, &chain, signals, Instant::now(), true).unwrap_err();
-        unconfirmed.lose_touch();
-        let wanted: Vec<_> = unconfirmed.wanted.iter().map(|(txid, wanted)| (*txid, wanted.heard)).collect();
+        unconfirmed.step(&node, &chain, signals, Instant::now(), true).unwrap_err();
+        unconfirmed.mark_behind();
+        let wanted: Vec<_> = unconfirmed.to_fetch.iter().map(|(txid, wanted)| (*txid, wanted.first_seen)).collect();
         wanted
     };
     let three = [txid(1), txid(2), txid(3)].map(|txid| (txid, 100));
     assert_eq!(told(&mut unconfirmed, 1..=3), three, "when they were heard of is known nowhere else");
     assert_eq!(told(&mut unconfirmed, 4..=4), [], "the list has them all");
-    assert!(unconfirmed.listed.is_none(), "and is asked for next");
+    assert!(unconfirmed.last_list.is_none(), "and is asked for next");
 }
 
 /// The departed transactions and their reasons, in the order of departure.
@@ -268,15 +268,15 @@ fn departures_that_conflict_with_the_chain_are_corrected_on_load() {
     let funding = spending(&[output(&coinbase, 0)]);
     let (parent, other) = (spending(&[output(&funding, 0), coin(7)]), spending(&[output(&funding, 1)]));
     let child = spending(&[output(&parent, 1)]);
-    let mut kept = KeptMempool::default();
+    let mut kept = PersistentMempool::default();
     for transaction in [&parent, &child, &other] {
         kept.mempool.add(arrival(transaction)).unwrap();
     }
     for transaction in [&parent, &other] {
         kept.mempool.remove(&transaction.compute_txid(), Departure::Unknown, 5);
     }
-    let persist = |index: &mut Index, kept: &mut KeptMempool| {
-        let writing = Unconfirmed::new(kept, Duration::ZERO).write();
+    let persist = |index: &mut Index, kept: &mut PersistentMempool| {
+        let writing = Unconfirmed::new(kept, Duration::ZERO).take_changes();
         let mut update = index.update().unwrap();
         update.observe(&writing.unwrap().observations).unwrap();
         update.commit().unwrap();
@@ -291,7 +291,7 @@ fn departures_that_conflict_with_the_chain_are_corrected_on_load() {
     update.connect(&[block]).unwrap();
     update.commit().unwrap();
 
-    let mut loaded = KeptMempool::take_up(&index, MempoolLimits::default()).unwrap();
+    let mut loaded = PersistentMempool::load(&index, MempoolLimits::default()).unwrap();
     let [parent, child, other] = [parent, child, other].map(|transaction| transaction.compute_txid());
     let expected = [(other, Departure::Unknown), (parent, departure), (child, departure)];
     let snapshot = loaded.snapshot();
@@ -301,7 +301,7 @@ fn departures_that_conflict_with_the_chain_are_corrected_on_load() {
     assert_eq!(events, [parent, child].map(|txid| MempoolEventKind::Corrected { txid, departure }));
 
     persist(&mut index, &mut loaded);
-    let snapshot = KeptMempool::take_up(&index, MempoolLimits::default()).unwrap().snapshot();
+    let snapshot = PersistentMempool::load(&index, MempoolLimits::default()).unwrap().snapshot();
     assert_eq!(reasons(&snapshot), expected, "the corrections are persisted");
     assert_eq!(snapshot.sequence(), 0, "a correction is announced once");
 }

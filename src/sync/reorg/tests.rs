@@ -6,7 +6,7 @@ use bitcoin::BlockHash;
 use bitcoin::hashes::Hash;
 
 use super::super::follow::{Follow, Until};
-use super::super::mempool::KeptMempool;
+use super::super::mempool::PersistentMempool;
 use super::super::mempool::tests::{arrival, genesis, spending, txid};
 use super::super::wake::Wake;
 use super::*;
@@ -61,8 +61,8 @@ impl Stage {
     }
 
     /// Goes on with the record.
-    fn begin<'a>(&'a self, index: &'a mut Index, mempool: &'a mut KeptMempool) -> Following<'a> {
-        let mut following = Following::new(Follow {
+    fn begin<'a>(&'a self, index: &'a mut Index, mempool: &'a mut PersistentMempool) -> SyncLoop<'a> {
+        let mut following = SyncLoop::new(Follow {
             node: &self.node,
             index,
             published: &self.published,
@@ -77,7 +77,7 @@ impl Stage {
             buffer_bytes: 1 << 20,
         });
         following.publish_chain().unwrap();
-        following.take_up_record().unwrap();
+        following.resume_record().unwrap();
         following
     }
 }
@@ -85,7 +85,7 @@ impl Stage {
 #[test]
 fn what_became_of_transactions_is_waited_for_ten_minutes_and_no_longer() {
     let (_directory, mut index) = with_record();
-    let mut kept = KeptMempool::take_up(&index, MempoolLimits::default()).unwrap();
+    let mut kept = PersistentMempool::load(&index, MempoolLimits::default()).unwrap();
     let stage = Stage::new();
     let before = Instant::now();
     let mut following = stage.begin(&mut index, &mut kept);
@@ -93,11 +93,11 @@ fn what_became_of_transactions_is_waited_for_ten_minutes_and_no_longer() {
     let mut events = stage.live.subscribe();
 
     let almost = Duration::from_mins(10).checked_sub(Duration::from_millis(1)).unwrap();
-    following.give_up_when_overdue(before + almost).unwrap();
+    following.close_overdue_record(before + almost).unwrap();
     assert!(events.try_recv().is_err(), "it is still waited for");
     assert_eq!(newest(&following.follow.index.snapshot().unwrap()).outcome, None);
 
-    following.give_up_when_overdue(after + Duration::from_mins(10)).unwrap();
+    following.close_overdue_record(after + Duration::from_mins(10)).unwrap();
     let told = events.try_recv().unwrap();
     assert!(told.chain.is_empty());
     let given_up = newest(&told.head.chain);
@@ -110,7 +110,7 @@ fn a_record_stays_open_until_the_last_of_a_large_mempool_is_written() {
     // one commit writes so many changes
     const AT_ONCE: u32 = 5_000;
     let (_directory, mut index) = with_record();
-    let mut kept = KeptMempool::take_up(&index, MempoolLimits::default()).unwrap();
+    let mut kept = PersistentMempool::load(&index, MempoolLimits::default()).unwrap();
     for vout in 0..=AT_ONCE {
         kept.mempool.add(arrival(&spending(&[bitcoin::OutPoint { txid: txid(7), vout }]))).unwrap();
     }

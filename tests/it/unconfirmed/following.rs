@@ -12,7 +12,7 @@ use btcgraph::live::Live;
 use btcgraph::mempool::{MempoolLimits, MempoolSnapshot};
 use btcgraph::node::{Auth, Node, NodeOptions, Signals, StopFlag};
 use btcgraph::sim::{SimNode, World};
-use btcgraph::sync::{Follow, KeptMempool, SyncError, Until, Wake, run};
+use btcgraph::sync::{Follow, PersistentMempool, SyncError, Until, Wake, run};
 use btcgraph::view::{Head, Published};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -89,7 +89,7 @@ impl Following {
                 let How { stale_blocks_kept, cache_bytes, remembered, .. } = how;
                 let options = IndexOptions { stale_blocks_kept, cache_bytes, ..options(directory.path()) };
                 let mut index = Index::open(&options).unwrap();
-                let mut mempool = KeptMempool::take_up(&index, remembered).unwrap();
+                let mut mempool = PersistentMempool::load(&index, remembered).unwrap();
                 let woken = wake.clone();
                 let endpoint = node.signal_endpoint().unwrap().filter(|_| how.listening);
                 let signals =

@@ -11,7 +11,7 @@ use bitcoin::{Transaction, Txid};
 use btcgraph::index::Index;
 use btcgraph::mempool::{Departed, Departure, MempoolEventKind, MempoolLimits};
 use btcgraph::sim::{Mining, SimNode, Spendable};
-use btcgraph::sync::KeptMempool;
+use btcgraph::sync::PersistentMempool;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -50,7 +50,7 @@ fn replace_in_silence(sim: &SimNode, following: &Following, left: &[Txid], repla
 
 fn kept(directory: &Arc<TempDir>, txid: &Txid) -> Departed {
     let index = Index::open(&options(directory.path())).unwrap();
-    let kept = KeptMempool::take_up(&index, MempoolLimits::default()).unwrap().snapshot();
+    let kept = PersistentMempool::load(&index, MempoolLimits::default()).unwrap().snapshot();
     Departed::clone(kept.departed(txid).unwrap())
 }
 

@@ -7,7 +7,7 @@ use bitcoin::Txid;
 use btcgraph::index::{DeadTransaction, Index, Reorg, ReorgOutcome};
 use btcgraph::mempool::{Departure, Entry, MempoolLimits, MempoolSample, MempoolSnapshot};
 use btcgraph::sim::{Mining, SimNode};
-use btcgraph::sync::KeptMempool;
+use btcgraph::sync::PersistentMempool;
 use btcgraph::view::Head;
 use tempfile::TempDir;
 
@@ -66,7 +66,7 @@ fn a_restart_answers_at_once_for_the_mempool_as_it_was() {
     assert_eq!(written(&directory), expected);
 
     // also while there is no node
-    let kept = KeptMempool::take_up(&open(&directory), MempoolLimits::default()).unwrap().snapshot();
+    let kept = PersistentMempool::load(&open(&directory), MempoolLimits::default()).unwrap().snapshot();
     assert_eq!(entries(&kept), entries(&before.mempool));
 
     // the node begins with an empty mempool, and says that it is still reading that of its last run
@@ -178,7 +178,7 @@ fn through_any_life_and_any_restart_what_is_written_is_the_mempool() {
     let directory = Arc::new(in_memory());
     let mut before = Vec::new();
     for _ in 0..8 {
-        let taken_up = KeptMempool::take_up(&open(&directory), MempoolLimits::default()).unwrap().snapshot();
+        let taken_up = PersistentMempool::load(&open(&directory), MempoolLimits::default()).unwrap().snapshot();
         let found: Vec<_> = taken_up.by_arrival(..).map(|entry| entry.txid).collect();
         assert_eq!(found, before, "no block came meanwhile that this index knows of");
         let following = Following::within(&directory, &sim);

@@ -17,19 +17,19 @@ const EXPIRY: Duration = Duration::from_hours(336);
 
 /// What is known of the reorganisation that was followed last.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Reorged {
+pub(super) struct LastReorg {
     /// The highest of the blocks that left.
     pub(super) highest: BlockHash,
     /// Whether what came back was not compared with the node's mempool yet.
-    pub(super) is_guessed: bool,
+    pub(super) is_unverified: bool,
 }
 
-impl Reorged {
+impl LastReorg {
     /// The block with which a transaction went that the node did not keep: the one that held it, or, if it waits for a
     /// lock time again that the chain had reached, the highest that left.
-    fn took(&self, entry: &Entry, chain: &Snapshot) -> Result<Option<BlockHash>, IndexError> {
+    fn disconnecting_block(&self, entry: &Entry, chain: &Snapshot) -> Result<Option<BlockHash>, IndexError> {
         Ok(match entry.cause() {
-            Cause::Returned { block } if self.is_guessed => Some(block),
+            Cause::Returned { block } if self.is_unverified => Some(block),
             _ => (!is_final(entry, chain)?).then_some(self.highest),
         })
     }
@@ -42,10 +42,10 @@ pub(super) fn departures(
     leaving: &[Txid],
     now: u64,
     chain: &Snapshot,
-    reorged: Option<&Reorged>,
+    reorged: Option<&LastReorg>,
 ) -> Result<Vec<(Txid, Departure)>, IndexError> {
     let why = |entry: &Entry| -> Result<Departure, IndexError> {
-        let taken = reorged.map(|reorged| reorged.took(entry, chain)).transpose()?.flatten();
+        let taken = reorged.map(|reorged| reorged.disconnecting_block(entry, chain)).transpose()?.flatten();
         Ok(taken.map_or_else(|| departure(mempool, entry, now), |block| Departure::ReorgedOut { block }))
     };
     roots(mempool, leaving).into_iter().map(|entry| Ok((entry.txid, why(entry)?))).collect()

@@ -29,10 +29,10 @@ const REST: u32 = 3;
 /// and no longer than this.
 const LONGEST_REST: Duration = Duration::from_millis(100);
 /// Transactions that are read from one state.
-const AT_ONCE: usize = 200;
+const BATCH: usize = 200;
 
 /// The thread. Dropping it ends it.
-pub(super) struct ReadAhead {
+pub(super) struct Prefetcher {
     stop: StopFlag,
     /// Whether blocks come just now, which need the processors more.
     is_busy: Arc<AtomicBool>,
@@ -40,34 +40,34 @@ pub(super) struct ReadAhead {
 }
 
 /// Keeps the thread from reading for as long as it is there.
-pub(super) struct StandBack(Arc<AtomicBool>);
+pub(super) struct PrefetchPause(Arc<AtomicBool>);
 
-impl Drop for StandBack {
+impl Drop for PrefetchPause {
     fn drop(&mut self) {
         self.0.store(false, Ordering::Relaxed);
     }
 }
 
-impl ReadAhead {
+impl Prefetcher {
     /// Begins, with the newest state that is published. Without a thread blocks are only slower.
     ///
     /// `cache_bytes` is what the index keeps of its pages in memory at most.
     pub(super) fn start(published: &Published, cache_bytes: u64) -> Self {
         let (stop, is_busy) = (StopFlag::new(), Arc::default());
         let (published, is_busy_too) = (published.clone(), Arc::clone(&is_busy));
-        let reader = Reader { published, stop: stop.clone(), is_busy: is_busy_too, cache_bytes };
-        let thread = thread::Builder::new().name("read-ahead".into()).spawn(move || reader.read_on());
+        let worker = PrefetchWorker { published, stop: stop.clone(), is_busy: is_busy_too, cache_bytes };
+        let thread = thread::Builder::new().name("prefetch".into()).spawn(move || worker.run());
         Self { stop, is_busy, thread: thread.ok() }
     }
 
     /// Lets blocks have the processors.
-    pub(super) fn stand_back(&self) -> StandBack {
+    pub(super) fn pause(&self) -> PrefetchPause {
         self.is_busy.store(true, Ordering::Relaxed);
-        StandBack(Arc::clone(&self.is_busy))
+        PrefetchPause(Arc::clone(&self.is_busy))
     }
 }
 
-impl Drop for ReadAhead {
+impl Drop for Prefetcher {
     fn drop(&mut self) {
         self.stop.raise();
         if let Some(thread) = self.thread.take() {
@@ -78,15 +78,15 @@ impl Drop for ReadAhead {
 }
 
 /// The thread's share.
-struct Reader {
+struct PrefetchWorker {
     published: Published,
     stop: StopFlag,
     is_busy: Arc<AtomicBool>,
     cache_bytes: u64,
 }
 
-impl Reader {
-    fn read_on(&self) {
+impl PrefetchWorker {
+    fn run(&self) {
         self.warm_up();
         let mut read = HashSet::new();
         while self.stop.sleep(PAUSE).is_ok() {
@@ -98,10 +98,10 @@ impl Reader {
             let next: HashSet<_> = blocks.iter().flat_map(|block| block.sequences.iter().copied()).collect();
             read.retain(|sequence| next.contains(sequence));
             let new: Vec<_> = next.into_iter().filter(|sequence| !read.contains(sequence)).collect();
-            for some in new.chunks(AT_ONCE) {
+            for some in new.chunks(BATCH) {
                 // the newest, so that none is kept for as long as a slow disk takes
                 let Some(head) = self.published.head().filter(|_| !self.stop.is_raised()) else { break };
-                match self.read_entries(&head, some) {
+                match self.prefetch_entries(&head, some) {
                     Ok(count) => read.extend(some.iter().take(count)),
                     Err(error) => {
                         // whoever needs the pages will say so
@@ -120,11 +120,11 @@ impl Reader {
         let newest = || self.published.head().map(|head| Arc::clone(&head.chain));
         let mut chain = newest();
         while let Some(state) = chain {
-            let was_kept_from_it = self.fill(&state, began);
+            let was_interrupted = self.fill(&state, began);
             drop(state);
             while self.is_busy() && self.stop.sleep(LONGEST_REST).is_ok() {}
-            let goes_on = was_kept_from_it && !self.stop.is_raised() && began.elapsed() < WARMING;
-            chain = newest().filter(|_| goes_on);
+            let continues = was_interrupted && !self.stop.is_raised() && began.elapsed() < WARMING;
+            chain = newest().filter(|_| continues);
         }
     }
 
@@ -133,16 +133,16 @@ impl Reader {
     /// it have given way.
     fn fill(&self, chain: &Snapshot, began: Instant) -> bool {
         let (mut rested, mut blocks_come) = (Instant::now(), false);
-        let goes_on = || {
+        let continues = || {
             let rest = (rested.elapsed() * REST).min(LONGEST_REST);
             blocks_come = blocks_come || self.is_busy();
-            let goes_on = !blocks_come && self.stop.sleep(rest).is_ok() && began.elapsed() < WARMING;
+            let continues = !blocks_come && self.stop.sleep(rest).is_ok() && began.elapsed() < WARMING;
             rested = Instant::now();
-            goes_on
+            continues
         };
         let read = thread::scope(|scope| {
             let warming = thread::Builder::new().name("warm-up".into());
-            let warming = warming.spawn_scoped(scope, || chain.warm_up(self.cache_bytes, goes_on));
+            let warming = warming.spawn_scoped(scope, || chain.warm_up(self.cache_bytes, continues));
             warming.ok().and_then(|warming| warming.join().ok())
         });
         debug!(?read, blocks_come, took = ?began.elapsed(), "filled the cache");
@@ -150,13 +150,13 @@ impl Reader {
     }
 
     /// How many it came to read.
-    fn read_entries(&self, head: &Head, sequences: &[u64]) -> Result<usize, IndexError> {
+    fn prefetch_entries(&self, head: &Head, sequences: &[u64]) -> Result<usize, IndexError> {
         for (count, sequence) in sequences.iter().enumerate() {
             if self.is_busy() {
                 return Ok(count);
             }
             if let Some(entry) = head.mempool.by_sequence(*sequence) {
-                read_entry(head, entry)?;
+                prefetch_entry(head, entry)?;
             }
         }
         Ok(sequences.len())
@@ -167,7 +167,7 @@ impl Reader {
     }
 }
 
-fn read_entry(head: &Head, entry: &Entry) -> Result<(), IndexError> {
+fn prefetch_entry(head: &Head, entry: &Entry) -> Result<(), IndexError> {
     let spent = entry.inputs().map(|(input, prevout)| {
         let outpoint = OutPoint { txid: input.outpoint_txid(), vout: input.vout };
         (outpoint, Script::from_bytes(prevout.script_pubkey))

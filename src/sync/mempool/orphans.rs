@@ -8,13 +8,13 @@ use super::incoming::Incoming;
 
 /// What waits, by what it waits for.
 #[derive(Default)]
-pub(super) struct Waiting {
+pub(super) struct Orphans {
     by_parent: HashMap<Txid, Vec<Incoming>>,
     /// What each that waits is found under.
     parents: HashMap<Txid, Txid>,
 }
 
-impl Waiting {
+impl Orphans {
     pub(super) fn len(&self) -> usize {
         self.parents.len()
     }
@@ -68,7 +68,7 @@ impl Waiting {
     }
 
     /// Forgets all but these.
-    pub(super) fn keep(&mut self, those: impl Fn(&Txid) -> bool) {
+    pub(super) fn retain(&mut self, those: impl Fn(&Txid) -> bool) {
         let gone: Vec<_> = self.parents.keys().filter(|txid| !those(txid)).copied().collect();
         for txid in &gone {
             self.remove(txid);

@@ -5,7 +5,7 @@
 //!   turn  ──► what changed since the last writing, by the numbers of events and departures ──► one commit
 //! ```
 //!
-//! Nothing depends on it: what was not written when the process ended is asked of the node again, without its first-seen
+//! Nothing depends on it: what was not written when the process ended is asked of the node repeat_soon, without its first-seen
 //! time where the node does not know that.
 
 use std::collections::{HashMap, HashSet};
@@ -15,7 +15,7 @@ use bitcoin::Txid;
 use tracing::{info, warn};
 
 use super::conflicts::correct_departures;
-use super::incoming::{Incoming, Outcome};
+use super::incoming::{AddOutcome, Incoming};
 use super::{Unconfirmed, now};
 use crate::index::{Index, IndexError, Observations, Snapshot};
 use crate::mempool::{Departed, Entry, Mempool, MempoolLimits, MempoolSample, MempoolSnapshot};
@@ -31,7 +31,7 @@ const MINUTE: u64 = 60;
 type MempoolRow = (Txid, Option<Vec<u8>>);
 
 /// Up to where the mempool is written down.
-pub(super) struct Memory {
+pub(super) struct Persistence {
     /// When all of it was written.
     written: Instant,
     /// The number of the newest event whose effect is written.
@@ -41,51 +41,51 @@ pub(super) struct Memory {
     /// Departures below this number are written without their transaction.
     bare: u64,
     /// Transactions that are written, and were not taken up.
-    refused: Vec<Txid>,
+    rejected: Vec<Txid>,
     /// The minute of the newest sample.
     sampled: Option<u32>,
 }
 
-impl Default for Memory {
+impl Default for Persistence {
     fn default() -> Self {
-        Self { written: Instant::now(), events: 0, departed: 0, bare: 0, refused: Vec::new(), sampled: None }
+        Self { written: Instant::now(), events: 0, departed: 0, bare: 0, rejected: Vec::new(), sampled: None }
     }
 }
 
 /// What is to be written now.
-pub(in crate::sync) struct Writing {
+pub(in crate::sync) struct PendingWrite {
     pub(in crate::sync) observations: Observations,
     /// Whether what is written is not known any more, so that it has to be forgotten first.
-    pub(in crate::sync) anew: bool,
+    pub(in crate::sync) clear_first: bool,
     /// Whether there is more to be written after it.
-    pub(in crate::sync) unfinished: bool,
+    pub(in crate::sync) has_more: bool,
 }
 
 /// A mempool with what was written down of it, to be followed on from there. There is one, as there is one of its kind.
 #[derive(Default)]
-pub struct KeptMempool {
+pub struct PersistentMempool {
     pub(in crate::sync) mempool: Mempool,
-    pub(super) memory: Memory,
+    pub(super) persistence: Persistence,
     /// When transactions of blocks that left were first seen, if it was not written down what became of them.
     pub(in crate::sync) freed: HashMap<Txid, u64>,
 }
 
-impl KeptMempool {
+impl PersistentMempool {
     /// Takes up what an earlier run wrote into this index, as far as it is possible on its chain. Rows that say nothing are
     /// passed over.
     ///
     /// Errors: the index cannot be read.
-    pub fn take_up(index: &Index, limits: MempoolLimits) -> Result<Self, IndexError> {
+    pub fn load(index: &Index, limits: MempoolLimits) -> Result<Self, IndexError> {
         let mut kept = Self { mempool: Mempool::new(limits), ..Self::default() };
         let chain = index.snapshot()?;
         if let Some(newest) = chain.reorgs(chain.kept_reorgs()?)?.next_back().transpose()? {
             kept.freed.extend(newest.1.first_seen);
         }
-        kept.take_up_departed(&chain)?;
-        kept.take_up_transactions(&chain)?;
+        kept.load_departures(&chain)?;
+        kept.load_transactions(&chain)?;
         let snapshot = kept.snapshot();
-        kept.memory.events = snapshot.sequence();
-        kept.memory.bare = snapshot.departed_whole_from();
+        kept.persistence.events = snapshot.sequence();
+        kept.persistence.bare = snapshot.departed_whole_from();
         if !snapshot.is_empty() {
             info!(transactions = snapshot.len(), "took up the mempool of the last run");
         }
@@ -97,10 +97,10 @@ impl KeptMempool {
         self.mempool.snapshot()
     }
 
-    fn take_up_departed(&mut self, chain: &Snapshot) -> Result<(), IndexError> {
+    fn load_departures(&mut self, chain: &Snapshot) -> Result<(), IndexError> {
         for row in chain.persisted_departed()? {
             let (number, row) = row?;
-            self.memory.departed = number;
+            self.persistence.departed = number;
             match Departed::decode(number, &row) {
                 // it came back, and into a block
                 Ok(departed) if !chain.positions(&departed.txid)?.is_empty() => {}
@@ -109,7 +109,7 @@ impl KeptMempool {
             }
         }
         // also where the last of them were passed over
-        self.mempool.resume_departures_after(self.memory.departed);
+        self.mempool.resume_departures_after(self.persistence.departed);
         let conflicts = correct_departures(&mut self.mempool, chain, now())?;
         if conflicts > 0 {
             info!(conflicts, "blocks that were connected without the mempool explain departures");
@@ -117,16 +117,16 @@ impl KeptMempool {
         Ok(())
     }
 
-    fn take_up_transactions(&mut self, chain: &Snapshot) -> Result<(), IndexError> {
+    fn load_transactions(&mut self, chain: &Snapshot) -> Result<(), IndexError> {
         let mut entries = Vec::new();
         for row in chain.persisted_mempool()? {
             let (txid, row) = row?;
             match Entry::decode(&row) {
                 Ok(entry) if entry.txid == txid => entries.push(entry),
-                Ok(_) => self.memory.refused.push(txid),
+                Ok(_) => self.persistence.rejected.push(txid),
                 Err(error) => {
                     warn!(%txid, %error, "a transaction that was written down cannot be read");
-                    self.memory.refused.push(txid);
+                    self.persistence.rejected.push(txid);
                 }
             }
         }
@@ -135,8 +135,8 @@ impl KeptMempool {
         let now = now();
         for entry in entries {
             let (txid, height) = (entry.txid, entry.height);
-            if !matches!(Incoming::from(entry).add(&mut self.mempool, chain, height, now)?, Outcome::Added) {
-                self.memory.refused.push(txid);
+            if !matches!(Incoming::from(entry).add(&mut self.mempool, chain, height, now)?, AddOutcome::Added) {
+                self.persistence.rejected.push(txid);
             }
         }
         Ok(())
@@ -144,41 +144,42 @@ impl KeptMempool {
 }
 
 impl Unconfirmed<'_> {
-    /// Whether it is time to write again, or as much has changed as one commit writes: a list that is on its way in would
+    /// Whether it is time to write repeat_soon, or as much has changed as one commit writes: a list that is on its way in would
     /// else be written all at once.
-    pub(in crate::sync) fn is_to_be_written(&self) -> bool {
-        let unwritten = self.mempool.sequence().saturating_sub(self.memory.events);
-        self.memory.written.elapsed() >= WRITE || usize::try_from(unwritten).is_ok_and(|unwritten| unwritten >= EVENTS)
+    pub(in crate::sync) fn is_write_due(&self) -> bool {
+        let unwritten = self.mempool.sequence().saturating_sub(self.persistence.events);
+        self.persistence.written.elapsed() >= WRITE
+            || usize::try_from(unwritten).is_ok_and(|unwritten| unwritten >= EVENTS)
     }
 
     /// What changed since the last writing and counts as written from now on, `None` if nothing did.
-    pub(in crate::sync) fn write(&mut self) -> Option<Writing> {
+    pub(in crate::sync) fn take_changes(&mut self) -> Option<PendingWrite> {
         let snapshot = self.mempool.snapshot();
         let in_sync = self.is_in_sync();
-        let memory = &mut *self.memory;
-        let (mempool, anew) = memory.changes(&snapshot);
-        let departed = memory.departures(&snapshot);
-        let mempool_sample = if in_sync { memory.sample(&snapshot, now()) } else { None };
+        let persistence = &mut *self.persistence;
+        let (mempool, clear_first) = persistence.changes(&snapshot);
+        let departed = persistence.departures(&snapshot);
+        let mempool_sample = if in_sync { persistence.sample(&snapshot, now()) } else { None };
         let observations = Observations { mempool, departed, mempool_sample };
-        let unfinished = memory.events < snapshot.sequence();
-        if !unfinished {
-            memory.written = Instant::now();
+        let has_more = persistence.events < snapshot.sequence();
+        if !has_more {
+            persistence.written = Instant::now();
         }
-        let nothing = observations == Observations::default() && !anew;
-        (!nothing).then_some(Writing { observations, anew, unfinished })
+        let nothing = observations == Observations::default() && !clear_first;
+        (!nothing).then_some(PendingWrite { observations, clear_first, has_more })
     }
 }
 
-impl Memory {
+impl Persistence {
     /// What became of the transactions that the next events speak of; or all there are, if not all events are remembered.
     /// With it whether it is all.
     fn changes(&mut self, snapshot: &MempoolSnapshot) -> (Vec<MempoolRow>, bool) {
         let Some(events) = snapshot.events_after(self.events) else {
             self.events = snapshot.sequence();
-            self.refused.clear();
+            self.rejected.clear();
             return (snapshot.by_arrival(..).map(|entry| (entry.txid, Some(entry.encode()))).collect(), true);
         };
-        let mut touched: HashSet<Txid> = self.refused.drain(..).collect();
+        let mut touched: HashSet<Txid> = self.rejected.drain(..).collect();
         for event in events.take(EVENTS) {
             self.events = event.sequence;
             touched.insert(event.kind.txid());

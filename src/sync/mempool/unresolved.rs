@@ -15,13 +15,13 @@ const TRIES: u32 = 5;
 
 /// How many tries failed, by transaction.
 #[derive(Default)]
-pub(super) struct Missed {
+pub(super) struct Unresolved {
     tries: HashMap<Txid, u32>,
 }
 
-impl Missed {
+impl Unresolved {
     /// A try failed.
-    pub(super) fn note(&mut self, txid: Txid) {
+    pub(super) fn record_failure(&mut self, txid: Txid) {
         let tries = self.tries.entry(txid).or_default();
         *tries = tries.saturating_add(1);
         if *tries == TRIES {
@@ -29,7 +29,7 @@ impl Missed {
         }
     }
 
-    pub(super) fn is_left_out(&self, txid: &Txid) -> bool {
+    pub(super) fn is_skipped(&self, txid: &Txid) -> bool {
         self.tries.get(txid).is_some_and(|tries| *tries >= TRIES)
     }
 
@@ -39,17 +39,17 @@ impl Missed {
     }
 
     /// Tries it as if it were new.
-    pub(super) fn forgive(&mut self, txid: &Txid) {
+    pub(super) fn reset(&mut self, txid: &Txid) {
         self.tries.remove(txid);
     }
 
     /// Tries all as if they were new.
-    pub(super) fn forgive_all(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.tries.clear();
     }
 
-    /// Forgets all but those that are still missed.
-    pub(super) fn keep(&mut self, is_missed: impl Fn(&Txid) -> bool) {
+    /// Forgets all but those that are still unresolved.
+    pub(super) fn retain(&mut self, is_missed: impl Fn(&Txid) -> bool) {
         self.tries.retain(|txid, _| is_missed(txid));
     }
 }
@@ -62,22 +62,22 @@ mod tests {
 
     #[test]
     fn one_that_fails_again_and_again_is_left_out_until_it_is_gone_or_told_anew() {
-        let mut missed = Missed::default();
+        let mut unresolved = Unresolved::default();
         let [fails, once] = [1, 2].map(|byte| Txid::from_byte_array([byte; 32]));
-        missed.note(once);
+        unresolved.record_failure(once);
         for _ in 0..TRIES {
-            assert!(!missed.is_left_out(&fails));
-            missed.note(fails);
+            assert!(!unresolved.is_skipped(&fails));
+            unresolved.record_failure(fails);
         }
-        missed.note(fails);
-        assert_eq!([fails, once].map(|txid| missed.is_left_out(&txid)), [true, false]);
-        missed.keep(|txid| *txid == fails);
-        assert!(missed.is_left_out(&fails));
-        missed.forgive(&fails);
-        assert!(!missed.is_left_out(&fails) && missed.tries.is_empty());
-        missed.note(once);
-        assert!(missed.contains(&once));
-        missed.forgive_all();
-        assert!(!missed.contains(&once));
+        unresolved.record_failure(fails);
+        assert_eq!([fails, once].map(|txid| unresolved.is_skipped(&txid)), [true, false]);
+        unresolved.retain(|txid| *txid == fails);
+        assert!(unresolved.is_skipped(&fails));
+        unresolved.reset(&fails);
+        assert!(!unresolved.is_skipped(&fails) && unresolved.tries.is_empty());
+        unresolved.record_failure(once);
+        assert!(unresolved.contains(&once));
+        unresolved.clear();
+        assert!(!unresolved.contains(&once));
     }
 }
