@@ -169,7 +169,7 @@ fn connect(
     loop {
         let mut node = NodeOptions { metrics: metrics.clone(), ..pieces::node_settings(settings, stop) };
         if let Some(withheld) = release()? {
-            node.connect_retry.patience = node.connect_retry.patience.min(withheld.left());
+            node.connect_retry.patience = node.connect_retry.patience.min(withheld.remaining());
         }
         match Node::connect(node) {
             Ok(node) => return Ok(Some(node)),

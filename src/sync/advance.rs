@@ -1,4 +1,4 @@
-//! Brings the index to the node's tip: down to the fork point, up again, in as few commits as memory and patience allow.
+//! Connects blocks up to the node's tip, after disconnecting down to the fork point, in few commits.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,27 +23,27 @@ use crate::mempool::Mempool;
 use crate::node::ChainInfo;
 use crate::view::{SyncPhase, SyncState};
 
-/// A commit at least this often, so that an interruption costs little.
+/// The interval between commits, which bounds what an interruption loses.
 const COMMIT_INTERVAL: Duration = Duration::from_secs(10);
-/// Hashes asked for at once. A reorganisation of the node while they are read is noticed when they are used up.
+/// The most hashes per request. A reorganisation of the node meanwhile is noticed at the next request.
 const MAX_HASHES: usize = 20_000;
 
-/// The way from the chain that is published to the one that is committed or about to be.
+/// The difference between the published chain and the committed chain, or the one about to be committed.
 #[derive(Default)]
 struct ChainChange {
-    /// Blocks that left, the highest first.
+    /// Disconnected blocks, the highest first.
     disconnected: Vec<Tip>,
-    /// Blocks that joined, the lowest first.
+    /// Connected blocks, the lowest first.
     connected: Vec<Tip>,
-    /// The mempool behind those, if it could have to do with them.
+    /// The mempool after those blocks, if they may affect it.
     mempool: Option<Mempool>,
-    /// When transactions were first seen that the first hold and the second do not.
+    /// First-seen times of transactions of the disconnected blocks that are in no connected block.
     first_seen: BTreeMap<Txid, u64>,
 }
 
 impl ChainChange {
-    /// Connects blocks and notes them. If the mempool could have to do with them, what was `seen` of it, that is worked out
-    /// meanwhile.
+    /// Connects blocks and records them. If they may affect the mempool, whose state before them is `seen`, its next
+    /// state is computed on another thread meanwhile.
     fn connect(
         &mut self,
         update: &mut Update<'_>,
@@ -59,7 +59,7 @@ impl ChainChange {
             });
             let thread = thread.transpose().map_err(SyncError::Threads)?;
             let connected = update.connect(batch);
-            // waited for in any case; that it panicked is said in the log
+            // joined in any case; the panic handler logs a panic of the thread
             let behind = thread.map(|thread| thread.join().unwrap_or(Err(IndexError::Broken)));
             connected?;
             Ok::<_, SyncError>(behind.transpose()?)
@@ -82,7 +82,7 @@ impl ChainChange {
         Ok(())
     }
 
-    /// Only that so many blocks left.
+    /// Only the first disconnected blocks.
     fn only_disconnected(mut self, blocks: usize) -> Self {
         self.disconnected.truncate(blocks);
         Self { disconnected: self.disconnected, ..Self::default() }
@@ -94,17 +94,17 @@ impl ChainChange {
     }
 }
 
-/// What commits on the way write of the reorganisation that it is, if it is one.
+/// Writes the reorganisation record into the commits of a chain change, if the change is a reorganisation.
 struct RecordWriter {
     is_wanted: bool,
-    /// Whether an earlier commit on the same way wrote of it.
+    /// Whether an earlier commit of the same change wrote the record.
     is_begun: bool,
-    /// The newest block that did not leave.
+    /// The newest block that stays connected.
     fork: Option<Tip>,
 }
 
 impl RecordWriter {
-    /// Writes into the commit what it changes.
+    /// Writes the record of the change into the commit.
     fn write(
         &mut self,
         record: &mut Option<Record>,
@@ -129,8 +129,8 @@ impl RecordWriter {
     }
 }
 
-/// How many of these blocks are connected now: those that the disk has room for. Of a reorganisation that nothing is
-/// committed of all or none, so that the chain is not shown shorter than it was.
+/// The number of these blocks that fit on the disk. For a reorganisation without a commit so far it is all or none, so
+/// that the published chain does not become shorter.
 fn blocks_that_fit(
     update: &Update<'_>,
     batch: &[ParsedBlock],
@@ -144,13 +144,13 @@ fn blocks_that_fit(
     Ok(fits)
 }
 
-/// When transactions were first seen that leave the chain with the blocks above a fork.
+/// The first-seen times of the transactions above a fork.
 fn freed_above(before: Option<&Snapshot>, fork: Option<Tip>) -> Result<BTreeMap<Txid, u64>, SyncError> {
     before.zip(fork).map_or_else(|| Ok(BTreeMap::new()), |(before, fork)| first_seen_above(before, fork))
 }
 
 impl SyncLoop<'_> {
-    /// Asks the node for its tip, and goes there.
+    /// Requests the node's tip and connects the blocks up to it.
     pub(super) fn sync_chain(&mut self) -> Result<RoundOutcome, SyncError> {
         let Follow { node, index, published, .. } = &self.follow;
         let info = node.chain_info()?;
@@ -176,7 +176,7 @@ impl SyncLoop<'_> {
         Ok(RoundOutcome::Progressed)
     }
 
-    /// Hashes of the node's active chain after the fork point, as many as are read at once.
+    /// Hashes of the node's active chain after the fork point, at most [`MAX_HASHES`].
     fn hashes_after(&self, fork: Option<Tip>, info: &ChainInfo) -> Result<Vec<BlockHash>, SyncError> {
         let genesis = genesis_hash(self.follow.node.options().network);
         let (mut last, mut hashes) = match fork {
@@ -192,17 +192,17 @@ impl SyncLoop<'_> {
         Ok(hashes)
     }
 
-    /// Disconnects down to the fork point and connects the blocks after it, in as few commits as memory and patience
-    /// allow. What was connected before the node failed is kept; a shorter chain alone is not worth publishing, so
-    /// unless a block joins, those that left stay until the next try.
+    /// Disconnects blocks down to the fork point and connects the blocks after it, in few commits. Blocks that were
+    /// connected before the node failed stay. A shorter chain is not published: unless a block connects, the
+    /// disconnected blocks return until the next try.
     fn advance(&mut self, fork: Option<Tip>, hashes: Vec<BlockHash>, info: &ChainInfo) -> Result<(), SyncError> {
         let _pause = self.prefetcher.as_ref().map(Prefetcher::pause);
         let (limits, published) = (self.limits(), self.follow.published);
-        // of a few blocks readers are told before the disk has them
+        // a few blocks are published before the disk has them
         let (shrinks, is_near) = (hashes.is_empty(), are_few(hashes.len()));
         let mut progress = Progress::new(fork, info.blocks, hashes.len());
         let mut change = ChainChange::default();
-        // how many blocks have left in what is committed, but not published yet
+        // the disconnected blocks of the commits that are not published yet
         let mut committed = 0;
         let before = self.chain.clone();
         let mut update = self.follow.index.update()?;
@@ -215,7 +215,7 @@ impl SyncLoop<'_> {
             if update.is_full()? {
                 change.first_seen = freed_above(before.as_deref(), update.tip())?;
                 record_writer.write(&mut self.record, &mut update, &change)?;
-                // not published: readers see the shorter chain only if the node fails now
+                // not published: queries see the shorter chain only if the node fails now
                 update.commit()?;
                 committed = change.disconnected.len();
                 update = self.follow.index.update()?;
@@ -238,7 +238,7 @@ impl SyncLoop<'_> {
         let parser = update.parser();
         let mut since = Instant::now();
         let mut result = Ok(());
-        // whether there is no room for as many blocks as leave: then those that left stay
+        // whether the disk lacks space for as many blocks as disconnect: then nothing disconnects
         let mut is_short = false;
         for batch in Pipeline::start(self.follow.node, hashes, parser, limits)? {
             let batch = match batch {
@@ -276,7 +276,7 @@ impl SyncLoop<'_> {
                 record_writer.write(&mut self.record, &mut update, &change)?;
                 update.commit()?;
                 self.publish_change(std::mem::take(&mut change))?;
-                // what blocks gave back may be in the next ones
+                // the next blocks may contain transactions that these blocks returned to the mempool
                 if let (Some(seen), Some(unconfirmed)) = (&mut seen, &mut self.unconfirmed) {
                     *seen = unconfirmed.before_blocks(before.as_deref());
                 }
@@ -291,12 +291,12 @@ impl SyncLoop<'_> {
         if (shrinks || update.tip() != fork) && !is_short {
             record_writer.write(&mut self.record, &mut update, &change)?;
             match self.follow.until {
-                // at the tip somebody waits for the block; that the chain left blocks must not be forgotten, nor what is
-                // to come before anybody is answered
+                // at the tip, clients wait for the block; disconnections must be durable, and so must a chain that ends
+                // the wait for a lost block
                 Until::Stopped if is_near && change.disconnected.is_empty() && self.withheld.is_none() => {
                     update.commit_announced()?;
                 }
-                // nobody is told
+                // no client receives these blocks
                 Until::CaughtUp if is_near && change.disconnected.is_empty() => update.commit_non_durable()?,
                 _ => update.commit()?,
             }
@@ -309,7 +309,7 @@ impl SyncLoop<'_> {
         result
     }
 
-    /// Takes the mempool the way that the index has gone, and publishes both together.
+    /// Applies a chain change to the mempool and publishes both together.
     fn publish_change(&mut self, change: ChainChange) -> Result<(), SyncError> {
         let events = change.events();
         if events.is_empty() {
@@ -334,8 +334,7 @@ impl SyncLoop<'_> {
     }
 
     fn limits(&self) -> PipelineLimits {
-        // a block takes about four times its size once it is parsed and its rows are worked out, and there are up to
-        // three batches of them
+        // a block takes about four times its size with its parsed form and its rows, and there are up to three batches
         let share = self.follow.buffer_bytes / 16;
         PipelineLimits {
             connections: self.follow.connections,
@@ -346,7 +345,7 @@ impl SyncLoop<'_> {
     }
 }
 
-/// What the node says of its chain, seen from the tip of the index. The pace of catching up holds until that is over.
+/// The sync state that follows from the node's chain and the tip of the index. The pace is kept while catching up.
 fn state_of(info: &ChainInfo, tip: Option<Tip>, before: SyncState) -> SyncState {
     let behind = tip.map(|tip| info.blocks.to_u32().saturating_sub(tip.height.to_u32()));
     let phase = match behind {

@@ -1,4 +1,4 @@
-//! Compares the index with the node it was made from: the hash over the UTXO set, and blocks picked at random.
+//! Compares the index with its node: the hash over the UTXO set, and random blocks.
 
 use std::collections::BTreeSet;
 
@@ -11,17 +11,18 @@ use crate::chain::raw::RawTransaction;
 use crate::index::{IndexError, Report, Snapshot, StoredTransaction, Tip, TxNum};
 use crate::node::{Node, TxOutSetHash, TxOutSetInfo, VerboseBlock, VerboseInput, VerboseTransaction};
 
-/// What the node said before the index was checked, which may take hours.
+/// The state of the node before the check of the index, which may take hours.
 #[derive(Clone, Debug)]
 pub struct NodeState {
     /// The height of its newest block.
     pub height: Height,
-    /// Its own account of its UTXO set; `None` if its newest block is not the tip of the index.
+    /// Its report on its UTXO set; `None` if its newest block is not the tip of the index.
     pub utxo_set: Option<TxOutSetInfo>,
 }
 
 impl NodeState {
-    /// Asks the node for its UTXO set, if it is at this tip. It reads all of it, which takes minutes on mainnet.
+    /// Requests the UTXO set from the node, if the node is at this tip. The node reads all of it, which takes minutes
+    /// on mainnet.
     ///
     /// Errors: as [`SyncError::Node`].
     pub fn at(node: &Node, tip: Option<Tip>) -> Result<Self, SyncError> {
@@ -30,30 +31,29 @@ impl NodeState {
             return Ok(Self { height: info.blocks, utxo_set: None });
         };
         let set = node.txout_set_info(TxOutSetHash::HashSerialized3)?;
-        // a block may have come before the node began
+        // a block may have arrived before the node began
         Ok(Self { height: set.height, utxo_set: Some(set).filter(|set| set.best_block == tip.hash) })
     }
 }
 
-/// What was compared with the node, and what differs.
+/// The result of a comparison with the node.
 #[derive(Clone, Debug)]
 pub struct Comparison {
-    /// The highest block that is in the chains of both; below the tip of the index after a reorganisation that it has
-    /// yet to follow. `None` if the index is empty.
+    /// The highest block of both chains; below the tip of the index after a reorganisation that the index has not
+    /// followed yet. `None` if the index is empty.
     pub agreed: Option<Tip>,
-    /// What the node said of itself; without a UTXO set none was compared.
+    /// The state of the node; without a UTXO set none was compared.
     pub node: NodeState,
-    /// The heights of the blocks that were compared input by input and output by output.
+    /// The heights of the blocks whose inputs and outputs were compared.
     pub blocks: Vec<Height>,
-    /// What differs; empty when all is well.
+    /// All differences.
     pub differences: Vec<String>,
 }
 
-/// Compares the UTXO set that `report` found with the one of `state`, and `count` blocks drawn at random from those that
-/// both chains hold (the highest always among them). That the node has left the tip of the index is no difference: the index
-/// will follow.
+/// Compares the UTXO set in `report` with the one in `state`, and `count` random blocks of those in both chains (always
+/// including the highest). A reorganisation at the tip is no difference, as the index will follow it.
 ///
-/// Errors: [`SyncError`]; what differs is no error but in the comparison.
+/// Errors: [`SyncError`]; a difference is not an error.
 pub fn compare_with_node(
     node: &Node,
     chain: &Snapshot,
@@ -89,7 +89,7 @@ fn compare_utxo_sets(report: &Report, info: &TxOutSetInfo, differences: &mut Vec
     }
 }
 
-/// `count` different heights up to the highest, which is among them.
+/// `count` different heights up to the highest one, which is included.
 fn draw(highest: Height, count: usize) -> Result<BTreeSet<Height>, SyncError> {
     let mut heights = BTreeSet::from([highest]);
     let blocks = u64::from(highest.to_u32()) + 1;
@@ -101,7 +101,7 @@ fn draw(highest: Height, count: usize) -> Result<BTreeSet<Height>, SyncError> {
     Ok(heights)
 }
 
-/// What differs between a block of the index and the node's account of it.
+/// The differences between a block of the index and the node's report on it.
 fn compare_block(chain: &Snapshot, height: Height, block: &VerboseBlock) -> Result<Vec<String>, IndexError> {
     let Some(row) = chain.block(height)? else { return Ok(vec![format!("height {height}: the index has no block")]) };
     let mut differences = Vec::new();
@@ -152,7 +152,7 @@ fn compare_transaction(
     Ok(None)
 }
 
-/// Follows an input to what it spends and back again.
+/// Checks an input: the output that it spends, and the spender of that output.
 fn compare_input(
     chain: &Snapshot,
     spending: TxNum,

@@ -1,4 +1,4 @@
-//! What ends the loop.
+//! The errors that interrupt or end the loop.
 
 use bitcoin::BlockHash;
 
@@ -6,13 +6,13 @@ use crate::chain::Height;
 use crate::index::IndexError;
 use crate::node::NodeError;
 
-/// Why following the node came to an end.
+/// Why following the node failed.
 #[derive(Debug, thiserror::Error)]
 pub enum SyncError {
     /// The node does not answer, or cannot serve the index.
     #[error(transparent)]
     Node(#[from] NodeError),
-    /// The index cannot take what the node says.
+    /// The index cannot store what the node sends.
     #[error(transparent)]
     Index(#[from] IndexError),
     /// The node's chain has another first block.
@@ -25,9 +25,9 @@ pub enum SyncError {
         /// The genesis block of the index.
         expected: BlockHash,
     },
-    /// The node has only a part of the chain that the index holds, and no other block.
+    /// The node has only a part of the chain of the index, and no other block.
     #[error(
-        "the node is at height {node} of the very chain that the index holds up to height {index}, and far behind it. \
+        "the node is at height {node} of the chain that the index has up to height {index}, far behind the index. \
          Wait until the node has caught up (its -reindex, or its first download, is under way?), or follow another \
          node; to go back with this one, remove the index and import again"
     )]
@@ -37,11 +37,11 @@ pub enum SyncError {
         /// The height of the index.
         index: Height,
     },
-    /// The node's chain lacks a block that was announced, and that a crash took out of the index.
+    /// The node's chain lacks a block that was announced and that a crash removed from the index.
     #[error(
-        "the node is at height {node}, and has not yet the block at height {announced} that was announced before a crash \
-         took it out of the index: nothing is answered until the node has it, or another there, or holds it for invalid, or \
-         sync.lost_block_seconds are over"
+        "the node is at height {node} and does not have the block at height {announced}, which was announced before a crash \
+         removed it from the index: no query is answered until the node has this block or another one at its height, \
+         considers it invalid, or until sync.lost_block_seconds have passed"
     )]
     Awaited {
         /// The height of the node.
@@ -55,7 +55,7 @@ pub enum SyncError {
 }
 
 impl SyncError {
-    /// Whether waiting may help: the node is away or busy or far behind, or its chain moved while it was read.
+    /// Whether a retry may succeed: the node is away, busy or far behind, or its chain changed between requests.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {
@@ -68,7 +68,7 @@ impl SyncError {
         }
     }
 
-    /// Whether this only says that the service is stopping.
+    /// Whether the only cause is that the service stops.
     #[must_use]
     pub fn is_stop(&self) -> bool {
         matches!(self, Self::Node(NodeError::Stopped))

@@ -1,4 +1,4 @@
-//! Follows the node: disconnects to the fork point, connects up to the node's tip, keeps the mempool, publishes.
+//! The loop: disconnects to the fork point, connects up to the node's tip, updates the mempool, publishes.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -26,63 +26,65 @@ pub enum Until {
     Stopped,
 }
 
-/// What is followed, where it goes, and how much memory that may take.
+/// What to follow, where to publish it, and how much memory that may take.
 pub struct Follow<'a> {
     /// The node. Its stop flag ends the loop.
     pub node: &'a Node,
-    /// The index, whose one writer the loop is.
+    /// The index. The loop is its only writer.
     pub index: &'a mut Index,
-    /// Where the Heads go.
+    /// Receives the Heads.
     pub published: &'a Published,
-    /// Where the events go.
+    /// Receives the events.
     pub live: &'a Live,
-    /// The unconfirmed transactions, whose one writer the loop is, and which it keeps equal to the node's; `None` to
-    /// follow the chain alone.
+    /// The unconfirmed transactions, which the loop alone writes and keeps equal to the node's; `None` to follow only
+    /// the chain.
     pub mempool: Option<&'a mut PersistentMempool>,
-    /// What the index must not be shown without, as [`publish`](super::publish) found it; `None` if it may be shown as it is.
+    /// The lost block without which the index must not be shown, as [`publish`](super::publish) found it; `None` if
+    /// there is none.
     pub withheld: Option<Withheld>,
-    /// What the node tells without being asked; without it the node is asked for its mempool at each poll.
+    /// The messages that the node publishes. Without them the loop requests the node's mempool at each poll.
     pub signals: Option<&'a Signals>,
     /// When to stop.
     pub until: Until,
-    /// The node is asked for its tip this often,
+    /// The interval between requests for the node's tip.
     pub poll: Duration,
-    /// and at once when this is woken.
+    /// Wakes the loop before the next poll.
     pub wake: &'a Wake,
-    /// Blocks asked of the node at once.
+    /// Concurrent requests for blocks.
     pub connections: NonZeroUsize,
-    /// Bytes that blocks on their way may take in all.
+    /// The most bytes that blocks between the node and the index may take.
     pub buffer_bytes: usize,
 }
 
-/// The wait while something of the mempool is held.
+/// The pause while removals from the mempool are delayed.
 const REMOVAL_PAUSE: Duration = Duration::from_millis(5);
-/// The last writing takes so long at most, plus one commit.
+/// The longest time of the final write, without the commit that is under way.
 const FINAL_WRITE_TIMEOUT: Duration = Duration::from_secs(3);
-/// While the disk is full, this often it is looked at again.
+/// The interval between checks of a full disk.
 const DISK_CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// More signals than this that wait while blocks are followed are taken for lost.
+/// The most signals that wait while blocks are connected; more of them count as lost.
 const MAX_SIGNALS: usize = 200_000;
-/// The first wait between tries while the node is away, which nothing but the stop flag ends,
+/// The first pause after a failure of the node; only the stop flag ends it early.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// and the longest.
+/// The longest pause after failures.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// Follows until told to stop. Publishes what the index and the mempool hold already before the node is asked for the first
-/// time, unless a crash took back what clients were told of. At the end the mempool is written down, if the disk has room.
+/// Follows the node until the stop flag is raised. Publishes the state of the index and the mempool before the first
+/// request to the node, unless a crash removed an announced block. Persists the mempool at the end, if the disk has
+/// enough space.
 ///
-/// Errors: [`SyncError`]; with [`Until::Stopped`] only those that waiting cannot help.
+/// Errors: [`SyncError`]; with [`Until::Stopped`] only errors that no retry solves.
 pub fn run(follow: Follow<'_>) -> Result<(), SyncError> {
     let mut following = SyncLoop::new(follow);
     following.publish_chain()?;
     following.resume_record()?;
-    // there is no next block to prepare for without a mempool
+    // the prefetcher predicts the next block from the mempool
     following.prefetcher = following.unconfirmed.is_some().then(|| {
         let Follow { published, index, .. } = &following.follow;
         Prefetcher::start(published, index.cache_bytes())
     });
     let ended = run_rounds(&mut following);
-    // what the disk said first is the cause of what came after, and was told before this or is told here
+    // the first error of the disk is the cause of the later ones, and is reported in `ended` or here
     let flushed = following.follow.index.flush();
     let written = following.write_final_changes();
     match flushed {
@@ -92,7 +94,7 @@ pub fn run(follow: Follow<'_>) -> Result<(), SyncError> {
     Ok(following.follow.index.flush()?)
 }
 
-/// One turn after another, with a pause between them, until it is told to stop or cannot go on.
+/// Runs rounds with pauses between them until the stop flag is raised or an error is permanent.
 fn run_rounds(following: &mut SyncLoop<'_>) -> Result<(), SyncError> {
     let mut failures = 0;
     loop {
@@ -117,22 +119,22 @@ fn run_rounds(following: &mut SyncLoop<'_>) -> Result<(), SyncError> {
             Err(error) if error.is_transient() && following.follow.until == Until::Stopped => {
                 following.handle_node_failure();
                 let pause = match following.withheld {
-                    // nobody is answered, so the node is asked as often as if all were well
-                    Some(withheld) => pause_after(failures).min(following.follow.poll).min(withheld.left()),
+                    // every query fails until the block is there, so the node is polled at the normal interval
+                    Some(withheld) => pause_after(failures).min(following.follow.poll).min(withheld.remaining()),
                     None => pause_after(failures),
                 };
                 failures += 1;
                 if following.is_new_cause(&error) {
                     warn!(%error, again_in = ?pause, "following the node is interrupted");
                 }
-                // signals may come all the time, and none of them says that the next try will do better
+                // signals may wake the loop at any time, and do not mean that the next try succeeds
                 if following.follow.node.stop().sleep(FIRST_PAUSE).is_err() {
                     return Ok(());
                 }
                 pause.saturating_sub(FIRST_PAUSE)
             }
             Err(error) => {
-                error!(%error, "following the node ends");
+                error!(%error, "following the node ended");
                 return Err(error);
             }
         };
@@ -145,8 +147,8 @@ fn run_rounds(following: &mut SyncLoop<'_>) -> Result<(), SyncError> {
     }
 }
 
-/// The error, if it is about the mempool alone: the node is there, and forbids the question or gives an answer that cannot
-/// be used.
+/// The error, if only the mempool is affected: the node answers, but refuses this request or returns an unusable
+/// answer.
 fn mempool_only_failure(error: &SyncError) -> Option<&NodeError> {
     match error {
         SyncError::Node(NodeError::Stopped) => None,
@@ -156,64 +158,64 @@ fn mempool_only_failure(error: &SyncError) -> Option<&NodeError> {
     }
 }
 
-/// How long to wait before the next try, after this many failures in a row before the last: doubling up to a bound.
+/// The pause before the next try, after so many consecutive failures before the last one: doubles up to a bound.
 fn pause_after(failures: u32) -> Duration {
     FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(failures)).min(LONGEST_PAUSE)
 }
 
-/// How a turn ended.
+/// The result of one round.
 pub(super) enum RoundOutcome {
-    /// The index was at the node's tip, and the mempool, where it is kept, is the node's.
+    /// The index is at the node's tip, and so is the mempool, if there is one.
     InSync,
-    /// Blocks were connected or disconnected, or have to be, or many transactions are still to come; look again at once.
+    /// Blocks were connected or disconnected, or there is more to do; start the next round at once.
     Progressed,
-    /// Some of what left the mempool is kept for a moment, for what it may have left for.
+    /// Some removals from the mempool are delayed until their reason may be known.
     RemovalsDelayed,
-    /// The node's chain changed while it was asked, so that there was nothing to do; look again in a while.
+    /// The node's chain changed between the requests, so that nothing was done; try again at the next poll.
     ChainMoving,
 }
 
-/// The loop between two turns.
+/// The state of the loop between two rounds.
 pub(super) struct SyncLoop<'a> {
     pub(super) follow: Follow<'a>,
     pub(super) unconfirmed: Option<Unconfirmed<'a>>,
-    /// The chain that was published last.
+    /// The chain published last.
     pub(super) chain: Option<Arc<Snapshot>>,
-    /// The block that was announced and that a crash took back: until it is there again nothing is published.
+    /// The lost block: nothing is published until the index has it again.
     pub(super) withheld: Option<Withheld>,
-    /// Why following was interrupted last while that block is awaited.
+    /// The last logged cause of an interruption while that block is awaited.
     pub(super) logged_cause: Option<String>,
-    /// The reorganisation of which it is not known yet what became of the transactions.
+    /// The reorganisation whose transactions do not have a known outcome yet.
     pub(super) record: Option<Record>,
-    /// The room that the next blocks need, if there was too little of it for them.
+    /// The space that the next blocks need, if the disk lacked it.
     pub(super) room: Option<Room>,
-    /// When the node was last asked for its tip.
+    /// When the loop last found the index at the node's tip.
     tip_checked: Option<Instant>,
-    /// Signals that were heard, and not followed yet.
+    /// Signals that were received and not applied yet.
     signals: Vec<ReceivedSignal>,
-    /// Until when the node is not asked for its mempool, since its answers could not be used.
+    /// The pause of mempool requests after an unusable answer.
     mempool_backoff: Option<MempoolBackoff>,
-    /// Who prepares for the next block.
+    /// Prefetches for the next block.
     pub(super) prefetcher: Option<Prefetcher>,
 }
 
-/// What was written down of the mempool.
+/// What a write of the mempool contained.
 pub(super) struct WriteSummary {
-    /// Whether there is a new sample among it.
+    /// Whether it contained a new sample.
     is_sampled: bool,
-    /// Whether nothing is left to be written.
+    /// Whether nothing remains to write.
     pub(super) is_all: bool,
 }
 
-/// How long the node is spared questions about its mempool.
+/// A pause of mempool requests.
 struct MempoolBackoff {
     until: Instant,
-    /// How many times in a row its answers could not be used.
+    /// Consecutive unusable answers.
     failures: u32,
 }
 
 impl<'a> SyncLoop<'a> {
-    /// Before the first turn, with nothing published yet.
+    /// The state before the first round, with nothing published.
     pub(super) fn new(mut follow: Follow<'a>) -> Self {
         let unconfirmed = follow.mempool.take().map(|mempool| Unconfirmed::new(mempool, follow.poll));
         Self {
@@ -233,13 +235,13 @@ impl<'a> SyncLoop<'a> {
 }
 
 impl SyncLoop<'_> {
-    /// Looks for blocks, if there is reason to, and then at the mempool.
+    /// Looks for blocks, if there is a reason to, and then updates the mempool.
     fn round(&mut self) -> Result<RoundOutcome, SyncError> {
-        let heard = self.receive_signals();
-        let is_about_blocks = |heard: &ReceivedSignal| {
-            matches!(heard.signal, NodeSignal::BlockConnected(_) | NodeSignal::BlockDisconnected(_) | NodeSignal::Lost)
+        let received = self.receive_signals();
+        let is_about_blocks = |signal: &ReceivedSignal| {
+            matches!(signal.signal, NodeSignal::BlockConnected(_) | NodeSignal::BlockDisconnected(_) | NodeSignal::Lost)
         };
-        let due = self.tip_checked.is_none_or(|tip_checked| tip_checked.elapsed() >= self.follow.poll);
+        let due = self.tip_checked.is_none_or(|checked| checked.elapsed() >= self.follow.poll);
         if due || !self.has_signals() || self.signals.iter().any(is_about_blocks) {
             match self.sync_chain()? {
                 RoundOutcome::InSync => self.tip_checked = Some(Instant::now()),
@@ -249,15 +251,15 @@ impl SyncLoop<'_> {
                 }
             }
         }
-        self.sync_mempool(heard)
+        self.sync_mempool(received)
     }
 
-    /// Takes the signals that came. The moment up to which all are there.
+    /// Takes the received signals. Returns the moment up to which they are complete.
     fn receive_signals(&mut self) -> Instant {
         let now = Instant::now();
         let signals = self.follow.signals.map(Signals::drain).unwrap_or_default();
-        if signals.first().is_some_and(|heard| heard.signal == NodeSignal::Lost) {
-            // what was told before is made up for together with what was not
+        if signals.first().is_some_and(|signal| signal.signal == NodeSignal::Lost) {
+            // the next list replaces the signals before the loss
             self.retain_arrivals();
             self.follow.published.change_state(|state| SyncState { mempool_in_sync: false, ..state });
         }
@@ -268,19 +270,19 @@ impl SyncLoop<'_> {
         now
     }
 
-    /// Forgets what was told but for when transactions came: the list, which is asked for next, does not say that.
+    /// Discards all signals but arrivals: the next list replaces the others, but has no times of arrival.
     fn retain_arrivals(&mut self) {
-        self.signals.retain(|heard| matches!(heard.signal, NodeSignal::Added { .. }));
+        self.signals.retain(|signal| matches!(signal.signal, NodeSignal::Added { .. }));
     }
 
-    /// Whether the node tells by signals what happens.
+    /// Whether the node publishes messages to this process.
     fn has_signals(&self) -> bool {
         self.follow.signals.is_some_and(Signals::is_connected)
     }
 
-    /// Brings the mempool nearer to the node's. `heard` is the moment up to which all signals are there.
-    fn sync_mempool(&mut self, heard: Instant) -> Result<RoundOutcome, SyncError> {
-        if self.mempool_backoff.as_ref().is_some_and(|mempool_backoff| mempool_backoff.until > heard) {
+    /// Updates the mempool from the node. `received` is the moment up to which the signals are complete.
+    fn sync_mempool(&mut self, received: Instant) -> Result<RoundOutcome, SyncError> {
+        if self.mempool_backoff.as_ref().is_some_and(|backoff| backoff.until > received) {
             self.retain_arrivals();
             return Ok(RoundOutcome::InSync);
         }
@@ -289,15 +291,15 @@ impl SyncLoop<'_> {
             return Ok(RoundOutcome::InSync);
         };
         let before = unconfirmed.snapshot();
-        let result = unconfirmed.step(self.follow.node, chain, signals, heard, has_signals);
-        // also after an error: what came before it is as true
+        let result = unconfirmed.step(self.follow.node, chain, signals, received, has_signals);
+        // also after an error: the changes before it are valid
         let after = unconfirmed.snapshot();
         let unusable = result.as_ref().err().and_then(mempool_only_failure);
         if let Some(error) = unusable {
             unconfirmed.mark_behind();
-            let failures = self.mempool_backoff.as_ref().map_or(0, |mempool_backoff| mempool_backoff.failures);
+            let failures = self.mempool_backoff.as_ref().map_or(0, |backoff| backoff.failures);
             let again_in = pause_after(failures);
-            warn!(%error, ?again_in, "the node's mempool cannot be followed, only its blocks");
+            warn!(%error, ?again_in, "requests for the node's mempool fail; only blocks are followed");
             self.mempool_backoff =
                 Some(MempoolBackoff { until: Instant::now() + again_in, failures: failures.saturating_add(1) });
         }
@@ -327,7 +329,7 @@ impl SyncLoop<'_> {
         })
     }
 
-    /// The time is up, or somebody says that there is something to see: without signals the mempool may be another.
+    /// The poll interval has passed, or the loop was woken: without signals the mempool may have changed.
     fn mark_mempool_stale(&mut self) {
         if !self.has_signals()
             && let Some(unconfirmed) = &mut self.unconfirmed
@@ -336,7 +338,7 @@ impl SyncLoop<'_> {
         }
     }
 
-    /// The node is away. What it told before is asked for when it is there again.
+    /// The node failed: all that it reported is requested again when it answers.
     fn handle_node_failure(&mut self) {
         self.tip_checked = None;
         self.retain_arrivals();
@@ -346,16 +348,16 @@ impl SyncLoop<'_> {
         self.follow.published.change_state(SyncState::without_node);
     }
 
-    /// Waits until the disk has room for what is to come, while what is there can be read. False if it is told to stop
-    /// meanwhile. Who only catches up does not wait: somebody waits for that.
+    /// Waits until the disk has space for the next blocks; queries are answered meanwhile. Returns false when the stop
+    /// flag is raised. With [`Until::CaughtUp`] it does not wait, as a user waits for the result.
     ///
-    /// Errors: what was to reach the disk before did not, as [`Index::flush_soon`].
+    /// Errors: an earlier write did not reach the disk, as in [`Index::flush_soon`].
     fn wait_for_disk_space(&mut self) -> Result<bool, SyncError> {
         let room = self.room.take().unwrap_or_else(|| self.follow.index.room());
         if self.follow.until == Until::CaughtUp || room.is_there() {
             return Ok(true);
         }
-        // or what comes and goes there would stop and start it all the time
+        // a margin, or small changes on the disk would stop and start the loop all the time
         let room = room.and_some_more();
         self.handle_node_failure();
         let mut is_logged = false;
@@ -369,7 +371,7 @@ impl SyncLoop<'_> {
             if self.follow.node.stop().sleep(DISK_CHECK_INTERVAL).is_err() {
                 return Ok(false);
             }
-            // after a write that failed nothing can be read for certain, and that ends this
+            // after a failed write no read is reliable, which ends the loop
             self.follow.index.ensure_flushing()?;
             self.release_when_due()?;
         }
@@ -378,13 +380,13 @@ impl SyncLoop<'_> {
         Ok(true)
     }
 
-    /// Shows what is withheld once that was for long enough.
+    /// Shows the withheld index when the wait for the lost block is over.
     fn release_when_due(&mut self) -> Result<(), SyncError> {
         if self.abandon_when_due()? { self.reannounce() } else { Ok(()) }
     }
 
-    /// Writes down what changed in the mempool before the end, if the disk has room. Without, the newest of what nobody but
-    /// us knows is lost: when transactions came, and what became of them.
+    /// Persists the last changes of the mempool, if the disk has space. Otherwise the newest data that the node does
+    /// not have is lost: times of arrival, and departures.
     fn write_final_changes(&mut self) -> Result<(), SyncError> {
         if self.follow.index.room().is_there() {
             self.write_mempool(Instant::now() + FINAL_WRITE_TIMEOUT)
@@ -393,7 +395,7 @@ impl SyncLoop<'_> {
         }
     }
 
-    /// Publishes what the index holds, as it is.
+    /// Publishes the current state of the index.
     pub(super) fn publish_chain(&mut self) -> Result<(), SyncError> {
         let chain = Arc::new(self.follow.index.snapshot()?);
         self.publish(&chain);
@@ -407,17 +409,17 @@ impl SyncLoop<'_> {
         Ok(())
     }
 
-    /// Writes down what changed in the mempool; after `until` only what is under way.
+    /// Persists changes of the mempool. After `until` no new commit starts.
     fn write_mempool(&mut self, until: Instant) -> Result<(), SyncError> {
         if self.write_changes(until)?.is_sampled {
-            // the samples are read from what is published
+            // queries read the samples from the published snapshot
             let chain = Arc::new(self.follow.index.snapshot()?);
             self.publish(&chain);
         }
         Ok(())
     }
 
-    /// Writes down what changed in the mempool, in commits that are not too large; after `until` only the one under way.
+    /// Persists changes of the mempool in commits of bounded size. After `until` no new commit starts.
     pub(super) fn write_changes(&mut self, until: Instant) -> Result<WriteSummary, SyncError> {
         let mut written = WriteSummary { is_sampled: false, is_all: true };
         while let Some(writing) = self.unconfirmed.as_mut().and_then(Unconfirmed::take_changes) {
@@ -437,14 +439,14 @@ impl SyncLoop<'_> {
         Ok(written)
     }
 
-    /// Makes this chain, with the mempool as it is, the state that is read, and then tells what happened to it.
+    /// Publishes this chain with the current mempool as the state for queries, then the events.
     pub(super) fn announce(&mut self, chain: &Arc<Snapshot>, events: Vec<ChainEvent>) {
         if let Some(head) = self.publish(chain) {
             self.follow.live.publish(Event { chain: events, head });
         }
     }
 
-    /// Makes this chain, with the mempool as it is, the state that is read. An empty chain is not, nor what is withheld.
+    /// Publishes this chain with the current mempool as the state for queries, unless it is empty or withheld.
     fn publish(&mut self, chain: &Arc<Snapshot>) -> Option<Arc<Head>> {
         self.chain = Some(Arc::clone(chain));
         if self.is_withheld(chain) {
@@ -463,7 +465,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_pause_doubles_with_every_failure_in_a_row_up_to_half_a_minute() {
+    fn the_pause_doubles_with_each_failure_up_to_a_bound() {
         let pauses: Vec<_> = (0..8).map(|failures| pause_after(failures).as_secs()).collect();
         assert_eq!(pauses, [1, 2, 4, 8, 16, 30, 30, 30]);
         assert_eq!(pause_after(u32::MAX), LONGEST_PAUSE);

@@ -1,4 +1,4 @@
-//! Where the index and the node part.
+//! Finds the block where the chains of the index and the node fork.
 
 use bitcoin::BlockHash;
 
@@ -9,9 +9,9 @@ use crate::node::{ChainTipStatus, Node, NodeError};
 
 /// The highest block that is in both active chains, `None` if the index is empty.
 ///
-/// Two chains that agree at a height agree everywhere below it. Branches are mostly short, so it is looked for from the
-/// tip down in strides that double, and then between the last two: in one question to the node when it only went on, and
-/// in two for each binary digit of the depth otherwise.
+/// Two chains that agree at a height agree everywhere below it. Branches are mostly short, so the search goes down from
+/// the tip in strides that double, and then bisects the last stride: one request if the node only extended its chain,
+/// otherwise two for each binary digit of the depth.
 pub(super) fn fork_point(node: &Node, chain: &Snapshot) -> Result<Option<Tip>, SyncError> {
     let Some(tip) = chain.tip() else { return Ok(None) };
     if node.block_hash(tip.height)? == Some(tip.hash) {
@@ -41,14 +41,14 @@ pub(super) fn fork_point(node: &Node, chain: &Snapshot) -> Result<Option<Tip>, S
     Ok(Some(agrees))
 }
 
-/// The block at this height, if both have the same.
+/// The block at this height, if both chains contain it.
 fn agreement(node: &Node, chain: &Snapshot, height: Height) -> Result<Option<Tip>, SyncError> {
     let hash = our_hash(chain, height)?;
     Ok((node.block_hash(height)? == Some(hash)).then_some(Tip { height, hash }))
 }
 
-/// Moves the fork point up over the first of the hashes behind it that are in the index's chain too: the node's chain may
-/// have changed while the fork point was looked for, and no block is disconnected only to be connected again.
+/// Moves the fork point up over hashes that the index has at the same heights. The node's chain may have changed during
+/// the search, and no block should be disconnected only to be connected again.
 pub(super) fn skip_common(
     chain: &Snapshot,
     fork: &mut Option<Tip>,
@@ -68,10 +68,10 @@ pub(super) fn skip_common(
     Ok(())
 }
 
-/// Whether the index may go down to `fork` although the node offers no other block in return. It may not when the node
-/// is merely behind on the same chain, as after `-reindex`, with a new data directory, or when it was killed and connects
-/// anew what it had not written down: nothing of these blocks was undone, and nobody may be told so. It may when the node
-/// holds the blocks that it left for invalid.
+/// Whether the index may disconnect down to `fork` although the node has no other block instead. It may not if the node
+/// is only behind on the same chain, as after `-reindex`, with a new data directory, or after a crash that lost its
+/// newest blocks: these blocks were not reorganised, and no client may be sent a disconnection. It may if the node
+/// considers the disconnected blocks invalid.
 ///
 /// Errors: [`SyncError::NodeBehind`].
 pub(super) fn refuse_to_shrink(node: &Node, tip: Option<Tip>, fork: Option<Tip>) -> Result<(), SyncError> {
@@ -83,7 +83,8 @@ pub(super) fn refuse_to_shrink(node: &Node, tip: Option<Tip>, fork: Option<Tip>)
     }
 }
 
-/// Whether the node holds a branch for invalid that reaches this height and leaves the active chain where `leaves` says.
+/// Whether the node has an invalid branch that reaches this height and leaves the active chain at a height for which
+/// `leaves` is true.
 pub(super) fn is_on_invalid_branch(
     node: &Node,
     height: Height,

@@ -8,9 +8,9 @@
 //!                    fetch (several at once) ──► parse ──► batches
 //! ```
 //!
-//! One thread does all of this (`follow.rs`, `advance.rs`) and owns the index and the mempool (`mempool/`), whose Heads it
-//! publishes together. It asks the node again every second, or when it is woken. Everything up to a commit can be lost at
-//! any moment and is then simply done again.
+//! One thread runs this loop (`follow.rs`, `advance.rs`). It owns the index and the mempool (`mempool/`) and publishes
+//! their Heads together. It polls the node every second, or when it is woken. A crash may lose everything up to a
+//! commit; the loop then does it again.
 
 mod advance;
 

@@ -1,5 +1,5 @@
-//! Blocks on their way from the node to the writer: fetched several at once, parsed on a thread of their own, handed
-//! over in batches. At most three batches exist at a time: one being filled, one waiting, one being written.
+//! Fetches blocks from the node for the writer: several requests at once, one thread that parses, and batches for the
+//! writer. At most three batches exist at a time: one that is filled, one that waits, one that is written.
 
 use std::num::NonZeroUsize;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -11,12 +11,12 @@ use super::error::SyncError;
 use crate::index::{ParsedBlock, Parser};
 use crate::node::{BlockFetcher, Node};
 
-/// How much is under way at once.
+/// The bounds of the pipeline.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PipelineLimits {
-    /// Requests to the node.
+    /// Concurrent requests to the node.
     pub(super) connections: NonZeroUsize,
-    /// Bytes of blocks fetched and not yet parsed.
+    /// Bytes of fetched blocks that are not parsed yet.
     pub(super) fetched_bytes: u64,
     /// Bytes of blocks in a batch.
     pub(super) batch_bytes: usize,
@@ -24,7 +24,8 @@ pub(super) struct PipelineLimits {
     pub(super) batch_blocks: usize,
 }
 
-/// The blocks with these hashes, in order, in batches. An error ends it, after the blocks before it.
+/// The blocks with these hashes, in order, in batches. It ends after the first error, which follows the blocks before
+/// it.
 pub(super) struct Pipeline {
     batches: Receiver<Result<Vec<ParsedBlock>, SyncError>>,
 }
@@ -52,7 +53,7 @@ impl Iterator for Pipeline {
     }
 }
 
-/// Ends when the blocks end, after an error, or when nobody takes the batches any more.
+/// Ends after the last block, after an error, or when the receiver is dropped.
 fn parse_all(
     blocks: BlockFetcher,
     parser: Parser,
@@ -68,7 +69,7 @@ fn parse_all(
                 batch.push(block);
             }
             Err(error) => {
-                // an error to send means that nobody listens any more, here and below
+                // a failed send means that the receiver was dropped, here and below
                 let _ = sender.send(Ok(batch)).and_then(|()| sender.send(Err(error)));
                 return;
             }

@@ -1,10 +1,10 @@
-//! Reads ahead what the next block will change, as far as the mempool tells.
+//! Prefetches the pages of the index that the next block will change, as far as the mempool predicts it.
 //!
-//! A thread of its own looks every few seconds at the block that miners would make now, and reads the pages of the index
-//! that belong to what is new in it. When the block comes, they are in memory, and the thread stands back.
+//! A thread looks at the first projected block every few seconds, and reads the index pages for its new transactions.
+//! When the block arrives, its pages are in memory, and the thread pauses.
 //!
-//! Before that it fills the cache once: with memory that the process did not have before, of which the system clears each page
-//! first, the first block after a start took twice as long as any other.
+//! At the start it fills the cache once. Without that the first block takes twice as long as the others, because the
+//! system clears each page of memory that the process did not have before.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -20,26 +20,26 @@ use crate::mempool::{Entry, Remainder};
 use crate::node::StopFlag;
 use crate::view::{Head, Published, SyncPhase};
 
-/// The time between two looks.
+/// The interval between looks at the projected block.
 const PAUSE: Duration = Duration::from_secs(5);
-/// Filling the cache takes at most so long: a disk that seeks would take hours for some of it,
+/// The longest time for filling the cache: a disk that seeks would take hours for some indexes.
 const WARMING: Duration = Duration::from_mins(1);
-/// each rest within it this many times as long as what was read before it took, so that it has a quarter of one processor,
+/// The rest after each read, as a multiple of the time of the read: the thread uses a quarter of one processor.
 const REST: u32 = 3;
-/// and no longer than this.
+/// The longest rest.
 const LONGEST_REST: Duration = Duration::from_millis(100);
-/// Transactions that are read from one state.
+/// Transactions read from one snapshot.
 const BATCH: usize = 200;
 
-/// The thread. Dropping it ends it.
+/// The thread. Dropping this stops it.
 pub(super) struct Prefetcher {
     stop: StopFlag,
-    /// Whether blocks come just now, which need the processors more.
+    /// Whether blocks are being connected, which need the processors.
     is_busy: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Keeps the thread from reading for as long as it is there.
+/// Pauses the thread while it exists.
 pub(super) struct PrefetchPause(Arc<AtomicBool>);
 
 impl Drop for PrefetchPause {
@@ -49,9 +49,9 @@ impl Drop for PrefetchPause {
 }
 
 impl Prefetcher {
-    /// Begins, with the newest state that is published. Without a thread blocks are only slower.
+    /// Starts with the newest published state. If the thread cannot start, blocks only take longer.
     ///
-    /// `cache_bytes` is what the index keeps of its pages in memory at most.
+    /// `cache_bytes` is the size of the index's page cache.
     pub(super) fn start(published: &Published, cache_bytes: u64) -> Self {
         let (stop, is_busy) = (StopFlag::new(), Arc::default());
         let (published, is_busy_too) = (published.clone(), Arc::clone(&is_busy));
@@ -60,7 +60,7 @@ impl Prefetcher {
         Self { stop, is_busy, thread: thread.ok() }
     }
 
-    /// Lets blocks have the processors.
+    /// Leaves the processors to the blocks.
     pub(super) fn pause(&self) -> PrefetchPause {
         self.is_busy.store(true, Ordering::Relaxed);
         PrefetchPause(Arc::clone(&self.is_busy))
@@ -71,13 +71,13 @@ impl Drop for Prefetcher {
     fn drop(&mut self) {
         self.stop.raise();
         if let Some(thread) = self.thread.take() {
-            // it ends by itself; whether it failed matters to nobody
+            // its failure affects nothing else
             let _ = thread.join();
         }
     }
 }
 
-/// The thread's share.
+/// The part that runs on the thread.
 struct PrefetchWorker {
     published: Published,
     stop: StopFlag,
@@ -99,13 +99,13 @@ impl PrefetchWorker {
             read.retain(|sequence| next.contains(sequence));
             let new: Vec<_> = next.into_iter().filter(|sequence| !read.contains(sequence)).collect();
             for some in new.chunks(BATCH) {
-                // the newest, so that none is kept for as long as a slow disk takes
+                // the newest snapshot, so that none is pinned for as long as a slow disk takes
                 let Some(head) = self.published.head().filter(|_| !self.stop.is_raised()) else { break };
                 match self.prefetch_entries(&head, some) {
                     Ok(count) => read.extend(some.iter().take(count)),
                     Err(error) => {
-                        // whoever needs the pages will say so
-                        debug!(%error, "the index could not be read ahead");
+                        // a later read of these pages reports the error
+                        debug!(%error, "cannot prefetch from the index");
                         break;
                     }
                 }
@@ -113,8 +113,9 @@ impl PrefetchWorker {
         }
     }
 
-    /// Fills the cache as long as nobody has: later it would only take the place of what was asked for. When blocks come it
-    /// begins again with the newest state, as the pages of one that is read are not used again; what it read before is there.
+    /// Fills the cache while it is empty; later the pages would evict those of queries. When a block arrives, this
+    /// starts again with the newest snapshot, as the changed pages of the old one are not used again; the others are in
+    /// the cache.
     fn warm_up(&self) {
         let began = Instant::now();
         let newest = || self.published.head().map(|head| Arc::clone(&head.chain));
@@ -128,9 +129,9 @@ impl PrefetchWorker {
         }
     }
 
-    /// The same from this state, with a rest after each step, until it has taken long enough or blocks come: whether they
-    /// did. On a thread of its own that ends: the memory of one that goes on is not used by others, even when the pages in
-    /// it have given way.
+    /// Fills the cache from one snapshot, with a rest after each step, until the time is over or blocks arrive. Returns
+    /// whether blocks arrived. It runs on a thread that ends, because other threads do not reuse memory of a thread
+    /// that continues, even after its pages are evicted.
     fn fill(&self, chain: &Snapshot, began: Instant) -> bool {
         let (mut rested, mut blocks_come) = (Instant::now(), false);
         let continues = || {
@@ -149,7 +150,7 @@ impl PrefetchWorker {
         blocks_come
     }
 
-    /// How many it came to read.
+    /// Reads the pages of these transactions. Returns how many it read before blocks arrived.
     fn prefetch_entries(&self, head: &Head, sequences: &[u64]) -> Result<usize, IndexError> {
         for (count, sequence) in sequences.iter().enumerate() {
             if self.is_busy() {

@@ -1,5 +1,5 @@
-//! Shows how far catching up has come: a bar with rate and remaining time on a terminal, a log line every ten seconds
-//! elsewhere. Nothing at all for a handful of blocks.
+//! Shows the progress of catching up: a bar with rate and remaining time on a terminal, otherwise a log line every ten
+//! seconds. A few blocks are logged one by one.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -11,9 +11,9 @@ use crate::chain::Height;
 use crate::index::{ParsedBlock, Tip};
 use crate::view::Pace;
 
-/// A line in the log this often.
+/// The interval between log lines.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
-/// Fewer blocks than this are simply logged, and no catching up.
+/// Fewer blocks than this are logged one by one, and do not count as catching up.
 pub(super) const FEW: u32 = 12;
 
 /// Whether so many blocks are fewer than [`FEW`].
@@ -21,7 +21,7 @@ pub(super) fn are_few(blocks: usize) -> bool {
     u32::try_from(blocks).is_ok_and(|blocks| blocks < FEW)
 }
 
-/// The progress of one stretch of blocks.
+/// The progress of one series of blocks.
 pub struct Progress {
     bar: Option<ProgressBar>,
     target: Height,
@@ -30,19 +30,19 @@ pub struct Progress {
     blocks: u64,
     transactions: u64,
     few: bool,
-    /// Heights from the last block connected to the target.
+    /// Heights between the last connected block and the target.
     remaining: u32,
 }
 
 impl Progress {
-    /// From a fork point towards the node's tip; `blocks` of them in this stretch.
+    /// Starts at a fork point; `target` is the height of the node's tip, `blocks` the number of blocks in this series.
     #[must_use]
     pub fn new(fork: Option<Tip>, target: Height, blocks: usize) -> Self {
         let few = are_few(blocks);
         let from = fork.map_or(0, |fork| fork.height.to_u32());
         let bar = (!few && std::io::stderr().is_terminal()).then(|| {
             let bar = ProgressBar::new(u64::from(target.to_u32()));
-            // the template is a constant that is known to be good; a plain bar is no reason to stop
+            // the template is a valid constant; a plain bar would do, too
             if let Ok(style) =
                 ProgressStyle::with_template("{bar:32} block {human_pos} of {human_len}  {msg}  {eta} left")
             {
@@ -65,7 +65,7 @@ impl Progress {
         }
     }
 
-    /// These blocks were connected, and this is the tip now.
+    /// Records that these blocks were connected, and that this is the tip now.
     pub fn connected(&mut self, tip: Option<Tip>, blocks: &[ParsedBlock]) {
         let Some(tip) = tip else { return };
         self.blocks += u64::try_from(blocks.len()).unwrap_or(u64::MAX);
@@ -92,7 +92,7 @@ impl Progress {
         }
     }
 
-    /// How fast this stretch is so far; `None` until a block was connected.
+    /// The speed of this series so far; `None` until a block is connected.
     #[must_use]
     pub fn pace(&self) -> Option<Pace> {
         let blocks_per_second = self.rate(self.blocks);
@@ -100,7 +100,7 @@ impl Progress {
         Some(Pace { blocks_per_second, left })
     }
 
-    /// The stretch is at its end.
+    /// Ends the series.
     pub fn finish(self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();

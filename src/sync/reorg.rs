@@ -1,14 +1,14 @@
-//! What is written down of a reorganisation while it is followed.
+//! The record of a reorganisation, written while the index follows it.
 //!
 //! ```text
-//!   commit with blocks that left ──► a record: fork, blocks that left, that joined; first seen of what they freed
-//!   each later commit of the same reorganisation, until it is as high as before ──► the record grows
-//!   the node's next list of its mempool ──► the mempool is written, and the record says what became of transactions
+//!   commit that disconnects blocks ──► new record: fork, disconnected and connected blocks, first-seen times
+//!   later commits, until the chain is as high as before ──► the record grows
+//!   the next list of the node's mempool ──► commit of the mempool ──► the outcome of the transactions in the record
 //! ```
 //!
-//! The first two are part of the commits that change the chain, so that no end of the process leaves the chain changed and
-//! the change unsaid. If it ends before the third, the next run goes on with the record. The first-seen times leave the
-//! record in a commit after that of the mempool, or with another reorganisation pass into its record.
+//! The first two are part of the commits that change the chain, so that a crash never leaves a changed chain without a
+//! record. After a crash before the third the next run resumes the record. The first-seen times leave the record in a
+//! commit after that of the mempool, or move into the record of the next reorganisation.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,45 +21,45 @@ use super::follow::SyncLoop;
 use super::mempool::now;
 use crate::index::{IndexError, Reorg, ReorgOutcome, Snapshot, Tip, Update};
 
-/// How long the node's mempool is waited for before a record stays without what became of transactions.
+/// How long a record waits for the node's mempool before it is closed without an outcome.
 const OUTCOME_TIMEOUT: Duration = Duration::from_mins(10);
-/// The mempool is written for so long at most before what became of transactions is.
+/// The longest time for writing the mempool before the outcome.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(3);
-/// First-seen times that a record holds at most: those of the newest transactions.
+/// The most first-seen times in a record: those of the newest transactions.
 const MAX_FIRST_SEEN: usize = 1_000_000;
 
-/// The record of a reorganisation that is not finished.
+/// The record of a reorganisation that is not closed.
 pub(super) struct Record {
     number: u64,
     pub(super) reorg: Reorg,
-    /// What it keeps of records before it that were not finished: when transactions were first seen.
+    /// First-seen times of earlier records that were not closed.
     kept: Vec<(Txid, u64)>,
-    /// When it was written last.
+    /// When it was last written.
     written: Instant,
 }
 
-/// What a commit changes of the chain, seen from the chain that was published last.
+/// What a commit changes, relative to the published chain.
 pub(super) struct ReorgChange<'w> {
-    /// The newest block of both chains; `None` if not even the first is.
+    /// The newest block of both chains; `None` if they share no block.
     pub(super) fork: Option<Tip>,
-    /// Blocks that leave, the highest first.
+    /// Disconnected blocks, the highest first.
     pub(super) disconnected: &'w [Tip],
-    /// Blocks that join, the lowest first.
+    /// Connected blocks, the lowest first.
     pub(super) connected: &'w [Tip],
-    /// When transactions of those that leave were first seen which those that join do not hold.
+    /// First-seen times of transactions of the disconnected blocks that are in no connected block.
     pub(super) first_seen: &'w BTreeMap<Txid, u64>,
 }
 
 impl Record {
-    /// The newest record of this chain's index, if it is not finished.
+    /// The newest record of the index, if it is not closed.
     fn unfinished(chain: &Snapshot) -> Result<Option<Self>, IndexError> {
         let newest = chain.reorgs(chain.kept_reorgs()?)?.next_back().transpose()?;
         let unfinished = newest.filter(|(_, reorg)| reorg.outcome.is_none());
         Ok(unfinished.map(|(number, reorg)| Self { number, reorg, kept: Vec::new(), written: Instant::now() }))
     }
 
-    /// Writes a change in which blocks leave into the commit that makes it: anew, or as more of what an earlier commit
-    /// of the same change wrote. A record of another reorganisation that was not finished stays so.
+    /// Writes a change that disconnects blocks into the commit that makes it: as a new record, or into the record of an
+    /// earlier commit of the same change. An open record of another reorganisation is closed without an outcome.
     pub(super) fn note(
         record: &mut Option<Self>,
         is_same: bool,
@@ -97,11 +97,11 @@ impl Record {
         Ok(())
     }
 
-    /// Notes blocks that join behind those that did, as long as the chain is not as high as it was.
+    /// Adds connected blocks to the record until the chain is as high as before.
     pub(super) fn grow(&mut self, update: &mut Update<'_>, new_blocks: &[Tip]) -> Result<(), IndexError> {
         let Reorg { fork, connected, disconnected, .. } = &self.reorg;
         let next = connected.iter().fold(fork.height.next(), |height, _| height.next());
-        // they are not behind those that did if the chain was followed for a while without the mempool
+        // the new blocks do not extend it if the chain was followed without the mempool for a while
         let are_next = new_blocks.first().is_some_and(|first| first.height == next);
         if are_next && connected.len() < disconnected.len() {
             self.reorg.connected.extend(new_blocks.iter().map(|tip| tip.hash));
@@ -111,38 +111,37 @@ impl Record {
         Ok(())
     }
 
-    /// Notes what became of the transactions.
+    /// Writes the outcome of the transactions.
     pub(super) fn finish(mut self, update: &mut Update<'_>, outcome: ReorgOutcome) -> Result<(), IndexError> {
         self.reorg.outcome = Some(outcome);
         self.reorg.first_seen = Vec::new();
         update.amend_reorg(self.number, &self.reorg)
     }
 
-    /// Notes that what became of the transactions will not be known.
+    /// Closes the record without an outcome.
     pub(super) fn abandon(self, update: &mut Update<'_>) -> Result<(), IndexError> {
         self.finish(update, ReorgOutcome::default())
     }
 
-    /// Whether the node's mempool was waited for long enough by now.
+    /// Whether the wait for the node's mempool is over.
     fn is_overdue(&self, now: Instant) -> bool {
         now.saturating_duration_since(self.written) >= OUTCOME_TIMEOUT
     }
 }
 
-/// The first, and of the second what the first does not have, as many as a record holds.
+/// Both lists, the first where both have a transaction, up to the bound of a record.
 fn merge_first_seen(first_seen: &BTreeMap<Txid, u64>, kept: &[(Txid, u64)]) -> Vec<(Txid, u64)> {
     let others = kept.iter().filter(|(txid, _)| !first_seen.contains_key(txid)).copied();
     first_seen.iter().map(|(txid, seconds)| (*txid, *seconds)).chain(others).take(MAX_FIRST_SEEN).collect()
 }
 
-/// When the transactions above a fork were first seen.
+/// The first-seen times of the transactions above a fork.
 pub(super) fn first_seen_above(chain: &Snapshot, fork: Tip) -> Result<BTreeMap<Txid, u64>, SyncError> {
     Ok(chain.first_seen_above(fork.height)?.take(MAX_FIRST_SEEN).collect::<Result<_, _>>()?)
 }
 
 impl SyncLoop<'_> {
-    /// Goes on with the record that an earlier run did not finish: what became of the transactions is known after the first
-    /// list, as it would have been then.
+    /// Resumes the record that an earlier run did not close: the first list determines the outcome.
     pub(super) fn resume_record(&mut self) -> Result<(), SyncError> {
         if let Some(chain) = self.chain.as_ref().filter(|_| self.unconfirmed.is_some()) {
             self.record = Record::unfinished(chain)?;
@@ -150,16 +149,16 @@ impl SyncLoop<'_> {
         Ok(())
     }
 
-    /// The mempool is the node's, in step with its chain: writes it down, then what became of the transactions of the blocks
-    /// that left last. Whether that is done, and to be told.
+    /// Writes the mempool, which is equal to the node's, and then the outcome of the last reorganisation. Returns
+    /// whether the outcome was written, and has to be published.
     ///
     /// The record keeps the first-seen times until the whole mempool is written: if that takes longer, the record is
-    /// finished later.
+    /// closed later.
     pub(super) fn finish_reorg(&mut self, chain: &Snapshot) -> Result<bool, SyncError> {
         self.finish_reorg_within(chain, WRITE_TIMEOUT)
     }
 
-    /// The same, where writing the mempool may take so long, or one commit.
+    /// [`Self::finish_reorg`] with a bound on the time for writing the mempool, at least one commit.
     fn finish_reorg_within(&mut self, chain: &Snapshot, patience: Duration) -> Result<bool, SyncError> {
         if self.record.is_none() || !self.write_changes(Instant::now() + patience)?.is_all {
             return Ok(false);
@@ -174,14 +173,14 @@ impl SyncLoop<'_> {
         Ok(true)
     }
 
-    /// The mempool is the node's: what became of the transactions of the blocks that left last is known now, and told.
+    /// Writes and publishes the outcome of the last reorganisation, as the mempool is equal to the node's.
     pub(super) fn publish_outcome(&mut self) -> Result<(), SyncError> {
         let Some(chain) = self.chain.clone().filter(|_| self.record.is_some()) else { return Ok(()) };
         if self.finish_reorg(&chain)? { self.reannounce() } else { Ok(()) }
     }
 
-    /// Leaves a record without what became of the transactions, if the node does not tell what is in its mempool. What is
-    /// known of it is written down first, as the record does not keep the first-seen times any longer.
+    /// Closes a record without an outcome if the node's mempool did not become available. The mempool is written first,
+    /// as the record loses its first-seen times.
     pub(super) fn close_overdue_record(&mut self, now: Instant) -> Result<(), SyncError> {
         let is_overdue = self.record.as_ref().is_some_and(|record| record.is_overdue(now));
         if !is_overdue || !self.write_changes(Instant::now() + WRITE_TIMEOUT)?.is_all {
@@ -198,7 +197,7 @@ impl SyncLoop<'_> {
         self.reannounce()
     }
 
-    /// The chain is the same, and there is more to be read of it.
+    /// Publishes the same chain with newly committed rows.
     pub(super) fn reannounce(&mut self) -> Result<(), SyncError> {
         let chain = Arc::new(self.follow.index.snapshot()?);
         self.announce(&chain, Vec::new());

@@ -1,15 +1,15 @@
-//! Waking the loop before its next poll, when somebody knows that the node has a new block.
+//! Wakes the loop before its next poll, when the node announces a block.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::node::StopFlag;
 
-/// A pause looks at the stop flag this often.
+/// The interval between checks of the stop flag during a pause.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Ends the pause that the loop makes, or the next one it would make. Any number of wakings until then count as one, and
-/// none is lost. Cheap to clone; all clones are one.
+/// Ends the current pause of the loop, or the next one. Calls before that pause count as one, and none is lost. Clones
+/// share their state.
 #[derive(Clone, Debug, Default)]
 pub struct Wake(Arc<WakeState>);
 
@@ -20,13 +20,13 @@ struct WakeState {
 }
 
 impl Wake {
-    /// Ends the pause. Never blocks, and may be called at any time, for nothing too.
+    /// Ends the pause. Never blocks, and may be called without a reason.
     pub fn wake(&self) {
         *self.woken() = true;
         self.0.changed.notify_all();
     }
 
-    /// Waits this long, or until it is woken. False as soon as the flag is up, within 100 ms.
+    /// Waits for this long, or until the next wake. Returns false within 100 ms after the stop flag is raised.
     pub(super) fn pause(&self, pause: Duration, stop: &StopFlag) -> bool {
         let started = Instant::now();
         let mut woken = self.woken();
@@ -43,7 +43,7 @@ impl Wake {
         }
     }
 
-    /// A truth value is never half written, so a thread that failed while it held it left it whole.
+    /// A panic cannot leave a `bool` half written, so that a poisoned lock is safe to use.
     fn woken(&self) -> MutexGuard<'_, bool> {
         self.0.woken.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,18 +1,18 @@
-//! No answer is older than what was announced.
+//! Withholds an index that lacks an announced block, so that no answer is older than an announcement.
 //!
-//! Clients learn of a block before the disk has it, and a crash may take it back. A client that saw a payment confirmed
-//! must not learn from the restarted server that it is not. So if the index lacks the newest block that was announced, it
+//! Clients receive a block before it is durable, and a crash may remove it from the index. A client that saw a
+//! confirmed payment must not see it unconfirmed after a restart. So if the index lacks the newest announced block, it
 //! is withheld:
 //!
 //! ```text
 //!   lost announcement ──► withheld ──┬── the index has the block, or another of its height ────► shown
-//!                                    ├── the node holds the block for invalid ─────┐
-//!                                    └── it was awaited for long enough ───────────┴─► noted as abandoned ──► shown
+//!                                    ├── the node considers the block invalid ─────┐
+//!                                    └── the wait is over ─────────────────────────┴─► abandoned ─────────► shown
 //! ```
 //!
-//! A node that is away keeps reads from going on in this case alone, and one that is behind, as after a crash of its own, is
-//! waited for: but not for ever, since it may have moved to another chain. A block that was abandoned was announced in
-//! vain. [`SyncState::lost_block`] says so until the index reaches its height; the next start does not wait for it again.
+//! Only in this case do queries depend on the node. The server waits for a node that is behind, as after a crash of its
+//! own, but not without a bound, since the node may be on another chain. [`SyncState::lost_block`] shows an abandoned
+//! block until the index reaches its height; the next start does not wait for it.
 
 use std::time::{Duration, Instant};
 
@@ -27,8 +27,8 @@ use crate::mempool::MempoolSnapshot;
 use crate::node::{Node, NodeError};
 use crate::view::{Head, Published, SyncState};
 
-/// A block that was announced and that a crash took back: the index is not shown before it is there again, or was awaited
-/// for long enough.
+/// A lost block: it was announced, and a crash removed it from the index. The index is not shown until the block is
+/// there again, or the wait for it is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Withheld {
     block: Tip,
@@ -37,22 +37,22 @@ pub struct Withheld {
 }
 
 impl Withheld {
-    /// For how much longer the block is awaited.
+    /// The remaining time of the wait.
     #[must_use]
-    pub fn left(&self) -> Duration {
+    pub fn remaining(&self) -> Duration {
         self.patience.saturating_sub(self.since.elapsed())
     }
 
-    /// Shows what the index holds, with this mempool, if the block was awaited for long enough; `None` then.
+    /// Shows the index with this mempool if the wait is over, and returns `None` then.
     ///
-    /// Errors: the index, or what is noted beside it, cannot be read.
+    /// Errors: the index or the note of the announcement cannot be read.
     pub fn release_when_due(
         self,
         index: &Index,
         mempool: MempoolSnapshot,
         published: &Published,
     ) -> Result<Option<Self>, SyncError> {
-        if !self.left().is_zero() {
+        if !self.remaining().is_zero() {
             return Ok(Some(self));
         }
         self.abandon(index)?;
@@ -60,7 +60,7 @@ impl Withheld {
         Ok(None)
     }
 
-    /// Whether a chain of this tip may be shown.
+    /// Whether a chain with this tip may be shown.
     fn is_reached_by(&self, tip: Option<Tip>) -> bool {
         tip.is_some_and(|tip| tip.height >= self.block.height)
     }
@@ -72,17 +72,17 @@ impl Withheld {
             height,
             %hash,
             seconds,
-            "the block that was announced before a crash did not come back in sync.lost_block_seconds: it was announced in \
-             vain, and the index is answered for without it"
+            "the block that was announced before a crash did not return within sync.lost_block_seconds: it was announced in \
+             vain, and queries are answered without it"
         );
         index.abandon_announcement(self.block)
     }
 }
 
-/// Makes what the index holds, and this mempool, the state that is read, unless the index lacks a block that was announced
-/// before a crash: that is awaited for so long. An empty index publishes nothing.
+/// Publishes the index with this mempool, unless the index lacks an announced block; that block is awaited for
+/// `patience`. An empty index is not published.
 ///
-/// Errors: the index, or what is noted beside it, cannot be read.
+/// Errors: the index or the note of the announcement cannot be read.
 pub fn publish(
     index: &Index,
     mempool: MempoolSnapshot,
@@ -104,8 +104,8 @@ pub fn publish(
         height,
         hash = %block.hash,
         seconds,
-        "a crash took back the newest block that was announced: nothing is answered until the node gives it again, at most \
-         for sync.lost_block_seconds"
+        "a crash removed the newest announced block from the index: no query is answered until the node sends it again, or \
+         until sync.lost_block_seconds have passed"
     );
     Withheld { block, since: Instant::now(), patience }.release_when_due(index, mempool, published)
 }
@@ -118,7 +118,7 @@ fn show(index: &Index, mempool: MempoolSnapshot, published: &Published) -> Resul
 }
 
 impl SyncLoop<'_> {
-    /// Whether this chain must not be shown; from the first that may be on, nothing is withheld any more.
+    /// Whether this chain must not be shown. The first chain that may be shown ends the wait.
     pub(super) fn is_withheld(&mut self, chain: &Snapshot) -> bool {
         let tip = chain.tip();
         if let Some(Withheld { block, .. }) = self.withheld.take_if(|withheld| withheld.is_reached_by(tip)) {
@@ -131,7 +131,7 @@ impl SyncLoop<'_> {
         self.withheld.is_some()
     }
 
-    /// Whether to log this interruption. While a lost block is awaited the node is asked at every poll, and only a cause
+    /// Whether to log this interruption. While a lost block is awaited the node fails at every poll, and only a cause
     /// that differs from the last one is logged.
     pub(super) fn is_new_cause(&mut self, error: &SyncError) -> bool {
         if self.withheld.is_none() {
@@ -139,7 +139,7 @@ impl SyncLoop<'_> {
             return true;
         }
         let cause = match error {
-            // the height of a node that catches up differs each time
+            // it contains the height of the node, which grows while the node catches up
             SyncError::Awaited { .. } => String::new(),
             other => other.to_string(),
         };
@@ -148,31 +148,31 @@ impl SyncLoop<'_> {
         is_new
     }
 
-    /// Withholds nothing any more if the lost block was awaited for long enough. Whether that is so now: then there is
-    /// something to show.
+    /// Abandons the lost block if the wait for it is over. Returns whether it did: then the index has to be published.
     pub(super) fn abandon_when_due(&mut self) -> Result<bool, IndexError> {
-        let Some(withheld) = self.withheld.take_if(|withheld| withheld.left().is_zero()) else { return Ok(false) };
+        let Some(withheld) = self.withheld.take_if(|withheld| withheld.remaining().is_zero()) else { return Ok(false) };
         withheld.abandon(self.follow.index)?;
         Ok(true)
     }
 
-    /// The index is at this tip, the node's: shows it, if the node is not merely behind on the chain that was announced.
+    /// Shows the index, which is at the node's tip, if the node rejects the lost block. Otherwise the node is only
+    /// behind.
     ///
-    /// Errors: [`SyncError::Awaited`]; the node's.
+    /// Errors: [`SyncError::Awaited`]; those of the node.
     pub(super) fn release_if_invalid(&mut self, tip: Option<Tip>) -> Result<(), SyncError> {
         let Some(Withheld { block, .. }) = self.withheld else { return Ok(()) };
         if !is_invalid(self.follow.node, block)? {
             let node = tip.map_or(Height::GENESIS, |tip| tip.height);
             return Err(SyncError::Awaited { node, announced: block.height });
         }
-        info!(height = block.height.to_u32(), hash = %block.hash, "the node holds the block that a crash took back for invalid");
+        info!(height = block.height.to_u32(), hash = %block.hash, "the node considers the lost block invalid: queries are answered without it");
         self.follow.index.abandon_announcement(block)?;
         self.withheld = None;
         self.reannounce()
     }
 }
 
-/// Whether the node knows this block and holds it for invalid, wherever its branch leaves the active chain.
+/// Whether the node has this block and considers it invalid, wherever its branch leaves the active chain.
 fn is_invalid(node: &Node, block: Tip) -> Result<bool, NodeError> {
     if node.header(&block.hash)?.is_none_or(|header| header.is_active()) {
         return Ok(false);
