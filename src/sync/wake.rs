@@ -56,7 +56,7 @@ mod tests {
     const FOR_EVER: Duration = Duration::from_hours(1_000_000);
 
     #[test]
-    fn waking_ends_a_pause_that_is_under_way() {
+    fn a_wake_ends_the_current_pause() {
         let wake = Wake::default();
         let paused = std::thread::spawn({
             let wake = wake.clone();
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn waking_many_times_before_a_pause_ends_that_pause_and_no_other() {
+    fn many_wakes_before_a_pause_end_one_pause() {
         let (wake, stop) = (Wake::default(), StopFlag::new());
         for _ in 0..1_000 {
             wake.wake();
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_that_nobody_ends_ends_by_itself() {
+    fn a_pause_ends_after_its_duration() {
         assert!(Wake::default().pause(Duration::from_millis(1), &StopFlag::new()));
     }
 }

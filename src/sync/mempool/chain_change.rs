@@ -1,5 +1,5 @@
-//! What blocks do to the mempool: those that join have taken their transactions and what these make impossible out of it
-//! (`first_seen.rs`), those that left give theirs back, as far as they can still be in a block.
+//! Applies blocks to the mempool: connected blocks remove their transactions and conflicting ones (`first_seen.rs`),
+//! disconnected blocks return theirs, as far as these can still be in a block.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -20,23 +20,23 @@ use crate::index::{DeadTransaction, IndexError, ReorgOutcome, Snapshot, Tip};
 use crate::mempool::{Cause, Departure, Mempool, PrevoutRef, PrevoutSource};
 use crate::node::Node;
 
-/// The most of the blocks that left whose transactions are given back, in bytes, the newest first. A node drops the
-/// oldest of them from 20,000,000 on (`MAX_DISCONNECTED_TX_POOL_BYTES` of Core's `kernel/disconnected_transactions.h`).
+/// The most bytes of disconnected blocks whose transactions return, the newest first. A node drops the oldest from
+/// 20,000,000 on (`MAX_DISCONNECTED_TX_POOL_BYTES` of Core's `kernel/disconnected_transactions.h`).
 const MAX_RETURNED_BYTES: usize = 64 << 20;
-/// How long the node may take to tell what it kept of them.
+/// How long to wait for the node's list.
 const WAIT: Duration = Duration::from_secs(2);
 
-/// A transaction of a block that left, which no block of the chain holds now.
+/// A transaction of a disconnected block that is in no block of the chain.
 struct FreedTransaction {
     incoming: Incoming,
     block: BlockHash,
 }
 
 impl Unconfirmed<'_> {
-    /// Follows the chain from one state to the next, in persistence. `left` are the blocks that are no longer in it, the
-    /// highest first, `behind` the mempool as those that are now leave it, if it has to do with them; `before` is a
-    /// state of the chain with the blocks that left. Whether it is known what became of all that these held: if not, it is
-    /// after the next list.
+    /// Applies a chain change in memory. `disconnected` are the blocks that left the chain, the highest first; `after`
+    /// is the mempool after the connected blocks, if they may affect it; `before` is a snapshot of the chain with the
+    /// disconnected blocks. Returns whether the outcome of their transactions is known; otherwise the next list
+    /// determines it.
     pub(in crate::sync) fn follow_chain(
         &mut self,
         node: &Node,
@@ -46,7 +46,7 @@ impl Unconfirmed<'_> {
         disconnected: &[Tip],
     ) -> Result<bool, IndexError> {
         let mut is_known = false;
-        // what could not be made sense of on another chain may be on this one
+        // what could not be resolved on another chain may be resolved on this one
         self.unresolved.clear();
         if disconnected.is_empty() && !self.is_affected_by_blocks() {
             return Ok(is_known);
@@ -57,20 +57,20 @@ impl Unconfirmed<'_> {
         }
         if let Some(highest) = disconnected.first() {
             is_known = self.return_transactions(node, before, chain, disconnected, at)?;
-            self.reorged = Some(LastReorg { highest: highest.hash, is_unverified: !is_known });
-            // the node may see some of it otherwise
+            self.last_reorg = Some(LastReorg { highest: highest.hash, is_unverified: !is_known });
+            // the node may keep other transactions than these rules
             self.request_list();
         }
-        // what waited for a transaction may find it in a block now
+        // a block may contain the parents of orphans now
         for Incoming { txid, cause, first_seen, .. } in self.orphans.take_all() {
             self.to_fetch.push(txid, FetchRequest { cause, first_seen: first_seen });
         }
         Ok(is_known)
     }
 
-    /// What became of the transactions of blocks that left, those left out that are in a block again. It is true once the
-    /// mempool was made the node's on this chain. What the node has and is not here did not die, and is not known to be
-    /// back: with such it is not whole.
+    /// The outcome of the transactions of disconnected blocks that are in no block again, once the mempool is equal to
+    /// the node's. A transaction that only the node has is neither dead nor known to have returned: the outcome is then
+    /// incomplete.
     pub(in crate::sync) fn outcome(&self, chain: &Snapshot, disconnected: &[Tip]) -> Result<ReorgOutcome, IndexError> {
         let (freed, is_whole) = freed(None, chain, disconnected, 0)?;
         let mut outcome = ReorgOutcome { is_whole, ..ReorgOutcome::default() };
@@ -88,8 +88,8 @@ impl Unconfirmed<'_> {
         Ok(outcome)
     }
 
-    /// Gives back what blocks that left held: to the mempool what the node has there, and to the memory of what departed
-    /// the rest, with all that stands on it. Whether it is known what the node has there.
+    /// Returns the transactions of disconnected blocks: those that the node kept to the mempool, the others, with their
+    /// descendants, to the departures. Returns whether the node's mempool is known.
     fn return_transactions(
         &mut self,
         node: &Node,
@@ -101,10 +101,12 @@ impl Unconfirmed<'_> {
         let kept_by_node = node_mempool_txids(node, chain);
         let height = chain.tip().map_or(Height::GENESIS, |tip| tip.height);
         let (freed, is_whole) = freed(before, chain, disconnected, at)?;
-        // what is not given back here comes with the next list
+        // the next list adds what does not return here
         let mut is_known = kept_by_node.is_some() && is_whole;
         if !is_whole {
-            warn!("not all blocks that disconnected are kept, or they are too many, to give their transactions back");
+            warn!(
+                "cannot return the transactions of all disconnected blocks: some are not stored, or they are too large"
+            );
         }
         for FreedTransaction { incoming, block } in freed {
             let kept = kept_by_node.as_ref().is_none_or(|kept_by_node| kept_by_node.contains(&incoming.txid));
@@ -113,14 +115,14 @@ impl Unconfirmed<'_> {
                 match incoming.add(self.mempool, chain, height, at)? {
                     AddOutcome::Added | AddOutcome::Known => continue,
                     AddOutcome::Rejected => {
-                        // the node has it, and what is to be said of it the next list tells
+                        // the node has it, and the next list resolves it
                         is_known = false;
                         continue;
                     }
                     AddOutcome::Orphan(_) => {}
                 }
             }
-            // the node has it, on top of what only the next list tells, or told of it since its list
+            // the node has it, but its parents are only in the next list, or it was signalled after the node's list
             is_known &= !(kept || is_on_its_way);
             let departure = departure_of(&incoming, chain, block)?;
             self.mempool.restore_departed([incoming.departed(departure, at)]);
@@ -131,7 +133,7 @@ impl Unconfirmed<'_> {
         Ok(is_known)
     }
 
-    /// The transactions, in the chain or in the mempool, that spend what this one does.
+    /// The transactions, in the chain or the mempool, that spend the same outputs.
     fn conflicting(&self, incoming: &Incoming, chain: &Snapshot) -> Result<Vec<Txid>, IndexError> {
         let mut found = Vec::new();
         for input in incoming.parsed().into_iter().flat_map(|transaction| transaction.inputs()) {
@@ -144,9 +146,9 @@ impl Unconfirmed<'_> {
         Ok(found)
     }
 
-    /// The transactions that no block can hold on this chain: what they spend was in a block that left, and is in none
-    /// and in the mempool neither, or is of a coinbase that is not mature any more. With each the block with which that
-    /// went.
+    /// The transactions that cannot be in a block on this chain: they spend an output of a disconnected block that is
+    /// neither in a block nor in the mempool, or one of a coinbase that is no longer mature. Each with the block that
+    /// caused this.
     fn unconfirmable(
         &mut self,
         chain: &Snapshot,
@@ -159,7 +161,7 @@ impl Unconfirmed<'_> {
         let mempool = self.mempool.snapshot();
         let mut found = Vec::new();
         'entries: for entry in mempool.by_arrival(..) {
-            // the parts are looked at only where a block that left may have to do with it
+            // only entries that a disconnected block may affect are parsed
             let concerned = |prevout: PrevoutRef<'_>| match prevout.source {
                 PrevoutSource::Confirmed { height, coinbase } => {
                     height >= lowest.height || (coinbase && is_immature(height))
@@ -189,16 +191,16 @@ impl Unconfirmed<'_> {
     }
 }
 
-/// The node's mempool, if it stands on the same block as ours; `None` if that cannot be known now. It is asked but once,
-/// since what happened to the chain is not published before.
+/// The txids of the node's mempool, if the node has the same tip; `None` if they are not available now. There is no
+/// retry, as the chain change is published after this.
 fn node_mempool_txids(node: &Node, chain: &Snapshot) -> Option<HashSet<Txid>> {
     let list = node.mempool_list_once(WAIT).ok()?;
     let stands_here = list.status.tip == chain.tip()?.hash && list.status.info.loaded;
     stands_here.then(|| list.txids.into_iter().collect())
 }
 
-/// The transactions of blocks that left and are in no block now, in the order of the chain, and whether these are all.
-/// What was never seen unconfirmed is first seen now.
+/// The transactions of disconnected blocks that are in no block now, in chain order, and whether these are all. One
+/// that was never seen unconfirmed is first seen at `at`.
 fn freed(
     before: Option<&Snapshot>,
     chain: &Snapshot,
@@ -230,8 +232,8 @@ fn freed(
     Ok((freed, is_whole))
 }
 
-/// Why a transaction of a block that left is not in the mempool repeat_soon: the chain holds another that spends the same, or
-/// what it spends is gone itself.
+/// Why a transaction of a disconnected block is not in the mempool: it conflicts with one of the chain, or its inputs
+/// no longer exist.
 fn departure_of(incoming: &Incoming, chain: &Snapshot, disconnected: BlockHash) -> Result<Departure, IndexError> {
     for input in incoming.parsed().into_iter().flat_map(|transaction| transaction.inputs()) {
         let outpoint = OutPoint { txid: input.outpoint_txid(), vout: input.vout };

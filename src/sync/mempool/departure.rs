@@ -1,4 +1,4 @@
-//! Why transactions left, as far as that can be told when the node only says that they did.
+//! Infers the reason why transactions left, as the node only reports that they did.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,22 +11,21 @@ use crate::chain::float::to_f64;
 use crate::index::{IndexError, Snapshot};
 use crate::mempool::{Cause, Departure, Entry, MempoolSnapshot, Sums};
 
-/// After this time a transaction leaves for having waited too long (Core's default of `-mempoolexpiry`, which no node
-/// tells).
+/// The age at which transactions expire: Core's default of `-mempoolexpiry`, which no RPC returns.
 const EXPIRY: Duration = Duration::from_hours(336);
 
-/// What is known of the reorganisation that was followed last.
+/// The last reorganisation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LastReorg {
-    /// The highest of the blocks that left.
+    /// The highest disconnected block.
     pub(super) highest: BlockHash,
-    /// Whether what came back was not compared with the node's mempool yet.
+    /// Whether the returned transactions were not compared with the node's mempool yet.
     pub(super) is_unverified: bool,
 }
 
 impl LastReorg {
-    /// The block with which a transaction went that the node did not keep: the one that held it, or, if it waits for a
-    /// lock time again that the chain had reached, the highest that left.
+    /// The disconnected block for which a transaction left that the node did not keep: the block that contained it, or,
+    /// if its lock time is in the future again, the highest one.
     fn disconnecting_block(&self, entry: &Entry, chain: &Snapshot) -> Result<Option<BlockHash>, IndexError> {
         Ok(match entry.cause() {
             Cause::Returned { block } if self.is_unverified => Some(block),
@@ -35,8 +34,8 @@ impl LastReorg {
     }
 }
 
-/// What to remove for these to be gone, and why. What stands on another of them goes with that one, for the same reason.
-/// `now` is in seconds since 1970.
+/// The removals that remove these transactions, each with its reason. A transaction whose parent is among them leaves
+/// with the parent, for the same reason. `now` is in seconds since 1970.
 pub(super) fn departures(
     mempool: &MempoolSnapshot,
     leaving: &[Txid],
@@ -44,37 +43,37 @@ pub(super) fn departures(
     chain: &Snapshot,
     reorged: Option<&LastReorg>,
 ) -> Result<Vec<(Txid, Departure)>, IndexError> {
-    let why = |entry: &Entry| -> Result<Departure, IndexError> {
-        let taken = reorged.map(|reorged| reorged.disconnecting_block(entry, chain)).transpose()?.flatten();
-        Ok(taken.map_or_else(|| departure(mempool, entry, now), |block| Departure::ReorgedOut { block }))
+    let reason = |entry: &Entry| -> Result<Departure, IndexError> {
+        let block = reorged.map(|reorged| reorged.disconnecting_block(entry, chain)).transpose()?.flatten();
+        Ok(block.map_or_else(|| reason_without_reorg(mempool, entry, now), |block| Departure::ReorgedOut { block }))
     };
-    roots(mempool, leaving).into_iter().map(|entry| Ok((entry.txid, why(entry)?))).collect()
+    roots(mempool, leaving).into_iter().map(|entry| Ok((entry.txid, reason(entry)?))).collect()
 }
 
-/// Those of these that stand on none of them, in the order in which they came.
+/// Those of these transactions that have no parent among them, in the order of arrival.
 fn roots<'m>(mempool: &'m MempoolSnapshot, leaving: &[Txid]) -> Vec<&'m Arc<Entry>> {
-    let gone: HashSet<_> = leaving.iter().collect();
-    let stands_alone = |entry: &&Arc<Entry>| {
-        !entry.has_parents() || !mempool.parents(&entry.txid).iter().any(|parent| gone.contains(&parent.txid))
+    let removed: HashSet<_> = leaving.iter().collect();
+    let has_no_removed_parent = |entry: &&Arc<Entry>| {
+        !entry.has_parents() || !mempool.parents(&entry.txid).iter().any(|parent| removed.contains(&parent.txid))
     };
-    let mut roots: Vec<_> = leaving.iter().filter_map(|txid| mempool.get(txid)).filter(stands_alone).collect();
+    let mut roots: Vec<_> = leaving.iter().filter_map(|txid| mempool.get(txid)).filter(has_no_removed_parent).collect();
     roots.sort_unstable_by_key(|entry| entry.sequence);
     roots
 }
 
-fn departure(mempool: &MempoolSnapshot, entry: &Entry, now: u64) -> Departure {
+fn reason_without_reorg(mempool: &MempoolSnapshot, entry: &Entry, now: u64) -> Departure {
     if now.saturating_sub(entry.first_seen) >= EXPIRY.as_secs() {
         Departure::Expired
-    } else if is_too_cheap(mempool, entry) {
+    } else if is_below_minimum_feerate(mempool, entry) {
         Departure::Evicted
     } else {
         Departure::Unknown
     }
 }
 
-/// Whether a node that is full asks for more now than the transaction paid, alone and with all that stands on it: of what
-/// leaves for want of room, the dearest is what the minimum rises above (`TrimToSize` of Core's `txmempool.cpp`).
-fn is_too_cheap(mempool: &MempoolSnapshot, entry: &Entry) -> bool {
+/// Whether a full node requires a higher feerate than the transaction paid, alone and with its descendants: the minimum
+/// rises above the feerate of the best evicted package (`TrimToSize` of Core's `txmempool.cpp`).
+fn is_below_minimum_feerate(mempool: &MempoolSnapshot, entry: &Entry) -> bool {
     let node = mempool.node();
     let above = mempool.descendants(&entry.txid).sums;
     let alone = Sums { count: 1, vsize: entry.vsize(), weight: entry.weight, fee: entry.fee };
@@ -100,7 +99,7 @@ mod tests {
     const NOW: u64 = 1_700_000_000;
     const DAY: u64 = 86_400;
 
-    /// A transaction that spends the first output of another, was seen so many days ago and pays this much.
+    /// A transaction that spends the first output of another one, was first seen so many days ago and pays this fee.
     fn spending(parent: Txid, source: PrevoutSource, days: u64, fee: u64) -> Arrival {
         let outpoint = OutPoint { txid: parent, vout: 0 };
         let (script_sig, sequence, witness) = (ScriptBuf::new(), Sequence::MAX, Witness::new());
@@ -122,9 +121,12 @@ mod tests {
         }
     }
 
-    /// Why these leave while the chain only grows.
+    /// The reasons while the chain only grows.
     fn departures(mempool: &MempoolSnapshot, leaving: &[Txid], now: u64) -> Vec<(Txid, Departure)> {
-        roots(mempool, leaving).into_iter().map(|entry| (entry.txid, departure(mempool, entry, now))).collect()
+        roots(mempool, leaving)
+            .into_iter()
+            .map(|entry| (entry.txid, reason_without_reorg(mempool, entry, now)))
+            .collect()
     }
 
     fn coin(number: u8) -> (Txid, PrevoutSource) {
@@ -138,7 +140,7 @@ mod tests {
     }
 
     fn above(parent: &Arrival, days: u64) -> Arrival {
-        // the value of the output that it spends is of no importance here
+        // the value of the spent output has no effect here
         spending(parent.txid, PrevoutSource::Unconfirmed, days, 50_000)
     }
 
@@ -152,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leaves_is_judged_by_what_it_stands_on_in_whatever_order_it_is_told() {
+    fn the_root_decides_the_reason_in_any_order_of_signals() {
         let (young, old) = (root(1, 1, 500), root(2, 15, 500));
         let (old_above, young_above) = (above(&young, 15), above(&old, 1));
         let mempool = snapshot(&[&young, &old, &old_above, &young_above], 1.0);
@@ -161,13 +163,13 @@ mod tests {
         assert_eq!(departures(&mempool, &leaving, NOW), expected);
         leaving.reverse();
         assert_eq!(departures(&mempool, &leaving, NOW), expected);
-        // alone
+        // each of them alone
         let left = departures(&mempool, &[young_above.txid, old_above.txid], NOW);
         assert_eq!(left, [(old_above.txid, Departure::Expired), (young_above.txid, Departure::Unknown)]);
     }
 
     #[test]
-    fn what_paid_more_than_the_minimum_was_not_evicted() {
+    fn packages_above_the_minimum_feerate_are_not_evicted() {
         let (cheap, helped) = (root(1, 1, 500), root(2, 1, 500));
         let helps = above(&helped, 1);
         for (min_fee_rate, evicted) in [(1.0, [false; 2]), (5.0, [false; 2]), (9.0, [true, false]), (900.0, [true; 2])]

@@ -1,5 +1,4 @@
-//! What is known of transactions when a block comes: when they were first seen, to be kept with the block, and what the
-//! block leaves of the mempool.
+//! Computes the effect of blocks: the first-seen times to store with each block, and the mempool after it.
 
 use std::collections::HashMap;
 
@@ -11,26 +10,26 @@ use crate::chain::Height;
 use crate::index::{IndexError, ParsedBlock, Snapshot};
 use crate::mempool::{Cause, ConnectedBlock, Mempool, MempoolSnapshot};
 
-/// What was seen before blocks joined.
+/// The state before blocks connect.
 pub(in crate::sync) struct PreBlockState<'s> {
     snapshot: MempoolSnapshot,
     mempool: Mempool,
-    /// Those that are not in the mempool yet, or not any more, and when they were first heard of.
+    /// First-seen times of transactions that are not in the mempool.
     pending: HashMap<Txid, u64>,
-    /// The chain with the blocks that left, if some did.
+    /// The chain with the disconnected blocks, if there are any.
     before: Option<&'s Snapshot>,
 }
 
-/// What blocks that join make of what was seen.
+/// The state after blocks.
 pub(in crate::sync) struct PostBlockState {
-    /// The mempool behind them.
+    /// The mempool after them.
     pub(in crate::sync) mempool: Mempool,
-    /// When their transactions were first seen: for each block the index in it of those that were, and seconds since 1970.
+    /// First-seen times for each block: the index of a transaction in the block, and seconds since 1970.
     pub(in crate::sync) first_seen: Vec<Vec<(u32, u64)>>,
 }
 
 impl Unconfirmed<'_> {
-    /// What was seen until now. `before` is the chain with the blocks that left, if some did.
+    /// The current state. `before` is the chain with the disconnected blocks, if there are any.
     pub(in crate::sync) fn before_blocks<'s>(&mut self, before: Option<&'s Snapshot>) -> PreBlockState<'s> {
         let mut pending = self.freed.clone();
         let wanted = self.to_fetch.iter().filter(|(_, wanted)| wanted.cause == Cause::New);
@@ -41,7 +40,7 @@ impl Unconfirmed<'_> {
         PreBlockState { snapshot: self.mempool.snapshot(), mempool: self.mempool.clone(), pending, before }
     }
 
-    /// Remembers when transactions of blocks that left were first seen, until it is known what became of them.
+    /// Keeps the first-seen times of transactions of disconnected blocks until their outcome is known.
     pub(in crate::sync) fn set_freed_first_seen(&mut self, first_seen: &[(Txid, u64)]) {
         self.freed.clear();
         self.freed.extend(first_seen.iter().copied());
@@ -49,8 +48,8 @@ impl Unconfirmed<'_> {
 }
 
 impl PreBlockState<'_> {
-    /// What blocks make of it, the first of which joins at this height behind others that left the mempool as `earlier`, if
-    /// there are such. Nothing is changed by that: the chain itself may not come that far.
+    /// Computes the state after blocks that connect from height `first` on. `earlier` is the mempool after the blocks
+    /// below, if any. This state does not change, as the chain may not get that far.
     pub(in crate::sync) fn after_blocks(
         &self,
         blocks: &[ParsedBlock],
@@ -66,11 +65,11 @@ impl PreBlockState<'_> {
                 let connected = ConnectedBlock { hash: block.hash(), height, txids: &txids, spends: &spends, at };
                 let effect = mempool.connect_block(&connected);
                 let (mined, conflicted) = (effect.mined.len(), effect.conflicted.len());
-                debug!(height = height.to_u32(), mined, conflicted, "a block took from the mempool");
+                debug!(height = height.to_u32(), mined, conflicted, "a block changed the mempool");
             }
             height = height.next();
         }
-        // what readers will ask of it is put in order now
+        // computes the order of the clusters here instead of in a query
         mempool.snapshot();
         Ok(PostBlockState { mempool, first_seen })
     }
@@ -90,7 +89,7 @@ impl PreBlockState<'_> {
     }
 }
 
-/// When a transaction of a chain was first seen.
+/// The first-seen time of a transaction of a chain.
 pub(super) fn first_seen_in(chain: Option<&Snapshot>, txid: &Txid) -> Result<Option<u64>, IndexError> {
     let Some(chain) = chain else { return Ok(None) };
     let Some(newest) = chain.positions(txid)?.last().copied() else { return Ok(None) };

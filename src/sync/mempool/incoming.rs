@@ -1,4 +1,4 @@
-//! Transactions on their way from the node into the mempool.
+//! Transactions that are fetched from the node and added to the mempool.
 
 use std::sync::Arc;
 
@@ -12,15 +12,15 @@ use crate::index::{IndexError, Snapshot};
 use crate::mempool::{AddError, Arrival, Cause, Departed, Departure, Entry, Mempool};
 use crate::node::{Node, NodeError};
 
-/// Why a transaction is to be asked for, and since when.
+/// A request for a transaction.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FetchRequest {
     pub(super) cause: Cause,
-    /// When it was first heard of, in seconds since 1970.
+    /// In seconds since 1970.
     pub(super) first_seen: u64,
 }
 
-/// A transaction as the node gave it.
+/// A transaction from the node.
 pub(super) struct Incoming {
     pub(super) txid: Txid,
     pub(super) wtxid: Wtxid,
@@ -30,20 +30,20 @@ pub(super) struct Incoming {
     pub(super) cause: Cause,
 }
 
-/// What became of it.
+/// The result of adding a transaction.
 pub(super) enum AddOutcome {
-    /// It is in the mempool now.
+    /// It was added.
     Added,
-    /// It is there already, or in the chain.
+    /// It is in the mempool or the chain already.
     Known,
-    /// It cannot be there, whoever has it.
+    /// It is not a valid entry of a mempool.
     Rejected,
-    /// It spends an output of this transaction, which is not known.
+    /// It spends an output of this unknown transaction.
     Orphan(Txid),
 }
 
 impl From<Entry> for Incoming {
-    /// As it came first.
+    /// With its original cause and time.
     fn from(entry: Entry) -> Self {
         let cause = entry.cause();
         let Entry { txid, wtxid, raw, first_seen, .. } = entry;
@@ -52,29 +52,29 @@ impl From<Entry> for Incoming {
 }
 
 impl Incoming {
-    /// A transaction by its bytes; `None` if they are none, which is logged.
+    /// Parses a transaction; `None`, with a warning, if the bytes are invalid.
     pub(super) fn of(raw: Arc<[u8]>, first_seen: u64, cause: Cause) -> Option<Self> {
         let ids = RawTransaction::parse_whole(&raw).map(|transaction| (transaction.txid(), transaction.wtxid()));
         match ids {
             Ok((txid, wtxid)) => Some(Self { txid, wtxid, raw, first_seen, cause }),
             Err(error) => {
-                warn!(%error, "what the node gave for a transaction is none");
+                warn!(%error, "the node sent an invalid transaction");
                 None
             }
         }
     }
 
-    /// Bytes of its serialisation, witness included.
+    /// Bytes of its serialisation, with the witness.
     pub(super) fn size(&self) -> usize {
         self.raw.len()
     }
 
-    /// Its parts, unless its bytes are none.
+    /// Its parsed form, unless the bytes are invalid.
     pub(super) fn parsed(&self) -> Option<RawTransaction<'_>> {
         RawTransaction::parse_whole(&self.raw).ok()
     }
 
-    /// How it is remembered if it does not come in.
+    /// Its departure, if it is not added.
     pub(super) fn departed(&self, departure: Departure, at: u64) -> Departed {
         let weight = self.parsed().map_or(0, |parsed| parsed.weight());
         Departed {
@@ -91,33 +91,33 @@ impl Incoming {
         }
     }
 
-    /// Asks the node for these. What is gone by now is left out. Those that were there before are asked for when they
-    /// came; the others came when they were heard of.
+    /// Requests transactions from the node, and omits those that are gone. For a transaction of the loaded mempool the
+    /// node's time counts if it is earlier.
     pub(super) fn fetch(node: &Node, wanted: Vec<(Txid, FetchRequest)>) -> Result<Vec<Self>, NodeError> {
         let txids: Vec<_> = wanted.iter().map(|(txid, _)| *txid).collect();
         if txids.is_empty() {
             return Ok(Vec::new());
         }
-        let given: Vec<Option<(Vec<u8>, u64)>> = if wanted.iter().any(|(_, wanted)| wanted.cause == Cause::Loaded) {
+        let received: Vec<Option<(Vec<u8>, u64)>> = if wanted.iter().any(|(_, wanted)| wanted.cause == Cause::Loaded) {
             node.raw_transactions_with_times(&txids)?
         } else {
             node.raw_transactions(&txids)?.into_iter().map(|raw| raw.map(|raw| (raw, u64::MAX))).collect()
         };
         let mut fetched = Vec::with_capacity(txids.len());
-        for ((txid, FetchRequest { cause, first_seen }), given) in wanted.into_iter().zip(given) {
-            let Some((raw, time)) = given else { continue };
+        for ((txid, FetchRequest { cause, first_seen }), received) in wanted.into_iter().zip(received) {
+            let Some((raw, time)) = received else { continue };
             let first_seen = if cause == Cause::Loaded { time.min(first_seen) } else { first_seen };
             let Some(incoming) = Self::of(raw.into(), first_seen, cause) else { continue };
             if incoming.txid == txid {
                 fetched.push(incoming);
             } else {
-                warn!(asked = %txid, given = %incoming.txid, "the node gave another transaction than was asked for");
+                warn!(requested = %txid, received = %incoming.txid, "the node sent another transaction than the requested one");
             }
         }
         Ok(fetched)
     }
 
-    /// Adds it. What is there and spends the same outputs leaves for it, for the node has taken it in.
+    /// Adds it. Conflicting entries leave as replaced, because the node accepted this one.
     pub(super) fn add(
         &self,
         mempool: &mut Mempool,
@@ -146,11 +146,11 @@ impl Incoming {
             match mempool.add(arrival) {
                 Ok(_) => return Ok(AddOutcome::Added),
                 Err(AddError::Conflict { spender, .. }) => {
-                    // each time there is one less
+                    // the number of conflicts falls each time
                     mempool.remove(&spender, Departure::Replaced { by: self.txid }, now);
                 }
                 Err(error) => {
-                    warn!(txid = %self.txid, %error, "a transaction of the node's mempool cannot be taken in");
+                    warn!(txid = %self.txid, %error, "cannot add a transaction of the node's mempool");
                     return Ok(AddOutcome::Rejected);
                 }
             }

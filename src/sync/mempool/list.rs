@@ -1,4 +1,4 @@
-//! The whole list: when it is asked for, and the difference to what is known.
+//! The list of the node's mempool: when it is requested, and how its difference is applied.
 
 use std::time::{Duration, Instant};
 
@@ -12,41 +12,41 @@ use crate::index::Snapshot;
 use crate::mempool::{Cause, NodeMempool};
 use crate::node::{MempoolInfo, MempoolList, Node, NodeError};
 
-/// The whole list is asked for this often while signals come.
-const RECONCILE: Duration = Duration::from_secs(30);
-/// The list is asked for again so long after signals were lost, or while the node has not read all of its mempool.
-const SOON: Duration = Duration::from_secs(1);
-/// A list is good for at least as many times as long as it took.
-const WORTH: u32 = 10;
+/// The interval between lists while signals arrive.
+const LIST_INTERVAL: Duration = Duration::from_secs(30);
+/// The interval after lost signals, or while the node loads its mempool.
+const REPEAT_INTERVAL: Duration = Duration::from_secs(1);
+/// A list stays valid for at least this multiple of the time it took.
+const COST_FACTOR: u32 = 10;
 
 /// The last list.
 pub(super) struct LastList {
     at: Instant,
     took: Duration,
-    /// Whether another is wanted soon.
+    /// Whether to request another one soon.
     repeat_soon: bool,
-    /// Whether the next is wanted as soon as this one was worth its while.
+    /// Whether to request another one as soon as the cost of this one allows.
     is_stale: bool,
 }
 
 impl LastList {
-    /// Somebody says that there is something to see.
+    /// Requests the next list early.
     pub(super) fn mark_stale(&mut self) {
         self.is_stale = true;
     }
 
-    /// How long it is good for; `usual` is how often a list is asked for.
-    fn good_for(&self, usual: Duration) -> Duration {
+    /// How long it stays valid; `usual` is the interval between lists.
+    fn valid_for(&self, usual: Duration) -> Duration {
         let wanted = match self {
             Self { is_stale: true, .. } => Duration::ZERO,
-            Self { repeat_soon: true, .. } => usual.min(SOON),
+            Self { repeat_soon: true, .. } => usual.min(REPEAT_INTERVAL),
             _ => usual,
         };
-        wanted.max(self.took.saturating_mul(WORTH))
+        wanted.max(self.took.saturating_mul(COST_FACTOR))
     }
 }
 
-/// What is in a list, in the memory of the list.
+/// A list as a sorted vector, which needs no further memory.
 struct SortedTxids(Vec<Txid>);
 
 impl SortedTxids {
@@ -61,40 +61,40 @@ impl SortedTxids {
 }
 
 impl Unconfirmed<'_> {
-    /// Whether the list is to be asked for; `told` is whether signals come.
+    /// Whether to request a list; `has_signals` is whether signals arrive.
     pub(super) fn is_list_due(&self, has_signals: bool) -> bool {
-        let usual = if has_signals { RECONCILE } else { self.poll };
-        self.last_list.as_ref().is_none_or(|listed| listed.at.elapsed() >= listed.good_for(usual))
+        let usual = if has_signals { LIST_INTERVAL } else { self.poll };
+        self.last_list.as_ref().is_none_or(|listed| listed.at.elapsed() >= listed.valid_for(usual))
     }
 
-    /// Asks for the whole list and notes the difference. False if the node stands on another block by now: what is not
-    /// in its list may be in that block, and what stands on it must not leave with it.
+    /// Requests the list and records the difference. Returns false if the node has another tip: a transaction that is
+    /// not in its list may be in that block, and its descendants must not leave with it.
     ///
-    /// While the node has not read all of its mempool, what is not in its list may still come: nothing leaves for it.
+    /// While the node loads its mempool, a transaction that is not in its list may still be added: nothing is removed.
     pub(super) fn list(&mut self, node: &Node, chain: &Snapshot) -> Result<bool, NodeError> {
         let asked = Instant::now();
-        let MempoolList { txids, mempool_sequence, status: standing } = node.mempool_list()?;
-        if chain.tip().is_none_or(|tip| tip.hash != standing.tip) {
+        let MempoolList { txids, mempool_sequence, status } = node.mempool_list()?;
+        if chain.tip().is_none_or(|tip| tip.hash != status.tip) {
             return Ok(false);
         }
-        self.record_info(&standing.info);
+        self.record_info(&status.info);
         let unknown: Vec<_> = txids.iter().filter(|txid| self.mempool.get(txid).is_none()).copied().collect();
-        let there = SortedTxids::of(txids);
-        self.orphans.retain(|txid| there.contains(txid));
-        self.unresolved.retain(|txid| there.contains(txid) && self.mempool.get(txid).is_none());
+        let listed = SortedTxids::of(txids);
+        self.orphans.retain(|txid| listed.contains(txid));
+        self.unresolved.retain(|txid| listed.contains(txid) && self.mempool.get(txid).is_none());
         for txid in self.orphans.txids() {
-            // the list before knew all that it spends
+            // the previous list contained all its parents
             self.unresolved.record_failure(txid);
             if self.unresolved.is_skipped(&txid) {
                 self.orphans.remove(&txid);
             }
         }
         self.removals.clear();
-        if standing.info.loaded {
+        if status.info.loaded {
             let known = self.mempool.snapshot();
-            for gone in known.by_arrival(..).filter(|entry| !there.contains(&entry.txid)) {
-                // since the list before, so that there is nothing to wait for
-                self.removals.push(gone.txid, None);
+            for removed in known.by_arrival(..).filter(|entry| !listed.contains(&entry.txid)) {
+                // it left before this list, so that there is no signal to wait for
+                self.removals.push(removed.txid, None);
             }
         }
         let cause = if self.sync == MempoolSync::Behind { Cause::Loaded } else { Cause::New };
@@ -105,10 +105,10 @@ impl Unconfirmed<'_> {
             }
         }
         self.list_sequence = mempool_sequence;
-        let repeat_soon = std::mem::take(&mut self.signals_lost) || !standing.info.loaded;
+        let repeat_soon = std::mem::take(&mut self.signals_lost) || !status.info.loaded;
         self.last_list = Some(LastList { at: Instant::now(), took: asked.elapsed(), repeat_soon, is_stale: false });
         debug!(
-            listed = there.0.len(),
+            listed = listed.0.len(),
             wanted = self.to_fetch.len(),
             leaving = self.removals.len(),
             "listed the mempool"
@@ -119,12 +119,12 @@ impl Unconfirmed<'_> {
         Ok(true)
     }
 
-    /// Notes what the node says of its mempool.
+    /// Records the node's report on its mempool.
     pub(super) fn record_info(&mut self, info: &MempoolInfo) {
         self.info_at = Some(Instant::now());
-        let said = node_mempool_of(info);
-        if self.mempool.snapshot().node() != said {
-            self.mempool.set_node(said);
+        let reported = node_mempool_of(info);
+        if self.mempool.snapshot().node() != reported {
+            self.mempool.set_node(reported);
         }
         self.is_node_loaded = info.loaded;
         if !info.loaded {
@@ -133,7 +133,7 @@ impl Unconfirmed<'_> {
     }
 }
 
-/// What the node says of its own mempool, in this server's units.
+/// The node's report on its mempool, in the units of this server.
 fn node_mempool_of(info: &MempoolInfo) -> NodeMempool {
     NodeMempool {
         min_fee_rate: info.min_fee.to_sat_per_vb(),
@@ -150,10 +150,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_is_good_for_ten_times_as_long_as_it_took_even_if_it_is_doubted() {
+    fn a_list_stays_valid_for_ten_times_its_duration() {
         let listed = |took, repeat_soon, is_stale| {
             let listed = LastList { at: Instant::now(), took: Duration::from_millis(took), repeat_soon, is_stale };
-            [100, 30_000].map(|usual| listed.good_for(Duration::from_millis(usual)).as_millis())
+            [100, 30_000].map(|usual| listed.valid_for(Duration::from_millis(usual)).as_millis())
         };
         assert_eq!(listed(5, false, false), [100, 30_000]);
         assert_eq!(listed(5, true, false), [100, 1_000]);

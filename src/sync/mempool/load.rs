@@ -1,13 +1,13 @@
-//! Tells how far a long list has come.
+//! Logs the progress of a long list.
 
 use std::time::{Duration, Instant};
 
 use tracing::info;
 
-/// A log line this often.
+/// The interval between log lines.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
-/// A list of so many transactions that it takes a while.
+/// The progress of a list that takes a while to fetch.
 pub(super) struct LoadProgress {
     total: usize,
     started: Instant,
@@ -20,7 +20,7 @@ impl LoadProgress {
         Self { total, started: now, last_line: now }
     }
 
-    /// So many are still to come. Returns itself unless that was all.
+    /// Records how many transactions remain. Returns `None` when none does.
     pub(super) fn advance(mut self, remaining: usize) -> Option<Self> {
         let done = self.total.saturating_sub(remaining);
         if remaining == 0 {

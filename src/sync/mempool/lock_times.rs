@@ -1,5 +1,5 @@
-//! Whether the next block may hold a transaction, by its lock times. Only a chain that became another one makes what was
-//! in the mempool wait again.
+//! Whether the next block may contain a transaction, by its lock times. Only after a reorganisation may the answer be
+//! no for a transaction of the mempool.
 
 use crate::chain::Height;
 use crate::chain::raw::RawTransaction;
@@ -8,17 +8,17 @@ use crate::mempool::{Entry, PrevoutRef, PrevoutSource};
 
 /// Lock times below this are heights, from it on seconds since 1970 (`LOCKTIME_THRESHOLD` of Core's `script/script.h`).
 const THRESHOLD: u32 = 500_000_000;
-/// The sequence number that switches the lock time off.
+/// The sequence number that disables the lock time.
 const FINAL: u32 = u32::MAX;
-/// The bit of a sequence number that switches its relative lock off, and the one that makes it a time (BIP68).
+/// The bit of a sequence number that disables its relative lock, and the bit that makes the lock a time (BIP68).
 const NO_LOCK: u32 = 1 << 31;
 const IS_TIME: u32 = 1 << 22;
-/// The bits that are the lock, which as a time counts units of 512 seconds.
+/// The bits of the lock; a time counts in units of 512 seconds.
 const LOCK: u32 = 0xffff;
 const UNIT: u32 = 9;
 
-/// Whether the block on top of this chain may hold it, as far as its lock time and those of its inputs say (BIP68, BIP113;
-/// `CheckFinalTxAtTip` and `CheckSequenceLocksAtTip` of Core's `validation.cpp`). On an empty chain anything may be.
+/// Whether the next block of this chain may contain the transaction, by its lock time and those of its inputs (BIP68,
+/// BIP113; `CheckFinalTxAtTip` and `CheckSequenceLocksAtTip` of Core's `validation.cpp`). True for an empty chain.
 pub(super) fn is_final(entry: &Entry, chain: &Snapshot) -> Result<bool, IndexError> {
     let (Some(transaction), Some(tip)) = (entry.transaction(), chain.tip()) else { return Ok(true) };
     let next = tip.height.next().to_u32();
@@ -48,7 +48,7 @@ fn relative_locks_are_over(
         }
         let created = match source {
             PrevoutSource::Confirmed { height, .. } => height.to_u32(),
-            // as if it were in that block
+            // as if the next block contained it
             PrevoutSource::Unconfirmed => next,
         };
         let lock = input.sequence & LOCK;

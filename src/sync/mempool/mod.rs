@@ -1,23 +1,23 @@
 //! Keeps the mempool equal to the node's.
 //!
 //! ```text
-//!   list of the node's mempool ── difference ──┬─► leaving ─► leaving.rs, why ──► remove
+//!   list of the node's mempool ── difference ──┬─► removals ─► departure.rs, reason ──► remove
 //!            list.rs                           │
-//!   signals: came, went ───────────────────────┼─► wanted ──► incoming.rs, prevouts.rs ──► add (replaces what it
-//!                                              │                │ parent unknown            conflicts with)
-//!   blocks that left, blocks that joined ──────┘                └─► waiting.rs ─► unresolved.rs, in the end
+//!   signals: added, removed ───────────────────┼─► to_fetch ─► incoming.rs, prevouts.rs ──► add (replaces conflicts)
+//!                                              │                │ unknown parent
+//!   disconnected and connected blocks ─────────┘                └─► orphans.rs ─► unresolved.rs, after some tries
 //!            chain_change.rs
 //!
-//!   index ── start ──► persistence.rs ──► add             every so often, and at the end ──► persistence.rs ──► index
+//!   index ── start ──► persistence.rs ──► add             periodically, and at the end ──► persistence.rs ──► index
 //! ```
 //!
-//! The node decides what is in its mempool, and signals say what changes. Whenever one may have been lost, and every so
-//! often, the whole list is asked for and the difference made up. Transactions that spend what is not known yet wait for
-//! it. What a failure leaves undone is done at the next turn.
+//! The node decides what is in its mempool, and signals report the changes. Whenever a signal may have been lost, and
+//! periodically, the whole list is requested and its difference applied. Orphans, which spend outputs of unknown
+//! transactions, wait for their parents. The next step repeats what a failure interrupted.
 //!
-//! The list has txids only. A transaction that leaves and comes again with another witness, and so with the same txid, is
-//! noticed by the signals of both; while signals are lost or not sent it is not, and stands here with its first witness
-//! until it leaves.
+//! The list contains only txids. A transaction that leaves and returns with another witness, and so with the same txid,
+//! is noticed by its two signals. While signals are lost or disabled it is not noticed, and the mempool keeps the first
+//! witness until the transaction leaves.
 
 mod chain_change;
 mod conflicts;
@@ -58,83 +58,83 @@ use unresolved::Unresolved;
 
 pub(super) use first_seen::PreBlockState;
 
-/// What the node says of its own mempool is asked for this often.
+/// The interval between requests for the node's report on its mempool.
 const INFO_INTERVAL: Duration = Duration::from_secs(5);
-/// Transactions asked of the node in one turn, after which they are published and blocks are looked for again.
+/// The most transactions requested in one step, after which they are published and blocks are checked.
 const STEP_TRANSACTIONS: usize = 2_000;
-/// The same, by what they take in bytes.
+/// The most bytes of transactions requested in one step.
 const STEP_BYTES: usize = 16 << 20;
-/// As many of them are asked for at once.
+/// Transactions in one request.
 const BATCH: usize = 100;
-/// While the node gives nothing, so many are remembered at most as told by signals; the list has them too.
+/// The most transactions to fetch while the node does not answer; the next list has them, too.
 const MAX_TO_FETCH: usize = 500_000;
-/// What goes may be going for what comes, and the signals of both may come in two turns: this long it is waited for. What
-/// comes later corrects why the other went.
+/// How long a removal waits for the transaction that may have caused it, since their signals may arrive in two steps. A
+/// later transaction corrects the reason.
 const REMOVAL_DELAY: Duration = Duration::from_millis(15);
 
-/// The mempool on its way to be the node's.
+/// The mempool while it is updated from the node.
 pub(super) struct Unconfirmed<'a> {
     mempool: &'a mut Mempool,
-    /// How often the list is asked for while no signals come.
+    /// The interval between lists while no signals arrive.
     poll: Duration,
-    /// The last list; `None` if it has to be asked for next.
+    /// The last list; `None` if one has to be requested next.
     last_list: Option<LastList>,
-    /// Whether signals were lost since: what happened right before they came again may be in neither, so that the list
-    /// is asked for once more soon after.
+    /// Whether signals were lost: what happened right before they resumed may be in neither the list nor the signals,
+    /// so that another list is requested soon after.
     signals_lost: bool,
-    /// Numbers below this are of what the last list knew already.
+    /// Signals with lower sequence numbers are included in the last list.
     list_sequence: u64,
     sync: MempoolSync,
-    /// Whether the node has read all that it had in its mempool before it was started.
+    /// Whether the node has loaded its persisted mempool.
     is_node_loaded: bool,
-    /// Transactions of the node that are to be asked for.
+    /// Transactions to request from the node.
     to_fetch: Queue<FetchRequest>,
-    /// So many of them are remembered at most while the node gives nothing.
+    /// The most of them to keep while the node does not answer.
     max_to_fetch: usize,
-    /// Transactions that spend outputs of one that is not known yet.
+    /// Transactions that spend outputs of unknown ones.
     orphans: Orphans,
-    /// Transactions of the node that cannot be made sense of.
+    /// Transactions of the node that cannot be added.
     unresolved: Unresolved,
-    /// The reorganisation that was followed last.
-    reorged: Option<LastReorg>,
-    /// Transactions that are no longer in the node's mempool, and since when that is known where it was told just now.
+    /// The last reorganisation.
+    last_reorg: Option<LastReorg>,
+    /// Transactions that are no longer in the node's mempool, with the time of their signal if they came by one.
     removals: Queue<Option<Instant>>,
-    /// When transactions of blocks that left were first seen, until it is known what became of them.
+    /// First-seen times of transactions of disconnected blocks, until their outcome is known.
     freed: &'a mut HashMap<Txid, u64>,
-    /// When the node last told about its own mempool.
+    /// When the node last reported on its mempool.
     info_at: Option<Instant>,
-    /// The list that is on its way in, if it is long.
+    /// The progress of a long list.
     load: Option<LoadProgress>,
-    /// What of it is written down.
+    /// What is persisted.
     persistence: &'a mut Persistence,
 }
 
-/// How near the mempool is to the node's.
+/// How the mempool compares to the node's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MempoolSync {
-    /// No list was made up for since the start, or since the node was away.
+    /// No list was applied since the start, or since the node was away.
     Behind,
-    /// One was, and signals were lost since.
+    /// A list was applied, and signals were lost since.
     WithGaps,
-    /// One was, and nothing was lost since.
+    /// A list was applied, and no signal was lost since.
     InSync,
 }
 
-/// How a turn ended.
+/// The result of one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StepOutcome {
-    /// Everything that is known of is done.
+    /// Nothing remains to do.
     Done,
     /// There is more to do at once.
     Unfinished,
     /// There is more to do in a few milliseconds.
     RemovalsDelayed,
-    /// The node's chain is not the one that the mempool stands on.
+    /// The node's tip differs from that of the mempool.
     OtherTip,
 }
 
 impl<'a> Unconfirmed<'a> {
-    /// `poll` is how often the list is asked for while no signals come.
+    /// `poll` is the interval between lists while no signals arrive.
     pub(super) fn new(kept: &'a mut PersistentMempool, poll: Duration) -> Self {
         Self {
             mempool: &mut kept.mempool,
@@ -148,7 +148,7 @@ impl<'a> Unconfirmed<'a> {
             max_to_fetch: MAX_TO_FETCH,
             orphans: Orphans::default(),
             unresolved: Unresolved::default(),
-            reorged: None,
+            last_reorg: None,
             removals: Queue::default(),
             freed: &mut kept.freed,
             info_at: None,
@@ -157,38 +157,38 @@ impl<'a> Unconfirmed<'a> {
         }
     }
 
-    /// The mempool as it is.
+    /// A snapshot of the mempool.
     pub(super) fn snapshot(&mut self) -> MempoolSnapshot {
         self.mempool.snapshot()
     }
 
-    /// Whether there is anything that a block could concern.
+    /// Whether a block may affect this state.
     ///
-    /// Also while the mempool is empty: when a transaction was first seen may be known of one that is on its way, that left,
-    /// or that a block held which left.
+    /// This includes an empty mempool: a first-seen time may be known of a transaction that is to be fetched, an
+    /// orphan, departed, or of a disconnected block.
     pub(super) fn is_affected_by_blocks(&self) -> bool {
         let is_on_its_way = !(self.to_fetch.is_empty() && self.orphans.is_empty());
         !self.mempool.is_empty() || is_on_its_way || !self.freed.is_empty() || self.mempool.has_departed()
     }
 
-    /// Whether it was once equal to the node's, and followed since without a gap.
+    /// Whether it was equal to the node's, and no signal was lost since.
     pub(super) fn is_in_sync(&self) -> bool {
         self.sync == MempoolSync::InSync
     }
 
-    /// Without signals, the mempool may be another by now.
+    /// Requests a list soon: without signals the mempool may have changed.
     pub(super) fn mark_list_stale(&mut self) {
         if let Some(listed) = &mut self.last_list {
             listed.mark_stale();
         }
     }
 
-    /// Something that the node told may have been missed: the list is asked for next.
+    /// Requests a list in the next step: a message of the node may be lost.
     pub(super) fn request_list(&mut self) {
         self.last_list = None;
     }
 
-    /// The node was away, or what it says of its mempool cannot be used.
+    /// Marks the mempool as behind: the node was away, or its answers are unusable.
     pub(super) fn mark_behind(&mut self) {
         self.sync = MempoolSync::Behind;
         if self.to_fetch.len() > self.max_to_fetch {
@@ -197,10 +197,10 @@ impl<'a> Unconfirmed<'a> {
         self.request_list();
     }
 
-    /// Goes a step towards the node's mempool. `chain` is the chain that the mempool stands on, `told` whether signals
-    /// come at this time; of these there are all up to the moment `heard`.
+    /// Runs one step towards the node's mempool. `chain` is the chain of the mempool, `has_signals` whether signals
+    /// arrive; they are complete up to `received`.
     ///
-    /// Errors: the node's, after which there will be a list; the index's.
+    /// Errors: those of the node, after which a list is requested; those of the index.
     pub(super) fn step(
         &mut self,
         node: &Node,
@@ -226,7 +226,7 @@ impl<'a> Unconfirmed<'a> {
     ) -> Result<StepOutcome, SyncError> {
         let now = now();
         self.fetch(node, chain, now)?;
-        // a list says nothing new of what is on its way
+        // a list has nothing new on transactions that are being fetched
         if self.to_fetch.is_empty() && self.is_list_due(has_signals) && !self.list(node, chain)? {
             return Ok(StepOutcome::OtherTip);
         }
@@ -236,7 +236,7 @@ impl<'a> Unconfirmed<'a> {
         if self.info_at.is_none_or(|asked| asked.elapsed() >= INFO_INTERVAL) {
             self.record_info(&node.mempool_info()?);
             if !self.is_node_loaded {
-                // it was started anew since the last list
+                // it was restarted after the last list
                 self.request_list();
                 return Ok(StepOutcome::Unfinished);
             }
@@ -252,19 +252,19 @@ impl<'a> Unconfirmed<'a> {
             info!(transactions = self.mempool.len(), waiting = self.orphans.len(), "the mempool is the node's");
         }
         self.sync = MempoolSync::InSync;
-        if let Some(reorged) = &mut self.reorged {
-            reorged.is_unverified = false;
+        if let Some(last_reorg) = &mut self.last_reorg {
+            last_reorg.is_unverified = false;
         }
         Ok(StepOutcome::Done)
     }
 
-    /// Notes what comes and what goes.
+    /// Records arrivals and removals.
     fn apply_signals(&mut self, signals: Vec<ReceivedSignal>) {
         let cause = if self.is_node_loaded { Cause::New } else { Cause::Loaded };
         for ReceivedSignal { signal, at } in signals {
             match signal {
                 NodeSignal::Added { txid, mempool_sequence } if mempool_sequence >= self.list_sequence => {
-                    // what goes and comes at once may come with another witness
+                    // a transaction that is removed and added again may have another witness
                     let is_back = self.removals.remove(&txid).is_some();
                     self.unresolved.reset(&txid);
                     if is_back || (self.mempool.get(&txid).is_none() && !self.orphans.contains(&txid)) {
@@ -286,13 +286,13 @@ impl<'a> Unconfirmed<'a> {
                     }
                     self.request_list();
                 }
-                // the loop above looks for blocks itself
+                // the loop looks for blocks itself
                 _ => {}
             }
         }
     }
 
-    /// Asks for what is wanted, as much of it as is published at once, and takes it in.
+    /// Requests queued transactions, as many as one step publishes, and adds them.
     fn fetch(&mut self, node: &Node, chain: &Snapshot, now: u64) -> Result<(), SyncError> {
         let height = chain.tip().map_or(Height::GENESIS, |tip| tip.height);
         let (mut asked, mut bytes) = (0, 0_usize);
@@ -301,7 +301,7 @@ impl<'a> Unconfirmed<'a> {
             asked += wanted.len();
             let txids: Vec<_> = wanted.iter().map(|(txid, _)| *txid).collect();
             let fetched = Incoming::fetch(node, wanted.clone()).inspect_err(|_| {
-                // when they were heard of is known nowhere else
+                // these times are known nowhere else
                 for (txid, note) in wanted {
                     self.to_fetch.push(txid, note);
                 }
@@ -321,7 +321,7 @@ impl<'a> Unconfirmed<'a> {
         Ok(())
     }
 
-    /// Adds a transaction, and what waited for it.
+    /// Adds a transaction and its orphans.
     fn add_with_orphans(
         &mut self,
         chain: &Snapshot,
@@ -334,12 +334,12 @@ impl<'a> Unconfirmed<'a> {
             let txid = incoming.txid;
             if self.mempool.get(&txid).is_some_and(|entry| entry.wtxid != incoming.wtxid) {
                 self.mempool.remove(&txid, Departure::Unknown, now);
-                // what stood on it left with it, and may be there in the node's
+                // its descendants left with it, and may be in the node's mempool
                 self.request_list();
             }
             match incoming.add(self.mempool, chain, height, now)? {
                 AddOutcome::Added => next.extend(self.orphans.take(&txid)),
-                // one that is refused counts as missed
+                // a rejected one counts as unresolved
                 AddOutcome::Known | AddOutcome::Rejected => {}
                 AddOutcome::Orphan(parent) => self.orphans.push(parent, incoming),
             }
@@ -347,8 +347,8 @@ impl<'a> Unconfirmed<'a> {
         Ok(())
     }
 
-    /// Removes what left the node's mempool, but for what was told just now, for what it may have left for. Nothing leaves
-    /// while the node stands on another block: what it holds tells why.
+    /// Removes what left the node's mempool, except removals whose cause may still arrive. Nothing is removed while the
+    /// node has another tip, as its blocks explain the removals.
     fn apply_removals(
         &mut self,
         node: &Node,
@@ -361,18 +361,18 @@ impl<'a> Unconfirmed<'a> {
         };
         let due: Vec<Txid> = self.removals.iter().filter(|(_, since)| is_due(since)).map(|(txid, _)| *txid).collect();
         if !due.is_empty() {
-            let standing = node.mempool_status()?;
-            if chain.tip().is_none_or(|tip| tip.hash != standing.tip) {
+            let status = node.mempool_status()?;
+            if chain.tip().is_none_or(|tip| tip.hash != status.tip) {
                 return Ok(StepOutcome::OtherTip);
             }
-            self.record_info(&standing.info);
-            if !standing.info.loaded {
-                // it was started anew, and what it will read is not known yet
+            self.record_info(&status.info);
+            if !status.info.loaded {
+                // it was restarted, and what it will load is not known yet
                 self.removals.clear();
                 self.mark_behind();
                 return Ok(StepOutcome::Unfinished);
             }
-            for (txid, departure) in departures(&self.mempool.snapshot(), &due, now, chain, self.reorged.as_ref())? {
+            for (txid, departure) in departures(&self.mempool.snapshot(), &due, now, chain, self.last_reorg.as_ref())? {
                 self.mempool.remove(&txid, departure, now);
             }
             for txid in &due {
@@ -388,7 +388,7 @@ fn seconds(at: SystemTime) -> u64 {
     at.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// Seconds since 1970, until now.
+/// The current time in seconds since 1970.
 pub(super) fn now() -> u64 {
     seconds(SystemTime::now())
 }

@@ -1,4 +1,4 @@
-//! Transactions that spend outputs of one that is not known yet.
+//! Orphans: transactions that spend outputs of an unknown transaction.
 
 use std::collections::HashMap;
 
@@ -6,11 +6,11 @@ use bitcoin::Txid;
 
 use super::incoming::Incoming;
 
-/// What waits, by what it waits for.
+/// The orphans by parent.
 #[derive(Default)]
 pub(super) struct Orphans {
     by_parent: HashMap<Txid, Vec<Incoming>>,
-    /// What each that waits is found under.
+    /// The parent under which each orphan is stored.
     parents: HashMap<Txid, Txid>,
 }
 
@@ -27,14 +27,14 @@ impl Orphans {
         self.parents.contains_key(txid)
     }
 
-    /// Lets a transaction wait for another.
+    /// Adds an orphan under one unknown parent.
     pub(super) fn push(&mut self, parent: Txid, incoming: Incoming) {
         self.remove(&incoming.txid);
         self.parents.insert(incoming.txid, parent);
         self.by_parent.entry(parent).or_default().push(incoming);
     }
 
-    /// Takes what waited for a transaction.
+    /// Removes and returns the orphans of a parent.
     pub(super) fn take(&mut self, parent: &Txid) -> Vec<Incoming> {
         let taken = self.by_parent.remove(parent).unwrap_or_default();
         for incoming in &taken {
@@ -43,7 +43,7 @@ impl Orphans {
         taken
     }
 
-    /// Takes all that waits.
+    /// Removes and returns all orphans.
     pub(super) fn take_all(&mut self) -> Vec<Incoming> {
         std::mem::take(self).by_parent.into_values().flatten().collect()
     }
@@ -52,12 +52,12 @@ impl Orphans {
         self.parents.keys().copied().collect()
     }
 
-    /// Those that wait, and when each was first heard of.
+    /// The first-seen time of each orphan.
     pub(super) fn first_seen(&self) -> impl Iterator<Item = (Txid, u64)> {
         self.by_parent.values().flatten().map(|incoming| (incoming.txid, incoming.first_seen))
     }
 
-    /// Forgets a transaction that waits.
+    /// Removes an orphan.
     pub(super) fn remove(&mut self, txid: &Txid) {
         let Some(parent) = self.parents.remove(txid) else { return };
         let Some(siblings) = self.by_parent.get_mut(&parent) else { return };
@@ -67,7 +67,7 @@ impl Orphans {
         }
     }
 
-    /// Forgets all but these.
+    /// Keeps only these orphans.
     pub(super) fn retain(&mut self, those: impl Fn(&Txid) -> bool) {
         let gone: Vec<_> = self.parents.keys().filter(|txid| !those(txid)).copied().collect();
         for txid in &gone {

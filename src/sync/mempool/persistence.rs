@@ -1,12 +1,12 @@
-//! What of the mempool outlives the process: written into the index every so often and at the end, taken up at the start.
+//! Persists the mempool: writes its changes to the index periodically and at the end, and loads them at the start.
 //!
 //! ```text
-//!   start ──► departures, transactions ──► as they are possible on the chain now ──► the first list makes up the rest
-//!   turn  ──► what changed since the last writing, by the numbers of events and departures ──► one commit
+//!   start ──► departures, transactions ──► entries that are valid on the current chain ──► the first list adds the rest
+//!   round ──► changes since the last write, by the numbers of events and departures ──► one commit
 //! ```
 //!
-//! Nothing depends on it: what was not written when the process ended is asked of the node repeat_soon, without its first-seen
-//! time where the node does not know that.
+//! Nothing depends on these rows: what was not written before a crash is requested from the node again, without its
+//! first-seen time where the node does not know it.
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -20,27 +20,27 @@ use super::{Unconfirmed, now};
 use crate::index::{Index, IndexError, Observations, Snapshot};
 use crate::mempool::{Departed, Entry, Mempool, MempoolLimits, MempoolSample, MempoolSnapshot};
 
-/// What changed is written this often.
-const WRITE: Duration = Duration::from_secs(10);
-/// Events that one commit writes at most.
-const EVENTS: usize = 5_000;
-/// A sample is taken in each minute.
-const MINUTE: u64 = 60;
+/// The interval between writes.
+const WRITE_INTERVAL: Duration = Duration::from_secs(10);
+/// The most events in one commit.
+const MAX_EVENTS: usize = 5_000;
+/// One sample is taken in each minute.
+const SAMPLE_INTERVAL: u64 = 60;
 
-/// A transaction and how it is written; nothing if it is no longer there.
+/// A transaction and its row; `None` if it left.
 type MempoolRow = (Txid, Option<Vec<u8>>);
 
-/// Up to where the mempool is written down.
+/// What is persisted of the mempool.
 pub(super) struct Persistence {
-    /// When all of it was written.
-    written: Instant,
-    /// The number of the newest event whose effect is written.
+    /// When everything was last written.
+    written_at: Instant,
+    /// The sequence number of the newest event whose effect is persisted.
     events: u64,
-    /// The number of the newest departure that is written.
+    /// The sequence number of the newest persisted departure.
     departed: u64,
-    /// Departures below this number are written without their transaction.
-    bare: u64,
-    /// Transactions that are written, and were not taken up.
+    /// Departures below this number are persisted without their transaction.
+    bare_below: u64,
+    /// Persisted transactions that could not be loaded.
     rejected: Vec<Txid>,
     /// The minute of the newest sample.
     sampled: Option<u32>,
@@ -48,51 +48,51 @@ pub(super) struct Persistence {
 
 impl Default for Persistence {
     fn default() -> Self {
-        Self { written: Instant::now(), events: 0, departed: 0, bare: 0, rejected: Vec::new(), sampled: None }
+        Self { written_at: Instant::now(), events: 0, departed: 0, bare_below: 0, rejected: Vec::new(), sampled: None }
     }
 }
 
-/// What is to be written now.
+/// A write to the index.
 pub(in crate::sync) struct PendingWrite {
     pub(in crate::sync) observations: Observations,
-    /// Whether what is written is not known any more, so that it has to be forgotten first.
+    /// Whether the persisted rows are unknown, so that they have to be deleted first.
     pub(in crate::sync) clear_first: bool,
-    /// Whether there is more to be written after it.
+    /// Whether another write has to follow.
     pub(in crate::sync) has_more: bool,
 }
 
-/// A mempool with what was written down of it, to be followed on from there. There is one, as there is one of its kind.
+/// A mempool and what is persisted of it. It does not implement `Clone`, since each index has only one.
 #[derive(Default)]
 pub struct PersistentMempool {
     pub(in crate::sync) mempool: Mempool,
     pub(super) persistence: Persistence,
-    /// When transactions of blocks that left were first seen, if it was not written down what became of them.
+    /// First-seen times of transactions of disconnected blocks whose outcome is not persisted.
     pub(in crate::sync) freed: HashMap<Txid, u64>,
 }
 
 impl PersistentMempool {
-    /// Takes up what an earlier run wrote into this index, as far as it is possible on its chain. Rows that say nothing are
-    /// passed over.
+    /// Loads what an earlier run persisted in this index, as far as it is valid on the current chain. Invalid rows are
+    /// skipped.
     ///
     /// Errors: the index cannot be read.
     pub fn load(index: &Index, limits: MempoolLimits) -> Result<Self, IndexError> {
-        let mut kept = Self { mempool: Mempool::new(limits), ..Self::default() };
+        let mut loaded = Self { mempool: Mempool::new(limits), ..Self::default() };
         let chain = index.snapshot()?;
         if let Some(newest) = chain.reorgs(chain.kept_reorgs()?)?.next_back().transpose()? {
-            kept.freed.extend(newest.1.first_seen);
+            loaded.freed.extend(newest.1.first_seen);
         }
-        kept.load_departures(&chain)?;
-        kept.load_transactions(&chain)?;
-        let snapshot = kept.snapshot();
-        kept.persistence.events = snapshot.sequence();
-        kept.persistence.bare = snapshot.departed_whole_from();
+        loaded.load_departures(&chain)?;
+        loaded.load_transactions(&chain)?;
+        let snapshot = loaded.snapshot();
+        loaded.persistence.events = snapshot.sequence();
+        loaded.persistence.bare_below = snapshot.departed_whole_from();
         if !snapshot.is_empty() {
-            info!(transactions = snapshot.len(), "took up the mempool of the last run");
+            info!(transactions = snapshot.len(), "loaded the mempool of the last run");
         }
-        Ok(kept)
+        Ok(loaded)
     }
 
-    /// The mempool as it is.
+    /// A snapshot of the mempool.
     pub fn snapshot(&mut self) -> MempoolSnapshot {
         self.mempool.snapshot()
     }
@@ -102,13 +102,13 @@ impl PersistentMempool {
             let (number, row) = row?;
             self.persistence.departed = number;
             match Departed::decode(number, &row) {
-                // it came back, and into a block
+                // it returned, and a block contains it
                 Ok(departed) if !chain.positions(&departed.txid)?.is_empty() => {}
                 Ok(departed) => self.mempool.resume_departed([departed]),
-                Err(error) => warn!(number, %error, "a departure that was written down cannot be read"),
+                Err(error) => warn!(number, %error, "cannot read a persisted departure"),
             }
         }
-        // also where the last of them were passed over
+        // also if the last of them were skipped
         self.mempool.resume_departures_after(self.persistence.departed);
         let conflicts = correct_departures(&mut self.mempool, chain, now())?;
         if conflicts > 0 {
@@ -125,12 +125,12 @@ impl PersistentMempool {
                 Ok(entry) if entry.txid == txid => entries.push(entry),
                 Ok(_) => self.persistence.rejected.push(txid),
                 Err(error) => {
-                    warn!(%txid, %error, "a transaction that was written down cannot be read");
+                    warn!(%txid, %error, "cannot read a persisted transaction");
                     self.persistence.rejected.push(txid);
                 }
             }
         }
-        // as they arrived: parents come first
+        // in the order of arrival, so that parents precede children
         entries.sort_unstable_by_key(|entry| entry.sequence);
         let now = now();
         for entry in entries {
@@ -144,15 +144,15 @@ impl PersistentMempool {
 }
 
 impl Unconfirmed<'_> {
-    /// Whether it is time to write repeat_soon, or as much has changed as one commit writes: a list that is on its way in would
-    /// else be written all at once.
+    /// Whether a write is due: the interval has passed, or enough events for one commit are pending, which spreads the
+    /// write of a long list over several commits.
     pub(in crate::sync) fn is_write_due(&self) -> bool {
         let unwritten = self.mempool.sequence().saturating_sub(self.persistence.events);
-        self.persistence.written.elapsed() >= WRITE
-            || usize::try_from(unwritten).is_ok_and(|unwritten| unwritten >= EVENTS)
+        self.persistence.written_at.elapsed() >= WRITE_INTERVAL
+            || usize::try_from(unwritten).is_ok_and(|unwritten| unwritten >= MAX_EVENTS)
     }
 
-    /// What changed since the last writing and counts as written from now on, `None` if nothing did.
+    /// Takes the changes since the last write, which count as written from now on; `None` if there are none.
     pub(in crate::sync) fn take_changes(&mut self) -> Option<PendingWrite> {
         let snapshot = self.mempool.snapshot();
         let in_sync = self.is_in_sync();
@@ -163,7 +163,7 @@ impl Unconfirmed<'_> {
         let observations = Observations { mempool, departed, mempool_sample };
         let has_more = persistence.events < snapshot.sequence();
         if !has_more {
-            persistence.written = Instant::now();
+            persistence.written_at = Instant::now();
         }
         let nothing = observations == Observations::default() && !clear_first;
         (!nothing).then_some(PendingWrite { observations, clear_first, has_more })
@@ -171,39 +171,39 @@ impl Unconfirmed<'_> {
 }
 
 impl Persistence {
-    /// What became of the transactions that the next events speak of; or all there are, if not all events are remembered.
-    /// With it whether it is all.
+    /// The rows of the transactions in the next events, or all rows if not all events are available. Also returns
+    /// whether these are all rows.
     fn changes(&mut self, snapshot: &MempoolSnapshot) -> (Vec<MempoolRow>, bool) {
         let Some(events) = snapshot.events_after(self.events) else {
             self.events = snapshot.sequence();
             self.rejected.clear();
             return (snapshot.by_arrival(..).map(|entry| (entry.txid, Some(entry.encode()))).collect(), true);
         };
-        let mut touched: HashSet<Txid> = self.rejected.drain(..).collect();
-        for event in events.take(EVENTS) {
+        let mut changed: HashSet<Txid> = self.rejected.drain(..).collect();
+        for event in events.take(MAX_EVENTS) {
             self.events = event.sequence;
-            touched.insert(event.kind.txid());
+            changed.insert(event.kind.txid());
         }
         let row = |txid| (txid, snapshot.get(&txid).map(|entry| entry.encode()));
-        (touched.into_iter().map(row).collect(), false)
+        (changed.into_iter().map(row).collect(), false)
     }
 
-    /// The departures that are not written yet, and those that lost their transaction since they were.
+    /// The departures that are not persisted yet, and those whose transaction was dropped since.
     fn departures(&mut self, snapshot: &MempoolSnapshot) -> Vec<(u64, Vec<u8>)> {
         let whole_from = snapshot.departed_whole_from();
         let new = snapshot.newest_departed(u64::MAX).take_while(|departed| departed.sequence > self.departed);
         let mut rows: Vec<_> = new.map(|departed| (departed.sequence, departed.encode())).collect();
         let written = (self.departed + 1).min(whole_from);
-        let bare = snapshot.newest_departed(written).take_while(|departed| departed.sequence >= self.bare);
-        rows.extend(bare.map(|departed| (departed.sequence, departed.encode())));
+        let bare_below = snapshot.newest_departed(written).take_while(|departed| departed.sequence >= self.bare_below);
+        rows.extend(bare_below.map(|departed| (departed.sequence, departed.encode())));
         self.departed = rows.first().map_or(self.departed, |(number, _)| self.departed.max(*number));
-        self.bare = whole_from;
+        self.bare_below = whole_from;
         rows
     }
 
-    /// A sample, if none was taken in this minute yet.
+    /// A sample, if this minute has none yet.
     fn sample(&mut self, snapshot: &MempoolSnapshot, now: u64) -> Option<(u32, Vec<u8>)> {
-        let minute = u32::try_from(now / MINUTE).ok().filter(|minute| self.sampled != Some(*minute))?;
+        let minute = u32::try_from(now / SAMPLE_INTERVAL).ok().filter(|minute| self.sampled != Some(*minute))?;
         self.sampled = Some(minute);
         Some((minute, MempoolSample::of(snapshot, now).encode()))
     }

@@ -1,4 +1,4 @@
-//! What the inputs of an unconfirmed transaction spend: an output of the chain, or one of the mempool.
+//! The outputs that the inputs of an unconfirmed transaction spend, from the chain or the mempool.
 
 use bitcoin::OutPoint;
 
@@ -6,7 +6,7 @@ use crate::chain::raw::{RawOutput, RawTransaction};
 use crate::index::{IndexError, Snapshot};
 use crate::mempool::{Mempool, Prevout, PrevoutSource};
 
-/// The prevouts in the order of the inputs, or the first outpoint that is not known, or that a block has spent.
+/// The prevouts in the order of the inputs, or the first outpoint that is unknown or spent by a block.
 pub(super) fn prevouts(
     transaction: &RawTransaction<'_>,
     mempool: &Mempool,

@@ -1,13 +1,13 @@
-//! Transactions in the order in which they came, each once and with a note, any of which can be taken out.
+//! A queue of transactions, each with a note, with removal by txid.
 
 use std::collections::{BTreeMap, HashMap};
 
 use bitcoin::Txid;
 
-/// For so many there is always room.
+/// The capacity that is never released.
 const MIN_CAPACITY: usize = 1_000;
 
-/// A queue that finds each of its transactions by its id.
+/// A queue in the order of insertion that contains each txid once.
 pub(super) struct Queue<N> {
     by_position: BTreeMap<u64, Txid>,
     notes: HashMap<Txid, (u64, N)>,
@@ -33,7 +33,7 @@ impl<N> Queue<N> {
         self.notes.contains_key(txid)
     }
 
-    /// Puts a transaction at the end. One that is there keeps its place and its note.
+    /// Appends a transaction. One that is in the queue keeps its position and its note.
     pub(super) fn push(&mut self, txid: Txid, note: N) {
         if self.contains(&txid) {
             return;
@@ -51,7 +51,7 @@ impl<N> Queue<N> {
         Some(note)
     }
 
-    /// Takes out so many of the first as there are.
+    /// Removes up to this number of transactions from the front.
     pub(super) fn take_first(&mut self, count: usize) -> Vec<(Txid, N)> {
         let taken = std::iter::from_fn(|| {
             let (_, txid) = self.by_position.pop_first()?;
@@ -63,7 +63,7 @@ impl<N> Queue<N> {
         taken
     }
 
-    /// Lets go of memory of what is long taken out: a list of the whole mempool takes some 50 MB, once.
+    /// Releases memory after a long list: the list of the whole mempool takes some 50 MB, once.
     fn shrink(&mut self) {
         if self.notes.capacity() / 4 > self.notes.len().max(MIN_CAPACITY) {
             self.notes.shrink_to(self.notes.len().saturating_mul(2));
@@ -111,7 +111,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_a_list_in_which_each_is_once(steps in proptest::collection::vec(step(), 0..60)) {
+        fn it_behaves_as_a_list_without_duplicates(steps in proptest::collection::vec(step(), 0..60)) {
             let (mut queue, mut list) = (Queue::default(), Vec::new());
             for step in steps {
                 match step {

@@ -1,4 +1,4 @@
-//! What is hard to bring about with a whole node.
+//! Cases that a whole node rarely produces.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,7 +21,7 @@ use crate::node::fake::{FakeNode, FakeRequest, FakeResponse, regtest};
 
 const VALUE: u64 = 100_000;
 
-/// A transaction that spends these.
+/// A transaction that spends these outputs.
 pub(in crate::sync) fn spending(outpoints: &[OutPoint]) -> Transaction {
     let (script_sig, sequence, witness) = (ScriptBuf::new(), Sequence::MAX, Witness::new());
     let input = |previous_output: &OutPoint| TxIn {
@@ -61,7 +61,7 @@ pub(in crate::sync) fn arrival(transaction: &Transaction) -> Arrival {
     }
 }
 
-/// An index of the first block.
+/// An index of the genesis block.
 pub(in crate::sync) fn genesis() -> (TempDir, Index) {
     let directory = tempfile::tempdir().unwrap();
     let mut index = Index::open(&IndexOptions {
@@ -86,7 +86,7 @@ fn block(parser: &Parser, transactions: &[&Transaction]) -> crate::index::Parsed
     block_of(parser, coinbase.into_iter().chain(transactions.iter().copied().cloned()).collect())
 }
 
-/// A block of just these.
+/// A block of only these transactions.
 fn block_of(parser: &Parser, transactions: Vec<Transaction>) -> crate::index::ParsedBlock {
     let mut block: Block = genesis_block(Network::Regtest);
     block.txdata = transactions;
@@ -96,7 +96,7 @@ fn block_of(parser: &Parser, transactions: Vec<Transaction>) -> crate::index::Pa
 }
 
 #[test]
-fn what_blocks_make_of_the_mempool_is_worked_out_apart_from_it() {
+fn the_state_after_blocks_is_computed_apart_from_the_mempool() {
     let (_directory, index) = genesis();
     let parser = index.parser();
     let mut kept = PersistentMempool::default();
@@ -108,9 +108,10 @@ fn what_blocks_make_of_the_mempool_is_worked_out_apart_from_it() {
     let (winner, strangers) = (spending(&[coin(9), coin(4)]), [spending(&[coin(5)]), spending(&[coin(6)])]);
     let mut unconfirmed = Unconfirmed::new(&mut kept, Duration::ZERO);
     let seen = unconfirmed.before_blocks(None);
-    let blocks = [&[&strangers[0], &mined, &parent, &strangers[1]][..], &[&winner]].map(|held| block(&parser, held));
+    let blocks = [&[&strangers[0], &mined, &parent, &strangers[1]][..], &[&winner]]
+        .map(|transactions| block(&parser, transactions));
     let first = seen.after_blocks(&blocks[..1], Height::from(7), None).unwrap();
-    // the coinbase is the first
+    // index 0 is the coinbase
     assert_eq!(first.first_seen, [[(2, arrival(&mined).first_seen)]]);
     let second = seen.after_blocks(&blocks[1..], Height::from(8), Some(first.mempool)).unwrap();
     assert_eq!(second.first_seen, [[]]);
@@ -139,13 +140,13 @@ fn node_with(txid: Txid, raw: impl Fn() -> Vec<u8> + Send + Sync + 'static) -> F
     })
 }
 
-/// That this was heard in this second.
-fn heard_at(second: u64) -> impl Fn(NodeSignal) -> ReceivedSignal {
+/// Signals that were received in this second.
+fn received_at(second: u64) -> impl Fn(NodeSignal) -> ReceivedSignal {
     move |signal| ReceivedSignal { signal, at: SystemTime::UNIX_EPOCH + Duration::from_secs(second) }
 }
 
 #[test]
-fn what_goes_and_comes_at_once_with_another_witness_is_noticed() {
+fn another_witness_is_noticed_when_removed_and_added_at_once() {
     let (_directory, index) = genesis();
     let before = spending(&[coin(1)]);
     let mut after = before.clone();
@@ -159,17 +160,17 @@ fn what_goes_and_comes_at_once_with_another_witness_is_noticed() {
     kept.mempool.add(arrival(&before)).unwrap();
     let mut unconfirmed = Unconfirmed::new(&mut kept, Duration::ZERO);
     let removed = NodeSignal::Removed { txid, mempool_sequence: 2 };
-    let signals = vec![removed, NodeSignal::Added { txid, mempool_sequence: 3 }].into_iter().map(heard_at(100));
+    let signals = vec![removed, NodeSignal::Added { txid, mempool_sequence: 3 }].into_iter().map(received_at(100));
     unconfirmed.step(&node, &chain, signals.collect(), Instant::now(), true).unwrap();
-    // what it spends is not in this chain
+    // its input is not in this chain
     assert!(unconfirmed.mempool.get(&txid).is_none());
     let waiting = unconfirmed.orphans.take_all();
     let seen: Vec<_> = waiting.iter().map(|incoming| (incoming.wtxid, incoming.first_seen)).collect();
-    assert_eq!(seen, [(wtxid, 100)], "it was first seen when its signal came, not when that was taken");
+    assert_eq!(seen, [(wtxid, 100)], "it was first seen when its signal arrived, not when that was processed");
 }
 
 #[test]
-fn a_transaction_of_the_node_that_spends_what_is_nowhere_is_left_out_after_some_lists() {
+fn an_orphan_without_parents_is_skipped_after_some_lists() {
     let (_directory, index) = genesis();
     let stranger = spending(&[coin(1)]);
     let txid = stranger.compute_txid();
@@ -191,19 +192,19 @@ fn a_transaction_of_the_node_that_spends_what_is_nowhere_is_left_out_after_some_
         while unconfirmed.step(&node, &chain, Vec::new(), Instant::now(), true).unwrap() != StepOutcome::Done {}
         (unconfirmed.orphans.contains(&txid), unconfirmed.is_in_sync())
     };
-    assert_eq!(list(&mut unconfirmed, Vec::new()), (true, true), "what it spends may still come");
+    assert_eq!(list(&mut unconfirmed, Vec::new()), (true, true), "its parent may still arrive");
     for _ in 0..6 {
         list(&mut unconfirmed, Vec::new());
     }
     let before = asked.load(Ordering::Relaxed);
     assert_eq!(list(&mut unconfirmed, Vec::new()), (false, true));
-    assert_eq!(asked.load(Ordering::Relaxed), before, "it is not asked for again");
-    let signals = vec![heard_at(100)(NodeSignal::Added { txid, mempool_sequence: 2 })];
-    assert_eq!(list(&mut unconfirmed, signals), (true, true), "the node told of it anew");
+    assert_eq!(asked.load(Ordering::Relaxed), before, "it is not requested again");
+    let signals = vec![received_at(100)(NodeSignal::Added { txid, mempool_sequence: 2 })];
+    assert_eq!(list(&mut unconfirmed, signals), (true, true), "the node signalled it again");
 }
 
 #[test]
-fn what_the_node_has_and_could_not_be_taken_in_is_not_told_as_dead() {
+fn an_unresolved_transaction_is_not_reported_as_dead() {
     let (_directory, mut index) = genesis();
     let parser = index.parser();
     let mut funding = genesis_block(Network::Regtest).txdata.remove(0);
@@ -220,18 +221,18 @@ fn what_the_node_has_and_could_not_be_taken_in_is_not_told_as_dead() {
     let chain = index.snapshot().unwrap();
     let mut kept = PersistentMempool::default();
     let mut unconfirmed = Unconfirmed::new(&mut kept, Duration::ZERO);
-    let told = |unconfirmed: &Unconfirmed<'_>| {
+    let outcome_of = |unconfirmed: &Unconfirmed<'_>| {
         let outcome = unconfirmed.outcome(&chain, &[left]).unwrap();
         assert_eq!(outcome.returned, []);
         (outcome.died.iter().map(|dead| dead.txid).collect::<Vec<_>>(), outcome.is_whole)
     };
-    assert_eq!(told(&unconfirmed), (vec![txid], true));
+    assert_eq!(outcome_of(&unconfirmed), (vec![txid], true));
     unconfirmed.unresolved.record_failure(txid);
-    assert_eq!(told(&unconfirmed), (Vec::new(), false));
+    assert_eq!(outcome_of(&unconfirmed), (Vec::new(), false));
 }
 
 #[test]
-fn of_what_is_told_while_the_node_gives_nothing_no_more_is_remembered_than_the_bound() {
+fn signals_are_kept_up_to_the_bound_while_the_node_fails() {
     let (_directory, index) = genesis();
     let fake = FakeNode::start(|asked| match asked {
         FakeRequest::Rpc("getrawtransaction", _) => FakeResponse::Status(503, "Work queue depth exceeded"),
@@ -241,18 +242,18 @@ fn of_what_is_told_while_the_node_gives_nothing_no_more_is_remembered_than_the_b
     let chain = index.snapshot().unwrap();
     let mut kept = PersistentMempool::default();
     let mut unconfirmed = Unconfirmed { max_to_fetch: 3, ..Unconfirmed::new(&mut kept, Duration::ZERO) };
-    let told = |unconfirmed: &mut Unconfirmed<'_>, numbers: std::ops::RangeInclusive<u8>| {
+    let signals_of = |unconfirmed: &mut Unconfirmed<'_>, numbers: std::ops::RangeInclusive<u8>| {
         let added = |number| NodeSignal::Added { txid: txid(number), mempool_sequence: number.into() };
-        let signals = numbers.map(added).map(heard_at(100)).collect();
+        let signals = numbers.map(added).map(received_at(100)).collect();
         unconfirmed.step(&node, &chain, signals, Instant::now(), true).unwrap_err();
         unconfirmed.mark_behind();
         let wanted: Vec<_> = unconfirmed.to_fetch.iter().map(|(txid, wanted)| (*txid, wanted.first_seen)).collect();
         wanted
     };
     let three = [txid(1), txid(2), txid(3)].map(|txid| (txid, 100));
-    assert_eq!(told(&mut unconfirmed, 1..=3), three, "when they were heard of is known nowhere else");
-    assert_eq!(told(&mut unconfirmed, 4..=4), [], "the list has them all");
-    assert!(unconfirmed.last_list.is_none(), "and is asked for next");
+    assert_eq!(signals_of(&mut unconfirmed, 1..=3), three, "these times are known nowhere else");
+    assert_eq!(signals_of(&mut unconfirmed, 4..=4), [], "the list has them all");
+    assert!(unconfirmed.last_list.is_none(), "and the next step requests it");
 }
 
 /// The departed transactions and their reasons, in the order of departure.
@@ -261,7 +262,7 @@ fn reasons(snapshot: &MempoolSnapshot) -> Vec<(Txid, Departure)> {
 }
 
 #[test]
-fn departures_that_conflict_with_the_chain_are_corrected_on_load() {
+fn departures_conflicting_with_the_chain_are_corrected_on_load() {
     let (_directory, mut index) = genesis();
     let mut coinbase = genesis_block(Network::Regtest).txdata.remove(0);
     coinbase.input[0].script_sig = ScriptBuf::from(vec![1, 1]);

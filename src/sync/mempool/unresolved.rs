@@ -1,56 +1,56 @@
-//! Transactions of the node's mempool that cannot be made sense of: what they spend is nowhere, or what the node gives for
-//! them is none or another one.
+//! Transactions of the node's mempool that cannot be added: an input spends an unknown output, or the node sends
+//! invalid bytes or another transaction.
 //!
-//! In step with the node this does not happen, and while the two are not in step it passes. One with which it goes on is
-//! left out, so that it is not asked for for ever, and said so once; it is tried again when the node tells of it anew,
-//! and when the chain changed.
+//! This does not happen while the mempool is equal to the node's, and ends when it becomes equal again. A transaction
+//! that keeps failing is skipped, with one warning, so that it is not requested for ever. It is tried again when the
+//! node signals it again, and when the chain changes.
 
 use std::collections::HashMap;
 
 use bitcoin::Txid;
 use tracing::warn;
 
-/// It is left out after so many tries that failed.
-const TRIES: u32 = 5;
+/// A transaction is skipped after this number of failed tries.
+const MAX_TRIES: u32 = 5;
 
-/// How many tries failed, by transaction.
+/// The number of failed tries of each transaction.
 #[derive(Default)]
 pub(super) struct Unresolved {
     tries: HashMap<Txid, u32>,
 }
 
 impl Unresolved {
-    /// A try failed.
+    /// Counts a failed try.
     pub(super) fn record_failure(&mut self, txid: Txid) {
         let tries = self.tries.entry(txid).or_default();
         *tries = tries.saturating_add(1);
-        if *tries == TRIES {
-            warn!(%txid, "a transaction of the node's mempool cannot be made sense of, and is left out");
+        if *tries == MAX_TRIES {
+            warn!(%txid, "a transaction of the node's mempool cannot be resolved and is skipped");
         }
     }
 
     pub(super) fn is_skipped(&self, txid: &Txid) -> bool {
-        self.tries.get(txid).is_some_and(|tries| *tries >= TRIES)
+        self.tries.get(txid).is_some_and(|tries| *tries >= MAX_TRIES)
     }
 
-    /// Whether a try failed, and none since did better.
+    /// Whether a try failed, and none succeeded since.
     pub(super) fn contains(&self, txid: &Txid) -> bool {
         self.tries.contains_key(txid)
     }
 
-    /// Tries it as if it were new.
+    /// Forgets the failed tries of a transaction.
     pub(super) fn reset(&mut self, txid: &Txid) {
         self.tries.remove(txid);
     }
 
-    /// Tries all as if they were new.
+    /// Forgets all failed tries.
     pub(super) fn clear(&mut self) {
         self.tries.clear();
     }
 
-    /// Forgets all but those that are still unresolved.
-    pub(super) fn retain(&mut self, is_missed: impl Fn(&Txid) -> bool) {
-        self.tries.retain(|txid, _| is_missed(txid));
+    /// Keeps only the transactions that are still unresolved.
+    pub(super) fn retain(&mut self, is_unresolved: impl Fn(&Txid) -> bool) {
+        self.tries.retain(|txid, _| is_unresolved(txid));
     }
 }
 
@@ -61,11 +61,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_that_fails_again_and_again_is_left_out_until_it_is_gone_or_told_anew() {
+    fn a_failing_transaction_is_skipped_until_reset_or_removed() {
         let mut unresolved = Unresolved::default();
         let [fails, once] = [1, 2].map(|byte| Txid::from_byte_array([byte; 32]));
         unresolved.record_failure(once);
-        for _ in 0..TRIES {
+        for _ in 0..MAX_TRIES {
             assert!(!unresolved.is_skipped(&fails));
             unresolved.record_failure(fails);
         }

@@ -1,4 +1,4 @@
-//! Records that wait for what the node's mempool says: for how long, and for which writing.
+//! Reorganisation records that wait for the node's mempool: how long, and for which write.
 
 use std::num::NonZeroUsize;
 
@@ -17,7 +17,7 @@ use crate::node::Node;
 use crate::node::fake::{FakeNode, regtest};
 use crate::view::Published;
 
-/// A record of a block that left, with a transaction that was first seen in second 5.
+/// A record of one disconnected block, with a transaction that was first seen in second 5.
 fn record(fork: Tip) -> Reorg {
     Reorg {
         at: 1,
@@ -29,7 +29,7 @@ fn record(fork: Tip) -> Reorg {
     }
 }
 
-/// An index of the first block, with such a record.
+/// An index of the genesis block with that record.
 fn with_record() -> (tempfile::TempDir, Index) {
     let (directory, mut index) = genesis();
     let mut update = index.update().unwrap();
@@ -44,7 +44,7 @@ fn newest(chain: &Snapshot) -> Reorg {
     chain.reorgs(0..u64::MAX).unwrap().next_back().unwrap().unwrap().1
 }
 
-/// What follows a node that says nothing of its mempool.
+/// A loop on a node that does not report on its mempool.
 struct Stage {
     _fake: FakeNode,
     node: Node,
@@ -60,7 +60,7 @@ impl Stage {
         Self { _fake: fake, node, published: Published::default(), live: Live::default(), wake: Wake::default() }
     }
 
-    /// Goes on with the record.
+    /// Resumes the record.
     fn begin<'a>(&'a self, index: &'a mut Index, mempool: &'a mut PersistentMempool) -> SyncLoop<'a> {
         let mut following = SyncLoop::new(Follow {
             node: &self.node,
@@ -83,7 +83,7 @@ impl Stage {
 }
 
 #[test]
-fn what_became_of_transactions_is_waited_for_ten_minutes_and_no_longer() {
+fn a_record_waits_ten_minutes_for_the_outcome() {
     let (_directory, mut index) = with_record();
     let mut kept = PersistentMempool::load(&index, MempoolLimits::default()).unwrap();
     let stage = Stage::new();
@@ -94,20 +94,20 @@ fn what_became_of_transactions_is_waited_for_ten_minutes_and_no_longer() {
 
     let almost = Duration::from_mins(10).checked_sub(Duration::from_millis(1)).unwrap();
     following.close_overdue_record(before + almost).unwrap();
-    assert!(events.try_recv().is_err(), "it is still waited for");
+    assert!(events.try_recv().is_err(), "the wait is not over");
     assert_eq!(newest(&following.follow.index.snapshot().unwrap()).outcome, None);
 
     following.close_overdue_record(after + Duration::from_mins(10)).unwrap();
-    let told = events.try_recv().unwrap();
-    assert!(told.chain.is_empty());
-    let given_up = newest(&told.head.chain);
-    assert_eq!((given_up.outcome, given_up.first_seen), (Some(ReorgOutcome::default()), Vec::new()));
-    assert!(kept.freed.is_empty(), "nobody waits for them any more");
+    let event = events.try_recv().unwrap();
+    assert!(event.chain.is_empty());
+    let abandoned = newest(&event.head.chain);
+    assert_eq!((abandoned.outcome, abandoned.first_seen), (Some(ReorgOutcome::default()), Vec::new()));
+    assert!(kept.freed.is_empty(), "the times are not needed any more");
 }
 
 #[test]
-fn a_record_stays_open_until_the_last_of_a_large_mempool_is_written() {
-    // one commit writes so many changes
+fn a_record_stays_open_until_a_large_mempool_is_written() {
+    // the most changes in one commit
     const AT_ONCE: u32 = 5_000;
     let (_directory, mut index) = with_record();
     let mut kept = PersistentMempool::load(&index, MempoolLimits::default()).unwrap();
@@ -124,7 +124,7 @@ fn a_record_stays_open_until_the_last_of_a_large_mempool_is_written() {
     };
     let (written, reorg) = finish(false);
     assert_eq!(u32::try_from(written).unwrap(), AT_ONCE);
-    // the times are nowhere else
+    // no other place has these times
     assert_eq!((reorg.outcome, reorg.first_seen), (None, vec![(txid(1), 5)]));
     let (written, reorg) = finish(true);
     assert_eq!(u32::try_from(written).unwrap(), AT_ONCE + 1);
