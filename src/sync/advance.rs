@@ -42,29 +42,28 @@ struct ChainChange {
 }
 
 impl ChainChange {
-    /// Connects blocks and records them. If they may affect the mempool, whose state before them is `seen`, its next
+    /// Connects blocks and records them. If they may affect the mempool, whose state before them is `pre_state`, its next
     /// state is computed on another thread meanwhile.
     fn connect(
         &mut self,
         update: &mut Update<'_>,
         batch: &[ParsedBlock],
-        seen: Option<&PreBlockState<'_>>,
+        pre_state: Option<&PreBlockState<'_>>,
     ) -> Result<(), SyncError> {
         let mut height = update.tip().map_or_else(Default::default, |tip| tip.height.next());
         let earlier = self.mempool.take();
-        let behind = thread::scope(|scope| {
-            let work_out = |seen: &PreBlockState<'_>| seen.after_blocks(batch, height, earlier);
-            let thread = seen.map(|seen| {
-                thread::Builder::new().name("unconfirmed".into()).spawn_scoped(scope, move || work_out(seen))
-            });
+        let post_state = thread::scope(|scope| {
+            let compute = |state: &PreBlockState<'_>| state.post_block_state(batch, height, earlier);
+            let thread = pre_state
+                .map(|state| thread::Builder::new().name("mempool".into()).spawn_scoped(scope, move || compute(state)));
             let thread = thread.transpose().map_err(SyncError::Threads)?;
             let connected = update.connect(batch);
             // joined in any case; the panic handler logs a panic of the thread
-            let behind = thread.map(|thread| thread.join().unwrap_or(Err(IndexError::Broken)));
+            let post_state = thread.map(|thread| thread.join().unwrap_or(Err(IndexError::Broken)));
             connected?;
-            Ok::<_, SyncError>(behind.transpose()?)
+            Ok::<_, SyncError>(post_state.transpose()?)
         })?;
-        let (mempool, first_seen) = behind.map(|behind| (behind.mempool, behind.first_seen)).unzip();
+        let (mempool, first_seen) = post_state.map(|state| (state.mempool, state.first_seen)).unzip();
         self.mempool = mempool;
         let mut first_seen = first_seen.into_iter().flatten();
         for block in batch {
@@ -96,9 +95,9 @@ impl ChainChange {
 
 /// Writes the reorganisation record into the commits of a chain change, if the change is a reorganisation.
 struct RecordWriter {
-    is_wanted: bool,
+    is_enabled: bool,
     /// Whether an earlier commit of the same change wrote the record.
-    is_begun: bool,
+    is_started: bool,
     /// The newest block that stays connected.
     fork: Option<Tip>,
 }
@@ -112,19 +111,19 @@ impl RecordWriter {
         change: &ChainChange,
     ) -> Result<(), SyncError> {
         let ChainChange { disconnected, connected, first_seen, .. } = change;
-        if !self.is_wanted {
+        if !self.is_enabled {
             return Ok(());
         }
         if disconnected.is_empty() {
             return Ok(record.as_mut().map_or(Ok(()), |record| record.grow(update, connected))?);
         }
-        Record::note(
+        Record::write_change(
             record,
-            self.is_begun,
+            self.is_started,
             update,
             &ReorgChange { fork: self.fork, disconnected, connected, first_seen },
         )?;
-        self.is_begun = true;
+        self.is_started = true;
         Ok(())
     }
 }
@@ -137,11 +136,11 @@ fn blocks_that_fit(
     change: &ChainChange,
     committed: usize,
 ) -> Result<usize, IndexError> {
-    let mut fits = batch.len();
-    while committed == 0 && fits > 0 && !update.room_for(&batch[..fits])?.is_there() {
-        fits = if change.disconnected.is_empty() { fits / 2 } else { 0 };
+    let mut fitting = batch.len();
+    while committed == 0 && fitting > 0 && !update.room_for(&batch[..fitting])?.is_there() {
+        fitting = if change.disconnected.is_empty() { fitting / 2 } else { 0 };
     }
-    Ok(fits)
+    Ok(fitting)
 }
 
 /// The first-seen times of the transactions above a fork.
@@ -194,12 +193,12 @@ impl SyncLoop<'_> {
 
     /// Disconnects blocks down to the fork point and connects the blocks after it, in few commits. Blocks that were
     /// connected before the node failed stay. A shorter chain is not published: unless a block connects, the
-    /// disconnected blocks return until the next try.
+    /// disconnections are rolled back until the next try.
     fn advance(&mut self, fork: Option<Tip>, hashes: Vec<BlockHash>, info: &ChainInfo) -> Result<(), SyncError> {
         let _pause = self.prefetcher.as_ref().map(Prefetcher::pause);
         let (limits, published) = (self.limits(), self.follow.published);
         // a few blocks are published before the disk has them
-        let (shrinks, is_near) = (hashes.is_empty(), are_few(hashes.len()));
+        let (shrinks, is_few) = (hashes.is_empty(), are_few(hashes.len()));
         let mut progress = Progress::new(fork, info.blocks, hashes.len());
         let mut change = ChainChange::default();
         // the disconnected blocks of the commits that are not published yet
@@ -207,7 +206,7 @@ impl SyncLoop<'_> {
         let before = self.chain.clone();
         let mut update = self.follow.index.update()?;
         let mut record_writer =
-            RecordWriter { is_wanted: self.unconfirmed.is_some(), is_begun: false, fork: update.tip() };
+            RecordWriter { is_enabled: self.mempool_sync.is_some(), is_started: false, fork: update.tip() };
         while update.tip() != fork {
             let Some(tip) = update.disconnect()? else { break };
             change.disconnected.push(tip);
@@ -232,14 +231,14 @@ impl SyncLoop<'_> {
             change.first_seen = freed_above(before.as_deref(), fork)?;
         }
 
-        let concerned =
-            self.unconfirmed.as_mut().filter(|unconfirmed| before.is_some() || unconfirmed.is_affected_by_blocks());
-        let mut seen = concerned.map(|unconfirmed| unconfirmed.before_blocks(before.as_deref()));
+        let affected =
+            self.mempool_sync.as_mut().filter(|mempool_sync| before.is_some() || mempool_sync.is_affected_by_blocks());
+        let mut pre_state = affected.map(|mempool_sync| mempool_sync.pre_block_state(before.as_deref()));
         let parser = update.parser();
         let mut since = Instant::now();
         let mut result = Ok(());
         // whether the disk lacks space for as many blocks as disconnect: then nothing disconnects
-        let mut is_short = false;
+        let mut lacks_space = false;
         for batch in Pipeline::start(self.follow.node, hashes, parser, limits)? {
             let batch = match batch {
                 Ok(_) if self.follow.node.stop().is_raised() => break,
@@ -249,20 +248,20 @@ impl SyncLoop<'_> {
                     break;
                 }
             };
-            let fits = match self.follow.until {
+            let fitting = match self.follow.until {
                 Until::Stopped => blocks_that_fit(&update, &batch, &change, committed)?,
                 Until::CaughtUp => batch.len(),
             };
-            let (batch, rest) = batch.split_at(fits);
+            let (batch, rest) = batch.split_at(fitting);
             if batch.is_empty() && !rest.is_empty() {
-                is_short = change.connected.len() < change.disconnected.len();
-                if is_short || update.tip() == fork {
-                    let wanted = if change.disconnected.is_empty() { &rest[..1] } else { rest };
-                    self.room = Some(update.room_for(wanted)?);
+                lacks_space = change.connected.len() < change.disconnected.len();
+                if lacks_space || update.tip() == fork {
+                    let needed = if change.disconnected.is_empty() { &rest[..1] } else { rest };
+                    self.room = Some(update.room_for(needed)?);
                 }
                 break;
             }
-            if let Err(error) = change.connect(&mut update, batch, seen.as_ref()) {
+            if let Err(error) = change.connect(&mut update, batch, pre_state.as_ref()) {
                 drop(update);
                 self.publish_change(change.only_disconnected(committed))?;
                 return Err(error);
@@ -277,8 +276,8 @@ impl SyncLoop<'_> {
                 update.commit()?;
                 self.publish_change(std::mem::take(&mut change))?;
                 // the next blocks may contain transactions that these blocks returned to the mempool
-                if let (Some(seen), Some(unconfirmed)) = (&mut seen, &mut self.unconfirmed) {
-                    *seen = unconfirmed.before_blocks(before.as_deref());
+                if let (Some(pre_state), Some(mempool_sync)) = (&mut pre_state, &mut self.mempool_sync) {
+                    *pre_state = mempool_sync.pre_block_state(before.as_deref());
                 }
                 committed = 0;
                 update = self.follow.index.update()?;
@@ -288,16 +287,16 @@ impl SyncLoop<'_> {
                 break;
             }
         }
-        if (shrinks || update.tip() != fork) && !is_short {
+        if (shrinks || update.tip() != fork) && !lacks_space {
             record_writer.write(&mut self.record, &mut update, &change)?;
             match self.follow.until {
                 // at the tip, clients wait for the block; disconnections must be durable, and so must a chain that ends
                 // the wait for a lost block
-                Until::Stopped if is_near && change.disconnected.is_empty() && self.withheld.is_none() => {
+                Until::Stopped if is_few && change.disconnected.is_empty() && self.withheld.is_none() => {
                     update.commit_announced()?;
                 }
                 // no client receives these blocks
-                Until::CaughtUp if is_near && change.disconnected.is_empty() => update.commit_non_durable()?,
+                Until::CaughtUp if is_few && change.disconnected.is_empty() => update.commit_non_durable()?,
                 _ => update.commit()?,
             }
         } else {
@@ -317,13 +316,13 @@ impl SyncLoop<'_> {
         }
         let mut chain = Arc::new(self.follow.index.snapshot()?);
         let mut is_known = false;
-        if let Some(unconfirmed) = &mut self.unconfirmed {
+        if let Some(mempool_sync) = &mut self.mempool_sync {
             let before = self.chain.as_deref();
             if let Some(record) = self.record.as_ref().filter(|_| !change.disconnected.is_empty()) {
-                unconfirmed.set_freed_first_seen(&record.reorg.first_seen);
+                mempool_sync.set_freed_first_seen(&record.reorg.first_seen);
             }
             is_known =
-                unconfirmed.follow_chain(self.follow.node, before, &chain, change.mempool, &change.disconnected)?;
+                mempool_sync.follow_chain(self.follow.node, before, &chain, change.mempool, &change.disconnected)?;
         }
         if is_known && self.finish_reorg(&chain)? {
             chain = Arc::new(self.follow.index.snapshot()?);
@@ -347,9 +346,9 @@ impl SyncLoop<'_> {
 
 /// The sync state that follows from the node's chain and the tip of the index. The pace is kept while catching up.
 fn state_of(info: &ChainInfo, tip: Option<Tip>, before: SyncState) -> SyncState {
-    let behind = tip.map(|tip| info.blocks.to_u32().saturating_sub(tip.height.to_u32()));
-    let phase = match behind {
-        Some(behind) if behind < FEW => SyncPhase::Following,
+    let lag = tip.map(|tip| info.blocks.to_u32().saturating_sub(tip.height.to_u32()));
+    let phase = match lag {
+        Some(lag) if lag < FEW => SyncPhase::Following,
         _ => SyncPhase::CatchingUp,
     };
     SyncState {

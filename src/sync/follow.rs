@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use tracing::{error, info, warn};
 
 use super::error::SyncError;
-use super::mempool::{PersistentMempool, StepOutcome, Unconfirmed};
+use super::mempool::{MempoolSync, PersistentMempool, StepOutcome};
 use super::prefetch::Prefetcher;
 use super::reorg::Record;
 use super::wake::Wake;
@@ -79,7 +79,7 @@ pub fn run(follow: Follow<'_>) -> Result<(), SyncError> {
     following.publish_chain()?;
     following.resume_record()?;
     // the prefetcher predicts the next block from the mempool
-    following.prefetcher = following.unconfirmed.is_some().then(|| {
+    following.prefetcher = following.mempool_sync.is_some().then(|| {
         let Follow { published, index, .. } = &following.follow;
         Prefetcher::start(published, index.cache_bytes())
     });
@@ -178,7 +178,7 @@ pub(super) enum RoundOutcome {
 /// The state of the loop between two rounds.
 pub(super) struct SyncLoop<'a> {
     pub(super) follow: Follow<'a>,
-    pub(super) unconfirmed: Option<Unconfirmed<'a>>,
+    pub(super) mempool_sync: Option<MempoolSync<'a>>,
     /// The chain published last.
     pub(super) chain: Option<Arc<Snapshot>>,
     /// The lost block: nothing is published until the index has it again.
@@ -217,11 +217,11 @@ struct MempoolBackoff {
 impl<'a> SyncLoop<'a> {
     /// The state before the first round, with nothing published.
     pub(super) fn new(mut follow: Follow<'a>) -> Self {
-        let unconfirmed = follow.mempool.take().map(|mempool| Unconfirmed::new(mempool, follow.poll));
+        let mempool_sync = follow.mempool.take().map(|mempool| MempoolSync::new(mempool, follow.poll));
         Self {
             withheld: follow.withheld,
             follow,
-            unconfirmed,
+            mempool_sync,
             chain: None,
             logged_cause: None,
             record: None,
@@ -287,23 +287,23 @@ impl SyncLoop<'_> {
             return Ok(RoundOutcome::InSync);
         }
         let (signals, has_signals) = (std::mem::take(&mut self.signals), self.has_signals());
-        let (Some(unconfirmed), Some(chain)) = (&mut self.unconfirmed, &self.chain) else {
+        let (Some(mempool_sync), Some(chain)) = (&mut self.mempool_sync, &self.chain) else {
             return Ok(RoundOutcome::InSync);
         };
-        let before = unconfirmed.snapshot();
-        let result = unconfirmed.step(self.follow.node, chain, signals, received, has_signals);
+        let before = mempool_sync.snapshot();
+        let result = mempool_sync.step(self.follow.node, chain, signals, received, has_signals);
         // also after an error: the changes before it are valid
-        let after = unconfirmed.snapshot();
+        let after = mempool_sync.snapshot();
         let unusable = result.as_ref().err().and_then(mempool_only_failure);
         if let Some(error) = unusable {
-            unconfirmed.mark_behind();
+            mempool_sync.mark_behind();
             let failures = self.mempool_backoff.as_ref().map_or(0, |backoff| backoff.failures);
             let again_in = pause_after(failures);
             warn!(%error, ?again_in, "requests for the node's mempool fail; only blocks are followed");
             self.mempool_backoff =
                 Some(MempoolBackoff { until: Instant::now() + again_in, failures: failures.saturating_add(1) });
         }
-        let (mempool_in_sync, is_unusable) = (unconfirmed.is_in_sync(), unusable.is_some());
+        let (mempool_in_sync, is_unusable) = (mempool_sync.is_in_sync(), unusable.is_some());
         if !after.is_same(&before) {
             let chain = Arc::clone(chain);
             self.announce(&chain, Vec::new());
@@ -332,9 +332,9 @@ impl SyncLoop<'_> {
     /// The poll interval has passed, or the loop was woken: without signals the mempool may have changed.
     fn mark_mempool_stale(&mut self) {
         if !self.has_signals()
-            && let Some(unconfirmed) = &mut self.unconfirmed
+            && let Some(mempool_sync) = &mut self.mempool_sync
         {
-            unconfirmed.mark_list_stale();
+            mempool_sync.mark_list_stale();
         }
     }
 
@@ -342,8 +342,8 @@ impl SyncLoop<'_> {
     fn handle_node_failure(&mut self) {
         self.tip_checked = None;
         self.retain_arrivals();
-        if let Some(unconfirmed) = &mut self.unconfirmed {
-            unconfirmed.mark_behind();
+        if let Some(mempool_sync) = &mut self.mempool_sync {
+            mempool_sync.mark_behind();
         }
         self.follow.published.change_state(SyncState::without_node);
     }
@@ -403,7 +403,7 @@ impl SyncLoop<'_> {
     }
 
     fn write_mempool_when_due(&mut self) -> Result<(), SyncError> {
-        if self.unconfirmed.as_ref().is_some_and(Unconfirmed::is_write_due) {
+        if self.mempool_sync.as_ref().is_some_and(MempoolSync::is_write_due) {
             self.write_mempool(Instant::now())?;
         }
         Ok(())
@@ -422,7 +422,7 @@ impl SyncLoop<'_> {
     /// Persists changes of the mempool in commits of bounded size. After `until` no new commit starts.
     pub(super) fn write_changes(&mut self, until: Instant) -> Result<WriteSummary, SyncError> {
         let mut written = WriteSummary { is_sampled: false, is_all: true };
-        while let Some(writing) = self.unconfirmed.as_mut().and_then(Unconfirmed::take_changes) {
+        while let Some(writing) = self.mempool_sync.as_mut().and_then(MempoolSync::take_changes) {
             let mut update = self.follow.index.update()?;
             if writing.clear_first {
                 update.clear_mempool()?;
@@ -452,7 +452,7 @@ impl SyncLoop<'_> {
         if self.is_withheld(chain) {
             return None;
         }
-        let mempool = self.unconfirmed.as_mut().map(Unconfirmed::snapshot).unwrap_or_default();
+        let mempool = self.mempool_sync.as_mut().map(MempoolSync::snapshot).unwrap_or_default();
         let published = self.follow.published;
         let head = Arc::new(Head::behind(published.head().as_deref(), Arc::clone(chain), mempool)?);
         published.publish(Arc::clone(&head));

@@ -23,7 +23,7 @@ use crate::view::{Head, Published, SyncPhase};
 /// The interval between looks at the projected block.
 const PAUSE: Duration = Duration::from_secs(5);
 /// The longest time for filling the cache: a disk that seeks would take hours for some indexes.
-const WARMING: Duration = Duration::from_mins(1);
+const WARM_UP_LIMIT: Duration = Duration::from_mins(1);
 /// The rest after each read, as a multiple of the time of the read: the thread uses a quarter of one processor.
 const REST: u32 = 3;
 /// The longest rest.
@@ -88,7 +88,7 @@ struct PrefetchWorker {
 impl PrefetchWorker {
     fn run(&self) {
         self.warm_up();
-        let mut read = HashSet::new();
+        let mut prefetched = HashSet::new();
         while self.stop.sleep(PAUSE).is_ok() {
             let state = self.published.state();
             let is_useful = state.phase == SyncPhase::Following && state.mempool_in_sync && !self.is_busy();
@@ -96,13 +96,13 @@ impl PrefetchWorker {
             let blocks = head.mempool.projected_blocks(1, Remainder::Left);
             drop(head);
             let next: HashSet<_> = blocks.iter().flat_map(|block| block.sequences.iter().copied()).collect();
-            read.retain(|sequence| next.contains(sequence));
-            let new: Vec<_> = next.into_iter().filter(|sequence| !read.contains(sequence)).collect();
-            for some in new.chunks(BATCH) {
+            prefetched.retain(|sequence| next.contains(sequence));
+            let new: Vec<_> = next.into_iter().filter(|sequence| !prefetched.contains(sequence)).collect();
+            for batch in new.chunks(BATCH) {
                 // the newest snapshot, so that none is pinned for as long as a slow disk takes
                 let Some(head) = self.published.head().filter(|_| !self.stop.is_raised()) else { break };
-                match self.prefetch_entries(&head, some) {
-                    Ok(count) => read.extend(some.iter().take(count)),
+                match self.prefetch_entries(&head, batch) {
+                    Ok(count) => prefetched.extend(batch.iter().take(count)),
                     Err(error) => {
                         // a later read of these pages reports the error
                         debug!(%error, "cannot prefetch from the index");
@@ -124,7 +124,7 @@ impl PrefetchWorker {
             let was_interrupted = self.fill(&state, began);
             drop(state);
             while self.is_busy() && self.stop.sleep(LONGEST_REST).is_ok() {}
-            let continues = was_interrupted && !self.stop.is_raised() && began.elapsed() < WARMING;
+            let continues = was_interrupted && !self.stop.is_raised() && began.elapsed() < WARM_UP_LIMIT;
             chain = newest().filter(|_| continues);
         }
     }
@@ -133,11 +133,11 @@ impl PrefetchWorker {
     /// whether blocks arrived. It runs on a thread that ends, because other threads do not reuse memory of a thread
     /// that continues, even after its pages are evicted.
     fn fill(&self, chain: &Snapshot, began: Instant) -> bool {
-        let (mut rested, mut blocks_come) = (Instant::now(), false);
+        let (mut rested, mut blocks_arrived) = (Instant::now(), false);
         let continues = || {
             let rest = (rested.elapsed() * REST).min(LONGEST_REST);
-            blocks_come = blocks_come || self.is_busy();
-            let continues = !blocks_come && self.stop.sleep(rest).is_ok() && began.elapsed() < WARMING;
+            blocks_arrived = blocks_arrived || self.is_busy();
+            let continues = !blocks_arrived && self.stop.sleep(rest).is_ok() && began.elapsed() < WARM_UP_LIMIT;
             rested = Instant::now();
             continues
         };
@@ -146,8 +146,8 @@ impl PrefetchWorker {
             let warming = warming.spawn_scoped(scope, || chain.warm_up(self.cache_bytes, continues));
             warming.ok().and_then(|warming| warming.join().ok())
         });
-        debug!(?read, blocks_come, took = ?began.elapsed(), "filled the cache");
-        blocks_come
+        debug!(?read, blocks_arrived, took = ?began.elapsed(), "filled the cache");
+        blocks_arrived
     }
 
     /// Reads the pages of these transactions. Returns how many it read before blocks arrived.

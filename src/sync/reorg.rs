@@ -33,9 +33,9 @@ pub(super) struct Record {
     number: u64,
     pub(super) reorg: Reorg,
     /// First-seen times of earlier records that were not closed.
-    kept: Vec<(Txid, u64)>,
+    inherited: Vec<(Txid, u64)>,
     /// When it was last written.
-    written: Instant,
+    written_at: Instant,
 }
 
 /// What a commit changes, relative to the published chain.
@@ -52,23 +52,23 @@ pub(super) struct ReorgChange<'w> {
 
 impl Record {
     /// The newest record of the index, if it is not closed.
-    fn unfinished(chain: &Snapshot) -> Result<Option<Self>, IndexError> {
+    fn open(chain: &Snapshot) -> Result<Option<Self>, IndexError> {
         let newest = chain.reorgs(chain.kept_reorgs()?)?.next_back().transpose()?;
-        let unfinished = newest.filter(|(_, reorg)| reorg.outcome.is_none());
-        Ok(unfinished.map(|(number, reorg)| Self { number, reorg, kept: Vec::new(), written: Instant::now() }))
+        let open = newest.filter(|(_, reorg)| reorg.outcome.is_none());
+        Ok(open.map(|(number, reorg)| Self { number, reorg, inherited: Vec::new(), written_at: Instant::now() }))
     }
 
     /// Writes a change that disconnects blocks into the commit that makes it: as a new record, or into the record of an
     /// earlier commit of the same change. An open record of another reorganisation is closed without an outcome.
-    pub(super) fn note(
+    pub(super) fn write_change(
         record: &mut Option<Self>,
         is_same: bool,
         update: &mut Update<'_>,
         change: &ReorgChange<'_>,
     ) -> Result<(), IndexError> {
         let Some(fork) = change.fork else { return Ok(()) };
-        let kept = match record {
-            Some(before) if is_same => std::mem::take(&mut before.kept),
+        let inherited = match record {
+            Some(before) if is_same => std::mem::take(&mut before.inherited),
             Some(before) => std::mem::take(&mut before.reorg.first_seen),
             None => Vec::new(),
         };
@@ -79,7 +79,7 @@ impl Record {
             disconnected: hashes(change.disconnected),
             connected: hashes(change.connected),
             outcome: None,
-            first_seen: merge_first_seen(change.first_seen, &kept),
+            first_seen: merge_first_seen(change.first_seen, &inherited),
         };
         let number = match record.take() {
             Some(before) if is_same => {
@@ -93,7 +93,7 @@ impl Record {
                 update.record_reorg(&reorg)?
             }
         };
-        *record = Some(Self { number, reorg, kept, written: Instant::now() });
+        *record = Some(Self { number, reorg, inherited, written_at: Instant::now() });
         Ok(())
     }
 
@@ -106,7 +106,7 @@ impl Record {
         if are_next && connected.len() < disconnected.len() {
             self.reorg.connected.extend(new_blocks.iter().map(|tip| tip.hash));
             update.amend_reorg(self.number, &self.reorg)?;
-            self.written = Instant::now();
+            self.written_at = Instant::now();
         }
         Ok(())
     }
@@ -125,13 +125,13 @@ impl Record {
 
     /// Whether the wait for the node's mempool is over.
     fn is_overdue(&self, now: Instant) -> bool {
-        now.saturating_duration_since(self.written) >= OUTCOME_TIMEOUT
+        now.saturating_duration_since(self.written_at) >= OUTCOME_TIMEOUT
     }
 }
 
 /// Both lists, the first where both have a transaction, up to the bound of a record.
-fn merge_first_seen(first_seen: &BTreeMap<Txid, u64>, kept: &[(Txid, u64)]) -> Vec<(Txid, u64)> {
-    let others = kept.iter().filter(|(txid, _)| !first_seen.contains_key(txid)).copied();
+fn merge_first_seen(first_seen: &BTreeMap<Txid, u64>, inherited: &[(Txid, u64)]) -> Vec<(Txid, u64)> {
+    let others = inherited.iter().filter(|(txid, _)| !first_seen.contains_key(txid)).copied();
     first_seen.iter().map(|(txid, seconds)| (*txid, *seconds)).chain(others).take(MAX_FIRST_SEEN).collect()
 }
 
@@ -143,8 +143,8 @@ pub(super) fn first_seen_above(chain: &Snapshot, fork: Tip) -> Result<BTreeMap<T
 impl SyncLoop<'_> {
     /// Resumes the record that an earlier run did not close: the first list determines the outcome.
     pub(super) fn resume_record(&mut self) -> Result<(), SyncError> {
-        if let Some(chain) = self.chain.as_ref().filter(|_| self.unconfirmed.is_some()) {
-            self.record = Record::unfinished(chain)?;
+        if let Some(chain) = self.chain.as_ref().filter(|_| self.mempool_sync.is_some()) {
+            self.record = Record::open(chain)?;
         }
         Ok(())
     }
@@ -159,17 +159,17 @@ impl SyncLoop<'_> {
     }
 
     /// [`Self::finish_reorg`] with a bound on the time for writing the mempool, at least one commit.
-    fn finish_reorg_within(&mut self, chain: &Snapshot, patience: Duration) -> Result<bool, SyncError> {
-        if self.record.is_none() || !self.write_changes(Instant::now() + patience)?.is_all {
+    fn finish_reorg_within(&mut self, chain: &Snapshot, timeout: Duration) -> Result<bool, SyncError> {
+        if self.record.is_none() || !self.write_changes(Instant::now() + timeout)?.is_all {
             return Ok(false);
         }
-        let (Some(record), Some(unconfirmed)) = (self.record.take(), &mut self.unconfirmed) else { return Ok(false) };
-        let outcome = unconfirmed.outcome(chain, &record.reorg.left().collect::<Vec<_>>())?;
+        let (Some(record), Some(mempool_sync)) = (self.record.take(), &mut self.mempool_sync) else { return Ok(false) };
+        let outcome = mempool_sync.outcome(chain, &record.reorg.left().collect::<Vec<_>>())?;
         let mut update = self.follow.index.update()?;
         record.finish(&mut update, outcome)?;
         update.commit_non_durable()?;
         self.follow.index.flush_soon()?;
-        unconfirmed.set_freed_first_seen(&[]);
+        mempool_sync.set_freed_first_seen(&[]);
         Ok(true)
     }
 
@@ -191,8 +191,8 @@ impl SyncLoop<'_> {
         record.abandon(&mut update)?;
         update.commit_non_durable()?;
         self.follow.index.flush_soon()?;
-        if let Some(unconfirmed) = &mut self.unconfirmed {
-            unconfirmed.set_freed_first_seen(&[]);
+        if let Some(mempool_sync) = &mut self.mempool_sync {
+            mempool_sync.set_freed_first_seen(&[]);
         }
         self.reannounce()
     }

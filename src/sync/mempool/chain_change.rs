@@ -13,7 +13,7 @@ use super::conflicts::spending_input;
 use super::departure::LastReorg;
 use super::first_seen::first_seen_in;
 use super::incoming::{AddOutcome, FetchRequest, Incoming};
-use super::{Unconfirmed, now};
+use super::{MempoolSync, now};
 use crate::chain::Height;
 use crate::chain::raw::RawBlock;
 use crate::index::{DeadTransaction, IndexError, ReorgOutcome, Snapshot, Tip};
@@ -32,7 +32,7 @@ struct FreedTransaction {
     block: BlockHash,
 }
 
-impl Unconfirmed<'_> {
+impl MempoolSync<'_> {
     /// Applies a chain change in memory. `disconnected` are the blocks that left the chain, the highest first; `after`
     /// is the mempool after the connected blocks, if they may affect it; `before` is a snapshot of the chain with the
     /// disconnected blocks. Returns whether the outcome of their transactions is known; otherwise the next list
@@ -63,7 +63,7 @@ impl Unconfirmed<'_> {
         }
         // a block may contain the parents of orphans now
         for Incoming { txid, cause, first_seen, .. } in self.orphans.take_all() {
-            self.to_fetch.push(txid, FetchRequest { cause, first_seen: first_seen });
+            self.to_fetch.push(txid, FetchRequest { cause, first_seen });
         }
         Ok(is_known)
     }
@@ -72,7 +72,7 @@ impl Unconfirmed<'_> {
     /// the node's. A transaction that only the node has is neither dead nor known to have returned: the outcome is then
     /// incomplete.
     pub(in crate::sync) fn outcome(&self, chain: &Snapshot, disconnected: &[Tip]) -> Result<ReorgOutcome, IndexError> {
-        let (freed, is_whole) = freed(None, chain, disconnected, 0)?;
+        let (freed, is_whole) = freed_transactions(None, chain, disconnected, 0)?;
         let mut outcome = ReorgOutcome { is_whole, ..ReorgOutcome::default() };
         for FreedTransaction { incoming, block } in freed {
             let txid = incoming.txid;
@@ -100,7 +100,7 @@ impl Unconfirmed<'_> {
     ) -> Result<bool, IndexError> {
         let kept_by_node = node_mempool_txids(node, chain);
         let height = chain.tip().map_or(Height::GENESIS, |tip| tip.height);
-        let (freed, is_whole) = freed(before, chain, disconnected, at)?;
+        let (freed, is_whole) = freed_transactions(before, chain, disconnected, at)?;
         // the next list adds what does not return here
         let mut is_known = kept_by_node.is_some() && is_whole;
         if !is_whole {
@@ -109,8 +109,8 @@ impl Unconfirmed<'_> {
             );
         }
         for FreedTransaction { incoming, block } in freed {
-            let kept = kept_by_node.as_ref().is_none_or(|kept_by_node| kept_by_node.contains(&incoming.txid));
-            let is_on_its_way = self.to_fetch.contains(&incoming.txid) || self.orphans.contains(&incoming.txid);
+            let kept = kept_by_node.as_ref().is_none_or(|txids| txids.contains(&incoming.txid));
+            let is_pending = self.to_fetch.contains(&incoming.txid) || self.orphans.contains(&incoming.txid);
             if kept {
                 match incoming.add(self.mempool, chain, height, at)? {
                     AddOutcome::Added | AddOutcome::Known => continue,
@@ -123,7 +123,7 @@ impl Unconfirmed<'_> {
                 }
             }
             // the node has it, but its parents are only in the next list, or it was signalled after the node's list
-            is_known &= !(kept || is_on_its_way);
+            is_known &= !(kept || is_pending);
             let departure = departure_of(&incoming, chain, block)?;
             self.mempool.restore_departed([incoming.departed(departure, at)]);
         }
@@ -140,8 +140,8 @@ impl Unconfirmed<'_> {
             let outpoint = OutPoint { txid: input.outpoint_txid(), vout: input.vout };
             let mined =
                 spending_input(chain, &outpoint)?.map(|spender| chain.txid(spender.txnum)).transpose()?.flatten();
-            let waiting = self.mempool.spender(&outpoint).map(|entry| entry.txid);
-            found.extend(mined.or(waiting).filter(|txid| !found.contains(txid)));
+            let pending = self.mempool.spender(&outpoint).map(|entry| entry.txid);
+            found.extend(mined.or(pending).filter(|txid| !found.contains(txid)));
         }
         Ok(found)
     }
@@ -162,13 +162,13 @@ impl Unconfirmed<'_> {
         let mut found = Vec::new();
         'entries: for entry in mempool.by_arrival(..) {
             // only entries that a disconnected block may affect are parsed
-            let concerned = |prevout: PrevoutRef<'_>| match prevout.source {
+            let is_affected = |prevout: PrevoutRef<'_>| match prevout.source {
                 PrevoutSource::Confirmed { height, coinbase } => {
                     height >= lowest.height || (coinbase && is_immature(height))
                 }
                 PrevoutSource::Unconfirmed => false,
             };
-            if !entry.prevouts.iter().any(concerned) {
+            if !entry.prevouts.iter().any(is_affected) {
                 continue;
             }
             for (outpoint, prevout) in entry.outpoints().zip(&entry.prevouts) {
@@ -178,10 +178,7 @@ impl Unconfirmed<'_> {
                     found.push((entry.txid, block.hash));
                     continue 'entries;
                 }
-                if coinbase
-                    && is_immature(height)
-                    && kept_by_node.is_none_or(|kept_by_node| !kept_by_node.contains(&entry.txid))
-                {
+                if coinbase && is_immature(height) && kept_by_node.is_none_or(|txids| !txids.contains(&entry.txid)) {
                     found.push((entry.txid, highest.hash));
                     continue 'entries;
                 }
@@ -195,13 +192,13 @@ impl Unconfirmed<'_> {
 /// retry, as the chain change is published after this.
 fn node_mempool_txids(node: &Node, chain: &Snapshot) -> Option<HashSet<Txid>> {
     let list = node.mempool_list_once(WAIT).ok()?;
-    let stands_here = list.status.tip == chain.tip()?.hash && list.status.info.loaded;
-    stands_here.then(|| list.txids.into_iter().collect())
+    let has_same_tip = list.status.tip == chain.tip()?.hash && list.status.info.loaded;
+    has_same_tip.then(|| list.txids.into_iter().collect())
 }
 
 /// The transactions of disconnected blocks that are in no block now, in chain order, and whether these are all. One
 /// that was never seen unconfirmed is first seen at `at`.
-fn freed(
+fn freed_transactions(
     before: Option<&Snapshot>,
     chain: &Snapshot,
     disconnected: &[Tip],

@@ -38,25 +38,26 @@ impl LastReorg {
 /// with the parent, for the same reason. `now` is in seconds since 1970.
 pub(super) fn departures(
     mempool: &MempoolSnapshot,
-    leaving: &[Txid],
+    removals: &[Txid],
     now: u64,
     chain: &Snapshot,
-    reorged: Option<&LastReorg>,
+    last_reorg: Option<&LastReorg>,
 ) -> Result<Vec<(Txid, Departure)>, IndexError> {
     let reason = |entry: &Entry| -> Result<Departure, IndexError> {
-        let block = reorged.map(|reorged| reorged.disconnecting_block(entry, chain)).transpose()?.flatten();
+        let block = last_reorg.map(|last_reorg| last_reorg.disconnecting_block(entry, chain)).transpose()?.flatten();
         Ok(block.map_or_else(|| reason_without_reorg(mempool, entry, now), |block| Departure::ReorgedOut { block }))
     };
-    roots(mempool, leaving).into_iter().map(|entry| Ok((entry.txid, reason(entry)?))).collect()
+    roots(mempool, removals).into_iter().map(|entry| Ok((entry.txid, reason(entry)?))).collect()
 }
 
 /// Those of these transactions that have no parent among them, in the order of arrival.
-fn roots<'m>(mempool: &'m MempoolSnapshot, leaving: &[Txid]) -> Vec<&'m Arc<Entry>> {
-    let removed: HashSet<_> = leaving.iter().collect();
+fn roots<'m>(mempool: &'m MempoolSnapshot, removals: &[Txid]) -> Vec<&'m Arc<Entry>> {
+    let removed: HashSet<_> = removals.iter().collect();
     let has_no_removed_parent = |entry: &&Arc<Entry>| {
         !entry.has_parents() || !mempool.parents(&entry.txid).iter().any(|parent| removed.contains(&parent.txid))
     };
-    let mut roots: Vec<_> = leaving.iter().filter_map(|txid| mempool.get(txid)).filter(has_no_removed_parent).collect();
+    let mut roots: Vec<_> =
+        removals.iter().filter_map(|txid| mempool.get(txid)).filter(has_no_removed_parent).collect();
     roots.sort_unstable_by_key(|entry| entry.sequence);
     roots
 }
@@ -122,8 +123,8 @@ mod tests {
     }
 
     /// The reasons while the chain only grows.
-    fn departures(mempool: &MempoolSnapshot, leaving: &[Txid], now: u64) -> Vec<(Txid, Departure)> {
-        roots(mempool, leaving)
+    fn departures(mempool: &MempoolSnapshot, removals: &[Txid], now: u64) -> Vec<(Txid, Departure)> {
+        roots(mempool, removals)
             .into_iter()
             .map(|entry| (entry.txid, reason_without_reorg(mempool, entry, now)))
             .collect()
@@ -159,10 +160,10 @@ mod tests {
         let (old_above, young_above) = (above(&young, 15), above(&old, 1));
         let mempool = snapshot(&[&young, &old, &old_above, &young_above], 1.0);
         let expected = [(young.txid, Departure::Unknown), (old.txid, Departure::Expired)];
-        let mut leaving = [young_above.txid, old_above.txid, old.txid, young.txid];
-        assert_eq!(departures(&mempool, &leaving, NOW), expected);
-        leaving.reverse();
-        assert_eq!(departures(&mempool, &leaving, NOW), expected);
+        let mut removals = [young_above.txid, old_above.txid, old.txid, young.txid];
+        assert_eq!(departures(&mempool, &removals, NOW), expected);
+        removals.reverse();
+        assert_eq!(departures(&mempool, &removals, NOW), expected);
         // each of them alone
         let left = departures(&mempool, &[young_above.txid, old_above.txid], NOW);
         assert_eq!(left, [(old_above.txid, Departure::Expired), (young_above.txid, Departure::Unknown)]);

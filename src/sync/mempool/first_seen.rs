@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use bitcoin::Txid;
 use tracing::debug;
 
-use super::{Unconfirmed, now};
+use super::{MempoolSync, now};
 use crate::chain::Height;
 use crate::index::{IndexError, ParsedBlock, Snapshot};
 use crate::mempool::{Cause, ConnectedBlock, Mempool, MempoolSnapshot};
@@ -28,14 +28,14 @@ pub(in crate::sync) struct PostBlockState {
     pub(in crate::sync) first_seen: Vec<Vec<(u32, u64)>>,
 }
 
-impl Unconfirmed<'_> {
+impl MempoolSync<'_> {
     /// The current state. `before` is the chain with the disconnected blocks, if there are any.
-    pub(in crate::sync) fn before_blocks<'s>(&mut self, before: Option<&'s Snapshot>) -> PreBlockState<'s> {
+    pub(in crate::sync) fn pre_block_state<'s>(&mut self, before: Option<&'s Snapshot>) -> PreBlockState<'s> {
         let mut pending = self.freed.clone();
-        let wanted = self.to_fetch.iter().filter(|(_, wanted)| wanted.cause == Cause::New);
-        let heard = wanted.map(|(txid, wanted)| (*txid, wanted.first_seen)).chain(self.orphans.first_seen());
-        for (txid, heard) in heard {
-            pending.entry(txid).and_modify(|first| *first = heard.min(*first)).or_insert(heard);
+        let requests = self.to_fetch.iter().filter(|(_, request)| request.cause == Cause::New);
+        let first_seen = requests.map(|(txid, request)| (*txid, request.first_seen)).chain(self.orphans.first_seen());
+        for (txid, first_seen) in first_seen {
+            pending.entry(txid).and_modify(|first| *first = first_seen.min(*first)).or_insert(first_seen);
         }
         PreBlockState { snapshot: self.mempool.snapshot(), mempool: self.mempool.clone(), pending, before }
     }
@@ -50,7 +50,7 @@ impl Unconfirmed<'_> {
 impl PreBlockState<'_> {
     /// Computes the state after blocks that connect from height `first` on. `earlier` is the mempool after the blocks
     /// below, if any. This state does not change, as the chain may not get that far.
-    pub(in crate::sync) fn after_blocks(
+    pub(in crate::sync) fn post_block_state(
         &self,
         blocks: &[ParsedBlock],
         first: Height,
@@ -80,9 +80,9 @@ impl PreBlockState<'_> {
         for (index, txid) in (0..).zip(block.txids()) {
             let unconfirmed = self.snapshot.get(&txid).map(|entry| entry.first_seen);
             let departed = || self.snapshot.departed(&txid).map(|departed| departed.first_seen);
-            let here = unconfirmed.or_else(departed);
-            let confirmed = if here.is_none() { first_seen_in(self.before, &txid)? } else { None };
-            let first = here.into_iter().chain(confirmed).chain(self.pending.get(&txid).copied()).min();
+            let known = unconfirmed.or_else(departed);
+            let confirmed = if known.is_none() { first_seen_in(self.before, &txid)? } else { None };
+            let first = known.into_iter().chain(confirmed).chain(self.pending.get(&txid).copied()).min();
             seen.extend(first.map(|seconds| (index, seconds)));
         }
         Ok(seen)

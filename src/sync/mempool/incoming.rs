@@ -93,18 +93,19 @@ impl Incoming {
 
     /// Requests transactions from the node, and omits those that are gone. For a transaction of the loaded mempool the
     /// node's time counts if it is earlier.
-    pub(super) fn fetch(node: &Node, wanted: Vec<(Txid, FetchRequest)>) -> Result<Vec<Self>, NodeError> {
-        let txids: Vec<_> = wanted.iter().map(|(txid, _)| *txid).collect();
+    pub(super) fn fetch(node: &Node, requests: Vec<(Txid, FetchRequest)>) -> Result<Vec<Self>, NodeError> {
+        let txids: Vec<_> = requests.iter().map(|(txid, _)| *txid).collect();
         if txids.is_empty() {
             return Ok(Vec::new());
         }
-        let received: Vec<Option<(Vec<u8>, u64)>> = if wanted.iter().any(|(_, wanted)| wanted.cause == Cause::Loaded) {
-            node.raw_transactions_with_times(&txids)?
-        } else {
-            node.raw_transactions(&txids)?.into_iter().map(|raw| raw.map(|raw| (raw, u64::MAX))).collect()
-        };
+        let received: Vec<Option<(Vec<u8>, u64)>> =
+            if requests.iter().any(|(_, request)| request.cause == Cause::Loaded) {
+                node.raw_transactions_with_times(&txids)?
+            } else {
+                node.raw_transactions(&txids)?.into_iter().map(|raw| raw.map(|raw| (raw, u64::MAX))).collect()
+            };
         let mut fetched = Vec::with_capacity(txids.len());
-        for ((txid, FetchRequest { cause, first_seen }), received) in wanted.into_iter().zip(received) {
+        for ((txid, FetchRequest { cause, first_seen }), received) in requests.into_iter().zip(received) {
             let Some((raw, time)) = received else { continue };
             let first_seen = if cause == Cause::Loaded { time.min(first_seen) } else { first_seen };
             let Some(incoming) = Self::of(raw.into(), first_seen, cause) else { continue };

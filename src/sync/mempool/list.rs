@@ -7,7 +7,7 @@ use tracing::debug;
 
 use super::incoming::FetchRequest;
 use super::load::LoadProgress;
-use super::{MempoolSync, STEP_TRANSACTIONS, Unconfirmed, now};
+use super::{MempoolSync, STEP_TRANSACTIONS, SyncLevel, now};
 use crate::index::Snapshot;
 use crate::mempool::{Cause, NodeMempool};
 use crate::node::{MempoolInfo, MempoolList, Node, NodeError};
@@ -37,12 +37,12 @@ impl LastList {
 
     /// How long it stays valid; `usual` is the interval between lists.
     fn valid_for(&self, usual: Duration) -> Duration {
-        let wanted = match self {
+        let interval = match self {
             Self { is_stale: true, .. } => Duration::ZERO,
             Self { repeat_soon: true, .. } => usual.min(REPEAT_INTERVAL),
             _ => usual,
         };
-        wanted.max(self.took.saturating_mul(COST_FACTOR))
+        interval.max(self.took.saturating_mul(COST_FACTOR))
     }
 }
 
@@ -60,7 +60,7 @@ impl SortedTxids {
     }
 }
 
-impl Unconfirmed<'_> {
+impl MempoolSync<'_> {
     /// Whether to request a list; `has_signals` is whether signals arrive.
     pub(super) fn is_list_due(&self, has_signals: bool) -> bool {
         let usual = if has_signals { LIST_INTERVAL } else { self.poll };
@@ -72,7 +72,7 @@ impl Unconfirmed<'_> {
     ///
     /// While the node loads its mempool, a transaction that is not in its list may still be added: nothing is removed.
     pub(super) fn list(&mut self, node: &Node, chain: &Snapshot) -> Result<bool, NodeError> {
-        let asked = Instant::now();
+        let requested = Instant::now();
         let MempoolList { txids, mempool_sequence, status } = node.mempool_list()?;
         if chain.tip().is_none_or(|tip| tip.hash != status.tip) {
             return Ok(false);
@@ -83,7 +83,7 @@ impl Unconfirmed<'_> {
         self.orphans.retain(|txid| listed.contains(txid));
         self.unresolved.retain(|txid| listed.contains(txid) && self.mempool.get(txid).is_none());
         for txid in self.orphans.txids() {
-            // the previous list contained all its parents
+            // its parents should be known since the previous list
             self.unresolved.record_failure(txid);
             if self.unresolved.is_skipped(&txid) {
                 self.orphans.remove(&txid);
@@ -97,20 +97,20 @@ impl Unconfirmed<'_> {
                 self.removals.push(removed.txid, None);
             }
         }
-        let cause = if self.sync == MempoolSync::Behind { Cause::Loaded } else { Cause::New };
-        let received = now();
+        let cause = if self.level == SyncLevel::Behind { Cause::Loaded } else { Cause::New };
+        let now = now();
         for txid in unknown {
             if !self.orphans.contains(&txid) && !self.unresolved.is_skipped(&txid) {
-                self.to_fetch.push(txid, FetchRequest { cause, first_seen: received });
+                self.to_fetch.push(txid, FetchRequest { cause, first_seen: now });
             }
         }
         self.list_sequence = mempool_sequence;
         let repeat_soon = std::mem::take(&mut self.signals_lost) || !status.info.loaded;
-        self.last_list = Some(LastList { at: Instant::now(), took: asked.elapsed(), repeat_soon, is_stale: false });
+        self.last_list = Some(LastList { at: Instant::now(), took: requested.elapsed(), repeat_soon, is_stale: false });
         debug!(
             listed = listed.0.len(),
-            wanted = self.to_fetch.len(),
-            leaving = self.removals.len(),
+            to_fetch = self.to_fetch.len(),
+            removals = self.removals.len(),
             "listed the mempool"
         );
         if self.to_fetch.len() > STEP_TRANSACTIONS {
@@ -128,7 +128,7 @@ impl Unconfirmed<'_> {
         }
         self.is_node_loaded = info.loaded;
         if !info.loaded {
-            self.sync = MempoolSync::Behind;
+            self.level = SyncLevel::Behind;
         }
     }
 }

@@ -73,7 +73,7 @@ const MAX_TO_FETCH: usize = 500_000;
 const REMOVAL_DELAY: Duration = Duration::from_millis(15);
 
 /// The mempool while it is updated from the node.
-pub(super) struct Unconfirmed<'a> {
+pub(super) struct MempoolSync<'a> {
     mempool: &'a mut Mempool,
     /// The interval between lists while no signals arrive.
     poll: Duration,
@@ -84,7 +84,7 @@ pub(super) struct Unconfirmed<'a> {
     signals_lost: bool,
     /// Signals with lower sequence numbers are included in the last list.
     list_sequence: u64,
-    sync: MempoolSync,
+    level: SyncLevel,
     /// Whether the node has loaded its persisted mempool.
     is_node_loaded: bool,
     /// Transactions to request from the node.
@@ -111,7 +111,7 @@ pub(super) struct Unconfirmed<'a> {
 
 /// How the mempool compares to the node's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum MempoolSync {
+enum SyncLevel {
     /// No list was applied since the start, or since the node was away.
     Behind,
     /// A list was applied, and signals were lost since.
@@ -133,16 +133,16 @@ pub(super) enum StepOutcome {
     OtherTip,
 }
 
-impl<'a> Unconfirmed<'a> {
+impl<'a> MempoolSync<'a> {
     /// `poll` is the interval between lists while no signals arrive.
-    pub(super) fn new(kept: &'a mut PersistentMempool, poll: Duration) -> Self {
+    pub(super) fn new(persistent: &'a mut PersistentMempool, poll: Duration) -> Self {
         Self {
-            mempool: &mut kept.mempool,
+            mempool: &mut persistent.mempool,
             poll,
             last_list: None,
             signals_lost: false,
             list_sequence: 0,
-            sync: MempoolSync::Behind,
+            level: SyncLevel::Behind,
             is_node_loaded: true,
             to_fetch: Queue::default(),
             max_to_fetch: MAX_TO_FETCH,
@@ -150,10 +150,10 @@ impl<'a> Unconfirmed<'a> {
             unresolved: Unresolved::default(),
             last_reorg: None,
             removals: Queue::default(),
-            freed: &mut kept.freed,
+            freed: &mut persistent.freed,
             info_at: None,
             load: None,
-            persistence: &mut kept.persistence,
+            persistence: &mut persistent.persistence,
         }
     }
 
@@ -167,19 +167,19 @@ impl<'a> Unconfirmed<'a> {
     /// This includes an empty mempool: a first-seen time may be known of a transaction that is to be fetched, an
     /// orphan, departed, or of a disconnected block.
     pub(super) fn is_affected_by_blocks(&self) -> bool {
-        let is_on_its_way = !(self.to_fetch.is_empty() && self.orphans.is_empty());
-        !self.mempool.is_empty() || is_on_its_way || !self.freed.is_empty() || self.mempool.has_departed()
+        let is_pending = !(self.to_fetch.is_empty() && self.orphans.is_empty());
+        !self.mempool.is_empty() || is_pending || !self.freed.is_empty() || self.mempool.has_departed()
     }
 
     /// Whether it was equal to the node's, and no signal was lost since.
     pub(super) fn is_in_sync(&self) -> bool {
-        self.sync == MempoolSync::InSync
+        self.level == SyncLevel::InSync
     }
 
     /// Requests a list soon: without signals the mempool may have changed.
     pub(super) fn mark_list_stale(&mut self) {
-        if let Some(listed) = &mut self.last_list {
-            listed.mark_stale();
+        if let Some(list) = &mut self.last_list {
+            list.mark_stale();
         }
     }
 
@@ -190,7 +190,7 @@ impl<'a> Unconfirmed<'a> {
 
     /// Marks the mempool as behind: the node was away, or its answers are unusable.
     pub(super) fn mark_behind(&mut self) {
-        self.sync = MempoolSync::Behind;
+        self.level = SyncLevel::Behind;
         if self.to_fetch.len() > self.max_to_fetch {
             self.to_fetch.clear();
         }
@@ -233,7 +233,7 @@ impl<'a> Unconfirmed<'a> {
         if !self.to_fetch.is_empty() {
             return Ok(StepOutcome::Unfinished);
         }
-        if self.info_at.is_none_or(|asked| asked.elapsed() >= INFO_INTERVAL) {
+        if self.info_at.is_none_or(|requested| requested.elapsed() >= INFO_INTERVAL) {
             self.record_info(&node.mempool_info()?);
             if !self.is_node_loaded {
                 // it was restarted after the last list
@@ -241,17 +241,21 @@ impl<'a> Unconfirmed<'a> {
                 return Ok(StepOutcome::Unfinished);
             }
         }
-        let left = self.apply_removals(node, chain, received, now)?;
-        if left != StepOutcome::Done {
-            return Ok(left);
+        let outcome = self.apply_removals(node, chain, received, now)?;
+        if outcome != StepOutcome::Done {
+            return Ok(outcome);
         }
         if !self.is_node_loaded {
             return Ok(StepOutcome::Done);
         }
-        if self.sync == MempoolSync::Behind {
-            info!(transactions = self.mempool.len(), waiting = self.orphans.len(), "the mempool is the node's");
+        if self.level == SyncLevel::Behind {
+            info!(
+                transactions = self.mempool.len(),
+                orphans = self.orphans.len(),
+                "the mempool is equal to the node's"
+            );
         }
-        self.sync = MempoolSync::InSync;
+        self.level = SyncLevel::InSync;
         if let Some(last_reorg) = &mut self.last_reorg {
             last_reorg.is_unverified = false;
         }
@@ -281,8 +285,8 @@ impl<'a> Unconfirmed<'a> {
                 }
                 NodeSignal::Lost => {
                     self.signals_lost = true;
-                    if self.sync == MempoolSync::InSync {
-                        self.sync = MempoolSync::WithGaps;
+                    if self.level == SyncLevel::InSync {
+                        self.level = SyncLevel::WithGaps;
                     }
                     self.request_list();
                 }
@@ -295,14 +299,18 @@ impl<'a> Unconfirmed<'a> {
     /// Requests queued transactions, as many as one step publishes, and adds them.
     fn fetch(&mut self, node: &Node, chain: &Snapshot, now: u64) -> Result<(), SyncError> {
         let height = chain.tip().map_or(Height::GENESIS, |tip| tip.height);
-        let (mut asked, mut bytes) = (0, 0_usize);
-        while !self.to_fetch.is_empty() && asked < STEP_TRANSACTIONS && bytes < STEP_BYTES && !node.stop().is_raised() {
-            let wanted = self.to_fetch.take_first(BATCH);
-            asked += wanted.len();
-            let txids: Vec<_> = wanted.iter().map(|(txid, _)| *txid).collect();
-            let fetched = Incoming::fetch(node, wanted.clone()).inspect_err(|_| {
+        let (mut requested, mut bytes) = (0, 0_usize);
+        while !self.to_fetch.is_empty()
+            && requested < STEP_TRANSACTIONS
+            && bytes < STEP_BYTES
+            && !node.stop().is_raised()
+        {
+            let batch = self.to_fetch.take_first(BATCH);
+            requested += batch.len();
+            let txids: Vec<_> = batch.iter().map(|(txid, _)| *txid).collect();
+            let fetched = Incoming::fetch(node, batch.clone()).inspect_err(|_| {
                 // these times are known nowhere else
-                for (txid, note) in wanted {
+                for (txid, note) in batch {
                     self.to_fetch.push(txid, note);
                 }
             })?;

@@ -16,7 +16,7 @@ use tracing::{info, warn};
 
 use super::conflicts::correct_departures;
 use super::incoming::{AddOutcome, Incoming};
-use super::{Unconfirmed, now};
+use super::{MempoolSync, now};
 use crate::index::{Index, IndexError, Observations, Snapshot};
 use crate::mempool::{Departed, Entry, Mempool, MempoolLimits, MempoolSample, MempoolSnapshot};
 
@@ -143,7 +143,7 @@ impl PersistentMempool {
     }
 }
 
-impl Unconfirmed<'_> {
+impl MempoolSync<'_> {
     /// Whether a write is due: the interval has passed, or enough events for one commit are pending, which spreads the
     /// write of a long list over several commits.
     pub(in crate::sync) fn is_write_due(&self) -> bool {
@@ -194,8 +194,8 @@ impl Persistence {
         let new = snapshot.newest_departed(u64::MAX).take_while(|departed| departed.sequence > self.departed);
         let mut rows: Vec<_> = new.map(|departed| (departed.sequence, departed.encode())).collect();
         let written = (self.departed + 1).min(whole_from);
-        let bare_below = snapshot.newest_departed(written).take_while(|departed| departed.sequence >= self.bare_below);
-        rows.extend(bare_below.map(|departed| (departed.sequence, departed.encode())));
+        let stripped = snapshot.newest_departed(written).take_while(|departed| departed.sequence >= self.bare_below);
+        rows.extend(stripped.map(|departed| (departed.sequence, departed.encode())));
         self.departed = rows.first().map_or(self.departed, |(number, _)| self.departed.max(*number));
         self.bare_below = whole_from;
         rows

@@ -106,14 +106,14 @@ fn the_state_after_blocks_is_computed_apart_from_the_mempool() {
         kept.mempool.add(arrival(transaction)).unwrap();
     }
     let (winner, strangers) = (spending(&[coin(9), coin(4)]), [spending(&[coin(5)]), spending(&[coin(6)])]);
-    let mut unconfirmed = Unconfirmed::new(&mut kept, Duration::ZERO);
-    let seen = unconfirmed.before_blocks(None);
+    let mut mempool_sync = MempoolSync::new(&mut kept, Duration::ZERO);
+    let seen = mempool_sync.pre_block_state(None);
     let blocks = [&[&strangers[0], &mined, &parent, &strangers[1]][..], &[&winner]]
         .map(|transactions| block(&parser, transactions));
-    let first = seen.after_blocks(&blocks[..1], Height::from(7), None).unwrap();
+    let first = seen.post_block_state(&blocks[..1], Height::from(7), None).unwrap();
     // index 0 is the coinbase
     assert_eq!(first.first_seen, [[(2, arrival(&mined).first_seen)]]);
-    let second = seen.after_blocks(&blocks[1..], Height::from(8), Some(first.mempool)).unwrap();
+    let second = seen.post_block_state(&blocks[1..], Height::from(8), Some(first.mempool)).unwrap();
     assert_eq!(second.first_seen, [[]]);
     let left = second.mempool;
     assert!(left.get(&mined.compute_txid()).is_none() && left.get(&conflicted.compute_txid()).is_none());
@@ -122,7 +122,7 @@ fn the_state_after_blocks_is_computed_apart_from_the_mempool() {
         child.prevouts.iter().next().unwrap().source,
         PrevoutSource::Confirmed { height: Height::from(7), coinbase: false }
     );
-    assert_eq!((left.len(), unconfirmed.mempool.len()), (1, 3));
+    assert_eq!((left.len(), mempool_sync.mempool.len()), (1, 3));
 }
 
 /// A node with one transaction in its mempool.
@@ -158,13 +158,13 @@ fn another_witness_is_noticed_when_removed_and_added_at_once() {
     let chain = index.snapshot().unwrap();
     let mut kept = PersistentMempool::default();
     kept.mempool.add(arrival(&before)).unwrap();
-    let mut unconfirmed = Unconfirmed::new(&mut kept, Duration::ZERO);
+    let mut mempool_sync = MempoolSync::new(&mut kept, Duration::ZERO);
     let removed = NodeSignal::Removed { txid, mempool_sequence: 2 };
     let signals = vec![removed, NodeSignal::Added { txid, mempool_sequence: 3 }].into_iter().map(received_at(100));
-    unconfirmed.step(&node, &chain, signals.collect(), Instant::now(), true).unwrap();
+    mempool_sync.step(&node, &chain, signals.collect(), Instant::now(), true).unwrap();
     // its input is not in this chain
-    assert!(unconfirmed.mempool.get(&txid).is_none());
-    let waiting = unconfirmed.orphans.take_all();
+    assert!(mempool_sync.mempool.get(&txid).is_none());
+    let waiting = mempool_sync.orphans.take_all();
     let seen: Vec<_> = waiting.iter().map(|incoming| (incoming.wtxid, incoming.first_seen)).collect();
     assert_eq!(seen, [(wtxid, 100)], "it was first seen when its signal arrived, not when that was processed");
 }
@@ -185,22 +185,22 @@ fn an_orphan_without_parents_is_skipped_after_some_lists() {
     let node = Node::connect(fake.options()).unwrap();
     let chain = index.snapshot().unwrap();
     let mut kept = PersistentMempool::default();
-    let mut unconfirmed = Unconfirmed::new(&mut kept, Duration::ZERO);
-    let list = |unconfirmed: &mut Unconfirmed<'_>, signals| {
-        unconfirmed.request_list();
-        unconfirmed.step(&node, &chain, signals, Instant::now(), false).unwrap();
-        while unconfirmed.step(&node, &chain, Vec::new(), Instant::now(), true).unwrap() != StepOutcome::Done {}
-        (unconfirmed.orphans.contains(&txid), unconfirmed.is_in_sync())
+    let mut mempool_sync = MempoolSync::new(&mut kept, Duration::ZERO);
+    let list = |mempool_sync: &mut MempoolSync<'_>, signals| {
+        mempool_sync.request_list();
+        mempool_sync.step(&node, &chain, signals, Instant::now(), false).unwrap();
+        while mempool_sync.step(&node, &chain, Vec::new(), Instant::now(), true).unwrap() != StepOutcome::Done {}
+        (mempool_sync.orphans.contains(&txid), mempool_sync.is_in_sync())
     };
-    assert_eq!(list(&mut unconfirmed, Vec::new()), (true, true), "its parent may still arrive");
+    assert_eq!(list(&mut mempool_sync, Vec::new()), (true, true), "its parent may still arrive");
     for _ in 0..6 {
-        list(&mut unconfirmed, Vec::new());
+        list(&mut mempool_sync, Vec::new());
     }
     let before = asked.load(Ordering::Relaxed);
-    assert_eq!(list(&mut unconfirmed, Vec::new()), (false, true));
+    assert_eq!(list(&mut mempool_sync, Vec::new()), (false, true));
     assert_eq!(asked.load(Ordering::Relaxed), before, "it is not requested again");
     let signals = vec![received_at(100)(NodeSignal::Added { txid, mempool_sequence: 2 })];
-    assert_eq!(list(&mut unconfirmed, signals), (true, true), "the node signalled it again");
+    assert_eq!(list(&mut mempool_sync, signals), (true, true), "the node signalled it again");
 }
 
 #[test]
@@ -220,15 +220,15 @@ fn an_unresolved_transaction_is_not_reported_as_dead() {
     update.commit().unwrap();
     let chain = index.snapshot().unwrap();
     let mut kept = PersistentMempool::default();
-    let mut unconfirmed = Unconfirmed::new(&mut kept, Duration::ZERO);
-    let outcome_of = |unconfirmed: &Unconfirmed<'_>| {
-        let outcome = unconfirmed.outcome(&chain, &[left]).unwrap();
+    let mut mempool_sync = MempoolSync::new(&mut kept, Duration::ZERO);
+    let outcome_of = |mempool_sync: &MempoolSync<'_>| {
+        let outcome = mempool_sync.outcome(&chain, &[left]).unwrap();
         assert_eq!(outcome.returned, []);
         (outcome.died.iter().map(|dead| dead.txid).collect::<Vec<_>>(), outcome.is_whole)
     };
-    assert_eq!(outcome_of(&unconfirmed), (vec![txid], true));
-    unconfirmed.unresolved.record_failure(txid);
-    assert_eq!(outcome_of(&unconfirmed), (Vec::new(), false));
+    assert_eq!(outcome_of(&mempool_sync), (vec![txid], true));
+    mempool_sync.unresolved.record_failure(txid);
+    assert_eq!(outcome_of(&mempool_sync), (Vec::new(), false));
 }
 
 #[test]
@@ -241,19 +241,19 @@ fn signals_are_kept_up_to_the_bound_while_the_node_fails() {
     let node = Node::connect(fake.impatient_options()).unwrap();
     let chain = index.snapshot().unwrap();
     let mut kept = PersistentMempool::default();
-    let mut unconfirmed = Unconfirmed { max_to_fetch: 3, ..Unconfirmed::new(&mut kept, Duration::ZERO) };
-    let signals_of = |unconfirmed: &mut Unconfirmed<'_>, numbers: std::ops::RangeInclusive<u8>| {
+    let mut mempool_sync = MempoolSync { max_to_fetch: 3, ..MempoolSync::new(&mut kept, Duration::ZERO) };
+    let signals_of = |mempool_sync: &mut MempoolSync<'_>, numbers: std::ops::RangeInclusive<u8>| {
         let added = |number| NodeSignal::Added { txid: txid(number), mempool_sequence: number.into() };
         let signals = numbers.map(added).map(received_at(100)).collect();
-        unconfirmed.step(&node, &chain, signals, Instant::now(), true).unwrap_err();
-        unconfirmed.mark_behind();
-        let wanted: Vec<_> = unconfirmed.to_fetch.iter().map(|(txid, wanted)| (*txid, wanted.first_seen)).collect();
+        mempool_sync.step(&node, &chain, signals, Instant::now(), true).unwrap_err();
+        mempool_sync.mark_behind();
+        let wanted: Vec<_> = mempool_sync.to_fetch.iter().map(|(txid, wanted)| (*txid, wanted.first_seen)).collect();
         wanted
     };
     let three = [txid(1), txid(2), txid(3)].map(|txid| (txid, 100));
-    assert_eq!(signals_of(&mut unconfirmed, 1..=3), three, "these times are known nowhere else");
-    assert_eq!(signals_of(&mut unconfirmed, 4..=4), [], "the list has them all");
-    assert!(unconfirmed.last_list.is_none(), "and the next step requests it");
+    assert_eq!(signals_of(&mut mempool_sync, 1..=3), three, "these times are known nowhere else");
+    assert_eq!(signals_of(&mut mempool_sync, 4..=4), [], "the list has them all");
+    assert!(mempool_sync.last_list.is_none(), "and the next step requests it");
 }
 
 /// The departed transactions and their reasons, in the order of departure.
@@ -277,7 +277,7 @@ fn departures_conflicting_with_the_chain_are_corrected_on_load() {
         kept.mempool.remove(&transaction.compute_txid(), Departure::Unknown, 5);
     }
     let persist = |index: &mut Index, kept: &mut PersistentMempool| {
-        let writing = Unconfirmed::new(kept, Duration::ZERO).take_changes();
+        let writing = MempoolSync::new(kept, Duration::ZERO).take_changes();
         let mut update = index.update().unwrap();
         update.observe(&writing.unwrap().observations).unwrap();
         update.commit().unwrap();
