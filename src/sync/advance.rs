@@ -14,7 +14,7 @@ use super::fork::{fork_point, refuse_to_shrink, skip_common};
 use super::mempool::PreBlockState;
 use super::pipeline::{Pipeline, PipelineLimits};
 use super::prefetch::Prefetcher;
-use super::progress::{FEW, Progress, are_few};
+use super::progress::{CatchUpProgress, FEW, are_few};
 use super::reorg::{Record, ReorgChange, first_seen_above};
 use crate::chain::network::genesis_hash;
 use crate::index::{IndexError, ParsedBlock, Snapshot, Tip, Update};
@@ -199,7 +199,7 @@ impl SyncLoop<'_> {
         let (limits, published) = (self.limits(), self.follow.published);
         // a few blocks are published before the disk has them
         let (shrinks, is_few) = (hashes.is_empty(), are_few(hashes.len()));
-        let mut progress = Progress::new(fork, info.blocks, hashes.len());
+        let mut progress = CatchUpProgress::new(fork, info.blocks, hashes.len());
         let mut change = ChainChange::default();
         // the disconnected blocks of the commits that are not published yet
         let mut committed = 0;

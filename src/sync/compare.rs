@@ -172,6 +172,6 @@ fn compare_input(
     }
     match chain.spender(funding, vout)? {
         Some(spender) if (spender.txnum, spender.vin) == (spending, vin) => Ok(None),
-        _ => Ok(Some(format!("the index does not say that it spends {txid}:{vout}"))),
+        _ => Ok(Some(format!("the index does not record that it spends {txid}:{vout}"))),
     }
 }

@@ -22,7 +22,7 @@ use crate::view::{Head, Published, SyncState};
 pub enum Until {
     /// When the index has reached the node's tip.
     CaughtUp,
-    /// When the node's stop flag goes up.
+    /// When the node's stop flag is raised.
     Stopped,
 }
 

@@ -10,7 +10,7 @@
 //!
 //! One thread runs this loop (`follow.rs`, `advance.rs`). It owns the index and the mempool (`mempool/`) and publishes
 //! their Heads together. It polls the node every second, or when it is woken. A crash may lose everything up to a
-//! commit; the loop then does it again.
+//! commit; the loop then repeats it.
 
 mod advance;
 
@@ -30,6 +30,5 @@ pub use compare::{Comparison, NodeState, compare_with_node};
 pub use error::SyncError;
 pub use follow::{Follow, Until, run};
 pub use mempool::PersistentMempool;
-pub use progress::Progress;
 pub use wake::Wake;
 pub use withheld::{Withheld, publish};

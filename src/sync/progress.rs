@@ -22,25 +22,25 @@ pub(super) fn are_few(blocks: usize) -> bool {
 }
 
 /// The progress of one series of blocks.
-pub struct Progress {
+pub(super) struct CatchUpProgress {
     bar: Option<ProgressBar>,
     target: Height,
     started: Instant,
     last_line: Instant,
     blocks: u64,
     transactions: u64,
-    few: bool,
+    is_few: bool,
     /// Heights between the last connected block and the target.
     remaining: u32,
 }
 
-impl Progress {
+impl CatchUpProgress {
     /// Starts at a fork point; `target` is the height of the node's tip, `blocks` the number of blocks in this series.
     #[must_use]
-    pub fn new(fork: Option<Tip>, target: Height, blocks: usize) -> Self {
-        let few = are_few(blocks);
+    pub(super) fn new(fork: Option<Tip>, target: Height, blocks: usize) -> Self {
+        let is_few = are_few(blocks);
         let from = fork.map_or(0, |fork| fork.height.to_u32());
-        let bar = (!few && std::io::stderr().is_terminal()).then(|| {
+        let bar = (!is_few && std::io::stderr().is_terminal()).then(|| {
             let bar = ProgressBar::new(u64::from(target.to_u32()));
             // the template is a valid constant; a plain bar would do, too
             if let Ok(style) =
@@ -60,19 +60,19 @@ impl Progress {
             last_line: now,
             blocks: 0,
             transactions: 0,
-            few,
+            is_few,
             remaining: target.to_u32().saturating_sub(from),
         }
     }
 
     /// Records that these blocks were connected, and that this is the tip now.
-    pub fn connected(&mut self, tip: Option<Tip>, blocks: &[ParsedBlock]) {
+    pub(super) fn connected(&mut self, tip: Option<Tip>, blocks: &[ParsedBlock]) {
         let Some(tip) = tip else { return };
         self.blocks += u64::try_from(blocks.len()).unwrap_or(u64::MAX);
         let transactions = blocks.iter().map(ParsedBlock::transaction_count).sum::<usize>();
         self.transactions += u64::try_from(transactions).unwrap_or(u64::MAX);
         self.remaining = self.target.to_u32().saturating_sub(tip.height.to_u32());
-        if self.few {
+        if self.is_few {
             for (block, behind) in blocks.iter().rev().zip(0..).collect::<Vec<_>>().into_iter().rev() {
                 let height = tip.height.to_u32().saturating_sub(behind);
                 info!(height, hash = %block.hash(), transactions = block.transaction_count(), "connected a block");
@@ -94,18 +94,18 @@ impl Progress {
 
     /// The speed of this series so far; `None` until a block is connected.
     #[must_use]
-    pub fn pace(&self) -> Option<Pace> {
+    pub(super) fn pace(&self) -> Option<Pace> {
         let blocks_per_second = self.rate(self.blocks);
         let left = Duration::try_from_secs_f64(f64::from(self.remaining) / blocks_per_second).ok()?;
         Some(Pace { blocks_per_second, left })
     }
 
     /// Ends the series.
-    pub fn finish(self) {
+    pub(super) fn finish(self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
-        if !self.few {
+        if !self.is_few {
             info!(
                 blocks = self.blocks,
                 transactions = self.transactions,

@@ -97,7 +97,7 @@ pub(super) struct MempoolSync<'a> {
     unresolved: Unresolved,
     /// The last reorganisation.
     last_reorg: Option<LastReorg>,
-    /// Transactions that are no longer in the node's mempool, with the time of their signal if they came by one.
+    /// Transactions that are no longer in the node's mempool, with the time of the signal, if a signal reported it.
     removals: Queue<Option<Instant>>,
     /// First-seen times of transactions of disconnected blocks, until their outcome is known.
     freed: &'a mut HashMap<Txid, u64>,

@@ -99,14 +99,14 @@ fn block_of(parser: &Parser, transactions: Vec<Transaction>) -> crate::index::Pa
 fn the_state_after_blocks_is_computed_apart_from_the_mempool() {
     let (_directory, index) = genesis();
     let parser = index.parser();
-    let mut kept = PersistentMempool::default();
+    let mut persistent = PersistentMempool::default();
     let (mined, parent, conflicted) = (spending(&[coin(1)]), spending(&[coin(2)]), spending(&[coin(3), coin(4)]));
     let child = spending(&[output(&parent, 1)]);
     for transaction in [&mined, &child, &conflicted] {
-        kept.mempool.add(arrival(transaction)).unwrap();
+        persistent.mempool.add(arrival(transaction)).unwrap();
     }
     let (winner, strangers) = (spending(&[coin(9), coin(4)]), [spending(&[coin(5)]), spending(&[coin(6)])]);
-    let mut mempool_sync = MempoolSync::new(&mut kept, Duration::ZERO);
+    let mut mempool_sync = MempoolSync::new(&mut persistent, Duration::ZERO);
     let seen = mempool_sync.pre_block_state(None);
     let blocks = [&[&strangers[0], &mined, &parent, &strangers[1]][..], &[&winner]]
         .map(|transactions| block(&parser, transactions));
@@ -156,36 +156,36 @@ fn another_witness_is_noticed_when_removed_and_added_at_once() {
     let fake = node_with(txid, move || serialize(&after));
     let node = Node::connect(fake.options()).unwrap();
     let chain = index.snapshot().unwrap();
-    let mut kept = PersistentMempool::default();
-    kept.mempool.add(arrival(&before)).unwrap();
-    let mut mempool_sync = MempoolSync::new(&mut kept, Duration::ZERO);
+    let mut persistent = PersistentMempool::default();
+    persistent.mempool.add(arrival(&before)).unwrap();
+    let mut mempool_sync = MempoolSync::new(&mut persistent, Duration::ZERO);
     let removed = NodeSignal::Removed { txid, mempool_sequence: 2 };
     let signals = vec![removed, NodeSignal::Added { txid, mempool_sequence: 3 }].into_iter().map(received_at(100));
     mempool_sync.step(&node, &chain, signals.collect(), Instant::now(), true).unwrap();
     // its input is not in this chain
     assert!(mempool_sync.mempool.get(&txid).is_none());
-    let waiting = mempool_sync.orphans.take_all();
-    let seen: Vec<_> = waiting.iter().map(|incoming| (incoming.wtxid, incoming.first_seen)).collect();
+    let orphans = mempool_sync.orphans.take_all();
+    let seen: Vec<_> = orphans.iter().map(|incoming| (incoming.wtxid, incoming.first_seen)).collect();
     assert_eq!(seen, [(wtxid, 100)], "it was first seen when its signal arrived, not when that was processed");
 }
 
 #[test]
 fn an_orphan_without_parents_is_skipped_after_some_lists() {
     let (_directory, index) = genesis();
-    let stranger = spending(&[coin(1)]);
-    let txid = stranger.compute_txid();
-    let asked = Arc::new(AtomicUsize::new(0));
+    let orphan = spending(&[coin(1)]);
+    let txid = orphan.compute_txid();
+    let requests = Arc::new(AtomicUsize::new(0));
     let fake = node_with(txid, {
-        let asked = Arc::clone(&asked);
+        let requests = Arc::clone(&requests);
         move || {
-            asked.fetch_add(1, Ordering::Relaxed);
-            serialize(&stranger)
+            requests.fetch_add(1, Ordering::Relaxed);
+            serialize(&orphan)
         }
     });
     let node = Node::connect(fake.options()).unwrap();
     let chain = index.snapshot().unwrap();
-    let mut kept = PersistentMempool::default();
-    let mut mempool_sync = MempoolSync::new(&mut kept, Duration::ZERO);
+    let mut persistent = PersistentMempool::default();
+    let mut mempool_sync = MempoolSync::new(&mut persistent, Duration::ZERO);
     let list = |mempool_sync: &mut MempoolSync<'_>, signals| {
         mempool_sync.request_list();
         mempool_sync.step(&node, &chain, signals, Instant::now(), false).unwrap();
@@ -196,9 +196,9 @@ fn an_orphan_without_parents_is_skipped_after_some_lists() {
     for _ in 0..6 {
         list(&mut mempool_sync, Vec::new());
     }
-    let before = asked.load(Ordering::Relaxed);
+    let before = requests.load(Ordering::Relaxed);
     assert_eq!(list(&mut mempool_sync, Vec::new()), (false, true));
-    assert_eq!(asked.load(Ordering::Relaxed), before, "it is not requested again");
+    assert_eq!(requests.load(Ordering::Relaxed), before, "it is not requested again");
     let signals = vec![received_at(100)(NodeSignal::Added { txid, mempool_sequence: 2 })];
     assert_eq!(list(&mut mempool_sync, signals), (true, true), "the node signalled it again");
 }
@@ -216,13 +216,13 @@ fn an_unresolved_transaction_is_not_reported_as_dead() {
     update.connect(&[block]).unwrap();
     update.commit().unwrap();
     let mut update = index.update().unwrap();
-    let left = update.disconnect().unwrap().unwrap();
+    let disconnected = update.disconnect().unwrap().unwrap();
     update.commit().unwrap();
     let chain = index.snapshot().unwrap();
-    let mut kept = PersistentMempool::default();
-    let mut mempool_sync = MempoolSync::new(&mut kept, Duration::ZERO);
+    let mut persistent = PersistentMempool::default();
+    let mut mempool_sync = MempoolSync::new(&mut persistent, Duration::ZERO);
     let outcome_of = |mempool_sync: &MempoolSync<'_>| {
-        let outcome = mempool_sync.outcome(&chain, &[left]).unwrap();
+        let outcome = mempool_sync.outcome(&chain, &[disconnected]).unwrap();
         assert_eq!(outcome.returned, []);
         (outcome.died.iter().map(|dead| dead.txid).collect::<Vec<_>>(), outcome.is_whole)
     };
@@ -240,15 +240,14 @@ fn signals_are_kept_up_to_the_bound_while_the_node_fails() {
     });
     let node = Node::connect(fake.impatient_options()).unwrap();
     let chain = index.snapshot().unwrap();
-    let mut kept = PersistentMempool::default();
-    let mut mempool_sync = MempoolSync { max_to_fetch: 3, ..MempoolSync::new(&mut kept, Duration::ZERO) };
+    let mut persistent = PersistentMempool::default();
+    let mut mempool_sync = MempoolSync { max_to_fetch: 3, ..MempoolSync::new(&mut persistent, Duration::ZERO) };
     let signals_of = |mempool_sync: &mut MempoolSync<'_>, numbers: std::ops::RangeInclusive<u8>| {
         let added = |number| NodeSignal::Added { txid: txid(number), mempool_sequence: number.into() };
         let signals = numbers.map(added).map(received_at(100)).collect();
         mempool_sync.step(&node, &chain, signals, Instant::now(), true).unwrap_err();
         mempool_sync.mark_behind();
-        let wanted: Vec<_> = mempool_sync.to_fetch.iter().map(|(txid, wanted)| (*txid, wanted.first_seen)).collect();
-        wanted
+        mempool_sync.to_fetch.iter().map(|(txid, request)| (*txid, request.first_seen)).collect::<Vec<_>>()
     };
     let three = [txid(1), txid(2), txid(3)].map(|txid| (txid, 100));
     assert_eq!(signals_of(&mut mempool_sync, 1..=3), three, "these times are known nowhere else");
@@ -269,20 +268,20 @@ fn departures_conflicting_with_the_chain_are_corrected_on_load() {
     let funding = spending(&[output(&coinbase, 0)]);
     let (parent, other) = (spending(&[output(&funding, 0), coin(7)]), spending(&[output(&funding, 1)]));
     let child = spending(&[output(&parent, 1)]);
-    let mut kept = PersistentMempool::default();
+    let mut persistent = PersistentMempool::default();
     for transaction in [&parent, &child, &other] {
-        kept.mempool.add(arrival(transaction)).unwrap();
+        persistent.mempool.add(arrival(transaction)).unwrap();
     }
     for transaction in [&parent, &other] {
-        kept.mempool.remove(&transaction.compute_txid(), Departure::Unknown, 5);
+        persistent.mempool.remove(&transaction.compute_txid(), Departure::Unknown, 5);
     }
-    let persist = |index: &mut Index, kept: &mut PersistentMempool| {
-        let writing = MempoolSync::new(kept, Duration::ZERO).take_changes();
+    let persist = |index: &mut Index, persistent: &mut PersistentMempool| {
+        let writing = MempoolSync::new(persistent, Duration::ZERO).take_changes();
         let mut update = index.update().unwrap();
         update.observe(&writing.unwrap().observations).unwrap();
         update.commit().unwrap();
     };
-    persist(&mut index, &mut kept);
+    persist(&mut index, &mut persistent);
     // no mempool follows this block
     let mut conflict = spending(&[output(&funding, 0)]);
     conflict.output.pop();

@@ -85,10 +85,10 @@ impl Stage {
 #[test]
 fn a_record_waits_ten_minutes_for_the_outcome() {
     let (_directory, mut index) = with_record();
-    let mut kept = PersistentMempool::load(&index, MempoolLimits::default()).unwrap();
+    let mut persistent = PersistentMempool::load(&index, MempoolLimits::default()).unwrap();
     let stage = Stage::new();
     let before = Instant::now();
-    let mut following = stage.begin(&mut index, &mut kept);
+    let mut following = stage.begin(&mut index, &mut persistent);
     let after = Instant::now();
     let mut events = stage.live.subscribe();
 
@@ -102,7 +102,7 @@ fn a_record_waits_ten_minutes_for_the_outcome() {
     assert!(event.chain.is_empty());
     let abandoned = newest(&event.head.chain);
     assert_eq!((abandoned.outcome, abandoned.first_seen), (Some(ReorgOutcome::default()), Vec::new()));
-    assert!(kept.freed.is_empty(), "the times are not needed any more");
+    assert!(persistent.freed.is_empty(), "the times are not needed any more");
 }
 
 #[test]
@@ -110,12 +110,12 @@ fn a_record_stays_open_until_a_large_mempool_is_written() {
     // the most changes in one commit
     const AT_ONCE: u32 = 5_000;
     let (_directory, mut index) = with_record();
-    let mut kept = PersistentMempool::load(&index, MempoolLimits::default()).unwrap();
+    let mut persistent = PersistentMempool::load(&index, MempoolLimits::default()).unwrap();
     for vout in 0..=AT_ONCE {
-        kept.mempool.add(arrival(&spending(&[bitcoin::OutPoint { txid: txid(7), vout }]))).unwrap();
+        persistent.mempool.add(arrival(&spending(&[bitcoin::OutPoint { txid: txid(7), vout }]))).unwrap();
     }
     let stage = Stage::new();
-    let mut following = stage.begin(&mut index, &mut kept);
+    let mut following = stage.begin(&mut index, &mut persistent);
     let mut finish = |expected: bool| {
         let chain = following.follow.index.snapshot().unwrap();
         assert_eq!(following.finish_reorg_within(&chain, Duration::ZERO).unwrap(), expected);
