@@ -42,8 +42,8 @@ struct ChainChange {
 }
 
 impl ChainChange {
-    /// Connects blocks and records them. If they may affect the mempool, whose state before them is `pre_state`, its next
-    /// state is computed on another thread meanwhile.
+    /// Connects blocks and records them. If they may affect the mempool, whose state before them is `pre_state`, its
+    /// next state is computed on another thread meanwhile.
     fn connect(
         &mut self,
         update: &mut Update<'_>,

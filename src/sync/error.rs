@@ -39,9 +39,9 @@ pub enum SyncError {
     },
     /// The node's chain lacks a block that was announced and that a crash removed from the index.
     #[error(
-        "the node is at height {node} and does not have the block at height {announced}, which was announced before a crash \
-         removed it from the index: no query is answered until the node has this block or another one at its height, \
-         considers it invalid, or until sync.lost_block_seconds have passed"
+        "the node is at height {node} and does not have the block at height {announced}, which was announced before a \
+         crash removed it from the index: no query is answered until the node has this block or another one at its \
+         height, or considers it invalid, or until sync.lost_block_seconds have passed"
     )]
     Awaited {
         /// The height of the node.

@@ -72,8 +72,8 @@ impl Withheld {
             height,
             %hash,
             seconds,
-            "the block that was announced before a crash did not return within sync.lost_block_seconds: it was announced in \
-             vain, and queries are answered without it"
+            "the block that was announced before a crash did not return within sync.lost_block_seconds: it was \
+             announced in vain, and queries are answered without it"
         );
         index.abandon_announcement(self.block)
     }
@@ -104,8 +104,8 @@ pub fn publish(
         height,
         hash = %block.hash,
         seconds,
-        "a crash removed the newest announced block from the index: no query is answered until the node sends it again, or \
-         until sync.lost_block_seconds have passed"
+        "a crash removed the newest announced block from the index: no query is answered until the node sends it \
+         again, or until sync.lost_block_seconds have passed"
     );
     Withheld { block, since: Instant::now(), patience }.release_when_due(index, mempool, published)
 }
@@ -139,8 +139,8 @@ impl SyncLoop<'_> {
             return true;
         }
         let cause = match error {
-            // it contains the height of the node, which grows while the node catches up
-            SyncError::Awaited { .. } => String::new(),
+            // these contain the height of the node, which grows while the node catches up
+            SyncError::Awaited { .. } | SyncError::NodeBehind { .. } => String::new(),
             other => other.to_string(),
         };
         let is_new = self.logged_cause.as_ref() != Some(&cause);
@@ -165,7 +165,8 @@ impl SyncLoop<'_> {
             let node = tip.map_or(Height::GENESIS, |tip| tip.height);
             return Err(SyncError::Awaited { node, announced: block.height });
         }
-        info!(height = block.height.to_u32(), hash = %block.hash, "the node considers the lost block invalid: queries are answered without it");
+        let (height, hash) = (block.height.to_u32(), block.hash);
+        info!(height, %hash, "the node considers the lost block invalid: queries are answered without it");
         self.follow.index.abandon_announcement(block)?;
         self.withheld = None;
         self.reannounce()

@@ -203,8 +203,13 @@ fn a_lost_block_is_fetched_before_anything_is_answered() {
 fn a_node_that_lost_the_block_too_is_waited_for() {
     let stage = Stage::with_blocks(20);
     let Lost { height, tip, .. } = stage.crash_after_announcing();
-    stage.set_chain(SEED, height - 1);
+    stage.set_chain(SEED, height - 3);
     let served = stage.serve();
+    for blocks in height - 2..height {
+        // a poll at each height of a node that catches up
+        thread::sleep(Duration::from_millis(2_500));
+        stage.set_chain(SEED, blocks);
+    }
     wait_for("the node to be asked", PATIENCE, || {
         (served.query("{ sync { targetHeight } }")["data"]["sync"]["targetHeight"] == json!(height - 1)).then_some(())
     });

@@ -112,7 +112,7 @@ impl Incoming {
             if incoming.txid == txid {
                 fetched.push(incoming);
             } else {
-                warn!(requested = %txid, received = %incoming.txid, "the node sent another transaction than the requested one");
+                warn!(requested = %txid, received = %incoming.txid, "the node sent a transaction that was not requested");
             }
         }
         Ok(fetched)
