@@ -20,7 +20,7 @@ pub(crate) enum Exit {
     Node = 3,
     /// The index cannot be opened, read or written, or is damaged.
     Index = 4,
-    /// `verify` found no difference, but could not compare everything.
+    /// `verify` found no difference, but could not compare everything, or was stopped.
     Incomplete = 5,
 }
 

@@ -29,12 +29,12 @@ use flags::Flags;
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0  done, or stopped by ctrl-c or SIGTERM
+  0  done, or stopped by ctrl-c or SIGTERM (a stopped `verify`: 5)
   1  the operation failed, `verify` found differences, `notify` named no block of the node or found no server
   2  wrong use: the command line or the settings
   3  the node cannot be reached, refuses, or is on another network
   4  the index cannot be opened, read or written, or is damaged
-  5  `verify` found no difference, but could not compare everything with the node
+  5  `verify` found no difference, but could not compare everything with the node, or was stopped
   A second ctrl-c or SIGTERM ends the process at once, with 130 or 143.";
 
 /// A GraphQL API for the Bitcoin chain, with an index of its own, kept from your Bitcoin Core node.

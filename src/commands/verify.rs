@@ -1,5 +1,5 @@
-//! `btcgraph verify`: checks the index against itself and against the node. While a server holds the index open, that
-//! server does it.
+//! `btcgraph verify`: checks the index against itself and against the node. While a server has the index open, that
+//! server runs the check.
 
 mod check;
 mod remote;
@@ -13,11 +13,10 @@ use btcgraph::index::{IndexError, IndexFile, IndexOptions};
 use btcgraph::node::StopFlag;
 use btcgraph::settings::Settings;
 use tokio_util::sync::CancellationToken;
-use tracing::info;
 
 use super::failure::{Exit, Failure, OrExit};
 use super::pieces;
-use check::{Outcome, Verdict, ask_node, check};
+use check::{Outcome, Subject, Verdict, ask_node, check};
 use watch::Watch;
 
 pub(super) use check::VerifyArguments;
@@ -89,28 +88,41 @@ fn check_here(settings: &Settings, stop: &StopFlag, arguments: &VerifyArguments)
     // damage is reported also while the node is away
     let asked = asked.transpose()?;
     let memory = cache_bytes.saturating_mul(3);
-    let outcome = check(&index.snapshot()?, settings, memory, arguments, asked, stop, &mut |progress| {
+    let subject = Subject { snapshot: &index.snapshot()?, checksums_match: true };
+    let outcome = check(&subject, settings, memory, arguments, asked, stop, &mut |progress| {
         watch.step(progress.phase, progress.done, progress.total);
     });
     watch.finish();
     outcome.map(Checked::Here)
 }
 
-/// Prints the report. Differences fail the command, and so does what could not be compared; a signal ends it without a
-/// verdict.
+/// Prints the report. Differences fail the command, and so do comparisons that were not made, also because a signal stopped
+/// the check.
 fn conclude(outcome: &Outcome) -> Result<(), Failure> {
     match outcome {
         Outcome::Stopped => {
-            info!("stopped before the check was done: whether the index is as it must be was not found out");
-            Ok(())
+            let stopped = "INCOMPLETE: stopped before the check was done, so there is no verdict on the index";
+            Err(Failure::new(Exit::Incomplete, stopped))
         }
-        Outcome::Done(Verdict { report, differences, is_complete }) => {
+        Outcome::Done(Verdict { report, differences, is_complete, checksums_match }) => {
             std::io::stdout().lock().write_all(report.as_bytes()).or_exit(Exit::Failed, "cannot print the report")?;
             match (differences, is_complete) {
                 (0, true) => Ok(()),
                 (0, false) => Err(Failure::new(Exit::Incomplete, "not everything was compared; see the result above")),
-                _ => Err(Failure::new(Exit::Failed, "the index is not what it must be; see the list above")),
+                _ => Err(Failure::new(Exit::Failed, differing(*checksums_match))),
             }
         }
     }
+}
+
+/// The error of a check that found differences.
+fn differing(checksums_match: bool) -> String {
+    let mut message = "the index is not what it must be; see the list above".to_owned();
+    if !checksums_match {
+        message.push_str(
+            ". The file may be damaged: its page checksums were not compared, because a running server has it open. Stop the \
+             server and run `btcgraph verify`: exit code 4 means that the file is damaged",
+        );
+    }
+    message
 }

@@ -308,7 +308,7 @@ fn a_server_reports_damage_that_its_check_finds_and_goes_on() {
         let mut program = btcgraph(directory.path(), &["verify", "--without-node"]);
         let (code, printed) = run(program.env_remove("BTCGRAPH_INDEX__SALT"));
         assert_eq!(code, Some(4), "{printed}");
-        assert!(printed.contains("the server that holds the index open checks it"), "{printed}");
+        assert!(printed.contains("the server that has the index open checks it"), "{printed}");
         assert!(printed.contains("btcgraph: the index is damaged"), "{printed}");
     }
     assert_eq!(served.query("{ tip { height } }"), json!({ "data": { "tip": { "height": 100 } } }));

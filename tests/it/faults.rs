@@ -140,7 +140,7 @@ fn verifying_what_does_not_exist_makes_nothing() {
 }
 
 #[test]
-fn a_verification_that_waits_for_its_node_ends_at_once_when_it_is_told_to() {
+fn a_stopped_verify_exits_at_once_with_5_and_no_verdict() {
     let directory = tempfile::tempdir().unwrap();
     index_in(directory.path());
     let cookie = directory.path().join("cookie");
@@ -158,8 +158,8 @@ fn a_verification_that_waits_for_its_node_ends_at_once_when_it_is_told_to() {
     assert_eq!(running.try_wait().unwrap(), None, "{before:?}");
     let sent = Command::new("kill").args(["-TERM", &running.id().to_string()]).status().unwrap();
     assert!(sent.success());
-    assert!(printed.any(|line| line.unwrap().contains("stopped before the check was done")));
-    assert_eq!(running.wait().unwrap().code(), Some(0));
+    assert!(printed.any(|line| line.unwrap().contains("INCOMPLETE: stopped before the check was done")));
+    assert_eq!(running.wait().unwrap().code(), Some(5));
 }
 
 #[test]

@@ -13,6 +13,9 @@ use serde::{Deserialize, Serialize};
 use super::super::failure::Failure;
 use super::super::pieces;
 
+/// What a check of an open file leaves out, and how to check it.
+const CHECKSUMS_NOT_COMPARED: &str = "The page checksums of the file were not compared, because a running server has it open:                                       stop the server and run `btcgraph verify` to compare them";
+
 /// What `verify` is asked to do.
 #[derive(Args, Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -30,10 +33,17 @@ pub(crate) struct VerifyArguments {
 
 /// How the check ended.
 pub(super) enum Outcome {
-    /// It was told to stop, so there is no verdict.
+    /// Stopped before the end, so there is no verdict.
     Stopped,
     /// With a verdict.
     Done(Verdict),
+}
+
+/// What is checked.
+pub(super) struct Subject<'a> {
+    pub(super) snapshot: &'a Snapshot,
+    /// Whether the checksums of all pages of its file were compared, and match.
+    pub(super) checksums_match: bool,
 }
 
 /// What the check found.
@@ -43,34 +53,36 @@ pub(super) struct Verdict {
     pub(super) report: String,
     /// How many differences it lists.
     pub(super) differences: usize,
-    /// Whether all was compared that was to be.
+    /// Whether the UTXO set was compared with the node, unless the check was to leave the node out.
     pub(super) is_complete: bool,
+    /// Whether the checksums of all pages of the file were compared, and match.
+    pub(super) checksums_match: bool,
 }
 
-/// The node, and what it said before the check.
+/// The node, and its state before the check.
 pub(super) struct Asked {
     node: Node,
     state: NodeState,
 }
 
 impl Asked {
-    /// Whether the node was at the tip that it was asked about.
+    /// Whether the node was at the requested tip.
     pub(super) fn is_at_tip(&self) -> bool {
         self.state.utxo_set.is_some()
     }
 }
 
-/// Asks the node for what the state at `tip` is to be compared with: before the check, since the node goes on meanwhile.
+/// Requests from the node what the state at `tip` is compared with: before the check, since the node advances meanwhile.
 pub(super) fn ask_node(settings: &Settings, stop: &StopFlag, tip: Option<Tip>) -> Result<Asked, Failure> {
     let node = pieces::connect(settings, stop)?;
     let state = NodeState::at(&node, tip)?;
     Ok(Asked { node, state })
 }
 
-/// Checks the state that `snapshot` holds, sorting in `memory` bytes, and compares it with the node if that was asked. Ends
-/// when `stop` is raised; `watch` is called with the progress.
+/// Checks the rows of `subject`, sorting in `memory` bytes, and compares them with the node if that was asked. Ends when `stop`
+/// is raised; `watch` is called with the progress.
 pub(super) fn check(
-    snapshot: &Snapshot,
+    subject: &Subject<'_>,
     settings: &Settings,
     memory: usize,
     arguments: &VerifyArguments,
@@ -79,7 +91,7 @@ pub(super) fn check(
     watch: &mut dyn FnMut(VerifyProgress),
 ) -> Result<Outcome, Failure> {
     let directory = arguments.temporary_dir.clone().unwrap_or_else(|| settings.network_dir());
-    let checked = verify(snapshot, &VerifyOptions { memory, directory }, &mut |progress| {
+    let checked = verify(subject.snapshot, &VerifyOptions { memory, directory }, &mut |progress| {
         if stop.is_raised() {
             return ControlFlow::Break(());
         }
@@ -93,35 +105,40 @@ pub(super) fn check(
     let comparison = match asked {
         None => None,
         Some(Asked { node, state }) => {
-            match catch_damage(|| compare_with_node(&node, snapshot, &report, state, arguments.blocks)) {
+            match catch_damage(|| compare_with_node(&node, subject.snapshot, &report, state, arguments.blocks)) {
                 Err(_) if stop.is_raised() => return Ok(Outcome::Stopped),
                 comparison => Some(comparison?),
             }
         }
     };
-    Ok(Outcome::Done(judge(&report, comparison.as_ref())))
+    Ok(Outcome::Done(judge(&report, comparison.as_ref(), subject.checksums_match)))
 }
 
-fn judge(report: &Report, comparison: Option<&Comparison>) -> Verdict {
-    let mut lines = describe(report, comparison);
+fn judge(report: &Report, comparison: Option<&Comparison>, checksums_match: bool) -> Verdict {
+    let mut lines = describe(report, comparison, checksums_match);
     let differences: Vec<_> =
         report.differences.iter().chain(comparison.iter().flat_map(|comparison| &comparison.differences)).collect();
     let is_complete = comparison.is_none_or(|comparison| comparison.node.utxo_set.is_some());
     lines.extend(differences.iter().map(|difference| format!("DIFFERS  {difference}")));
     if differences.is_empty() {
-        lines.push(format!("result             {}", verdict(report, comparison)));
+        lines.push(format!("result             {}", verdict(report, comparison, checksums_match)));
     }
-    Verdict { report: lines.join("\n") + "\n", differences: differences.len(), is_complete }
+    Verdict { report: lines.join("\n") + "\n", differences: differences.len(), is_complete, checksums_match }
 }
 
-/// What is proven where nothing differs.
-fn verdict(report: &Report, comparison: Option<&Comparison>) -> String {
-    let Some(comparison) = comparison else {
-        return "the index agrees with itself; the node was not asked".into();
+/// What is proven where nothing differs, and what was not checked.
+fn verdict(report: &Report, comparison: Option<&Comparison>, checksums_match: bool) -> String {
+    let rows = match comparison {
+        None => "the index agrees with itself; the node was not asked".into(),
+        Some(comparison) if comparison.node.utxo_set.is_none() => incomplete(report, comparison),
+        Some(_) if checksums_match => "everything agrees".into(),
+        Some(_) => "the rows agree with each other and with the node".into(),
     };
-    if comparison.node.utxo_set.is_some() {
-        return "everything agrees".into();
-    }
+    if checksums_match { rows } else { format!("{rows}. {CHECKSUMS_NOT_COMPARED}") }
+}
+
+/// The verdict on an index and a node that were not at the same block.
+fn incomplete(report: &Report, comparison: &Comparison) -> String {
     let index = report.tip.map_or_else(|| "the index is empty".into(), |tip| format!("the index is at {}", tip.height));
     format!(
         "INCOMPLETE: nothing differs in what was compared, but the UTXO set was not compared: the node is at height {}, and \
@@ -130,7 +147,7 @@ fn verdict(report: &Report, comparison: Option<&Comparison>) -> String {
     )
 }
 
-fn describe(report: &Report, comparison: Option<&Comparison>) -> Vec<String> {
+fn describe(report: &Report, comparison: Option<&Comparison>, checksums_match: bool) -> Vec<String> {
     let mut lines = Vec::new();
     match report.tip {
         Some(tip) => lines.push(format!("tip                {} at height {}", tip.hash, tip.height)),
@@ -146,11 +163,13 @@ fn describe(report: &Report, comparison: Option<&Comparison>) -> Vec<String> {
         lines.push(format!("{:<18} {:>12}  {}", table.name, table.rows, table.digest));
     }
     lines.push(String::new());
+    let checksums = if checksums_match { "all match" } else { "not compared" };
+    lines.push(format!("page checksums     {checksums}"));
     match comparison {
         None => lines.push("node               not asked".into()),
         Some(comparison) => {
             if let Some(agreed) = comparison.agreed.filter(|agreed| report.tip != Some(*agreed)) {
-                lines.push(format!("node               it left this chain above height {}", agreed.height));
+                lines.push(format!("node               its chain differs above height {}", agreed.height));
             }
             match &comparison.node.utxo_set {
                 Some(info) => lines.push(format!(
@@ -160,7 +179,7 @@ fn describe(report: &Report, comparison: Option<&Comparison>) -> Vec<String> {
                     info.total_amount,
                     info.hash_serialized_3.map_or_else(|| "none".into(), |hash| hash.to_string())
                 )),
-                None => lines.push("node               its newest block was another; UTXO sets not compared".into()),
+                None => lines.push("node               it was at another block; UTXO sets not compared".into()),
             }
             lines.push(format!("node               {} blocks compared output by output", comparison.blocks.len()));
         }

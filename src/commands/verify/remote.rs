@@ -1,4 +1,4 @@
-//! The check of an index that a server holds open: asked for by the command, done by the server.
+//! The check of an index that a server has open: requested by the command, run by the server.
 //!
 //! The command sends a [`VerifyRequest`], the server answers with a [`Line`] of JSON for each step and one for the end. When
 //! the command ends early, so does the check.
@@ -18,26 +18,26 @@ use tracing::{error, info};
 
 use super::super::failure::{Exit, Failure, OrExit};
 use super::super::{admin, pieces};
-use super::check::{Asked, Outcome, Verdict, VerifyArguments, ask_node, check};
+use super::check::{Asked, Outcome, Subject, Verdict, VerifyArguments, ask_node, check};
 use super::watch::Watch;
 
 /// How often the node is asked for its UTXO set until it is that of the newest block here.
 const TRIES: u32 = 3;
 /// How long the server may take to follow the node in between,
 const FOLLOWING: Duration = Duration::from_secs(5);
-/// and how often it is looked whether it has.
+/// and how often its tip is read meanwhile.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What the server is asked.
+/// What the command sends.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct VerifyRequest {
-    /// The index file, for another server may have come to listen at the socket.
+    /// The index file, because another server may listen at the socket by now.
     index: PathBuf,
     arguments: VerifyArguments,
 }
 
-/// What it answers.
+/// What the server answers.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Line {
@@ -51,7 +51,7 @@ enum Line {
     Stopped,
 }
 
-/// Asks the server that holds the index of the settings open.
+/// Asks the server that has the index of the settings open for the check.
 pub(super) async fn ask(
     settings: &Settings,
     mut arguments: VerifyArguments,
@@ -70,9 +70,9 @@ pub(super) async fn ask(
     if answer.status != 200 {
         return Err(Failure::new(Exit::Failed, answer.reason().await));
     }
-    info!(socket = %address, "the server that holds the index open checks it");
+    info!(socket = %address, "the server that has the index open checks it");
     let (mut lines, mut watch) = (answer.lines(), Watch::default());
-    let broken = "the server broke off the check; its log may say why";
+    let broken = "the server ended the check early; its log may say why";
     while let Some(line) = lines.next_line().await.or_exit(Exit::Failed, broken)? {
         let line = serde_json::from_str(&line).or_exit(Exit::Failed, "the server is of another version");
         if let Ok(Line::Progress { phase, done, total }) = &line {
@@ -84,7 +84,7 @@ pub(super) async fn ask(
             Line::Done(verdict) => Ok(Outcome::Done(verdict)),
             Line::Failed { exit, message } => Err(Failure::new(exit, message)),
             Line::Stopped | Line::Progress { .. } => {
-                Err(Failure::new(Exit::Failed, "the server stops, before the check was done"))
+                Err(Failure::new(Exit::Incomplete, "INCOMPLETE: the server stopped before the check was done"))
             }
         };
     }
@@ -92,10 +92,10 @@ pub(super) async fn ask(
     Err(Failure::new(Exit::Failed, broken))
 }
 
-/// Does what a command asks for, on a thread of its own. Errors: that it asks for nothing that is known here.
+/// Runs the check that a command requests, on a thread of its own. Errors: the request is not of this version.
 pub(crate) fn answer(question: &[u8], job: Job, settings: &Settings, published: &Published) -> Result<(), String> {
     let question: VerifyRequest = serde_json::from_slice(question)
-        .map_err(|error| format!("this is no question of this version of btcgraph: {error}"))?;
+        .map_err(|error| format!("this request is not of the server's version of btcgraph: {error}"))?;
     let (stop, settings, published) = (pieces::stop_flag(job.stop()), settings.clone(), published.clone());
     let work = move || {
         info!("checking the index");
@@ -105,14 +105,14 @@ pub(crate) fn answer(question: &[u8], job: Job, settings: &Settings, published: 
                 Line::Done(verdict)
             }
             Ok(Outcome::Stopped) => {
-                info!("the check of the index was broken off");
+                info!("the check of the index was stopped");
                 Line::Stopped
             }
             Err(failure) => Line::Failed { exit: failure.exit(), message: failure.message() },
         };
         job.finish(json(&last));
     };
-    // not one of the runtime's threads, which the process waits for at its end: the node may take minutes to answer
+    // not a thread of the runtime, which the process waits for at its end: the node may take minutes to answer
     if let Err(error) = std::thread::Builder::new().name("verify".into()).spawn(work) {
         error!(%error, "cannot start a thread for checking the index");
     }
@@ -131,7 +131,7 @@ fn answer_checked(
         let (ours, asked) = (index.display(), question.index.display());
         return Err(Failure::new(
             Exit::Index,
-            format!("the server at this socket has the index {ours} open, not {asked}: give another --admin"),
+            format!("the server at this socket has the index {ours} open, not {asked}: set another --admin"),
         ));
     }
     let mut head = newest(published)?;
@@ -144,7 +144,8 @@ fn answer_checked(
     }
     // the rest of the memory is the cache of the index
     let memory = pieces::buffer_bytes(settings);
-    check(&head.chain, settings, memory, &question.arguments, asked, stop, &mut |progress| {
+    let subject = Subject { snapshot: &head.chain, checksums_match: false };
+    check(&subject, settings, memory, &question.arguments, asked, stop, &mut |progress| {
         let phase = progress.phase.to_owned();
         job.tell(json(&Line::Progress { phase, done: progress.done, total: progress.total }));
     })
@@ -155,8 +156,8 @@ fn newest(published: &Published) -> Result<Arc<Head>, Failure> {
     published.head().ok_or_else(|| Failure::new(Exit::Failed, empty))
 }
 
-/// Asks the node for what to compare with. If it is at another block than `head`, which this server follows to in a moment,
-/// `head` becomes the newest, and the node is asked again.
+/// Requests from the node what to compare with. If it is at another block than `head`, which this server follows to in a
+/// moment, `head` becomes the newest, and the node is asked again.
 fn ask_at_tip(
     head: &mut Arc<Head>,
     settings: &Settings,
@@ -179,12 +180,12 @@ fn ask_at_tip(
 
 fn canonical_index(settings: &Settings) -> Result<PathBuf, Failure> {
     let file = settings.index_file();
-    fs::canonicalize(&file).or_exit(Exit::Index, format!("cannot look for the index {}", file.display()))
+    fs::canonicalize(&file).or_exit(Exit::Index, format!("cannot resolve the path of the index {}", file.display()))
 }
 
 fn json(line: &Line) -> String {
     serde_json::to_string(line).unwrap_or_else(|error| {
-        error!(%error, "cannot tell a client how the check goes");
+        error!(%error, "cannot encode the progress of the check");
         String::new()
     })
 }

@@ -1,6 +1,8 @@
-//! `btcgraph verify` on an index that a server holds open says what it says on the closed file.
+//! `btcgraph verify` on an index that a server has open: the report of the closed file, without the page checksums.
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
+use std::process::Stdio;
 
 use redb::{Database, ReadableTable, TableDefinition};
 
@@ -13,11 +15,11 @@ fn verify(node: &RealNode, directory: &Path, arguments: &[&str]) -> (Option<i32>
     let mut program = btcgraph_on(node, directory, &["verify", "--blocks", "1000"]);
     let output = program.args(arguments).output().unwrap();
     let log = String::from_utf8(output.stderr).unwrap();
-    (output.status.code(), String::from_utf8(output.stdout).unwrap(), log.contains("the server that holds the index"))
+    (output.status.code(), String::from_utf8(output.stdout).unwrap(), log.contains("the server that has the index"))
 }
 
 #[test]
-fn the_server_that_has_the_index_open_gives_the_report_of_the_closed_file() {
+fn a_server_reports_as_a_check_of_the_closed_file() {
     let Some(node) = RealNode::start(&[]) else { return };
     let address = node.wallet_address("bech32m");
     node.mine_to(&address, 110);
@@ -27,10 +29,13 @@ fn the_server_that_has_the_index_open_gives_the_report_of_the_closed_file() {
     for arguments in [&[][..], &["--without-node"], &["--temporary-dir", "."]] {
         let (code, open, by_server) = verify(&node, directory.path(), arguments);
         let agrees = match arguments {
-            ["--without-node"] => "result             the index agrees with itself; the node was not asked",
-            _ => "result             everything agrees",
+            ["--without-node"] => "the index agrees with itself; the node was not asked",
+            _ => "the rows agree with each other and with the node",
         };
-        assert!(open.contains("at height 110") && open.lines().any(|line| line == agrees), "{open}");
+        assert!(open.contains("at height 110"), "{open}");
+        let result = open.lines().find_map(|line| line.strip_prefix("result ")).unwrap().trim_start();
+        assert!(result.starts_with(&format!("{agrees}. The page checksums of the file were not compared")), "{result}");
+        assert!(!open.contains("everything agrees"), "{open}");
         assert_eq!((code, by_server), (Some(0), true));
     }
     let (_, open, _) = verify(&node, directory.path(), &[]);
@@ -40,7 +45,17 @@ fn the_server_that_has_the_index_open_gives_the_report_of_the_closed_file() {
     served.wait_for_height(111);
     let (_, open, _) = verify(&node, directory.path(), &[]);
     assert_eq!(served.stop().code(), Some(0));
-    assert_eq!(verify(&node, directory.path(), &[]), (Some(0), open, false));
+    let (code, closed, by_server) = verify(&node, directory.path(), &[]);
+    assert_eq!((code, by_server), (Some(0), false));
+    assert!(closed.ends_with("result             everything agrees\n"), "{closed}");
+    assert!(closed.contains("page checksums     all match"), "{closed}");
+    assert!(open.contains("page checksums     not compared"), "{open}");
+    assert_eq!(without_checksums(&closed), without_checksums(&open));
+}
+
+/// The lines of a report that do not depend on whether the page checksums were compared.
+fn without_checksums(report: &str) -> Vec<&str> {
+    report.lines().filter(|line| !line.starts_with("page checksums ") && !line.starts_with("result ")).collect()
 }
 
 #[test]
@@ -65,7 +80,7 @@ fn an_incomplete_comparison_is_reported_with_exit_code_5() {
 }
 
 #[test]
-fn what_differs_is_told_with_the_same_exit_code() {
+fn differences_have_one_exit_code_and_one_list() {
     let Some(node) = RealNode::start(&[]) else { return };
     node.mine(20);
     let directory = tempfile::tempdir().unwrap();
@@ -78,7 +93,45 @@ fn what_differs_is_told_with_the_same_exit_code() {
     assert!(closed.contains("DIFFERS  payouts: "), "{closed}");
     let served = Served::start(&node, directory.path());
     served.wait_for_height(20);
-    assert_eq!(verify(&node, directory.path(), &[]), (Some(1), closed, true));
+    let (code, open, by_server) = verify(&node, directory.path(), &[]);
+    assert_eq!((code, by_server), (Some(1), true), "{open}");
+    assert_eq!(without_checksums(&open), without_checksums(&closed));
+}
+
+#[test]
+fn a_server_that_finds_differences_names_damage_as_a_cause() {
+    let Some(node) = RealNode::start(&[]) else { return };
+    node.mine(20);
+    let directory = tempfile::tempdir().unwrap();
+    let mut served = Served::start(&node, directory.path());
+    served.wait_for_height(20);
+    served.stop();
+    remove_a_row(&directory.path().join("regtest/index.redb"));
+    let damage = "The file may be damaged: its page checksums were not compared";
+    let (_, closed) = run(&mut btcgraph_on(&node, directory.path(), &["verify"]));
+    assert!(closed.contains("the index is not what it must be") && !closed.contains(damage), "{closed}");
+    let served = Served::start(&node, directory.path());
+    served.wait_for_height(20);
+    let (_, open) = run(&mut btcgraph_on(&node, directory.path(), &["verify"]));
+    assert!(open.contains("the index is not what it must be") && open.contains(damage), "{open}");
+}
+
+#[test]
+fn a_check_that_ends_with_its_server_exits_with_5() {
+    let Some(mut node) = RealNode::start(&[]) else { return };
+    node.mine(1);
+    let directory = tempfile::tempdir().unwrap();
+    let mut served = Served::start_with(&node, directory.path(), &[("BTCGRAPH_NODE__PATIENCE_SECONDS", "3600")]);
+    served.wait_for_height(1);
+    node.kill();
+    let mut program = btcgraph_on(&node, directory.path(), &["verify"]);
+    let mut running = program.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut log = BufReader::new(running.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(log.any(|line| line.contains("the server that has the index open checks it")));
+    served.stop();
+    let last = log.last().unwrap();
+    assert_eq!(running.wait().unwrap().code(), Some(5), "{last}");
+    assert!(last.contains("INCOMPLETE: the server stopped before the check was done"), "{last}");
 }
 
 fn remove_a_row(file: &Path) {
