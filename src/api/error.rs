@@ -232,8 +232,8 @@ impl ApiError {
     pub(super) fn cursor_lost(block: Tip) -> Self {
         let Tip { height, hash } = block;
         Self::cursor_expired(format!(
-            "block {hash} at height {height}, up to which the chain was told, was lost by this server in a crash, and the \
-             node has not given it again: subscribe again, and read what changed since"
+            "the server lost block {hash} at height {height}, the last one of this cursor, in a crash, and the node has not \
+             sent it again: subscribe again, and query what changed since"
         ))
     }
 
@@ -332,6 +332,8 @@ pub(super) fn set_code(error: &mut ServerError, code: &str) {
 mod tests {
     use std::time::Duration;
 
+    use bitcoin::hashes::Hash;
+
     use super::*;
     use crate::view::Pace;
 
@@ -385,6 +387,17 @@ mod tests {
                     "message": "the block of this cursor is not on the main chain: \
                                 the last common block is at height 170",
                     "extensions": { "code": "CURSOR_ORPHANED", "forkHeight": 170 },
+                }),
+            ),
+            (
+                ApiError::cursor_lost(Tip { height: 7.into(), hash: BlockHash::all_zeros() }),
+                serde_json::json!({
+                    "message": format!(
+                        "the server lost block {} at height 7, the last one of this cursor, in a crash, and the node has \
+                         not sent it again: subscribe again, and query what changed since",
+                        "0".repeat(64)
+                    ),
+                    "extensions": { "code": "CURSOR_EXPIRED" },
                 }),
             ),
             (

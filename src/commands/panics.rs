@@ -1,4 +1,4 @@
-//! What becomes of a panic: a line in the log, in its format, instead of a text of its own on standard error.
+//! Reports a panic as a line in the log, in its format, instead of a text of its own on standard error.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::panic::PanicHookInfo;
@@ -7,7 +7,7 @@ use std::thread;
 use btcgraph::index::is_catching_damage;
 use tracing::{debug, error};
 
-/// Has panics logged from now on. The log must have been started.
+/// Logs panics from now on. The log must have been started.
 pub(super) fn log() {
     std::panic::set_hook(Box::new(report));
 }
@@ -20,7 +20,7 @@ fn report(panic: &PanicHookInfo<'_>) {
         debug!(location, reason, thread, "the index file makes the database panic");
         return;
     }
-    // if RUST_BACKTRACE asks for one
+    // only if RUST_BACKTRACE enables it
     let backtrace = Backtrace::capture();
     let backtrace = (backtrace.status() == BacktraceStatus::Captured).then(|| backtrace.to_string());
     error!(
@@ -28,6 +28,6 @@ fn report(panic: &PanicHookInfo<'_>) {
         reason,
         thread,
         backtrace,
-        "a fault: of btcgraph, or of an index whose file is damaged, which `btcgraph verify` finds out"
+        "a fault of btcgraph or damage to the index file: run `btcgraph verify` to check the file"
     );
 }

@@ -99,7 +99,8 @@ pub(super) async fn blocking<T: Send + 'static>(
         Ok(result) => result,
         Err(error) if error.is_panic() => Err(Failure::new(
             Exit::Failed,
-            "ended by the fault that the log tells of. If it comes again, run `btcgraph verify`: a damaged index does this",
+            "an internal fault ended the command; the log says where. If it recurs, run `btcgraph verify`, because damage to \
+             the index file causes such faults",
         )),
         Err(error) => Err(error).or_exit(Exit::Failed, "a thread of btcgraph failed"),
     }
@@ -143,5 +144,21 @@ impl From<SyncError> for Failure {
             SyncError::Threads(_) => Exit::Failed,
         };
         Failure::new(exit, error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_ends_the_command_with_advice() {
+        let failure = blocking::<()>(|| panic!("damaged")).await.unwrap_err();
+        assert_eq!(failure.exit(), Exit::Failed);
+        assert_eq!(
+            failure.message(),
+            "an internal fault ended the command; the log says where. If it recurs, run `btcgraph verify`, because damage to \
+             the index file causes such faults"
+        );
     }
 }
