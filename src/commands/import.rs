@@ -20,7 +20,7 @@ pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<
             Err(_) if flag.is_raised() => return Ok(()),
             node => node?,
         };
-        let (published, room) = (Published::default(), index.room());
+        let (published, space) = (Published::default(), index.required_space());
         let followed = sync::run(Follow {
             node: &node,
             index: &mut index,
@@ -35,7 +35,7 @@ pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<
             connections: pieces::connections(&settings),
             buffer_bytes: pieces::buffer_bytes(&settings),
         });
-        followed.map_err(|error| pieces::following_failed(error, &room))?;
+        followed.map_err(|error| pieces::following_failed(error, &space))?;
         match published.head().map(|head| head.tip) {
             Some(tip) if flag.is_raised() => info!(height = %tip.height, "stopped; the next start goes on from here"),
             Some(tip) => info!(height = %tip.height, hash = %tip.hash, "the index is at the node's tip"),

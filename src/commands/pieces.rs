@@ -1,9 +1,9 @@
-//! The pieces that the commands are built from, made as the settings say.
+//! What several commands build from the settings: the index, the node, the stop flag, and the exit code of each error.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use btcgraph::index::{Index, IndexError, IndexOptions, ObservedLimits, Room, Salt};
+use btcgraph::index::{Index, IndexError, IndexOptions, ObservedLimits, RequiredSpace, Salt};
 use btcgraph::mempool::MempoolLimits;
 use btcgraph::node::{Auth, Node, NodeError, NodeOptions, RetryPolicy, StopFlag};
 use btcgraph::settings::{self, NodeAuth, Settings};
@@ -20,7 +20,7 @@ pub(super) fn open_index(settings: &Settings) -> Result<Index, Failure> {
     Ok(Index::open(&index_options(settings))?)
 }
 
-/// Where the index is and how it is opened. Three quarters of the memory are its cache, the rest buffers.
+/// The path of the index and how it is opened. Three quarters of the memory are its cache, the rest buffers.
 pub(super) fn index_options(settings: &Settings) -> IndexOptions {
     IndexOptions {
         path: settings.index_file(),
@@ -40,7 +40,7 @@ pub(super) fn index_options(settings: &Settings) -> IndexOptions {
     }
 }
 
-/// How much is remembered of the mempool.
+/// How much history of the mempool is kept.
 pub(super) fn mempool_limits(settings: &Settings) -> MempoolLimits {
     let count = |count: u32| usize::try_from(count).unwrap_or(usize::MAX);
     MempoolLimits {
@@ -50,12 +50,12 @@ pub(super) fn mempool_limits(settings: &Settings) -> MempoolLimits {
     }
 }
 
-/// Bytes that blocks on their way into the index may take.
+/// The most bytes of blocks that are fetched and not indexed yet.
 pub(super) fn buffer_bytes(settings: &Settings) -> usize {
     memory(settings) / 4
 }
 
-/// Requests to the node at once while catching up.
+/// Concurrent requests to the node while catching up.
 pub(super) fn connections(settings: &Settings) -> NonZeroUsize {
     NonZeroUsize::new(settings.node.connections).unwrap_or(NonZeroUsize::MIN)
 }
@@ -64,7 +64,7 @@ fn memory(settings: &Settings) -> usize {
     usize::try_from(settings.index.memory.to_bytes()).unwrap_or(usize::MAX)
 }
 
-/// How to reach the node of the settings. Raising `stop` ends all waiting for it.
+/// How to connect to the node of the settings. Raising `stop` ends every wait for it.
 pub(super) fn node_settings(settings: &Settings, stop: &StopFlag) -> NodeOptions {
     let auth = match settings.node.auth() {
         NodeAuth::Cookie(path) => Auth::Cookie(path),
@@ -80,7 +80,7 @@ pub(super) fn node_settings(settings: &Settings, stop: &StopFlag) -> NodeOptions
     node
 }
 
-/// A flag for blocking threads that goes up when `stop` is cancelled.
+/// A flag for blocking threads that is raised when `stop` is cancelled.
 pub(super) fn stop_flag(stop: &CancellationToken) -> StopFlag {
     let (flag, stop) = (StopFlag::new(), stop.clone());
     let raised = flag.clone();
@@ -91,7 +91,7 @@ pub(super) fn stop_flag(stop: &CancellationToken) -> StopFlag {
     flag
 }
 
-/// Runs what blocks on a thread of its own.
+/// Runs blocking work on a thread of its own.
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
@@ -106,16 +106,16 @@ pub(super) async fn blocking<T: Send + 'static>(
     }
 }
 
-/// Reaches the node of the settings.
+/// Connects to the node of the settings.
 pub(super) fn connect(settings: &Settings, stop: &StopFlag) -> Result<Node, Failure> {
     Ok(Node::connect(node_settings(settings, stop))?)
 }
 
-/// Why following the node ended; of a disk without space also what the index needs there, and how to make it need less.
-pub(super) fn following_failed(error: SyncError, room: &Room) -> Failure {
+/// Why following the node ended. For a full disk also how much space the index requires, and how to make it require less.
+pub(super) fn following_failed(error: SyncError, space: &RequiredSpace) -> Failure {
     match error {
         SyncError::Index(IndexError::DiskFull) => {
-            Failure::new(Exit::Index, format!("{}. {}", IndexError::DiskFull, room.advice()))
+            Failure::new(Exit::Index, format!("{}. {}", IndexError::DiskFull, space.advice()))
         }
         other => other.into(),
     }

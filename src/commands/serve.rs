@@ -82,7 +82,7 @@ pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<
         let Some(node) = connect(&settings, &flag, &node_figures, &mut release)? else { return Ok(()) };
         published.set_node(node.clone());
         let signals = listen(&node, &wake, &flag, &mut release)?;
-        let room = index.room();
+        let space = index.required_space();
         let followed = sync::run(Follow {
             node: &node,
             index: &mut index,
@@ -97,7 +97,7 @@ pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<
             connections: pieces::connections(&settings),
             buffer_bytes: pieces::buffer_bytes(&settings),
         });
-        followed.map_err(|error| pieces::following_failed(error, &room))
+        followed.map_err(|error| pieces::following_failed(error, &space))
     });
     let followed = following.await;
     // whichever ended first, the other ends too
@@ -289,7 +289,7 @@ mod tests {
     fn a_node_that_does_not_say_where_it_publishes_is_followed_without_its_signals() {
         for (status, body) in [(403, ""), (200, "<html>hello</html>")] {
             let (sim, node) = publishing();
-            sim.say_instead("getzmqnotifications", Some((status, body)));
+            sim.override_response("getzmqnotifications", Some((status, body)));
             let signals = listen(&node, &Wake::default(), &StopFlag::new(), &mut || Ok(None));
             assert!(signals.is_ok_and(|signals| signals.is_none()));
         }

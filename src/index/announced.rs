@@ -1,17 +1,17 @@
-//! The newest block that was announced to readers before the disk had it, noted where a crash does not take it back.
+//! A durable note of the newest block that was announced to readers before it was durable itself.
 //!
 //! ```text
 //!   commit_announced ── note ──► index.told, on the disk ──► commit_non_durable ──► readers see it
 //!                                   │                             ╳ crash
-//!   open ──► lost_announcement ◄────┤  the index does not reach that block: readers get no answer for an older one,
-//!                  │                │  until it is there again
-//!                  └── abandon ─────┘  or nobody waits for it any more: it was announced in vain
+//!   open ──► lost_announcement ◄────┤  the index lacks that block: no reader gets an answer for an older one
+//!                  │                │  until the index has it again
+//!                  └── abandon ─────┘  or the server stops waiting: the announcement was wrong
 //! ```
 //!
-//! A file of its own beside the index, since to write it into that would be to wait for all of it. It holds one block that
-//! was announced like this, the newest, and one that nobody waits for any more, if there is one and the index does not
-//! reach it yet. It is never removed: once the index has these blocks, it says nothing any more. The index does not depend
-//! on it. Without it, or if it is damaged or of another index, nothing was announced.
+//! The note is a file beside the index, because a write to the index would wait for all its pending changes. It has the newest
+//! announced block, and the abandoned block that the server waits for no longer, while the index does not reach its height. The
+//! file is never removed: once the index has these blocks, it has no effect. The index does not depend on it. Without it, or if it
+//! is damaged or of another index, no block counts as announced.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -27,20 +27,20 @@ use super::snapshot::Snapshot;
 use super::tables::meta;
 use super::update::{Tip, Update};
 
-/// Bytes of a block in the note, and of the sum over both.
+/// Bytes of a block in the note, and of the checksum.
 const TIP: usize = 36;
 const SUM: usize = 8;
 
-/// What is noted.
+/// The content of the note.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Note {
     /// The newest block that was announced.
     announced: Option<Tip>,
-    /// The highest block that was announced in vain and that the index did not reach since.
+    /// The highest abandoned block whose height the index did not reach since.
     abandoned: Option<Tip>,
 }
 
-/// Where the note is.
+/// The file of the note.
 #[derive(Clone, Debug)]
 pub(super) struct AnnouncedTip {
     path: PathBuf,
@@ -53,7 +53,7 @@ impl AnnouncedTip {
         Self { path: index.with_extension("told"), salt }
     }
 
-    /// Notes that this block is about to be announced. It is on the disk then.
+    /// Notes that this block is about to be announced, and returns once the note is durable.
     pub(super) fn announce(&self, tip: Tip) -> io::Result<()> {
         let abandoned = self.read()?.abandoned.filter(|abandoned| tip.height < abandoned.height);
         self.write(Note { announced: Some(tip), abandoned })
@@ -61,7 +61,7 @@ impl AnnouncedTip {
 
     fn write(&self, note: Note) -> io::Result<()> {
         let is_new = !self.path.try_exists()?;
-        // in place and of one length, so that a full disk has room for it
+        // in place and of constant length, so that it needs no free space
         let mut file = OpenOptions::new().write(true).create(true).truncate(false).open(&self.path)?;
         file.write_all(&encode(note, self.salt))?;
         file.sync_data()?;
@@ -71,9 +71,9 @@ impl AnnouncedTip {
         }
     }
 
-    /// What was noted last; nothing if nothing was.
+    /// The last note; an empty one if there is none.
     ///
-    /// Errors: the file is there and cannot be read.
+    /// Errors: the file exists and cannot be read.
     fn read(&self) -> io::Result<Note> {
         match std::fs::read(&self.path) {
             Ok(note) => Ok(decode(&note, self.salt).unwrap_or_default()),
@@ -82,7 +82,7 @@ impl AnnouncedTip {
         }
     }
 
-    /// Whether this was noted. Logs why it was not.
+    /// Whether the note was written. Logs an error.
     fn is_noted(&self, noted: io::Result<()>) -> bool {
         let log = |error| tracing::warn!(%error, path = %self.path.display(), "cannot note which block is announced");
         noted.map_err(log).is_ok()
@@ -90,8 +90,8 @@ impl AnnouncedTip {
 }
 
 impl Update<'_> {
-    /// Makes the changes visible as [`Update::commit_non_durable`] does, once it is noted which block is announced by that. If
-    /// it cannot be noted, this waits for the disk as [`Update::commit`] does.
+    /// Notes the block that this commit announces, then makes the changes visible as [`Update::commit_non_durable`] does. If the
+    /// note cannot be written, waits for the disk as [`Update::commit`] does.
     ///
     /// Errors: as [`Update::commit`].
     pub fn commit_announced(self) -> Result<(), IndexError> {
@@ -104,8 +104,8 @@ impl Update<'_> {
 }
 
 impl Index {
-    /// The newest block that was announced, if a crash took it back and it is still awaited: the index does not reach its
-    /// height any more, and does not know it.
+    /// The newest announced block, if a crash removed it and it is still awaited: the index is below its height and does not
+    /// know it.
     ///
     /// Errors: [`IndexError::File`] if the note cannot be read; as a snapshot's.
     pub fn lost_announcement(&self) -> Result<Option<Tip>, IndexError> {
@@ -120,11 +120,10 @@ impl Index {
         lost(self.note()?.abandoned, &self.snapshot()?)
     }
 
-    /// Notes that this block, which was announced and lost, is awaited no longer. The newest that is announced is the tip
-    /// from now on.
+    /// Notes that this lost block is awaited no longer. From now on the tip is the newest announced block.
     ///
-    /// Errors: as [`Index::lost_announcement`]. If it cannot be noted, that is logged: the block is then awaited again by
-    /// the next process.
+    /// Errors: as [`Index::lost_announcement`]. A note that cannot be written is logged; then the next process waits for
+    /// the block again.
     pub fn abandon_announcement(&self, block: Tip) -> Result<(), IndexError> {
         let abandoned = self.abandoned_announcement()?.or(Some(block));
         let note = Note { announced: self.snapshot()?.tip(), abandoned };
@@ -138,14 +137,14 @@ impl Index {
     }
 }
 
-/// The block, if this chain does not reach its height and does not know it.
+/// The block, if this chain is below its height and does not know it.
 fn lost(block: Option<Tip>, chain: &Snapshot) -> Result<Option<Tip>, IndexError> {
     let Some(block) = block else { return Ok(None) };
     let is_lower = chain.tip().is_none_or(|tip| tip.height < block.height);
     Ok((is_lower && chain.block_place(block.hash)?.is_none()).then_some(block))
 }
 
-/// The blocks, and a sum over them that only this index makes.
+/// The blocks, and a checksum that depends on the salt of this index.
 fn encode(note: Note, salt: Salt) -> Vec<u8> {
     // no block has a hash of zeros
     let encode_tip = |tip: Option<Tip>| tip.map_or_else(|| vec![0; TIP], |tip| meta::encode_tip(tip.height, tip.hash));
@@ -161,7 +160,7 @@ fn decode(encoded: &[u8], salt: Salt) -> Option<Note> {
         return None;
     }
     let (announced, abandoned) = match tips.len() {
-        // as it was noted before anything was abandoned
+        // a note without an abandoned block, as older versions wrote it
         TIP => (tips, [0; TIP].as_slice()),
         _ => tips.split_at_checked(TIP).filter(|(_, abandoned)| abandoned.len() == TIP)?,
     };
@@ -197,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_note_is_what_is_read_and_there_is_none_before_the_first() {
+    fn the_newest_note_is_read_and_none_before_the_first() {
         let directory = tempfile::tempdir().unwrap();
         let announced = note_in(&directory);
         assert_eq!(announced.read().unwrap(), Note::default());
@@ -209,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_abandoned_is_noted_until_its_height_is_announced() {
+    fn an_abandoned_block_is_noted_until_its_height_is_announced() {
         let directory = tempfile::tempdir().unwrap();
         let (announced, abandoned) = (note_in(&directory), Some(tip(9, [9; 32])));
         announced.write(Note { announced: Some(tip(5, [5; 32])), abandoned }).unwrap();
@@ -221,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_note_of_another_index_says_nothing() {
+    fn a_note_of_another_index_is_ignored() {
         let directory = tempfile::tempdir().unwrap();
         note_in(&directory).announce(tip(1, [1; 32])).unwrap();
         let path = directory.path().join("index.redb");
@@ -229,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_note_of_one_block_is_of_what_was_announced() {
+    fn a_note_of_one_block_is_the_announced_one() {
         let announced = tip(7, [3; 32]);
         let mut note = meta::encode_tip(announced.height, announced.hash);
         note.extend(sum(&note, SALT));
@@ -238,7 +237,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_note_with_any_byte_changed_or_cut_off_says_nothing(
+        fn a_changed_or_truncated_note_is_ignored(
             height: u32, hash in prop::array::uniform32(1_u8..), is_abandoned: bool, at in 0..2 * TIP + SUM, flip in 1_u8..,
         ) {
             let announced = tip(height, hash);

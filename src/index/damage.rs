@@ -1,7 +1,7 @@
 //! Reading a file that may be damaged.
 //!
-//! redb checks what it reads in part: where bytes make no sense it returns an error, and now and then it panics. Code that
-//! reads a file that is not known to be whole does so in here, where a panic becomes an error.
+//! redb validates only a part of what it reads: it returns an error for most invalid bytes and panics for some. Code that reads
+//! a file that may be damaged runs inside [`catch_damage`], which turns a panic into an error.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,7 +18,7 @@ pub fn is_catching_damage() -> bool {
     CATCHING.get()
 }
 
-/// Does what reads the index file on this thread. What was changed by it when it panicked must not be used again.
+/// Runs `read`, which reads the index file on this thread. After a panic, nothing that it changed may be used.
 ///
 /// Errors: those of `read`; [`IndexError::Damaged`] if it panics.
 pub fn catch_damage<T, E: From<IndexError>>(read: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
@@ -26,7 +26,7 @@ pub fn catch_damage<T, E: From<IndexError>>(read: impl FnOnce() -> Result<T, E>)
     let result = catch_unwind(AssertUnwindSafe(read));
     CATCHING.set(before);
     result.unwrap_or_else(|_| {
-        let what = "bytes that the database has no use for are where it expects rows or its own records";
+        let what = "the database found invalid bytes in place of rows or of its own records";
         Err(IndexError::Damaged { what: what.to_owned() }.into())
     })
 }
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_panic_is_damage_and_a_result_is_passed_on() {
+    fn a_panic_is_damage_and_a_result_is_returned() {
         assert!(catch_damage::<_, IndexError>(|| Ok(is_catching_damage())).unwrap());
         assert!(matches!(catch_damage::<(), _>(|| Err(IndexError::Broken)), Err(IndexError::Broken)));
         let nothing: [u8; 0] = [];

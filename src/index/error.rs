@@ -14,7 +14,7 @@ use crate::chain::raw::RawError;
 pub enum IndexError {
     /// The file exists and is something else, or is damaged where it says what it is.
     #[error(
-        "{path} is not a redb database: {reason}. Move it away, or give another --data-dir; if it was an index, the index is \
+        "{path} is not a redb database: {reason}. Move it away, or set another --data-dir; if it was an index, the index is \
          damaged: remove it and import again", path = path.display()
     )]
     NotADatabase {
@@ -24,13 +24,13 @@ pub enum IndexError {
         reason: String,
     },
     /// The index file does not exist.
-    #[error("there is no index at {path} yet: run `btcgraph import` first, or give another --data-dir or --network", path = path.display())]
+    #[error("there is no index at {path} yet: run `btcgraph import` first, or set another --data-dir or --network", path = path.display())]
     Absent {
         /// The file.
         path: PathBuf,
     },
     /// A redb database that another program wrote.
-    #[error("{path} is a redb database, but not an index of btcgraph. Move it away, or give another --data-dir", path = path.display())]
+    #[error("{path} is a redb database, but not an index of btcgraph. Move it away, or set another --data-dir", path = path.display())]
     Foreign {
         /// The file.
         path: PathBuf,
@@ -49,17 +49,17 @@ pub enum IndexError {
         expected: u32,
     },
     /// An index of another network.
-    #[error("{path} is an index of {found}, not of {expected}. Give --network {found}, or another --data-dir", path = path.display())]
+    #[error("{path} is an index of {found}, not of {expected}. Set --network {found}, or another --data-dir", path = path.display())]
     WrongNetwork {
         /// The file.
         path: PathBuf,
         /// The network of the file.
         found: String,
-        /// The network asked for.
+        /// The requested network.
         expected: String,
     },
     /// An index whose first block is another one (a custom signet, say).
-    #[error("{path} begins with genesis block {found}, not with {expected}. Give another --data-dir", path = path.display())]
+    #[error("{path} begins with genesis block {found}, not with {expected}. Set another --data-dir", path = path.display())]
     WrongGenesis {
         /// The file.
         path: PathBuf,
@@ -69,20 +69,20 @@ pub enum IndexError {
         expected: BlockHash,
     },
     /// The setting `index.salt` differs from the salt the file was made with.
-    #[error("{path} was made with another salt than the setting index.salt names. Remove the setting, or import again", path = path.display())]
+    #[error("{path} was made with another salt than that of the setting index.salt. Remove the setting, or import again", path = path.display())]
     WrongSalt {
         /// The file.
         path: PathBuf,
     },
     /// Another process has it open.
-    #[error("{path} is in use by another process. Stop it first, or ask it instead", path = path.display())]
+    #[error("{path} is in use by another process. Stop it first, or use its API instead", path = path.display())]
     InUse {
         /// The file.
         path: PathBuf,
     },
     /// The disk is full, or the quota of this user is used up.
     #[error(
-        "the disk that holds the index is full: free some space and start again; missing blocks are then fetched from the node"
+        "the disk of the index is full: free some space and start again; missing blocks are then fetched from the node"
     )]
     DiskFull,
     /// A file or directory cannot be read or written.
@@ -99,9 +99,7 @@ pub enum IndexError {
     #[error("the index database failed: {0}. Check the disk and the system's log, then run `btcgraph verify`")]
     Storage(#[source] Box<redb::Error>),
     /// The file differs from what was stored.
-    #[error(
-        "the index is damaged: {what}. Remove the file and import again (`btcgraph import`), and check the disk that it was on"
-    )]
+    #[error("the index is damaged: {what}. Remove the file and import again (`btcgraph import`), and check its disk")]
     Damaged {
         /// What was found.
         what: String,
@@ -115,15 +113,15 @@ pub enum IndexError {
         what: String,
     },
     /// Bytes that are not a block.
-    #[error("block {hash} cannot be read: {source}. Check the node that it came from, or run `btcgraph verify`")]
+    #[error("block {hash} cannot be read: {source}. Check the node that sent it, or run `btcgraph verify`")]
     Malformed {
-        /// The block asked for.
+        /// The requested block.
         hash: BlockHash,
         /// What is wrong.
         source: RawError,
     },
     /// A block that contradicts itself or the rules that the index relies on.
-    #[error("block {hash} is not valid: {what}. Check the node that it came from, or run `btcgraph verify`")]
+    #[error("block {hash} is not valid: {what}. Check the node that sent it, or run `btcgraph verify`")]
     InvalidBlock {
         /// The block.
         hash: BlockHash,
@@ -144,8 +142,8 @@ pub enum IndexError {
     },
     /// An input whose outpoint is not in the index, or is spent already.
     #[error(
-        "input {vin} of transaction {txid} at height {height} spends {outpoint}, which {why}. Check the node that the \
-         block came from, or run `btcgraph verify`"
+        "input {vin} of transaction {txid} at height {height} spends {outpoint}, which {why}. Check the node that \
+         sent the block, or run `btcgraph verify`"
     )]
     Unresolved {
         /// The height of the block.
@@ -163,9 +161,7 @@ pub enum IndexError {
     #[error("cannot start a thread for writing the index: {0}. Raise the limit of threads for this user")]
     Threads(#[source] std::io::Error),
     /// The thread that flushes commits to the disk panicked.
-    #[error(
-        "flushing the newest changes to the disk failed by a bug of btcgraph; restart it, and it fetches them again"
-    )]
+    #[error("flushing the newest changes to the disk failed by a bug of btcgraph; restart it to fetch them again")]
     FlushPanicked,
     /// An earlier step of the update failed, so its tables may contain half of a block.
     #[error("a step of this update has failed: drop it, and begin another")]
@@ -196,8 +192,8 @@ impl IndexError {
         matches!(self, Self::Storage(error) if matches!(**error, redb::Error::PreviousIo))
     }
 
-    /// The same as an error of reading alone, where what redb finds corrupt is in the file; after a write that failed it may
-    /// be what redb holds in memory.
+    /// Converts the error of a read-only operation: corruption that redb then finds is in the file. After a failed write it may
+    /// be in the memory of redb.
     pub(super) fn of_reading(self) -> Self {
         match self {
             Self::Storage(error) => match *error {

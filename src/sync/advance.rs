@@ -137,7 +137,7 @@ fn blocks_that_fit(
     committed: usize,
 ) -> Result<usize, IndexError> {
     let mut fitting = batch.len();
-    while committed == 0 && fitting > 0 && !update.room_for(&batch[..fitting])?.is_there() {
+    while committed == 0 && fitting > 0 && !update.required_space_for(&batch[..fitting])?.is_free() {
         fitting = if change.disconnected.is_empty() { fitting / 2 } else { 0 };
     }
     Ok(fitting)
@@ -257,7 +257,7 @@ impl SyncLoop<'_> {
                 lacks_space = change.connected.len() < change.disconnected.len();
                 if lacks_space || update.tip() == fork {
                     let needed = if change.disconnected.is_empty() { &rest[..1] } else { rest };
-                    self.room = Some(update.room_for(needed)?);
+                    self.required_space = Some(update.required_space_for(needed)?);
                 }
                 break;
             }

@@ -12,7 +12,7 @@ use super::prefetch::Prefetcher;
 use super::reorg::Record;
 use super::wake::Wake;
 use super::withheld::Withheld;
-use crate::index::{DiskShortage, Index, Room, Snapshot};
+use crate::index::{DiskShortage, Index, RequiredSpace, Snapshot};
 use crate::live::{ChainEvent, Event, Live};
 use crate::node::{Node, NodeError, NodeSignal, ReceivedSignal, Signals};
 use crate::view::{Head, Published, SyncState};
@@ -188,7 +188,7 @@ pub(super) struct SyncLoop<'a> {
     /// The reorganisation whose transactions do not have a known outcome yet.
     pub(super) record: Option<Record>,
     /// The space that the next blocks need, if the disk lacked it.
-    pub(super) room: Option<Room>,
+    pub(super) required_space: Option<RequiredSpace>,
     /// When the loop last found the index at the node's tip.
     tip_checked: Option<Instant>,
     /// Signals that were received and not applied yet.
@@ -225,7 +225,7 @@ impl<'a> SyncLoop<'a> {
             chain: None,
             logged_cause: None,
             record: None,
-            room: None,
+            required_space: None,
             tip_checked: None,
             signals: Vec::new(),
             mempool_backoff: None,
@@ -353,15 +353,15 @@ impl SyncLoop<'_> {
     ///
     /// Errors: an earlier write did not reach the disk, as in [`Index::flush_soon`].
     fn wait_for_disk_space(&mut self) -> Result<bool, SyncError> {
-        let room = self.room.take().unwrap_or_else(|| self.follow.index.room());
-        if self.follow.until == Until::CaughtUp || room.is_there() {
+        let required_space = self.required_space.take().unwrap_or_else(|| self.follow.index.required_space());
+        if self.follow.until == Until::CaughtUp || required_space.is_free() {
             return Ok(true);
         }
         // a margin, or small changes on the disk would stop and start the loop all the time
-        let room = room.and_some_more();
+        let required_space = required_space.plus_a_quarter();
         self.handle_node_failure();
         let mut is_logged = false;
-        while let Some(shortage) = room.shortage() {
+        while let Some(shortage) = required_space.shortage() {
             self.follow.published.change_state(|state| SyncState { disk_shortage: Some(shortage), ..state });
             if !is_logged {
                 let DiskShortage { needed_bytes, free_bytes, .. } = shortage;
@@ -388,7 +388,7 @@ impl SyncLoop<'_> {
     /// Persists the last changes of the mempool, if the disk has space. Otherwise the newest data that the node does
     /// not have is lost: times of arrival, and departures.
     fn write_final_changes(&mut self) -> Result<(), SyncError> {
-        if self.follow.index.room().is_there() {
+        if self.follow.index.required_space().is_free() {
             self.write_mempool(Instant::now() + FINAL_WRITE_TIMEOUT)
         } else {
             Ok(())

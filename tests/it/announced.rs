@@ -187,7 +187,7 @@ fn lost_block(served: &Served) -> Value {
 fn a_lost_block_is_fetched_before_anything_is_answered() {
     let mut stage = Stage::with_blocks(20);
     let lost = stage.crash_after_announcing();
-    stage.node.stop_answering();
+    stage.node.stop_serving();
     let mut served = stage.serve();
     assert_answers_nothing(&served, &lost);
     // asked to stop, and to begin again, it has forgotten nothing
@@ -273,7 +273,7 @@ fn after_a_crash_without_loss_reads_go_on_without_the_node() {
     });
     served.kill();
     let told = stage.tip();
-    stage.node.stop_answering();
+    stage.node.stop_serving();
     assert_eq!(stage.serve().query(TIP)["data"]["tip"], told);
 }
 
@@ -336,7 +336,7 @@ fn a_node_on_another_chain_is_followed_when_the_wait_is_over() {
 fn without_a_node_the_index_is_shown_when_the_wait_is_over() {
     let mut stage = Stage::with_blocks(20);
     let Lost { height, tip, .. } = stage.crash_after_announcing();
-    stage.node.stop_answering();
+    stage.node.stop_serving();
     let served = stage.serve_awaiting("3");
     assert_eq!(first_tip(&served)["height"], json!(height - 1));
     let answer = served.query("{ snapshot { inSync } sync { phase ready lostBlock { height hash } } }");
@@ -355,7 +355,7 @@ fn without_a_node_the_index_is_shown_when_the_wait_is_over() {
 fn who_awaits_no_lost_block_is_answered_at_once() {
     let mut stage = Stage::with_blocks(20);
     let Lost { height, tip, .. } = stage.crash_after_announcing();
-    stage.node.stop_answering();
+    stage.node.stop_serving();
     let served = stage.serve_awaiting("0");
     assert_eq!(served.query(TIP)["data"]["tip"]["height"], json!(height - 1));
     assert_eq!(lost_block(&served), tip);
@@ -370,6 +370,6 @@ fn a_lost_block_that_came_back_is_awaited_when_lost_again() {
     served.wait_for_height(height - 1);
     served.kill();
     let again = stage.crash_after_announcing();
-    stage.node.stop_answering();
+    stage.node.stop_serving();
     assert_answers_nothing(&stage.serve(), &again);
 }

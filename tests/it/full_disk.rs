@@ -174,7 +174,7 @@ fn a_short_disk_is_reported_in_figures_with_the_setting() {
         message.starts_with("the node is not followed: 240 MiB must be free on the disk of the index, and "),
         "{line}"
     );
-    assert!(message.ends_with("or give a smaller index.memory (--memory), which needs less"), "{line}");
+    assert!(message.ends_with("or set a smaller index.memory (--memory), which requires less"), "{line}");
     let [needed, free] = ["needed_bytes", "free_bytes"].map(|figure| line[figure].as_u64().unwrap());
     assert!(needed == 240 << 20 && (1 << 20..48 << 20).contains(&free), "{line}");
     assert!(message.contains(&format!("and {} MiB are: ", free >> 20)), "{line}");

@@ -72,7 +72,7 @@ fn a_silent_node_ends_all_that_is_in_sync_after_the_same_time() {
     });
     wait_for("all to be in sync", PATIENCE, || (in_sync(&served) == all).then_some(()));
     assert_eq!(served.query("{ sync { silenceSeconds } }")["data"]["sync"]["silenceSeconds"], json!(2.0));
-    node.stop_answering();
+    node.stop_serving();
     wait_for("the silence to be too long", PATIENCE, || {
         (served.query("{ snapshot { inSync } }")["data"]["snapshot"]["inSync"] == json!(false)).then_some(())
     });

@@ -53,13 +53,13 @@ fn the_room_for_blocks_covers_what_they_change_when_connected() {
     let parser = index.parser();
     let parse = |block: &Arc<Block>| parser.parse(block.block_hash(), serialize(block.as_ref())).unwrap();
     let blocks: Vec<_> = blocks(&chain).iter().map(parse).collect();
-    let least = index.room().bytes();
+    let least = index.required_space().bytes();
     let mut update = index.update().unwrap();
-    assert_eq!(update.room_for(&[]).unwrap().bytes(), least);
-    assert_eq!(update.room_for(&blocks[..1]).unwrap().bytes(), least);
-    let asked = update.room_for(&blocks).unwrap().bytes();
+    assert_eq!(update.required_space_for(&[]).unwrap().bytes(), least);
+    assert_eq!(update.required_space_for(&blocks[..1]).unwrap().bytes(), least);
+    let asked = update.required_space_for(&blocks).unwrap().bytes();
     update.connect(&blocks).unwrap();
-    let counted = update.room_for(&[]).unwrap().bytes();
+    let counted = update.required_space_for(&[]).unwrap().bytes();
     assert!(least < counted && counted <= asked, "{least} {counted} {asked}");
     let bytes: usize = blocks.iter().map(btcgraph::index::ParsedBlock::size).sum();
     assert!(u64::try_from(bytes).unwrap() < counted);

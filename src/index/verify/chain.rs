@@ -1,4 +1,4 @@
-//! Pass 1: reads the stored chain and the spends beside each other, and works out what the other tables must hold.
+//! Pass 1: reads the stored chain and the spends beside each other, and computes the rows that the other tables must have.
 
 use std::iter::Peekable;
 
@@ -20,7 +20,7 @@ use super::{Work, sorting, utxo};
 use crate::chain::Height;
 use crate::chain::network::genesis_hash;
 
-/// The rows of `spends`, in the order of the outputs they are about.
+/// The rows of `spends`, in the order of the spent outputs.
 type SpendRows<'a> = Peekable<Box<dyn Iterator<Item = Result<(spends::TxPoint, spends::TxPoint), IndexError>> + 'a>>;
 
 impl Work<'_> {
@@ -32,7 +32,7 @@ impl Work<'_> {
         let (mut txnum, mut below) = (TxNum(0), None);
         let heights = snapshot.tip().map_or(0, |tip| tip.height.to_u32() + 1);
         for height in (0..heights).map(Height::from) {
-            let Some(row) = self.differences.tell(snapshot.block(height))?.flatten() else {
+            let Some(row) = self.differences.record(snapshot.block(height))?.flatten() else {
                 self.differences.add(format!("blocks: the row at height {height} is missing or damaged"));
                 return Ok(());
             };
@@ -50,7 +50,7 @@ impl Work<'_> {
             }
         }
         for row in spends {
-            self.left_over("spends", &row?.0);
+            self.superfluous("spends", &row?.0);
         }
         Ok(())
     }
@@ -65,15 +65,16 @@ impl Work<'_> {
         self.block_hashes.push(&[row.hash.as_byte_array(), &place.value()]).map_err(sorting)
     }
 
-    /// Each block must be what its header hashes to and stand on the one below, the lowest be the network's genesis
-    /// block, the highest the tip.
+    /// Each block must have the hash of its header and refer to the block below. The lowest must be the network's
+    /// genesis block, the highest the tip.
     fn check_links(&mut self, height: Height, row: &BlockRow, below: Option<BlockHash>) {
         if row.hash != row.header.block_hash() {
-            self.differences.add(format!("blocks: the row at height {height} names a hash that is not its header's"));
+            self.differences
+                .add(format!("blocks: the row at height {height} has a hash that is not that of its header"));
         }
         match below {
             Some(below) if row.header.prev_blockhash != below => {
-                let what = format!("blocks: the row at height {height} does not stand on the block below it");
+                let what = format!("blocks: the row at height {height} does not refer to the block below it");
                 self.differences.add(what);
             }
             None if row.hash != genesis_hash(self.snapshot.network()) => {
@@ -98,10 +99,10 @@ impl Work<'_> {
             self.differences.add(format!("transactions: row {txnum} is missing"));
             return Ok(());
         };
-        let Some(row) = self.differences.tell(TransactionRow::decode(stored.value()))? else { return Ok(()) };
-        let Some(raw) = self.differences.tell(parse(txnum, row.raw))? else { return Ok(()) };
+        let Some(row) = self.differences.record(TransactionRow::decode(stored.value()))? else { return Ok(()) };
+        let Some(raw) = self.differences.record(parse(txnum, row.raw))? else { return Ok(()) };
         if raw.txid() != row.txid || raw.is_coinbase() != row.is_coinbase || row.is_coinbase != is_coinbase {
-            self.differences.add(format!("transactions: row {txnum} is not what its bytes are"));
+            self.differences.add(format!("transactions: row {txnum} does not match its bytes"));
         }
         let salt = self.snapshot.salt();
         self.txids.push(&[&txids::key(salt.txid_prefix(&row.txid), txnum)]).map_err(sorting)?;
@@ -111,7 +112,7 @@ impl Work<'_> {
             self.expect_output(height, &row, txnum, &output)?;
             let outpoint = spends::tx_point(txnum, vout);
             while let Some(row) = spends.next_if(|row| row.as_ref().is_ok_and(|(key, _)| *key < outpoint)) {
-                self.left_over("spends", &row?.0);
+                self.superfluous("spends", &row?.0);
             }
             let BlockOutput { script: script_key, value, script_type, .. } = output;
             if let Some(spend) = spends.next_if(|row| !row.as_ref().is_ok_and(|(key, _)| *key != outpoint)) {
@@ -145,7 +146,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Rows that an output makes whether it is spent or not.
+    /// Expects the rows that an output has whether it is spent or not.
     fn expect_output(
         &mut self,
         height: Height,
@@ -162,8 +163,8 @@ impl Work<'_> {
         Ok(())
     }
 
-    pub(super) fn left_over(&mut self, table: &'static str, key: &[u8]) {
-        self.differences.add(format!("{table}: row {} belongs to nothing", hex(key)));
+    pub(super) fn superfluous(&mut self, table: &'static str, key: &[u8]) {
+        self.differences.add(format!("{table}: row {} must not exist", hex(key)));
     }
 }
 

@@ -1,4 +1,4 @@
-//! Pass 3: the rows that must be there beside the rows that are, both in the order of their keys.
+//! Pass 3: compares the expected rows with the stored rows, both in the order of their keys.
 
 use std::io;
 use std::iter::Peekable;
@@ -62,7 +62,7 @@ impl Work<'_> {
             let (key, value) = row?;
             let number = key.first_chunk().map_or(u64::MAX, |number| u64::from(u32::from_be_bytes(*number)));
             if number >= beyond {
-                self.left_over(name, &key);
+                self.superfluous(name, &key);
             }
             digest.row(&key, &value);
             self.progress("comparing the tables", digest.rows, u64::MAX)?;
@@ -72,8 +72,8 @@ impl Work<'_> {
             "transactions" => Some(transactions),
             _ => None,
         };
-        if expected.is_some_and(|expected| expected != digest.rows) {
-            self.differences.add(format!("{name}: {} rows, and the chain needs {expected:?}", digest.rows));
+        if let Some(expected) = expected.filter(|expected| *expected != digest.rows) {
+            self.differences.add(format!("{name}: {} rows, but the chain has {expected}", digest.rows));
         }
         Ok(TableReport { name, rows: digest.rows, digest: digest.finish() })
     }
@@ -94,7 +94,7 @@ impl Work<'_> {
             match expected.next_if(|row| !row.as_ref().is_ok_and(|row| row.0 != key)).transpose().map_err(sorting)? {
                 Some((_, right)) if right == value => {}
                 Some(_) => self.differences.add(format!("{name}: row {} differs from what it must be", hex(&key))),
-                None => self.left_over(name, &key),
+                None => self.superfluous(name, &key),
             }
             digest.row(&key, &value);
             self.progress("comparing the tables", digest.rows, u64::MAX)?;

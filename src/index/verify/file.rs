@@ -29,27 +29,27 @@ use super::super::snapshot::Snapshot;
 use super::super::update::Tip;
 use super::VerifyProgress;
 
-/// What was written is kept in blocks of so many bytes.
+/// Written data is stored in blocks of this many bytes.
 const BLOCK: u64 = 4096;
 const BLOCK_LENGTH: usize = 4096;
-/// Progress is reported whenever the file was read this often.
+/// Progress is reported each time after this many reads.
 const READS: u64 = 256;
 
-/// Is called with how much of a file was read, in bytes, and may end the check.
+/// Receives how much of a file was read, in bytes, and may stop the check.
 pub type WatchFile = dyn Fn(VerifyProgress) -> ControlFlow<()> + Send + Sync;
 
-/// An index that is open to be checked, and not checked yet. Its file is never changed by this or by what comes of it; it is
+/// An index that is opened for a check, and not checked yet. Neither this nor the checked index changes the file, which is
 /// locked against writers.
 pub struct IndexFile {
     options: IndexOptions,
     database: Database,
-    /// What the file says of itself, which counts only if it is whole.
+    /// The result of reading the header of the index, which counts only if the file is undamaged.
     salt: Result<Salt, IndexError>,
     reading: Arc<Reading>,
 }
 
 impl IndexFile {
-    /// Opens the index, if there is one. `watch` is called with how much of the file was read, in bytes, and may end the check.
+    /// Opens an existing index. `watch` receives how much of the file was read, in bytes, and may stop the check.
     ///
     /// Errors: [`IndexError::Absent`], `InUse`, `File`, `Damaged`, `NotADatabase`, `Interrupted`.
     pub fn open(options: IndexOptions, watch: Box<WatchFile>) -> Result<Self, IndexError> {
@@ -73,7 +73,7 @@ impl IndexFile {
         Ok(Self { options, database, salt, reading })
     }
 
-    /// The newest block, as far as that can be read of a file that may be damaged.
+    /// The newest block, if it can be read. The file may be damaged.
     #[must_use]
     pub fn tip(&self) -> Option<Tip> {
         let salt = *self.salt.as_ref().ok()?;
@@ -84,9 +84,9 @@ impl IndexFile {
         tip.ok().flatten()
     }
 
-    /// The index, once every page of the file was read and found whole.
+    /// Reads every page of the file and returns the index if all match their checksums.
     ///
-    /// Errors: [`IndexError::Damaged`], `Interrupted`; of a file that is whole `Foreign`, `WrongVersion`, `WrongNetwork`,
+    /// Errors: [`IndexError::Damaged`], `Interrupted`; of an undamaged file `Foreign`, `WrongVersion`, `WrongNetwork`,
     /// `WrongGenesis`, `WrongSalt`.
     pub fn check(self) -> Result<Index, IndexError> {
         let Self { options, mut database, salt, reading } = self;
@@ -99,7 +99,7 @@ impl IndexFile {
                 other => IndexError::opening(path, other),
             }),
             Err(panicked) => {
-                // closing it would read the damage again, and a second panic on the way out of one ends the process
+                // to close it would read the damage again, and a panic during a panic ends the process
                 std::mem::forget(database);
                 return reading.unless_ended(Err(panicked));
             }
@@ -107,7 +107,7 @@ impl IndexFile {
         let salt = match reading.unless_ended(checked) {
             Ok(true) => salt,
             Ok(false) => Err(IndexError::Damaged {
-                what: format!("{} has records of the pages in use that contradict its tables", path.display()),
+                what: format!("{} records pages as used that its tables do not use, or the reverse", path.display()),
             }),
             Err(error) => Err(error),
         };
@@ -115,7 +115,7 @@ impl IndexFile {
         match salt {
             Ok(salt) => Ok(Index::of(&options, database, salt)),
             Err(error) => {
-                // that a damaged file cannot be closed well adds nothing
+                // an error of closing a damaged file adds no information
                 let _ = catch_damage::<_, IndexError>(|| {
                     drop(database);
                     Ok(())
@@ -126,7 +126,7 @@ impl IndexFile {
     }
 }
 
-/// Counts what is read and reports it.
+/// Counts the bytes read and reports them.
 struct Reading {
     watch: Box<WatchFile>,
     is_watched: AtomicBool,
@@ -141,12 +141,12 @@ impl Reading {
         Self { watch, is_watched, is_ended, reads: AtomicU64::new(0), bytes: AtomicU64::new(0) }
     }
 
-    /// The result, unless it is one of the watcher's having ended the check.
+    /// The result, or [`IndexError::Interrupted`] if the watcher stopped the check.
     fn unless_ended<T>(&self, result: Result<T, IndexError>) -> Result<T, IndexError> {
         if self.is_ended.load(Ordering::Relaxed) { Err(IndexError::Interrupted) } else { result }
     }
 
-    /// Counts a read of a file of this length. Errors: the check is to end.
+    /// Counts a read of a file of this length. Errors: the watcher stopped the check.
     fn count(&self, bytes: usize, length: u64) -> io::Result<()> {
         if !self.is_watched.load(Ordering::Relaxed) {
             return Ok(());
@@ -161,14 +161,14 @@ impl Reading {
                 self.is_ended.store(true, Ordering::Relaxed);
             }
         }
-        if self.is_ended.load(Ordering::Relaxed) { Err(io::Error::other("the check was ended")) } else { Ok(()) }
+        if self.is_ended.load(Ordering::Relaxed) { Err(io::Error::other("the check was stopped")) } else { Ok(()) }
     }
 }
 
-/// A file, and over it what was written.
+/// A file with later writes kept in memory.
 struct Unchanged {
     file: FileBackend,
-    /// How much of the file counts: what is behind was cut off.
+    /// The length of the file that is still valid: the rest was truncated.
     file_length: AtomicU64,
     length: AtomicU64,
     written: RwLock<HashMap<u64, Box<[u8]>>>,
@@ -181,8 +181,8 @@ impl fmt::Debug for Unchanged {
     }
 }
 
-/// The blocks that `length` bytes from `offset` on are in, each with where it begins and ends among these bytes and where
-/// they begin in it.
+/// The blocks that contain `length` bytes from `offset` on, each with its range among these bytes and the offset of their
+/// first byte in it.
 fn blocks(offset: u64, length: usize) -> impl Iterator<Item = (u64, Range<usize>, usize)> {
     let end = offset.saturating_add(u64::try_from(length).unwrap_or(u64::MAX));
     (offset / BLOCK..end.div_ceil(BLOCK)).filter_map(move |block| {
@@ -205,7 +205,7 @@ impl Unchanged {
         })
     }
 
-    /// What is in the file, and zeros behind it.
+    /// Reads the file, and zeros beyond its end.
     fn read_file(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         let there = self.file_length.load(Ordering::Acquire).saturating_sub(offset);
         let (from_file, behind) = out.split_at_mut(usize::try_from(there).unwrap_or(usize::MAX).min(out.len()));
@@ -277,7 +277,7 @@ impl StorageBackend for Unchanged {
         self.file.close()
     }
 
-    // who only reads the file shares it with others that do, and with no writer
+    // a reader shares the file with other readers, and with no writer
 
     fn try_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
         self.file.try_lock_shared_range(start, end)
@@ -327,7 +327,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_reads_as_a_file_that_was_written_to_and_the_file_stays(
+        fn reads_see_the_writes_and_the_file_stays_unchanged(
             length in 0_usize..20_000,
             steps in prop::collection::vec(step(), 0..8),
         ) {
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watcher_can_end_the_reading() {
+    fn a_watcher_can_stop_the_reading() {
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(file.path(), [1; 8]).unwrap();
         let reading = Arc::new(Reading::new(Box::new(|_| ControlFlow::Break(()))));

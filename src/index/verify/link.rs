@@ -1,4 +1,4 @@
-//! An output on its way to the input that spends it, as a record to be sorted by that input.
+//! A spent output as a record that is sorted by the input that spends it.
 
 use bitcoin::Txid;
 use bitcoin::hashes::Hash;
@@ -10,7 +10,7 @@ use super::super::resolve::ResolvedPrevout;
 use super::super::tables::spends;
 use crate::chain::ScriptType;
 
-/// Who spends, what is spent, and the txid that the input must name.
+/// The input, the output that it spends, and the txid that the input must name.
 pub(super) struct Link {
     pub(super) input: spends::TxPoint,
     pub(super) txid: Txid,

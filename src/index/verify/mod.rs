@@ -1,9 +1,9 @@
 //! Checks the whole index against itself.
 //!
 //! From the chain as it is stored (`blocks`, `block_starts`, `transactions`) and the links between transactions
-//! (`spends`) every other row is worked out again and compared with the row that is there, in both directions: no row
-//! may be missing, differ, or be left over. Totals are recounted from the first block on. On the way the UTXO set is
-//! hashed as Bitcoin Core hashes it, so that one figure tells whether a node agrees.
+//! (`spends`) every other row is computed again and compared with the stored row, in both directions: no row
+//! may be missing, different or superfluous. Totals are recounted from the first block on. The UTXO set is
+//! hashed as Bitcoin Core hashes it, so that one figure shows whether a node agrees.
 //!
 //! ```text
 //!   pass 1   transactions ∥ spends, in order ──► expected rows, outputs to be spent ──► sorted on disk
@@ -11,8 +11,8 @@
 //!   pass 3   expected rows ∥ tables, in order of their keys
 //! ```
 //!
-//! Nothing is looked up at random: the passes read in order and sort outside of memory where orders differ. Before them,
-//! [`IndexFile`] checks the file itself: a row that is found in order might not be found by its key.
+//! No pass reads at random: each reads in order and sort outside of memory where orders differ. Before them,
+//! [`IndexFile`] checks the file itself: a damaged file can have a row that a scan finds and a lookup by key does not.
 
 mod chain;
 mod compare;
@@ -41,30 +41,30 @@ use super::tables::blocks::ChainTotals;
 use super::tables::txids;
 use report::Differences;
 
-/// How much the check may use, and where.
+/// The resources of the check.
 #[derive(Clone, Debug)]
 pub struct VerifyOptions {
     /// Memory for sorting, in bytes.
     pub memory: usize,
-    /// Where what does not fit into memory goes. For all of mainnet some 300 GB.
+    /// The directory of what does not fit into memory: for all of mainnet some 300 GB.
     pub directory: PathBuf,
 }
 
-/// How far the check has come.
+/// The progress of the check.
 #[derive(Clone, Copy, Debug)]
 pub struct VerifyProgress {
     /// What is being done.
     pub phase: &'static str,
-    /// How much of it is done: transactions or rows.
+    /// How much of the phase is done: transactions or rows.
     pub done: u64,
     /// How much there is to do.
     pub total: u64,
 }
 
-/// Checks everything. `watch` is told every few thousand rows how far it is, and may break it off.
+/// Checks everything. `watch` receives the progress every few thousand rows, and may stop the check.
 ///
-/// Errors: [`IndexError::Interrupted`], `Damaged`, `Sorting`; storage errors. What is wrong with rows that can be read is no
-/// error but in the report.
+/// Errors: [`IndexError::Interrupted`], `Damaged`, `Sorting`; storage errors. Readable rows with wrong
+/// content are not an error, but listed in the report.
 pub fn verify(
     snapshot: &Snapshot,
     options: &VerifyOptions,
@@ -86,7 +86,7 @@ fn report(
     Ok(Report { tip: snapshot.tip(), utxo_set, tables, differences: work.differences.finish() })
 }
 
-/// What the passes hand to each other.
+/// What a pass leaves for the next one.
 struct Work<'a> {
     snapshot: &'a Snapshot,
     watch: &'a mut dyn FnMut(VerifyProgress) -> ControlFlow<()>,
@@ -118,8 +118,8 @@ impl<'a> Work<'a> {
         let sorter = |share: usize| Sorter::new(&options.directory, options.memory / share);
         let mut differences = Differences::default();
         let newest = snapshot.tip().map(|tip| snapshot.block(tip.height)).transpose();
-        // a row that is missing or damaged is told when the chain is read
-        let newest = differences.tell(newest)?.flatten().flatten();
+        // `read_chain` reports a row that is missing or damaged
+        let newest = differences.record(newest)?.flatten().flatten();
         let transactions = newest.as_ref().map_or(0, |row| row.running.transactions);
         let mut work = Self {
             snapshot,
@@ -143,7 +143,7 @@ impl<'a> Work<'a> {
         Ok(work)
     }
 
-    /// Txids that stand in the chain more than once. That `txids` itself is whole is checked later.
+    /// Finds txids that occur in the chain more than once. A later pass checks `txids` itself.
     fn find_duplicates(&mut self) -> Result<(), IndexError> {
         let mut copies: Vec<(TxNum, bitcoin::Txid)> = Vec::new();
         let (mut before, mut first) = (None, None);
@@ -156,7 +156,7 @@ impl<'a> Work<'a> {
             }
             for txnum in first.take().into_iter().chain([txnum]) {
                 let txid = self.snapshot.txid(txnum);
-                let Some(txid) = self.differences.tell(txid)?.flatten() else { continue };
+                let Some(txid) = self.differences.record(txid)?.flatten() else { continue };
                 if let Some((copy, _)) = copies.iter().rfind(|(_, other)| *other == txid) {
                     self.overwritten_by.insert(*copy, txnum);
                 }

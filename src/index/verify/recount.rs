@@ -1,4 +1,4 @@
-//! Pass 2: reads the stored chain again, now beside what its inputs spend, and recounts every block.
+//! Pass 2: reads the stored chain again, together with the outputs that its inputs spend, and recounts every block.
 
 use std::iter::Peekable;
 
@@ -29,8 +29,8 @@ impl Work<'_> {
         let (mut before, mut times, mut txnum) = (ChainTotals::zero(), Vec::new(), TxNum(0));
         let heights = self.snapshot.tip().map_or(0, |tip| tip.height.to_u32() + 1);
         for height in (0..heights).map(Height::from) {
-            // a row that is missing was told by the first pass
-            let Some(Some(stored)) = self.differences.tell(self.snapshot.block(height))? else { return Ok(()) };
+            // the first pass reported a missing row
+            let Some(Some(stored)) = self.differences.record(self.snapshot.block(height))? else { return Ok(()) };
             times.push(stored.header.time);
             let assembled = assemble(&stored, txnum, &self.snapshot.transactions);
             let block = match assembled.and_then(|bytes| parser.parse(stored.hash, bytes)) {
@@ -45,7 +45,8 @@ impl Work<'_> {
                     | IndexError::Malformed { .. }
                     | IndexError::InvalidBlock { .. }),
                 ) => {
-                    self.differences.add(format!("transactions: the block at height {height} is not whole: {error}"));
+                    self.differences
+                        .add(format!("transactions: the block at height {height} cannot be assembled: {error}"));
                     return Ok(());
                 }
                 Err(error) => return Err(error),
@@ -53,19 +54,20 @@ impl Work<'_> {
             let median_time = median_time_past(&times).unwrap_or(stored.header.time);
             let row = self.recount_block(&block, height, median_time, &before, txnum, &mut links)?;
             if row.as_ref() != Some(&stored) {
-                self.differences.add(format!("blocks: the row at height {height} is not what its block adds up to"));
+                self.differences
+                    .add(format!("blocks: the row at height {height} does not match the totals of its block"));
             }
             txnum = TxNum(txnum.0.saturating_add(stored.transactions));
             before = stored.running;
         }
         for record in links {
             let link = Link::decode(&record.map_err(sorting)?)?;
-            self.left_over("spends", &spends::tx_point(link.prevout.txnum, link.prevout.vout));
+            self.superfluous("spends", &spends::tx_point(link.prevout.txnum, link.prevout.vout));
         }
         Ok(())
     }
 
-    /// The row that the block should have; `None`, and told, if its amounts cannot be.
+    /// The row that the block should have. `None`, with a difference recorded, if its amounts are impossible.
     fn recount_block(
         &mut self,
         block: &ParsedBlock,
@@ -94,8 +96,9 @@ impl Work<'_> {
             tally.transaction(transaction, fee);
             let stored = self.snapshot.transactions.get(&txnum.to_key())?;
             let stored = stored.map(|row| TransactionRow::decode(row.value()).map(|row| row.fee)).transpose();
-            if self.differences.tell(stored)?.flatten() != Some(fee.unwrap_or(0)) {
-                self.differences.add(format!("transactions: row {txnum} has another fee than its amounts give"));
+            if self.differences.record(stored)?.flatten() != Some(fee.unwrap_or(0)) {
+                self.differences
+                    .add(format!("transactions: row {txnum} has a fee that does not follow from its amounts"));
             }
             self.progress("recounting", u64::from(txnum.0) + 1, self.transactions)?;
         }
@@ -144,7 +147,7 @@ impl Work<'_> {
             while let Some(record) = links.next_if(|record| record.as_ref().is_ok_and(|record| record[..7] < place[..]))
             {
                 let link = Link::decode(&record.map_err(sorting)?)?;
-                self.left_over("spends", &spends::tx_point(link.prevout.txnum, link.prevout.vout));
+                self.superfluous("spends", &spends::tx_point(link.prevout.txnum, link.prevout.vout));
             }
             let record = links.next_if(|record| !record.as_ref().is_ok_and(|record| record[..7] != place[..]));
             let link = record.map(|record| Link::decode(&record.map_err(sorting)?)).transpose()?;
@@ -158,7 +161,7 @@ impl Work<'_> {
                 _ => {
                     let vin = vin.to_u32();
                     self.differences.add(format!(
-                        "spends: input {vin} of transaction {} spends {txid}:{vout}, which no row says",
+                        "spends: input {vin} of transaction {} spends {txid}:{vout}, which no row records",
                         transaction.txid
                     ));
                 }
@@ -182,7 +185,7 @@ enum Kind {
     Overwritten,
 }
 
-/// The change that a record of [`Work::change`] stands for, with its key.
+/// The change in a record of [`Work::change`], with its key.
 pub(super) fn decode_change(record: &[u8]) -> Option<(history::HistoryKey, HistoryChange)> {
     let (key, rest) = record.split_first_chunk()?;
     let (kind, value) = rest.split_first_chunk::<1>()?;

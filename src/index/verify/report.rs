@@ -5,8 +5,8 @@ use bitcoin::hashes::sha256d;
 
 use super::super::update::Tip;
 
-/// The most differences that are told one by one.
-const TOLD: usize = 100;
+/// The most differences that a report lists.
+const LISTED: usize = 100;
 
 /// The result of checking an index against itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub struct Report {
     pub utxo_set: UtxoSet,
     /// What was compared.
     pub tables: Vec<TableReport>,
-    /// What is wrong, as far as it is told one by one; empty when all is well.
+    /// What is wrong: the first differences, and a last line that counts the others. Empty if nothing is wrong.
     pub differences: Vec<String>,
 }
 
@@ -44,27 +44,27 @@ pub struct TableReport {
 }
 
 impl Report {
-    /// Whether everything is as it should be.
+    /// Whether nothing is wrong.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.differences.is_empty()
     }
 }
 
-/// Collects what is wrong, and counts what is too much to tell.
+/// Collects differences, and counts those that are too many to list.
 #[derive(Default)]
 pub(super) struct Differences {
-    told: Vec<String>,
-    untold: u64,
+    listed: Vec<String>,
+    unlisted: u64,
 }
 
 impl Differences {
     pub(super) fn add(&mut self, what: impl Into<String>) {
-        if self.told.len() < TOLD { self.told.push(what.into()) } else { self.untold += 1 }
+        if self.listed.len() < LISTED { self.listed.push(what.into()) } else { self.unlisted += 1 }
     }
 
-    /// Adds the error as a difference if a row cannot be decoded; other errors go on.
-    pub(super) fn tell<T>(
+    /// Adds the error as a difference if a row cannot be decoded, and returns other errors.
+    pub(super) fn record<T>(
         &mut self,
         result: Result<T, super::super::error::IndexError>,
     ) -> Result<Option<T>, super::super::error::IndexError> {
@@ -79,10 +79,10 @@ impl Differences {
     }
 
     pub(super) fn finish(&mut self) -> Vec<String> {
-        let mut told = std::mem::take(&mut self.told);
-        if self.untold > 0 {
-            told.push(format!("and {} more", self.untold));
+        let mut listed = std::mem::take(&mut self.listed);
+        if self.unlisted > 0 {
+            listed.push(format!("and {} more", self.unlisted));
         }
-        told
+        listed
     }
 }

@@ -1,5 +1,5 @@
-//! Blocks that left the chain: each must be whole, and found by its hash and by its transactions. The totals in its row
-//! are those of its own branch, which is not kept, and cannot be counted again.
+//! Blocks that left the chain: each must be complete, and found by its hash and by its transactions. The totals in its row
+//! are those of its own branch, which is not stored, and cannot be recounted.
 
 use bitcoin::hashes::Hash;
 
@@ -14,13 +14,14 @@ impl Work<'_> {
     pub(super) fn expect_stale_blocks(&mut self) -> Result<(), IndexError> {
         let parser = Parser { salt: self.snapshot.salt() };
         for (height, hash) in self.snapshot.stale_block_hashes()? {
-            let Some(stale) = self.differences.tell(self.snapshot.stale_block(height, hash))?.flatten() else {
+            let Some(stale) = self.differences.record(self.snapshot.stale_block(height, hash))?.flatten() else {
                 continue;
             };
             let block = match parser.parse(hash, stale.raw) {
                 Ok(block) => block,
                 Err(error) => {
-                    self.differences.add(format!("stale_blocks: the block at height {height} is not whole: {error}"));
+                    self.differences
+                        .add(format!("stale_blocks: the block at height {height} cannot be parsed: {error}"));
                     continue;
                 }
             };
@@ -31,7 +32,7 @@ impl Work<'_> {
             let what_it_is = (block.hash, block.header, block.size(), block.stripped_size);
             let size = usize::try_from(stale.row.size).unwrap_or(usize::MAX);
             if what_it_is != (stale.row.hash, stale.row.header, size, stale.row.stripped_size) {
-                self.differences.add(format!("stale_blocks: the row at height {height} is not its block's"));
+                self.differences.add(format!("stale_blocks: the row at height {height} does not match its block"));
             }
             let place = BlockPlace { height, membership: ChainMembership::Stale };
             self.block_hashes.push(&[hash.as_byte_array(), &place.value()]).map_err(sorting)?;

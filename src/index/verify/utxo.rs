@@ -12,7 +12,7 @@ use super::report::UtxoSet;
 use super::{Work, sorting};
 use crate::chain::Height;
 
-/// A record that sorts as the hash wants it: txid ‖ vout, then what is hashed behind them.
+/// A record that sorts in the order of the hash: txid ‖ vout, then the rest of what is hashed.
 pub(super) fn encode(
     txid: &Txid,
     vout: Position,
@@ -60,7 +60,8 @@ impl Work<'_> {
             }
             let issued = running.unspendable.total().and_then(|unspendable| running.subsidy.checked_sub(unspendable));
             if issued != Some(total) {
-                self.differences.add("blocks: subsidy less what is unspendable is not the value of the UTXO set");
+                self.differences
+                    .add("blocks: subsidies minus unspendable amounts differ from the value of the UTXO set");
             }
         }
         let hash_serialized_3 = sha256d::Hash::from_engine(engine);

@@ -1,4 +1,4 @@
-//! The one thing of a block that its merkle root does not cover: its witnesses, which the coinbase commits to.
+//! The witness commitment of a block (BIP141). Its merkle root covers all of a block but the witnesses.
 
 use bitcoin::hashes::{Hash, sha256d};
 use bitcoin::{Wtxid, merkle_tree};
@@ -22,7 +22,7 @@ pub(super) fn witnesses_are_committed(block: &ParsedBlock) -> bool {
         return false;
     };
     let others = block.transactions.iter().skip(1).map(raw);
-    // the coinbase, whose own witness holds the reserved value, counts as zero
+    // the coinbase, whose own witness is the reserved value, counts as zero
     let wtxids = std::iter::once(Some(Wtxid::all_zeros())).chain(others.map(|raw| raw.map(|raw| raw.wtxid())));
     let wtxids: Option<Vec<_>> = wtxids.map(|wtxid| wtxid.map(Wtxid::to_raw_hash)).collect();
     let root = wtxids.and_then(|wtxids| merkle_tree::calculate_root(wtxids.into_iter()));

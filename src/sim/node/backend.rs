@@ -39,9 +39,9 @@ pub(super) struct Switches {
     /// The delay before each answer.
     pub(super) delay: Duration,
     /// The response to requests that call a method, in place of an answer: an HTTP status and a body.
-    pub(super) instead: BTreeMap<String, (u16, String)>,
+    pub(super) overrides: BTreeMap<String, (u16, String)>,
     /// The number of transactions that the node has loaded of its persisted mempool; `None` if it has loaded all.
-    pub(super) read: Option<usize>,
+    pub(super) loaded: Option<usize>,
     /// The minimum feerate that the mempool reports, if it is above that of the policy.
     pub(super) min_fee: Option<Feerate>,
 }

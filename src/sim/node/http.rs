@@ -60,7 +60,7 @@ async fn respond(State(served): State<Arc<HttpState>>, request: Request) -> Resp
     let Ok(body) = axum::body::to_bytes(body, MAX_BODY).await else {
         return plain(StatusCode::PAYLOAD_TOO_LARGE, "");
     };
-    if let Some((status, text)) = instead(&served.backend, &body) {
+    if let Some((status, text)) = overridden_response(&served.backend, &body) {
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         return with_type(status, JSON, text);
     }
@@ -68,16 +68,16 @@ async fn respond(State(served): State<Arc<HttpState>>, request: Request) -> Resp
 }
 
 /// The response that a test has set in place of the answer of a method that the body calls.
-fn instead(backend: &Backend, body: &[u8]) -> Option<(u16, String)> {
-    let instead = backend.switches().instead;
-    if instead.is_empty() {
+fn overridden_response(backend: &Backend, body: &[u8]) -> Option<(u16, String)> {
+    let overrides = backend.switches().overrides;
+    if overrides.is_empty() {
         return None;
     }
     let called = envelope::methods(body);
     for method in &called {
         backend.count_call(method);
     }
-    called.iter().find_map(|method| instead.get(method)).cloned()
+    called.iter().find_map(|method| overrides.get(method)).cloned()
 }
 
 async fn rpc_response(backend: Arc<Backend>, body: Bytes) -> Response {

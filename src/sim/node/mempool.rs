@@ -112,7 +112,7 @@ pub(super) fn info(node: &Backend) -> Result<impl Serialize + use<>, RpcFailure>
     let policy = mempool.policy();
     let switches = node.switches();
     Ok(MempoolInfoJson {
-        loaded: switches.read.is_none(),
+        loaded: switches.loaded.is_none(),
         size: mempool.len(),
         bytes: mempool.vsize(),
         usage: mempool.vsize().saturating_mul(BYTES_OF_MEMORY),
@@ -151,7 +151,7 @@ pub(super) fn contents(node: &Backend, verbose: bool, sequence: bool) -> RpcResu
         return json(entries.collect::<BTreeMap<_, _>>());
     }
     let mut txids = sorted(mempool);
-    txids.truncate(node.switches().read.unwrap_or(usize::MAX));
+    txids.truncate(node.switches().loaded.unwrap_or(usize::MAX));
     if sequence {
         return json(SequencedTxidsJson { txids, mempool_sequence: locked.world.mempool_sequence() });
     }

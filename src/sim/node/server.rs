@@ -114,7 +114,7 @@ impl SimNode {
     }
 
     /// Closes the ports and all connections, as when a node is killed: new connections are refused.
-    pub fn stop_answering(&mut self) {
+    pub fn stop_serving(&mut self) {
         self.stop_publishing();
         if let Some(ServerThread { stop, thread, cookie }) = self.running.take() {
             // the thread may have ended by itself, so errors are ignored
@@ -175,7 +175,7 @@ impl SimNode {
     /// Stops the node and starts it again without its mempool. The loss of its transactions is not published, and the
     /// counts of mempool changes and of messages restart.
     pub fn restart(&mut self) -> Result<(), SimNodeError> {
-        self.stop_answering();
+        self.stop_serving();
         self.with(World::forget_mempool)?;
         self.with(|world| self.backend.notifier().restart(world))?;
         self.answer()
@@ -195,7 +195,7 @@ impl SimNode {
     }
 
     /// Drops this many ZMQ messages, from the next on.
-    pub fn lose_messages(&self, messages: u32) {
+    pub fn drop_messages(&self, messages: u32) {
         self.backend.notifier().lose(messages);
     }
 
@@ -217,22 +217,22 @@ impl SimNode {
 
     /// Lets the node report that it still loads its persisted mempool and has loaded this many transactions so far: no
     /// list of txids has more. `None` if it has loaded all of them.
-    pub fn read_mempool(&self, transactions: Option<usize>) {
-        self.backend.switch(|switches| switches.read = transactions);
+    pub fn report_loading(&self, transactions: Option<usize>) {
+        self.backend.switch(|switches| switches.loaded = transactions);
     }
 
     /// Lets the node report this minimum feerate of its mempool, like a full one; `None` for that of its policy. The
     /// transactions that it accepts stay the same.
-    pub fn ask_for(&self, min_fee: Option<Feerate>) {
+    pub fn report_min_fee(&self, min_fee: Option<Feerate>) {
         self.backend.switch(|switches| switches.min_fee = min_fee);
     }
 
     /// Lets the node respond with this HTTP status and body to each request that calls the method, in place of an
     /// answer. `None` lets it answer again.
-    pub fn say_instead(&self, method: &str, says: Option<(u16, &str)>) {
-        self.backend.switch(|switches| match says {
-            Some((status, body)) => drop(switches.instead.insert(method.to_owned(), (status, body.to_owned()))),
-            None => drop(switches.instead.remove(method)),
+    pub fn override_response(&self, method: &str, response: Option<(u16, &str)>) {
+        self.backend.switch(|switches| match response {
+            Some((status, body)) => drop(switches.overrides.insert(method.to_owned(), (status, body.to_owned()))),
+            None => drop(switches.overrides.remove(method)),
         });
     }
 
@@ -250,7 +250,7 @@ impl SimNode {
 
 impl Drop for SimNode {
     fn drop(&mut self) {
-        self.stop_answering();
+        self.stop_serving();
     }
 }
 

@@ -207,7 +207,7 @@ impl AnyNode {
     /// Ends answering, as when it is killed.
     pub(super) fn kill(&mut self) {
         match self {
-            AnyNode::Sim(sim) => sim.stop_answering(),
+            AnyNode::Sim(sim) => sim.stop_serving(),
             AnyNode::Real(real) => real.kill(),
         }
     }

@@ -41,7 +41,7 @@ impl Flood {
     pub(super) fn step(&mut self) -> bool {
         self.steps += 1;
         if self.steps.is_multiple_of(STEPS_A_LOSS) {
-            self.sim.lose_messages(3);
+            self.sim.drop_messages(3);
         }
         let Self { life, sim, .. } = self;
         let step = sim.with(|world| {

@@ -61,17 +61,17 @@ fn what_surely_was_not_sent_is_an_error_and_what_may_have_been_is_an_outcome() {
     api.broadcast_by(&node);
     let unsent = [(403, ""), (401, ""), (503, "Work queue depth exceeded")];
     for says in unsent {
-        sim.say_instead(METHOD, Some(says));
+        sim.override_response(METHOD, Some(says));
         let response = send(&api, &payment);
         assert_eq!(response["data"]["of"], Value::Null, "{says:?}: {response:#}");
         assert_eq!(response["errors"][0]["extensions"]["code"], json!("NODE_UNAVAILABLE"), "{says:?}");
     }
-    sim.say_instead(METHOD, None);
+    sim.override_response(METHOD, None);
     sim.warm_up(Some("Loading block index…"));
     assert_eq!(send(&api, &payment)["errors"][0]["extensions"]["code"], json!("NODE_UNAVAILABLE"));
     sim.warm_up(None);
     for says in [(200, "nobody knows what this is"), (500, "")] {
-        sim.say_instead(METHOD, Some(says));
+        sim.override_response(METHOD, Some(says));
         let expected = json!({ "outcome": "NODE_UNREACHABLE", "transaction": null, "reject": null });
         assert_eq!(outcome(&api, &payment), expected, "{says:?}");
     }
@@ -80,7 +80,7 @@ fn what_surely_was_not_sent_is_an_error_and_what_may_have_been_is_an_outcome() {
         serialize_hex(&payment)
     ));
     assert!(package["data"]["of"]["results"].is_array(), "{package:#}");
-    sim.say_instead("submitpackage", Some((403, "")));
+    sim.override_response("submitpackage", Some((403, "")));
     let refused = api.refusal(&format!(
         "mutation {{ of: broadcastPackage(hexes: [\"{}\"]) {{ message }} }}",
         serialize_hex(&payment)

@@ -242,7 +242,7 @@ fn lost_messages_are_reported_and_later_signals_arrive() {
     let subscription = Subscription::start(&client(&sim), CAPACITY);
     assert_eq!(subscription.next(1), [NodeSignal::Lost]);
     subscription.wait_for_subscription(|| NodeSignal::BlockConnected(mine(&sim).block_hash()));
-    sim.lose_messages(2);
+    sim.drop_messages(2);
     let lost = [mine(&sim), mine(&sim)];
     let block = mine(&sim);
     assert_eq!(subscription.next(2), [NodeSignal::Lost, NodeSignal::BlockConnected(block.block_hash())], "{lost:?}");

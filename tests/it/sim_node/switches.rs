@@ -32,7 +32,7 @@ fn a_stopped_node_refuses_connections_and_returns_on_its_port() {
     let mut sim = start(3, SimNodeOptions::default());
     let node = Node::connect(without_retries(&sim, password("password"))).unwrap();
     let url = sim.url();
-    sim.stop_answering();
+    sim.stop_serving();
     assert!(matches!(node.chain_info(), Err(NodeError::Unreachable { .. })));
     sim.with(|world| world.mine(Mining::default()).map(|_| ())).unwrap().unwrap();
     sim.answer().unwrap();
@@ -77,7 +77,7 @@ fn only_the_password_and_the_current_cookie_are_accepted() {
 
     let cookie = std::fs::read_to_string(&path).unwrap();
     assert_eq!(post(&sim.url(), &cookie, REQUEST).status, 200);
-    sim.stop_answering();
+    sim.stop_serving();
     assert!(!path.exists());
     sim.answer().unwrap();
     let refused = post(&sim.url(), &cookie, REQUEST);

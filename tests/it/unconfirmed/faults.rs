@@ -43,8 +43,8 @@ fn nothing_leaves_while_a_node_that_was_started_anew_reads_its_mempool() {
         let before = following.assert_catches_up(&sim).mempool.sequence();
         wait_for_sync(&following);
 
-        sim.stop_answering();
-        sim.read_mempool(Some(1));
+        sim.stop_serving();
+        sim.report_loading(Some(1));
         sim.answer().unwrap();
         let is_told = || (!following.head().mempool.node().loaded).then_some(());
         wait_for("the node to say that it reads", PATIENCE, is_told);
@@ -53,7 +53,7 @@ fn nothing_leaves_while_a_node_that_was_started_anew_reads_its_mempool() {
         assert!(!following.is_mempool_in_sync());
 
         let read = send(&sim, &pay(&coins[3], 5));
-        sim.read_mempool(None);
+        sim.report_loading(None);
         let head = following.assert_catches_up(&sim);
         wait_for_sync(&following);
         assert_eq!(head.mempool.get(&read).unwrap().cause(), Cause::Loaded);
@@ -90,7 +90,7 @@ fn answers_about_the_mempool_that_are_no_use_cost_only_the_mempool_and_only_for_
         wait_for_sync(&following);
         // of the list, and of what a signal tells
         for (method, coin) in [(LIST, &coins[0]), ("getrawtransaction", &coins[1])] {
-            sim.say_instead(method, Some((status, body)));
+            sim.override_response(method, Some((status, body)));
             send(&sim, &pay(coin, 5));
             sim.stop_publishing();
             sim.publish().unwrap();
@@ -98,7 +98,7 @@ fn answers_about_the_mempool_that_are_no_use_cost_only_the_mempool_and_only_for_
             wait_for("the mempool to be missed", PATIENCE, is_missed);
             mine(&sim);
             wait_for_tip(&sim, &following, PATIENCE);
-            sim.say_instead(method, None);
+            sim.override_response(method, None);
             following.assert_catches_up(&sim);
             wait_for_sync(&following);
         }
@@ -120,13 +120,13 @@ fn a_transaction_is_first_seen_when_the_node_tells_of_it_even_if_the_node_cannot
         if is_away {
             sim.warm_up(Some("Replaying blocks…"));
         } else {
-            sim.say_instead("getrawtransaction", Some((403, "")));
+            sim.override_response("getrawtransaction", Some((403, "")));
         }
         let told = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
         let txid = send(&sim, &pay(&coins[1], 5));
         std::thread::sleep(Duration::from_secs(4));
         sim.warm_up(None);
-        sim.say_instead("getrawtransaction", None);
+        sim.override_response("getrawtransaction", None);
         let first_seen = following.assert_catches_up(&sim).mempool.get(&txid).unwrap().first_seen;
         assert!((told..=told + 2).contains(&first_seen), "told at {told}, first seen at {first_seen}");
         following.stop();
@@ -139,10 +139,10 @@ fn a_reorganisation_is_told_even_if_the_node_does_not_say_what_is_in_its_mempool
     let following = Following::of_simulated(&sim, true);
     following.assert_catches_up(&sim);
     wait_for_sync(&following);
-    sim.say_instead(LIST, Some((503, "Work queue depth exceeded")));
+    sim.override_response(LIST, Some((503, "Work queue depth exceeded")));
     sim.with(|world| world.reorg(1, 2, Vec::new(), &Mining::default())).unwrap().unwrap();
     wait_for_tip(&sim, &following, Duration::from_secs(20));
-    sim.say_instead(LIST, None);
+    sim.override_response(LIST, None);
     following.assert_catches_up(&sim);
     following.stop();
 }
@@ -180,7 +180,7 @@ fn when_signals_are_lost_the_mempool_is_not_in_sync_until_that_is_made_up_for() 
     following.assert_catches_up(&sim);
     wait_for_sync(&following);
     sim.delay(Duration::from_millis(200));
-    sim.lose_messages(1);
+    sim.drop_messages(1);
     send(&sim, &pay(&coins[0], 5));
     assert!(following.is_mempool_in_sync());
     send(&sim, &pay(&coins[1], 5));

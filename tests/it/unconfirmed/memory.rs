@@ -71,13 +71,13 @@ fn a_restart_answers_at_once_for_the_mempool_as_it_was() {
 
     // the node begins with an empty mempool, and says that it is still reading that of its last run
     sim.restart().unwrap();
-    sim.read_mempool(Some(0));
+    sim.report_loading(Some(0));
     let following = Following::within(&directory, &sim);
     let head = first_head(&following);
     assert_eq!(entries(&head.mempool), entries(&before.mempool));
     assert_eq!(head.mempool.departed(&replaced), before.mempool.departed(&replaced));
     assert!(!following.is_mempool_in_sync(), "the node was not asked yet");
-    sim.read_mempool(None);
+    sim.report_loading(None);
     let head = following.assert_catches_up(&sim);
     assert_eq!(head.mempool.departed(&replaced), before.mempool.departed(&replaced));
     assert!(head.mempool.departed(&stays).is_some());
@@ -203,10 +203,10 @@ fn what_waits_for_a_transaction_that_nobody_told_of_was_first_seen_when_it_was_h
     // a first message that is heard, after which others can be missed
     send(&sim, &pay(&coins[0], 5));
     following.assert_catches_up(&sim);
-    sim.say_instead(LIST, Some((503, "Work queue depth exceeded")));
+    sim.override_response(LIST, Some((503, "Work queue depth exceeded")));
     let parents = [1, 2].map(|coin| pay(&coins[coin], 5));
     let [waits, joins] = [0, 1].map(|number| pay_on(&parents[number], 9));
-    sim.lose_messages(2);
+    sim.drop_messages(2);
     for parent in &parents {
         send(&sim, parent);
     }
@@ -225,7 +225,7 @@ fn what_waits_for_a_transaction_that_nobody_told_of_was_first_seen_when_it_was_h
     let [one, other] = parents;
     let block = vec![one, other, joins.clone()];
     sim.with(|world| world.mine_exactly(block, Mining::default())).unwrap().unwrap();
-    sim.say_instead(LIST, None);
+    sim.override_response(LIST, None);
     let head = following.assert_catches_up(&sim);
     assert!(head.mempool.get(&waits.compute_txid()).unwrap().first_seen <= latest);
     assert!(first_seen(&head, &joins.compute_txid()).is_some_and(|seconds| seconds <= latest));

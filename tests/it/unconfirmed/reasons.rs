@@ -49,7 +49,7 @@ fn only_what_paid_less_than_a_full_mempool_asks_for_was_evicted() {
     let helps = pay_on(&parent, 60);
     let [cheap, dear, parent, helps] = [cheap, dear, parent, helps].map(|tx| send(&sim, &tx));
     following.assert_catches_up(&sim);
-    sim.ask_for(Some(Feerate::from_sat_per_kvb(5_000)));
+    sim.report_min_fee(Some(Feerate::from_sat_per_kvb(5_000)));
     for txid in [cheap, dear, parent] {
         sim.with(|world| world.evict(&txid)).unwrap();
     }

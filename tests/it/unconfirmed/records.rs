@@ -92,7 +92,7 @@ fn what_became_of_transactions_is_told_after_the_list_that_the_node_gives_at_las
     let [returns, dropped] = [0, 1].map(|coin| send(&sim, &pay(&coins[coin], 5)));
     mine(&sim);
     let left = following.assert_catches_up(&sim).tip;
-    sim.say_instead(LIST, Some((503, "Work queue depth exceeded")));
+    sim.override_response(LIST, Some((503, "Work queue depth exceeded")));
     sim.with(|world| {
         world.reorg(1, 2, Vec::new(), &Mining::default()).unwrap();
         world.evict(&dropped)
@@ -102,7 +102,7 @@ fn what_became_of_transactions_is_told_after_the_list_that_the_node_gives_at_las
     let [record] = &records(&following.head())[..] else { panic!("there is not one record") };
     assert_eq!((&record.disconnected[..], record.connected.len()), (&[left.hash][..], 2));
     assert_eq!(record.outcome, None, "nobody knows yet");
-    sim.say_instead(LIST, None);
+    sim.override_response(LIST, None);
     let (_, ReorgOutcome { returned, died, is_whole }) = finished(&following);
     assert_eq!((returned, is_whole), (vec![returns], true));
     assert_eq!(died.iter().map(|dead| dead.txid).collect::<Vec<_>>(), [dropped]);
@@ -121,10 +121,10 @@ fn what_leaves_with_the_reorganisation_itself_is_not_told_as_returned() {
         .unwrap();
     let lower = following.assert_catches_up(&sim).tip.height.previous().unwrap();
     let lower = sim.with(|world| world.chain().hash_at(lower).unwrap()).unwrap();
-    sim.say_instead(LIST, Some((503, "Work queue depth exceeded")));
+    sim.override_response(LIST, Some((503, "Work queue depth exceeded")));
     sim.with(|world| world.invalidate(&lower)).unwrap().unwrap();
     wait_for("the tip", PATIENCE, || (following.head().tip.hash == tip(&sim)).then_some(()));
-    sim.say_instead(LIST, None);
+    sim.override_response(LIST, None);
     let (_, outcome) = finished(&following);
     assert_eq!(outcome.returned, [old.compute_txid()]);
     assert_eq!(
@@ -184,7 +184,7 @@ fn a_node_that_never_tells_what_is_in_its_mempool_leaves_the_record_to_the_next_
     let (sim, _) = quiet();
     let following = Following::of_simulated(&sim, true);
     following.assert_catches_up(&sim);
-    sim.say_instead(LIST, Some((503, "Work queue depth exceeded")));
+    sim.override_response(LIST, Some((503, "Work queue depth exceeded")));
     for records_then in 1..=2 {
         sim.with(|world| world.reorg(1, 2, Vec::new(), &Mining::default())).unwrap().unwrap();
         wait_for("the record", PATIENCE, || {
@@ -194,7 +194,7 @@ fn a_node_that_never_tells_what_is_in_its_mempool_leaves_the_record_to_the_next_
     }
     let outcomes: Vec<_> = records(&following.head()).into_iter().map(|record| record.outcome).collect();
     assert_eq!(outcomes, [Some(ReorgOutcome::default()), None]);
-    sim.say_instead(LIST, None);
+    sim.override_response(LIST, None);
     wait_for("the outcome", PATIENCE, || records(&following.head())[1].outcome.clone().filter(|it| it.is_whole));
     following.stop();
 }
@@ -207,12 +207,12 @@ fn a_record_that_a_run_did_not_finish_is_finished_by_the_next() {
     let returns = send(&sim, &pay(&coins[0], 5));
     mine(&sim);
     following.assert_catches_up(&sim);
-    sim.say_instead(LIST, Some((503, "Work queue depth exceeded")));
+    sim.override_response(LIST, Some((503, "Work queue depth exceeded")));
     sim.with(|world| world.reorg(1, 2, Vec::new(), &Mining::default())).unwrap().unwrap();
     wait_for("the tip", PATIENCE, || (following.head().tip.hash == tip(&sim)).then_some(()));
     assert_eq!(records(&following.head())[0].outcome, None);
     following.stop();
-    sim.say_instead(LIST, None);
+    sim.override_response(LIST, None);
     let following = Following::within(&directory, &sim);
     following.assert_catches_up(&sim);
     let (record, outcome) = finished(&following);
@@ -231,13 +231,13 @@ fn another_reorganisation_before_the_mempool_is_known_keeps_what_the_one_before_
     mine(&sim);
     following.assert_catches_up(&sim);
     std::thread::sleep(Duration::from_millis(1_100));
-    sim.say_instead(LIST, Some((503, "Work queue depth exceeded")));
+    sim.override_response(LIST, Some((503, "Work queue depth exceeded")));
     for _ in 0..2 {
         sim.with(|world| world.reorg(1, 2, Vec::new(), &Mining::default())).unwrap().unwrap();
         wait_for("the tip", PATIENCE, || (following.head().tip.hash == tip(&sim)).then_some(()));
     }
     assert_eq!(records(&following.head()).len(), 2);
-    sim.say_instead(LIST, None);
+    sim.override_response(LIST, None);
     assert_eq!(first_seen(&following.assert_catches_up(&sim), &returns), seen);
     following.stop();
 }

@@ -60,12 +60,12 @@ fn what_waits_for_its_lock_time_again_is_reorged_out_whenever_the_node_says_that
         let [by_height, by_rest, free] = [by_height, by_rest, free].map(|payment| send(&sim, &payment.sign().unwrap()));
         following.assert_catches_up(&sim);
         if is_told_late {
-            sim.say_instead("getrawmempool", Some((503, "Work queue depth exceeded")));
+            sim.override_response("getrawmempool", Some((503, "Work queue depth exceeded")));
         }
         sim.with(|world| world.invalidate(&block)).unwrap().unwrap();
         let tip = sim.with(|world| world.chain().tip()).unwrap();
         wait_for("the tip", PATIENCE, || (following.head().tip.hash == tip).then_some(()));
-        sim.say_instead("getrawmempool", None);
+        sim.override_response("getrawmempool", None);
         let head = following.assert_catches_up(&sim);
         for txid in [by_height, by_rest] {
             let departure = head.mempool.departed(&txid).unwrap().departure;
@@ -83,7 +83,7 @@ fn what_the_node_did_not_take_back_is_reorged_out_even_if_it_says_so_late() {
     let dropped = send(&sim, &pay(&coins[0], 5));
     let block = sim.with(|world| world.mine(Mining::default())).unwrap().unwrap().block_hash();
     following.assert_catches_up(&sim);
-    sim.say_instead("getrawmempool", Some((503, "Work queue depth exceeded")));
+    sim.override_response("getrawmempool", Some((503, "Work queue depth exceeded")));
     sim.with(|world| {
         world.reorg(1, 2, Vec::new(), &Mining::default()).unwrap();
         world.evict(&dropped)
@@ -91,7 +91,7 @@ fn what_the_node_did_not_take_back_is_reorged_out_even_if_it_says_so_late() {
     .unwrap();
     let tip = sim.with(|world| world.chain().tip()).unwrap();
     wait_for("the tip", PATIENCE, || (following.head().tip.hash == tip).then_some(()));
-    sim.say_instead("getrawmempool", None);
+    sim.override_response("getrawmempool", None);
     let head = following.assert_catches_up(&sim);
     assert_eq!(head.mempool.departed(&dropped).unwrap().departure, Departure::ReorgedOut { block });
     following.stop();

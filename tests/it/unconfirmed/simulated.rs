@@ -106,7 +106,7 @@ fn lost_signals_and_a_node_that_starts_anew_are_made_up_for() {
     let following = Following::of_simulated(&sim, true);
     following.assert_catches_up(&sim);
     for round in 0..4 {
-        sim.lose_messages(3);
+        sim.drop_messages(3);
         live(&mut life, &sim, 25);
         following.assert_catches_up(&sim);
 

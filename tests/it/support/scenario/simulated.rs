@@ -116,7 +116,7 @@ impl Node for Simulated {
     }
 
     fn stop(&mut self) {
-        self.node.stop_answering();
+        self.node.stop_serving();
     }
 
     fn start(&mut self, forgets: bool) {
