@@ -1,9 +1,9 @@
-//! The settings: what there is to set, where it is taken from, and the defaults that depend on the network and the
-//! platform.
+//! The settings: their names and types, their sources, and the defaults that depend on the network and the platform.
 //!
 //! `settings/defaults.toml` is compiled in. With the limits of [`crate::limits`], which are written into it, it documents
-//! every setting and says which ones exist; the structs here give each its type. [`Settings::load`] lays file, environment and flags over it and works out what was left empty.
-//! Only `main` and its commands know the settings; a room is handed what it needs.
+//! every setting and defines which ones exist; the structs here give each its type. [`Settings::load`] merges file,
+//! environment and flags into it and derives the empty values. Only `main` and its commands know the settings; they pass
+//! each module what it needs.
 
 mod admin;
 mod bounds;
@@ -46,14 +46,14 @@ pub fn defaults() -> &'static str {
     &DEFAULTS
 }
 
-/// The settings in effect, with nothing left to work out.
+/// The settings in effect, with all values derived.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
     /// The network to follow.
     #[serde(deserialize_with = "network_by_name", serialize_with = "name_of_network")]
     pub network: Network,
-    /// Holds one folder a network, see [`Settings::network_dir`].
+    /// Has one folder for each network, see [`Settings::network_dir`].
     pub data_dir: PathBuf,
     /// The node that is followed.
     pub node: NodeSettings,
@@ -65,9 +65,9 @@ pub struct Settings {
     pub mempool: MempoolSettings,
     /// The GraphQL server.
     pub server: ServerSettings,
-    /// What the API lets clients do.
+    /// Features of the API.
     pub api: ApiSettings,
-    /// What runs the server, on this machine alone.
+    /// The admin socket.
     pub admin: AdminSettings,
     /// The log.
     pub log: LogSettings,
@@ -80,15 +80,15 @@ pub struct Settings {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct IndexSettings {
-    /// Where the bytes of transactions are kept.
+    /// Where the bytes of transactions are stored.
     pub raw_transactions: RawTransactions,
     /// For the database's cache and the buffers of an import together.
     pub memory: ByteSize,
-    /// How many blocks that left the main chain are kept.
+    /// How many blocks that left the main chain are stored.
     pub stale_blocks: u32,
-    /// How many reorganisations are kept.
+    /// How many reorganisations are stored.
     pub reorgs: u32,
-    /// How many times are kept at which confirmed transactions were first seen.
+    /// For how many confirmed transactions the time they were first seen is stored.
     pub first_seen: u32,
     /// Of the script keys of a new index.
     pub salt: Salt,
@@ -98,45 +98,45 @@ pub struct IndexSettings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct SyncSettings {
-    /// For how many seconds a block is awaited that was announced before a crash took it back; 0 for not at all.
+    /// How long the server waits for a block that it announced before a crash removed it, in seconds; 0 for no wait.
     pub lost_block_seconds: u32,
 }
 
 impl SyncSettings {
-    /// For how long a block is awaited that was announced before a crash took it back.
+    /// How long the server waits for a block that it announced before a crash removed it.
     #[must_use]
     pub fn lost_block_patience(&self) -> Duration {
         Duration::from_secs(self.lost_block_seconds.into())
     }
 }
 
-/// What is remembered of the mempool.
+/// The stored history of the mempool.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct MempoolSettings {
-    /// How many transactions that left it without being mined.
+    /// How many transactions that left the mempool without being mined.
     pub departed: u32,
-    /// How much of these transactions themselves; of older ones only the figures.
+    /// How many bytes of their raw data; for older ones only the figures.
     pub departed_bytes: ByteSize,
-    /// How many of its events can be read again.
+    /// How many mempool events, for subscriptions that continue from a cursor.
     pub events: u32,
-    /// For how many days a sample a minute is kept.
+    /// For how many days the samples are stored, one a minute.
     pub history_days: u32,
 }
 
-/// What the API lets clients do.
+/// Features of the API.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ApiSettings {
-    /// Whether transactions can be sent.
+    /// Whether clients can send transactions.
     pub broadcast: bool,
 }
 
-/// The socket of `serve` that commands talk to.
+/// The socket where `serve` receives commands.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct AdminSettings {
-    /// Where it is.
+    /// Its address.
     pub listen: AdminAddress,
 }
 
@@ -146,25 +146,25 @@ pub struct AdminSettings {
 pub struct LogSettings {
     /// How lines are written.
     pub format: LogFormat,
-    /// Which events are told, as `tracing_subscriber::EnvFilter` reads it.
+    /// What is logged, as `tracing_subscriber::EnvFilter` reads it.
     pub filter: String,
 }
 
-/// What settings are loaded from, beside the defaults. Holds secrets as they were given, so it cannot be printed.
+/// The sources of the settings, beside the defaults. It has unmasked secrets, so it cannot be printed.
 #[derive(Clone, Default)]
 pub struct Sources {
     /// A settings file.
     pub file: Option<PathBuf>,
     /// The environment; variables that do not begin with `BTCGRAPH_` are ignored.
     pub environment: Vec<(OsString, OsString)>,
-    /// What was given on the command line.
+    /// The flags of the command line.
     pub flags: Vec<Flag>,
     /// The directories of this user, `None` if unknown.
     pub platform: Option<Platform>,
 }
 
 impl Settings {
-    /// The settings that `sources` give. Names the setting and the place that gave it in every error.
+    /// The settings that `sources` give. Every error names the setting and its source.
     pub fn load(sources: &Sources) -> Result<Self, SettingsError> {
         let mut merged = layers::Merged::defaults(defaults())?;
         if let Some(path) = &sources.file {
@@ -177,7 +177,7 @@ impl Settings {
         settings.limits = limits::read(&merged)?;
         bounds::check(&settings, &merged, sources.platform.as_ref().and_then(|platform| platform.memory))?;
         check::check(&settings, &merged)?;
-        settings.work_out(sources.platform.as_ref())
+        settings.derive_empty(sources.platform.as_ref())
     }
 
     /// The folder of the network that is followed.
@@ -192,14 +192,14 @@ impl Settings {
         self.network_dir().join("index.redb")
     }
 
-    /// For how long the node's last report of its newest block is taken to be true.
+    /// How long the node's last report of its newest block counts as current.
     #[must_use]
     pub fn longest_silence(&self) -> Duration {
         Duration::from_secs(self.server.ready_seconds.into())
     }
 
-    /// How often the node is asked for its newest block: as `node.poll_seconds` says, and at least twice in the time for
-    /// which its last report is taken to be true.
+    /// The interval of asking the node for its newest block: `node.poll_seconds`, or half of the time for which its last
+    /// report counts as current, if that is shorter.
     #[must_use]
     pub fn poll(&self) -> Duration {
         Duration::from_secs(self.node.poll_seconds.into()).min(self.longest_silence() / 2)
@@ -210,8 +210,8 @@ impl Settings {
         print::print(self).map_err(|error| SettingsError::Defaults(error.to_string()))
     }
 
-    /// Fills in what was left empty to be worked out.
-    fn work_out(mut self, platform: Option<&Platform>) -> Result<Self, SettingsError> {
+    /// Derives the values of empty settings.
+    fn derive_empty(mut self, platform: Option<&Platform>) -> Result<Self, SettingsError> {
         if let Some(Platform { home, .. }) = platform {
             let paths = [&mut self.data_dir, &mut self.node.rpc_cookie, &mut self.server.port_file];
             for path in paths.into_iter().chain(self.admin.listen.path_mut()) {

@@ -1,7 +1,6 @@
-//! Both ends of the admin socket: what `serve` binds, and how other commands ask it.
+//! Both ends of the admin socket: the listener of `serve`, and the client of the other commands.
 //!
-//! A question is one HTTP/1.0 request, and its answer goes on to the end of the connection, so that nothing of it needs
-//! decoding.
+//! A command sends one HTTP/1.0 request, and the response lasts to the end of the connection, so that it needs no decoding.
 
 use std::io;
 use std::time::Duration;
@@ -14,13 +13,13 @@ use tokio::time::timeout;
 
 use super::failure::{Exit, Failure};
 
-/// How long a server may take to begin its answer. One that is idle takes some milliseconds.
+/// How long a server may take to begin its response. An idle one takes some milliseconds.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The most bytes of an answer's head, and of a reason.
+/// The most bytes of a response head, and of a reason.
 const SHORT: u64 = 16 * 1024;
 
-/// Listens where the settings say.
+/// Listens at the address of the settings.
 pub(super) async fn bind(address: &AdminAddress) -> Result<Socket, Failure> {
     let socket = match address {
         AdminAddress::Unix(path) => Socket::unix(path).await,
@@ -35,9 +34,9 @@ impl From<SocketError> for Failure {
     }
 }
 
-/// What a server answers.
+/// The response of a server.
 pub(super) struct Answer {
-    /// The status of HTTP.
+    /// The HTTP status.
     pub(super) status: u16,
     body: BufReader<Box<dyn Connection>>,
 }
@@ -46,9 +45,9 @@ trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Connection for T {}
 
-/// Asks the server at this address. Waits five seconds at most.
+/// Sends a request to the server at this address. Waits five seconds at most.
 ///
-/// Errors: there is no server, or it does not answer in time, or it is none of btcgraph.
+/// Errors: there is no server, it does not respond in time, or it is not btcgraph.
 pub(super) async fn ask(address: &AdminAddress, path: &str, body: &[u8]) -> io::Result<Answer> {
     within_patience(exchange(address, path, body)).await
 }
@@ -72,10 +71,10 @@ async fn connect(address: &AdminAddress) -> io::Result<Box<dyn Connection>> {
     })
 }
 
-/// Reads up to the empty line; the status in the first one.
+/// Reads up to the empty line, and returns the status of the first one.
 async fn read_head(body: &mut (impl AsyncBufReadExt + Unpin)) -> io::Result<u16> {
     let mut lines = body.take(SHORT).lines();
-    let no_http = || io::Error::new(io::ErrorKind::InvalidData, "what answers is no server of btcgraph");
+    let no_http = || io::Error::new(io::ErrorKind::InvalidData, "the server at this address is not btcgraph");
     let first = lines.next_line().await?.ok_or(io::ErrorKind::UnexpectedEof)?;
     let status = first.strip_prefix("HTTP/1.").and_then(|rest| rest.split(' ').nth(1)?.parse().ok());
     let status = status.ok_or_else(no_http)?;
@@ -88,16 +87,16 @@ async fn read_head(body: &mut (impl AsyncBufReadExt + Unpin)) -> io::Result<u16>
 }
 
 impl Answer {
-    /// Why the server does not do what it was asked for. Waits five seconds at most.
+    /// Why the server refuses the request. Waits five seconds at most.
     pub(super) async fn reason(self) -> String {
         let mut reason = Vec::new();
         let read = within_patience(async { self.body.take(SHORT).read_to_end(&mut reason).await }).await;
-        // what did come, if anything, is told all the same
+        // a reason that arrives in part is shown in part
         drop(read);
-        format!("the server says {}: {}", self.status, String::from_utf8_lossy(&reason).trim())
+        format!("the server returned {}: {}", self.status, String::from_utf8_lossy(&reason).trim())
     }
 
-    /// The lines of the answer, each as it comes.
+    /// The lines of the response, each as it arrives.
     pub(super) fn lines(self) -> Lines<impl AsyncBufReadExt + Unpin> {
         self.body.lines()
     }
@@ -106,6 +105,6 @@ impl Answer {
 async fn within_patience<T>(work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
     timeout(PATIENCE, work).await.unwrap_or_else(|_| {
         let seconds = PATIENCE.as_secs();
-        Err(io::Error::new(io::ErrorKind::TimedOut, format!("it does not answer within {seconds} seconds")))
+        Err(io::Error::new(io::ErrorKind::TimedOut, format!("it does not respond within {seconds} seconds")))
     })
 }

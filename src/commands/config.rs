@@ -16,7 +16,7 @@ pub(super) fn print_defaults() -> Result<(), Failure> {
     to_stdout(defaults())
 }
 
-/// Prints a text. A reader that has seen enough, as in `btcgraph config | head`, is no failure.
+/// Prints a text. A reader that closes the pipe early, as in `btcgraph config | head`, is not a failure.
 pub(super) fn to_stdout(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {

@@ -1,5 +1,5 @@
-//! `btcgraph demo`: all that `serve` is, over a simulated chain that goes on by itself. It keeps its files in a
-//! temporary directory, which goes when it ends.
+//! `btcgraph demo`: `serve` over a simulated chain that grows by itself. Its files are in a temporary directory, which is
+//! removed at the end.
 
 use bitcoin::hex::DisplayHex;
 use btcgraph::settings::{AdminAddress, Flag, Secret, Settings};
@@ -16,10 +16,10 @@ use super::{pieces, serve, shutdown};
 /// What is simulated.
 #[derive(Args, Clone, Copy)]
 pub(super) struct DemoArguments {
-    /// What goes on in the chain
+    /// The kind of chain
     #[arg(long, value_enum, default_value_t = Kind::Demo)]
     profile: Kind,
-    /// What all its choices follow from
+    /// The seed of the simulation
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
@@ -30,7 +30,7 @@ enum Kind {
     Demo,
     /// Some 3,200 transactions a block, with as many inputs and outputs as on mainnet, every ten minutes or so
     MainnetLike,
-    /// Everything odd at once, to test an application with: reorganisations, replacements, all script types
+    /// All unusual cases at once, to test an application: reorganisations, replacements, all script types
     Hostile,
 }
 
@@ -44,8 +44,8 @@ impl From<Kind> for Profile {
     }
 }
 
-/// What the demo brings itself. Most of it is known only when it runs; what stands here takes the place of what file and
-/// environment say of the user's own node.
+/// The settings that the demo sets itself. Most values are known only when it runs; these override what file and environment
+/// say of the user's own node.
 const OWN: [(&str, &str); 8] = [
     ("network", "regtest"),
     ("data_dir", "."),
@@ -57,13 +57,13 @@ const OWN: [(&str, &str); 8] = [
     ("admin.listen", ""),
 ];
 
-/// What the demo takes from its own flags, or else from here: file and environment speak of the user's own server.
+/// The settings that the demo takes from its flags, or else from here: file and environment are for the user's own server.
 const UNLESS_GIVEN: [(&str, &str); 3] =
     [("server.listen", "127.0.0.1:8080"), ("server.port_file", ""), ("api.broadcast", "true")];
 
-/// The settings of the demo: the user's own, but for what it brings itself.
+/// The settings of the demo: the user's own, except for those that it sets itself.
 ///
-/// Errors: a flag gives what the demo brings itself, or the settings cannot be read.
+/// Errors: a flag gives a setting that the demo sets itself, or the settings cannot be read.
 pub(super) fn settings(flags: Flags) -> Result<Settings, Failure> {
     let mut sources = flags.sources();
     let contradicts = |flag: &&Flag| OWN.iter().any(|(setting, _)| *setting == flag.setting);
@@ -80,7 +80,7 @@ pub(super) fn settings(flags: Flags) -> Result<Settings, Failure> {
     Ok(Settings::load(&sources)?)
 }
 
-/// Runs until `stop` is cancelled, or the chain cannot go on.
+/// Runs until `stop` is cancelled, or the simulation fails.
 pub(super) async fn run(
     settings: &Settings,
     stop: CancellationToken,
@@ -90,7 +90,7 @@ pub(super) async fn run(
     shutdown::on_hangup(&stop).or_exit(Exit::Failed, "cannot listen for signals")?;
     let directory = tempfile::Builder::new().prefix("btcgraph-demo-").tempdir();
     let directory =
-        directory.or_exit(Exit::Failed, "cannot make a temporary directory; TMPDIR may name another place")?;
+        directory.or_exit(Exit::Failed, "cannot create a temporary directory; set TMPDIR to another one")?;
     let mut settings = settings.clone();
     directory.path().clone_into(&mut settings.data_dir);
     settings.admin.listen = AdminAddress::default_in(&settings.network_dir());
@@ -99,11 +99,11 @@ pub(super) async fn run(
     let login = (settings.node.rpc_user.clone(), settings.node.rpc_password.expose().to_owned());
     let options = SimNodeOptions { login, ..SimNodeOptions::default() };
     let end = stop.child_token();
-    let (tell, mut failure) = oneshot::channel();
+    let (report, mut failure) = oneshot::channel();
     let cancel = end.clone();
     let failed = move |error| {
-        // nobody listens only when the demo has ended
-        let _ = tell.send(error);
+        // the receiver is dropped only when the demo has ended
+        let _ = report.send(error);
         cancel.cancel();
     };
     let start = move || {
@@ -114,11 +114,11 @@ pub(super) async fn run(
         return Ok(());
     }
     settings.node.rpc_url = living.node().url();
-    info!(seed, node = settings.node.rpc_url, "a simulated chain goes on by itself; ctrl-c ends it and leaves nothing");
+    info!(seed, node = settings.node.rpc_url, "a simulated chain is running; ctrl-c ends it and removes its files");
     let served = serve::run(&settings, end).await;
     drop(living);
     let lived = match failure.try_recv() {
-        Ok(error) => Err(error).or_exit(Exit::Failed, "the demo cannot go on"),
+        Ok(error) => Err(error).or_exit(Exit::Failed, "the simulation failed"),
         Err(_) => Ok(()),
     };
     let path = directory.path().display().to_string();
@@ -126,7 +126,7 @@ pub(super) async fn run(
     lived.and(served).and(removed)
 }
 
-/// A password that nobody else on this machine knows.
+/// A random password, unknown to other users of this machine.
 fn password() -> Result<Secret, Failure> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).or_exit(Exit::Failed, "the operating system has no random numbers")?;

@@ -1,4 +1,4 @@
-//! How a command fails: with a message for the user, its causes, and an exit code that scripts can tell apart.
+//! How a command fails: with a message for the user, its causes, and an exit code for scripts.
 
 use std::fmt::Display;
 use std::process::ExitCode;
@@ -7,7 +7,7 @@ use anyhow::Context;
 use btcgraph::settings::SettingsError;
 use serde::{Deserialize, Serialize};
 
-/// What kind of failure it was. The numbers are promised by `--help` and docs/operations.md.
+/// The kind of failure. `--help` and docs/operations.md document the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
@@ -48,16 +48,16 @@ impl Failure {
         self.exit
     }
 
-    /// What the user is told: who says it, and the message.
+    /// The report for the user: the name of the program, and the message.
     pub(crate) fn report(&self) -> String {
         format!("btcgraph: {}\n", self.message())
     }
 
-    /// What went wrong, and on a line of its own each cause that adds to it.
+    /// The error, and on a line of its own each cause that adds information.
     pub(crate) fn message(&self) -> String {
         let mut message = self.error.to_string();
         for cause in self.error.chain().skip(1).map(ToString::to_string) {
-            // an error type that shows its cause in its own message has said this already
+            // some error types contain the message of their cause
             if !message.contains(&cause) {
                 message.push_str("\n  because: ");
                 message.push_str(&cause);
@@ -75,7 +75,7 @@ impl From<SettingsError> for Failure {
 
 /// Turns an error into a [`Failure`].
 pub(crate) trait OrExit<T> {
-    /// On an error, fails with this kind of failure and with `tried` as what could not be done.
+    /// Converts an error to this kind of failure, with `tried` as the message and the error as its cause.
     fn or_exit(self, exit: Exit, tried: impl Display + Send + Sync + 'static) -> Result<T, Failure>;
 }
 
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_tells_what_was_tried_and_each_cause_once() {
+    fn a_report_names_the_attempt_and_each_cause_once() {
         let inner: Result<(), _> = Err(std::io::Error::other("disk full"));
         let middle = inner.context("cannot write block 7");
         let failure = middle.or_exit(Exit::Index, "cannot import").unwrap_err();

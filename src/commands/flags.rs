@@ -1,22 +1,22 @@
-//! The flags that give settings. Each goes before or after the command, and wins over file and environment.
+//! The flags that give settings. Each may precede or follow the command, and overrides file and environment.
 
 use std::path::PathBuf;
 
 use btcgraph::settings::{Flag, Platform, Sources};
 use clap::Args;
 
-/// Those settings that have a flag; the rest are set by file or environment. What a value means, and whether it fits,
-/// is for the settings to say, so that every source is treated alike. Not `Debug`, for it may hold the password.
+/// Those settings that have a flag; the rest are set by file or environment. The settings
+/// parse and check the values, so that every source is treated alike. Not `Debug`, because it may contain the password.
 #[derive(Args)]
 #[command(next_help_heading = "Settings (`btcgraph config` prints all of them)")]
 pub(super) struct Flags {
-    /// Settings file to lay over the defaults
+    /// Settings file that overrides the defaults
     #[arg(long, global = true, value_name = "PATH")]
     config: Option<PathBuf>,
     /// Network to follow: mainnet, testnet3, testnet4, signet or regtest [default: mainnet]
     #[arg(long, global = true, value_name = "NAME")]
     network: Option<String>,
-    /// Where btcgraph keeps its files [default: in the platform's data directory]
+    /// Directory of btcgraph's files [default: in the platform's data directory]
     #[arg(long, global = true, value_name = "PATH")]
     data_dir: Option<String>,
     /// The node's RPC server [default: http://127.0.0.1 and the network's port]
@@ -31,10 +31,10 @@ pub(super) struct Flags {
     /// Password of that user; others on this machine can read it here, so prefer BTCGRAPH_NODE__RPC_PASSWORD
     #[arg(long, global = true, value_name = "PASSWORD")]
     rpc_password: Option<String>,
-    /// Where the node publishes what happens, tcp://HOST:PORT [default: asked of the node]
+    /// Where the node publishes its signals, tcp://HOST:PORT [default: as the node reports]
     #[arg(long, global = true, value_name = "URL")]
     zmq: Option<String>,
-    /// Where the bytes of transactions are kept: auto or index [default: auto]
+    /// Where the bytes of transactions are stored: auto or index [default: auto]
     #[arg(long, global = true, value_name = "WHERE")]
     raw_transactions: Option<String>,
     /// Memory for the database's cache and import buffers [default: 1GiB]
@@ -58,7 +58,7 @@ pub(super) struct Flags {
 }
 
 impl Flags {
-    /// Where this process takes its settings from.
+    /// The sources of this process's settings.
     pub(super) fn sources(self) -> Sources {
         Sources { environment: std::env::vars_os().collect(), ..self.sources_alone() }
     }

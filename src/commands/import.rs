@@ -1,4 +1,4 @@
-//! `btcgraph import`: brings the index up to the node's tip.
+//! `btcgraph import`: synchronises the index to the node's tip.
 
 use btcgraph::live::Live;
 use btcgraph::settings::Settings;
@@ -10,7 +10,7 @@ use tracing::info;
 use super::failure::Failure;
 use super::pieces;
 
-/// Runs until the index is at the node's tip or `stop` is cancelled; either way what was committed stays.
+/// Runs until the index is at the node's tip or `stop` is cancelled. Committed blocks stay in both cases.
 pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<(), Failure> {
     let settings = settings.clone();
     let flag = pieces::stop_flag(&stop);
@@ -37,7 +37,7 @@ pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<
         });
         followed.map_err(|error| pieces::following_failed(error, &space))?;
         match published.head().map(|head| head.tip) {
-            Some(tip) if flag.is_raised() => info!(height = %tip.height, "stopped; the next start goes on from here"),
+            Some(tip) if flag.is_raised() => info!(height = %tip.height, "stopped; the next start continues from here"),
             Some(tip) => info!(height = %tip.height, hash = %tip.hash, "the index is at the node's tip"),
             None => info!("stopped before the first block"),
         }

@@ -1,4 +1,4 @@
-//! The log: what btcgraph tells of itself, on standard error, so that standard output is a command's own.
+//! The log on standard error. Standard output is for the results of commands.
 
 use std::io::IsTerminal;
 
@@ -19,7 +19,7 @@ pub(super) fn start(settings: &LogSettings) -> Result<(), Failure> {
     started.map_err(|error| Failure::new(Exit::Failed, format!("cannot start the log: {error}")))
 }
 
-/// Colours are for a terminal whose user has not asked for none (<https://no-color.org>).
+/// Colours are used on a terminal, unless NO_COLOR is set (<https://no-color.org>).
 fn colours() -> bool {
     std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }

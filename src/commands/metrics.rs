@@ -1,5 +1,5 @@
-//! The metrics of the rooms below the server: each counts for itself, and here is what these counts are called. And
-//! `btcgraph metrics`, which prints those of a running server.
+//! Names and helps of the metrics of the modules below the server, each of which counts its own. And `btcgraph metrics`,
+//! which prints the metrics of a running server.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use btcgraph::view::{Head, Published, SyncState};
 use super::failure::{Exit, Failure, OrExit};
 use super::{admin, config};
 
-/// What there is to count.
-pub(super) struct Rooms {
+/// The modules that count.
+pub(super) struct MetricSources {
     pub(super) node: Arc<NodeMetrics>,
     pub(super) index: IndexMetrics,
     pub(super) cache_bytes: usize,
@@ -22,14 +22,14 @@ pub(super) struct Rooms {
     pub(super) live: Live,
 }
 
-/// A metric: its name, what it is, and how it is read.
+/// A metric: its name, its help, and how it is read.
 type Reading<T> = (&'static str, &'static str, fn(&T) -> f64);
 
 /// All metrics of a process.
-pub(super) fn of(rooms: Rooms) -> Result<Metrics, Failure> {
+pub(super) fn of(sources: MetricSources) -> Result<Metrics, Failure> {
     let made = || {
         let metrics = Metrics::new()?;
-        let Rooms { node, index, cache_bytes, published, live } = rooms;
+        let MetricSources { node, index, cache_bytes, published, live } = sources;
         add_node(&metrics, node)?;
         add_index(&metrics, &index, cache_bytes, &published)?;
         add_sync(&metrics, &published)?;
@@ -48,11 +48,11 @@ fn add_node(metrics: &Metrics, node: Arc<NodeMetrics>) -> Result<(), MetricsErro
         both.map(|(interface, name)| (Some(name), number(figures.requests(interface)))).to_vec()
     })?;
     let figures = node.clone();
-    let help = "How long these were waited for, in seconds. Divided by their number it is the mean latency.";
+    let help = "Duration of requests to the Bitcoin node, in seconds. Divided by their number it is the mean latency.";
     metrics.add(Kind::Counter, "btcgraph_node_request_seconds_total", help, Some("interface"), move || {
         both.map(|(interface, name)| (Some(name), figures.waited(interface).as_secs_f64())).to_vec()
     })?;
-    let help = "Requests to the Bitcoin node that got no answer, by why.";
+    let help = "Requests to the Bitcoin node that failed, by reason.";
     metrics.add(Kind::Counter, "btcgraph_node_failures_total", help, Some("kind"), move || {
         FAILURES.into_iter().zip(node.failures()).map(|(kind, count)| (Some(kind), number(count))).collect()
     })
@@ -68,21 +68,23 @@ fn add_index(
         ("btcgraph_index_commits_total", "Commits to the index.", |index| number(index.commits())),
         (
             "btcgraph_index_commit_seconds_total",
-            "How long commits took, in seconds. At the tip they do not wait for the disk.",
+            "Duration of commits, in seconds. At the tip they do not wait for the disk.",
             |index| index.committing().as_secs_f64(),
         ),
-        ("btcgraph_index_blocks_connected_total", "Blocks that joined the chain of the index.", |index| {
+        ("btcgraph_index_blocks_connected_total", "Blocks connected to the chain of the index.", |index| {
             number(index.connected())
         }),
-        ("btcgraph_index_blocks_disconnected_total", "Blocks that left it.", |index| number(index.disconnected())),
-        ("btcgraph_index_reorgs_total", "Reorganisations that were written down.", |index| number(index.reorgs())),
+        ("btcgraph_index_blocks_disconnected_total", "Blocks disconnected from the chain of the index.", |index| {
+            number(index.disconnected())
+        }),
+        ("btcgraph_index_reorgs_total", "Reorganisations recorded in the index.", |index| number(index.reorgs())),
     ];
     for (name, help, read) in counters {
         let index = index.clone();
         metrics.add_one(Kind::Counter, name, help, move || read(&index))?;
     }
     let limit = u64::try_from(cache_bytes).unwrap_or(u64::MAX);
-    let help = "Memory that pages of the index may take, in bytes.";
+    let help = "Limit of the page cache of the index, in bytes.";
     metrics.add_one(Kind::Gauge, "btcgraph_index_cache_limit_bytes", help, move || number(limit))?;
     let head = published.clone();
     of_head(metrics, "btcgraph_index_file_bytes", "Bytes of the index file.", head, |head| {
@@ -92,19 +94,19 @@ fn add_index(
 
 fn add_sync(metrics: &Metrics, published: &Published) -> Result<(), MetricsError> {
     let head = published.clone();
-    of_head(metrics, "btcgraph_sync_tip_height", "Height of the newest block that is answered for.", head, |head| {
+    of_head(metrics, "btcgraph_sync_tip_height", "Height of the newest block that the API serves.", head, |head| {
         Some(f64::from(head.tip.height.to_u32()))
     })?;
     let state = published.clone();
-    let help = "Height of the node's newest block, as last told.";
+    let help = "Height of the node's newest block, as it last reported.";
     metrics.add(Kind::Gauge, "btcgraph_sync_node_height", help, None, move || {
         one(state.state().node_height.map(|height| f64::from(height.to_u32())))
     })?;
     let both = published.clone();
-    let help = "How many blocks the node is ahead.";
+    let help = "Number of blocks that the node is ahead.";
     metrics.add(Kind::Gauge, "btcgraph_sync_blocks_behind", help, None, move || one(behind(&both)))?;
     let node = published.clone();
-    let help = "How long ago the node reported its newest block, in seconds.";
+    let help = "Time since the node reported its newest block, in seconds.";
     metrics.add(Kind::Gauge, "btcgraph_sync_seconds_since_node", help, None, move || {
         one(node.silence().map(|ago| ago.as_secs_f64()))
     })?;
@@ -129,18 +131,20 @@ fn behind(published: &Published) -> Option<f64> {
 
 fn add_mempool(metrics: &Metrics, published: &Published) -> Result<(), MetricsError> {
     let gauges: [Reading<Head>; 3] = [
-        ("btcgraph_mempool_transactions", "Transactions that wait for a block.", |head| {
-            number(head.mempool.totals().count)
+        ("btcgraph_mempool_transactions", "Transactions in the mempool.", |head| number(head.mempool.totals().count)),
+        ("btcgraph_mempool_vbytes", "Total virtual size of the mempool, in vbytes.", |head| {
+            number(head.mempool.totals().vsize)
         }),
-        ("btcgraph_mempool_vbytes", "Their virtual sizes, in vbytes.", |head| number(head.mempool.totals().vsize)),
-        ("btcgraph_mempool_fees_sat", "Their fees, in satoshi.", |head| number(head.mempool.totals().fee)),
+        ("btcgraph_mempool_fees_sat", "Total fees of the mempool, in satoshi.", |head| {
+            number(head.mempool.totals().fee)
+        }),
     ];
     for (name, help, read) in gauges {
         of_head(metrics, name, help, published.clone(), move |head| Some(read(head)))?;
     }
     let head = published.clone();
     let help =
-        "Transactions that came into the mempool or left it, and corrections of why, since the server was started.";
+        "Transactions that entered or left the mempool, and corrections of the reason, since the start of the server.";
     metrics.add(Kind::Counter, "btcgraph_mempool_events_total", help, None, move || {
         one(head.head().map(|head| number(head.mempool.sequence())))
     })
@@ -148,15 +152,15 @@ fn add_mempool(metrics: &Metrics, published: &Published) -> Result<(), MetricsEr
 
 fn add_live(metrics: &Metrics, live: Live) -> Result<(), MetricsError> {
     let events = live.clone();
-    let help = "States of chain and mempool that were published, each with what led to it.";
+    let help = "Published states of chain and mempool, each with the changes that led to it.";
     metrics.add_one(Kind::Counter, "btcgraph_live_events_total", help, move || number(events.published()))?;
-    let help = "Readers of these within the process, of which many clients can share one.";
+    let help = "Readers of published states in the process. Many clients can share one.";
     metrics.add_one(Kind::Gauge, "btcgraph_live_subscribers", help, move || {
         number(u64::try_from(live.listeners()).unwrap_or(u64::MAX))
     })
 }
 
-/// A gauge of what is published; of nothing it tells nothing.
+/// A gauge of the published state. Without one it has no value.
 fn of_head(
     metrics: &Metrics,
     name: &str,
@@ -182,7 +186,7 @@ async fn print(settings: &Settings) -> Result<(), Failure> {
     let answer = admin::ask(address, "/metrics", &[]).await.or_exit(
         Exit::Failed,
         format!(
-            "cannot ask a server at {address}. Is `btcgraph serve` running, with the same --admin, --data-dir and \
+            "cannot reach a server at {address}. Is `btcgraph serve` running, with the same --admin, --data-dir and \
              --network, and as the same user?"
         ),
     )?;
@@ -190,7 +194,7 @@ async fn print(settings: &Settings) -> Result<(), Failure> {
         return Err(Failure::new(Exit::Failed, answer.reason().await));
     }
     let mut lines = answer.lines();
-    while let Some(line) = lines.next_line().await.or_exit(Exit::Failed, "the answer broke off")? {
+    while let Some(line) = lines.next_line().await.or_exit(Exit::Failed, "the response ended early")? {
         config::to_stdout(&(line + "\n"))?;
     }
     Ok(())

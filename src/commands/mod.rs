@@ -1,5 +1,5 @@
-//! The command line: which commands there are, and what all of them need before they start — settings, log, runtime,
-//! and the signals that stop them. One file a command.
+//! The command line: the commands, and what all of them need before they start — settings, log, runtime, and the signals
+//! that stop them. One file per command.
 
 mod admin;
 mod config;
@@ -31,13 +31,13 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0  done, or stopped by ctrl-c or SIGTERM (a stopped `verify`: 5)
   1  the operation failed, `verify` found differences, `notify` named no block of the node or found no server
-  2  wrong use: the command line or the settings
+  2  the command line or the settings are wrong
   3  the node cannot be reached, refuses, or is on another network
   4  the index cannot be opened, read or written, or is damaged
   5  `verify` found no difference, but could not compare everything with the node, or was stopped
   A second ctrl-c or SIGTERM ends the process at once, with 130 or 143.";
 
-/// A GraphQL API for the Bitcoin chain, with an index of its own, kept from your Bitcoin Core node.
+/// A GraphQL API for the Bitcoin chain, with an index of its own, built from your Bitcoin Core node.
 #[derive(Parser)]
 #[command(name = "btcgraph", version = btcgraph::VERSION, after_help = EXIT_CODES)]
 pub(crate) struct CommandLine {
@@ -49,22 +49,22 @@ pub(crate) struct CommandLine {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Follow the node, keep the index equal to it, and answer GraphQL requests
+    /// Follow the node, keep the index up to date, and answer GraphQL requests
     Serve,
-    /// Serve a simulated chain that goes on by itself: no node needed, nothing left behind
+    /// Serve a simulated chain that grows by itself: no node needed, all files removed at the end
     Demo(demo::DemoArguments),
-    /// Bring the index up to the node's tip, then exit
+    /// Synchronise the index to the node's tip, then exit
     Import,
-    /// Check the index against itself and against the node; a server that has it open does it
+    /// Check the index against itself and against the node; a server that has it open runs the check
     Verify(verify::VerifyArguments),
-    /// Tell a running server that the node has a new block, for the node's -blocknotify="btcgraph notify %s"
+    /// Notify a running server of a new block, for the node's -blocknotify="btcgraph notify %s"
     Notify {
         /// The hash of the block
         hash: BlockHash,
     },
     /// Print the metrics of a running server, as Prometheus reads them
     Metrics,
-    /// Make a token for a client, and the settings by which the server knows it
+    /// Make a token for a client, and its line for the settings of the server
     Token(token::TokenArguments),
     /// Print the GraphQL schema in the schema definition language
     Schema,
@@ -77,7 +77,7 @@ enum Command {
 }
 
 impl CommandLine {
-    /// Does what the command line asks for.
+    /// Runs the command.
     pub(crate) fn run(self) -> Result<(), Failure> {
         let Self { command, flags } = self;
         match command {
@@ -99,7 +99,7 @@ impl CommandLine {
     }
 }
 
-/// The settings, with what the command line says of them.
+/// The settings, with the flags of the command line.
 fn load(flags: Flags) -> Result<Settings, Failure> {
     Ok(Settings::load(&flags.sources())?)
 }
@@ -117,7 +117,7 @@ fn until_stopped(
         let stop = shutdown::on_signal().or_exit(Exit::Failed, "cannot listen for signals")?;
         command(settings, stop).await
     });
-    // what the command has not waited for are answers that nobody reads any more
+    // requests that are still running have no reader any more
     runtime.shutdown_timeout(Duration::from_secs(1));
     result
 }
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flag_gives_the_setting_it_is_named_for() {
+    fn every_flag_gives_the_setting_of_its_name() {
         let line = "btcgraph config --listen 0.0.0.0:1 --port-file /p --data-dir /d --network regtest --rpc-url http://n:1 \
                     --rpc-user u --rpc-password p --raw-transactions index --memory 2GiB --log-format json --admin /s \
                     --zmq tcp://n:2";

@@ -1,4 +1,4 @@
-//! `btcgraph notify`: tells a running server that the node has a new block.
+//! `btcgraph notify`: notifies a running server that the node has a new block.
 
 use bitcoin::BlockHash;
 use btcgraph::settings::Settings;
@@ -6,7 +6,7 @@ use btcgraph::settings::Settings;
 use super::admin;
 use super::failure::{Exit, Failure, OrExit};
 
-/// Ends as soon as the server has taken note, which takes it milliseconds, and after some seconds if it does not.
+/// Ends when the server has accepted the notice, which takes milliseconds, or after some seconds without a server.
 pub(super) fn run(settings: &Settings, hash: BlockHash) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.or_exit(Exit::Failed, "cannot start the runtime")?.block_on(notify(settings, hash))
@@ -17,7 +17,7 @@ async fn notify(settings: &Settings, hash: BlockHash) -> Result<(), Failure> {
     let answer = admin::ask(address, &format!("/notify/{hash}"), &[]).await.or_exit(
         Exit::Failed,
         format!(
-            "cannot tell a server at {address} of block {hash}. Is `btcgraph serve` running, with the same --admin, \
+            "cannot notify a server at {address} of block {hash}. Is `btcgraph serve` running, with the same --admin, \
              --data-dir and --network, and as the same user?"
         ),
     )?;

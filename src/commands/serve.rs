@@ -22,17 +22,17 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use super::failure::{Exit, Failure, OrExit};
-use super::metrics::{self, Rooms};
+use super::metrics::{self, MetricSources};
 use super::{admin, pieces, verify};
 
-/// How many signals wait while the loop is busy with blocks; of more it takes the whole list instead.
+/// The capacity of the queue of signals. Beyond it the loop reads the whole mempool list instead.
 const SIGNALS: usize = 100_000;
-/// How long the node may take to say whether it knows a block of which a notice came: less than `notify` waits.
+/// How long the node may take to report whether it knows a notified block: less than `notify` waits.
 const IS_KNOWN: Duration = Duration::from_secs(2);
-/// The wait before a node that went away is asked again where it publishes them.
+/// The pause before an unreachable node is asked again.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Runs until `stop` is cancelled. Answers from the first moment for the tip that the index has.
+/// Runs until `stop` is cancelled. Answers from the start, for the tip of the index.
 pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<(), Failure> {
     let node_limits = NodeLimits::new(&settings.limits, settings.server.block_template);
     let published = Published::with_node_limits(node_limits).with_longest_silence(settings.longest_silence());
@@ -40,9 +40,9 @@ pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<
     let limits = settings.limits;
     let schema = api::schema(published.clone(), live.clone(), limits, features_of(&settings.api));
     let index = pieces::open_index(settings)?;
-    let node_figures = Arc::<NodeMetrics>::default();
-    let metrics = metrics::of(Rooms {
-        node: node_figures.clone(),
+    let node_metrics = Arc::<NodeMetrics>::default();
+    let metrics = metrics::of(MetricSources {
+        node: node_metrics.clone(),
         index: index.metrics(),
         cache_bytes: pieces::index_options(settings).cache_bytes,
         published: published.clone(),
@@ -52,14 +52,14 @@ pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<
     let withheld = sync::publish(&index, mempool.snapshot(), &published, settings.sync.lost_block_patience())?;
     let admin_socket = admin::bind(&settings.admin.listen).await?;
     let listener = bind(&settings.server.listen).await?;
-    let address = listener.local_addr().or_exit(Exit::Failed, "cannot tell the address")?;
+    let address = listener.local_addr().or_exit(Exit::Failed, "cannot read the address of the listener")?;
     write_port(settings.server.port_file(), address)?;
     info!(url = %format_args!("http://{address}/graphql"), admin = %settings.admin.listen, "serving");
     if settings.api.broadcast {
         info!("clients can send transactions through the node");
     }
     if settings.server.playground {
-        info!(url = %format_args!("http://{address}/playground"), "to try it in a browser");
+        info!(url = %format_args!("http://{address}/playground"), "playground in a browser");
     }
 
     let wake = Wake::default();
@@ -79,7 +79,7 @@ pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<
             }
             Ok(withheld)
         };
-        let Some(node) = connect(&settings, &flag, &node_figures, &mut release)? else { return Ok(()) };
+        let Some(node) = connect(&settings, &flag, &node_metrics, &mut release)? else { return Ok(()) };
         published.set_node(node.clone());
         let signals = listen(&node, &wake, &flag, &mut release)?;
         let space = index.required_space();
@@ -100,37 +100,36 @@ pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<
         followed.map_err(|error| pieces::following_failed(error, &space))
     });
     let followed = following.await;
-    // whichever ended first, the other ends too
+    // the end of one ends the other too
     stop.cancel();
     let served = serving.await.or_exit(Exit::Failed, "the server failed");
     let administered = administering.await.or_exit(Exit::Failed, "the admin socket failed");
     followed.and(served?).and(administered?)
 }
 
-/// Listens there. A name that has addresses of both kinds is listened on at one of IPv4, which every client of it tries.
+/// Listens at this address. For a name with addresses of both kinds it is one of IPv4, which every client tries.
 async fn bind(address: &ListenAddress) -> Result<TcpListener, Failure> {
     let mut addresses = match address {
         ListenAddress::Ip(address) => vec![*address],
         ListenAddress::Name { host, port } => {
             let found = tokio::net::lookup_host((host.as_str(), *port)).await;
-            let tried =
-                format!("cannot find the address of {host}: give server.listen (--listen) an IP address instead");
+            let tried = format!("cannot resolve {host}: set server.listen (--listen) to an IP address");
             found.or_exit(Exit::Failed, tried)?.collect()
         }
     };
     addresses.sort_by_key(SocketAddr::is_ipv6);
     let listener = TcpListener::bind(&addresses[..]).await;
-    listener.or_exit(Exit::Failed, format!("cannot listen on {address}: give another server.listen (--listen)"))
+    listener.or_exit(Exit::Failed, format!("cannot listen on {address}: set another server.listen (--listen)"))
 }
 
-/// A server, at whose end everything else ends too.
+/// Runs a server, and cancels `stop` when it ends.
 async fn until_it_ends(server: impl Future<Output = io::Result<()>>, stop: CancellationToken) -> Result<(), Failure> {
     let ended = server.await;
     stop.cancel();
     ended.or_exit(Exit::Failed, "cannot accept connections")
 }
 
-/// What commands on this machine may ask for.
+/// The handlers of the admin socket.
 fn admin_of(settings: &Settings, wake: &Wake, published: &Published, metrics: Metrics) -> Admin {
     let (settings, wake, published, of_notices) =
         (settings.clone(), wake.clone(), published.clone(), published.clone());
@@ -144,11 +143,11 @@ fn admin_of(settings: &Settings, wake: &Wake, published: &Published, metrics: Me
     }
 }
 
-/// Shows what is withheld if that was for long enough, and returns what is still withheld.
+/// Publishes withheld blocks when they are due, and returns those that are still withheld.
 type Release<'a> = &'a mut dyn FnMut() -> Result<Option<Withheld>, Failure>;
 
-/// Has the loop ask the node for its newest block, and says so if the node does not know the one that it is said to have. A
-/// node that cannot be asked in time is believed to.
+/// Wakes the loop, which asks the node for its newest block. Errors: the node does not know the block. A node that does not
+/// respond in time counts as knowing it.
 async fn notify(hash: &str, wake: &Wake, published: &Published) -> Result<(), NotNotified> {
     let hash: BlockHash = hash.parse().map_err(|_| NotNotified::NotAHash(hash.to_owned()))?;
     debug!(%hash, "the node has a new block");
@@ -159,7 +158,7 @@ async fn notify(hash: &str, wake: &Wake, published: &Published) -> Result<(), No
     }
 }
 
-/// The node, however long it takes to come; `None` if the service stops before.
+/// Connects to the node, with retries; `None` if the service stops first.
 fn connect(
     settings: &Settings,
     stop: &StopFlag,
@@ -175,7 +174,7 @@ fn connect(
             Ok(node) => return Ok(Some(node)),
             Err(NodeError::Stopped) => return Ok(None),
             Err(error) if error.is_transient() => {
-                warn!(%error, "the node is away; answering for the index's own tip");
+                warn!(%error, "the node is unreachable; answering for the tip of the index");
                 if stop.sleep(AGAIN).is_err() {
                     return Ok(None);
                 }
@@ -185,35 +184,35 @@ fn connect(
     }
 }
 
-/// Listens to what the node tells by itself, if it does, and says where. A node that is away is waited for; `None` too if
-/// the service stops before.
+/// Subscribes to the signals of the node. `None` if it does not publish any, does not report where, or the service stops
+/// first. Waits while the node is unreachable.
 fn listen(node: &Node, wake: &Wake, stop: &StopFlag, release: Release<'_>) -> Result<Option<Signals>, Failure> {
     let endpoint = loop {
         release()?;
         match node.signal_endpoint() {
             Ok(endpoint) => break endpoint,
             Err(NodeError::Stopped) => return Ok(None),
-            // nothing but the user can help
+            // only the user can fix the settings
             Err(error @ NodeError::Settings { .. }) => return Err(error.into()),
             Err(error) if error.is_transient() => {
-                warn!(%error, "the node is away; answering for the index's own tip");
+                warn!(%error, "the node is unreachable; answering for the tip of the index");
                 if stop.sleep(AGAIN).is_err() {
                     return Ok(None);
                 }
             }
             Err(error) => {
-                warn!(%error, "the node does not tell where it publishes signals, and is asked for its mempool from time to time instead; set node.zmq to hear of transactions at once");
+                warn!(%error, "the node does not report where it publishes signals, so the server polls its mempool; set node.zmq to receive transactions at once");
                 return Ok(None);
             }
         }
     };
     let Some(endpoint) = endpoint else {
         info!(
-            "the node publishes no signals; start it with -zmqpubsequence=tcp://127.0.0.1:28332 to hear of transactions at once"
+            "the node publishes no signals; start it with -zmqpubsequence=tcp://127.0.0.1:28332 to receive transactions at once"
         );
         return Ok(None);
     };
-    info!(%endpoint, "listening to the node's signals");
+    info!(%endpoint, "receiving signals of the node");
     let wake = wake.clone();
     Ok(Some(Signals::start(&endpoint, SIGNALS, stop, move || wake.wake())?))
 }
@@ -261,7 +260,7 @@ mod tests {
 
     use super::*;
 
-    /// A node that publishes, and a client of it that does not wait.
+    /// A node that publishes signals, and a client without retries.
     fn publishing() -> (SimNode, Node) {
         let options = SimNodeOptions { zmq: Some(0), ..SimNodeOptions::default() };
         let sim = SimNode::start(Arc::new(Mutex::new(World::new(SimChain::new(1)))), options).unwrap();
@@ -272,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_goes_away_before_it_says_where_it_publishes_is_waited_for() {
+    fn an_unreachable_node_is_asked_again_for_its_endpoint() {
         let (sim, node) = publishing();
         sim.warm_up(Some("Loading…"));
         let listening = thread::spawn(move || listen(&node, &Wake::default(), &StopFlag::new(), &mut || Ok(None)));
@@ -286,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_does_not_say_where_it_publishes_is_followed_without_its_signals() {
+    fn a_node_without_an_endpoint_is_followed_by_polling() {
         for (status, body) in [(403, ""), (200, "<html>hello</html>")] {
             let (sim, node) = publishing();
             sim.override_response("getzmqnotifications", Some((status, body)));
@@ -296,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn the_defaults_of_the_settings_are_those_of_the_rooms() {
+    fn the_defaults_of_the_settings_are_those_of_the_modules() {
         let platform = Platform { home: "/h".into(), data: "/d".into(), node_data: "/n".into(), memory: None };
         let settings = Settings::load(&Sources { platform: Some(platform), ..Sources::default() }).unwrap();
         assert_eq!(settings.limits, Limits::default());

@@ -1,12 +1,12 @@
-//! The signals that stop btcgraph. The first asks everything to finish; a second one does not wait for that.
+//! The signals that stop btcgraph. The first one starts a graceful shutdown; the second one ends the process at once.
 
 use std::io;
 
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-/// A token that ctrl-c or SIGTERM cancels, from now on. The second signal ends the process at once, which loses nothing
-/// but uncommitted work.
+/// A token that ctrl-c or SIGTERM cancels, from now on. The second signal ends the process at once, which loses only
+/// uncommitted work.
 pub(super) fn on_signal() -> io::Result<CancellationToken> {
     let stop = CancellationToken::new();
     let cancel = stop.clone();
@@ -22,7 +22,7 @@ pub(super) fn on_signal() -> io::Result<CancellationToken> {
     Ok(stop)
 }
 
-/// Cancels the token also when the terminal goes away, for what must not be left behind then.
+/// Cancels the token also when the terminal closes, for commands that must clean up then.
 pub(super) fn on_hangup(stop: &CancellationToken) -> io::Result<()> {
     #[cfg(unix)]
     {

@@ -39,17 +39,17 @@ pub(super) async fn run(
     conclude(&outcome)
 }
 
-/// Where the check is done.
+/// Where the check runs.
 enum Checked {
     /// In this process, with this outcome.
     Here(Outcome),
-    /// In another, which has the file open.
+    /// In the process that has the file open.
     InUse(IndexError),
 }
 
 fn check_here(settings: &Settings, stop: &StopFlag, arguments: &VerifyArguments) -> Result<Checked, Failure> {
     let stopped = Ok(Checked::Here(Outcome::Stopped));
-    // everything is read once and in order, so that the cache needs little of the memory and sorting the rest
+    // the check reads everything once and in order: the cache needs little memory, and sorting gets the rest
     let cache_bytes = pieces::buffer_bytes(settings);
     let options = IndexOptions { cache_bytes, ..pieces::index_options(settings) };
     let watch = Arc::new(Mutex::new(Watch::default()));
@@ -85,7 +85,7 @@ fn check_here(settings: &Settings, stop: &StopFlag, arguments: &VerifyArguments)
         Err(IndexError::Interrupted) => return stopped,
         checked => checked?,
     };
-    // damage is reported also while the node is away
+    // damage is reported also while the node is unreachable
     let asked = asked.transpose()?;
     let memory = cache_bytes.saturating_mul(3);
     let subject = Subject { snapshot: &index.snapshot()?, checksums_match: true };
@@ -117,7 +117,7 @@ fn conclude(outcome: &Outcome) -> Result<(), Failure> {
 
 /// The error of a check that found differences.
 fn differing(checksums_match: bool) -> String {
-    let mut message = "the index is not what it must be; see the list above".to_owned();
+    let mut message = "the index has errors; see the list above".to_owned();
     if !checksums_match {
         message.push_str(
             ". The file may be damaged: its page checksums were not compared, because a running server has it open. Stop the \

@@ -1,4 +1,4 @@
-//! Where `serve` listens for the commands that talk to it.
+//! The address of the admin socket, where `serve` listens for commands.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize, Serializer};
 
-/// A place on this machine that commands find the server at.
+/// The address of the admin socket.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum AdminAddress {
@@ -17,7 +17,7 @@ pub enum AdminAddress {
 }
 
 impl AdminAddress {
-    /// The address unless another is set: a socket in the network's folder, where there are such.
+    /// The default: a Unix socket in the network's folder, or a loopback port on systems without Unix sockets.
     #[must_use]
     pub fn default_in(network_dir: &Path) -> Self {
         if cfg!(unix) {
@@ -27,7 +27,7 @@ impl AdminAddress {
         }
     }
 
-    /// Whether it was left to be worked out.
+    /// Whether the setting is empty.
     pub(super) fn is_empty(&self) -> bool {
         matches!(self, AdminAddress::Unix(path) if path.as_os_str().is_empty())
     }
@@ -51,12 +51,12 @@ pub enum NotAnAdminAddress {
     Neither(String),
     /// An address that is not loopback.
     #[error(
-        "{0} can be reached from other machines: whoever reaches it may command the server, so it must be a loopback \
+        "{0} can be reached from other machines, and every client of it may command the server: set a loopback \
          address, as in \"127.0.0.1:8081\""
     )]
     NotLoopback(SocketAddr),
-    /// Any free port, which no command could find.
-    #[error("{0} would be another port at each start, which no command could find: name one, as in \"127.0.0.1:8081\"")]
+    /// Any free port, which no command can find.
+    #[error("{0} is another port at each start, which no command can find: set a fixed one, as in \"127.0.0.1:8081\"")]
     AnyPort(SocketAddr),
 }
 

@@ -1,18 +1,21 @@
-//! What settings must be beside what their types say.
+//! Checks of settings beyond their types.
 
 use super::Settings;
 use super::error::SettingsError;
 use super::layers::Merged;
 
-/// Refuses what no type refuses.
+/// Refuses invalid combinations and texts.
 pub(super) fn check(settings: &Settings, merged: &Merged) -> Result<(), SettingsError> {
     let invalid = |setting: &str, reason: &str| Err(SettingsError::invalid(setting, &merged.origin(setting), reason));
     let node = &settings.node;
     if node.rpc_url.contains('@') {
-        return invalid("node.rpc_url", "must not hold a user and password: set node.rpc_user and node.rpc_password");
+        return invalid(
+            "node.rpc_url",
+            "must not contain a user and password: set node.rpc_user and node.rpc_password",
+        );
     }
     if !node.rpc_url.is_empty() && !node.rpc_url.starts_with("http://") {
-        return invalid("node.rpc_url", "must begin with http:// (Bitcoin Core's RPC server speaks nothing else)");
+        return invalid("node.rpc_url", "must begin with http:// (Bitcoin Core's RPC server has no other protocol)");
     }
     if node.zmq().is_some_and(|endpoint| !endpoint.starts_with("tcp://")) {
         return invalid("node.zmq", "must be of the form tcp://host:port");
@@ -25,7 +28,7 @@ pub(super) fn check(settings: &Settings, merged: &Merged) -> Result<(), Settings
     if user == node.rpc_password.is_empty() {
         let (there, missing) =
             if user { ("node.rpc_user", "node.rpc_password") } else { ("node.rpc_password", "node.rpc_user") };
-        return invalid(there, &format!("{missing} has to be set with it"));
+        return invalid(there, &format!("set {missing} too"));
     }
     Ok(())
 }

@@ -1,11 +1,11 @@
-//! Why there are no settings.
+//! The errors of loading settings.
 
 use std::io;
 use std::path::PathBuf;
 
 use super::layers::Origin;
 
-/// Why there are no settings.
+/// Why the settings cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
     /// The settings file cannot be read.
@@ -13,7 +13,7 @@ pub enum SettingsError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The settings file is not TOML.
@@ -28,11 +28,11 @@ pub enum SettingsError {
     #[error("there is no setting {setting:?} (given by {origin}){}",
         nearest.as_ref().map_or(String::new(), |name| format!("; did you mean {name:?}?")))]
     Unknown {
-        /// The name that was given.
+        /// The unknown name.
         setting: String,
-        /// Who gave it.
+        /// Its source.
         origin: Origin,
-        /// The name that was probably meant.
+        /// The likely correction.
         nearest: Option<String>,
     },
     /// A setting has a value that it cannot have.
@@ -40,7 +40,7 @@ pub enum SettingsError {
     Invalid {
         /// The setting.
         setting: String,
-        /// Who gave it.
+        /// Its source.
         origin: Origin,
         /// What is wrong with it.
         reason: String,
@@ -52,7 +52,7 @@ pub enum SettingsError {
         setting: &'static str,
     },
     /// The defaults file and the types of the settings do not fit each other: a mistake in btcgraph.
-    #[error("btcgraph's own defaults are broken: {0}")]
+    #[error("the built-in defaults are invalid, which is a bug of btcgraph: {0}")]
     Defaults(String),
 }
 

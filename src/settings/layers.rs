@@ -1,4 +1,4 @@
-//! The places that settings are taken from, laid over each other: defaults, file, environment, flags.
+//! The sources of settings, merged: defaults, file, environment, flags.
 //!
 //! ```text
 //!   defaults.toml ─┐
@@ -7,7 +7,7 @@
 //!   flags         ─┘                             defaults.toml
 //! ```
 //!
-//! What a value means is the business of the types that [`Merged::read`] fills.
+//! The types that [`Merged::read`] fills interpret the values.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -23,8 +23,8 @@ use super::limits;
 /// Begins the name of every environment variable that gives a setting.
 const PREFIX: &str = "BTCGRAPH_";
 
-/// Variables that begin as those of settings do but give none: where the test suite notes what it skipped, and the commit
-/// that the program is built from, which cargo also tells to what it runs.
+/// Variables with the prefix of settings that give none: the file where the test suite records skipped tests, and the commit
+/// that the program is built from, which cargo also sets for the programs it runs.
 const NOT_SETTINGS: [&str; 2] = ["BTCGRAPH_SKIPS", "BTCGRAPH_GIT_COMMIT"];
 
 /// Where a value was given.
@@ -58,28 +58,28 @@ pub struct Flag {
     pub name: &'static str,
     /// The setting it gives, as in `node.rpc_url`.
     pub setting: &'static str,
-    /// What it was given, as text.
+    /// Its value as text.
     pub value: String,
 }
 
-/// One value of one setting, as one place gives it.
+/// One value of one setting from one source.
 struct Given {
     setting: String,
     value: ValueKind,
     origin: Origin,
 }
 
-/// The settings as given, each by the last place that gives it.
+/// The values of all settings, each from the last source that gives it.
 pub(super) struct Merged(BTreeMap<String, (ValueKind, Origin)>);
 
 impl Merged {
-    /// The values of `defaults`, which also says which settings there are.
+    /// The values of `defaults`, which also defines which settings exist.
     pub(super) fn defaults(defaults: &str) -> Result<Self, SettingsError> {
         let given = parse(defaults, &Origin::Defaults)?;
         Ok(Merged(given.into_iter().map(|given| (given.setting, (given.value, given.origin))).collect()))
     }
 
-    /// Lays the settings file at `path` over what is there.
+    /// Adds the settings file at `path`, which overrides earlier sources.
     pub(super) fn add_file(&mut self, path: &Path) -> Result<(), SettingsError> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| SettingsError::Unreadable { path: path.to_owned(), source })?;
@@ -87,7 +87,7 @@ impl Merged {
         parse(&text, &origin)?.into_iter().try_for_each(|given| self.add(given))
     }
 
-    /// Lays those variables over what is there that give settings.
+    /// Adds the environment variables that give settings, which override earlier sources.
     pub(super) fn add_environment(&mut self, variables: &[(OsString, OsString)]) -> Result<(), SettingsError> {
         for (name, value) in variables {
             let Some(name) = name.to_str() else { continue };
@@ -102,17 +102,17 @@ impl Merged {
         Ok(())
     }
 
-    /// Lays the flags over what is there.
+    /// Adds the flags, which override earlier sources.
     pub(super) fn add_flags(&mut self, flags: &[Flag]) -> Result<(), SettingsError> {
         flags.iter().try_for_each(|flag| self.add_text(flag.setting, &flag.value, Origin::Flag(flag.name)))
     }
 
-    /// The place that gave `setting`.
+    /// The source of `setting`.
     pub(super) fn origin(&self, setting: &str) -> Origin {
         self.0.get(setting).map_or(Origin::Defaults, |(_, origin)| origin.clone())
     }
 
-    /// The value of `setting`, and the place that gave it.
+    /// The value of `setting`, and its source.
     pub(super) fn get(&self, setting: &str) -> Option<&(ValueKind, Origin)> {
         self.0.get(setting)
     }
@@ -153,7 +153,7 @@ impl Merged {
         Ok(())
     }
 
-    /// What the deserialiser found wrong, with the place that gave it.
+    /// The error of the deserialiser, with the source of the value.
     fn explain(&self, error: ConfigError) -> SettingsError {
         let (setting, reason) = match error {
             ConfigError::At { error, key: Some(setting), .. } => (setting, error.to_string()),
@@ -179,7 +179,7 @@ fn parse(text: &str, origin: &Origin) -> Result<Vec<Given>, SettingsError> {
     Ok(found)
 }
 
-/// Names what is in a section with the section's name and a dot before it. An empty section counts as a value, so that
+/// Prefixes the names in a section with the name of the section and a dot. An empty section counts as a value, so that
 /// a misspelled one is noticed.
 fn flatten(section: &str, values: impl Iterator<Item = (String, ValueKind)>, found: &mut dyn FnMut(String, ValueKind)) {
     for (name, value) in values {
@@ -194,13 +194,13 @@ fn flatten(section: &str, values: impl Iterator<Item = (String, ValueKind)>, fou
     }
 }
 
-/// The TOML parser's message without the line that it quotes, which may hold a password.
+/// The TOML parser's message without the line that it quotes, which may contain a password.
 fn without_excerpt(message: &str) -> String {
     let quoted = |line: &&str| line.trim_start_matches(|c: char| c.is_ascii_digit() || c == ' ').starts_with('|');
     message.lines().filter(|line| !quoted(line)).collect::<Vec<_>>().join(": ")
 }
 
-/// The name that was probably meant by `wrong`: the same in another section, or one that differs by few letters.
+/// The likely correction of `wrong`: its name in another section, or a name that differs by few letters.
 fn nearest<'a>(wrong: &str, names: impl Iterator<Item = &'a String>) -> Option<String> {
     let last = |name: &str| name.rsplit('.').next().unwrap_or_default().to_owned();
     names

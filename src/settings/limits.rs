@@ -1,5 +1,4 @@
-//! The limits of [`crate::limits`] as settings: read from what was given, checked against their bounds, documented and
-//! printed.
+//! The limits of [`crate::limits`] as settings: parsed, checked against their bounds, documented and printed.
 
 use std::fmt::Write;
 
@@ -10,7 +9,7 @@ use super::layers::Merged;
 use super::values::ByteSize;
 use crate::limits::{DECLARED, Declaration, Limits, OutOfBounds, Unit};
 
-/// Stands in `defaults.toml` where the limits of a section belong; the name of the section follows it.
+/// Marks in `defaults.toml` where the limits of a section belong; the name of the section follows it.
 const MARKER: &str = "# limits: ";
 
 /// The longest line of a comment.
@@ -84,7 +83,7 @@ pub(super) fn document(template: &str) -> String {
     documented
 }
 
-/// One limit as it stands in the defaults file: its description and bounds as a comment, then its default.
+/// One limit in the defaults file: its description and bounds as a comment, then its default.
 fn entry(limit: &Declaration) -> String {
     let mut entry = String::new();
     let mut width = LINE;

@@ -26,9 +26,9 @@ pub enum NotAListenAddress {
     /// An address or a name alone.
     #[error("{text:?} has no port: write \"{with_port}\"")]
     NoPort {
-        /// What was given.
+        /// The text.
         text: String,
-        /// The same with the default port.
+        /// The text with the default port.
         with_port: String,
     },
     /// A port alone.
@@ -36,12 +36,12 @@ pub enum NotAListenAddress {
         "{text:?} has no address: write \"127.0.0.1:{port}\" for clients on this machine, or \"0.0.0.0:{port}\" for all"
     )]
     NoHost {
-        /// What was given.
+        /// The text.
         text: String,
         /// Its port.
         port: u16,
     },
-    /// Something else behind the colon.
+    /// The text after the colon is not a port.
     #[error("{0:?} has no valid port: the port is a number from 0 (any free one) to 65535, as in \"127.0.0.1:8080\"")]
     BadPort(String),
     /// Neither an address nor a name.

@@ -1,4 +1,4 @@
-//! The settings of the node: where it is, who btcgraph is to it, and how patiently it is asked.
+//! The settings of the node: its address, the credentials, timeouts and retries.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -19,19 +19,19 @@ pub struct NodeSettings {
     pub rpc_user: String,
     /// Password of `rpc_user`.
     pub rpc_password: Secret,
-    /// Where the node publishes what happens; empty: where it says, when it is asked.
+    /// The endpoint where the node publishes signals; empty: btcgraph asks the node for it.
     pub zmq: String,
-    /// How long to wait for one answer, in seconds.
+    /// How long to wait for one response, in seconds.
     pub timeout_seconds: u32,
-    /// How long a request that could not reach the node is repeated, in seconds.
+    /// How long a request that could not reach the node is retried, in seconds.
     pub patience_seconds: u32,
-    /// How many requests are open at once while catching up.
+    /// Concurrent requests while catching up.
     pub connections: usize,
     /// How often the node is asked for its tip, in seconds; see [`Settings::poll`](super::Settings::poll).
     pub poll_seconds: u32,
 }
 
-/// How btcgraph proves to the node who it is.
+/// How btcgraph authenticates to the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeAuth {
     /// By the content of the cookie file, which the node writes anew at each start.
@@ -51,13 +51,13 @@ impl NodeSettings {
         }
     }
 
-    /// Where the node publishes what happens, if that is set.
+    /// The endpoint where the node publishes signals, if it is set.
     #[must_use]
     pub fn zmq(&self) -> Option<&str> {
         Some(self.zmq.as_str()).filter(|endpoint| !endpoint.is_empty())
     }
 
-    /// How long to wait for one answer.
+    /// How long to wait for one response.
     #[must_use]
     pub fn timeout(&self) -> Duration {
         Duration::from_secs(self.timeout_seconds.into())

@@ -1,5 +1,5 @@
-//! Where things are on this platform: the home directory, btcgraph's data, and the data of a Bitcoin Core node; and how
-//! much memory there is. Looked up once; what follows from it does no I/O.
+//! The directories of this platform (home, btcgraph's data, the data of a Bitcoin Core node) and its memory. They are read
+//! once; nothing derived from them does I/O.
 
 use std::path::{Path, PathBuf};
 
@@ -8,14 +8,14 @@ use bitcoin::Network;
 use super::values::ByteSize;
 use crate::chain::network;
 
-/// The directories that defaults are made of, and the memory that bounds a setting.
+/// The directories in default settings, and the memory that bounds a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Platform {
     /// The user's home directory.
     pub home: PathBuf,
-    /// Where btcgraph keeps its files unless told otherwise.
+    /// The default directory of btcgraph's files.
     pub data: PathBuf,
-    /// Where Bitcoin Core keeps its files unless told otherwise.
+    /// The default directory of Bitcoin Core's files.
     pub node_data: PathBuf,
     /// The physical memory of the machine, in whole MiB; `None` where it is not known.
     pub memory: Option<ByteSize>,

@@ -18,29 +18,29 @@ pub struct ServerSettings {
     pub port_file: PathBuf,
     /// Whether there is a page to try the API in a browser.
     pub playground: bool,
-    /// The web pages that may ask.
+    /// The web pages that may use the API.
     pub origins: Origins,
-    /// The names under which the server answers, beside those of this machine and its address.
+    /// The host names of the server, beside those of this machine and its address.
     pub hosts: Hosts,
-    /// The proxies that tell which client asks.
+    /// The proxies whose X-Forwarded-For names the client.
     pub trusted_proxies: Proxies,
     /// The tokens of clients, by their hashes.
     pub tokens: Tokens,
-    /// Whether nobody is answered without one.
+    /// Whether /graphql requires a token.
     pub require_token: bool,
-    /// What a client without a token may spend a minute; 0 for any.
+    /// The budget a minute of a client without a token; 0 for unlimited.
     pub anonymous_cost_per_minute: u32,
     /// Whether a client without a token may send transactions, if `api.broadcast` is set.
     pub anonymous_broadcast: bool,
-    /// Whether the metrics are at the public address, too.
+    /// Whether the public address has the metrics, too.
     pub metrics: bool,
     /// How many blocks the node may be ahead of a server that is ready.
     pub ready_blocks: u32,
-    /// For how long the node's last report of its newest block is taken to be true, in seconds.
+    /// How long the node's last report of its newest block counts as current, in seconds.
     pub ready_seconds: u32,
-    /// Whether clients may ask the node for the block that it would make next.
+    /// Whether clients may request the next block template of the node.
     pub block_template: bool,
-    /// Whether clients on this machine are held to what one client may have of connections and sockets.
+    /// Whether the limits for one client also apply to clients on this machine.
     pub limit_loopback: bool,
 }
 

@@ -42,7 +42,7 @@ fn message(result: Result<Settings, SettingsError>) -> String {
 }
 
 #[test]
-fn without_any_source_the_defaults_hold() {
+fn without_any_source_the_defaults_apply() {
     let expected = Settings {
         network: Network::Bitcoin,
         data_dir: "/home/alice/data/btcgraph".into(),
@@ -152,12 +152,12 @@ fn the_admin_socket_is_beside_the_index_unless_it_is_set() {
 }
 
 #[test]
-fn an_admin_socket_that_others_could_reach_or_nobody_could_find_is_refused() {
+fn an_admin_socket_must_be_local_and_have_a_fixed_port() {
     for (listen, reason) in [
         ("0.0.0.0:8081", "0.0.0.0:8081 can be reached from other machines"),
         ("192.168.1.5:8081", "192.168.1.5:8081 can be reached from other machines"),
         ("[::]:8081", "[::]:8081 can be reached from other machines"),
-        ("127.0.0.1:0", "127.0.0.1:0 would be another port at each start"),
+        ("127.0.0.1:0", "127.0.0.1:0 is another port at each start"),
         ("localhost:8081", "\"localhost:8081\" is neither"),
         ("8081", "\"8081\" is neither"),
         ("admin.sock", "\"admin.sock\" is neither"),
@@ -185,8 +185,8 @@ fn a_user_and_password_take_the_cookies_place() {
     assert_eq!(settings.node.auth(), NodeAuth::Password("alice".to_owned(), "007".into()));
     let both = load_file("node.rpc_user = 'alice'\nnode.rpc_password = 'x'\nnode.rpc_cookie = '/c'");
     assert!(message(both).ends_with("set only one of them"));
-    assert!(message(load_file("node.rpc_user = 'alice'")).ends_with("node.rpc_password has to be set with it"));
-    assert!(message(load_file("node.rpc_password = 'x'")).ends_with("node.rpc_user has to be set with it"));
+    assert!(message(load_file("node.rpc_user = 'alice'")).ends_with("set node.rpc_password too"));
+    assert!(message(load_file("node.rpc_password = 'x'")).ends_with("set node.rpc_user too"));
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn a_password_of_digits_stays_as_it_is() {
 }
 
 #[test]
-fn a_misspelled_setting_is_named_with_its_origin_and_the_likely_one() {
+fn a_misspelled_setting_is_reported_with_a_suggestion() {
     let sources = with_environment(&[("BTCGRAPH_NODE__RCP_URL", "x")]);
     assert_eq!(
         message(Settings::load(&sources)),
@@ -220,7 +220,7 @@ fn variables_that_are_not_settings_are_left_alone() {
 }
 
 #[test]
-fn a_value_that_does_not_fit_is_refused_with_its_setting_and_origin() {
+fn an_invalid_value_is_refused_with_setting_and_origin() {
     for (file, refusal) in [
         ("network = 'main'", "network, given by FILE: there is no network named \"main\""),
         ("network = 1", "network, given by FILE: must be text, in quotes"),
@@ -377,7 +377,7 @@ fn secrets_are_in_no_output() {
 }
 
 #[test]
-fn what_is_printed_is_the_documented_file_that_gives_the_same_settings() {
+fn the_printed_file_gives_the_same_settings() {
     let given = "network = 'signet'\ndata_dir = '/a \"b\" \\ c'\n[server]\nmax_depth = 7\nmax_query = '1kB'\n\
                  [index]\nsalt = '000102030405060708090a0b0c0d0e0f'\n[log]\nformat = 'json'";
     let settings = load_file(given).unwrap();

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[serde(try_from = "String", into = "String")]
 pub struct ByteSize(u64);
 
-/// Largest first, so that a size is written with the largest unit that holds it exactly. Binary units come before
+/// Largest first, so that a size is written with the largest exact unit. Binary units come before
 /// decimal ones of the same rank.
 const UNITS: [(&str, u64); 9] = [
     ("TiB", 1 << 40),
@@ -37,7 +37,7 @@ impl ByteSize {
         self.0
     }
 
-    /// The size in bytes as a length in memory; one that memory cannot hold becomes the largest that it could.
+    /// The size in bytes as a length in memory, at most `usize::MAX`.
     #[must_use]
     pub fn to_usize(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
@@ -101,7 +101,7 @@ impl From<String> for Secret {
 }
 
 impl Secret {
-    /// The secret itself, to be handed to what checks it and to nothing else.
+    /// The secret itself, only for the code that checks it.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_size_is_refused_with_what_would_be() {
+    fn a_wrong_size_is_refused_with_an_example() {
         for text in ["", "1", "GiB", "1G", "1.5GiB", "-1B", "1GiBs", "16777216TiB", "99999999999999999999B", "1 2B"] {
             let refusal = text.parse::<ByteSize>().unwrap_err().to_string();
             assert!(refusal.contains("as in \"1GiB\""), "{refusal}");

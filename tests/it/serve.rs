@@ -111,5 +111,5 @@ fn a_name_to_listen_on_is_resolved() {
     let mut program = btcgraph(directory.path(), &["serve", "--listen", "192.0.2.1:0"]);
     let (code, printed) = run(program.args(away));
     assert_eq!(code, Some(1), "{printed}");
-    assert!(printed.contains("cannot listen on 192.0.2.1:0: give another server.listen (--listen)"), "{printed}");
+    assert!(printed.contains("cannot listen on 192.0.2.1:0: set another server.listen (--listen)"), "{printed}");
 }

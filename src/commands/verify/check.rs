@@ -16,17 +16,17 @@ use super::super::pieces;
 /// What a check of an open file leaves out, and how to check it.
 const CHECKSUMS_NOT_COMPARED: &str = "The page checksums of the file were not compared, because a running server has it open:                                       stop the server and run `btcgraph verify` to compare them";
 
-/// What `verify` is asked to do.
+/// The arguments of `verify`.
 #[derive(Args, Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct VerifyArguments {
     /// Check the index against itself only
     #[arg(long)]
     pub(super) without_node: bool,
-    /// How many blocks, drawn at random, to compare with the node output by output
+    /// Number of random blocks to compare with the node output by output
     #[arg(long, default_value_t = 100, value_name = "COUNT")]
     pub(super) blocks: usize,
-    /// Where to sort what does not fit into memory; for all of mainnet some 300 GB [default: the index's directory]
+    /// Directory for sorting what exceeds memory; for all of mainnet some 300 GB [default: the index's directory]
     #[arg(long, value_name = "PATH")]
     pub(super) temporary_dir: Option<PathBuf>,
 }
@@ -51,7 +51,7 @@ pub(super) struct Subject<'a> {
 pub(super) struct Verdict {
     /// For the user to read.
     pub(super) report: String,
-    /// How many differences it lists.
+    /// The number of differences.
     pub(super) differences: usize,
     /// Whether the UTXO set was compared with the node, unless the check was to leave the node out.
     pub(super) is_complete: bool,

@@ -21,9 +21,9 @@ use super::super::{admin, pieces};
 use super::check::{Asked, Outcome, Subject, Verdict, VerifyArguments, ask_node, check};
 use super::watch::Watch;
 
-/// How often the node is asked for its UTXO set until it is that of the newest block here.
+/// How many times the node is asked for its UTXO set until it is that of the tip.
 const TRIES: u32 = 3;
-/// How long the server may take to follow the node in between,
+/// How long the server may take to follow the node between two attempts,
 const FOLLOWING: Duration = Duration::from_secs(5);
 /// and how often its tip is read meanwhile.
 const LOOK: Duration = Duration::from_millis(50);
@@ -45,7 +45,7 @@ enum Line {
     Progress { phase: String, done: u64, total: u64 },
     /// The last line: the check is done.
     Done(Verdict),
-    /// The last line: the check could not be done.
+    /// The last line: the check failed.
     Failed { exit: Exit, message: String },
     /// The last line: the server stops.
     Stopped,
@@ -74,7 +74,7 @@ pub(super) async fn ask(
     let (mut lines, mut watch) = (answer.lines(), Watch::default());
     let broken = "the server ended the check early; its log may say why";
     while let Some(line) = lines.next_line().await.or_exit(Exit::Failed, broken)? {
-        let line = serde_json::from_str(&line).or_exit(Exit::Failed, "the server is of another version");
+        let line = serde_json::from_str(&line).or_exit(Exit::Failed, "the server has another version");
         if let Ok(Line::Progress { phase, done, total }) = &line {
             watch.step(phase, *done, *total);
             continue;

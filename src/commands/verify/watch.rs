@@ -1,4 +1,4 @@
-//! How far the check is, for people.
+//! The progress of the check, for people.
 
 use std::io::IsTerminal;
 
@@ -20,7 +20,7 @@ impl Watch {
             phase.clone_into(&mut self.phase);
             if std::io::stderr().is_terminal() {
                 let bar = ProgressBar::new(total);
-                // the template is a constant that is known to be good; a plain bar is no reason to stop
+                // the template is a valid constant; with an invalid one the bar would be plain
                 if let Ok(style) =
                     ProgressStyle::with_template("{msg:22} {bar:32} {human_pos} of {human_len}  {per_sec}  {eta} left")
                 {
@@ -37,7 +37,7 @@ impl Watch {
         }
     }
 
-    /// Takes the bar away, so that the terminal is free for what comes next.
+    /// Removes the bar from the terminal.
     pub(super) fn finish(&mut self) {
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();

@@ -71,7 +71,7 @@ fn a_notice_of_a_block_that_the_node_does_not_have_says_so() {
     let (code, printed) = run(&mut btcgraph(directory.path(), &["notify", UNKNOWN]));
     assert_eq!(code, Some(1), "{printed}");
     assert!(
-        printed.contains(&format!("the server says 404: the node has no block {UNKNOWN}; it was asked")),
+        printed.contains(&format!("the server returned 404: the node has no block {UNKNOWN}; it was asked")),
         "{printed}"
     );
     served.wait_for_height(3);
@@ -117,7 +117,7 @@ fn a_server_that_does_not_answer_does_not_hang_a_notice() {
     let status = wait_for("the notice to give up", Duration::from_mins(1), || notice.try_wait().unwrap());
     assert_eq!(status.code(), Some(1));
     let printed = std::io::read_to_string(notice.stderr.take().unwrap()).unwrap();
-    assert!(printed.contains("does not answer within 5 seconds"), "{printed}");
+    assert!(printed.contains("does not respond within 5 seconds"), "{printed}");
 }
 
 #[test]
