@@ -1,9 +1,9 @@
 //! The admin socket: what commands on this machine ask of a running server.
 //!
 //! ```text
-//!   POST /notify/HASH   the node has a new block: 202; 400 if that is no hash of a block, 404 if the node has no such block
+//!   POST /notify/HASH   the node has a new block: 202; 400 if that is not a block hash, 404 if the node has no such block
 //!   POST /verify        starts the check that its body describes, and streams what it tells, a line of JSON each: 200;
-//!                       400 if it cannot be read; 409 while another check is under way
+//!                       400 if it cannot be read; 409 while another check is running
 //!   GET  /metrics       what the process tells of itself in figures, for Prometheus; POST does the same
 //! ```
 //!
@@ -51,10 +51,10 @@ pub type Notify = dyn Fn(&str) -> BoxFuture<'static, Result<(), NotNotified>> + 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotNotified {
     /// It is no hash.
-    #[error("{0:?} is no hash of a block")]
+    #[error("{0:?} is not a block hash: give 64 hexadecimal digits")]
     NotAHash(String),
     /// The node, which was asked for its newest block all the same, knows none of this hash.
-    #[error("the node has no block {0}; it was asked for its newest block all the same")]
+    #[error("the node has no block {0}; the server still requests the newest block")]
     UnknownBlock(String),
 }
 
@@ -141,7 +141,7 @@ fn router(shared: Shared) -> Router {
 
 async fn refuse_browsers(request: Request, next: Next) -> Response {
     if request.headers().contains_key(ORIGIN) {
-        return (StatusCode::FORBIDDEN, "web pages may not command the server").into_response();
+        return (StatusCode::FORBIDDEN, "web pages may not send commands to the server").into_response();
     }
     next.run(request).await
 }
@@ -167,11 +167,13 @@ async fn verify(State(shared): State<Shared>, request: Request) -> Response {
         Err(NoBody::TooLarge(_) | NoBody::NoRoom(_)) => {
             return (StatusCode::PAYLOAD_TOO_LARGE, "the body is too large").into_response();
         }
-        Err(NoBody::Late) => return (StatusCode::REQUEST_TIMEOUT, "the body did not come in time").into_response(),
-        Err(NoBody::Malformed) => return (StatusCode::BAD_REQUEST, "the body is malformed or cut off").into_response(),
+        Err(NoBody::Late) => return (StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time").into_response(),
+        Err(NoBody::Malformed) => {
+            return (StatusCode::BAD_REQUEST, "the body is malformed or incomplete").into_response();
+        }
     };
     let Ok(place) = shared.place.try_acquire_owned() else {
-        let reason = "a check of the index is under way already: wait until it is done, or break it off";
+        let reason = "another check of the index is running: wait until it ends, or stop it";
         return (StatusCode::CONFLICT, reason).into_response();
     };
     let (lines, receiver) = mpsc::channel(LINES);

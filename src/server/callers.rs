@@ -193,8 +193,8 @@ pub(super) struct TokenName(pub(super) Arc<str>);
 /// 401, and why.
 pub(super) fn refuse(unknown: Unknown) -> Response {
     let (message, challenge) = match unknown {
-        Unknown::Missing => ("this server answers only who has a token: send it as Authorization: Bearer …", CHALLENGE),
-        Unknown::Wrong => ("this server does not know the token that was sent", WRONG),
+        Unknown::Missing => ("this server requires a token: send it as Authorization: Bearer …", CHALLENGE),
+        Unknown::Wrong => ("the token is not one of this server", WRONG),
     };
     let mut response = refuse_as_json(StatusCode::UNAUTHORIZED, error(code::FORBIDDEN, message));
     response.headers_mut().insert(WWW_AUTHENTICATE, challenge);

@@ -26,7 +26,10 @@ struct Range {
 
 /// A text that is no range of addresses.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no address: write one as in \"10.1.2.3\" or \"fd00::1\", or a range of them as in \"10.0.0.0/8\"")]
+#[error(
+    "{0:?} is not an address: write one as in \"10.1.2.3\" or \"fd00::1\", or a range of them as in \
+         \"10.0.0.0/8\""
+)]
 pub struct NotAnAddress(String);
 
 impl FromStr for Range {

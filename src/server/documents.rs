@@ -75,8 +75,8 @@ impl Drop for Holding {
 /// Subscriptions hold as much as they may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the documents and variables of all subscriptions may take {limit} bytes together, and with this one they would \
-     take {actual}: try again later"
+    "the documents and variables of all subscriptions may take {limit} bytes together, and this one would make it \
+     {actual}: retry later"
 )]
 pub(super) struct TooMuchHeld {
     limit: usize,

@@ -42,7 +42,7 @@ pub(super) use follow::Reached;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NotExecuted {
     /// Too many are, or wait.
-    #[error("the server is busy, try again later")]
+    #[error("the server is busy: retry later")]
     Busy,
     /// It took too long.
     #[error("the request took longer than {} s", .0.as_secs_f64())]
@@ -125,7 +125,7 @@ impl<T> Running<T> {
     /// What comes of it.
     pub(super) async fn end(&mut self) -> Result<T, NotExecuted> {
         (&mut self.0).await.map_err(|error| {
-            tracing::error!(%error, "a request ended otherwise than with an answer");
+            tracing::error!(%error, "a request ended without a response");
             NotExecuted::Failed
         })
     }

@@ -109,13 +109,13 @@ impl Guarded {
     pub(super) fn tell_in(&self, metrics: &Metrics) -> Result<(), MetricsError> {
         let count = |count: usize| number(u64::try_from(count).unwrap_or(u64::MAX));
         let executions = self.engine.executions.clone();
-        let help = "Queries and mutations that are executed now, or wait for their turn.";
+        let help = "Queries and mutations that are executing or queued.";
         metrics.add(Kind::Gauge, "btcgraph_server_executions", help, Some("state"), move || {
             let (running, waiting) = executions.now();
             vec![(Some("running"), count(running)), (Some("waiting"), count(waiting))]
         })?;
         let shared = self.engine.shared.clone();
-        let help = "Subscriptions that are executed once for all who have the same one.";
+        let help = "Subscriptions that are executed once for all clients with the same operation and variables.";
         metrics.add_one(Kind::Gauge, "btcgraph_server_shared_streams", help, move || count(shared.count()))
     }
 

@@ -63,7 +63,8 @@ pub enum Refusal {
     SubscriptionRoot,
     /// It selects very many fields that their types do not have.
     #[error(
-        "Unknown field \"{field}\" on type \"{on}\", behind too many others or with too long a name: no more are looked at"
+        "Unknown field \"{field}\" on type \"{on}\", after too many others, or with too long a name: the server \
+         checks no more"
     )]
     UnknownFields {
         /// The first that is one too many.

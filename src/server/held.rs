@@ -35,7 +35,7 @@ pub(super) struct Claim {
 
 /// There is not enough left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("too much waits to be read by other clients, try again later")]
+#[error("clients have too many unread responses: retry later")]
 pub(super) struct TooMuch;
 
 impl From<TooMuch> for ServerError {

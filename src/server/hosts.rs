@@ -33,7 +33,7 @@ pub struct Hosts {
 /// A text that names no host.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is no host: write * or a name or an address without a port, as in \"graph.example\" or \"[2001:db8::1]\""
+    "{0:?} is not a host: write * or a name or an address without a port, as in \"graph.example\" or \"[2001:db8::1]\""
 )]
 pub struct NotAHost(String);
 
@@ -124,15 +124,15 @@ fn named(request: &Request) -> Result<Option<Authority>, &'static str> {
     let mut hosts = request.headers().get_all(HOST).iter();
     let (first, second) = (hosts.next(), hosts.next());
     if second.is_some() {
-        return Err("a request has one Host");
+        return Err("a request must have exactly one Host header");
     }
     if let Some(authority) = request.uri().authority() {
         return Ok(Some(authority.clone()));
     }
     match first {
-        Some(host) => Authority::try_from(host.as_bytes()).map(Some).map_err(|_| "this Host is none"),
+        Some(host) => Authority::try_from(host.as_bytes()).map(Some).map_err(|_| "the Host header is not a valid host"),
         None if request.version() <= Version::HTTP_10 => Ok(None),
-        None => Err("a request has a Host"),
+        None => Err("a request must have a Host header"),
     }
 }
 

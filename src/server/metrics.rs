@@ -96,7 +96,7 @@ impl Metrics {
         match self.text() {
             Ok(text) => ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response(),
             Err(error) => {
-                tracing::error!(%error, "the metrics cannot be written");
+                tracing::error!(%error, "cannot encode the metrics");
                 StatusCode::INTERNAL_SERVER_ERROR.into_response()
             }
         }

@@ -242,7 +242,7 @@ async fn within_deadline(
     tokio::select! {
         result = finished => result,
         () = deadline => {
-            tracing::warn!("connections are still open, and are cut off");
+            tracing::warn!("connections are still open, and are closed");
             Ok(())
         }
     }

@@ -66,7 +66,8 @@ impl Default for Origins {
 /// A text that names no origin.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is no origin: write *, loopback, or a scheme and a host as browsers do, as in \"https://explorer.example\" or \
+    "{0:?} is not an origin: write *, loopback, or a scheme and a host as browsers do, as in \
+     \"https://explorer.example\" or \
      \"http://192.168.1.5:3000\", without a path"
 )]
 pub struct NotAnOrigin(String);

@@ -120,7 +120,8 @@ pub(super) fn fault(what: &dyn Display) -> ServerError {
 }
 
 /// What is said instead of an answer that cannot be written, which is no answer that the schema can give.
-const UNWRITTEN: &str = r#"[{"message":"the answer cannot be written","extensions":{"code":"INTERNAL_SERVER_ERROR"}}]"#;
+const UNWRITTEN: &str =
+    r#"[{"message":"the response cannot be encoded","extensions":{"code":"INTERNAL_SERVER_ERROR"}}]"#;
 
 fn json<T: serde::Serialize + ?Sized>(value: &T) -> Result<Utf8Bytes, Refused> {
     serde_json::to_string(value).map(Utf8Bytes::from).map_err(|error| {

@@ -58,7 +58,7 @@ impl Rate {
     }
 
     fn too_often(&self) -> ServerError {
-        error(code::RESOURCE_EXHAUSTED, format!("a client may ask {} times a minute", self.limit))
+        error(code::RESOURCE_EXHAUSTED, format!("a client may send {} requests a minute", self.limit))
     }
 
     fn ask(&self, client: IpAddr, now: Instant) -> Verdict {

@@ -101,7 +101,7 @@ pub(super) fn chunks(
             match held.hold((form.result)(&payload.into_result()).into()) {
                 Ok(chunk) => Some((chunk, Some(payloads))),
                 Err(reason) => {
-                    tracing::debug!("there is no room for what a stream of events has to tell, and it is ended");
+                    tracing::debug!("the byte budget has no space for an event of a stream, and the stream ends");
                     let last = Payload::failed(reason.into()).into_result();
                     Some((((form.result)(&last) + form.complete).into(), None))
                 }
@@ -114,8 +114,8 @@ pub(super) fn chunks(
 /// The answer if there is no place.
 fn refuse(full: Full) -> Response {
     let (status, message) = match full {
-        Full::All => (StatusCode::SERVICE_UNAVAILABLE, "there are too many streams of events"),
-        Full::Client => (StatusCode::TOO_MANY_REQUESTS, "this client has too many streams of events"),
+        Full::All => (StatusCode::SERVICE_UNAVAILABLE, "the server has too many event streams: retry later"),
+        Full::Client => (StatusCode::TOO_MANY_REQUESTS, "this client has too many event streams: close one"),
     };
     let mut response = refuse_as_json(status, error(code::RESOURCE_EXHAUSTED, message));
     response.headers_mut().insert(RETRY_AFTER, RETRY_SECONDS);

@@ -53,15 +53,15 @@ impl Token {
         let mut words = line.split_whitespace();
         let name = words.next().filter(|name| is_name(name));
         let name = name.ok_or("a name has letters, digits, dots, dashes and underscores, 64 at most")?;
-        let hash = words.next().and_then(from_hex).ok_or("the SHA-256 of the token has 64 hexadecimal digits")?;
+        let hash = words.next().and_then(from_hex).ok_or("the SHA-256 of the token must have 64 hexadecimal digits")?;
         let mut token = Self { name: name.to_owned(), hash, cost_per_minute: 0, broadcast: false };
         for word in words {
             match word.split_once('=') {
                 Some(("cost", number)) => {
-                    token.cost_per_minute = number.parse().map_err(|_| "cost is a whole number of units a minute")?;
+                    token.cost_per_minute = number.parse().map_err(|_| "cost must be a whole number")?;
                 }
                 None if word == "broadcast" => token.broadcast = true,
-                _ => return Err("there is a word that is neither cost=NUMBER nor broadcast"),
+                _ => return Err("a word is neither cost=NUMBER nor broadcast"),
             }
         }
         Ok(token)
@@ -117,7 +117,7 @@ impl FromStr for Tokens {
             }
             let token = Token::read(text).map_err(|problem| NotATokenLine { line, problem })?;
             if tokens.iter().any(|other| other.name == token.name || other.hash == token.hash) {
-                return Err(NotATokenLine { line, problem: "there is another with this name or this hash" });
+                return Err(NotATokenLine { line, problem: "another token has this name or this hash" });
             }
             tokens.push(token);
         }

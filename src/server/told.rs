@@ -58,7 +58,7 @@ fn code_of(payload: &Payload) -> &'static str {
 
 /// The last that is told to who has spent all.
 fn too_expensive(cost: u64, short: Short) -> ServerError {
-    let message = format!("an event of this subscription costs {cost}, and there is not so much left to spend");
+    let message = format!("an event of this subscription costs {cost}, which exceeds the rest of the budget");
     let mut error = error(code::RESOURCE_EXHAUSTED, message);
     let extensions = error.extensions.get_or_insert_default();
     extensions.set(RETRY_AFTER_SECONDS, short.wait.as_secs().saturating_add(1));

@@ -117,8 +117,8 @@ fn serve(stream: WebSocket, dialogue: Transport, server: &Server, place: Result<
     let mut socket = Socket::new(stream, dialogue, &server.limits, shutdown, place);
     match full {
         None => {}
-        Some(Full::All) => socket.close(close::TRY_AGAIN_LATER, "there are too many websockets"),
-        Some(Full::Client) => socket.close(close::TRY_AGAIN_LATER, "this client has too many websockets"),
+        Some(Full::All) => socket.close(close::TRY_AGAIN_LATER, "the server has too many websockets: retry later"),
+        Some(Full::Client) => socket.close(close::TRY_AGAIN_LATER, "this client has too many websockets: close one"),
     }
     socket
 }

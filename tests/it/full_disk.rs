@@ -227,7 +227,7 @@ fn a_disk_that_takes_no_more_of_a_block_that_was_told_ends_the_server_and_loses_
     });
     let log = log.join().unwrap();
     assert_eq!(status.code(), Some(4), "{log}");
-    assert!(log.contains("the disk that holds the index is full"), "{log}");
+    assert!(log.contains("the disk of the index is full"), "{log}");
     assert!(!log.contains("panicked"), "{log}");
 
     let login = ["--rpc-url", &node.url(), "--rpc-user", "user", "--rpc-password", "password"].map(Into::into);

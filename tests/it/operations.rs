@@ -287,7 +287,7 @@ fn a_websocket_is_told_of_with_the_token_that_its_first_message_showed() {
 #[test]
 fn fewer_connections_than_nobody_asked_for_are_no_warning_and_fewer_than_were_set_are() {
     let server = Running::start_as(&[], |program| with_files(&program, 1_000));
-    let told = server.logged("as this process may have files open");
+    let told = server.logged("is limited by the open files of this process");
     assert_eq!((&told["level"], &told["connections"]), (&json!("INFO"), &json!(800)), "{told}");
     let set = [("BTCGRAPH_SERVER__MAX_CONNECTIONS", "900")];
     let server = Running::start_as(&set, |program| with_files(&program, 1_000));
@@ -328,12 +328,12 @@ fn a_server_that_may_open_no_more_files_rests_and_serves_again_once_it_may() {
 
     // the operating system connects them, whether the server takes them or not
     let streams: Vec<_> = (0..50).map(|_| TcpStream::connect(&server.address).unwrap()).collect();
-    server.logged("no connection can be accepted for now");
+    server.logged("cannot accept connections for now");
     let spent = processor_time(&server.process);
     std::thread::sleep(Duration::from_secs(3));
     let spent = processor_time(&server.process).saturating_sub(spent);
     assert!(spent < Duration::from_secs(1), "{spent:?} of 3 seconds");
-    let lines = server.log().lines().filter(|line| line.contains("no connection can be accepted")).count();
+    let lines = server.log().lines().filter(|line| line.contains("cannot accept connections")).count();
     assert!((1..100).contains(&lines), "{lines} lines");
     alive(&mut before);
 

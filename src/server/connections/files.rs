@@ -17,12 +17,13 @@ pub(super) fn fit(connections: usize) -> usize {
         tracing::info!(
             connections = fitting,
             files,
-            "as many connections are taken as this process may have files open"
+            "the number of connections is limited by the open files of this process"
         );
     } else {
         tracing::warn!(
-            "server.max_connections is {connections}, but this process may have only {files} files open, which is enough \
-             for {fitting}: raise the limit to {} (ulimit -Hn, LimitNOFILE= in a unit of systemd) or lower the setting",
+            "server.max_connections is {connections}, but this process may open only {files} files, enough for \
+             {fitting} connections: raise the limit to {} (ulimit -Hn, LimitNOFILE= in a unit of systemd) or lower \
+             the setting",
             connections.saturating_add(OTHERS)
         );
     }
@@ -47,7 +48,7 @@ fn raise() -> Option<u64> {
         Ok(()) => maximum,
         // macOS allows less than it says; what there was remains
         Err(error) => {
-            tracing::debug!(%error, "the number of open files cannot be raised");
+            tracing::debug!(%error, "cannot raise the limit of open files");
             current
         }
     }

@@ -110,7 +110,7 @@ pub(super) async fn serve(
             Ok(accepted) => accepted,
             Err(error) if is_of_one_connection(&error) => continue,
             Err(error) => {
-                tracing::warn!(%error, "no connection can be accepted for now");
+                tracing::warn!(%error, "cannot accept connections for now");
                 sleep(PAUSE).await;
                 continue;
             }
@@ -123,7 +123,7 @@ pub(super) async fn serve(
                 tokio::spawn(hold(open.clone(), connection));
             }
             Err(full) => {
-                tracing::debug!(%peer, ?full, "a connection finds no place");
+                tracing::debug!(%peer, ?full, "a connection is refused: too many are open");
                 if let Ok(turn) = refusals.clone().try_acquire_owned() {
                     tokio::spawn(hold(turn, refuse(stream, full)));
                 }
@@ -145,7 +145,7 @@ fn bound_unsent(stream: &TcpStream) {
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
     let bounded = socket.set_send_buffer_size(UNSENT as usize);
     if let Err(error) = bounded {
-        tracing::debug!(%error, "how much of an answer the operating system takes cannot be bounded");
+        tracing::debug!(%error, "cannot set the send buffer of a connection");
     }
 }
 
@@ -196,7 +196,7 @@ async fn serve_one(
         }
     };
     if let Err(error) = ended {
-        tracing::trace!(%error, %peer, "a connection ended before its end");
+        tracing::trace!(%error, %peer, "a connection ended early");
     }
 }
 

@@ -195,7 +195,7 @@ impl<S> Timed<S> {
                 self.pace.wait(Instant::now());
                 let due = self.pace.due();
                 if let Err(late) = self.expect_by(due, cx) {
-                    tracing::debug!("a client does not take what is sent to it, and is cut off");
+                    tracing::debug!("a client reads its response too slowly, and is disconnected");
                     return Poll::Ready(Err(late));
                 }
             }
@@ -227,7 +227,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Timed<S> {
                 }
                 let due = self.request.due();
                 if let Err(late) = self.expect_by(due, cx) {
-                    tracing::debug!("a client does not send the head of a request, and is cut off");
+                    tracing::debug!("a client sends a request head too slowly, and is disconnected");
                     return Poll::Ready(Err(late));
                 }
             }

@@ -151,7 +151,7 @@ fn json_of(response: &GraphqlResponse) -> Option<Bytes> {
         extensions: (!response.extensions.is_empty()).then_some(&response.extensions),
     };
     let json = serde_json::to_vec(&body);
-    json.inspect_err(|error| tracing::error!(%error, "an answer cannot be written as JSON")).ok().map(Bytes::from)
+    json.inspect_err(|error| tracing::error!(%error, "cannot encode a response as JSON")).ok().map(Bytes::from)
 }
 
 #[cfg(test)]

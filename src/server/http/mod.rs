@@ -105,7 +105,7 @@ pub(super) async fn post(State(server): State<Arc<Server>>, request: Request) ->
         return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, media, error);
     }
     if let Some(coding) = body::unknown_coding(&caller.headers) {
-        let message = format!("Content-Encoding `{coding}` is not supported: send the body as it is");
+        let message = format!("Content-Encoding `{coding}` is not supported: send the body without encoding");
         let mut response = refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, media, error(code::BAD_USER_INPUT, message));
         response.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static(body::IDENTITY));
         return response;
@@ -113,12 +113,12 @@ pub(super) async fn post(State(server): State<Arc<Server>>, request: Request) ->
     let body = match body {
         Ok(body) => body,
         Err(NoBody::Malformed) => {
-            let message = "the body ends before its end, or is not chunked as Transfer-Encoding says: each chunk is its size \
+            let message = "the body is incomplete, or is not chunked as Transfer-Encoding says: each chunk is its size \
                            in hexadecimal digits and as many bytes, each ended by CRLF, and the last has size 0";
             return refuse(StatusCode::BAD_REQUEST, media, error(code::BAD_USER_INPUT, message));
         }
         Err(NoBody::Late) => {
-            let error = error(code::BAD_USER_INPUT, "the body of the request did not come in time");
+            let error = error(code::BAD_USER_INPUT, "the request body did not arrive in time");
             return refuse(StatusCode::REQUEST_TIMEOUT, media, error);
         }
         Err(NoBody::NoRoom(reason)) => {
@@ -127,7 +127,7 @@ pub(super) async fn post(State(server): State<Arc<Server>>, request: Request) ->
             return response;
         }
         Err(NoBody::TooLarge(actual)) => {
-            let message = format!("the body of a request has at most {limit} bytes");
+            let message = format!("a request body may have at most {limit} bytes");
             let mut error = error(code::QUERY_LIMIT_EXCEEDED, message);
             let extensions = error.extensions.get_or_insert_default();
             extensions.set("which", "bytes of the body");
@@ -203,7 +203,7 @@ async fn execute(server: &Server, caller: &Parts, accepted: Accepted, request: G
         (Some(OperationType::Subscription), Accepted { stream: Some(form), .. })
         | (_, Accepted { whole: None, stream: Some(form) }) => Some(form),
         (Some(OperationType::Subscription), _) => {
-            let message = "a subscription is a stream: ask for it over a websocket, or accept text/event-stream";
+            let message = "a subscription is a stream: send it over a websocket, or accept text/event-stream";
             return (refuse(StatusCode::NOT_ACCEPTABLE, media, error(code::BAD_USER_INPUT, message)), executed);
         }
         _ => None,
@@ -262,7 +262,8 @@ async fn execute(server: &Server, caller: &Parts, accepted: Accepted, request: G
 }
 
 fn foreign_origin() -> ServerError {
-    let message = "pages of this origin may only query; the server's setting server.origins lists those that may more";
+    let message = "pages of this origin may only query; the server's setting server.origins lists the origins that \
+                   may do more";
     error(code::FORBIDDEN, message)
 }
 
@@ -296,7 +297,7 @@ impl Accepted {
 }
 
 fn not_acceptable() -> Response {
-    let message = "answers are application/graphql-response+json or application/json: accept one of them";
+    let message = "responses are application/graphql-response+json or application/json: accept one of them";
     refuse(StatusCode::NOT_ACCEPTABLE, Whole::Json, error(code::BAD_USER_INPUT, message))
 }
 

@@ -20,7 +20,7 @@ use serde_json::value::RawValue;
 /// Bytes that are no GraphQL request, and why.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NoRequest {
-    #[error("the body is no GraphQL request: a JSON object with a query is expected ({0})")]
+    #[error("the body is not a GraphQL request: a JSON object with a query is expected ({0})")]
     Body(String),
     #[error("there is no query")]
     NoQuery,
@@ -63,8 +63,13 @@ struct Parameters<'b> {
 /// The request in the body of a POST. Its query is empty if its extensions name one that the server may know.
 pub(super) fn of_body(body: &[u8]) -> Result<Request, NoRequest> {
     // a list would be read, too: its items as the parameters in their order
-    if !body.trim_ascii_start().starts_with(b"{") {
-        return Err(NoRequest::Body("this is none; of several requests each is sent by itself".to_owned()));
+    let not_an_object = match body.trim_ascii_start().first() {
+        Some(b'{') => None,
+        Some(b'[') => Some("batched requests are not supported; send one request each"),
+        _ => Some("it is not an object"),
+    };
+    if let Some(reason) = not_an_object {
+        return Err(NoRequest::Body(reason.to_owned()));
     }
     let text = std::str::from_utf8(body).map_err(|error| NoRequest::Body(format!("it is not UTF-8: {error}")))?;
     let given: Parameters<'_> = serde_json::from_str(text).map_err(|error| NoRequest::Body(error.to_string()))?;
@@ -181,9 +186,10 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named() {
         for (body, reason) in [
-            ("", "the body is no GraphQL request"),
-            ("[]", "each is sent by itself"),
-            (r#"["{ a }"]"#, "each is sent by itself"),
+            ("", "it is not an object"),
+            ("1", "the body is not a GraphQL request"),
+            ("[]", "batched requests are not supported; send one request each"),
+            (r#"["{ a }"]"#, "batched requests are not supported; send one request each"),
             ("{", "EOF"),
             (r#"{"query": "{ a }"} x"#, "trailing"),
             (r#"{"query": "{ a }", "query": "{ b }"}"#, "duplicate field `query`"),

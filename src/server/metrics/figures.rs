@@ -83,41 +83,38 @@ impl Figures {
             registry.register(Box::new(gauges.clone()))?;
             Ok::<_, MetricsError>(gauges)
         };
-        let help = "How long queries and mutations took, the wait for their turn included, in seconds.";
+        let help = "Duration of queries and mutations, including the time in the queue, in seconds.";
         let options = HistogramOpts::new("btcgraph_server_execution_seconds", help).buckets(SECONDS.to_vec());
         let seconds = Histogram::with_opts(options)?;
         registry.register(Box::new(seconds.clone()))?;
-        let help = "Bytes of answers, before compression, by how they went.";
+        let help = "Bytes of responses before compression, by transport.";
         // each message of each socket is counted: looked up once
         let sent = counters("btcgraph_server_sent_bytes_total", help, &["transport"])?;
         let figures = Self {
             operations: counters(
                 "btcgraph_server_operations_total",
-                "GraphQL operations, by how they came and the code of their first error; OK if they had none.",
+                "GraphQL operations, by transport and the code of their first error; OK if they had none.",
                 &["transport", "code"],
             )?,
             seconds,
-            cost: counter("btcgraph_server_cost_total", "What operations cost, in units of the API.")?,
+            cost: counter("btcgraph_server_cost_total", "Cost of operations, in units of the API.")?,
             responses: counters("btcgraph_server_responses_total", "HTTP responses, by status.", &["status"])?,
             sent: Transport::ALL.map(|transport| sent.with_label_values(&[transport.name()])),
-            events: counter("btcgraph_server_events_total", "Events of subscriptions that were told, to each client.")?,
+            events: counter("btcgraph_server_events_total", "Subscription events sent, counted for each client.")?,
             subscriptions: gauges(
                 "btcgraph_server_subscriptions",
-                "Subscriptions that are open, each client's, by their field.",
+                "Open subscriptions of all clients, by field.",
                 "field",
             )?,
-            sockets: gauges("btcgraph_server_sockets", "Connections that stay open, by what they are.", "transport")?,
+            sockets: gauges("btcgraph_server_sockets", "Open streams, by transport.", "transport")?,
             document_hits: counter(
                 "btcgraph_server_document_cache_hits_total",
-                "Documents that had been parsed before and were still there.",
+                "Documents found in the cache of parsed documents.",
             )?,
-            document_misses: counter(
-                "btcgraph_server_document_cache_misses_total",
-                "Documents that had to be parsed.",
-            )?,
+            document_misses: counter("btcgraph_server_document_cache_misses_total", "Documents that were parsed.")?,
             introspection_hits: counter(
                 "btcgraph_server_introspection_cache_hits_total",
-                "Introspection that had been answered before.",
+                "Introspection queries answered from the cache.",
             )?,
         };
         // what is zero is told, too

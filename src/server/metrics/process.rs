@@ -18,23 +18,23 @@ pub(super) fn add(metrics: &Metrics) -> Result<(), MetricsError> {
     metrics.add(
         Kind::Gauge,
         "btcgraph_build_info",
-        "1; the label is the version of the program.",
+        "1; the label is the version of btcgraph.",
         Some("version"),
         build,
     )?;
     let (began, started) = (SystemTime::UNIX_EPOCH, SystemTime::now());
     let start = started.duration_since(began).map_or(0.0, |since| since.as_secs_f64());
-    let help = "When the process began to serve, in seconds since 1970.";
+    let help = "Start of the server, in seconds since 1970.";
     metrics.add_one(Kind::Gauge, "process_start_time_seconds", help, move || start)?;
     let since = Instant::now();
-    let help = "For how long the process has served, in seconds.";
+    let help = "Time since the start of the server, in seconds.";
     metrics.add_one(Kind::Gauge, "btcgraph_process_uptime_seconds", help, move || since.elapsed().as_secs_f64())?;
     let told: [Told; 5] = [
-        (Kind::Gauge, "process_resident_memory_bytes", "Memory that the process takes, in bytes.", resident_bytes),
+        (Kind::Gauge, "process_resident_memory_bytes", "Resident memory of the process, in bytes.", resident_bytes),
         (Kind::Gauge, "process_threads", "Threads of the process.", threads),
         (Kind::Counter, "process_cpu_seconds_total", "Processor time of the process, in seconds.", cpu_seconds),
-        (Kind::Gauge, "process_open_fds", "Files and sockets that the process has open.", open_files),
-        (Kind::Gauge, "process_max_fds", "How many it may have open.", most_files),
+        (Kind::Gauge, "process_open_fds", "Open files and sockets of the process.", open_files),
+        (Kind::Gauge, "process_max_fds", "Limit of open files and sockets of the process.", most_files),
     ];
     for (kind, name, help, read) in told {
         metrics.add(kind, name, help, None, move || read().map(|value| (None, value)).into_iter().collect())?;

@@ -75,7 +75,7 @@ impl Reader {
                     let Some(place) = self.reached.or(lock(&self.shared.state).start) else {
                         return Some((fell_behind(), Reading::Over));
                     };
-                    tracing::debug!("a reader of a shared subscription fell behind and goes on alone");
+                    tracing::debug!("a reader of a shared subscription fell behind and continues alone");
                     return self.go_on_alone(Some(place)).await;
                 }
                 // the sender is held beside the receiver
@@ -120,7 +120,7 @@ impl Drop for Reader {
 
 /// The last that is told to a reader who lost its place.
 fn fell_behind() -> Payload {
-    let message = "this subscription was read too slowly, and what would come next is not kept any more: subscribe again, \
-                   behind the last cursor if there is one";
+    let message = "this subscription was read too slowly, and the server no longer stores its next event: subscribe \
+                   again, after the last cursor if there is one";
     Payload::failed(error(code::RESOURCE_EXHAUSTED, message))
 }

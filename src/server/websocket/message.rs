@@ -99,8 +99,8 @@ pub(super) fn read(text: &str, dialect: Dialect) -> Result<Message, String> {
         Some(Kind::Subscribe) => id(&fields).and_then(|id| Ok(Message::Subscribe(id, Box::new(request(&fields)?)))),
         Some(Kind::Complete) => id(&fields).map(Message::Complete),
         Some(Kind::Terminate) => Ok(Message::Terminate),
-        Some(Kind::OfServer) => Err("only a server sends this".to_owned()),
-        None => return Err(format!("there is no type of message {:?} in {}", beginning(&kind), dialect.name())),
+        Some(Kind::OfServer) => Err("only a server may send this message".to_owned()),
+        None => return Err(format!("{:?} is not a message type of {}", beginning(&kind), dialect.name())),
     }
     .map_err(about)
 }
@@ -177,7 +177,7 @@ fn request(fields: &Fields<'_>) -> Result<Request, String> {
     }
     // the server may know it by its hash
     if !has_query && !request.extensions.contains_key(PERSISTED_QUERY) {
-        return Err("payload.query is not there".to_owned());
+        return Err("payload.query is missing".to_owned());
     }
     Ok(request)
 }
@@ -267,8 +267,8 @@ mod tests {
             (subscribe(&format!(r#""id":"{}""#, "x".repeat(257))), "subscribe: id is longer than 256 bytes"),
             (subscribe(r#""id":"1""#), "subscribe: there is no payload"),
             (subscribe(r#""id":"1","payload":"{ a }""#), "subscribe: payload is not an object"),
-            (payload(""), "subscribe: payload.query is not there"),
-            (payload(r#""extensions":{"other":{}}"#), "subscribe: payload.query is not there"),
+            (payload(""), "subscribe: payload.query is missing"),
+            (payload(r#""extensions":{"other":{}}"#), "subscribe: payload.query is missing"),
             (payload(r#""query":null"#), "subscribe: payload.query is not a string"),
             (payload(r#""query":"","operationName":1"#), "subscribe: payload.operationName is neither"),
             (payload(r#""query":"","variables":[]"#), "subscribe: payload.variables is neither"),

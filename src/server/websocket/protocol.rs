@@ -143,7 +143,7 @@ impl Protocol {
                 Ok(message) => self.on_message(message),
                 Err(wrong) => self.close(close::BAD_REQUEST, wrong),
             },
-            (_, Input::Binary) => self.close(close::BAD_REQUEST, "messages are text, and this is binary".to_owned()),
+            (_, Input::Binary) => self.close(close::BAD_REQUEST, "the message is binary: send text".to_owned()),
             (Phase::Opened, Input::InitDue) => {
                 self.close(close::INIT_TIMED_OUT, "Connection initialisation timeout".to_owned())
             }

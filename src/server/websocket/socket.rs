@@ -225,7 +225,7 @@ impl<D: Dialogue> Socket<D> {
         }
         let limit = self.message_bytes;
         if size > limit {
-            return self.close(close::TOO_LARGE, &format!("a message has at most {limit} bytes"));
+            return self.close(close::TOO_LARGE, &format!("a message may have at most {limit} bytes"));
         }
         if let Some(dialogue) = &mut self.dialogue {
             dialogue.hear(heard, &mut self.outgoing);
@@ -298,7 +298,7 @@ impl<D: Dialogue> Socket<D> {
                 self.clock.message = None;
                 self.reading = Reading::Failed;
                 let seconds = self.clock.limits.message_timeout.as_secs_f64();
-                self.close(close::POLICY, &format!("a message did not come to its end within {seconds} s"));
+                self.close(close::POLICY, &format!("a message did not arrive within {seconds} s"));
                 acted = true;
             }
             if is_due(self.clock.init) {
@@ -386,7 +386,7 @@ fn close_code(error: &Error) -> Option<(u16, String)> {
         Error::Capacity(CapacityError::MessageTooLong { .. }) => {
             Some((close::TOO_LARGE, "the message is too long".to_owned()))
         }
-        Error::Utf8(_) => Some((close::NOT_UTF8, "a text is not UTF-8".to_owned())),
+        Error::Utf8(_) => Some((close::NOT_UTF8, "a text message is not UTF-8".to_owned())),
         Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) => None,
         Error::Protocol(error) => Some((close::PROTOCOL_ERROR, error.to_string())),
         _ => None,

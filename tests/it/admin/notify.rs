@@ -71,7 +71,7 @@ fn a_notice_of_a_block_that_the_node_does_not_have_says_so() {
     let (code, printed) = run(&mut btcgraph(directory.path(), &["notify", UNKNOWN]));
     assert_eq!(code, Some(1), "{printed}");
     assert!(
-        printed.contains(&format!("the server returned 404: the node has no block {UNKNOWN}; it was asked")),
+        printed.contains(&format!("the server returned 404: the node has no block {UNKNOWN}; the server still")),
         "{printed}"
     );
     served.wait_for_height(3);

@@ -94,8 +94,8 @@ async fn requests_are_answered_by_what_was_handed_in() {
     assert_eq!(status(&served.answer("POST /notify/abc", "").await), 202);
     assert_eq!(served.notices.try_recv().unwrap(), "abc");
     for (line, body, expected, reason) in [
-        ("POST /notify/nonsense", "", 400, "\"nonsense\" is no hash of a block"),
-        ("POST /notify/unknown", "", 404, "; it was asked for its newest block all the same"),
+        ("POST /notify/nonsense", "", 400, "\"nonsense\" is not a block hash: give 64 hexadecimal digits"),
+        ("POST /notify/unknown", "", 404, "; the server still requests the newest block"),
         ("POST /verify", "nonsense", 400, "that is nonsense"),
     ] {
         let answer = served.answer(line, body).await;

@@ -104,7 +104,7 @@ async fn a_socket_too_many_of_one_client_is_refused_and_other_clients_have_their
     .await;
     let mut first = acknowledged(socket_from(ONE, &served, TRANSPORT).await).await;
     let told = socket_from(ONE, &served, TRANSPORT).await.closed().await;
-    assert_eq!(told, (1013, "this client has too many websockets".to_owned()));
+    assert_eq!(told, (1013, "this client has too many websockets: close one".to_owned()));
     let mut stream = connect_from(ONE, &served).await;
     let events = b"GET /graphql?query=subscription{newBlock{hash}} HTTP/1.1\r\nHost: localhost\r\n\
         Accept: text/event-stream\r\nConnection: close\r\n\r\n";

@@ -109,7 +109,7 @@ async fn a_socket_too_many_is_told_to_come_back_later() {
     let (mut first, second) = (served.client().await, served.client().await);
     for protocol in [TRANSPORT, "graphql-ws"] {
         let told = served.connect(protocol).await.closed().await;
-        assert_eq!(told, (1013, "there are too many websockets".to_owned()));
+        assert_eq!(told, (1013, "the server has too many websockets: retry later".to_owned()));
     }
     assert!(first.is_silent().await);
     drop(second);

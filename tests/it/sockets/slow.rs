@@ -300,7 +300,7 @@ async fn a_message_that_does_not_come_to_its_end_closes_its_socket_whatever_stan
         stream.write_all(&[HANDSHAKE.as_bytes(), &begin].concat()).await.unwrap();
         let (elapsed, told) = until_cut(stream, &drop, SECOND / 10).await;
         assert!((SECOND * 9 / 10..SECOND * 8).contains(&elapsed), "{elapsed:?}");
-        assert!(told.contains("a message did not come to its end within 1 s"), "{told}");
+        assert!(told.contains("a message did not arrive within 1 s"), "{told}");
     }
     // one that does is answered, and so is one that is slow but in time
     let mut stream = connect(&served).await;

@@ -166,14 +166,9 @@ fn every_way_to_break_the_protocol_has_its_close_code_and_ends_everything() {
             4400,
             "the message is not JSON: expected value at line 1 column 1",
         ),
-        (Protocol::new(Dialect::Transport, 3), Input::Binary, 4400, "messages are text, and this is binary"),
-        (running(&["a"]), Input::Binary, 4400, "messages are text, and this is binary"),
-        (
-            running(&["a"]),
-            Input::Text(&nonsense),
-            4400,
-            "there is no type of message \"start\" in graphql-transport-ws",
-        ),
+        (Protocol::new(Dialect::Transport, 3), Input::Binary, 4400, "the message is binary: send text"),
+        (running(&["a"]), Input::Binary, 4400, "the message is binary: send text"),
+        (running(&["a"]), Input::Text(&nonsense), 4400, "\"start\" is not a message type of graphql-transport-ws"),
         (running(&["a"]), Input::Text(&init), 4429, "Too many initialisation requests"),
         (running(&["a"]), Input::Text(&first), 4409, "Subscriber for a already exists"),
     ] {
