@@ -45,7 +45,7 @@ impl DifficultyAdjustment {
         int(self.so_far.blocks)
     }
 
-    /// The number of the epoch's blocks still to come: 2,015 to 0.
+    /// The number of remaining blocks of the epoch: 2,015 to 0.
     async fn blocks_remaining(&self) -> Result<i32, ApiError> {
         int(self.so_far.left())
     }

@@ -21,37 +21,37 @@ pub mod code {
     pub const GRAPHQL_PARSE_FAILED: &str = "GRAPHQL_PARSE_FAILED";
     /// The document does not fit the schema.
     pub const GRAPHQL_VALIDATION_FAILED: &str = "GRAPHQL_VALIDATION_FAILED";
-    /// An argument cannot be what was given.
+    /// An argument has an invalid value.
     pub const BAD_USER_INPUT: &str = "BAD_USER_INPUT";
     /// The request is larger than a limit; `which`, `limit` and, where it is known, `actual` say by how much.
     pub const QUERY_LIMIT_EXCEEDED: &str = "QUERY_LIMIT_EXCEEDED";
-    /// The chain is not indexed yet, or a block of it that was told of is awaited from the node again; `phase`,
-    /// `indexedHeight`, `nodeHeight`, `blocksPerSecond` and `etaSeconds` say how far that is, as `sync` does.
+    /// The chain is not indexed yet, or the server waits for a block that it announced before a crash; `phase`,
+    /// `indexedHeight`, `nodeHeight`, `blocksPerSecond` and `etaSeconds` report the progress, as `sync` does.
     pub const NOT_READY: &str = "NOT_READY";
-    /// The row that a cursor points to is not where it was. One of the main chain has left that; `forkHeight` says up
-    /// to where its chain still is the main one. One of the mempool has left that, or others of its list have; `state`
-    /// says where its transaction is now, and `block` which block took it or them.
+    /// The row of a cursor has moved. Its block left the main chain; `forkHeight` is the height of the last common block.
+    /// Or its transaction, or others of its list, left the mempool; `state` is the transaction's state now, and `block` the
+    /// block that contains it or them.
     pub const CURSOR_ORPHANED: &str = "CURSOR_ORPHANED";
-    /// What a cursor or a subscription would go on from is not kept any more.
+    /// The server no longer stores the point at which a cursor or a subscription would continue.
     pub const CURSOR_EXPIRED: &str = "CURSOR_EXPIRED";
-    /// The server is busy, or the client has asked too often: nothing was executed, and it may be asked again later; where
-    /// it is a bound that all clients share, `which` and `limit` name it. Or a subscription that cannot go on from where it
-    /// was (`reorg`) was read too slowly, while others who have the same one were told more than is kept: subscribe again.
+    /// The server is busy, or the client has sent too many requests: nothing was executed, and the client may retry later. For
+    /// a limit that all clients share, `which` and `limit` name it. Or a subscription that cannot resume (`reorg`) was read too
+    /// slowly, and the server no longer stores its next event: subscribe again.
     pub const RESOURCE_EXHAUSTED: &str = "RESOURCE_EXHAUSTED";
-    /// The field is switched off; `setting` names what switches it on.
+    /// The field is disabled; `setting` names the setting that enables it.
     pub const FEATURE_DISABLED: &str = "FEATURE_DISABLED";
-    /// The block that the request was to wait for did not come in time; `height` and `hash` are those of the newest block,
-    /// null while none is indexed. Nothing was executed.
+    /// The requested block did not arrive in time; `height` and `hash` are those of the newest block, null while none is
+    /// indexed. Nothing was executed.
     pub const TIP_NOT_REACHED: &str = "TIP_NOT_REACHED";
-    /// The request may not do this from where it comes, or with the token that it has or has not.
+    /// The origin or the token of the request does not permit this.
     pub const FORBIDDEN: &str = "FORBIDDEN";
-    /// The request took longer than the server lets one take. Nothing of it is told.
+    /// The request exceeded the time limit. The response has no data.
     pub const TIMEOUT: &str = "TIMEOUT";
     /// The server does not know a query of this hash: send it once with its text.
     pub const PERSISTED_QUERY_NOT_FOUND: &str = "PERSISTED_QUERY_NOT_FOUND";
-    /// The server keeps no queries to be named by their hashes: send the text.
+    /// The server stores no queries by their hashes: send the text.
     pub const PERSISTED_QUERY_NOT_SUPPORTED: &str = "PERSISTED_QUERY_NOT_SUPPORTED";
-    /// The Bitcoin node did not answer. The rest of the answer does not need it.
+    /// The Bitcoin node did not respond. The other fields do not need it.
     pub const NODE_UNAVAILABLE: &str = "NODE_UNAVAILABLE";
     /// A fault of the server; `id` is in its log.
     pub const INTERNAL_SERVER_ERROR: &str = "INTERNAL_SERVER_ERROR";
@@ -77,10 +77,10 @@ pub mod code {
     ];
 }
 
-/// The extension of an error that says after how many seconds the client may ask again.
+/// The extension of an error with the number of seconds after which the client may retry.
 pub const RETRY_AFTER_SECONDS: &str = "retryAfterSeconds";
 
-/// Why a field could not be answered.
+/// Why a field failed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ApiError {
     code: &'static str,
@@ -98,12 +98,12 @@ impl ApiError {
         self
     }
 
-    /// An argument that cannot be what was given.
+    /// An argument with an invalid value.
     pub(super) fn bad_user_input(message: impl Into<String>) -> Self {
         Self::new(code::BAD_USER_INPUT, message)
     }
 
-    /// The same for a text whose character at `position` (from 0) is at fault.
+    /// A text argument that is invalid at the character `position` (from 0).
     pub(super) fn bad_user_input_at(message: impl Into<String>, position: Option<usize>) -> Self {
         let error = Self::bad_user_input(message);
         match position {
@@ -120,14 +120,14 @@ impl ApiError {
             .with("actual", actual)
     }
 
-    /// There is no block to answer from yet: none is indexed, or one that was told of is awaited again. Tells how far it is.
+    /// There is no block to answer for yet: none is indexed, or the server waits for a lost one. Reports the progress.
     pub(super) fn not_ready(state: &SyncState) -> Self {
         let pace = state.pace;
         let message = match state.lost_block {
             None => "the index is not ready yet; retry later".to_owned(),
             Some(Tip { height, hash }) => format!(
-                "block {hash} at height {height} was announced before a crash took it out of the index, and the server waits \
-                 for it from the node; retry later"
+                "the server announced block {hash} at height {height}, lost it in a crash, and waits until the node sends it \
+                 again; retry later"
             ),
         };
         Self::new(code::NOT_READY, message)
@@ -138,7 +138,7 @@ impl ApiError {
             .with("etaSeconds", pace.map_or(Value::Null, |pace| pace.left.as_secs().into()))
     }
 
-    /// What the client's token, or that it has none, does not allow.
+    /// The client's token, or the lack of one, does not permit this.
     pub(super) fn forbidden(message: &str) -> Self {
         Self::new(code::FORBIDDEN, message)
     }
@@ -154,7 +154,7 @@ impl ApiError {
         Self::new(code::RESOURCE_EXHAUSTED, message).with("cost", cost).with(RETRY_AFTER_SECONDS, seconds)
     }
 
-    /// What a setting switches on, and did not.
+    /// The setting that enables this is off.
     pub(super) fn feature_disabled(setting: &'static str) -> Self {
         Self::new(
             code::FEATURE_DISABLED,
@@ -163,7 +163,7 @@ impl ApiError {
         .with("setting", setting)
     }
 
-    /// A block that was waited for and did not come.
+    /// The awaited block did not arrive.
     pub(super) fn tip_not_reached(tip: Option<Tip>) -> Self {
         let present =
             tip.map_or_else(|| "no block is indexed yet".to_owned(), |tip| format!("the tip is at {}", tip.height));
@@ -172,19 +172,19 @@ impl ApiError {
             .with("hash", tip.map_or(Value::Null, |tip| tip.hash.to_string().into()))
     }
 
-    /// So many requests wait for a block already.
+    /// The limit of requests that wait for a block is reached.
     pub(super) fn too_many_waiting(limit: usize) -> Self {
         Self::new(code::RESOURCE_EXHAUSTED, format!("{limit} requests already wait for a block; retry later"))
             .with("which", "waiting")
             .with("limit", u64::try_from(limit).unwrap_or(u64::MAX))
     }
 
-    /// The node did not answer what only it knows.
+    /// The node did not respond, and the field needs it.
     pub(super) fn node_unavailable(error: &AskError) -> Self {
         Self::new(code::NODE_UNAVAILABLE, error.to_client())
     }
 
-    /// Nothing came of the node's mempool yet.
+    /// The server has not read the node's mempool yet.
     pub(super) fn mempool_unknown() -> Self {
         Self::new(code::NODE_UNAVAILABLE, "the server has not read the mempool of its Bitcoin node yet; retry later")
     }
@@ -237,12 +237,12 @@ impl ApiError {
         ))
     }
 
-    /// A subscription that fell behind further than what is kept to catch up.
+    /// A subscription fell behind further than the stored history.
     pub(super) fn cursor_expired(message: impl Into<String>) -> Self {
         Self::new(code::CURSOR_EXPIRED, message)
     }
 
-    /// A fault of ours. The client is told an id, and the log what happened.
+    /// An internal error. The client receives an id, and the log the reason.
     pub(super) fn internal(what: &str) -> Self {
         let id = getrandom::u64().map_or_else(|_| "unknown".to_owned(), |id| format!("{id:016x}"));
         tracing::error!(%id, error = what, "a request failed");
@@ -307,13 +307,13 @@ impl From<ApiError> for ServerError {
     }
 }
 
-/// A text of a client as a message tells it back: quoted, without private keys, and its first 100 characters only, for a
-/// request can give one text to many fields.
+/// A text of a client for a message: quoted, without private keys, and its first 100 characters only, because a request can
+/// pass one text to many fields.
 pub(super) fn shown(text: &str) -> String {
     format!("{:?}", hidden(text).chars().take(100).collect::<String>())
 }
 
-/// Takes what looks like a private key out of what an error says, whoever made it.
+/// Removes private keys from the message of an error of any origin.
 pub fn hide_secrets(error: &mut ServerError) {
     if let Cow::Owned(message) = hidden(&error.message) {
         error.message = message;

@@ -60,7 +60,7 @@ pub(super) struct LedgerEvent {
     reason: Option<RemovalReason>,
     /// The txid of the transaction that replaced it, in the mempool or in a block. Null if there is none.
     replaced_by: Option<Txid>,
-    /// True if the transaction had left the mempool before for the reason UNKNOWN and did not come back: `kind`, `reason`
+    /// True if the transaction had left the mempool before for the reason UNKNOWN and did not return: `kind`, `reason`
     /// and `replacedBy` replace those of the earlier EVICTED. False otherwise.
     is_correction: bool,
     #[graphql(skip)]

@@ -75,8 +75,8 @@ pub(super) struct TransactionRemoved {
     reason: RemovalReason,
     /// The txid of the transaction that replaced it, in the mempool or in a block. Null if there is none.
     replaced_by: Option<Txid>,
-    /// False for a transaction that leaves now. True for one that had left before for the reason UNKNOWN and did not come
-    /// back: `reason`, `replacedBy` and `block` replace those of the earlier event.
+    /// False for a transaction that leaves now. True for one that had left before for the reason UNKNOWN and did not
+    /// return: `reason`, `replacedBy` and `block` replace those of the earlier event.
     is_correction: bool,
     #[graphql(skip)]
     view: Arc<View>,

@@ -146,7 +146,7 @@ pub struct Readiness {
     pub silence: Option<Duration>,
     /// For how long the mempool has not been known to be the node's, zero while it is; `None` if it never was.
     pub mempool_behind: Option<Duration>,
-    /// What the disk of the index lacks, while the node is not followed for that.
+    /// The shortage of disk space for the index, while it keeps the server from following the node.
     pub disk_shortage: Option<DiskShortage>,
     /// The most that either of both may be.
     pub longest_silence: Duration,

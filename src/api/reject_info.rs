@@ -71,8 +71,8 @@ impl RejectInfo {
     }
 }
 
-/// Why the node rejects a transaction. The verdict is the node's. The outputs and transactions that it concerns come
-/// from this server's state right after the verdict.
+/// Why the node rejects a transaction. The verdict is the node's. The server reads the outputs and transactions that
+/// it concerns from its own state right after the verdict.
 #[Object]
 impl RejectInfo {
     /// The machine-readable reason, the same for all versions of the node: DECODE_FAILED, MISSING_INPUTS,

@@ -85,7 +85,7 @@ fn count(items: usize) -> Result<i32, ApiError> {
 /// that time and complete if `isComplete` is true.
 #[Object]
 impl Reorg {
-    /// `Reorg:` followed by the hash of the new tip. If a later reorg leads to the same tip, that reorg takes over the
+    /// `Reorg:` followed by the hash of the new tip. If a later reorg leads to the same tip, that reorg receives the
     /// id. The id changes while a very deep reorg is still in progress.
     pub(super) async fn id(&self) -> ID {
         reorg_id(self.reorg.new_tip()).into()

@@ -20,7 +20,7 @@ fn height(height: Option<Height>) -> Option<Result<i32, ApiError>> {
     height.map(|height| int(height.to_u32()))
 }
 
-/// The state of the chain that this answer uses. All parts of one answer come from one state.
+/// The state of the chain that this answer uses. All parts of one answer are read from one state.
 #[Object]
 impl Snapshot {
     /// The height of the newest block.

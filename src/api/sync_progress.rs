@@ -92,7 +92,7 @@ impl SyncProgress {
         self.0.view.as_ref().is_some_and(|view| view.is_in_sync())
     }
 
-    /// What the disk of the index lacks, while the node is not followed for that; null at all other times.
+    /// The shortage of disk space for the index, while it keeps the server from following the node; null at all other times.
     async fn disk_shortage(&self) -> Option<Result<DiskShortage, ApiError>> {
         self.0.state.disk_shortage.map(DiskShortage::new)
     }
