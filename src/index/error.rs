@@ -176,7 +176,7 @@ pub enum IndexError {
     )]
     Sorting(#[source] std::io::Error),
     /// No secret could be drawn for a new index.
-    #[error("the operating system gives no random numbers: {0}")]
+    #[error("the operating system has no random numbers: {0}")]
     NoRandomness(#[from] getrandom::Error),
 }
 

@@ -107,10 +107,7 @@ fn address_of(host: &str) -> Option<IpAddr> {
 pub(super) async fn check(server: &Server, request: Request, next: impl AsyncFnOnce(Request) -> Response) -> Response {
     match named(&request) {
         Ok(Some(host)) if !server.hosts.allow(host.host(), server.listen.ip()) => {
-            let message = format!(
-                "this server does not answer for {}; its setting server.hosts lists the names that it answers for",
-                host.host()
-            );
+            let message = format!("Host header `{}` is not in the server's setting server.hosts", host.host());
             refuse_as_json(StatusCode::MISDIRECTED_REQUEST, error(code::FORBIDDEN, message))
         }
         Ok(_) => next(request).await,

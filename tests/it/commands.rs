@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// The binary, without any settings of whoever runs the tests.
+/// The binary, without the settings of the user who runs the tests.
 fn btcgraph(home: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_btcgraph"));
     command.env_clear().env("HOME", home).env("PATH", "/usr/bin:/bin");
@@ -54,7 +54,7 @@ fn config_prints_the_defaults_even_if_the_settings_are_wrong() {
 }
 
 #[test]
-fn wrong_settings_exit_with_2_and_say_what_is_wrong_on_standard_error() {
+fn wrong_settings_exit_with_2_and_name_the_error_on_stderr() {
     let output = run(&["serve", "--memory", "plenty"]);
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(text(&output.stdout), "");
@@ -78,7 +78,7 @@ fn a_wrong_command_line_exits_with_2() {
 }
 
 #[test]
-fn help_tells_the_commands_flags_and_exit_codes() {
+fn help_lists_the_commands_flags_and_exit_codes() {
     let output = run(&["--help"]);
     assert!(output.status.success());
     let help = text(&output.stdout);

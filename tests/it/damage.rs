@@ -1,4 +1,4 @@
-//! Damage to the index file: whatever is missing, changed or added, `verify` ends and tells.
+//! Damage to the index file: `verify` ends and reports everything that is missing, changed or added.
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -58,7 +58,7 @@ fn a_missing_a_changed_and_an_added_row_of_every_table_is_found() {
     }
 }
 
-/// Every byte of the index says something, and whatever one of them is changed to, the check ends and tells.
+/// Every byte of the index has a meaning: whichever value one of them gets, the check ends and reports it.
 #[test]
 fn any_changed_byte_of_any_row_is_found() {
     let (mut chain, mut hostile) = (SimChain::new(4), Hostile::new(4));
@@ -315,7 +315,7 @@ fn a_server_reports_damage_that_its_check_finds_and_goes_on() {
     served.stop();
 }
 
-/// Changes a random byte of a random row, in its key or its value, and tells which.
+/// Changes a random byte of a random row, in its key or its value, and returns which.
 fn change_a_byte(file: &Path, table: &str, random: &mut Rng) -> String {
     match table {
         "blocks" | "transactions" => flip::<&[u8; 4], &[u8]>(file, table, random),

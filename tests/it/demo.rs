@@ -48,7 +48,7 @@ impl Drop for Demo {
 }
 
 #[tokio::test]
-async fn a_subscriber_sees_blocks_come_and_an_interrupt_leaves_nothing_behind() {
+async fn a_subscriber_receives_blocks_and_ctrl_c_removes_all_files() {
     let directory = tempfile::tempdir().unwrap();
     let mut demo = Demo::start(directory.path());
     let ready = wait_for("the history to be indexed", Duration::from_secs(30), || {

@@ -163,7 +163,7 @@ fn a_stopped_verify_exits_at_once_with_5_and_no_verdict() {
 }
 
 #[test]
-fn a_node_that_is_away_is_told_with_exit_code_3() {
+fn an_unreachable_node_ends_import_with_3() {
     let directory = tempfile::tempdir().unwrap();
     let cookie = directory.path().join("cookie");
     fs::write(&cookie, "__cookie__:secret").unwrap();
@@ -218,7 +218,7 @@ fn a_directory_that_may_not_be_written_is_refused() {
 }
 
 #[test]
-fn a_full_disk_is_told_and_with_more_room_the_import_goes_on() {
+fn an_import_reports_a_full_disk_and_continues_with_more_space() {
     let Some(node) = RealNode::start(&[]) else { return };
     for block in chain(250).iter().skip(1) {
         node.must("submitblock", &[json!(serialize_hex(block.as_ref()))]);
@@ -236,12 +236,12 @@ fn a_full_disk_is_told_and_with_more_room_the_import_goes_on() {
     let Some((_, printed)) = with_mounts(script, &variables) else { return };
     let codes: Vec<_> = printed.lines().filter(|line| line.starts_with("exit code")).collect();
     assert_eq!(codes, ["exit code 4", "exit code 0", "exit code 0"], "{printed}");
-    assert!(printed.contains("the disk that holds the index is full"), "{printed}");
+    assert!(printed.contains("the disk of the index is full"), "{printed}");
     assert!(printed.contains("MiB must be free on the disk of the index, and 0 MiB are: "), "{printed}");
     assert!(printed.contains("everything agrees"), "{printed}");
 }
 
-/// A node that holds a chain of the shape of mainnet.
+/// A node with a chain of the shape of mainnet.
 fn node_with_load(transactions: u64, blocks: u32) -> Option<RealNode> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("load.blk");
@@ -260,7 +260,7 @@ fn node_with_load(transactions: u64, blocks: u32) -> Option<RealNode> {
     Some(node)
 }
 
-/// The lines of a report that tell rows and hashes.
+/// The lines of a report with rows and hashes.
 fn rows(report: &str) -> Vec<&str> {
     let found: Vec<_> = report.lines().filter(|line| line.split_whitespace().count() == 3).collect();
     assert!(found.len() >= 11, "{report}");
@@ -268,7 +268,7 @@ fn rows(report: &str) -> Vec<&str> {
 }
 
 #[test]
-fn an_import_killed_ten_times_has_the_rows_of_one_that_was_left_alone() {
+fn an_import_killed_ten_times_has_the_rows_of_one_never_killed() {
     let Some(node) = node_with_load(30_000, 130) else { return };
     let (alone, killed) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     // little memory makes many commits

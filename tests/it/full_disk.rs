@@ -1,5 +1,5 @@
-//! A disk that is full while the program serves: what was told can be read or is refused, nothing else is told, and with
-//! room again it goes on.
+//! A disk that fills up while the program serves: announced blocks can be read or requests are refused, no older block is
+//! answered for, and with free space the server follows again.
 
 use std::fs;
 use std::io::Read;
@@ -31,7 +31,7 @@ fn mine(node: &SimNode) {
     node.with(|world| world.mine(Mining::default())).unwrap().unwrap();
 }
 
-/// Status and body; nothing if nobody answers there.
+/// Status and body; `None` if no server answers.
 fn ask(port: &str, path: &str, body: Option<&str>) -> Option<(u16, Value)> {
     let agent: ureq::Agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
     let url = format!("http://127.0.0.1:{port}{path}");
@@ -125,7 +125,7 @@ fn shortage(port: &str) -> [Value; 2] {
 }
 
 #[test]
-fn while_the_disk_is_full_what_is_there_is_answered_and_with_room_it_goes_on() {
+fn a_server_on_a_full_disk_answers_and_later_follows_again() {
     if !may_mount() {
         return;
     }
@@ -183,8 +183,8 @@ fn a_short_disk_is_reported_in_figures_with_the_setting() {
     }
 }
 
-/// The program on a node, which ignores the signal that comes with a file that is too large, and what it writes to its log,
-/// which is read at once: it would wait for room in a pipe that nobody reads.
+/// The program on a node, which ignores the signal that comes with a file that is too large, and its log, which a
+/// thread reads at once: the program would block on a full pipe.
 fn serve(node: &SimNode, directory: &Path) -> (Child, JoinHandle<String>) {
     let program = btcgraph(directory, &["serve", "--listen", "127.0.0.1:0", "--rpc-user", "user"]);
     let mut shell = Command::new("sh");
@@ -202,7 +202,7 @@ fn serve(node: &SimNode, directory: &Path) -> (Child, JoinHandle<String>) {
 }
 
 #[test]
-fn a_disk_that_takes_no_more_of_a_block_that_was_told_ends_the_server_and_loses_nothing() {
+fn a_disk_full_after_an_announcement_loses_no_block() {
     let (node, directory) = (node(), tempfile::tempdir().unwrap());
     let (mut server, log) = serve(&node, directory.path());
     let port = wait_for("the port", PATIENCE, || {
@@ -212,17 +212,17 @@ fn a_disk_that_takes_no_more_of_a_block_that_was_told_ends_the_server_and_loses_
     // the blocks so far are on the disk
     thread::sleep(Duration::from_secs(2));
     mine(&node);
-    let told = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + PATIENCE;
     while height(&port) != Some(21) {
-        assert!(Instant::now() < told, "the block is not told");
+        assert!(Instant::now() < deadline, "the block is not announced");
         thread::sleep(Duration::from_millis(1));
     }
-    // the block is told, and the disk takes nothing of it
+    // the block is announced, and the disk accepts no more writes
     prlimit(Some(Pid::from_child(&server)), Resource::Fsize, Rlimit { current: Some(0), maximum: None }).unwrap();
     mine(&node);
     let status = wait_for("the server to end", PATIENCE, || {
         let answered = height(&port);
-        assert!(answered.is_none_or(|height| height >= 21), "{answered:?} is older than what was told");
+        assert!(answered.is_none_or(|height| height >= 21), "{answered:?} is older than the announced block");
         server.try_wait().unwrap()
     });
     let log = log.join().unwrap();
@@ -233,6 +233,6 @@ fn a_disk_that_takes_no_more_of_a_block_that_was_told_ends_the_server_and_loses_
     let login = ["--rpc-url", &node.url(), "--rpc-user", "user", "--rpc-password", "password"].map(Into::into);
     let again = Served::start_on(&login, directory.path(), &[]);
     let first = wait_for("an answer", PATIENCE, || again.query("{ tip { height } }")["data"]["tip"]["height"].as_u64());
-    assert!(first >= 21, "{first} is older than what was told");
+    assert!(first >= 21, "{first} is older than the announced block");
     again.wait_for_height(22);
 }

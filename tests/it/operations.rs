@@ -93,8 +93,8 @@ impl Running {
     fn logged(&self, message: &str) -> Value {
         let found = || {
             let lines = self.log().lines().map(str::to_owned).collect::<Vec<_>>();
-            let told = lines.iter().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-            told.into_iter().find(|told| told["message"].as_str().is_some_and(|text| text.contains(message)))
+            let parsed = lines.iter().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+            parsed.into_iter().find(|line| line["message"].as_str().is_some_and(|text| text.contains(message)))
         };
         wait_for(message, Duration::from_secs(20), found)
     }
@@ -108,7 +108,7 @@ impl Drop for Running {
 }
 
 /// The metrics in Prometheus's text: name, type and labels' names of each, as `name type label,label`.
-fn told(text: &str) -> BTreeSet<String> {
+fn metrics_of(text: &str) -> BTreeSet<String> {
     let kinds = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
     kinds
         .map(|(name, kind)| {
@@ -140,13 +140,13 @@ fn value(text: &str, sample: &str) -> f64 {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn every_metric_is_documented_and_every_documented_one_is_told_at_both_addresses() {
+fn both_addresses_report_exactly_the_documented_metrics() {
     let server = Running::start(&[("BTCGRAPH_SERVER__METRICS", "true")]);
     let (status, text) = server.get("/metrics");
     assert_eq!(status, 200);
-    assert_eq!(told(&text), documented());
+    assert_eq!(metrics_of(&text), documented());
     let (code, printed) = run(&mut btcgraph(server.directory(), &["metrics"]));
-    assert_eq!((code, told(&printed)), (Some(0), documented()));
+    assert_eq!((code, metrics_of(&printed)), (Some(0), documented()));
 
     assert_eq!(value(&text, "btcgraph_sync_tip_height").to_string(), "3");
     assert_eq!(value(&text, "btcgraph_sync_blocks_behind").to_string(), "0");
@@ -156,7 +156,7 @@ fn every_metric_is_documented_and_every_documented_one_is_told_at_both_addresses
 }
 
 #[test]
-fn what_is_asked_shows_in_the_metrics_by_outcome_and_never_by_what_a_client_wrote() {
+fn metrics_count_outcomes_and_contain_no_text_of_clients() {
     let server = Running::start(&[("BTCGRAPH_SERVER__METRICS", "true")]);
     let before = server.get("/metrics").1;
     server.post(&json!({ "query": "query Evil { tip { height } }", "operationName": "Evil" }), &[]);
@@ -176,7 +176,7 @@ fn what_is_asked_shows_in_the_metrics_by_outcome_and_never_by_what_a_client_wrot
 }
 
 #[test]
-fn the_public_address_has_no_metrics_unless_it_is_set_and_the_admin_socket_has() {
+fn public_metrics_are_off_by_default() {
     let server = Running::start(&[]);
     assert_eq!(server.get("/metrics").0, 404);
     let (code, printed) = run(&mut btcgraph(server.directory(), &["metrics"]));
@@ -189,7 +189,7 @@ fn the_public_address_has_no_metrics_unless_it_is_set_and_the_admin_socket_has()
 }
 
 #[test]
-fn a_token_that_is_made_is_known_by_its_line_and_the_log_has_its_name_alone() {
+fn a_token_authenticates_and_the_log_has_only_its_name() {
     let directory = tempfile::tempdir().unwrap();
     let (code, printed) = run(&mut btcgraph(directory.path(), &["token", "alice", "--cost", "1000"]));
     assert_eq!(code, Some(0));
@@ -207,15 +207,15 @@ fn a_token_that_is_made_is_known_by_its_line_and_the_log_has_its_name_alone() {
     let log = wait_for("the line of the request", Duration::from_secs(10), || {
         Some(server.log()).filter(|log| log.contains("of-alice"))
     });
-    let told: Value = serde_json::from_str(log.lines().find(|line| line.contains("of-alice")).unwrap()).unwrap();
-    assert_eq!(told["message"], "answered");
+    let logged: Value = serde_json::from_str(log.lines().find(|line| line.contains("of-alice")).unwrap()).unwrap();
+    assert_eq!(logged["message"], "answered");
     for (field, expected) in
         [("token", json!("alice")), ("operation", json!("Height")), ("code", json!("OK")), ("status", json!(200))]
     {
-        assert_eq!(told[field], expected, "{told}");
+        assert_eq!(logged[field], expected, "{logged}");
     }
-    assert!(told["cost"].as_u64() >= Some(1) && told["bytes"].as_u64() >= Some(10), "{told}");
-    assert!(told["milliseconds"].as_f64() > Some(0.0), "{told}");
+    assert!(logged["cost"].as_u64() >= Some(1) && logged["bytes"].as_u64() >= Some(10), "{logged}");
+    assert!(logged["milliseconds"].as_f64() > Some(0.0), "{logged}");
     assert!(!log.contains(&token));
     let (_, settings) = run(btcgraph(directory.path(), &["config"]).env("BTCGRAPH_SERVER__TOKENS", line));
     assert!(settings.contains(line) && !settings.contains(&token));
@@ -234,7 +234,7 @@ fn alice() -> String {
 }
 
 #[test]
-fn a_token_that_may_not_send_transactions_is_forbidden_to_where_others_may() {
+fn a_token_without_broadcast_may_not_send_transactions() {
     let bob = Token::new("bob", "other", 0, true).unwrap().to_string();
     let tokens = format!("{}\n{bob}", alice());
     let server = Running::start(&[
@@ -257,7 +257,7 @@ fn a_token_that_may_not_send_transactions_is_forbidden_to_where_others_may() {
 }
 
 #[test]
-fn a_websocket_is_told_of_with_the_token_that_its_first_message_showed() {
+fn a_websocket_is_logged_with_the_token_of_its_first_message() {
     let server = Running::start(&[("BTCGRAPH_SERVER__TOKENS", &alice())]);
     for protocol in ["graphql-transport-ws", "graphql-ws"] {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -285,14 +285,14 @@ fn a_websocket_is_told_of_with_the_token_that_its_first_message_showed() {
 
 #[cfg(unix)]
 #[test]
-fn fewer_connections_than_nobody_asked_for_are_no_warning_and_fewer_than_were_set_are() {
+fn only_a_set_max_connections_that_does_not_fit_is_a_warning() {
     let server = Running::start_as(&[], |program| with_files(&program, 1_000));
-    let told = server.logged("is limited by the open files of this process");
-    assert_eq!((&told["level"], &told["connections"]), (&json!("INFO"), &json!(800)), "{told}");
+    let line = server.logged("is limited by the open files of this process");
+    assert_eq!((&line["level"], &line["connections"]), (&json!("INFO"), &json!(800)), "{line}");
     let set = [("BTCGRAPH_SERVER__MAX_CONNECTIONS", "900")];
     let server = Running::start_as(&set, |program| with_files(&program, 1_000));
-    let told = server.logged("server.max_connections is 900");
-    assert_eq!(told["level"], "WARN", "{told}");
+    let line = server.logged("server.max_connections is 900");
+    assert_eq!(line["level"], "WARN", "{line}");
 }
 
 /// How long this process has been running on a processor.
@@ -307,7 +307,7 @@ fn processor_time(process: &Child) -> Duration {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_server_that_may_open_no_more_files_rests_and_serves_again_once_it_may() {
+fn a_server_out_of_files_pauses_and_serves_again_later() {
     use std::io::{Read, Write};
     use std::net::TcpStream;
 

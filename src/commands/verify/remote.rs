@@ -64,8 +64,8 @@ pub(super) async fn ask(
     }
     let index = canonical_index(settings)?;
     let question =
-        serde_json::to_vec(&VerifyRequest { index, arguments }).or_exit(Exit::Failed, "cannot ask the server")?;
-    let tried = format!("{in_use}. No `btcgraph serve` could be asked at {address} (--admin)");
+        serde_json::to_vec(&VerifyRequest { index, arguments }).or_exit(Exit::Failed, "cannot encode the request")?;
+    let tried = format!("{in_use}. No `btcgraph serve` responds at {address} (--admin)");
     let answer = admin::ask(address, "/verify", &question).await.or_exit(Exit::Index, tried)?;
     if answer.status != 200 {
         return Err(Failure::new(Exit::Failed, answer.reason().await));

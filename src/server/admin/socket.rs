@@ -28,7 +28,7 @@ pub enum SocketError {
     #[error("another server listens at {0} already: stop it first, or choose another admin.listen (--admin)")]
     InUse(String),
     /// There is a file that is no socket, and so not ours to replace.
-    #[error("{path} exists and is no socket: choose another admin.listen (--admin), or move it away", path = path.display())]
+    #[error("{path} exists and is not a socket: choose another admin.listen (--admin), or move it away", path = path.display())]
     NotASocket {
         /// The file.
         path: PathBuf,

@@ -1,4 +1,4 @@
-//! `btcgraph notify`: a block is fetched when the node tells of it, not when the next poll would have found it.
+//! `btcgraph notify`: a block is fetched when the node announces it, before the next poll would find it.
 
 use std::os::unix::net::UnixListener;
 use std::process::{Child, Stdio};
@@ -29,7 +29,7 @@ fn a_node_that_notifies_has_its_blocks_fetched_without_a_poll() {
         node.mine(1);
         served.wait_for_height(height);
     }
-    // a reorganisation is told as well
+    // a reorganisation is announced as well
     node.must("invalidateblock", &[node.must("getblockhash", &[json!(4)])]);
     let tip = *node.mine(3).last().unwrap();
     served.wait_for_height(6);
@@ -114,7 +114,7 @@ fn a_server_that_does_not_answer_does_not_hang_a_notice() {
     let mut program = btcgraph(directory.path(), &["notify", UNKNOWN]);
     let notice = program.arg("--admin").arg(&path).stderr(Stdio::piped()).spawn();
     let mut notice = notice.unwrap();
-    let status = wait_for("the notice to give up", Duration::from_mins(1), || notice.try_wait().unwrap());
+    let status = wait_for("the notice to end", Duration::from_mins(1), || notice.try_wait().unwrap());
     assert_eq!(status.code(), Some(1));
     let printed = std::io::read_to_string(notice.stderr.take().unwrap()).unwrap();
     assert!(printed.contains("does not respond within 5 seconds"), "{printed}");

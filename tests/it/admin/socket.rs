@@ -36,7 +36,7 @@ fn a_killed_servers_socket_is_taken_over() {
 }
 
 #[test]
-fn a_second_server_at_the_same_socket_is_refused_and_the_first_goes_on() {
+fn a_second_server_at_one_socket_is_refused() {
     let Some(node) = RealNode::start(&[]) else { return };
     let (directory, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let socket = directory.path().join("regtest/admin.sock");

@@ -141,7 +141,7 @@ async fn a_check_is_streamed_and_no_other_starts_before_its_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_check_that_fails_without_a_word_ends_its_answer_and_makes_room() {
+async fn a_failed_check_ends_its_response_and_permits_another() {
     let served = Served::start().await;
     let first = send(&served.socket(), "POST /verify", "question");
     drop(served.job());
@@ -151,7 +151,7 @@ async fn a_check_that_fails_without_a_word_ends_its_answer_and_makes_room() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_check_is_told_to_stop_when_its_client_has_gone() {
+async fn a_check_is_stopped_when_its_client_disconnects() {
     let served = Served::start().await;
     let client = send(&served.socket(), "POST /verify", "question");
     let (_, job) = served.job();
@@ -161,7 +161,7 @@ async fn a_check_is_told_to_stop_when_its_client_has_gone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn at_shutdown_a_check_may_say_its_last_word_and_the_socket_goes() {
+async fn at_shutdown_a_check_may_finish_and_the_socket_is_removed() {
     let served = Served::start().await;
     let client = send(&served.socket(), "POST /verify", "question");
     let (_, job) = served.job();
@@ -175,7 +175,7 @@ async fn at_shutdown_a_check_may_say_its_last_word_and_the_socket_goes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_check_that_does_not_stop_does_not_hold_up_the_end() {
+async fn a_check_that_does_not_stop_does_not_delay_the_shutdown() {
     let served = Served::start().await;
     let client = send(&served.socket(), "POST /verify", "question");
     let (_, _job) = served.job();
