@@ -1,4 +1,4 @@
-//! Counts of what is written into the index.
+//! Counts of the changes of the index.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

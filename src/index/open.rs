@@ -1,4 +1,4 @@
-//! The index file: made, checked and opened.
+//! Creates, checks and opens the index file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,17 +25,17 @@ use crate::chain::network;
 /// Which index to open, and how.
 #[derive(Clone, Debug)]
 pub struct IndexOptions {
-    /// The file. It is made, with its directory, if it does not exist.
+    /// The file. It is created, with its directory, if it does not exist.
     pub path: PathBuf,
     /// The network it must belong to.
     pub network: Network,
-    /// The salt of a new index; an existing one must have this salt. `None` draws one, or takes the existing one.
+    /// The salt of a new index; an existing one must have this salt. `None` draws a new one, or uses the existing one.
     pub salt: Option<Salt>,
     /// Memory for pages of the file, in bytes.
     pub cache_bytes: usize,
     /// How many stale blocks to keep.
     pub stale_blocks_kept: u64,
-    /// How much of what following has seen to keep.
+    /// How many observations to keep.
     pub observed: ObservedLimits,
 }
 
@@ -48,9 +48,9 @@ pub struct Index {
     pub(super) cache_bytes: u64,
     pub(super) stale_blocks_kept: u64,
     pub(super) observed: ObservedLimits,
-    /// All of `block_starts`: every spent output asks for the block that created it.
+    /// All of `block_starts`: each spent output needs a lookup of the block that created it.
     pub(super) starts: Vec<BlockStart>,
-    /// Whether `starts` is what the file says. An update that is dropped leaves it false.
+    /// Whether `starts` equals the rows of the file. A dropped update leaves it false.
     pub(super) starts_are_committed: bool,
     pub(super) flushing: FlushState,
     pub(super) announced: AnnouncedTip,
@@ -58,7 +58,7 @@ pub struct Index {
 }
 
 impl Index {
-    /// Opens the index, or makes an empty one.
+    /// Opens the index, or creates an empty one.
     ///
     /// A file of another program, format, network or salt is refused before anything in it is changed.
     ///
@@ -72,7 +72,7 @@ impl Index {
         Self::open_existing(options)
     }
 
-    /// Opens the index if there is one.
+    /// Opens an existing index.
     ///
     /// Errors: as [`Index::open`]; [`IndexError::Absent`].
     pub fn open_existing(options: &IndexOptions) -> Result<Self, IndexError> {
@@ -98,7 +98,7 @@ impl Index {
         Ok(Self::of(options, database, salt))
     }
 
-    /// The index that an open database is.
+    /// The index in an open database.
     pub(super) fn of(options: &IndexOptions, database: Database, salt: Salt) -> Self {
         let path = options.path.as_path();
         Self {
@@ -117,7 +117,7 @@ impl Index {
         }
     }
 
-    /// How many bytes of its pages are kept in memory at most.
+    /// The most bytes of pages that are cached in memory.
     #[must_use]
     pub fn cache_bytes(&self) -> u64 {
         self.cache_bytes
@@ -125,25 +125,25 @@ impl Index {
 
     /// Begins a set of changes. There is one writer, so it borrows the index until it is committed or dropped.
     ///
-    /// Errors: storage errors; what was to reach the disk before did not.
+    /// Errors: storage errors; a previous flush failed.
     pub fn update(&mut self) -> Result<Update<'_>, IndexError> {
         Update::begin(self)
     }
 
-    /// What is committed now, to be read for as long as the snapshot is kept.
+    /// A snapshot of the committed state, readable until it is dropped.
     ///
     /// Errors: storage errors.
     pub fn snapshot(&self) -> Result<Snapshot, IndexError> {
         Snapshot::open(&self.database.begin_read()?, self.network, self.salt, Arc::clone(&self.path))
     }
 
-    /// What was written since it was opened.
+    /// Counts of the changes since it was opened.
     #[must_use]
     pub fn metrics(&self) -> IndexMetrics {
         self.metrics.clone()
     }
 
-    /// Makes blocks ready to be connected here.
+    /// A parser of blocks for this index.
     #[must_use]
     pub fn parser(&self) -> Parser {
         Parser { salt: self.salt }
@@ -157,7 +157,7 @@ fn file<'p>(doing: &'static str, path: &'p Path) -> impl Fn(std::io::Error) -> I
     }
 }
 
-/// Makes an empty index. It is written beside its place and moved there whole, so that a crash leaves no half of one.
+/// Creates an empty index. It is written to a temporary file and renamed when complete, so that a crash leaves no partial one.
 fn create(options: &IndexOptions) -> Result<(), IndexError> {
     let path = &options.path;
     if let Some(directory) = path.parent() {

@@ -43,21 +43,21 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Reads pages into the cache, about `bytes` or all there are, while `goes_on`, which is called periodically,
+    /// Reads pages into the cache, about `bytes` or all there are, while `continues`, which is called periodically,
     /// returns true: half of them of the newest transactions, which are requested most, the other half in equal shares
     /// of the tables that blocks change. Returns the bytes of rows read.
     ///
     /// Errors: the index cannot be read.
-    pub fn warm_up(&self, bytes: u64, mut goes_on: impl FnMut() -> bool) -> Result<u64, IndexError> {
+    pub fn warm_up(&self, bytes: u64, mut continues: impl FnMut() -> bool) -> Result<u64, IndexError> {
         // the unused share of a small table goes to the tables after it; pages are at least two thirds full
         let rows = bytes / 3 * 2;
         let share = |left: u64, tables: u64| left.saturating_sub(rows / 2) / tables;
         let mut left = rows;
-        left -= read_backwards(&self.txids, share(left, 4), &mut goes_on)?.min(left);
-        left -= read_backwards(&self.spends, share(left, 3), &mut goes_on)?.min(left);
-        left -= read_backwards(&self.unspent, share(left, 2), &mut goes_on)?.min(left);
-        left -= read_backwards(&self.history, share(left, 1), &mut goes_on)?.min(left);
-        left -= read_backwards(&self.transactions, left, &mut goes_on)?.min(left);
+        left -= read_backwards(&self.txids, share(left, 4), &mut continues)?.min(left);
+        left -= read_backwards(&self.spends, share(left, 3), &mut continues)?.min(left);
+        left -= read_backwards(&self.unspent, share(left, 2), &mut continues)?.min(left);
+        left -= read_backwards(&self.history, share(left, 1), &mut continues)?.min(left);
+        left -= read_backwards(&self.transactions, left, &mut continues)?.min(left);
         Ok(rows - left)
     }
 
@@ -68,19 +68,19 @@ impl Snapshot {
     }
 }
 
-/// Bytes of rows between two calls of `goes_on`.
+/// Bytes of rows between two calls of `continues`.
 const STEP: u64 = 256 << 10;
 
 /// Reads rows from the last one backwards, about this many bytes. Returns the bytes read.
 fn read_backwards<K: Key + 'static, V: Value + 'static>(
     table: &ReadOnlyTable<K, V>,
     bytes: u64,
-    goes_on: &mut impl FnMut() -> bool,
+    continues: &mut impl FnMut() -> bool,
 ) -> Result<u64, IndexError> {
     let (mut read, mut next_check) = (0_u64, 0);
     for row in table.iter()?.rev() {
         if read >= next_check {
-            if !goes_on() {
+            if !continues() {
                 break;
             }
             next_check = read.saturating_add(STEP);
