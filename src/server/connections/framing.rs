@@ -126,7 +126,7 @@ impl Framing {
         let (state, is_ambiguous) = match (length, coding) {
             (Some(_), Some(_)) => (State::Over, true),
             (None, None) => (State::Head, false),
-            // any other than `chunked` is refused by the library
+            // `chunked` comes last, or the library refuses the request
             (None, Some(_)) => (State::Size, false),
             (Some(length), None) => {
                 let length = std::str::from_utf8(length.value).ok().and_then(|length| length.trim().parse().ok());

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use async_graphql::futures_util::StreamExt;
 use axum::body::Body;
 use axum::http::HeaderMap;
-use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, EXPECT};
+use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, EXPECT, TRANSFER_ENCODING};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::super::held::{Claim, Held, SMALL, TooMuch};
@@ -87,6 +87,12 @@ pub(super) fn unknown_coding(headers: &HeaderMap) -> Option<Cow<'_, str>> {
         let mut each = codings.split(',').map(str::trim);
         !each.all(|coding| coding.is_empty() || coding.eq_ignore_ascii_case(IDENTITY))
     })
+}
+
+/// The transfer coding of the body, if it is another than `chunked` alone. The library removes that one and no other.
+pub(super) fn unknown_transfer_coding(headers: &HeaderMap) -> Option<Cow<'_, str>> {
+    let codings = headers.get_all(TRANSFER_ENCODING).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
+    codings.into_iter().find(|codings| !codings.trim().eq_ignore_ascii_case("chunked"))
 }
 
 fn announced(headers: &HeaderMap) -> Option<u64> {

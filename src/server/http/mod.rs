@@ -104,6 +104,10 @@ pub(super) async fn post(State(server): State<Arc<Server>>, request: Request) ->
         let error = error(code::BAD_USER_INPUT, "send the request as application/json, in UTF-8");
         return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, media, error);
     }
+    if let Some(coding) = body::unknown_transfer_coding(&caller.headers) {
+        let message = format!("Transfer-Encoding `{coding}` is not supported: send the body as it is, or chunked");
+        return refuse(StatusCode::NOT_IMPLEMENTED, media, error(code::BAD_USER_INPUT, message));
+    }
     if let Some(coding) = body::unknown_coding(&caller.headers) {
         let message = format!("Content-Encoding `{coding}` is not supported: send the body without encoding");
         let mut response = refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, media, error(code::BAD_USER_INPUT, message));

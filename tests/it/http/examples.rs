@@ -33,6 +33,8 @@ const NOT_RUN: &[(&str, &str)] = &[
 
 /// How fences of shell examples are marked.
 const SHELL: [&str; 5] = ["sh", "bash", "shell", "console", "zsh"];
+/// What a line of a shell example begins with.
+const COMMANDS: [&str; 5] = ["curl", "btcgraph", "cargo", "make", "npm"];
 /// Where examples expect the server.
 const ADDRESS: &str = "127.0.0.1:8080";
 /// Where the example for the admin socket expects it below the home directory.
@@ -225,8 +227,8 @@ fn each_shell_example_is_run_or_listed_as_not_run() {
         assert_eq!(found, 1, "{listed:?} is in NOT_RUN");
     }
     for fence in fences.iter().filter(|fence| !fence.is_shell()) {
-        let has_command =
-            fence.text.lines().any(|line| line.trim_start().trim_start_matches("$ ").starts_with("curl "));
+        let is_command = |line: &str| COMMANDS.contains(&line.split(' ').next().unwrap_or_default());
+        let has_command = fence.text.lines().any(|line| is_command(line.trim_start().trim_start_matches("$ ")));
         assert!(!has_command, "{} has a command, and is not marked as sh", fence.place());
     }
     assert!(shell.len() >= 10, "the pages were read");

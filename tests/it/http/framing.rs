@@ -88,3 +88,14 @@ fn a_body_in_a_coding_that_is_not_read_is_415() {
     }
     assert_eq!(served.post(&body, &[("content-encoding", "identity")]).status, 200);
 }
+
+#[test]
+fn a_transfer_coding_other_than_chunked_is_501() {
+    let served = Served::start();
+    for coding in ["gzip, chunked", "x-unknown, chunked"] {
+        let headers = format!("Transfer-Encoding: {coding}\r\nConnection: close\r\n");
+        let answer = answers(&served, &post(&headers, &chunked(QUERY)));
+        assert_eq!(refusal(&answer), ("501", json!("BAD_USER_INPUT")), "{coding}: {answer}");
+        assert!(answer.contains(&format!("`{coding}`")), "{answer}");
+    }
+}
