@@ -46,7 +46,7 @@ fn main() -> anyhow::Result<()> {
         stale_blocks_kept: 0,
         observed: ObservedLimits::default(),
     })?;
-    let head = Head::now(Arc::new(index.snapshot()?), MempoolSnapshot::default()).context("the index is empty")?;
+    let head = Head::new(Arc::new(index.snapshot()?), MempoolSnapshot::default()).context("the index is empty")?;
     let tip = head.tip;
     let view = View::new(Arc::new(head));
     let count = view.txnums(tip.height..tip.height.next())?.end;

@@ -39,7 +39,7 @@ pub(crate) fn index(directory: &Path) -> Result<(SimChain, Published, Schema)> {
     update.connect(&blocks)?;
     update.commit()?;
     let head =
-        Head::behind(None, Arc::new(index.snapshot()?), MempoolSnapshot::default()).context("there are blocks")?;
+        Head::after(None, Arc::new(index.snapshot()?), MempoolSnapshot::default()).context("there are blocks")?;
     let published = Published::default();
     published.publish(Arc::new(head));
     let schema = api::schema(published.clone(), Live::default(), Limits::default(), Features::default());

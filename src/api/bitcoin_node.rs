@@ -2,7 +2,7 @@ use async_graphql::SimpleObject;
 
 use super::error::ApiError;
 use super::scalars::{BlockHash, int};
-use crate::view::{Ask, ChainInfo, NetworkInfo};
+use crate::view::{ChainInfo, NetworkInfo, NodeClient};
 
 /// The Bitcoin node that this server follows, queried now. Its chain can be ahead of the rest of this answer.
 #[derive(Default, SimpleObject)]
@@ -35,7 +35,7 @@ pub(super) struct BitcoinNode {
 
 impl BitcoinNode {
     /// What the node says of itself. A node that answers a part of it is reachable.
-    pub(super) async fn ask(ask: &Ask) -> Result<Self, ApiError> {
+    pub(super) async fn ask(ask: &NodeClient) -> Result<Self, ApiError> {
         let (chain, network) = tokio::join!(ask.chain_info(), ask.network_info());
         let mut node = Self::default();
         if let Ok(chain) = chain {

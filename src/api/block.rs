@@ -20,7 +20,7 @@ use super::scalars::{BlockHash, DateTime, Hex, Sats, Txid, UInt53, int};
 use super::transaction::Transaction;
 use super::transaction_filter::{TransactionFilter, filtered};
 use crate::chain::difficulty;
-use crate::view::{self, Basis, View};
+use crate::view::{self, Dependency, View};
 
 /// How many txids a block is taken to have before they are counted: as many as most full blocks.
 const TXIDS: usize = 3_000;
@@ -112,7 +112,7 @@ impl Block {
     ) -> Result<Connection<Transaction, Option<UInt53>>, ApiError> {
         let (hash, limits) = (self.block.row.hash, limits(ctx)?);
         // where such a page ends is for the server's settings to say
-        self.view.reads().depends_on(Basis::Chain);
+        self.view.read_set().depends_on(Dependency::Chain);
         let scope = Scope::new("transactions", block_id(hash)).filtered(format!("{filter:?}"));
         let held_by = self.block.is_main().then_some(hash);
         let request = args.read(&scope, &self.view, limits)?;

@@ -5,7 +5,7 @@ use async_graphql::OneofObject;
 use super::error::ApiError;
 use super::scalars::{BlockHash, DateTime};
 use crate::chain::Height;
-use crate::view::{self, Basis, ChainMembership, View};
+use crate::view::{self, ChainMembership, Dependency, View};
 
 /// A block of the main chain, identified in exactly one of three ways. The field returns the state right after that
 /// block.
@@ -29,7 +29,7 @@ impl BlockAt {
         match at {
             Some(Self::Height(_) | Self::Hash(_)) => view.note_chain_up_to(block.height),
             Some(Self::Time(_)) if block.height < view.tip().height => view.note_chain_up_to(block.height.next()),
-            Some(Self::Time(_)) | None => view.reads().depends_on(Basis::Chain),
+            Some(Self::Time(_)) | None => view.read_set().depends_on(Dependency::Chain),
         }
         Ok(block)
     }
@@ -113,7 +113,7 @@ impl Between {
         }
         match closing {
             Some(closing) => view.note_chain_up_to(closing),
-            None => view.reads().depends_on(Basis::Chain),
+            None => view.read_set().depends_on(Dependency::Chain),
         }
         Ok(start..end.max(start))
     }

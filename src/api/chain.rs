@@ -18,7 +18,7 @@ use super::request::limits;
 use super::scalars::{BlockHash, int};
 use super::supply::Supply;
 use crate::chain::{self, BLOCKS_PER_EPOCH, Height, network};
-use crate::view::{Basis, View};
+use crate::view::{Dependency, View};
 
 /// The main chain.
 #[derive(Clone)]
@@ -35,7 +35,7 @@ impl Chain {
         let (first, end) = ends(from, to, last, self.view.tip().height)?;
         match to {
             Some(_) => self.view.note_chain_up_to(end),
-            None => self.view.reads().depends_on(Basis::Chain),
+            None => self.view.read_set().depends_on(Dependency::Chain),
         }
         Ok(RangeStats(self.view.range(first, end)?))
     }

@@ -30,7 +30,7 @@ impl DecodedTransaction {
         let missing = view.unknown_inputs(&parts)?;
         view.count(raw.len())?;
         let parts = Arc::unwrap_or_clone(parts);
-        let transaction = Transaction::read(view, |view| view.offered(parts, raw).map(Some))?;
+        let transaction = Transaction::read(view, |view| view.submitted(parts, raw).map(Some))?;
         let transaction = transaction.ok_or_else(|| ApiError::internal("the decoded transaction is missing"))?;
         Ok(Self { view: view.clone(), transaction: Arc::new(transaction), missing })
     }

@@ -7,7 +7,7 @@ use super::range_stats::RangeStats;
 use super::scalars::{DateTime, Int53, UInt53, int};
 use crate::chain::retarget::{EpochSoFar, change};
 use crate::chain::{self, BLOCKS_PER_EPOCH, difficulty::difficulty};
-use crate::view::{Basis, BlockRange, View};
+use crate::view::{BlockRange, Dependency, View};
 
 /// An epoch of the difficulty, as far as its blocks are there.
 #[derive(Clone)]
@@ -23,7 +23,7 @@ impl DifficultyEpoch {
     pub(super) fn find(view: &Arc<View>, index: u32) -> Result<Option<Self>, ApiError> {
         let tip = view.tip().height;
         if index > chain::DifficultyEpoch::of(tip).index() {
-            view.reads().depends_on(Basis::Chain);
+            view.read_set().depends_on(Dependency::Chain);
             return Ok(None);
         }
         // not above that of the tip, so that its heights are heights
@@ -31,7 +31,7 @@ impl DifficultyEpoch {
         if epoch.last() <= tip {
             view.note_chain_up_to(epoch.last());
         } else {
-            view.reads().depends_on(Basis::Chain);
+            view.read_set().depends_on(Dependency::Chain);
         }
         let blocks = Arc::new(view.range(epoch.first(), epoch.last().min(tip))?);
         Ok(Some(Self { view: view.clone(), epoch, blocks }))

@@ -13,7 +13,7 @@ use super::account::Short;
 use super::enums::{SyncPhase, TxState};
 use super::secrets::hidden;
 use crate::chain::Height;
-use crate::view::{AllowanceExceeded, AskError, IndexError, SyncState, Tip};
+use crate::view::{BudgetExceeded, IndexError, NodeClientError, SyncState, Tip};
 
 /// The values of `extensions.code`.
 pub mod code {
@@ -122,8 +122,8 @@ impl ApiError {
 
     /// There is no block to answer for yet: none is indexed, or the server waits for a lost one. Reports the progress.
     pub(super) fn not_ready(state: &SyncState) -> Self {
-        let pace = state.pace;
-        let message = match state.lost_block {
+        let speed = state.speed;
+        let message = match state.awaited_block {
             None => "the index is not ready yet; retry later".to_owned(),
             Some(Tip { height, hash }) => format!(
                 "the server announced block {hash} at height {height}, lost it in a crash, and waits until the node sends it \
@@ -134,8 +134,8 @@ impl ApiError {
             .with("phase", SyncPhase::from(state.phase))
             .with("indexedHeight", Value::Null)
             .with("nodeHeight", state.node_height.map_or(Value::Null, |height| height.to_u32().into()))
-            .with("blocksPerSecond", pace.map_or(Value::Null, |pace| pace.blocks_per_second.into()))
-            .with("etaSeconds", pace.map_or(Value::Null, |pace| pace.left.as_secs().into()))
+            .with("blocksPerSecond", speed.map_or(Value::Null, |speed| speed.blocks_per_second.into()))
+            .with("etaSeconds", speed.map_or(Value::Null, |speed| speed.remaining.as_secs().into()))
     }
 
     /// The client's token, or the lack of one, does not permit this.
@@ -180,7 +180,7 @@ impl ApiError {
     }
 
     /// The node did not respond, and the field needs it.
-    pub(super) fn node_unavailable(error: &AskError) -> Self {
+    pub(super) fn node_unavailable(error: &NodeClientError) -> Self {
         Self::new(code::NODE_UNAVAILABLE, error.to_client())
     }
 
@@ -280,10 +280,10 @@ impl From<IndexError> for ApiError {
     }
 }
 
-impl From<AllowanceExceeded> for ApiError {
-    fn from(error: AllowanceExceeded) -> Self {
+impl From<BudgetExceeded> for ApiError {
+    fn from(error: BudgetExceeded) -> Self {
         let number = |bytes: usize| u64::try_from(bytes).unwrap_or(u64::MAX);
-        let AllowanceExceeded { limit, actual } = error;
+        let BudgetExceeded { limit, actual } = error;
         Self::new(code::QUERY_LIMIT_EXCEEDED, error.to_string())
             .with("which", "transactionBytes")
             .with("limit", number(limit))
@@ -335,7 +335,7 @@ mod tests {
     use bitcoin::hashes::Hash;
 
     use super::*;
-    use crate::view::Pace;
+    use crate::view::IndexingSpeed;
 
     fn on_the_wire(error: ApiError) -> serde_json::Value {
         serde_json::to_value(ServerError::from(error)).unwrap()
@@ -359,7 +359,7 @@ mod tests {
                 ApiError::not_ready(&SyncState {
                     phase: crate::view::SyncPhase::CatchingUp,
                     node_height: Some(7.into()),
-                    pace: Some(Pace { blocks_per_second: 0.5, left: Duration::from_secs(14) }),
+                    speed: Some(IndexingSpeed { blocks_per_second: 0.5, remaining: Duration::from_secs(14) }),
                     ..SyncState::default()
                 }),
                 serde_json::json!({
@@ -375,7 +375,7 @@ mod tests {
                 }),
             ),
             (
-                ApiError::node_unavailable(&AskError::NotConnected),
+                ApiError::node_unavailable(&NodeClientError::NotConnected),
                 serde_json::json!({
                     "message": "the server has not reached its Bitcoin node yet",
                     "extensions": { "code": "NODE_UNAVAILABLE" },

@@ -158,7 +158,8 @@ impl FeeEstimate {
             FeeMode::Economical => EstimateMode::Economical,
             FeeMode::Conservative => EstimateMode::Conservative,
         };
-        let found = view.ask().fee_estimate(target, asked).await.map_err(|error| ApiError::node_unavailable(&error))?;
+        let found =
+            view.node_client().fee_estimate(target, asked).await.map_err(|error| ApiError::node_unavailable(&error))?;
         let estimated = found.feerate.map(Feerate::to_sat_per_vb);
         let (target_blocks, fee_rate) = match projected {
             None => (int(found.blocks.into())?, estimated),

@@ -81,7 +81,7 @@ impl Change {
 impl Follower {
     /// A reader that has been told everything up to the tip of a Head, and whose views get this allowance each.
     pub(super) fn at(head: &Head, events: Receiver<Arc<Event>>, published: Published, allowance: usize) -> Self {
-        let (told, turns) = (head.tip.hash, head.turns.count());
+        let (told, turns) = (head.tip.hash, head.tip_history.count());
         let events = BroadcastStream::new(events);
         Self { events, told, turns, back: VecDeque::new(), ahead: None, published, allowance, walked: 0 }
     }
@@ -117,7 +117,7 @@ impl Follower {
     fn walk(&mut self) -> Result<Option<Change>, ApiError> {
         let Some(ahead) = self.ahead.take() else { return Ok(None) };
         let head = ahead.head();
-        let view = self.published.view_of(head.clone(), self.allowance, self.published.ask());
+        let view = self.published.view_of(head.clone(), self.allowance, self.published.node_client());
         if let Some(hash) = self.back.pop_front() {
             // it was there when this Head was turned to
             let block = view.block(hash)?.ok_or_else(|| unknown(hash))?;
@@ -135,7 +135,7 @@ impl Follower {
         Ok(Some(Change { view, block, joined: true }))
     }
 
-    /// Turns to the newest Head when many blocks were told from one that may have been replaced long ago, or that one was
+    /// TipHistory to the newest Head when many blocks were told from one that may have been replaced long ago, or that one was
     /// held for long.
     fn turn_page(&mut self) -> Result<(), ApiError> {
         let Some(held) = &mut self.ahead else { return Ok(()) };
@@ -145,7 +145,7 @@ impl Follower {
 
     /// Looks ahead to this Head: first back to the newest block that its chain shares with what was told.
     fn turn_to(&mut self, head: &Arc<Head>) -> Result<(), ApiError> {
-        (self.walked, self.turns) = (0, head.turns.count());
+        (self.walked, self.turns) = (0, head.tip_history.count());
         self.ahead = None;
         self.back.clear();
         if head.tip.hash == self.told {
@@ -189,7 +189,7 @@ impl Following for Follower {
                 }
             };
             // an older Head than the one that was turned to does not know the blocks that were told
-            if event.head.turns.count() > self.turns
+            if event.head.tip_history.count() > self.turns
                 && let Err(error) = self.turn_to(&event.head)
             {
                 return Some(Err(error));

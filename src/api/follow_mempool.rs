@@ -112,7 +112,8 @@ impl Following for MempoolFollower {
                 return Some(Err(error));
             }
             if let Some(event) = self.pending.pop_front() {
-                let view = self.published.view_of(self.held.head().clone(), self.allowance, self.published.ask());
+                let view =
+                    self.published.view_of(self.held.head().clone(), self.allowance, self.published.node_client());
                 return Some(Ok((view, event)));
             }
             match self.events.next().await? {

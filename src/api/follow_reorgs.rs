@@ -77,7 +77,7 @@ impl Following for ReorgFollower {
                 return Some(Err(error));
             }
             if let (Some(reorg), Some(held)) = (self.pending.pop_front(), &self.held) {
-                let view = self.published.view_of(held.head().clone(), self.allowance, self.published.ask());
+                let view = self.published.view_of(held.head().clone(), self.allowance, self.published.node_client());
                 return Some(Ok((view, reorg)));
             }
             self.held = None;

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! An answer is as lasting as the least lasting of its fields and of the objects these were asked of; the objects say by
-//! themselves how deep they are ([`Reads`](crate::view::Reads)). So what a list or a value object holds is fixed where the
+//! themselves how deep they are ([`ReadSet`](crate::view::ReadSet)). So what a list or a value object holds is fixed where the
 //! field that tells it is not: only the list itself is new. A field that may be asked for what the chain was at a height or
 //! up to it says where it is resolved what that was ([`View::note_chain_up_to`](crate::view::View::note_chain_up_to)).
 //!
@@ -23,7 +23,7 @@ use std::sync::LazyLock;
 
 use async_graphql::Value;
 
-use crate::view::Basis;
+use crate::view::Dependency;
 
 /// How lasting a field is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -300,14 +300,14 @@ impl Mark {
     }
 
     /// What an answer depends on in which the field says this; `None` is null.
-    pub(super) fn basis(self, said: Option<&Value>) -> Basis {
+    pub(super) fn basis(self, said: Option<&Value>) -> Dependency {
         match self {
-            Fixed | Asked => Basis::Object,
-            Found if said.is_some_and(is_all_there) => Basis::Object,
-            Chain => Basis::Chain,
+            Fixed | Asked => Dependency::Object,
+            Found if said.is_some_and(is_all_there) => Dependency::Object,
+            Chain => Dependency::Chain,
             // what is looked for in vain may arrive in the mempool, or become stale
-            Found | Head => Basis::Head,
-            Moment => Basis::Moment,
+            Found | Head => Dependency::Head,
+            Moment => Dependency::External,
         }
     }
 }
@@ -339,15 +339,15 @@ mod tests {
         let some = Value::List(vec![here.clone(), null.clone()]);
         let all = Value::List(vec![here.clone(), here.clone()]);
         for (said, basis) in [
-            (Some(&here), Basis::Object),
-            (Some(&all), Basis::Object),
-            (Some(&some), Basis::Head),
-            (Some(&null), Basis::Head),
-            (None, Basis::Head),
+            (Some(&here), Dependency::Object),
+            (Some(&all), Dependency::Object),
+            (Some(&some), Dependency::Head),
+            (Some(&null), Dependency::Head),
+            (None, Dependency::Head),
         ] {
             assert_eq!(Found.basis(said), basis, "{said:?}");
-            assert_eq!(Fixed.basis(said), Basis::Object, "the null of a fixed field is fixed");
-            assert_eq!(Asked.basis(said), Basis::Object, "the field has said more itself");
+            assert_eq!(Fixed.basis(said), Dependency::Object, "the null of a fixed field is fixed");
+            assert_eq!(Asked.basis(said), Dependency::Object, "the field has said more itself");
         }
     }
 }

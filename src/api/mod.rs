@@ -1,18 +1,18 @@
-//! The GraphQL schema: one file a type, and the few rules they share.
+//! The GraphQL schema: one file per type, and the rules they share.
 //!
 //! ```text
-//!   request ──► wait_for_tip.rs   not before a block, if the request says so
+//!   request ──► wait_for_tip.rs   waits for a block, if the request names one
 //!           ──► request.rs        one view for all root fields of a query, limits, codes on errors
 //!                  │
-//!       query/ · mutation/ · subscription/        roots; the only ones that take a view
+//!       query/ · mutation/ · subscription/        roots; the only types that pin a view
 //!                  │ Arc<View>
-//!       block · transaction · input · output · ledger/ · mempool/   objects carry the view they were made from
+//!       block · transaction · input · output · ledger/ · mempool/   objects carry their view
 //!                  │
 //!       connection.rs ◄── page.rs ◄── cursor.rs   pages of rows
 //! ```
 //!
-//! What can fail is `Option<Result<T, ApiError>>`, which nulls the field and not its parent. Knows nothing of storage
-//! and nothing of HTTP.
+//! A fallible field is `Option<Result<T, ApiError>>`, which nulls the field and not its parent. This module does not know
+//! storage and HTTP.
 
 // resolvers are async by the engine's convention; reads of a pinned view do not wait
 #![allow(clippy::unused_async)]
@@ -104,6 +104,7 @@ use std::time::Duration;
 use async_graphql::futures_util::StreamExt;
 use async_graphql::futures_util::stream::BoxStream;
 use async_graphql::{Data, Executor, Request, Response, SDLExportOptions, ServerError};
+use bitcoin::BlockHash;
 
 pub use account::{Account, Include, Pay, Short};
 pub use error::{ApiError, RETRY_AFTER_SECONDS, code, hide_secrets};
@@ -118,15 +119,15 @@ pub use turn::Events;
 use crate::chain::Height;
 use crate::limits::Limits;
 use crate::live::Live;
-use crate::view::{DiskShortage, Published};
-pub use crate::view::{Lasting, Reads};
+use crate::view::{DiskShortage, Published, SyncStatus, Tip};
+pub use crate::view::{Freshness, ReadSet};
 use running::Running;
 
 type Engine = async_graphql::Schema<query::Query, mutation::Mutation, subscription::Subscription>;
 
-/// The schema, ready to execute requests. Cheap to clone; all clones are one.
+/// The schema, ready to execute requests. Cheap to clone; all clones share one engine.
 ///
-/// A document from outside must pass the server's guard first: the engine's parser recurses as deep as the document.
+/// A client's document must pass the server's guard first: the engine's parser recurses as deep as the document.
 #[derive(Clone)]
 pub struct Schema {
     engine: Engine,
@@ -135,31 +136,43 @@ pub struct Schema {
     open: OpenSubscriptions,
 }
 
-/// How far the server is, for those who watch over it.
+/// The progress of the server, for health checks. All of it is from one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Readiness {
-    /// The height it answers for, `None` while the index is not ready.
-    pub indexed_height: Option<u32>,
-    /// The height of the node's newest block, `None` until the node was asked.
+    /// The tip that queries are answered from, `None` while the index is not ready.
+    pub indexed_tip: Option<Tip>,
+    /// The height of the node's newest block, `None` before its first report.
     pub node_height: Option<u32>,
-    /// How long ago the node reported that; `None` if it never did.
+    /// The hash of the newest block that the node reported last, `None` before its first report.
+    pub node_hash: Option<BlockHash>,
+    /// The time since that report; `None` before the first.
     pub silence: Option<Duration>,
-    /// For how long the mempool has not been known to be the node's, zero while it is; `None` if it never was.
+    /// The time for which the mempool has been out of sync, zero while it is in sync; `None` if it never was.
     pub mempool_behind: Option<Duration>,
     /// The shortage of disk space for the index, while it keeps the server from following the node.
     pub disk_shortage: Option<DiskShortage>,
-    /// The most that either of both may be.
+    /// The upper bound of `silence` and `mempool_behind` for a ready server.
     pub longest_silence: Duration,
 }
 
 impl Readiness {
-    /// How many blocks the node is ahead; `None` while one of both heights is not known.
+    /// The height that queries are answered from, `None` while the index is not ready.
     #[must_use]
-    pub fn blocks_behind(&self) -> Option<u32> {
-        Some(self.node_height?.saturating_sub(self.indexed_height?))
+    pub fn indexed_height(&self) -> Option<u32> {
+        self.indexed_tip.map(|tip| tip.height.to_u32())
     }
 
-    /// Whether it answers for a state that is at most so many blocks behind the node's, as far as the node was heard.
+    /// The number of blocks that the node is ahead. `None` while one of the heights is unknown, and while both tips have one
+    /// height and different hashes: the number of blocks on the node's branch is then unknown.
+    #[must_use]
+    pub fn blocks_behind(&self) -> Option<u32> {
+        let (indexed, node_height) = (self.indexed_tip?, self.node_height?);
+        let is_other_branch =
+            indexed.height.to_u32() == node_height && self.node_hash.is_some_and(|hash| hash != indexed.hash);
+        (!is_other_branch).then(|| node_height.saturating_sub(indexed.height.to_u32()))
+    }
+
+    /// Whether the server is at most this many blocks behind the node, and its knowledge of the node is recent.
     #[must_use]
     pub fn is_within(&self, blocks: u32) -> bool {
         let is_recent = |since: Option<Duration>| since.is_some_and(|since| since <= self.longest_silence);
@@ -169,7 +182,7 @@ impl Readiness {
     }
 }
 
-/// The schema over what is published, and told by events.
+/// The schema over the published state and its events.
 #[must_use]
 pub fn schema(published: Published, live: Live, limits: Limits, features: Features) -> Schema {
     let running = Arc::new(Running::start(&limits, features));
@@ -177,14 +190,14 @@ pub fn schema(published: Published, live: Live, limits: Limits, features: Featur
     Schema { engine: engine(published.clone(), live, &limits, running), published, waiting, open }
 }
 
-/// The schema in the schema definition language, as `schema.graphql` holds it. It is written once.
+/// The schema in the schema definition language, as in `schema.graphql`. It is generated once.
 #[must_use]
 pub fn sdl() -> &'static str {
-    static WRITTEN: LazyLock<String> = LazyLock::new(write_sdl);
-    &WRITTEN
+    static SDL: LazyLock<String> = LazyLock::new(write_sdl);
+    &SDL
 }
 
-/// The fields of subscriptions, by name.
+/// The names of the subscription fields.
 #[must_use]
 pub fn subscription_fields() -> &'static [String] {
     static FIELDS: LazyLock<Vec<String>> = LazyLock::new(|| subscription::field_names(sdl()));
@@ -211,42 +224,46 @@ fn engine(published: Published, live: Live, limits: &Limits, running: Arc<Runnin
 }
 
 impl Schema {
-    /// How far the server is.
+    /// The progress of the server now.
     #[must_use]
     pub fn readiness(&self) -> Readiness {
+        // in this order, or the status could be older than the Head
+        let indexed_tip = self.published.head().map(|head| head.tip);
+        let SyncStatus { state, reported_tip, silence, mempool_behind } = self.published.status();
         Readiness {
-            indexed_height: self.published.head().map(|head| head.tip.height.to_u32()),
-            node_height: self.published.state().node_height.map(Height::to_u32),
-            silence: self.published.silence(),
-            mempool_behind: self.published.mempool_behind(),
-            disk_shortage: self.published.state().disk_shortage,
+            indexed_tip,
+            node_height: state.node_height.map(Height::to_u32),
+            node_hash: reported_tip,
+            silence,
+            mempool_behind,
+            disk_shortage: state.disk_shortage,
             longest_silence: self.published.longest_silence(),
         }
     }
 }
 
 impl Schema {
-    /// Waits for the block that the request is not to be executed before, if it names one, and takes that from it. Nothing
-    /// is executed meanwhile; a request that was not waited for here waits when it is.
+    /// Waits for the block that the request names in `waitForTip`, and removes the name from it. Without this call a request
+    /// waits during its execution.
     ///
-    /// Errors: BAD_USER_INPUT, TIP_NOT_REACHED, RESOURCE_EXHAUSTED if too many wait already.
+    /// Errors: BAD_USER_INPUT, TIP_NOT_REACHED, RESOURCE_EXHAUSTED if too many requests wait already.
     pub async fn wait_for_tip(&self, request: &mut Request) -> Result<(), ServerError> {
         self.waiting.wait_for(request).await.map_err(ServerError::from)
     }
 
-    /// What an operation of any kind yields; of a subscription, its events. Nothing happens before they are polled.
+    /// The responses of an operation of any kind; of a subscription, its events. Execution starts with the first poll.
     #[must_use]
     pub fn subscribe(&self, request: Request, session: Option<Arc<Data>>) -> Events {
         Events::new(|turn, progress| Executor::execute_stream(&self.engine, request.data(turn).data(progress), session))
     }
 
-    /// Whether an answer that was so lasting is still what would be answered now.
+    /// Whether an answer with this freshness is still valid.
     #[must_use]
-    pub fn is_current(&self, lasting: &Lasting) -> bool {
-        self.published.head().is_some_and(|head| lasting.holds(&head))
+    pub fn is_current(&self, freshness: &Freshness) -> bool {
+        self.published.head().is_some_and(|head| freshness.is_current(&head))
     }
 
-    /// How many subscriptions are open, as clients are told it.
+    /// The open subscriptions, as reported to clients.
     #[must_use]
     pub fn open_subscriptions(&self) -> &OpenSubscriptions {
         &self.open

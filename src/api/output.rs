@@ -16,7 +16,7 @@ use super::transaction::Transaction;
 use crate::chain;
 use crate::chain::address_of;
 use crate::chain::script::op_return;
-use crate::view::{self, Basis, View};
+use crate::view::{self, Dependency, View};
 
 /// An output, by its number in a transaction.
 #[derive(Clone)]
@@ -64,7 +64,7 @@ impl Output {
     fn status(&self, at: Option<BlockAt>) -> Result<Option<SpendStatus>, ApiError> {
         let status = match at {
             None => {
-                self.view.reads().depends_on(Basis::Head);
+                self.view.read_set().depends_on(Dependency::Head);
                 self.view.spend_status(&self.transaction, self.vout)?
             }
             at => self.view.spend_status_at(&self.transaction, self.vout, &BlockAt::resolve(at, &self.view)?)?,

@@ -169,7 +169,7 @@ impl Following for SpendFollower {
         }
         loop {
             if let (Some(held), Some(spend)) = (&self.held, self.pending.pop_front()) {
-                let view = self.published.view_of(held.head().clone(), self.allowance, self.published.ask());
+                let view = self.published.view_of(held.head().clone(), self.allowance, self.published.node_client());
                 return Some(Ok((view, spend)));
             }
             self.held = None;

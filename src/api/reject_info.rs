@@ -107,7 +107,7 @@ impl RejectInfo {
     /// The txids of other transactions, in the mempool and on the main chain, that spend an output that this
     /// transaction spends.
     async fn conflicts_with(&self) -> Result<Vec<Txid>, ApiError> {
-        Ok(self.obstacles()?.rivals.into_iter().map(Txid).collect())
+        Ok(self.obstacles()?.conflicting.into_iter().map(Txid).collect())
     }
 
     /// The minimum fee, in satoshis, that FEE_TOO_LOW or REPLACEMENT_FEE_TOO_LOW requires for a transaction of the same
@@ -117,7 +117,7 @@ impl RejectInfo {
         if ![reject_code::FEE_TOO_LOW, reject_code::REPLACEMENT_FEE_TOO_LOW].contains(&self.code) {
             return None;
         }
-        let least = self.about.as_ref().and_then(|about| about.view.least_fee(&about.parts));
+        let least = self.about.as_ref().and_then(|about| about.view.min_fee(&about.parts));
         reject_code::fee_asked_for(&self.refusal).max(least).map(Sats::new)
     }
 }

@@ -21,7 +21,7 @@ use super::marks::Mark;
 use super::mends::{fill_defaults, keep_path, missing_variable, restore_path};
 use super::turn::Turn;
 use crate::limits::Limits;
-use crate::view::{Ask, Published, Reads, SyncState, View};
+use crate::view::{NodeClient, Published, ReadSet, SyncState, View};
 
 /// What all root fields of a request share, pinned by the first of them.
 ///
@@ -38,17 +38,17 @@ pub(super) struct Pinned {
     /// How far the index had come at that moment.
     pub(super) state: SyncState,
     /// The way to ask the node, the same as the view's.
-    pub(super) ask: Ask,
+    pub(super) ask: NodeClient,
     /// For how long the node's last report of its newest block is taken to be true.
     pub(super) longest_silence: Duration,
 }
 
 impl Pinned {
     /// What is newest, to read and tell this many bytes of transactions.
-    pub(super) fn new(published: &Published, bytes: usize, reads: Reads) -> Self {
-        let ask = published.ask();
+    pub(super) fn new(published: &Published, bytes: usize, reads: ReadSet) -> Self {
+        let ask = published.node_client();
         // in this order, or the state could be older than the Head
-        let view = published.head().map(|head| Arc::new(published.view_of(head, bytes, ask.clone()).noting(reads)));
+        let view = published.head().map(|head| Arc::new(published.view_of(head, bytes, ask.clone()).recording(reads)));
         let state = view.as_ref().map_or_else(|| published.state(), |view| *view.sync_state());
         Self { view, state, ask, longest_silence: published.longest_silence() }
     }
@@ -62,7 +62,7 @@ impl Pinned {
 /// What this request is answered from.
 pub(super) fn pinned(ctx: &Context<'_>, published: &Published) -> Result<Pinned, ApiError> {
     let bytes = limits(ctx)?.transaction_bytes;
-    let pin = || Pinned::new(published, bytes, ctx.data_opt::<Reads>().cloned().unwrap_or_default());
+    let pin = || Pinned::new(published, bytes, ctx.data_opt::<ReadSet>().cloned().unwrap_or_default());
     Ok(match ctx.data_opt::<RequestView>() {
         Some(RequestView(pinned)) => pinned.get_or_init(pin).clone(),
         None => pin(),
@@ -90,7 +90,7 @@ struct RequestExtension {
     /// A variable of the request that has no value and needs one.
     missing: OnceLock<ServerError>,
     /// Where to note what the answer is made from, if somebody wants to know.
-    reads: OnceLock<Reads>,
+    reads: OnceLock<ReadSet>,
 }
 
 #[async_graphql::async_trait::async_trait]
@@ -115,7 +115,9 @@ impl Extension for RequestExtension {
         next: NextPrepareRequest<'_>,
     ) -> ServerResult<Request> {
         let mut request = request.data(RequestView::default());
-        if let Some(reads) = request.data.get(&TypeId::of::<Reads>()).and_then(|reads| reads.downcast_ref::<Reads>()) {
+        if let Some(reads) =
+            request.data.get(&TypeId::of::<ReadSet>()).and_then(|reads| reads.downcast_ref::<ReadSet>())
+        {
             self.reads.get_or_init(|| reads.clone());
         }
         fill_defaults(&mut request);
@@ -188,7 +190,7 @@ impl Extension for RequestExtension {
         }
         let at = info.path_node;
         // once nothing is left to be lost, nothing need be noted
-        let reads = self.reads.get().filter(|reads| !reads.is_of_the_moment());
+        let reads = self.reads.get().filter(|reads| !reads.is_external());
         // the engine comes here for each item of a list, too, which the field has spoken for
         let reads = reads.filter(|_| matches!(at.segment, QueryPathSegment::Name(_)));
         let noted = reads.map(|reads| (reads, Mark::of(info.parent_type, info.name)));

@@ -77,13 +77,13 @@ impl SyncProgress {
 
     /// The speed of indexing, in blocks per second. Null unless the phase is CATCHING_UP.
     async fn blocks_per_second(&self) -> Option<f64> {
-        self.0.state.pace.map(|pace| pace.blocks_per_second)
+        self.0.state.speed.map(|speed| speed.blocks_per_second)
     }
 
     /// The estimated time until the index has caught up, in seconds, at the current speed. Null unless the phase is
     /// CATCHING_UP.
     async fn eta_seconds(&self) -> Option<Result<UInt53, ApiError>> {
-        self.0.state.pace.map(|pace| UInt53::new(pace.left.as_secs()))
+        self.0.state.speed.map(|speed| UInt53::new(speed.remaining.as_secs()))
     }
 
     /// Whether queries are answered from the node's newest block, as in `snapshot.inSync`. False while the node is
@@ -102,7 +102,7 @@ impl SyncProgress {
     /// chain; after its setting `sync.lost_block_seconds` it answers without the block, and what it announced of that block
     /// is no longer true.
     async fn lost_block(&self) -> Option<LostBlock> {
-        self.0.state.lost_block.map(LostBlock)
+        self.0.state.lost_block().map(LostBlock)
     }
 
     /// The number of seconds for which the node's last report of its newest block counts as current. After that, and until

@@ -97,7 +97,7 @@ pub(super) struct Wanted {
 impl Wanted {
     /// Where a transaction is in a state, and among the blocks that miners would make of one that may be older.
     fn status(&self, view: &View, projected: Option<&MempoolSnapshot>, txid: &Txid) -> Result<Status, IndexError> {
-        let Some((state, block)) = view.whereabouts(txid)? else { return Ok(Status::default()) };
+        let Some((state, block)) = view.current_state(txid)? else { return Ok(Status::default()) };
         let mut status = Status { state: Some(state), ..Status::default() };
         match state {
             TransactionState::Confirmed => status.confirmations = self.confirmations(view, block)?,
@@ -127,7 +127,7 @@ impl Wanted {
         }
         let Some(by) = status.replaced_by else { return Ok(false) };
         let newest = view.newest_replacement(&by)?.unwrap_or(by);
-        match view.whereabouts(&newest)? {
+        match view.current_state(&newest)? {
             Some((TransactionState::Confirmed, block)) => Ok(self.confirmations(view, block)? >= self.until),
             _ => Ok(false),
         }
@@ -245,7 +245,7 @@ impl Following for StatusFollower {
         }
         loop {
             if let (Some(held), Some(told)) = (&self.held, self.pending.pop_front()) {
-                let view = self.published.view_of(held.head().clone(), self.allowance, self.published.ask());
+                let view = self.published.view_of(held.head().clone(), self.allowance, self.published.node_client());
                 return Some(Ok((view, told)));
             }
             self.held = None;

@@ -113,7 +113,7 @@ fn add_sync(metrics: &Metrics, published: &Published) -> Result<(), MetricsError
     let lost = published.clone();
     let help = "1 while the index lacks a block that was announced before a crash.";
     metrics.add_one(Kind::Gauge, "btcgraph_sync_lost_block", help, move || {
-        f64::from(u8::from(lost.state().lost_block.is_some()))
+        f64::from(u8::from(lost.state().lost_block().is_some()))
     })?;
     let state = published.clone();
     let help = "1 if the chain, or the mempool, is the node's, as it reported within server.ready_seconds.";

@@ -152,7 +152,7 @@ async fn notify(hash: &str, wake: &Wake, published: &Published) -> Result<(), No
     let hash: BlockHash = hash.parse().map_err(|_| NotNotified::NotAHash(hash.to_owned()))?;
     debug!(%hash, "the node has a new block");
     wake.wake();
-    match timeout(IS_KNOWN, published.ask().has_block(hash)).await {
+    match timeout(IS_KNOWN, published.node_client().has_block(hash)).await {
         Ok(Ok(false)) => Err(NotNotified::UnknownBlock(hash.to_string())),
         Ok(_) | Err(_) => Ok(()),
     }

@@ -29,7 +29,7 @@ macro_rules! declarations {
                     "server.max_operations_per_socket", "operationsPerSocket";
 
                 /// The most websockets and event streams of all clients together. One more websocket is closed with 1013, one
-                /// more stream is refused with HTTP status 503. An idle one takes up to 20 kB of memory.
+                /// more stream is refused with HTTP status 503. An idle one uses up to 20 kB of memory.
                 sockets: usize, Count = 20_000, 1..=10_000_000, "server.max_sockets", "sockets";
 
                 /// The most websockets and event streams of one client (an IPv4 address or an IPv6 /64 network); 0 sets no limit.

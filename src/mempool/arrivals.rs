@@ -1,24 +1,25 @@
-//! How fast transactions arrive.
+//! The rate at which transactions arrive.
 
 use imbl::OrdMap;
 
 use crate::chain::float::to_f64;
 
-/// Over how many seconds arrivals are averaged.
+/// The number of seconds over which arrivals are averaged.
 pub const RATE_WINDOW: u32 = 60;
-/// How many seconds with arrivals are kept: the window, and room for a clock that was set back or arrivals out of order.
+/// The number of seconds with arrivals that are kept: the window, and a margin for arrivals out of order or a clock that
+/// is set back.
 const KEPT_SECONDS: usize = 120;
 
-/// Arrivals a second, on average over the last [`RATE_WINDOW`] seconds.
+/// Mean arrivals per second over the last [`RATE_WINDOW`] seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ArrivalRate {
-    /// Transactions a second.
+    /// Transactions per second.
     pub transactions: f64,
-    /// Virtual bytes a second.
+    /// Virtual bytes per second.
     pub vsize: f64,
 }
 
-/// The arrivals of each of the last seconds that had any.
+/// The arrivals of the last seconds that had any.
 #[derive(Clone, Default)]
 pub(super) struct Arrivals {
     /// Second since 1970 → (transactions, vbytes).
@@ -77,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn seconds_long_past_are_forgotten() {
+    fn old_seconds_are_evicted() {
         let mut arrivals = Arrivals::default();
         (0..10_000).for_each(|second| arrivals.count(second, 1));
         assert_eq!(arrivals.seconds.len(), KEPT_SECONDS);

@@ -1,8 +1,8 @@
-//! What it takes to replace a transaction that waits.
+//! The fee of a replacement of an unconfirmed transaction.
 //!
 //! The rules are those of Bitcoin Core (`policy/rbf.h`, `doc/policy/mempool-replacements.md`): a replacement pays at
-//! least what all transactions paid that leave for it, and for its own size on top; and no more than 100 may leave. The
-//! sender of a replacement knows better what else there is: which of its inputs are new, and how large it is.
+//! least the fees of all transactions that it evicts, plus the incremental fee of its own size; and it evicts at most 100.
+//! Its inputs and final size are up to the sender and not considered.
 
 use bitcoin::Txid;
 
@@ -11,22 +11,21 @@ use super::graph::Relatives;
 use super::snapshot::MempoolSnapshot;
 use crate::chain::Feerate;
 
-/// The most transactions that one may replace, with all that stands on them (`MAX_REPLACEMENT_CANDIDATES`).
+/// The most transactions that one may replace, with their descendants (`MAX_REPLACEMENT_CANDIDATES`).
 const MAX_REPLACED: u64 = 100;
 /// Weight units of 1,000 vbytes.
 const KVB: u64 = 4_000;
 
 impl MempoolSnapshot {
-    /// Whether nodes that replace by fee take a transaction in the place of this one. They no longer ask whether it
-    /// signals that (BIP125), but with too much standing on it they refuse. False for one that is not here.
+    /// Whether nodes with full RBF accept a replacement of this transaction. They do not require its signal (BIP125) but
+    /// refuse to evict too many descendants. False for a transaction outside the mempool.
     #[must_use]
     pub fn is_replaceable(&self, txid: &Txid) -> bool {
         self.get(txid).is_some() && self.descendants(txid).sums.count < MAX_REPLACED
     }
 
-    /// The least fee, in sat, with which a transaction of the same size can replace this one and pay at least `rate`;
-    /// with `ancestors`, so much that what it stands on and would not be mined at that rate gets it, too. `None` if it
-    /// cannot be replaced.
+    /// The lowest fee, in sat, at which a transaction of the same size can replace this one and pay at least `rate`. With
+    /// `ancestors` it also raises those ancestors to `rate` that would not be mined at it. `None` if it cannot be replaced.
     #[must_use]
     pub fn replacement_fee(&self, txid: &Txid, rate: Feerate, ancestors: bool) -> Option<u64> {
         let entry = self.get(txid).filter(|_| self.is_replaceable(txid))?;
@@ -50,7 +49,7 @@ impl MempoolSnapshot {
     }
 }
 
-/// What this weight costs at this feerate, in sat, rounded up.
+/// The fee of this weight at this feerate, in sat, rounded up.
 fn fee_for(rate: Feerate, weight: u64) -> u64 {
     let fee = (u128::from(rate.to_sat_per_kvb()) * u128::from(weight)).div_ceil(u128::from(KVB));
     u64::try_from(fee).unwrap_or(u64::MAX)

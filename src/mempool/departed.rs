@@ -1,15 +1,15 @@
-//! The journal of what left without being mined, and which transaction replaced which.
+//! The journal of transactions that left without being mined, and of replacements.
 //!
 //! ```text
-//!   left ──► by number of departure ──► beyond `departed` transactions the oldest are forgotten,
-//!                                       beyond `departed_bytes` only their bytes are
+//!   left ──► by number of departure ──► more than `departed` transactions: the oldest are evicted
+//!                                       more than `departed_bytes`: the oldest lose their bytes
 //! ```
 //!
-//! A transaction stands here or in the mempool, never in both: what arrives again is taken out.
+//! A transaction is here or in the mempool, never in both: one that arrives again is removed from the journal.
 //!
-//! What left for an unknown reason is indexed by the outputs that it spends, as long as its bytes are kept: the transaction
-//! that replaced it, or that conflicts with it in a block, may arrive later. Its record is then corrected, under a new
-//! number, so that it is persisted like any other departure.
+//! A transaction that left for an unknown reason is indexed by the outputs that it spends, as long as its bytes are kept:
+//! the transaction that replaced it, or that conflicts with it in a block, may arrive later. Its record is then corrected
+//! under a new number, so that it is persisted like any other departure.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub struct Departed {
     pub txid: Txid,
     /// Its wtxid.
     pub wtxid: Wtxid,
-    /// What it would have paid, in sat; `None` where that was not known any more.
+    /// Its fee in sat; `None` if that is unknown.
     pub fee: Option<u64>,
     /// Its weight in weight units.
     pub weight: u64,
@@ -36,13 +36,13 @@ pub struct Departed {
     pub first_seen: u64,
     /// Why it left.
     pub departure: Departure,
-    /// The transaction below it that left for that reason and took it along, `None` if it was this one itself.
+    /// The ancestor that left for that reason and removed this one, too; `None` if it left by itself.
     pub along_with: Option<Txid>,
     /// When it left, in seconds since 1970.
     pub at: u64,
     /// The number of its departure: later ones have higher ones. Given by the journal.
     pub sequence: u64,
-    /// The whole of it as it was last, as long as there is room for it.
+    /// Its last entry, as long as `departed_bytes` allows.
     pub entry: Option<Arc<Entry>>,
 }
 
@@ -62,7 +62,7 @@ impl Departed {
         }
     }
 
-    /// What replaced it: it spends an output that this one spent, too. `None` for what only stood on such a one.
+    /// The transaction that replaced it by spending one of its prevouts. `None` for a descendant of a replaced one.
     #[must_use]
     pub fn replaced_by(&self) -> Option<Txid> {
         match self.departure {
@@ -75,7 +75,7 @@ impl Departed {
         self.entry.as_ref().map_or(0, |entry| entry.size())
     }
 
-    /// What it spends.
+    /// The outpoints it spends.
     fn outpoints(&self) -> impl Iterator<Item = OutPoint> {
         self.entry.iter().flat_map(|entry| entry.outpoints())
     }
@@ -90,12 +90,13 @@ pub(super) struct Journal {
     txids: OrdMap<Txid, u64>,
     /// (replacing, number of the departure of what it replaced)
     replacements: OrdSet<(Txid, u64)>,
-    /// Number of the first departure for it → what replaced.
+    /// Number of the first departure that it caused → the replacing transaction.
     replacing: OrdMap<u64, Txid>,
-    /// The inputs of what left for an unknown reason and is kept whole, by number of departure.
+    /// The inputs of transactions that left for an unknown reason and have their bytes, by number of departure.
     unexplained: Spends,
-    /// Raw bytes of the transactions that are kept whole: all from this number on.
+    /// The total size of the transactions that have their bytes.
     bytes: u64,
+    /// All departures from this number on have their bytes.
     whole_from: u64,
 }
 
@@ -113,53 +114,52 @@ impl Journal {
         self.by_sequence.len()
     }
 
-    /// Those that left before the one with number `before`, the newest first.
+    /// The departures with numbers below `before`, the newest first.
     pub(super) fn newest(&self, before: u64) -> impl DoubleEndedIterator<Item = &Arc<Departed>> {
         self.by_sequence.range(..before).rev().map(|(_, departed)| departed)
     }
 
-    /// What a transaction replaced itself, the oldest first.
+    /// The transactions that this one replaced directly, the oldest departure first.
     pub(super) fn replaced(&self, by: &Txid) -> impl DoubleEndedIterator<Item = &Arc<Departed>> {
         let range = self.replacements.range((*by, 0)..=(*by, u64::MAX));
         range.filter_map(|(_, sequence)| self.by_sequence.get(sequence))
     }
 
-    /// What replaced others, the newest first, each with the number of the first departure it caused; only numbers below
-    /// `before`.
+    /// The transactions that replaced others, the newest first, each with the number of the first departure it caused; only
+    /// numbers below `before`.
     pub(super) fn replacing(&self, before: u64) -> impl DoubleEndedIterator<Item = (u64, Txid)> {
         self.replacing.range(..before).rev().map(|(sequence, by)| (*sequence, *by))
     }
 
-    /// From which number on departures are kept whole.
+    /// The number from which on departures have their bytes.
     pub(super) fn whole_from(&self) -> u64 {
         self.whole_from
     }
 
-    /// Whether any transaction left for an unknown reason, which may become known.
+    /// Whether any transaction left for an unknown reason that may become known.
     pub(super) fn has_unexplained(&self) -> bool {
         !self.unexplained.is_empty()
     }
 
-    /// What left for an unknown reason and spends this output, the oldest departure first.
+    /// The transactions that left for an unknown reason and spend this output, the oldest departure first.
     pub(super) fn unexplained_spending(&self, outpoint: &OutPoint) -> Vec<Arc<Departed>> {
         let candidates = self.unexplained.candidates(outpoint).map(|(sequence, _)| sequence);
-        self.chosen(candidates, |spent| spent == *outpoint)
+        self.matching(candidates, |spent| spent == *outpoint)
     }
 
-    /// What left for an unknown reason and stands on this transaction, directly or on what stands on it, the oldest
-    /// departure first.
+    /// The descendants of this transaction that left for an unknown reason, the oldest departure first.
     pub(super) fn unexplained_above(&self, txid: &Txid) -> Vec<Arc<Departed>> {
         let (mut found, mut below) = (BTreeMap::new(), vec![*txid]);
         while let Some(parent) = below.pop() {
-            for child in self.chosen(self.unexplained.candidates_of(&parent), |spent| spent.txid == parent) {
+            for child in self.matching(self.unexplained.candidates_of(&parent), |spent| spent.txid == parent) {
                 below.extend(found.insert(child.sequence, Arc::clone(&child)).is_none().then_some(child.txid));
             }
         }
         found.into_values().collect()
     }
 
-    /// Those with these numbers that spend such an output, each once.
-    fn chosen(&self, candidates: impl Iterator<Item = u64>, spent: impl Fn(OutPoint) -> bool) -> Vec<Arc<Departed>> {
+    /// The departures with these numbers that spend a matching output, each once.
+    fn matching(&self, candidates: impl Iterator<Item = u64>, spent: impl Fn(OutPoint) -> bool) -> Vec<Arc<Departed>> {
         let mut numbers: Vec<u64> = candidates.collect();
         numbers.sort_unstable();
         numbers.dedup();
@@ -167,19 +167,19 @@ impl Journal {
         candidates.filter(|departed| departed.outpoints().any(&spent)).cloned().collect()
     }
 
-    /// Gives later departures only numbers above this one.
-    pub(super) fn go_on_from(&mut self, number: u64) {
+    /// Reserves the numbers up to this one: later departures get higher ones.
+    pub(super) fn skip_to(&mut self, number: u64) {
         self.sequence = self.sequence.max(number);
     }
 
-    /// Notes a departure under the next number, and forgets what is too much.
+    /// Records a departure under the next number and evicts what exceeds the limits.
     pub(super) fn push(&mut self, departed: Departed, limit: usize, byte_limit: usize) {
         self.put(Departed { sequence: self.sequence + 1, ..departed }, limit, byte_limit);
     }
 
-    /// Notes a departure under its own number, which must be higher than all before, and forgets what is too much.
+    /// Records a departure under its own number, which must be higher than all before, and evicts what exceeds the limits.
     pub(super) fn put(&mut self, departed: Departed, limit: usize, byte_limit: usize) {
-        self.take(&departed.txid);
+        self.remove(&departed.txid);
         let sequence = departed.sequence;
         self.sequence = sequence;
         if let Some(by) = departed.replaced_by() {
@@ -199,7 +199,7 @@ impl Journal {
         self.by_sequence.insert(sequence, departed);
         while self.by_sequence.len() > limit {
             let Some(oldest) = self.by_sequence.get_min().map(|(_, oldest)| oldest.txid) else { break };
-            self.take(&oldest);
+            self.remove(&oldest);
         }
         while self.bytes > wide(byte_limit) {
             let Some((_, oldest)) = self.by_sequence.range(self.whole_from..).next() else { break };
@@ -212,8 +212,8 @@ impl Journal {
         }
     }
 
-    /// Takes a transaction out of the journal.
-    pub(super) fn take(&mut self, txid: &Txid) -> Option<Arc<Departed>> {
+    /// Removes a transaction from the journal.
+    pub(super) fn remove(&mut self, txid: &Txid) -> Option<Arc<Departed>> {
         let sequence = self.txids.remove(txid)?;
         let departed = self.by_sequence.remove(&sequence)?;
         self.bytes = self.bytes.saturating_sub(departed.bytes());
@@ -229,7 +229,7 @@ impl Journal {
         Some(departed)
     }
 
-    /// Takes its inputs out of the index.
+    /// Removes its inputs from the index.
     fn forget_spends(&mut self, departed: &Departed) {
         if departed.departure == Departure::Unknown {
             for (vin, outpoint) in (0..).zip(departed.outpoints()) {

@@ -1,4 +1,4 @@
-//! A transaction on its way in, and as the mempool keeps it.
+//! A transaction that arrives, and its entry in the mempool.
 
 use std::sync::Arc;
 
@@ -20,12 +20,12 @@ pub enum Cause {
         /// The block it was in.
         block: BlockHash,
     },
-    /// It was there when the node was first asked, or was found when the two were compared. When it was first seen is
-    /// then what the node or an earlier run says.
+    /// It was in the node's first list, or was found by a comparison with the node. The time of its first sight is then
+    /// the node's or that of an earlier run.
     Loaded,
 }
 
-/// Where an output that is spent was created.
+/// Where a spent output was created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PrevoutSource {
     /// In a block of the active chain.
@@ -35,11 +35,11 @@ pub enum PrevoutSource {
         /// Whether the transaction is that block's coinbase.
         coinbase: bool,
     },
-    /// By a transaction of the mempool.
+    /// In a transaction of the mempool.
     Unconfirmed,
 }
 
-/// An output that is spent.
+/// A spent output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prevout {
     /// Its amount in sat.
@@ -50,28 +50,28 @@ pub struct Prevout {
     pub source: PrevoutSource,
 }
 
-/// A transaction that enters, with the outputs it spends.
+/// A transaction that arrives, with the outputs it spends.
 #[derive(Clone, Debug)]
 pub struct Arrival {
-    /// Its txid. Believed: `raw` is not hashed again.
+    /// Its txid. Trusted: `raw` is not hashed again.
     pub txid: Txid,
-    /// Its wtxid, as little looked into.
+    /// Its wtxid, trusted as well.
     pub wtxid: Wtxid,
     /// Its serialisation, witness included.
     pub raw: Arc<[u8]>,
-    /// What it spends, in the order of its inputs.
+    /// The outputs it spends, in the order of its inputs.
     pub prevouts: Vec<Prevout>,
     /// When it was first seen, in seconds since 1970.
     pub first_seen: u64,
     /// The height of the tip when it was added.
     pub height: Height,
-    /// Why it comes.
+    /// Why it arrives.
     pub cause: Cause,
 }
 
 /// A transaction of the mempool.
 ///
-/// What stands around it is asked of the [`MempoolSnapshot`](super::MempoolSnapshot).
+/// Its relatives are in the [`MempoolSnapshot`](super::MempoolSnapshot).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Its txid.
@@ -82,11 +82,11 @@ pub struct Entry {
     pub raw: Arc<[u8]>,
     /// The outputs that it spends, in the order of its inputs.
     pub prevouts: Prevouts,
-    /// What it pays, in sat.
+    /// Its fee in sat.
     pub fee: u64,
     /// Its weight in weight units.
     pub weight: u64,
-    /// The amounts of its outputs together, in sat.
+    /// The sum of its outputs in sat.
     pub output_value: u64,
     /// How many outputs it has.
     pub output_count: u32,
@@ -94,16 +94,17 @@ pub struct Entry {
     pub height: Height,
     /// When it was first seen, in seconds since 1970.
     pub first_seen: u64,
-    /// The number of its arrival: that of the event that told of it. Later arrivals have higher ones.
+    /// The number of its arrival, which is that of its [`Added`](super::MempoolEventKind::Added) event. Later arrivals
+    /// have higher ones.
     pub sequence: u64,
-    /// The block that a reorganisation took it out of. In a box, since few come so.
+    /// The block that it was in before a reorganisation. Boxed, because it is rare.
     pub returned_from: Option<Box<BlockHash>>,
-    /// Whether it was there before anybody could see it arrive, as [`Cause::Loaded`] says.
+    /// Whether its cause is [`Cause::Loaded`].
     pub loaded: bool,
 }
 
 impl Entry {
-    /// Why it came.
+    /// Why it arrived.
     #[must_use]
     pub fn cause(&self) -> Cause {
         match &self.returned_from {
@@ -113,8 +114,8 @@ impl Entry {
         }
     }
 
-    /// Its virtual size in vbytes: a quarter of the weight, rounded up. Signature operations are not looked at, so a
-    /// node may count more for a transaction that has unusually many of them.
+    /// Its virtual size in vbytes: a quarter of the weight, rounded up. Ignores signature operations, for which a
+    /// node may count more.
     #[must_use]
     pub fn vsize(&self) -> u64 {
         vsize(Weight::from_wu(self.weight))
@@ -126,19 +127,19 @@ impl Entry {
         wide(self.raw.len())
     }
 
-    /// What it pays for its own weight.
+    /// Its own fee per weight, without relatives.
     #[must_use]
     pub fn feerate(&self) -> FeeFraction {
         FeeFraction::new(self.fee, self.weight)
     }
 
-    /// Its parts. Always there, since nothing enters that cannot be parsed.
+    /// The parsed transaction. Always there, since a transaction that cannot be parsed is refused.
     #[must_use]
     pub fn transaction(&self) -> Option<RawTransaction<'_>> {
         RawTransaction::parse_whole(&self.raw).ok()
     }
 
-    /// Its inputs in order, each with what it spends.
+    /// Its inputs in order, each with the output it spends.
     pub fn inputs(&self) -> impl Iterator<Item = (RawInput<'_>, PrevoutRef<'_>)> {
         self.transaction().into_iter().flat_map(|transaction| transaction.inputs()).zip(&self.prevouts)
     }
@@ -165,7 +166,7 @@ pub(super) fn outpoint(input: &RawInput<'_>) -> OutPoint {
     OutPoint { txid: input.outpoint_txid(), vout: input.vout }
 }
 
-/// SHA-256 of a scriptPubKey, `None` if an output with it is no coin of anybody.
+/// SHA-256 of a scriptPubKey, `None` if an output with it can never be spent.
 pub(super) fn script_hash(script_pubkey: &[u8]) -> Option<[u8; 32]> {
     let spendable = !script::never_spendable(Script::from_bytes(script_pubkey));
     spendable.then(|| sha256::Hash::hash(script_pubkey).to_byte_array())

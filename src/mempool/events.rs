@@ -9,7 +9,7 @@ use crate::chain::Height;
 /// Why a transaction left the mempool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Departure {
-    /// A block holds it.
+    /// A block contains it.
     Mined {
         /// The block.
         block: BlockHash,
@@ -21,7 +21,7 @@ pub enum Departure {
         /// The transaction that came.
         by: Txid,
     },
-    /// A block holds a transaction that spends the same output.
+    /// A block contains another transaction that spends the same output.
     Conflicted {
         /// That transaction.
         by: Txid,
@@ -32,8 +32,8 @@ pub enum Departure {
     Expired,
     /// The mempool was full and it paid the least (`-maxmempool`).
     Evicted,
-    /// A reorganisation took away what it spends, made it spend what is not mature, or brought the chain back to where no
-    /// block may hold it yet; or it was in a block itself, and did not come back.
+    /// A reorganisation removed an output that it spends, made it spend an immature coinbase, or made it non-final; or it
+    /// was in the disconnected block itself and did not return to the mempool.
     ReorgedOut {
         /// The block that was disconnected.
         block: BlockHash,
@@ -53,7 +53,7 @@ impl Departure {
         }
     }
 
-    /// The block for which it left: one that holds it or the conflicting transaction, or one that was disconnected.
+    /// The block that caused it to leave: the one with it or with the conflicting transaction, or the disconnected one.
     #[must_use]
     pub fn block(self) -> Option<BlockHash> {
         match self {
@@ -63,7 +63,7 @@ impl Departure {
     }
 }
 
-/// What an event tells.
+/// The content of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MempoolEventKind {
     /// A transaction entered.
@@ -80,8 +80,8 @@ pub enum MempoolEventKind {
         /// Why.
         departure: Departure,
     },
-    /// The reason became known for which a transaction had left. An earlier event, perhaps of an earlier run of the process,
-    /// said that it was unknown.
+    /// The reason of an earlier departure became known. An earlier event, perhaps of an earlier run of the process, reported
+    /// it as unknown.
     Corrected {
         /// Which.
         txid: Txid,
@@ -91,7 +91,7 @@ pub enum MempoolEventKind {
 }
 
 impl MempoolEventKind {
-    /// The transaction that it tells of.
+    /// The transaction of the event.
     #[must_use]
     pub fn txid(&self) -> Txid {
         match self {
@@ -100,30 +100,30 @@ impl MempoolEventKind {
     }
 }
 
-/// Something that happened in the mempool.
+/// A change of the mempool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MempoolEvent {
     /// Its number: one more than that of the event before; the first of a run of the process has 1.
     pub sequence: u64,
-    /// What happened.
+    /// The change.
     pub kind: MempoolEventKind,
 }
 
 /// The newest events without a gap.
 #[derive(Clone, Default)]
-pub(super) struct Events {
+pub(super) struct RecentEvents {
     /// The number of the newest event.
     sequence: u64,
     kept: Vector<MempoolEventKind>,
 }
 
-impl Events {
+impl RecentEvents {
     /// The number of the newest event, 0 before the first.
     pub(super) fn sequence(&self) -> u64 {
         self.sequence
     }
 
-    /// Appends an event, forgets the oldest beyond `limit`, and tells the event's number.
+    /// Appends an event, evicts the oldest beyond `limit`, and returns the event's number.
     pub(super) fn push(&mut self, kind: MempoolEventKind, limit: usize) -> u64 {
         self.sequence += 1;
         self.kept.push_back(kind);
@@ -133,7 +133,7 @@ impl Events {
         self.sequence
     }
 
-    /// The events behind a number. `None` if some of them are forgotten, or if the number is of another run.
+    /// The events after this number. `None` if some of them were evicted, or if the number is of another run.
     pub(super) fn after(&self, sequence: u64) -> Option<impl Iterator<Item = MempoolEvent>> {
         let newer = self.sequence.checked_sub(sequence)?;
         let first = wide(self.kept.len()).checked_sub(newer)?;
@@ -153,13 +153,13 @@ mod tests {
         MempoolEventKind::Added { txid: Txid::from_byte_array([number; 32]), cause: Cause::New }
     }
 
-    fn after(events: &Events, sequence: u64) -> Option<Vec<MempoolEvent>> {
+    fn after(events: &RecentEvents, sequence: u64) -> Option<Vec<MempoolEvent>> {
         events.after(sequence).map(Iterator::collect)
     }
 
     #[test]
     fn events_are_numbered_from_one() {
-        let mut events = Events::default();
+        let mut events = RecentEvents::default();
         assert_eq!((events.sequence(), after(&events, 0)), (0, Some(Vec::new())));
         assert_eq!([1, 2].map(|number| events.push(added(number), 9)), [1, 2]);
         let expected =
@@ -170,8 +170,8 @@ mod tests {
     }
 
     #[test]
-    fn who_is_too_far_behind_is_told_so() {
-        let mut events = Events::default();
+    fn evicted_events_make_the_replay_fail() {
+        let mut events = RecentEvents::default();
         for number in 1..=5 {
             events.push(added(number), 3);
         }
@@ -180,15 +180,15 @@ mod tests {
     }
 
     #[test]
-    fn a_number_of_another_run_is_not_taken_for_one_of_this() {
-        let mut events = Events::default();
+    fn a_number_above_the_newest_is_of_another_run() {
+        let mut events = RecentEvents::default();
         events.push(added(1), 3);
         assert_eq!(after(&events, 2), None);
     }
 
     #[test]
-    fn without_room_for_any_event_only_the_newest_number_is_known() {
-        let mut events = Events::default();
+    fn a_limit_of_zero_keeps_the_newest_number_only() {
+        let mut events = RecentEvents::default();
         events.push(added(1), 0);
         assert_eq!((events.sequence(), after(&events, 0), after(&events, 1)), (1, None, Some(Vec::new())));
     }

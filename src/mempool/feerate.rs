@@ -1,7 +1,7 @@
-//! A feerate that is compared exactly, and the order that it gives.
+//! An exact feerate, and the order by it.
 //!
-//! [`chain::Feerate`](crate::chain::Feerate) is rounded down to whole satoshis per 1,000 vbytes, which is what is shown
-//! and stored. What decides which transaction comes first is the fraction itself.
+//! [`chain::Feerate`](crate::chain::Feerate) is rounded down to whole satoshis per 1,000 vbytes, which is what the API
+//! and the index contain. The order of transactions depends on the exact fraction.
 
 use std::cmp::Ordering;
 
@@ -10,7 +10,7 @@ use bitcoin::{Amount, Weight};
 use crate::chain::Feerate;
 use crate::chain::float::to_f64;
 
-/// A fee divided by a weight, kept as the two numbers. Two are equal if the quotients are.
+/// A fee divided by a weight, stored as both numbers. Two are equal if their quotients are.
 #[derive(Clone, Copy, Debug)]
 pub struct FeeFraction {
     fee: u64,
@@ -18,10 +18,10 @@ pub struct FeeFraction {
 }
 
 impl FeeFraction {
-    /// Nothing is paid.
+    /// No fee.
     pub const ZERO: FeeFraction = FeeFraction { fee: 0, weight: 1 };
 
-    /// What `fee` sat for `weight` weight units are. A weight of zero counts as one, since nothing weighs nothing.
+    /// The feerate of `fee` sat for `weight` weight units. A weight of zero counts as one.
     #[must_use]
     pub const fn new(fee: u64, weight: u64) -> Self {
         Self { fee, weight: if weight == 0 { 1 } else { weight } }
@@ -39,13 +39,13 @@ impl FeeFraction {
         self.weight
     }
 
-    /// The same rounded down to whole satoshis per 1,000 vbytes.
+    /// Rounds down to whole satoshis per 1,000 vbytes.
     #[must_use]
     pub fn to_feerate(self) -> Feerate {
         Feerate::of(Amount::from_sat(self.fee), Weight::from_wu(self.weight))
     }
 
-    /// Satoshis per virtual byte, a quarter of a weight unit each, for people and JSON.
+    /// Satoshis per virtual byte (four weight units), for display and JSON.
     #[must_use]
     pub fn to_sat_per_vb(self) -> f64 {
         to_f64(u128::from(self.fee) * 4) / to_f64(self.weight)
@@ -79,12 +79,12 @@ impl PartialEq for FeeFraction {
 
 impl Eq for FeeFraction {}
 
-/// A place in an order of the mempool: the highest first, and of equal ones the one that came first.
+/// A position in an order of the mempool: the highest first, and among equals the earliest arrival.
 ///
-/// It is unique, and means the same in every snapshot, so that a page can begin behind it.
+/// It is unique and means the same in every snapshot, so a page can start after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rank<T> {
-    /// What is ordered by.
+    /// The value that decides the order.
     pub by: T,
     /// The number of the transaction's arrival.
     pub sequence: u64,

@@ -1,5 +1,5 @@
-//! Who stands on whom. Parents are read from what a transaction spends, children from who spends its outputs; nothing
-//! is stored twice.
+//! Parents and children of transactions. Parents follow from the inputs of a transaction, children from the index of
+//! spends; neither is stored again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use bitcoin::hashes::Hash;
 use bitcoin::{OutPoint, Txid, Wtxid};
 
 use super::entry::{Entry, PrevoutSource, outpoint, wide};
-use super::state::State;
+use super::state::MempoolState;
 
 /// Transactions counted together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
-    /// How many they are.
+    /// The number of transactions.
     pub count: u64,
     /// Their virtual sizes, each rounded up, in vbytes.
     pub vsize: u64,
@@ -24,7 +24,7 @@ pub struct Sums {
 }
 
 impl Sums {
-    /// The sums over these.
+    /// The sums over these entries.
     pub(super) fn of<'a>(entries: impl IntoIterator<Item = &'a Arc<Entry>>) -> Self {
         let mut sums = Self::default();
         for entry in entries {
@@ -37,16 +37,16 @@ impl Sums {
     }
 }
 
-/// All ancestors or all descendants of a transaction, without itself.
+/// The ancestors or the descendants of a transaction, without itself.
 #[derive(Clone, Debug, Default)]
 pub struct Relatives {
     /// The transactions, in the order of their arrival.
     pub entries: Vec<Arc<Entry>>,
-    /// What they add up to.
+    /// Their sums.
     pub sums: Sums,
 }
 
-impl State {
+impl MempoolState {
     pub(super) fn get(&self, txid: &Txid) -> Option<&Arc<Entry>> {
         let mut candidates = self.txids.candidates(txid.as_byte_array()).filter_map(|it| self.entries.get(&it));
         candidates.find(|entry| entry.txid == *txid)
@@ -57,7 +57,7 @@ impl State {
         candidates.find(|entry| entry.wtxid == *wtxid)
     }
 
-    /// The input that spends an output: its transaction, and its number in that.
+    /// The input that spends an output: its transaction and its index there.
     pub(super) fn spender(&self, outpoint: &OutPoint) -> Option<(&Arc<Entry>, u32)> {
         self.spends.candidates(outpoint).find_map(|(sequence, vin)| {
             let entry = self.entries.get(&sequence)?;
@@ -66,8 +66,7 @@ impl State {
         })
     }
 
-    /// The inputs that spend outputs of a transaction, which need not be in the mempool: (vout, transaction, vin) by
-    /// vout.
+    /// The inputs that spend outputs of a transaction, which may be outside the mempool: (vout, transaction, vin) by vout.
     pub(super) fn spenders(&self, txid: &Txid) -> Vec<(u32, &Arc<Entry>, u32)> {
         let sequences: BTreeSet<u64> = self.spends.candidates_of(txid).collect();
         let mut spenders = Vec::new();
@@ -79,7 +78,7 @@ impl State {
         spenders
     }
 
-    /// The transactions that an entry spends outputs of, each once, by arrival.
+    /// The parents of an entry, each once, by arrival.
     pub(super) fn parents_of(&self, entry: &Entry) -> BTreeMap<u64, Arc<Entry>> {
         if !entry.has_parents() {
             return BTreeMap::new();
@@ -89,7 +88,7 @@ impl State {
         parents.map(|parent| (parent.sequence, Arc::clone(parent))).collect()
     }
 
-    /// The transactions that spend outputs of a transaction, each once, by arrival.
+    /// The children of a transaction, each once, by arrival.
     pub(super) fn children_of(&self, txid: &Txid) -> BTreeMap<u64, Arc<Entry>> {
         let sequences: BTreeSet<u64> = self.spends.candidates_of(txid).collect();
         let candidates = sequences.into_iter().filter_map(|sequence| Some((sequence, self.entries.get(&sequence)?)));
@@ -97,18 +96,18 @@ impl State {
         children.map(|(sequence, entry)| (sequence, Arc::clone(entry))).collect()
     }
 
-    /// All that an entry stands on, without itself, by arrival.
+    /// The ancestors of an entry, by arrival.
     pub(super) fn ancestors_of(&self, entry: &Entry) -> BTreeMap<u64, Arc<Entry>> {
         closure(entry, |entry| self.parents_of(entry))
     }
 
-    /// All that stands on an entry, without itself, by arrival.
+    /// The descendants of an entry, by arrival.
     pub(super) fn descendants_of(&self, entry: &Entry) -> BTreeMap<u64, Arc<Entry>> {
         closure(entry, |entry| self.children_of(&entry.txid))
     }
 }
 
-/// All that can be reached from an entry, without itself.
+/// All entries that can be reached from `start`, without it.
 fn closure(start: &Entry, next: impl Fn(&Entry) -> BTreeMap<u64, Arc<Entry>>) -> BTreeMap<u64, Arc<Entry>> {
     let mut found: BTreeMap<u64, Arc<Entry>> = BTreeMap::new();
     let mut waiting: Vec<Arc<Entry>> = next(start).into_values().collect();

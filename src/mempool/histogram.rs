@@ -1,45 +1,45 @@
-//! How much of the mempool pays how much: bins of feerates, from the highest down.
+//! The fee histogram: bins of feerates, the highest first.
 
 use super::feerate::{FeeFraction, Rank};
-use super::state::State;
+use super::state::MempoolState;
 use crate::chain::vsize;
 use bitcoin::Weight;
 
-/// Which feerate of a transaction counts.
+/// The feerate by which a transaction is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FeerateKind {
-    /// What it pays for itself alone, as Esplora and Electrum servers count.
+    /// Its own fee per weight, as in Esplora and Electrum servers.
     Own,
-    /// What a miner gets for the chunk that it is taken in.
+    /// The feerate of its chunk, which is what a miner gets.
     Effective,
 }
 
-/// Where one bin ends and the next begins.
+/// The bounds between bins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FeeBins {
-    /// At these feerates, in any order; each belongs to the bin above it. What pays less than the lowest has a bin of
-    /// its own.
+    /// At these feerates, in any order; each belongs to the bin above it. Feerates below the lowest have a bin of their
+    /// own.
     At(Vec<FeeFraction>),
-    /// Where the feerate changes after a bin has got this many vbytes or more, as an Esplora server does with 50,000.
+    /// Where the feerate changes after a bin has this many vbytes or more, as in an Esplora server with 50,000.
     Filled(u64),
 }
 
-/// What pays at least one feerate and less than another.
+/// The transactions that pay at least one feerate and less than another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FeeBin {
-    /// The lowest feerate that belongs to it; in bins that were cut by size, the lowest that somebody pays.
+    /// The lowest feerate of the bin; in bins cut by size, the lowest that a transaction pays.
     pub from_rate: FeeFraction,
-    /// The lowest that no longer belongs to it, which is that of the bin above; `None` for the highest bin.
+    /// The lowest feerate of the bin above; `None` for the highest bin.
     pub to_rate: Option<FeeFraction>,
     /// The virtual sizes of its transactions, in vbytes.
     pub vsize: u64,
-    /// How many they are.
+    /// The number of transactions.
     pub count: u64,
-    /// Its vbytes and those of all bins above it.
+    /// Its vbytes and those of all bins above.
     pub cumulative_vsize: u64,
 }
 
-impl State {
+impl MempoolState {
     pub(super) fn histogram(&self, kind: FeerateKind, bins: &FeeBins) -> Vec<FeeBin> {
         match kind {
             FeerateKind::Own => histogram(self.by_feerate.iter().map(|Rank { by, .. }| (*by, by.weight())), bins),
@@ -60,20 +60,20 @@ fn histogram(transactions: impl Iterator<Item = (FeeFraction, u64)>, bins: &FeeB
     let (mut above, mut cumulative_vsize) = (None, 0_u64);
     counted
         .into_iter()
-        .map(|Counted { from_rate, vsize, count }| {
+        .map(|BinCount { from_rate, vsize, count }| {
             cumulative_vsize = cumulative_vsize.saturating_add(vsize);
             FeeBin { from_rate, to_rate: above.replace(from_rate), vsize, count, cumulative_vsize }
         })
         .collect()
 }
 
-struct Counted {
+struct BinCount {
     from_rate: FeeFraction,
     vsize: u64,
     count: u64,
 }
 
-impl Counted {
+impl BinCount {
     fn from(from_rate: FeeFraction) -> Self {
         Self { from_rate, vsize: 0, count: 0 }
     }
@@ -84,26 +84,26 @@ impl Counted {
     }
 }
 
-fn at(transactions: impl Iterator<Item = (FeeFraction, u64)>, rates: &[FeeFraction]) -> Vec<Counted> {
+fn at(transactions: impl Iterator<Item = (FeeFraction, u64)>, rates: &[FeeFraction]) -> Vec<BinCount> {
     let mut rates: Vec<FeeFraction> = rates.iter().copied().chain([FeeFraction::ZERO]).collect();
     rates.sort_unstable_by(|one, other| other.cmp(one));
     rates.dedup();
-    let mut bins: Vec<Counted> = rates.into_iter().map(Counted::from).collect();
-    let mut place = 0;
+    let mut bins: Vec<BinCount> = rates.into_iter().map(BinCount::from).collect();
+    let mut index = 0;
     for (rate, vsize) in transactions {
-        // the lowest bin begins at zero, so there always is one
-        while bins.get(place).is_some_and(|bin| rate < bin.from_rate) {
-            place += 1;
+        // the lowest bin begins at zero, so a bin is always found
+        while bins.get(index).is_some_and(|bin| rate < bin.from_rate) {
+            index += 1;
         }
-        if let Some(bin) = bins.get_mut(place) {
+        if let Some(bin) = bins.get_mut(index) {
             bin.add(vsize);
         }
     }
     bins
 }
 
-fn filled(transactions: impl Iterator<Item = (FeeFraction, u64)>, enough: u64) -> Vec<Counted> {
-    let mut bins: Vec<Counted> = Vec::new();
+fn filled(transactions: impl Iterator<Item = (FeeFraction, u64)>, enough: u64) -> Vec<BinCount> {
+    let mut bins: Vec<BinCount> = Vec::new();
     for (rate, vsize) in transactions {
         match bins.last_mut() {
             Some(bin) if bin.from_rate == rate || bin.vsize < enough => {
@@ -111,7 +111,7 @@ fn filled(transactions: impl Iterator<Item = (FeeFraction, u64)>, enough: u64) -
                 bin.add(vsize);
             }
             _ => {
-                let mut bin = Counted::from(rate);
+                let mut bin = BinCount::from(rate);
                 bin.add(vsize);
                 bins.push(bin);
             }
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_mempool_has_no_bins_but_those_asked_for() {
+    fn an_empty_mempool_has_only_the_requested_bins() {
         assert_eq!(bins(&[], &FeeBins::Filled(50_000)), []);
         assert_eq!(bins(&[], &at(&[3])), [(3, None, 0, 0, 0), (0, Some(3), 0, 0, 0)]);
     }

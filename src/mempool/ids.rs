@@ -1,14 +1,14 @@
-//! From an id or an outpoint to the transactions that may be meant, in little memory.
+//! Compact indexes from an id or an outpoint to candidate transactions.
 //!
-//! Both keep only the first 8 bytes of an id. Who asks compares the whole id with that of the transaction found, so
-//! that what is answered is exact; two ids of the same beginning only cost a second comparison. To make two takes 2^32
-//! hashes, to make many of the same one ever more.
+//! Both keep only the first 8 bytes of an id. The caller compares the whole id with that of each candidate, so
+//! the result is exact; two ids with the same prefix only cost a second comparison. A collision takes 2^32 hashes, many
+//! with one prefix ever more.
 
 use bitcoin::hashes::Hash;
 use bitcoin::{OutPoint, Txid};
 use imbl::OrdSet;
 
-fn beginning(id: &[u8; 32]) -> u64 {
+fn prefix(id: &[u8; 32]) -> u64 {
     id.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes))
 }
 
@@ -20,39 +20,39 @@ pub(super) struct Ids {
 
 impl Ids {
     pub(super) fn insert(&mut self, id: &[u8; 32], sequence: u64) {
-        self.set.insert((beginning(id), sequence));
+        self.set.insert((prefix(id), sequence));
     }
 
     pub(super) fn remove(&mut self, id: &[u8; 32], sequence: u64) {
-        self.set.remove(&(beginning(id), sequence));
+        self.set.remove(&(prefix(id), sequence));
     }
 
     /// The transactions that may have this id.
     pub(super) fn candidates(&self, id: &[u8; 32]) -> impl Iterator<Item = u64> {
-        let id = beginning(id);
+        let id = prefix(id);
         self.set.range((id, 0)..=(id, u64::MAX)).map(|(_, sequence)| *sequence)
     }
 }
 
-/// An input, in the order of what it spends.
+/// An input, ordered by the outpoint that it spends.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Spend {
+struct SpendKey {
     txid: u64,
     vout: u32,
     vin: u32,
     sequence: u64,
 }
 
-impl Spend {
+impl SpendKey {
     fn new(outpoint: &OutPoint, vin: u32, sequence: u64) -> Self {
-        Self { txid: beginning(outpoint.txid.as_byte_array()), vout: outpoint.vout, vin, sequence }
+        Self { txid: prefix(outpoint.txid.as_byte_array()), vout: outpoint.vout, vin, sequence }
     }
 }
 
 /// Outpoints → the inputs that spend them, each given by number of arrival and vin.
 #[derive(Clone, Default)]
 pub(super) struct Spends {
-    set: OrdSet<Spend>,
+    set: OrdSet<SpendKey>,
 }
 
 impl Spends {
@@ -61,23 +61,23 @@ impl Spends {
     }
 
     pub(super) fn insert(&mut self, outpoint: &OutPoint, vin: u32, sequence: u64) {
-        self.set.insert(Spend::new(outpoint, vin, sequence));
+        self.set.insert(SpendKey::new(outpoint, vin, sequence));
     }
 
     pub(super) fn remove(&mut self, outpoint: &OutPoint, vin: u32, sequence: u64) {
-        self.set.remove(&Spend::new(outpoint, vin, sequence));
+        self.set.remove(&SpendKey::new(outpoint, vin, sequence));
     }
 
     /// The inputs that may spend an output.
     pub(super) fn candidates(&self, outpoint: &OutPoint) -> impl Iterator<Item = (u64, u32)> {
-        let range = Spend::new(outpoint, 0, 0)..=Spend::new(outpoint, u32::MAX, u64::MAX);
+        let range = SpendKey::new(outpoint, 0, 0)..=SpendKey::new(outpoint, u32::MAX, u64::MAX);
         self.set.range(range).map(|spend| (spend.sequence, spend.vin))
     }
 
     /// The transactions with inputs that may spend an output of a transaction, some more than once.
     pub(super) fn candidates_of(&self, txid: &Txid) -> impl Iterator<Item = u64> {
         let (first, last) = (OutPoint { txid: *txid, vout: 0 }, OutPoint { txid: *txid, vout: u32::MAX });
-        let range = Spend::new(&first, 0, 0)..=Spend::new(&last, u32::MAX, u64::MAX);
+        let range = SpendKey::new(&first, 0, 0)..=SpendKey::new(&last, u32::MAX, u64::MAX);
         self.set.range(range).map(|spend| spend.sequence)
     }
 }
@@ -86,8 +86,8 @@ impl Spends {
 mod tests {
     use super::*;
 
-    fn id(beginning: u8, end: u8) -> [u8; 32] {
-        let mut id = [beginning; 32];
+    fn id(prefix: u8, end: u8) -> [u8; 32] {
+        let mut id = [prefix; 32];
         id[31] = end;
         id
     }
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn spends_are_found_by_output_and_by_transaction() {
-        let outpoint = |beginning, end, vout| OutPoint { txid: Txid::from_byte_array(id(beginning, end)), vout };
+        let outpoint = |prefix, end, vout| OutPoint { txid: Txid::from_byte_array(id(prefix, end)), vout };
         let mut spends = Spends::default();
         spends.insert(&outpoint(1, 1, u32::MAX), 0, 3);
         spends.insert(&outpoint(2, 1, 0), 5, 4);

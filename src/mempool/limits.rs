@@ -1,13 +1,13 @@
-//! How much the mempool keeps of what is past, and what only the node knows.
+//! The limits of the mempool's history, and the node's report of its mempool.
 
-/// How much is kept of what is past. What is in the mempool now is limited by the node.
+/// The limits of history. The node limits the current content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MempoolLimits {
-    /// How many transactions that left without being mined are remembered.
+    /// The number of transactions in the journal of departures.
     pub departed: usize,
-    /// How many bytes of them, in their serialisation with witness, are kept; of older ones only the figures are.
+    /// The total size of their serialisations with witness; older ones lose their bytes and keep their metadata.
     pub departed_bytes: usize,
-    /// How many events can be read again.
+    /// The number of events that can be replayed.
     pub events: usize,
 }
 
@@ -17,20 +17,20 @@ impl Default for MempoolLimits {
     }
 }
 
-/// What the node says of its own mempool (`getmempoolinfo`).
+/// The node's report of its mempool (`getmempoolinfo`).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct NodeMempool {
-    /// The lowest feerate that it takes now, in sat/vB: at least `min_relay_fee_rate`, and more while it is full
+    /// The lowest feerate that it accepts now, in sat/vB: at least `min_relay_fee_rate`, and more while it is full
     /// (`mempoolminfee`).
     pub min_fee_rate: f64,
     /// The lowest feerate that it relays, in sat/vB (`minrelaytxfee`).
     pub min_relay_fee_rate: f64,
-    /// By how much a replacement must pay more for its own size, in sat/vB (`incrementalrelayfee`).
+    /// The feerate that a replacement adds for its own size, in sat/vB (`incrementalrelayfee`).
     pub incremental_fee_rate: f64,
-    /// The most memory it may take, in bytes (`maxmempool`).
+    /// The memory limit in bytes (`maxmempool`).
     pub max_memory: u64,
-    /// The memory it takes, in bytes (`usage`).
+    /// The memory in use, in bytes (`usage`).
     pub memory_usage: u64,
-    /// Whether the node has read the mempool of its last run (`loaded`).
+    /// Whether the node has loaded the mempool of its last run (`loaded`).
     pub loaded: bool,
 }

@@ -1,20 +1,19 @@
-//! The order in which a miner takes the transactions of a cluster, and the feerates at which it does.
+//! The order in which a miner includes the transactions of a cluster, and the feerates at which it does.
 //!
 //! A cluster is a set of transactions that are connected by one spending another. Its order is that of Bitcoin Core's
-//! `BlockAssembler::addPackageTxs` (`node/miner.cpp`, version 30): again and again the transaction with the best
-//! feerate is taken together with those ancestors that are not taken yet, where its feerate is the lower of its own and
-//! that of this package. What stands on them is then valued anew, without them. Equal ones go by txid, as in Core
+//! `BlockAssembler::addPackageTxs` (`node/miner.cpp`, version 30): repeatedly the transaction with the best score is
+//! selected together with its unselected ancestors. The score is the lower of its own feerate and that of this package.
+//! The scores of the descendants are then updated without the package. Ties are broken by txid, as in Core
 //! (`CompareTxMemPoolEntryByAncestorFee`, `txmempool.h`); sizes are weights, and comparisons exact.
 //!
-//! The order is then cut into chunks: packages that a miner would rather take together, because the later one pays
-//! more, become one. So chunks follow one another with falling feerates, and the feerate of its chunk is what a
-//! transaction effectively offers.
+//! The order is then split into chunks: consecutive packages are merged while the later one has the higher feerate. So
+//! the feerates of chunks fall, and the effective feerate of a transaction is that of its chunk.
 //!
-//! As in Core, a package that is taken changes the values of what stands on it at once. A value that rises, because an
-//! ancestor that pays little is paid for by another's child, is queued again; one that falls is met in time and put
-//! back. For n transactions with a ancestors and d descendants each, the work is n × (a + d), and as many steps of the
-//! queue at most. The node's limits keep a and d small for nearly all; a parent of thousands of children has many
-//! descendants once, and each of these few ancestors.
+//! As in Core, selecting a package changes the scores of its descendants at once. A score that rises, because another
+//! child paid for a cheap ancestor, is queued again; one that falls is requeued when it is popped. For n transactions with
+//! a ancestors and d descendants each, the work is n × (a + d), and as many steps of the queue at most. The node's limits
+//! keep a and d small for nearly all; a parent of thousands of children has many descendants once, and each of these few
+//! ancestors.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -33,49 +32,49 @@ pub(super) struct Member {
     pub(super) weight: u64,
     /// The number of its arrival.
     pub(super) sequence: u64,
-    /// The places of its parents in the list of members.
+    /// The indexes of its parents in the list of members.
     pub(super) parents: Vec<usize>,
 }
 
-/// Members that are taken together.
+/// Members that are selected together.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(super) struct Package {
     /// In sat.
     pub(super) fee: u64,
     /// In weight units.
     pub(super) weight: u64,
     /// The lowest number of arrival among the members.
     pub(super) first: u64,
-    /// The places of the members, each behind its ancestors.
+    /// The indexes of the members, each after its ancestors.
     pub(super) members: Vec<usize>,
 }
 
-impl Piece {
+impl Package {
     pub(super) fn rate(&self) -> FeeFraction {
         FeeFraction::new(self.fee, self.weight)
     }
 }
 
-/// The chunks of a cluster in the order in which they are taken: by falling feerate and, where that is equal, by the
-/// lowest number of arrival.
-pub(super) fn chunks(members: &[Member]) -> Vec<Piece> {
-    let mut chunks: Vec<Piece> = Vec::new();
-    for mut piece in packages(members) {
-        while let Some(last) = chunks.pop_if(|last| !comes_before(last, &piece)) {
-            piece = merged(last, piece);
+/// The chunks of a cluster in the order in which a miner includes them: by falling feerate and, for equal feerates, by
+/// the lowest number of arrival.
+pub(super) fn chunks(members: &[Member]) -> Vec<Package> {
+    let mut chunks: Vec<Package> = Vec::new();
+    for mut package in packages(members) {
+        while let Some(last) = chunks.pop_if(|last| !comes_before(last, &package)) {
+            package = merged(last, package);
         }
-        chunks.push(piece);
+        chunks.push(package);
     }
     chunks
 }
 
-/// Whether the order of all chunks of the mempool puts one before the other. If it puts a chunk before another that
-/// stands below it, the two have to become one.
-fn comes_before(one: &Piece, other: &Piece) -> bool {
+/// Whether the order of all chunks of the mempool has one before the other. A chunk that precedes its ancestors' chunk
+/// in this order must be merged with it.
+fn comes_before(one: &Package, other: &Package) -> bool {
     (Reverse(one.rate()), one.first) < (Reverse(other.rate()), other.first)
 }
 
-fn merged(mut one: Piece, other: Piece) -> Piece {
+fn merged(mut one: Package, other: Package) -> Package {
     one.fee = one.fee.saturating_add(other.fee);
     one.weight = one.weight.saturating_add(other.weight);
     one.first = one.first.min(other.first);
@@ -83,28 +82,28 @@ fn merged(mut one: Piece, other: Piece) -> Piece {
     one
 }
 
-/// What a member is worth: the lower of its own feerate and that with those of its ancestors that are not taken. The
-/// greatest is taken first.
+/// The score of a member: the lower of its own feerate and that with its unselected ancestors. The greatest is selected
+/// first.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Value {
+struct Score {
     rate: FeeFraction,
     txid: Reverse<Txid>,
     place: usize,
 }
 
-/// A walk that meets each member once.
-struct Walk {
+/// A graph traversal that visits each member once.
+struct Traversal {
     stamps: Vec<usize>,
     stamp: usize,
     stack: Vec<usize>,
 }
 
-impl Walk {
+impl Traversal {
     fn new(count: usize) -> Self {
         Self { stamps: vec![0; count], stamp: 0, stack: Vec::new() }
     }
 
-    /// All that can be reached from `start` over `edges`, without `start`, led on only by what is `open`.
+    /// Visits every member that can be reached from `start` over `edges` through members that are `open`, without `start`.
     fn from(&mut self, start: usize, edges: &[Vec<usize>], open: impl Fn(usize) -> bool, mut visit: impl FnMut(usize)) {
         self.stamp += 1;
         self.stamps[start] = self.stamp;
@@ -121,8 +120,8 @@ impl Walk {
     }
 }
 
-/// The packages in the order in which they are taken.
-fn packages(members: &[Member]) -> Vec<Piece> {
+/// The packages in the order of selection.
+fn packages(members: &[Member]) -> Vec<Package> {
     let count = members.len();
     let parents: Vec<Vec<usize>> = members.iter().map(|member| member.parents.clone()).collect();
     let mut children = vec![Vec::new(); count];
@@ -131,14 +130,14 @@ fn packages(members: &[Member]) -> Vec<Piece> {
             children[parent].push(place);
         }
     }
-    let mut walk = Walk::new(count);
-    // with ancestors: fee and weight of those not taken yet, and how many there were at first
+    let mut traversal = Traversal::new(count);
+    // with ancestors: fee and weight of those not selected yet, and their initial number
     let mut fees: Vec<u64> = members.iter().map(|member| member.fee).collect();
     let mut weights: Vec<u64> = members.iter().map(|member| member.weight).collect();
     let mut ancestors = vec![0_usize; count];
     for place in 0..count {
         let (mut fee, mut weight, mut number) = (fees[place], weights[place], 0);
-        walk.from(
+        traversal.from(
             place,
             &parents,
             |_| true,
@@ -153,17 +152,17 @@ fn packages(members: &[Member]) -> Vec<Piece> {
     let value = |place: usize, fee: u64, weight: u64| {
         let member = &members[place];
         let rate = FeeFraction::new(member.fee, member.weight).min(FeeFraction::new(fee, weight));
-        Value { rate, txid: Reverse(member.txid), place }
+        Score { rate, txid: Reverse(member.txid), place }
     };
-    let mut queue: BinaryHeap<Value> = (0..count).map(|place| value(place, fees[place], weights[place])).collect();
+    let mut queue: BinaryHeap<Score> = (0..count).map(|place| value(place, fees[place], weights[place])).collect();
     let mut taken = vec![false; count];
-    let mut touched = vec![usize::MAX; count]; // the number of the package that last changed it
+    let mut changed_by = vec![usize::MAX; count]; // the number of the package that last changed it
     let mut packages = Vec::new();
     while let Some(best) = queue.pop() {
         if taken[best.place] {
             continue;
         }
-        // One value in the queue is never below the true one.
+        // for each member, one score in the queue is at least the true one
         let now = value(best.place, fees[best.place], weights[best.place]);
         if now.rate != best.rate {
             if now.rate < best.rate {
@@ -171,20 +170,20 @@ fn packages(members: &[Member]) -> Vec<Piece> {
             }
             continue;
         }
-        let mut package = vec![best.place];
-        walk.from(best.place, &parents, |place| !taken[place], |ancestor| package.push(ancestor));
-        package.sort_unstable_by_key(|&place| (ancestors[place], members[place].txid));
-        for &place in &package {
+        let mut joined = vec![best.place];
+        traversal.from(best.place, &parents, |place| !taken[place], |ancestor| joined.push(ancestor));
+        joined.sort_unstable_by_key(|&place| (ancestors[place], members[place].txid));
+        for &place in &joined {
             taken[place] = true;
         }
-        let mut piece = Piece { fee: 0, weight: 0, first: u64::MAX, members: Vec::new() };
+        let mut package = Package { fee: 0, weight: 0, first: u64::MAX, members: Vec::new() };
         let mut before: Vec<(usize, FeeFraction)> = Vec::new();
-        for &place in &package {
+        for &place in &joined {
             let member = &members[place];
-            piece.fee = piece.fee.saturating_add(member.fee);
-            piece.weight = piece.weight.saturating_add(member.weight);
-            piece.first = piece.first.min(member.sequence);
-            walk.from(
+            package.fee = package.fee.saturating_add(member.fee);
+            package.weight = package.weight.saturating_add(member.weight);
+            package.first = package.first.min(member.sequence);
+            traversal.from(
                 place,
                 &children,
                 |_| true, // through the rest of the package, too
@@ -192,8 +191,8 @@ fn packages(members: &[Member]) -> Vec<Piece> {
                     if taken[descendant] {
                         return;
                     }
-                    if touched[descendant] != packages.len() {
-                        touched[descendant] = packages.len();
+                    if changed_by[descendant] != packages.len() {
+                        changed_by[descendant] = packages.len();
                         before.push((descendant, value(descendant, fees[descendant], weights[descendant]).rate));
                     }
                     fees[descendant] = fees[descendant].saturating_sub(member.fee);
@@ -207,8 +206,8 @@ fn packages(members: &[Member]) -> Vec<Piece> {
                 queue.push(now);
             }
         }
-        piece.members = package;
-        packages.push(piece);
+        package.members = joined;
+        packages.push(package);
     }
     packages
 }
@@ -239,7 +238,7 @@ mod tests {
     }
 
     fn order(members: &[Member]) -> Vec<Vec<usize>> {
-        chunks(members).into_iter().map(|piece| piece.members).collect()
+        chunks(members).into_iter().map(|package| package.members).collect()
     }
 
     #[test]
@@ -253,13 +252,13 @@ mod tests {
     }
 
     #[test]
-    fn of_two_children_each_is_worth_more_once_the_other_has_paid_for_the_parent() {
+    fn a_child_gains_when_its_sibling_pays_for_the_parent() {
         // with the parent the last pays 5, and alone 10; the one before it pays 8 alone
         assert_eq!(order(&cluster(&[(0, &[]), (4, &[0]), (8, &[0]), (10, &[0])])), [vec![0, 3, 2], vec![1]]);
     }
 
     #[test]
-    fn equal_chunks_stay_apart_if_their_arrival_keeps_them_in_order() {
+    fn equal_chunks_in_order_of_arrival_are_not_merged() {
         let mut members = cluster(&[(5, &[]), (5, &[0])]);
         assert_eq!(order(&members), [[0], [1]]);
         members[0].sequence = 7; // as a parent that returned from a block
@@ -267,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn many_children_of_one_parent_are_put_in_order_at_once() {
+    fn many_children_of_one_parent_are_linearised_quickly() {
         let members: Vec<Member> = (0_u16..20_001)
             .map(|number| {
                 let mut txid = [0; 32];
@@ -283,7 +282,7 @@ mod tests {
                 }
             })
             .collect();
-        assert_eq!(chunks(&members).iter().map(|piece| piece.members.len()).sum::<usize>(), 20_001);
+        assert_eq!(chunks(&members).iter().map(|package| package.members.len()).sum::<usize>(), 20_001);
     }
 
     /// The selection by looking at all that is left each time.
@@ -338,16 +337,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn packages_are_taken_as_if_the_best_were_looked_for_each_time(members in members()) {
-            let taken: Vec<Vec<usize>> = packages(&members).into_iter().map(|piece| piece.members).collect();
+        fn packages_equal_those_of_a_full_search_each_time(members in members()) {
+            let taken: Vec<Vec<usize>> = packages(&members).into_iter().map(|package| package.members).collect();
             prop_assert_eq!(taken, naive(&members));
         }
 
         #[test]
-        fn chunks_fall_and_keep_everything_behind_its_ancestors(members in members()) {
+        fn chunk_feerates_fall_and_ancestors_precede_descendants(members in members()) {
             let chunks = chunks(&members);
             prop_assert!(chunks.is_sorted_by(comes_before));
-            let order: Vec<usize> = chunks.iter().flat_map(|piece| piece.members.clone()).collect();
+            let order: Vec<usize> = chunks.iter().flat_map(|package| package.members.clone()).collect();
             prop_assert_eq!(order.iter().collect::<BTreeSet<_>>().len(), members.len());
             for (at, &place) in order.iter().enumerate() {
                 prop_assert!(members[place].parents.iter().all(|parent| order[..at].contains(parent)));
@@ -355,14 +354,14 @@ mod tests {
         }
 
         #[test]
-        fn a_chunk_is_never_worth_less_than_a_package_that_it_starts_with(members in members()) {
-            for piece in chunks(&members) {
+        fn a_chunk_pays_at_least_as_much_as_its_first_packages(members in members()) {
+            for package in chunks(&members) {
                 let (mut fee, mut weight) = (0, 0);
-                for &place in &piece.members {
+                for &place in &package.members {
                     fee += members[place].fee;
                     weight += members[place].weight;
                     let ends_here = packages(&members).iter().any(|package| package.members.last() == Some(&place));
-                    prop_assert!(!ends_here || piece.rate().cmp(&FeeFraction::new(fee, weight)) != Ordering::Less);
+                    prop_assert!(!ends_here || package.rate().cmp(&FeeFraction::new(fee, weight)) != Ordering::Less);
                 }
             }
         }

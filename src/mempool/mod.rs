@@ -3,27 +3,29 @@
 //! ```text
 //!   Arrival ──► Mempool ──► snapshot() ──► MempoolSnapshot     get, spender, parents, children      graph
 //!   block   ──►   │ one writer                                 script, script_totals                scripts
-//!                 │                                            touched, touched_script              touched
+//!                 │                                            script_places, script_at             script_list
 //!                 │                                            by_arrival, by_feerate, …            feerate
 //!                 ▼                                            fee_histogram                        histogram
-//!            State: persistent maps,                           projected_blocks, projected_place    projection
-//!            shared with all snapshots                         events_after                         events
-//!                                                              departed, replaces, replacements     departed
-//!                                                              is_replaceable, replacement_fee  bump
-//!                                                              recommended_fees         recommended
-//!                                                              MempoolSample            sample
+//!            MempoolState: persistent                          projected_blocks, projected_place    projection
+//!            maps, shared with snapshots                       events_after                         events
+//!                                                              departed, replaces, replacing        departed
+//!                                                              is_replaceable, replacement_fee      bump
+//!                                                              recommended_fees                     recommended
+//!                                                              MempoolSample                        sample
 //! ```
 //!
-//! The node decides what is in its mempool; this room is told so, and only keeps its own books right. It reads no
-//! clock, no disk and no network, and does not judge transactions: rules of relay are the node's.
+//! The node decides what is in its mempool; this module mirrors it and keeps its indexes consistent. It reads no clock,
+//! no disk and no network, and does not judge transactions: relay policy is the node's.
 //!
-//! What a transaction *effectively* offers depends on those around it. `linearise` orders a cluster as Core's miner
-//! does and cuts it into chunks, `settle` does so for what changed, and `projection` fills blocks with the chunks.
-//! `written` turns what is to outlive the process into bytes.
+//! The *effective* feerate of a transaction depends on its cluster. `linearise` orders a cluster as Core's miner does and
+//! splits it into chunks, `clusters` does so for the clusters that changed, and `projection` fills blocks with chunks.
+//! `encoding` serialises what outlives the process.
 
 mod arrivals;
 mod bump;
+mod clusters;
 mod departed;
+mod encoding;
 mod entry;
 mod events;
 mod feerate;
@@ -36,13 +38,11 @@ mod prevouts;
 mod projection;
 mod recommended;
 mod sample;
+mod script_list;
 mod scripts;
-mod settle;
 mod snapshot;
 mod state;
-mod touched;
 mod writer;
-mod written;
 
 #[cfg(test)]
 mod tests;
@@ -59,8 +59,8 @@ pub use prevouts::{PrevoutRef, Prevouts, PrevoutsIter};
 pub use projection::{PROJECTED_BLOCK_WEIGHT, PROJECTED_PERCENT, ProjectedBlock, ProjectedPlace, Remainder};
 pub use recommended::RecommendedFees;
 pub use sample::MempoolSample;
+pub use script_list::{MempoolScript, ScriptPlace};
 pub use scripts::{Coins, ScriptTotals};
 pub use snapshot::MempoolSnapshot;
 pub use state::MempoolTotals;
-pub use touched::{ScriptPlace, TouchedScript};
 pub use writer::{AddError, Added, BlockEffect, ConnectedBlock, Mempool};

@@ -1,11 +1,11 @@
-//! The outputs that a transaction spends, in one piece of memory.
+//! The outputs that a transaction spends, packed into one allocation.
 //!
 //! ```text
-//!   for each, in the order of the inputs:   amount ‖ where it was created ‖ length ‖ scriptPubKey
+//!   for each, in the order of the inputs:   amount ‖ source ‖ length ‖ scriptPubKey
 //! ```
 //!
-//! Amount, place and length are CompactSizes. There are some 700,000 of these in a full mempool: each in a box of its own with
-//! another for its script takes nearly twice as much.
+//! Amount, source and length are CompactSizes. A full mempool has some 700,000 prevouts; one allocation for each and one
+//! for its script would take nearly twice the memory.
 
 use bitcoin::VarInt;
 use bitcoin::consensus::{Decodable, Encodable};
@@ -19,7 +19,7 @@ pub struct Prevouts {
     packed: Box<[u8]>,
 }
 
-/// An output that is spent, where it is kept.
+/// A spent output, borrowed from [`Prevouts`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PrevoutRef<'a> {
     /// Its amount in sat.
@@ -31,13 +31,13 @@ pub struct PrevoutRef<'a> {
 }
 
 impl Prevouts {
-    /// Them in order.
+    /// The outputs in order.
     #[must_use]
     pub fn iter(&self) -> PrevoutsIter<'_> {
         PrevoutsIter { left: &self.packed }
     }
 
-    /// The same with other places where they were created, one for each.
+    /// Replaces the source of each output.
     pub(super) fn with_sources(&self, sources: impl Iterator<Item = PrevoutSource>) -> Self {
         self.iter().zip(sources).map(|(prevout, source)| PrevoutRef { source, ..prevout }).collect()
     }
@@ -48,12 +48,12 @@ impl<'a, P: Into<PrevoutRef<'a>>> FromIterator<P> for Prevouts {
         let mut packed = Vec::new();
         for PrevoutRef { value, script_pubkey, source } in prevouts.into_iter().map(Into::into) {
             for number in [value, number_of(source), wide(script_pubkey.len())] {
-                // memory takes all that is written to it
+                // a write to a Vec does not fail
                 let _ = VarInt(number).consensus_encode(&mut packed);
             }
             packed.extend_from_slice(script_pubkey);
         }
-        // a copy, which takes no more memory than it needs
+        // a copy without spare capacity
         Self { packed: packed.as_slice().into() }
     }
 }
@@ -79,7 +79,7 @@ impl<'a> IntoIterator for &'a Prevouts {
     }
 }
 
-/// Goes through [`Prevouts`].
+/// An iterator over [`Prevouts`].
 #[derive(Clone, Debug)]
 pub struct PrevoutsIter<'a> {
     left: &'a [u8],
@@ -89,7 +89,7 @@ impl<'a> Iterator for PrevoutsIter<'a> {
     type Item = PrevoutRef<'a>;
 
     fn next(&mut self) -> Option<PrevoutRef<'a>> {
-        // nothing is packed but what can be unpacked: these end where all of it does
+        // only valid encodings are packed: a read fails at the end only
         let mut number = || VarInt::consensus_decode(&mut self.left).ok().map(|VarInt(number)| number);
         let (value, source, length) = (number()?, number()?, number()?);
         let (script_pubkey, left) = self.left.split_at_checked(usize::try_from(length).ok()?)?;
@@ -98,7 +98,7 @@ impl<'a> Iterator for PrevoutsIter<'a> {
     }
 }
 
-/// 0 for one of the mempool, else 1 + twice the height, and one more if it is a coinbase's.
+/// 0 for unconfirmed, else 1 + twice the height, plus one for a coinbase.
 pub(super) fn number_of(source: PrevoutSource) -> u64 {
     match source {
         PrevoutSource::Unconfirmed => 0,
@@ -139,12 +139,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_packed_is_what_comes_out(prevouts in prop::collection::vec(prevout(), 0..8)) {
+        fn packed_prevouts_are_read_back_unchanged(prevouts in prop::collection::vec(prevout(), 0..8)) {
             prop_assert_eq!(owned(&prevouts.iter().collect()), prevouts);
         }
 
         #[test]
-        fn only_the_sources_are_others(prevouts in prop::collection::vec((prevout(), source()), 0..8)) {
+        fn replacing_sources_changes_nothing_else(prevouts in prop::collection::vec((prevout(), source()), 0..8)) {
             let (mut prevouts, sources): (Vec<_>, Vec<_>) = prevouts.into_iter().unzip();
             let changed = prevouts.iter().collect::<Prevouts>().with_sources(sources.iter().copied());
             for (prevout, source) in prevouts.iter_mut().zip(sources) {

@@ -1,14 +1,13 @@
-//! The blocks that miners would make of the mempool if nothing else came.
+//! The blocks that miners would make of the mempool without future arrivals.
 //!
 //! As Bitcoin Core's miner does (`BlockAssembler::addPackageTxs`, `node/miner.cpp`, version 30): chunk by chunk from
-//! the best feerate down, a chunk that no longer fits waits for the next block, and after 1,000 such in a row a block
-//! that is nearly full is left. What stands above a chunk that waits, waits with it. Unlike the miner it does not look
-//! at signature operations, and does not make new packages out of those of a waiting cluster that do not stand on what
-//! waits.
+//! the best feerate down, a chunk that does not fit is deferred to the next block, and after 1,000 such in a row a
+//! nearly full block is finished. The descendants of a deferred chunk are deferred, too. Unlike the miner, the projection
+//! ignores signature operations and does not form new packages within the cluster of a deferred chunk.
 //!
 //! ```text
 //!   chunks, best first ──► fits? ──► block 1 │ block 2 │ …
-//!                            └─ no ─► waits, before all others, for the next block
+//!                            └─ no ─► deferred: first in line for the next block
 //! ```
 
 use std::cmp::Reverse;
@@ -18,27 +17,28 @@ use std::sync::Arc;
 use bitcoin::Weight;
 
 use super::feerate::FeeFraction;
-use super::state::State;
+use super::state::MempoolState;
 use crate::chain::vsize;
 
-/// What the transactions of a block may weigh, in weight units: Core's `-blockmaxweight` of 4,000,000 less the 8,000
+/// The maximum weight of the transactions of a block, in weight units: Core's `-blockmaxweight` of 4,000,000 less the 8,000
 /// that it reserves for header and coinbase (`DEFAULT_BLOCK_RESERVED_WEIGHT`, `policy/policy.h`).
 pub const PROJECTED_BLOCK_WEIGHT: u64 = 3_992_000;
-/// After so many chunks in a row that did not fit, a block may be left (`MAX_CONSECUTIVE_FAILURES`).
+/// The number of consecutive chunks that do not fit after which a nearly full block is finished
+/// (`MAX_CONSECUTIVE_FAILURES`).
 const MAX_FAILURES: u32 = 1_000;
-/// If it has no more than this much room (`BLOCK_FULL_ENOUGH_WEIGHT_DELTA`).
+/// The remaining weight of a nearly full block (`BLOCK_FULL_ENOUGH_WEIGHT_DELTA`).
 const FULL_ENOUGH: u64 = 4_000;
 /// The points of the distribution of feerates, in percent.
 pub const PROJECTED_PERCENT: [u64; 7] = [0, 10, 25, 50, 75, 90, 100];
-/// Where the median stands in it.
+/// The index of the median in it.
 const MEDIAN: usize = 3;
 
-/// What becomes of that for which the blocks asked for have no room.
+/// What happens to transactions beyond the requested blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Remainder {
-    /// It is in none of them.
+    /// They are omitted.
     Left,
-    /// It is in the last one, which then is larger than a block can be.
+    /// They are in the last block, which then exceeds the limit of a block.
     InLast,
 }
 
@@ -65,18 +65,18 @@ impl ProjectedBlock {
     }
 }
 
-/// Where a transaction stands among the projected blocks.
+/// The position of a transaction in the projected blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProjectedPlace {
-    /// How many projected blocks come before its own.
+    /// The number of projected blocks before its own.
     pub block: usize,
-    /// How many transactions come before it in that block.
+    /// The number of transactions before it in that block.
     pub position: usize,
-    /// The vbytes of all transactions that come before it, in this block and those before.
+    /// The vbytes of all transactions before it, in this block and earlier ones.
     pub vsize_ahead: u64,
 }
 
-/// A transaction that has its place.
+/// A transaction in a projected block.
 #[derive(Clone, Copy)]
 struct Placed {
     sequence: u64,
@@ -91,25 +91,25 @@ impl Placed {
     }
 }
 
-/// The first projected blocks of one state, or all.
+/// All projected blocks of one state, or the first of them.
 pub(super) struct Projection {
     placed: Vec<Placed>,
-    /// Where each block ends in `placed`.
+    /// The end of each block in `placed`.
     ends: Vec<usize>,
     blocks: Vec<Arc<ProjectedBlock>>,
-    /// (number of arrival, place in `placed`, vbytes ahead), by number.
+    /// (number of arrival, index in `placed`, vbytes ahead), by number.
     by_sequence: Vec<(u64, usize, u64)>,
 }
 
 impl Projection {
     /// All blocks.
-    pub(super) fn of(state: &State) -> Self {
+    pub(super) fn of(state: &MempoolState) -> Self {
         let (placed, ends) = pack(candidates(state), state.entries.len(), usize::MAX);
         Self::from_packed(placed, ends)
     }
 
-    /// The first `most`, and nothing of what they have no room for.
-    pub(super) fn of_first(state: &State, most: usize) -> Self {
+    /// The first `most` blocks, without the remainder.
+    pub(super) fn of_first(state: &MempoolState, most: usize) -> Self {
         let (placed, ends) = pack(candidates(state), 0, most);
         Self::from_packed(placed, ends)
     }
@@ -140,7 +140,7 @@ impl Projection {
         if remainder == Remainder::InLast && limit < self.blocks.len() && blocks.pop().is_some() {
             let start = limit.checked_sub(2).and_then(|before| self.ends.get(before)).copied().unwrap_or(0);
             let mut rest = self.placed.get(start..).unwrap_or_default().to_vec();
-            // stable, so that of equal ones each stays behind its ancestors
+            // stable, so that equal ones stay after their ancestors
             rest.sort_by_key(|transaction| Reverse(transaction.feerate));
             blocks.push(Arc::new(block_of(&rest)));
         }
@@ -156,7 +156,7 @@ impl Projection {
     }
 }
 
-/// What transactions add up to; they are in order of falling feerates.
+/// The summary of a block; its transactions are in order of falling feerates.
 fn block_of(placed: &[Placed]) -> ProjectedBlock {
     let mut block = ProjectedBlock {
         weight: placed.iter().fold(0_u64, |sum, transaction| sum.saturating_add(transaction.weight)),
@@ -179,30 +179,30 @@ fn block_of(placed: &[Placed]) -> ProjectedBlock {
     block
 }
 
-/// What is taken as one, or waits as one.
-struct Candidate {
+/// Transactions that are included or deferred together.
+struct QueuedChunk {
     /// The lowest number of arrival in its cluster.
     cluster: u64,
-    /// What there is to take, each behind its ancestors.
+    /// Its transactions, each after its ancestors.
     left: VecDeque<Placed>,
     weight: u64,
 }
 
-impl Candidate {
+impl QueuedChunk {
     fn of(cluster: u64, left: VecDeque<Placed>) -> Self {
         let weight = left.iter().fold(0_u64, |sum, transaction| sum.saturating_add(transaction.weight));
         Self { cluster, left, weight }
     }
 }
 
-/// The candidates of a state, best first. Of equal feerates the one with the lowest number of arrival comes first, and
-/// chunks are made so that this never puts one before what it stands on.
-fn candidates(state: &State) -> impl Iterator<Item = Candidate> {
+/// The chunks of a state, best first. For equal feerates the lowest number of arrival is first, and `linearise` builds
+/// chunks so that none precedes its ancestors.
+fn candidates(state: &MempoolState) -> impl Iterator<Item = QueuedChunk> {
     state.by_effective.iter().filter_map(|(rank, weight)| {
         let Some(chunk) = state.chunks.get(&rank.sequence) else {
             let (fee, weight) = (rank.by.fee(), u64::from(*weight));
             let alone = Placed { sequence: rank.sequence, fee, weight, feerate: rank.by };
-            return Some(Candidate::of(rank.sequence, VecDeque::from([alone])));
+            return Some(QueuedChunk::of(rank.sequence, VecDeque::from([alone])));
         };
         (chunk.first == rank.sequence).then(|| {
             let entries = chunk.sequences.iter().filter_map(|sequence| state.entries.get(sequence));
@@ -212,16 +212,15 @@ fn candidates(state: &State) -> impl Iterator<Item = Candidate> {
                 weight: entry.weight,
                 feerate: chunk.feerate,
             });
-            Candidate::of(chunk.cluster, left.collect())
+            QueuedChunk::of(chunk.cluster, left.collect())
         })
     })
 }
 
-/// The transactions of the first `most` blocks, for `count` of which there is room at once, in the order of the blocks; and
-/// where each block ends.
-fn pack(mut fresh: impl Iterator<Item = Candidate>, count: usize, most: usize) -> (Vec<Placed>, Vec<usize>) {
+/// The transactions of the first `most` blocks, in order, and the end of each block. Allocates `count` of them at once.
+fn pack(mut fresh: impl Iterator<Item = QueuedChunk>, count: usize, most: usize) -> (Vec<Placed>, Vec<usize>) {
     let (mut placed, mut ends) = (Vec::with_capacity(count), Vec::new());
-    let mut waiting: VecDeque<Candidate> = VecDeque::new();
+    let mut waiting: VecDeque<QueuedChunk> = VecDeque::new();
     loop {
         let start = placed.len();
         let (mut weight, mut failures) = (0_u64, 0_u32);
@@ -260,9 +259,9 @@ fn pack(mut fresh: impl Iterator<Item = Candidate>, count: usize, most: usize) -
     }
 }
 
-/// Takes from a chunk that no block has room for as much as fits, from its front; into an empty block at least one
-/// transaction, however large. Tells the weight taken.
-fn fill(candidate: &mut Candidate, room: u64, empty: bool, placed: &mut Vec<Placed>) -> u64 {
+/// Moves as much as fits of a chunk larger than any block, from its front; at least one transaction into an empty block,
+/// however large. Returns the weight moved.
+fn fill(candidate: &mut QueuedChunk, room: u64, empty: bool, placed: &mut Vec<Placed>) -> u64 {
     let mut taken = 0_u64;
     while let Some(next) = candidate.left.front() {
         let first = empty && taken == 0;
@@ -284,7 +283,7 @@ mod tests {
 
     /// A chunk of this cluster with transactions of these thousands of weight units, and a feerate that falls with the
     /// number; they are numbered from ten times that on.
-    fn candidate(cluster: u64, number: u64, weights: &[u64]) -> Candidate {
+    fn candidate(cluster: u64, number: u64, weights: &[u64]) -> QueuedChunk {
         let feerate = FeeFraction::new(1_000 - number, 1);
         let left = (number * 10..).zip(weights).map(|(sequence, weight)| Placed {
             sequence,
@@ -292,14 +291,14 @@ mod tests {
             weight: weight * 1_000,
             feerate,
         });
-        Candidate::of(cluster, left.collect())
+        QueuedChunk::of(cluster, left.collect())
     }
 
-    fn packed(candidates: Vec<Candidate>) -> Vec<Vec<u64>> {
+    fn packed(candidates: Vec<QueuedChunk>) -> Vec<Vec<u64>> {
         packed_first(candidates, usize::MAX)
     }
 
-    fn packed_first(candidates: Vec<Candidate>, most: usize) -> Vec<Vec<u64>> {
+    fn packed_first(candidates: Vec<QueuedChunk>, most: usize) -> Vec<Vec<u64>> {
         let (placed, ends) = pack(candidates.into_iter(), 0, most);
         let starts = std::iter::once(0).chain(ends.iter().copied());
         let blocks = starts.zip(&ends).map(|(start, end)| &placed[start..*end]);
@@ -307,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_waits_while_smaller_ones_fill_the_block() {
+    fn smaller_chunks_fill_the_block_before_a_deferred_one() {
         let blocks = packed(vec![
             candidate(1, 1, &[3_000]),
             candidate(2, 2, &[2_000]),
@@ -324,19 +323,19 @@ mod tests {
     }
 
     #[test]
-    fn a_chunk_is_taken_whole_or_waits_whole() {
+    fn a_chunk_is_included_or_deferred_as_a_whole() {
         let blocks = packed(vec![candidate(1, 1, &[3_900]), candidate(2, 2, &[50, 50]), candidate(3, 3, &[50])]);
         assert_eq!(blocks, [vec![10, 30], vec![20, 21]]);
     }
 
     #[test]
-    fn what_may_stand_on_a_chunk_that_waits_waits_with_it() {
+    fn later_chunks_of_a_deferred_cluster_are_deferred() {
         let blocks = packed(vec![candidate(1, 1, &[3_900]), candidate(2, 2, &[100]), candidate(2, 3, &[50])]);
         assert_eq!(blocks, [vec![10], vec![20, 30]]);
     }
 
     #[test]
-    fn a_chunk_larger_than_any_block_is_taken_from_its_front() {
+    fn a_chunk_larger_than_any_block_is_split_from_its_front() {
         let blocks =
             packed(vec![candidate(1, 1, &[1_000]), candidate(2, 2, &[2_000, 1_500, 1_000]), candidate(3, 3, &[900])]);
         assert_eq!(blocks, [vec![10, 20, 30], vec![21, 22]]);
@@ -349,20 +348,20 @@ mod tests {
     }
 
     #[test]
-    fn a_nearly_full_block_is_left_after_a_thousand_failures() {
+    fn a_nearly_full_block_is_finished_after_a_thousand_failures() {
         let full = |room: u64| {
             let mut candidates = vec![candidate(0, 0, &[3_992 - room])];
             candidates.extend((1..=1_001).map(|number| candidate(number, number / 2, &[100])));
             candidates.push(candidate(2_000, 900, &[1]));
             packed(candidates)[0].len()
         };
-        assert_eq!(full(3), 1, "given up");
+        assert_eq!(full(3), 1, "the nearly full block is finished");
         assert_eq!(full(5), 2, "there is room enough to go on looking");
     }
 
     proptest! {
         #[test]
-        fn the_first_blocks_are_the_same_whether_those_behind_them_are_asked_for_or_not(
+        fn the_first_blocks_do_not_depend_on_the_number_requested(
             chunks in prop::collection::vec((0_u64..20, prop::collection::vec(1_u64..2_500, 1..4)), 0..30),
             most in 1_usize..5,
         ) {
@@ -387,7 +386,7 @@ mod tests {
 
     #[test]
     fn places_count_blocks_transactions_and_vbytes() {
-        let state = State::default();
+        let state = MempoolState::default();
         assert!(Projection::of(&state).blocks.is_empty());
 
         let (placed, ends) = pack(
@@ -404,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_block_can_hold_all_the_rest() {
+    fn the_last_block_can_contain_the_remainder() {
         let (placed, ends) =
             pack((1..=5).map(|number| candidate(number, number, &[2_000 + number % 2])), 5, usize::MAX);
         let projection = Projection::from_packed(placed, ends);

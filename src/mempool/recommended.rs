@@ -1,10 +1,10 @@
-//! What to pay to be in one of the next blocks, read off the blocks that miners would make of the mempool.
+//! Recommended feerates for the next blocks, computed from the projected blocks.
 //!
-//! As the mempool.space explorer does, but without rounding: the median of the projected block counts as far as the block
-//! is full. A block that is no more than half full takes whatever the node takes.
+//! As in the mempool.space explorer, but without rounding: the median of the projected block, weighted by how full the
+//! block is. A block that is at most half full yields the node's minimum.
 //!
 //! ```text
-//!   minimum │──────────╱ median      what to pay
+//!   minimum │──────────╱ median      recommended feerate
 //!           0    ½     1             how full the last projected block is
 //! ```
 
@@ -12,26 +12,26 @@ use super::projection::{PROJECTED_BLOCK_WEIGHT, ProjectedBlock, Remainder};
 use super::snapshot::MempoolSnapshot;
 use crate::chain::float::to_f64;
 
-/// Up to which projected block each of the three goes.
+/// The last projected block of each of the three recommendations.
 const BLOCKS: [usize; 3] = [1, 3, 6];
 
 /// Feerates in sat/vB, each no lower than the next.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RecommendedFees {
-    /// To be in the next block.
+    /// For the next block.
     pub next_block: f64,
-    /// To be in one of the next three.
+    /// For one of the next three blocks.
     pub within_3_blocks: f64,
-    /// To be in one of the next six.
+    /// For one of the next six blocks.
     pub within_6_blocks: f64,
-    /// For what has time: twice the minimum, unless six blocks take less.
+    /// Without urgency: twice the minimum, or the feerate for six blocks if that is lower.
     pub economy: f64,
-    /// What the node takes at least.
+    /// The node's minimum.
     pub minimum: f64,
 }
 
 impl MempoolSnapshot {
-    /// What to pay to be in one of the next blocks, if nothing else came.
+    /// The recommended feerates, without future arrivals.
     #[must_use]
     pub fn recommended_fees(&self) -> RecommendedFees {
         let minimum = self.node().min_fee_rate;
@@ -46,7 +46,7 @@ impl MempoolSnapshot {
         RecommendedFees { next_block, within_3_blocks, within_6_blocks, economy, minimum }
     }
 
-    /// What to pay, in sat/vB, to be in one of the next `count` blocks, if nothing else came.
+    /// The feerate in sat/vB for one of the next `count` blocks, without future arrivals.
     #[must_use]
     pub fn projected_fee(&self, count: usize) -> f64 {
         let minimum = self.node().min_fee_rate;
@@ -58,7 +58,7 @@ impl MempoolSnapshot {
     }
 }
 
-/// What to pay to be in a block, of which it is said whether another comes behind it. Without a block, the minimum.
+/// The recommended feerate of a block, given whether another follows it. Without a block, the minimum.
 fn to_be_in(block: Option<&ProjectedBlock>, has_next: bool, minimum: f64) -> f64 {
     let Some(block) = block else { return minimum };
     let above = (block.median_feerate().to_sat_per_vb() - minimum).max(0.0);
@@ -84,9 +84,9 @@ mod tests {
             (10, full * 3 / 4, false, 6.0),
             (10, full / 2, false, 2.0),
             (10, 0, false, 2.0),
-            // what comes next did not fit in
+            // the next block has what did not fit
             (10, full / 2, true, 10.0),
-            // never below what the node takes
+            // never below the node's minimum
             (1, full, true, 2.0),
         ] {
             let found = to_be_in(Some(&block(rate, weight)), has_next, 2.0);

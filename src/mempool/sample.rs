@@ -1,4 +1,4 @@
-//! The figures of the mempool at one time, to be kept for long.
+//! A sample of the mempool's statistics at one time, stored in the index.
 
 use bitcoin::VarInt;
 use bitcoin::consensus::encode::{Error, deserialize, serialize};
@@ -8,37 +8,37 @@ use super::histogram::{FeeBin, FeeBins, FeerateKind};
 use super::snapshot::MempoolSnapshot;
 use crate::chain::Feerate;
 
-/// Where the bins of a sample begin, in hundredths of a sat/vB; the lowest begins at 0.
+/// The lower bounds of the bins of a sample, in hundredths of a sat/vB; the lowest begins at 0.
 const RATES: [u64; 42] = [
     10, 20, 30, 50, 70, 100, 150, 200, 250, 300, 400, 500, 600, 800, 1_000, 1_200, 1_500, 2_000, 2_500, 3_000, 4_000,
     5_000, 6_000, 7_000, 8_000, 10_000, 12_500, 15_000, 17_500, 20_000, 25_000, 30_000, 35_000, 40_000, 50_000, 60_000,
     70_000, 80_000, 100_000, 120_000, 150_000, 200_000,
 ];
 
-/// What the mempool was at one time.
+/// The statistics of the mempool at one time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MempoolSample {
-    /// How many transactions there were.
+    /// The number of transactions.
     pub count: u64,
-    /// Their virtual sizes together, in vbytes.
+    /// The sum of their virtual sizes in vbytes.
     pub vsize: u64,
-    /// Their fees together, in sat.
+    /// The sum of their fees in sat.
     pub total_fee: u64,
-    /// The lowest feerate that the node took, in sat/vB.
+    /// The lowest feerate that the node accepted, in sat/vB.
     pub min_fee_rate: f64,
-    /// New transactions a second, on average over the minute before.
+    /// New transactions per second, the mean over the minute before.
     pub transactions_per_second: f64,
-    /// New virtual bytes a second, likewise.
+    /// New virtual bytes per second, the mean over the minute before.
     pub vbytes_per_second: f64,
-    /// How much paid how much, by effective feerate, from the highest bin down; empty bins are left out.
+    /// The histogram by effective feerate, the highest bin first, without empty bins.
     pub bins: Vec<FeeBin>,
 }
 
-/// Counts, rates as the bits of their numbers, and then (number of the bin, vbytes, transactions) for each bin.
-type Written = ((u64, u64, u64), (u64, u64, u64), Vec<VarInt>);
+/// Counts, rates as the bits of their numbers, and (number of the bin, vbytes, transactions) for each bin.
+type EncodedSample = ((u64, u64, u64), (u64, u64, u64), Vec<VarInt>);
 
 impl MempoolSample {
-    /// Of this state; `now`, in seconds since 1970, is what the rates of arrival end with.
+    /// Samples this state; the rates of arrival end at `now`, in seconds since 1970.
     #[must_use]
     pub fn of(mempool: &MempoolSnapshot, now: u64) -> Self {
         let (totals, rate) = (mempool.totals(), mempool.arrival_rate(now));
@@ -54,7 +54,7 @@ impl MempoolSample {
         }
     }
 
-    /// As it is written down.
+    /// Encodes the row.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let bins = self.bins.iter().filter_map(|bin| {
@@ -63,17 +63,17 @@ impl MempoolSample {
         });
         let rates = [self.min_fee_rate, self.transactions_per_second, self.vbytes_per_second].map(f64::to_bits);
         let counts = (self.count, self.vsize, self.total_fee);
-        let written: Written = (counts, rates.into(), bins.flatten().collect());
-        serialize(&written)
+        let encoded: EncodedSample = (counts, rates.into(), bins.flatten().collect());
+        serialize(&encoded)
     }
 
-    /// From what [`encode`](Self::encode) gave.
+    /// Decodes the result of [`encode`](Self::encode).
     ///
-    /// Errors: these are no bytes of it.
+    /// Errors: the bytes are not a valid encoding.
     pub fn decode(bytes: &[u8]) -> Result<Self, Error> {
-        let ((count, vsize, total_fee), rates, written): Written = deserialize(bytes)?;
+        let ((count, vsize, total_fee), rates, encoded): EncodedSample = deserialize(bytes)?;
         let starts: Vec<_> = starts().collect();
-        let (bins, rest) = written.as_chunks();
+        let (bins, rest) = encoded.as_chunks();
         if !rest.is_empty() {
             return Err(Error::ParseFailed("a bin of a sample is cut off"));
         }
@@ -105,7 +105,7 @@ fn rates() -> impl Iterator<Item = FeeFraction> {
     RATES.iter().map(|rate| Feerate::from_sat_per_kvb(rate * 10).into())
 }
 
-/// Where the bins begin, the lowest first.
+/// The lower bounds of the bins, the lowest first.
 fn starts() -> impl Iterator<Item = FeeFraction> {
     std::iter::once(FeeFraction::ZERO).chain(rates())
 }

@@ -1,4 +1,4 @@
-//! One state of the mempool, and what can be asked of it.
+//! One state of the mempool, and the queries on it.
 
 use std::ops::{Range, RangeBounds};
 use std::sync::{Arc, OnceLock};
@@ -15,42 +15,42 @@ use super::histogram::{FeeBin, FeeBins, FeerateKind};
 use super::limits::NodeMempool;
 use super::projection::{ProjectedBlock, ProjectedPlace, Projection, Remainder};
 use super::scripts::ScriptTotals;
-use super::state::{MempoolTotals, State};
+use super::state::{MempoolState, MempoolTotals};
 
-/// One state of the mempool: immutable, and a pointer to clone. It keeps what it speaks of in memory.
+/// One immutable state of the mempool; a clone copies a pointer. Its transactions stay in memory as long as it does.
 #[derive(Clone, Default)]
 pub struct MempoolSnapshot {
-    shared: Arc<Shared>,
+    data: Arc<SnapshotData>,
 }
 
 #[derive(Default)]
-struct Shared {
-    state: State,
+struct SnapshotData {
+    state: MempoolState,
     projection: OnceLock<Projection>,
-    /// Of the first [`NEAREST`] blocks, if nobody has asked for all.
+    /// The projection of the first [`NEAREST`] blocks, computed while no query needs all.
     nearest: OnceLock<Projection>,
 }
 
-/// So many projected blocks are worked out alone where nothing behind them is asked for: of a full mempool they are a tenth.
+/// The number of blocks that are projected alone when no later one is requested: a tenth of a full mempool.
 const NEAREST: usize = 8;
 
 impl MempoolSnapshot {
-    pub(super) fn new(state: State) -> Self {
-        Self { shared: Arc::new(Shared { state, projection: OnceLock::new(), nearest: OnceLock::new() }) }
+    pub(super) fn new(state: MempoolState) -> Self {
+        Self { data: Arc::new(SnapshotData { state, projection: OnceLock::new(), nearest: OnceLock::new() }) }
     }
 
-    /// Whether both are of one and the same state. Two that are not may still hold the same.
+    /// Whether both are the same snapshot. Different snapshots may still have equal content.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.shared, &other.shared)
+        Arc::ptr_eq(&self.data, &other.data)
     }
 
-    pub(super) fn state(&self) -> &State {
-        &self.shared.state
+    pub(super) fn state(&self) -> &MempoolState {
+        &self.data.state
     }
 
     fn projection(&self) -> &Projection {
-        self.shared.projection.get_or_init(|| Projection::of(self.state()))
+        self.data.projection.get_or_init(|| Projection::of(self.state()))
     }
 
     fn entry(&self, sequence: u64) -> Option<&Arc<Entry>> {
@@ -77,50 +77,49 @@ impl MempoolSnapshot {
         self.entry(sequence)
     }
 
-    /// The input that spends an output: its transaction, and its number in that.
+    /// The input that spends an output: its transaction and its index there.
     #[must_use]
     pub fn spender(&self, outpoint: &OutPoint) -> Option<(Txid, u32)> {
         self.state().spender(outpoint).map(|(entry, vin)| (entry.txid, vin))
     }
 
-    /// The inputs that spend outputs of a transaction, which itself may be anywhere: (vout, transaction, vin) by vout.
+    /// The inputs that spend outputs of a transaction, which may be outside the mempool: (vout, transaction, vin) by vout.
     #[must_use]
     pub fn spenders(&self, txid: &Txid) -> Vec<(u32, &Arc<Entry>, u32)> {
         self.state().spenders(txid)
     }
 
-    /// The transactions of the mempool that this one spends outputs of, each once, in the order of arrival.
+    /// The parents of a transaction in the mempool, each once, in the order of arrival.
     #[must_use]
     pub fn parents(&self, txid: &Txid) -> Vec<Arc<Entry>> {
         self.get(txid).map(|entry| self.state().parents_of(entry).into_values().collect()).unwrap_or_default()
     }
 
-    /// The transactions of the mempool that spend outputs of this one, which itself may be anywhere; each once, in the
-    /// order of arrival.
+    /// The children in the mempool of a transaction, which may be outside it; each once, in the order of arrival.
     #[must_use]
     pub fn children(&self, txid: &Txid) -> Vec<Arc<Entry>> {
         self.state().children_of(txid).into_values().collect()
     }
 
-    /// All that a transaction stands on in the mempool, without itself.
+    /// The ancestors of a transaction in the mempool.
     #[must_use]
     pub fn ancestors(&self, txid: &Txid) -> Relatives {
         self.get(txid).map(|entry| self.state().ancestors_of(entry).into()).unwrap_or_default()
     }
 
-    /// All that stands on a transaction in the mempool, without itself.
+    /// The descendants of a transaction in the mempool.
     #[must_use]
     pub fn descendants(&self, txid: &Txid) -> Relatives {
         self.get(txid).map(|entry| self.state().descendants_of(entry).into()).unwrap_or_default()
     }
 
-    /// What a transaction effectively offers: the feerate of the transactions that a miner takes together with it.
+    /// The effective feerate of a transaction: that of the chunk that a miner includes it with.
     #[must_use]
     pub fn effective_feerate(&self, txid: &Txid) -> Option<FeeFraction> {
         self.get(txid).map(|entry| self.state().effective_feerate(entry))
     }
 
-    /// The transactions that a miner takes together with this one, itself included, each behind its ancestors.
+    /// The chunk of a transaction: those that a miner includes together, itself among them, each after its ancestors.
     #[must_use]
     pub fn chunk(&self, txid: &Txid) -> Vec<Arc<Entry>> {
         let Some(entry) = self.get(txid) else { return Vec::new() };
@@ -132,30 +131,30 @@ impl MempoolSnapshot {
 
     // All transactions -----------------------------------------------------------------------------------------------
 
-    /// How many transactions there are.
+    /// The number of transactions.
     #[must_use]
     pub fn len(&self) -> usize {
         self.state().entries.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no transactions.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.state().entries.is_empty()
     }
 
-    /// What they add up to.
+    /// The totals over all transactions.
     #[must_use]
     pub fn totals(&self) -> MempoolTotals {
         self.state().totals
     }
 
-    /// Those whose numbers of arrival are in a range, the oldest first.
+    /// The transactions whose numbers of arrival are in a range, the oldest first.
     pub fn by_arrival(&self, range: impl RangeBounds<u64>) -> impl DoubleEndedIterator<Item = &Arc<Entry>> {
         self.state().entries.range(range).map(|(_, entry)| entry)
     }
 
-    /// Those whose ranks by their own feerate are in a range, the highest first.
+    /// The transactions whose ranks by their own feerate are in a range, the highest first.
     pub fn by_feerate(
         &self,
         range: impl RangeBounds<Rank<FeeFraction>>,
@@ -164,7 +163,7 @@ impl MempoolSnapshot {
         ranks.filter_map(|rank| Some((*rank, self.entry(rank.sequence)?)))
     }
 
-    /// Those whose ranks by their effective feerate are in a range, the highest first.
+    /// The transactions whose ranks by their effective feerate are in a range, the highest first.
     pub fn by_effective_feerate(
         &self,
         range: impl RangeBounds<Rank<FeeFraction>>,
@@ -173,7 +172,7 @@ impl MempoolSnapshot {
         ranks.filter_map(|(rank, _)| Some((*rank, self.entry(rank.sequence)?)))
     }
 
-    /// Those whose ranks by the value of their outputs, in sat, are in a range, the highest first.
+    /// The transactions whose ranks by the value of their outputs, in sat, are in a range, the highest first.
     pub fn by_value(
         &self,
         range: impl RangeBounds<Rank<u64>>,
@@ -182,19 +181,19 @@ impl MempoolSnapshot {
         ranks.filter_map(|rank| Some((*rank, self.entry(rank.sequence)?)))
     }
 
-    /// How much of the mempool pays how much, from the highest feerate down.
+    /// The fee histogram, the highest bin first.
     #[must_use]
     pub fn fee_histogram(&self, kind: FeerateKind, bins: &FeeBins) -> Vec<FeeBin> {
         self.state().histogram(kind, bins)
     }
 
-    /// How fast transactions arrived in the seconds up to `now`, in seconds since 1970.
+    /// The rate of arrivals in the seconds up to `now`, in seconds since 1970.
     #[must_use]
     pub fn arrival_rate(&self, now: u64) -> ArrivalRate {
         self.state().arrivals.rate(now)
     }
 
-    /// What the node says of its own mempool.
+    /// The node's report of its mempool.
     #[must_use]
     pub fn node(&self) -> NodeMempool {
         self.state().node
@@ -220,8 +219,8 @@ impl MempoolSnapshot {
         self.state().scripts.sequences(script_hash, within)
     }
 
-    /// What the mempool does to a script, given by the SHA-256 of the scriptPubKey. It is not added up when asked for,
-    /// unless only one transaction touches the script.
+    /// The totals of a script, given by the SHA-256 of the scriptPubKey. They are stored, unless the script appears in one
+    /// transaction only, from which they are computed.
     #[must_use]
     pub fn script_totals(&self, script_hash: &[u8; 32]) -> ScriptTotals {
         self.state().scripts.totals(script_hash, &self.state().entries)
@@ -229,22 +228,22 @@ impl MempoolSnapshot {
 
     // Blocks to come -------------------------------------------------------------------------------------------------
 
-    /// The first `limit` blocks that miners would make of this state. Worked out when first asked for.
+    /// The first `limit` blocks that miners would make of this state. Computed by the first call.
     #[must_use]
     pub fn projected_blocks(&self, limit: usize, remainder: Remainder) -> Vec<Arc<ProjectedBlock>> {
-        if remainder == Remainder::Left && limit <= NEAREST && self.shared.projection.get().is_none() {
-            let nearest = self.shared.nearest.get_or_init(|| Projection::of_first(self.state(), NEAREST));
+        if remainder == Remainder::Left && limit <= NEAREST && self.data.projection.get().is_none() {
+            let nearest = self.data.nearest.get_or_init(|| Projection::of_first(self.state(), NEAREST));
             return nearest.blocks(limit, remainder);
         }
         self.projection().blocks(limit, remainder)
     }
 
-    /// Works out all blocks that miners would make of this state now, rather than when they are first asked for.
+    /// Computes all projected blocks in advance of the first query.
     pub fn project(&self) {
         self.projection();
     }
 
-    /// Where a transaction stands among the blocks that miners would make, of which there may be any number.
+    /// The position of a transaction in the projected blocks, of which there may be any number.
     #[must_use]
     pub fn projected_place(&self, txid: &Txid) -> Option<ProjectedPlace> {
         self.projection().place(self.get(txid)?.sequence)
@@ -258,37 +257,38 @@ impl MempoolSnapshot {
         self.state().events.sequence()
     }
 
-    /// The events behind a number. `None` if some of them are forgotten, or if there has been no such number yet.
+    /// The events after this number. `None` if some of them were evicted, or if no event has this number yet.
     #[must_use]
     pub fn events_after(&self, sequence: u64) -> Option<impl Iterator<Item = MempoolEvent>> {
         self.state().events.after(sequence)
     }
 
-    /// A transaction that left without being mined, as long as it is remembered.
+    /// A transaction that left without being mined, while the journal has it.
     #[must_use]
     pub fn departed(&self, txid: &Txid) -> Option<&Arc<Departed>> {
         self.state().journal.get(txid)
     }
 
-    /// How many such transactions are remembered.
+    /// The number of transactions in the journal.
     #[must_use]
     pub fn departed_len(&self) -> usize {
         self.state().journal.len()
     }
 
-    /// Those that left before the departure with number `before`, the newest first. `u64::MAX` for all.
+    /// The departures with numbers below `before`, the newest first. `u64::MAX` for all.
     #[must_use]
     pub fn newest_departed(&self, before: u64) -> impl DoubleEndedIterator<Item = &Arc<Departed>> {
         self.state().journal.newest(before)
     }
 
-    /// From which number of departure on transactions are remembered whole; of earlier ones only the figures are.
+    /// The number of departure from which on transactions have their bytes.
     #[must_use]
     pub fn departed_whole_from(&self) -> u64 {
         self.state().journal.whole_from()
     }
 
-    /// What a transaction replaced by spending the same output, in the order of departure; not what stood on that.
+    /// The transactions that this one replaced by spending the same output, in the order of departure, without their
+    /// descendants.
     #[must_use]
     pub fn replaces(&self, txid: &Txid) -> impl DoubleEndedIterator<Item = &Arc<Departed>> {
         self.state().journal.replaced(txid)
@@ -300,9 +300,9 @@ impl MempoolSnapshot {
         self.departed(txid)?.replaced_by()
     }
 
-    /// The transactions that replaced others, wherever they are now, whether they were replaced themselves or not; each
+    /// The transactions that replaced others, wherever they are now and whether they were replaced themselves or not; each
     /// with the number of the first departure that it caused, the newest first, and only numbers below `before`.
-    /// `u64::MAX` for all. [`replaces`](Self::replaces) leads from each to what it replaced.
+    /// `u64::MAX` for all. [`replaces`](Self::replaces) returns those that each replaced.
     #[must_use]
     pub fn replacing(&self, before: u64) -> impl DoubleEndedIterator<Item = (u64, Txid)> {
         self.state().journal.replacing(before)

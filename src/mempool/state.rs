@@ -1,16 +1,16 @@
-//! All that the mempool keeps, in persistent maps: a copy costs a few pointers, and shares with the original all that
-//! neither changes.
+//! The data of the mempool, in persistent maps: a copy costs a few pointers and shares all unchanged parts with the
+//! original.
 //!
 //! ```text
-//!   entries        number of arrival → Entry      the only place where an entry is held
+//!   entries        number of arrival → Entry      the only map that owns entries
 //!   txids, wtxids  → number of arrival
 //!   spends         outpoint → (number of arrival, vin)
 //!   scripts        script → numbers of arrival, totals
-//!   by_…           orders, as ranks with the number of arrival
+//!   by_…           sorted indexes: ranks with the number of arrival
 //!   chunks         number of arrival → chunk      only for transactions with a parent or a child
 //! ```
 //!
-//! What changes it is next door, in `writer` and `settle`.
+//! `writer` and `clusters` change it.
 
 use std::sync::Arc;
 
@@ -19,13 +19,13 @@ use imbl::{OrdMap, OrdSet};
 use super::arrivals::Arrivals;
 use super::departed::Journal;
 use super::entry::Entry;
-use super::events::Events;
+use super::events::RecentEvents;
 use super::feerate::{FeeFraction, Rank};
 use super::ids::{Ids, Spends};
 use super::limits::NodeMempool;
 use super::scripts::{Entries, Scripts};
 
-/// What all transactions of the mempool add up to.
+/// The totals over all transactions of the mempool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MempoolTotals {
     /// Transactions.
@@ -42,21 +42,21 @@ pub struct MempoolTotals {
     pub outputs: u64,
 }
 
-/// Transactions that a miner takes together, since the last of them pays for the others.
+/// Transactions that a miner includes together, because the last of them pays for the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Chunk {
-    /// What they pay together for their weight.
+    /// Their total fee per total weight.
     pub(super) feerate: FeeFraction,
-    /// The lowest number of arrival in the cluster that the chunk is of.
+    /// The lowest number of arrival in the cluster of the chunk.
     pub(super) cluster: u64,
-    /// The lowest number of arrival in the chunk, which is its place among chunks of the same feerate.
+    /// The lowest number of arrival in the chunk, which orders chunks of the same feerate.
     pub(super) first: u64,
-    /// Their numbers of arrival, each behind those of its ancestors.
+    /// Their numbers of arrival, each after those of its ancestors.
     pub(super) sequences: Box<[u64]>,
 }
 
 #[derive(Clone, Default)]
-pub(super) struct State {
+pub(super) struct MempoolState {
     pub(super) entries: Entries,
     pub(super) txids: Ids,
     pub(super) wtxids: Ids,
@@ -64,18 +64,18 @@ pub(super) struct State {
     pub(super) scripts: Scripts,
     pub(super) by_feerate: OrdSet<Rank<FeeFraction>>,
     pub(super) by_value: OrdSet<Rank<u64>>,
-    /// With the weight of each transaction. Lacks what is not settled yet.
+    /// With the weight of each transaction. Lacks transactions whose clusters are not updated yet.
     pub(super) by_effective: OrdMap<Rank<FeeFraction>, u32>,
     pub(super) chunks: OrdMap<u64, Arc<Chunk>>,
     pub(super) totals: MempoolTotals,
-    pub(super) events: Events,
+    pub(super) events: RecentEvents,
     pub(super) journal: Journal,
     pub(super) arrivals: Arrivals,
     pub(super) node: NodeMempool,
 }
 
-impl State {
-    /// What a transaction effectively offers: the feerate of its chunk.
+impl MempoolState {
+    /// The effective feerate of a transaction: that of its chunk.
     pub(super) fn effective_feerate(&self, entry: &Entry) -> FeeFraction {
         self.chunks.get(&entry.sequence).map_or_else(|| entry.feerate(), |chunk| chunk.feerate)
     }

@@ -1,12 +1,12 @@
-//! The one writer: what enters and what leaves.
+//! The only writer: adds and removes transactions.
 //!
-//! It keeps these true after each of its operations:
+//! Invariants after each operation:
 //!
 //! - no two entries spend the same output;
-//! - a prevout is `Unconfirmed` just if the transaction it is of is in the mempool;
-//! - a transaction is in the mempool or among the departed, never in both;
-//! - totals, orders and per-script figures are those of the entries, only the effective feerates wait for the next
-//!   snapshot.
+//! - a prevout is `Unconfirmed` if and only if its transaction is in the mempool;
+//! - a transaction is in the mempool or in the journal of departures, never in both;
+//! - totals, sorted indexes and totals of scripts are those of the entries; only the effective feerates are updated with
+//!   the next snapshot.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -21,19 +21,19 @@ use super::events::{Departure, MempoolEventKind};
 use super::feerate::Rank;
 use super::limits::{MempoolLimits, NodeMempool};
 use super::snapshot::MempoolSnapshot;
-use super::state::State;
+use super::state::MempoolState;
 use crate::chain::Height;
 use crate::chain::raw::{RawError, RawTransaction};
 
-/// The unconfirmed transactions of one node. Whoever holds it is its only writer. A copy costs a few pointers, and is
-/// another mempool that begins where this one is.
+/// The unconfirmed transactions of one node; its owner is the only writer. A clone costs a few pointers and is an
+/// independent mempool with the same content.
 #[derive(Clone, Default)]
 pub struct Mempool {
     limits: MempoolLimits,
-    state: State,
-    /// By number of arrival: whose cluster has to be put in order before the next snapshot.
-    touched: BTreeSet<u64>,
-    /// The snapshot of this state, if nothing has changed since it was taken.
+    state: MempoolState,
+    /// The numbers of arrival whose clusters must be linearised before the next snapshot.
+    changed: BTreeSet<u64>,
+    /// The snapshot of this state, if it has not changed since.
     newest: Option<MempoolSnapshot>,
 }
 
@@ -51,7 +51,7 @@ pub enum AddError {
         /// The transaction of the mempool that spends it.
         spender: Txid,
     },
-    /// It spends an output that is said to be of the mempool, and is not there.
+    /// Its prevout is declared unconfirmed, and the mempool has no such output.
     #[error("it spends {outpoint}, which is not an output of a transaction in the mempool")]
     MissingParent {
         /// The output.
@@ -63,45 +63,45 @@ pub enum AddError {
         /// The output.
         outpoint: OutPoint,
     },
-    /// It creates coins, so it can only be in a block.
+    /// It is a coinbase, which can only be in a block.
     #[error("it is a coinbase")]
     Coinbase,
     /// Its bytes are not a transaction.
     #[error("its bytes are not a transaction: {0}")]
     Malformed(#[from] RawError),
-    /// There is not one prevout for each input.
-    #[error("it has {inputs} inputs, and {prevouts} prevouts came with it")]
+    /// The number of prevouts is not the number of inputs.
+    #[error("it has {inputs} inputs and {prevouts} prevouts")]
     PrevoutCount {
         /// How many inputs it has.
         inputs: usize,
         /// How many prevouts were given.
         prevouts: usize,
     },
-    /// It pays out more than it spends.
+    /// Its outputs exceed its inputs.
     #[error("it spends {spent} sat and pays out {paid} sat")]
     NegativeFee {
-        /// What it spends, in sat.
+        /// The sum of its inputs in sat.
         spent: u64,
-        /// What it pays out, in sat.
+        /// The sum of its outputs in sat.
         paid: u64,
     },
-    /// Amounts that add up to more than 64 bits hold.
-    #[error("its amounts are larger than any can be")]
+    /// The sum of its inputs or outputs exceeds 64 bits.
+    #[error("the sum of its amounts exceeds 64 bits")]
     TooLarge,
 }
 
-/// A transaction that has entered.
+/// The result of adding a transaction.
 #[derive(Clone, Debug)]
 pub struct Added {
-    /// What was made of it.
+    /// Its entry.
     pub entry: Arc<Entry>,
-    /// Transactions that were there before and spend its outputs; these are unconfirmed now.
+    /// Earlier transactions that spend its outputs; these prevouts are now unconfirmed.
     pub rejoined: Vec<Txid>,
-    /// What the journal of departed transactions had of it, where it no longer stands.
+    /// Its former record in the journal of departures.
     pub departed: Option<Arc<Departed>>,
 }
 
-/// What of a block concerns the mempool.
+/// The part of a block that concerns the mempool.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectedBlock<'a> {
     /// Its hash.
@@ -116,12 +116,12 @@ pub struct ConnectedBlock<'a> {
     pub at: u64,
 }
 
-/// What a block took out of the mempool.
+/// The transactions that a block removed from the mempool.
 #[derive(Clone, Debug, Default)]
 pub struct BlockEffect {
-    /// What it holds, in its order.
+    /// Those in the block, in its order.
     pub mined: Vec<Arc<Entry>>,
-    /// What spends an output that it spends otherwise, and all that stands on such.
+    /// Those that conflict with its transactions, and their descendants.
     pub conflicted: Vec<Arc<Entry>>,
 }
 
@@ -132,19 +132,20 @@ impl Mempool {
         Self { limits, ..Self::default() }
     }
 
-    /// Adds a transaction, with one event. If it was among the departed, it no longer is, and was first seen when it was then.
+    /// Adds a transaction, with one event. If it is in the journal of departures, it is removed from there and keeps the
+    /// time of its first sight.
     ///
-    /// Of what left for an unknown reason, all that spends one of the same outputs becomes replaced by it, with what stood
-    /// on that. The events of these corrections precede its own.
+    /// Departures for an unknown reason that conflict with it are corrected to replaced, with their descendants. The events
+    /// of these corrections precede its own.
     ///
-    /// What it spends counts as unconfirmed if the transaction it is of is in the mempool, whatever the prevout says.
-    /// What in the mempool spends its outputs turns unconfirmed, too: so when blocks are disconnected, their
-    /// transactions are added in the order they had there, and what stood on them needs nothing else.
+    /// A prevout counts as unconfirmed if its transaction is in the mempool, whatever `arrival` says. The prevouts of
+    /// earlier transactions that spend its outputs become unconfirmed: when blocks are disconnected, it suffices to add
+    /// their transactions in block order.
     pub fn add(&mut self, arrival: Arrival) -> Result<Added, AddError> {
         let mut entry = self.checked(arrival)?;
         self.newest = None;
-        let departed = self.state.journal.take(&entry.txid);
-        // it was seen before it left
+        let departed = self.state.journal.remove(&entry.txid);
+        // its first sight precedes its departure
         entry.first_seen = departed.as_ref().map_or(entry.first_seen, |left| left.first_seen.min(entry.first_seen));
         self.explain_conflicts(entry.outpoints(), Departure::Replaced { by: entry.txid });
         let cause = entry.cause();
@@ -158,16 +159,16 @@ impl Mempool {
         for child in children.values() {
             self.change_source(child, &entry.txid, |_| PrevoutSource::Unconfirmed);
         }
-        self.touched.insert(entry.sequence);
+        self.changed.insert(entry.sequence);
         let rejoined = children.values().map(|child| child.txid).collect();
         Ok(Added { entry, rejoined, departed })
     }
 
-    /// Removes a transaction and all that stands on it, for the same reason, with one event each; `at` is when, in
-    /// seconds since 1970. Returns what was removed: the transaction, then the others in the order of their arrival.
-    /// Nothing if it is not there.
+    /// Removes a transaction and its descendants for the same reason, with one event each, at `at` in seconds since 1970.
+    /// Returns the removed transactions: this one, then the others in the order of arrival. Returns none if it is not in the
+    /// mempool.
     ///
-    /// One that was mined is removed alone: what it created is confirmed now.
+    /// A mined transaction is removed alone: its outputs become confirmed.
     pub fn remove(&mut self, txid: &Txid, departure: Departure, at: u64) -> Vec<Arc<Entry>> {
         let Some(entry) = self.state.get(txid).cloned() else { return Vec::new() };
         if let Departure::Mined { block, height } = departure {
@@ -175,7 +176,7 @@ impl Mempool {
         }
         let descendants = self.state.descendants_of(&entry);
         let removed: Vec<_> = std::iter::once(entry).chain(descendants.into_values()).collect();
-        self.take_out(&removed, departure);
+        self.remove_entries(&removed, departure);
         for entry in &removed {
             let along_with = (entry.txid != *txid).then_some(*txid);
             let departed = Departed::new(entry, departure, along_with, at);
@@ -189,8 +190,8 @@ impl Mempool {
         removed
     }
 
-    /// Removes what a block holds and what it makes impossible, and confirms what it creates. What left for an unknown
-    /// reason and conflicts with the block is corrected, with one event each.
+    /// Removes the transactions of a block and those that conflict with it, and marks the outputs of the block confirmed.
+    /// Departures for an unknown reason that conflict with the block are corrected, with one event each.
     pub fn connect_block(&mut self, block: &ConnectedBlock<'_>) -> BlockEffect {
         let mined = self.mine(block.txids, block.hash, block.height);
         let mut effect = BlockEffect { mined, conflicted: Vec::new() };
@@ -204,9 +205,9 @@ impl Mempool {
         effect
     }
 
-    /// Takes up what an earlier run wrote down of departed transactions, the oldest first, under the numbers that they
-    /// had, without events. To be called before anything else leaves; what is not in order is passed over.
-    pub fn resume_departed(&mut self, departed: impl IntoIterator<Item = Departed>) {
+    /// Loads departures of an earlier run, the oldest first, with their numbers and without events. Call it before any
+    /// other departure; departures out of order are skipped.
+    pub fn load_departed(&mut self, departed: impl IntoIterator<Item = Departed>) {
         self.newest = None;
         for departed in departed {
             if departed.sequence > self.state.journal.sequence() && self.state.get(&departed.txid).is_none() {
@@ -215,15 +216,15 @@ impl Mempool {
         }
     }
 
-    /// Gives departures from now on only numbers above this one, under which an earlier run wrote down its last.
-    pub fn resume_departures_after(&mut self, number: u64) {
+    /// Numbers later departures above this number, the last one that an earlier run persisted.
+    pub fn number_departures_after(&mut self, number: u64) {
         self.newest = None;
-        self.state.journal.go_on_from(number);
+        self.state.journal.skip_to(number);
     }
 
-    /// Notes departed transactions that were not in the mempool, the oldest first, without events. What is in the
-    /// mempool is passed over. Their numbers are given anew.
-    pub fn restore_departed(&mut self, departed: impl IntoIterator<Item = Departed>) {
+    /// Records departures of transactions that were not in the mempool, the oldest first, under new numbers and without
+    /// events. Skips transactions that are in the mempool.
+    pub fn record_departed(&mut self, departed: impl IntoIterator<Item = Departed>) {
         self.newest = None;
         for departed in departed {
             if self.state.get(&departed.txid).is_none() {
@@ -232,19 +233,19 @@ impl Mempool {
         }
     }
 
-    /// Notes what the node says of its own mempool.
+    /// Stores the node's report of its mempool.
     pub fn set_node(&mut self, node: NodeMempool) {
         self.newest = None;
         self.state.node = node;
     }
 
-    /// This state, to be kept while the writer goes on. Costs a few pointers, and to put in order the clusters that
-    /// were touched since the last one.
+    /// An immutable copy of this state. Costs a few pointers and the linearisation of the clusters that changed since the
+    /// last snapshot.
     pub fn snapshot(&mut self) -> MempoolSnapshot {
         if let Some(newest) = &self.newest {
             return newest.clone();
         }
-        self.state.settle(&std::mem::take(&mut self.touched));
+        self.state.update_clusters(&std::mem::take(&mut self.changed));
         let snapshot = MempoolSnapshot::new(self.state.clone());
         self.newest = Some(snapshot.clone());
         snapshot
@@ -262,32 +263,32 @@ impl Mempool {
         self.state.spender(outpoint).map(|(entry, _)| entry)
     }
 
-    /// What spends outputs of a transaction, which itself may be anywhere, in the order of arrival. Asked of the
-    /// transactions of a disconnected block that do not return, it tells what has to leave with them.
+    /// The transactions that spend outputs of this one, which may be outside the mempool, in the order of arrival. For a
+    /// transaction of a disconnected block that does not return, these must be removed with it.
     #[must_use]
     pub fn children(&self, txid: &Txid) -> Vec<Arc<Entry>> {
         self.state.children_of(txid).into_values().collect()
     }
 
-    /// How many transactions there are.
+    /// The number of transactions.
     #[must_use]
     pub fn len(&self) -> usize {
         self.state.entries.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no transactions.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.state.entries.is_empty()
     }
 
-    /// Whether a block can concern any transaction: one that is there, or one that left for an unknown reason.
+    /// Whether a block can affect the mempool or a departure for an unknown reason.
     #[must_use]
     pub fn awaits_blocks(&self) -> bool {
         !self.is_empty() || self.state.journal.has_unexplained()
     }
 
-    /// Whether any transaction is remembered that left.
+    /// Whether the journal of departures has any transaction.
     #[must_use]
     pub fn has_departed(&self) -> bool {
         self.state.journal.len() > 0
@@ -299,21 +300,21 @@ impl Mempool {
         self.state.events.sequence()
     }
 
-    /// How fast transactions arrived in the seconds up to `now`, in seconds since 1970.
+    /// The rate of arrivals in the seconds up to `now`, in seconds since 1970.
     #[must_use]
     pub fn arrival_rate(&self, now: u64) -> ArrivalRate {
         self.state.arrivals.rate(now)
     }
 
-    /// Corrects what left for an unknown reason and spends one of these outputs, which another transaction spends, and what
-    /// stood on it.
+    /// Corrects departures for an unknown reason that spend one of these outputs, which another transaction spends, and
+    /// those of their descendants.
     fn explain_conflicts(&mut self, spent: impl Iterator<Item = OutPoint>, departure: Departure) {
         if !self.state.journal.has_unexplained() {
             return;
         }
         for outpoint in spent {
             for departed in self.state.journal.unexplained_spending(&outpoint) {
-                // a block may hold the very transaction that left
+                // the block may contain the departed transaction itself
                 if departure.conflicting() != Some(departed.txid) {
                     self.correct(&departed, departure, None);
                     self.explain_above(&departed.txid, departed.txid, departure);
@@ -322,7 +323,7 @@ impl Mempool {
         }
     }
 
-    /// Corrects what left for an unknown reason and stood on a transaction, which left itself or along with `root`.
+    /// Corrects departures for an unknown reason of the descendants of a transaction, which left by itself or with `root`.
     fn explain_above(&mut self, txid: &Txid, root: Txid, departure: Departure) {
         for departed in self.state.journal.unexplained_above(txid) {
             self.correct(&departed, departure, Some(root));
@@ -337,7 +338,7 @@ impl Mempool {
         self.state.journal.push(departed, self.limits.departed, self.limits.departed_bytes);
     }
 
-    /// The entry that an arrival becomes, without its number.
+    /// Validates an arrival and builds its entry, without its number.
     fn checked(&self, arrival: Arrival) -> Result<Entry, AddError> {
         let Arrival { txid, wtxid, raw, mut prevouts, first_seen, height, cause } = arrival;
         if self.state.get(&txid).is_some() {
@@ -401,62 +402,62 @@ impl Mempool {
         state.by_feerate.insert(Rank { by: entry.feerate(), sequence });
         state.by_value.insert(Rank { by: entry.output_value, sequence });
         state.totals.add(&entry);
-        state.scripts.enter(&entry, &state.entries);
+        state.scripts.add(&entry, &state.entries);
         state.entries.insert(sequence, Arc::clone(&entry));
         entry
     }
 
-    /// Takes entries out of everything, and tells so in their order.
+    /// Removes entries from all maps, with one event each in their order.
     ///
-    /// One map after the other, each in its own order: a block takes thousands, and neighbours of a map are in the memory that
-    /// the processor has at hand.
-    fn take_out(&mut self, gone: &[Arc<Entry>], departure: Departure) {
-        if gone.is_empty() {
+    /// Removes from one map after the other, each in key order: a block removes thousands of entries, and neighbouring keys
+    /// share cache lines.
+    fn remove_entries(&mut self, removed: &[Arc<Entry>], departure: Departure) {
+        if removed.is_empty() {
             return;
         }
         self.newest = None;
-        for entry in gone {
-            self.touch_around(entry);
+        for entry in removed {
+            self.mark_relatives_changed(entry);
         }
         let state = &mut self.state;
-        for rank in sorted(gone.iter().map(|entry| state.effective_rank(entry))) {
+        for rank in sorted(removed.iter().map(|entry| state.effective_rank(entry))) {
             state.by_effective.remove(&rank);
         }
-        for sequence in sorted(gone.iter().map(|entry| entry.sequence)) {
+        for sequence in sorted(removed.iter().map(|entry| entry.sequence)) {
             state.chunks.remove(&sequence);
             state.entries.remove(&sequence);
-            self.touched.remove(&sequence);
+            self.changed.remove(&sequence);
         }
-        for (txid, sequence) in sorted(gone.iter().map(|entry| (*entry.txid.as_byte_array(), entry.sequence))) {
+        for (txid, sequence) in sorted(removed.iter().map(|entry| (*entry.txid.as_byte_array(), entry.sequence))) {
             state.txids.remove(&txid, sequence);
         }
-        for (wtxid, sequence) in sorted(gone.iter().map(|entry| (*entry.wtxid.as_byte_array(), entry.sequence))) {
+        for (wtxid, sequence) in sorted(removed.iter().map(|entry| (*entry.wtxid.as_byte_array(), entry.sequence))) {
             state.wtxids.remove(&wtxid, sequence);
         }
         let spends = |entry: &'_ Arc<Entry>| {
             let sequence = entry.sequence;
             (0..).zip(entry.outpoints()).map(move |(vin, outpoint)| (outpoint, vin, sequence)).collect::<Vec<_>>()
         };
-        for (outpoint, vin, sequence) in sorted(gone.iter().flat_map(spends)) {
+        for (outpoint, vin, sequence) in sorted(removed.iter().flat_map(spends)) {
             state.spends.remove(&outpoint, vin, sequence);
         }
-        for rank in sorted(gone.iter().map(|entry| Rank { by: entry.feerate(), sequence: entry.sequence })) {
+        for rank in sorted(removed.iter().map(|entry| Rank { by: entry.feerate(), sequence: entry.sequence })) {
             state.by_feerate.remove(&rank);
         }
-        for rank in sorted(gone.iter().map(|entry| Rank { by: entry.output_value, sequence: entry.sequence })) {
+        for rank in sorted(removed.iter().map(|entry| Rank { by: entry.output_value, sequence: entry.sequence })) {
             state.by_value.remove(&rank);
         }
-        state.scripts.leave(gone);
-        for entry in gone {
+        state.scripts.remove(removed);
+        for entry in removed {
             state.totals.take(entry);
             state.events.push(MempoolEventKind::Removed { txid: entry.txid, departure }, self.limits.events);
         }
     }
 
-    /// Takes those transactions out that a block holds, as far as they are there, and confirms what all of them created.
+    /// Removes the transactions of a block that are in the mempool, and marks the outputs of all of them confirmed.
     fn mine(&mut self, txids: &[Txid], block: BlockHash, height: Height) -> Vec<Arc<Entry>> {
         let mined: Vec<_> = txids.iter().filter_map(|txid| self.state.get(txid).cloned()).collect();
-        self.take_out(&mined, Departure::Mined { block, height });
+        self.remove_entries(&mined, Departure::Mined { block, height });
         for txid in txids {
             for child in self.state.children_of(txid).values() {
                 self.change_source(child, txid, |before| match before {
@@ -468,7 +469,7 @@ impl Mempool {
         mined
     }
 
-    /// Changes where the outputs of one transaction were created, in what spends them.
+    /// Changes the source of the prevouts of one transaction in an entry that spends them.
     fn change_source(&mut self, spender: &Arc<Entry>, txid: &Txid, change: impl Fn(PrevoutSource) -> PrevoutSource) {
         let sources = spender
             .outpoints()
@@ -481,16 +482,16 @@ impl Mempool {
         let changed = Entry { prevouts, ..Entry::clone(spender) };
         self.newest = None;
         let state = &mut self.state;
-        state.scripts.leave(std::slice::from_ref(spender));
-        state.scripts.enter(&changed, &state.entries);
+        state.scripts.remove(std::slice::from_ref(spender));
+        state.scripts.add(&changed, &state.entries);
         state.entries.insert(changed.sequence, Arc::new(changed));
-        self.touched.insert(spender.sequence);
+        self.changed.insert(spender.sequence);
     }
 
-    /// Notes that the clusters around an entry change, since it leaves.
-    fn touch_around(&mut self, entry: &Entry) {
+    /// Marks the clusters of an entry's relatives as changed, since it is removed.
+    fn mark_relatives_changed(&mut self, entry: &Entry) {
         let parents = self.state.parents_of(entry).into_keys();
-        self.touched.extend(parents.chain(self.state.children_of(&entry.txid).into_keys()));
+        self.changed.extend(parents.chain(self.state.children_of(&entry.txid).into_keys()));
     }
 }
 

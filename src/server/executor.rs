@@ -32,7 +32,7 @@ use super::metrics::{Counted, Figures, Kind, Metrics, MetricsError, Transport, c
 use super::payload::{Payload, Refused, Told};
 use super::shared::{Beginning, Key, SharedStreams};
 use super::told::Subscription;
-use crate::api::{self, Account, Include, Place, Reads, Schema};
+use crate::api::{self, Account, Include, Place, ReadSet, Schema};
 use crate::limits::Limits;
 
 /// Executes what the guard admits, and answers the rest with its refusal.
@@ -358,7 +358,7 @@ impl Admitted {
     }
 
     /// The same, noting what its answer is made from.
-    pub(super) fn noting(self, reads: Reads) -> Self {
+    pub(super) fn noting(self, reads: ReadSet) -> Self {
         Self { request: self.request.data(reads), ..self }
     }
 

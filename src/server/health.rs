@@ -22,7 +22,7 @@ pub(super) async fn ready(State(server): State<Arc<Server>>) -> impl IntoRespons
     let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let body = serde_json::json!({
         "ready": is_ready,
-        "indexedHeight": readiness.indexed_height,
+        "indexedHeight": readiness.indexed_height(),
         "nodeHeight": readiness.node_height,
         "blocksBehind": readiness.blocks_behind(),
         "secondsSinceNode": readiness.silence.map(|silence| silence.as_secs()),

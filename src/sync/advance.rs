@@ -156,7 +156,7 @@ impl SyncLoop<'_> {
         let chain = index.snapshot()?;
         let tip = chain.tip();
         let in_sync = tip.is_some_and(|tip| tip.hash == info.best_block_hash);
-        published.hear_node(|state| state_of(&info, tip, state));
+        published.report_node(|state| state_of(&info, tip, state));
         if in_sync {
             self.release_if_invalid(tip)?;
             return Ok(RoundOutcome::InSync);
@@ -268,7 +268,7 @@ impl SyncLoop<'_> {
             }
             progress.connected(update.tip(), batch);
             published.change_state(|state| match state.phase {
-                SyncPhase::CatchingUp => SyncState { pace: progress.pace(), ..state },
+                SyncPhase::CatchingUp => SyncState { speed: progress.speed(), ..state },
                 _ => state,
             });
             if since.elapsed() > COMMIT_INTERVAL || update.is_full()? {
@@ -344,7 +344,7 @@ impl SyncLoop<'_> {
     }
 }
 
-/// The sync state that follows from the node's chain and the tip of the index. The pace is kept while catching up.
+/// The sync state that follows from the node's chain and the tip of the index. The speed is kept while catching up.
 fn state_of(info: &ChainInfo, tip: Option<Tip>, before: SyncState) -> SyncState {
     let lag = tip.map(|tip| info.blocks.to_u32().saturating_sub(tip.height.to_u32()));
     let phase = match lag {
@@ -356,9 +356,10 @@ fn state_of(info: &ChainInfo, tip: Option<Tip>, before: SyncState) -> SyncState 
         node_height: Some(info.blocks),
         node_headers: Some(info.headers),
         node_tip: Some(info.best_block_hash),
-        pace: before.pace.filter(|_| phase == SyncPhase::CatchingUp),
+        speed: before.speed.filter(|_| phase == SyncPhase::CatchingUp),
         mempool_in_sync: before.mempool_in_sync,
         disk_shortage: None,
-        lost_block: before.lost_block,
+        awaited_block: before.awaited_block,
+        abandoned_block: before.abandoned_block,
     }
 }

@@ -454,7 +454,7 @@ impl SyncLoop<'_> {
         }
         let mempool = self.mempool_sync.as_mut().map(MempoolSync::snapshot).unwrap_or_default();
         let published = self.follow.published;
-        let head = Arc::new(Head::behind(published.head().as_deref(), Arc::clone(chain), mempool)?);
+        let head = Arc::new(Head::after(published.head().as_deref(), Arc::clone(chain), mempool)?);
         published.publish(Arc::clone(&head));
         Some(head)
     }

@@ -9,7 +9,7 @@ use tracing::info;
 
 use crate::chain::Height;
 use crate::index::{ParsedBlock, Tip};
-use crate::view::Pace;
+use crate::view::IndexingSpeed;
 
 /// The interval between log lines.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
@@ -86,7 +86,7 @@ impl CatchUpProgress {
                 height = tip.height.to_u32(),
                 of = self.target.to_u32(),
                 transactions_per_second = format_args!("{:.0}", self.rate(self.transactions)),
-                seconds_left = self.pace().map(|pace| pace.left.as_secs()),
+                seconds_left = self.speed().map(|speed| speed.remaining.as_secs()),
                 "catching up"
             );
         }
@@ -94,10 +94,10 @@ impl CatchUpProgress {
 
     /// The speed of this series so far; `None` until a block is connected.
     #[must_use]
-    pub(super) fn pace(&self) -> Option<Pace> {
+    pub(super) fn speed(&self) -> Option<IndexingSpeed> {
         let blocks_per_second = self.rate(self.blocks);
-        let left = Duration::try_from_secs_f64(f64::from(self.remaining) / blocks_per_second).ok()?;
-        Some(Pace { blocks_per_second, left })
+        let remaining = Duration::try_from_secs_f64(f64::from(self.remaining) / blocks_per_second).ok()?;
+        Some(IndexingSpeed { blocks_per_second, remaining })
     }
 
     /// Ends the series.

@@ -11,8 +11,8 @@
 //! ```
 //!
 //! Only in this case do queries depend on the node. The server waits for a node that is behind, as after a crash of its
-//! own, but not without a bound, since the node may be on another chain. [`SyncState::lost_block`] shows an abandoned
-//! block until the index reaches its height; the next start does not wait for it.
+//! own, but not without a bound, since the node may be on another chain. [`SyncState::abandoned_block`] shows
+//! the block until the index reaches its height; the next start does not wait for it.
 
 use std::time::{Duration, Instant};
 
@@ -89,13 +89,9 @@ pub fn publish(
     published: &Published,
     patience: Duration,
 ) -> Result<Option<Withheld>, SyncError> {
-    let awaited = index.lost_announcement()?;
-    let lost_block = match awaited {
-        Some(block) => Some(block),
-        None => index.abandoned_announcement()?,
-    };
-    published.change_state(|state| SyncState { lost_block, ..state });
-    let Some(block) = awaited else {
+    let (awaited_block, abandoned_block) = (index.lost_announcement()?, index.abandoned_announcement()?);
+    published.change_state(|state| SyncState { awaited_block, abandoned_block, ..state });
+    let Some(block) = awaited_block else {
         show(index, mempool, published)?;
         return Ok(None);
     };
@@ -111,7 +107,7 @@ pub fn publish(
 }
 
 fn show(index: &Index, mempool: MempoolSnapshot, published: &Published) -> Result<(), SyncError> {
-    if let Some(head) = Head::behind(published.head().as_deref(), index.snapshot()?.into(), mempool) {
+    if let Some(head) = Head::after(published.head().as_deref(), index.snapshot()?.into(), mempool) {
         published.publish(head.into());
     }
     Ok(())
@@ -124,9 +120,12 @@ impl SyncLoop<'_> {
         if let Some(Withheld { block, .. }) = self.withheld.take_if(|withheld| withheld.is_reached_by(tip)) {
             info!(height = block.height.to_u32(), "the index has a block at the height of the lost block again");
         }
-        let is_reached = |lost: Tip| tip.is_some_and(|tip| tip.height >= lost.height);
-        if self.follow.published.state().lost_block.is_some_and(is_reached) {
-            self.follow.published.change_state(|state| SyncState { lost_block: None, ..state });
+        let published = self.follow.published;
+        if let Some(tip) = tip {
+            let state = published.state();
+            if state.with_lost_blocks_above(tip) != state {
+                published.change_state(|state| state.with_lost_blocks_above(tip));
+            }
         }
         self.withheld.is_some()
     }

@@ -16,19 +16,19 @@ use crate::index::{BlockPlace, BlockRow, ChainMembership, IndexError, Snapshot, 
 pub struct Block {
     /// Its height in its own chain.
     pub height: Height,
-    /// What is known of it. Running totals of a stale block are those of its own chain.
+    /// Its row. Running totals of a stale block are those of its own chain.
     pub row: BlockRow,
     /// Whether it is part of the active chain.
     pub membership: ChainMembership,
-    /// The block itself, of a stale one only, whose transactions have no rows; read when it is first needed.
+    /// The serialised block, for a stale block only, whose transactions have no rows; read on first use.
     stale: OnceLock<StaleBytes>,
 }
 
-/// A stale block as serialised. It is taken apart once, however many of its transactions are asked for.
+/// A serialised stale block. It is parsed once for all its transactions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct StaleBytes {
     raw: Vec<u8>,
-    /// Where in it each of its transactions stands.
+    /// The byte range of each transaction.
     transactions: Vec<Range<usize>>,
 }
 
@@ -61,14 +61,13 @@ impl Block {
         self.membership == ChainMembership::Main
     }
 
-    /// How many bytes are read before the first of its transactions can be: those of a stale block are cut out of the
-    /// whole of it.
+    /// The bytes that are read before its first transaction: a stale block is read as a whole.
     #[must_use]
     pub fn bytes_to_open(&self) -> usize {
         if self.is_main() { 0 } else { self.row.size.try_into().unwrap_or(usize::MAX) }
     }
 
-    /// The weight of all its transactions but the coinbase, whose serialisation is given: what its fees are paid for.
+    /// The weight of all its transactions but the coinbase, whose serialisation is given: the weight that pays fees.
     pub fn paying_weight(&self, coinbase: &[u8]) -> Result<u64, IndexError> {
         let damaged = |what: String| corrupt("blocks", format!("block {}: {what}", self.row.hash));
         let coinbase = RawTransaction::parse_whole(coinbase).map_err(|error| damaged(error.to_string()))?;
@@ -79,7 +78,7 @@ impl Block {
         weight.ok_or_else(|| damaged("it weighs less than its coinbase".to_owned()))
     }
 
-    /// The position of its first transaction. Means nothing for a stale block.
+    /// The position of its first transaction. Meaningless for a stale block.
     pub(super) fn first_txnum(&self) -> Result<TxNum, IndexError> {
         let first = self.row.running.transactions.checked_sub(self.row.transactions.into());
         first.and_then(|first| u32::try_from(first).ok()).map(TxNum).ok_or_else(|| {
@@ -119,15 +118,15 @@ impl View {
         self.stale_block(place.height, hash).map(Some)
     }
 
-    /// A stale block that must be kept.
+    /// A stale block that the index must have.
     pub fn stale_block(&self, height: Height, hash: BlockHash) -> Result<Block, IndexError> {
         let row = self.head.chain.stale_block_row(height, hash)?;
         let row = row.ok_or_else(|| corrupt("stale_blocks", format!("the row of {hash} is missing")))?;
         Ok(Block::new(height, row, ChainMembership::Stale))
     }
 
-    /// The kept stale blocks whose position is in this range, lowest first, each with its position: its height × 2^32,
-    /// and below that what tells the blocks of one height apart. Read as they are asked for.
+    /// The stored stale blocks whose position is in this range, lowest first, each with its position: its height × 2^32
+    /// plus a number that distinguishes the blocks of one height. Read lazily.
     #[allow(clippy::type_complexity)]
     pub fn stale_blocks(
         &self,
@@ -138,7 +137,7 @@ impl View {
         Ok(found.map(|found| found.map(|(height, hash)| (Snapshot::stale_position(height, hash), (height, hash)))))
     }
 
-    /// How many stale blocks are kept.
+    /// The number of stored stale blocks.
     pub fn stale_block_count(&self) -> Result<u64, IndexError> {
         self.head.chain.stale_block_count()
     }
@@ -222,7 +221,7 @@ impl View {
         if block.is_main() { self.block_at(block.height.next()) } else { Ok(None) }
     }
 
-    /// The block this one stands on, `None` for genesis, or where only the block itself is kept.
+    /// The parent of this block, `None` for genesis, or where the index does not have the parent.
     pub fn previous_block(&self, block: &Block) -> Result<Option<Block>, IndexError> {
         self.block(block.row.header.prev_blockhash)
     }
@@ -250,19 +249,19 @@ impl View {
         Ok(Height::from(low))
     }
 
-    /// How many blocks, itself included, confirm a block at this height of the active chain.
+    /// The number of blocks, itself included, that confirm a block at this height of the active chain.
     #[must_use]
     pub fn confirmations(&self, height: Height) -> u32 {
         (self.tip().height.to_u32() + 1).saturating_sub(height.to_u32())
     }
 
-    /// Where the block with this hash is, `None` if the index does not know it.
+    /// The place of the block with this hash, `None` if the index does not know it.
     pub fn block_place(&self, hash: BlockHash) -> Result<Option<BlockPlace>, IndexError> {
         self.head.chain.block_place(hash)
     }
 
     /// The height of the newest block that the chain of `hash` and the active chain have in common: its own height if
-    /// it is on the active chain. `None` if the index does not know the block, or no longer how it forked off.
+    /// it is on the active chain. `None` if the index does not know the block, or no longer has its branch.
     pub fn fork_height(&self, hash: BlockHash) -> Result<Option<Height>, IndexError> {
         let mut hash = hash;
         loop {
@@ -275,7 +274,7 @@ impl View {
         }
     }
 
-    /// A block of the active chain that must be there.
+    /// The block of the active chain at a height that is not above the tip.
     pub fn main_block(&self, height: Height) -> Result<Block, IndexError> {
         let block = self.block_at(height)?;
         block.ok_or_else(|| corrupt("blocks", format!("the row at height {height} is missing")))

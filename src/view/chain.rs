@@ -1,6 +1,6 @@
-//! The chain as a whole: sums over any run of blocks, and where all coins are.
+//! Statistics of the chain: sums over ranges of blocks, and the supply of coins.
 //!
-//! Every `blocks` row holds the totals of the chain up to it, so a run of any length is the difference of two rows.
+//! Every `blocks` row has the totals of the chain up to it, so a range of any length is the difference of two rows.
 
 use bitcoin::constants::COINBASE_MATURITY;
 use bitcoin::{Script, Work};
@@ -14,14 +14,14 @@ use crate::chain::raw::RawTransaction;
 use crate::chain::script::never_spendable;
 use crate::index::{BlockRow, ChainTotals, IndexError, StoredTransaction};
 
-/// A run of blocks that follow each other.
+/// A range of consecutive blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockRange {
     /// The height of its first block.
     pub from: Height,
     /// The height of its last block.
     pub to: Height,
-    /// The block in front of it, `None` before the genesis block.
+    /// The block before it, `None` before the genesis block.
     pub before: Option<BlockRow>,
     /// Its first block.
     pub first: BlockRow,
@@ -29,12 +29,12 @@ pub struct BlockRange {
     pub last: BlockRow,
 }
 
-/// What was done in a run of blocks, and how long it took by median time past.
+/// The work and transactions of a range of blocks, and its duration by median time past.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     /// Seconds, above zero.
     pub seconds: u32,
-    /// Blocks that were found in this time.
+    /// Blocks found in this time.
     pub blocks: u32,
     /// Their transactions.
     pub transactions: u64,
@@ -49,13 +49,13 @@ impl Span {
         f64::from(self.seconds) / f64::from(self.blocks)
     }
 
-    /// How many hashes a second it took to find the blocks.
+    /// The hash rate that found the blocks, per second.
     #[must_use]
     pub fn hashrate(&self) -> f64 {
         hashes(self.work) / f64::from(self.seconds)
     }
 
-    /// Transactions a second.
+    /// Transactions per second.
     #[must_use]
     pub fn transactions_per_second(&self) -> f64 {
         to_f64(self.transactions) / f64::from(self.seconds)
@@ -63,13 +63,13 @@ impl Span {
 }
 
 impl BlockRange {
-    /// How many blocks there are.
+    /// The number of blocks.
     #[must_use]
     pub fn blocks(&self) -> u32 {
         (self.to.to_u32() - self.from.to_u32()).saturating_add(1)
     }
 
-    /// What the range adds to a running total.
+    /// The difference of a running total over the range.
     pub fn sum<N: TryFrom<u128>>(&self, total: impl Fn(&ChainTotals) -> N) -> Result<N, IndexError>
     where
         u128: From<N>,
@@ -79,7 +79,7 @@ impl BlockRange {
         sum.and_then(|sum| N::try_from(sum).ok()).ok_or_else(|| self.fallen())
     }
 
-    /// By how many outputs the UTXO set grew; negative if it shrank.
+    /// The growth of the UTXO set in outputs; negative if it shrank.
     pub fn utxo_delta(&self) -> Result<i64, IndexError> {
         let count = |row: &BlockRow| i64::try_from(row.running.utxo_count).map_err(|_| self.fallen());
         let before = self.before.as_ref().map_or(Ok(0), count)?;
@@ -92,9 +92,8 @@ impl BlockRange {
         work_between(before, self.last.running.chainwork).ok_or_else(|| self.fallen())
     }
 
-    /// What was done between the median time past of the block in front and that of the last block. In front of the
-    /// genesis block there is none: of a range that begins there, everything is counted behind it. `None` if no time
-    /// passed.
+    /// The span between the median time past of the block before the range and that of its last block. For a range from
+    /// genesis the span starts after the genesis block. `None` if no time passed.
     pub fn span(&self) -> Result<Option<Span>, IndexError> {
         let (start, blocks) = match &self.before {
             Some(before) => (before, self.blocks()),
@@ -112,14 +111,14 @@ impl BlockRange {
     }
 }
 
-/// Where the coins are that the subsidies of a chain allowed, in sat. The first is the sum of the other five.
+/// The distribution of the coins that the subsidies of a chain allowed, in sat. The first is the sum of the other five.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Supply {
     /// The subsidies of all blocks, the genesis block's among them.
     pub subsidy_issued: u64,
     /// The value of the UTXO set.
     pub circulating: u64,
-    /// What can never be spent.
+    /// Unspendable coins.
     pub unspendable: u64,
     /// The genesis coinbase.
     pub genesis: u64,
@@ -149,12 +148,12 @@ impl Supply {
     }
 }
 
-/// What coinbases paid that the next block may not spend yet.
+/// Immature coinbase outputs, which the next block cannot spend yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ImmatureCoinbase {
     /// In sat.
     pub value: u64,
-    /// Bytes of the coinbases that were read to find it.
+    /// The bytes of the coinbases read to compute it.
     pub bytes_read: usize,
 }
 
@@ -178,7 +177,7 @@ impl View {
         })
     }
 
-    /// A block as a range, on the active chain or stale; `None` if the block it stands on is not kept.
+    /// A block as a range, on the active chain or stale; `None` if the index does not have its parent.
     pub fn range_of_one(&self, block: &Block) -> Result<Option<BlockRange>, IndexError> {
         let (height, row) = (block.height, &block.row);
         let before = match height.previous() {
@@ -200,7 +199,7 @@ impl View {
         }
     }
 
-    /// How many of the kept stale blocks stand at this height or above it.
+    /// The number of stored stale blocks at this height or above it.
     pub fn stale_blocks_from(&self, height: Height) -> Result<u32, IndexError> {
         let mut count = 0_u32;
         for found in self.stale_blocks(u64::from(height.to_u32()) << 32..u64::MAX)? {
@@ -210,9 +209,8 @@ impl View {
         Ok(count)
     }
 
-    /// What coinbases of the active chain had paid up to and including this block of it that the block after it could
-    /// not spend yet. Outputs that can never be spent do not count, nor those that a duplicate had overwritten by then
-    /// (BIP30).
+    /// The coinbase outputs of the active chain up to and including this block that the next block could not spend yet.
+    /// Excludes unspendable outputs and those that a duplicate had overwritten by then (BIP30).
     ///
     /// Errors: the index cannot be read.
     pub fn immature_coinbase(&self, at: &Block) -> Result<ImmatureCoinbase, IndexError> {
@@ -231,7 +229,7 @@ impl View {
                 continue;
             }
             let coinbase = RawTransaction::parse_whole(&raw)
-                .map_err(|error| corrupt("transactions", format!("row {txnum} holds no transaction: {error}")))?;
+                .map_err(|error| corrupt("transactions", format!("row {txnum} is not a transaction: {error}")))?;
             let spendable =
                 coinbase.outputs().filter(|output| !never_spendable(Script::from_bytes(output.script_pubkey)));
             immature.value = spendable.fold(immature.value, |sum, output| sum.saturating_add(output.value));
@@ -314,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_is_what_its_last_block_adds_to_the_block_in_front_of_it() {
+    fn a_range_is_the_difference_of_two_rows() {
         let range = range(3, 5, Some(row(100, 10, 4, 9)), row(110, 11, 6, 8), row(160, 30, 12, 7));
         assert_eq!(range.blocks(), 3);
         assert_eq!(range.sum(|running| running.transactions).unwrap(), 20);
@@ -325,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_from_genesis_on_holds_everything_but_is_timed_from_the_genesis_block() {
+    fn a_range_from_genesis_is_timed_from_the_genesis_block() {
         let range = range(0, 2, None, row(100, 1, 2, 0), row(160, 30, 6, 7));
         assert_eq!((range.blocks(), range.sum(|running| running.transactions).unwrap()), (3, 30));
         assert_eq!((range.work().unwrap(), range.utxo_delta().unwrap()), (work(6), 7));
@@ -351,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn the_supply_is_told_only_where_it_adds_up() {
+    fn totals_that_do_not_add_up_are_no_supply() {
         let good = row(0, 0, 0, 0).running;
         let supply = Supply::of(&good).unwrap();
         assert_eq!((supply.subsidy_issued, supply.circulating, supply.unspendable), (100, 90, 10));

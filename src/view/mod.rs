@@ -1,34 +1,33 @@
 //! The published Head, and the answer to a question over it.
 //!
-//! `sync` opens one snapshot after each commit and publishes it, with the mempool that belongs to it, by one atomic swap. A request, and each event of a
-//! subscription, pins the Head it begins with in a [`View`], so that everything in one answer is from one state of the
-//! chain. Nothing else begins reads.
+//! `sync` opens one snapshot after each commit and publishes it, together with the matching mempool, by one atomic swap. A
+//! request, and each event of a subscription, pins the current Head in a [`View`], so that one answer is from one state of
+//! the chain. Nothing else opens a read transaction.
 //!
 //! ```text
 //!   Published ── head() ──► Head ── View::new ──► View ──► Block         block, chain
 //!                                                     ├──► Transaction   transaction, output, replaced
-//!                                                     ├──► Totals …      ledger
-//!                                                     └──► Ask           the node, for what is not in the index: ask,
-//!                                                                        and for what clients bring: submit, offered
+//!                                                     ├──► LedgerTotals  ledger
+//!                                                     └──► NodeClient    requests to the node: node_client, submit
 //! ```
 //!
-//! How rows are stored is the index's business, and how questions are asked is the API's.
+//! The encoding of rows is internal to the index, and the form of queries to the API.
 
-mod allowance;
-mod ask;
 mod block;
+mod byte_budget;
 mod chain;
+mod dry_run;
 mod head;
 mod ledger;
+mod node_client;
 mod observed;
-mod offered;
 mod output;
-mod reads;
+mod read_set;
 mod replaced;
 mod submit;
 mod sync_state;
+mod tip_history;
 mod transaction;
-mod turns;
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -36,24 +35,25 @@ use std::time::SystemTime;
 use bitcoin::Network;
 
 use crate::chain::Height;
-use allowance::Allowance;
+use byte_budget::ByteBudget;
 
-pub use allowance::AllowanceExceeded;
-pub use ask::{Ask, AskError, NodeLimits};
 pub use block::Block;
+pub use byte_budget::BudgetExceeded;
 pub use chain::{BlockRange, ImmatureCoinbase, Span, Supply};
-pub(crate) use head::drawn;
+pub use dry_run::Obstacles;
+pub(crate) use head::random_u64;
 pub use head::{Head, Published};
 pub use ledger::{
-    Candidate, Coin, Ledger, LostMovement, Movement, Movements, Pending, PendingMovement, StaleMovements, Totals,
+    Coin, Ledger, LedgerTotals, LostMovement, Movement, Movements, Pending, PendingMovement, StaleMovements,
+    UnspentCandidate,
 };
-pub use offered::Obstacles;
+pub use node_client::{NodeClient, NodeClientError, NodeLimits};
 pub use output::{SpendStatus, Spender, UnspendableReason, mature_at};
-pub use reads::{Basis, Lasting, Reads};
+pub use read_set::{Dependency, Freshness, ReadSet};
 pub use replaced::Replacement;
-pub use sync_state::{Pace, SyncPhase, SyncState};
-pub use transaction::{MerkleProof, Place, Transaction, TransactionState};
-pub use turns::{Turn, Turns};
+pub use sync_state::{IndexingSpeed, SyncPhase, SyncState, SyncStatus};
+pub use tip_history::{TipChange, TipHistory};
+pub use transaction::{ConfirmedPlace, MerkleProof, Transaction, TransactionState};
 
 pub use crate::index::{
     BlockRow, ChainMembership, ChainTotals, CountAndValue, DeadTransaction, DiskShortage, FORMAT_VERSION, IndexError,
@@ -69,66 +69,65 @@ pub use crate::node::{
     PackageOutcome, Refusal, SubmittedTransaction, TestedTransaction,
 };
 
-/// One state of the chain and the questions that can be asked of it. Kept for one request or one event.
+/// One state of the chain and the queries on it, kept for one request or one event.
 ///
-/// Every question fails only where the index does ([`IndexError::Storage`], [`IndexError::Corrupt`]).
+/// A query fails only where the index does ([`IndexError::Storage`], [`IndexError::Corrupt`]).
 pub struct View {
     head: Arc<Head>,
-    allowance: Allowance,
+    budget: ByteBudget,
     state: SyncState,
-    ask: Ask,
-    reads: Reads,
+    node_client: NodeClient,
+    read_set: ReadSet,
 }
 
 impl View {
-    /// A view of this Head, to ask without limit. It knows nothing of the node; [`Published::view_of`] makes one that
-    /// does.
+    /// A view of this Head without a byte budget and without the node; [`Published::view_of`] makes one with both.
     #[must_use]
     pub fn new(head: Arc<Head>) -> Self {
-        Self::with_allowance(head, usize::MAX)
+        Self::with_budget(head, usize::MAX)
     }
 
-    /// A view of this Head for an answer that may read and tell this many bytes of transactions.
+    /// A view of this Head for an answer that may read and return this many bytes of transactions.
     #[must_use]
-    pub fn with_allowance(head: Arc<Head>, bytes: usize) -> Self {
-        let (state, ask, reads) = (SyncState::default(), Ask::default(), Reads::default());
-        Self { head, allowance: Allowance::new(bytes), state, ask, reads }
+    pub fn with_budget(head: Arc<Head>, bytes: usize) -> Self {
+        let (state, node_client, read_set) = (SyncState::default(), NodeClient::default(), ReadSet::default());
+        Self { head, budget: ByteBudget::new(bytes), state, node_client, read_set }
     }
 
-    /// This view, which notes here what is read of it.
+    /// Records the reads of this view in `read_set`.
     #[must_use]
-    pub fn noting(self, reads: Reads) -> Self {
-        reads.of_head(&self.head);
-        Self { reads, ..self }
+    pub fn recording(self, read_set: ReadSet) -> Self {
+        read_set.add_head(&self.head);
+        Self { read_set, ..self }
     }
 
-    /// What the answer was made from so far, to note more.
+    /// The reads of the answer so far, to record more.
     #[must_use]
-    pub fn reads(&self) -> &Reads {
-        &self.reads
+    pub fn read_set(&self) -> &ReadSet {
+        &self.read_set
     }
 
-    /// Notes that the answer tells of a block.
+    /// Records that the answer reads a block.
     pub fn note_block(&self, block: &Block) {
-        self.reads.of_block(block);
+        self.read_set.add_block(block);
     }
 
-    /// Notes that the answer tells of the main chain up to this height, and of nothing that comes later.
+    /// Records that the answer reads the main chain up to this height only.
     pub fn note_chain_up_to(&self, height: Height) {
-        self.reads.up_to(height);
+        self.read_set.add_chain_up_to(height);
     }
 
-    /// Notes that the answer tells of a transaction, or a part of one.
+    /// Records that the answer reads a transaction, or a part of one.
     pub fn note_transaction(&self, transaction: &Transaction) {
-        self.reads.of_transaction(transaction, self.network().params().bip34_height);
+        self.read_set.add_transaction(transaction, self.network().params().bip34_height);
     }
 
-    /// Counts bytes of transactions that the answer has read or is about to tell; the view cannot know by itself what
-    /// of it a question is worth.
+    /// Counts bytes of transactions that the answer has read or is about to return; the view does not know which of its
+    /// reads count.
     ///
-    /// Errors: more than the allowance, now or before. With 0 bytes it only asks whether there is any left.
-    pub fn count(&self, bytes: usize) -> Result<(), AllowanceExceeded> {
-        self.allowance.take(bytes)
+    /// Errors: the byte budget is exceeded, now or before. With 0 bytes it only checks whether any is left.
+    pub fn count(&self, bytes: usize) -> Result<(), BudgetExceeded> {
+        self.budget.spend(bytes)
     }
 
     /// The newest block.
@@ -137,13 +136,13 @@ impl View {
         self.head.tip
     }
 
-    /// The transactions that wait for the next block.
+    /// The unconfirmed transactions.
     #[must_use]
     pub fn mempool(&self) -> &MempoolSnapshot {
         &self.head.mempool
     }
 
-    /// Whether the mempool is followed: whether anything came of it yet, were it only what the node says of it.
+    /// Whether the mempool is followed: whether any report of it arrived yet.
     #[must_use]
     pub fn follows_mempool(&self) -> bool {
         let mempool = self.mempool();
@@ -156,30 +155,30 @@ impl View {
         self.head.taken_at
     }
 
-    /// How far the index had come when the view was made.
+    /// The state of synchronization when the view was made.
     #[must_use]
     pub fn sync_state(&self) -> &SyncState {
         &self.state
     }
 
-    /// Whether this was in sync when the view was made: its newest block was the node's.
+    /// Whether this was in sync when the view was made: its tip was the node's.
     #[must_use]
     pub fn is_in_sync(&self) -> bool {
         self.state.is_at(self.head.tip)
     }
 
-    /// Asks the node for what is not in the index. Its answers are those of this moment, not of the view's.
+    /// The client of the node, for what the index does not contain. Its answers are current, not of the view's state.
     #[must_use]
-    pub fn ask(&self) -> &Ask {
-        &self.ask
+    pub fn node_client(&self) -> &NodeClient {
+        &self.node_client
     }
 
-    /// How many rows each table of the index has, without reading them.
+    /// The number of rows of each table of the index, without reading them.
     pub fn tables(&self) -> Result<Vec<TableRows>, IndexError> {
         self.head.chain.tables()
     }
 
-    /// Bytes of the index file, `None` if the file system does not tell.
+    /// The size of the index file in bytes, `None` if the file system does not report it.
     #[must_use]
     pub fn file_bytes(&self) -> Option<u64> {
         self.head.chain.file_bytes()
@@ -192,7 +191,7 @@ impl View {
     }
 }
 
-/// An error of the index that says which row cannot be what was written.
+/// An error for a row that contradicts its table's encoding.
 fn corrupt(table: &'static str, what: impl Into<String>) -> IndexError {
     IndexError::Corrupt { table, what: what.into() }
 }

@@ -1,5 +1,5 @@
-//! What this server has seen and the chain does not tell: when a transaction came, which reorganisations there were, what
-//! the mempool was like.
+//! Observations of this server that the chain does not contain: first sights of transactions, reorganisations, samples of
+//! the mempool.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -10,8 +10,8 @@ use crate::index::{IndexError, Reorg};
 use crate::mempool::MempoolSample;
 
 impl View {
-    /// When a transaction was first seen unconfirmed, in seconds since 1970; `None` if it was not, or if that is not
-    /// remembered any more.
+    /// When a transaction was first seen unconfirmed, in seconds since 1970; `None` if it was not, or if
+    /// that is no longer stored.
     pub fn first_seen_at(&self, transaction: &Transaction) -> Result<Option<u64>, IndexError> {
         match &transaction.place {
             Some(place) => self.head.chain.first_seen_at(place.txnum),
@@ -19,17 +19,17 @@ impl View {
         }
     }
 
-    /// The newest kept reorganisation that took this block out of the active chain.
+    /// The newest stored reorganisation that disconnected this block.
     pub fn reorg_that_disconnected(&self, block: BlockHash) -> Result<Option<Reorg>, IndexError> {
         self.head.chain.reorg_that_disconnected(block)
     }
 
-    /// The newest kept reorganisation after which this block was the newest.
+    /// The newest stored reorganisation after which this block was the tip.
     pub fn reorg_to(&self, new_tip: BlockHash) -> Result<Option<Reorg>, IndexError> {
         self.head.chain.reorg_to(new_tip)
     }
 
-    /// The kept reorganisations with these numbers, the oldest first. They are numbered from 1 as they happened.
+    /// The stored reorganisations with these numbers, the oldest first. They are numbered from 1 in their order.
     pub fn reorgs(
         &self,
         numbers: Range<u64>,
@@ -37,7 +37,7 @@ impl View {
         self.head.chain.reorgs(numbers)
     }
 
-    /// The numbers of the reorganisations that are kept.
+    /// The numbers of the stored reorganisations.
     pub fn kept_reorgs(&self) -> Result<Range<u64>, IndexError> {
         self.head.chain.kept_reorgs()
     }

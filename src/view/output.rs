@@ -1,4 +1,4 @@
-//! What became of an output: spent by which input, waiting to mature, or out of reach for ever.
+//! The status of an output: spent by which input, immature, or unspendable.
 
 use std::sync::Arc;
 
@@ -20,11 +20,11 @@ pub enum UnspendableReason {
     OversizeScript,
     /// It is the output of the genesis block, which never entered the UTXO set.
     GenesisCoinbase,
-    /// A later transaction with the same txid took its place before it was spent (BIP30).
+    /// A later transaction with the same txid replaced it before it was spent (BIP30).
     Bip30Overwritten,
 }
 
-/// What became of an output.
+/// The status of an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpendStatus {
     /// No transaction of the active chain or of the mempool spends it.
@@ -42,7 +42,7 @@ pub enum SpendStatus {
 pub struct Spender {
     /// The position of the spending transaction.
     pub txnum: TxNum,
-    /// The number of its input.
+    /// The index of its input.
     pub vin: u32,
     /// The height of its block.
     pub height: Height,
@@ -72,8 +72,8 @@ impl View {
         Ok(Some(Spender { txnum: spender.txnum, vin: spender.vin, height }))
     }
 
-    /// The input on the active chain that spends an output, `None` while there is none. Of a txid that the chain holds
-    /// twice (BIP30) the newest copy is meant.
+    /// The input on the active chain that spends an output, `None` while there is none. For a txid that the chain
+    /// contains twice (BIP30) the newest copy counts.
     pub fn spender_of_outpoint(&self, outpoint: &OutPoint) -> Result<Option<Spender>, IndexError> {
         let Some(funding) = self.latest_position(&outpoint.txid)? else { return Ok(None) };
         let Some(spender) = self.head.chain.spender(funding, outpoint.vout)? else { return Ok(None) };
@@ -97,7 +97,7 @@ impl View {
         Some((Arc::clone(mempool.get(&txid)?), vin))
     }
 
-    /// What has become of this output by now, the mempool included; `None` if it is neither in a block of the active chain
+    /// The current status of this output, the mempool included; `None` if it is neither in a block of the active chain
     /// nor in the mempool.
     pub fn spend_status(&self, transaction: &Transaction, vout: u32) -> Result<Option<SpendStatus>, IndexError> {
         let Some(output) = usize::try_from(vout).ok().and_then(|vout| transaction.parts.output.get(vout)) else {
@@ -114,8 +114,8 @@ impl View {
         Ok(if is_spent { Some(SpendStatus::SpentInMempool) } else { status })
     }
 
-    /// What had become of this output right after a block; `None` if no block up to it held the output. Of a txid that the
-    /// chain holds twice (BIP30) the newest copy up to that block is meant.
+    /// The status of this output right after a block; `None` if no block up to it contains the output. For a txid that the
+    /// chain contains twice (BIP30) the newest copy up to that block counts.
     pub fn spend_status_at(
         &self,
         transaction: &Transaction,
@@ -156,7 +156,7 @@ impl View {
         Ok(overwritten.then_some(UnspendableReason::Bip30Overwritten))
     }
 
-    /// Whether the next block may spend outputs of this transaction, as far as coinbase maturity goes. False for the
+    /// Whether the next block may spend outputs of this transaction, regarding coinbase maturity. False for the
     /// coinbase of a stale block, which no block of the active chain can spend.
     #[must_use]
     pub fn is_mature(&self, transaction: &Transaction) -> bool {

@@ -1,7 +1,7 @@
-//! Which transaction took whose place, and where a transaction went: for those that may be nowhere any more.
+//! Replacements and the current state of transactions that may have left chain and mempool.
 //!
-//! The chain has the last word: miners may mine what a mempool let go of, and what a block holds was not replaced,
-//! whatever is remembered of it.
+//! The chain decides: a miner may mine an evicted transaction, and a transaction in a block counts as not replaced, whatever
+//! the journal of departures says.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,21 +14,21 @@ use crate::chain::vsize;
 use crate::index::IndexError;
 use crate::mempool::{Departed, Entry};
 
-/// What is known of a transaction among those that replaced each other, be its bytes here or not.
+/// A transaction in a tree of replacements, with or without its bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Replacement {
-    /// What it pays, in sat, if that is known.
+    /// Its fee in sat, if that is known.
     pub fee: Option<u64>,
     /// Its virtual size in vbytes, if that is known.
     pub vsize: Option<u64>,
-    /// When it was first seen, in seconds since 1970, if that is remembered.
+    /// When it was first seen, in seconds since 1970, if that is stored.
     pub first_seen: Option<u64>,
-    /// Whether a block of the active chain holds it.
+    /// Whether a block of the active chain contains it.
     pub is_confirmed: bool,
 }
 
 impl Transaction {
-    /// Whether one of its own inputs says that it may be replaced (BIP125). What it stands on may say so for it.
+    /// Whether one of its own inputs signals replaceability (BIP125). Its ancestors may signal for it, too.
     #[must_use]
     pub fn signals_replaceability(&self) -> bool {
         !self.parts.is_coinbase() && self.parts.is_explicitly_rbf()
@@ -36,8 +36,8 @@ impl Transaction {
 }
 
 impl View {
-    /// Where a transaction is now, and the block that holds it, or that threw it out; `None` if it is not known.
-    pub fn whereabouts(&self, txid: &Txid) -> Result<Option<(TransactionState, Option<BlockHash>)>, IndexError> {
+    /// The current state of a transaction, and the block that contains it or caused its departure; `None` if it is unknown.
+    pub fn current_state(&self, txid: &Txid) -> Result<Option<(TransactionState, Option<BlockHash>)>, IndexError> {
         if let Some(txnum) = self.latest_position(txid)? {
             return Ok(Some((TransactionState::Confirmed, Some(self.block_hash_of(txnum)?))));
         }
@@ -51,8 +51,8 @@ impl View {
         Ok(stale.first().map(|(block, _)| (TransactionState::ReorgedOut, Some(*block))))
     }
 
-    /// The transactions that spend what this one spends, too, and the one that took its place: each once, in the order of
-    /// their txids. Of those that are in neither chain nor mempool only the ones that it replaced itself are found.
+    /// The transactions that conflict with this one, and the one that replaced it: each once, in the order of their txids.
+    /// Of those outside chain and mempool only the ones that it replaced directly are found.
     pub fn conflicts(&self, transaction: &Transaction) -> Result<Vec<Txid>, IndexError> {
         let mempool = self.mempool();
         let mut found: BTreeSet<Txid> = mempool.replaces(&transaction.txid).map(|departed| departed.txid).collect();
@@ -75,8 +75,8 @@ impl View {
         Ok(self.mempool().spender(outpoint).map(|(txid, _)| txid))
     }
 
-    /// What a transaction replaced by spending the same output, in the order of departure; neither what stood on that,
-    /// nor what a block of the active chain holds all the same.
+    /// The transactions that this one replaced by spending the same output, in the order of departure; without their
+    /// descendants, and without those that a block of the active chain contains.
     pub fn replaced(&self, by: &Txid) -> Result<Vec<Arc<Departed>>, IndexError> {
         let mut replaced = Vec::new();
         for departed in self.mempool().replaces(by) {
@@ -87,19 +87,19 @@ impl View {
         Ok(replaced)
     }
 
-    /// The transaction that replaced this one; `None` if none did, as far as that is remembered, or if a block of the
-    /// active chain holds it all the same.
+    /// The transaction that replaced this one; `None` if the journal has none, or if a block of the active chain contains
+    /// this one.
     pub fn replaced_by(&self, txid: &Txid) -> Result<Option<Txid>, IndexError> {
         let Some(by) = self.mempool().replaced_by(txid) else { return Ok(None) };
         Ok(self.latest_position(txid)?.is_none().then_some(by))
     }
 
-    /// The newest of those that replaced each other up to or from this transaction: itself, if it was not replaced.
-    /// `None` if it has neither replaced nor been replaced, as far as that is remembered.
+    /// The newest replacement in the tree of this transaction: itself, if it was not replaced. `None` if the journal has no
+    /// replacement by it or of it.
     pub fn newest_replacement(&self, txid: &Txid) -> Result<Option<Txid>, IndexError> {
         let mempool = self.mempool();
         let (mut newest, mut left) = (*txid, 0);
-        // each departs after the one that it replaced, so this ends
+        // each left after the one that it replaced, so the loop ends
         while let Some(departed) = mempool.departed(&newest).filter(|departed| departed.sequence > left)
             && let Some(by) = self.replaced_by(&newest)?
         {
@@ -118,7 +118,7 @@ impl View {
         })
     }
 
-    /// What is known of a transaction, wherever it is.
+    /// A transaction in a tree of replacements, wherever it is.
     pub fn replacement(&self, txid: &Txid) -> Result<Replacement, IndexError> {
         if let Some(stored) = self.head.chain.newest(txid)? {
             let found = self.placed(stored)?;
@@ -130,7 +130,7 @@ impl View {
             return Ok(Replacement { fee, vsize: size, first_seen: Some(entry.first_seen), is_confirmed: false });
         }
         if let Some(departed) = self.mempool().departed(txid) {
-            // the weight of what could not be parsed any more is not known
+            // a departure that could not be parsed has no weight
             let size = (departed.weight > 0).then(|| vsize(Weight::from_wu(departed.weight)));
             let first_seen = Some(departed.first_seen);
             return Ok(Replacement { fee: departed.fee, vsize: size, first_seen, is_confirmed: false });
@@ -138,15 +138,14 @@ impl View {
         Ok(Replacement::default())
     }
 
-    /// Whether a transaction replaced one that did not say that it may be replaced (BIP125), and of which the bytes are
-    /// still here.
+    /// Whether a transaction replaced one that did not signal replaceability (BIP125) and whose bytes are still stored.
     pub fn replaced_without_signal(&self, txid: &Txid) -> Result<bool, IndexError> {
         let replaced = self.replaced(txid)?;
         Ok(replaced.iter().filter_map(|departed| departed.entry.as_ref()).any(|entry| !signals(entry)))
     }
 }
 
-/// The highest sequence number that says that a transaction may be replaced (`MAX_BIP125_RBF_SEQUENCE`).
+/// The highest sequence number that signals replaceability (`MAX_BIP125_RBF_SEQUENCE`).
 const MAX_RBF_SEQUENCE: u32 = 0xffff_fffd;
 
 fn signals(entry: &Entry) -> bool {

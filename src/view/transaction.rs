@@ -1,7 +1,6 @@
-//! Transactions wherever they are: on the active chain, or, failing that, in the mempool, or, failing that, in a stale
-//! block or among those that left the mempool.
+//! Transactions, looked up in the active chain, then in the mempool, then in stale blocks and the journal of departures.
 //!
-//! Of a txid that the chain holds twice (BIP30) the latest copy answers.
+//! For a txid that the chain contains twice (BIP30) the latest copy counts.
 
 use std::sync::Arc;
 
@@ -9,7 +8,7 @@ use bitcoin::consensus::deserialize;
 use bitcoin::{BlockHash, TxMerkleNode, Txid};
 
 use super::block::Block;
-use super::{AllowanceExceeded, View, corrupt};
+use super::{BudgetExceeded, View, corrupt};
 use crate::chain::{Height, merkle};
 use crate::index::{IndexError, StoredTransaction, TxNum};
 use crate::mempool::{Departed, Departure, Entry};
@@ -17,7 +16,7 @@ use crate::mempool::{Departed, Departure, Entry};
 /// Lock times below this are heights, from it on Unix seconds (`LOCKTIME_THRESHOLD`, Core `script/script.h`).
 const LOCK_TIME_THRESHOLD: u32 = 500_000_000;
 
-/// A sequence number that switches the lock time off (`CTxIn::SEQUENCE_FINAL`, Core `primitives/transaction.h`).
+/// A sequence number that disables the lock time (`CTxIn::SEQUENCE_FINAL`, Core `primitives/transaction.h`).
 const SEQUENCE_FINAL: u32 = u32::MAX;
 
 /// A transaction and where it is.
@@ -29,24 +28,23 @@ pub struct Transaction {
     pub parts: bitcoin::Transaction,
     /// Its serialisation, witness included.
     pub raw: Vec<u8>,
-    /// Its place on the active chain, `None` if no block of that holds it.
-    pub place: Option<Place>,
-    /// What the mempool says of it, if it is there.
+    /// Its place on the active chain, `None` if no block of that contains it.
+    pub place: Option<ConfirmedPlace>,
+    /// Its entry in the mempool, if it is there.
     pub unconfirmed: Option<Arc<Entry>>,
-    /// How it left the mempool, if it is neither there nor on the active chain and that is remembered.
+    /// Its departure from the mempool, if it is neither there nor on the active chain and the journal has it.
     pub departed: Option<Arc<Departed>>,
-    /// The block that holds it, if it is told as the copy that a later transaction with the same txid replaced (BIP30).
+    /// Its block, if this is a copy that a later transaction with the same txid replaced (BIP30).
     pub replaced_in: Option<BlockHash>,
-    /// Whether nothing is known of it here but the bytes that a client brought.
+    /// Whether it is unknown apart from the bytes that a client submitted.
     pub is_foreign: bool,
-    /// Bytes that were read to find it: its own, or, if it was looked for by its txid, those of the stale block that
-    /// holds it.
+    /// Bytes read to find it: its own, or those of its stale block if it was searched by txid.
     pub bytes_read: usize,
 }
 
-/// Where on the active chain a transaction is.
+/// The place of a transaction on the active chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct ConfirmedPlace {
     /// Its position in the chain.
     pub txnum: TxNum,
     /// The height of its block.
@@ -57,27 +55,27 @@ pub struct Place {
     pub fee: Option<u64>,
 }
 
-/// Where a transaction is now.
+/// The current state of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransactionState {
     /// In the mempool.
     Unconfirmed,
     /// In a block of the active chain.
     Confirmed,
-    /// Nowhere; another transaction took its place in the mempool, or the place of one that it stood on.
+    /// Gone; another transaction replaced it or one of its ancestors in the mempool.
     Replaced,
-    /// Nowhere; the mempool let go of it.
+    /// Gone; it expired or was evicted.
     Evicted,
-    /// Nowhere; a block of the active chain spends otherwise what it spends, or what one spends that it stood on.
+    /// Gone; a block of the active chain conflicts with it or with one of its ancestors.
     Conflicted,
-    /// In a stale block only, or stood on one that is.
+    /// Only in a stale block, or a descendant of such a transaction.
     ReorgedOut,
-    /// Nowhere, as far as is known here.
+    /// Gone for an unknown reason.
     Unknown,
 }
 
 impl Transaction {
-    /// Where it is now.
+    /// Its current state.
     #[must_use]
     pub fn state(&self) -> TransactionState {
         if self.place.is_some() {
@@ -89,25 +87,25 @@ impl Transaction {
         if self.is_foreign {
             return TransactionState::Unknown;
         }
-        // what is nowhere else is in a stale block
+        // otherwise it is in a stale block
         self.departed.as_ref().map_or(TransactionState::ReorgedOut, |departed| state_after(departed.departure))
     }
 
-    /// When it was first seen, in seconds since 1970, if it is in the mempool or its departure is remembered.
+    /// When it was first seen, in seconds since 1970, if it is in the mempool or the journal of departures.
     #[must_use]
     pub fn first_seen(&self) -> Option<u64> {
         let waiting = self.unconfirmed.as_ref().map(|entry| entry.first_seen);
         waiting.or_else(|| self.departed.as_ref().map(|departed| departed.first_seen))
     }
 
-    /// Value of all outputs in sat. Saturates, which no valid transaction reaches.
+    /// The sum of all outputs in sat. Saturates, which no valid transaction reaches.
     #[must_use]
     pub fn output_value(&self) -> u64 {
         self.parts.output.iter().fold(0, |sum, output| sum.saturating_add(output.value.to_sat()))
     }
 }
 
-/// Where a transaction is that left the mempool like this and is in no block of the active chain.
+/// The state of a transaction after this departure, if no block of the active chain contains it.
 pub(super) fn state_after(departure: Departure) -> TransactionState {
     match departure {
         Departure::Mined { .. } | Departure::ReorgedOut { .. } => TransactionState::ReorgedOut,
@@ -117,19 +115,19 @@ pub(super) fn state_after(departure: Departure) -> TransactionState {
     }
 }
 
-/// That a block of the active chain holds a transaction.
+/// A proof that a block of the active chain contains a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MerkleProof {
     /// The block.
     pub block: Block,
     /// The index of the transaction in it.
     pub index: u32,
-    /// What its txid is paired with on each level, leaves first.
+    /// The sibling hash on each level, leaves first.
     pub branch: Vec<TxMerkleNode>,
 }
 
 impl View {
-    /// The proof that a block holds the transaction with this index.
+    /// The proof that a block contains the transaction with this index.
     pub fn merkle_proof(&self, block: Block, index: u32) -> Result<MerkleProof, IndexError> {
         let txids = self.txids(&block)?;
         let branch = usize::try_from(index).ok().and_then(|index| merkle::branch(&txids, index));
@@ -166,7 +164,7 @@ impl View {
     pub fn unconfirmed(&self, entry: &Arc<Entry>) -> Option<Transaction> {
         Some(Transaction {
             txid: entry.txid,
-            // what entered the mempool was parsed there
+            // every entry of the mempool was parsed there
             parts: deserialize(&entry.raw).ok()?,
             raw: entry.raw.to_vec(),
             place: None,
@@ -178,7 +176,7 @@ impl View {
         })
     }
 
-    /// The transaction at a position, and no other of the same txid; `None` behind the last.
+    /// The transaction at exactly this position, even if a later one has its txid; `None` after the last.
     pub fn transaction_by_index(&self, txnum: TxNum) -> Result<Option<Transaction>, IndexError> {
         if txnum >= self.tip_block()?.end_txnum()? {
             return Ok(None);
@@ -190,7 +188,7 @@ impl View {
         Ok(Some(transaction))
     }
 
-    /// The copy of a transaction that this block of the active chain holds, if a later one replaced it (BIP30).
+    /// The copy of a transaction in this block of the active chain, if a later one replaced it (BIP30).
     pub fn replaced_transaction(&self, txid: &Txid, block: BlockHash) -> Result<Option<Transaction>, IndexError> {
         for txnum in self.positions(txid)? {
             let found = self.transaction_by_index(txnum)?;
@@ -201,7 +199,7 @@ impl View {
         Ok(None)
     }
 
-    /// All blocks that hold a transaction with this txid, with its index in each: those of the active chain, oldest
+    /// All blocks that contain a transaction with this txid, with its index in each: those of the active chain, oldest
     /// first, then stale ones.
     pub fn occurrences(&self, txid: &Txid) -> Result<Vec<(Block, u32)>, IndexError> {
         let mut found = Vec::new();
@@ -219,8 +217,8 @@ impl View {
         Ok(found)
     }
 
-    /// The transaction with this index in a block, as it is now: of a txid that the chain holds elsewhere the newest
-    /// copy. `None` beyond the last.
+    /// The transaction with this index in a block, or the newest copy if the chain contains its txid elsewhere, too. `None`
+    /// after the last.
     pub fn block_transaction(&self, block: &Block, index: u32) -> Result<Option<Transaction>, IndexError> {
         if !block.is_main() {
             let Some(stale) = self.stale_transaction(block, index)? else { return Ok(None) };
@@ -235,7 +233,7 @@ impl View {
         self.newest_copy(TxNum(block.first_txnum()?.0.saturating_add(index))).map(Some)
     }
 
-    /// The transaction at a position that must be there, or, if a later one has the same txid (BIP30), that one.
+    /// The transaction at an existing position, or a later one with the same txid (BIP30).
     pub fn newest_copy(&self, txnum: TxNum) -> Result<Transaction, IndexError> {
         let transaction = self.transaction_at(txnum)?;
         match self.latest_position(&transaction.txid)? {
@@ -244,13 +242,13 @@ impl View {
         }
     }
 
-    /// The fee in sat; `None` for a coinbase, and for a stale transaction that spends what the index does not know.
+    /// The fee in sat; `None` for a coinbase, and for a stale transaction with a prevout that the index does not know.
     ///
-    /// Errors: those of the index, and the allowance: the fee of a stale transaction stands in no row, so that for each
-    /// of its inputs a transaction is read.
+    /// Errors: those of the index, and the byte budget: no row has the fee of a stale transaction, so a transaction is
+    /// read for each of its inputs.
     pub fn fee<E>(&self, transaction: &Transaction) -> Result<Option<u64>, E>
     where
-        E: From<IndexError> + From<AllowanceExceeded>,
+        E: From<IndexError> + From<BudgetExceeded>,
     {
         if let Some(place) = transaction.place {
             return Ok(place.fee);
@@ -277,8 +275,8 @@ impl View {
         Ok(input_value.checked_sub(transaction.output_value()))
     }
 
-    /// Whether the lock time lets the next block hold the transaction (Core `IsFinalTx`, with the median time past of
-    /// the tip as BIP113 says). Relative locks of its inputs are not looked at.
+    /// Whether the lock time allows the transaction in the next block (Core `IsFinalTx`, with the median time past of
+    /// the tip as BIP113 says). Ignores relative locks of its inputs.
     pub fn is_final_at_next_block(&self, transaction: &Transaction) -> Result<bool, IndexError> {
         let lock_time = transaction.parts.lock_time.to_consensus_u32();
         if transaction.parts.input.iter().all(|input| input.sequence.0 == SEQUENCE_FINAL) {
@@ -300,23 +298,23 @@ impl View {
         self.head.chain.positions(txid)
     }
 
-    /// The height of the block that holds the transaction at this position.
+    /// The height of the block with the transaction at this position.
     pub fn height_of(&self, txnum: TxNum) -> Result<Height, IndexError> {
         Ok(self.head.chain.occurrence(txnum)?.height)
     }
 
-    /// The hash of the block that holds the transaction at this position.
+    /// The hash of the block with the transaction at this position.
     pub fn block_hash_of(&self, txnum: TxNum) -> Result<BlockHash, IndexError> {
         self.block_hash(self.height_of(txnum)?)
     }
 
-    /// The txid of the transaction at a position that must be there.
+    /// The txid of the transaction at an existing position.
     pub fn txid_at(&self, txnum: TxNum) -> Result<Txid, IndexError> {
         let txid = self.head.chain.txid(txnum)?;
         txid.ok_or_else(|| corrupt("transactions", format!("row {txnum} is missing")))
     }
 
-    /// The transaction at a position that must be there.
+    /// The transaction at an existing position.
     pub fn transaction_at(&self, txnum: TxNum) -> Result<Transaction, IndexError> {
         let stored = self.head.chain.transaction(txnum)?;
         self.placed(stored.ok_or_else(|| corrupt("transactions", format!("row {txnum} is missing")))?)
@@ -324,7 +322,7 @@ impl View {
 
     pub(super) fn placed(&self, stored: StoredTransaction) -> Result<Transaction, IndexError> {
         let at = self.head.chain.occurrence(stored.txnum)?;
-        let place = Place { txnum: stored.txnum, height: at.height, index: at.index, fee: stored.fee };
+        let place = ConfirmedPlace { txnum: stored.txnum, height: at.height, index: at.index, fee: stored.fee };
         Ok(Transaction {
             txid: stored.txid,
             parts: decode("transactions", &stored.raw)?,
@@ -338,7 +336,7 @@ impl View {
         })
     }
 
-    /// A transaction out of the bytes of a stale block.
+    /// A transaction from the bytes of a stale block.
     fn stale_transaction(&self, block: &Block, index: u32) -> Result<Option<Transaction>, IndexError> {
         let Some(raw) = self.raw_stale_transaction(block, index)? else { return Ok(None) };
         let parts = decode("stale_blocks", raw)?;
@@ -357,5 +355,5 @@ impl View {
 }
 
 fn decode(table: &'static str, raw: &[u8]) -> Result<bitcoin::Transaction, IndexError> {
-    deserialize(raw).map_err(|error| corrupt(table, format!("a row holds no transaction: {error}")))
+    deserialize(raw).map_err(|error| corrupt(table, format!("a row is not a transaction: {error}")))
 }

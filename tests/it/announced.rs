@@ -96,6 +96,11 @@ impl Stage {
 
     /// Has the server announce one block more and kills it before the disk has that.
     fn crash_after_announcing(&self) -> Lost {
+        self.crash_after_announcing_on(SEED)
+    }
+
+    /// As [`Stage::crash_after_announcing`], on the chain of this seed, which the node has.
+    fn crash_after_announcing_on(&self, seed: u64) -> Lost {
         let mut height = self.node.with(|world| world.chain().height().to_u32()).unwrap();
         // the machine may be so slow that the disk was faster, or the subscription later
         for _ in 0..20 {
@@ -103,7 +108,7 @@ impl Stage {
             served.wait_for_height(height);
             let events = events(&served, "chainEvents { ... on BlockConnected { cursor block { hash } } }");
             height += 1;
-            self.set_chain(SEED, height);
+            self.set_chain(seed, height);
             let tip = self.tip();
             let deadline = Instant::now() + PATIENCE;
             let mut row = Value::Null;
@@ -330,6 +335,37 @@ fn a_node_on_another_chain_is_followed_when_the_wait_is_over() {
     stage.set_chain(OTHER_SEED, height);
     wait_for("the height of the lost block", PATIENCE, || (first_tip(&served) == stage.tip()).then_some(()));
     assert_eq!(lost_block(&served), Value::Null);
+}
+
+#[test]
+fn an_abandoned_block_stays_lost_while_a_lower_one_is_awaited() {
+    let mut stage = Stage::with_blocks(40);
+    let abandoned = stage.crash_after_announcing();
+    // a lower chain of another branch replaces all but its first block
+    stage.set_chain(OTHER_SEED, 5);
+    let mut served = stage.serve_awaiting("0");
+    wait_for("the node's tip", PATIENCE, || (first_tip(&served) == stage.tip()).then_some(()));
+    wait_for("the disk to have it", PATIENCE, || {
+        (height_in(&stage.directory.path().join("regtest")) == 5).then_some(())
+    });
+    served.kill();
+    let awaited = stage.crash_after_announcing_on(OTHER_SEED);
+    assert!(awaited.height < abandoned.height, "the disk was faster than the server, again and again");
+    stage.node.stop_serving();
+    let served = stage.serve_awaiting("3");
+    assert_eq!(lost_block(&served), awaited.tip);
+    assert_eq!(first_tip(&served)["height"], json!(awaited.height - 1), "the wait is over");
+    assert_eq!(lost_block(&served), awaited.tip);
+    for lost in [&awaited, &abandoned] {
+        let refused =
+            events(&served, &format!("chainEvents(after: \"{}\") {{ __typename }}", lost.event)).next().unwrap();
+        assert_eq!(refused["errors"][0]["extensions"]["code"], "CURSOR_EXPIRED", "{refused}");
+        let message = refused["errors"][0]["message"].as_str().unwrap();
+        assert!(message.contains(lost.tip["hash"].as_str().unwrap()) && message.contains("crash"), "{message}");
+    }
+    stage.node.answer().unwrap();
+    wait_for("the awaited block", PATIENCE, || (first_tip(&served) == awaited.tip).then_some(()));
+    assert_eq!(lost_block(&served), abandoned.tip);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use bitcoin::hashes::{Hash, sha256};
 use bitcoin::{Block, Network, OutPoint, ScriptBuf};
 use btcgraph::index::TxNum;
 use btcgraph::sim::{Hostile, SimChain};
-use btcgraph::view::{Place, Transaction, UnspendableReason, View};
+use btcgraph::view::{ConfirmedPlace, Transaction, UnspendableReason, View};
 
 use crate::support::api::Api;
 
@@ -87,7 +87,7 @@ fn what_scripts_hold_agrees_with_the_chain_through_growth_reorganisations_and_re
 
 /// The copy of a transaction at another place of the chain.
 fn copy_at(transaction: &Transaction, txnum: TxNum) -> Transaction {
-    Transaction { place: transaction.place.map(|place| Place { txnum, ..place }), ..transaction.clone() }
+    Transaction { place: transaction.place.map(|place| ConfirmedPlace { txnum, ..place }), ..transaction.clone() }
 }
 
 #[test]

@@ -66,7 +66,7 @@ impl Happening {
             Some(Moved::Waiting(movement)) => {
                 let txid = movement.entry.txid;
                 // found in an earlier state, it may have gone elsewhere since
-                let is_elsewhere = view.mempool().get(&txid).is_none() && view.whereabouts(&txid)?.is_some();
+                let is_elsewhere = view.mempool().get(&txid).is_none() && view.current_state(&txid)?.is_some();
                 Some(if is_elsewhere && view.transaction(&txid)?.is_some() {
                     LedgerEntry::lost(holdings, movement.clone().into())
                 } else {

@@ -1,6 +1,6 @@
 //! How a subscription follows what happens to a ledger, on the chain and in the mempool, as one ordered list.
 //!
-//! Both have an order of their own, and each Head remembers where they met ([`Turns`](crate::view::Turns)): so a reader
+//! Both have an order of their own, and each Head remembers where they met ([`TipHistory`](crate::view::TipHistory)): so a reader
 //! who comes back is told the same in the same order as one who stayed, whichever Heads each of them saw.
 //!
 //! ```text
@@ -115,7 +115,7 @@ impl LedgerFollower {
             rules: Arc::new(Rules { watched, depths, stale: Arc::clone(stale) }),
             told: head.tip.hash,
             begun: None,
-            reach: Reach::Exact { sequence: head.mempool.sequence(), turns: head.turns.count() },
+            reach: Reach::Exact { sequence: head.mempool.sequence(), turns: head.tip_history.count() },
             held: None,
             told_from_head: 0,
             page: FIRST_PAGE,
@@ -166,7 +166,7 @@ impl LedgerFollower {
         }
         match self.reach {
             Reach::Exact { sequence, turns } => {
-                let turn = head.turns.behind(turns);
+                let turn = head.tip_history.after(turns);
                 let up_to = turn.map_or(head.mempool.sequence(), |turn| turn.sequence);
                 if sequence < up_to {
                     self.reach = match Box::pin(self.take_events(head, &view, (sequence, up_to), turns)).await? {
@@ -196,8 +196,8 @@ impl LedgerFollower {
 
     /// Whether a Head knows what happened since.
     fn is_remembered(&self, head: &Head, sequence: u64, turns: u64) -> bool {
-        let there = head.turns.count() == turns && self.told == head.tip.hash;
-        let on_the_way = head.turns.count() > turns && head.turns.remember(turns);
+        let there = head.tip_history.count() == turns && self.told == head.tip.hash;
+        let on_the_way = head.tip_history.count() > turns && head.tip_history.contains_all_after(turns);
         (there || on_the_way) && head.mempool.events_after(sequence).is_some()
     }
 
@@ -291,12 +291,12 @@ impl LedgerFollower {
     /// Whether a Head can have anything that is yet to be told.
     fn is_news(&self, head: &Head) -> bool {
         match self.reach {
-            Reach::Exact { sequence, turns } => head.turns.count() > turns || head.mempool.sequence() > sequence,
+            Reach::Exact { sequence, turns } => head.tip_history.count() > turns || head.mempool.sequence() > sequence,
             Reach::Lost | Reach::Retelling { .. } => true,
         }
     }
 
-    /// Turns to the newest Head when much was told from this one.
+    /// TipHistory to the newest Head when much was told from this one.
     fn turn_page(&mut self) {
         if self.told_from_head >= PAGE
             && let Some(newest) = self.published.head()
@@ -305,7 +305,7 @@ impl LedgerFollower {
         }
     }
 
-    /// Turns to the newest Head when this one was held for long. What was found in this one and cannot be told from that
+    /// TipHistory to the newest Head when this one was held for long. What was found in this one and cannot be told from that
     /// one is found again.
     fn let_go(&mut self) -> Result<(), ApiError> {
         let Some(held) = &mut self.held else { return Ok(()) };
@@ -346,7 +346,7 @@ impl Following for LedgerFollower {
             if let (Some(held), Some(happening)) = (&self.held, self.pending.pop_front()) {
                 self.told_from_head += 1;
                 self.heard = Some(happening.place);
-                let view = self.published.view_of(held.head().clone(), self.allowance, self.published.ask());
+                let view = self.published.view_of(held.head().clone(), self.allowance, self.published.node_client());
                 return Some(Ok((view, happening)));
             }
             self.turn_page();

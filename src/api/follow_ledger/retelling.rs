@@ -16,7 +16,7 @@ impl LedgerFollower {
     /// Tells that what happened in the mempool up to this state is missing.
     pub(super) fn tell_gap(&mut self, head: &Arc<Head>) {
         self.pending.push_back(Happening::new(LedgerEventKind::Gap, None, self.place_within()));
-        let (sequence, turns) = (head.mempool.sequence(), head.turns.count());
+        let (sequence, turns) = (head.mempool.sequence(), head.tip_history.count());
         self.reach = Reach::Retelling { from: 0, sequence, turns };
     }
 

@@ -11,7 +11,7 @@ use super::super::mempool_event::RemovalReason;
 use super::blocks::Rules;
 use super::{Happening, LedgerFollower, Moved, PAGE};
 use crate::chain::Height;
-use crate::view::{Block, Departure, Head, MempoolEvent, MempoolEventKind, Turns, View};
+use crate::view::{Block, Departure, Head, MempoolEvent, MempoolEventKind, TipHistory, View};
 
 /// The transactions of a ledger in the newest blocks, stale ones too, by txid: of what came and was mined before it could
 /// be told, or left with a block and did not come back.
@@ -34,7 +34,7 @@ enum Sought {
 impl Mined {
     /// Of the main chain from this height on, and of the stale blocks that joined it by a turn behind the first `passed`.
     async fn of(head: &Arc<Head>, rules: &Arc<Rules>, from: Height, passed: u64) -> Result<Self, ApiError> {
-        let turns = head.turns.clone();
+        let turns = head.tip_history.clone();
         let blocks = rules.work(head, move |_, view| stale_blocks(view, &turns, passed)).await?;
         let stale = rules.stale_of(head, blocks).await?;
         rules
@@ -56,9 +56,9 @@ impl Mined {
 }
 
 /// The blocks that joined the chain by a turn behind the first `passed`, and are stale.
-fn stale_blocks(view: &View, turns: &Turns, passed: u64) -> Result<Vec<Block>, ApiError> {
+fn stale_blocks(view: &View, turns: &TipHistory, passed: u64) -> Result<Vec<Block>, ApiError> {
     let (mut blocks, mut seen) = (Vec::new(), HashSet::new());
-    for turn in (passed..turns.count()).filter_map(|passed| turns.behind(passed)) {
+    for turn in (passed..turns.count()).filter_map(|passed| turns.after(passed)) {
         let mut at = turn.to;
         while let Some(block) = view.block(at)?.filter(|block| !block.is_main() && seen.insert(block.row.hash)) {
             at = block.row.header.prev_blockhash;
@@ -153,7 +153,7 @@ impl LedgerFollower {
         let forgotten = match view.mempool().departed(txid) {
             // what left with a block stands in that; of the others the fee is known, and once the bytes were, too
             Some(departed) => departed.fee.is_some(),
-            None => view.whereabouts(txid)?.is_none(),
+            None => view.current_state(txid)?.is_none(),
         };
         Ok(if forgotten { Sought::Forgotten } else { Sought::Elsewhere })
     }

@@ -45,7 +45,7 @@ use super::page::{PageArgs, height_at};
 use super::request::limits;
 use super::scalars::{UInt53, int};
 use crate::chain::Height;
-use crate::view::{self, Basis, Movements, Pending, ScriptKey, TxNum, View};
+use crate::view::{self, Dependency, Movements, Pending, ScriptKey, TxNum, View};
 
 /// A script, an address or a set of them: what it received and spent, and its balance, now or right after any block of
 /// the main chain.
@@ -201,7 +201,7 @@ impl Holdings {
     /// The block that is asked for, or the newest, to which the mempool belongs.
     fn resolve(&self, at: Option<BlockAt>) -> Result<view::Block, ApiError> {
         if at.is_none() {
-            self.view.reads().depends_on(Basis::Head);
+            self.view.read_set().depends_on(Dependency::Head);
         }
         BlockAt::resolve(at, &self.view)
     }

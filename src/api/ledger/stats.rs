@@ -5,13 +5,13 @@ use super::super::error::ApiError;
 use super::super::scalars::{BigInt, UInt53, int};
 use super::Holdings;
 use crate::chain::Height;
-use crate::view::{self, Movements, Totals, TxNum};
+use crate::view::{self, LedgerTotals, Movements, TxNum};
 
 /// The totals of a ledger right after a block.
 pub(in crate::api) struct LedgerStats {
     holdings: Holdings,
     at: view::Block,
-    totals: Totals,
+    totals: LedgerTotals,
     /// Whether the mempool is looked at, too.
     pending: bool,
     /// Rows that may be read to count transactions.

@@ -32,7 +32,7 @@ impl BlockTemplate {
     /// Asks the node for one. Errors: NODE_UNAVAILABLE if the settings do not let clients do that, if the node is away, and
     /// if it makes none.
     pub(super) async fn ask(view: &Arc<View>) -> Result<Self, ApiError> {
-        let found = view.ask().block_template().await.map_err(|error| ApiError::node_unavailable(&error))?;
+        let found = view.node_client().block_template().await.map_err(|error| ApiError::node_unavailable(&error))?;
         view.count(found.transactions.len().saturating_mul(ITEM_BYTES))?;
         let (mut fees, mut weight) = (0_u64, 0_u64);
         for transaction in &found.transactions {

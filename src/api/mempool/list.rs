@@ -120,7 +120,7 @@ impl Stand {
         let stand = stand.ok_or_else(|| scope.refusal(cursor))?;
         let waits = view.mempool().by_sequence(stand.sequence).is_some_and(|entry| entry.txid == stand.txid);
         if !waits {
-            let (state, block) = view.whereabouts(&stand.txid)?.unzip();
+            let (state, block) = view.current_state(&stand.txid)?.unzip();
             return Err(ApiError::cursor_departed(state.map(TxState::from), block.flatten()));
         }
         Ok(stand)

@@ -76,18 +76,18 @@ pub(super) fn page(
         let place = scope.opened(cursor).and_then(|content| content.try_into().ok()).map(ScriptPlace);
         place.ok_or_else(|| scope.refusal(cursor))
     })?;
-    let places = mempool.touched(request.from(), request.is_forwards());
+    let places = mempool.script_places(request.from(), request.is_forwards());
     let page: Page<_, ScriptPlace> =
         request.page(|_| false, places.map(|place| Ok::<_, ApiError>((place, Some(())))))?;
     let lost = || ApiError::internal("a script of the mempool has no transaction that pays or spends it");
     Connection::with_cursors(
         page,
-        int_of(mempool.touched_len())?,
+        int_of(mempool.script_count())?,
         |ScriptPlace(place)| Ok(scope.sealed(&place)),
         |place, ()| {
-            let size = mempool.toucher(place).ok_or_else(lost)?.raw.len();
+            let size = mempool.entry_with_script(place).ok_or_else(lost)?.raw.len();
             view.count(size)?;
-            let found = mempool.touched_script(place).ok_or_else(lost)?;
+            let found = mempool.script_at(place).ok_or_else(lost)?;
             let script = Arc::new(ScriptBuf::from_bytes(found.script_pubkey.into_vec()));
             Ok(ScriptDelta { view: view.clone(), script, totals: found.totals })
         },

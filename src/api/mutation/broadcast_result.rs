@@ -66,7 +66,7 @@ impl BroadcastResult {
     fn find(&self) -> Result<Option<Transaction>, ApiError> {
         let (Some((txid, _)), Some(view)) = (self.ids, &self.view) else { return Ok(None) };
         // else it would be an older copy, as it left once
-        if self.outcome == BroadcastOutcome::Rejected || !view.holds(&txid)? {
+        if self.outcome == BroadcastOutcome::Rejected || !view.contains(&txid)? {
             return Ok(None);
         }
         let found = Transaction::read(view, |view| view.transaction(&txid))?;

@@ -17,7 +17,8 @@ use super::package_result::PackageResult;
 use crate::chain::float::to_f64;
 use crate::live::Live;
 use crate::view::{
-    AskError, IndexError, MaxFees, MempoolAcceptance, PackageOutcome, Published, Refusal, SubmittedTransaction, View,
+    IndexError, MaxFees, MempoolAcceptance, NodeClientError, PackageOutcome, Published, Refusal, SubmittedTransaction,
+    View,
 };
 
 /// How long an answer waits for the server to hear of what the node said. With signals of the node it takes milliseconds;
@@ -52,12 +53,12 @@ impl Sender {
         };
         // no state is held while the node is asked
         let before = Before::of(&*self.view(bytes)?, &brought);
-        let sent = self.published.ask().send_transaction(brought.to_hex(), max).await;
+        let sent = self.published.node_client().send_transaction(brought.to_hex(), max).await;
         match sent {
             Err(error) if error.had_no_effect() => Err(ApiError::node_unavailable(&error)),
             Err(_) => Ok(BroadcastResult::unknown(&brought)),
             Ok(Ok(_)) => {
-                let view = self.view_with(bytes, |view| view.holds(&brought.txid)).await;
+                let view = self.view_with(bytes, |view| view.contains(&brought.txid)).await;
                 Ok(before.taken(&brought, view.as_ref()))
             }
             Ok(Err(refusal)) => {
@@ -87,7 +88,7 @@ impl Sender {
             brought.iter().map(|brought| Before::of(&view, brought)).collect()
         };
         let hexes = brought.iter().map(Brought::to_hex).collect();
-        let outcome = match self.published.ask().send_package(hexes, max).await {
+        let outcome = match self.published.node_client().send_package(hexes, max).await {
             Err(error) if error.had_no_effect() => return Err(ApiError::node_unavailable(&error)),
             Err(error) => return Ok(PackageResult::unknown(&brought, &error)),
             Ok(Err(refusal)) => return Ok(self.all_refused(&refusal, &brought, bytes).await),
@@ -102,7 +103,7 @@ impl Sender {
                     Some(SubmittedTransaction { verdict: Some(Err(refusal)), .. }) => {
                         shows(view, refusal, brought, &among)?
                     }
-                    Some(_) => view.holds(&brought.txid)?,
+                    Some(_) => view.contains(&brought.txid)?,
                     None => true,
                 };
                 if !shows {
@@ -153,7 +154,7 @@ impl Sender {
     /// The newest state. Errors: NOT_READY.
     fn view(&self, bytes: usize) -> Result<Arc<View>, ApiError> {
         let head = self.published.head().ok_or_else(|| ApiError::not_ready(&self.published.state()))?;
-        Ok(Arc::new(self.published.view_of(head, bytes, self.published.ask())))
+        Ok(Arc::new(self.published.view_of(head, bytes, self.published.node_client())))
     }
 
     /// The first state of which this is true, or else the one after a while. None if it cannot be read, which the log
@@ -201,9 +202,9 @@ fn shows(
     among: &HashSet<bitcoin::Txid>,
 ) -> Result<bool, IndexError> {
     Ok(match reject_code::of(refusal) {
-        reject_code::ALREADY_CONFIRMED | reject_code::ALREADY_IN_MEMPOOL => view.holds(&brought.txid)?,
+        reject_code::ALREADY_CONFIRMED | reject_code::ALREADY_IN_MEMPOOL => view.contains(&brought.txid)?,
         reject_code::MISSING_INPUTS => {
-            view.holds(&brought.txid)? || !view.obstacles(&brought.parts, among)?.missing.is_empty()
+            view.contains(&brought.txid)? || !view.obstacles(&brought.parts, among)?.missing.is_empty()
         }
         _ => true,
     })
@@ -276,7 +277,7 @@ impl PackageResult {
     }
 
     /// The node did not answer.
-    fn unknown(brought: &[Brought], error: &AskError) -> Self {
+    fn unknown(brought: &[Brought], error: &NodeClientError) -> Self {
         let results = brought.iter().map(BroadcastResult::unknown).collect();
         Self { message: error.to_client().to_owned(), results, replaced: Vec::new(), fee_rate: None }
     }

@@ -16,7 +16,7 @@ use super::super::request::limits;
 use super::super::scalars::{BlockHash, DateTime, int};
 use super::{Found, Root};
 use crate::chain::Height;
-use crate::view::Basis;
+use crate::view::Dependency;
 
 type Blocks = Connection<Block, Option<i32>>;
 type Reorgs = Connection<Reorg, Option<i32>>;
@@ -106,7 +106,7 @@ impl BlockQuery {
         // where the chain ends, more may come
         match Height::from(end).previous() {
             Some(last) if end == wanted => view.note_chain_up_to(last),
-            _ => view.reads().depends_on(Basis::Chain),
+            _ => view.read_set().depends_on(Dependency::Chain),
         }
         let header = |height: u32| {
             let block = view.main_block(height.into())?;

@@ -43,7 +43,7 @@ impl OfferedQuery {
             brought.push(read);
         }
         let hexes = brought.iter().map(Brought::to_hex).collect();
-        let tested = view.ask().test_transactions(hexes, max).await;
+        let tested = view.node_client().test_transactions(hexes, max).await;
         let tested = tested.map_err(|error| ApiError::node_unavailable(&error))?;
         let tested = tested.map_err(|refusal| {
             ApiError::bad_user_input(format!("the Bitcoin node cannot test these transactions: {}", refusal.message))

@@ -46,7 +46,7 @@ impl OperationsQuery {
 
     async fn tips(&self, ctx: &Context<'_>) -> Result<Vec<ChainTip>, ApiError> {
         let view = self.root.view(ctx)?;
-        let tips = view.ask().chain_tips().await.map_err(|error| ApiError::node_unavailable(&error))?;
+        let tips = view.node_client().chain_tips().await.map_err(|error| ApiError::node_unavailable(&error))?;
         Ok(tips.iter().map(|tip| ChainTip::new(&view, tip.clone())).collect())
     }
 

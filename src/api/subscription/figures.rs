@@ -15,7 +15,7 @@ use super::super::request::{Pinned, limits};
 use super::super::running::Counted;
 use super::super::sync_progress::SyncProgress;
 use super::Source;
-use crate::view::{Reads, View};
+use crate::view::{ReadSet, View};
 
 /// The least time between two events of what can change with every transaction.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -33,7 +33,7 @@ impl FigureSubscription {
         let (published, allowance) = (self.0.published.clone(), limits(ctx)?.transaction_bytes);
         Ok(move || {
             let head = published.head().ok_or_else(|| ApiError::not_ready(&published.state()))?;
-            Ok(Arc::new(published.view_of(head, allowance, published.ask())))
+            Ok(Arc::new(published.view_of(head, allowance, published.node_client())))
         })
     }
 
@@ -137,7 +137,7 @@ impl FigureSubscription {
         let mut told = None;
         // nothing is published while blocks are fetched, but the state says how far that is
         Ok(self.told(Looks::every(PAUSE), move |_| {
-            let progress = SyncProgress::new(Pinned::new(&published, allowance, Reads::default()));
+            let progress = SyncProgress::new(Pinned::new(&published, allowance, ReadSet::default()));
             Ok(is_news(&mut told, progress.facts()).then_some(progress))
         }))
     }

@@ -57,7 +57,7 @@ impl LedgerSubscription {
         let limits = *limits(ctx)?;
         let depths = above_one(depths.unwrap_or_default())?;
         let watched = {
-            let view = published.view_of(self.source.head()?, limits.transaction_bytes, published.ask());
+            let view = published.view_of(self.source.head()?, limits.transaction_bytes, published.node_client());
             Watched::of(&Arc::new(view), watch, &limits)?
         };
         let scope = LedgerPlace::scope(format!("{} {depths:?}", watched.id()));

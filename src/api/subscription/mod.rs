@@ -85,7 +85,7 @@ impl Source {
         if let Some(known) = known() {
             return known;
         }
-        if let Some(lost) = self.published.state().lost_block.filter(|lost| lost.hash == hash) {
+        if let Some(lost) = self.published.state().lost_block_with(hash) {
             return Err(ApiError::cursor_lost(lost));
         }
         let _place = self.running.places.take()?;

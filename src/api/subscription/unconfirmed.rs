@@ -57,7 +57,7 @@ impl UnconfirmedSubscription {
         let watched = match watch {
             Some(watch) => {
                 let (published, bytes) = (&self.0.published, limits.transaction_bytes);
-                let view = Arc::new(published.view_of(self.0.head()?, bytes, published.ask()));
+                let view = Arc::new(published.view_of(self.0.head()?, bytes, published.node_client()));
                 Some(Watched::of(&view, watch, limits)?)
             }
             None => None,

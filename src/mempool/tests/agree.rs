@@ -1,4 +1,4 @@
-//! Whether a snapshot is what the model's list of transactions makes it.
+//! Compares a snapshot with the model's list of transactions.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet};
@@ -174,7 +174,7 @@ fn check_orders(snapshot: &MempoolSnapshot, model: &Model) {
     }
     assert_eq!(snapshot.by_effective_feerate(..).map(|(_, entry)| entry.txid).collect::<Vec<_>>(), ranked(&effective));
 
-    // a page that begins behind any of them goes on with the next, in both directions
+    // a page after any of them starts with the next, in both directions
     let ranks: Vec<Rank<FeeFraction>> = snapshot.by_effective_feerate(..).map(|(rank, _)| rank).collect();
     for (at, rank) in ranks.iter().enumerate() {
         let behind = (Bound::Excluded(*rank), Bound::Unbounded);
@@ -183,7 +183,7 @@ fn check_orders(snapshot: &MempoolSnapshot, model: &Model) {
         assert_eq!(before, at.checked_sub(1).map(|at| ranks[at]));
     }
 
-    // all of it fits into one block, where each stands behind its ancestors
+    // all fit into one block, each after its ancestors
     let next = snapshot.projected_blocks(1, Remainder::Left);
     let blocks = snapshot.projected_blocks(9, Remainder::Left);
     assert_eq!(next, blocks.iter().take(1).cloned().collect::<Vec<_>>());
@@ -210,9 +210,9 @@ fn check_scripts(snapshot: &MempoolSnapshot, model: &Model) {
             |coins: &mut Coins, value: u64| *coins = Coins { count: coins.count + 1, value: coins.value + value };
         for present in model.by_sequence().into_iter().rev().filter(|_| number != 9) {
             let entry = snapshot.get(&present.arrival.txid).unwrap();
-            let mut touched = false;
+            let mut appears = false;
             for prevout in entry.prevouts.iter().filter(|prevout| *prevout.script_pubkey == *script(number)) {
-                touched = true;
+                appears = true;
                 let unconfirmed = prevout.source == PrevoutSource::Unconfirmed;
                 count(
                     if unconfirmed { &mut expected.spent_unconfirmed } else { &mut expected.spent_confirmed },
@@ -221,11 +221,11 @@ fn check_scripts(snapshot: &MempoolSnapshot, model: &Model) {
             }
             for output in &present.transaction.output {
                 if output.script_pubkey.as_bytes() == script(number) {
-                    touched = true;
+                    appears = true;
                     count(&mut expected.pending, output.value.to_sat());
                 }
             }
-            if touched {
+            if appears {
                 expected.transactions += 1;
                 touching.push(present.arrival.txid);
             }

@@ -36,14 +36,14 @@ fn replacements_are_a_tree() {
     let snapshot = mempool.snapshot();
     assert_eq!(roots(&snapshot), [newer.txid, third.txid]);
     assert_eq!(replaces(&snapshot, &third.txid), [second.txid]);
-    assert_eq!(replaces(&snapshot, &second.txid), [first.txid], "what stood on it was not replaced itself");
+    assert_eq!(replaces(&snapshot, &second.txid), [first.txid], "its descendants were not replaced directly");
     assert_eq!(snapshot.replaced_by(&first.txid), Some(second.txid));
     assert_eq!(snapshot.replaced_by(&above.txid), None);
     assert_eq!(snapshot.departed(&above.txid).unwrap().along_with, Some(first.txid));
 }
 
 #[test]
-fn what_replaces_several_is_one_root() {
+fn a_replacement_of_several_is_one_root() {
     let mut mempool = Mempool::default();
     let [one, two] = [1, 2].map(|number| spending(&[coin(number)], 1));
     let both = spending(&[coin(1), coin(2)], 1);
@@ -62,7 +62,7 @@ fn what_replaces_several_is_one_root() {
 }
 
 #[test]
-fn what_arrives_again_is_no_longer_departed() {
+fn a_transaction_that_arrives_again_is_not_departed() {
     let mut mempool = Mempool::default();
     let arrival = spending(&[coin(1)], 1);
     mempool.add(arrival.clone()).unwrap();
@@ -75,7 +75,7 @@ fn what_arrives_again_is_no_longer_departed() {
 }
 
 #[test]
-fn the_oldest_departures_lose_their_bytes_first_and_then_are_forgotten() {
+fn the_oldest_departures_lose_their_bytes_before_eviction() {
     let arrivals = [1, 2, 3, 4].map(|number| spending(&[coin(number)], 1));
     let size = arrivals[0].raw.len();
     let mut mempool =
@@ -94,7 +94,7 @@ fn the_oldest_departures_lose_their_bytes_first_and_then_are_forgotten() {
 }
 
 #[test]
-fn departures_of_an_earlier_run_are_taken_up_but_for_what_is_back() {
+fn loading_departures_skips_transactions_in_the_mempool() {
     let mut before = Mempool::default();
     let [gone, back] = [1, 2].map(|number| spending(&[coin(number)], 1));
     for arrival in [&gone, &back] {
@@ -105,7 +105,7 @@ fn departures_of_an_earlier_run_are_taken_up_but_for_what_is_back() {
 
     let mut mempool = Mempool::default();
     mempool.add(back.clone()).unwrap();
-    mempool.restore_departed(kept);
+    mempool.record_departed(kept);
     let snapshot = mempool.snapshot();
     assert_eq!(snapshot.departed(&gone.txid).unwrap().departure, Departure::Unknown);
     assert_eq!((snapshot.departed(&back.txid), txids(snapshot.by_arrival(..))), (None, vec![back.txid]));
@@ -113,7 +113,7 @@ fn departures_of_an_earlier_run_are_taken_up_but_for_what_is_back() {
 }
 
 #[test]
-fn what_comes_back_was_first_seen_when_it_was_seen_the_earliest() {
+fn a_transaction_that_arrives_again_keeps_its_first_sight() {
     for (left, back, first) in [(5, 9, 5), (9, 5, 5)] {
         let mut mempool = Mempool::default();
         let arrival = spending(&[coin(1)], 1);
@@ -125,7 +125,7 @@ fn what_comes_back_was_first_seen_when_it_was_seen_the_earliest() {
     }
 }
 
-/// What happened since an event.
+/// The events after this number.
 fn since(mempool: &mut Mempool, sequence: u64) -> Vec<MempoolEventKind> {
     mempool.snapshot().events_after(sequence).unwrap().map(|event| event.kind).collect()
 }
@@ -146,7 +146,7 @@ fn chain_and_conflict() -> ([Arrival; 3], Arrival) {
     ([first, above, top], spending(&[coin(2)], 1))
 }
 
-/// With these, the first of which has left with all that stands on it.
+/// A mempool with these, the first of which left with its descendants.
 fn without(arrivals: &[Arrival], departure: Departure) -> Mempool {
     let mut mempool = Mempool::default();
     for arrival in arrivals {
@@ -156,7 +156,7 @@ fn without(arrivals: &[Arrival], departure: Departure) -> Mempool {
     mempool
 }
 
-/// Why each left, and what took it along.
+/// Why each left, and with which ancestor.
 fn departures(snapshot: &MempoolSnapshot, arrivals: &[Arrival]) -> Vec<(Departure, Option<Txid>)> {
     let departed = arrivals.iter().map(|arrival| snapshot.departed(&arrival.txid).unwrap());
     departed.map(|departed| (departed.departure, departed.along_with)).collect()
@@ -181,7 +181,7 @@ fn a_conflict_that_arrives_later_explains_a_departure() {
         snapshot.newest_departed(u64::MAX).rev().map(|departed| (departed.sequence, departed.at)).collect();
     assert_eq!(kept, [(4, 5), (5, 5), (6, 5)], "a corrected record has a new number");
 
-    // what replaces that transaction leaves the records of the others alone
+    // a replacement of that transaction does not change the other records
     let next = paying(9, &[coin(2)], &[1], 0);
     replace(&mut mempool, &conflict, &next);
     assert_eq!(departures(&mempool.snapshot(), &left), [(replaced, None), with_the_first, with_the_first]);
@@ -212,11 +212,11 @@ fn a_block_with_a_conflict_explains_a_departure() {
     let mut mempool = without(&left, Departure::Unknown);
     let (before, height) = (mempool.sequence(), Height::from(TIP + 1));
     assert!(mempool.is_empty() && mempool.awaits_blocks());
-    let connect = |mempool: &mut Mempool, number, held: &Arrival, spent| {
-        let (hash, txids, spends) = (block(number), [held.txid], [(spent, held.txid)]);
+    let connect = |mempool: &mut Mempool, number, mined: &Arrival, spent| {
+        let (hash, txids, spends) = (block(number), [mined.txid], [(spent, mined.txid)]);
         mempool.connect_block(&ConnectedBlock { hash, height, txids: &txids, spends: &spends, at: 7 })
     };
-    // one that left may be mined all the same
+    // a departed transaction may be mined
     connect(&mut mempool, 1, &left[0], coin(2).0);
     assert_eq!(since(&mut mempool, before), []);
     let effect = connect(&mut mempool, 2, &conflict, coin(2).0);
@@ -265,7 +265,7 @@ fn a_conflict_with_a_descendant_does_not_explain_its_parent() {
 }
 
 #[test]
-fn a_transaction_that_came_back_is_replaced_as_usual() {
+fn a_transaction_that_arrived_again_is_replaced_as_usual() {
     let (left, conflict) = chain_and_conflict();
     let mut mempool = without(&left, Departure::Unknown);
     mempool.add(left[0].clone()).unwrap();
@@ -273,7 +273,7 @@ fn a_transaction_that_came_back_is_replaced_as_usual() {
     replace(&mut mempool, &left[0], &conflict);
     let replaced = Departure::Replaced { by: conflict.txid };
     let removed = MempoolEventKind::Removed { txid: left[0].txid, departure: replaced };
-    // what stood on it did not come back
+    // its descendants did not arrive again
     let corrections = left[1..].iter().map(|arrival| corrected(arrival, replaced));
     let expected: Vec<_> = std::iter::once(removed).chain(corrections).chain([added(&conflict)]).collect();
     assert_eq!(since(&mut mempool, before), expected);
@@ -286,8 +286,8 @@ fn a_departure_from_disk_is_explained_while_it_has_its_bytes() {
     let written = before.departed(&left[0].txid).unwrap().encode();
     for (departed_bytes, is_explained) in [(1_000, true), (0, false)] {
         let mut mempool = Mempool::new(MempoolLimits { departed_bytes, ..MempoolLimits::default() });
-        mempool.resume_departed([Departed::decode(7, &written).unwrap()]);
-        assert_eq!(mempool.awaits_blocks(), is_explained, "the index holds no record without bytes");
+        mempool.load_departed([Departed::decode(7, &written).unwrap()]);
+        assert_eq!(mempool.awaits_blocks(), is_explained, "the index of spends has no departure without bytes");
         mempool.add(conflict.clone()).unwrap();
         let snapshot = mempool.snapshot();
         let departed = snapshot.departed(&left[0].txid).unwrap();
@@ -298,7 +298,7 @@ fn a_departure_from_disk_is_explained_while_it_has_its_bytes() {
 }
 
 #[test]
-fn a_forgotten_departure_is_not_explained() {
+fn an_evicted_departure_is_not_explained() {
     let mut mempool = Mempool::new(MempoolLimits { departed: 1, ..MempoolLimits::default() });
     let left = [1, 2].map(|number| spending(&[coin(number)], 1));
     for arrival in &left {

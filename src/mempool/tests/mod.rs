@@ -1,9 +1,9 @@
-//! What the mempool promises, told by small stories, and a model that it must agree with.
+//! Unit tests of the mempool, and a model that it must agree with.
 
 mod agree;
 mod departures;
+mod encoding;
 mod model;
 mod reorgs;
 mod stage;
 mod writing;
-mod written;

@@ -26,15 +26,15 @@ enum Step {
         scripts: Vec<u8>,
         rate: u64,
     },
-    /// One that left comes again.
+    /// A departed transaction arrives again.
     ComeBack(Index),
     Remove(Index, bool),
-    /// Some with all that they stand on, and perhaps a stranger that spends a coin.
+    /// Mines some transactions with their ancestors, and perhaps an unknown one that spends a coin.
     Connect {
         picks: Vec<Index>,
         stranger: Option<Index>,
     },
-    /// The last block goes; of its transactions those from one on do not return.
+    /// Disconnects the last block; its transactions from one on do not return.
     Disconnect {
         returning: Index,
     },
@@ -78,7 +78,7 @@ pub(super) struct Left {
     pub(super) sequence: u64,
 }
 
-/// The state, told by lists.
+/// The state, as lists.
 #[derive(Clone, Default)]
 pub(super) struct Model {
     pub(super) present: BTreeMap<Txid, Present>,
@@ -175,7 +175,7 @@ impl Model {
         self.leave(departure, along_with, left.arrival);
     }
 
-    /// Another transaction spends these, for which what left for an unknown reason left.
+    /// Corrects departures for an unknown reason: another transaction spends these outputs.
     fn explain(&mut self, spent: impl Iterator<Item = OutPoint>, by: &Txid, departure: Departure) {
         for outpoint in spent {
             for left in self.unexplained(|transaction| inputs(transaction).any(|input| input == outpoint)) {
@@ -188,7 +188,7 @@ impl Model {
         }
     }
 
-    /// The same for all that stood on a transaction.
+    /// Corrects the departures of the descendants of a transaction.
     fn explain_above(&mut self, txid: &Txid, root: Txid, departure: Departure) {
         let mut above = BTreeSet::from([*txid]);
         let mut count = 0;
@@ -368,7 +368,7 @@ impl World {
     }
 }
 
-/// Each behind what it spends.
+/// Sorts parents before children.
 fn in_order(present: &[Present]) -> Vec<&Present> {
     let mut left: Vec<&Present> = present.iter().collect();
     let mut order = Vec::new();
@@ -387,7 +387,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_mempool_is_what_its_transactions_make_it(steps in proptest::collection::vec((step(), any::<bool>()), 1..40)) {
+    fn random_operations_agree_with_the_model(steps in proptest::collection::vec((step(), any::<bool>()), 1..40)) {
         let mut world = World { mempool: Mempool::new(MempoolLimits::default()), model: Model::default() };
         let mut kept = Vec::new();
         for (step, look) in &steps {

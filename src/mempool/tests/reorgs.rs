@@ -19,7 +19,7 @@ fn source(mempool: &Mempool, arrival: &Arrival) -> PrevoutSource {
 }
 
 #[test]
-fn a_block_takes_what_it_holds_and_confirms_what_that_created() {
+fn a_block_removes_its_transactions_and_confirms_their_outputs() {
     let mut mempool = Mempool::default();
     let parent = spending(&[coin(1)], 1);
     let child = spending(&[output(&parent, 0)], 1);
@@ -33,7 +33,7 @@ fn a_block_takes_what_it_holds_and_confirms_what_that_created() {
 }
 
 #[test]
-fn a_block_removes_what_it_makes_impossible_and_all_above() {
+fn a_block_removes_conflicts_and_their_descendants() {
     let mut mempool = Mempool::default();
     let loser = spending(&[coin(1), coin(2)], 1);
     let above = spending(&[output(&loser, 0)], 1);
@@ -53,7 +53,7 @@ fn a_block_removes_what_it_makes_impossible_and_all_above() {
 }
 
 #[test]
-fn what_returns_from_a_block_takes_its_place_below_what_spends_it() {
+fn a_returned_transaction_becomes_a_parent_again() {
     let mut mempool = Mempool::default();
     let parent = paying(1, &[coin(1)], &[1], 0);
     let child = paying(5, &[output(&parent, 0)], &[1], 0);
@@ -72,7 +72,7 @@ fn what_returns_from_a_block_takes_its_place_below_what_spends_it() {
 }
 
 #[test]
-fn what_is_mined_again_elsewhere_confirms_at_its_new_height() {
+fn a_transaction_mined_again_confirms_at_its_new_height() {
     let mut mempool = Mempool::default();
     let parent = spending(&[coin(1)], 1);
     let child = spending(&[output(&parent, 0)], 1);
@@ -84,7 +84,7 @@ fn what_is_mined_again_elsewhere_confirms_at_its_new_height() {
 }
 
 #[test]
-fn what_spends_outputs_of_a_transaction_is_known_wherever_that_is() {
+fn children_of_a_transaction_outside_the_mempool_are_found() {
     let mut mempool = Mempool::default();
     let spender = spending(&[coin(1)], 1);
     mempool.add(spender.clone()).unwrap();

@@ -1,4 +1,4 @@
-//! Transactions made of few words.
+//! Builders of test transactions.
 
 use std::sync::Arc;
 

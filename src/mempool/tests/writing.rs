@@ -10,7 +10,7 @@ use crate::mempool::{
 };
 
 #[test]
-fn what_is_refused_changes_nothing() {
+fn a_refused_transaction_changes_nothing() {
     let mut mempool = Mempool::default();
     let parent = spending(&[coin(1)], 2);
     mempool.add(parent.clone()).unwrap();
@@ -54,7 +54,7 @@ fn mempool_fee(arrival: &crate::mempool::Arrival) -> u64 {
 }
 
 #[test]
-fn a_prevout_of_the_mempool_is_unconfirmed_whatever_was_said_of_it() {
+fn a_prevout_of_the_mempool_is_always_unconfirmed() {
     let mut mempool = Mempool::default();
     let parent = spending(&[coin(1)], 1);
     mempool.add(parent.clone()).unwrap();
@@ -82,7 +82,7 @@ fn each_arrival_and_each_departure_is_an_event() {
 }
 
 #[test]
-fn an_entry_has_the_number_of_the_event_that_told_of_it() {
+fn an_entry_has_the_number_of_its_added_event() {
     let mut mempool = Mempool::new(MempoolLimits { events: 0, ..MempoolLimits::default() });
     let first = mempool.add(spending(&[coin(1)], 1)).unwrap().entry;
     mempool.remove(&first.txid, Departure::Evicted, 0);
@@ -92,7 +92,7 @@ fn an_entry_has_the_number_of_the_event_that_told_of_it() {
 }
 
 #[test]
-fn a_snapshot_is_taken_again_only_after_a_change() {
+fn a_snapshot_is_reused_until_the_next_change() {
     let mut mempool = Mempool::default();
     mempool.add(spending(&[coin(1)], 1)).unwrap();
     let node = NodeMempool { loaded: true, ..NodeMempool::default() };
@@ -102,7 +102,7 @@ fn a_snapshot_is_taken_again_only_after_a_change() {
 }
 
 #[test]
-fn a_script_has_what_is_created_for_it_and_what_is_spent_of_it() {
+fn script_totals_count_created_and_spent_outputs() {
     let mut mempool = Mempool::default();
     let parent = paying(0, &[coin(1)], &[1, 1, 2, 9], 0); // 250,000 each
     let child = paying(0, &[output(&parent, 0), output(&parent, 2)], &[1], 0);
@@ -119,7 +119,7 @@ fn a_script_has_what_is_created_for_it_and_what_is_spent_of_it() {
         alone.script_totals(&script_hash(0)),
         ScriptTotals { transactions: 1, spent_confirmed: coins(1, COIN), ..none }
     );
-    assert_eq!(alone.script_totals(&script_hash(9)), none, "nobody can spend it");
+    assert_eq!(alone.script_totals(&script_hash(9)), none, "it is unspendable");
     assert_eq!(
         both.script_totals(&script_hash(1)),
         ScriptTotals { spent_unconfirmed: coins(1, 250_000), ..pending(2, coins(3, 1_000_000)) }

@@ -2,11 +2,11 @@
 //! (RFC 9110, section 13).
 //!
 //! ```text
-//!   Lasting::ForEver      Cache-Control: public, max-age=31536000, immutable
-//!   Lasting::WhileTip     Cache-Control: public, no-cache    ETag: W/"t.<tip>.<media>"
-//!   Lasting::WhileHead    Cache-Control: public, no-cache    ETag: W/"h.<tip>.<mark of the Head>.<media>"
+//!   Freshness::Immutable      Cache-Control: public, max-age=31536000, immutable
+//!   Freshness::UntilNextTip     Cache-Control: public, no-cache    ETag: W/"t.<tip>.<media>"
+//!   Freshness::UntilNextHead    Cache-Control: public, no-cache    ETag: W/"h.<tip>.<mark of the Head>.<media>"
 //!   introspection         Cache-Control: public, no-cache    ETag: W/"s.<hash of the schema>.<media>"
-//!   Lasting::AMoment      Cache-Control: no-store            so are mutations, streams, and whatever has an error
+//!   Freshness::NoStore      Cache-Control: no-store            so are mutations, streams, and whatever has an error
 //! ```
 //!
 //! An ETag says by itself what it depends on. So a client that brings one back (`If-None-Match`) is told 304 without that
@@ -22,7 +22,7 @@ use axum::response::{IntoResponse, Response};
 use sha2::{Digest, Sha256};
 
 use super::accept::Whole;
-use crate::api::{self, Lasting, Schema};
+use crate::api::{self, Freshness, Schema};
 
 /// Who may keep an answer: whoever passes it on, or only the one who asked with a name or a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ impl Keeper {
 /// With what an answer stays the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kept {
-    Of(Lasting),
+    Of(Freshness),
     /// With the schema, which is of one version of this program.
     WithSchema,
 }
@@ -82,7 +82,7 @@ fn schema_state() -> &'static str {
 
 /// Says in an answer how long it may be kept. What it says until then is that it may not.
 pub(super) fn tell(answer: &mut Response, kept: Kept, (media, keeper): (Whole, Keeper)) {
-    if kept == Kept::Of(Lasting::ForEver) {
+    if kept == Kept::Of(Freshness::Immutable) {
         answer.headers_mut().insert(CACHE_CONTROL, keeper.for_a_year());
     } else if let Some(tag) = kept.state().and_then(|state| tag(&state, media)) {
         answer.headers_mut().insert(CACHE_CONTROL, keeper.if_still_so());
@@ -101,7 +101,7 @@ pub(super) fn unchanged(schema: &Schema, caller: &Parts, media: Whole, is_about_
         if is_about_schema {
             return *state == schema_state();
         }
-        Lasting::with_state(state).is_some_and(|lasting| schema.is_current(&lasting))
+        Freshness::with_state(state).is_some_and(|lasting| schema.is_current(&lasting))
     };
     let state = given.flat_map(|list| list.split(',')).filter_map(|tag| read(tag.trim(), media)).find(is_current)?;
     let headers = [
@@ -156,9 +156,9 @@ mod tests {
 
     #[test]
     fn the_state_of_the_schema_is_none_of_the_chain() {
-        assert_eq!((schema_state().len(), Lasting::with_state(schema_state())), (18, None));
-        assert_eq!(Kept::Of(Lasting::ForEver).state(), None);
-        assert_eq!(Kept::Of(Lasting::AMoment).state(), None);
+        assert_eq!((schema_state().len(), Freshness::with_state(schema_state())), (18, None));
+        assert_eq!(Kept::Of(Freshness::Immutable).state(), None);
+        assert_eq!(Kept::Of(Freshness::NoStore).state(), None);
     }
 
     #[test]
@@ -175,7 +175,7 @@ mod tests {
             format!("\"t.{hash}.j.j\""),
             format!("\"h.{hash}.j\""),
         ] {
-            assert_eq!(read(&text, Whole::Json).and_then(Lasting::with_state), None, "{text}");
+            assert_eq!(read(&text, Whole::Json).and_then(Freshness::with_state), None, "{text}");
         }
     }
 }

@@ -44,7 +44,7 @@ use super::metrics::{Transport, code_of};
 use super::pace::Least;
 use super::payload::Payload;
 use super::{Server, multipart, sse, streams, websocket};
-use crate::api::{Include, Reads, code};
+use crate::api::{Include, ReadSet, code};
 use accept::{Accepted, Stream, Whole};
 use answer::refuse;
 pub(super) use answer::{error, is_refusal, refuse_as_json};
@@ -240,7 +240,7 @@ async fn execute(server: &Server, caller: &Parts, accepted: Accepted, request: G
     let account = admitted.account().clone();
     let id = caller.extensions.get::<RequestId>().cloned();
     let held = server.held.clone();
-    let (reads, depth, is_about_schema) = (Reads::default(), server.limits.cache_depth, admitted.is_about_schema());
+    let (reads, depth, is_about_schema) = (ReadSet::default(), server.limits.cache_depth, admitted.is_about_schema());
     let is_query = kind == Some(OperationType::Query);
     let admitted = if is_query { admitted.noting(reads.clone()) } else { admitted };
     let write = move |mut response: GraphqlResponse| {
@@ -250,7 +250,7 @@ async fn execute(server: &Server, caller: &Parts, accepted: Accepted, request: G
         let mut answer = answer::answer(media, &response, &held);
         // whole, without errors, and not about this one execution
         if response.errors.is_empty() && response.extensions.is_empty() && answer.status() == StatusCode::OK {
-            let kept = if is_about_schema { Kept::WithSchema } else { Kept::Of(reads.lasting(depth)) };
+            let kept = if is_about_schema { Kept::WithSchema } else { Kept::Of(reads.freshness(depth)) };
             caching::tell(&mut answer, kept, (media, keeper));
         }
         (answer, answer::is_refusal(&response), code_of(&response))

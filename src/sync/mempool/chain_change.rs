@@ -125,7 +125,7 @@ impl MempoolSync<'_> {
             // the node has it, but its parents are only in the next list, or it was signalled after the node's list
             is_known &= !(kept || is_pending);
             let departure = departure_of(&incoming, chain, block)?;
-            self.mempool.restore_departed([incoming.departed(departure, at)]);
+            self.mempool.record_departed([incoming.departed(departure, at)]);
         }
         for (txid, block) in self.unconfirmable(chain, disconnected, kept_by_node.as_ref())? {
             self.mempool.remove(&txid, Departure::ReorgedOut { block }, at);

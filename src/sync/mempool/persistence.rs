@@ -104,12 +104,12 @@ impl PersistentMempool {
             match Departed::decode(number, &row) {
                 // it returned, and a block contains it
                 Ok(departed) if !chain.positions(&departed.txid)?.is_empty() => {}
-                Ok(departed) => self.mempool.resume_departed([departed]),
+                Ok(departed) => self.mempool.load_departed([departed]),
                 Err(error) => warn!(number, %error, "cannot read a persisted departure"),
             }
         }
         // also if the last of them were skipped
-        self.mempool.resume_departures_after(self.persistence.departed);
+        self.mempool.number_departures_after(self.persistence.departed);
         let conflicts = correct_departures(&mut self.mempool, chain, now())?;
         if conflicts > 0 {
             info!(conflicts, "blocks that were connected without the mempool explain departures");

@@ -13,7 +13,7 @@ use crate::view::Block;
 /// An unspent output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Coin {
-    /// Where in the active chain it is.
+    /// Its position in the active chain.
     pub position: OutputPosition,
     /// In sat.
     pub value: u64,
@@ -21,12 +21,11 @@ pub struct Coin {
     pub is_coinbase: bool,
 }
 
-/// A row of a walk through a history: where it stands, how many bytes of transactions were read for it, and the coin
-/// that it is, unless it was spent.
+/// An output found in a history: its position, the bytes of transactions read for it, and the coin unless it was spent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Candidate {
-    /// Where the output is. For a transaction without outputs to the ledger, the end of its outputs that the walk
-    /// leaves them at.
+pub struct UnspentCandidate {
+    /// The position of the output. For a transaction without outputs to the ledger, the end of its outputs in the direction
+    /// of the search.
     pub position: OutputPosition,
     /// Serialised size of the transaction, at its first row.
     pub bytes: usize,
@@ -53,15 +52,15 @@ impl View {
         Merge::new(coins.collect::<Result<Vec<_>, IndexError>>()?, ascending, |coin| coin.position.to_u64())
     }
 
-    /// The outputs of a ledger at these positions, with what was unspent of them right after the block `at`; oldest or
-    /// newest first. No table holds what was unspent once: each transaction of the history up to that block is read.
+    /// The outputs of a ledger at these positions, with those unspent right after the block `at`; oldest or newest
+    /// first. No table has past unspent outputs: each transaction of the history up to that block is read.
     pub fn coins_at<'v>(
         &'v self,
         ledger: &Ledger,
         at: &Block,
         positions: &Range<OutputPosition>,
         ascending: bool,
-    ) -> Result<impl Iterator<Item = Result<Candidate, IndexError>> + use<'v>, IndexError> {
+    ) -> Result<impl Iterator<Item = Result<UnspentCandidate, IndexError>> + use<'v>, IndexError> {
         let end = at.end_txnum()?;
         let last = TxNum(positions.end.txnum.0.saturating_add(1)).min(end);
         let mut movements = self.movements(ledger, &(positions.start.txnum..last), ascending)?;
@@ -84,14 +83,14 @@ impl View {
         }))
     }
 
-    /// The outputs of one transaction to a ledger, in front of the transaction `end`.
+    /// The outputs of one transaction to a ledger that are unspent before the transaction `end`.
     fn outputs_at(
         &self,
         ledger: &Ledger,
         txnum: TxNum,
         end: TxNum,
         ascending: bool,
-    ) -> Result<Vec<Candidate>, IndexError> {
+    ) -> Result<Vec<UnspentCandidate>, IndexError> {
         let transaction = self.transaction_at(txnum)?;
         let overwritten = self.is_overwritten(&transaction.txid, txnum, end)?;
         let mut found = Vec::new();
@@ -103,14 +102,14 @@ impl View {
             let position = OutputPosition { txnum, vout };
             let is_coinbase = transaction.parts.is_coinbase();
             let coin = Coin { position, value: output.value.to_sat(), is_coinbase };
-            found.push(Candidate { position, bytes: 0, coin: (!spent && !overwritten).then_some(coin) });
+            found.push(UnspentCandidate { position, bytes: 0, coin: (!spent && !overwritten).then_some(coin) });
         }
         if !ascending {
             found.reverse();
         }
         match found.first_mut() {
             Some(first) => first.bytes = transaction.raw.len(),
-            None => found.push(Candidate {
+            None => found.push(UnspentCandidate {
                 position: OutputPosition { txnum, vout: if ascending { u32::MAX } else { 0 } },
                 bytes: transaction.raw.len(),
                 coin: None,

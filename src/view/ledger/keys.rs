@@ -1,4 +1,4 @@
-//! The public key behind an address, once the chain has shown it.
+//! The public key of an address, once the chain has revealed it.
 
 use bitcoin::hashes::{Hash, hash160};
 use bitcoin::{Script, ScriptBuf};
@@ -7,16 +7,16 @@ use super::View;
 use crate::chain::ScriptType;
 use crate::chain::script::{p2pk_key, revealed_key};
 use crate::index::{IndexError, TxNum};
-use crate::view::{AllowanceExceeded, corrupt};
+use crate::view::{BudgetExceeded, corrupt};
 
 impl View {
     /// The public key that a script commits to by its hash, if an output to the bare key (P2PK) or the first spend has
-    /// revealed it. `None` for scripts that do not stand for one key.
+    /// revealed it. `None` for scripts that do not commit to one key.
     ///
-    /// Errors: those of the index, and the allowance, from which the transactions are taken that are read for it.
+    /// Errors: those of the index, and the byte budget, since transactions are read for it.
     pub fn public_key<E>(&self, script_pubkey: &Script) -> Result<Option<Vec<u8>>, E>
     where
-        E: From<IndexError> + From<AllowanceExceeded>,
+        E: From<IndexError> + From<BudgetExceeded>,
     {
         if let Some(hash) = key_hash(script_pubkey)
             && let Some(script) = self.p2pk_with_hash::<E>(hash)?.first()
@@ -31,12 +31,12 @@ impl View {
         Ok(inputs.iter().find_map(|input| revealed_key(script_pubkey, &input.script_sig, &input.witness)))
     }
 
-    /// The P2PK scripts that pay the public key behind a script, as far as that is known.
+    /// The P2PK scripts that pay the public key of a script, if that is known.
     ///
     /// Errors: as of [`public_key`](Self::public_key).
     pub fn p2pk_scripts<E>(&self, script_pubkey: &Script) -> Result<Vec<ScriptBuf>, E>
     where
-        E: From<IndexError> + From<AllowanceExceeded>,
+        E: From<IndexError> + From<BudgetExceeded>,
     {
         if let Some(hash) = key_hash(script_pubkey) {
             return self.p2pk_with_hash(hash);
@@ -49,7 +49,7 @@ impl View {
 
     fn p2pk_with_hash<E>(&self, hash: hash160::Hash) -> Result<Vec<ScriptBuf>, E>
     where
-        E: From<IndexError> + From<AllowanceExceeded>,
+        E: From<IndexError> + From<BudgetExceeded>,
     {
         let mut scripts = Vec::new();
         for (_, txnum) in self.head.chain.p2pk_scripts(hash)? {
@@ -83,7 +83,7 @@ impl View {
     }
 }
 
-/// The HASH160 of a public key that a script holds.
+/// The HASH160 of a public key in a script.
 fn key_hash(script_pubkey: &Script) -> Option<hash160::Hash> {
     let bytes = script_pubkey.as_bytes();
     let hash = match ScriptType::of(script_pubkey) {

@@ -1,9 +1,9 @@
-//! Several sorted lists as one.
+//! A merge of sorted lists.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-/// A list that is read from its beginning or, downwards, from its end.
+/// Reads a list from its beginning or, downwards, from its end.
 pub(super) fn directed<I: DoubleEndedIterator>(mut rows: I, ascending: bool) -> impl Iterator<Item = I::Item> {
     std::iter::from_fn(move || if ascending { rows.next() } else { rows.next_back() })
 }
@@ -26,7 +26,7 @@ struct MergeHead<R> {
 }
 
 impl<I: Iterator<Item = Result<R, E>>, R, E> Merge<I, R> {
-    /// Merges lists that are sorted by `key`, upwards or downwards. Errors: the first that a list begins with.
+    /// Merges lists that are sorted by `key`, upwards or downwards. Errors: the first error that a list starts with.
     pub(super) fn new(sources: Vec<I>, ascending: bool, key: fn(&R) -> u64) -> Result<Self, E> {
         let mut merge =
             Self { heads: BinaryHeap::with_capacity(sources.len()), sources, key, ascending, failed: false };

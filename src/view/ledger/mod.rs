@@ -1,17 +1,16 @@
-//! What scripts hold and held: totals, histories and coins, of one script or of several together, now or right after any
-//! block.
+//! Balances, histories and coins of one script or of several together, now or right after any block.
 //!
 //! ```text
-//!   Ledger (scripts) ──► totals.rs     what was received and spent, what has yet to mature
+//!   Ledger (scripts) ──► totals.rs     received, spent and immature amounts
 //!                    ├─► movements.rs  the transactions that paid or spent it
 //!                    ├─► coins.rs      its unspent outputs
-//!                    ├─► pending.rs    what the mempool does to it
-//!                    ├─► stale.rs      what a stale block did to it
+//!                    ├─► pending.rs    its transactions in the mempool
+//!                    ├─► stale.rs      its transactions in a stale block
 //!                    └─► keys.rs       the public key that was revealed, and scripts that pay it bare
 //!                        merge.rs      several scripts' rows as one list
 //! ```
 //!
-//! The index knows a script by a salted key, the mempool by its SHA-256, so a ledger holds both.
+//! The index knows a script by a salted key, the mempool by its SHA-256, so a ledger has both.
 
 mod coins;
 mod keys;
@@ -26,27 +25,27 @@ use std::ops::Range;
 use bitcoin::Script;
 use bitcoin::hashes::{Hash, sha256};
 
-pub use coins::{Candidate, Coin};
+pub use coins::{Coin, UnspentCandidate};
 pub use movements::{Movement, Movements};
 pub use pending::{Pending, PendingMovement};
 pub use stale::{LostMovement, StaleMovements};
-pub use totals::Totals;
+pub use totals::LedgerTotals;
 
-use super::{AllowanceExceeded, Block, Transaction, View};
+use super::{Block, BudgetExceeded, Transaction, View};
 use crate::chain::Height;
 use crate::index::{IndexError, ScriptKey, TxNum};
 
-/// Scripts whose coins are looked at as one: one script of an address, several of a set.
+/// Scripts whose coins are counted together: one script of an address, several of a set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
-    /// Under which the index keeps them: sorted, none of them twice.
+    /// Their keys in the index, sorted and distinct.
     scripts: Vec<ScriptKey>,
     /// SHA-256 of each scriptPubKey, in the same order.
     hashes: Vec<[u8; 32]>,
 }
 
 impl Ledger {
-    /// Its scripts, none of them twice.
+    /// Its distinct scripts.
     #[must_use]
     pub fn scripts(&self) -> &[ScriptKey] {
         &self.scripts
@@ -60,7 +59,7 @@ impl Ledger {
 }
 
 impl View {
-    /// The ledger of the scripts with these SHA-256. One that is given twice counts once.
+    /// The ledger of the scripts with these SHA-256. Duplicates count once.
     pub fn ledger(&self, hashes: impl IntoIterator<Item = sha256::Hash>) -> Ledger {
         let keyed = hashes.into_iter().map(|hash| (self.script_hash_key(&hash), hash.to_byte_array()));
         let mut keyed: Vec<_> = keyed.collect();
@@ -70,22 +69,22 @@ impl View {
         Ledger { scripts, hashes }
     }
 
-    /// The key under which the rows of a script stand.
+    /// The key of a script's rows.
     #[must_use]
     pub fn script_key(&self, script_pubkey: &Script) -> ScriptKey {
         self.head.chain.script_key(script_pubkey.as_bytes())
     }
 
-    /// The same for the script with this SHA-256.
+    /// The key of the rows of the script with this SHA-256.
     #[must_use]
     pub fn script_hash_key(&self, hash: &sha256::Hash) -> ScriptKey {
         self.head.chain.script_hash_key(hash)
     }
 
-    /// The transaction at a position that must be there, counted as read.
+    /// The transaction at an existing position, counted in the byte budget.
     fn counted_transaction<E>(&self, txnum: TxNum) -> Result<Transaction, E>
     where
-        E: From<IndexError> + From<AllowanceExceeded>,
+        E: From<IndexError> + From<BudgetExceeded>,
     {
         self.count(0)?;
         let transaction = self.transaction_at(txnum)?;
@@ -93,7 +92,7 @@ impl View {
         Ok(transaction)
     }
 
-    /// The transactions in the blocks at these heights, as far as there are any.
+    /// The transactions in the existing blocks at these heights.
     pub fn txnums(&self, heights: Range<Height>) -> Result<Range<TxNum>, IndexError> {
         let tip = self.tip().height;
         let end_before = |height: Height| match height.min(tip.next()).previous() {
@@ -104,25 +103,25 @@ impl View {
         Ok(start..end_before(heights.end)?.max(start))
     }
 
-    /// The scriptPubKey with this SHA-256, `None` if no output of the active chain or of the mempool that could be spent
-    /// has it.
+    /// The scriptPubKey with this SHA-256, `None` if no spendable output of the active chain or of the mempool has
+    /// it.
     ///
-    /// Errors: those of the index, and the allowance, from which the transaction is taken that is read for it.
+    /// Errors: those of the index, and the byte budget, since a transaction is read for it.
     pub fn script_of_hash<E>(&self, hash: &sha256::Hash) -> Result<Option<bitcoin::ScriptBuf>, E>
     where
-        E: From<IndexError> + From<AllowanceExceeded>,
+        E: From<IndexError> + From<BudgetExceeded>,
     {
         let key = self.script_hash_key(hash);
         let Some(first) = self.head.chain.first_seen(key)? else { return Ok(self.pending_script(hash)?) };
         let outputs = self.counted_transaction::<E>(first)?.parts.output;
-        // the key is a short hash: only the script itself tells whether the rows are those of the one that was meant
+        // the key is a short hash: only the script itself proves that the rows are its own
         let matching = |script: &bitcoin::ScriptBuf| sha256::Hash::hash(script.as_bytes()) == *hash;
         Ok(outputs.into_iter().map(|output| output.script_pubkey).find(matching))
     }
 }
 
 impl Block {
-    /// The position behind its last transaction. Means nothing for a stale block.
+    /// The position after its last transaction. Meaningless for a stale block.
     pub(super) fn end_txnum(&self) -> Result<TxNum, IndexError> {
         let count = u32::try_from(self.row.running.transactions);
         count.map(TxNum).map_err(|_| super::corrupt("blocks", "the chain has more transactions than fit"))

@@ -7,16 +7,16 @@ use super::{Ledger, View};
 use crate::index::{HistoryRow, IndexError, ScriptKey, TxNum};
 use crate::view::corrupt;
 
-/// What one transaction did to a ledger.
+/// The effect of one transaction on a ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Movement {
     /// The position of the transaction.
     pub txnum: TxNum,
-    /// The value of its outputs to the ledger, in sat. What they overwrite (BIP30) is taken off.
+    /// The value of its outputs to the ledger, in sat. Overwritten outputs (BIP30) are deducted.
     pub received: u64,
     /// The value of the ledger's outputs that it spends, in sat.
     pub spent: u64,
-    /// What the ledger held after it, in sat.
+    /// The balance of the ledger after it, in sat.
     pub balance_after: u64,
     /// Whether it has an output to the ledger, of whatever value.
     pub pays: bool,
@@ -29,14 +29,14 @@ pub struct Movement {
 }
 
 impl Movement {
-    /// By how much, in sat, the ledger grew or shrank.
+    /// The change of the balance in sat.
     #[must_use]
     pub fn net(&self) -> i128 {
         i128::from(self.received) - i128::from(self.spent)
     }
 }
 
-/// How many transactions paid or spent a ledger. One that touches several of its scripts counts once.
+/// The number of transactions that paid or spent a ledger. One with several of its scripts counts once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Movements {
     /// All of them.
@@ -45,15 +45,15 @@ pub struct Movements {
     pub coinbases: u32,
 }
 
-/// What one transaction did to one script.
-struct Step {
+/// The effect of one transaction on one script.
+struct ScriptMovement {
     txnum: TxNum,
     script: ScriptKey,
     before: HistoryRow,
     after: HistoryRow,
 }
 
-impl Step {
+impl ScriptMovement {
     fn received(&self) -> Option<u64> {
         self.after.received.checked_sub(self.before.received)?.try_into().ok()
     }
@@ -99,8 +99,8 @@ impl View {
         }))
     }
 
-    /// How many transactions among these paid or spent a ledger. The running totals tell it of one script; the histories
-    /// of several have to be merged. `may_read` is asked first whether that many rows may be read: `None` if not.
+    /// The number of transactions among these that paid or spent a ledger. For one script the running totals have it; the
+    /// histories of several are merged, if `may_read` allows that many rows: `None` if not.
     pub fn count_movements<E: From<IndexError>>(
         &self,
         ledger: &Ledger,
@@ -134,21 +134,21 @@ impl View {
         Ok(Some(counted))
     }
 
-    /// What a transaction did to the ledger, from what it did to each script. `balance` is what the ledger held at the
-    /// end of the transaction where the walk stands: before this one going upwards, after it going downwards.
+    /// The effect of a transaction on the ledger, from its effect on each script. `balance` is that of the ledger before this
+    /// transaction in ascending order, after it in descending order.
     fn movement(
         &self,
         ledger: &Ledger,
-        steps: &[Step],
+        steps: &[ScriptMovement],
         ascending: bool,
         balance: &mut Option<u64>,
     ) -> Result<Movement, IndexError> {
         let damaged = || corrupt("history", "the totals of a script fall, or leave what there can be");
-        let sum = |part: fn(&Step) -> Option<u64>| {
+        let sum = |part: fn(&ScriptMovement) -> Option<u64>| {
             steps.iter().try_fold(0_u64, |sum, step| sum.checked_add(part(step)?)).ok_or_else(damaged)
         };
         let txnum = steps.first().map(|step| step.txnum).ok_or_else(damaged)?;
-        let (received, spent) = (sum(Step::received)?, sum(Step::spent)?);
+        let (received, spent) = (sum(ScriptMovement::received)?, sum(ScriptMovement::spent)?);
         let end = if ascending { txnum } else { TxNum(txnum.0.saturating_add(1)) };
         let known = match *balance {
             Some(balance) => balance,
@@ -162,8 +162,8 @@ impl View {
             received,
             spent,
             balance_after: if ascending { moved } else { known },
-            pays: steps.iter().any(Step::pays),
-            spends: steps.iter().any(Step::spends),
+            pays: steps.iter().any(ScriptMovement::pays),
+            spends: steps.iter().any(ScriptMovement::spends),
             is_coinbase: steps.iter().any(|step| step.after.coinbase_transactions != step.before.coinbase_transactions),
             scripts: steps.iter().map(|step| step.script).collect(),
         })
@@ -175,9 +175,9 @@ impl View {
         script: ScriptKey,
         txnums: &Range<TxNum>,
         ascending: bool,
-    ) -> Result<impl Iterator<Item = Result<Step, IndexError>> + use<'v>, IndexError> {
+    ) -> Result<impl Iterator<Item = Result<ScriptMovement, IndexError>> + use<'v>, IndexError> {
         let start = txnums.start;
-        // downwards the row before is the next one to come, so the walk may look below the range
+        // downwards the row before is the next one to come, so the iteration may read below the range
         let from = if ascending { start } else { TxNum(0) };
         let mut rows = self.head.chain.history(script, from..txnums.end)?;
         let mut pending: Option<(TxNum, HistoryRow)> = None;
@@ -196,7 +196,7 @@ impl View {
                         .map(|row| row.map_or_else(HistoryRow::default, |row| row.1)),
                 };
                 pending = Some((txnum, after));
-                before.map(|before| Step { txnum, script, before, after })
+                before.map(|before| ScriptMovement { txnum, script, before, after })
             } else {
                 let row = pending.take().map(Ok).or_else(|| rows.next_back())?;
                 let (txnum, after) = match row {
@@ -210,7 +210,7 @@ impl View {
                     Ok(before) => {
                         pending = before;
                         let before = before.map_or_else(HistoryRow::default, |row| row.1);
-                        Ok(Step { txnum, script, before, after })
+                        Ok(ScriptMovement { txnum, script, before, after })
                     }
                     Err(error) => Err(error),
                 }

@@ -1,4 +1,4 @@
-//! What the mempool does to a ledger: the sums, and each transaction.
+//! The effect of the mempool on a ledger: the sums, and each transaction.
 
 use std::convert::Infallible;
 use std::ops::Range;
@@ -8,15 +8,15 @@ use bitcoin::hashes::{Hash, sha256};
 use bitcoin::{Script, ScriptBuf};
 
 use super::merge::{Merge, directed};
-use super::{AllowanceExceeded, Ledger, View};
+use super::{BudgetExceeded, Ledger, View};
 use crate::chain::script::never_spendable;
 use crate::index::ScriptKey;
 use crate::mempool::{Coins, Entry};
 
-/// What the transactions of the mempool do to a ledger together.
+/// The effect of all transactions of the mempool on a ledger.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pending {
-    /// Outputs to the ledger that they create, spent there or not.
+    /// Outputs to the ledger that they create, spent in the mempool or not.
     pub created: Coins,
     /// Outputs of the ledger on the active chain that they spend.
     pub spent_confirmed: Coins,
@@ -32,7 +32,7 @@ impl Pending {
     }
 }
 
-/// What one transaction of the mempool does to a ledger.
+/// The effect of one transaction of the mempool on a ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingMovement {
     /// The transaction.
@@ -45,12 +45,12 @@ pub struct PendingMovement {
     pub pays: bool,
     /// Whether it spends an output of the ledger, of whatever value.
     pub spends: bool,
-    /// The scripts of the ledger that it pays or spends, none of them twice.
+    /// The scripts of the ledger that it pays or spends, each once.
     pub scripts: Vec<ScriptKey>,
 }
 
 impl PendingMovement {
-    /// By how much, in sat, the ledger grows or shrinks.
+    /// The change of the balance in sat.
     #[must_use]
     pub fn net(&self) -> i128 {
         i128::from(self.received) - i128::from(self.spent)
@@ -58,7 +58,7 @@ impl PendingMovement {
 }
 
 impl View {
-    /// What the mempool does to a ledger.
+    /// The effect of the mempool on a ledger.
     #[must_use]
     pub fn pending(&self, ledger: &Ledger) -> Pending {
         let mut pending = Pending::default();
@@ -72,8 +72,8 @@ impl View {
         pending
     }
 
-    /// How many transactions of the mempool pay or spend a ledger; one that touches several of its scripts counts once.
-    /// `may_read` is asked first whether that many rows may be read to tell it: `None` if not.
+    /// The number of transactions of the mempool that pay or spend a ledger; one with several of its scripts counts once.
+    /// `None` if `may_read` does not allow that many rows.
     pub fn count_pending<E>(
         &self,
         ledger: &Ledger,
@@ -104,7 +104,7 @@ impl View {
     ) -> impl Iterator<Item = &'v Arc<Entry>> + use<'v> {
         let mempool = &self.head.mempool;
         let sources = ledger.hashes.iter().map(|hash| {
-            // the mempool tells the newest first
+            // the mempool returns the newest first
             directed(mempool.script_arrivals(hash, within.clone()).rev().map(Ok::<_, Infallible>), ascending)
         });
         let Ok(mut merged) = Merge::new(sources.collect(), ascending, |sequence| *sequence);
@@ -120,7 +120,7 @@ impl View {
         .filter_map(|sequence| mempool.by_sequence(sequence))
     }
 
-    /// What a transaction of the mempool does to a ledger.
+    /// The effect of a transaction of the mempool on a ledger.
     #[must_use]
     pub fn pending_movement(&self, ledger: &Ledger, entry: &Arc<Entry>) -> PendingMovement {
         let (mut received, mut spent) = (0_u64, 0_u64);
@@ -140,7 +140,7 @@ impl View {
         PendingMovement { entry: Arc::clone(entry), received, spent, pays, spends, scripts }
     }
 
-    /// The number and the value in sat of each output of a transaction of the mempool to a ledger, in their order.
+    /// The index and the value in sat of each output of a transaction of the mempool to a ledger, in their order.
     #[must_use]
     pub fn pending_outputs(&self, ledger: &Ledger, entry: &Entry) -> Vec<(u32, u64)> {
         let outputs = (0..).zip(entry.outputs());
@@ -148,7 +148,7 @@ impl View {
         own.map(|(vout, output)| (vout, output.value)).collect()
     }
 
-    /// The key of a script that is one of a ledger's.
+    /// The key of a script of the ledger.
     fn script_within(&self, ledger: &Ledger, script_pubkey: &[u8]) -> Option<ScriptKey> {
         let script = Script::from_bytes(script_pubkey);
         let key = self.script_key(script);
@@ -157,8 +157,8 @@ impl View {
 
     /// The scriptPubKey with this SHA-256, if a transaction of the mempool pays or spends it.
     ///
-    /// Errors: the allowance, from which that transaction is taken.
-    pub(super) fn pending_script(&self, hash: &sha256::Hash) -> Result<Option<ScriptBuf>, AllowanceExceeded> {
+    /// Errors: the byte budget, since that transaction is read.
+    pub(super) fn pending_script(&self, hash: &sha256::Hash) -> Result<Option<ScriptBuf>, BudgetExceeded> {
         let Some(entry) = self.head.mempool.script(hash.as_byte_array(), u64::MAX).next() else { return Ok(None) };
         self.count(entry.raw.len())?;
         let spent = entry.prevouts.iter().map(|prevout| prevout.script_pubkey);

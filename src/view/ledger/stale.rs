@@ -1,5 +1,5 @@
-//! What a stale block did to scripts while it was part of the active chain. No row tells it: the block is read, and
-//! what its transactions spent is looked up one by one. It is worth keeping for as long as several readers ask.
+//! The effect of a stale block on scripts while it was part of the active chain. No row has it: the block is read, and the
+//! prevouts of its transactions are looked up one by one. The result is worth caching for several readers.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,7 +11,7 @@ use crate::chain::script::never_spendable;
 use crate::index::{IndexError, ScriptKey};
 use crate::view::{Block, corrupt};
 
-/// What a transaction did to a ledger that is not where it did that any more: its block is stale, or it left the mempool.
+/// The former effect of a transaction on a ledger: its block is stale, or it left the mempool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LostMovement {
     /// The transaction.
@@ -26,7 +26,7 @@ pub struct LostMovement {
     pub spends: bool,
     /// Whether it is a coinbase.
     pub is_coinbase: bool,
-    /// The scripts of the ledger that it pays or spends, none of them twice.
+    /// The scripts of the ledger that it pays or spends, each once.
     pub scripts: Vec<ScriptKey>,
 }
 
@@ -35,7 +35,7 @@ impl LostMovement {
         Self { txid, received: 0, spent: 0, pays: false, spends: false, is_coinbase, scripts: Vec::new() }
     }
 
-    /// By how much, in sat, the ledger grows or shrinks.
+    /// The change of the balance in sat.
     #[must_use]
     pub fn net(&self) -> i128 {
         i128::from(self.received) - i128::from(self.spent)
@@ -49,25 +49,25 @@ impl From<PendingMovement> for LostMovement {
     }
 }
 
-/// What one transaction of the block did to one script.
+/// The effect of one transaction of the block on one script.
 #[derive(Clone, Copy, Default)]
-struct Share {
+struct ScriptShare {
     received: u64,
     spent: u64,
     pays: bool,
     spends: bool,
 }
 
-/// What each transaction of a stale block did to each script.
+/// The effect of each transaction of a stale block on each script.
 pub struct StaleMovements {
     /// In the order of the block; the first is its coinbase.
     txids: Vec<Txid>,
-    /// By script, and then by the place of the transaction in the block.
-    shares: HashMap<ScriptKey, BTreeMap<usize, Share>>,
+    /// By script, then by the index of the transaction in the block.
+    shares: HashMap<ScriptKey, BTreeMap<usize, ScriptShare>>,
 }
 
 impl StaleMovements {
-    /// What they did to a ledger, in the order of the block.
+    /// Their effects on a ledger, in the order of the block.
     #[must_use]
     pub fn of(&self, ledger: &Ledger) -> Vec<LostMovement> {
         let mut found: BTreeMap<usize, LostMovement> = BTreeMap::new();
@@ -87,7 +87,7 @@ impl StaleMovements {
 }
 
 impl View {
-    /// What a stale block did to scripts. An output that it spent and that is not known any more is left out.
+    /// The effect of a stale block on scripts. Omits prevouts that are no longer known.
     pub fn stale_movements(&self, block: &Block) -> Result<StaleMovements, IndexError> {
         let mut movements = StaleMovements { txids: Vec::new(), shares: HashMap::new() };
         let mut created: HashMap<OutPoint, (ScriptKey, u64)> = HashMap::new();
@@ -97,7 +97,7 @@ impl View {
                 .map_err(|error| corrupt("stale_blocks", format!("{} is no block: {error}", block.row.hash)))?;
             let (txid, index) = (transaction.txid(), movements.txids.len());
             movements.txids.push(txid);
-            let mut share = |script: ScriptKey, add: &dyn Fn(&mut Share)| {
+            let mut share = |script: ScriptKey, add: &dyn Fn(&mut ScriptShare)| {
                 add(movements.shares.entry(script).or_default().entry(index).or_default());
             };
             for input in transaction.inputs().filter(|input| !input.is_null()) {

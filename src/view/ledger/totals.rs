@@ -1,4 +1,4 @@
-//! What a ledger received and spent up to a block, and how much of it has yet to mature.
+//! The amounts that a ledger received and spent up to a block, and the immature part.
 
 use bitcoin::Txid;
 
@@ -11,8 +11,8 @@ use crate::view::{Block, corrupt};
 
 /// A ledger's totals up to a block of the active chain. Zeros for scripts that never appeared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
-    /// Value of all outputs it received, in sat; what a BIP30 duplicate overwrites is taken off again.
+pub struct LedgerTotals {
+    /// Value of all outputs it received, in sat; outputs that a BIP30 duplicate overwrites are deducted.
     pub received: u128,
     /// Value of its outputs that were spent, in sat.
     pub spent: u128,
@@ -24,7 +24,7 @@ pub struct Totals {
     pub last_seen: Option<TxNum>,
 }
 
-impl Totals {
+impl LedgerTotals {
     /// Value of its unspent outputs in sat, immature ones included.
     pub fn balance(&self) -> Result<u64, IndexError> {
         let balance = self.received.checked_sub(self.spent);
@@ -33,7 +33,7 @@ impl Totals {
             .ok_or_else(|| corrupt("history", "a script has spent more than it received"))
     }
 
-    /// How many unspent outputs it has.
+    /// The number of its unspent outputs.
     pub fn utxo_count(&self) -> Result<u64, IndexError> {
         let count = self.outputs_received.checked_sub(self.outputs_spent);
         count.ok_or_else(|| corrupt("history", "a script has spent more outputs than it received"))
@@ -42,13 +42,13 @@ impl Totals {
 
 impl View {
     /// The totals of a ledger right after a block of the active chain.
-    pub fn totals(&self, ledger: &Ledger, at: &Block) -> Result<Totals, IndexError> {
+    pub fn totals(&self, ledger: &Ledger, at: &Block) -> Result<LedgerTotals, IndexError> {
         self.totals_before(ledger, at.end_txnum()?)
     }
 
-    /// The totals of a ledger in front of a transaction.
-    pub(super) fn totals_before(&self, ledger: &Ledger, end: TxNum) -> Result<Totals, IndexError> {
-        let mut totals = Totals::default();
+    /// The totals of a ledger before a transaction.
+    pub(super) fn totals_before(&self, ledger: &Ledger, end: TxNum) -> Result<LedgerTotals, IndexError> {
+        let mut totals = LedgerTotals::default();
         for script in ledger.scripts() {
             let Some((txnum, row)) = self.head.chain.totals(*script, end)? else { continue };
             // 80-bit sums of at most as many scripts as fit a request stay far below 128 bits
@@ -61,7 +61,7 @@ impl View {
         Ok(totals)
     }
 
-    /// The first transaction that paid a ledger, if that was in front of the end of a block.
+    /// The first transaction that paid a ledger, if it is before the end of a block.
     pub fn first_seen(&self, ledger: &Ledger, at: &Block) -> Result<Option<TxNum>, IndexError> {
         let mut first: Option<TxNum> = None;
         for script in ledger.scripts() {
@@ -78,8 +78,8 @@ impl View {
     /// Value in sat of a ledger's coinbase outputs that the block after `at` may not spend yet.
     ///
     /// A coinbase of height c may be spent from height c + 100 on, so after the block at height h those above h − 99 are
-    /// immature. None of them can be spent, so it is what coinbases paid in these 99 blocks; only an output that a
-    /// duplicate has overwritten meanwhile (BIP30) must not be counted with its successor.
+    /// immature. None of them can be spent, so the value is the coinbase outputs of these 99 blocks; an output that a
+    /// duplicate overwrote meanwhile (BIP30) is not counted with its successor.
     pub fn immature(&self, ledger: &Ledger, at: &Block) -> Result<u64, IndexError> {
         let first = first_immature(at.height);
         let (before, overwritten_before) = match first.previous() {
@@ -124,7 +124,7 @@ impl View {
         Ok(sum)
     }
 
-    /// Whether a transaction in front of `end` has the same txid as the one at `txnum`, and comes after it.
+    /// Whether a later transaction before `end` has the same txid as the one at `txnum`.
     pub(in crate::view) fn is_overwritten(&self, txid: &Txid, txnum: TxNum, end: TxNum) -> Result<bool, IndexError> {
         Ok(self.positions(txid)?.iter().any(|copy| (txnum.0.saturating_add(1)..end.0).contains(&copy.0)))
     }

@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use btcgraph::api::{Lasting, Schema};
+use btcgraph::api::{Freshness, Schema};
 use serde_json::Value;
 
 /// The answers so far that were told to last, by their questions.
 #[derive(Default)]
-pub(super) struct Kept(HashMap<String, Vec<(Lasting, Value)>>);
+pub(super) struct Kept(HashMap<String, Vec<(Freshness, Value)>>);
 
 impl Kept {
     /// Keeps an answer as long as it was told to last. Errors: a client that kept an earlier one would not get this one,
@@ -16,12 +16,12 @@ impl Kept {
         &mut self,
         schema: &Schema,
         question: &str,
-        lasting: Lasting,
+        lasting: Freshness,
         said: &Value,
     ) -> Result<(), String> {
         let kept = self.0.entry(question.to_owned()).or_default();
         let wrong = kept.iter().find(|(lasting, kept)| kept != said && schema.is_current(lasting)).cloned();
-        if lasting != Lasting::AMoment && !kept.iter().any(|(known, _)| *known == lasting) {
+        if lasting != Freshness::NoStore && !kept.iter().any(|(known, _)| *known == lasting) {
             kept.push((lasting, said.clone()));
         }
         wrong.map_or(Ok(()), |(lasting, kept)| Err(format!("{question} is {said}, and {lasting:?} was {kept}")))

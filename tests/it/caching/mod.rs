@@ -16,7 +16,7 @@ mod questions;
 use std::collections::BTreeSet;
 
 use async_graphql::{Executor, Request};
-use btcgraph::api::{Lasting, Mark, Reads};
+use btcgraph::api::{Freshness, Mark, ReadSet};
 use serde_json::Value;
 
 use crate::support::api::Api;
@@ -29,24 +29,24 @@ const DEPTH: u32 = 3;
 const STEPS: usize = 24;
 
 /// The data of an answer and how long it lasts, as the server would tell it; `None` if it has errors.
-fn ask(api: &Api, runtime: &tokio::runtime::Runtime, document: &str) -> Option<(Value, Lasting)> {
+fn ask(api: &Api, runtime: &tokio::runtime::Runtime, document: &str) -> Option<(Value, Freshness)> {
     ask_at(DEPTH, api, runtime, document)
 }
 
 /// The same where blocks do not change that have this many others on top.
-fn ask_at(depth: u32, api: &Api, runtime: &tokio::runtime::Runtime, document: &str) -> Option<(Value, Lasting)> {
-    let reads = Reads::default();
+fn ask_at(depth: u32, api: &Api, runtime: &tokio::runtime::Runtime, document: &str) -> Option<(Value, Freshness)> {
+    let reads = ReadSet::default();
     let response = runtime.block_on(api.schema.execute(Request::new(document).data(reads.clone())));
-    response.errors.is_empty().then(|| (response.data.into_json().unwrap(), reads.lasting(depth)))
+    response.errors.is_empty().then(|| (response.data.into_json().unwrap(), reads.freshness(depth)))
 }
 
 /// The place among those that are counted: for ever, while the tip is, while the Head is, and no longer than a moment.
-fn kind(lasting: Lasting) -> usize {
+fn kind(lasting: Freshness) -> usize {
     match lasting {
-        Lasting::ForEver => 0,
-        Lasting::WhileTip(_) => 1,
-        Lasting::WhileHead(..) => 2,
-        Lasting::AMoment => 3,
+        Freshness::Immutable => 0,
+        Freshness::UntilNextTip(_) => 1,
+        Freshness::UntilNextHead(..) => 2,
+        Freshness::NoStore => 3,
     }
 }
 

@@ -10,7 +10,7 @@ use bitcoin::{Network, OutPoint, Transaction, Txid};
 use btcgraph::limits::Limits;
 use btcgraph::mempool::{Departure, NodeMempool};
 use btcgraph::sim::SimChain;
-use btcgraph::view::{Pace, SyncPhase, SyncState};
+use btcgraph::view::{IndexingSpeed, SyncPhase, SyncState};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
@@ -133,9 +133,9 @@ async fn progress_is_told_also_before_any_block_is_indexed() {
     });
     assert_eq!(told, nothing);
     is_quiet(&mut events).await;
-    let pace = Some(Pace { blocks_per_second: 7.0, left: Duration::from_mins(1) });
+    let speed = Some(IndexingSpeed { blocks_per_second: 7.0, remaining: Duration::from_mins(1) });
     let catching_up =
-        SyncState { phase: SyncPhase::CatchingUp, node_height: Some(9.into()), pace, ..SyncState::default() };
+        SyncState { phase: SyncPhase::CatchingUp, node_height: Some(9.into()), speed, ..SyncState::default() };
     api.set_state(catching_up);
     let far = json!({
         "phase": "CATCHING_UP", "indexedHeight": null, "targetHeight": 9, "progress": 0.0, "blocksPerSecond": 7.0,
@@ -146,7 +146,7 @@ async fn progress_is_told_also_before_any_block_is_indexed() {
     let mut chain = SimChain::new(3);
     chain.mine_empty(9).unwrap();
     api.change(0, chain.active_blocks().map(AsRef::as_ref));
-    api.set_state(SyncState { phase: SyncPhase::Following, node_tip: Some(chain.tip()), pace: None, ..catching_up });
+    api.set_state(SyncState { phase: SyncPhase::Following, node_tip: Some(chain.tip()), speed: None, ..catching_up });
     let ready = json!({
         "phase": "FOLLOWING", "indexedHeight": 9, "targetHeight": 9, "progress": 1.0, "blocksPerSecond": null,
         "ready": true,

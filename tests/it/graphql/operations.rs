@@ -8,7 +8,7 @@ use bitcoin::Network;
 use btcgraph::limits::{DECLARED, Limits};
 use btcgraph::node::{Auth, Node, NodeOptions};
 use btcgraph::sim::SimChain;
-use btcgraph::view::{Pace, SyncPhase, SyncState};
+use btcgraph::view::{IndexingSpeed, SyncPhase, SyncState};
 use serde_json::{Value, json};
 
 use crate::support::api::Api;
@@ -80,7 +80,7 @@ fn progress_is_told_with_its_pace_also_by_what_is_not_ready() {
         phase: SyncPhase::CatchingUp,
         node_height: Some(99.into()),
         node_headers: Some(120.into()),
-        pace: Some(Pace { blocks_per_second: 2.5, left: Duration::from_secs(40) }),
+        speed: Some(IndexingSpeed { blocks_per_second: 2.5, remaining: Duration::from_secs(40) }),
         ..SyncState::default()
     });
     let response =

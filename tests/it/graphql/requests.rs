@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bitcoin::Network;
+use bitcoin::hashes::Hash;
+use bitcoin::{BlockHash, Network};
 use btcgraph::api::Readiness;
 use btcgraph::limits::Limits;
 use btcgraph::sim::SimChain;
@@ -46,7 +47,7 @@ fn an_empty_index_is_not_ready_and_never_answers_null_or_zero() {
     api.set_state(SyncState { node_height: Some(9.into()), ..SyncState::default() });
     assert_eq!(api.ask("{ tip { id } }")["errors"][0]["extensions"]["nodeHeight"], json!(9));
     let readiness = api.schema.readiness();
-    assert_eq!((readiness.indexed_height, readiness.node_height), (None, Some(9)));
+    assert_eq!((readiness.indexed_height(), readiness.node_height), (None, Some(9)));
     assert_eq!((readiness.blocks_behind(), readiness.is_within(1)), (None, false));
 }
 
@@ -66,6 +67,24 @@ fn it_is_ready_once_it_answers_for_the_tip_of_the_node() {
     api.set_state(SyncState { mempool_in_sync: true, node_height: Some(5.into()), node_tip: None, ..state });
     assert_eq!(api.schema.readiness().blocks_behind(), Some(2));
     assert!(!is_ready(0) && !is_ready(1) && is_ready(2));
+}
+
+#[test]
+fn the_lag_is_unknown_on_another_branch_of_the_same_height() {
+    let mut chain = SimChain::new(20);
+    chain.mine_empty(3).unwrap();
+    let api = Api::of_chain(&chain);
+    let state = SyncState { node_height: Some(3.into()), mempool_in_sync: true, ..SyncState::default() };
+    let lag = |hash: BlockHash| {
+        api.set_state(SyncState { node_tip: Some(hash), ..state });
+        let readiness = api.schema.readiness();
+        (readiness.blocks_behind(), readiness.is_within(u32::MAX))
+    };
+    assert_eq!(lag(chain.tip()), (Some(0), true));
+    assert_eq!(lag(BlockHash::all_zeros()), (None, false));
+    // the hash counts while the node is unreachable, as its height does
+    api.disconnect_node();
+    assert_eq!(api.schema.readiness().blocks_behind(), None);
 }
 
 #[test]

@@ -37,7 +37,7 @@ fn failure(what: impl FnOnce()) -> String {
 }
 
 fn view(snapshot: Snapshot) -> View {
-    View::new(Arc::new(Head::now(Arc::new(snapshot), MempoolSnapshot::default()).unwrap()))
+    View::new(Arc::new(Head::new(Arc::new(snapshot), MempoolSnapshot::default()).unwrap()))
 }
 
 /// What a comparison says, and the change of a model, with a script, that it says it of.

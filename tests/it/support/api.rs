@@ -150,7 +150,7 @@ impl Api {
     fn publish(&mut self, events: Vec<ChainEvent>) {
         let chain = Arc::new(self.index.snapshot().unwrap());
         let mempool = self.given.clone().unwrap_or_else(|| self.mempool.snapshot());
-        let Some(head) = Head::behind(self.published.head().as_deref(), chain, mempool).map(Arc::new) else {
+        let Some(head) = Head::after(self.published.head().as_deref(), chain, mempool).map(Arc::new) else {
             return;
         };
         self.heads.push(Arc::downgrade(&head));
@@ -266,7 +266,12 @@ impl Api {
 
     /// What following says of the node, which reports its newest block just now.
     pub(crate) fn set_state(&self, state: SyncState) {
-        self.published.hear_node(|_| state);
+        self.published.report_node(|_| state);
+    }
+
+    /// The node is unreachable from now on.
+    pub(crate) fn disconnect_node(&self) {
+        self.published.change_state(SyncState::without_node);
     }
 
     /// How many of the Heads published so far are still held by somebody.

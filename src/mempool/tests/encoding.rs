@@ -20,7 +20,7 @@ fn family(cause: Cause) -> (Mempool, [Arc<Entry>; 2]) {
 }
 
 #[test]
-fn a_transaction_comes_back_as_it_was() {
+fn an_encoded_transaction_is_decoded_unchanged() {
     for cause in [Cause::New, Cause::Loaded, Cause::Returned { block: block(3) }] {
         for entry in family(cause).1 {
             assert_eq!(Entry::decode(&entry.encode()).unwrap(), *entry);
@@ -29,7 +29,7 @@ fn a_transaction_comes_back_as_it_was() {
 }
 
 #[test]
-fn a_departure_comes_back_as_it_was_under_its_number() {
+fn an_encoded_departure_is_decoded_with_its_number() {
     let (_, [parent, child]) = family(Cause::New);
     let by = parent.txid;
     let departures = [
@@ -51,7 +51,7 @@ fn a_departure_comes_back_as_it_was_under_its_number() {
 }
 
 #[test]
-fn departures_go_on_from_the_numbers_of_an_earlier_run() {
+fn departures_continue_the_numbers_of_an_earlier_run() {
     let mut before = Mempool::new(MempoolLimits { departed: 2, ..MempoolLimits::default() });
     let [forgotten, gone, back, later] = [1, 2, 3, 4].map(|number| spending(&[coin(number)], 1));
     for arrival in [&forgotten, &gone, &back] {
@@ -63,19 +63,19 @@ fn departures_go_on_from_the_numbers_of_an_earlier_run() {
     assert_eq!(written.iter().map(|departed| departed.sequence).collect::<Vec<_>>(), [2, 3]);
 
     let mut mempool = Mempool::default();
-    mempool.resume_departed(written.clone());
+    mempool.load_departed(written.clone());
     mempool.add(back.clone()).unwrap();
     mempool.add(later.clone()).unwrap();
     mempool.remove(&later.txid, Departure::Expired, 4);
-    // once something left, nothing older is taken up
-    mempool.resume_departed(written);
+    // after a departure older ones are skipped
+    mempool.load_departed(written);
     let snapshot = mempool.snapshot();
     let kept: Vec<_> = snapshot.newest_departed(u64::MAX).map(|departed| (departed.sequence, departed.txid)).collect();
     assert_eq!(kept, [(4, later.txid), (2, gone.txid)]);
 }
 
 #[test]
-fn a_sample_says_what_the_mempool_was_and_comes_back_as_it_was() {
+fn an_encoded_sample_is_decoded_unchanged() {
     let (mut mempool, [parent, child]) = family(Cause::New);
     mempool.set_node(NodeMempool { min_fee_rate: 1.5, ..NodeMempool::default() });
     let sample = MempoolSample::of(&mempool.snapshot(), 1_030);

@@ -1,8 +1,8 @@
-//! Brings the effective feerates up to date: finds the clusters that changes have touched, and puts only these in order
-//! again.
+//! Updates the effective feerates: finds the clusters that changed and linearises only these again.
 //!
-//! It is done once for all changes before a snapshot is taken, so a block that touches a cluster a hundred times costs
-//! one new order of it. A cluster of n transactions costs n look-ups and what `linearise` says; most have one.
+//! This happens once for all changes, before a snapshot: a block that changes a cluster a hundred times causes one
+//! linearisation. A cluster of n transactions costs n look-ups and the cost of `linearise`; most clusters have one
+//! transaction.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -10,29 +10,28 @@ use std::sync::Arc;
 use super::entry::Entry;
 use super::feerate::{FeeFraction, Rank};
 use super::linearise::{self, Member};
-use super::state::{Chunk, State};
+use super::state::{Chunk, MempoolState};
 
-impl State {
-    /// Puts the clusters of these transactions, given by number of arrival, in order. Those that are gone are passed
-    /// over.
-    pub(super) fn settle(&mut self, touched: &BTreeSet<u64>) {
+impl MempoolState {
+    /// Linearises the clusters of these transactions, given by number of arrival. Skips removed transactions.
+    pub(super) fn update_clusters(&mut self, changed: &BTreeSet<u64>) {
         let mut done = BTreeSet::new();
-        for sequence in touched {
+        for sequence in changed {
             let Some(entry) = self.entries.get(sequence).cloned() else { continue };
             if done.contains(sequence) {
                 continue;
             }
             let cluster = self.cluster_of(&entry);
             if cluster.len() == 1 {
-                self.settle_alone(&entry);
+                self.update_single(&entry);
                 continue;
             }
-            self.settle_cluster(&cluster);
+            self.relinearise(&cluster);
             done.extend(cluster.into_keys());
         }
     }
 
-    /// All that is connected to an entry, itself included, with its parents.
+    /// The cluster of an entry, itself included: each member with the numbers of its parents.
     fn cluster_of(&self, entry: &Arc<Entry>) -> BTreeMap<u64, (Arc<Entry>, Vec<u64>)> {
         let mut cluster = BTreeMap::new();
         let mut waiting = vec![Arc::clone(entry)];
@@ -49,14 +48,14 @@ impl State {
         cluster
     }
 
-    fn settle_alone(&mut self, entry: &Entry) {
+    fn update_single(&mut self, entry: &Entry) {
         let before = self.effective_rank(entry);
         self.chunks.remove(&entry.sequence);
         self.move_rank(before, self.effective_rank(entry), entry.weight);
     }
 
-    fn settle_cluster(&mut self, cluster: &BTreeMap<u64, (Arc<Entry>, Vec<u64>)>) {
-        let places: HashMap<u64, usize> = cluster.keys().copied().zip(0..).collect();
+    fn relinearise(&mut self, cluster: &BTreeMap<u64, (Arc<Entry>, Vec<u64>)>) {
+        let positions: HashMap<u64, usize> = cluster.keys().copied().zip(0..).collect();
         let members: Vec<Member> = cluster
             .values()
             .map(|(entry, parents)| Member {
@@ -64,7 +63,7 @@ impl State {
                 fee: entry.fee,
                 weight: entry.weight,
                 sequence: entry.sequence,
-                parents: parents.iter().filter_map(|parent| places.get(parent).copied()).collect(),
+                parents: parents.iter().filter_map(|parent| positions.get(parent).copied()).collect(),
             })
             .collect();
         let first = cluster.keys().next().copied().unwrap_or_default();
@@ -75,7 +74,7 @@ impl State {
             for sequence in &chunk.sequences {
                 let Some((entry, _)) = cluster.get(sequence) else { continue };
                 if self.chunks.get(sequence).is_some_and(|before| *before == chunk) {
-                    continue; // and so its rank is the same
+                    continue; // the rank is unchanged, too
                 }
                 let before = self.effective_rank(entry);
                 self.chunks.insert(*sequence, Arc::clone(&chunk));
@@ -85,7 +84,7 @@ impl State {
     }
 
     fn move_rank(&mut self, before: Rank<FeeFraction>, after: Rank<FeeFraction>, weight: u64) {
-        // Equal ranks may be of other fractions, and the newest is to be kept.
+        // equal ranks may have different fractions: keep the newest
         self.by_effective.remove(&before);
         self.by_effective.insert(after, u32::try_from(weight).unwrap_or(u32::MAX));
     }

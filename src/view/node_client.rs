@@ -1,13 +1,13 @@
-//! Questions that leave the process: what the index does not know, and the node is asked while a client waits.
+//! Requests to the node while a client waits, for what the index does not contain.
 //!
 //! ```text
 //!   field ─┐
-//!   field ─┼─ Ask ── loader ── all of one tick ──► free place? ──► one request on a thread of its own ──► node
-//!   field ─┘  one an answer                        NodeAccess: one a process, bounded, with a deadline
+//!   field ─┼─ NodeClient ── loader ── all of one tick ──► free permit? ──► one request on a thread of its own ──► node
+//!   field ─┘  one an answer                        BoundedNode: one a process, bounded, with a deadline
 //! ```
 //!
-//! There is one short attempt: whoever waits would rather know that there is no answer. Blocking I/O never runs on a
-//! thread that executes requests.
+//! There is one attempt with a short deadline: a client prefers an early error. Blocking I/O never runs on a thread that
+//! executes requests.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -26,22 +26,22 @@ use crate::node::{
     Node, NodeError, Question,
 };
 
-/// The most questions in one request to the node.
+/// The maximum number of questions in one request to the node.
 const QUESTIONS: usize = 100;
 
-/// How much clients may ask of the node.
+/// The limits of requests that clients cause to the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeLimits {
-    /// Requests to the node at once, of all clients together.
+    /// Concurrent requests to the node, of all clients together.
     pub requests: usize,
-    /// How long an answer may take, the wait for a free place among those requests included.
+    /// The deadline of an answer, time in the queue included.
     pub timeout: Duration,
-    /// Whether they may ask for the block that it would make next, which takes it much longer than anything else.
+    /// Whether clients may request block templates, which take the node much longer than anything else.
     pub block_template: bool,
 }
 
 impl NodeLimits {
-    /// The part of these limits that is about the node.
+    /// Takes the limits of node requests from all limits.
     #[must_use]
     pub fn new(limits: &Limits, block_template: bool) -> Self {
         Self { requests: limits.node_requests, timeout: limits.node_timeout, block_template }
@@ -54,31 +54,31 @@ impl Default for NodeLimits {
     }
 }
 
-/// Why the node did not answer. Shared by all who asked at once.
+/// Why the node did not answer. Shared by all fields of one batch.
 #[derive(Debug, thiserror::Error)]
-pub enum AskError {
-    /// No node was connected to yet.
-    #[error("the node was not reached yet")]
+pub enum NodeClientError {
+    /// No node is connected yet.
+    #[error("the node has not been reached yet")]
     NotConnected,
-    /// All places were taken until the deadline.
-    #[error("as many requests as there may be were waiting for the node for {0:?}")]
+    /// All permits were in use until the deadline.
+    #[error("the maximum number of requests waited for the node for {0:?}")]
     Busy(Duration),
-    /// No answer until the deadline.
+    /// The node sent no answer before the deadline.
     #[error("the node did not answer within {0:?}")]
     TimedOut(Duration),
-    /// The node, or the way to it.
+    /// The node or the connection failed.
     #[error(transparent)]
     Node(NodeError),
-    /// The settings do not let clients ask that.
-    #[error("clients may not ask the node for block templates: server.block_template is false")]
+    /// The settings do not allow block templates.
+    #[error("clients may not request block templates: server.block_template is false")]
     NoTemplates,
-    /// The thread that asked has ended without an answer.
-    #[error("the thread that asks the node has failed")]
+    /// The thread of the request ended without an answer.
+    #[error("the thread of the node request failed")]
     Failed,
 }
 
-impl AskError {
-    /// The same for those who may know neither where the node is nor how we log in to it.
+impl NodeClientError {
+    /// A message for clients, without the node's address and credentials.
     #[must_use]
     pub fn to_client(&self) -> &'static str {
         match self {
@@ -100,7 +100,7 @@ impl AskError {
         }
     }
 
-    /// Whether the node surely did nothing of what it was to do: it was not asked, or did not come to it.
+    /// Whether the request certainly had no effect on the node.
     #[must_use]
     pub fn had_no_effect(&self) -> bool {
         match self {
@@ -110,8 +110,8 @@ impl AskError {
         }
     }
 
-    /// Whether somebody has to do something about it.
-    fn is_lasting(&self) -> bool {
+    /// Whether an operator must act on it.
+    fn needs_attention(&self) -> bool {
         match self {
             Self::NotConnected
             | Self::Busy(_)
@@ -124,20 +124,20 @@ impl AskError {
     }
 }
 
-/// The way to the node, for all requests together. Cheap to clone; all clones are one.
+/// The node behind the limits that all clients share. Cheap to clone; all clones share one connection.
 #[derive(Clone)]
-pub(super) struct NodeAccess(Arc<Access>);
+pub(super) struct BoundedNode(Arc<BoundedNodeInner>);
 
-struct Access {
+struct BoundedNodeInner {
     node: ArcSwapOption<Node>,
     limits: NodeLimits,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
-impl NodeAccess {
+impl BoundedNode {
     pub(super) fn new(limits: NodeLimits) -> Self {
-        let places = Arc::new(Semaphore::new(limits.requests.min(Semaphore::MAX_PERMITS)));
-        Self(Arc::new(Access { node: ArcSwapOption::empty(), limits, places }))
+        let permits = Arc::new(Semaphore::new(limits.requests.min(Semaphore::MAX_PERMITS)));
+        Self(Arc::new(BoundedNodeInner { node: ArcSwapOption::empty(), limits, permits }))
     }
 
     pub(super) fn set(&self, node: Node) {
@@ -148,53 +148,53 @@ impl NodeAccess {
         self.0.limits
     }
 
-    /// Asks in one request; each answer can fail by itself.
-    async fn ask(&self, questions: Vec<Question>) -> Result<Vec<Result<Answer, NodeError>>, AskError> {
-        self.once(move |node, patience| node.ask_once(&questions, patience)).await
+    /// Sends questions in one request; each answer can fail by itself.
+    async fn request_batch(&self, questions: Vec<Question>) -> Result<Vec<Result<Answer, NodeError>>, NodeClientError> {
+        self.request(move |node, patience| node.ask_once(&questions, patience)).await
     }
 
-    /// Makes one request on a thread of its own, which is told how long the answer may take.
-    pub(super) async fn once<T: Send + 'static>(
+    /// Runs one request on a blocking thread, with the remaining time as its deadline.
+    pub(super) async fn request<T: Send + 'static>(
         &self,
         request: impl FnOnce(&Node, Duration) -> Result<T, NodeError> + Send + 'static,
-    ) -> Result<T, AskError> {
-        let node = self.0.node.load_full().ok_or(AskError::NotConnected)?;
+    ) -> Result<T, NodeClientError> {
+        let node = self.0.node.load_full().ok_or(NodeClientError::NotConnected)?;
         let (started, patience) = (Instant::now(), self.0.limits.timeout);
-        let busy = || AskError::Busy(patience);
-        let place = timeout(patience, self.0.places.clone().acquire_owned()).await;
-        let place = place.map_err(|_| busy())?.map_err(|_| AskError::Failed)?;
+        let busy = || NodeClientError::Busy(patience);
+        let permit = timeout(patience, self.0.permits.clone().acquire_owned()).await;
+        let permit = permit.map_err(|_| busy())?.map_err(|_| NodeClientError::Failed)?;
         let left = patience.saturating_sub(started.elapsed());
         if left.is_zero() {
             return Err(busy());
         }
         let asking = tokio::task::spawn_blocking(move || {
             let answer = request(&node, left);
-            drop(place);
+            drop(permit);
             answer
         });
-        // the thread ends by its own deadline, and keeps its place until then
-        let asked = timeout(left, asking).await.map_err(|_| AskError::TimedOut(patience))?;
-        asked.map_err(|_| AskError::Failed)?.map_err(AskError::Node)
+        // the thread ends at its own deadline and keeps its permit until then
+        let asked = timeout(left, asking).await.map_err(|_| NodeClientError::TimedOut(patience))?;
+        asked.map_err(|_| NodeClientError::Failed)?.map_err(NodeClientError::Node)
     }
 }
 
-impl Default for NodeAccess {
+impl Default for BoundedNode {
     fn default() -> Self {
         Self::new(NodeLimits::default())
     }
 }
 
-type Outcome = Result<Answer, Arc<AskError>>;
+type SharedAnswer = Result<Answer, Arc<NodeClientError>>;
 
-/// Where the outcome will be. The loader hands out this instead of the outcome, so that it never waits: a field whose
-/// future is dropped, as happens when a field beside it nulls their parent, would else take the others' batch with it.
-type Slot = watch::Receiver<Option<Outcome>>;
+/// The slot that receives an answer. The loader returns slots instead of answers, so it never waits: otherwise a field
+/// whose future is dropped, because a sibling nulls their parent, would cancel the batch of the others.
+type AnswerSlot = watch::Receiver<Option<SharedAnswer>>;
 
-/// Loads a batch for the loader.
-struct Batch(NodeAccess);
+/// The batch function of the loader.
+struct QuestionBatch(BoundedNode);
 
-impl BatchFn<Question, Slot> for Batch {
-    async fn load(&mut self, questions: &[Question]) -> HashMap<Question, Slot> {
+impl BatchFn<Question, AnswerSlot> for QuestionBatch {
+    async fn load(&mut self, questions: &[Question]) -> HashMap<Question, AnswerSlot> {
         let (mut slots, mut asked) = (HashMap::new(), Vec::new());
         for question in questions {
             let (sender, slot) = watch::channel(None);
@@ -206,16 +206,16 @@ impl BatchFn<Question, Slot> for Batch {
     }
 }
 
-async fn answer(access: NodeAccess, asked: Vec<(Question, watch::Sender<Option<Outcome>>)>) {
+async fn answer(node: BoundedNode, asked: Vec<(Question, watch::Sender<Option<SharedAnswer>>)>) {
     let (questions, senders): (Vec<_>, Vec<_>) = asked.into_iter().unzip();
-    match access.ask(questions).await {
+    match node.request_batch(questions).await {
         Ok(answers) => {
             for (sender, answer) in senders.into_iter().zip(answers) {
-                sender.send_replace(Some(answer.map_err(|error| told_to_log(AskError::Node(error)))));
+                sender.send_replace(Some(answer.map_err(|error| logged(NodeClientError::Node(error)))));
             }
         }
         Err(error) => {
-            let error = told_to_log(error);
+            let error = logged(error);
             for sender in senders {
                 sender.send_replace(Some(Err(Arc::clone(&error))));
             }
@@ -223,85 +223,90 @@ async fn answer(access: NodeAccess, asked: Vec<(Question, watch::Sender<Option<O
     }
 }
 
-pub(super) fn told_to_log(error: AskError) -> Arc<AskError> {
-    if error.is_lasting() {
-        tracing::warn!(%error, "the node does not answer what a client asked");
+pub(super) fn logged(error: NodeClientError) -> Arc<NodeClientError> {
+    if error.needs_attention() {
+        tracing::warn!(%error, "the node did not answer a client's request");
     } else {
-        tracing::debug!(%error, "the node does not answer what a client asked");
+        tracing::debug!(%error, "the node did not answer a client's request");
     }
     Arc::new(error)
 }
 
-/// Asks the node for one answer: what its fields ask at the same time goes out in one request. Nothing is kept, so
-/// that what is asked later is asked anew. Cheap to clone; clones ask together.
+/// The node client of one answer: questions of its fields at the same time are sent in one request. Answers are not
+/// cached: a later question is a new request. Cheap to clone; clones share batches.
 #[derive(Clone, Default)]
-pub struct Ask {
-    pub(super) access: NodeAccess,
-    /// Made when something is asked, which few answers do.
-    loader: Arc<OnceLock<Loader<Question, Slot, Batch>>>,
+pub struct NodeClient {
+    pub(super) node: BoundedNode,
+    /// Created by the first question; few answers have any.
+    loader: Arc<OnceLock<Loader<Question, AnswerSlot, QuestionBatch>>>,
 }
 
-impl Ask {
-    pub(super) fn new(access: &NodeAccess) -> Self {
-        Self { access: access.clone(), loader: Arc::default() }
+impl NodeClient {
+    pub(super) fn new(node: &BoundedNode) -> Self {
+        Self { node: node.clone(), loader: Arc::default() }
     }
 
     /// The tips of all branches that the node knows.
-    pub async fn chain_tips(&self) -> Result<Arc<Vec<ChainTip>>, Arc<AskError>> {
+    pub async fn chain_tips(&self) -> Result<Arc<Vec<ChainTip>>, Arc<NodeClientError>> {
         match self.load(Question::ChainTips).await? {
             Answer::ChainTips(tips) => Ok(tips),
-            _ => Err(Arc::new(AskError::Failed)),
+            _ => Err(Arc::new(NodeClientError::Failed)),
         }
     }
 
     /// The state of the node's chain.
-    pub async fn chain_info(&self) -> Result<Arc<ChainInfo>, Arc<AskError>> {
+    pub async fn chain_info(&self) -> Result<Arc<ChainInfo>, Arc<NodeClientError>> {
         match self.load(Question::ChainInfo).await? {
             Answer::ChainInfo(info) => Ok(info),
-            _ => Err(Arc::new(AskError::Failed)),
+            _ => Err(Arc::new(NodeClientError::Failed)),
         }
     }
 
     /// The node's software and peers.
-    pub async fn network_info(&self) -> Result<Arc<NetworkInfo>, Arc<AskError>> {
+    pub async fn network_info(&self) -> Result<Arc<NetworkInfo>, Arc<NodeClientError>> {
         match self.load(Question::NetworkInfo).await? {
             Answer::NetworkInfo(info) => Ok(info),
-            _ => Err(Arc::new(AskError::Failed)),
+            _ => Err(Arc::new(NodeClientError::Failed)),
         }
     }
 
-    /// What to pay to be in a block within so many, 1 to 1,008.
-    pub async fn fee_estimate(&self, target: u16, mode: EstimateMode) -> Result<Arc<FeeEstimate>, Arc<AskError>> {
+    /// The feerate estimate for confirmation within this many blocks, 1 to 1,008.
+    pub async fn fee_estimate(
+        &self,
+        target: u16,
+        mode: EstimateMode,
+    ) -> Result<Arc<FeeEstimate>, Arc<NodeClientError>> {
         match self.load(Question::FeeEstimate { target, mode }).await? {
             Answer::FeeEstimate(estimate) => Ok(estimate),
-            _ => Err(Arc::new(AskError::Failed)),
+            _ => Err(Arc::new(NodeClientError::Failed)),
         }
     }
 
     /// Whether the node knows a block of this hash, on any branch.
-    pub async fn has_block(&self, hash: BlockHash) -> Result<bool, Arc<AskError>> {
+    pub async fn has_block(&self, hash: BlockHash) -> Result<bool, Arc<NodeClientError>> {
         match self.load(Question::HasBlock(hash)).await? {
             Answer::HasBlock(is_known) => Ok(is_known),
-            _ => Err(Arc::new(AskError::Failed)),
+            _ => Err(Arc::new(NodeClientError::Failed)),
         }
     }
 
-    /// The block that the node would make next. Errors: [`AskError::NoTemplates`], too.
-    pub async fn block_template(&self) -> Result<Arc<BlockTemplate>, Arc<AskError>> {
-        if !self.access.limits().block_template {
-            return Err(Arc::new(AskError::NoTemplates));
+    /// The node's block template. Errors: [`NodeClientError::NoTemplates`], too.
+    pub async fn block_template(&self) -> Result<Arc<BlockTemplate>, Arc<NodeClientError>> {
+        if !self.node.limits().block_template {
+            return Err(Arc::new(NodeClientError::NoTemplates));
         }
         match self.load(Question::BlockTemplate).await? {
             Answer::BlockTemplate(template) => Ok(template),
-            _ => Err(Arc::new(AskError::Failed)),
+            _ => Err(Arc::new(NodeClientError::Failed)),
         }
     }
 
-    async fn load(&self, question: Question) -> Outcome {
-        let failed = || Arc::new(AskError::Failed);
-        let loader = self.loader.get_or_init(|| Loader::new(Batch(self.access.clone())).with_max_batch_size(QUESTIONS));
-        // unconstrained: between taking a batch and handing out its slots the loader must not be suspended, and free
-        // locks suspend only a task that has used up its budget
+    async fn load(&self, question: Question) -> SharedAnswer {
+        let failed = || Arc::new(NodeClientError::Failed);
+        let loader =
+            self.loader.get_or_init(|| Loader::new(QuestionBatch(self.node.clone())).with_max_batch_size(QUESTIONS));
+        // unconstrained: the loader must not be suspended between taking a batch and returning its slots, and free locks
+        // suspend only a task without budget
         let slot = tokio::task::unconstrained(loader.try_load(question)).await;
         let mut slot = slot.map_err(|_| failed())?;
         let outcome = slot.wait_for(Option::is_some).await.map(|outcome| outcome.clone());
@@ -321,20 +326,20 @@ mod tests {
 
     const SECONDS: Duration = Duration::from_secs(20);
 
-    fn access(fake: &FakeNode, requests: usize, timeout: Duration) -> NodeAccess {
-        let access = NodeAccess::new(NodeLimits { requests, timeout, ..NodeLimits::default() });
+    fn access(fake: &FakeNode, requests: usize, timeout: Duration) -> BoundedNode {
+        let access = BoundedNode::new(NodeLimits { requests, timeout, ..NodeLimits::default() });
         access.set(Node::connect(fake.options()).unwrap());
         access
     }
 
     /// A node that answers `getchaintips` once what is returned with it is dropped.
     fn stuck() -> (FakeNode, Sender<()>) {
-        let (release, held) = channel::<()>();
-        let held = Mutex::new(held);
+        let (release, blocked) = channel::<()>();
+        let blocked = Mutex::new(blocked);
         let fake = FakeNode::start(move |asked| match asked {
             FakeRequest::Rpc("getchaintips", _) => {
                 // ends when the sender is dropped
-                let _ = held.lock().unwrap().recv();
+                let _ = blocked.lock().unwrap().recv();
                 FakeResponse::Result(serde_json::json!([]))
             }
             _ => regtest(asked),
@@ -343,23 +348,23 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_asked_at_once_is_one_request_and_what_is_asked_later_another() {
+    async fn concurrent_questions_are_one_request_and_later_ones_another() {
         let fake = FakeNode::start(regtest);
         let access = access(&fake, 1, SECONDS);
-        let ask = Ask::new(&access);
+        let ask = NodeClient::new(&access);
         let before = fake.requests();
         let (chain, again, network, tips) =
             tokio::join!(ask.chain_info(), ask.chain_info(), ask.network_info(), ask.chain_tips());
         assert_eq!(fake.requests(), before + 1);
-        assert!(Arc::ptr_eq(&chain.unwrap(), &again.unwrap()), "asked twice, answered once");
+        assert!(Arc::ptr_eq(&chain.unwrap(), &again.unwrap()), "one answer for two questions");
         assert_eq!(network.unwrap().subversion, "/fake/");
-        assert!(matches!(*tips.unwrap_err(), AskError::Node(NodeError::Rpc { .. })), "it fails by itself");
+        assert!(matches!(*tips.unwrap_err(), NodeClientError::Node(NodeError::Rpc { .. })), "it fails by itself");
         ask.chain_info().await.unwrap();
         assert_eq!(fake.requests(), before + 2);
     }
 
     #[tokio::test]
-    async fn a_template_is_asked_for_only_where_that_is_allowed_and_a_node_that_makes_none_says_why() {
+    async fn templates_are_requested_only_where_they_are_allowed() {
         let fake = FakeNode::start(|asked| match asked {
             FakeRequest::Rpc("getblocktemplate", _) => {
                 FakeResponse::Error(NOT_CONNECTED, "Bitcoin Core is not connected!")
@@ -368,53 +373,56 @@ mod tests {
         });
         let forbidden = access(&fake, 1, SECONDS);
         let before = fake.requests();
-        let error = Ask::new(&forbidden).block_template().await.unwrap_err();
-        assert!(matches!(*error, AskError::NoTemplates) && fake.requests() == before, "{error}");
+        let error = NodeClient::new(&forbidden).block_template().await.unwrap_err();
+        assert!(matches!(*error, NodeClientError::NoTemplates) && fake.requests() == before, "{error}");
 
-        let allowed = NodeAccess::new(NodeLimits { block_template: true, ..forbidden.limits() });
+        let allowed = BoundedNode::new(NodeLimits { block_template: true, ..forbidden.limits() });
         allowed.set(Node::connect(fake.options()).unwrap());
-        let error = Ask::new(&allowed).block_template().await.unwrap_err();
+        let error = NodeClient::new(&allowed).block_template().await.unwrap_err();
         assert_eq!(error.to_client(), "the Bitcoin node has no peers, without which it makes no block template");
-        assert!(!error.is_lasting(), "nobody has to do something about it");
+        assert!(!error.needs_attention(), "no operator must act on it");
     }
 
     #[tokio::test]
-    async fn nothing_is_asked_before_a_node_is_connected() {
-        let access = NodeAccess::default();
-        let ask = Ask::new(&access);
-        assert!(matches!(*ask.chain_info().await.unwrap_err(), AskError::NotConnected));
+    async fn no_request_is_sent_before_a_node_is_connected() {
+        let access = BoundedNode::default();
+        let ask = NodeClient::new(&access);
+        assert!(matches!(*ask.chain_info().await.unwrap_err(), NodeClientError::NotConnected));
         let fake = FakeNode::start(regtest);
         access.set(Node::connect(fake.options()).unwrap());
         assert_eq!(ask.chain_info().await.unwrap().chain, "regtest");
     }
 
     #[tokio::test]
-    async fn an_answer_that_does_not_come_is_given_up_at_the_deadline_and_keeps_its_place_no_longer() {
+    async fn a_late_answer_times_out_and_returns_its_permit_later() {
         let (fake, release) = stuck();
         let access = access(&fake, 1, Duration::from_millis(200));
-        let error = Ask::new(&access).chain_tips().await.unwrap_err();
-        assert!(matches!(*error, AskError::TimedOut(_) | AskError::Node(NodeError::TimedOut { .. })), "{error}");
+        let error = NodeClient::new(&access).chain_tips().await.unwrap_err();
+        assert!(
+            matches!(*error, NodeClientError::TimedOut(_) | NodeClientError::Node(NodeError::TimedOut { .. })),
+            "{error}"
+        );
         drop(release);
-        let _free = timeout(SECONDS, access.0.places.acquire()).await.expect("the place is free again").unwrap();
+        let _free = timeout(SECONDS, access.0.permits.acquire()).await.expect("the permit is free again").unwrap();
     }
 
     #[tokio::test]
-    async fn whoever_finds_no_free_place_until_the_deadline_is_refused() {
+    async fn a_request_without_a_permit_until_the_deadline_is_refused() {
         let fake = FakeNode::start(regtest);
         let access = access(&fake, 1, Duration::from_millis(200));
-        let place = access.0.places.acquire().await.unwrap();
+        let permit = access.0.permits.acquire().await.unwrap();
         let before = fake.requests();
-        assert!(matches!(*Ask::new(&access).chain_info().await.unwrap_err(), AskError::Busy(_)));
+        assert!(matches!(*NodeClient::new(&access).chain_info().await.unwrap_err(), NodeClientError::Busy(_)));
         assert_eq!(fake.requests(), before);
-        drop(place);
-        assert!(Ask::new(&access).chain_info().await.is_ok());
+        drop(permit);
+        assert!(NodeClient::new(&access).chain_info().await.is_ok());
     }
 
     #[tokio::test]
-    async fn one_that_gives_up_waiting_takes_nobodys_answer_with_it() {
+    async fn a_dropped_field_does_not_cancel_the_batch_of_others() {
         let (fake, release) = stuck();
         let access = access(&fake, 1, SECONDS);
-        let ask = Ask::new(&access);
+        let ask = NodeClient::new(&access);
         let mut first = Box::pin(ask.chain_tips());
         let mut second = Box::pin(ask.chain_tips());
         let asked = async {
@@ -422,7 +430,7 @@ mod tests {
                 _ = &mut first => panic!("the node is stuck"),
                 _ = &mut second => panic!("the node is stuck"),
                 // until the question is at the node
-                () = async { while access.0.places.available_permits() > 0 { tokio::task::yield_now().await } } => {}
+                () = async { while access.0.permits.available_permits() > 0 { tokio::task::yield_now().await } } => {}
             }
         };
         asked.await;
@@ -432,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_is_told_neither_address_nor_login() {
+    fn client_messages_have_neither_address_nor_login() {
         let (url, login) = ("http://10.0.0.7:8332".to_owned(), "user \"alice\"".to_owned());
         for error in [
             NodeError::Unauthorized { url: url.clone(), login },
@@ -440,13 +448,13 @@ mod tests {
             NodeError::WarmingUp { url: url.clone(), progress: "Loading".to_owned() },
             NodeError::Forbidden { url, asked: "getchaintips".to_owned() },
         ] {
-            let told = AskError::Node(error).to_client();
-            assert!(!told.contains("10.0.0.7") && !told.contains("alice"), "{told}");
+            let message = NodeClientError::Node(error).to_client();
+            assert!(!message.contains("10.0.0.7") && !message.contains("alice"), "{message}");
         }
     }
 
     #[tokio::test]
-    async fn estimates_for_several_targets_go_out_in_one_request_and_fail_one_by_one() {
+    async fn estimates_share_one_request_and_fail_one_by_one() {
         let fake = FakeNode::start(|asked| match asked {
             FakeRequest::Rpc("estimatesmartfee", params) => {
                 match (params[0].as_u64().unwrap(), params[1].as_str().unwrap()) {
@@ -458,7 +466,7 @@ mod tests {
             }
             _ => regtest(asked),
         });
-        let ask = Ask::new(&access(&fake, 1, SECONDS));
+        let ask = NodeClient::new(&access(&fake, 1, SECONDS));
         let before = fake.requests();
         let (one, six, none, refused) = tokio::join!(
             ask.fee_estimate(1, EstimateMode::Economical),
@@ -466,14 +474,14 @@ mod tests {
             ask.fee_estimate(6, EstimateMode::Economical),
             ask.fee_estimate(144, EstimateMode::Economical),
         );
-        let told = |sat_per_kvb: Option<u64>, blocks| FeeEstimate {
+        let estimate = |sat_per_kvb: Option<u64>, blocks| FeeEstimate {
             feerate: sat_per_kvb.map(crate::chain::Feerate::from_sat_per_kvb),
             blocks,
         };
-        assert_eq!(*one.unwrap(), told(Some(12_345), 2));
-        assert_eq!(*six.unwrap(), told(Some(100_000), 6));
-        assert_eq!(*none.unwrap(), told(None, 6));
-        assert!(matches!(&*refused.unwrap_err(), AskError::Node(NodeError::Rpc { code: -32_603, .. })));
+        assert_eq!(*one.unwrap(), estimate(Some(12_345), 2));
+        assert_eq!(*six.unwrap(), estimate(Some(100_000), 6));
+        assert_eq!(*none.unwrap(), estimate(None, 6));
+        assert!(matches!(&*refused.unwrap_err(), NodeClientError::Node(NodeError::Rpc { code: -32_603, .. })));
         assert_eq!(fake.requests(), before + 1);
     }
 }

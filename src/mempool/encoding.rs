@@ -1,11 +1,11 @@
-//! What of the mempool outlives the process: transactions and departures as bytes, in Bitcoin's own serialisation.
+//! The row encoding of transactions and departures that outlive the process, in Bitcoin's own serialisation.
 //!
 //! ```text
 //!   transaction   raw ‖ prevouts ‖ where each was created ‖ first seen u64 ‖ height u32 ‖ arrival u64 ‖ cause u8 ‖ block 32
 //!   departure     txid 32 ‖ wtxid 32 ‖ fee u64 ‖ weight u64 ‖ first seen u64 ‖ at u64 ‖ why ‖ along with 32 ‖ transaction
 //! ```
 //!
-//! Lists and bytes begin with their CompactSize. What is not there is written as zeros, or as the highest number.
+//! Lists and byte strings begin with their CompactSize. An absent value is all zeros, or the highest number.
 
 use std::sync::Arc;
 
@@ -20,16 +20,16 @@ use super::prevouts::{PrevoutRef, number_of, source_of};
 use crate::chain::Height;
 use crate::chain::raw::RawTransaction;
 
-/// A transaction in its parts: too many for one tuple.
-type WrittenEntry = ((Vec<u8>, Vec<TxOut>, Vec<u64>), (u64, u32, u64), (u8, BlockHash));
-/// A departure in its parts.
-type WrittenDeparted = ((Txid, Wtxid, u64, u64), (u64, u64), (u8, Txid, BlockHash, u32), (Txid, Vec<u8>));
+/// The fields of a transaction, nested because one tuple cannot have so many.
+type EncodedEntry = ((Vec<u8>, Vec<TxOut>, Vec<u64>), (u64, u32, u64), (u8, BlockHash));
+/// The fields of a departure.
+type EncodedDeparted = ((Txid, Wtxid, u64, u64), (u64, u64), (u8, Txid, BlockHash, u32), (Txid, Vec<u8>));
 
-/// A fee that is not known; no transaction pays so much.
+/// An unknown fee; no transaction pays so much.
 const NO_FEE: u64 = u64::MAX;
 
 impl Entry {
-    /// As it is written down.
+    /// Encodes the row.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let output = |prevout: PrevoutRef<'_>| TxOut {
@@ -44,15 +44,15 @@ impl Entry {
             Cause::Returned { block } => (2, block),
         };
         let seen = (self.first_seen, self.height.to_u32(), self.sequence);
-        let written: WrittenEntry = ((self.raw.to_vec(), prevouts, sources), seen, (cause, block));
+        let written: EncodedEntry = ((self.raw.to_vec(), prevouts, sources), seen, (cause, block));
         serialize(&written)
     }
 
-    /// From what [`encode`](Self::encode) gave.
+    /// Decodes the result of [`encode`](Self::encode).
     ///
-    /// Errors: these are no bytes of it.
+    /// Errors: the bytes are not a valid encoding.
     pub fn decode(bytes: &[u8]) -> Result<Self, Error> {
-        let ((raw, outputs, sources), (first_seen, height, sequence), (cause, block)): WrittenEntry =
+        let ((raw, outputs, sources), (first_seen, height, sequence), (cause, block)): EncodedEntry =
             deserialize(bytes)?;
         let transaction = RawTransaction::parse_whole(&raw).map_err(|_| bad("its bytes are not a transaction"))?;
         if transaction.input_count() != outputs.len() || sources.len() != outputs.len() {
@@ -106,15 +106,15 @@ impl Departed {
         let entry = self.entry.as_ref().map(|entry| entry.encode()).unwrap_or_default();
         let what = (self.txid, self.wtxid, self.fee.unwrap_or(NO_FEE), self.weight);
         let along_with = self.along_with.unwrap_or(no_txid);
-        let written: WrittenDeparted = (what, (self.first_seen, self.at), why, (along_with, entry));
+        let written: EncodedDeparted = (what, (self.first_seen, self.at), why, (along_with, entry));
         serialize(&written)
     }
 
     /// From what [`encode`](Self::encode) gave, under the number that it was written down with.
     ///
-    /// Errors: these are no bytes of it.
+    /// Errors: the bytes are not a valid encoding.
     pub fn decode(sequence: u64, bytes: &[u8]) -> Result<Self, Error> {
-        let ((txid, wtxid, fee, weight), (first_seen, at), why, (along_with, entry)): WrittenDeparted =
+        let ((txid, wtxid, fee, weight), (first_seen, at), why, (along_with, entry)): EncodedDeparted =
             deserialize(bytes)?;
         let departure = match why {
             (0, _, block, height) => Departure::Mined { block, height: Height::from(height) },

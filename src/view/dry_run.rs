@@ -1,7 +1,7 @@
-//! Transactions that a client brings: what is known of them here, and what of chain and mempool stands in their way.
+//! Transactions that a client submits: what the index and the mempool know of them, and which conflicts they have.
 //!
-//! The node judges; this says what its verdict is about, from a state of this server that may be a moment older or newer
-//! than the node's.
+//! The node judges; this explains its verdict from a state of this server, which may be slightly older or newer than the
+//! node's.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -13,30 +13,30 @@ use crate::chain::{Feerate, vsize};
 use crate::index::IndexError;
 use crate::mempool::Entry;
 
-/// What stands in the way of a transaction.
+/// What prevents the acceptance of a transaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Obstacles {
-    /// The outputs that it spends and that cannot be spent, since they do not exist, or a block of the active chain spends
-    /// them otherwise; in the order of its inputs.
+    /// The outputs that it spends and that do not exist, or that another transaction of the active chain spends; in the
+    /// order of its inputs.
     pub missing: Vec<OutPoint>,
-    /// The other transactions of the active chain and of the mempool that spend what it spends, in the order of txids.
-    pub rivals: BTreeSet<Txid>,
+    /// The other transactions of the active chain and of the mempool that spend the same outputs, in the order of txids.
+    pub conflicting: BTreeSet<Txid>,
 }
 
 impl View {
-    /// Whether the active chain or the mempool holds a transaction with this txid.
-    pub fn holds(&self, txid: &Txid) -> Result<bool, IndexError> {
+    /// Whether the active chain or the mempool contains a transaction with this txid.
+    pub fn contains(&self, txid: &Txid) -> Result<bool, IndexError> {
         Ok(self.mempool().get(txid).is_some() || self.is_confirmed(txid)?)
     }
 
-    /// Whether the active chain holds a transaction with this txid.
+    /// Whether the active chain contains a transaction with this txid.
     pub fn is_confirmed(&self, txid: &Txid) -> Result<bool, IndexError> {
         Ok(self.latest_position(txid)?.is_some())
     }
 
-    /// A transaction of which a client brought the bytes, with what is known of it here. It has the witnesses that were
-    /// brought, be they those that are known or not.
-    pub fn offered(&self, parts: bitcoin::Transaction, raw: Vec<u8>) -> Result<Transaction, IndexError> {
+    /// A transaction that a client submitted, with what the index and the mempool know of it. It has the submitted
+    /// witnesses, even if the known ones differ.
+    pub fn submitted(&self, parts: bitcoin::Transaction, raw: Vec<u8>) -> Result<Transaction, IndexError> {
         let txid = parts.compute_txid();
         if let Some(known) = self.transaction(&txid)? {
             return Ok(Transaction { parts, raw, ..known });
@@ -55,7 +55,7 @@ impl View {
     }
 
     /// The outputs that a transaction spends and that neither the active chain nor the mempool has, spent or not; in the
-    /// order of its inputs. Looks no further than the answer may read.
+    /// order of its inputs. Stops at the byte budget of the answer.
     pub fn unknown_inputs(&self, parts: &bitcoin::Transaction) -> Result<Vec<OutPoint>, IndexError> {
         let mut unknown = Vec::new();
         for outpoint in outpoints(parts) {
@@ -68,20 +68,20 @@ impl View {
         Ok(unknown)
     }
 
-    /// What stands in the way of a transaction. `among` are the txids of transactions that come with it, whose outputs
-    /// are taken to be there. Looks no further than the answer may read.
-    pub fn obstacles(&self, parts: &bitcoin::Transaction, among: &HashSet<Txid>) -> Result<Obstacles, IndexError> {
+    /// What prevents the acceptance of a transaction. `package` has the txids of transactions that are submitted with it,
+    /// whose outputs are assumed to exist. Stops at the byte budget of the answer.
+    pub fn obstacles(&self, parts: &bitcoin::Transaction, package: &HashSet<Txid>) -> Result<Obstacles, IndexError> {
         let (own, mut found) = (parts.compute_txid(), Obstacles::default());
         for outpoint in outpoints(parts) {
             if let Some(by) = self.spender_on_chain(&outpoint)? {
                 if by != own {
-                    found.rivals.insert(by);
+                    found.conflicting.insert(by);
                     found.missing.push(outpoint);
                 }
                 continue;
             }
-            found.rivals.extend(self.mempool().spender(&outpoint).map(|(by, _)| by).filter(|by| *by != own));
-            if among.contains(&outpoint.txid) {
+            found.conflicting.extend(self.mempool().spender(&outpoint).map(|(by, _)| by).filter(|by| *by != own));
+            if package.contains(&outpoint.txid) {
                 continue;
             }
             match self.has_output(&outpoint)? {
@@ -93,19 +93,18 @@ impl View {
         Ok(found)
     }
 
-    /// What would leave the mempool for a transaction if the node took it: what spends the same, and all that stands on
-    /// that; in the order of txids.
+    /// The transactions that would leave the mempool if the node accepted this one: conflicts and their descendants, in the
+    /// order of txids.
     #[must_use]
     pub fn would_replace(&self, parts: &bitcoin::Transaction) -> BTreeSet<Txid> {
         self.replaceable(parts).into_iter().map(|entry| entry.txid).collect()
     }
 
-    /// The least fee, in sat, that lets a transaction into a mempool like the node's, as far as that shows from here: what
-    /// its size costs, and, if it replaces others, more than all of them together by what its own size costs (BIP125, rules
-    /// 3 and 4), at a feerate above that of each that it conflicts with. `None` while the node has not said what it asks
-    /// for.
+    /// An estimate of the lowest fee, in sat, at which the node's mempool accepts a transaction: the minimum for its size
+    /// and, if it replaces others, their total fees plus the incremental fee of its size (BIP125, rules 3 and 4), at a
+    /// feerate above that of each direct conflict. `None` before the node reported its minimum.
     #[must_use]
-    pub fn least_fee(&self, parts: &bitcoin::Transaction) -> Option<u64> {
+    pub fn min_fee(&self, parts: &bitcoin::Transaction) -> Option<u64> {
         let size = vsize(parts.weight());
         let node = self.mempool().node();
         let of_size = |sat_per_vb: f64| {
@@ -121,8 +120,8 @@ impl View {
         let more_than_all = fees.saturating_add(of_size(node.incremental_fee_rate)?);
         let above_each = outpoints(parts).filter_map(|outpoint| {
             let (by, _) = self.mempool().spender(&outpoint)?;
-            let rival = self.mempool().get(&by)?;
-            let same_rate = u128::from(rival.fee) * u128::from(size) / u128::from(rival.vsize().max(1));
+            let conflicting = self.mempool().get(&by)?;
+            let same_rate = u128::from(conflicting.fee) * u128::from(size) / u128::from(conflicting.vsize().max(1));
             u64::try_from(same_rate + 1).ok()
         });
         above_each.chain([for_size, more_than_all]).max()
@@ -138,8 +137,8 @@ impl View {
         found
     }
 
-    /// Whether an output exists in the active chain or in the mempool, spent or not; `None` if the answer may not read on
-    /// to find out.
+    /// Whether an output exists in the active chain or in the mempool, spent or not; `None` if the byte budget of the answer
+    /// is spent.
     fn has_output(&self, outpoint: &OutPoint) -> Result<Option<bool>, IndexError> {
         if let Some(parent) = self.mempool().get(&outpoint.txid) {
             return Ok(Some(outpoint.vout < parent.output_count));
@@ -149,7 +148,7 @@ impl View {
             return Ok(None);
         }
         let funding = self.transaction_at(txnum)?;
-        // whether this was the last that may be read shows at the next
+        // an exceeded budget is noticed at the next read
         let _ = self.count(funding.bytes_read);
         Ok(Some(usize::try_from(outpoint.vout).is_ok_and(|vout| vout < funding.parts.output.len())))
     }
@@ -162,7 +161,7 @@ impl View {
     }
 }
 
-/// What a transaction spends, in the order of its inputs; nothing for a coinbase.
+/// The outpoints that a transaction spends, in the order of its inputs; none for a coinbase.
 fn outpoints(parts: &bitcoin::Transaction) -> impl Iterator<Item = OutPoint> {
     parts.input.iter().map(|input| input.previous_output).filter(|outpoint| !outpoint.is_null())
 }
