@@ -23,6 +23,7 @@ use std::sync::LazyLock;
 
 use async_graphql::Value;
 
+use crate::limits::declarations;
 use crate::view::Dependency;
 
 /// How lasting a field is.
@@ -43,6 +44,19 @@ pub enum Mark {
 }
 
 use Mark::{Asked, Chain, Fixed, Found, Head, Moment};
+
+/// The fields of `Server.limits`, from the declarations of the limits.
+macro_rules! limit_fields {
+    (
+        clients { $(
+            $(#[doc = $doc:expr])+
+            $name:ident: $type:ty, $unit:ident = $default:expr, $bounds:expr, $setting:literal, $field:literal;
+        )+ }
+        protocol $protocol:tt
+    ) => {
+        concat!($($field, " ",)+ "packageSize")
+    };
+}
 
 /// All fields of all types with fields: the type, the mark, and the names of its fields with that mark.
 #[rustfmt::skip]
@@ -135,16 +149,7 @@ pub const MARKS: &[(&str, Mark, &str)] = &[
         "txCount mempoolTxCount receivedCount received spentCount spent utxoCount firstSeen lastSeen \
          minedBlocks used",
     ),
-    (
-        "Limits",
-        Moment,
-        "bodyBytes messageBytes operationsPerSocket sockets socketsPerClient messageSeconds connections \
-         connectionsPerClient headerSeconds idleSeconds bodySeconds writeSeconds leastBytesPerSecond \
-         heldBytes queryBytes documentCacheBytes subscriptionBytes persistedQueryBytes executions waiting \
-         seconds requestsPerMinute tokens nesting selections aliases rootFields directives introspection \
-         values depth complexity pageSize transactionBytes scanRows ids watch headers points packageSize \
-         nodeRequests nodeSeconds cacheDepth",
-    ),
+    ("Limits", Moment, declarations!(limit_fields)),
     ("LockTime", Fixed, "raw height time"),
     ("LockTime", Chain, "isFinalAtNextBlock"),
     ("LostBlock", Moment, "height hash"),

@@ -8,8 +8,10 @@
 //! ```
 //!
 //! The description is shown to clients as the field of `Server.limits` and to operators in the documented settings.
-//! To add a limit, declare it here and read it where it applies; the settings, their documentation, their bounds and the
-//! schema follow. Order matters only for reading: limits appear in this order in the schema and in the settings.
+//! To add a limit, declare it here, read it where it applies, and write the schema again (`btcgraph schema >
+//! schema.graphql`); the settings, their documentation, their bounds and the code of the schema follow. The setting is in
+//! the section `server` or `cache`; the unit is one of [`Unit`](super::Unit). Order matters only for reading: limits
+//! appear in this order in the schema and in the settings.
 
 /// Passes all limits to the macro `$then`. `clients` lists those in `Server.limits` of the schema, `protocol` those that
 /// only operators see.
