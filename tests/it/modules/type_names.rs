@@ -9,7 +9,7 @@ use super::tokens::tokens;
 use super::{module_path, rust_files};
 
 /// Names that are defined more than once, in modules other than `api` and `server`. This list only shrinks.
-const EXCEPTIONS: &[&str] = &["Outcome", "Salt"];
+const EXCEPTIONS: &[&str] = &["Salt"];
 
 /// Names that `api` or `server` defines although another file does, until their types are renamed. This list only
 /// shrinks.
@@ -21,8 +21,8 @@ const EXCEPTIONS_OF_API_AND_SERVER: &[&str] = &[
     "Held", "Hex", "Input", "Kept", "Kind", "Ledger", "Length", "Mempool", "MempoolEvent", "MempoolSample",
     "MerkleProof", "Message", "Moved", "Node", "Phase", "Place", "Places", "Position",
     "ProjectedBlock", "Range", "Reached", "Reading", "RecommendedFees", "Refusal", "Reorg", "Row",
-    "Running", "ScriptType", "Shared", "Snapshot", "Socket", "Sources", "SpendStatus", "State", "Step",
-    "Subscription", "Supply", "SyncPhase", "Tally", "Timed", "Told", "Transaction", "Transport", "Turn",
+    "Running", "ScriptType", "Shared", "Snapshot", "Socket", "Sources", "SpendStatus", "State",
+    "Subscription", "Supply", "SyncPhase", "Tally", "Timed", "Told", "Transaction", "Transport",
     "UnspendableReason", "Verdict", "Waiting",
 ];
 
