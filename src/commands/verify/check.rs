@@ -14,7 +14,8 @@ use super::super::failure::Failure;
 use super::super::pieces;
 
 /// What a check of an open file leaves out, and how to check it.
-const CHECKSUMS_NOT_COMPARED: &str = "The page checksums of the file were not compared, because a running server has it open:                                       stop the server and run `btcgraph verify` to compare them";
+const CHECKSUMS_NOT_COMPARED: &str = "The page checksums of the file were not compared, because a running server has it open: \
+     stop the server and run `btcgraph verify` to compare them";
 
 /// The arguments of `verify`.
 #[derive(Args, Clone, Debug, Serialize, Deserialize)]
