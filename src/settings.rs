@@ -173,9 +173,10 @@ impl Settings {
         }
         merged.add_environment(&sources.environment)?;
         merged.add_flags(&sources.flags)?;
+        bounds::check_numbers(&merged)?;
         let mut settings: Settings = merged.read()?;
         settings.limits = limits::read(&merged)?;
-        bounds::check(&settings, &merged, sources.platform.as_ref().and_then(|platform| platform.memory))?;
+        bounds::check_sizes(&settings, &merged, sources.platform.as_ref().and_then(|platform| platform.memory))?;
         check::check(&settings, &merged)?;
         settings.derive_empty(sources.platform.as_ref())
     }

@@ -117,6 +117,12 @@ impl Merged {
         self.0.get(setting)
     }
 
+    /// The names of all settings.
+    #[cfg(test)]
+    pub(super) fn settings(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
     /// The values of all settings but the limits as a `T`, whose fields are named as the settings are.
     pub(super) fn read<T: DeserializeOwned>(&self) -> Result<T, SettingsError> {
         let mut builder = config::Config::builder();
