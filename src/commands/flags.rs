@@ -49,7 +49,7 @@ pub(super) struct Flags {
     /// Let clients send transactions through the node
     #[arg(long, global = true)]
     broadcast: bool,
-    /// Where `serve` listens for `notify` and `verify`: a path or 127.0.0.1:PORT [default: admin.sock beside the index]
+    /// Where `serve` listens for `notify`, `verify` and `metrics`: a path or 127.0.0.1:PORT [default: admin.sock beside the index]
     #[arg(long, global = true, value_name = "SOCKET")]
     admin: Option<String>,
     /// How log lines are written: human or json [default: human]

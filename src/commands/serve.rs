@@ -26,11 +26,11 @@ use super::metrics::{self, MetricSources};
 use super::{admin, pieces, verify};
 
 /// The capacity of the queue of signals. Beyond it the loop reads the whole mempool list instead.
-const SIGNALS: usize = 100_000;
+const SIGNAL_CAPACITY: usize = 100_000;
 /// How long the node may take to report whether it knows a notified block: less than `notify` waits.
-const IS_KNOWN: Duration = Duration::from_secs(2);
+const BLOCK_CHECK_TIMEOUT: Duration = Duration::from_secs(2);
 /// The pause before an unreachable node is asked again.
-const AGAIN: Duration = Duration::from_secs(1);
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 /// Runs until `stop` is cancelled. Answers from the start, for the tip of the index.
 pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<(), Failure> {
@@ -143,7 +143,7 @@ fn admin_of(settings: &Settings, wake: &Wake, published: &Published, metrics: Me
     }
 }
 
-/// Publishes withheld blocks when they are due, and returns those that are still withheld.
+/// Publishes a withheld index once the wait for its lost block is over. Returns it while the wait lasts.
 type Release<'a> = &'a mut dyn FnMut() -> Result<Option<Withheld>, Failure>;
 
 /// Wakes the loop, which asks the node for its newest block. Errors: the node does not know the block. A node that does not
@@ -152,7 +152,7 @@ async fn notify(hash: &str, wake: &Wake, published: &Published) -> Result<(), No
     let hash: BlockHash = hash.parse().map_err(|_| NotNotified::NotAHash(hash.to_owned()))?;
     debug!(%hash, "the node has a new block");
     wake.wake();
-    match timeout(IS_KNOWN, published.node_client().has_block(hash)).await {
+    match timeout(BLOCK_CHECK_TIMEOUT, published.node_client().has_block(hash)).await {
         Ok(Ok(false)) => Err(NotNotified::UnknownBlock(hash.to_string())),
         Ok(_) | Err(_) => Ok(()),
     }
@@ -175,7 +175,7 @@ fn connect(
             Err(NodeError::Stopped) => return Ok(None),
             Err(error) if error.is_transient() => {
                 warn!(%error, "the node is unreachable; answering for the tip of the index");
-                if stop.sleep(AGAIN).is_err() {
+                if stop.sleep(RETRY_PAUSE).is_err() {
                     return Ok(None);
                 }
             }
@@ -196,7 +196,7 @@ fn listen(node: &Node, wake: &Wake, stop: &StopFlag, release: Release<'_>) -> Re
             Err(error @ NodeError::Settings { .. }) => return Err(error.into()),
             Err(error) if error.is_transient() => {
                 warn!(%error, "the node is unreachable; answering for the tip of the index");
-                if stop.sleep(AGAIN).is_err() {
+                if stop.sleep(RETRY_PAUSE).is_err() {
                     return Ok(None);
                 }
             }
@@ -214,7 +214,7 @@ fn listen(node: &Node, wake: &Wake, stop: &StopFlag, release: Release<'_>) -> Re
     };
     info!(%endpoint, "receiving signals of the node");
     let wake = wake.clone();
-    Ok(Some(Signals::start(&endpoint, SIGNALS, stop, move || wake.wake())?))
+    Ok(Some(Signals::start(&endpoint, SIGNAL_CAPACITY, stop, move || wake.wake())?))
 }
 
 fn options_of(limits: &Limits, settings: &ServerSettings) -> server::Options {

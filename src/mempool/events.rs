@@ -16,9 +16,9 @@ pub enum Departure {
         /// Its height.
         height: Height,
     },
-    /// A transaction came that spends the same output and pays more (BIP125).
+    /// The node accepted another transaction that spends the same output (BIP125).
     Replaced {
-        /// The transaction that came.
+        /// That transaction.
         by: Txid,
     },
     /// A block contains another transaction that spends the same output.

@@ -27,7 +27,7 @@ pub enum SyncError {
     },
     /// The node has only a part of the chain of the index, and no other block.
     #[error(
-        "the node is at height {node} of the chain that the index has up to height {index}, far behind the index. \
+        "the node is at height {node} of the chain that the index has up to height {index}. \
          Wait until the node has caught up (its -reindex, or its first download, is under way?), or follow another \
          node; to go back with this one, remove the index and import again"
     )]
@@ -55,7 +55,8 @@ pub enum SyncError {
 }
 
 impl SyncError {
-    /// Whether a retry may succeed: the node is away, busy or far behind, or its chain changed between requests.
+    /// Whether a retry may succeed: the node is unreachable, busy or behind the index, or its chain changed between
+    /// requests.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {

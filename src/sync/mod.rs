@@ -9,11 +9,10 @@
 //! ```
 //!
 //! One thread runs this loop (`follow.rs`, `advance.rs`). It owns the index and the mempool (`mempool/`) and publishes
-//! their Heads together. It polls the node every second, or when it is woken. A crash may lose everything up to a
-//! commit; the loop then repeats it.
+//! their Heads together. It polls the node at an interval (`node.poll_seconds`), or when it is woken. A crash may lose
+//! everything up to a commit; the loop then repeats it.
 
 mod advance;
-
 mod compare;
 mod error;
 mod follow;

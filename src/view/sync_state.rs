@@ -122,7 +122,8 @@ pub struct SyncStatus {
     pub reported_tip: Option<BlockHash>,
     /// The time since the node's last report of its tip; `None` before its first report.
     pub silence: Option<Duration>,
-    /// The time for which the mempool has been out of sync, zero while it is in sync; `None` if it never was.
+    /// The time for which the mempool has been out of sync, zero while it is in sync; `None` before it was in sync for
+    /// the first time.
     pub mempool_behind: Option<Duration>,
 }
 

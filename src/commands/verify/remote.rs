@@ -23,10 +23,10 @@ use super::watch::Watch;
 
 /// How many times the node is asked for its UTXO set until it is that of the tip.
 const TRIES: u32 = 3;
-/// How long the server may take to follow the node between two attempts,
-const FOLLOWING: Duration = Duration::from_secs(5);
-/// and how often its tip is read meanwhile.
-const LOOK: Duration = Duration::from_millis(50);
+/// The longest time in which the server follows the node between two attempts.
+const FOLLOW_TIMEOUT: Duration = Duration::from_secs(5);
+/// The interval between reads of the server's tip during that time.
+const TIP_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// What the command sends.
 #[derive(Serialize, Deserialize)]
@@ -169,9 +169,9 @@ fn ask_at_tip(
         if asked.is_at_tip() {
             return Ok(asked);
         }
-        let deadline = Instant::now() + FOLLOWING;
+        let deadline = Instant::now() + FOLLOW_TIMEOUT;
         while newest(published)?.tip == head.tip && Instant::now() < deadline {
-            stop.sleep(LOOK)?;
+            stop.sleep(TIP_POLL_INTERVAL)?;
         }
         *head = newest(published)?;
     }

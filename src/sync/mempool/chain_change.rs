@@ -24,7 +24,7 @@ use crate::node::Node;
 /// 20,000,000 on (`MAX_DISCONNECTED_TX_POOL_BYTES` of Core's `kernel/disconnected_transactions.h`).
 const MAX_RETURNED_BYTES: usize = 64 << 20;
 /// How long to wait for the node's list.
-const WAIT: Duration = Duration::from_secs(2);
+const LIST_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A transaction of a disconnected block that is in no block of the chain.
 struct FreedTransaction {
@@ -191,7 +191,7 @@ impl MempoolSync<'_> {
 /// The txids of the node's mempool, if the node has the same tip; `None` if they are not available now. There is no
 /// retry, as the chain change is published after this.
 fn node_mempool_txids(node: &Node, chain: &Snapshot) -> Option<HashSet<Txid>> {
-    let list = node.mempool_list_once(WAIT).ok()?;
+    let list = node.mempool_list_once(LIST_TIMEOUT).ok()?;
     let has_same_tip = list.status.tip == chain.tip()?.hash && list.status.info.loaded;
     has_same_tip.then(|| list.txids.into_iter().collect())
 }
