@@ -7,7 +7,7 @@ use super::block::{BlockOutput, BlockTransaction, ParsedBlock};
 use super::error::IndexError;
 use super::keys::{Position, TxNum};
 use super::resolve::{BlockRun, Resolved, ResolvedPrevout};
-use super::statistics::Tally;
+use super::statistics::{BlockFacts, Tally, TransactionFacts};
 use super::tables::blocks::{BlockRow, ChainTotals};
 use super::tables::history::{self, HistoryChange};
 use super::tables::{p2pk, payouts, spends, txids, unspent};
@@ -51,7 +51,7 @@ impl Effects {
         let mut before = before;
         for (block, start) in run.blocks.iter().zip(starts) {
             let subsidy = subsidy(start.height, network).to_sat();
-            let mut tally = Tally::new(block, start.height, start.median_time, subsidy, before);
+            let mut tally = Tally::new(&BlockFacts::of(block, start.median_time), start.height, subsidy, before);
             let mut coinbase_value = 0;
             for (transaction, txnum) in block.transactions.iter().zip(&mut txnums) {
                 let value = builder.transaction(block, start.height, transaction, txnum, &mut tally)?;
@@ -147,7 +147,7 @@ impl Builder<'_, '_> {
         let spent = self.inputs.by_ref().take(transaction.inputs.len());
         for (vin, prevout) in (0..).map_while(Position::new).zip(spent) {
             input_value = input_value.checked_add(prevout.value).ok_or_else(too_much)?;
-            tally.spend(prevout);
+            tally.spend(prevout.value, prevout.script_type, prevout.median_time);
             self.effects.spends.push((spends::tx_point(prevout.txnum, prevout.vout), spends::tx_point(txnum, vin)));
             let row = unspent::UnspentRow { value: prevout.value, is_coinbase: prevout.is_coinbase };
             self.effects.consumed.push((unspent::key(prevout.script, prevout.txnum, prevout.vout), row.encode()));
@@ -182,7 +182,7 @@ impl Builder<'_, '_> {
                 return Err(invalid(what));
             }
         };
-        tally.transaction(transaction, fee);
+        tally.transaction(TransactionFacts::of(transaction), fee);
         self.effects.fees.push(fee.unwrap_or(0));
         Ok(output_value)
     }

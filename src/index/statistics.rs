@@ -1,15 +1,60 @@
 //! Computes the statistics of a block: sizes, values, fees and their distribution, as its `blocks` row stores them.
 
-use bitcoin::{Amount, Weight};
+use bitcoin::block::Header;
+use bitcoin::{Amount, BlockHash, Weight};
 
 use super::block::{BlockOutput, BlockTransaction, ParsedBlock, small};
 use super::error::IndexError;
-use super::resolve::ResolvedPrevout;
 use super::tables::blocks::{BlockRow, ChainTotals, QUANTILES};
 use crate::chain::{Feerate, Height, ScriptType};
 
 /// The points of the distributions, in percent.
 const PERCENT: [u64; QUANTILES] = [0, 10, 25, 50, 75, 90, 100];
+
+/// What a block says about itself. Sizes in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BlockFacts {
+    pub(super) hash: BlockHash,
+    pub(super) header: Header,
+    /// Median time past with this block as the newest of eleven, seconds since 1970.
+    pub(super) median_time: u32,
+    pub(super) size: u32,
+    pub(super) stripped_size: u32,
+    pub(super) transactions: u32,
+    /// But the coinbase's.
+    pub(super) inputs: u32,
+    pub(super) outputs: u32,
+}
+
+impl BlockFacts {
+    pub(super) fn of(block: &ParsedBlock, median_time: u32) -> Self {
+        Self {
+            hash: block.hash,
+            header: block.header,
+            median_time,
+            size: small(block.size()),
+            stripped_size: block.stripped_size,
+            transactions: small(block.transactions.len()),
+            inputs: small(block.inputs.len()),
+            outputs: small(block.outputs.len()),
+        }
+    }
+}
+
+/// What a transaction says about itself. Sizes in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TransactionFacts {
+    pub(super) size: u32,
+    pub(super) stripped_size: u32,
+    pub(super) has_witness: bool,
+}
+
+impl TransactionFacts {
+    pub(super) fn of(transaction: &BlockTransaction) -> Self {
+        let BlockTransaction { stripped_size, has_witness, .. } = *transaction;
+        Self { size: small(transaction.raw.len()), stripped_size, has_witness }
+    }
+}
 
 /// Accumulates the statistics of one block, transaction by transaction.
 pub(super) struct Tally {
@@ -21,25 +66,18 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Begins a block on top of a chain with these totals. `subsidy` in sat, `median_time` in seconds.
-    pub(super) fn new(
-        block: &ParsedBlock,
-        height: Height,
-        median_time: u32,
-        subsidy: u64,
-        before: &ChainTotals,
-    ) -> Self {
-        let size = small(block.size());
+    /// Begins a block on top of a chain with these totals. `subsidy` in sat.
+    pub(super) fn new(facts: &BlockFacts, height: Height, subsidy: u64, before: &ChainTotals) -> Self {
         let row = BlockRow {
-            hash: block.hash,
-            header: block.header,
-            median_time,
-            size,
-            stripped_size: block.stripped_size,
-            weight: block.stripped_size.saturating_mul(3).saturating_add(size),
-            transactions: small(block.transactions.len()),
-            inputs: small(block.inputs.len()),
-            outputs: small(block.outputs.len()),
+            hash: facts.hash,
+            header: facts.header,
+            median_time: facts.median_time,
+            size: facts.size,
+            stripped_size: facts.stripped_size,
+            weight: facts.stripped_size.saturating_mul(3).saturating_add(facts.size),
+            transactions: facts.transactions,
+            inputs: facts.inputs,
+            outputs: facts.outputs,
             input_value: 0,
             output_value: 0,
             subsidy,
@@ -56,16 +94,17 @@ impl Tally {
             coin_age: 0,
             running: before.clone(),
         };
-        let transactions = block.transactions.len();
+        let transactions = usize::try_from(facts.transactions).unwrap_or_default();
         Self { height, row, fees: Vec::with_capacity(transactions), feerates: Vec::with_capacity(transactions) }
     }
 
-    pub(super) fn spend(&mut self, prevout: &ResolvedPrevout) {
-        self.row.input_value += u128::from(prevout.value);
-        let age = self.row.median_time.saturating_sub(prevout.median_time);
-        self.row.coin_age += u128::from(prevout.value) * u128::from(age);
-        self.row.running.types[prevout.script_type.index()].spent.add(prevout.value);
-        self.leave_utxo_set(prevout.value);
+    /// Counts an input. `value` of the spent output in sat, `median_time` of its block in seconds.
+    pub(super) fn spend(&mut self, value: u64, script_type: ScriptType, median_time: u32) {
+        self.row.input_value += u128::from(value);
+        let age = self.row.median_time.saturating_sub(median_time);
+        self.row.coin_age += u128::from(value) * u128::from(age);
+        self.row.running.types[script_type.index()].spent.add(value);
+        self.leave_utxo_set(value);
     }
 
     pub(super) fn create(&mut self, output: &BlockOutput) {
@@ -110,16 +149,16 @@ impl Tally {
     }
 
     /// Counts a transaction; `fee` in sat, `None` for the coinbase.
-    pub(super) fn transaction(&mut self, transaction: &BlockTransaction, fee: Option<u64>) {
+    pub(super) fn transaction(&mut self, facts: TransactionFacts, fee: Option<u64>) {
         let Some(fee) = fee else { return };
-        let size = small(transaction.raw.len());
-        let weight = transaction.stripped_size.saturating_mul(3).saturating_add(size);
+        let TransactionFacts { size, stripped_size, has_witness } = facts;
+        let weight = stripped_size.saturating_mul(3).saturating_add(size);
         self.fees.push(fee);
         self.feerates.push((
             Feerate::of(Amount::from_sat(fee), Weight::from_wu(weight.into())).to_sat_per_kvb(),
             u64::from(weight),
         ));
-        if transaction.has_witness {
+        if has_witness {
             self.row.segwit_transactions += 1;
             self.row.segwit_size = self.row.segwit_size.saturating_add(size);
             self.row.segwit_weight = self.row.segwit_weight.saturating_add(weight);

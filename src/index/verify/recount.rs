@@ -5,8 +5,9 @@ use std::iter::Peekable;
 use super::super::block::{BlockTransaction, ParsedBlock, assemble};
 use super::super::error::IndexError;
 use super::super::keys::{Position, TxNum};
+use super::super::resolve::ResolvedPrevout;
 use super::super::sorter::{SortedRecords, Sorter};
-use super::super::statistics::Tally;
+use super::super::statistics::{BlockFacts, Tally, TransactionFacts};
 use super::super::tables::blocks::{BlockRow, ChainTotals};
 use super::super::tables::history::{self, HistoryChange};
 use super::super::tables::spends;
@@ -78,7 +79,7 @@ impl Work<'_> {
         links: &mut Links,
     ) -> Result<Option<BlockRow>, IndexError> {
         let subsidy = subsidy(height, self.snapshot.network()).to_sat();
-        let mut tally = Tally::new(block, height, median_time, subsidy, before);
+        let mut tally = Tally::new(&BlockFacts::of(block, median_time), height, subsidy, before);
         let mut coinbase_value = 0;
         for (transaction, txnum) in block.transactions.iter().zip((first.0..).map(TxNum)) {
             let output_value = self.recount_outputs(block, transaction, height, txnum, &mut tally)?;
@@ -93,7 +94,7 @@ impl Work<'_> {
             } else {
                 input_value.checked_sub(output_value)
             };
-            tally.transaction(transaction, fee);
+            tally.transaction(TransactionFacts::of(transaction), fee);
             let stored = self.snapshot.transactions.get(&txnum.to_key())?;
             let stored = stored.map(|row| TransactionRow::decode(row.value()).map(|row| row.fee)).transpose();
             if self.differences.record(stored)?.flatten() != Some(fee.unwrap_or(0)) {
@@ -155,7 +156,8 @@ impl Work<'_> {
             match link {
                 Some(link) if named == Some((*txid, *vout)) && link.prevout.txnum < txnum => {
                     value = value.saturating_add(link.prevout.value);
-                    tally.spend(&link.prevout);
+                    let ResolvedPrevout { value, script_type, median_time, .. } = link.prevout;
+                    tally.spend(value, script_type, median_time);
                     self.change(history::key(link.prevout.script, txnum), Kind::Spent, link.prevout.value)?;
                 }
                 _ => {
