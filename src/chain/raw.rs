@@ -327,6 +327,15 @@ pub struct RawBlock<'a> {
 }
 
 impl<'a> RawBlock<'a> {
+    /// The number of transactions that the head of a block states.
+    ///
+    /// Errors: the bytes end before it.
+    pub fn transaction_count(bytes: &[u8]) -> Result<u64, RawError> {
+        let mut reader = ByteReader { bytes, at: 0 };
+        reader.take(HEADER_SIZE)?;
+        reader.compact_size()
+    }
+
     /// Parses `bytes` as one block, to the last byte.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, RawError> {
         let mut reader = ByteReader { bytes, at: 0 };

@@ -1,6 +1,40 @@
-//! Fixed-width fields of row values, in order, big-endian.
+//! Fields of row values, in order: fixed-width and big-endian, or varints (LEB128: seven bits a byte, lowest first, and a
+//! high bit in all but the last byte).
 
 use super::error::IndexError;
+
+/// Bytes of the longest varints of 64 and 128 bits.
+const VARINT_64: usize = 10;
+const VARINT_128: usize = 19;
+
+/// Appends a varint.
+pub(super) fn put_varint(row: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        row.push(low_bits(value) | 0x80);
+        value >>= 7;
+    }
+    row.push(low_bits(value));
+}
+
+/// Appends a varint of up to 128 bits.
+pub(super) fn put_varint_128(row: &mut Vec<u8>, mut value: u128) {
+    while value > u128::from(u64::MAX) {
+        row.push((value & 0x7f) as u8 | 0x80);
+        value >>= 7;
+    }
+    // no more than 64 bits are left
+    put_varint(row, u64::try_from(value).unwrap_or(u64::MAX));
+}
+
+/// The bytes of a varint.
+pub(super) fn varint_size(value: u64) -> usize {
+    // 1 for each begun group of seven bits
+    usize::try_from(u64::BITS - value.leading_zeros()).map_or(VARINT_64, |bits| bits.div_ceil(7).max(1))
+}
+
+fn low_bits(value: u64) -> u8 {
+    (value & 0x7f) as u8
+}
 
 /// Appends fields to a row.
 #[derive(Default)]
@@ -22,6 +56,16 @@ impl Encoder {
 
     pub(super) fn u128(&mut self, value: u128) -> &mut Self {
         self.bytes(&value.to_be_bytes())
+    }
+
+    pub(super) fn varint(&mut self, value: impl Into<u64>) -> &mut Self {
+        put_varint(&mut self.0, value.into());
+        self
+    }
+
+    pub(super) fn varint_128(&mut self, value: u128) -> &mut Self {
+        put_varint_128(&mut self.0, value);
+        self
     }
 
     pub(super) fn finish(self) -> Vec<u8> {
@@ -62,6 +106,55 @@ impl<'a> Decoder<'a> {
         self.array().map(u128::from_be_bytes)
     }
 
+    /// A varint that fits `T`.
+    pub(super) fn varint<T: TryFrom<u128>>(&mut self) -> Result<T, IndexError> {
+        let mut value = 0_u64;
+        // nearly all fit 63 bits
+        for (byte, shift) in self.bytes.iter().take(9).zip((0..).step_by(7)) {
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                self.bytes = &self.bytes[shift / 7 + 1..];
+                return T::try_from(value.into()).map_err(|_| self.corrupt("has a number that is too large"));
+            }
+        }
+        self.long_varint()
+    }
+
+    #[cold]
+    fn long_varint<T: TryFrom<u128>>(&mut self) -> Result<T, IndexError> {
+        let mut value = 0_u128;
+        for (byte, shift) in self.bytes.iter().take(VARINT_128).zip((0..).step_by(7)) {
+            value |= u128::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                self.bytes = &self.bytes[shift / 7 + 1..];
+                return T::try_from(value).map_err(|_| self.corrupt("has a number that is too large"));
+            }
+        }
+        Err(self.corrupt("has a number without an end"))
+    }
+
+    /// A varint that fits 32 bits, in less time than [`Decoder::varint`] takes.
+    pub(super) fn varint_32(&mut self) -> Result<u32, IndexError> {
+        match self.bytes {
+            [byte, rest @ ..] if *byte < 0x80 => {
+                self.bytes = rest;
+                Ok((*byte).into())
+            }
+            _ => self.varint(),
+        }
+    }
+
+    /// The next bytes, as many as this.
+    pub(super) fn take(&mut self, count: usize) -> Result<&'a [u8], IndexError> {
+        let (field, rest) = self.bytes.split_at_checked(count).ok_or_else(|| self.corrupt("is too short"))?;
+        self.bytes = rest;
+        Ok(field)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
     /// The remaining bytes.
     pub(super) fn rest(self) -> &'a [u8] {
         self.bytes
@@ -74,5 +167,43 @@ impl<'a> Decoder<'a> {
 
     pub(super) fn corrupt(&self, what: &str) -> IndexError {
         IndexError::corrupt(self.table, format!("a row {what}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn varints_survive_encoding_in_the_size_that_is_foretold(value: u128, shift in 0_u32..128, other: u64) {
+            let (value, mut row) = (value >> shift, Vec::new());
+            put_varint_128(&mut row, value);
+            if let Ok(value) = u64::try_from(value) {
+                prop_assert_eq!(row.len(), varint_size(value));
+            }
+            put_varint(&mut row, other);
+            let mut decoder = Decoder::new("blocks", &row);
+            prop_assert_eq!(decoder.varint::<u128>().unwrap(), value);
+            prop_assert_eq!(decoder.varint::<u64>().unwrap(), other);
+            decoder.finish().unwrap();
+        }
+
+        #[test]
+        fn any_bytes_decode_to_a_varint_or_an_error(row in prop::collection::vec(any::<u8>(), 0..40)) {
+            let mut decoder = Decoder::new("blocks", &row);
+            while decoder.varint::<u64>().is_ok() {}
+        }
+    }
+
+    #[test]
+    fn a_varint_that_does_not_fit_or_does_not_end_is_an_error() {
+        let mut row = Vec::new();
+        put_varint(&mut row, 1 << 32);
+        assert!(Decoder::new("blocks", &row).varint::<u32>().is_err());
+        assert!(Decoder::new("blocks", &row[..4]).varint::<u64>().is_err());
+        assert!(Decoder::new("blocks", &[0xff; 30]).varint::<u128>().is_err());
     }
 }

@@ -136,10 +136,15 @@ impl Salt {
     }
 
     pub(super) fn txid_prefix(&self, txid: &Txid) -> TxidPrefix {
-        let hash = self.hash(txid.as_byte_array());
+        let hash = self.txid_hash(txid.as_byte_array());
         let mut prefix = [0; 6];
         prefix.copy_from_slice(&hash[..6]);
         TxidPrefix(prefix)
+    }
+
+    /// The keyed hash of a txid, of which its prefix is the beginning.
+    pub(super) fn txid_hash(&self, txid: &[u8; 32]) -> [u8; 16] {
+        self.hash(txid)
     }
 }
 

@@ -13,8 +13,8 @@
 //!   Index::snapshot ──► Snapshot       ▼  typed reads of one committed state
 //! ```
 //!
-//! This module does not know the node or GraphQL. `tables/` has one file per table; `docs/index-format.md` describes
-//! them together.
+//! This module does not know the node or GraphQL. `tables/` has one file per table, `frozen/` their packed form and the
+//! reads of it, `import/` the way from blocks straight to that form; `docs/index-format.md` describes them together.
 
 mod announced;
 mod apply;
@@ -25,6 +25,8 @@ mod disk_space;
 mod effects;
 mod error;
 mod flush;
+mod frozen;
+mod import;
 mod keys;
 mod metrics;
 mod observed;
@@ -44,6 +46,8 @@ pub use block::{ParsedBlock, Parser};
 pub use damage::{catch_damage, is_catching_damage};
 pub use disk_space::{DiskShortage, RequiredSpace};
 pub use error::IndexError;
+pub use frozen::{Generation, GenerationRange};
+pub use import::{Import, ImportOptions, Imported};
 pub use keys::{OutputPosition, Salt, ScriptKey, TxNum};
 pub use metrics::IndexMetrics;
 pub use observed::{Observations, ObservedLimits};

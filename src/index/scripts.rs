@@ -58,19 +58,7 @@ impl Snapshot {
         script: ScriptKey,
         positions: Range<OutputPosition>,
     ) -> Result<impl DoubleEndedIterator<Item = Result<(UnspentKey, UnspentRow), IndexError>> + use<>, IndexError> {
-        let key = |at: OutputPosition| {
-            // no row has a larger number: the range continues with the next transaction
-            Position::new(at.vout).map_or_else(
-                || unspent::key(script, TxNum(at.txnum.0.saturating_add(1)), Position::ZERO),
-                |vout| unspent::key(script, at.txnum, vout),
-            )
-        };
-        let (from, to) = (key(positions.start), key(positions.end.max(positions.start)));
-        let rows = self.unspent.range::<&unspent::UnspentKeyBytes>(&from..&to)?;
-        Ok(rows.map(|row| {
-            let (key, row) = row?;
-            Ok((unspent::split_key(key.value()), UnspentRow::decode(row.value())?))
-        }))
+        unspent::read(&self.unspent, script, positions)
     }
 
     /// Whether an output is in the UTXO set.
@@ -85,18 +73,11 @@ impl Snapshot {
         script: ScriptKey,
         heights: Range<Height>,
     ) -> Result<impl DoubleEndedIterator<Item = Result<Height, IndexError>> + use<>, IndexError> {
-        let (from, to) = (payouts::key(script, heights.start), payouts::key(script, heights.end.max(heights.start)));
-        let rows = self.payouts.range::<&payouts::PayoutKey>(&from..&to)?;
-        Ok(rows.map(|row| Ok(payouts::split_key(row?.0.value()).1)))
+        payouts::read(&self.payouts, script, heights)
     }
 
     /// The P2PK scripts whose public key has this HASH160, each with the first transaction that paid it.
     pub fn p2pk_scripts(&self, key_hash: hash160::Hash) -> Result<Vec<(ScriptKey, TxNum)>, IndexError> {
-        let (from, to) = (p2pk::key(key_hash, ScriptKey([0; 10])), p2pk::key(key_hash, ScriptKey([0xff; 10])));
-        let rows = self.p2pk.range::<&p2pk::P2pkKey>(&from..=&to)?;
-        let decode = |(key, row): (redb::AccessGuard<'_, &p2pk::P2pkKey>, redb::AccessGuard<'_, &[u8; 4]>)| {
-            (p2pk::split_key(key.value()).1, TxNum::from_key(*row.value()))
-        };
-        rows.map(|row| Ok(decode(row?))).collect()
+        p2pk::read(&self.p2pk, key_hash)
     }
 }

@@ -15,6 +15,7 @@ mod faults;
 mod follow;
 mod full_disk;
 mod generated;
+mod generations;
 mod graphql;
 mod histories;
 mod hostile_requests;

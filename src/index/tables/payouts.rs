@@ -1,7 +1,10 @@
 //! `payouts`: script key (10) ‖ height (4) → (). The blocks whose coinbase pays a script.
 
-use redb::TableDefinition;
+use std::ops::Range;
 
+use redb::{ReadOnlyTable, TableDefinition};
+
+use super::super::error::IndexError;
 use super::super::keys::ScriptKey;
 use super::{join, split};
 use crate::chain::Height;
@@ -17,6 +20,17 @@ pub(in crate::index) fn key(script: ScriptKey, height: Height) -> PayoutKey {
 pub(in crate::index) fn split_key(key: &PayoutKey) -> (ScriptKey, Height) {
     let (script, height) = split(key);
     (ScriptKey(script), u32::from_be_bytes(height).into())
+}
+
+/// Heights of the rows of a script, within `heights`, lowest first.
+pub(in crate::index) fn read(
+    table: &ReadOnlyTable<&'static PayoutKey, ()>,
+    script: ScriptKey,
+    heights: Range<Height>,
+) -> Result<impl DoubleEndedIterator<Item = Result<Height, IndexError>> + use<>, IndexError> {
+    let (from, to) = (key(script, heights.start), key(script, heights.end.max(heights.start)));
+    let rows = table.range::<&PayoutKey>(&from..&to)?;
+    Ok(rows.map(|row| Ok(split_key(row?.0.value()).1)))
 }
 
 #[cfg(test)]

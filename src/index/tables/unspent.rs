@@ -1,9 +1,11 @@
 //! `unspent`: script key (10) ‖ txnum (4) ‖ vout (3) → value in sat u64 ‖ coinbase flag u8. The UTXO set, by script.
 
-use redb::TableDefinition;
+use std::ops::Range;
+
+use redb::{ReadOnlyTable, TableDefinition};
 
 use super::super::error::IndexError;
-use super::super::keys::{Position, ScriptKey, TxNum};
+use super::super::keys::{OutputPosition, Position, ScriptKey, TxNum};
 use super::{join, split, split_tx_point, tx_point};
 
 pub(in crate::index) const TABLE: TableDefinition<'static, &[u8; 17], &[u8; 9]> = TableDefinition::new("unspent");
@@ -55,6 +57,27 @@ impl UnspentRow {
         };
         Ok(Self { value: u64::from_be_bytes(value), is_coinbase })
     }
+}
+
+/// The rows of a script at these positions, oldest first.
+pub(in crate::index) fn read(
+    table: &ReadOnlyTable<&'static UnspentKeyBytes, &'static UnspentValue>,
+    script: ScriptKey,
+    positions: Range<OutputPosition>,
+) -> Result<impl DoubleEndedIterator<Item = Result<(UnspentKey, UnspentRow), IndexError>> + use<>, IndexError> {
+    let key = |at: OutputPosition| {
+        // no row has a larger number: the range continues with the next transaction
+        Position::new(at.vout).map_or_else(
+            || key(script, TxNum(at.txnum.0.saturating_add(1)), Position::ZERO),
+            |vout| key(script, at.txnum, vout),
+        )
+    };
+    let (from, to) = (key(positions.start), key(positions.end.max(positions.start)));
+    let rows = table.range::<&UnspentKeyBytes>(&from..&to)?;
+    Ok(rows.map(|row| {
+        let (key, row) = row?;
+        Ok((split_key(key.value()), UnspentRow::decode(row.value())?))
+    }))
 }
 
 #[cfg(test)]

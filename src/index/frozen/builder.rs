@@ -1,0 +1,127 @@
+//! Builds the file of a generation: appends rows in the order of their keys, which leaves every page full.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::path::Path;
+
+use redb::{
+    Builder, CursorError, Database, Durability, Key, Table, TableDefinition, TableHandle, Value, WriteTransaction,
+};
+
+use super::super::error::IndexError;
+use super::super::tables::meta;
+use super::tables::create_all;
+
+/// Bytes that one commit writes. Dirty pages beyond half of redb's cache are written twice.
+const COMMIT: u64 = 48 << 20;
+/// redb's cache while a generation is built.
+const CACHE: usize = 128 << 20;
+
+/// A generation that is being written.
+pub(in crate::index) struct GenerationBuilder {
+    database: Database,
+    /// `None` only after an error.
+    transaction: Option<WriteTransaction>,
+    uncommitted: u64,
+    counts: BTreeMap<String, Count>,
+}
+
+/// What a table has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::index) struct Count {
+    pub(in crate::index) rows: u64,
+    /// Bytes of keys and values.
+    pub(in crate::index) bytes: u64,
+}
+
+impl GenerationBuilder {
+    /// A new file, which must not exist.
+    ///
+    /// Errors: storage errors.
+    pub(in crate::index) fn create(path: &Path) -> Result<Self, IndexError> {
+        let mut builder = Builder::new();
+        builder.set_cache_size(CACHE);
+        let database = builder.create(path).map_err(|error| IndexError::opening(path, error))?;
+        let transaction = Some(database.begin_write()?);
+        Ok(Self { database, transaction, uncommitted: 0, counts: BTreeMap::new() })
+    }
+
+    /// Appends rows to a table, whose keys must be above all it has.
+    ///
+    /// Errors: storage errors; [`IndexError::Corrupt`] if a key is not above the one before.
+    pub(in crate::index) fn append<const KEY: usize, V: Value + 'static, R>(
+        &mut self,
+        table: TableDefinition<'static, &'static [u8; KEY], V>,
+        rows: &[([u8; KEY], R)],
+        value: impl for<'r> Fn(&'r R) -> V::SelfType<'r>,
+    ) -> Result<(), IndexError> {
+        let transaction = self.transaction.as_ref().ok_or(IndexError::Broken)?;
+        let mut appended = Count::default();
+        {
+            let mut open = transaction.open_table(table)?;
+            let mut end = open.upper_bound_mut(Bound::<&[u8; KEY]>::Unbounded)?;
+            for (key, row) in rows {
+                let row = value(row);
+                appended.rows += 1;
+                appended.bytes += u64::try_from(KEY + V::as_bytes(&row).as_ref().len()).unwrap_or(u64::MAX);
+                end.insert_before(key, row).map_err(|error| match error {
+                    CursorError::Storage(error) => error.into(),
+                    error => IndexError::corrupt("generation", format!("table {}: {error}", table.name())),
+                })?;
+            }
+        }
+        let count = self.counts.entry(table.name().to_owned()).or_default();
+        (count.rows, count.bytes) = (count.rows + appended.rows, count.bytes + appended.bytes);
+        self.uncommitted += appended.bytes;
+        if self.uncommitted >= COMMIT {
+            self.commit(Durability::None)?;
+        }
+        Ok(())
+    }
+
+    /// Reads a table as it is so far.
+    ///
+    /// Errors: storage errors; what `read` returns.
+    pub(in crate::index) fn with_table<K: Key + 'static, V: Value + 'static, T>(
+        &self,
+        table: TableDefinition<'static, K, V>,
+        read: impl FnOnce(&Table<'_, K, V>) -> Result<T, IndexError>,
+    ) -> Result<T, IndexError> {
+        let transaction = self.transaction.as_ref().ok_or(IndexError::Broken)?;
+        let table = transaction.open_table(table)?;
+        read(&table)
+    }
+
+    fn commit(&mut self, durability: Durability) -> Result<(), IndexError> {
+        let mut transaction = self.transaction.take().ok_or(IndexError::Broken)?;
+        transaction.set_durability(durability)?;
+        transaction.commit()?;
+        self.uncommitted = 0;
+        self.transaction = Some(self.database.begin_write()?);
+        Ok(())
+    }
+
+    /// What was appended to each table so far.
+    pub(in crate::index) fn counts(&self) -> &BTreeMap<String, Count> {
+        &self.counts
+    }
+
+    /// Writes the facts about the whole generation, and closes the file. It is on the disk then.
+    ///
+    /// Errors: storage errors.
+    pub(in crate::index) fn finish(mut self, facts: &[(String, Vec<u8>)]) -> Result<(), IndexError> {
+        {
+            let transaction = self.transaction.as_ref().ok_or(IndexError::Broken)?;
+            create_all(transaction)?;
+            let mut table = transaction.open_table(meta::TABLE)?;
+            for (name, value) in facts {
+                table.insert(name.as_str(), value.as_slice())?;
+            }
+        }
+        self.commit(Durability::Immediate)?;
+        if let Some(transaction) = self.transaction.take() {
+            transaction.abort()?;
+        }
+        Ok(())
+    }
+}

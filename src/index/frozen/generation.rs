@@ -1,0 +1,362 @@
+//! Reads of one generation: the packed rows of a range of blocks. Its file never changes.
+
+use std::ops::Range;
+use std::path::Path;
+
+use bitcoin::hashes::{Hash, HashEngine, hash160, sha256};
+use bitcoin::{BlockHash, Network, Txid};
+use redb::{Builder, ReadOnlyDatabase, ReadOnlyTable, ReadableDatabase, TableHandle};
+
+use super::super::codec::{Decoder, Encoder};
+use super::super::error::IndexError;
+use super::super::keys::{OutputPosition, Position, Salt, ScriptKey, TxNum};
+use super::super::snapshot::{Occurrence, SpendingInput, TableRows};
+use super::super::tables::block_hashes::{self, BlockPlace};
+use super::super::tables::block_starts::{self, BlockStart};
+use super::super::tables::blocks::BlockRow;
+use super::super::tables::history::HistoryRow;
+use super::super::tables::unspent::{self, UnspentKey, UnspentRow};
+use super::super::tables::{meta, p2pk, payouts, spends as live_spends};
+use super::super::update::Tip;
+use super::builder::Count;
+use super::tables::spends::OutputState;
+use super::tables::txid_prefixes::CutBits;
+use super::tables::{blocks, history, late_spends, overwritten, positions, spends, txid_prefixes, txids};
+use crate::chain::{Height, network};
+
+/// The format of all packed tables together. Raised with every change of the content of rows.
+const FORMAT_VERSION: u32 = 1;
+const RANGE: &str = "range";
+const CUT_BITS: &str = "cut_bits";
+/// What the name of a table is behind, in the facts about it.
+const COUNT: &str = "count.";
+
+/// The blocks and transactions of a generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GenerationRange {
+    /// Its lowest block.
+    pub first: Height,
+    /// Its highest block.
+    pub last: Tip,
+    /// Its transactions.
+    pub txnums: (TxNum, TxNum),
+}
+
+impl GenerationRange {
+    /// How many transactions it has.
+    #[must_use]
+    pub fn transactions(&self) -> u32 {
+        self.txnums.1.0.saturating_sub(self.txnums.0.0)
+    }
+
+    /// Whether a transaction is one of it.
+    #[must_use]
+    pub fn contains(&self, txnum: TxNum) -> bool {
+        (self.txnums.0..self.txnums.1).contains(&txnum)
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut fact = Encoder::default();
+        fact.u32(self.first.to_u32()).u32(self.last.height.to_u32()).bytes(self.last.hash.as_byte_array());
+        fact.u32(self.txnums.0.0).u32(self.txnums.1.0);
+        fact.finish()
+    }
+
+    fn decode(fact: &[u8]) -> Result<Self, IndexError> {
+        let mut fact = Decoder::new("meta", fact);
+        let range = Self {
+            first: fact.u32()?.into(),
+            last: Tip { height: fact.u32()?.into(), hash: BlockHash::from_byte_array(fact.array()?) },
+            txnums: (TxNum(fact.u32()?), TxNum(fact.u32()?)),
+        };
+        fact.finish()?;
+        Ok(range)
+    }
+}
+
+/// What stands in the file of a generation about all of it.
+pub(in crate::index) fn facts(
+    range: &GenerationRange,
+    cut_bits: CutBits,
+    network: Network,
+    salt: Salt,
+    counts: impl Iterator<Item = (String, Count)>,
+) -> Vec<(String, Vec<u8>)> {
+    let fact = |name: &str, value: &[u8]| (name.to_owned(), value.to_vec());
+    let mut facts = vec![
+        fact(meta::FORMAT, &FORMAT_VERSION.to_be_bytes()),
+        fact(meta::NETWORK, network::name(network).as_bytes()),
+        fact(meta::SALT, &salt.0),
+        fact(RANGE, &range.encode()),
+        fact(CUT_BITS, &cut_bits.to_u32().to_be_bytes()),
+    ];
+    facts.extend(counts.map(|(table, count)| {
+        let mut fact = Encoder::default();
+        fact.u64(count.rows).u64(count.bytes);
+        (format!("{COUNT}{table}"), fact.finish())
+    }));
+    facts
+}
+
+/// A generation, open for reading. Safe to share between threads.
+pub struct Generation {
+    /// Keeps the file open.
+    _database: ReadOnlyDatabase,
+    range: GenerationRange,
+    salt: Salt,
+    cut_bits: CutBits,
+    counts: Vec<(String, Count)>,
+    blocks: ReadOnlyTable<&'static [u8; 4], &'static [u8]>,
+    block_starts: ReadOnlyTable<&'static [u8; 4], &'static [u8; 8]>,
+    block_hashes: ReadOnlyTable<&'static [u8; 32], &'static [u8; 5]>,
+    txids: ReadOnlyTable<&'static [u8; 4], &'static [u8]>,
+    txid_prefixes: ReadOnlyTable<&'static [u8; 6], &'static [u8]>,
+    positions: ReadOnlyTable<&'static [u8; 4], &'static [u8]>,
+    spends: ReadOnlyTable<&'static live_spends::TxPoint, &'static [u8]>,
+    late_spends: ReadOnlyTable<&'static live_spends::TxPoint, &'static live_spends::TxPoint>,
+    overwritten: ReadOnlyTable<&'static live_spends::TxPoint, &'static [u8; 4]>,
+    history: ReadOnlyTable<&'static [u8; 14], &'static [u8]>,
+    unspent: ReadOnlyTable<&'static unspent::UnspentKeyBytes, &'static unspent::UnspentValue>,
+    payouts: ReadOnlyTable<&'static payouts::PayoutKey, ()>,
+    p2pk: ReadOnlyTable<&'static p2pk::P2pkKey, &'static [u8; 4]>,
+}
+
+impl Generation {
+    /// Opens the file of a generation, of which at most `cache_bytes` of pages are kept in memory.
+    ///
+    /// Errors: [`IndexError::Foreign`] if it is not a generation, `WrongVersion`, `WrongNetwork`, `WrongSalt` if it is
+    /// of another kind, storage errors.
+    pub fn open(path: &Path, network: Network, salt: Salt, cache_bytes: usize) -> Result<Self, IndexError> {
+        let mut builder = Builder::new();
+        builder.set_cache_size(cache_bytes);
+        let database = builder.open_read_only(path).map_err(|error| IndexError::opening(path, error))?;
+        let transaction = database.begin_read()?;
+        let foreign = || IndexError::Foreign { path: path.to_path_buf() };
+        let facts = transaction.open_table(meta::TABLE).map_err(|_| foreign())?;
+        let fact =
+            |name: &str| -> Result<Vec<u8>, IndexError> { Ok(facts.get(name)?.ok_or_else(foreign)?.value().to_vec()) };
+        let number = |name: &str| -> Result<u32, IndexError> {
+            Ok(u32::from_be_bytes(fact(name)?.try_into().map_err(|_| foreign())?))
+        };
+        let (file, expected) = (|| path.to_path_buf(), network::name(network));
+        let found = number(meta::FORMAT)?;
+        if found != FORMAT_VERSION {
+            return Err(IndexError::WrongVersion { path: file(), found, expected: FORMAT_VERSION });
+        }
+        let found = fact(meta::NETWORK)?;
+        if found != expected.as_bytes() {
+            let found = String::from_utf8_lossy(&found).into_owned();
+            return Err(IndexError::WrongNetwork { path: file(), found, expected: expected.into() });
+        }
+        if fact(meta::SALT)? != salt.0 {
+            return Err(IndexError::WrongSalt { path: file() });
+        }
+        let range = GenerationRange::decode(&fact(RANGE)?)?;
+        let cut_bits = CutBits::new(number(CUT_BITS)?).ok_or_else(foreign)?;
+        let mut counts = Vec::new();
+        for row in facts.range(COUNT..)? {
+            let (name, value) = row?;
+            let Some(table) = name.value().strip_prefix(COUNT) else { break };
+            let mut value = Decoder::new("meta", value.value());
+            counts.push((table.to_owned(), Count { rows: value.u64()?, bytes: value.u64()? }));
+        }
+        Ok(Self {
+            range,
+            salt,
+            cut_bits,
+            counts,
+            blocks: transaction.open_table(blocks::TABLE)?,
+            block_starts: transaction.open_table(block_starts::TABLE)?,
+            block_hashes: transaction.open_table(block_hashes::TABLE)?,
+            txids: transaction.open_table(txids::TABLE)?,
+            txid_prefixes: transaction.open_table(txid_prefixes::TABLE)?,
+            positions: transaction.open_table(positions::TABLE)?,
+            spends: transaction.open_table(spends::TABLE)?,
+            late_spends: transaction.open_table(late_spends::TABLE)?,
+            overwritten: transaction.open_table(overwritten::TABLE)?,
+            history: transaction.open_table(history::TABLE)?,
+            unspent: transaction.open_table(unspent::TABLE)?,
+            payouts: transaction.open_table(payouts::TABLE)?,
+            p2pk: transaction.open_table(p2pk::TABLE)?,
+            _database: database,
+        })
+    }
+
+    /// Its blocks and transactions.
+    #[must_use]
+    pub fn range(&self) -> GenerationRange {
+        self.range
+    }
+
+    /// The rows of each table, and the bytes of their keys and values, as they were counted when it was built.
+    pub fn tables(&self) -> impl Iterator<Item = (TableRows, u64)> {
+        self.counts.iter().map(|(name, count)| (TableRows { name: name.clone(), rows: count.rows }, count.bytes))
+    }
+
+    /// SHA-256 over all rows of each table, by its name. Reads the whole file.
+    ///
+    /// Errors: storage errors.
+    pub fn checksums(&self) -> Result<Vec<(String, sha256::Hash)>, IndexError> {
+        // destructured, so that the compiler reports a new table that is not listed here
+        let Self {
+            _database: _,
+            range: _,
+            salt: _,
+            cut_bits: _,
+            counts: _,
+            blocks,
+            block_starts,
+            block_hashes,
+            txids,
+            txid_prefixes,
+            positions,
+            spends,
+            late_spends,
+            overwritten,
+            history,
+            unspent,
+            payouts,
+            p2pk,
+        } = self;
+        Ok(vec![
+            checksum(blocks)?,
+            checksum(block_starts)?,
+            checksum(block_hashes)?,
+            checksum(txids)?,
+            checksum(txid_prefixes)?,
+            checksum(positions)?,
+            checksum(spends)?,
+            checksum(late_spends)?,
+            checksum(overwritten)?,
+            checksum(history)?,
+            checksum(unspent)?,
+            checksum(payouts)?,
+            checksum(p2pk)?,
+        ])
+    }
+
+    /// One of its blocks, `None` at other heights.
+    ///
+    /// Errors: storage errors; [`IndexError::Corrupt`] if a row is damaged, here and in all other reads.
+    pub fn block(&self, height: Height) -> Result<Option<BlockRow>, IndexError> {
+        let row = self.blocks.get(&super::super::tables::blocks::key(height))?;
+        row.map(|row| blocks::decode(row.value())).transpose()
+    }
+
+    /// The place of one of its blocks.
+    pub fn block_place(&self, hash: BlockHash) -> Result<Option<BlockPlace>, IndexError> {
+        self.block_hashes.get(hash.as_byte_array())?.map(|row| BlockPlace::decode(row.value())).transpose()
+    }
+
+    /// The block of one of its transactions.
+    pub fn occurrence(&self, txnum: TxNum) -> Result<Option<Occurrence>, IndexError> {
+        if !self.range.contains(txnum) {
+            return Ok(None);
+        }
+        let row = self.block_starts.range::<&[u8; 4]>(..=&txnum.to_key())?.next_back().transpose()?;
+        let (key, value) = row.ok_or_else(|| IndexError::corrupt("block_starts", "the first row is missing"))?;
+        let start = BlockStart::decode(key.value(), value.value());
+        Ok(Some(Occurrence { height: start.height, index: txnum.0 - start.first.0 }))
+    }
+
+    /// The txid of one of its transactions.
+    pub fn txid(&self, txnum: TxNum) -> Result<Option<Txid>, IndexError> {
+        txids::read(&self.txids, txnum)
+    }
+
+    /// The transactions with this txid, oldest first.
+    pub fn positions(&self, txid: &Txid) -> Result<Vec<TxNum>, IndexError> {
+        let mut found = txid_prefixes::read(&self.txid_prefixes, self.cut_bits.cut(self.salt.txid_prefix(txid)))?;
+        let mut failed = None;
+        found.retain(|txnum| match self.txid(*txnum) {
+            Ok(other) => other == Some(*txid),
+            Err(error) => {
+                failed = Some(error);
+                false
+            }
+        });
+        failed.map_or(Ok(found), Err)
+    }
+
+    /// Offset and length in its block of one of its transactions, in bytes, and its fee in sat (`None` of a coinbase).
+    pub fn block_offset(&self, txnum: TxNum) -> Result<Option<(u32, u32, Option<u64>)>, IndexError> {
+        let position = positions::read(&self.positions, txnum)?;
+        Ok(position.map(|positions::BlockOffset { offset, length, fee }| (offset, length, fee)))
+    }
+
+    /// The input that spends an output, if the output is of this or an older generation and the input of this one.
+    pub fn spender(&self, txnum: TxNum, vout: u32) -> Result<Option<SpendingInput>, IndexError> {
+        let Some(vout) = Position::new(vout) else { return Ok(None) };
+        let outpoint = live_spends::tx_point(txnum, vout);
+        if txnum < self.range.txnums.0 {
+            return Ok(self.late_spends.get(&outpoint)?.map(|row| {
+                let (txnum, vin) = live_spends::split_tx_point(row.value());
+                SpendingInput { txnum, vin: vin.to_u32() }
+            }));
+        }
+        Ok(match spends::read(&self.spends, outpoint)? {
+            Some(OutputState::Spent(spender)) => Some(spender),
+            _ => None,
+        })
+    }
+
+    /// The transaction of this generation that overwrites an output of an earlier copy (BIP30).
+    pub fn overwriter(&self, txnum: TxNum, vout: u32) -> Result<Option<TxNum>, IndexError> {
+        let Some(vout) = Position::new(vout) else { return Ok(None) };
+        let row = self.overwritten.get(&live_spends::tx_point(txnum, vout))?;
+        Ok(row.map(|row| TxNum::from_key(*row.value())))
+    }
+
+    /// The last of its transactions of a script before `before`, with the totals of the script after it.
+    pub fn totals(&self, script: ScriptKey, before: TxNum) -> Result<Option<(TxNum, HistoryRow)>, IndexError> {
+        history::totals(&self.history, script, before)
+    }
+
+    /// Those of its transactions within `txnums` that paid or spent a script, each with the totals after it, oldest first.
+    pub fn history(
+        &self,
+        script: ScriptKey,
+        txnums: Range<TxNum>,
+    ) -> Result<impl DoubleEndedIterator<Item = Result<(TxNum, HistoryRow), IndexError>> + use<>, IndexError> {
+        history::read(&self.history, script, txnums)
+    }
+
+    /// Those of its outputs at these positions that pay a script and are unspent at its end, oldest first.
+    pub fn unspent(
+        &self,
+        script: ScriptKey,
+        positions: Range<OutputPosition>,
+    ) -> Result<impl DoubleEndedIterator<Item = Result<(UnspentKey, UnspentRow), IndexError>> + use<>, IndexError> {
+        unspent::read(&self.unspent, script, positions)
+    }
+
+    /// Heights of those of its blocks whose coinbase pays a script, within `heights`, lowest first.
+    pub fn payouts(
+        &self,
+        script: ScriptKey,
+        heights: Range<Height>,
+    ) -> Result<impl DoubleEndedIterator<Item = Result<Height, IndexError>> + use<>, IndexError> {
+        payouts::read(&self.payouts, script, heights)
+    }
+
+    /// The P2PK scripts whose public key has this HASH160 and that one of its transactions paid, each with the first.
+    pub fn p2pk_scripts(&self, key_hash: hash160::Hash) -> Result<Vec<(ScriptKey, TxNum)>, IndexError> {
+        p2pk::read(&self.p2pk, key_hash)
+    }
+}
+
+fn checksum<const KEY: usize, V: redb::Value + 'static>(
+    table: &ReadOnlyTable<&'static [u8; KEY], V>,
+) -> Result<(String, sha256::Hash), IndexError> {
+    let mut engine = sha256::Hash::engine();
+    for row in table.range::<&[u8; KEY]>(..)? {
+        let (key, value) = row?;
+        let value = value.value();
+        let value = V::as_bytes(&value);
+        let size = u64::try_from(value.as_ref().len()).unwrap_or(u64::MAX);
+        engine.input(key.value());
+        engine.input(&size.to_be_bytes());
+        engine.input(value.as_ref());
+    }
+    Ok((table.name().to_owned(), sha256::Hash::from_engine(engine)))
+}

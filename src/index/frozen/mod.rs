@@ -1,0 +1,25 @@
+//! The packed form of the index: generations. A generation is a file of its own with the rows of a range of blocks, built
+//! once and then only read.
+//!
+//! ```text
+//!   Snapshot (live rows) ── pack ──► GenerationBuilder ──► <first>-<last>-<hash>.redb ──► Generation: reads
+//!                                          ▲ tables/: one packer and reader for each table
+//! ```
+//!
+//! What the rows mean is as in the live tables; how they are stored differs: many entries share a row, whose size is
+//! chosen so that rows fill pages exactly, and numbers are varints and differences.
+
+pub(super) mod builder;
+mod generation;
+mod pack;
+pub(super) mod page;
+pub(super) mod tables;
+
+pub(super) use generation::facts;
+pub use generation::{Generation, GenerationRange};
+use tables::txid_prefixes::CutBits;
+
+/// How many bits the cut hashes of a generation have.
+pub(super) fn cut_bits(range: &GenerationRange) -> CutBits {
+    CutBits::of(range.transactions())
+}

@@ -1,0 +1,424 @@
+//! Packs blocks that were connected one by one: reads the live rows of one snapshot in the order of each packed table.
+
+use std::collections::HashMap;
+use std::iter::Peekable;
+use std::ops::RangeInclusive;
+use std::path::Path;
+
+use bitcoin::Script;
+use bitcoin::consensus::encode::VarInt;
+
+use super::super::block::BlockOutput;
+use super::super::error::IndexError;
+use super::super::keys::{Position, TxNum};
+use super::super::resolve::parse;
+use super::super::snapshot::{Snapshot, SpendingInput};
+use super::super::sorter::Sorter;
+use super::super::tables::block_hashes::{BlockPlace, ChainMembership};
+use super::super::tables::block_starts::BlockStart;
+use super::super::tables::blocks::BlockRow;
+use super::super::tables::history::{HistoryChange, HistoryRow};
+use super::super::tables::transactions::TransactionRow;
+use super::super::tables::{
+    block_hashes, block_starts, history as live_history, p2pk, payouts, spends as live_spends, txids as live_txids,
+    unspent,
+};
+use super::super::update::Tip;
+use super::builder::GenerationBuilder;
+use super::generation::{GenerationRange, facts};
+use super::page::PackedRow;
+use super::tables::positions::BlockOffset;
+use super::tables::spends::OutputState;
+use super::tables::txid_prefixes::CutBits;
+use super::tables::{blocks, history, late_spends, overwritten, positions, spends, txid_prefixes, txids};
+use crate::chain::Height;
+
+/// Rows that are appended at once.
+const ROWS: usize = 256;
+/// Memory for sorting the unspent outputs.
+const SORT: usize = 64 << 20;
+/// Bytes of a block header.
+const HEADER: u32 = 80;
+
+impl Snapshot {
+    /// Builds the generation of these blocks of the active chain in a new file. Nothing that happens after the last of
+    /// them is in it. The totals of scripts go on from what this snapshot has below the first of them.
+    ///
+    /// Errors: [`IndexError::Corrupt`] if rows are missing or contradict each other; storage errors; a file that exists.
+    pub fn pack(&self, heights: RangeInclusive<Height>, path: &Path) -> Result<GenerationRange, IndexError> {
+        let range = self.range_of(heights)?;
+        let mut packing = Packing {
+            snapshot: self,
+            range,
+            cut_bits: super::cut_bits(&range),
+            overwritten: HashMap::new(),
+            builder: GenerationBuilder::create(path)?,
+        };
+        packing.blocks()?;
+        packing.txids()?;
+        packing.transactions(path.parent().unwrap_or(Path::new(".")))?;
+        packing.late_spends()?;
+        packing.history()?;
+        packing.scripts()?;
+        packing.finish()?;
+        Ok(range)
+    }
+
+    fn range_of(&self, heights: RangeInclusive<Height>) -> Result<GenerationRange, IndexError> {
+        let (first, last) = (*heights.start(), *heights.end());
+        let block = |height| {
+            let missing = || IndexError::corrupt("blocks", format!("the row at height {height} is missing"));
+            self.block(height)?.ok_or_else(missing)
+        };
+        let end = |row: &BlockRow| u32::try_from(row.running.transactions).map(TxNum).map_err(|_| too_many());
+        let start = first.previous().map_or(Ok(TxNum(0)), |below| end(&block(below)?))?;
+        let newest = block(last)?;
+        if end(&newest)? <= start {
+            return Err(IndexError::corrupt(
+                "blocks",
+                format!("there are no transactions from height {first} to {last}"),
+            ));
+        }
+        let last = Tip { height: last, hash: newest.hash };
+        Ok(GenerationRange { first, last, txnums: (start, end(&newest)?) })
+    }
+}
+
+fn too_many() -> IndexError {
+    IndexError::corrupt("blocks", "the chain has more transactions than this format can number (2^32)")
+}
+
+/// A generation on its way from live rows into its file.
+struct Packing<'a> {
+    snapshot: &'a Snapshot,
+    range: GenerationRange,
+    cut_bits: CutBits,
+    /// An earlier copy → the next one with its txid, which is below the end.
+    overwritten: HashMap<TxNum, TxNum>,
+    builder: GenerationBuilder,
+}
+
+/// Rows that are appended when there are enough.
+macro_rules! batch {
+    ($self:ident, $table:expr, $rows:expr, $value:expr) => {
+        if $rows.len() >= ROWS {
+            batch!(all $self, $table, $rows, $value);
+        }
+    };
+    (all $self:ident, $table:expr, $rows:expr, $value:expr) => {
+        $self.builder.append($table, &$rows, $value)?;
+        $rows.clear();
+    };
+}
+
+impl Packing<'_> {
+    fn blocks(&mut self) -> Result<(), IndexError> {
+        let (mut rows, mut starts) = (Vec::new(), Vec::new());
+        let mut next = self.range.txnums.0;
+        for height in self.heights() {
+            let row = self.block(height)?;
+            let start = BlockStart { first: next, height, median_time: row.median_time };
+            starts.push((start.key(), start.value()));
+            rows.push((super::super::tables::blocks::key(height), blocks::encode(&row)));
+            next = TxNum(u32::try_from(row.running.transactions).map_err(|_| too_many())?);
+            batch!(self, blocks::TABLE, rows, Vec::as_slice);
+            batch!(self, block_starts::TABLE, starts, |row| row);
+        }
+        batch!(all self, blocks::TABLE, rows, Vec::as_slice);
+        batch!(all self, block_starts::TABLE, starts, |row| row);
+
+        let mut rows = Vec::new();
+        for row in self.snapshot.block_hashes.range::<&[u8; 32]>(..)? {
+            let (hash, value) = row?;
+            let place = BlockPlace::decode(value.value())?;
+            let is_in_range = (self.range.first..=self.range.last.height).contains(&place.height);
+            if place.membership == ChainMembership::Main && is_in_range {
+                rows.push((*hash.value(), *value.value()));
+                batch!(self, block_hashes::TABLE, rows, |row| row);
+            }
+        }
+        batch!(all self, block_hashes::TABLE, rows, |row| row);
+        Ok(())
+    }
+
+    fn heights(&self) -> impl Iterator<Item = Height> + use<> {
+        (self.range.first.to_u32()..=self.range.last.height.to_u32()).map(Height::from)
+    }
+
+    fn block(&self, height: Height) -> Result<BlockRow, IndexError> {
+        let row = self.snapshot.block(height)?;
+        row.ok_or_else(|| IndexError::corrupt("blocks", format!("the row at height {height} is missing")))
+    }
+
+    /// Packs the hashes of txids, and finds those that stand in the chain more than once.
+    fn txids(&mut self) -> Result<(), IndexError> {
+        let (mut packer, mut rows) = (txid_prefixes::TxidPrefixPacker::default(), Vec::new());
+        // transactions of one prefix, and those of this generation with one cut hash
+        let (mut prefix_before, mut copies, mut equal) = (None, Vec::new(), Vec::new());
+        let snapshot = self.snapshot;
+        for row in snapshot.txids.range::<&live_txids::TxidKey>(..)? {
+            let (prefix, txnum) = live_txids::split_key(row?.0.value());
+            if txnum >= self.range.txnums.1 {
+                continue;
+            }
+            if prefix_before.replace(prefix) != Some(prefix) {
+                self.find_copies(&mut copies)?;
+            }
+            copies.push(txnum);
+            if txnum >= self.range.txnums.0 {
+                let hash = self.cut_bits.cut(prefix);
+                if equal.first().is_some_and(|(first, _)| *first != hash) {
+                    rows.extend(pack_equal(&mut equal, &mut packer));
+                    batch!(self, txid_prefixes::TABLE, rows, Vec::as_slice);
+                }
+                equal.push((hash, txnum));
+            }
+        }
+        self.find_copies(&mut copies)?;
+        rows.extend(pack_equal(&mut equal, &mut packer));
+        rows.extend(packer.finish());
+        batch!(all self, txid_prefixes::TABLE, rows, Vec::as_slice);
+        Ok(())
+    }
+
+    /// Notes which of these transactions, whose prefixes are equal, have the txid of an earlier one.
+    fn find_copies(&mut self, transactions: &mut Vec<TxNum>) -> Result<(), IndexError> {
+        if transactions.len() > 1 {
+            let mut newest = HashMap::new();
+            for txnum in transactions.iter() {
+                if let Some(copy) = newest.insert(self.snapshot.txid(*txnum)?, *txnum) {
+                    self.overwritten.insert(copy, *txnum);
+                }
+            }
+        }
+        transactions.clear();
+        Ok(())
+    }
+
+    /// Packs what the transactions themselves say, in their order, and with it what became of their outputs.
+    fn transactions(&mut self, directory: &Path) -> Result<(), IndexError> {
+        let snapshot = self.snapshot;
+        let (from, to) = (self.range.txnums.0, self.range.txnums.1);
+        let mut transactions = snapshot.transactions.range::<&[u8; 4]>(&from.to_key()..&to.to_key())?;
+        let first = live_spends::tx_point(from, Position::ZERO);
+        let mut spent = LiveSpends { rows: snapshot.spends.range::<&live_spends::TxPoint>(&first..)?.peekable() };
+        let mut packers =
+            (txids::TxidPacker::new(from), positions::PositionPacker::new(from), spends::SpendPacker::default());
+        let mut rows = (Vec::new(), Vec::new(), Vec::new());
+        let mut overwritten_rows = Vec::new();
+        let mut unspent_outputs = Sorter::new(directory, SORT);
+        let (mut txnum, mut states) = (from, Vec::new());
+        for height in self.heights() {
+            let block = self.block(height)?;
+            let count = VarInt::from(u64::from(block.transactions)).size();
+            let mut offset = HEADER + u32::try_from(count).unwrap_or(0);
+            for index in 0..block.transactions {
+                let missing = || IndexError::corrupt("transactions", format!("row {txnum} is missing"));
+                let (key, row) = transactions.next().transpose()?.ok_or_else(missing)?;
+                if *key.value() != txnum.to_key() {
+                    return Err(missing());
+                }
+                let row = TransactionRow::decode(row.value())?;
+                let length = u32::try_from(row.raw.len()).map_err(|_| too_many())?;
+                rows.0.extend(packers.0.push(&row.txid));
+                let fee = (index > 0).then_some(row.fee);
+                rows.1.extend(packers.1.push(&BlockOffset { offset, length, fee }));
+                offset = offset.saturating_add(length);
+
+                states.clear();
+                let raw = parse(txnum, row.raw)?;
+                for (vout, output) in (0..).map_while(Position::new).zip(raw.outputs()) {
+                    let outpoint = live_spends::tx_point(txnum, vout);
+                    let output =
+                        BlockOutput::of(snapshot.salt(), vout, output.value, Script::from_bytes(output.script_pubkey));
+                    let spender = spent.of(outpoint)?.filter(|spender| spender.txnum < to);
+                    states.push(match spender {
+                        Some(spender) => OutputState::Spent(spender),
+                        None if output.never_spendable || height == Height::GENESIS => OutputState::Unspendable,
+                        None => OutputState::Unspent,
+                    });
+                    if states.last() == Some(&OutputState::Unspent) {
+                        if let Some(later) = self.overwritten.get(&txnum) {
+                            overwritten_rows.push((outpoint, later.to_key()));
+                        } else {
+                            let row = unspent::UnspentRow { value: output.value, is_coinbase: row.is_coinbase };
+                            let parts = (unspent::key(output.script, txnum, vout), row.encode());
+                            unspent_outputs.push(&[&parts.0, &parts.1]).map_err(IndexError::Sorting)?;
+                        }
+                    }
+                }
+                packers.2.push(txnum, &states, &mut |row| {
+                    rows.2.push(row);
+                    Ok(())
+                })?;
+                txnum = TxNum(txnum.0.saturating_add(1));
+                batch!(self, txids::TABLE, rows.0, Vec::as_slice);
+                batch!(self, positions::TABLE, rows.1, Vec::as_slice);
+                batch!(self, spends::TABLE, rows.2, Vec::as_slice);
+            }
+        }
+        rows.0.extend(packers.0.finish());
+        rows.1.extend(packers.1.finish());
+        rows.2.extend(packers.2.finish());
+        batch!(all self, txids::TABLE, rows.0, Vec::as_slice);
+        batch!(all self, positions::TABLE, rows.1, Vec::as_slice);
+        batch!(all self, spends::TABLE, rows.2, Vec::as_slice);
+        self.overwritten_of_older(&mut overwritten_rows)?;
+        batch!(all self, overwritten::TABLE, overwritten_rows, |row| row);
+        self.unspent(unspent_outputs)
+    }
+
+    /// Adds the outputs of older generations that a copy in this one overwrites.
+    fn overwritten_of_older(&self, rows: &mut Vec<(live_spends::TxPoint, [u8; 4])>) -> Result<(), IndexError> {
+        let snapshot = self.snapshot;
+        for (copy, later) in &self.overwritten {
+            if *copy >= self.range.txnums.0 || *later < self.range.txnums.0 || *copy == TxNum(0) {
+                continue;
+            }
+            let missing = || IndexError::corrupt("transactions", format!("row {copy} is missing"));
+            let row = snapshot.transactions.get(&copy.to_key())?.ok_or_else(missing)?;
+            for (vout, output) in
+                (0..).map_while(Position::new).zip(parse(*copy, TransactionRow::decode(row.value())?.raw)?.outputs())
+            {
+                let output =
+                    BlockOutput::of(snapshot.salt(), vout, output.value, Script::from_bytes(output.script_pubkey));
+                let spender = snapshot.spender(*copy, vout.to_u32())?;
+                if !output.never_spendable && spender.is_none_or(|spender| spender.txnum >= self.range.txnums.1) {
+                    rows.push((live_spends::tx_point(*copy, vout), later.to_key()));
+                }
+            }
+        }
+        rows.sort_unstable();
+        Ok(())
+    }
+
+    fn unspent(&mut self, outputs: Sorter) -> Result<(), IndexError> {
+        let mut rows = Vec::new();
+        for record in outputs.sorted().map_err(IndexError::Sorting)? {
+            let record = record.map_err(IndexError::Sorting)?;
+            let parts = record.split_first_chunk::<17>().and_then(|(key, row)| Some((*key, row.try_into().ok()?)));
+            let row: (unspent::UnspentKeyBytes, unspent::UnspentValue) =
+                parts.ok_or_else(|| IndexError::corrupt("unspent", "a sorted record is too short"))?;
+            rows.push(row);
+            batch!(self, unspent::TABLE, rows, |row| row);
+        }
+        batch!(all self, unspent::TABLE, rows, |row| row);
+        Ok(())
+    }
+
+    /// The spends of outputs of older generations.
+    fn late_spends(&mut self) -> Result<(), IndexError> {
+        let mut rows = Vec::new();
+        let end = live_spends::tx_point(self.range.txnums.0, Position::ZERO);
+        let snapshot = self.snapshot;
+        for row in snapshot.spends.range::<&live_spends::TxPoint>(..&end)? {
+            let (outpoint, spender) = row?;
+            if self.range.contains(live_spends::split_tx_point(spender.value()).0) {
+                rows.push((*outpoint.value(), *spender.value()));
+                batch!(self, late_spends::TABLE, rows, |row| row);
+            }
+        }
+        batch!(all self, late_spends::TABLE, rows, |row| row);
+        Ok(())
+    }
+
+    fn history(&mut self) -> Result<(), IndexError> {
+        let (mut packer, mut rows) = (history::HistoryPacker::default(), Vec::new());
+        let mut before = None;
+        let mut begun = None;
+        let snapshot = self.snapshot;
+        for row in snapshot.history.range::<&live_history::HistoryKey>(..)? {
+            let (key, row) = row?;
+            let ((script, txnum), totals) = (live_history::split_key(key.value()), HistoryRow::decode(row.value())?);
+            let (_, older) = before.filter(|(other, _)| *other == script).unwrap_or((script, HistoryRow::default()));
+            before = Some((script, totals));
+            if self.range.contains(txnum) {
+                if begun != Some(script) {
+                    packer.script(script, older);
+                    begun = Some(script);
+                }
+                let change = difference(&older, &totals);
+                let change = change.ok_or_else(|| IndexError::corrupt("history", "totals of a script fall"))?;
+                rows.extend(packer.push(txnum, &change)?);
+                batch!(self, history::TABLE, rows, Vec::as_slice);
+            }
+        }
+        rows.extend(packer.finish());
+        batch!(all self, history::TABLE, rows, Vec::as_slice);
+        Ok(())
+    }
+
+    /// Coinbases that pay scripts, and P2PK scripts.
+    fn scripts(&mut self) -> Result<(), IndexError> {
+        let (snapshot, range) = (self.snapshot, self.range);
+        let mut rows = Vec::new();
+        for row in snapshot.payouts.range::<&payouts::PayoutKey>(..)? {
+            let key = *row?.0.value();
+            if (range.first..=range.last.height).contains(&payouts::split_key(&key).1) {
+                rows.push((key, ()));
+                batch!(self, payouts::TABLE, rows, |()| ());
+            }
+        }
+        batch!(all self, payouts::TABLE, rows, |()| ());
+        let mut rows = Vec::new();
+        for row in snapshot.p2pk.range::<&p2pk::P2pkKey>(..)? {
+            let (key, txnum) = row?;
+            if range.contains(TxNum::from_key(*txnum.value())) {
+                rows.push((*key.value(), *txnum.value()));
+                batch!(self, p2pk::TABLE, rows, |row| row);
+            }
+        }
+        batch!(all self, p2pk::TABLE, rows, |row| row);
+        Ok(())
+    }
+
+    fn finish(self) -> Result<(), IndexError> {
+        let counts: Vec<_> = self.builder.counts().iter().map(|(name, count)| (name.clone(), *count)).collect();
+        let (network, salt) = (self.snapshot.network(), self.snapshot.salt());
+        self.builder.finish(&facts(&self.range, self.cut_bits, network, salt, counts.into_iter()))
+    }
+}
+
+/// Packs transactions with one cut hash in their order.
+fn pack_equal(
+    equal: &mut Vec<(txid_prefixes::CutHash, TxNum)>,
+    packer: &mut txid_prefixes::TxidPrefixPacker,
+) -> Vec<PackedRow<6>> {
+    equal.sort_unstable();
+    equal.drain(..).filter_map(|(hash, txnum)| packer.push(hash, txnum)).collect()
+}
+
+/// The rows of the live `spends`, read in the order of the outputs.
+struct LiveSpends {
+    rows: Peekable<redb::Range<'static, &'static live_spends::TxPoint, &'static live_spends::TxPoint>>,
+}
+
+impl LiveSpends {
+    /// The input that spends an output, which is behind all that were asked for before.
+    ///
+    /// Errors: storage errors; [`IndexError::Corrupt`] if a row before it is of no output.
+    fn of(&mut self, outpoint: live_spends::TxPoint) -> Result<Option<SpendingInput>, IndexError> {
+        let is_due = |key: &live_spends::TxPoint| *key <= outpoint;
+        let row = self.rows.next_if(|row| row.as_ref().map_or(true, |(key, _)| is_due(key.value())));
+        let Some((key, spender)) = row.transpose()? else { return Ok(None) };
+        if *key.value() != outpoint {
+            return Err(IndexError::corrupt("spends", "a row belongs to no output"));
+        }
+        let (txnum, vin) = live_spends::split_tx_point(spender.value());
+        Ok(Some(SpendingInput { txnum, vin: vin.to_u32() }))
+    }
+}
+
+/// What one transaction adds to the totals of a script, `None` if one of them falls.
+fn difference(before: &HistoryRow, after: &HistoryRow) -> Option<HistoryChange> {
+    Some(HistoryChange {
+        received: after.received.checked_sub(before.received)?,
+        overwritten: 0,
+        spent: after.spent.checked_sub(before.spent)?,
+        coinbase_received: after.coinbase_received.checked_sub(before.coinbase_received)?,
+        outputs_received: after.outputs_received.checked_sub(before.outputs_received)?,
+        outputs_overwritten: 0,
+        outputs_spent: after.outputs_spent.checked_sub(before.outputs_spent)?,
+        is_coinbase_payment: after.coinbase_transactions > before.coinbase_transactions,
+    })
+}

@@ -1,0 +1,586 @@
+//! `history`: script key (10) ‖ first txnum (4) → groups, one for each script in the order of keys: what its transactions
+//! change. The first group is of the script in the row's key, and so is its first transaction.
+//!
+//! ```text
+//!   group   head ‖ difference to the script key before ‖ totals before it, if there are any ‖ [count] ‖ entries
+//!           head: bits 0–3 bytes of the difference · bit 4 has totals · bits 5–7 entries, 0: a varint follows
+//!   entry   head ‖ difference to the txnum before (of a group's first entry: its txnum) ‖ what changes
+//!           head: bits 0–1 kind · bits 2–3 bytes of the difference, less one · bits 4–7 by kind
+//!   kind 0  receives one output        bits 4–7: bytes of its value, which follows
+//!   kind 1  spends one output          as kind 0
+//!   kind 2  spends all that it has     nothing follows
+//!   kind 3  anything, as varints       bit 6 receives: outputs ‖ value · bit 7 spends: outputs ‖ value, or 0: all it has ·
+//!                                      bit 4 coinbase, bit 5 of another value than it receives, which follows
+//! ```
+//!
+//! A transaction that overwrites outputs (BIP30) receives so much less; what a coinbase pays is not lessened by that.
+//!
+//! A script whose entries do not fit a row continues in the next one, and totals stand before its first group in a
+//! generation if an older one has it: totals at any transaction take one seek. Values in sat.
+
+use redb::{ReadOnlyTable, ReadableTable, TableDefinition};
+
+use super::super::super::codec::{Decoder, put_varint, put_varint_128, varint_size};
+use super::super::super::error::IndexError;
+use super::super::super::keys::{ScriptKey, TxNum};
+use super::super::super::tables::history::{HistoryChange, HistoryKey, HistoryRow, key, split_key};
+use super::super::page::{PackedRow, value_bytes};
+
+pub(in crate::index) const TABLE: TableDefinition<'static, &HistoryKey, &[u8]> = TableDefinition::new("history");
+
+const ROW: usize = value_bytes(4, 14);
+/// The largest number of entries that the head of a group has.
+const FEW: usize = 7;
+const HAS_TOTALS: u8 = 1 << 4;
+
+const RECEIVES_ONE: u8 = 0;
+const SPENDS_ONE: u8 = 1;
+const SPENDS_ALL: u8 = 2;
+const ANYTHING: u8 = 3;
+const COINBASE: u8 = 1 << 4;
+const COINBASE_VALUE: u8 = 1 << 5;
+const RECEIVES: u8 = 1 << 6;
+const SPENDS: u8 = 1 << 7;
+
+/// Packs the changes of scripts in the order of (script key, txnum).
+#[derive(Default)]
+pub(in crate::index) struct HistoryPacker {
+    first: Option<HistoryKey>,
+    row: Vec<u8>,
+    /// The script of the last group of the row.
+    last: Option<ScriptKey>,
+    group: Group,
+}
+
+/// The script whose entries are added, with those that are not in the row yet.
+#[derive(Default)]
+struct Group {
+    script: Option<ScriptKey>,
+    totals: HistoryRow,
+    /// The totals before its first entry.
+    before: HistoryRow,
+    entries: Vec<u8>,
+    count: usize,
+    txnum: TxNum,
+    /// The bytes before its entries, but the count's.
+    lead: Vec<u8>,
+}
+
+impl HistoryPacker {
+    /// Begins a script, which has these totals before this generation. Returns a row that is full.
+    pub(in crate::index) fn script(&mut self, script: ScriptKey, totals: HistoryRow) {
+        self.close();
+        self.group.script = Some(script);
+        self.group.totals = totals;
+    }
+
+    /// Adds the next transaction of the script. Returns a row that is full.
+    ///
+    /// Errors: [`IndexError::Corrupt`] if a total overflows.
+    pub(in crate::index) fn push(
+        &mut self,
+        txnum: TxNum,
+        change: &HistoryChange,
+    ) -> Result<Option<PackedRow<14>>, IndexError> {
+        let overflow = || IndexError::corrupt("history", "a total of a script is larger than any chain allows");
+        let totals = self.group.totals.plus(change).ok_or_else(overflow)?;
+        let change = &net(change).ok_or_else(overflow)?;
+        let Some(script) = self.group.script else { return Ok(None) };
+        if self.group.count == 0 {
+            self.begin(script);
+        }
+        let before = self.group.entries.len();
+        let stands_in_key = self.first.is_none() && self.group.count == 0;
+        let difference = txnum.0 - if self.group.count == 0 { 0 } else { self.group.txnum.0 };
+        encode_entry(&mut self.group.entries, (!stands_in_key).then_some(difference), &self.group.totals, change);
+        let mut full = None;
+        if self.row.len() + self.group.size(1) > ROW && !stands_in_key {
+            // this entry begins the next row
+            self.group.entries.truncate(before);
+            self.close();
+            full = self.take();
+            self.begin(script);
+            encode_entry(&mut self.group.entries, None, &self.group.totals, change);
+        }
+        if self.first.is_none() {
+            self.first = Some(key(script, txnum));
+        }
+        self.group.count += 1;
+        self.group.txnum = txnum;
+        self.group.totals = totals;
+        Ok(full)
+    }
+
+    /// The last row.
+    pub(in crate::index) fn finish(mut self) -> Option<PackedRow<14>> {
+        self.close();
+        self.take()
+    }
+
+    /// Begins a group for the entries that follow.
+    fn begin(&mut self, script: ScriptKey) {
+        let group = &mut self.group;
+        group.entries.clear();
+        group.before = group.totals;
+        group.lead.clear();
+        let last = self.last.filter(|_| self.first.is_some());
+        let difference = last.map_or(0, |last| script_number(script) - script_number(last)).to_be_bytes();
+        let difference = &difference[difference.iter().take_while(|byte| **byte == 0).count()..];
+        group.lead.push(low_byte(difference.len()));
+        group.lead.extend_from_slice(difference);
+        if group.before != HistoryRow::default() {
+            group.lead[0] |= HAS_TOTALS;
+            encode_totals(&mut group.lead, &group.before);
+        }
+    }
+
+    /// Moves the entries of the script to the row.
+    fn close(&mut self) {
+        let group = &mut self.group;
+        if group.count == 0 {
+            return;
+        }
+        let head = self.row.len();
+        self.row.append(&mut group.lead);
+        if group.count <= FEW {
+            self.row[head] |= low_byte(group.count) << 5;
+        } else {
+            put_varint(&mut self.row, group.count as u64);
+        }
+        self.row.append(&mut group.entries);
+        self.last = group.script;
+        group.count = 0;
+    }
+
+    fn take(&mut self) -> Option<PackedRow<14>> {
+        let first = self.first.take()?;
+        Some((first, std::mem::replace(&mut self.row, Vec::with_capacity(ROW))))
+    }
+}
+
+impl Group {
+    /// Its bytes with so many entries more than are counted.
+    fn size(&self, more: usize) -> usize {
+        let count = self.count + more;
+        let count = if count <= FEW { 0 } else { varint_size(count as u64) };
+        self.lead.len() + count + self.entries.len()
+    }
+}
+
+fn script_number(ScriptKey(bytes): ScriptKey) -> u128 {
+    bytes.iter().fold(0, |number, byte| number << 8 | u128::from(*byte))
+}
+
+/// The low eight bits of a number that has no others.
+fn low_byte(number: usize) -> u8 {
+    u8::try_from(number).unwrap_or(u8::MAX)
+}
+
+fn encode_totals(row: &mut Vec<u8>, totals: &HistoryRow) {
+    put_varint_128(row, totals.received);
+    put_varint_128(row, totals.spent);
+    put_varint(row, totals.coinbase_received);
+    for count in [totals.transactions, totals.outputs_received, totals.outputs_spent, totals.coinbase_transactions] {
+        put_varint(row, count.into());
+    }
+}
+
+fn decode_totals(row: &mut Decoder<'_>) -> Result<HistoryRow, IndexError> {
+    Ok(HistoryRow {
+        received: row.varint()?,
+        spent: row.varint()?,
+        coinbase_received: row.varint()?,
+        transactions: row.varint()?,
+        outputs_received: row.varint()?,
+        outputs_spent: row.varint()?,
+        coinbase_transactions: row.varint()?,
+    })
+}
+
+/// Whether a transaction spends all that a script with these totals has.
+fn spends_all(totals: &HistoryRow, change: &HistoryChange) -> bool {
+    change.outputs_spent > 0
+        && totals.outputs_spent.checked_add(change.outputs_spent) == Some(totals.outputs_received)
+        && totals.spent + change.spent == totals.received
+}
+
+fn encode_entry(row: &mut Vec<u8>, difference: Option<u32>, totals: &HistoryRow, change: &HistoryChange) {
+    let start = row.len();
+    row.push(0);
+    let mut head = 0;
+    if let Some(difference) = difference {
+        let bytes = difference.to_be_bytes();
+        let size = bytes.len() - (difference.leading_zeros() / 8).min(3) as usize;
+        head |= low_byte(size - 1) << 2;
+        row.extend_from_slice(&bytes[bytes.len() - size..]);
+    }
+    let is_received_only = change.outputs_spent == 0 && change.spent == 0 && !change.is_coinbase_payment;
+    let is_spent_only = change.outputs_received == 0 && change.received == 0 && !change.is_coinbase_payment;
+    let small = |value: u128| u64::try_from(value).ok();
+    let mut amount = |kind: u8, value: u64| {
+        let bytes = value.to_be_bytes();
+        let size = bytes.len() - (value.leading_zeros() / 8) as usize;
+        row.extend_from_slice(&bytes[bytes.len() - size..]);
+        kind | low_byte(size) << 4
+    };
+    head |= match (small(change.received), small(change.spent)) {
+        (Some(value), _) if is_received_only && change.outputs_received == 1 => amount(RECEIVES_ONE, value),
+        _ if is_spent_only && spends_all(totals, change) => SPENDS_ALL,
+        (_, Some(value)) if is_spent_only && change.outputs_spent == 1 => amount(SPENDS_ONE, value),
+        _ => encode_anything(row, totals, change),
+    };
+    row[start] = head;
+}
+
+fn encode_anything(row: &mut Vec<u8>, totals: &HistoryRow, change: &HistoryChange) -> u8 {
+    let mut head = ANYTHING;
+    if change.outputs_received > 0 || change.received > 0 {
+        head |= RECEIVES;
+        put_varint(row, change.outputs_received.into());
+        put_varint_128(row, change.received);
+    }
+    if spends_all(totals, change) {
+        head |= SPENDS;
+        put_varint(row, 0);
+    } else if change.outputs_spent > 0 {
+        head |= SPENDS;
+        put_varint(row, change.outputs_spent.into());
+        put_varint_128(row, change.spent);
+    }
+    if change.is_coinbase_payment {
+        head |= COINBASE;
+        if u128::from(change.coinbase_received) != change.received {
+            head |= COINBASE_VALUE;
+            put_varint(row, change.coinbase_received);
+        }
+    }
+    head
+}
+
+/// The change without what it overwrites, which it receives less.
+fn net(change: &HistoryChange) -> Option<HistoryChange> {
+    Some(HistoryChange {
+        received: change.received.checked_sub(change.overwritten)?,
+        outputs_received: change.outputs_received.checked_sub(change.outputs_overwritten)?,
+        overwritten: 0,
+        outputs_overwritten: 0,
+        ..*change
+    })
+}
+
+/// The change of an entry of which `head` was read, on top of these totals.
+fn decode_change(row: &mut Decoder<'_>, head: u8, totals: &HistoryRow) -> Result<HistoryChange, IndexError> {
+    let mut change = HistoryChange::default();
+    let amount = |row: &mut Decoder<'_>| -> Result<u128, IndexError> {
+        let size = usize::from(head >> 4);
+        if size > 8 {
+            return Err(row.corrupt("has an amount that is too large"));
+        }
+        Ok(row.take(size)?.iter().fold(0, |value, byte| value << 8 | u128::from(*byte)))
+    };
+    let all = |row: &Decoder<'_>| {
+        let outputs = totals.outputs_received.checked_sub(totals.outputs_spent);
+        let value = totals.received.checked_sub(totals.spent);
+        outputs.zip(value).ok_or_else(|| row.corrupt("spends more than was received"))
+    };
+    match head & 3 {
+        RECEIVES_ONE => (change.outputs_received, change.received) = (1, amount(row)?),
+        SPENDS_ONE => (change.outputs_spent, change.spent) = (1, amount(row)?),
+        SPENDS_ALL => (change.outputs_spent, change.spent) = all(row)?,
+        _ => {
+            if head & RECEIVES != 0 {
+                (change.outputs_received, change.received) = (row.varint()?, row.varint()?);
+            }
+            if head & SPENDS != 0 {
+                (change.outputs_spent, change.spent) = match row.varint()? {
+                    0 => all(row)?,
+                    outputs => (outputs, row.varint()?),
+                };
+            }
+            if head & COINBASE != 0 {
+                change.is_coinbase_payment = true;
+                let received = u64::try_from(change.received).ok();
+                change.coinbase_received = match received.filter(|_| head & COINBASE_VALUE == 0) {
+                    Some(received) => received,
+                    None => row.varint()?,
+                };
+            }
+        }
+    }
+    Ok(change)
+}
+
+/// Visits the transactions of a row, each with the totals of its script after it, until `visit` returns false.
+pub(in crate::index) fn each(
+    first: HistoryKey,
+    row: &[u8],
+    mut visit: impl FnMut(ScriptKey, TxNum, HistoryRow) -> bool,
+) -> Result<(), IndexError> {
+    let mut row = Decoder::new("history", row);
+    let (mut script, first) = split_key(&first);
+    let mut first = Some(first);
+    while !row.is_empty() {
+        let head = row.u8()?;
+        let difference = row
+            .take(usize::from(head & 0xf))?
+            .iter()
+            .try_fold(0_u128, |number, byte| number.checked_mul(1 << 8)?.checked_add(u128::from(*byte)));
+        script = difference
+            .and_then(|difference| add(script, difference))
+            .ok_or_else(|| row.corrupt("has a script key that is too large"))?;
+        let mut totals = if head & HAS_TOTALS == 0 { HistoryRow::default() } else { decode_totals(&mut row)? };
+        let count: u32 = match head >> 5 {
+            0 => row.varint()?,
+            few => few.into(),
+        };
+        let mut txnum = TxNum(0);
+        for _ in 0..count {
+            let head = row.u8()?;
+            txnum = if let Some(first) = first.take() {
+                first
+            } else {
+                let size = usize::from(head >> 2 & 3) + 1;
+                let difference = row.take(size)?.iter().fold(0, |number, byte| number << 8 | u32::from(*byte));
+                TxNum(txnum.0.checked_add(difference).ok_or_else(|| row.corrupt("has a txnum that is too large"))?)
+            };
+            let change = decode_change(&mut row, head, &totals)?;
+            totals = totals.plus(&change).ok_or_else(|| row.corrupt("has totals that are too large"))?;
+            if !visit(script, txnum, totals) {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+fn add(script: ScriptKey, difference: u128) -> Option<ScriptKey> {
+    let number = script_number(script).checked_add(difference)?.to_be_bytes();
+    let (high, low) = number.split_at(6);
+    (high == [0; 6]).then(|| {
+        let mut key = [0; 10];
+        key.copy_from_slice(low);
+        ScriptKey(key)
+    })
+}
+
+/// The transactions of a script in a row, with the totals after each.
+fn of_script(first: HistoryKey, row: &[u8], script: ScriptKey) -> Result<Vec<(TxNum, HistoryRow)>, IndexError> {
+    let mut found = Vec::new();
+    each(first, row, |at, txnum, totals| {
+        if at == script {
+            found.push((txnum, totals));
+        }
+        at <= script
+    })?;
+    Ok(found)
+}
+
+/// The totals of a script after its last transaction before `before`.
+pub(in crate::index) fn totals(
+    table: &impl ReadableTable<&'static HistoryKey, &'static [u8]>,
+    script: ScriptKey,
+    before: TxNum,
+) -> Result<Option<(TxNum, HistoryRow)>, IndexError> {
+    let row = table.range::<&HistoryKey>(..&key(script, before))?.next_back().transpose()?;
+    let Some((first, row)) = row else { return Ok(None) };
+    let mut found = None;
+    each(*first.value(), row.value(), |at, txnum, totals| {
+        let is_wanted = at == script && txnum < before;
+        if is_wanted {
+            found = Some((txnum, totals));
+        }
+        at < script || is_wanted
+    })?;
+    Ok(found)
+}
+
+/// The transactions of a script within `txnums`, with the totals after each, oldest first, read lazily from either end.
+pub(in crate::index) fn read(
+    table: &ReadOnlyTable<&'static HistoryKey, &'static [u8]>,
+    script: ScriptKey,
+    txnums: std::ops::Range<TxNum>,
+) -> Result<impl DoubleEndedIterator<Item = Result<(TxNum, HistoryRow), IndexError>> + use<>, IndexError> {
+    let end = key(script, txnums.end.max(txnums.start));
+    // its entries may begin in a row that begins with another script
+    let begin = table.range::<&HistoryKey>(..=&key(script, txnums.start))?.next_back().transpose()?;
+    let begin = begin.map_or_else(|| key(script, txnums.start), |(first, _)| *first.value());
+    let rows = table.range::<&HistoryKey>(&begin.min(end)..&end)?;
+    Ok(rows.flat_map(move |row| {
+        let entries =
+            row.map_err(IndexError::from).and_then(|(first, row)| of_script(*first.value(), row.value(), script));
+        let entries: Vec<_> = match entries {
+            Ok(entries) => entries.into_iter().filter(|(txnum, _)| txnums.contains(txnum)).map(Ok).collect(),
+            Err(error) => vec![Err(error)],
+        };
+        entries
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::index::frozen::tables::tests::table_of;
+
+    /// Changes that a script with these totals can have.
+    #[derive(Clone, Debug)]
+    enum Step {
+        Receive(u32, u64),
+        Coinbase(u32, u64),
+        SpendAll,
+        SpendOne(u8),
+        Both(u32, u64),
+        Overwrite(u64),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let value = || prop_oneof![0_u64..300, 0_u64..1 << 50];
+        prop_oneof![
+            6 => value().prop_map(|value| Step::Receive(1, value)),
+            1 => (2_u32..400, value()).prop_map(|(outputs, value)| Step::Receive(outputs, value)),
+            1 => (1_u32..3, value()).prop_map(|(outputs, value)| Step::Coinbase(outputs, value)),
+            3 => Just(Step::SpendAll),
+            3 => any::<u8>().prop_map(Step::SpendOne),
+            1 => (1_u32..3, value()).prop_map(|(outputs, value)| Step::Both(outputs, value)),
+            1 => value().prop_map(Step::Overwrite),
+        ]
+    }
+
+    fn change_of(step: &Step, totals: &HistoryRow) -> HistoryChange {
+        let outputs = totals.outputs_received - totals.outputs_spent;
+        let value = totals.received - totals.spent;
+        let receive = |outputs: u32, value: u64| HistoryChange {
+            received: value.into(),
+            outputs_received: outputs,
+            ..HistoryChange::default()
+        };
+        match *step {
+            Step::Coinbase(outputs, value) => {
+                HistoryChange { coinbase_received: value, is_coinbase_payment: true, ..receive(outputs, value) }
+            }
+            Step::Overwrite(value) if outputs > 0 && u128::from(value) + totals.spent <= totals.received => {
+                HistoryChange {
+                    overwritten: value.into(),
+                    outputs_overwritten: 1,
+                    coinbase_received: value + 3,
+                    is_coinbase_payment: true,
+                    ..receive(2, value + 3)
+                }
+            }
+            Step::SpendAll if outputs > 0 => {
+                HistoryChange { spent: value, outputs_spent: outputs, ..HistoryChange::default() }
+            }
+            Step::SpendOne(part) if outputs > 0 => {
+                let spent = value * u128::from(part) / 255;
+                HistoryChange { spent, outputs_spent: 1, ..HistoryChange::default() }
+            }
+            Step::Both(more, received) if outputs > 0 => {
+                HistoryChange { spent: value / 2, outputs_spent: 1, ..receive(more, received) }
+            }
+            Step::Receive(outputs, value) | Step::Both(outputs, value) => receive(outputs, value),
+            _ => receive(1, 9),
+        }
+    }
+
+    type Histories = BTreeMap<[u8; 10], (HistoryRow, Vec<(u32, Step)>)>;
+
+    fn histories() -> impl Strategy<Value = Histories> {
+        let older = prop_oneof![
+            3 => Just(HistoryRow::default()),
+            1 => (1_u32..1_000, any::<u64>()).prop_map(|(transactions, received)| HistoryRow {
+                received: u128::from(received) << 8,
+                spent: u128::from(received),
+                coinbase_received: 7,
+                transactions,
+                outputs_received: transactions * 2,
+                outputs_spent: transactions,
+                coinbase_transactions: 1,
+            }),
+        ];
+        let steps = |count: std::ops::Range<usize>| {
+            prop::collection::vec((prop_oneof![1_u32..300, 1_u32..100_000], step()), count)
+        };
+        let steps = prop_oneof![8 => steps(1..5), 1 => steps(200..1_500)];
+        let script = prop_oneof![
+            any::<[u8; 10]>(),
+            (any::<u8>(), any::<u8>()).prop_map(|(high, low)| [high, 0, 0, 0, 0, 0, 0, 0, 0, low]),
+        ];
+        prop::collection::btree_map(script, (older, steps), 1..20)
+    }
+
+    proptest! {
+        #[test]
+        fn histories_are_read_from_either_end_and_from_any_position(histories in histories()) {
+            let (mut packer, mut rows, mut expected) = (HistoryPacker::default(), Vec::new(), BTreeMap::new());
+            for (script, (older, steps)) in &histories {
+                let (mut totals, mut txnum) = (*older, 0);
+                packer.script(ScriptKey(*script), totals);
+                let entries: &mut Vec<_> = expected.entry(*script).or_default();
+                for (distance, step) in steps {
+                    let change = change_of(step, &totals);
+                    totals = totals.plus(&change).unwrap();
+                    txnum += distance;
+                    rows.extend(packer.push(TxNum(txnum), &change).unwrap());
+                    entries.push((TxNum(txnum), totals));
+                }
+            }
+            rows.extend(packer.finish());
+            prop_assert!(rows.iter().all(|(_, row)| row.len() <= ROW));
+            let mut all = Vec::new();
+            for (first, row) in &rows {
+                each(*first, row, |script, txnum, totals| { all.push((script.0, txnum, totals)); true }).unwrap();
+            }
+            let flat = expected.iter().flat_map(|(script, entries)| {
+                entries.iter().map(|(txnum, totals)| (*script, *txnum, *totals))
+            });
+            prop_assert_eq!(&all, &flat.collect::<Vec<_>>());
+
+            let table = table_of(TABLE, &rows);
+            for (script, entries) in &expected {
+                let script = ScriptKey(*script);
+                let whole = TxNum(0)..TxNum(u32::MAX);
+                let read = |range| read(&table, script, range).unwrap();
+                let forward: Vec<_> = read(whole.clone()).map(Result::unwrap).collect();
+                prop_assert_eq!(&forward, entries);
+                let mut backward: Vec<_> = read(whole).rev().map(Result::unwrap).collect();
+                backward.reverse();
+                prop_assert_eq!(&backward, entries);
+                for at in [0, entries.len() / 3, entries.len() - 1] {
+                    let (txnum, _) = entries[at];
+                    let after: Vec<_> = read(txnum..TxNum(u32::MAX)).map(Result::unwrap).collect();
+                    prop_assert_eq!(&after, &entries[at..]);
+                    prop_assert_eq!(totals(&*table, script, txnum).unwrap(), at.checked_sub(1).map(|at| entries[at]));
+                    let beyond = TxNum(txnum.0 + 1);
+                    prop_assert_eq!(totals(&*table, script, beyond).unwrap(), Some(entries[at]));
+                    prop_assert_eq!(read(txnum..beyond).next_back().unwrap().unwrap(), entries[at]);
+                }
+            }
+            let absent = ScriptKey([0x55; 10]);
+            if !expected.contains_key(&absent.0) {
+                prop_assert_eq!(totals(&*table, absent, TxNum(u32::MAX)).unwrap(), None);
+                prop_assert_eq!(read(&table, absent, TxNum(0)..TxNum(u32::MAX)).unwrap().count(), 0);
+            }
+        }
+
+        #[test]
+        fn a_damaged_row_is_an_error_or_has_other_entries(row in prop::collection::vec(any::<u8>(), 0..80)) {
+            let _ = each([1; 14], &row, |_, _, _| true);
+        }
+    }
+
+    #[test]
+    fn a_script_that_receives_and_spends_all_takes_few_bytes() {
+        let mut packer = HistoryPacker::default();
+        let script = |number: u8| ScriptKey([number; 10]);
+        packer.script(script(1), HistoryRow::default());
+        let receive = HistoryChange { received: 100_000, outputs_received: 1, ..HistoryChange::default() };
+        let spend = HistoryChange { spent: 100_000, outputs_spent: 1, ..HistoryChange::default() };
+        packer.push(TxNum(1_000), &receive).unwrap();
+        packer.push(TxNum(1_001), &spend).unwrap();
+        // head, head and three bytes of the amount, head and one byte of the difference
+        assert_eq!(packer.finish().unwrap().1.len(), 1 + 4 + 2);
+    }
+}

@@ -1,0 +1,224 @@
+//! `spends`: first outpoint (txnum 4 ‖ vout 3) → for each transaction the number of its outputs in this row (varint),
+//! then a code for each output: 0 unspent at the end of the generation, 1 unspendable, else the distance to the spending
+//! transaction in txnums «1 | whether its vin follows; vin is 0 if it does not. All are varints.
+//!
+//! A transaction whose outputs do not fit a row continues in the next, which begins with its next output.
+
+use redb::{ReadableTable, TableDefinition};
+
+use super::super::super::codec::{Decoder, put_varint, varint_size};
+use super::super::super::error::IndexError;
+use super::super::super::keys::{Position, TxNum};
+use super::super::super::snapshot::SpendingInput;
+use super::super::super::tables::spends::{TxPoint, split_tx_point, tx_point};
+use super::super::page::{PackedRow, value_bytes};
+
+pub(in crate::index) const TABLE: TableDefinition<'static, &TxPoint, &[u8]> = TableDefinition::new("spends");
+
+const ROW: usize = value_bytes(4, 7);
+const UNSPENT: u64 = 0;
+const UNSPENDABLE: u64 = 1;
+
+/// What became of an output up to the end of a generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::index) enum OutputState {
+    Unspent,
+    /// It never entered the UTXO set.
+    Unspendable,
+    Spent(SpendingInput),
+}
+
+/// Packs the outputs of consecutive transactions.
+#[derive(Default)]
+pub(in crate::index) struct SpendPacker {
+    first: Option<TxPoint>,
+    row: Vec<u8>,
+    /// The codes of a transaction, and where each ends.
+    codes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl SpendPacker {
+    /// Adds the outputs of the next transaction, and hands rows that are full to `emit`.
+    ///
+    /// Errors: [`IndexError::Corrupt`] if an output is spent before it was created; what `emit` returns.
+    pub(in crate::index) fn push(
+        &mut self,
+        txnum: TxNum,
+        outputs: &[OutputState],
+        emit: &mut impl FnMut(PackedRow<7>) -> Result<(), IndexError>,
+    ) -> Result<(), IndexError> {
+        self.encode(txnum, outputs)?;
+        let (codes, ends) = (std::mem::take(&mut self.codes), std::mem::take(&mut self.ends));
+        let fits = |row: &[u8], count: usize, size: usize| row.len() + varint_size(count as u64) + size <= ROW;
+        if !fits(&self.row, ends.len(), codes.len()) {
+            self.take().map_or(Ok(()), &mut *emit)?;
+        }
+        let (mut done, mut from) = (0, 0);
+        while done < ends.len() {
+            let count =
+                ends[done..].iter().zip(1..).take_while(|(end, count)| fits(&self.row, *count, **end - from)).count();
+            let to = ends[done + count - 1];
+            if self.first.is_none() {
+                let vout = Position::new(u32::try_from(done).unwrap_or(u32::MAX));
+                let vout = vout.ok_or_else(|| IndexError::corrupt("spends", "a transaction has too many outputs"))?;
+                self.first = Some(tx_point(txnum, vout));
+            }
+            put_varint(&mut self.row, count as u64);
+            self.row.extend_from_slice(&codes[from..to]);
+            (done, from) = (done + count, to);
+            if done < ends.len() {
+                self.take().map_or(Ok(()), &mut *emit)?;
+            }
+        }
+        (self.codes, self.ends) = (codes, ends);
+        Ok(())
+    }
+
+    /// The last row.
+    pub(in crate::index) fn finish(mut self) -> Option<PackedRow<7>> {
+        self.take()
+    }
+
+    fn encode(&mut self, txnum: TxNum, outputs: &[OutputState]) -> Result<(), IndexError> {
+        self.codes.clear();
+        self.ends.clear();
+        for output in outputs {
+            match output {
+                OutputState::Unspent => put_varint(&mut self.codes, UNSPENT),
+                OutputState::Unspendable => put_varint(&mut self.codes, UNSPENDABLE),
+                OutputState::Spent(SpendingInput { txnum: spender, vin }) => {
+                    let distance = spender.0.checked_sub(txnum.0).filter(|distance| *distance > 0);
+                    let distance = distance.ok_or_else(|| {
+                        IndexError::corrupt("spends", format!("an output of {txnum} is spent by {spender}"))
+                    })?;
+                    put_varint(&mut self.codes, u64::from(distance) << 1 | u64::from(*vin > 0));
+                    if *vin > 0 {
+                        put_varint(&mut self.codes, u64::from(*vin));
+                    }
+                }
+            }
+            self.ends.push(self.codes.len());
+        }
+        Ok(())
+    }
+
+    fn take(&mut self) -> Option<PackedRow<7>> {
+        let first = self.first.take()?;
+        Some((first, std::mem::replace(&mut self.row, Vec::with_capacity(ROW))))
+    }
+}
+
+/// What became of an output, `None` if the table does not have it.
+pub(in crate::index) fn read(
+    table: &impl ReadableTable<&'static TxPoint, &'static [u8]>,
+    outpoint: TxPoint,
+) -> Result<Option<OutputState>, IndexError> {
+    let Some(row) = table.range::<&TxPoint>(..=&outpoint)?.next_back().transpose()? else { return Ok(None) };
+    let mut found = None;
+    each(*row.0.value(), row.1.value(), |at, state| {
+        found = (at == outpoint).then_some(state);
+        at < outpoint
+    })?;
+    Ok(found)
+}
+
+/// Visits the outputs of a row until `visit` returns false.
+pub(in crate::index) fn each(
+    first: TxPoint,
+    row: &[u8],
+    mut visit: impl FnMut(TxPoint, OutputState) -> bool,
+) -> Result<(), IndexError> {
+    let mut row = Decoder::new("spends", row);
+    let (mut txnum, mut vout) = split_tx_point(&first);
+    while !row.is_empty() {
+        let count: u32 = row.varint()?;
+        for _ in 0..count {
+            let state = match row.varint::<u64>()? {
+                UNSPENT => OutputState::Unspent,
+                UNSPENDABLE => OutputState::Unspendable,
+                code => {
+                    let vin = if code & 1 == 1 { row.varint()? } else { 0 };
+                    let spender = u32::try_from(code >> 1).ok().and_then(|distance| txnum.0.checked_add(distance));
+                    let spender = spender.ok_or_else(|| row.corrupt("has a distance that is too large"))?;
+                    OutputState::Spent(SpendingInput { txnum: TxNum(spender), vin })
+                }
+            };
+            if !visit(tx_point(txnum, vout), state) {
+                return Ok(());
+            }
+            let next = Position::new(vout.to_u32() + 1);
+            vout = next.ok_or_else(|| row.corrupt("has too many outputs"))?;
+        }
+        txnum = TxNum(txnum.0.saturating_add(1));
+        vout = Position::ZERO;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::index::frozen::tables::tests::table_of;
+
+    fn state() -> impl Strategy<Value = OutputState> {
+        prop_oneof![
+            Just(OutputState::Unspent),
+            Just(OutputState::Unspendable),
+            (1_u32..5, 0_u32..3).prop_map(|(near, vin)| OutputState::Spent(SpendingInput { txnum: TxNum(near), vin })),
+            (1_u32..1 << 30, any::<u32>())
+                .prop_map(|(far, vin)| OutputState::Spent(SpendingInput { txnum: TxNum(far), vin })),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn every_output_is_read_also_of_transactions_that_fill_rows(
+            transactions in prop::collection::vec(
+                prop_oneof![8 => prop::collection::vec(state(), 1..6), 1 => prop::collection::vec(state(), 900..3_000)], 1..30,
+            ),
+        ) {
+            let first = 3;
+            let (mut packer, mut rows) = (SpendPacker::default(), Vec::new());
+            let mut emit = |row| { rows.push(row); Ok(()) };
+            let mut expected = Vec::new();
+            for (txnum, mut outputs) in (first..).zip(transactions) {
+                for state in &mut outputs {
+                    if let OutputState::Spent(spender) = state {
+                        spender.txnum.0 += txnum;
+                    }
+                }
+                packer.push(TxNum(txnum), &outputs, &mut emit).unwrap();
+                let at = |vout: u32| tx_point(TxNum(txnum), Position::new(vout).unwrap());
+                expected.extend((0..).map(at).zip(outputs.clone()));
+                expected.push((at(u32::try_from(outputs.len()).unwrap()), OutputState::Unspent));
+                // the output behind the last does not exist
+                let last = expected.len() - 1;
+                expected[last].1 = OutputState::Unspendable;
+            }
+            rows.extend(packer.finish());
+            prop_assert!(rows.iter().all(|(_, row)| row.len() <= ROW));
+            let table = table_of(TABLE, &rows);
+            let mut before = None;
+            for (at, (outpoint, state)) in expected.iter().enumerate() {
+                let is_behind = expected.get(at + 1).is_none_or(|(next, _)| next[..4] != outpoint[..4]);
+                let found = read(&*table, *outpoint).unwrap();
+                prop_assert_eq!(found, (!is_behind).then_some(*state), "{:?} behind {:?}", outpoint, before);
+                before = Some(outpoint);
+            }
+        }
+
+        #[test]
+        fn a_damaged_row_is_an_error_or_has_other_entries(row in prop::collection::vec(any::<u8>(), 0..50)) {
+            let _ = each([0; 7], &row, |_, _| true);
+        }
+    }
+
+    #[test]
+    fn an_output_that_is_spent_before_it_exists_is_refused() {
+        let spent = OutputState::Spent(SpendingInput { txnum: TxNum(4), vin: 0 });
+        assert!(SpendPacker::default().push(TxNum(4), &[spent], &mut |_| Ok(())).is_err());
+    }
+}

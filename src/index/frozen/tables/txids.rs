@@ -1,0 +1,83 @@
+//! `txids`: first txnum (4) → 127 txids of 32 bytes, which fill a page. The last row of a generation may have fewer.
+
+use bitcoin::Txid;
+use bitcoin::hashes::Hash;
+use redb::{ReadableTable, TableDefinition};
+
+use super::super::super::error::IndexError;
+use super::super::super::keys::TxNum;
+use super::super::page::{PackedRow, value_bytes};
+
+pub(in crate::index) const TABLE: TableDefinition<'static, &[u8; 4], &[u8]> = TableDefinition::new("txids");
+
+const TXID: usize = 32;
+const ROW: usize = value_bytes(1, 4) / TXID * TXID;
+
+/// Packs the txids of consecutive transactions.
+pub(in crate::index) struct TxidPacker {
+    first: TxNum,
+    row: Vec<u8>,
+}
+
+impl TxidPacker {
+    pub(in crate::index) fn new(first: TxNum) -> Self {
+        Self { first, row: Vec::with_capacity(ROW) }
+    }
+
+    /// Adds the txid of the next transaction. Returns a row that is full.
+    pub(in crate::index) fn push(&mut self, txid: &Txid) -> Option<PackedRow<4>> {
+        self.row.extend_from_slice(txid.as_byte_array());
+        if self.row.len() == ROW { self.take() } else { None }
+    }
+
+    /// The last row.
+    pub(in crate::index) fn finish(mut self) -> Option<PackedRow<4>> {
+        self.take()
+    }
+
+    fn take(&mut self) -> Option<PackedRow<4>> {
+        let row = std::mem::replace(&mut self.row, Vec::with_capacity(ROW));
+        let count = u32::try_from(row.len() / TXID).ok().filter(|count| *count > 0)?;
+        let first = self.first;
+        self.first = TxNum(first.0.saturating_add(count));
+        Some((first.to_key(), row))
+    }
+}
+
+/// The txid of a transaction, `None` if the table does not reach it.
+pub(in crate::index) fn read(
+    table: &impl ReadableTable<&'static [u8; 4], &'static [u8]>,
+    txnum: TxNum,
+) -> Result<Option<Txid>, IndexError> {
+    let Some(row) = table.range::<&[u8; 4]>(..=&txnum.to_key())?.next_back().transpose()? else { return Ok(None) };
+    let first = TxNum::from_key(*row.0.value());
+    let index = usize::try_from(txnum.0 - first.0).unwrap_or(usize::MAX);
+    let txid = row.1.value().chunks_exact(TXID).nth(index);
+    Ok(txid.and_then(|txid| Txid::from_slice(txid).ok()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::frozen::tables::tests::table_of;
+
+    #[test]
+    fn every_txid_is_read_at_its_number_and_rows_fill_pages() {
+        let txids: Vec<_> = (0..300_u32)
+            .map(|number| {
+                let mut txid = [7; 32];
+                txid[..4].copy_from_slice(&number.to_be_bytes());
+                Txid::from_byte_array(txid)
+            })
+            .collect();
+        let mut packer = TxidPacker::new(TxNum(1_000));
+        let mut rows: Vec<_> = txids.iter().filter_map(|txid| packer.push(txid)).collect();
+        rows.extend(packer.finish());
+        let sizes: Vec<_> = rows.iter().map(|(_, row)| row.len() / TXID).collect();
+        assert_eq!(sizes, [127, 127, 46]);
+        let table = table_of(TABLE, &rows);
+        let read = |number| read(&*table, TxNum(number)).unwrap();
+        assert!((1_000..).zip(&txids).all(|(number, txid)| read(number) == Some(*txid)));
+        assert_eq!((read(999), read(1_300), read(u32::MAX)), (None, None, None));
+    }
+}

@@ -1,0 +1,163 @@
+//! Finds the transaction that every input spends, partition by partition of the hashes of txids.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use redb::ReadableTable;
+
+use super::super::codec::{Decoder, put_varint};
+use super::super::error::IndexError;
+use super::super::frozen::builder::GenerationBuilder;
+use super::super::frozen::tables::txid_prefixes::{CutBits, CutHash};
+use super::super::frozen::tables::{txid_prefixes, txids};
+use super::super::keys::TxNum;
+use super::ImportedChain;
+use super::ordered::in_order;
+use super::read::TRANSACTION;
+use super::runs::Runs;
+
+/// About how many transactions of a partition share the bits of the hash by which they are found.
+const BUCKET: usize = 4;
+
+/// What a partition gives, but the spends.
+struct Joined {
+    hashes: Vec<(CutHash, TxNum)>,
+    /// Transactions whose hashes are equal.
+    equal: Vec<Vec<TxNum>>,
+    /// The first input that spends what does not exist.
+    unresolved: Option<(TxNum, u32)>,
+}
+
+/// Writes `txid_prefixes`, and returns the spends by the range of what they spend.
+pub(super) fn join(
+    chain: &mut ImportedChain,
+    builder: &mut GenerationBuilder,
+    transactions: &Runs,
+    prevouts: &Runs,
+) -> Result<Arc<Runs>, IndexError> {
+    let options = &chain.options;
+    let threads = options.threads.max(1);
+    let spends = Runs::new(&options.directory, &chain.space, chain.ranges.len(), options.memory / 4 / threads);
+    let cut_bits = CutBits::of(chain.next.0);
+    let mut packer = txid_prefixes::TxidPrefixPacker::default();
+    // the transactions of the newest hash, which may go on in the next partition
+    let (mut last, mut copies) = (Vec::<(CutHash, TxNum)>::new(), BTreeMap::new());
+    {
+        let chain = &*chain;
+        let make = |partition| join_partition(chain, partition, cut_bits, transactions, prevouts, &spends);
+        in_order(chain.partitions(), threads, make, |joined: Joined| {
+            if let Some((txnum, vin)) = joined.unresolved {
+                let txid = builder.with_table(txids::TABLE, |table| txids::read(table, txnum))?;
+                let txid = txid.map_or_else(|| txnum.to_string(), |txid| txid.to_string());
+                let what = format!("input {vin} of its transaction {txid} spends an output that does not exist");
+                return Err(chain.invalid(txnum, what));
+            }
+            for equal in joined.equal {
+                builder.with_table(txids::TABLE, |table| find_copies(table, &equal, &mut copies))?;
+            }
+            let mut rows = Vec::new();
+            for (hash, txnum) in joined.hashes {
+                if last.first().is_some_and(|(first, _)| *first != hash) {
+                    last.sort_unstable();
+                    rows.extend(last.drain(..).filter_map(|(hash, txnum)| packer.push(hash, txnum)));
+                }
+                last.push((hash, txnum));
+            }
+            builder.append(txid_prefixes::TABLE, &rows, Vec::as_slice)
+        })?;
+    }
+    last.sort_unstable();
+    let mut rows: Vec<_> = last.into_iter().filter_map(|(hash, txnum)| packer.push(hash, txnum)).collect();
+    rows.extend(packer.finish());
+    builder.append(txid_prefixes::TABLE, &rows, Vec::as_slice)?;
+    chain.overwritten.extend(copies);
+    Ok(spends)
+}
+
+fn join_partition(
+    chain: &ImportedChain,
+    partition: usize,
+    cut_bits: CutBits,
+    transactions: &Runs,
+    prevouts: &Runs,
+    spends: &Arc<Runs>,
+) -> Result<Joined, IndexError> {
+    let mut keys = Vec::with_capacity(transactions.partition_bytes(partition) / TRANSACTION);
+    transactions.consume(partition, |chunk| {
+        let mut chunk = Decoder::new("import", chunk);
+        while !chunk.is_empty() {
+            keys.push((chunk.u64()?, TxNum(chunk.u32()?)));
+        }
+        Ok(())
+    })?;
+    keys.sort_unstable();
+    let equal = keys.chunk_by(|one, other| one.0 == other.0).filter(|equal| equal.len() > 1);
+    let equal = equal.map(|equal| equal.iter().map(|(_, txnum)| *txnum).collect()).collect();
+
+    // of each bucket, how many keys are in those up to it
+    let bits = (keys.len() / BUCKET).max(2).ilog2();
+    let bucket = |hash: u64| usize::try_from(hash >> (u64::BITS - bits)).unwrap_or(0);
+    let mut ends = vec![0_u32; 1 << bits];
+    for (hash, _) in &keys {
+        ends[bucket(*hash)] += 1;
+    }
+    let mut sum = 0;
+    for end in &mut ends {
+        sum += *end;
+        *end = sum;
+    }
+
+    let (mut found, mut unresolved) = (spends.buffers(), None);
+    prevouts.consume(partition, |chunk| {
+        let mut chunk = Decoder::new("import", chunk);
+        while !chunk.is_empty() {
+            let (hash, spender) = (chunk.u64()?, TxNum(chunk.u32()?));
+            let (vout, vin): (u32, u32) = (chunk.varint_32()?, chunk.varint_32()?);
+            let bucket = bucket(hash);
+            let from = bucket.checked_sub(1).map_or(0, |before| ends[before]);
+            let keys = &keys[index(from)..index(ends[bucket])];
+            // the latest copy before the input
+            let copy = keys.partition_point(|key| *key < (hash, spender)).checked_sub(1).map(|at| keys[at]);
+            if let Some((_, txnum)) = copy.filter(|copy| copy.0 == hash) {
+                let range = chain.range_of(txnum);
+                let record = found.record(range)?;
+                put_varint(record, u64::from(txnum.0 - chain.range(range).0.0));
+                put_varint(record, vout.into());
+                record.extend(spender.to_key());
+                put_varint(record, vin.into());
+            } else {
+                let input = (spender, vin);
+                unresolved = Some(unresolved.map_or(input, |first: (TxNum, u32)| first.min(input)));
+            }
+        }
+        Ok(())
+    })?;
+    found.finish()?;
+    let hashes = keys.iter().map(|(hash, txnum)| (cut_bits.cut(chain.prefix_of_hash(partition, *hash)), *txnum));
+    Ok(Joined { hashes: hashes.collect(), equal, unresolved })
+}
+
+fn index(number: u32) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+/// Notes which of these transactions, whose hashes are equal, are copies of each other (BIP30).
+fn find_copies(
+    table: &impl ReadableTable<&'static [u8; 4], &'static [u8]>,
+    equal: &[TxNum],
+    copies: &mut BTreeMap<TxNum, TxNum>,
+) -> Result<(), IndexError> {
+    let mut before = None;
+    for txnum in equal {
+        let txid = txids::read(table, *txnum)?;
+        match before.replace((*txnum, txid)) {
+            Some((copy, same)) if same == txid => copies.insert(copy, *txnum),
+            Some(_) => {
+                let what = "two txids have the same hash under the salt of this index: import with another salt";
+                return Err(IndexError::corrupt("txids", what));
+            }
+            None => None,
+        };
+    }
+    Ok(())
+}

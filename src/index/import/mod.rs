@@ -1,0 +1,252 @@
+//! Builds the first generation straight from blocks, at about the speed of reading them. Nothing is looked up: what
+//! belongs together meets by sorting it into partitions that fit into memory.
+//!
+//! ```text
+//!   blocks ─► read ──────► txids, p2pk, block_starts, block_hashes
+//!               │  runs by hash of txid: transactions, prevouts          the blocks again, compact, by range
+//!               ▼                                                                          │
+//!             join ──────► txid_prefixes                                                   │
+//!               │  runs by range of funding transactions: spends                           │
+//!               ▼                                                                          │
+//!             outputs ───► spends, overwritten  ◄──────────────────────────────────────────┤
+//!               │  runs by range of spending transactions: input values ──► statistics ◄───┘
+//!               │  runs by script key: outputs with their spenders              └──► positions, blocks
+//!               ▼
+//!             scripts ───► history, unspent, payouts
+//! ```
+//!
+//! The rows are those that [`Snapshot::pack`](super::Snapshot::pack) makes of an index of the same blocks.
+
+mod join;
+mod ordered;
+mod outputs;
+mod read;
+mod runs;
+mod scripts;
+mod statistics;
+mod stream;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bitcoin::{BlockHash, Network};
+
+use super::error::IndexError;
+use super::frozen::builder::GenerationBuilder;
+use super::frozen::{GenerationRange, cut_bits, facts};
+use super::keys::{Salt, ScriptKey, TxNum, TxidPrefix};
+use super::sorter::Sorter;
+use super::tables::block_starts::BlockStart;
+use super::tables::{block_hashes, p2pk};
+use super::update::Tip;
+use crate::chain::Height;
+use read::BlockReader;
+use runs::{Runs, TemporarySpace};
+
+/// How to import.
+#[derive(Clone, Debug)]
+pub struct ImportOptions {
+    /// The file of the generation, which must not exist.
+    pub path: PathBuf,
+    /// The directory for temporary runs.
+    pub directory: PathBuf,
+    /// The network of the blocks.
+    pub network: Network,
+    /// The salt of the index.
+    pub salt: Salt,
+    /// Memory for buffers and partitions, in bytes.
+    pub memory: usize,
+    /// Threads that work beside the one that calls.
+    pub threads: usize,
+    /// About how many transactions there are, from which the number of partitions follows.
+    pub transactions: u64,
+    /// Transactions of a range, or a few more, as it ends with a block.
+    pub range: u32,
+}
+
+impl ImportOptions {
+    /// Transactions of a range of a chain of so many, if there is no reason for another number: what is known of their
+    /// outputs fits the cache of a processor, and there are at most some 4,000 ranges.
+    #[must_use]
+    pub fn default_range(transactions: u64) -> u32 {
+        u32::try_from(transactions / 4_096).unwrap_or(u32::MAX).clamp(1 << 16, 1 << 20)
+    }
+
+    /// How many leading bits of a hash name its partition: so many that what a thread sorts of one partition fits into
+    /// its part of the memory, and, for the largest chains nearly, the transactions of one into the cache of a processor.
+    fn partition_bits(&self) -> u32 {
+        const OUTPUTS: u64 = 3;
+        const BYTES: u64 = 80;
+        const CACHED: u64 = 1 << 17;
+        let bytes = self.transactions.saturating_mul(OUTPUTS * BYTES);
+        let share = u64::try_from(self.memory / 2 / self.threads.max(1)).unwrap_or(u64::MAX).max(1);
+        let partitions = bytes.div_ceil(share).max(self.transactions / CACHED);
+        (u64::BITS - partitions.leading_zeros()).clamp(2, 12)
+    }
+}
+
+/// What the phases know about the chain as a whole.
+struct ImportedChain {
+    options: ImportOptions,
+    space: Arc<TemporarySpace>,
+    partition_bits: u32,
+    starts: Vec<BlockStart>,
+    hashes: Vec<BlockHash>,
+    /// The first transaction of each range.
+    ranges: Vec<TxNum>,
+    /// The number of the next transaction.
+    next: TxNum,
+    /// An earlier copy → the next one with its txid.
+    overwritten: HashMap<TxNum, TxNum>,
+}
+
+impl ImportedChain {
+    /// The block of a transaction.
+    fn start_of(&self, txnum: TxNum) -> Result<&BlockStart, IndexError> {
+        let behind = self.starts.partition_point(|start| start.first <= txnum);
+        let start = behind.checked_sub(1).and_then(|at| self.starts.get(at));
+        start.ok_or_else(|| IndexError::corrupt("block_starts", format!("transaction {txnum} is in no block")))
+    }
+
+    /// The range of a transaction.
+    fn range_of(&self, txnum: TxNum) -> usize {
+        self.ranges.partition_point(|first| *first <= txnum).saturating_sub(1)
+    }
+
+    /// The first transaction of a range, and the one behind its last.
+    fn range(&self, range: usize) -> (TxNum, TxNum) {
+        let end = self.ranges.get(range + 1).copied();
+        (self.ranges.get(range).copied().unwrap_or(self.next), end.unwrap_or(self.next))
+    }
+
+    /// The partition of a script key.
+    fn partition(&self, ScriptKey([high, low, ..]): ScriptKey) -> usize {
+        usize::from(u16::from_be_bytes([high, low])) >> (16 - self.partition_bits)
+    }
+
+    /// The partition of the hash of a txid, and the 64 bits of it behind those that name the partition. Two of 1.5e9
+    /// txids share a partition and these with a probability of 1 in 70,000.
+    fn partition_of_hash(&self, hash: [u8; 16]) -> (usize, u64) {
+        let hash = u128::from_be_bytes(hash);
+        let partition = usize::try_from(hash >> (128 - self.partition_bits)).unwrap_or(0);
+        (partition, (hash << self.partition_bits >> 64) as u64)
+    }
+
+    /// The first bytes of the hash that [`ImportedChain::partition_of_hash`] took apart.
+    fn prefix_of_hash(&self, partition: usize, rest: u64) -> TxidPrefix {
+        let hash = (partition as u128) << (128 - self.partition_bits) | u128::from(rest) << (64 - self.partition_bits);
+        let mut prefix = [0; 6];
+        prefix.copy_from_slice(&hash.to_be_bytes()[..6]);
+        TxidPrefix(prefix)
+    }
+
+    fn partitions(&self) -> usize {
+        1 << self.partition_bits
+    }
+
+    /// The error for a transaction.
+    fn invalid(&self, txnum: TxNum, what: String) -> IndexError {
+        match self.start_of(txnum) {
+            Ok(start) => {
+                let height = usize::try_from(start.height.to_u32()).unwrap_or(usize::MAX);
+                match self.hashes.get(height) {
+                    Some(hash) => IndexError::InvalidBlock { hash: *hash, what },
+                    None => IndexError::corrupt("blocks", what),
+                }
+            }
+            Err(error) => error,
+        }
+    }
+}
+
+/// An import that is given the blocks of the chain, in order.
+pub struct Import {
+    reading: BlockReader,
+}
+
+impl Import {
+    /// Begins with no blocks.
+    ///
+    /// Errors: the files cannot be made; storage errors.
+    pub fn begin(options: ImportOptions) -> Result<Self, IndexError> {
+        Ok(Self { reading: BlockReader::begin(options)? })
+    }
+
+    /// Adds the next blocks of the chain, each with its hash. Many at once keep all threads busy.
+    ///
+    /// Errors: [`IndexError::Malformed`], `InvalidBlock`, `NotOnTip`; storage errors. The import cannot go on then.
+    pub fn push(&mut self, blocks: &[(BlockHash, Vec<u8>)]) -> Result<(), IndexError> {
+        self.reading.push(blocks)
+    }
+
+    /// Builds the generation of all blocks, and returns what it is. `None` if there are none.
+    ///
+    /// Errors: [`IndexError::InvalidBlock`] if an input spends what does not exist or is spent, or amounts are
+    /// impossible; storage errors.
+    pub fn finish(self) -> Result<Option<Imported>, IndexError> {
+        let ReadBlocks { mut chain, mut builder, stream, transactions, prevouts, p2pk, block_hashes } =
+            self.reading.finish()?;
+        let Some(hash) = chain.hashes.last().copied() else { return Ok(None) };
+        let last = Tip { height: Height::from(u32::try_from(chain.hashes.len() - 1).unwrap_or(u32::MAX)), hash };
+        let range = GenerationRange { first: Height::GENESIS, last, txnums: (TxNum(0), chain.next) };
+        let spends = join::join(&mut chain, &mut builder, &transactions, &prevouts)?;
+        drop((transactions, prevouts));
+        let outputs = outputs::outputs(&chain, &mut builder, &stream, &spends)?;
+        drop((stream, spends));
+        scripts::scripts(&chain, &mut builder, &outputs)?;
+        sorted(&mut builder, p2pk, |builder, rows| builder.append(p2pk::TABLE, rows, |row| row))?;
+        sorted(&mut builder, block_hashes, |builder, rows| builder.append(block_hashes::TABLE, rows, |row| row))?;
+        let counts: Vec<_> = builder.counts().iter().map(|(name, count)| (name.clone(), *count)).collect();
+        let ImportOptions { network, salt, .. } = chain.options;
+        builder.finish(&facts(&range, cut_bits(&range), network, salt, counts.into_iter()))?;
+        Ok(Some(Imported { range, temporary_bytes: chain.space.peak() }))
+    }
+}
+
+/// What was imported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Imported {
+    /// The blocks and transactions of the generation.
+    pub range: GenerationRange,
+    /// The most bytes that temporary runs had at a time.
+    pub temporary_bytes: u64,
+}
+
+/// What reading the blocks leaves to the other phases.
+struct ReadBlocks {
+    chain: ImportedChain,
+    builder: GenerationBuilder,
+    stream: Arc<Runs>,
+    transactions: Arc<Runs>,
+    prevouts: Arc<Runs>,
+    p2pk: Sorter,
+    block_hashes: Sorter,
+}
+
+/// A row of fixed widths.
+type FixedRow<const KEY: usize, const VALUE: usize> = ([u8; KEY], [u8; VALUE]);
+
+/// Appends sorted records as rows, of equal keys the first.
+fn sorted<const KEY: usize, const VALUE: usize>(
+    builder: &mut GenerationBuilder,
+    records: Sorter,
+    mut append: impl FnMut(&mut GenerationBuilder, &[FixedRow<KEY, VALUE>]) -> Result<(), IndexError>,
+) -> Result<(), IndexError> {
+    const ROWS: usize = 4_096;
+    let mut rows: Vec<FixedRow<KEY, VALUE>> = Vec::with_capacity(ROWS);
+    let mut before = None;
+    for record in records.sorted().map_err(IndexError::Sorting)? {
+        let record = record.map_err(IndexError::Sorting)?;
+        let row = record.split_first_chunk().and_then(|(key, value)| Some((*key, value.try_into().ok()?)));
+        let row = row.ok_or_else(|| IndexError::corrupt("generation", "a sorted record is too short"))?;
+        if before.replace(row.0) != Some(row.0) {
+            rows.push(row);
+        }
+        if rows.len() == ROWS {
+            append(builder, &rows)?;
+            rows.clear();
+        }
+    }
+    append(builder, &rows)
+}

@@ -1,0 +1,219 @@
+//! Brings each output and its spend together, range by range of the transactions that create them.
+
+use std::sync::Arc;
+
+use super::super::block::BlockOutput;
+use super::super::codec::Decoder;
+use super::super::error::IndexError;
+use super::super::frozen::builder::GenerationBuilder;
+use super::super::frozen::tables::overwritten;
+use super::super::frozen::tables::spends::{self, OutputState};
+use super::super::keys::TxNum;
+use super::super::snapshot::SpendingInput;
+use super::super::tables::spends::{TxPoint, tx_point};
+use super::ImportedChain;
+use super::ordered::in_order;
+use super::runs::Runs;
+use super::scripts::{Fate, ScriptOutput};
+use super::statistics::{InputValue, Statistics};
+use super::stream::CompactBlocks;
+use crate::chain::Height;
+
+/// What a range gives, but what went into runs.
+struct RangeOutputs {
+    stream: Vec<u8>,
+    first: TxNum,
+    /// The number of outputs of each transaction, and all their states.
+    counts: Vec<u32>,
+    states: Vec<OutputState>,
+    overwritten: Vec<(TxPoint, [u8; 4])>,
+}
+
+/// The runs that the outputs go into.
+struct OutputRuns {
+    /// Outputs by their script keys.
+    scripts: Arc<Runs>,
+    /// What inputs spend, by the ranges of the inputs.
+    inputs: Arc<Runs>,
+}
+
+/// Writes `spends` and `overwritten`, and the tables of [`Statistics`]. Returns the outputs by their script keys.
+pub(super) fn outputs(
+    chain: &ImportedChain,
+    builder: &mut GenerationBuilder,
+    stream: &Runs,
+    spends: &Runs,
+) -> Result<Arc<Runs>, IndexError> {
+    let options = &chain.options;
+    let threads = options.threads.max(1);
+    let runs = |partitions| Runs::new(&options.directory, &chain.space, partitions, options.memory / 8 / threads);
+    let runs = OutputRuns { scripts: runs(chain.partitions()), inputs: runs(chain.ranges.len()) };
+    let (mut packer, mut statistics) = (spends::SpendPacker::default(), Statistics::new(chain));
+    let make = |range| outputs_of_range(chain, range, stream, spends, &runs);
+    let mut at = 0;
+    in_order(chain.ranges.len(), threads, make, |range: RangeOutputs| {
+        let (mut rows, mut states, mut txnum) = (Vec::new(), range.states.as_slice(), range.first);
+        for count in range.counts {
+            let (own, rest) = states.split_at(usize::try_from(count).unwrap_or(usize::MAX).min(states.len()));
+            packer.push(txnum, own, &mut |row| {
+                rows.push(row);
+                Ok(())
+            })?;
+            states = rest;
+            txnum = TxNum(txnum.0.saturating_add(1));
+        }
+        builder.append(spends::TABLE, &rows, Vec::as_slice)?;
+        builder.append(overwritten::TABLE, &range.overwritten, |row| row)?;
+        // all outputs that this range spends are in it or in ranges that are done
+        statistics.range(builder, range.first, &range.stream, &runs.inputs.consume_whole(at)?)?;
+        at += 1;
+        Ok(())
+    })?;
+    let last: Vec<_> = packer.finish().into_iter().collect();
+    builder.append(spends::TABLE, &last, Vec::as_slice)?;
+    statistics.finish(builder)?;
+    Ok(runs.scripts)
+}
+
+/// The spends of a range, found by their outputs.
+struct SpendsByOutput {
+    /// Where the outputs of each transaction begin.
+    starts: Vec<usize>,
+    /// Spending txnum and vin of each output; txnum 0, the coinbase of the first block, spends nothing.
+    spenders: Vec<(TxNum, u32)>,
+}
+
+fn outputs_of_range(
+    chain: &ImportedChain,
+    range: usize,
+    stream: &Runs,
+    spends: &Runs,
+    runs: &OutputRuns,
+) -> Result<RangeOutputs, IndexError> {
+    let (first, end) = chain.range(range);
+    let bytes = stream.consume_whole(range)?;
+    let counts = counts(&bytes)?;
+    let spends = scatter(chain, first, &counts, |visit| spends.consume(range, visit))?;
+
+    let (mut scripts, mut inputs) = (runs.scripts.buffers(), runs.inputs.buffers());
+    let mut made = RangeOutputs {
+        stream: Vec::new(),
+        first,
+        counts,
+        states: Vec::with_capacity(spends.spenders.len()),
+        overwritten: Vec::new(),
+    };
+    let (mut stream, mut txnum) = (CompactBlocks::of(&bytes), first);
+    while let Some(block) = stream.block()? {
+        let height = chain.start_of(txnum)?.height;
+        for index in 0..block.transactions {
+            let (_, count) = stream.transaction()?;
+            let later = chain.overwritten.get(&txnum).copied();
+            stream.outputs(count, |output| {
+                let (spender, vin) = spends.spenders[made.states.len()];
+                let is_spent = spender != TxNum(0);
+                let is_unspendable = output.never_spendable || height == Height::GENESIS;
+                if is_spent && is_unspendable {
+                    return Err(chain.invalid(
+                        spender,
+                        format!("its input {vin} of transaction {spender} spends an output that can never be spent"),
+                    ));
+                }
+                made.states.push(match (is_spent, is_unspendable) {
+                    (true, _) => OutputState::Spent(SpendingInput { txnum: spender, vin }),
+                    (false, true) => OutputState::Unspendable,
+                    (false, false) => OutputState::Unspent,
+                });
+                if is_unspendable {
+                    return Ok(());
+                }
+                let fate = match later {
+                    _ if is_spent => Fate::Spent(spender),
+                    Some(later) => Fate::Overwritten(later),
+                    None => Fate::Unspent,
+                };
+                if let Fate::Overwritten(later) = fate {
+                    made.overwritten.push((tx_point(txnum, output.vout), later.to_key()));
+                }
+                if let Fate::Spent(by) | Fate::Overwritten(by) = fate {
+                    let BlockOutput { value, script_type, .. } = output;
+                    let is_overwritten = !is_spent;
+                    let value = InputValue { by, value, script_type, is_overwritten, median_time: block.median_time };
+                    let range = chain.range_of(by);
+                    value.encode(chain.range(range).0, inputs.record(range)?);
+                }
+                let BlockOutput { vout, script, value, .. } = output;
+                let record = ScriptOutput { script, txnum, vout, value, is_coinbase: index == 0, fate };
+                record.encode(scripts.record(chain.partition(script))?);
+                Ok(())
+            })?;
+            txnum = TxNum(txnum.0.saturating_add(1));
+        }
+    }
+    if txnum != end {
+        return Err(IndexError::corrupt("import", "a range has another number of transactions than was counted"));
+    }
+    scripts.finish()?;
+    inputs.finish()?;
+    made.stream = bytes;
+    Ok(made)
+}
+
+/// The number of outputs of each transaction of a range.
+fn counts(bytes: &[u8]) -> Result<Vec<u32>, IndexError> {
+    let (mut stream, mut counts) = (CompactBlocks::of(bytes), Vec::new());
+    while let Some(block) = stream.block()? {
+        for _ in 0..block.transactions {
+            let (_, count) = stream.transaction()?;
+            stream.outputs(count, |_| Ok(()))?;
+            counts.push(count);
+        }
+    }
+    Ok(counts)
+}
+
+/// Puts the spends of a range where their outputs are.
+fn scatter(
+    chain: &ImportedChain,
+    first: TxNum,
+    counts: &[u32],
+    read: impl FnOnce(&mut dyn FnMut(&[u8]) -> Result<(), IndexError>) -> Result<(), IndexError>,
+) -> Result<SpendsByOutput, IndexError> {
+    let mut starts = Vec::with_capacity(counts.len() + 1);
+    let mut outputs = 0;
+    starts.push(outputs);
+    starts.extend(counts.iter().map(|count| {
+        outputs += usize::try_from(*count).unwrap_or_default();
+        outputs
+    }));
+    let mut spends = SpendsByOutput { starts, spenders: vec![(TxNum(0), 0); outputs] };
+    read(&mut |chunk| {
+        let mut chunk = Decoder::new("import", chunk);
+        while !chunk.is_empty() {
+            let txnum = TxNum(first.0.saturating_add(chunk.varint_32()?));
+            let (vout, spender, vin) = (chunk.varint_32()?, TxNum(chunk.u32()?), chunk.varint_32()?);
+            spends.put(first, txnum, vout, spender, vin).map_err(|what| {
+                chain.invalid(spender, format!("input {vin} of its transaction {spender} spends an output {what}"))
+            })?;
+        }
+        Ok(())
+    })?;
+    Ok(spends)
+}
+
+impl SpendsByOutput {
+    fn put(&mut self, first: TxNum, txnum: TxNum, vout: u32, spender: TxNum, vin: u32) -> Result<(), &'static str> {
+        const ABSENT: &str = "that does not exist";
+        let at = usize::try_from(txnum.0 - first.0).map_err(|_| ABSENT)?;
+        let (Some(start), Some(end)) = (self.starts.get(at), self.starts.get(at + 1)) else { return Err(ABSENT) };
+        let output = start + usize::try_from(vout).map_err(|_| ABSENT)?;
+        match self.spenders.get_mut(output).filter(|_| output < *end) {
+            None => Err(ABSENT),
+            Some(slot) if slot.0 != TxNum(0) => Err("that is spent already"),
+            Some(slot) => {
+                *slot = (spender, vin);
+                Ok(())
+            }
+        }
+    }
+}

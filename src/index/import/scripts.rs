@@ -1,0 +1,201 @@
+//! The tables about scripts, partition by partition of the script keys.
+
+use super::super::codec::{Decoder, put_varint};
+use super::super::error::IndexError;
+use super::super::frozen::builder::GenerationBuilder;
+use super::super::frozen::tables::history;
+use super::super::keys::{Position, ScriptKey, TxNum};
+use super::super::tables::history::{HistoryChange, HistoryRow};
+use super::super::tables::{payouts, unspent};
+use super::ImportedChain;
+use super::ordered::in_order;
+use super::runs::Runs;
+
+/// What became of an output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    Unspent,
+    Spent(TxNum),
+    Overwritten(TxNum),
+}
+
+/// An output that entered the UTXO set.
+pub(super) struct ScriptOutput {
+    pub(super) script: ScriptKey,
+    pub(super) txnum: TxNum,
+    pub(super) vout: Position,
+    /// In sat.
+    pub(super) value: u64,
+    pub(super) is_coinbase: bool,
+    pub(super) fate: Fate,
+}
+
+const COINBASE: u8 = 1;
+const SPENT: u8 = 2;
+const OVERWRITTEN: u8 = 4;
+
+impl ScriptOutput {
+    pub(super) fn encode(&self, record: &mut Vec<u8>) {
+        let (fate, by) = match self.fate {
+            Fate::Unspent => (0, None),
+            Fate::Spent(by) => (SPENT, Some(by)),
+            Fate::Overwritten(by) => (OVERWRITTEN, Some(by)),
+        };
+        record.push(fate | if self.is_coinbase { COINBASE } else { 0 });
+        record.extend(self.script.0);
+        record.extend(self.txnum.to_key());
+        put_varint(record, self.vout.to_u32().into());
+        put_varint(record, self.value);
+        if let Some(by) = by {
+            put_varint(record, u64::from(by.0 - self.txnum.0));
+        }
+    }
+
+    fn decode(record: &mut Decoder<'_>) -> Result<Self, IndexError> {
+        let flags = record.u8()?;
+        let (script, txnum) = (ScriptKey(record.array()?), TxNum(record.u32()?));
+        let vout = Position::new(record.varint_32()?).ok_or_else(|| record.corrupt("has too many outputs"))?;
+        let value = record.varint()?;
+        let mut by = || -> Result<TxNum, IndexError> { Ok(TxNum(txnum.0.saturating_add(record.varint_32()?))) };
+        let fate = match flags & !COINBASE {
+            0 => Fate::Unspent,
+            SPENT => Fate::Spent(by()?),
+            OVERWRITTEN => Fate::Overwritten(by()?),
+            _ => return Err(record.corrupt("has unknown flags")),
+        };
+        Ok(Self { script, txnum, vout, value, is_coinbase: flags & COINBASE != 0, fate })
+    }
+}
+
+/// What an output does to its script in one transaction. Sorts by script, then transaction.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct ScriptEffect {
+    /// Script key ‖ txnum ‖ kind: one number, for it is compared most of the time.
+    key: u128,
+    value: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum EffectKind {
+    Receive,
+    ReceiveCoinbase,
+    Spend,
+    Overwrite,
+}
+
+impl EffectKind {
+    const ALL: [Self; 4] = [Self::Receive, Self::ReceiveCoinbase, Self::Spend, Self::Overwrite];
+    const BITS: u32 = 2;
+}
+
+impl ScriptEffect {
+    fn new(ScriptKey(script): ScriptKey, txnum: TxNum, kind: EffectKind, value: u64) -> Self {
+        let script = script.iter().fold(0, |number, byte| number << 8 | u128::from(*byte));
+        Self { key: (script << 32 | u128::from(txnum.0)) << EffectKind::BITS | kind as u128, value }
+    }
+
+    fn kind(&self) -> EffectKind {
+        EffectKind::ALL[usize::try_from(self.key & 3).unwrap_or(0)]
+    }
+
+    /// Script key ‖ txnum.
+    fn script_and_txnum(&self) -> u128 {
+        self.key >> EffectKind::BITS
+    }
+
+    fn txnum(&self) -> TxNum {
+        let [.., a, b, c, d] = self.script_and_txnum().to_be_bytes();
+        TxNum(u32::from_be_bytes([a, b, c, d]))
+    }
+
+    fn script(&self) -> ScriptKey {
+        let mut script = [0; 10];
+        script.copy_from_slice(&self.script_and_txnum().to_be_bytes()[2..12]);
+        ScriptKey(script)
+    }
+
+    fn change(&self) -> HistoryChange {
+        let (value, none) = (u128::from(self.value), HistoryChange::default());
+        match self.kind() {
+            EffectKind::Receive => HistoryChange { received: value, outputs_received: 1, ..none },
+            EffectKind::ReceiveCoinbase => HistoryChange {
+                received: value,
+                outputs_received: 1,
+                coinbase_received: self.value,
+                is_coinbase_payment: true,
+                ..none
+            },
+            EffectKind::Spend => HistoryChange { spent: value, outputs_spent: 1, ..none },
+            EffectKind::Overwrite => HistoryChange { overwritten: value, outputs_overwritten: 1, ..none },
+        }
+    }
+}
+
+/// The rows of a partition, in their order.
+#[derive(Default)]
+struct Partition {
+    entries: Vec<ScriptEffect>,
+    unspent: Vec<(unspent::UnspentKeyBytes, unspent::UnspentValue)>,
+    payouts: Vec<(payouts::PayoutKey, ())>,
+}
+
+/// Writes `history`, `unspent` and `payouts`.
+pub(super) fn scripts(
+    chain: &ImportedChain,
+    builder: &mut GenerationBuilder,
+    outputs: &Runs,
+) -> Result<(), IndexError> {
+    let mut packer = history::HistoryPacker::default();
+    let make = |partition| rows_of(chain, partition, outputs);
+    in_order(chain.partitions(), chain.options.threads, make, |partition: Partition| {
+        let mut rows = Vec::new();
+        for entries in
+            partition.entries.chunk_by(|one, other| one.script_and_txnum() >> 32 == other.script_and_txnum() >> 32)
+        {
+            packer.script(entries[0].script(), HistoryRow::default());
+            for same in entries.chunk_by(|one, other| one.script_and_txnum() == other.script_and_txnum()) {
+                let change = same[1..].iter().fold(same[0].change(), |change, entry| change.and(&entry.change()));
+                rows.extend(packer.push(same[0].txnum(), &change)?);
+            }
+        }
+        builder.append(history::TABLE, &rows, Vec::as_slice)?;
+        builder.append(unspent::TABLE, &partition.unspent, |row| row)?;
+        builder.append(payouts::TABLE, &partition.payouts, |()| ())
+    })?;
+    let last: Vec<_> = packer.finish().into_iter().collect();
+    builder.append(history::TABLE, &last, Vec::as_slice)
+}
+
+fn rows_of(chain: &ImportedChain, partition: usize, outputs: &Runs) -> Result<Partition, IndexError> {
+    let mut rows = Partition::default();
+    outputs.consume(partition, |chunk| {
+        let mut chunk = Decoder::new("import", chunk);
+        while !chunk.is_empty() {
+            let ScriptOutput { script, txnum, vout, value, is_coinbase, fate } = ScriptOutput::decode(&mut chunk)?;
+            let kind = if is_coinbase { EffectKind::ReceiveCoinbase } else { EffectKind::Receive };
+            rows.entries.push(ScriptEffect::new(script, txnum, kind, value));
+            match fate {
+                Fate::Unspent => {
+                    let row = unspent::UnspentRow { value, is_coinbase };
+                    rows.unspent.push((unspent::key(script, txnum, vout), row.encode()));
+                }
+                Fate::Spent(txnum) => {
+                    rows.entries.push(ScriptEffect::new(script, txnum, EffectKind::Spend, value));
+                }
+                Fate::Overwritten(txnum) => {
+                    rows.entries.push(ScriptEffect::new(script, txnum, EffectKind::Overwrite, value));
+                }
+            }
+            if is_coinbase {
+                rows.payouts.push((payouts::key(script, chain.start_of(txnum)?.height), ()));
+            }
+        }
+        Ok(())
+    })?;
+    rows.entries.sort_unstable();
+    rows.unspent.sort_unstable();
+    rows.payouts.sort_unstable();
+    rows.payouts.dedup();
+    Ok(rows)
+}

@@ -1,0 +1,148 @@
+//! Fees and the statistics of blocks, from what their inputs spend.
+
+use super::super::block::BlockOutput;
+use super::super::codec::{Decoder, put_varint};
+use super::super::error::IndexError;
+use super::super::frozen::builder::GenerationBuilder;
+use super::super::frozen::tables::blocks;
+use super::super::frozen::tables::positions::{self, BlockOffset};
+use super::super::keys::{Position, ScriptKey, TxNum};
+use super::super::statistics::Tally;
+use super::super::tables::blocks::{ChainTotals, key};
+use super::ImportedChain;
+use super::stream::CompactBlocks;
+use crate::chain::ScriptType;
+use crate::chain::subsidy::subsidy;
+use bitcoin::consensus::encode::VarInt;
+
+/// Bytes of a block header.
+const HEADER: u32 = 80;
+const OVERWRITTEN: u8 = 1 << 7;
+
+/// An output that a transaction spends or overwrites.
+pub(super) struct InputValue {
+    /// The transaction that does.
+    pub(super) by: TxNum,
+    /// In sat.
+    pub(super) value: u64,
+    pub(super) script_type: ScriptType,
+    pub(super) is_overwritten: bool,
+    /// Of the block that created it.
+    pub(super) median_time: u32,
+}
+
+impl InputValue {
+    /// Writes a record of the range that begins with `first`.
+    pub(super) fn encode(&self, first: TxNum, record: &mut Vec<u8>) {
+        let script_type = u8::try_from(self.script_type.index()).unwrap_or(u8::MAX); // there are twelve
+        put_varint(record, u64::from(self.by.0 - first.0));
+        record.push(script_type | if self.is_overwritten { OVERWRITTEN } else { 0 });
+        put_varint(record, self.value);
+        record.extend(self.median_time.to_be_bytes());
+    }
+
+    fn decode(first: TxNum, record: &mut Decoder<'_>) -> Result<Self, IndexError> {
+        let (by, flags) = (TxNum(first.0.saturating_add(record.varint_32()?)), record.u8()?);
+        let script_type = ScriptType::from_index((flags & !OVERWRITTEN).into());
+        let script_type = script_type.ok_or_else(|| record.corrupt("has an unknown script type"))?;
+        let is_overwritten = flags & OVERWRITTEN != 0;
+        Ok(Self { by, value: record.varint()?, script_type, is_overwritten, median_time: record.u32()? })
+    }
+}
+
+/// Computes the statistics of the blocks, in their order.
+pub(super) struct Statistics<'a> {
+    chain: &'a ImportedChain,
+    packer: positions::PositionPacker,
+    /// The totals of the chain so far.
+    running: ChainTotals,
+}
+
+impl<'a> Statistics<'a> {
+    pub(super) fn new(chain: &'a ImportedChain) -> Self {
+        Self { chain, packer: positions::PositionPacker::new(TxNum(0)), running: ChainTotals::zero() }
+    }
+
+    /// Writes the rows of `positions` and `blocks` of the next range, which begins with `first`, from its blocks and from
+    /// records of all outputs that its transactions spend and overwrite.
+    ///
+    /// Errors: [`IndexError::InvalidBlock`] for impossible amounts; storage errors.
+    pub(super) fn range(
+        &mut self,
+        builder: &mut GenerationBuilder,
+        first: TxNum,
+        stream: &[u8],
+        inputs: &[u8],
+    ) -> Result<(), IndexError> {
+        let (mut records, mut inputs) = (Decoder::new("import", inputs), Vec::new());
+        while !records.is_empty() {
+            inputs.push(InputValue::decode(first, &mut records)?);
+        }
+        inputs.sort_unstable_by_key(|input| input.by);
+        let (mut rows, mut position_rows) = (Vec::new(), Vec::new());
+        let (mut stream, mut txnum, mut inputs) = (CompactBlocks::of(stream), first, inputs.iter().peekable());
+        while let Some(facts) = stream.block()? {
+            let height = self.chain.start_of(txnum)?.height;
+            let subsidy = subsidy(height, self.chain.options.network).to_sat();
+            let mut tally = Tally::new(&facts, height, subsidy, &self.running);
+            let mut coinbase_value = 0;
+            let mut offset = HEADER + u32::try_from(VarInt::from(u64::from(facts.transactions)).size()).unwrap_or(0);
+            for index in 0..facts.transactions {
+                let (transaction, outputs) = stream.transaction()?;
+                let invalid = |what: &str| self.chain.invalid(txnum, format!("its transaction {txnum} {what}"));
+                let too_much = || invalid("moves more coins than can exist");
+                let mut output_value = 0_u64;
+                stream.outputs(outputs, |output| {
+                    tally.create(&output);
+                    output_value = output_value.checked_add(output.value).ok_or_else(too_much)?;
+                    Ok(())
+                })?;
+                let mut input_value = 0_u64;
+                while let Some(input) = inputs.next_if(|input| input.by == txnum) {
+                    if input.is_overwritten {
+                        tally.overwrite(&overwritten(input));
+                    } else {
+                        tally.spend(input.value, input.script_type, input.median_time);
+                        input_value = input_value.checked_add(input.value).ok_or_else(too_much)?;
+                    }
+                }
+                let fee = if index == 0 {
+                    coinbase_value = output_value;
+                    None
+                } else {
+                    let fee = input_value.checked_sub(output_value);
+                    Some(fee.ok_or_else(|| invalid("creates more than it spends"))?)
+                };
+                tally.transaction(transaction, fee);
+                position_rows.extend(self.packer.push(&BlockOffset { offset, length: transaction.size, fee }));
+                offset = offset.saturating_add(transaction.size);
+                txnum = TxNum(txnum.0.saturating_add(1));
+            }
+            let row = tally.finish(coinbase_value)?;
+            self.running = row.running.clone();
+            rows.push((key(height), blocks::encode(&row)));
+        }
+        builder.append(blocks::TABLE, &rows, Vec::as_slice)?;
+        builder.append(positions::TABLE, &position_rows, Vec::as_slice)
+    }
+
+    /// Writes the last row.
+    pub(super) fn finish(self, builder: &mut GenerationBuilder) -> Result<(), IndexError> {
+        let last: Vec<_> = self.packer.finish().into_iter().collect();
+        builder.append(positions::TABLE, &last, Vec::as_slice)
+    }
+}
+
+/// As much of an overwritten output as statistics need.
+fn overwritten(input: &InputValue) -> BlockOutput {
+    let InputValue { value, script_type, .. } = *input;
+    BlockOutput {
+        vout: Position::ZERO,
+        script: ScriptKey([0; 10]),
+        value,
+        script_type,
+        never_spendable: false,
+        script_size: 0,
+        p2pk: None,
+    }
+}
