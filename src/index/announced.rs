@@ -1,7 +1,7 @@
 //! A durable note of the newest block that was announced to readers before it was durable itself.
 //!
 //! ```text
-//!   commit_announced ── note ──► index.told, on the disk ──► commit_non_durable ──► readers see it
+//!   commit_announced ── note ──► index.announced, on the disk ──► commit_non_durable ──► readers see it
 //!                                   │                             ╳ crash
 //!   open ──► lost_announcement ◄────┤  the index lacks that block: no reader gets an answer for an older one
 //!                  │                │  until the index has it again
@@ -50,7 +50,7 @@ pub(super) struct AnnouncedTip {
 impl AnnouncedTip {
     /// The note of the index in this file, with this salt.
     pub(super) fn beside(index: &Path, salt: Salt) -> Self {
-        Self { path: index.with_extension("told"), salt }
+        Self { path: index.with_extension("announced"), salt }
     }
 
     /// Notes that this block is about to be announced, and returns once the note is durable.

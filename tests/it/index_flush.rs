@@ -186,7 +186,7 @@ fn a_block_disconnected_after_its_announcement_is_not_lost() {
 #[test]
 fn a_block_whose_announcement_cannot_be_noted_is_durable() {
     let (blocks, mut indexed) = blocks_and_index(21, 20);
-    std::fs::create_dir(indexed.directory.path().join("index.told")).unwrap();
+    std::fs::create_dir(indexed.directory.path().join("index.announced")).unwrap();
     connect_announced(&mut indexed.index, &blocks[20]);
     assert_eq!(after_a_crash(&indexed), tip(&indexed.index));
 }

@@ -1,4 +1,4 @@
-//! Applies blocks to the mempool: connected blocks remove their transactions and conflicting ones (`first_seen.rs`),
+//! Applies blocks to the mempool: connected blocks remove their transactions and conflicting ones (`block_state.rs`),
 //! disconnected blocks return theirs, as far as these can still be in a block.
 
 use std::collections::HashSet;
@@ -9,9 +9,9 @@ use bitcoin::constants::COINBASE_MATURITY;
 use bitcoin::{BlockHash, OutPoint, Txid};
 use tracing::warn;
 
+use super::block_state::first_seen_in;
 use super::conflicts::spending_input;
 use super::departure::LastReorg;
-use super::first_seen::first_seen_in;
 use super::incoming::{AddOutcome, FetchRequest, Incoming};
 use super::{MempoolSync, now};
 use crate::chain::Height;

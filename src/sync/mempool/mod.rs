@@ -19,10 +19,10 @@
 //! is noticed by its two signals. While signals are lost or disabled it is not noticed, and the mempool keeps the first
 //! witness until the transaction leaves.
 
+mod block_state;
 mod chain_change;
 mod conflicts;
 mod departure;
-mod first_seen;
 mod incoming;
 mod list;
 mod load;
@@ -56,7 +56,7 @@ pub use persistence::PersistentMempool;
 use queue::Queue;
 use unresolved::Unresolved;
 
-pub(super) use first_seen::PreBlockState;
+pub(super) use block_state::PreBlockState;
 
 /// The interval between requests for the node's report on its mempool.
 const INFO_INTERVAL: Duration = Duration::from_secs(5);
