@@ -19,12 +19,13 @@
 //!                          └ resolver.rs  the node's host, mostly an IP address
 //! ```
 //!
-//! `answers.rs` defines the node's answers as types, `amounts.rs` converts its decimal amounts to exact satoshi,
+//! `block_files/` reads the files in which a node on this machine keeps its blocks. `answers.rs` defines the node's answers as types, `amounts.rs` converts its decimal amounts to exact satoshi,
 //! `options.rs` defines how to reach it, `error.rs` lists every failure and what to do about it, `metrics.rs` counts
 //! requests and failures.
 
 mod amounts;
 mod answers;
+mod block_files;
 mod blocks;
 mod broadcast;
 mod credentials;
@@ -51,6 +52,7 @@ mod template;
 mod verbose;
 
 pub use answers::{ChainInfo, ChainTip, ChainTipStatus, HeaderInfo, NetworkInfo, TxOutSetHash, TxOutSetInfo};
+pub use block_files::{BlockFileError, BlockFileReader, BlockRecord};
 pub use broadcast::{MaxFees, MempoolAcceptance, PackageOutcome, Refusal, SubmittedTransaction, TestedTransaction};
 pub use error::NodeError;
 pub use fetcher::{BlockFetcher, FetchedBlock};

@@ -4,6 +4,7 @@
 
 mod admin;
 mod announced;
+mod block_files;
 mod broadcast;
 mod caching;
 mod checker;
