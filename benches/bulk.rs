@@ -12,18 +12,16 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use anyhow::{Context, bail, ensure};
-use bitcoin::block::Header;
-use bitcoin::consensus::deserialize;
+use anyhow::{bail, ensure};
+use bitcoin::Network;
 use bitcoin::hashes::Hash;
-use bitcoin::{BlockHash, Network};
 use btcgraph::chain::raw::RawBlock;
 use btcgraph::index::{Generation, Import, ImportOptions, Salt};
+use btcgraph::node::BlockFileReader;
 use btcgraph::sim::blkfile::BlkWriter;
 use btcgraph::sim::{LoadGenerator, LoadProfile, SimChain};
 use clap::{Parser, ValueEnum};
@@ -66,7 +64,7 @@ enum Step {
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
     std::fs::create_dir_all(&arguments.directory)?;
-    let chain = arguments.directory.join(format!("{}.blk", arguments.transactions));
+    let chain = arguments.directory.join(arguments.transactions.to_string());
     match arguments.step {
         Some(Step::Generate) => generate(&chain, arguments.transactions),
         Some(Step::Scan) => scan(&chain),
@@ -101,9 +99,11 @@ fn run(arguments: &Arguments, step: &str) -> anyhow::Result<BTreeMap<String, f64
     Ok(figures.collect())
 }
 
-fn generate(path: &Path, transactions: u64) -> anyhow::Result<()> {
-    let unfinished = path.with_extension("new");
-    let mut file = BlkWriter::new(File::create(&unfinished)?);
+/// Writes the chain into a directory of one block file, as a node has it.
+fn generate(directory: &Path, transactions: u64) -> anyhow::Result<()> {
+    let unfinished = directory.with_extension("new");
+    std::fs::create_dir_all(&unfinished)?;
+    let mut file = BlkWriter::new(File::create(unfinished.join("blk00000.dat"))?);
     let mut chain = SimChain::new(1).keeping(1);
     for genesis in chain.active_blocks() {
         file.write(genesis)?;
@@ -120,41 +120,18 @@ fn generate(path: &Path, transactions: u64) -> anyhow::Result<()> {
     }
     let bytes = file.written();
     file.finish()?;
-    std::fs::rename(unfinished, path)?;
+    std::fs::rename(unfinished, directory)?;
     ensure!(load.transactions() == transactions, "the blocks hold only {} transactions", load.transactions());
     println!("  seconds: {:.2}", start.elapsed().as_secs_f64());
     println!("  blocks: {blocks}, {bytes} bytes, {inputs} inputs, {outputs} outputs");
     Ok(())
 }
 
-/// Reads a file of blocks, each behind four bytes of magic and four of its length.
-struct Blocks(BufReader<File>);
-
-impl Blocks {
-    fn open(path: &Path) -> anyhow::Result<Self> {
-        let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
-        Ok(Self(BufReader::with_capacity(1 << 20, file)))
-    }
-
-    fn next(&mut self) -> anyhow::Result<Option<(BlockHash, Vec<u8>)>> {
-        let mut frame = [0; 8];
-        match self.0.read_exact(&mut frame) {
-            Ok(()) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(None),
-            Err(error) => return Err(error.into()),
-        }
-        let [_, _, _, _, length @ ..] = frame;
-        let mut block = vec![0; usize::try_from(u32::from_le_bytes(length))?];
-        self.0.read_exact(&mut block)?;
-        let header: Header = deserialize(block.get(..80).context("a block without header")?)?;
-        Ok(Some((header.block_hash(), block)))
-    }
-}
-
-fn scan(path: &Path) -> anyhow::Result<()> {
-    let (mut blocks, start) = (Blocks::open(path)?, Instant::now());
+fn scan(directory: &Path) -> anyhow::Result<()> {
+    let (reader, start) = (BlockFileReader::open(directory, Network::Regtest)?, Instant::now());
     let (mut bytes, mut transactions, mut mixed) = (0, 0, 0_u8);
-    while let Some((_, block)) = blocks.next()? {
+    for record in reader.scan(0, 0)? {
+        let block = reader.read(&record?)?;
         let raw = RawBlock::parse(&block)?;
         bytes += block.len();
         transactions += raw.transactions.len();
@@ -168,12 +145,12 @@ fn scan(path: &Path) -> anyhow::Result<()> {
     resources(transactions)
 }
 
-fn import(path: &Path, arguments: &Arguments) -> anyhow::Result<()> {
+fn import(directory: &Path, arguments: &Arguments) -> anyhow::Result<()> {
     let generation = arguments.directory.join("generation.redb");
     if generation.try_exists()? {
         std::fs::remove_file(&generation)?;
     }
-    let (mut blocks, start) = (Blocks::open(path)?, Instant::now());
+    let (reader, start) = (BlockFileReader::open(directory, Network::Regtest)?, Instant::now());
     let mut import = Import::begin(ImportOptions {
         path: generation.clone(),
         directory: arguments.directory.clone(),
@@ -189,9 +166,11 @@ fn import(path: &Path, arguments: &Arguments) -> anyhow::Result<()> {
         let (sender, batches) = std::sync::mpsc::sync_channel(1);
         let reading = scope.spawn(move || -> anyhow::Result<()> {
             let (mut batch, mut bytes) = (Vec::new(), 0);
-            while let Some(block) = blocks.next()? {
-                bytes += block.1.len();
-                batch.push(block);
+            for record in reader.scan(0, 0)? {
+                let record = record?;
+                let block = reader.read(&record)?;
+                bytes += block.len();
+                batch.push((record.hash, block));
                 if bytes >= BATCH {
                     // nobody receives after an error of the import
                     if sender.send(std::mem::take(&mut batch)).is_err() {
