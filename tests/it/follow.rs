@@ -111,7 +111,7 @@ fn hostile_chain(seed: u64, blocks: u32) -> (SimChain, Hostile, Vec<Arc<Block>>)
 }
 
 #[test]
-fn every_script_type_is_created_spent_reorganised_and_still_equal_to_the_node() {
+fn every_script_type_equals_the_node_through_a_reorg() {
     let Some(mut followed) = Followed::start(&[]) else { return };
     let (mut chain, mut hostile, blocks) = hostile_chain(1, 260);
     followed.submit(&blocks[..130]);
@@ -259,7 +259,7 @@ fn a_shortened_chain_and_the_way_back_to_genesis_are_followed() {
 }
 
 #[test]
-fn a_node_that_begins_again_on_the_same_chain_is_waited_for_and_its_other_chain_is_followed() {
+fn a_node_that_starts_over_is_awaited_another_chain_followed() {
     let Some(mut followed) = Followed::start(&[]) else { return };
     let (mut chain, mut hostile, blocks) = hostile_chain(8, 160);
     followed.submit(&blocks);
@@ -286,7 +286,7 @@ fn a_node_that_begins_again_on_the_same_chain_is_waited_for_and_its_other_chain_
 }
 
 #[test]
-fn a_reorganisation_in_many_commits_tells_every_block_once_and_ends_with_the_same_rows() {
+fn a_reorg_in_many_commits_announces_each_block_once() {
     let Some(mut followed) = Followed::start(&[]) else { return };
     let (mut chain, mut hostile, blocks) = hostile_chain(9, 140);
     // so little cache that every block is a commit
@@ -312,7 +312,7 @@ fn a_reorganisation_in_many_commits_tells_every_block_once_and_ends_with_the_sam
 }
 
 #[test]
-fn a_node_that_flips_between_branches_restarts_and_grows_is_followed_to_its_last_tip() {
+fn a_node_that_flips_between_branches_is_followed_to_its_tip() {
     let Some(mut followed) = Followed::start(&[]) else { return };
     let (mut chain, mut hostile, blocks) = hostile_chain(10, 130);
     followed.submit(&blocks);
@@ -346,7 +346,7 @@ fn a_node_that_flips_between_branches_restarts_and_grows_is_followed_to_its_last
 }
 
 #[test]
-fn a_node_that_is_away_for_a_while_is_told_as_out_of_sync_and_then_followed_again() {
+fn an_unreachable_node_is_out_of_sync_and_followed_again() {
     let Some(mut followed) = Followed::start(&[]) else { return };
     let stop = StopFlag::new();
     let auth = Auth::Cookie(followed.real.cookie_path());
@@ -426,7 +426,7 @@ fn it_goes_on_after_a_restart_of_either_side() {
 }
 
 #[test]
-fn events_tell_every_block_that_leaves_before_those_that_join_and_carry_their_head() {
+fn disconnect_events_precede_connect_events_with_their_head() {
     let Some(mut followed) = Followed::start(&[]) else { return };
     let (mut chain, mut hostile, blocks) = hostile_chain(6, 20);
     followed.submit(&blocks);

@@ -13,7 +13,7 @@ use crate::support::program::{btcgraph, run};
 use crate::support::served::Served;
 
 #[tokio::test]
-async fn a_new_block_of_the_node_reaches_a_subscriber_and_is_answered_at_once() {
+async fn a_new_block_reaches_subscribers_and_queries_at_once() {
     let Some(node) = RealNode::start(&[]) else { return };
     node.mine(3);
     let directory = tempfile::tempdir().unwrap();
@@ -57,7 +57,7 @@ async fn next(
 }
 
 #[test]
-fn what_is_indexed_is_answered_while_the_node_is_away_and_a_signal_stops_it_cleanly() {
+fn queries_work_without_the_node_and_a_signal_stops_cleanly() {
     let Some(mut node) = RealNode::start(&[]) else { return };
     node.mine(2);
     let directory = tempfile::tempdir().unwrap();

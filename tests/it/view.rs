@@ -50,7 +50,7 @@ fn follow(api: &mut Api, chain: &SimChain, fed: &mut Vec<Arc<Block>>) {
 }
 
 #[test]
-fn what_scripts_hold_agrees_with_the_chain_through_growth_reorganisations_and_repeated_coinbases() {
+fn ledgers_equal_the_chain_through_reorgs_and_repeats() {
     let (mut chain, mut hostile) = (SimChain::new(50), Hostile::new(50));
     let (mut api, mut fed, mut scripts) = (Api::of(Network::Regtest, []), Vec::new(), BTreeMap::new());
     let mut check = |chain: &SimChain| {
@@ -91,7 +91,7 @@ fn copy_at(transaction: &Transaction, txnum: TxNum) -> Transaction {
 }
 
 #[test]
-fn of_an_overwritten_transaction_the_outputs_that_were_spent_before_are_not_overwritten() {
+fn outputs_spent_before_an_overwrite_are_not_overwritten() {
     let (mut chain, mut hostile) = (SimChain::new(51), Hostile::new(51));
     let (earlier, later) = hostile.repeat_coinbase(&mut chain, 1).unwrap();
     let api = Api::of_chain(&chain);

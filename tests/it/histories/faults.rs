@@ -50,7 +50,7 @@ fn script(model: &Model) -> ScriptBuf {
 }
 
 #[test]
-fn a_model_with_one_wrong_row_is_refused_by_the_comparison_of_that_row() {
+fn the_comparison_finds_any_wrong_row_of_a_model() {
     let (_, indexed, model) = counted();
     let snapshot = indexed.index.snapshot().unwrap();
     assert_agrees(&snapshot, &model);
@@ -96,7 +96,7 @@ fn a_model_with_one_wrong_row_is_refused_by_the_comparison_of_that_row() {
 }
 
 #[test]
-fn a_wrong_row_is_noticed_where_only_the_newest_blocks_are_compared() {
+fn a_wrong_row_is_found_when_only_new_blocks_are_compared() {
     let (_, indexed, model) = counted();
     let snapshot = indexed.index.snapshot().unwrap();
     let (height, at) = (u32::try_from(model.blocks.len()).unwrap() - 1, script(&model));
@@ -181,7 +181,7 @@ fn a_view_that_says_otherwise_of_a_script_is_refused() {
 }
 
 #[test]
-fn a_model_whose_last_blocks_are_taken_back_is_the_model_of_the_blocks_before() {
+fn disconnecting_blocks_restores_the_model_before_them() {
     let (chain, _, mut model) = counted();
     let blocks: Vec<_> = chain.active_blocks().map(Arc::as_ref).collect();
     for left in [130, 127, 90, 1, 0] {

@@ -41,7 +41,7 @@ const HISTORIES: u64 = 200;
 const EACH: u64 = 1_000;
 
 #[test]
-fn through_any_history_the_index_that_follows_a_node_says_what_the_model_says() {
+fn through_any_history_the_index_equals_the_model() {
     let Some(seen) = runner::run(0..HISTORIES, ThroughNode::start) else { return };
     println!("{seen}");
     assert_eq!(seen.rarer_than(EACH), [], "events that were seen too seldom in {HISTORIES} histories");
@@ -49,6 +49,6 @@ fn through_any_history_the_index_that_follows_a_node_says_what_the_model_says() 
 
 /// The same without a node between, as mutation tests play it.
 #[test]
-fn through_any_history_an_index_that_is_fed_straight_says_what_the_model_says() {
+fn through_any_history_an_index_fed_blocks_equals_the_model() {
     runner::run(HISTORIES..HISTORIES + 4, || Straight);
 }

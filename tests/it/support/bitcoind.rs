@@ -311,7 +311,7 @@ pub(crate) fn free_port() -> u16 {
 }
 
 #[test]
-fn a_real_node_mines_keeps_its_chain_over_a_restart_and_reports_errors_with_their_code() {
+fn a_real_node_mines_restarts_and_reports_errors_with_codes() {
     let Some(mut node) = RealNode::start(&["-txindex=0"]) else { return };
     let address = node.wallet_address("bech32");
     node.mine_to(&address, 1);

@@ -33,7 +33,7 @@ fn wait_for_tip(sim: &SimNode, following: &Following, patience: Duration) {
 }
 
 #[test]
-fn nothing_leaves_while_a_node_that_was_started_anew_reads_its_mempool() {
+fn nothing_is_removed_while_a_restarted_node_loads_its_mempool() {
     for listening in [true, false] {
         let (mut sim, coins) = quiet();
         for coin in &coins[..3] {
@@ -63,7 +63,7 @@ fn nothing_leaves_while_a_node_that_was_started_anew_reads_its_mempool() {
 }
 
 #[test]
-fn however_often_it_is_woken_a_node_that_refuses_is_asked_again_only_after_a_while() {
+fn a_node_that_refuses_is_asked_again_only_after_a_pause() {
     let (sim, _) = quiet();
     let following = Following::as_said(&sim, How { patience: Duration::ZERO, ..How::default() });
     following.assert_catches_up(&sim);
@@ -82,7 +82,7 @@ fn however_often_it_is_woken_a_node_that_refuses_is_asked_again_only_after_a_whi
 }
 
 #[test]
-fn answers_about_the_mempool_that_are_no_use_cost_only_the_mempool_and_only_for_a_while() {
+fn unusable_mempool_answers_only_suspend_the_mempool() {
     for (status, body) in [(403, ""), (200, "<html>hello</html>"), (404, r#"{"result":null,"error":null,"id":0}"#)] {
         let (sim, coins) = quiet();
         let following = Following::of_simulated(&sim, true);
@@ -107,7 +107,7 @@ fn answers_about_the_mempool_that_are_no_use_cost_only_the_mempool_and_only_for_
 }
 
 #[test]
-fn a_transaction_is_first_seen_when_the_node_tells_of_it_even_if_the_node_cannot_be_asked_then() {
+fn a_transaction_is_first_seen_when_the_node_announces_it() {
     // the whole node, its transactions alone
     for is_away in [true, false] {
         let (sim, coins) = quiet();
@@ -134,7 +134,7 @@ fn a_transaction_is_first_seen_when_the_node_tells_of_it_even_if_the_node_cannot
 }
 
 #[test]
-fn a_reorganisation_is_told_even_if_the_node_does_not_say_what_is_in_its_mempool() {
+fn a_reorg_is_announced_without_the_mempool_of_the_node() {
     let (sim, _) = quiet();
     let following = Following::of_simulated(&sim, true);
     following.assert_catches_up(&sim);
@@ -169,7 +169,7 @@ fn while_a_mempool_is_loaded_its_list_is_not_asked_for_again() {
 }
 
 #[test]
-fn when_signals_are_lost_the_mempool_is_not_in_sync_until_that_is_made_up_for() {
+fn after_lost_signals_the_mempool_is_out_of_sync_for_a_list() {
     let (sim, coins) = quiet();
     let following = Following::of_simulated(&sim, true);
     following.assert_catches_up(&sim);

@@ -136,14 +136,14 @@ async fn comes_and_goes(seed: u64, remembered: MempoolLimits, restarts: bool) ->
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_goes_on_with_a_server_that_was_started_anew_ends_where_one_begins_who_comes_now() {
+async fn resuming_at_a_restarted_server_ends_in_its_present_state() {
     for seed in [5, 6] {
         assert!(comes_and_goes(seed, MempoolLimits::default(), true).await >= 3);
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_goes_on_with_a_server_that_remembers_little_ends_where_one_begins_who_comes_now() {
+async fn resuming_after_a_gap_ends_in_the_present_state() {
     let little = MempoolLimits { departed: 3, departed_bytes: 500, events: 12 };
     assert!(comes_and_goes(7, little, false).await >= 3);
     // of each transaction that left the name and the fee

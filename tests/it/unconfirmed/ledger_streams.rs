@@ -96,7 +96,7 @@ pub(crate) fn last_block(sim: &btcgraph::sim::SimNode) -> Arc<Block> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_watches_scripts_is_told_the_same_in_the_same_order_however_often_the_connection_is_lost() {
+async fn a_ledger_stream_is_the_same_however_often_it_reconnects() {
     let scripts = scripts(SEED);
     let (mut life, sim) = start(Profile::Hostile, SEED);
     let following = Following::of_simulated(&sim, true);

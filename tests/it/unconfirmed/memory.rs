@@ -108,7 +108,7 @@ fn what_was_written_is_taken_up_as_far_as_the_chain_allows() {
 }
 
 #[test]
-fn when_a_transaction_was_first_seen_stays_with_it_through_blocks_and_reorganisations() {
+fn first_seen_times_survive_blocks_and_reorgs() {
     let (sim, coins) = quiet();
     let directory = Arc::new(in_memory());
     let following = Following::within(&directory, &sim);
@@ -173,7 +173,7 @@ fn a_sample_a_minute_says_what_the_mempool_was() {
 }
 
 #[test]
-fn through_any_life_and_any_restart_what_is_written_is_the_mempool() {
+fn the_persisted_mempool_equals_the_mempool_at_any_restart() {
     let (mut life, sim) = start(btcgraph::sim::Profile::Hostile, 21);
     let directory = Arc::new(in_memory());
     let mut before = Vec::new();
@@ -195,7 +195,7 @@ fn through_any_life_and_any_restart_what_is_written_is_the_mempool() {
 }
 
 #[test]
-fn what_waits_for_a_transaction_that_nobody_told_of_was_first_seen_when_it_was_heard_of() {
+fn an_orphan_is_first_seen_when_it_is_announced() {
     let (sim, coins) = quiet();
     let following = Following::as_said(&sim, How { patience: Duration::ZERO, ..How::default() });
     following.assert_catches_up(&sim);

@@ -9,7 +9,7 @@ use super::following::{Following, How};
 use crate::support::bitcoind::RealNode;
 
 #[test]
-fn the_mempool_of_a_real_node_is_followed_through_replacements_blocks_and_reorganisations() {
+fn the_mempool_of_a_real_node_is_followed_through_any_change() {
     for listening in [true, false] {
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let publish = format!("-zmqpubsequence=tcp://127.0.0.1:{port}");

@@ -24,7 +24,7 @@ pub(super) fn wait_for_silence(sim: &SimNode, following: &Following) {
 }
 
 #[test]
-fn what_a_block_drives_out_is_told_so_even_if_the_block_is_told_late() {
+fn conflicts_with_a_block_are_reported_even_if_it_is_late() {
     let (sim, coins) = quiet();
     let following = Following::as_said(&sim, How { poll: Duration::from_millis(500), ..How::default() });
     wait_for_silence(&sim, &following);
@@ -65,7 +65,7 @@ fn only_what_paid_less_than_a_full_mempool_asks_for_was_evicted() {
 }
 
 #[test]
-fn what_waited_for_two_weeks_has_expired_with_all_that_stands_on_it() {
+fn a_transaction_of_two_weeks_expires_with_its_descendants() {
     let (sim, coins) = quiet();
     let at = |days: u64| u32::try_from(now() - days * 86_400).unwrap();
     sim.with(|world| world.set_time(at(15))).unwrap();

@@ -51,7 +51,7 @@ fn first_seen(head: &Head, txid: &Txid) -> Option<u64> {
 }
 
 #[test]
-fn a_kill_that_leaves_the_chain_changed_leaves_a_record_of_it_and_what_it_freed_keeps_its_first_sight() {
+fn a_kill_in_a_reorg_keeps_its_record_and_first_seen_times() {
     let (sim, coins) = quiet();
     let directory = Arc::new(in_memory());
     let following = Following::within(&directory, &sim);
@@ -86,7 +86,7 @@ fn a_kill_that_leaves_the_chain_changed_leaves_a_record_of_it_and_what_it_freed_
 }
 
 #[test]
-fn what_became_of_transactions_is_told_after_the_list_that_the_node_gives_at_last() {
+fn outcomes_are_recorded_after_the_next_list_of_the_node() {
     let (sim, coins) = quiet();
     let following = Following::of_simulated(&sim, true);
     let [returns, dropped] = [0, 1].map(|coin| send(&sim, &pay(&coins[coin], 5)));
@@ -110,7 +110,7 @@ fn what_became_of_transactions_is_told_after_the_list_that_the_node_gives_at_las
 }
 
 #[test]
-fn what_leaves_with_the_reorganisation_itself_is_not_told_as_returned() {
+fn removals_in_a_reorg_are_not_reported_as_returned() {
     let (sim, coins) = quiet();
     let following = Following::of_simulated(&sim, true);
     // the block that makes this coin spendable leaves, and then the one that holds what spends it cannot come again
@@ -135,7 +135,7 @@ fn what_leaves_with_the_reorganisation_itself_is_not_told_as_returned() {
 }
 
 #[test]
-fn a_reorganisation_in_many_commits_is_one_record_of_all_blocks_up_to_the_old_height() {
+fn a_reorg_in_many_commits_is_one_record_up_to_the_old_height() {
     let (sim, coins) = quiet();
     // so little cache that every block is a commit
     let following = Following::as_said(&sim, How { cache_bytes: 1 << 14, ..How::default() });
@@ -163,7 +163,7 @@ fn a_reorganisation_in_many_commits_is_one_record_of_all_blocks_up_to_the_old_he
 }
 
 #[test]
-fn a_record_without_the_blocks_that_left_says_that_it_is_not_whole() {
+fn a_record_without_the_disconnected_blocks_is_incomplete() {
     let (sim, coins) = quiet();
     let following = Following::as_said(&sim, How { stale_blocks_kept: 1, ..How::default() });
     let lower = send(&sim, &pay(&coins[0], 5));
@@ -180,7 +180,7 @@ fn a_record_without_the_blocks_that_left_says_that_it_is_not_whole() {
 }
 
 #[test]
-fn a_node_that_never_tells_what_is_in_its_mempool_leaves_the_record_to_the_next_reorganisation() {
+fn without_a_mempool_list_the_next_reorg_completes_the_record() {
     let (sim, _) = quiet();
     let following = Following::of_simulated(&sim, true);
     following.assert_catches_up(&sim);
@@ -222,7 +222,7 @@ fn a_record_that_a_run_did_not_finish_is_finished_by_the_next() {
 }
 
 #[test]
-fn another_reorganisation_before_the_mempool_is_known_keeps_what_the_one_before_knew_of_first_sights() {
+fn a_second_reorg_keeps_the_first_seen_times_of_the_first() {
     let (sim, coins) = quiet();
     let how = How { listening: false, stale_blocks_kept: 0, ..How::default() };
     let following = Following::as_said(&sim, how);
@@ -243,7 +243,7 @@ fn another_reorganisation_before_the_mempool_is_known_keeps_what_the_one_before_
 }
 
 #[test]
-fn a_block_keeps_the_first_sight_of_what_had_left_also_while_the_mempool_is_empty() {
+fn a_block_keeps_first_seen_times_while_the_mempool_is_empty() {
     let (sim, coins) = quiet();
     let following = Following::of_simulated(&sim, true);
     let payment = pay(&coins[0], 5);
@@ -259,7 +259,7 @@ fn a_block_keeps_the_first_sight_of_what_had_left_also_while_the_mempool_is_empt
 }
 
 #[test]
-fn without_a_place_for_stale_blocks_what_comes_back_keeps_its_first_sight_too() {
+fn first_seen_times_survive_a_reorg_without_stale_blocks() {
     let (sim, coins) = quiet();
     let following = Following::as_said(&sim, How { stale_blocks_kept: 0, ..How::default() });
     let returns = send(&sim, &pay(&coins[0], 5));

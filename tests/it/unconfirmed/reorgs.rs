@@ -45,7 +45,7 @@ fn what_spends_a_coinbase_that_is_immature_again_is_reorged_out() {
 }
 
 #[test]
-fn what_waits_for_its_lock_time_again_is_reorged_out_whenever_the_node_says_that_it_is_gone() {
+fn relocked_transactions_are_reorged_out_with_the_node() {
     for is_told_late in [false, true] {
         let (sim, coins) = quiet();
         let following = Following::of_simulated(&sim, true);
@@ -77,7 +77,7 @@ fn what_waits_for_its_lock_time_again_is_reorged_out_whenever_the_node_says_that
 }
 
 #[test]
-fn what_the_node_did_not_take_back_is_reorged_out_even_if_it_says_so_late() {
+fn transactions_not_returned_to_the_node_are_reorged_out() {
     let (sim, coins) = quiet();
     let following = Following::of_simulated(&sim, true);
     let dropped = send(&sim, &pay(&coins[0], 5));

@@ -242,7 +242,7 @@ fn named_values_are_replaced_wherever_they_stand() {
 }
 
 #[test]
-fn what_looks_like_a_hash_or_an_address_and_has_no_name_is_refused() {
+fn hashes_and_addresses_without_a_name_are_refused() {
     let known = "11".repeat(32);
     let mut names = Names::new(&format!("query it\n  {{ block(hash: \"{known}\") {{ id }} }}"));
     for (value, refused) in [
@@ -275,7 +275,7 @@ fn documents_name_what_is_known_and_keep_their_variables() {
 }
 
 #[test]
-fn scripts_that_are_ours_are_shown_and_those_that_depend_on_the_run_are_not() {
+fn scripts_of_the_test_are_shown_and_random_ones_are_not() {
     let (key, other) = ("ab".repeat(32), "cd".repeat(32));
     let mut names = Names::new("");
     names.give_script(&format!("5120{key}"), "$script.alice");
