@@ -1,4 +1,4 @@
-//! What must hold in every state that is published, and between it and the one before.
+//! The invariants of every published state, and of the step from the state before it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use btcgraph::view::Head;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
-/// Checks every state that is told of against the one before; how many there were. `keeps` is whether the index keeps the
-/// blocks that left.
+/// Checks each published state against the one before it, and returns how many states it checked. `keeps` is whether
+/// the index keeps disconnected blocks.
 pub(super) fn check_each(mut events: Receiver<Arc<Event>>, keeps: bool) -> usize {
     let (mut before, mut checked): (Option<Arc<Head>>, _) = (None, 0);
     loop {
@@ -23,7 +23,7 @@ pub(super) fn check_each(mut events: Receiver<Arc<Event>>, keeps: bool) -> usize
                 checked += 1;
                 before = Some(Arc::clone(&event.head));
             }
-            // there is no state before the next one
+            // the state before the next one is unknown
             Err(RecvError::Lagged(_)) => before = None,
             Err(RecvError::Closed) => return checked,
         }
@@ -37,31 +37,37 @@ pub(super) fn is_in(chain: &Snapshot, txid: &Txid) -> bool {
 fn check(before: Option<&Head>, head: &Head, keeps: bool) {
     let Head { chain, mempool, .. } = head;
     for entry in mempool.by_arrival(..) {
-        assert!(!is_in(chain, &entry.txid), "{} is in both", entry.txid);
+        assert!(!is_in(chain, &entry.txid), "{} is in the chain and in the mempool", entry.txid);
         for (outpoint, prevout) in entry.outpoints().zip(&entry.prevouts) {
             check_prevout(head, outpoint, prevout.source, prevout.value);
         }
     }
     let Some(before) = before else { return };
-    // whoever was told everything knows the same
-    let mut told: BTreeSet<_> = before.mempool.by_arrival(..).map(|entry| entry.txid).collect();
-    for event in mempool.events_after(before.mempool.sequence()).expect("so little is remembered") {
+    // replaying the events on the state before yields this state
+    let mut replayed: BTreeSet<_> = before.mempool.by_arrival(..).map(|entry| entry.txid).collect();
+    for event in mempool.events_after(before.mempool.sequence()).expect("the events since the state before are kept") {
         match event.kind {
-            MempoolEventKind::Added { txid, .. } => assert!(told.insert(txid), "{txid} comes twice"),
+            MempoolEventKind::Added { txid, .. } => assert!(replayed.insert(txid), "{txid} is added twice"),
             MempoolEventKind::Removed { txid, departure } => {
-                assert!(told.remove(&txid), "{txid} leaves and was not there");
+                assert!(replayed.remove(&txid), "{txid} is removed and was not in the mempool");
                 if let Departure::Mined { block, height } = departure {
                     assert_eq!(chain.block_hash(height).unwrap(), block, "the block that mined {txid}");
                 }
             }
             MempoolEventKind::Corrected { txid, departure } => {
-                assert!(!told.contains(&txid), "{txid} is there, and it is corrected why it left");
-                assert!(departure.conflicting().is_some(), "{txid} left for {departure:?}, which explains nothing");
+                assert!(
+                    !replayed.contains(&txid),
+                    "{txid} is in the mempool, and the reason of its removal is corrected"
+                );
+                assert!(
+                    departure.conflicting().is_some(),
+                    "{txid} is corrected to {departure:?}, which names no conflict"
+                );
             }
         }
     }
-    assert_eq!(told, mempool.by_arrival(..).map(|entry| entry.txid).collect(), "what was told");
-    // nothing vanishes
+    assert_eq!(replayed, mempool.by_arrival(..).map(|entry| entry.txid).collect(), "the replayed events");
+    // no transaction vanishes
     let left = before
         .mempool
         .by_arrival(..)
@@ -69,14 +75,16 @@ fn check(before: Option<&Head>, head: &Head, keeps: bool) {
         .chain(keeps.then(|| disconnected(before, head)).into_iter().flatten());
     for txid in left {
         let somewhere = mempool.get(&txid).is_some() || mempool.departed(&txid).is_some() || is_in(chain, &txid);
-        assert!(somewhere, "{txid} is nowhere");
+        assert!(somewhere, "{txid} is neither in the mempool nor departed nor in the chain");
     }
 }
 
 fn check_prevout(Head { chain, mempool, .. }: &Head, outpoint: OutPoint, source: PrevoutSource, value: u64) {
     match source {
         PrevoutSource::Unconfirmed => {
-            let parent = mempool.get(&outpoint.txid).unwrap_or_else(|| panic!("{outpoint} is not there"));
+            let parent = mempool
+                .get(&outpoint.txid)
+                .unwrap_or_else(|| panic!("the transaction of {outpoint} is not in the mempool"));
             assert_eq!(parent.transaction().unwrap().output(outpoint.vout).unwrap().value, value);
         }
         PrevoutSource::Confirmed { height, coinbase } => {
@@ -88,12 +96,12 @@ fn check_prevout(Head { chain, mempool, .. }: &Head, outpoint: OutPoint, source:
     }
 }
 
-/// The transactions, coinbases left out, of blocks that are in the first chain and not in the second.
+/// The transactions, except coinbases, of the blocks that are in the first chain and not in the second.
 fn disconnected(before: &Head, now: &Head) -> Vec<Txid> {
     let mut txids = Vec::new();
     let mut at = Some(before.tip);
     while let Some(tip) = at.filter(|tip| now.chain.block(tip.height).unwrap().is_none_or(|row| row.hash != tip.hash)) {
-        let stale = now.chain.stale_block(tip.height, tip.hash).unwrap().expect("it is kept");
+        let stale = now.chain.stale_block(tip.height, tip.hash).unwrap().expect("the disconnected block is kept");
         let block: Block = deserialize(&stale.raw).unwrap();
         txids.extend(block.txdata[1..].iter().map(bitcoin::Transaction::compute_txid));
         let hash = block.header.prev_blockhash;

@@ -1,4 +1,5 @@
-//! A node that reads its mempool, refuses it, is away or is slow: what there is stays, and blocks are followed on.
+//! A node that loads its mempool, refuses requests, is unreachable or is slow: the published mempool stays, and new
+//! blocks are still connected.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -12,7 +13,7 @@ use crate::support::bitcoind::wait_for;
 
 const LIST: &str = "getrawmempool";
 
-/// Waits until the node was asked for its list so many times more.
+/// Waits until the node receives `more` further requests for its list.
 fn wait_for_lists(sim: &SimNode, more: u64) {
     let before = sim.calls(LIST);
     wait_for("the list to be asked for", PATIENCE, || (sim.calls(LIST) >= before + more).then_some(()));
@@ -26,7 +27,7 @@ fn mine(sim: &SimNode) {
     sim.with(|world| world.mine_exactly(Vec::new(), Mining::default())).unwrap().unwrap();
 }
 
-/// Waits until the chain that is published is the node's.
+/// Waits until the published tip is the tip of the node.
 fn wait_for_tip(sim: &SimNode, following: &Following, patience: Duration) {
     let tip = sim.with(|world| world.chain().tip()).unwrap();
     wait_for("the tip", patience, || (following.head().tip.hash == tip).then_some(()));
@@ -46,8 +47,8 @@ fn nothing_is_removed_while_a_restarted_node_loads_its_mempool() {
         sim.stop_serving();
         sim.report_loading(Some(1));
         sim.answer().unwrap();
-        let is_told = || (!following.head().mempool.node().loaded).then_some(());
-        wait_for("the node to say that it reads", PATIENCE, is_told);
+        let reports_loading = || (!following.head().mempool.node().loaded).then_some(());
+        wait_for("the node to report that it loads its mempool", PATIENCE, reports_loading);
         wait_for_lists(&sim, 2);
         assert_eq!((following.head().mempool.len(), following.head().mempool.sequence()), (3, before));
         assert!(!following.is_mempool_in_sync());
@@ -57,7 +58,7 @@ fn nothing_is_removed_while_a_restarted_node_loads_its_mempool() {
         let head = following.assert_catches_up(&sim);
         wait_for_sync(&following);
         assert_eq!(head.mempool.get(&read).unwrap().cause(), Cause::Loaded);
-        assert_eq!(head.mempool.sequence(), before + 1, "only that one came, and none went");
+        assert_eq!(head.mempool.sequence(), before + 1, "only this transaction is added, and none is removed");
         following.stop();
     }
 }
@@ -88,14 +89,14 @@ fn unusable_mempool_answers_only_suspend_the_mempool() {
         let following = Following::of_simulated(&sim, true);
         following.assert_catches_up(&sim);
         wait_for_sync(&following);
-        // of the list, and of what a signal tells
+        // answers to the list, and to the request for an announced transaction
         for (method, coin) in [(LIST, &coins[0]), ("getrawtransaction", &coins[1])] {
             sim.override_response(method, Some((status, body)));
             send(&sim, &pay(coin, 5));
             sim.stop_publishing();
             sim.publish().unwrap();
-            let is_missed = || (!following.is_mempool_in_sync() && sim.calls(method) > 1).then_some(());
-            wait_for("the mempool to be missed", PATIENCE, is_missed);
+            let is_out_of_sync = || (!following.is_mempool_in_sync() && sim.calls(method) > 1).then_some(());
+            wait_for("the mempool to be out of sync", PATIENCE, is_out_of_sync);
             mine(&sim);
             wait_for_tip(&sim, &following, PATIENCE);
             sim.override_response(method, None);
@@ -108,12 +109,12 @@ fn unusable_mempool_answers_only_suspend_the_mempool() {
 
 #[test]
 fn a_transaction_is_first_seen_when_the_node_announces_it() {
-    // the whole node, its transactions alone
+    // the whole node is unreachable, or only its transactions are
     for is_away in [true, false] {
         let (sim, coins) = quiet();
         let following = Following::of_simulated(&sim, true);
         following.assert_catches_up(&sim);
-        // signals are heard by now
+        // the first signal is received by now
         send(&sim, &pay(&coins[0], 5));
         following.assert_catches_up(&sim);
         wait_for_sync(&following);
@@ -122,13 +123,16 @@ fn a_transaction_is_first_seen_when_the_node_announces_it() {
         } else {
             sim.override_response("getrawtransaction", Some((403, "")));
         }
-        let told = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+        let announced = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
         let txid = send(&sim, &pay(&coins[1], 5));
         std::thread::sleep(Duration::from_secs(4));
         sim.warm_up(None);
         sim.override_response("getrawtransaction", None);
         let first_seen = following.assert_catches_up(&sim).mempool.get(&txid).unwrap().first_seen;
-        assert!((told..=told + 2).contains(&first_seen), "told at {told}, first seen at {first_seen}");
+        assert!(
+            (announced..=announced + 2).contains(&first_seen),
+            "announced at {announced}, first seen at {first_seen}"
+        );
         following.stop();
     }
 }
@@ -149,7 +153,7 @@ fn a_reorg_is_announced_without_the_mempool_of_the_node() {
 
 #[test]
 fn while_a_mempool_is_loaded_its_list_is_not_asked_for_again() {
-    // of three turns
+    // loaded in three steps
     const COUNT: u32 = 4_300;
     let (sim, coins) = quiet();
     let value = Amount::from_sat(100_000);
@@ -163,7 +167,7 @@ fn while_a_mempool_is_loaded_its_list_is_not_asked_for_again() {
     let following =
         Following::as_said(&sim, How { listening: false, poll: Duration::from_millis(20), ..How::default() });
     wait_for_sync(&following);
-    assert_eq!(sim.calls(LIST), 2, "before and after");
+    assert_eq!(sim.calls(LIST), 2, "one list before the load and one after");
     following.assert_catches_up(&sim);
     following.stop();
 }
@@ -173,9 +177,9 @@ fn after_lost_signals_the_mempool_is_out_of_sync_for_a_list() {
     let (sim, coins) = quiet();
     let following = Following::of_simulated(&sim, true);
     following.assert_catches_up(&sim);
-    // what the loss at the beginning of listening leads to
+    // the list that is requested because signals before the subscription are lost
     wait_for_lists(&sim, 1);
-    // the first message that is heard, after which others can be missed
+    // the first message that is received: gaps are detected from here on
     send(&sim, &pay(&coins[2], 5));
     following.assert_catches_up(&sim);
     wait_for_sync(&following);
@@ -184,7 +188,7 @@ fn after_lost_signals_the_mempool_is_out_of_sync_for_a_list() {
     send(&sim, &pay(&coins[0], 5));
     assert!(following.is_mempool_in_sync());
     send(&sim, &pay(&coins[1], 5));
-    wait_for("the loss to be told", PATIENCE, || (!following.is_mempool_in_sync()).then_some(()));
+    wait_for("the loss of signals to be reported", PATIENCE, || (!following.is_mempool_in_sync()).then_some(()));
     sim.delay(Duration::ZERO);
     following.assert_catches_up(&sim);
     wait_for_sync(&following);

@@ -1,4 +1,4 @@
-//! An index and a mempool that follow a node, each of whose states is checked.
+//! An index and a mempool that follow a node. Each state that they publish is checked.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
@@ -21,7 +21,7 @@ use super::check::check_each;
 use crate::support::bitcoind::{RealNode, wait_for};
 use crate::support::indexed::{in_memory, options};
 
-/// How long anything may take before it counts as lost.
+/// How long a test waits before it fails.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// An index and a mempool that follow a node on a thread of their own.
@@ -37,13 +37,13 @@ pub(crate) struct Following {
 /// How a node is followed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct How {
-    /// Whether its signals are heard.
+    /// Whether its signals are received.
     pub(crate) listening: bool,
     pub(crate) poll: Duration,
-    /// How long it may be away before following it is interrupted.
+    /// How long it may be unreachable before following it is interrupted.
     pub(crate) patience: Duration,
     pub(crate) stale_blocks_kept: u64,
-    /// How much is remembered of its mempool.
+    /// How many events and departures of its mempool are kept.
     pub(crate) remembered: MempoolLimits,
     pub(crate) cache_bytes: usize,
 }
@@ -77,10 +77,10 @@ impl Following {
         settings.retry.patience = how.patience;
         let node = Node::connect(settings).unwrap();
         let (published, live, wake) = (Published::default(), Live::default(), Wake::default());
-        // one that remembers little cannot be held against what it told
+        // a mempool that keeps few events cannot be checked against all events that it published
         let checking = (how.remembered == MempoolLimits::default()).then(|| {
             let events = live.subscribe();
-            // those of every reorganisation of these tests
+            // enough for every reorganisation in these tests
             thread::spawn(move || check_each(events, how.stale_blocks_kept >= 100))
         });
         let thread = thread::spawn({
@@ -121,7 +121,7 @@ impl Following {
         Self::start(sim.url(), password(), how)
     }
 
-    /// The state that is published.
+    /// The published state.
     pub(crate) fn head(&self) -> Arc<Head> {
         self.published.head().expect("something is published")
     }
@@ -130,7 +130,7 @@ impl Following {
         self.published.state().mempool_in_sync
     }
 
-    /// Waits until what is published is the node's, transaction by transaction.
+    /// Waits until the published tip and mempool equal those of the node, transaction by transaction.
     #[track_caller]
     pub(crate) fn assert_catches_up(&self, node: &impl Says) -> Arc<Head> {
         let said = || (node.tip(), node.mempool());
@@ -143,7 +143,7 @@ impl Following {
         })
     }
 
-    /// Ends it, and tells how many states were checked.
+    /// Stops following, and returns how many states were checked.
     pub(crate) fn stop(self) -> usize {
         let Self { stop, mut thread, mut checking, live, .. } = self;
         stop.raise();
@@ -153,7 +153,7 @@ impl Following {
     }
 }
 
-/// What a simulated node asks for.
+/// The credentials that a simulated node expects.
 fn password() -> Auth {
     Auth::UserPassword { user: "user".into(), password: "password".into() }
 }
@@ -161,7 +161,7 @@ fn password() -> Auth {
 /// (txid, fee in sat, weight)
 pub(crate) type Known = BTreeSet<(Txid, u64, u64)>;
 
-/// What a node says of itself.
+/// What a node reports about itself.
 pub(crate) trait Says {
     fn tip(&self) -> BlockHash;
     fn mempool(&self) -> Known;

@@ -1,5 +1,5 @@
-//! Subscribers who watch scripts and were away for longer than is remembered: over restarts of the server, and with one
-//! that remembers little. What they are told leads to what is there all the same.
+//! Subscribers that watch scripts and are disconnected for longer than events are kept: over restarts of the server,
+//! and with a server that keeps few events. The events that they receive still lead to the present state.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,56 +19,59 @@ use super::ledger_streams::{DOCUMENT, Known, known, scripts};
 use super::simulated::{live, start};
 use crate::support::indexed::in_memory;
 
-/// For so long nothing is told, so that nothing more comes.
+/// After so long without an event, no more events are expected.
 const QUIET: Duration = Duration::from_millis(400);
 
-/// A client that keeps what is in the chain and what waits.
+/// A client that keeps a list of the confirmed and of the unconfirmed transactions.
 #[derive(Default)]
 struct Client {
     known: Known,
     cursor: Option<Value>,
-    /// Whether it was told of a gap, and not yet that it is over.
+    /// Whether it received a `GAP` and no `GAP_END` yet.
     within_gap: bool,
     kinds: BTreeSet<String>,
     gaps: usize,
-    /// What can be told to leave and was not told to wait.
-    unheard: bool,
+    /// Whether transactions may be removed whose arrival it did not receive, as after a gap.
+    lacks_arrivals: bool,
 }
 
 impl Client {
-    fn hear(&mut self, event: &Value) {
+    fn apply(&mut self, event: &Value) {
         let (confirmed, waiting) = &mut self.known;
         let txid = event["entry"]["transaction"]["txid"].as_str().map(str::to_owned);
         let kind = event["kind"].as_str().unwrap();
         match (kind, txid) {
             ("SEEN", Some(txid)) => {
-                assert!(!confirmed.contains(&txid), "{event}: it is confirmed");
-                assert!(waiting.insert(txid), "{event}: it was there");
+                assert!(!confirmed.contains(&txid), "{event}: it is confirmed already");
+                assert!(waiting.insert(txid), "{event}: it is in the mempool already");
             }
             ("REPLACED" | "EVICTED", Some(txid)) => {
-                assert!(!self.within_gap, "{event}: not all that waits was told yet");
+                assert!(!self.within_gap, "{event}: the gap is not over");
                 let was_there = waiting.remove(&txid);
                 let is_correction = event["isCorrection"] == true;
-                assert!(was_there != is_correction || self.unheard, "{event}: whether it was there");
+                assert!(
+                    was_there != is_correction || self.lacks_arrivals,
+                    "{event}: only a correction is about a transaction that left before"
+                );
             }
             ("CONFIRMED", Some(txid)) => {
                 waiting.remove(&txid);
-                assert!(confirmed.insert(txid), "{event}: it was confirmed");
+                assert!(confirmed.insert(txid), "{event}: it is confirmed already");
             }
-            ("UNCONFIRMED_BY_REORG", Some(txid)) => assert!(confirmed.remove(&txid), "{event}: it was not confirmed"),
+            ("UNCONFIRMED_BY_REORG", Some(txid)) => assert!(confirmed.remove(&txid), "{event}: it is not confirmed"),
             ("DEPTH_REACHED" | "MATURED", Some(txid)) => assert!(confirmed.contains(&txid), "{event}"),
             ("GAP", None) => {
                 waiting.clear();
-                (self.within_gap, self.unheard, self.gaps) = (true, true, self.gaps + 1);
+                (self.within_gap, self.lacks_arrivals, self.gaps) = (true, true, self.gaps + 1);
             }
-            ("GAP_END", None) => assert!(std::mem::take(&mut self.within_gap), "there was no gap"),
+            ("GAP_END", None) => assert!(std::mem::take(&mut self.within_gap), "GAP_END without a GAP"),
             _ => panic!("{event}"),
         }
         self.kinds.insert(kind.to_owned());
         self.cursor = Some(event["cursor"].clone());
     }
 
-    /// Listens until it has heard `most` events or is told nothing for a while.
+    /// Listens until it receives `most` events, or none for the time of `QUIET`.
     async fn listen(&mut self, schema: &Schema, scripts: &[ScriptBuf], most: usize) {
         let hexes: Vec<_> = scripts.iter().map(|script| script.to_hex_string()).collect();
         let variables = json!({ "watch": { "scripts": hexes }, "after": self.cursor });
@@ -77,14 +80,14 @@ impl Client {
         for _ in 0..most {
             let Ok(Some(response)) = tokio::time::timeout(QUIET, events.next()).await else { return };
             assert!(response.errors.is_empty(), "{:?}", response.errors);
-            self.hear(&response.data.into_json().unwrap()["ledgerEvents"]);
+            self.apply(&response.data.into_json().unwrap()["ledgerEvents"]);
         }
     }
 }
 
-/// A life in which the server is started anew now and then, or not, and one client comes and goes: how often it was told
-/// of a gap.
-async fn comes_and_goes(seed: u64, remembered: MempoolLimits, restarts: bool) -> usize {
+/// Runs a life in which one client reconnects again and again and, with `restarts`, the server restarts now and then.
+/// Returns how many gaps were reported to the client.
+async fn reconnect_often(seed: u64, remembered: MempoolLimits, restarts: bool) -> usize {
     let scripts = scripts(seed);
     let (mut life, sim) = start(Profile::Hostile, seed);
     let directory = Arc::new(in_memory());
@@ -100,7 +103,7 @@ async fn comes_and_goes(seed: u64, remembered: MempoolLimits, restarts: bool) ->
     let mut client = Client { known: known(&head, &scripts), ..Client::default() };
     drop(head);
     for round in 0..12 {
-        // the first time from the beginning, so that it has a cursor
+        // the first connection starts without a cursor and receives one
         if client.cursor.is_none() {
             let (mut first, schema, scripts) = (std::mem::take(&mut client), schema.clone(), scripts.clone());
             let listening = tokio::spawn(async move {
@@ -111,7 +114,7 @@ async fn comes_and_goes(seed: u64, remembered: MempoolLimits, restarts: bool) ->
             tokio::task::block_in_place(|| live(&mut life, &sim, 30));
             client = tokio::time::timeout(PATIENCE, listening).await.unwrap().unwrap();
         } else {
-            // many a time it leaves while it is being told
+            // in most rounds it disconnects before it receives all events
             client.listen(&schema, &scripts, [3, usize::MAX, 40, 9][round % 4]).await;
         }
         tokio::task::block_in_place(|| live(&mut life, &sim, 25));
@@ -138,15 +141,15 @@ async fn comes_and_goes(seed: u64, remembered: MempoolLimits, restarts: bool) ->
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn resuming_at_a_restarted_server_ends_in_its_present_state() {
     for seed in [5, 6] {
-        assert!(comes_and_goes(seed, MempoolLimits::default(), true).await >= 3);
+        assert!(reconnect_often(seed, MempoolLimits::default(), true).await >= 3);
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn resuming_after_a_gap_ends_in_the_present_state() {
     let little = MempoolLimits { departed: 3, departed_bytes: 500, events: 12 };
-    assert!(comes_and_goes(7, little, false).await >= 3);
-    // of each transaction that left the name and the fee
-    let names = MempoolLimits { departed_bytes: 0, ..MempoolLimits::default() };
-    assert!(comes_and_goes(8, names, false).await >= 1);
+    assert!(reconnect_often(7, little, false).await >= 3);
+    // only the txid and the fee of each departed transaction are kept
+    let only_txids = MempoolLimits { departed_bytes: 0, ..MempoolLimits::default() };
+    assert!(reconnect_often(8, only_txids, false).await >= 1);
 }

@@ -1,4 +1,4 @@
-//! What the API tells of what was seen: reorganisations, first sights, and what the mempool was like.
+//! What the API reports of the past: reorganisations, times of first sight, and the history of the mempool.
 
 use async_graphql::futures_util::StreamExt;
 use async_graphql::futures_util::stream::BoxStream;
@@ -27,7 +27,7 @@ async fn refusal(schema: &Schema, document: &str) -> Value {
     serde_json::to_value(&response.errors[0]).unwrap()["extensions"].clone()
 }
 
-/// A subscription that has begun to listen.
+/// A subscription that is polled once, so that it listens.
 pub(super) fn subscribe(schema: &Schema, document: &str) -> BoxStream<'static, Response> {
     let mut stream = schema.execute_stream(Request::new(document), None);
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
@@ -36,7 +36,7 @@ pub(super) fn subscribe(schema: &Schema, document: &str) -> BoxStream<'static, R
 }
 
 pub(super) async fn next(stream: &mut BoxStream<'static, Response>) -> Value {
-    let response = tokio::time::timeout(PATIENCE, stream.next()).await.expect("something is told").unwrap();
+    let response = tokio::time::timeout(PATIENCE, stream.next()).await.expect("an event arrives in time").unwrap();
     assert!(response.errors.is_empty(), "{:?}", response.errors);
     response.data.into_json().unwrap()
 }
@@ -74,14 +74,14 @@ async fn a_reorganisation_is_told_with_what_it_did_to_payments() {
     let branch = vec![vec![other.clone()]];
     sim.with(|world| world.reorg(1, 2, branch, &Mining::default())).unwrap().unwrap();
     following.assert_catches_up(&sim);
-    let told = next(&mut reorgs).await["reorg"].clone();
+    let reported = next(&mut reorgs).await["reorg"].clone();
     let joined = ask(&schema, "{ blocks(first: 2, order: ASC, fromHeight: 121) { nodes { hash } } }").await;
     let joined = joined["blocks"]["nodes"].as_array().unwrap().clone();
     let id = format!("Reorg:{}", tip(&sim));
     let on_main = |block: &Value| json!({ "hash": block["hash"], "chainStatus": "MAIN", "reorg": null });
     let expected = json!({
         "id": id,
-        "at": told["at"],
+        "at": reported["at"],
         "depth": 1,
         "forkHeight": 120,
         "forkHash": fork,
@@ -94,7 +94,7 @@ async fn a_reorganisation_is_told_with_what_it_did_to_payments() {
         "returnedToMempool": [returns],
         "conflicted": [{ "txid": dies, "wasIn": left, "conflictingTxids": [other.compute_txid().to_string()] }],
     });
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
     let by_id = format!(
         "{{ node(id: \"{id}\") {{ ... on Reorg {{ {REORG} }} }} reorgs {{ totalCount nodes {{ {REORG} }} }} }}"
     );
@@ -107,7 +107,7 @@ async fn a_reorganisation_is_told_with_what_it_did_to_payments() {
     let none = ask(&schema, format!("{{ node(id: \"Reorg:{left}\") {{ id }} }}")).await;
     assert_eq!(none, json!({ "node": null }));
 
-    // the old branch comes back, then the new one, and then the chain only becomes shorter
+    // the old branch becomes active again, then the new one, and then the chain only becomes shorter
     let mut shapes = Vec::new();
     let (mut last, mut ids) = (Value::Null, Vec::new());
     for _ in 0..3 {

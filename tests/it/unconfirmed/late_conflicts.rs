@@ -1,5 +1,5 @@
-//! Departures that the node announces long before the transaction that caused them: the reason is UNKNOWN until that one
-//! arrives, and corrected everywhere then.
+//! Departures that the node announces long before the transaction that caused them: the reason is UNKNOWN until it
+//! arrives, and is corrected everywhere then.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,7 @@ fn following(directory: &Arc<TempDir>, sim: &SimNode) -> Following {
     Following::within_as_said(directory, sim, How { poll: Duration::from_millis(500), ..How::default() })
 }
 
-/// Two payments, the second of which stands on the first.
+/// Two payments, the second of which spends the first.
 fn family(sim: &SimNode, coin: &Spendable) -> [Txid; 2] {
     let parent = pay(coin, 5);
     [send(sim, &parent), send(sim, &pay_on(&parent, 5))]
@@ -37,7 +37,7 @@ fn departure(following: &Following, txid: &Txid) -> Option<Departure> {
     following.head().mempool.departed(txid).map(|departed| departed.departure)
 }
 
-/// Sends the node a replacement. It announces that these leave, and withholds that the replacement arrived.
+/// Sends the node a replacement. The node announces these removals, and withholds the arrival of the replacement.
 fn replace_in_silence(sim: &SimNode, following: &Following, left: &[Txid], replacement: &Transaction) -> Txid {
     sim.buffer_messages_after(u32::try_from(left.len()).unwrap());
     let by = send(sim, replacement);
@@ -56,17 +56,17 @@ fn kept(directory: &Arc<TempDir>, txid: &Txid) -> Departed {
 
 /// The next events.
 async fn take(stream: &mut BoxStream<'static, Response>, count: usize) -> Vec<Value> {
-    let mut told = Vec::new();
+    let mut received = Vec::new();
     for _ in 0..count {
         let event = next(stream).await;
-        told.push(event.as_object().unwrap().values().next().unwrap().clone());
+        received.push(event.as_object().unwrap().values().next().unwrap().clone());
     }
-    told
+    received
 }
 
 /// Compares events without their cursors and in any order: the node chooses which departure it announces first.
 #[track_caller]
-fn assert_told(told: &[Value], expected: impl IntoIterator<Item = Value>) {
+fn assert_events(received: &[Value], expected: impl IntoIterator<Item = Value>) {
     let without_cursor = |event: &Value| {
         let mut event = event.clone();
         event.as_object_mut().unwrap().remove("cursor");
@@ -76,16 +76,16 @@ fn assert_told(told: &[Value], expected: impl IntoIterator<Item = Value>) {
         events.sort_by_key(Value::to_string);
         events
     };
-    assert_eq!(sorted(told.iter().map(without_cursor).collect()), sorted(expected.into_iter().collect()));
+    assert_eq!(sorted(received.iter().map(without_cursor).collect()), sorted(expected.into_iter().collect()));
 }
 
-/// The argument that resumes behind the last of these.
-fn behind(told: &[Value]) -> String {
-    format!("after: {}", told.last().unwrap()["cursor"])
+/// The argument that resumes after the last of these events.
+fn after_last(received: &[Value]) -> String {
+    format!("after: {}", received.last().unwrap()["cursor"])
 }
 
 fn mempool_events(arguments: &str) -> String {
-    // without arguments there are no brackets
+    // an empty pair of brackets is not valid GraphQL
     let arguments = if arguments.is_empty() { String::new() } else { format!("({arguments})") };
     format!(
         "subscription {{ mempoolEvents{arguments} {{
@@ -131,34 +131,34 @@ async fn a_late_replacement_corrects_every_announcement() {
     let txids = left.map(|txid| format!("\"{txid}\"")).join(", ");
     let watch = format!("subscription {{ transactionStatus(txids: [{txids}]) {{ txid state replacedBy }} }}");
     let mut states = schema.execute_stream(Request::new(watch), None);
-    assert_told(&take(&mut states, 2).await, left.map(|txid| status(&txid, "MEMPOOL", None)));
+    assert_events(&take(&mut states, 2).await, left.map(|txid| status(&txid, "MEMPOOL", None)));
 
     let by = replace_in_silence(&sim, &following, &left, &pay(&coins[0], 50));
     let before = take(&mut events, 2).await;
-    assert_told(&before, left.map(|txid| removed(&txid, "UNKNOWN", None, false)));
+    assert_events(&before, left.map(|txid| removed(&txid, "UNKNOWN", None, false)));
     let before_in_ledger = take(&mut ledger, 2).await;
-    assert_told(&before_in_ledger, left.map(|txid| in_ledger("EVICTED", &txid, Some("UNKNOWN"), None, false)));
-    assert_told(&take(&mut states, 2).await, left.map(|txid| status(&txid, "EVICTED", None)));
+    assert_events(&before_in_ledger, left.map(|txid| in_ledger("EVICTED", &txid, Some("UNKNOWN"), None, false)));
+    assert_events(&take(&mut states, 2).await, left.map(|txid| status(&txid, "EVICTED", None)));
 
     sim.release_messages();
     following.assert_catches_up(&sim);
     let corrections = left.map(|txid| removed(&txid, "REPLACED", Some(&by), true));
     let expected = || corrections.iter().cloned().chain([json!({ "txid": by.to_string() })]);
-    let told = take(&mut events, 3).await;
-    assert_told(&told, expected());
-    assert_eq!(told[2]["txid"], json!(by.to_string()), "corrections precede the arrival that explains them");
+    let received = take(&mut events, 3).await;
+    assert_events(&received, expected());
+    assert_eq!(received[2]["txid"], json!(by.to_string()), "corrections precede the arrival that explains them");
     let corrections = left.map(|txid| in_ledger("REPLACED", &txid, Some("REPLACED"), Some(&by), true));
     let expected_in_ledger = || corrections.iter().cloned().chain([in_ledger("SEEN", &by, None, None, false)]);
-    let told_in_ledger = take(&mut ledger, 3).await;
-    assert_told(&told_in_ledger, expected_in_ledger());
-    assert_eq!(told_in_ledger[2]["kind"], json!("SEEN"));
-    assert_told(&take(&mut states, 2).await, left.map(|txid| status(&txid, "REPLACED", Some(&by))));
+    let received_in_ledger = take(&mut ledger, 3).await;
+    assert_events(&received_in_ledger, expected_in_ledger());
+    assert_eq!(received_in_ledger[2]["kind"], json!("SEEN"));
+    assert_events(&take(&mut states, 2).await, left.map(|txid| status(&txid, "REPLACED", Some(&by))));
 
     // a subscriber that resumes before the corrections receives the same events
-    events = schema.execute_stream(Request::new(mempool_events(&behind(&before))), None);
-    assert_eq!(take(&mut events, 3).await, told);
-    ledger = schema.execute_stream(Request::new(ledger_events(&behind(&before_in_ledger))), None);
-    assert_eq!(take(&mut ledger, 3).await, told_in_ledger);
+    events = schema.execute_stream(Request::new(mempool_events(&after_last(&before))), None);
+    assert_eq!(take(&mut events, 3).await, received);
+    ledger = schema.execute_stream(Request::new(ledger_events(&after_last(&before_in_ledger))), None);
+    assert_eq!(take(&mut ledger, 3).await, received_in_ledger);
 
     let fields = "txid state replacedBy { txid } conflicts rbfTree { txid replaces { txid } }";
     let asked = format!(
@@ -199,7 +199,7 @@ fn a_departure_of_an_earlier_run_is_corrected_for_good() {
     let corrected = left.map(|txid| kept(&directory, &txid));
     for (departed, before) in corrected.iter().zip(&unexplained) {
         assert_eq!(Some(departed.departure), replaced);
-        assert_eq!((&departed.entry, departed.at), (&before.entry, before.at), "the rest of it stays");
+        assert_eq!((&departed.entry, departed.at), (&before.entry, before.at), "only the reason is corrected");
     }
     assert_eq!(corrected.map(|departed| departed.replaced_by()), [Some(by), None]);
 }

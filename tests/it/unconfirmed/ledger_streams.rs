@@ -1,5 +1,5 @@
-//! Subscribers who watch scripts through everything that can happen to a chain and a mempool: those who lose their
-//! connection are told the same in the same order as one who does not, and what they are told leads to what is there.
+//! Subscribers that watch scripts through everything that can happen to a chain and a mempool: those that reconnect
+//! receive the same events in the same order as one that does not, and the events lead to the present state.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub(super) const DOCUMENT: &str = "subscription ($watch: WatchInput!, $after: St
     }
 }";
 
-/// The scripts that are paid most in a life, and the one that miners are paid to.
+/// The scripts that receive most outputs in a life, and the script of the miners.
 pub(crate) fn scripts(seed: u64) -> Vec<ScriptBuf> {
     let (mut life, mut world) = Life::start(Profile::Hostile, seed, 1_800_000_000).unwrap();
     let mut paid: BTreeMap<ScriptBuf, usize> = BTreeMap::new();
@@ -56,23 +56,27 @@ pub(super) fn known(head: &Arc<Head>, scripts: &[ScriptBuf]) -> Known {
     (confirmed, waiting)
 }
 
-/// What is known after these events, each of which must be possible when it comes.
+/// The state after these events. Each event must be possible in the state before it.
 fn applied((mut confirmed, mut waiting): Known, events: &[Value]) -> Known {
     for event in events {
         let txid = event["entry"]["transaction"]["txid"].as_str().unwrap().to_owned();
         match event["kind"].as_str().unwrap() {
             "SEEN" => {
-                assert!(!confirmed.contains(&txid), "{event}: it is confirmed");
-                assert!(waiting.insert(txid), "{event}: it was there");
+                assert!(!confirmed.contains(&txid), "{event}: it is confirmed already");
+                assert!(waiting.insert(txid), "{event}: it is in the mempool already");
             }
             "REPLACED" | "EVICTED" => {
-                assert_eq!(waiting.remove(&txid), event["isCorrection"] == false, "{event}: whether it was there");
+                assert_eq!(
+                    waiting.remove(&txid),
+                    event["isCorrection"] == false,
+                    "{event}: only a correction is about a transaction that left before"
+                );
             }
             "CONFIRMED" => {
                 waiting.remove(&txid);
-                assert!(confirmed.insert(txid), "{event}: it was confirmed");
+                assert!(confirmed.insert(txid), "{event}: it is confirmed already");
             }
-            "UNCONFIRMED_BY_REORG" => assert!(confirmed.remove(&txid), "{event}: it was not confirmed"),
+            "UNCONFIRMED_BY_REORG" => assert!(confirmed.remove(&txid), "{event}: it is not confirmed"),
             "DEPTH_REACHED" | "MATURED" => assert!(confirmed.contains(&txid), "{event}: it is not confirmed"),
             kind => panic!("{kind}"),
         }
@@ -80,13 +84,13 @@ fn applied((mut confirmed, mut waiting): Known, events: &[Value]) -> Known {
     (confirmed, waiting)
 }
 
-/// The events up to the one that confirms the coinbase with this txid; what else its block confirms more deeply follows.
-fn up_to<'e>(told: &'e [Value], coinbase: &Value) -> Option<&'e [Value]> {
+/// The events up to the one that confirms the coinbase with this txid. Events about greater depths follow it.
+fn up_to<'e>(received: &'e [Value], coinbase: &Value) -> Option<&'e [Value]> {
     let confirms = |event: &Value| event["kind"] == "CONFIRMED" && &event["entry"]["transaction"]["txid"] == coinbase;
-    Some(&told[..=told.iter().rposition(confirms)?])
+    Some(&received[..=received.iter().rposition(confirms)?])
 }
 
-/// Two blocks that end a life, the second without anything but its coinbase, whose txid is told.
+/// Mines two blocks that end a life, and returns the second, which contains only its coinbase.
 pub(crate) fn last_block(sim: &btcgraph::sim::SimNode) -> Arc<Block> {
     sim.with(|world| {
         world.mine(Mining::default()).unwrap();
@@ -111,7 +115,7 @@ async fn a_ledger_stream_is_the_same_however_often_it_reconnects() {
         let (schema, end) = (schema.clone(), end.clone());
         let variables = json!({ "watch": { "scripts": hexes } });
         tokio::spawn(async move {
-            let is_all = |told: &[Value], (_, coinbase): &(u64, Value)| up_to(told, coinbase).is_some();
+            let is_all = |received: &[Value], (_, coinbase): &(u64, Value)| up_to(received, coinbase).is_some();
             read_all(&schema, DOCUMENT, variables, patience, end, is_all).await
         })
     });
@@ -127,9 +131,9 @@ async fn a_ledger_stream_is_the_same_however_often_it_reconnects() {
         (following.assert_catches_up(&sim), coinbase)
     });
     done.send(Some((0, json!(coinbase)))).unwrap();
-    let mut told = Vec::new();
+    let mut streams = Vec::new();
     for reader in readers {
-        told.push(up_to(&reader.await.unwrap(), &json!(coinbase)).unwrap().to_vec());
+        streams.push(up_to(&reader.await.unwrap(), &json!(coinbase)).unwrap().to_vec());
     }
     let without_cursors = |events: &[Value]| {
         let mut events = events.to_vec();
@@ -138,11 +142,11 @@ async fn a_ledger_stream_is_the_same_however_often_it_reconnects() {
         }
         events
     };
-    let kinds: BTreeSet<_> = told[0].iter().map(|event| event["kind"].as_str().unwrap()).collect();
-    assert!(kinds.len() >= 6, "only {kinds:?} in {} events", told[0].len());
-    assert_eq!(applied(from, &told[0]), known(&last, &scripts));
-    let expected = without_cursors(&told[0]);
-    for (reader, other) in told.iter().enumerate().skip(1) {
+    let kinds: BTreeSet<_> = streams[0].iter().map(|event| event["kind"].as_str().unwrap()).collect();
+    assert!(kinds.len() >= 6, "only {kinds:?} in {} events", streams[0].len());
+    assert_eq!(applied(from, &streams[0]), known(&last, &scripts));
+    let expected = without_cursors(&streams[0]);
+    for (reader, other) in streams.iter().enumerate().skip(1) {
         let other = without_cursors(other);
         for (number, (one, other)) in expected.iter().zip(&other).enumerate() {
             assert_eq!(one, other, "event {number} of reader {reader}");

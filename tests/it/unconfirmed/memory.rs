@@ -1,4 +1,4 @@
-//! What outlives the process.
+//! The state of the mempool that survives a restart of the process.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,13 +18,13 @@ use crate::support::indexed::{in_memory, options};
 
 const LIST: &str = "getrawmempool";
 
-/// The first state that is published, before the node was asked about its mempool.
+/// The first published state, before the mempool of the node is requested.
 fn first_head(following: &Following) -> Arc<Head> {
     wait_for("something to be published", PATIENCE, || following.published.head())
 }
 
 fn entries(mempool: &MempoolSnapshot) -> Vec<Entry> {
-    // in another run arrivals have other numbers
+    // each run numbers arrivals anew
     mempool.by_arrival(..).map(|entry| Entry { sequence: 0, ..Entry::clone(entry) }).collect()
 }
 
@@ -65,18 +65,18 @@ fn a_restart_answers_at_once_for_the_mempool_as_it_was() {
     expected.sort_unstable();
     assert_eq!(written(&directory), expected);
 
-    // also while there is no node
+    // the persisted mempool is readable without a node
     let kept = PersistentMempool::load(&open(&directory), MempoolLimits::default()).unwrap().snapshot();
     assert_eq!(entries(&kept), entries(&before.mempool));
 
-    // the node begins with an empty mempool, and says that it is still reading that of its last run
+    // the node starts with an empty mempool, and reports that it still loads the one of its last run
     sim.restart().unwrap();
     sim.report_loading(Some(0));
     let following = Following::within(&directory, &sim);
     let head = first_head(&following);
     assert_eq!(entries(&head.mempool), entries(&before.mempool));
     assert_eq!(head.mempool.departed(&replaced), before.mempool.departed(&replaced));
-    assert!(!following.is_mempool_in_sync(), "the node was not asked yet");
+    assert!(!following.is_mempool_in_sync(), "the node has not reported its mempool yet");
     sim.report_loading(None);
     let head = following.assert_catches_up(&sim);
     assert_eq!(head.mempool.departed(&replaced), before.mempool.departed(&replaced));
@@ -103,7 +103,7 @@ fn what_was_written_is_taken_up_as_far_as_the_chain_allows() {
     let departure = head.mempool.departed(&conflicted).map(|departed| departed.departure);
     assert_eq!(departure, Some(Departure::Conflicted { by, block: block.block_hash() }));
     assert!(head.mempool.get(&stays).is_some());
-    assert_eq!(first_seen(&head, &by), None, "nobody saw it before its block");
+    assert_eq!(first_seen(&head, &by), None, "it is unseen before its block");
     following.stop();
 }
 
@@ -117,7 +117,7 @@ fn first_seen_times_survive_blocks_and_reorgs() {
     let head = following.assert_catches_up(&sim);
     let waited = [returns, moves].map(|txid| Some(head.mempool.get(&txid).unwrap().first_seen));
     assert!(waited.iter().flatten().all(|seconds| seconds.abs_diff(now()) < 60));
-    // so that now is another second
+    // the index connects the block in a later second than it sees the payments
     std::thread::sleep(Duration::from_millis(1_100));
     mine(&sim);
     let head = following.assert_catches_up(&sim);
@@ -178,9 +178,9 @@ fn the_persisted_mempool_equals_the_mempool_at_any_restart() {
     let directory = Arc::new(in_memory());
     let mut before = Vec::new();
     for _ in 0..8 {
-        let taken_up = PersistentMempool::load(&open(&directory), MempoolLimits::default()).unwrap().snapshot();
-        let found: Vec<_> = taken_up.by_arrival(..).map(|entry| entry.txid).collect();
-        assert_eq!(found, before, "no block came meanwhile that this index knows of");
+        let loaded = PersistentMempool::load(&open(&directory), MempoolLimits::default()).unwrap().snapshot();
+        let found: Vec<_> = loaded.by_arrival(..).map(|entry| entry.txid).collect();
+        assert_eq!(found, before, "the index connected no block since");
         let following = Following::within(&directory, &sim);
         following.assert_catches_up(&sim);
         live(&mut life, &sim, 40);
@@ -200,7 +200,7 @@ fn an_orphan_is_first_seen_when_it_is_announced() {
     let following = Following::as_said(&sim, How { patience: Duration::ZERO, ..How::default() });
     following.assert_catches_up(&sim);
     wait_for("the second list", PATIENCE, || (sim.calls(LIST) >= 2 && following.is_mempool_in_sync()).then_some(()));
-    // a first message that is heard, after which others can be missed
+    // the first message that is received: gaps are detected from here on
     send(&sim, &pay(&coins[0], 5));
     following.assert_catches_up(&sim);
     sim.override_response(LIST, Some((503, "Work queue depth exceeded")));
@@ -214,10 +214,10 @@ fn an_orphan_is_first_seen_when_it_is_announced() {
     for above in [&waits, &joins] {
         send(&sim, above);
     }
-    wait_for("what stands on them to be asked for", PATIENCE, || {
+    wait_for("their descendants to be requested", PATIENCE, || {
         (sim.calls("getrawtransaction") >= asked + 2).then_some(())
     });
-    // a list that failed is followed by a pause, in which nothing is heard
+    // a pause follows a failed list, in which no signal is processed
     std::thread::sleep(Duration::from_millis(2_500));
     let latest = now();
     std::thread::sleep(Duration::from_millis(2_100));
@@ -247,7 +247,7 @@ fn departures_are_numbered_on_after_a_restart() {
             numbers.push(head.mempool.departed(&txid).unwrap().sequence);
         }
         if round == 1 {
-            // the last of these goes into a block, so that its departure is not taken up
+            // the last of these is mined, so that its departure is not loaded again
             let last = pay(&coins[2 * round + 1], 5);
             sim.with(|world| world.mine_exactly(vec![last], Mining::default())).unwrap().unwrap();
             following.assert_catches_up(&sim);

@@ -1,8 +1,8 @@
-//! The mempool that is published beside the chain: whatever happens to a node's, it becomes the same, every state on the
-//! way is a possible one, and who is told of them misses nothing.
+//! The mempool that is published beside the chain: it converges to the mempool of the node after any event, every state
+//! on the way is a possible one, and a subscriber loses no event.
 //!
 //! ```text
-//!   simulated.rs, real.rs   lives of nodes ──► following.rs   an index and a mempool that follow
+//!   simulated.rs, real.rs   lives of nodes ──► following.rs   an index and a mempool that follow a node
 //!   faults.rs, journal.rs, late_conflicts.rs, memory.rs, reasons.rs, records.rs, reorgs.rs   single events
 //!                                                  │ each state
 //!   gaps.rs, ledger_streams.rs, streams.rs

@@ -37,7 +37,7 @@ fn the_mempool_of_a_real_node_is_followed_through_any_change() {
         let replaced: Vec<_> = head.mempool.replaces(&by).map(|departed| departed.txid).collect();
         assert_eq!(replaced, [sent[0]]);
 
-        // what a miner would take, as the node reckons it
+        // the ancestors and descendants, as the node counts them
         for txid in [&by, &sent[1]] {
             let said = node.must("getmempoolentry", &[json!(txid.to_string())]);
             let (up, down) = (head.mempool.ancestors(txid).sums, head.mempool.descendants(txid).sums);
@@ -49,13 +49,13 @@ fn the_mempool_of_a_real_node_is_followed_through_any_change() {
         let head = following.assert_catches_up(&node);
         assert!(head.mempool.is_empty() && is_in(&head.chain, &by));
 
-        // the block leaves again: its transactions are unconfirmed
+        // the block is disconnected: its transactions are unconfirmed again
         node.must("invalidateblock", &[json!(mined[0].to_string())]);
         let head = following.assert_catches_up(&node);
         assert!(head.mempool.get(&by).is_some() && head.mempool.get(&sent[5]).is_some());
         assert!(head.mempool.len() >= 6, "{}", head.mempool.len());
 
-        // another takes its place, with nothing in it, and then one with everything
+        // an empty block replaces it, and then a block confirms all of them
         node.must("generateblock", &[json!(node.wallet_address("bech32")), json!([])]);
         following.assert_catches_up(&node);
         node.mine_to(&own, 1);
@@ -66,7 +66,7 @@ fn the_mempool_of_a_real_node_is_followed_through_any_change() {
         following.assert_catches_up(&node);
         node.restart();
         let head = following.assert_catches_up(&node);
-        // its wallet sends it again sooner or later
+        // the wallet of the node may have sent it again by now
         assert!(head.mempool.get(&lost).is_some() || head.mempool.departed(&lost).is_some());
         following.stop();
     }

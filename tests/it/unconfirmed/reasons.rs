@@ -1,4 +1,4 @@
-//! Why transactions left, as far as that can be told.
+//! The reasons of departures, as far as they are known.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn departed(following: &Following, txid: &Txid) -> Departed {
     wait_for("the departure", PATIENCE, departed)
 }
 
-/// Waits until only signals are followed: the list is not asked for again for half a minute.
+/// Waits until only signals are processed: the list is not requested again for half a minute.
 pub(super) fn wait_for_silence(sim: &SimNode, following: &Following) {
     following.assert_catches_up(sim);
     let lists = || sim.calls("getrawmempool");
@@ -31,7 +31,7 @@ fn conflicts_with_a_block_are_reported_even_if_it_is_late() {
     let loser = send(&sim, &pay(&coins[0], 5));
     following.assert_catches_up(&sim);
     let winner = pay(&coins[0], 7);
-    // the message that it goes, and then for long nothing
+    // the node announces the removal, and withholds all later messages
     sim.buffer_messages_after(1);
     let mined = sim.with(|world| world.mine_exactly(vec![winner.clone()], Mining::default())).unwrap().unwrap();
     let conflicted = Departure::Conflicted { by: winner.compute_txid(), block: mined.block_hash() };
@@ -80,11 +80,11 @@ fn a_transaction_of_two_weeks_expires_with_its_descendants() {
     following.assert_catches_up(&sim);
     sim.with(|world| world.expire(at(14))).unwrap();
     sim.with(|world| world.evict(&other)).unwrap();
-    let told = [old_id, young, other].map(|txid| {
+    let departures = [old_id, young, other].map(|txid| {
         let departed = departed(&following, &txid);
         (departed.departure, departed.along_with)
     });
     let expected = [(Departure::Expired, None), (Departure::Expired, Some(old_id)), (Departure::Unknown, None)];
-    assert_eq!(told, expected);
+    assert_eq!(departures, expected);
     following.stop();
 }

@@ -1,4 +1,4 @@
-//! What is written down of a reorganisation, and when.
+//! The durable record of a reorganisation, and when it is written.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ fn records(head: &Head) -> Vec<Reorg> {
     head.chain.reorgs(0..u64::MAX).unwrap().map(|row| row.unwrap().1).collect()
 }
 
-/// The only record, once it says what became of transactions.
+/// The only record, once it contains the outcome for transactions.
 fn finished(following: &Following) -> (Reorg, ReorgOutcome) {
     wait_for("the outcome", PATIENCE, || {
         let [reorg] = &records(&following.head())[..] else { panic!("there is not one record") };
@@ -36,7 +36,7 @@ fn finished(following: &Following) -> (Reorg, ReorgOutcome) {
     })
 }
 
-/// The index as it is on the disk at this moment, as a process that is killed leaves it; nothing if it was being written.
+/// A copy of the index on disk, as a process that is killed leaves it; `None` if it was being written.
 fn as_if_killed(directory: &TempDir) -> Option<Arc<TempDir>> {
     let copy = in_memory();
     for file in directory.path().read_dir().unwrap() {
@@ -61,7 +61,7 @@ fn a_kill_in_a_reorg_keeps_its_record_and_first_seen_times() {
     let before = following.assert_catches_up(&sim);
     std::thread::sleep(Duration::from_millis(1_100));
 
-    // the node takes its time to say what came back into its mempool
+    // the node is slow to report which transactions returned to its mempool
     sim.delay(Duration::from_millis(400));
     sim.with(|world| world.reorg(1, 2, Vec::new(), &Mining::default())).unwrap().unwrap();
     let killed = wait_for("the chain to change", PATIENCE, || {
@@ -101,7 +101,7 @@ fn outcomes_are_recorded_after_the_next_list_of_the_node() {
     wait_for("the tip", PATIENCE, || (following.head().tip.hash == tip(&sim)).then_some(()));
     let [record] = &records(&following.head())[..] else { panic!("there is not one record") };
     assert_eq!((&record.disconnected[..], record.connected.len()), (&[left.hash][..], 2));
-    assert_eq!(record.outcome, None, "nobody knows yet");
+    assert_eq!(record.outcome, None, "the outcome is unknown until the next list");
     sim.override_response(LIST, None);
     let (_, ReorgOutcome { returned, died, is_whole }) = finished(&following);
     assert_eq!((returned, is_whole), (vec![returns], true));
@@ -113,7 +113,7 @@ fn outcomes_are_recorded_after_the_next_list_of_the_node() {
 fn removals_in_a_reorg_are_not_reported_as_returned() {
     let (sim, coins) = quiet();
     let following = Following::of_simulated(&sim, true);
-    // the block that makes this coin spendable leaves, and then the one that holds what spends it cannot come again
+    // the block that makes this coin spendable is disconnected, so the block of its spend cannot be connected again
     let (young, old) = (pay(&coins[20], 5), pay(&coins[0], 5));
     let above = pay_on(&young, 9);
     sim.with(|world| world.mine_exactly(vec![young.clone(), old.clone(), above.clone()], Mining::default()))
@@ -137,7 +137,7 @@ fn removals_in_a_reorg_are_not_reported_as_returned() {
 #[test]
 fn a_reorg_in_many_commits_is_one_record_up_to_the_old_height() {
     let (sim, coins) = quiet();
-    // so little cache that every block is a commit
+    // the cache is so small that every block is a commit
     let following = Following::as_said(&sim, How { cache_bytes: 1 << 14, ..How::default() });
     let [returns, moves, lost] = [0, 1, 2].map(|coin| send(&sim, &pay(&coins[coin], 5)));
     mine(&sim);
@@ -145,7 +145,7 @@ fn a_reorg_in_many_commits_is_one_record_up_to_the_old_height() {
     let before = following.assert_catches_up(&sim);
     let left: Vec<_> = (before.tip.height.to_u32() - 5..=before.tip.height.to_u32()).rev().collect();
     let left: Vec<_> = left.into_iter().map(|height| before.chain.block_hash(height.into()).unwrap()).collect();
-    // what moves is in a block that comes with a later commit
+    // the transaction that moves is in a block of a later commit
     let other = pay(&coins[2], 9);
     let branch = vec![vec![], vec![other.clone()], vec![], vec![], vec![], vec![], vec![pay(&coins[1], 5)]];
     sim.with(|world| world.reorg(6, 9, branch, &Mining::default())).unwrap().unwrap();
@@ -153,7 +153,7 @@ fn a_reorg_in_many_commits_is_one_record_up_to_the_old_height() {
     let (record, outcome) = finished(&following);
     assert_eq!((record.disconnected.clone(), record.fork.height.to_u32()), (left.clone(), 120));
     let joined: Vec<_> = (121..=129_u32).map(|height| head.chain.block_hash(height.into()).unwrap()).collect();
-    assert!(record.connected.len() >= 6, "as high as before: {}", record.connected.len());
+    assert!(record.connected.len() >= 6, "the record does not reach the old height: {}", record.connected.len());
     assert_eq!(record.connected[..], joined[..record.connected.len()]);
     assert_eq!((outcome.returned, outcome.is_whole), (vec![returns], true));
     let died: Vec<_> = outcome.died.into_iter().map(|dead| (dead.txid, dead.block, dead.conflicting)).collect();

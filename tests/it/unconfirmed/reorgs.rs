@@ -1,4 +1,4 @@
-//! What stands on blocks that left.
+//! Unconfirmed transactions that depend on disconnected blocks.
 
 use btcgraph::mempool::Departure;
 use btcgraph::sim::{Mining, Payment, SimNode, Spendable};
@@ -7,7 +7,7 @@ use super::following::{Following, How, PATIENCE};
 use super::simulated::{owner, pay, pay_on, quiet, send};
 use crate::support::bitcoind::wait_for;
 
-/// The last block leaves for two others, the first of which holds these.
+/// Replaces the last block by two others, the first of which contains these transactions.
 fn reorganise(sim: &SimNode, transactions: Vec<bitcoin::Transaction>) {
     sim.with(|world| world.reorg(1, 2, vec![transactions], &Mining::default())).unwrap().unwrap();
 }
@@ -46,7 +46,7 @@ fn what_spends_a_coinbase_that_is_immature_again_is_reorged_out() {
 
 #[test]
 fn relocked_transactions_are_reorged_out_with_the_node() {
-    for is_told_late in [false, true] {
+    for is_list_late in [false, true] {
         let (sim, coins) = quiet();
         let following = Following::of_simulated(&sim, true);
         let rested = pay(&coins[0], 5);
@@ -59,7 +59,7 @@ fn relocked_transactions_are_reorged_out_with_the_node() {
         let free = Payment::of([coins[2].clone()]).change(owner(), 5).lock_time(122).sequence(u32::MAX);
         let [by_height, by_rest, free] = [by_height, by_rest, free].map(|payment| send(&sim, &payment.sign().unwrap()));
         following.assert_catches_up(&sim);
-        if is_told_late {
+        if is_list_late {
             sim.override_response("getrawmempool", Some((503, "Work queue depth exceeded")));
         }
         sim.with(|world| world.invalidate(&block)).unwrap().unwrap();
@@ -69,7 +69,7 @@ fn relocked_transactions_are_reorged_out_with_the_node() {
         let head = following.assert_catches_up(&sim);
         for txid in [by_height, by_rest] {
             let departure = head.mempool.departed(&txid).unwrap().departure;
-            assert_eq!(departure, Departure::ReorgedOut { block }, "told late: {is_told_late}");
+            assert_eq!(departure, Departure::ReorgedOut { block }, "late list: {is_list_late}");
         }
         assert!(head.mempool.get(&free).is_some());
         following.stop();

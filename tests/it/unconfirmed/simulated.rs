@@ -1,4 +1,4 @@
-//! The mempool of a simulated node, to which anything happens.
+//! The mempool of a simulated node through random lives.
 
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
@@ -23,7 +23,7 @@ pub(crate) fn live(life: &mut Life, sim: &SimNode, steps: usize) {
     }
 }
 
-/// A node with 120 empty blocks, and the coins of those whose coins can be spent, the oldest first.
+/// A node with 120 empty blocks, and the mature coinbase outputs of these, the oldest first.
 pub(super) fn quiet() -> (SimNode, Vec<Spendable>) {
     let mut chain = SimChain::new(17);
     let blocks = chain.mine_empty(120).unwrap();
@@ -44,12 +44,12 @@ pub(super) fn owner() -> Owner {
     Owner::new(ScriptKind::P2wpkh, 1)
 }
 
-/// A payment of all of a coin at so many satoshis a virtual byte.
+/// A payment that spends a whole coin at this fee rate.
 pub(super) fn pay(coin: &Spendable, sat_per_vb: u64) -> Transaction {
     Payment::of([coin.clone()]).change(owner(), sat_per_vb).sign().unwrap()
 }
 
-/// A payment of all that another pays.
+/// A payment that spends the whole first output of another.
 pub(super) fn pay_on(tx: &Transaction, sat_per_vb: u64) -> Transaction {
     pay(&Spendable::of(tx, 0, owner()).unwrap(), sat_per_vb)
 }

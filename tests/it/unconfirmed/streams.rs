@@ -1,4 +1,4 @@
-//! Subscribers that lose their connection and come back.
+//! Subscribers that lose their connection and reconnect.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use tokio::sync::watch;
 use super::following::{Following, PATIENCE};
 use super::simulated::{live, start};
 
-/// What there is to be told in the end: the last event of the mempool, and the tip.
+/// The end that readers wait for: the sequence number of the last mempool event, and the tip.
 pub(super) type End = watch::Receiver<Option<(u64, Value)>>;
 
-/// A subscriber that loses its connection after every `patience` events, and goes on behind the last.
+/// Reads as a subscriber that loses its connection after every `patience` events, and resumes after the last.
 async fn read(
     schema: &Schema,
     subscription: &str,
@@ -29,7 +29,7 @@ async fn read(
     read_all(schema, &document, json!({}), patience, end, is_all).await
 }
 
-/// The same with a document that takes more variables than `after`.
+/// Reads like `read`, with a document that takes more variables than `after`.
 pub(super) async fn read_all(
     schema: &Schema,
     document: &str,
@@ -38,25 +38,25 @@ pub(super) async fn read_all(
     mut end: End,
     is_all: impl Fn(&[Value], &(u64, Value)) -> bool,
 ) -> Vec<Value> {
-    let mut told: Vec<Value> = Vec::new();
+    let mut received: Vec<Value> = Vec::new();
     loop {
-        let after = told.last().map_or(Value::Null, |event| event["cursor"].clone());
+        let after = received.last().map_or(Value::Null, |event| event["cursor"].clone());
         variables["after"] = after;
         let request = Request::new(document).variables(Variables::from_json(variables.clone()));
         let mut stream = schema.execute_stream(request, None);
-        let connected_at = told.len();
-        while told.len() - connected_at < patience {
-            if end.borrow_and_update().as_ref().is_some_and(|end| is_all(&told, end)) {
-                return told;
+        let connected_at = received.len();
+        while received.len() - connected_at < patience {
+            if end.borrow_and_update().as_ref().is_some_and(|end| is_all(&received, end)) {
+                return received;
             }
             let response = tokio::select! {
                 response = stream.next() => response.unwrap(),
                 _ = end.changed() => continue,
-                () = tokio::time::sleep(PATIENCE) => panic!("nothing more is told after {} events", told.len()),
+                () = tokio::time::sleep(PATIENCE) => panic!("no further event after {} events", received.len()),
             };
             assert!(response.errors.is_empty(), "{:?}", response.errors);
             let event = response.data.into_json().unwrap();
-            told.push(event.as_object().unwrap().values().next().unwrap().clone());
+            received.push(event.as_object().unwrap().values().next().unwrap().clone());
         }
     }
 }
@@ -80,14 +80,10 @@ pub(super) async fn listening(schema: &Schema) -> usize {
 fn applied(mut chain: Vec<Value>, events: &[Value]) -> Vec<Value> {
     for event in events {
         if event["joined"].is_object() {
-            assert_eq!(
-                chain.last().unwrap(),
-                &event["joined"]["previous"]["hash"],
-                "what a block joins stands below it"
-            );
+            assert_eq!(chain.last().unwrap(), &event["joined"]["previous"]["hash"], "a block is connected to the tip");
             chain.push(event["joined"]["hash"].clone());
         } else {
-            assert_eq!(chain.pop().unwrap(), event["left"]["hash"], "what leaves is the highest");
+            assert_eq!(chain.pop().unwrap(), event["left"]["hash"], "the disconnected block is the tip");
         }
     }
     chain
@@ -109,14 +105,16 @@ async fn who_loses_the_connection_and_comes_back_misses_nothing() {
     let readers = [usize::MAX, 1, 7].map(|patience| {
         let (schema, end, since) = (schema.clone(), end.clone(), first.mempool.sequence());
         tokio::spawn(async move {
-            let is_all = |told: &[Value], (last, _): &(u64, Value)| u64::try_from(told.len()).unwrap() == last - since;
+            let is_all =
+                |received: &[Value], (last, _): &(u64, Value)| u64::try_from(received.len()).unwrap() == last - since;
             read(&schema, MEMPOOL, patience, end, is_all).await
         })
     });
     let followers = [usize::MAX, 1, 5].map(|patience| {
         let (schema, end, from) = (schema.clone(), end.clone(), from.clone());
         tokio::spawn(async move {
-            let is_all = |told: &[Value], (_, tip): &(u64, Value)| applied(from.clone(), told).last() == Some(tip);
+            let is_all =
+                |received: &[Value], (_, tip): &(u64, Value)| applied(from.clone(), received).last() == Some(tip);
             applied(from.clone(), &read(&schema, CHAIN, patience, end, is_all).await)
         })
     });
@@ -132,16 +130,16 @@ async fn who_loses_the_connection_and_comes_back_misses_nothing() {
     });
     done.send(Some((last.mempool.sequence(), json!(last.tip.hash.to_string())))).unwrap();
 
-    let mut told = Vec::new();
+    let mut streams = Vec::new();
     for reader in readers {
-        told.push(reader.await.unwrap());
+        streams.push(reader.await.unwrap());
     }
     let ids = |events: &[Value]| {
         events.iter().map(|event| [&event["txid"], &event["reason"]].map(Value::clone)).collect::<Vec<_>>()
     };
-    assert!(told[0].len() > 200, "{} events are too few to see", told[0].len());
-    assert_eq!(ids(&told[1]), ids(&told[0]));
-    assert_eq!(ids(&told[2]), ids(&told[0]));
+    assert!(streams[0].len() > 200, "{} events are too few to see", streams[0].len());
+    assert_eq!(ids(&streams[1]), ids(&streams[0]));
+    assert_eq!(ids(&streams[2]), ids(&streams[0]));
     for follower in followers {
         assert_eq!(follower.await.unwrap(), hashes(&last));
     }
