@@ -45,7 +45,7 @@ struct Lost {
     tip: Value,
     /// Of the row that `blocks` has of it.
     row: String,
-    /// Of the event that told of it.
+    /// Of the event that announced it.
     event: String,
 }
 
@@ -234,8 +234,8 @@ fn a_node_that_lost_the_block_too_is_waited_for() {
 fn a_node_that_left_the_block_meanwhile_is_followed() {
     let stage = Stage::with_blocks(20);
     let Lost { height, tip, .. } = stage.crash_after_announcing();
-    let told: BlockHash = serde_json::from_value(stage.tip()["hash"].clone()).unwrap();
-    stage.node.with(|world| world.invalidate(&told)).unwrap().unwrap();
+    let announced: BlockHash = serde_json::from_value(stage.tip()["hash"].clone()).unwrap();
+    stage.node.with(|world| world.invalidate(&announced)).unwrap().unwrap();
     // the block is invalid, and there is no other
     let mut served = stage.serve();
     assert_eq!(first_tip(&served), stage.tip());
@@ -255,8 +255,8 @@ fn a_node_that_left_the_block_meanwhile_is_followed() {
 fn a_node_that_left_more_than_the_block_is_followed() {
     let stage = Stage::with_blocks(20);
     let Lost { height, tip, .. } = stage.crash_after_announcing();
-    let told: BlockHash = serde_json::from_value(stage.tip()["hash"].clone()).unwrap();
-    stage.node.with(|world| world.invalidate(&told)).unwrap().unwrap();
+    let announced: BlockHash = serde_json::from_value(stage.tip()["hash"].clone()).unwrap();
+    stage.node.with(|world| world.invalidate(&announced)).unwrap().unwrap();
     let below = stage.node.with(|world| world.chain().tip()).unwrap();
     stage.node.with(|world| world.invalidate(&below)).unwrap().unwrap();
     stage.node.with(|world| world.mine_exactly(Vec::new(), Mining::default())).unwrap().unwrap();
@@ -277,9 +277,9 @@ fn after_a_crash_without_loss_reads_go_on_without_the_node() {
         (height_in(&stage.directory.path().join("regtest")) == 21).then_some(())
     });
     served.kill();
-    let told = stage.tip();
+    let tip = stage.tip();
     stage.node.stop_serving();
-    assert_eq!(stage.serve().query(TIP)["data"]["tip"], told);
+    assert_eq!(stage.serve().query(TIP)["data"]["tip"], tip);
 }
 
 #[test]
@@ -294,7 +294,7 @@ fn a_node_on_a_lower_chain_is_awaited_for_the_set_time() {
     let warnings = stage.warnings("announced in vain");
     let [warning] = &warnings[..] else { panic!("{warnings:?}") };
     assert_eq!((&warning["height"], &warning["hash"]), (&tip["height"], &tip["hash"]), "{warning}");
-    // killed, and started by who would wait for long: it is known that the block is lost
+    // killed and restarted with a long wait: the server already knows that the block is lost
     served.kill();
     let served = stage.serve();
     assert_eq!(first_tip(&served)["height"], json!(height - 1));
@@ -319,7 +319,7 @@ fn a_node_on_another_chain_is_followed_when_the_wait_is_over() {
     });
     assert_eq!(answer["data"], expected);
 
-    // whoever stands on the lost block is told so
+    // requests that refer to the lost block fail with an error
     let code = |answer: &Value| answer["errors"][0]["extensions"]["code"].clone();
     let page = served.query(&format!("{{ blocks(first: 1, after: \"{row}\") {{ edges {{ cursor }} }} }}"));
     assert_eq!(code(&page), "CURSOR_ORPHANED", "{page}");
@@ -328,8 +328,8 @@ fn a_node_on_another_chain_is_followed_when_the_wait_is_over() {
     let message = refused["errors"][0]["message"].as_str().unwrap();
     assert!(message.contains(&format!("at height {height}")) && message.contains("crash"), "{message}");
     let waits = json!({ "query": TIP, "extensions": { "waitForTip": { "hash": tip["hash"], "timeoutMs": 100 } } });
-    let missed = served.post::<Value>(&waits);
-    assert_eq!(code(&missed), "TIP_NOT_REACHED", "{missed}");
+    let timed_out = served.post::<Value>(&waits);
+    assert_eq!(code(&timed_out), "TIP_NOT_REACHED", "{timed_out}");
 
     // the other chain goes on: once another block is in its place it is an ordinary one that was left
     stage.set_chain(OTHER_SEED, height);

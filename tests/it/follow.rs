@@ -1,5 +1,5 @@
-//! Following a real node: through reorganisations of any depth, restarts and back to genesis, the index says what the
-//! node says, and holds the rows that a fresh index of the same chain would hold.
+//! Following a real node: through reorganisations of any depth, restarts and back to genesis, the index agrees
+//! with the node and contains the rows of a fresh index of the same chain.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
@@ -365,7 +365,7 @@ fn an_unreachable_node_is_out_of_sync_and_followed_again() {
         };
         wait("the index to be in sync", &|| published.is_in_sync());
         real.stop();
-        wait("the node to be missed", &|| !published.is_in_sync());
+        wait("the index to be out of sync", &|| !published.is_in_sync());
         real.start_again();
         let last = *real.mine(3).last().unwrap();
         wait("the index to be in sync again", &|| {
@@ -436,17 +436,17 @@ fn disconnect_events_precede_connect_events_with_their_head() {
     let branch = hostile.branch(&mut chain, 3, 4).unwrap();
     followed.submit(&branch);
     followed.catch_up();
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     while let Ok(event) = events.try_recv() {
         assert_eq!(event.head.tip.hash, chain.tip());
-        told.extend(event.chain.iter().map(|event| match event {
+        reported.extend(event.chain.iter().map(|event| match event {
             ChainEvent::Disconnected(tip) => (false, tip.height.to_u32(), tip.hash),
             ChainEvent::Connected(tip) => (true, tip.height.to_u32(), tip.hash),
         }));
     }
     let left = old.into_iter().zip([20, 19, 18]).map(|(hash, height)| (false, height, hash));
     let joined = branch.iter().zip(18..).map(|(block, height)| (true, height, block.block_hash()));
-    assert_eq!(told, left.chain(joined).collect::<Vec<_>>());
+    assert_eq!(reported, left.chain(joined).collect::<Vec<_>>());
 }
 
 #[test]

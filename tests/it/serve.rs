@@ -29,16 +29,16 @@ async fn a_new_block_reaches_subscribers_and_queries_at_once() {
     let query = "subscription { newBlock { height hash previous { height } } }";
     socket.send(send(json!({ "type": "subscribe", "id": "1", "payload": { "query": query } }))).await.unwrap();
 
-    // a subscription begins at some moment after its message: mine until a block is told
+    // a subscription begins at some moment after its message: mine until a block is reported
     let mut mined = Vec::new();
-    let told = loop {
+    let event = loop {
         mined.extend(node.mine(1));
         if let Ok(message) = tokio::time::timeout(Duration::from_secs(5), next(&mut socket)).await {
             break message;
         }
-        assert!(mined.len() < 6, "no block was told");
+        assert!(mined.len() < 6, "no block was reported");
     };
-    let block = &told["payload"]["data"]["newBlock"];
+    let block = &event["payload"]["data"]["newBlock"];
     let height = block["height"].as_u64().unwrap();
     assert_eq!(node.must("getblockhash", &[json!(height)]), block["hash"]);
     assert_eq!(block["previous"]["height"], json!(height - 1));

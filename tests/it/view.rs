@@ -1,4 +1,5 @@
-//! The view against the simulated chain: what every script holds, what of it is immature, what can never be spent.
+//! The view against the simulated chain: the balance of every script, its immature part, and the outputs that can
+//! never be spent.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,20 +17,20 @@ fn holdings(chain: &SimChain) -> BTreeMap<ScriptBuf, (u64, u64, u64)> {
     let next = chain.height().next();
     let mut holdings = BTreeMap::<_, (u64, u64, u64)>::new();
     for coin in chain.unspent().values() {
-        let held = holdings.entry(coin.output.script_pubkey.clone()).or_default();
+        let sums = holdings.entry(coin.output.script_pubkey.clone()).or_default();
         let value = coin.output.value.to_sat();
-        held.0 += value;
-        held.1 += if coin.is_mature_at(next) { 0 } else { value };
-        held.2 += 1;
+        sums.0 += value;
+        sums.1 += if coin.is_mature_at(next) { 0 } else { value };
+        sums.2 += 1;
     }
     holdings
 }
 
 #[track_caller]
 fn assert_agrees(view: &View, chain: &SimChain, scripts: &mut BTreeMap<ScriptBuf, (u64, u64, u64)>) {
-    // scripts that hold nothing any more must say so
-    for held in scripts.values_mut() {
-        *held = (0, 0, 0);
+    // a script without unspent outputs must have totals of zero
+    for expected in scripts.values_mut() {
+        *expected = (0, 0, 0);
     }
     scripts.extend(holdings(chain));
     for (script, expected) in scripts {
@@ -108,7 +109,7 @@ fn outputs_spent_before_an_overwrite_are_not_overwritten() {
     assert_eq!(reasons(&overwritten), [None, reason, reason]);
     assert_eq!(reasons(&latest), [None; 3]);
     assert!(view.spender(&overwritten, 0).unwrap().is_some());
-    assert!(chain.coin(&OutPoint { txid, vout: 0 }).is_some(), "the later copy brought it back");
+    assert!(chain.coin(&OutPoint { txid, vout: 0 }).is_some(), "the later copy creates it again");
 }
 
 #[test]

@@ -91,7 +91,7 @@ impl<W: Way> Player<W> {
                 self.mine(vec![self.purse.spend(to_spend, vec![to])]);
             }
             let block = match self.chain.mine_duplicate_coinbase(&hash, Vec::new()) {
-                // a branch that was left holds this very block already
+                // an abandoned branch already contains this very block
                 Err(ChainError::SameBlock(_)) => return,
                 made => made.unwrap(),
             };

@@ -1,4 +1,4 @@
-//! How often each kind of event was seen, so that nobody takes a test for one that it is not.
+//! Counts how often each kind of event occurs, so that a test cannot pass without the events that it is about.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -47,8 +47,8 @@ pub(crate) fn assert_movements(view: &View, model: &Model, script: &ScriptBuf) {
         let movement = found.next().expect("a movement for each row of the history");
         let (received, spent) = (after.received - before.received, after.spent - before.spent);
         let expected = (TxNum(*txnum), received, spent, after.received - after.spent);
-        let told = (movement.txnum, movement.received, movement.spent, movement.balance_after);
-        assert_eq!(told, expected, "a movement of {script}");
+        let actual = (movement.txnum, movement.received, movement.spent, movement.balance_after);
+        assert_eq!(actual, expected, "a movement of {script}");
         before = *after;
     }
     assert_eq!(found.next(), None, "movements of {script}");
@@ -58,7 +58,7 @@ pub(crate) fn assert_movements(view: &View, model: &Model, script: &ScriptBuf) {
     assert_eq!(counted, Some(expected), "how many movements {script} has");
 }
 
-/// What a script held right after an earlier block, by its totals and coin by coin.
+/// The balance of a script right after an earlier block, by its totals and coin by coin.
 pub(crate) fn assert_holdings_at(view: &View, model: &Model, script: &ScriptBuf, height: u32) {
     let (ledger, at) =
         (view.ledger([sha256::Hash::hash(script.as_bytes())]), view.block_at(height.into()).unwrap().unwrap());
@@ -75,8 +75,8 @@ fn assert_totals(view: &View, ledger: &Ledger, height: Height, expected: &Totals
     let found = view.totals(ledger, &view.block_at(height).unwrap().unwrap()).unwrap();
     let (received, spent) = (u128::from(expected.received), u128::from(expected.spent));
     let outputs = (expected.outputs_received.into(), expected.outputs_spent.into());
-    let told = (found.received, found.spent, (found.outputs_received, found.outputs_spent));
-    assert_eq!(told, (received, spent, outputs), "totals of {script} after block {height}");
+    let actual = (found.received, found.spent, (found.outputs_received, found.outputs_spent));
+    assert_eq!(actual, (received, spent, outputs), "totals of {script} after block {height}");
     assert_eq!(
         found.balance().unwrap(),
         expected.received - expected.spent,
@@ -84,13 +84,13 @@ fn assert_totals(view: &View, ledger: &Ledger, height: Height, expected: &Totals
     );
 }
 
-/// The sums over the whole chain: what was issued is what scripts hold and what is lost; fees are what inputs have more
-/// than outputs.
+/// The sums over the whole chain: the issued subsidy is the unspent value plus the lost value; fees are the value of
+/// inputs less that of outputs.
 pub(crate) fn assert_supply(view: &View, model: &Model) {
     let tip = view.tip_block().unwrap();
     let supply = Supply::of(&tip.row.running).unwrap();
-    let held: u64 = model.unspent.values().flat_map(|coins| coins.values()).map(|coin| coin.value).sum();
-    assert_eq!((supply.circulating, supply.subsidy_issued - supply.unspendable), (held, held), "supply");
+    let unspent: u64 = model.unspent.values().flat_map(|coins| coins.values()).map(|coin| coin.value).sum();
+    assert_eq!((supply.circulating, supply.subsidy_issued - supply.unspendable), (unspent, unspent), "supply");
     let range = view.range(Height::GENESIS, tip.height).unwrap();
     let sum = |total: fn(&btcgraph::index::ChainTotals) -> u128| range.sum(total).unwrap();
     let created = model.blocks.iter().map(|block| u128::from(block.output_value - block.coinbase_value)).sum::<u128>();

@@ -12,11 +12,11 @@
 //!               └──────────── compared ───────┘   support/agree, holdings.rs
 //! ```
 //!
-//! After every look: the tip, all rows that the blocks between could touch (from time to time all rows there are), how
-//! many rows each table has, the blocks that became stale, the events, and what the view says of scripts that were
-//! touched, now and at earlier blocks. At the end of a history whole tables are compared with those of indexes that came
-//! to the same tip block by block and in one batch. A failing history is made as small as it gets, and printed with its
-//! seed; docs/testing.md tells how to play it again.
+//! After every look: the tip, all rows that the blocks between could change (from time to time all rows there are), how
+//! many rows each table has, the blocks that became stale, the events, and what the view says of affected scripts,
+//! now and at earlier blocks. At the end of a history whole tables are compared with those of indexes that came to the
+//! same tip block by block and in one batch. A failing history is made as small as it gets, and printed with its
+//! seed; docs/testing.md describes how to play it again.
 
 mod actions;
 mod blocks;

@@ -19,7 +19,7 @@ use crate::support::model::Model;
 
 /// How the index comes to follow the chain.
 pub(crate) trait Way {
-    /// Brings the index to the tip of the chain.
+    /// Advances the index to the tip of the chain.
     fn follow(&mut self, index: &mut Index, chain: &SimChain);
 
     /// Refuses to follow a node that has only a small part of the chain.
@@ -28,8 +28,8 @@ pub(crate) trait Way {
     /// Lets go of what it reads, so that the index can be closed.
     fn let_go(&mut self);
 
-    /// Compares what it sees itself with the model. `touched` are the scripts whose rows may have changed.
-    fn compare(&mut self, model: &Model, touched: &BTreeSet<ScriptBuf>);
+    /// Compares what it sees itself with the model. `affected` are the scripts whose rows may have changed.
+    fn compare(&mut self, model: &Model, affected: &BTreeSet<ScriptBuf>);
 
     /// The same at the end of a history, of any scripts.
     fn finish(&mut self, model: &Model);
@@ -56,7 +56,7 @@ pub(crate) struct Player<W> {
     pub(super) counts: Counts,
 }
 
-/// Every so many comparisons all rows are compared, and not only those that the last blocks could touch.
+/// Every so many comparisons all rows are compared, and not only those that the last blocks could change.
 const ALL_COMPARED: u32 = 15;
 
 impl<W: Way> Player<W> {
@@ -80,7 +80,7 @@ impl<W: Way> Player<W> {
         }
     }
 
-    /// Plays a whole history, and tells what it showed.
+    /// Plays a whole history and returns the events that it counted.
     pub(crate) fn play(mut self, history: &[Step]) -> Counts {
         for step in history {
             for action in step {
@@ -144,17 +144,17 @@ impl<W: Way> Player<W> {
 
         self.way.follow(&mut self.indexed.as_mut().unwrap().index, &self.chain);
 
-        let mut touched = BTreeSet::new();
+        let mut affected = BTreeSet::new();
         while self.model.blocks.len() > common {
             let height = u32::try_from(self.model.blocks.len() - 1).unwrap();
-            touched.extend(self.model.touched_by(height).cloned());
+            affected.extend(self.model.affected_scripts(height).cloned());
             self.model.disconnect();
         }
         for block in &active[common..] {
             self.stale.remove(&block.block_hash());
             let height = u32::try_from(self.model.blocks.len()).unwrap();
             self.model.connect(block);
-            touched.extend(self.model.touched_by(height).cloned());
+            affected.extend(self.model.affected_scripts(height).cloned());
         }
         if active.len() - common > 1 {
             self.counts.add("blocks, several between two looks");
@@ -162,7 +162,7 @@ impl<W: Way> Player<W> {
         if std::mem::take(&mut self.reorganisations) > 1 {
             self.counts.add("reorganisations, several between two looks");
         }
-        self.compare(u32::try_from(common).unwrap(), &touched);
+        self.compare(u32::try_from(common).unwrap(), &affected);
         let snapshot = self.indexed.as_ref().unwrap().index.snapshot().unwrap();
         for hash in &left {
             let Some((block, height, row)) = self.stale.get(hash) else { continue };
@@ -172,15 +172,15 @@ impl<W: Way> Player<W> {
 
     /// Compares what changed: blocks from this height on and these scripts. From time to time all is compared, and once
     /// for all what did not change.
-    pub(super) fn compare(&mut self, height: u32, touched: &BTreeSet<ScriptBuf>) {
+    pub(super) fn compare(&mut self, height: u32, affected: &BTreeSet<ScriptBuf>) {
         let snapshot = self.indexed.as_ref().unwrap().index.snapshot().unwrap();
         self.compared += 1;
         if self.compared.is_multiple_of(ALL_COMPARED) {
             assert_agrees(&snapshot, &self.model);
         } else {
-            assert_agrees_from(&snapshot, &self.model, height, touched);
+            assert_agrees_from(&snapshot, &self.model, height, affected);
         }
-        self.way.compare(&self.model, touched);
+        self.way.compare(&self.model, affected);
     }
 
     /// Compares whole tables with those of indexes that came to this tip without a detour.

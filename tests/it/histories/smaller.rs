@@ -127,7 +127,7 @@ fn simpler(action: &Action) -> Option<Action> {
 mod tests {
     use super::*;
 
-    /// What is left of a history that fails as long as this holds.
+    /// The smallest history that still satisfies `fails`, and the number of tries.
     fn smallest(history: Vec<Step>, fails: impl Fn(&[Step]) -> bool) -> (Vec<Step>, u32) {
         let (mut tree, mut tries) = (Smaller::new(history), 0);
         let mut goes_on = tree.simplify();
@@ -149,8 +149,8 @@ mod tests {
             let after = steps.iter().skip_while(|step| !step.iter().any(deep));
             after.skip(1).flatten().any(empty)
         });
-        let told = format!("{left:?}");
-        assert_eq!(told, "[[Shorten { depth: 4 }], [Empty { blocks: 1 }]]");
+        let printed = format!("{left:?}");
+        assert_eq!(printed, "[[Shorten { depth: 4 }], [Empty { blocks: 1 }]]");
         assert!(tries < 40, "{tries} tries");
     }
 }

@@ -1,5 +1,5 @@
-//! The index that follows a node: the simulated chain is served as a node serves it, and `sync` brings the index to its
-//! tip. What is published on the way is compared, too.
+//! The index that follows a node: the simulated chain is served as a node serves it, and `sync` advances the index to
+//! its tip. What is published on the way is compared, too.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
@@ -21,7 +21,7 @@ use super::player::Way;
 use super::prepared::Prepared;
 use crate::support::model::Model;
 
-/// How many of the scripts that were touched the view is asked about each time.
+/// How many of the affected scripts are compared with the view each time.
 const ASKED: usize = 8;
 
 /// A node over the chain, and what follows it.
@@ -87,14 +87,14 @@ impl Way for ThroughNode {
         let before = index.snapshot().unwrap().tip().unwrap().hash;
         let mut events = self.live.subscribe();
         self.try_to_follow(index, chain).unwrap();
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         loop {
             match events.try_recv() {
-                Ok(event) => told.extend(event.chain.iter().map(|event| match event {
+                Ok(event) => reported.extend(event.chain.iter().map(|event| match event {
                     ChainEvent::Disconnected(tip) => ("left", tip.height, tip.hash),
                     ChainEvent::Connected(tip) => ("joined", tip.height, tip.hash),
                 })),
-                Err(TryRecvError::Lagged(missed)) => panic!("{missed} events were missed"),
+                Err(TryRecvError::Lagged(count)) => panic!("the receiver lags by {count} events"),
                 Err(TryRecvError::Empty | TryRecvError::Closed) => break,
             }
         }
@@ -104,7 +104,7 @@ impl Way for ThroughNode {
         };
         let (left, joined) = (all("left", way.disconnected), all("joined", way.connected));
         let expected: Vec<_> = left.chain(joined).collect();
-        assert_eq!(told, expected);
+        assert_eq!(reported, expected);
     }
 
     fn refuse(&mut self, index: &mut Index, beginning: &SimChain) {
@@ -119,17 +119,17 @@ impl Way for ThroughNode {
     }
 
     fn let_go(&mut self) {
-        // what was published, and the events that are kept, hold snapshots
+        // the published Head and the stored events keep snapshots alive
         (self.published, self.live) = (Published::default(), Live::default());
     }
 
-    fn compare(&mut self, model: &Model, touched: &BTreeSet<ScriptBuf>) {
+    fn compare(&mut self, model: &Model, affected: &BTreeSet<ScriptBuf>) {
         let Some(head) = self.published.head() else { return };
         let view = View::new(head);
         assert_supply(&view, model);
-        let touched: Vec<_> = touched.iter().collect();
-        for nth in 0..ASKED.min(touched.len()) {
-            let script = self.random.choose(&touched).unwrap();
+        let affected: Vec<_> = affected.iter().collect();
+        for nth in 0..ASKED.min(affected.len()) {
+            let script = self.random.choose(&affected).unwrap();
             assert_holdings(&view, model, script);
             if nth < 2 {
                 assert_movements(&view, model, script);

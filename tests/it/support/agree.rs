@@ -53,7 +53,7 @@ fn assert_tip_agrees(chain: &Snapshot, model: &Model) {
     assert_eq!(chain.tip(), expected, "the tip");
 }
 
-/// Together with the comparisons row by row: the tables hold what the model holds, and nothing else.
+/// Together with the comparisons row by row: the tables contain the rows of the model and no others.
 fn assert_no_more_rows(chain: &Snapshot, model: &Model) {
     let rows = |count: usize| u64::try_from(count).unwrap();
     let expected = [

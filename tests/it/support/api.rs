@@ -39,7 +39,7 @@ pub(crate) struct Api {
     /// The mempool of the next Head, if it is not the one above.
     given: Option<MempoolSnapshot>,
     pub(crate) schema: Schema,
-    /// Every Head that was published, to see which are still held.
+    /// Every published Head, to count those that are still referenced.
     heads: Vec<Weak<Head>>,
     _directory: TempDir,
 }
@@ -121,7 +121,7 @@ impl Api {
         self.given = Some(mempool);
     }
 
-    /// Takes `depth` blocks out and adds others, in one commit; publishes the Head, then tells of each block.
+    /// Takes `depth` blocks out and adds others, in one commit; publishes the Head, then reports each block.
     pub(crate) fn change<'b>(&mut self, depth: u32, blocks: impl IntoIterator<Item = &'b Block>) {
         let parser = self.index.parser();
         let parse = |block: &Block| parser.parse(block.block_hash(), serialize(block)).unwrap();
@@ -146,7 +146,7 @@ impl Api {
         self.publish(events);
     }
 
-    /// Publishes the state of chain and mempool, and tells what happened to the chain.
+    /// Publishes the state of chain and mempool, and reports the changes of the chain.
     fn publish(&mut self, events: Vec<ChainEvent>) {
         let chain = Arc::new(self.index.snapshot().unwrap());
         let mempool = self.given.clone().unwrap_or_else(|| self.mempool.snapshot());
@@ -232,7 +232,7 @@ impl Api {
         View::new(self.published.head().unwrap())
     }
 
-    /// Brings the index to the node's tip as following does, and lets answers ask the node.
+    /// Advances the index to the node's tip as following does, and lets answers ask the node.
     pub(crate) fn follow(&mut self, node: &Node) {
         self.set_node(node);
         let follow = Follow {
@@ -274,7 +274,7 @@ impl Api {
         self.published.change_state(SyncState::without_node);
     }
 
-    /// How many of the Heads published so far are still held by somebody.
+    /// How many of the Heads published so far are still referenced.
     pub(crate) fn heads_held(&self) -> usize {
         self.heads.iter().filter(|head| head.strong_count() > 0).count()
     }

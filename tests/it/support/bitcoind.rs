@@ -157,7 +157,7 @@ impl RealNode {
         }
     }
 
-    /// Mines blocks to an address that nobody can spend from and that no earlier call used, so that a block mined
+    /// Mines blocks to an address that no key can spend from and that no earlier call used, so that a block mined
     /// after `invalidateblock` is never the invalidated one again.
     #[track_caller]
     pub(crate) fn mine(&self, count: u32) -> Vec<BlockHash> {

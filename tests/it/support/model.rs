@@ -236,7 +236,7 @@ impl Model {
     }
 
     /// The scripts that the block at a height pays or spends, but those that can never be spent.
-    pub(crate) fn touched_by(&self, height: u32) -> impl Iterator<Item = &ScriptBuf> {
+    pub(crate) fn affected_scripts(&self, height: u32) -> impl Iterator<Item = &ScriptBuf> {
         self.journal[place_of(height)].iter().filter_map(|change| match change {
             Change::Moved(script, _) => Some(script),
             _ => None,
@@ -375,7 +375,7 @@ impl Model {
             totals.outputs_spent += movement.outputs_spent;
             totals.transactions += 1;
             if tx.is_coinbase() {
-                // what is overwritten stays counted here: it tells how much is immature, not what the balance is
+                // overwritten outputs stay counted here: this sum yields the immature value, not the balance
                 totals.coinbase_received += movement.received;
                 totals.coinbase_transactions += 1;
                 self.payouts.entry(script.clone()).or_default().insert(height);

@@ -19,7 +19,7 @@ pub(crate) struct Pool {
     fed: Vec<Arc<Block>>,
     /// The outputs of everything that was ever seen.
     outputs: HashMap<Txid, Vec<TxOut>>,
-    /// Height of what the fed blocks hold, and whether it is a coinbase.
+    /// The height of each transaction of the fed blocks, and whether it is a coinbase.
     places: HashMap<Txid, (u32, bool)>,
 }
 

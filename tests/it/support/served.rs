@@ -34,7 +34,7 @@ impl Served {
         Self::start_on(&login(node), directory, variables)
     }
 
-    /// The same with a node that these flags tell of.
+    /// Starts a server on the node that these flags describe.
     pub(crate) fn start_on(node: &[OsString], directory: &Path, variables: &[(&str, &str)]) -> Self {
         Self::start_to(node, directory, variables, Stdio::null())
     }

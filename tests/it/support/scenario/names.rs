@@ -1,8 +1,8 @@
 //! Names in place of what differs from run to run, so that an answer can be compared as a whole.
 //!
 //! Values get names when they come up: `$block103`, `$tx.pay`, `$address.alice`. In answers each named value is
-//! replaced by its name wherever it stands, in ids and messages too; cursors are named as they are met; times are told
-//! from the start of the scenario. What has no name but cannot be the same in each run is covered by [`PLACEHOLDERS`].
+//! replaced by its name wherever it stands, in ids and messages too; cursors are named as they are met; times are
+//! counted from the start of the scenario. What has no name but differs from run to run is covered by [`PLACEHOLDERS`].
 //! Anything else that looks like a hash or an address is an error, so that it does not slip into a snapshot.
 
 use std::collections::BTreeMap;
@@ -34,13 +34,13 @@ const SCRIPTS: &[(&str, &str)] = &[
     ("witness", "<witness>"),
 ];
 
-/// Fields that hold a number of 256 bits, which has as many digits as a hash.
+/// Fields with a number of 256 bits, which has as many digits as a hash.
 const NUMBERS: &[&str] = &["chainwork", "target"];
 
-/// Fields that hold a moment as seconds since 1970.
+/// Fields with a moment as seconds since 1970.
 const SECONDS: &[&str] = &["timestamp"];
 
-/// Fields that hold a cursor.
+/// Fields with a cursor.
 const CURSORS: &[&str] = &["cursor", "endCursor", "startCursor"];
 
 /// So many hexadecimal digits in a row are a hash, of 20 bytes at least.
@@ -70,7 +70,7 @@ impl Names {
         }
     }
 
-    /// Gives a script, in hexadecimal digits, its name, and takes what it holds for the same in each run. Short ones
+    /// Gives a script, in hexadecimal digits, its name, and accepts its content as the same in each run. Short ones
     /// stand for themselves: their digits would be found by chance in other values, too.
     pub(crate) fn give_script(&mut self, script: &str, name: &str) {
         self.allow(script);

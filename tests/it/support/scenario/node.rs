@@ -19,7 +19,7 @@ const MATURE: u64 = 100;
 pub(super) struct NewBlock {
     /// What the coinbase pays; it has an address.
     pub(super) to: ScriptBuf,
-    /// What the block holds, in this order; what waits in the mempool if none.
+    /// The transactions of the block, in this order; those of the mempool if none.
     pub(super) transactions: Option<Vec<Transaction>>,
     /// The fees of `transactions`, which the coinbase claims beside the subsidy,
     pub(super) fees: Amount,
@@ -56,7 +56,7 @@ pub(super) trait Node {
     fn stop(&mut self);
     /// Starts a stopped node with the chain that it had, and with the mempool unless it forgets that.
     fn start(&mut self, forgets: bool);
-    /// Where it tells by itself what happens, as `host:port`, if it does.
+    /// The endpoint on which it sends signals (ZMQ), as `host:port`, if it sends any.
     fn signals(&self) -> Option<String>;
 }
 
@@ -68,10 +68,10 @@ pub(super) struct Real {
 }
 
 impl Real {
-    /// One that tells by itself what happens, or does not. `None`, which is recorded, where there is no bitcoind.
+    /// Starts one, with or without signals. `None`, which is recorded, where there is no bitcoind.
     #[track_caller]
-    pub(super) fn new(tells: bool) -> Option<Self> {
-        let signals = tells.then(|| format!("127.0.0.1:{}", free_port()));
+    pub(super) fn new(signals: bool) -> Option<Self> {
+        let signals = signals.then(|| format!("127.0.0.1:{}", free_port()));
         let mut arguments = vec![format!("-mocktime={START}")];
         arguments.extend(signals.as_ref().map(|endpoint| format!("-zmqpubsequence=tcp://{endpoint}")));
         let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
@@ -142,7 +142,7 @@ impl Node for Real {
     }
 
     fn evict(&mut self, txid: Txid) {
-        // no request does this: the node starts with nothing in its mempool, and is told of the others again
+        // no request does this: the node restarts with an empty mempool, and the others are submitted again
         let waiting = self.node.must("getrawmempool", &[json!(true)]);
         let mut waiting: Vec<_> = waiting.as_object().unwrap().iter().collect();
         waiting.sort_by_key(|(_, entry)| (entry["ancestorcount"].as_u64(), entry["time"].as_i64()));

@@ -22,7 +22,7 @@
 //! evict pay                                      the node forgets what waits
 //!
 //! reorg 2                                        takes the 2 newest blocks out and mines 3 empty ones instead,
-//! reorg 2 to 2 with - / tip, pay                 or so many, which hold these
+//! reorg 2 to 2 with - / tip, pay                 or so many, with these transactions
 //! shorten 3                                      takes the 3 newest blocks out; the chain is shorter then
 //! back to genesis                                takes all blocks out
 //! return to block104                             leaves the branch of now for an earlier one, up to its last block
@@ -35,8 +35,8 @@
 //! restart node forgetting its mempool            or begins again with nothing in its mempool
 //! stop node                                      the node is away;
 //! start node                                     it is back
-//! stop signals                                   nothing arrives any more of what the node tells by itself, which it
-//! start signals                                  does only in scenarios with these; it arrives again
+//! stop signals                                   the signals (ZMQ) of the node no longer arrive; it sends them only in
+//! start signals                                  scenarios with these lines; they arrive again
 //!
 //! query what alice has
 //!   { address(address: "$address.alice") { balance { confirmed } } }
@@ -45,11 +45,11 @@
 //! expect news 3                                  the next 3 events of that subscription, which must have come by now
 //! ```
 //!
-//! What is sent with coins of nobody's choice spends the oldest that can be spent. `hold` goes with `follow`, and `stop
+//! A payment that names no coins spends the oldest that can be spent. `hold` goes with `follow`, and `stop
 //! node` with `start node`; meanwhile nothing can be asked of the one, or done to the other.
 //!
-//! Transactions that wait are mined by feerate. Two of the same feerate are in an order that nobody chose: give them
-//! different fees, or say what a block holds.
+//! Transactions that wait are mined by feerate. Two of the same feerate are in an arbitrary order: give them
+//! different fees, or list the transactions of the block.
 
 mod action;
 #[cfg(test)]
@@ -80,7 +80,7 @@ pub(crate) enum Action {
     ReturnTo(String),
     Restart,
     Kill,
-    Hold,
+    Stop,
     Follow,
     RestartNode { forgets: bool },
     StopNode,
@@ -146,7 +146,7 @@ pub(crate) struct Scenario {
 }
 
 impl Scenario {
-    /// Whether the node has to tell by itself what happens.
+    /// Whether the node has to send signals (ZMQ).
     pub(crate) fn needs_signals(&self) -> bool {
         self.steps.iter().any(|step| step.action == Action::StopSignals)
     }

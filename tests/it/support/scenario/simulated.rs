@@ -20,9 +20,9 @@ pub(super) struct Simulated {
 }
 
 impl Simulated {
-    /// A node whose blocks are those that a real node would make. It tells by itself what happens, or does not.
-    pub(super) fn like_a_real_node(tells: bool) -> Self {
-        Self::with(SimChain::new(0).with_core_coinbases(), tells)
+    /// A node whose blocks are those that a real node would make. It sends signals (ZMQ) or does not.
+    pub(super) fn like_a_real_node(signals: bool) -> Self {
+        Self::with(SimChain::new(0).with_core_coinbases(), signals)
     }
 
     /// A node whose coinbases commit to no witnesses where there are none, so that they can be repeated.
@@ -30,11 +30,11 @@ impl Simulated {
         Self::with(SimChain::new(0), false)
     }
 
-    fn with(chain: SimChain, tells: bool) -> Self {
+    fn with(chain: SimChain, signals: bool) -> Self {
         let mut world = World::new(chain);
         world.set_time(START.try_into().unwrap());
         let login = (USER.to_owned(), PASSWORD.to_owned());
-        let options = SimNodeOptions { login, zmq: tells.then_some(0), ..SimNodeOptions::default() };
+        let options = SimNodeOptions { login, zmq: signals.then_some(0), ..SimNodeOptions::default() };
         Self { node: SimNode::start(Arc::new(Mutex::new(world)), options).unwrap() }
     }
 

@@ -17,7 +17,7 @@ use crate::support::bitcoind::wait_for;
 use crate::support::gate::Gate;
 use crate::support::served::Served;
 
-/// It looks at the node when it is told to, and knows within a second that the node is away.
+/// The server polls the node when it is notified, and knows within a second that the node is unreachable.
 const VARIABLES: &[(&str, &str)] = &[
     ("BTCGRAPH_NODE__POLL_SECONDS", "3600"),
     ("BTCGRAPH_SERVER__READY_SECONDS", "7200"),
@@ -26,7 +26,7 @@ const VARIABLES: &[(&str, &str)] = &[
     ("BTCGRAPH_SERVER__SOCKET_PING_SECONDS", "3600"),
 ];
 const PATIENCE: Duration = Duration::from_secs(30);
-/// It is told to look again when so long nothing came of it. While it looks its node is not to change.
+/// The server is notified again after this time without a result. The node must not change while it is polled.
 const AGAIN: Duration = Duration::from_millis(250);
 
 /// The stage of one scenario.
@@ -82,15 +82,15 @@ impl Stage {
             Action::BackToGenesis => chain.shorten(chain.node.height())?,
             Action::ReturnTo(block) => chain.return_to(names, block)?,
             Action::Restart => {
-                self.hold()?;
+                self.stop_server()?;
                 self.follow();
             }
             Action::Kill => {
-                self.served.take().ok_or(HELD)?.kill();
+                self.served.take().ok_or(STOPPED)?.kill();
                 self.subscriptions.clear();
                 self.follow();
             }
-            Action::Hold => self.hold()?,
+            Action::Stop => self.stop_server()?,
             Action::Follow if self.served.is_some() => return Err("btcgraph follows already".to_owned()),
             Action::Follow => self.follow(),
             Action::RestartNode { forgets } => {
@@ -103,7 +103,7 @@ impl Stage {
             Action::StartNode => self.start_node(false)?,
             Action::Query { document } => return self.ask(document).map(Some),
             Action::Subscribe { name, document } => {
-                let served = self.served.as_ref().ok_or(HELD)?;
+                let served = self.served.as_ref().ok_or(STOPPED)?;
                 let subscription = Subscription::open(served, &names.expand(document)?)?;
                 self.subscriptions.insert(name.clone(), subscription);
             }
@@ -114,13 +114,13 @@ impl Stage {
         Ok(None)
     }
 
-    /// Nothing more must have been told than what was expected.
+    /// Stops the server. Errors: an event was reported that the scenario does not expect.
     pub(super) fn end(mut self) -> Result<(), String> {
-        if self.served.is_some() { self.hold() } else { Ok(()) }
+        if self.served.is_some() { self.stop_server() } else { Ok(()) }
     }
 
     fn ask(&mut self, document: &str) -> Result<String, String> {
-        let served = self.served.as_ref().ok_or(HELD)?;
+        let served = self.served.as_ref().ok_or(STOPPED)?;
         let mut answer: async_graphql::Value = served.query_as(&self.names.expand(document)?);
         self.names.redact(&mut answer)?;
         Ok(serde_json::to_string_pretty(&answer).unwrap())
@@ -128,17 +128,17 @@ impl Stage {
 
     fn expect(&mut self, name: &str, count: usize) -> Result<String, String> {
         let subscription = self.subscriptions.get_mut(name).ok_or("that subscription ended with its server")?;
-        let mut told = Vec::new();
+        let mut events = Vec::new();
         for _ in 0..count {
             let mut event = subscription.event()?;
             self.names.redact(&mut event)?;
-            told.push(serde_json::to_string_pretty(&event).unwrap());
+            events.push(serde_json::to_string_pretty(&event).unwrap());
         }
-        Ok(told.join("\n"))
+        Ok(events.join("\n"))
     }
 
-    fn hold(&mut self) -> Result<(), String> {
-        let status = self.served.take().ok_or(HELD)?.stop();
+    fn stop_server(&mut self) -> Result<(), String> {
+        let status = self.served.take().ok_or(STOPPED)?.stop();
         if !status.success() {
             return Err(format!("btcgraph ended with {status}"));
         }
@@ -238,7 +238,7 @@ fn asks_the_node(action: &Action) -> bool {
             | Action::Expect { .. }
             | Action::Restart
             | Action::Kill
-            | Action::Hold
+            | Action::Stop
             | Action::Follow
             | Action::StopNode
             | Action::StartNode
@@ -253,4 +253,4 @@ fn is_seen_whole(action: &Action) -> bool {
     asks_the_node(action) && !matches!(action, Action::RestartNode { .. })
 }
 
-const HELD: &str = "btcgraph is stopped; 'follow' starts it";
+const STOPPED: &str = "btcgraph is stopped; 'follow' starts it";

@@ -13,19 +13,19 @@ use tokio_tungstenite::tungstenite::{Message, WebSocket, client};
 use crate::support::bitcoind::wait_for;
 use crate::support::served::Served;
 
-/// An event is told as soon as the block can be read, which it can be already.
+/// An event is sent as soon as the block can be read, which it can be already.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A subscription under way.
 pub(super) struct Subscription {
     socket: WebSocket<TcpStream>,
-    /// The first event, if it came before the subscription was seen to be under way: it tells how things are, or what
-    /// was missed.
+    /// The first event, if it came before the subscription was seen to be under way: it reports the current
+    /// state, or the events since the resume point.
     first: Option<Value>,
 }
 
 impl Subscription {
-    /// Returns when the server has it under way: whatever happens from then on is told. Errors: what the server says.
+    /// Returns when the server has it under way: it reports every event from then on. Errors: what the server says.
     pub(super) fn open(served: &Served, document: &str) -> Result<Self, String> {
         let mut request = format!("ws://{}/graphql", served.address).into_client_request().unwrap();
         request.headers_mut().insert("sec-websocket-protocol", "graphql-transport-ws".parse().unwrap());
@@ -63,14 +63,14 @@ impl Subscription {
         Ok(fields.swap_remove("payload").unwrap_or_default())
     }
 
-    /// The server is about to stop and must have nothing more to tell. Errors: what it tells.
+    /// The server is about to stop and must have no further events. Errors: the unexpected event.
     pub(super) fn end(mut self) -> Result<(), String> {
         if let Some(first) = self.first {
-            return Err(format!("nobody expected {first}"));
+            return Err(format!("unexpected event: {first}"));
         }
         match self.socket.read() {
             Ok(Message::Close(Some(CloseFrame { code: CloseCode::Restart, .. }))) => Ok(()),
-            Ok(message) => Err(format!("nobody expected {message}")),
+            Ok(message) => Err(format!("unexpected message: {message}")),
             Err(error) => Err(format!("the server closed without a word: {error}")),
         }
     }

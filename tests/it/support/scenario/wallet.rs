@@ -57,7 +57,7 @@ impl Wallet {
         names.give(&hash.to_lower_hex_string(), &format!("$script_hash.{name}"));
         hash.reverse();
         names.give(&hash.to_lower_hex_string(), &format!("$electrum_hash.{name}"));
-        // whose hash the script holds, if it holds one
+        // the key whose hash is in the script, if there is one
         names.allow(&Owner::new(ScriptKind::P2pk, number).script_pubkey().to_hex_string());
         Ok(owner)
     }

@@ -105,7 +105,7 @@ fn action(first: &str, words: &mut Words<'_>) -> Result<Action, String> {
         "restart" if words.take("node") => Action::RestartNode { forgets: words.take("forgetting its mempool") },
         "restart" => Action::Restart,
         "kill" => Action::Kill,
-        "hold" => Action::Hold,
+        "hold" => Action::Stop,
         "follow" => Action::Follow,
         "stop" if words.take("signals") => Action::StopSignals,
         "stop" => words.must("node").map(|()| Action::StopNode)?,
@@ -113,7 +113,7 @@ fn action(first: &str, words: &mut Words<'_>) -> Result<Action, String> {
         "start" => words.must("node").map(|()| Action::StartNode)?,
         "subscribe" => Action::Subscribe { name: words.name()?, document: String::new() },
         "expect" => Action::Expect { name: words.name()?, count: words.number("number of events")? },
-        other => return Err(format!("'{other}' is not told what it does")),
+        other => return Err(format!("'{other}' is an action without a parser")),
     })
 }
 

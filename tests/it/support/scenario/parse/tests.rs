@@ -96,7 +96,7 @@ fn every_other_action_is_a_line() {
         Action::ReturnTo(named("block9b")),
         Action::Restart,
         Action::Kill,
-        Action::Hold,
+        Action::Stop,
         Action::Follow,
         Action::RestartNode { forgets: false },
         Action::RestartNode { forgets: true },
