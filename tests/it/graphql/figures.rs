@@ -189,7 +189,7 @@ async fn readers_that_do_not_read_hold_no_state() {
         api.arrive([&paying(coin, 100)]);
         api.connect(&chain.mine(Vec::new()).unwrap());
     }
-    assert_eq!(api.heads_held(), 1, "only the published Head is held");
+    assert_eq!(api.live_heads(), 1, "only the published Head is held");
     assert_eq!(data(&api, "{ server { subscriptions } }").await, json!({ "server": { "subscriptions": 5 } }));
     drop(readers);
     assert_eq!(data(&api, "{ server { subscriptions } }").await, json!({ "server": { "subscriptions": 0 } }));

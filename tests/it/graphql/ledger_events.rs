@@ -421,7 +421,7 @@ fn a_subscriber_holds_no_state_while_there_is_nothing_to_tell() {
         api.connect(&chain.mine(transactions).unwrap());
         assert_eq!(events.more().len(), usize::from(number == 0));
         // the ring of the channel holds none that everybody has read
-        assert_eq!(api.heads_held(), 1, "after block {number}");
+        assert_eq!(api.live_heads(), 1, "after block {number}");
     }
 }
 

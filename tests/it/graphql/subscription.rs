@@ -82,7 +82,7 @@ async fn a_thousand_events_are_answered_from_a_thousand_tips_and_leave_no_read_o
         assert_eq!(next(&mut blocks).await, json!({ "data": { "newBlock": expected } }));
     }
     settle(&mut blocks).await;
-    assert_eq!(api.heads_held(), 1, "only the published Head is held");
+    assert_eq!(api.live_heads(), 1, "only the published Head is held");
 }
 
 #[tokio::test]
@@ -289,11 +289,11 @@ async fn one_who_comes_back_after_long_walks_from_one_state_to_the_next_and_hold
         let mut events = listen(&api, &cursor);
         next(&mut events).await;
         api.connect(&chain.mine(Vec::new()).unwrap());
-        assert_eq!(api.heads_held(), 2, "the newest, and the one that is read from");
+        assert_eq!(api.live_heads(), 2, "the newest, and the one that is read from");
         for _ in 0..2_300 {
             next(&mut events).await;
         }
-        assert_eq!(api.heads_held(), 1);
+        assert_eq!(api.live_heads(), 1);
     }
 }
 
@@ -330,7 +330,7 @@ async fn the_block_of_a_cursor_that_another_server_gave_is_waited_for() {
 
         let mut events = behind.schema.execute_stream(document(&cursor), None);
         settle(&mut events).await;
-        assert_eq!(behind.heads_held(), 1, "who waits holds no state");
+        assert_eq!(behind.live_heads(), 1, "who waits holds no state");
         behind.connect(&first);
         behind.connect(&second);
         // the other server's mempool is not this one's
@@ -412,10 +412,10 @@ async fn one_who_reads_far_in_the_mempool_turns_to_the_newest_state_and_misses_n
         assert_eq!(next(&mut events).await["data"]["told"]["txid"], txid, "{number}");
         if number == 0 {
             api.connect(&chain.mine(Vec::new()).unwrap());
-            assert_eq!(api.heads_held(), 2, "the newest, and the one that is told from");
+            assert_eq!(api.live_heads(), 2, "the newest, and the one that is told from");
         }
         if number == 1_000 {
-            assert_eq!(api.heads_held(), 1, "behind a thousand events");
+            assert_eq!(api.live_heads(), 1, "behind a thousand events");
         }
     }
     settle(&mut events).await;
@@ -446,13 +446,13 @@ async fn a_reader_who_takes_an_event_only_now_and_then_is_told_from_new_states_a
     }
     let new = branch(&mut chain, fork.block_hash(), 5, &[]);
     api.change(4, all(&new));
-    assert_eq!(api.heads_held(), 2, "the newest, and the one that is told from");
+    assert_eq!(api.live_heads(), 2, "the newest, and the one that is told from");
     tokio::time::sleep(Duration::from_millis(3_200)).await;
     let mut told = Vec::new();
     for events in &mut readers {
         told.push(vec![next(events).await["data"]["told"].take()]);
     }
-    assert_eq!(api.heads_held(), 1, "after a while only the newest is told from");
+    assert_eq!(api.live_heads(), 1, "after a while only the newest is told from");
     for (events, told) in readers.iter_mut().zip(&mut told) {
         while let Ok(Some(event)) = tokio::time::timeout(Duration::from_millis(100), events.next()).await {
             told.push(response_json(event)["data"]["told"].take());

@@ -37,7 +37,7 @@ async fn a_request_waits_until_its_block_is_there() {
         for block in &next {
             tokio::time::sleep(Duration::from_millis(20)).await;
             assert!(!waiting.is_finished(), "its block is not there");
-            assert_eq!(again.heads_held(), 1, "who waits holds no state");
+            assert_eq!(again.live_heads(), 1, "who waits holds no state");
             again.connect(block);
         }
         assert_eq!(waiting.await.unwrap(), json!({ "data": { "tip": { "height": 3 } } }));

@@ -250,7 +250,7 @@ fn an_index_that_was_elsewhere_meanwhile_is_refused_at_the_end() {
 }
 
 #[test]
-fn a_failing_history_is_told_with_its_seed_and_made_small() {
+fn a_failing_history_is_reported_with_its_seed_and_shrunk() {
     let failure = super::runner::play(7, &|| OneBehind).unwrap_err();
     assert!(failure.contains("BTCGRAPH_HISTORY=7"), "{failure}");
     let (_, smallest) = failure.split_once("minimal failing input: ").unwrap();

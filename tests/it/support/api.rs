@@ -275,7 +275,7 @@ impl Api {
     }
 
     /// How many of the Heads published so far are still referenced.
-    pub(crate) fn heads_held(&self) -> usize {
+    pub(crate) fn live_heads(&self) -> usize {
         self.heads.iter().filter(|head| head.strong_count() > 0).count()
     }
 

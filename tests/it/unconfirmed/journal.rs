@@ -51,7 +51,7 @@ const REORG: &str = "
     returnedToMempool conflicted { txid wasIn conflictingTxids }";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reorganisation_is_told_with_what_it_did_to_payments() {
+async fn a_reorg_is_reported_with_its_effect_on_payments() {
     let (sim, coins) = quiet();
     let following = Following::of_simulated(&sim, true);
     let fork = tip(&sim);
@@ -138,7 +138,7 @@ async fn a_reorganisation_is_told_with_what_it_did_to_payments() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_confirmed_transaction_tells_when_it_was_first_seen() {
+async fn a_confirmed_transaction_has_its_first_seen_time() {
     let (sim, coins) = quiet();
     let following = Following::of_simulated(&sim, true);
     let seen = pay(&coins[0], 5);
@@ -172,7 +172,7 @@ async fn a_confirmed_transaction_tells_when_it_was_first_seen() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_mempool_tells_what_it_was_like() {
+async fn the_mempool_reports_its_history() {
     let (sim, coins) = quiet();
     let following = Following::of_simulated(&sim, true);
     send(&sim, &pay(&coins[0], 5));

@@ -86,7 +86,7 @@ fn a_restart_answers_at_once_for_the_mempool_as_it_was() {
 }
 
 #[test]
-fn what_was_written_is_taken_up_as_far_as_the_chain_allows() {
+fn the_persisted_mempool_loads_as_far_as_the_chain_allows() {
     let (sim, coins) = quiet();
     let directory = Arc::new(in_memory());
     let following = Following::within(&directory, &sim);

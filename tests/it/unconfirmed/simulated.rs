@@ -76,7 +76,7 @@ fn through_any_life_of_a_node_the_mempool_becomes_the_nodes() {
 }
 
 #[test]
-fn replaced_transactions_are_told_with_what_replaced_them() {
+fn replaced_transactions_are_reported_with_their_replacement() {
     let (mut life, sim) = start(Profile::Hostile, 8);
     let following = Following::of_simulated(&sim, true);
     following.assert_catches_up(&sim);

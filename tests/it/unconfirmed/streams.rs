@@ -90,7 +90,7 @@ fn applied(mut chain: Vec<Value>, events: &[Value]) -> Vec<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_loses_the_connection_and_comes_back_misses_nothing() {
+async fn a_client_that_reconnects_receives_every_event() {
     let (mut life, sim) = start(Profile::Hostile, 21);
     let following = Following::of_simulated(&sim, true);
     let first = following.assert_catches_up(&sim);

@@ -60,7 +60,7 @@ fn payments_say_what_they_spend_and_whom_they_pay() {
 }
 
 #[test]
-fn blocks_say_what_they_hold() {
+fn blocks_state_their_content() {
     let drafts = "draft 1 from z to z as a\ndraft 1 from z to z as b\n";
     let mine = |count, withheld, with| Action::Mine { count, to: None, withheld: Amount::from_sat(withheld), with };
     let listed = || vec![vec![named("a"), named("b")], vec![], vec![named("a")]];
@@ -114,7 +114,7 @@ fn every_other_action_is_a_line() {
 }
 
 #[test]
-fn what_cannot_be_read_is_told_with_its_line() {
+fn unreadable_input_is_reported_with_its_line() {
     for (text, expected) in [
         ("mine 1\nmind 2", "2: 'mind' is no action; there are account, mine, duplicate, send, "),
         ("mine 0", "1: '0' is no number of blocks from 1 to 1000; it is: mine COUNT [to NAME]"),
