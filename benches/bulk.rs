@@ -172,7 +172,7 @@ fn import(directory: &Path, arguments: &Arguments) -> anyhow::Result<()> {
                 bytes += block.len();
                 batch.push((record.hash, block));
                 if bytes >= BATCH {
-                    // nobody receives after an error of the import
+                    // the receiver is dropped after an error of the import
                     if sender.send(std::mem::take(&mut batch)).is_err() {
                         return Ok(());
                     }

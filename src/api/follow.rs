@@ -135,7 +135,7 @@ impl Follower {
         Ok(Some(Change { view, block, joined: true }))
     }
 
-    /// TipHistory to the newest Head when many blocks were told from one that may have been replaced long ago, or that one was
+    /// Switches to the newest Head when many blocks were told from one that may have been replaced long ago, or that one was
     /// held for long.
     fn turn_page(&mut self) -> Result<(), ApiError> {
         let Some(held) = &mut self.ahead else { return Ok(()) };

@@ -296,7 +296,7 @@ impl LedgerFollower {
         }
     }
 
-    /// TipHistory to the newest Head when much was told from this one.
+    /// Switches to the newest Head when much was told from this one.
     fn turn_page(&mut self) {
         if self.told_from_head >= PAGE
             && let Some(newest) = self.published.head()
@@ -305,7 +305,7 @@ impl LedgerFollower {
         }
     }
 
-    /// TipHistory to the newest Head when this one was held for long. What was found in this one and cannot be told from that
+    /// Switches to the newest Head when this one was held for long. What was found in this one and cannot be told from that
     /// one is found again.
     fn let_go(&mut self) -> Result<(), ApiError> {
         let Some(held) = &mut self.held else { return Ok(()) };

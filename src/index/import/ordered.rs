@@ -25,7 +25,7 @@ pub(super) fn in_order<T: Send>(
                 for item in (first..count).step_by(threads) {
                     let item = make(item);
                     let failed = item.is_err();
-                    // nobody receives after an error elsewhere
+                    // the receivers are dropped after an error elsewhere
                     if sender.send(item).is_err() || failed {
                         break;
                     }
