@@ -98,6 +98,20 @@ impl Position {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ScriptKey(pub(super) [u8; 10]);
 
+impl ScriptKey {
+    /// The key as a number, which sorts as the key does.
+    pub(super) fn to_number(self) -> u128 {
+        self.0.iter().fold(0, |number, byte| number << 8 | u128::from(*byte))
+    }
+
+    /// The key of a number, `None` if it has more than 80 bits.
+    pub(super) fn from_number(number: u128) -> Option<Self> {
+        let bytes = number.to_be_bytes();
+        let (high, low) = bytes.split_at(6);
+        (high == [0; 6]).then(|| low.try_into().ok().map(Self)).flatten()
+    }
+}
+
 /// The first 6 bytes of a keyed hash of a txid. Rows found by it are checked against the full txid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct TxidPrefix(pub(super) [u8; 6]);

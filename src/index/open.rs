@@ -150,7 +150,7 @@ impl Index {
     }
 }
 
-fn file<'p>(doing: &'static str, path: &'p Path) -> impl Fn(std::io::Error) -> IndexError + use<'p> {
+pub(super) fn file<'p>(doing: &'static str, path: &'p Path) -> impl Fn(std::io::Error) -> IndexError + use<'p> {
     move |source| match source.kind() {
         std::io::ErrorKind::StorageFull => IndexError::DiskFull,
         _ => IndexError::File { doing, path: path.to_path_buf(), source },

@@ -149,7 +149,7 @@ impl<'i> Update<'i> {
         let (mut next, mut tip) = (first, self.tip);
         self.counts.connected += u64::try_from(run.len()).unwrap_or(u64::MAX);
         for block in run {
-            check_previous(block, tip, self.index.network)?;
+            check_previous(block.hash, block.previous(), tip, self.index.network)?;
             let height = tip.map_or(Height::GENESIS, |tip| tip.height.next());
             times.push(block.header.time);
             let median_time = median_time_past(&times).unwrap_or(block.header.time);
@@ -326,15 +326,20 @@ fn bytes_of(block: &ParsedBlock) -> u64 {
 }
 
 /// Checks that the previous block is the tip, or that the first block is the network's genesis block.
-fn check_previous(block: &ParsedBlock, tip: Option<Tip>, network: Network) -> Result<(), IndexError> {
+pub(super) fn check_previous(
+    hash: BlockHash,
+    previous: BlockHash,
+    tip: Option<Tip>,
+    network: Network,
+) -> Result<(), IndexError> {
     let genesis = genesis_hash(network);
     match tip {
-        Some(tip) if block.previous() == tip.hash => Ok(()),
-        None if block.hash == genesis => Ok(()),
-        None => Err(IndexError::InvalidBlock { hash: block.hash, what: format!("the first block must be {genesis}") }),
+        Some(tip) if previous == tip.hash => Ok(()),
+        None if hash == genesis => Ok(()),
+        None => Err(IndexError::InvalidBlock { hash, what: format!("the first block must be {genesis}") }),
         Some(tip) => {
             let tip = format!("{} at height {}", tip.hash, tip.height);
-            Err(IndexError::NotOnTip { hash: block.hash, previous: block.previous(), tip })
+            Err(IndexError::NotOnTip { hash, previous, tip })
         }
     }
 }
@@ -365,10 +370,10 @@ fn lowest_stale(tables: &Tables<'_>) -> Result<Option<(Height, BlockHash, StaleB
 }
 
 /// The number of the next transaction after a chain with these totals.
-fn next_txnum(running: &ChainTotals) -> Result<TxNum, IndexError> {
+pub(super) fn next_txnum(running: &ChainTotals) -> Result<TxNum, IndexError> {
     u32::try_from(running.transactions).map(TxNum).map_err(|_| too_many())
 }
 
-fn too_many() -> IndexError {
+pub(super) fn too_many() -> IndexError {
     IndexError::corrupt("transactions", "the chain has more transactions than this format can number (2^32)")
 }

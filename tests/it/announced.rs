@@ -210,18 +210,22 @@ fn a_node_that_lost_the_block_too_is_waited_for() {
     let Lost { height, tip, .. } = stage.crash_after_announcing();
     stage.set_chain(SEED, height - 3);
     let served = stage.serve();
+    let wait_for_height = |height: u32| {
+        wait_for("the node to be asked", PATIENCE, || {
+            (served.query("{ sync { targetHeight } }")["data"]["sync"]["targetHeight"] == json!(height)).then_some(())
+        });
+    };
     for blocks in height - 2..height {
-        // a poll at each height of a node that catches up
-        thread::sleep(Duration::from_millis(2_500));
+        // the node catches up, and is asked at each height
+        wait_for_height(blocks - 1);
         stage.set_chain(SEED, blocks);
     }
-    wait_for("the node to be asked", PATIENCE, || {
-        (served.query("{ sync { targetHeight } }")["data"]["sync"]["targetHeight"] == json!(height - 1)).then_some(())
-    });
+    wait_for_height(height - 1);
     wait_for("it to be seen that the node is behind", PATIENCE, || {
         (served.query("{ sync { phase } }")["data"]["sync"]["phase"] == json!("WAITING_FOR_NODE")).then_some(())
     });
     assert_eq!(served.query(TIP)["data"]["tip"], Value::Null);
+    // several polls, none of which may log
     thread::sleep(Duration::from_secs(3));
     let warnings = stage.warnings("following the node is interrupted");
     assert_eq!(warnings.len(), 1, "the wait is logged once, not at every poll: {warnings:?}");

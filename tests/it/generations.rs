@@ -307,6 +307,13 @@ fn a_file_of_another_kind_network_or_salt_is_refused() {
     let path = indexed.directory.path().join("generation");
     let snapshot = indexed.index.snapshot().unwrap();
     snapshot.pack(Height::GENESIS..=Height::from(20), &path).unwrap();
+    // a file that exists is neither added to nor replaced
+    let bytes = std::fs::read(&path).unwrap();
+    let error = snapshot.pack(Height::from(21)..=Height::from(30), &path).unwrap_err();
+    assert!(matches!(error, IndexError::File { .. }), "{error}");
+    let existing = ImportOptions { path: path.clone(), ..import_options(indexed.directory.path(), 10) };
+    assert!(matches!(Import::begin(existing), Err(IndexError::File { .. })));
+    assert_eq!(std::fs::read(&path).unwrap(), bytes);
     let open = |network, salt| Generation::open(&path, network, salt, 1 << 20).err().unwrap();
     assert!(matches!(open(Network::Signet, SALT), IndexError::WrongNetwork { .. }));
     assert!(matches!(open(Network::Regtest, btcgraph::index::Salt([0; 16])), IndexError::WrongSalt { .. }));

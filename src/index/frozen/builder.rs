@@ -1,6 +1,7 @@
 //! Builds the file of a generation: appends rows in the order of their keys, which leaves every page full.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::ops::Bound;
 use std::path::Path;
 
@@ -9,11 +10,15 @@ use redb::{
 };
 
 use super::super::error::IndexError;
+use super::super::open::file;
+use super::super::sorter::Sorter;
 use super::super::tables::meta;
 use super::tables::create_all;
 
 /// Bytes that one commit writes. Dirty pages beyond half of redb's cache are written twice.
 const COMMIT: u64 = 48 << 20;
+/// Rows that are appended at once.
+const ROWS: usize = 4_096;
 /// redb's cache while a generation is built.
 const CACHE: usize = 128 << 20;
 
@@ -37,8 +42,10 @@ pub(in crate::index) struct Count {
 impl GenerationBuilder {
     /// A new file, which must not exist.
     ///
-    /// Errors: storage errors.
+    /// Errors: [`IndexError::File`] if it exists or cannot be made; storage errors.
     pub(in crate::index) fn create(path: &Path) -> Result<Self, IndexError> {
+        // redb would open one that exists, and rows would be added to it
+        File::create_new(path).map_err(file("make", path))?;
         let mut builder = Builder::new();
         builder.set_cache_size(CACHE);
         let database = builder.create(path).map_err(|error| IndexError::opening(path, error))?;
@@ -77,6 +84,31 @@ impl GenerationBuilder {
             self.commit(Durability::None)?;
         }
         Ok(())
+    }
+
+    /// Appends sorted records, each a key and its value, as rows; of equal keys the first.
+    ///
+    /// Errors: as [`GenerationBuilder::append`]; [`IndexError::Sorting`] if the records cannot be read.
+    pub(in crate::index) fn append_sorted<const KEY: usize, const VALUE: usize>(
+        &mut self,
+        table: TableDefinition<'static, &'static [u8; KEY], &'static [u8; VALUE]>,
+        records: Sorter,
+    ) -> Result<(), IndexError> {
+        let mut rows: Vec<([u8; KEY], [u8; VALUE])> = Vec::with_capacity(ROWS);
+        let mut before = None;
+        for record in records.sorted().map_err(IndexError::Sorting)? {
+            let record = record.map_err(IndexError::Sorting)?;
+            let row = record.split_first_chunk().and_then(|(key, value)| Some((*key, value.try_into().ok()?)));
+            let row = row.ok_or_else(|| IndexError::corrupt("generation", "a sorted record has another length"))?;
+            if before.replace(row.0) != Some(row.0) {
+                rows.push(row);
+            }
+            if rows.len() == ROWS {
+                self.append(table, &rows, |row| row)?;
+                rows.clear();
+            }
+        }
+        self.append(table, &rows, |row| row)
     }
 
     /// Reads a table as it is so far.

@@ -1,5 +1,6 @@
 //! Reads of one generation: the packed rows of a range of blocks. Its file never changes.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 
@@ -55,6 +56,11 @@ impl GenerationRange {
         (self.txnums.0..self.txnums.1).contains(&txnum)
     }
 
+    /// How many bits the cut hashes of its txids have.
+    pub(super) fn cut_bits(&self) -> CutBits {
+        CutBits::of(self.transactions())
+    }
+
     fn encode(&self) -> Vec<u8> {
         let mut fact = Encoder::default();
         fact.u32(self.first.to_u32()).u32(self.last.height.to_u32()).bytes(self.last.hash.as_byte_array());
@@ -77,10 +83,9 @@ impl GenerationRange {
 /// What stands in the file of a generation about all of it.
 pub(in crate::index) fn facts(
     range: &GenerationRange,
-    cut_bits: CutBits,
     network: Network,
     salt: Salt,
-    counts: impl Iterator<Item = (String, Count)>,
+    counts: &BTreeMap<String, Count>,
 ) -> Vec<(String, Vec<u8>)> {
     let fact = |name: &str, value: &[u8]| (name.to_owned(), value.to_vec());
     let mut facts = vec![
@@ -88,9 +93,9 @@ pub(in crate::index) fn facts(
         fact(meta::NETWORK, network::name(network).as_bytes()),
         fact(meta::SALT, &salt.0),
         fact(RANGE, &range.encode()),
-        fact(CUT_BITS, &cut_bits.to_u32().to_be_bytes()),
+        fact(CUT_BITS, &range.cut_bits().to_u32().to_be_bytes()),
     ];
-    facts.extend(counts.map(|(table, count)| {
+    facts.extend(counts.iter().map(|(table, count)| {
         let mut fact = Encoder::default();
         fact.u64(count.rows).u64(count.bytes);
         (format!("{COUNT}{table}"), fact.finish())

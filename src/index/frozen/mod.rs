@@ -17,9 +17,3 @@ pub(super) mod tables;
 
 pub(super) use generation::facts;
 pub use generation::{Generation, GenerationRange};
-use tables::txid_prefixes::CutBits;
-
-/// How many bits the cut hashes of a generation have.
-pub(super) fn cut_bits(range: &GenerationRange) -> CutBits {
-    CutBits::of(range.transactions())
-}

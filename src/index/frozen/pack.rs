@@ -6,9 +6,8 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 
 use bitcoin::Script;
-use bitcoin::consensus::encode::VarInt;
 
-use super::super::block::BlockOutput;
+use super::super::block::{BlockOutput, small};
 use super::super::error::IndexError;
 use super::super::keys::{Position, TxNum};
 use super::super::resolve::parse;
@@ -23,7 +22,7 @@ use super::super::tables::{
     block_hashes, block_starts, history as live_history, p2pk, payouts, spends as live_spends, txids as live_txids,
     unspent,
 };
-use super::super::update::Tip;
+use super::super::update::{Tip, next_txnum};
 use super::builder::GenerationBuilder;
 use super::generation::{GenerationRange, facts};
 use super::page::PackedRow;
@@ -37,8 +36,6 @@ use crate::chain::Height;
 const ROWS: usize = 256;
 /// Memory for sorting the unspent outputs.
 const SORT: usize = 64 << 20;
-/// Bytes of a block header.
-const HEADER: u32 = 80;
 
 impl Snapshot {
     /// Builds the generation of these blocks of the active chain in a new file. Nothing that happens after the last of
@@ -50,7 +47,7 @@ impl Snapshot {
         let mut packing = Packing {
             snapshot: self,
             range,
-            cut_bits: super::cut_bits(&range),
+            cut_bits: range.cut_bits(),
             overwritten: HashMap::new(),
             builder: GenerationBuilder::create(path)?,
         };
@@ -70,7 +67,7 @@ impl Snapshot {
             let missing = || IndexError::corrupt("blocks", format!("the row at height {height} is missing"));
             self.block(height)?.ok_or_else(missing)
         };
-        let end = |row: &BlockRow| u32::try_from(row.running.transactions).map(TxNum).map_err(|_| too_many());
+        let end = |row: &BlockRow| next_txnum(&row.running);
         let start = first.previous().map_or(Ok(TxNum(0)), |below| end(&block(below)?))?;
         let newest = block(last)?;
         if end(&newest)? <= start {
@@ -82,10 +79,6 @@ impl Snapshot {
         let last = Tip { height: last, hash: newest.hash };
         Ok(GenerationRange { first, last, txnums: (start, end(&newest)?) })
     }
-}
-
-fn too_many() -> IndexError {
-    IndexError::corrupt("blocks", "the chain has more transactions than this format can number (2^32)")
 }
 
 /// A generation on its way from live rows into its file.
@@ -120,7 +113,7 @@ impl Packing<'_> {
             let start = BlockStart { first: next, height, median_time: row.median_time };
             starts.push((start.key(), start.value()));
             rows.push((super::super::tables::blocks::key(height), blocks::encode(&row)));
-            next = TxNum(u32::try_from(row.running.transactions).map_err(|_| too_many())?);
+            next = next_txnum(&row.running)?;
             batch!(self, blocks::TABLE, rows, Vec::as_slice);
             batch!(self, block_starts::TABLE, starts, |row| row);
         }
@@ -210,8 +203,7 @@ impl Packing<'_> {
         let (mut txnum, mut states) = (from, Vec::new());
         for height in self.heights() {
             let block = self.block(height)?;
-            let count = VarInt::from(u64::from(block.transactions)).size();
-            let mut offset = HEADER + u32::try_from(count).unwrap_or(0);
+            let mut offset = positions::first_offset(block.transactions);
             for index in 0..block.transactions {
                 let missing = || IndexError::corrupt("transactions", format!("row {txnum} is missing"));
                 let (key, row) = transactions.next().transpose()?.ok_or_else(missing)?;
@@ -219,7 +211,7 @@ impl Packing<'_> {
                     return Err(missing());
                 }
                 let row = TransactionRow::decode(row.value())?;
-                let length = u32::try_from(row.raw.len()).map_err(|_| too_many())?;
+                let length = small(row.raw.len());
                 rows.0.extend(packers.0.push(&row.txid));
                 let fee = (index > 0).then_some(row.fee);
                 rows.1.extend(packers.1.push(&BlockOffset { offset, length, fee }));
@@ -265,7 +257,7 @@ impl Packing<'_> {
         batch!(all self, spends::TABLE, rows.2, Vec::as_slice);
         self.overwritten_of_older(&mut overwritten_rows)?;
         batch!(all self, overwritten::TABLE, overwritten_rows, |row| row);
-        self.unspent(unspent_outputs)
+        self.builder.append_sorted(unspent::TABLE, unspent_outputs)
     }
 
     /// Adds the outputs of older generations that a copy in this one overwrites.
@@ -289,20 +281,6 @@ impl Packing<'_> {
             }
         }
         rows.sort_unstable();
-        Ok(())
-    }
-
-    fn unspent(&mut self, outputs: Sorter) -> Result<(), IndexError> {
-        let mut rows = Vec::new();
-        for record in outputs.sorted().map_err(IndexError::Sorting)? {
-            let record = record.map_err(IndexError::Sorting)?;
-            let parts = record.split_first_chunk::<17>().and_then(|(key, row)| Some((*key, row.try_into().ok()?)));
-            let row: (unspent::UnspentKeyBytes, unspent::UnspentValue) =
-                parts.ok_or_else(|| IndexError::corrupt("unspent", "a sorted record is too short"))?;
-            rows.push(row);
-            batch!(self, unspent::TABLE, rows, |row| row);
-        }
-        batch!(all self, unspent::TABLE, rows, |row| row);
         Ok(())
     }
 
@@ -373,9 +351,8 @@ impl Packing<'_> {
     }
 
     fn finish(self) -> Result<(), IndexError> {
-        let counts: Vec<_> = self.builder.counts().iter().map(|(name, count)| (name.clone(), *count)).collect();
-        let (network, salt) = (self.snapshot.network(), self.snapshot.salt());
-        self.builder.finish(&facts(&self.range, self.cut_bits, network, salt, counts.into_iter()))
+        let facts = facts(&self.range, self.snapshot.network(), self.snapshot.salt(), self.builder.counts());
+        self.builder.finish(&facts)
     }
 }
 

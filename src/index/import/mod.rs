@@ -34,7 +34,7 @@ use bitcoin::{BlockHash, Network};
 
 use super::error::IndexError;
 use super::frozen::builder::GenerationBuilder;
-use super::frozen::{GenerationRange, cut_bits, facts};
+use super::frozen::{GenerationRange, facts};
 use super::keys::{Salt, ScriptKey, TxNum, TxidPrefix};
 use super::sorter::Sorter;
 use super::tables::block_starts::BlockStart;
@@ -102,6 +102,12 @@ struct ImportedChain {
 }
 
 impl ImportedChain {
+    /// The newest block, `None` before the first.
+    fn tip(&self) -> Option<Tip> {
+        let (start, hash) = self.starts.last().zip(self.hashes.last())?;
+        Some(Tip { height: start.height, hash: *hash })
+    }
+
     /// The block of a transaction.
     fn start_of(&self, txnum: TxNum) -> Result<&BlockStart, IndexError> {
         let behind = self.starts.partition_point(|start| start.first <= txnum);
@@ -175,7 +181,7 @@ impl Import {
 
     /// Adds the next blocks of the chain, each with its hash. Many at once keep all threads busy.
     ///
-    /// Errors: [`IndexError::Malformed`], `InvalidBlock`, `NotOnTip`; storage errors. The import cannot go on then.
+    /// Errors: [`IndexError::Malformed`], `InvalidBlock`, `NotOnTip`; storage errors. Drop the import then, and its file.
     pub fn push(&mut self, blocks: &[(BlockHash, Vec<u8>)]) -> Result<(), IndexError> {
         self.reading.push(blocks)
     }
@@ -187,19 +193,17 @@ impl Import {
     pub fn finish(self) -> Result<Option<Imported>, IndexError> {
         let ReadBlocks { mut chain, mut builder, stream, transactions, prevouts, p2pk, block_hashes } =
             self.reading.finish()?;
-        let Some(hash) = chain.hashes.last().copied() else { return Ok(None) };
-        let last = Tip { height: Height::from(u32::try_from(chain.hashes.len() - 1).unwrap_or(u32::MAX)), hash };
+        let Some(last) = chain.tip() else { return Ok(None) };
         let range = GenerationRange { first: Height::GENESIS, last, txnums: (TxNum(0), chain.next) };
         let spends = join::join(&mut chain, &mut builder, &transactions, &prevouts)?;
         drop((transactions, prevouts));
         let outputs = outputs::outputs(&chain, &mut builder, &stream, &spends)?;
         drop((stream, spends));
         scripts::scripts(&chain, &mut builder, &outputs)?;
-        sorted(&mut builder, p2pk, |builder, rows| builder.append(p2pk::TABLE, rows, |row| row))?;
-        sorted(&mut builder, block_hashes, |builder, rows| builder.append(block_hashes::TABLE, rows, |row| row))?;
-        let counts: Vec<_> = builder.counts().iter().map(|(name, count)| (name.clone(), *count)).collect();
-        let ImportOptions { network, salt, .. } = chain.options;
-        builder.finish(&facts(&range, cut_bits(&range), network, salt, counts.into_iter()))?;
+        builder.append_sorted(p2pk::TABLE, p2pk)?;
+        builder.append_sorted(block_hashes::TABLE, block_hashes)?;
+        let facts = facts(&range, chain.options.network, chain.options.salt, builder.counts());
+        builder.finish(&facts)?;
         Ok(Some(Imported { range, temporary_bytes: chain.space.peak() }))
     }
 }
@@ -222,31 +226,4 @@ struct ReadBlocks {
     prevouts: Arc<Runs>,
     p2pk: Sorter,
     block_hashes: Sorter,
-}
-
-/// A row of fixed widths.
-type FixedRow<const KEY: usize, const VALUE: usize> = ([u8; KEY], [u8; VALUE]);
-
-/// Appends sorted records as rows, of equal keys the first.
-fn sorted<const KEY: usize, const VALUE: usize>(
-    builder: &mut GenerationBuilder,
-    records: Sorter,
-    mut append: impl FnMut(&mut GenerationBuilder, &[FixedRow<KEY, VALUE>]) -> Result<(), IndexError>,
-) -> Result<(), IndexError> {
-    const ROWS: usize = 4_096;
-    let mut rows: Vec<FixedRow<KEY, VALUE>> = Vec::with_capacity(ROWS);
-    let mut before = None;
-    for record in records.sorted().map_err(IndexError::Sorting)? {
-        let record = record.map_err(IndexError::Sorting)?;
-        let row = record.split_first_chunk().and_then(|(key, value)| Some((*key, value.try_into().ok()?)));
-        let row = row.ok_or_else(|| IndexError::corrupt("generation", "a sorted record is too short"))?;
-        if before.replace(row.0) != Some(row.0) {
-            rows.push(row);
-        }
-        if rows.len() == ROWS {
-            append(builder, &rows)?;
-            rows.clear();
-        }
-    }
-    append(builder, &rows)
 }

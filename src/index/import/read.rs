@@ -20,12 +20,12 @@ use super::super::statistics::{BlockFacts, TransactionFacts};
 use super::super::tables::block_hashes::{BlockPlace, ChainMembership};
 use super::super::tables::block_starts::{self, BlockStart};
 use super::super::tables::p2pk;
+use super::super::update::{check_previous, too_many};
 use super::ordered::in_order;
 use super::runs::{RunBuffers, Runs};
 use super::{ImportOptions, ImportedChain, ReadBlocks, stream};
-use crate::chain::Height;
-use crate::chain::network::genesis_hash;
 use crate::chain::raw::{RawBlock, RawTransaction};
+use crate::chain::{Height, median_time_past};
 
 /// A transaction: hash ‖ txnum.
 pub(super) const TRANSACTION: usize = 8 + 4;
@@ -146,32 +146,21 @@ impl BlockReader {
         if header.block_hash() != hash {
             return Err(invalid(format!("its header hashes to {}", header.block_hash())));
         }
-        match chain.hashes.last() {
-            Some(tip) if *tip != header.prev_blockhash => {
-                let tip = format!("{tip} at height {}", chain.hashes.len() - 1);
-                return Err(IndexError::NotOnTip { hash, previous: header.prev_blockhash, tip });
-            }
-            None if hash != genesis_hash(chain.options.network) => {
-                return Err(invalid(format!("the first block must be {}", genesis_hash(chain.options.network))));
-            }
-            _ => {}
-        }
+        check_previous(hash, header.prev_blockhash, chain.tip(), chain.options.network)?;
         let transactions =
             RawBlock::transaction_count(bytes).map_err(|source| IndexError::Malformed { hash, source })?;
         self.times.push(header.time);
         if self.times.len() > 11 {
             self.times.remove(0);
         }
-        let mut times = self.times.clone();
-        times.sort_unstable();
-        let (median_time, first) = (times[times.len() / 2], chain.next);
+        let (median_time, first) = (median_time_past(&self.times).unwrap_or(header.time), chain.next);
         let height = Height::from(small(chain.starts.len()));
         chain.starts.push(BlockStart { first, height, median_time });
         chain.hashes.push(hash);
         let place = BlockPlace { height, membership: ChainMembership::Main };
         self.block_hashes.push(&[hash.as_byte_array(), &place.value()]).map_err(IndexError::Sorting)?;
         let end = u32::try_from(transactions).ok().and_then(|count| first.0.checked_add(count));
-        chain.next = TxNum(end.ok_or_else(|| invalid("the chain has more transactions than fit 32 bits".into()))?);
+        chain.next = TxNum(end.ok_or_else(too_many)?);
         if chain.ranges.last().is_none_or(|begun| first.0 - begun.0 >= chain.options.range) {
             chain.ranges.push(first);
         }

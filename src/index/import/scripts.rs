@@ -90,9 +90,8 @@ impl EffectKind {
 }
 
 impl ScriptEffect {
-    fn new(ScriptKey(script): ScriptKey, txnum: TxNum, kind: EffectKind, value: u64) -> Self {
-        let script = script.iter().fold(0, |number, byte| number << 8 | u128::from(*byte));
-        Self { key: (script << 32 | u128::from(txnum.0)) << EffectKind::BITS | kind as u128, value }
+    fn new(script: ScriptKey, txnum: TxNum, kind: EffectKind, value: u64) -> Self {
+        Self { key: (script.to_number() << 32 | u128::from(txnum.0)) << EffectKind::BITS | kind as u128, value }
     }
 
     fn kind(&self) -> EffectKind {

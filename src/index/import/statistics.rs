@@ -13,10 +13,7 @@ use super::ImportedChain;
 use super::stream::CompactBlocks;
 use crate::chain::ScriptType;
 use crate::chain::subsidy::subsidy;
-use bitcoin::consensus::encode::VarInt;
 
-/// Bytes of a block header.
-const HEADER: u32 = 80;
 const OVERWRITTEN: u8 = 1 << 7;
 
 /// An output that a transaction spends or overwrites.
@@ -86,7 +83,7 @@ impl<'a> Statistics<'a> {
             let subsidy = subsidy(height, self.chain.options.network).to_sat();
             let mut tally = Tally::new(&facts, height, subsidy, &self.running);
             let mut coinbase_value = 0;
-            let mut offset = HEADER + u32::try_from(VarInt::from(u64::from(facts.transactions)).size()).unwrap_or(0);
+            let mut offset = positions::first_offset(facts.transactions);
             for index in 0..facts.transactions {
                 let (transaction, outputs) = stream.transaction()?;
                 let invalid = |what: &str| self.chain.invalid(txnum, format!("its transaction {txnum} {what}"));

@@ -67,7 +67,7 @@ struct Group {
 }
 
 impl HistoryPacker {
-    /// Begins a script, which has these totals before this generation. Returns a row that is full.
+    /// Begins a script, which has these totals before this generation.
     pub(in crate::index) fn script(&mut self, script: ScriptKey, totals: HistoryRow) {
         self.close();
         self.group.script = Some(script);
@@ -76,7 +76,7 @@ impl HistoryPacker {
 
     /// Adds the next transaction of the script. Returns a row that is full.
     ///
-    /// Errors: [`IndexError::Corrupt`] if a total overflows.
+    /// Errors: [`IndexError::Corrupt`] if a total overflows, or no script is begun.
     pub(in crate::index) fn push(
         &mut self,
         txnum: TxNum,
@@ -85,7 +85,8 @@ impl HistoryPacker {
         let overflow = || IndexError::corrupt("history", "a total of a script is larger than any chain allows");
         let totals = self.group.totals.plus(change).ok_or_else(overflow)?;
         let change = &net(change).ok_or_else(overflow)?;
-        let Some(script) = self.group.script else { return Ok(None) };
+        let no_script = || IndexError::corrupt("history", "a transaction is packed before its script");
+        let script = self.group.script.ok_or_else(no_script)?;
         if self.group.count == 0 {
             self.begin(script);
         }
@@ -124,7 +125,7 @@ impl HistoryPacker {
         group.before = group.totals;
         group.lead.clear();
         let last = self.last.filter(|_| self.first.is_some());
-        let difference = last.map_or(0, |last| script_number(script) - script_number(last)).to_be_bytes();
+        let difference = last.map_or(0, |last| script.to_number() - last.to_number()).to_be_bytes();
         let difference = &difference[difference.iter().take_while(|byte| **byte == 0).count()..];
         group.lead.push(low_byte(difference.len()));
         group.lead.extend_from_slice(difference);
@@ -165,10 +166,6 @@ impl Group {
         let count = if count <= FEW { 0 } else { varint_size(count as u64) };
         self.lead.len() + count + self.entries.len()
     }
-}
-
-fn script_number(ScriptKey(bytes): ScriptKey) -> u128 {
-    bytes.iter().fold(0, |number, byte| number << 8 | u128::from(*byte))
 }
 
 /// The low eight bits of a number that has no others.
@@ -326,7 +323,7 @@ pub(in crate::index) fn each(
             .iter()
             .try_fold(0_u128, |number, byte| number.checked_mul(1 << 8)?.checked_add(u128::from(*byte)));
         script = difference
-            .and_then(|difference| add(script, difference))
+            .and_then(|difference| ScriptKey::from_number(script.to_number().checked_add(difference)?))
             .ok_or_else(|| row.corrupt("has a script key that is too large"))?;
         let mut totals = if head & HAS_TOTALS == 0 { HistoryRow::default() } else { decode_totals(&mut row)? };
         let count: u32 = match head >> 5 {
@@ -351,16 +348,6 @@ pub(in crate::index) fn each(
         }
     }
     Ok(())
-}
-
-fn add(script: ScriptKey, difference: u128) -> Option<ScriptKey> {
-    let number = script_number(script).checked_add(difference)?.to_be_bytes();
-    let (high, low) = number.split_at(6);
-    (high == [0; 6]).then(|| {
-        let mut key = [0; 10];
-        key.copy_from_slice(low);
-        ScriptKey(key)
-    })
 }
 
 /// The transactions of a script in a row, with the totals after each.
@@ -417,170 +404,4 @@ pub(in crate::index) fn read(
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::index::frozen::tables::tests::table_of;
-
-    /// Changes that a script with these totals can have.
-    #[derive(Clone, Debug)]
-    enum Step {
-        Receive(u32, u64),
-        Coinbase(u32, u64),
-        SpendAll,
-        SpendOne(u8),
-        Both(u32, u64),
-        Overwrite(u64),
-    }
-
-    fn step() -> impl Strategy<Value = Step> {
-        let value = || prop_oneof![0_u64..300, 0_u64..1 << 50];
-        prop_oneof![
-            6 => value().prop_map(|value| Step::Receive(1, value)),
-            1 => (2_u32..400, value()).prop_map(|(outputs, value)| Step::Receive(outputs, value)),
-            1 => (1_u32..3, value()).prop_map(|(outputs, value)| Step::Coinbase(outputs, value)),
-            3 => Just(Step::SpendAll),
-            3 => any::<u8>().prop_map(Step::SpendOne),
-            1 => (1_u32..3, value()).prop_map(|(outputs, value)| Step::Both(outputs, value)),
-            1 => value().prop_map(Step::Overwrite),
-        ]
-    }
-
-    fn change_of(step: &Step, totals: &HistoryRow) -> HistoryChange {
-        let outputs = totals.outputs_received - totals.outputs_spent;
-        let value = totals.received - totals.spent;
-        let receive = |outputs: u32, value: u64| HistoryChange {
-            received: value.into(),
-            outputs_received: outputs,
-            ..HistoryChange::default()
-        };
-        match *step {
-            Step::Coinbase(outputs, value) => {
-                HistoryChange { coinbase_received: value, is_coinbase_payment: true, ..receive(outputs, value) }
-            }
-            Step::Overwrite(value) if outputs > 0 && u128::from(value) + totals.spent <= totals.received => {
-                HistoryChange {
-                    overwritten: value.into(),
-                    outputs_overwritten: 1,
-                    coinbase_received: value + 3,
-                    is_coinbase_payment: true,
-                    ..receive(2, value + 3)
-                }
-            }
-            Step::SpendAll if outputs > 0 => {
-                HistoryChange { spent: value, outputs_spent: outputs, ..HistoryChange::default() }
-            }
-            Step::SpendOne(part) if outputs > 0 => {
-                let spent = value * u128::from(part) / 255;
-                HistoryChange { spent, outputs_spent: 1, ..HistoryChange::default() }
-            }
-            Step::Both(more, received) if outputs > 0 => {
-                HistoryChange { spent: value / 2, outputs_spent: 1, ..receive(more, received) }
-            }
-            Step::Receive(outputs, value) | Step::Both(outputs, value) => receive(outputs, value),
-            _ => receive(1, 9),
-        }
-    }
-
-    type Histories = BTreeMap<[u8; 10], (HistoryRow, Vec<(u32, Step)>)>;
-
-    fn histories() -> impl Strategy<Value = Histories> {
-        let older = prop_oneof![
-            3 => Just(HistoryRow::default()),
-            1 => (1_u32..1_000, any::<u64>()).prop_map(|(transactions, received)| HistoryRow {
-                received: u128::from(received) << 8,
-                spent: u128::from(received),
-                coinbase_received: 7,
-                transactions,
-                outputs_received: transactions * 2,
-                outputs_spent: transactions,
-                coinbase_transactions: 1,
-            }),
-        ];
-        let steps = |count: std::ops::Range<usize>| {
-            prop::collection::vec((prop_oneof![1_u32..300, 1_u32..100_000], step()), count)
-        };
-        let steps = prop_oneof![8 => steps(1..5), 1 => steps(200..1_500)];
-        let script = prop_oneof![
-            any::<[u8; 10]>(),
-            (any::<u8>(), any::<u8>()).prop_map(|(high, low)| [high, 0, 0, 0, 0, 0, 0, 0, 0, low]),
-        ];
-        prop::collection::btree_map(script, (older, steps), 1..20)
-    }
-
-    proptest! {
-        #[test]
-        fn histories_are_read_from_either_end_and_from_any_position(histories in histories()) {
-            let (mut packer, mut rows, mut expected) = (HistoryPacker::default(), Vec::new(), BTreeMap::new());
-            for (script, (older, steps)) in &histories {
-                let (mut totals, mut txnum) = (*older, 0);
-                packer.script(ScriptKey(*script), totals);
-                let entries: &mut Vec<_> = expected.entry(*script).or_default();
-                for (distance, step) in steps {
-                    let change = change_of(step, &totals);
-                    totals = totals.plus(&change).unwrap();
-                    txnum += distance;
-                    rows.extend(packer.push(TxNum(txnum), &change).unwrap());
-                    entries.push((TxNum(txnum), totals));
-                }
-            }
-            rows.extend(packer.finish());
-            prop_assert!(rows.iter().all(|(_, row)| row.len() <= ROW));
-            let mut all = Vec::new();
-            for (first, row) in &rows {
-                each(*first, row, |script, txnum, totals| { all.push((script.0, txnum, totals)); true }).unwrap();
-            }
-            let flat = expected.iter().flat_map(|(script, entries)| {
-                entries.iter().map(|(txnum, totals)| (*script, *txnum, *totals))
-            });
-            prop_assert_eq!(&all, &flat.collect::<Vec<_>>());
-
-            let table = table_of(TABLE, &rows);
-            for (script, entries) in &expected {
-                let script = ScriptKey(*script);
-                let whole = TxNum(0)..TxNum(u32::MAX);
-                let read = |range| read(&table, script, range).unwrap();
-                let forward: Vec<_> = read(whole.clone()).map(Result::unwrap).collect();
-                prop_assert_eq!(&forward, entries);
-                let mut backward: Vec<_> = read(whole).rev().map(Result::unwrap).collect();
-                backward.reverse();
-                prop_assert_eq!(&backward, entries);
-                for at in [0, entries.len() / 3, entries.len() - 1] {
-                    let (txnum, _) = entries[at];
-                    let after: Vec<_> = read(txnum..TxNum(u32::MAX)).map(Result::unwrap).collect();
-                    prop_assert_eq!(&after, &entries[at..]);
-                    prop_assert_eq!(totals(&*table, script, txnum).unwrap(), at.checked_sub(1).map(|at| entries[at]));
-                    let beyond = TxNum(txnum.0 + 1);
-                    prop_assert_eq!(totals(&*table, script, beyond).unwrap(), Some(entries[at]));
-                    prop_assert_eq!(read(txnum..beyond).next_back().unwrap().unwrap(), entries[at]);
-                }
-            }
-            let absent = ScriptKey([0x55; 10]);
-            if !expected.contains_key(&absent.0) {
-                prop_assert_eq!(totals(&*table, absent, TxNum(u32::MAX)).unwrap(), None);
-                prop_assert_eq!(read(&table, absent, TxNum(0)..TxNum(u32::MAX)).unwrap().count(), 0);
-            }
-        }
-
-        #[test]
-        fn a_damaged_row_is_an_error_or_has_other_entries(row in prop::collection::vec(any::<u8>(), 0..80)) {
-            let _ = each([1; 14], &row, |_, _, _| true);
-        }
-    }
-
-    #[test]
-    fn a_script_that_receives_and_spends_all_takes_few_bytes() {
-        let mut packer = HistoryPacker::default();
-        let script = |number: u8| ScriptKey([number; 10]);
-        packer.script(script(1), HistoryRow::default());
-        let receive = HistoryChange { received: 100_000, outputs_received: 1, ..HistoryChange::default() };
-        let spend = HistoryChange { spent: 100_000, outputs_spent: 1, ..HistoryChange::default() };
-        packer.push(TxNum(1_000), &receive).unwrap();
-        packer.push(TxNum(1_001), &spend).unwrap();
-        // head, head and three bytes of the amount, head and one byte of the difference
-        assert_eq!(packer.finish().unwrap().1.len(), 1 + 4 + 2);
-    }
-}
+mod tests;

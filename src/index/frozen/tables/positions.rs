@@ -3,6 +3,7 @@
 //!
 //! A row ends at the end of a block at the latest, and blocks are not named: where they are differs from node to node.
 
+use bitcoin::consensus::encode::VarInt;
 use redb::{ReadableTable, TableDefinition};
 
 use super::super::super::codec::{Decoder, put_varint, varint_size};
@@ -23,6 +24,12 @@ pub(in crate::index) struct BlockOffset {
     pub(in crate::index) length: u32,
     /// In sat, `None` for a coinbase.
     pub(in crate::index) fee: Option<u64>,
+}
+
+/// The bytes of a block before its first transaction: its header, and the number of its transactions.
+pub(in crate::index) fn first_offset(transactions: u32) -> u32 {
+    const HEADER: u32 = 80;
+    HEADER + u32::try_from(VarInt::from(u64::from(transactions)).size()).unwrap_or(0)
 }
 
 /// Packs consecutive transactions.
