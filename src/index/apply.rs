@@ -7,9 +7,11 @@ use redb::{ReadableTable, Table};
 
 use super::effects::Effects;
 use super::error::IndexError;
+use super::frozen::Generations;
 use super::keys::TxNum;
 use super::resolve::BlockRun;
 use super::tables::block_hashes::{BlockPlace, ChainMembership};
+use super::tables::blocks::BlockRow;
 use super::tables::history::{self, HistoryRow};
 use super::tables::transactions::TransactionRow;
 use super::tables::{blocks, p2pk, payouts, spends, stale_blocks, stale_transactions, txids, unspent};
@@ -29,17 +31,20 @@ impl Effects {
         prevouts: &[super::resolve::ResolvedPrevout],
         tables: &mut Tables<'_>,
     ) -> Result<(), IndexError> {
-        let Tables { history, unspent, spends, txids, transactions, payouts, p2pk, .. } = tables;
+        let Tables { generations, history, unspent, spends, overwritten, txids, transactions, payouts, p2pk, .. } =
+            tables;
+        let generations = &**generations;
+        let mut outputs = OutputTables { generations, unspent, spends, overwritten };
         if self.scattered_rows() < WORTH_THREADS {
-            self.apply_history(history)?;
-            self.apply_outputs(run, prevouts, unspent, spends)?;
+            self.apply_history(history, generations)?;
+            self.apply_outputs(run, prevouts, &mut outputs)?;
             self.apply_transactions(run, transactions, txids)?;
         } else {
             // each table is written by one thread; the history takes about as long as all others
             thread::scope(|scope| {
                 let begin = || thread::Builder::new().name("write".into());
-                let scripts = begin().spawn_scoped(scope, || self.apply_history(history));
-                let outputs = begin().spawn_scoped(scope, || self.apply_outputs(run, prevouts, unspent, spends));
+                let scripts = begin().spawn_scoped(scope, || self.apply_history(history, generations));
+                let outputs = begin().spawn_scoped(scope, || self.apply_outputs(run, prevouts, &mut outputs));
                 let others = self.apply_transactions(run, transactions, txids);
                 for thread in [scripts, outputs] {
                     thread.map_err(IndexError::Threads)?.join().unwrap_or(Err(IndexError::Broken))?;
@@ -47,7 +52,7 @@ impl Effects {
                 others
             })?;
         }
-        self.apply_payouts(payouts, p2pk)?;
+        self.apply_payouts(payouts, p2pk, generations)?;
         self.apply_blocks(run, tables)
     }
 
@@ -72,18 +77,27 @@ impl Effects {
         &self,
         run: &BlockRun<'_>,
         prevouts: &[super::resolve::ResolvedPrevout],
-        unspent: &mut Table<'_, &'static unspent::UnspentKeyBytes, &'static unspent::UnspentValue>,
-        spends: &mut Table<'_, &'static spends::TxPoint, &'static spends::TxPoint>,
+        OutputTables { generations, unspent, spends, overwritten }: &mut OutputTables<'_, '_>,
     ) -> Result<(), IndexError> {
         for (outpoint, input) in &self.spends {
-            spends.insert(outpoint, input)?;
+            if spends.insert(outpoint, input)?.is_some() {
+                return Err(not_unspent(run, prevouts, outpoint));
+            }
         }
         for (key, _) in &self.consumed {
             // `get_mut` copies the whole page, as in `apply_history`
-            if unspent.get_mut(key)?.is_none() {
-                return Err(not_unspent(run, prevouts, key));
+            if unspent.get_mut(key)?.is_some() {
+                unspent.remove(key)?;
+                continue;
             }
-            unspent.remove(key)?;
+            let output = unspent::split_key(key);
+            let outpoint = tx_point(key);
+            if overwritten.get(&outpoint)?.is_some() || !generations.is_unspent(output)? {
+                return Err(not_unspent(run, prevouts, &outpoint));
+            }
+        }
+        for (outpoint, later) in &self.overwritten {
+            overwritten.insert(outpoint, later)?;
         }
         for (key, row) in &self.created {
             unspent.insert(key, row)?;
@@ -95,12 +109,16 @@ impl Effects {
         &self,
         payouts: &mut Table<'_, &'static payouts::PayoutKey, ()>,
         p2pk: &mut Table<'_, &'static p2pk::P2pkKey, &'static [u8; 4]>,
+        generations: &Generations,
     ) -> Result<(), IndexError> {
         for key in &self.payouts {
             payouts.insert(key, ())?;
         }
         for (key, txnum) in &self.p2pk {
-            if p2pk.get(key)?.is_none() {
+            let (key_hash, script) = p2pk::split_key(key);
+            let is_frozen =
+                || Ok::<_, IndexError>(generations.p2pk_scripts(key_hash)?.iter().any(|(known, _)| *known == script));
+            if p2pk.get(key)?.is_none() && !is_frozen()? {
                 p2pk.insert(key, &txnum.to_key())?;
             }
         }
@@ -126,6 +144,7 @@ impl Effects {
     fn apply_history(
         &self,
         table: &mut Table<'_, &'static history::HistoryKey, &'static history::HistoryValue>,
+        generations: &Generations,
     ) -> Result<(), IndexError> {
         // reads all totals first and then writes all rows: a cursor that does both at each key takes twice as long
         let (mut added, mut pages) = (Vec::with_capacity(self.history.len()), Vec::new());
@@ -136,7 +155,7 @@ impl Effects {
             let before = before.map(|(key, row)| (*key.value(), *row.value()));
             let mut running = match &before {
                 Some((key, row)) if history::split_key(key).0 == script => HistoryRow::decode(row)?,
-                _ => HistoryRow::default(),
+                _ => generations.totals(script, TxNum(u32::MAX))?.map(|(_, row)| row).unwrap_or_default(),
             };
             let first = added.len();
             for (key, change) in rows {
@@ -159,8 +178,8 @@ impl Effects {
         Ok(())
     }
 
-    /// Reverts the one block of the run, and stores it as stale.
-    pub(super) fn revert(&self, run: &BlockRun<'_>, tables: &mut Tables<'_>) -> Result<(), IndexError> {
+    /// Reverts the one block of the run, which has this row, and stores it as stale.
+    pub(super) fn revert(&self, run: &BlockRun<'_>, row: &BlockRow, tables: &mut Tables<'_>) -> Result<(), IndexError> {
         for (txnum, _, _) in run.transactions() {
             tables.transactions.remove(&txnum.to_key())?;
             tables.first_seen.remove(&txnum.to_key())?;
@@ -174,9 +193,10 @@ impl Effects {
         for (key, _) in &self.created {
             expect("unspent", tables.unspent.remove(key)?.is_some())?;
         }
-        for (key, row) in &self.consumed {
-            tables.unspent.insert(key, row)?;
+        for (outpoint, _) in &self.overwritten {
+            expect("overwritten", tables.overwritten.remove(outpoint)?.is_some())?;
         }
+        self.restore_unspent(&tables.generations.clone(), tables)?;
         for (key, _) in &self.history {
             expect("history", tables.history.remove(key)?.is_some())?;
         }
@@ -189,17 +209,52 @@ impl Effects {
                 tables.p2pk.remove(key)?;
             }
         }
+        for start in run.own_starts() {
+            tables.blocks.remove(&blocks::key(start.height))?;
+            tables.block_starts.remove(&start.key())?;
+        }
+        self.store_stale(run, row, tables)
+    }
+
+    /// Reverts the one block of the run, which has this row and is in no generation once their end is `lowered`, and
+    /// stores it as stale.
+    pub(super) fn revert_frozen(
+        &self,
+        run: &BlockRun<'_>,
+        row: &BlockRow,
+        lowered: &Generations,
+        tables: &mut Tables<'_>,
+    ) -> Result<(), IndexError> {
+        for (txnum, _, _) in run.transactions() {
+            tables.first_seen.remove(&txnum.to_key())?;
+        }
+        for (key, _) in &self.created {
+            // disconnecting a block above inserted it, or it is in the generation
+            tables.unspent.remove(key)?;
+        }
+        self.restore_unspent(lowered, tables)?;
+        self.store_stale(run, row, tables)
+    }
+
+    /// Inserts the outputs that are unspent again, but those that a generation has.
+    fn restore_unspent(&self, generations: &Generations, tables: &mut Tables<'_>) -> Result<(), IndexError> {
+        for (key, row) in &self.consumed {
+            if !generations.has_unspent_row(unspent::split_key(key))? {
+                tables.unspent.insert(key, row)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn store_stale(&self, run: &BlockRun<'_>, row: &BlockRow, tables: &mut Tables<'_>) -> Result<(), IndexError> {
         for (block, start) in run.blocks.iter().zip(run.own_starts()) {
-            let stored = tables.blocks.remove(&blocks::key(start.height))?;
-            let row = stored.map(|row| blocks::BlockRow::decode(row.value())).transpose()?;
-            let row = row.filter(|row| Some(row) == self.blocks.first());
-            let row = row.ok_or_else(|| {
-                IndexError::corrupt(
+            if Some(row) != self.blocks.first() {
+                return Err(IndexError::corrupt(
                     "blocks",
                     format!("the row at height {} differs from the statistics of its block", start.height),
-                )
-            })?;
-            tables.block_starts.remove(&start.key())?;
+                ));
+            }
+            let row = row.clone();
             let place = BlockPlace { height: start.height, membership: ChainMembership::Stale };
             tables.block_hashes.insert(block.hash.as_byte_array(), &place.value())?;
             let stale = stale_blocks::StaleBlock { row, raw: block.bytes.clone() };
@@ -212,6 +267,21 @@ impl Effects {
         }
         Ok(())
     }
+}
+
+/// The tables about outputs, which one thread writes.
+struct OutputTables<'t, 'txn> {
+    generations: &'t Generations,
+    unspent: &'t mut Table<'txn, &'static unspent::UnspentKeyBytes, &'static unspent::UnspentValue>,
+    spends: &'t mut Table<'txn, &'static spends::TxPoint, &'static spends::TxPoint>,
+    overwritten: &'t mut Table<'txn, &'static spends::TxPoint, &'static [u8; 4]>,
+}
+
+/// The outpoint in the key of an unspent output.
+fn tx_point(key: &unspent::UnspentKeyBytes) -> spends::TxPoint {
+    let mut point = [0; 7];
+    point.copy_from_slice(&key[10..]);
+    point
 }
 
 fn expect(table: &'static str, was_there: bool) -> Result<(), IndexError> {
@@ -235,12 +305,12 @@ pub(super) fn forget_stale(
 fn not_unspent(
     run: &BlockRun<'_>,
     prevouts: &[super::resolve::ResolvedPrevout],
-    key: &unspent::UnspentKeyBytes,
+    outpoint: &spends::TxPoint,
 ) -> IndexError {
-    let unspent::UnspentKey { txnum, vout, .. } = unspent::split_key(key);
+    let (txnum, vout) = spends::split_tx_point(outpoint);
     // of two inputs that spend one output the later is invalid
-    match prevouts.iter().rposition(|prevout| prevout.txnum == txnum && prevout.vout.to_u32() == vout) {
+    match prevouts.iter().rposition(|prevout| prevout.txnum == txnum && prevout.vout == vout) {
         Some(input) => run.unresolved(input, "is spent already, or can never be spent"),
-        None => IndexError::corrupt("unspent", format!("output {vout} of {txnum} is missing")),
+        None => IndexError::corrupt("unspent", format!("output {} of {txnum} is missing", vout.to_u32())),
     }
 }

@@ -30,6 +30,8 @@ pub(super) struct Effects {
     pub(super) created: Vec<(unspent::UnspentKeyBytes, unspent::UnspentValue)>,
     /// Outputs that were unspent before the run and are not after it.
     pub(super) consumed: Vec<(unspent::UnspentKeyBytes, unspent::UnspentValue)>,
+    /// Outputs of earlier copies, with the later copy that overwrites them (BIP30).
+    pub(super) overwritten: Vec<(spends::TxPoint, [u8; 4])>,
     pub(super) payouts: Vec<payouts::PayoutKey>,
     pub(super) p2pk: Vec<(p2pk::P2pkKey, TxNum)>,
 }
@@ -72,6 +74,7 @@ impl Effects {
             history: Vec::new(),
             created: Vec::new(),
             consumed: Vec::new(),
+            overwritten: Vec::new(),
             payouts: Vec::new(),
             p2pk: Vec::new(),
         }
@@ -213,16 +216,16 @@ impl Builder<'_, '_> {
         for output in outputs.iter().filter(|output| !output.never_spendable && copy != TxNum(0)) {
             let outpoint = spends::tx_point(copy, output.vout);
             let spent_here = self.effects.spends.iter().any(|(spent, _)| *spent == outpoint);
-            if spent_here
-                || self
-                    .tables
-                    .spends
-                    .get(&outpoint)?
-                    .is_some_and(|by| spends::split_tx_point(by.value()).0 < self.run.first)
-            {
+            let live = self.tables.spends.get(&outpoint)?.map(|by| spends::split_tx_point(by.value()).0);
+            let spender = match live {
+                Some(spender) => Some(spender),
+                None => self.tables.generations.spender(copy, output.vout.to_u32())?.map(|spender| spender.txnum),
+            };
+            if spent_here || spender.is_some_and(|spender| spender < self.run.first) {
                 continue;
             }
             tally.overwrite(output);
+            self.effects.overwritten.push((outpoint, txnum.to_key()));
             let row = unspent::UnspentRow { value: output.value, is_coinbase };
             self.effects.consumed.push((unspent::key(output.script, copy, output.vout), row.encode()));
             let change =

@@ -157,6 +157,28 @@ pub enum IndexError {
         /// "is not in the index", or "is spent already, or can never be spent".
         why: &'static str,
     },
+    /// A generation that does not follow the blocks of the index.
+    #[error("generation {path} begins at height {first}, and the tip of the index is {tip}. Remove the file", path = path.display())]
+    NotNext {
+        /// The file.
+        path: PathBuf,
+        /// Its lowest block.
+        first: Height,
+        /// The tip of the index, or the word "empty".
+        tip: String,
+    },
+    /// The bytes of a block are in no table, and nobody else has them now.
+    #[error(
+        "the bytes of block {hash} at height {height} cannot be read: {why}. Check that the node runs and has this block"
+    )]
+    RawUnavailable {
+        /// The height of the block.
+        height: Height,
+        /// The block.
+        hash: BlockHash,
+        /// Why not.
+        why: String,
+    },
     /// A thread could not be started.
     #[error("cannot start a thread for writing the index: {0}. Raise the limit of threads for this user")]
     Threads(#[source] std::io::Error),

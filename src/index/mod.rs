@@ -16,6 +16,7 @@
 //! This module does not know the node or GraphQL. `tables/` has one file per table, `frozen/` their packed form and the
 //! reads of it, `import/` the way from blocks straight to that form; `docs/index-format.md` describes them together.
 
+mod adopt;
 mod announced;
 mod apply;
 mod block;
@@ -33,12 +34,14 @@ mod observed;
 mod open;
 mod prefetch;
 mod ranges;
+mod raw_blocks;
 mod resolve;
 mod scripts;
 mod snapshot;
 mod sorter;
 mod statistics;
 mod tables;
+mod union;
 mod update;
 mod verify;
 
@@ -52,6 +55,7 @@ pub use keys::{OutputPosition, Salt, ScriptKey, TxNum};
 pub use metrics::IndexMetrics;
 pub use observed::{Observations, ObservedLimits};
 pub use open::{Index, IndexOptions};
+pub use raw_blocks::RawBlocks;
 pub use snapshot::{Occurrence, Snapshot, SpendingInput, StoredTransaction, TableRows};
 pub use tables::block_hashes::{BlockPlace, ChainMembership};
 pub use tables::blocks::{BlockRow, ChainTotals, CountAndValue, QUANTILES, TypeTotals, Unspendable};

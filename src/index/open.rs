@@ -13,13 +13,16 @@ use super::block::Parser;
 use super::damage::catch_damage;
 use super::error::IndexError;
 use super::flush::FlushState;
+use super::frozen::{Generation, Generations, InForce, InForceRecord};
 use super::keys::Salt;
 use super::metrics::IndexMetrics;
 use super::observed::ObservedLimits;
+use super::raw_blocks::RawBlocks;
 use super::snapshot::Snapshot;
 use super::tables::block_starts::BlockStart;
 use super::tables::meta;
-use super::update::{Tables, Update};
+use super::update::Tables;
+use super::update::{Update, read_generations};
 use crate::chain::network;
 
 /// Which index to open, and how.
@@ -52,6 +55,8 @@ pub struct Index {
     pub(super) starts: Vec<BlockStart>,
     /// Whether `starts` equals the rows of the file. A dropped update leaves it false.
     pub(super) starts_are_committed: bool,
+    /// Those that the committed rows name.
+    pub(super) generations: Arc<Generations>,
     pub(super) flushing: FlushState,
     pub(super) announced: AnnouncedTip,
     pub(super) metrics: IndexMetrics,
@@ -95,13 +100,17 @@ impl Index {
         builder.set_cache_size(options.cache_bytes);
         let database = builder.open(path).map_err(|error| IndexError::opening(path, error))?;
         let salt = check(options, &database.begin_read()?)?;
-        Ok(Self::of(options, database, salt))
+        Self::of(options, database, salt)
     }
 
     /// The index in an open database.
-    pub(super) fn of(options: &IndexOptions, database: Database, salt: Salt) -> Self {
+    ///
+    /// Errors: as [`Generation::open`]; storage errors.
+    pub(super) fn of(options: &IndexOptions, database: Database, salt: Salt) -> Result<Self, IndexError> {
         let path = options.path.as_path();
-        Self {
+        let generations = Arc::new(open_generations(options, &database.begin_read()?, salt)?);
+        Ok(Self {
+            generations,
             metrics: IndexMetrics::default(),
             database: Arc::new(database),
             path: Arc::from(path),
@@ -114,7 +123,7 @@ impl Index {
             starts_are_committed: false,
             flushing: FlushState::default(),
             announced: AnnouncedTip::beside(path, salt),
-        }
+        })
     }
 
     /// The most bytes of pages that are cached in memory.
@@ -134,13 +143,19 @@ impl Index {
     ///
     /// Errors: storage errors.
     pub fn snapshot(&self) -> Result<Snapshot, IndexError> {
-        Snapshot::open(&self.database.begin_read()?, self.network, self.salt, Arc::clone(&self.path))
+        let (path, generations) = (Arc::clone(&self.path), Arc::clone(&self.generations));
+        Snapshot::open(&self.database.begin_read()?, self.network, self.salt, path, generations)
     }
 
     /// Counts of the changes since it was opened.
     #[must_use]
     pub fn metrics(&self) -> IndexMetrics {
         self.metrics.clone()
+    }
+
+    /// Sets where the bytes of frozen blocks are read. Only the first call has an effect.
+    pub fn set_raw_blocks(&self, raw: Arc<dyn RawBlocks>) {
+        self.generations.set_raw_blocks(raw);
     }
 
     /// A parser of blocks for this index.
@@ -174,7 +189,7 @@ fn create(options: &IndexOptions) -> Result<(), IndexError> {
     };
     let transaction = database.begin_write()?;
     {
-        let mut tables = Tables::open(&transaction)?;
+        let mut tables = Tables::open(&transaction, Arc::default())?;
         tables.meta.insert(meta::FORMAT, meta::FORMAT_VERSION.to_be_bytes().as_slice())?;
         tables.meta.insert(meta::NETWORK, network::name(options.network).as_bytes())?;
         tables.meta.insert(meta::GENESIS, network::genesis_hash(options.network).as_byte_array().as_slice())?;
@@ -183,6 +198,34 @@ fn create(options: &IndexOptions) -> Result<(), IndexError> {
     transaction.commit()?;
     drop(database);
     fs::rename(&unfinished, path).map_err(file("make", path))
+}
+
+/// The directory of the generations of the index in this file.
+pub(super) fn generations_directory(index: &Path) -> PathBuf {
+    index.with_extension("frozen")
+}
+
+/// Opens the generations that an index names.
+pub(super) fn open_generations(
+    options: &IndexOptions,
+    transaction: &ReadTransaction,
+    salt: Salt,
+) -> Result<Generations, IndexError> {
+    let directory = generations_directory(&options.path);
+    let in_force = |(at, record): (usize, InForceRecord)| {
+        let InForceRecord { name, last, end } = record;
+        let cache = cache_of_generation(options.cache_bytes, at);
+        let generation = Arc::new(Generation::open(&directory.join(&name), options.network, salt, cache)?);
+        Ok(InForce { generation, name, last, end })
+    };
+    let records = read_generations(&transaction.open_table(meta::TABLE)?)?;
+    let in_force = records.into_iter().enumerate().map(in_force).collect::<Result<Vec<_>, IndexError>>()?;
+    Ok(Generations::new(in_force))
+}
+
+/// The memory for pages of a generation, in bytes, by its place among them: the first has nearly all rows.
+pub(super) fn cache_of_generation(cache_bytes: usize, at: usize) -> usize {
+    if at == 0 { cache_bytes / 2 } else { cache_bytes / 64 }
 }
 
 /// Whether an open file is an index that `options` may use, and its salt.

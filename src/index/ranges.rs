@@ -21,8 +21,9 @@ impl Snapshot {
     ///
     /// Errors: storage errors; [`IndexError::Corrupt`] if a row is missing.
     pub fn txids(&self, first: TxNum, count: u32) -> Result<Vec<Txid>, IndexError> {
-        let mut txids = Vec::with_capacity(usize::try_from(count).unwrap_or_default());
-        self.each_transaction(first, count, |row| txids.push(row.txid))?;
+        let (frozen, live) = self.split_range(first, count)?;
+        let mut txids = self.generations.txids(frozen)?;
+        self.each_transaction(live, |row| txids.push(row.txid))?;
         Ok(txids)
     }
 
@@ -30,7 +31,9 @@ impl Snapshot {
     ///
     /// Errors: storage errors; [`IndexError::Corrupt`] if a row is missing.
     pub fn append_raw_transactions(&self, first: TxNum, count: u32, bytes: &mut Vec<u8>) -> Result<(), IndexError> {
-        self.each_transaction(first, count, |row| bytes.extend_from_slice(row.raw))
+        let (frozen, live) = self.split_range(first, count)?;
+        self.generations.append_raw_transactions(frozen, bytes)?;
+        self.each_transaction(live, |row| bytes.extend_from_slice(row.raw))
     }
 
     /// The coinbases of those blocks of the active chain that begin at one of these positions, lowest first, read
@@ -41,27 +44,35 @@ impl Snapshot {
         &self,
         positions: Range<TxNum>,
     ) -> Result<impl Iterator<Item = Result<StoredTransaction, IndexError>>, IndexError> {
-        let (first, end) = (positions.start.to_key(), positions.end.to_key());
-        let starts = self.block_starts.range::<&[u8; 4]>(&first..&end)?;
-        Ok(starts.map(|start| {
-            let txnum = TxNum::from_key(*start?.0.value());
+        let frozen = self.generations.starts(positions.clone())?.map(|start| Ok(start?.first));
+        let first = positions.start.max(self.generations.end());
+        let live = self.block_starts.range::<&[u8; 4]>(&first.to_key()..&positions.end.max(first).to_key())?;
+        let live = live.map(|start| Ok::<_, IndexError>(TxNum::from_key(*start?.0.value())));
+        Ok(frozen.chain(live).map(|start| {
+            let txnum = start?;
             let missing = || IndexError::corrupt("transactions", format!("row {txnum} is missing"));
             self.transaction(txnum)?.ok_or_else(missing)
         }))
     }
 
-    fn each_transaction(
-        &self,
-        first: TxNum,
-        count: u32,
-        mut visit: impl FnMut(TransactionRow<'_>),
-    ) -> Result<(), IndexError> {
-        let end = first.0.checked_add(count);
+    /// The transactions of a range that generations have, and the others.
+    fn split_range(&self, first: TxNum, count: u32) -> Result<(Range<TxNum>, Range<TxNum>), IndexError> {
+        let end = first.0.checked_add(count).map(TxNum);
         let end = end.ok_or_else(|| {
             IndexError::corrupt("transactions", "the chain has more transactions than fit 32 bits".to_owned())
         })?;
-        let mut rows = self.transactions.range::<&[u8; 4]>(&first.to_key()..&TxNum(end).to_key())?;
-        for txnum in (first.0..end).map(TxNum) {
+        let cut = self.generations.end().clamp(first, end);
+        Ok((first..cut, cut..end))
+    }
+
+    /// Visits transactions that no generation has.
+    fn each_transaction(
+        &self,
+        txnums: Range<TxNum>,
+        mut visit: impl FnMut(TransactionRow<'_>),
+    ) -> Result<(), IndexError> {
+        let mut rows = self.transactions.range::<&[u8; 4]>(&txnums.start.to_key()..&txnums.end.to_key())?;
+        for txnum in (txnums.start.0..txnums.end.0).map(TxNum) {
             let row = rows.next().transpose()?.filter(|(key, _)| *key.value() == txnum.to_key());
             let (_, row) = row.ok_or_else(|| IndexError::corrupt("transactions", format!("row {txnum} is missing")))?;
             visit(TransactionRow::decode(row.value())?);

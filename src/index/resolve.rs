@@ -136,21 +136,45 @@ impl<'a> BlockRun<'a> {
             }
         }
         places.sort_unstable_by_key(|(txnum, input)| (*txnum, input.txid, input.vout));
+        let mut frozen = Vec::new();
         for same in places.chunk_by(|one, other| (one.0, one.1.txid) == (other.0, other.1.txid)) {
             let (txnum, txid) = (same[0].0, same[0].1.txid);
+            if txnum < tables.generations.end() {
+                frozen.push(same);
+                continue;
+            }
             let Some(row) = tables.transactions.get(&txnum.to_key())? else { continue };
             let row = TransactionRow::decode(row.value())?;
             if row.txid != *txid {
                 continue; // another transaction with the same prefix
             }
-            let transaction = parse(txnum, row.raw)?;
+            self.pick_stored(same, txnum, row.is_coinbase, row.raw, prevouts)?;
+        }
+        let txnums: Vec<_> = frozen.iter().map(|same| same[0].0).collect();
+        for (same, stored) in frozen.iter().zip(tables.generations.transactions(&txnums)?) {
+            self.pick_stored(same, stored.txnum, stored.fee.is_none(), &stored.raw, prevouts)?;
+        }
+        Ok(())
+    }
+
+    /// Picks the outputs of these inputs, in the order of their vout, from the stored transaction that created them.
+    fn pick_stored(
+        &self,
+        same: &[(TxNum, &UnresolvedInput<'_>)],
+        txnum: TxNum,
+        is_coinbase: bool,
+        raw: &[u8],
+        prevouts: &mut [Option<ResolvedPrevout>],
+    ) -> Result<(), IndexError> {
+        {
+            let transaction = parse(txnum, raw)?;
             let mut outputs = (0..).zip(transaction.outputs()).peekable();
             for (_, input) in same {
                 while outputs.next_if(|(at, _)| *at < input.vout).is_some() {}
                 let Some((_, output)) = outputs.peek().filter(|(at, _)| *at == input.vout) else { continue };
                 let Some(vout) = Position::new(input.vout) else { continue };
                 let output = BlockOutput::of(self.salt, vout, output.value, Script::from_bytes(output.script_pubkey));
-                prevouts[input.index] = Some(self.prevout(txnum, row.is_coinbase, &output));
+                prevouts[input.index] = Some(self.prevout(txnum, is_coinbase, &output));
             }
         }
         Ok(())
@@ -159,6 +183,9 @@ impl<'a> BlockRun<'a> {
     /// The latest transaction before these blocks with this txid, or another one if it is the only one with the prefix:
     /// the caller compares the txid of its row anyway, so the row is not read twice.
     fn candidate(&self, tables: &Tables<'_>, prefix: TxidPrefix, txid: &Txid) -> Result<Option<TxNum>, IndexError> {
+        if !tables.generations.is_empty() {
+            return self.latest(tables, prefix, txid);
+        }
         let (from, to) = (txids::key(prefix, TxNum(0)), txids::key(prefix, self.first));
         let mut keys = tables.txids.range::<&txids::TxidKey>(&from..&to)?;
         let first = keys.next().transpose()?.map(|(key, _)| txids::split_key(key.value()).1);
@@ -178,7 +205,7 @@ impl<'a> BlockRun<'a> {
                 return Ok(Some(txnum));
             }
         }
-        Ok(None)
+        Ok(tables.generations.positions(txid)?.into_iter().rfind(|txnum| *txnum < self.first))
     }
 
     fn missing(&self, input: usize) -> IndexError {

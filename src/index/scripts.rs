@@ -3,6 +3,7 @@
 //! Every list can be read from either end, and from any position in between at the cost of one seek.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use bitcoin::hashes::{hash160, sha256};
 
@@ -11,7 +12,8 @@ use super::keys::{OutputPosition, Position, ScriptKey, TxNum};
 use super::snapshot::Snapshot;
 use super::tables::history::HistoryRow;
 use super::tables::unspent::{UnspentKey, UnspentRow};
-use super::tables::{history, p2pk, payouts, unspent};
+use super::tables::{history, p2pk, payouts, tx_point, unspent};
+use super::union::Union;
 use crate::chain::Height;
 
 impl Snapshot {
@@ -29,7 +31,13 @@ impl Snapshot {
 
     /// The last transaction of a script before `before`, with the totals of the script after it.
     pub fn totals(&self, script: ScriptKey, before: TxNum) -> Result<Option<(TxNum, HistoryRow)>, IndexError> {
-        self.history(script, TxNum(0)..before)?.next_back().transpose()
+        let live = self.history.range::<&history::HistoryKey>(
+            &history::key(script, self.generations.end())..&history::key(script, before.max(self.generations.end())),
+        )?;
+        if let Some(row) = live.rev().next().transpose()? {
+            return Ok(Some((history::split_key(row.0.value()).1, HistoryRow::decode(row.1.value())?)));
+        }
+        self.generations.totals(script, before)
     }
 
     /// The first transaction that paid a script.
@@ -44,12 +52,13 @@ impl Snapshot {
         script: ScriptKey,
         txnums: Range<TxNum>,
     ) -> Result<impl DoubleEndedIterator<Item = Result<(TxNum, HistoryRow), IndexError>> + use<>, IndexError> {
-        let (from, to) = (history::key(script, txnums.start), history::key(script, txnums.end.max(txnums.start)));
-        let rows = self.history.range::<&history::HistoryKey>(&from..&to)?;
-        Ok(rows.map(|row| {
+        let start = txnums.start.max(self.generations.end());
+        let (from, to) = (history::key(script, start), history::key(script, txnums.end.max(start)));
+        let live = self.history.range::<&history::HistoryKey>(&from..&to)?.map(|row| {
             let (key, row) = row?;
             Ok((history::split_key(key.value()).1, HistoryRow::decode(row.value())?))
-        }))
+        });
+        Ok(self.generations.history(script, &txnums)?.chain(live))
     }
 
     /// Unspent outputs of a script at these positions, oldest first.
@@ -58,13 +67,33 @@ impl Snapshot {
         script: ScriptKey,
         positions: Range<OutputPosition>,
     ) -> Result<impl DoubleEndedIterator<Item = Result<(UnspentKey, UnspentRow), IndexError>> + use<>, IndexError> {
-        unspent::read(&self.unspent, script, positions)
+        let frozen = self.generations.unspent(script, &positions)?;
+        let (spends, overwritten) = (Arc::clone(&self.spends), Arc::clone(&self.overwritten));
+        let is_gone = move |output: UnspentKey| -> Result<bool, IndexError> {
+            let Some(vout) = Position::new(output.vout) else { return Ok(false) };
+            let outpoint = tx_point(output.txnum, vout);
+            Ok(spends.get(&outpoint)?.is_some() || overwritten.get(&outpoint)?.is_some())
+        };
+        let frozen = frozen.filter_map(move |row| match row {
+            Ok((output, row)) => match is_gone(output) {
+                Ok(true) => None,
+                Ok(false) => Some(Ok((output, row))),
+                Err(error) => Some(Err(error)),
+            },
+            Err(error) => Some(Err(error)),
+        });
+        Ok(Union::new(frozen, unspent::read(&self.unspent, script, positions)?))
     }
 
     /// Whether an output is in the UTXO set.
     pub fn is_unspent(&self, output: UnspentKey) -> Result<bool, IndexError> {
         let Some(vout) = Position::new(output.vout) else { return Ok(false) };
-        Ok(self.unspent.get(&unspent::key(output.script, output.txnum, vout))?.is_some())
+        if self.unspent.get(&unspent::key(output.script, output.txnum, vout))?.is_some() {
+            return Ok(true);
+        }
+        let outpoint = tx_point(output.txnum, vout);
+        let is_gone = self.spends.get(&outpoint)?.is_some() || self.overwritten.get(&outpoint)?.is_some();
+        Ok(!is_gone && self.generations.is_unspent(output)?)
     }
 
     /// Heights of the blocks whose coinbase pays a script, within `heights`, lowest first.
@@ -73,11 +102,20 @@ impl Snapshot {
         script: ScriptKey,
         heights: Range<Height>,
     ) -> Result<impl DoubleEndedIterator<Item = Result<Height, IndexError>> + use<>, IndexError> {
-        payouts::read(&self.payouts, script, heights)
+        let frozen = self.generations.payouts(script, &heights)?;
+        let first = self.generations.last().map_or(heights.start, |last| heights.start.max(last.height.next()));
+        Ok(frozen.chain(payouts::read(&self.payouts, script, first..heights.end)?))
     }
 
     /// The P2PK scripts whose public key has this HASH160, each with the first transaction that paid it.
     pub fn p2pk_scripts(&self, key_hash: hash160::Hash) -> Result<Vec<(ScriptKey, TxNum)>, IndexError> {
-        p2pk::read(&self.p2pk, key_hash)
+        let mut found = self.generations.p2pk_scripts(key_hash)?;
+        for (script, txnum) in p2pk::read(&self.p2pk, key_hash)? {
+            if found.iter().all(|(known, _)| *known != script) {
+                found.push((script, txnum));
+            }
+        }
+        found.sort_unstable();
+        Ok(found)
     }
 }

@@ -11,6 +11,7 @@ use bitcoin::{BlockHash, Network, Txid};
 use redb::{ReadOnlyTable, ReadTransaction, ReadableTableMetadata, TableHandle};
 
 use super::error::IndexError;
+use super::frozen::Generations;
 use super::keys::{Position, Salt, TxNum};
 use super::tables::block_hashes::BlockPlace;
 use super::tables::block_starts::BlockStart;
@@ -18,8 +19,8 @@ use super::tables::blocks::BlockRow;
 use super::tables::stale_blocks::StaleBlock;
 use super::tables::transactions::TransactionRow;
 use super::tables::{
-    block_hashes, block_starts, blocks, departed, first_seen, history, mempool, mempool_samples, meta, p2pk, payouts,
-    reorgs, spends, stale_blocks, stale_transactions, transactions, txids, unspent,
+    block_hashes, block_starts, blocks, departed, first_seen, history, mempool, mempool_samples, meta, overwritten,
+    p2pk, payouts, reorgs, spends, stale_blocks, stale_transactions, transactions, txids, unspent,
 };
 use super::update::{Tip, read_tip};
 use crate::chain::Height;
@@ -30,12 +31,15 @@ pub struct Snapshot {
     network: Network,
     salt: Salt,
     tip: Option<Tip>,
+    /// What the tables below do not have.
+    pub(super) generations: Arc<Generations>,
     pub(super) blocks: ReadOnlyTable<&'static [u8; 4], &'static [u8]>,
     pub(super) block_starts: ReadOnlyTable<&'static [u8; 4], &'static [u8; 8]>,
     pub(super) block_hashes: ReadOnlyTable<&'static [u8; 32], &'static [u8; 5]>,
     pub(super) transactions: ReadOnlyTable<&'static [u8; 4], &'static [u8]>,
     pub(super) txids: ReadOnlyTable<&'static [u8; 10], ()>,
-    pub(super) spends: ReadOnlyTable<&'static [u8; 7], &'static [u8; 7]>,
+    pub(super) spends: Arc<ReadOnlyTable<&'static [u8; 7], &'static [u8; 7]>>,
+    pub(super) overwritten: Arc<ReadOnlyTable<&'static [u8; 7], &'static [u8; 4]>>,
     pub(super) history: ReadOnlyTable<&'static [u8; 14], &'static [u8; 44]>,
     pub(super) unspent: ReadOnlyTable<&'static [u8; 17], &'static [u8; 9]>,
     pub(super) payouts: ReadOnlyTable<&'static [u8; 14], ()>,
@@ -96,18 +100,21 @@ impl Snapshot {
         network: Network,
         salt: Salt,
         file: Arc<Path>,
+        generations: Arc<Generations>,
     ) -> Result<Self, IndexError> {
         Ok(Self {
             file,
             network,
             salt,
             tip: read_tip(&transaction.open_table(meta::TABLE)?)?,
+            generations,
             blocks: transaction.open_table(blocks::TABLE)?,
             block_starts: transaction.open_table(block_starts::TABLE)?,
             block_hashes: transaction.open_table(block_hashes::TABLE)?,
             transactions: transaction.open_table(transactions::TABLE)?,
             txids: transaction.open_table(txids::TABLE)?,
-            spends: transaction.open_table(spends::TABLE)?,
+            spends: Arc::new(transaction.open_table(spends::TABLE)?),
+            overwritten: Arc::new(transaction.open_table(overwritten::TABLE)?),
             history: transaction.open_table(history::TABLE)?,
             unspent: transaction.open_table(unspent::TABLE)?,
             payouts: transaction.open_table(payouts::TABLE)?,
@@ -135,7 +142,8 @@ impl Snapshot {
         self.tip
     }
 
-    /// The number of rows of each table, from counters that redb maintains.
+    /// The number of rows of each table, from counters that redb maintains; of each packed table of all generations
+    /// together under its name behind `frozen.`.
     pub fn tables(&self) -> Result<Vec<TableRows>, IndexError> {
         // destructured, so that the compiler reports a new table that is not listed here
         let Self {
@@ -143,12 +151,14 @@ impl Snapshot {
             network: _,
             salt: _,
             tip: _,
+            generations,
             blocks,
             block_starts,
             block_hashes,
             transactions,
             txids,
             spends,
+            overwritten,
             history,
             unspent,
             payouts,
@@ -169,6 +179,7 @@ impl Snapshot {
             (transactions::TABLE.name(), transactions.len()?),
             (txids::TABLE.name(), txids.len()?),
             (spends::TABLE.name(), spends.len()?),
+            (overwritten::TABLE.name(), overwritten.len()?),
             (history::TABLE.name(), history.len()?),
             (unspent::TABLE.name(), unspent.len()?),
             (payouts::TABLE.name(), payouts.len()?),
@@ -182,14 +193,16 @@ impl Snapshot {
             (reorgs::BLOCKS.name(), reorg_blocks.len()?),
             (mempool_samples::TABLE.name(), mempool_samples.len()?),
         ];
-        Ok(rows.into_iter().map(|(name, rows)| TableRows { name: name.to_owned(), rows }).collect())
+        let live = rows.into_iter().map(|(name, rows)| TableRows { name: name.to_owned(), rows });
+        Ok(live.chain(generations.tables()).collect())
     }
 
-    /// The size of the index file in bytes as it is now, not when this state was committed; `None` if the file system
-    /// does not report it.
+    /// The size of the files of the index in bytes as they are now, not when this state was committed; `None` if the file
+    /// system does not report it.
     #[must_use]
     pub fn file_bytes(&self) -> Option<u64> {
-        std::fs::metadata(&self.file).ok().map(|file| file.len())
+        let live = std::fs::metadata(&self.file).ok()?.len();
+        Some(live.saturating_add(self.generations.file_bytes()?))
     }
 
     pub(super) fn salt(&self) -> Salt {
@@ -198,20 +211,28 @@ impl Snapshot {
 
     /// The block of the active chain at this height, `None` above the tip.
     pub fn block(&self, height: Height) -> Result<Option<BlockRow>, IndexError> {
+        if self.is_frozen(height) {
+            return self.generations.block(height);
+        }
         self.blocks.get(&blocks::key(height))?.map(|row| BlockRow::decode(row.value())).transpose()
     }
 
     /// The hash of the block at a height that is not above the tip.
     pub fn block_hash(&self, height: Height) -> Result<BlockHash, IndexError> {
-        let row = self.blocks.get(&blocks::key(height))?;
-        let row = row.ok_or_else(|| IndexError::corrupt("blocks", format!("the row at height {height} is missing")))?;
-        BlockRow::decode_hash(row.value())
+        let missing = || IndexError::corrupt("blocks", format!("the row at height {height} is missing"));
+        if self.is_frozen(height) {
+            return Ok(self.generations.block(height)?.ok_or_else(missing)?.hash);
+        }
+        BlockRow::decode_hash(self.blocks.get(&blocks::key(height))?.ok_or_else(missing)?.value())
     }
 
     /// The height of the block with this hash and whether it is stale; `None` if this index never connected it (or no
     /// longer keeps it).
     pub fn block_place(&self, hash: BlockHash) -> Result<Option<BlockPlace>, IndexError> {
-        self.block_hashes.get(hash.as_byte_array())?.map(|row| BlockPlace::decode(row.value())).transpose()
+        // a block that left the chain may still have a row in a generation
+        let live =
+            self.block_hashes.get(hash.as_byte_array())?.map(|row| BlockPlace::decode(row.value())).transpose()?;
+        if live.is_some() { Ok(live) } else { self.generations.block_place(hash) }
     }
 
     /// A block that left the active chain.
@@ -249,6 +270,9 @@ impl Snapshot {
 
     /// The height of a transaction's block, and its index there.
     pub fn occurrence(&self, txnum: TxNum) -> Result<Occurrence, IndexError> {
+        if let Some(occurrence) = self.generations.occurrence(txnum)? {
+            return Ok(occurrence);
+        }
         let row = self.block_starts.range::<&[u8; 4]>(..=&txnum.to_key())?.next_back().transpose()?;
         let (key, value) = row.ok_or_else(|| IndexError::corrupt("block_starts", "the genesis row is missing"))?;
         let start = BlockStart::decode(key.value(), value.value());
@@ -257,13 +281,24 @@ impl Snapshot {
 
     /// The transaction at this position of the active chain.
     pub fn transaction(&self, txnum: TxNum) -> Result<Option<StoredTransaction>, IndexError> {
+        if txnum < self.generations.end() {
+            return self.generations.transaction(txnum);
+        }
         let Some(row) = self.transactions.get(&txnum.to_key())? else { return Ok(None) };
         let TransactionRow { txid, fee, is_coinbase, raw } = TransactionRow::decode(row.value())?;
         Ok(Some(StoredTransaction { txnum, txid, fee: (!is_coinbase).then_some(fee), raw: raw.to_vec() }))
     }
 
+    /// Whether the block at this height is in a generation.
+    fn is_frozen(&self, height: Height) -> bool {
+        self.generations.last().is_some_and(|last| height <= last.height)
+    }
+
     /// Only the txid of the transaction at this position.
     pub fn txid(&self, txnum: TxNum) -> Result<Option<Txid>, IndexError> {
+        if txnum < self.generations.end() {
+            return self.generations.txid(txnum);
+        }
         let row = self.transactions.get(&txnum.to_key())?;
         row.map(|row| TransactionRow::decode(row.value()).map(|row| row.txid)).transpose()
     }
@@ -279,14 +314,15 @@ impl Snapshot {
                 return Ok(found);
             }
         }
-        Ok(None)
+        let frozen = self.generations.positions(txid)?;
+        frozen.last().map_or(Ok(None), |newest| self.generations.transaction(*newest))
     }
 
     /// All positions of this txid in the active chain, oldest first: none, one, or more for a BIP30 duplicate.
     pub fn positions(&self, txid: &Txid) -> Result<Vec<TxNum>, IndexError> {
         let prefix = self.salt.txid_prefix(txid);
         let (from, to) = (txids::key(prefix, TxNum(0)), txids::key(prefix, TxNum(u32::MAX)));
-        let mut found = Vec::new();
+        let mut found = self.generations.positions(txid)?;
         for row in self.txids.range::<&txids::TxidKey>(&from..=&to)? {
             let (_, txnum) = txids::split_key(row?.0.value());
             if self.txid(txnum)? == Some(*txid) {
@@ -300,10 +336,11 @@ impl Snapshot {
     pub fn spender(&self, txnum: TxNum, vout: u32) -> Result<Option<SpendingInput>, IndexError> {
         let Some(vout) = Position::new(vout) else { return Ok(None) };
         let row = self.spends.get(&spends::tx_point(txnum, vout))?;
-        Ok(row.map(|row| {
+        let live = row.map(|row| {
             let (txnum, vin) = spends::split_tx_point(row.value());
             SpendingInput { txnum, vin: vin.to_u32() }
-        }))
+        });
+        if live.is_some() { Ok(live) } else { self.generations.spender(txnum, vout.to_u32()) }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The single writer: blocks are disconnected and connected in one write transaction, which is committed as a whole.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use bitcoin::hashes::Hash;
@@ -10,6 +11,7 @@ use super::apply::forget_stale;
 use super::block::{ParsedBlock, Parser, assemble};
 use super::effects::Effects;
 use super::error::IndexError;
+use super::frozen::{Generations, InForceRecord};
 use super::keys::TxNum;
 use super::metrics::UpdateCounts;
 use super::observed::ObservedLimits;
@@ -19,8 +21,8 @@ use super::tables::block_starts::BlockStart;
 use super::tables::blocks::{BlockRow, ChainTotals};
 use super::tables::stale_blocks::StaleBlock;
 use super::tables::{
-    block_hashes, block_starts, blocks, departed, first_seen, history, mempool, mempool_samples, meta, p2pk, payouts,
-    reorgs, spends, stale_blocks, stale_transactions, transactions, txids, unspent,
+    block_hashes, block_starts, blocks, departed, first_seen, history, mempool, mempool_samples, meta, overwritten,
+    p2pk, payouts, reorgs, spends, stale_blocks, stale_transactions, transactions, txids, unspent,
 };
 use crate::chain::network::genesis_hash;
 use crate::chain::{Height, median_time_past};
@@ -36,6 +38,8 @@ pub struct Tip {
 
 /// All tables, open for writing.
 pub(super) struct Tables<'txn> {
+    /// What these tables do not have.
+    pub(super) generations: Arc<Generations>,
     pub(super) meta: Table<'txn, &'static str, &'static [u8]>,
     pub(super) blocks: Table<'txn, &'static [u8; 4], &'static [u8]>,
     pub(super) block_starts: Table<'txn, &'static [u8; 4], &'static [u8; 8]>,
@@ -43,6 +47,7 @@ pub(super) struct Tables<'txn> {
     pub(super) transactions: Table<'txn, &'static [u8; 4], &'static [u8]>,
     pub(super) txids: Table<'txn, &'static [u8; 10], ()>,
     pub(super) spends: Table<'txn, &'static [u8; 7], &'static [u8; 7]>,
+    pub(super) overwritten: Table<'txn, &'static [u8; 7], &'static [u8; 4]>,
     pub(super) history: Table<'txn, &'static [u8; 14], &'static [u8; 44]>,
     pub(super) unspent: Table<'txn, &'static [u8; 17], &'static [u8; 9]>,
     pub(super) payouts: Table<'txn, &'static [u8; 14], ()>,
@@ -59,8 +64,9 @@ pub(super) struct Tables<'txn> {
 
 impl<'txn> Tables<'txn> {
     /// Opens all of them, and creates those that do not exist yet.
-    pub(super) fn open(transaction: &'txn WriteTransaction) -> Result<Self, IndexError> {
+    pub(super) fn open(transaction: &'txn WriteTransaction, generations: Arc<Generations>) -> Result<Self, IndexError> {
         Ok(Self {
+            generations,
             meta: transaction.open_table(meta::TABLE)?,
             blocks: transaction.open_table(blocks::TABLE)?,
             block_starts: transaction.open_table(block_starts::TABLE)?,
@@ -68,6 +74,7 @@ impl<'txn> Tables<'txn> {
             transactions: transaction.open_table(transactions::TABLE)?,
             txids: transaction.open_table(txids::TABLE)?,
             spends: transaction.open_table(spends::TABLE)?,
+            overwritten: transaction.open_table(overwritten::TABLE)?,
             history: transaction.open_table(history::TABLE)?,
             unspent: transaction.open_table(unspent::TABLE)?,
             payouts: transaction.open_table(payouts::TABLE)?,
@@ -87,6 +94,8 @@ impl<'txn> Tables<'txn> {
 /// Changes that become visible together, or, if the update is dropped without [`Update::commit`], not at all.
 pub struct Update<'i> {
     pub(super) index: &'i mut Index,
+    /// Those of the index after the changes made so far.
+    pub(super) generations: Arc<Generations>,
     transaction: WriteTransaction,
     tip: Option<Tip>,
     /// Rows written into tables whose keys are hashes: each may change a page of its own.
@@ -107,11 +116,15 @@ impl<'i> Update<'i> {
         let tip = read_tip(&transaction.open_table(meta::TABLE)?)?;
         if !index.starts_are_committed {
             let table = transaction.open_table(block_starts::TABLE)?;
-            let rows = table.iter()?.map(|row| row.map(|(key, value)| BlockStart::decode(key.value(), value.value())));
-            index.starts = rows.collect::<Result<_, _>>()?;
+            let first = index.generations.end().to_key();
+            let live = table.range::<&[u8; 4]>(&first..)?;
+            let live = live.map(|row| row.map(|(key, value)| BlockStart::decode(key.value(), value.value())));
+            let frozen = index.generations.starts(TxNum(0)..TxNum(u32::MAX))?;
+            index.starts = frozen.chain(live.map(|start| start.map_err(IndexError::from))).collect::<Result<_, _>>()?;
         }
         index.starts_are_committed = false;
         Ok(Self {
+            generations: Arc::clone(&index.generations),
             index,
             transaction,
             tip,
@@ -143,7 +156,7 @@ impl<'i> Update<'i> {
     }
 
     fn connect_run(&mut self, run: &[ParsedBlock]) -> Result<(), IndexError> {
-        let mut tables = Tables::open(&self.transaction)?;
+        let mut tables = Tables::open(&self.transaction, Arc::clone(&self.generations))?;
         let (before, mut times) = self.recent(&tables)?;
         let first = next_txnum(&before)?;
         let (mut next, mut tip) = (first, self.tip);
@@ -194,7 +207,21 @@ impl<'i> Update<'i> {
         &mut self,
         step: impl FnOnce(&mut Tables<'_>, &ObservedLimits) -> Result<T, IndexError>,
     ) -> Result<T, IndexError> {
-        self.atomically(|update| step(&mut Tables::open(&update.transaction)?, &update.index.observed))
+        self.atomically(|update| step(&mut update.tables()?, &update.index.observed))
+    }
+
+    pub(super) fn tables(&self) -> Result<Tables<'_>, IndexError> {
+        Tables::open(&self.transaction, Arc::clone(&self.generations))
+    }
+
+    /// Stands on the highest block of these generations from now on.
+    ///
+    /// Errors: storage errors.
+    pub(super) fn move_tip(&mut self, generations: Arc<Generations>) -> Result<(), IndexError> {
+        self.index.starts = generations.starts(TxNum(0)..TxNum(u32::MAX))?.collect::<Result<_, _>>()?;
+        self.tip = generations.last();
+        self.generations = generations;
+        Ok(())
     }
 
     /// The position of the first transaction of a block of the chain after the changes made so far.
@@ -207,19 +234,32 @@ impl<'i> Update<'i> {
 
     fn disconnect_tip(&mut self) -> Result<Option<Tip>, IndexError> {
         let Some(tip) = self.tip else { return Ok(None) };
-        let mut tables = Tables::open(&self.transaction)?;
+        let mut tables = Tables::open(&self.transaction, Arc::clone(&self.generations))?;
         let row = read_block(&tables, tip.height)?;
         let before = match tip.height.previous() {
             Some(previous) => read_block(&tables, previous)?.running,
             None => ChainTotals::zero(),
         };
-        let bytes = assemble(&row, next_txnum(&before)?, &tables.transactions)?;
+        let first = next_txnum(&before)?;
+        let is_frozen = first < self.generations.end();
+        let bytes = if is_frozen {
+            self.generations.raw_bytes(tip, 0, row.size)?
+        } else {
+            assemble(&row, first, &tables.transactions)?
+        };
         let block = [self.index.parser().parse(row.hash, bytes)?];
-        let run =
-            BlockRun { blocks: &block, first: next_txnum(&before)?, starts: &self.index.starts, salt: self.index.salt };
+        let run = BlockRun { blocks: &block, first, starts: &self.index.starts, salt: self.index.salt };
         let resolved = run.resolve(&tables)?;
         let effects = Effects::of(&run, &resolved, &before, self.index.network, &tables)?;
-        effects.revert(&run, &mut tables)?;
+        if is_frozen {
+            let previous = tip.height.previous().map(|height| Tip { height, hash: block[0].previous() });
+            let lowered = Arc::new(self.generations.without_last(previous, first));
+            effects.revert_frozen(&run, &row, &lowered, &mut tables)?;
+            write_generations(&mut tables, &lowered)?;
+            self.generations = lowered;
+        } else {
+            effects.revert(&run, &row, &mut tables)?;
+        }
         self.scattered_rows += effects.scattered_rows();
         self.index.starts.pop();
         self.counts.disconnected += 1;
@@ -247,7 +287,7 @@ impl<'i> Update<'i> {
 
     /// An estimate of the bytes of pages that rows of hashed tables have changed, with `more` further rows.
     fn scattered_bytes(&self, more: u64) -> Result<u64, IndexError> {
-        let tables = Tables::open(&self.transaction)?;
+        let tables = self.tables()?;
         // rows of hashed tables take about 80 bytes each with the slack of random inserts, which bounds the changed
         // pages
         let rows = tables.history.len()? + tables.unspent.len()? + tables.txids.len()? + tables.spends.len()?;
@@ -280,6 +320,7 @@ impl<'i> Update<'i> {
         let began = Instant::now();
         self.transaction.commit()?;
         let index = self.index;
+        index.generations = self.generations;
         index.metrics.count(began.elapsed(), self.counts);
         index.starts_are_committed = true;
         match durability {
@@ -349,7 +390,25 @@ pub(super) fn read_tip(meta: &impl ReadableTable<&'static str, &'static [u8]>) -
     row.map(|row| meta::decode_tip(row.value()).map(|(height, hash)| Tip { height, hash })).transpose()
 }
 
-fn write_tip(tables: &mut Tables<'_>, tip: Option<Tip>) -> Result<(), IndexError> {
+/// The generations that the index names.
+pub(super) fn read_generations(
+    meta: &impl ReadableTable<&'static str, &'static [u8]>,
+) -> Result<Vec<InForceRecord>, IndexError> {
+    let row = meta.get(meta::GENERATIONS)?;
+    row.map_or_else(|| Ok(Vec::new()), |row| InForceRecord::decode_all(row.value()))
+}
+
+pub(super) fn write_generations(tables: &mut Tables<'_>, generations: &Generations) -> Result<(), IndexError> {
+    let records = generations.records();
+    if records.is_empty() {
+        tables.meta.remove(meta::GENERATIONS)?;
+    } else {
+        tables.meta.insert(meta::GENERATIONS, InForceRecord::encode_all(&records).as_slice())?;
+    }
+    Ok(())
+}
+
+pub(super) fn write_tip(tables: &mut Tables<'_>, tip: Option<Tip>) -> Result<(), IndexError> {
     match tip {
         Some(tip) => tables.meta.insert(meta::TIP, meta::encode_tip(tip.height, tip.hash).as_slice())?,
         None => tables.meta.remove(meta::TIP)?,
@@ -358,6 +417,9 @@ fn write_tip(tables: &mut Tables<'_>, tip: Option<Tip>) -> Result<(), IndexError
 }
 
 fn read_block(tables: &Tables<'_>, height: Height) -> Result<BlockRow, IndexError> {
+    if let Some(row) = tables.generations.block(height)? {
+        return Ok(row);
+    }
     let row = tables.blocks.get(&blocks::key(height))?;
     let row = row.ok_or_else(|| IndexError::corrupt("blocks", format!("the row at height {height} is missing")))?;
     BlockRow::decode(row.value())

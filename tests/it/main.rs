@@ -9,6 +9,7 @@ mod broadcast;
 mod caching;
 mod checker;
 mod commands;
+mod cut;
 mod damage;
 mod demo;
 mod documented;

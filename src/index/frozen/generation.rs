@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bitcoin::hashes::{Hash, HashEngine, hash160, sha256};
 use bitcoin::{BlockHash, Network, Txid};
@@ -17,12 +17,12 @@ use super::super::tables::block_starts::{self, BlockStart};
 use super::super::tables::blocks::BlockRow;
 use super::super::tables::history::HistoryRow;
 use super::super::tables::unspent::{self, UnspentKey, UnspentRow};
-use super::super::tables::{meta, p2pk, payouts, spends as live_spends};
+use super::super::tables::{meta, overwritten, p2pk, payouts, spends as live_spends};
 use super::super::update::Tip;
 use super::builder::Count;
 use super::tables::spends::OutputState;
 use super::tables::txid_prefixes::CutBits;
-use super::tables::{blocks, history, late_spends, overwritten, positions, spends, txid_prefixes, txids};
+use super::tables::{blocks, history, late_spends, positions, spends, txid_prefixes, txids};
 use crate::chain::{Height, network};
 
 /// The format of all packed tables together. Raised with every change of the content of rows.
@@ -107,6 +107,7 @@ pub(in crate::index) fn facts(
 pub struct Generation {
     /// Keeps the file open.
     _database: ReadOnlyDatabase,
+    path: PathBuf,
     range: GenerationRange,
     salt: Salt,
     cut_bits: CutBits,
@@ -166,6 +167,7 @@ impl Generation {
             counts.push((table.to_owned(), Count { rows: value.u64()?, bytes: value.u64()? }));
         }
         Ok(Self {
+            path: path.to_path_buf(),
             range,
             salt,
             cut_bits,
@@ -198,6 +200,11 @@ impl Generation {
         self.counts.iter().map(|(name, count)| (TableRows { name: name.clone(), rows: count.rows }, count.bytes))
     }
 
+    /// The bytes of its file, `None` if the file system does not report them.
+    pub(super) fn file_bytes(&self) -> Option<u64> {
+        std::fs::metadata(&self.path).ok().map(|file| file.len())
+    }
+
     /// SHA-256 over all rows of each table, by its name. Reads the whole file.
     ///
     /// Errors: storage errors.
@@ -205,6 +212,7 @@ impl Generation {
         // destructured, so that the compiler reports a new table that is not listed here
         let Self {
             _database: _,
+            path: _,
             range: _,
             salt: _,
             cut_bits: _,
@@ -333,6 +341,24 @@ impl Generation {
         positions: Range<OutputPosition>,
     ) -> Result<impl DoubleEndedIterator<Item = Result<(UnspentKey, UnspentRow), IndexError>> + use<>, IndexError> {
         unspent::read(&self.unspent, script, positions)
+    }
+
+    /// Whether it has a row of this output in `unspent`.
+    pub(super) fn has_unspent_row(&self, output: UnspentKey) -> Result<bool, IndexError> {
+        let Some(vout) = Position::new(output.vout) else { return Ok(false) };
+        Ok(self.unspent.get(&unspent::key(output.script, output.txnum, vout))?.is_some())
+    }
+
+    /// The starts of its blocks that begin within `txnums`, the lowest first.
+    pub(super) fn starts(
+        &self,
+        txnums: Range<TxNum>,
+    ) -> Result<impl Iterator<Item = Result<BlockStart, IndexError>> + use<>, IndexError> {
+        let end = txnums.end.max(txnums.start);
+        let rows = self.block_starts.range::<&[u8; 4]>(&txnums.start.to_key()..&end.to_key())?;
+        Ok(rows.map(|row| {
+            row.map(|(key, value)| BlockStart::decode(key.value(), value.value())).map_err(IndexError::from)
+        }))
     }
 
     /// Heights of those of its blocks whose coinbase pays a script, within `heights`, lowest first.

@@ -11,9 +11,11 @@
 
 pub(super) mod builder;
 mod generation;
+pub(super) mod generations;
 mod pack;
 pub(super) mod page;
 pub(super) mod tables;
 
 pub(super) use generation::facts;
 pub use generation::{Generation, GenerationRange};
+pub(super) use generations::{Generations, InForce, InForceRecord};

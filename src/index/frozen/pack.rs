@@ -19,8 +19,8 @@ use super::super::tables::blocks::BlockRow;
 use super::super::tables::history::{HistoryChange, HistoryRow};
 use super::super::tables::transactions::TransactionRow;
 use super::super::tables::{
-    block_hashes, block_starts, history as live_history, p2pk, payouts, spends as live_spends, txids as live_txids,
-    unspent,
+    block_hashes, block_starts, history as live_history, overwritten, p2pk, payouts, spends as live_spends,
+    txids as live_txids, unspent,
 };
 use super::super::update::{Tip, next_txnum};
 use super::builder::GenerationBuilder;
@@ -29,7 +29,7 @@ use super::page::PackedRow;
 use super::tables::positions::BlockOffset;
 use super::tables::spends::OutputState;
 use super::tables::txid_prefixes::CutBits;
-use super::tables::{blocks, history, late_spends, overwritten, positions, spends, txid_prefixes, txids};
+use super::tables::{blocks, history, late_spends, positions, spends, txid_prefixes, txids};
 use crate::chain::Height;
 
 /// Rows that are appended at once.

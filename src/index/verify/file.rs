@@ -79,7 +79,7 @@ impl IndexFile {
         let salt = *self.salt.as_ref().ok()?;
         let (network, path) = (self.options.network, Arc::from(self.options.path.as_path()));
         let tip = catch_damage::<_, IndexError>(|| {
-            Ok(Snapshot::open(&self.database.begin_read()?, network, salt, path)?.tip())
+            Ok(Snapshot::open(&self.database.begin_read()?, network, salt, path, Arc::default())?.tip())
         });
         tip.ok().flatten()
     }
@@ -113,7 +113,7 @@ impl IndexFile {
         };
         reading.is_watched.store(false, Ordering::Relaxed);
         match salt {
-            Ok(salt) => Ok(Index::of(&options, database, salt)),
+            Ok(salt) => Index::of(&options, database, salt),
             Err(error) => {
                 // an error of closing a damaged file adds no information
                 let _ = catch_damage::<_, IndexError>(|| {

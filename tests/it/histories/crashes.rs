@@ -19,6 +19,7 @@ impl<W: Way> Player<W> {
         drop(index);
         meanwhile(directory.path());
         let index = Index::open(&options(directory.path())).unwrap();
+        self.way.complete(&index);
         self.indexed = Some(Indexed { index, directory });
         self.counts.add(event);
     }

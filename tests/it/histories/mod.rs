@@ -23,6 +23,7 @@ mod blocks;
 mod branches;
 mod counts;
 mod crashes;
+mod cut;
 mod faults;
 mod holdings;
 mod player;
@@ -33,6 +34,7 @@ mod smaller;
 mod straight;
 mod through_node;
 
+use cut::Cut;
 use straight::Straight;
 use through_node::ThroughNode;
 
@@ -51,4 +53,13 @@ fn through_any_history_the_index_equals_the_model() {
 #[test]
 fn through_any_history_an_index_fed_blocks_equals_the_model() {
     runner::run(HISTORIES..HISTORIES + 4, || Straight);
+}
+
+/// Reorganisations disconnect and connect blocks on both sides of the cut, and through it.
+#[test]
+fn through_any_history_an_index_with_generations_equals_the_model() {
+    const ENDS: [&[u32]; 4] = [&[131], &[125], &[40, 128], &[0, 60, 120, 130]];
+    for (ends, first) in ENDS.into_iter().zip((HISTORIES + 4..).step_by(4)) {
+        runner::run(first..first + 4, || Cut::at(ends));
+    }
 }

@@ -8,6 +8,7 @@ use bitcoin::{Block, BlockHash, OutPoint, ScriptBuf};
 use btcgraph::chain::Height;
 use btcgraph::index::{BlockRow, Index};
 use btcgraph::sim::{Hostile, SimChain};
+use tempfile::TempDir;
 
 use super::actions::{Action, Step};
 use super::counts::Counts;
@@ -19,6 +20,19 @@ use crate::support::model::Model;
 
 /// How the index comes to follow the chain.
 pub(crate) trait Way {
+    /// A directory with the index in which a history begins.
+    fn directory(&self) -> TempDir {
+        Prepared::get().index()
+    }
+
+    /// Completes an index that was opened.
+    fn complete(&self, _: &Index) {}
+
+    /// Whether the index has all its rows in the live tables, so that they can be compared with those of other indexes.
+    fn is_live(&self) -> bool {
+        true
+    }
+
     /// Advances the index to the tip of the chain.
     fn follow(&mut self, index: &mut Index, chain: &SimChain);
 
@@ -62,8 +76,9 @@ const ALL_COMPARED: u32 = 15;
 impl<W: Way> Player<W> {
     pub(crate) fn new(way: W) -> Self {
         let prepared = Prepared::get();
-        let directory = prepared.index();
+        let directory = way.directory();
         let index = Index::open(&options(directory.path())).unwrap();
+        way.complete(&index);
         Self {
             way,
             chain: prepared.chain.clone(),
@@ -196,6 +211,9 @@ impl<W: Way> Player<W> {
             self.stale.iter().map(|(hash, (_, height, _))| (Height::from(*height), *hash)).collect();
         stale.sort_by_key(|(height, hash)| (*height, bitcoin::hashes::Hash::to_byte_array(*hash)));
         assert_eq!(snapshot.stale_block_hashes().unwrap(), stale, "the stale blocks");
+        if !self.way.is_live() {
+            return;
+        }
         let blocks: Vec<_> = self.chain.active_blocks().map(Arc::as_ref).collect();
         let rows = indexed.rows();
         let block_by_block = Prepared::get().block_by_block(&blocks);

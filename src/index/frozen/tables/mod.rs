@@ -1,12 +1,11 @@
 //! The packed tables, one per file: the layout of a row, a packer that makes rows of entries in order, and the reads.
 //!
-//! `late_spends` and `overwritten` are as plain as live tables; `unspent`, `payouts`, `p2pk`, `block_starts` and
+//! `late_spends` is as plain as a live table; `overwritten`, `unspent`, `payouts`, `p2pk`, `block_starts` and
 //! `block_hashes` have their live form.
 
 pub(in crate::index) mod blocks;
 pub(in crate::index) mod history;
 pub(in crate::index) mod late_spends;
-pub(in crate::index) mod overwritten;
 pub(in crate::index) mod positions;
 pub(in crate::index) mod spends;
 pub(in crate::index) mod txid_prefixes;
@@ -15,7 +14,7 @@ pub(in crate::index) mod txids;
 use redb::{Key, TableDefinition, Value, WriteTransaction};
 
 use super::super::error::IndexError;
-use super::super::tables::{block_hashes, block_starts, p2pk, payouts, unspent};
+use super::super::tables::{block_hashes, block_starts, overwritten, p2pk, payouts, unspent};
 
 /// Creates every table of a generation, so that those without rows exist.
 pub(super) fn create_all(transaction: &WriteTransaction) -> Result<(), IndexError> {

@@ -1,0 +1,90 @@
+//! Puts a complete generation into force.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::sync::Arc;
+
+use bitcoin::BlockHash;
+use bitcoin::hashes::Hash;
+use redb::ReadableTable;
+
+use super::apply::forget_stale;
+use super::block::Parser;
+use super::error::IndexError;
+use super::frozen::{Generation, InForce};
+use super::open::{Index, cache_of_generation, file, generations_directory};
+use super::tables::stale_blocks::{self, StaleBlock};
+use super::update::{Tables, Tip, Update, write_generations, write_tip};
+use crate::chain::Height;
+
+impl Index {
+    /// Moves the file of a generation to those of the index, and names it in a durable commit: its blocks are those on
+    /// top of the tip then. The index must have no live block. A crash before the commit leaves the index as it was.
+    ///
+    /// Errors: as [`Generation::open`]; [`IndexError::NotOnTip`] if the generation does not follow the tip; the file
+    /// cannot be moved; storage errors.
+    pub fn adopt(&mut self, path: &Path) -> Result<Tip, IndexError> {
+        let at = self.generations.iter().count();
+        let cache = usize::try_from(self.cache_bytes).unwrap_or(usize::MAX);
+        let open = |path: &Path| Generation::open(path, self.network, self.salt, cache_of_generation(cache, at));
+        let range = open(path)?.range();
+        let tip = self.snapshot()?.tip();
+        let follows = range.txnums.0 == self.generations.end() && tip == self.generations.last();
+        let is_next = range.first == tip.map_or_else(Default::default, |tip| tip.height.next());
+        if !follows || !is_next {
+            let tip = tip.map_or_else(|| "empty".to_owned(), |tip| format!("{} at height {}", tip.hash, tip.height));
+            return Err(IndexError::NotNext { path: path.to_path_buf(), first: range.first, tip });
+        }
+        let directory = generations_directory(&self.path);
+        fs::create_dir_all(&directory).map_err(file("make the directory", &directory))?;
+        // two generations of the same blocks have different names
+        let mut build = [0; 4];
+        getrandom::fill(&mut build)?;
+        let build = u32::from_be_bytes(build);
+        let name = format!("{}-{}-{}-{build:08x}.redb", range.first, range.last.height, range.last.hash);
+        let placed = directory.join(&name);
+        fs::rename(path, &placed).map_err(file("move the generation to", &placed))?;
+        File::open(&directory).and_then(|directory| directory.sync_all()).map_err(file("flush", &directory))?;
+        let generation = Arc::new(open(&placed)?);
+        let newest = InForce { generation, name, last: range.last, end: range.txnums.1 };
+        let mut update = self.update()?;
+        update.name_generation(newest)?;
+        update.commit()?;
+        Ok(range.last)
+    }
+}
+
+impl Update<'_> {
+    fn name_generation(&mut self, newest: InForce) -> Result<(), IndexError> {
+        let generations = Arc::new(self.generations.with(newest));
+        let (tip, parser) = (generations.last(), self.parser());
+        self.with_tables(|tables, _| {
+            let stale = tables.stale_blocks.range::<&stale_blocks::StaleBlockKey>(..)?;
+            let stale =
+                stale.map(|row| Ok(stale_blocks::split_key(row?.0.value()))).collect::<Result<Vec<_>, IndexError>>()?;
+            for (height, hash) in stale {
+                // a block that left the chain before is in it again
+                if generations.block_place(hash)?.is_some() {
+                    forget_stale_block(tables, parser, height, hash)?;
+                    tables.block_hashes.remove(hash.as_byte_array())?;
+                }
+            }
+            write_generations(tables, &generations)?;
+            write_tip(tables, tip)
+        })?;
+        self.move_tip(generations)
+    }
+}
+
+/// Deletes the rows of a kept stale block.
+fn forget_stale_block(
+    tables: &mut Tables<'_>,
+    parser: Parser,
+    height: Height,
+    hash: BlockHash,
+) -> Result<(), IndexError> {
+    let row = tables.stale_blocks.get(&stale_blocks::key(height, hash))?;
+    let stale = row.map(|row| StaleBlock::decode(row.value())).transpose()?;
+    let Some(stale) = stale else { return Ok(()) };
+    forget_stale(tables, height, &parser.parse(hash, stale.raw)?)
+}

@@ -1,0 +1,13 @@
+//! The bytes of blocks that the index does not hold itself: those of frozen blocks.
+
+use std::error::Error;
+
+use super::update::Tip;
+
+/// Reads parts of blocks of the active chain, from a node or from files. What it returns is checked by the caller.
+pub trait RawBlocks: Send + Sync {
+    /// `length` bytes of a block, from `offset` on.
+    ///
+    /// Errors: nobody has the block now; the message says why and what to do.
+    fn read(&self, block: Tip, offset: u32, length: u32) -> Result<Vec<u8>, Box<dyn Error + Send + Sync>>;
+}

@@ -1,0 +1,151 @@
+//! An index whose lower blocks are frozen: it gives the answers of the model on either side of the cut, and blocks are
+//! connected on top of it and disconnected through it.
+
+use std::sync::Arc;
+
+use bitcoin::Block;
+use btcgraph::chain::Height;
+use btcgraph::index::{Index, IndexError, Snapshot, TxNum};
+use btcgraph::sim::{Hostile, SimChain};
+
+use crate::support::agree::assert_agrees;
+use crate::support::frozen::{BlockBytes, frozen};
+use crate::support::indexed::{Indexed, options};
+use crate::support::model::Model;
+
+/// A chain with repeated coinbases of which some outputs were spent before.
+fn blocks(seed: u64) -> Vec<Arc<Block>> {
+    let (mut chain, mut hostile) = (SimChain::new(seed), Hostile::new(seed));
+    for spent in 0..=3 {
+        hostile.repeat_coinbase(&mut chain, spent).unwrap();
+        hostile.mine(&mut chain).unwrap();
+    }
+    let (twice, _) = hostile.repeat_coinbase(&mut chain, 1).unwrap();
+    chain.mine_duplicate_coinbase(&twice, Vec::new()).unwrap();
+    for _ in 0..40 {
+        hostile.mine(&mut chain).unwrap();
+    }
+    chain.active_blocks().cloned().collect()
+}
+
+fn agrees(indexed: &Indexed, blocks: &[&Block]) {
+    assert_agrees(&indexed.index.snapshot().unwrap(), &Model::of(blocks.iter().copied()));
+}
+
+#[test]
+fn blocks_are_connected_above_a_cut_and_disconnected_through_it() {
+    for seed in [41, 42] {
+        let blocks = blocks(seed);
+        let blocks: Vec<_> = blocks.iter().map(Arc::as_ref).collect();
+        let tip = u32::try_from(blocks.len()).unwrap() - 1;
+        // repeated coinbases lie below, above and across these cuts
+        for (ends, run) in [(vec![tip], 1), (vec![tip - 45], 7), (vec![0, 101, tip - 47], 1), (vec![tip / 2], 1_000)] {
+            let cut = *ends.last().unwrap();
+            let mut indexed = frozen(&blocks, &ends);
+            let index_of = |height: u32| usize::try_from(height).unwrap();
+            agrees(&indexed, &blocks[..=index_of(cut)]);
+            indexed.connect(blocks[index_of(cut) + 1..].iter().copied(), run);
+            agrees(&indexed, &blocks);
+            let mut lefts = [tip, tip - 20, cut + 1, cut, cut - 3, cut - 30];
+            lefts.sort_unstable_by_key(|left| std::cmp::Reverse(*left));
+            for left in lefts.into_iter().filter(|left| *left <= tip) {
+                indexed.disconnect_to(left);
+                agrees(&indexed, &blocks[..index_of(left)]);
+            }
+            // the same blocks again, which generations have beyond their ends
+            indexed.connect(blocks[index_of(cut - 30)..].iter().copied(), run);
+            agrees(&indexed, &blocks);
+            indexed.disconnect_to(cut - 35);
+            agrees(&indexed, &blocks[..index_of(cut - 35)]);
+        }
+    }
+}
+
+fn ranges(snapshot: &Snapshot, end: u32) -> Vec<(Vec<bitcoin::Txid>, Vec<u8>)> {
+    let read = |from: u32| {
+        let mut bytes = Vec::new();
+        let count = (end - from).min(40);
+        snapshot.append_raw_transactions(TxNum(from), count, &mut bytes).unwrap();
+        (snapshot.txids(TxNum(from), count).unwrap(), bytes)
+    };
+    (0..end).step_by(17).map(read).collect()
+}
+
+#[test]
+fn ranges_across_a_cut_are_those_of_a_live_index() {
+    let blocks = blocks(43);
+    let blocks: Vec<_> = blocks.iter().map(Arc::as_ref).collect();
+    let live = Indexed::of(blocks.iter().copied(), 50);
+    let mut indexed = frozen(&blocks, &[60, 120]);
+    indexed.connect(blocks[121..].iter().copied(), 3);
+    let (one, other) = (live.index.snapshot().unwrap(), indexed.index.snapshot().unwrap());
+    let end = one.block(one.tip().unwrap().height).unwrap().unwrap().running.transactions;
+    let end = u32::try_from(end).unwrap();
+    assert_eq!(ranges(&one, end), ranges(&other, end));
+    let coinbases = |snapshot: &Snapshot| {
+        snapshot.coinbases(TxNum(5)..TxNum(end - 1)).unwrap().map(Result::unwrap).collect::<Vec<_>>()
+    };
+    assert_eq!(coinbases(&one), coinbases(&other));
+    assert!(coinbases(&one).len() > 100);
+    assert!(other.file_bytes().unwrap() > std::fs::metadata(options(indexed.directory.path()).path).unwrap().len());
+}
+
+#[test]
+fn generations_are_named_durably_and_only_on_top_of_the_tip() {
+    let blocks = blocks(44);
+    let blocks: Vec<_> = blocks.iter().map(Arc::as_ref).collect();
+    let live = Indexed::of(blocks.iter().copied(), 50);
+    let snapshot = live.index.snapshot().unwrap();
+    let mut indexed = frozen(&blocks, &[30]);
+    let path = indexed.directory.path().join("next");
+    for heights in [0..=40, 30..=40, 32..=40] {
+        snapshot.pack(Height::from(*heights.start())..=Height::from(*heights.end()), &path).unwrap();
+        let error = indexed.index.adopt(&path).unwrap_err();
+        assert!(matches!(error, IndexError::NotNext { .. }), "{error}");
+        std::fs::remove_file(&path).unwrap();
+    }
+    agrees(&indexed, &blocks[..=30]);
+    // live blocks would lie under it
+    indexed.connect(blocks[31..33].iter().copied(), 1);
+    snapshot.pack(Height::from(33)..=Height::from(40), &path).unwrap();
+    assert!(matches!(indexed.index.adopt(&path).unwrap_err(), IndexError::NotNext { .. }));
+    std::fs::remove_file(&path).unwrap();
+    indexed.disconnect_to(31);
+    snapshot.pack(Height::from(31)..=Height::from(40), &path).unwrap();
+    assert_eq!(indexed.index.adopt(&path).unwrap().height, Height::from(40));
+
+    let Indexed { index, directory } = indexed;
+    drop(index);
+    let index = Index::open(&options(directory.path())).unwrap();
+    // without anybody who has the bytes everything else is answered
+    let reopened = index.snapshot().unwrap();
+    let block = reopened.block(Height::from(35)).unwrap().unwrap();
+    assert_eq!(block.hash, blocks[35].block_hash());
+    let txid = blocks[35].txdata[0].compute_txid();
+    let position = *reopened.positions(&txid).unwrap().last().unwrap();
+    assert!(matches!(reopened.transaction(position), Err(IndexError::RawUnavailable { .. })));
+    drop(reopened);
+    index.set_raw_blocks(Arc::new(BlockBytes::of(blocks.iter().copied())));
+    let indexed = Indexed { index, directory };
+    agrees(&indexed, &blocks[..=40]);
+    assert_eq!(indexed.index.snapshot().unwrap().stale_block_hashes().unwrap(), []);
+}
+
+#[test]
+fn bytes_of_another_transaction_are_refused() {
+    let blocks = blocks(45);
+    let blocks: Vec<_> = blocks.iter().map(Arc::as_ref).collect();
+    let directory = frozen(&blocks, &[50]).directory;
+    let index = Index::open(&options(directory.path())).unwrap();
+    let change = |block: &&Block| {
+        let mut block = Block::clone(block);
+        block.txdata[0].lock_time = bitcoin::absolute::LockTime::from_consensus(77);
+        block
+    };
+    let wrong: Vec<_> = blocks.iter().map(change).collect();
+    index.set_raw_blocks(Arc::new(BlockBytes::of(wrong.iter())));
+    let snapshot = index.snapshot().unwrap();
+    let error = snapshot.transaction(TxNum(20)).unwrap_err();
+    assert!(error.to_string().contains("are not transaction"), "{error}");
+    assert!(snapshot.append_raw_transactions(TxNum(20), 2, &mut Vec::new()).is_err());
+}
