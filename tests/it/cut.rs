@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 
-use bitcoin::Block;
+use bitcoin::{Block, Network};
 use btcgraph::chain::Height;
-use btcgraph::index::{Index, IndexError, Snapshot, TxNum};
+use btcgraph::index::{Generation, Index, IndexError, Snapshot, TxNum};
 use btcgraph::sim::{Hostile, SimChain};
 
 use crate::support::agree::assert_agrees;
 use crate::support::frozen::{BlockBytes, frozen};
-use crate::support::indexed::{Indexed, options};
+use crate::support::indexed::{Indexed, SALT, options};
 use crate::support::model::Model;
 
 /// A chain with repeated coinbases of which some outputs were spent before.
@@ -148,4 +148,31 @@ fn bytes_of_another_transaction_are_refused() {
     let error = snapshot.transaction(TxNum(20)).unwrap_err();
     assert!(error.to_string().contains("are not transaction"), "{error}");
     assert!(snapshot.append_raw_transactions(TxNum(20), 2, &mut Vec::new()).is_err());
+}
+
+#[test]
+fn live_blocks_above_a_cut_are_packed_as_those_of_a_live_index() {
+    for (seed, ends) in [(46, vec![100]), (47, vec![20, 108]), (48, vec![60])] {
+        let blocks = blocks(seed);
+        let blocks: Vec<_> = blocks.iter().map(Arc::as_ref).collect();
+        let live = Indexed::of(blocks.iter().copied(), 50);
+        let mut indexed = frozen(&blocks, &ends);
+        let first = ends.last().unwrap() + 1;
+        indexed.connect(blocks[usize::try_from(first).unwrap()..].iter().copied(), 5);
+        let tip = u32::try_from(blocks.len()).unwrap() - 1;
+        for last in [first, first + 9, tip - 10, tip] {
+            let heights = Height::from(first)..=Height::from(last);
+            let checksums = |indexed: &Indexed, name: &str| {
+                let path = indexed.directory.path().join(name);
+                indexed.index.snapshot().unwrap().pack(heights.clone(), &path).unwrap();
+                Generation::open(&path, Network::Regtest, SALT, 1 << 20).unwrap().checksums().unwrap()
+            };
+            let name = format!("to-{last}");
+            assert_eq!(checksums(&indexed, &name), checksums(&live, &name), "heights {first} to {last}");
+        }
+        // what is frozen has no live rows to pack
+        let below = Height::from(first - 1)..=Height::from(tip);
+        let path = indexed.directory.path().join("below");
+        assert!(indexed.index.snapshot().unwrap().pack(below, &path).is_err());
+    }
 }

@@ -1,6 +1,6 @@
 //! Packs blocks that were connected one by one: reads the live rows of one snapshot in the order of each packed table.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::iter::Peekable;
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -39,7 +39,8 @@ const SORT: usize = 64 << 20;
 
 impl Snapshot {
     /// Builds the generation of these blocks of the active chain in a new file. Nothing that happens after the last of
-    /// them is in it. The totals of scripts go on from what this snapshot has below the first of them.
+    /// them is in it. The totals of scripts go on from what this snapshot has below the first of them, live or in older
+    /// generations. The blocks themselves must be live.
     ///
     /// Errors: [`IndexError::Corrupt`] if rows are missing or contradict each other; storage errors; a file that exists.
     pub fn pack(&self, heights: RangeInclusive<Height>, path: &Path) -> Result<GenerationRange, IndexError> {
@@ -48,7 +49,7 @@ impl Snapshot {
             snapshot: self,
             range,
             cut_bits: range.cut_bits(),
-            overwritten: HashMap::new(),
+            overwritten: self.overwritten_below(range.txnums.1)?,
             builder: GenerationBuilder::create(path)?,
         };
         packing.blocks()?;
@@ -61,12 +62,29 @@ impl Snapshot {
         Ok(range)
     }
 
+    /// The overwritten outputs whose later copy is below `end`. There are few: BIP34 makes repetitions impossible.
+    fn overwritten_below(&self, end: TxNum) -> Result<BTreeMap<live_spends::TxPoint, TxNum>, IndexError> {
+        let mut found = BTreeMap::new();
+        for row in self.overwritten.range::<&live_spends::TxPoint>(..)? {
+            let (outpoint, later) = row?;
+            let later = TxNum::from_key(*later.value());
+            if later < end {
+                found.insert(*outpoint.value(), later);
+            }
+        }
+        Ok(found)
+    }
+
     fn range_of(&self, heights: RangeInclusive<Height>) -> Result<GenerationRange, IndexError> {
         let (first, last) = (*heights.start(), *heights.end());
         let block = |height| {
             let missing = || IndexError::corrupt("blocks", format!("the row at height {height} is missing"));
             self.block(height)?.ok_or_else(missing)
         };
+        if let Some(frozen) = self.generations.last().filter(|frozen| first <= frozen.height) {
+            let what = format!("the block at height {first} is in a generation already, up to height {}", frozen.height);
+            return Err(IndexError::corrupt("blocks", what));
+        }
         let end = |row: &BlockRow| next_txnum(&row.running);
         let start = first.previous().map_or(Ok(TxNum(0)), |below| end(&block(below)?))?;
         let newest = block(last)?;
@@ -86,8 +104,8 @@ struct Packing<'a> {
     snapshot: &'a Snapshot,
     range: GenerationRange,
     cut_bits: CutBits,
-    /// An earlier copy → the next one with its txid, which is below the end.
-    overwritten: HashMap<TxNum, TxNum>,
+    /// Outputs of earlier copies → the later copy that overwrites them, which is below the end (BIP30).
+    overwritten: BTreeMap<live_spends::TxPoint, TxNum>,
     builder: GenerationBuilder,
 }
 
@@ -143,22 +161,15 @@ impl Packing<'_> {
         row.ok_or_else(|| IndexError::corrupt("blocks", format!("the row at height {height} is missing")))
     }
 
-    /// Packs the hashes of txids, and finds those that stand in the chain more than once.
+    /// Packs the hashes of txids.
     fn txids(&mut self) -> Result<(), IndexError> {
         let (mut packer, mut rows) = (txid_prefixes::TxidPrefixPacker::default(), Vec::new());
-        // transactions of one prefix, and those of this generation with one cut hash
-        let (mut prefix_before, mut copies, mut equal) = (None, Vec::new(), Vec::new());
+        // transactions with one cut hash
+        let mut equal = Vec::new();
         let snapshot = self.snapshot;
         for row in snapshot.txids.range::<&live_txids::TxidKey>(..)? {
             let (prefix, txnum) = live_txids::split_key(row?.0.value());
-            if txnum >= self.range.txnums.1 {
-                continue;
-            }
-            if prefix_before.replace(prefix) != Some(prefix) {
-                self.find_copies(&mut copies)?;
-            }
-            copies.push(txnum);
-            if txnum >= self.range.txnums.0 {
+            if self.range.contains(txnum) {
                 let hash = self.cut_bits.cut(prefix);
                 if equal.first().is_some_and(|(first, _)| *first != hash) {
                     rows.extend(pack_equal(&mut equal, &mut packer));
@@ -167,24 +178,9 @@ impl Packing<'_> {
                 equal.push((hash, txnum));
             }
         }
-        self.find_copies(&mut copies)?;
         rows.extend(pack_equal(&mut equal, &mut packer));
         rows.extend(packer.finish());
         batch!(all self, txid_prefixes::TABLE, rows, Vec::as_slice);
-        Ok(())
-    }
-
-    /// Notes which of these transactions, whose prefixes are equal, have the txid of an earlier one.
-    fn find_copies(&mut self, transactions: &mut Vec<TxNum>) -> Result<(), IndexError> {
-        if transactions.len() > 1 {
-            let mut newest = HashMap::new();
-            for txnum in transactions.iter() {
-                if let Some(copy) = newest.insert(self.snapshot.txid(*txnum)?, *txnum) {
-                    self.overwritten.insert(copy, *txnum);
-                }
-            }
-        }
-        transactions.clear();
         Ok(())
     }
 
@@ -198,7 +194,6 @@ impl Packing<'_> {
         let mut packers =
             (txids::TxidPacker::new(from), positions::PositionPacker::new(from), spends::SpendPacker::default());
         let mut rows = (Vec::new(), Vec::new(), Vec::new());
-        let mut overwritten_rows = Vec::new();
         let mut unspent_outputs = Sorter::new(directory, SORT);
         let (mut txnum, mut states) = (from, Vec::new());
         for height in self.heights() {
@@ -230,9 +225,7 @@ impl Packing<'_> {
                         None => OutputState::Unspent,
                     });
                     if states.last() == Some(&OutputState::Unspent) {
-                        if let Some(later) = self.overwritten.get(&txnum) {
-                            overwritten_rows.push((outpoint, later.to_key()));
-                        } else {
+                        if !self.overwritten.contains_key(&outpoint) {
                             let row = unspent::UnspentRow { value: output.value, is_coinbase: row.is_coinbase };
                             let parts = (unspent::key(output.script, txnum, vout), row.encode());
                             unspent_outputs.push(&[&parts.0, &parts.1]).map_err(IndexError::Sorting)?;
@@ -255,33 +248,10 @@ impl Packing<'_> {
         batch!(all self, txids::TABLE, rows.0, Vec::as_slice);
         batch!(all self, positions::TABLE, rows.1, Vec::as_slice);
         batch!(all self, spends::TABLE, rows.2, Vec::as_slice);
-        self.overwritten_of_older(&mut overwritten_rows)?;
-        batch!(all self, overwritten::TABLE, overwritten_rows, |row| row);
+        let by_this = self.overwritten.iter().filter(|(_, later)| self.range.contains(**later));
+        let rows: Vec<_> = by_this.map(|(outpoint, later)| (*outpoint, later.to_key())).collect();
+        self.builder.append(overwritten::TABLE, &rows, |row| row)?;
         self.builder.append_sorted(unspent::TABLE, unspent_outputs)
-    }
-
-    /// Adds the outputs of older generations that a copy in this one overwrites.
-    fn overwritten_of_older(&self, rows: &mut Vec<(live_spends::TxPoint, [u8; 4])>) -> Result<(), IndexError> {
-        let snapshot = self.snapshot;
-        for (copy, later) in &self.overwritten {
-            if *copy >= self.range.txnums.0 || *later < self.range.txnums.0 || *copy == TxNum(0) {
-                continue;
-            }
-            let missing = || IndexError::corrupt("transactions", format!("row {copy} is missing"));
-            let row = snapshot.transactions.get(&copy.to_key())?.ok_or_else(missing)?;
-            for (vout, output) in
-                (0..).map_while(Position::new).zip(parse(*copy, TransactionRow::decode(row.value())?.raw)?.outputs())
-            {
-                let output =
-                    BlockOutput::of(snapshot.salt(), vout, output.value, Script::from_bytes(output.script_pubkey));
-                let spender = snapshot.spender(*copy, vout.to_u32())?;
-                if !output.never_spendable && spender.is_none_or(|spender| spender.txnum >= self.range.txnums.1) {
-                    rows.push((live_spends::tx_point(*copy, vout), later.to_key()));
-                }
-            }
-        }
-        rows.sort_unstable();
-        Ok(())
     }
 
     /// The spends of outputs of older generations.
@@ -308,8 +278,10 @@ impl Packing<'_> {
         for row in snapshot.history.range::<&live_history::HistoryKey>(..)? {
             let (key, row) = row?;
             let ((script, txnum), totals) = (live_history::split_key(key.value()), HistoryRow::decode(row.value())?);
-            let (_, older) = before.filter(|(other, _)| *other == script).unwrap_or((script, HistoryRow::default()));
-            before = Some((script, totals));
+            let older = match before.replace((script, totals)) {
+                Some((other, older)) if other == script => older,
+                _ => snapshot.generations.totals(script, txnum)?.map(|(_, older)| older).unwrap_or_default(),
+            };
             if self.range.contains(txnum) {
                 if begun != Some(script) {
                     packer.script(script, older);

@@ -59,7 +59,7 @@ fn through_any_history_an_index_fed_blocks_equals_the_model() {
 #[test]
 fn through_any_history_an_index_with_generations_equals_the_model() {
     const ENDS: [&[u32]; 4] = [&[131], &[125], &[40, 128], &[0, 60, 120, 130]];
-    for (ends, first) in ENDS.into_iter().zip((HISTORIES + 4..).step_by(4)) {
-        runner::run(first..first + 4, || Cut::at(ends));
+    for (ends, first) in ENDS.into_iter().zip((0..).step_by(10)) {
+        runner::run(first..first + 10, || Cut::at(ends));
     }
 }
