@@ -37,8 +37,8 @@ pub enum IndexError {
     },
     /// Written by a version with another format.
     #[error(
-        "{path} has index format {found}, and this version of btcgraph reads format {expected}. \
-         Run the version that wrote it, or remove the file and import again", path = path.display()
+        "{path} has index format {found}, but this version of btcgraph reads format {expected}: \
+         remove the file and import again, or run the version that wrote it", path = path.display()
     )]
     WrongVersion {
         /// The file.

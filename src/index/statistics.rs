@@ -200,6 +200,14 @@ impl Tally {
         running.chainwork = chainwork;
         running.empty_blocks += u32::from(row.transactions == 1);
         running.unspendable.unclaimed = running.unspendable.unclaimed.saturating_add(unclaimed);
+        running.segwit_transactions += u64::from(row.segwit_transactions);
+        running.segwit_size += u64::from(row.segwit_size);
+        running.segwit_weight += u64::from(row.segwit_weight);
+        running.op_return_bytes += u64::from(row.op_return_bytes);
+        running.coin_age += row.coin_age;
+        for (sum, feerate) in running.feerate_quantiles.iter_mut().zip(row.feerate_quantiles) {
+            *sum = sum.saturating_add(feerate);
+        }
         Ok(self.row)
     }
 }
@@ -238,6 +246,9 @@ fn feerate_quantiles(sorted: &[(u64, u64)]) -> [u64; QUANTILES] {
 
 #[cfg(test)]
 mod tests {
+    use bitcoin::constants::genesis_block;
+
+    use super::super::keys::{Position, ScriptKey};
     use super::*;
 
     #[test]
@@ -261,5 +272,59 @@ mod tests {
         let sorted = [(1, 50), (5, 49), (9, 1)];
         assert_eq!(feerate_quantiles(&sorted), [1, 1, 1, 1, 5, 5, 9]);
         assert_eq!(feerate_quantiles(&[(3, 400)]), [3; 7]);
+    }
+
+    /// A block of one segwit transaction for each fee (250 bytes, 400 weight units) on top of these totals, with an
+    /// OP_RETURN output in its coinbase. It spends an output of 600 sat, `age` seconds old.
+    fn block(before: &ChainTotals, fees: &[u64], age: u32) -> Result<BlockRow, IndexError> {
+        let header = genesis_block(bitcoin::Network::Regtest).header;
+        let facts = BlockFacts {
+            hash: header.block_hash(),
+            header,
+            median_time: 1_000_000,
+            size: 1_000,
+            stripped_size: 500,
+            transactions: small(fees.len() + 1),
+            inputs: 1,
+            outputs: 1,
+        };
+        let mut tally = Tally::new(&facts, Height::from(1), 50, before);
+        let never_spendable = BlockOutput {
+            vout: Position::ZERO,
+            script: ScriptKey([0; 10]),
+            value: 0,
+            script_type: ScriptType::OpReturn,
+            never_spendable: true,
+            script_size: 83,
+            p2pk: None,
+        };
+        tally.create(&never_spendable);
+        tally.spend(600, ScriptType::P2tr, facts.median_time - age);
+        let transaction = TransactionFacts { size: 250, stripped_size: 50, has_witness: true };
+        tally.transaction(transaction, None);
+        for fee in fees {
+            tally.transaction(transaction, Some(*fee));
+        }
+        tally.finish(0)
+    }
+
+    #[test]
+    fn running_totals_are_sums_over_the_blocks() {
+        let first = block(&ChainTotals::zero(), &[100], 10).unwrap();
+        let empty = block(&first.running, &[], 0).unwrap();
+        let last = block(&empty.running, &[300, 500], 7).unwrap().running;
+        assert_eq!((last.segwit_transactions, last.segwit_size, last.segwit_weight), (3, 750, 1_200));
+        assert_eq!((last.op_return_outputs(), last.op_return_bytes, last.taproot_outputs()), (3, 3 * 83, 0));
+        assert_eq!(last.coin_age, 600 * 10 + 600 * 7);
+        // 1,000 sat per 1,000 vbytes in the first block, 3,000 and 5,000 in the last, nothing in the empty one
+        assert_eq!(last.feerate_quantiles, [4_000, 4_000, 4_000, 4_000, 6_000, 6_000, 6_000]);
+        assert_eq!(empty.running.feerate_quantiles, first.running.feerate_quantiles);
+        assert_eq!(last.empty_blocks, 1);
+    }
+
+    #[test]
+    fn sums_of_feerates_stop_at_the_largest_number() {
+        let before = ChainTotals { feerate_quantiles: [u64::MAX - 999; QUANTILES], ..ChainTotals::zero() };
+        assert_eq!(block(&before, &[100], 0).unwrap().running.feerate_quantiles, [u64::MAX; QUANTILES]);
     }
 }

@@ -277,6 +277,12 @@ mod tests {
             unspendable: Unspendable { genesis: 1, bip30: 2, scripts: 3, unclaimed: 4 },
             utxo_count,
             utxo_value: 90,
+            segwit_transactions: 0,
+            segwit_size: 0,
+            segwit_weight: 0,
+            op_return_bytes: 0,
+            coin_age: 0,
+            feerate_quantiles: [0; QUANTILES],
             types: [TypeTotals::default(); crate::chain::ScriptType::ALL.len()],
         };
         BlockRow {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bitcoin::Block;
 use bitcoin::consensus::encode::serialize_hex;
-use btcgraph::index::{Index, IndexError, IndexOptions, Salt};
+use btcgraph::index::{FORMAT_VERSION, Index, IndexError, IndexOptions, Salt};
 use btcgraph::sim::blkfile::BlkWriter;
 use btcgraph::sim::{Hostile, LoadGenerator, LoadProfile, Rng, SimChain};
 use redb::{Database, ReadableDatabase, TableDefinition};
@@ -73,8 +73,15 @@ fn an_index_of_another_network_is_refused() {
 fn an_index_of_another_format_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let file = index_in(directory.path());
-    set_meta(&file, "format", &7_u32.to_be_bytes());
-    assert_refused(directory.path(), &file, &["has index format 7", "import again"]);
+    for found in [FORMAT_VERSION - 1, FORMAT_VERSION + 1] {
+        set_meta(&file, "format", &found.to_be_bytes());
+        let sentence = format!(
+            "{} has index format {found}, but this version of btcgraph reads format {FORMAT_VERSION}: remove the file and \
+             import again, or run the version that wrote it",
+            file.display()
+        );
+        assert_refused(directory.path(), &file, &[&sentence]);
+    }
 }
 
 #[test]

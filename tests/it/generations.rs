@@ -15,6 +15,7 @@ use btcgraph::index::{
 };
 use btcgraph::sim::{Hostile, Owner, ScriptKind, SimChain};
 
+use crate::faults::set_meta;
 use crate::support::indexed::{Indexed, SALT};
 
 const ALL: TxNum = TxNum(u32::MAX);
@@ -325,4 +326,16 @@ fn a_file_of_another_kind_network_or_salt_is_refused() {
     drop((snapshot, indexed.index));
     let error = Generation::open(&not_one, Network::Regtest, SALT, 1 << 20).err().unwrap();
     assert!(matches!(error, IndexError::WrongVersion { .. } | IndexError::Foreign { .. }), "{error}");
+}
+
+#[test]
+fn a_generation_of_an_older_format_is_refused_in_a_sentence_that_names_the_file() {
+    let blocks = hostile_blocks(5);
+    let indexed = Indexed::of(blocks[..20].iter().map(Arc::as_ref), 20);
+    let path = indexed.directory.path().join("generation");
+    indexed.index.snapshot().unwrap().pack(Height::GENESIS..=Height::from(10), &path).unwrap();
+    set_meta(&path, "format", &1_u32.to_be_bytes());
+    let error = Generation::open(&path, Network::Regtest, SALT, 1 << 20).err().unwrap().to_string();
+    let expected = "has index format 1, but this version of btcgraph reads format 2: remove the file and import again";
+    assert!(error.starts_with(&format!("{} {expected}", path.display())), "{error}");
 }

@@ -26,7 +26,7 @@ use super::tables::{blocks, history, late_spends, positions, spends, txid_prefix
 use crate::chain::{Height, network};
 
 /// The format of all packed tables together. Raised with every change of the content of rows.
-const FORMAT_VERSION: u32 = 1;
+const FORMAT_VERSION: u32 = 2;
 const RANGE: &str = "range";
 const CUT_BITS: &str = "cut_bits";
 /// What the name of a table is behind, in the facts about it.

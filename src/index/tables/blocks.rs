@@ -109,6 +109,18 @@ pub struct ChainTotals {
     pub utxo_count: u64,
     /// Their value.
     pub utxo_value: u64,
+    /// Transactions with a witness but coinbases.
+    pub segwit_transactions: u64,
+    /// Their size.
+    pub segwit_size: u64,
+    /// Their weight.
+    pub segwit_weight: u64,
+    /// Bytes of the scripts of OP_RETURN outputs.
+    pub op_return_bytes: u64,
+    /// Age that spending destroyed, in sat seconds.
+    pub coin_age: u128,
+    /// Sums over the blocks of each of their feerate quantiles, to which [empty](Self::empty_blocks) blocks add nothing.
+    pub feerate_quantiles: [u64; QUANTILES],
     /// Outputs by script type, in the order of [`ScriptType::ALL`].
     pub types: [TypeTotals; ScriptType::ALL.len()],
 }
@@ -180,8 +192,26 @@ impl ChainTotals {
             unspendable: Unspendable::default(),
             utxo_count: 0,
             utxo_value: 0,
+            segwit_transactions: 0,
+            segwit_size: 0,
+            segwit_weight: 0,
+            op_return_bytes: 0,
+            coin_age: 0,
+            feerate_quantiles: [0; QUANTILES],
             types: [TypeTotals::default(); ScriptType::ALL.len()],
         }
+    }
+
+    /// P2TR outputs created.
+    #[must_use]
+    pub fn taproot_outputs(&self) -> u64 {
+        self.types[ScriptType::P2tr.index()].created.count
+    }
+
+    /// OP_RETURN outputs created.
+    #[must_use]
+    pub fn op_return_outputs(&self) -> u64 {
+        self.types[ScriptType::OpReturn.index()].created.count
     }
 
     fn encode_into(&self, row: &mut Encoder) {
@@ -192,6 +222,11 @@ impl ChainTotals {
         let Unspendable { genesis, bip30, scripts, unclaimed } = self.unspendable;
         row.u64(genesis).u64(bip30).u64(scripts).u64(unclaimed);
         row.u64(self.utxo_count).u64(self.utxo_value);
+        row.u64(self.segwit_transactions).u64(self.segwit_size).u64(self.segwit_weight);
+        row.u64(self.op_return_bytes).u128(self.coin_age);
+        for sum in &self.feerate_quantiles {
+            row.u64(*sum);
+        }
         for totals in &self.types {
             for pair in [totals.created, totals.spent, totals.unspendable] {
                 row.u64(pair.count).u128(pair.value);
@@ -220,8 +255,17 @@ impl ChainTotals {
             },
             utxo_count: row.u64()?,
             utxo_value: row.u64()?,
+            segwit_transactions: row.u64()?,
+            segwit_size: row.u64()?,
+            segwit_weight: row.u64()?,
+            op_return_bytes: row.u64()?,
+            coin_age: row.u128()?,
+            feerate_quantiles: [0; QUANTILES],
             types: [TypeTotals::default(); ScriptType::ALL.len()],
         };
+        for sum in &mut running.feerate_quantiles {
+            *sum = row.u64()?;
+        }
         for totals in &mut running.types {
             for pair in [&mut totals.created, &mut totals.spent, &mut totals.unspendable] {
                 *pair = CountAndValue { count: row.u64()?, value: row.u128()? };
@@ -355,6 +399,12 @@ pub(in crate::index) mod tests {
                 unspendable: Unspendable { genesis: 39, bip30: 40, scripts: 41, unclaimed: 42 },
                 utxo_count: 43,
                 utxo_value: 44,
+                segwit_transactions: 45,
+                segwit_size: 46,
+                segwit_weight: 47,
+                op_return_bytes: 48,
+                coin_age: 1 << 101,
+                feerate_quantiles: [49, 50, 51, 52, 53, 54, 55],
                 types: std::array::from_fn(|i| {
                     let i = u64::try_from(i).unwrap();
                     TypeTotals { created: pair(100 + i), spent: pair(200 + i), unspendable: pair(300 + i) }
@@ -368,6 +418,8 @@ pub(in crate::index) mod tests {
         let row = example();
         let mut encoded = row.encode();
         assert_eq!(BlockRow::decode(&encoded).unwrap(), row);
+        // as docs/index-format.md says
+        assert_eq!(encoded.len(), 1_488);
         assert!(BlockRow::decode(&encoded[1..]).is_err());
         encoded.push(0);
         assert!(BlockRow::decode(&encoded).is_err());

@@ -55,7 +55,7 @@ fn the_comparison_finds_any_wrong_row_of_a_model() {
     let snapshot = indexed.index.snapshot().unwrap();
     assert_agrees(&snapshot, &model);
     let at = script(&model);
-    let faults: [Fault; 22] = [
+    let faults: [Fault; 27] = [
         ("the tip", |model, _| drop(model.blocks.pop())),
         ("the tip", |model, _| model.blocks.last_mut().unwrap().hash = model.blocks[0].hash),
         ("block 7", |model, _| model.blocks[7].header.time += 1),
@@ -71,6 +71,11 @@ fn the_comparison_finds_any_wrong_row_of_a_model() {
         ("sums up to block 9", |model, _| model.sums[9].fees += 1),
         ("sums up to block 9", |model, _| model.sums[9].unspendable[2] += 1),
         ("sums up to block 9", |model, _| model.sums[9].types[3].spent.0 += 1),
+        ("sums up to block 9", |model, _| model.sums[9].segwit.1 += 1),
+        ("sums up to block 9", |model, _| model.sums[9].taproot_outputs += 1),
+        ("sums up to block 9", |model, _| model.sums[9].op_returns.0 += 1),
+        ("sums up to block 9", |model, _| model.sums[9].coin_age += 1),
+        ("sums up to block 9", |model, _| model.sums[9].feerate_quantiles[6] += 1),
         ("transaction 5", |model, _| model.transactions[5].raw[0] ^= 1),
         ("transaction 5", |model, _| model.transactions[5].fee = Some(0)),
         ("transaction 5", |model, _| model.transactions[5].index += 1),

@@ -9,6 +9,7 @@ use btcgraph::index::{
 };
 
 use super::model::{BlockTotals, Model, OfType, OneTransaction, Sums, Totals};
+use super::quantiles::{fee_quantiles, feerate_quantiles};
 
 /// The index says in every table what the model says.
 pub(crate) fn assert_agrees(chain: &Snapshot, model: &Model) {
@@ -191,35 +192,6 @@ fn assert_block_agrees(row: &BlockRow, expected: &BlockTotals, height: u32) {
     assert_eq!(row.feerate_quantiles, feerate_quantiles(expected), "feerates of block {height}");
 }
 
-/// The points of both distributions, in percent.
-const PERCENT: [u64; 7] = [0, 10, 25, 50, 75, 90, 100];
-
-/// The lowest fee that this share of the transactions does not exceed; in the middle, of an even number, the mean of
-/// the two that are there, rounded down.
-fn fee_quantiles(block: &BlockTotals) -> [u64; 7] {
-    let mut fees: Vec<_> = block.fees_and_weights.iter().map(|(fee, _)| *fee).collect();
-    fees.sort_unstable();
-    let count = u64::try_from(fees.len()).unwrap();
-    PERCENT.map(|percent| match fees.as_slice() {
-        [] => 0,
-        fees if percent == 50 && fees.len() % 2 == 0 => fees[fees.len() / 2 - 1].midpoint(fees[fees.len() / 2]),
-        fees => *fees.iter().zip(1..).find(|(_, rank)| rank * 100 >= count * percent).unwrap().0,
-    })
-}
-
-/// The lowest feerate such that transactions of this share of the weight have at most that.
-fn feerate_quantiles(block: &BlockTotals) -> [u64; 7] {
-    let feerates = block.fees_and_weights.iter().map(|(fee, weight)| (fee * 4_000 / u64::from(*weight), *weight));
-    let mut feerates: Vec<_> = feerates.collect();
-    feerates.sort_unstable();
-    let total: u64 = feerates.iter().map(|(_, weight)| u64::from(*weight)).sum();
-    PERCENT.map(|percent| {
-        let up_to = |at: usize| feerates[..=at].iter().map(|(_, weight)| u64::from(*weight)).sum::<u64>();
-        let found = (0..feerates.len()).find(|at| up_to(*at) * 100 >= total * percent);
-        found.map_or(0, |at| feerates[at].0)
-    })
-}
-
 /// What the row says of the chain up to the block.
 fn assert_sums_agree(row: &BlockRow, expected: &Sums, block: &BlockTotals, height: u32) {
     let running = &row.running;
@@ -237,6 +209,11 @@ fn assert_sums_agree(row: &BlockRow, expected: &Sums, block: &BlockTotals, heigh
         work: Some(running.chainwork),
         empty_blocks: running.empty_blocks,
         unspendable: [lost.genesis, lost.bip30, lost.scripts, lost.unclaimed],
+        segwit: (running.segwit_transactions, running.segwit_size, running.segwit_weight),
+        taproot_outputs: running.taproot_outputs(),
+        op_returns: (running.op_return_outputs(), running.op_return_bytes),
+        coin_age: running.coin_age,
+        feerate_quantiles: running.feerate_quantiles,
         types: running.types.each_ref().map(of_type),
     };
     assert_eq!(&found, expected, "sums up to block {height}");

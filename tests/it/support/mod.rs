@@ -11,6 +11,7 @@ pub(crate) mod model;
 pub(crate) mod pool;
 pub(crate) mod program;
 pub(crate) mod proxy;
+pub(crate) mod quantiles;
 pub(crate) mod scenario;
 pub(crate) mod served;
 pub(crate) mod skips;

@@ -10,6 +10,8 @@ use bitcoin::consensus::serialize;
 use bitcoin::hashes::hash160;
 use bitcoin::{Block, BlockHash, OutPoint, Script, ScriptBuf, Transaction, Txid, Weight, Work};
 
+use super::quantiles::feerate_quantiles;
+
 /// The position of a transaction in the chain; the genesis coinbase is 0.
 pub(crate) type TxNum = u32;
 
@@ -104,6 +106,14 @@ pub(crate) struct Sums {
     pub(crate) empty_blocks: u32,
     /// Of the genesis block, by duplicates, by scripts, unclaimed.
     pub(crate) unspendable: [u64; 4],
+    /// Count, size and weight of the transactions with a witness but the coinbases.
+    pub(crate) segwit: (u64, u64, u64),
+    pub(crate) taproot_outputs: u64,
+    /// Count of the outputs, and bytes of their scripts.
+    pub(crate) op_returns: (u64, u64),
+    pub(crate) coin_age: u128,
+    /// Of each feerate quantile of the blocks.
+    pub(crate) feerate_quantiles: [u64; 7],
     /// In the order of [`TYPES`].
     pub(crate) types: [OfType; TYPES.len()],
 }
@@ -128,6 +138,7 @@ impl Sums {
     fn plus(&self, block: &BlockTotals) -> Self {
         let lost = block.unspendable;
         let lost = [lost.genesis_block, lost.bip30, lost.scripts, lost.unclaimed_rewards];
+        let (segwit, op_returns, feerates) = (block.segwit, block.op_returns, feerate_quantiles(block));
         let mut sums = Self {
             transactions: self.transactions + u64::from(block.transactions),
             inputs: self.inputs + u64::from(block.inputs),
@@ -141,6 +152,15 @@ impl Sums {
             work: Some(self.work.map_or(block.work, |work| work + block.work)),
             empty_blocks: self.empty_blocks + u32::from(block.transactions == 1),
             unspendable: [0, 1, 2, 3].map(|kind| self.unspendable[kind] + lost[kind]),
+            segwit: (
+                self.segwit.0 + u64::from(segwit.0),
+                self.segwit.1 + u64::from(segwit.1),
+                self.segwit.2 + u64::from(segwit.2),
+            ),
+            taproot_outputs: self.taproot_outputs + u64::from(block.taproot_outputs),
+            op_returns: (self.op_returns.0 + u64::from(op_returns.0), self.op_returns.1 + u64::from(op_returns.1)),
+            coin_age: self.coin_age + block.coin_age,
+            feerate_quantiles: [0, 1, 2, 3, 4, 5, 6].map(|at| self.feerate_quantiles[at] + feerates[at]),
             types: self.types,
         };
         for (name, more) in &block.types {

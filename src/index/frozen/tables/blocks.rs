@@ -55,6 +55,11 @@ fn encode_totals(row: &mut Encoder, totals: &ChainTotals) {
     let Unspendable { genesis, bip30, scripts, unclaimed } = totals.unspendable;
     row.varint(genesis).varint(bip30).varint(scripts).varint(unclaimed);
     row.varint(totals.utxo_count).varint(totals.utxo_value);
+    row.varint(totals.segwit_transactions).varint(totals.segwit_size).varint(totals.segwit_weight);
+    row.varint(totals.op_return_bytes).varint_128(totals.coin_age);
+    for sum in totals.feerate_quantiles {
+        row.varint(sum);
+    }
     for totals in &totals.types {
         for CountAndValue { count, value } in [totals.created, totals.spent, totals.unspendable] {
             row.varint(count).varint_128(value);
@@ -120,8 +125,17 @@ fn decode_totals(row: &mut Decoder<'_>) -> Result<ChainTotals, IndexError> {
         },
         utxo_count: row.varint()?,
         utxo_value: row.varint()?,
+        segwit_transactions: row.varint()?,
+        segwit_size: row.varint()?,
+        segwit_weight: row.varint()?,
+        op_return_bytes: row.varint()?,
+        coin_age: row.varint()?,
+        feerate_quantiles: [0; QUANTILES],
         types: [TypeTotals::default(); ScriptType::ALL.len()],
     };
+    for sum in &mut totals.feerate_quantiles {
+        *sum = row.varint()?;
+    }
     for totals in &mut totals.types {
         for pair in [&mut totals.created, &mut totals.spent, &mut totals.unspendable] {
             *pair = CountAndValue { count: row.varint()?, value: row.varint()? };
