@@ -124,7 +124,11 @@ fn the_totals_of_a_hostile_chain_equal_those_of_the_model() {
         }
         let blocks = blocks(&chain);
         let indexed = Indexed::of(blocks.iter().map(Arc::as_ref), 25);
-        assert_agrees(&indexed.index.snapshot().unwrap(), &model(&blocks));
+        let model = model(&blocks);
+        assert_agrees(&indexed.index.snapshot().unwrap(), &model);
+        let sums = model.sums.last().unwrap();
+        let counts = [sums.segwit.0, sums.taproot_outputs, sums.op_returns.0, sums.feerate_quantiles[0]];
+        assert!(counts.iter().all(|count| *count > 0) && sums.coin_age > 0, "{sums:?}");
     }
 }
 

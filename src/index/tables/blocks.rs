@@ -109,7 +109,7 @@ pub struct ChainTotals {
     pub utxo_count: u64,
     /// Their value.
     pub utxo_value: u64,
-    /// Transactions with a witness but coinbases.
+    /// Transactions with a witness, coinbases not counted.
     pub segwit_transactions: u64,
     /// Their size.
     pub segwit_size: u64,
