@@ -82,7 +82,8 @@ impl Snapshot {
             self.block(height)?.ok_or_else(missing)
         };
         if let Some(frozen) = self.generations.last().filter(|frozen| first <= frozen.height) {
-            let what = format!("the block at height {first} is in a generation already, up to height {}", frozen.height);
+            let what =
+                format!("the block at height {first} is in a generation already, up to height {}", frozen.height);
             return Err(IndexError::corrupt("blocks", what));
         }
         let end = |row: &BlockRow| next_txnum(&row.running);
