@@ -185,8 +185,8 @@ pub enum IndexError {
     /// The thread that flushes commits to the disk panicked.
     #[error("flushing the newest changes to the disk failed by a bug of btcgraph; restart it to fetch them again")]
     FlushPanicked,
-    /// An earlier step of the update failed, so its tables may contain half of a block.
-    #[error("a step of this update has failed: drop it, and begin another")]
+    /// An earlier step of the update or import failed, so its tables may contain half of a block.
+    #[error("a step of this update or import has failed: drop it, and begin another")]
     Broken,
     /// The caller's progress callback stopped the check.
     #[error("the check was stopped by its caller")]

@@ -301,6 +301,56 @@ fn an_import_of_damaged_bytes_is_refused_and_of_none_is_empty() {
     }
 }
 
+/// The names of the files in a directory.
+fn files(directory: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(directory).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+#[test]
+fn an_import_is_broken_after_a_failed_push() {
+    let directory = tempfile::tempdir().unwrap();
+    let blocks = serialized(&blocks(&SimChain::new(9))[..1]);
+    let mut import = Import::begin(import_options(directory.path(), 10)).unwrap();
+    let damaged = (blocks[0].0, blocks[0].1[..100].to_vec());
+    import.push(&[damaged]).unwrap_err();
+    // the block itself is valid, but it is counted twice if the import accepts it now
+    assert!(matches!(import.push(&blocks), Err(IndexError::Broken)));
+    assert!(matches!(import.push(&[]), Err(IndexError::Broken)));
+    assert!(matches!(import.finish(), Err(IndexError::Broken)));
+    assert_eq!(files(directory.path()), [""; 0]);
+}
+
+#[test]
+fn an_unfinished_import_leaves_no_file() {
+    let mut chain = SimChain::new(8);
+    let coinbase = chain.mine(Vec::new()).unwrap().txdata[0].compute_txid();
+    chain.mine_empty(99).unwrap();
+    let next = chain.mine(Vec::new()).unwrap();
+    let twice = [spend(OutPoint::new(coinbase, 0), 1_000), spend(OutPoint::new(coinbase, 0), 999)];
+    let invalid = [blocks(&chain)[..101].to_vec(), vec![with(&next, twice)]].concat();
+
+    let directory = tempfile::tempdir().unwrap();
+    let begin = || Import::begin(import_options(directory.path(), 10)).unwrap();
+    let mut dropped = begin();
+    dropped.push(&serialized(&invalid)).unwrap();
+    assert_eq!(files(directory.path()), ["imported.redb"]);
+    drop(dropped);
+    assert_eq!(files(directory.path()), [""; 0]);
+
+    let mut failed = begin();
+    failed.push(&serialized(&invalid)).unwrap();
+    assert!(matches!(failed.finish(), Err(IndexError::InvalidBlock { .. })));
+    assert_eq!(files(directory.path()), [""; 0]);
+
+    assert_eq!(begin().finish().unwrap(), None);
+    assert_eq!(files(directory.path()), [""; 0]);
+    let mut finished = begin();
+    finished.push(&serialized(&blocks(&chain))).unwrap();
+    finished.finish().unwrap().unwrap();
+    assert_eq!(files(directory.path()), ["imported.redb"]);
+}
+
 #[test]
 fn a_file_of_another_kind_network_or_salt_is_refused() {
     let blocks = hostile_blocks(4);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::ops::Bound;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use redb::{
     Builder, CursorError, Database, Durability, Key, Table, TableDefinition, TableHandle, Value, WriteTransaction,
@@ -22,13 +22,34 @@ const ROWS: usize = 4_096;
 /// redb's cache while a generation is built.
 const CACHE: usize = 128 << 20;
 
-/// A generation that is being written.
+/// A generation that is being written. Its file is removed if the builder is dropped before
+/// [`GenerationBuilder::finish`] returns success.
 pub(in crate::index) struct GenerationBuilder {
     database: Database,
     /// `None` only after an error.
     transaction: Option<WriteTransaction>,
     uncommitted: u64,
     counts: BTreeMap<String, Count>,
+    /// Last, because fields are dropped in this order: the database is closed before its file is removed.
+    file: UnfinishedFile,
+}
+
+/// A file that is removed when this is dropped before [`UnfinishedFile::keep`].
+struct UnfinishedFile(Option<PathBuf>);
+
+impl UnfinishedFile {
+    fn keep(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for UnfinishedFile {
+    fn drop(&mut self) {
+        if let Some(path) = &self.0 {
+            // an error that is reported already may be why it cannot be removed
+            let _ = std::fs::remove_file(path);
+        }
+    }
 }
 
 /// What a table has.
@@ -46,11 +67,12 @@ impl GenerationBuilder {
     pub(in crate::index) fn create(path: &Path) -> Result<Self, IndexError> {
         // redb would open one that exists, and rows would be added to it
         File::create_new(path).map_err(file("make", path))?;
+        let file = UnfinishedFile(Some(path.to_path_buf()));
         let mut builder = Builder::new();
         builder.set_cache_size(CACHE);
         let database = builder.create(path).map_err(|error| IndexError::opening(path, error))?;
         let transaction = Some(database.begin_write()?);
-        Ok(Self { database, transaction, uncommitted: 0, counts: BTreeMap::new() })
+        Ok(Self { database, transaction, uncommitted: 0, counts: BTreeMap::new(), file })
     }
 
     /// Appends rows to a table, whose keys must be above all it has.
@@ -140,7 +162,7 @@ impl GenerationBuilder {
 
     /// Writes the facts about the whole generation, and closes the file. It is on the disk then.
     ///
-    /// Errors: storage errors.
+    /// Errors: storage errors. The file is removed then.
     pub(in crate::index) fn finish(mut self, facts: &[(String, Vec<u8>)]) -> Result<(), IndexError> {
         {
             let transaction = self.transaction.as_ref().ok_or(IndexError::Broken)?;
@@ -154,6 +176,7 @@ impl GenerationBuilder {
         if let Some(transaction) = self.transaction.take() {
             transaction.abort()?;
         }
+        self.file.keep();
         Ok(())
     }
 }

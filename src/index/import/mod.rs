@@ -166,9 +166,13 @@ impl ImportedChain {
     }
 }
 
-/// An import that is given the blocks of the chain, in order.
+/// An import that is given the blocks of the chain, in order. When it is dropped before [`Import::finish`] returns
+/// success, the file of the generation is removed and the temporary runs are returned to the disk. A process that is
+/// killed leaves the file, which is not a generation, and no runs.
 pub struct Import {
     reading: BlockReader,
+    /// Whether a push began and did not succeed: some of its blocks may be counted without their rows.
+    is_broken: bool,
 }
 
 impl Import {
@@ -176,21 +180,31 @@ impl Import {
     ///
     /// Errors: the files cannot be made; storage errors.
     pub fn begin(options: ImportOptions) -> Result<Self, IndexError> {
-        Ok(Self { reading: BlockReader::begin(options)? })
+        Ok(Self { reading: BlockReader::begin(options)?, is_broken: false })
     }
 
     /// Adds the next blocks of the chain, each with its hash. Many at once keep all threads busy.
     ///
-    /// Errors: [`IndexError::Malformed`], `InvalidBlock`, `NotOnTip`; storage errors. Drop the import then, and its file.
+    /// Errors: [`IndexError::Malformed`], `InvalidBlock`, `NotOnTip`; storage errors. Every later call then fails with
+    /// [`IndexError::Broken`]: drop the import, and begin another.
     pub fn push(&mut self, blocks: &[(BlockHash, Vec<u8>)]) -> Result<(), IndexError> {
-        self.reading.push(blocks)
+        if self.is_broken {
+            return Err(IndexError::Broken);
+        }
+        self.is_broken = true;
+        self.reading.push(blocks)?;
+        self.is_broken = false;
+        Ok(())
     }
 
-    /// Builds the generation of all blocks, and returns what it is. `None` if there are none.
+    /// Builds the generation of all blocks, and returns what it is. `None`, and no file, if there are none.
     ///
     /// Errors: [`IndexError::InvalidBlock`] if an input spends what does not exist or is spent, or amounts are
-    /// impossible; storage errors.
+    /// impossible; `Broken` after a failed push; storage errors. The file is removed then.
     pub fn finish(self) -> Result<Option<Imported>, IndexError> {
+        if self.is_broken {
+            return Err(IndexError::Broken);
+        }
         let ReadBlocks { mut chain, mut builder, stream, transactions, prevouts, p2pk, block_hashes } =
             self.reading.finish()?;
         let Some(last) = chain.tip() else { return Ok(None) };
