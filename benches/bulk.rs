@@ -12,6 +12,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
@@ -188,7 +189,7 @@ fn import(directory: &Path, arguments: &Arguments) -> anyhow::Result<()> {
         reading.join().map_err(|_| anyhow::anyhow!("the reader panicked"))?
     })?;
     let read = start.elapsed().as_secs_f64();
-    let Some(imported) = import.finish()? else { bail!("the file has no blocks") };
+    let Some(imported) = import.finish(&mut |_| ControlFlow::Continue(()))? else { bail!("the file has no blocks") };
     let seconds = start.elapsed().as_secs_f64();
     let transactions = f64::from(imported.range.transactions());
     println!("  seconds: {seconds:.2}");

@@ -188,8 +188,8 @@ pub enum IndexError {
     /// An earlier step of the update or import failed, so its tables may contain half of a block.
     #[error("a step of this update or import has failed: drop it, and begin another")]
     Broken,
-    /// The caller's progress callback stopped the check.
-    #[error("the check was stopped by its caller")]
+    /// The caller's progress callback stopped the check or the import.
+    #[error("the check or import was stopped by its caller")]
     Interrupted,
     /// A temporary file cannot be written or read.
     #[error(

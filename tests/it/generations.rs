@@ -1,6 +1,7 @@
 //! Generations: packed blocks give the same answers as the live rows that they were packed from.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,8 +11,8 @@ use bitcoin::{Amount, Block, BlockHash, Network, OutPoint, Transaction, TxIn};
 use btcgraph::chain::Height;
 use btcgraph::chain::script::p2pk_key;
 use btcgraph::index::{
-    ChainMembership, Generation, HistoryRow, Import, ImportOptions, IndexError, OutputPosition, ScriptKey, Snapshot,
-    TxNum, UnspentKey, UnspentRow,
+    ChainMembership, Generation, HistoryRow, Import, ImportOptions, ImportPhase, ImportProgress, IndexError,
+    OutputPosition, ScriptKey, Snapshot, TxNum, UnspentKey, UnspentRow,
 };
 use btcgraph::sim::{Hostile, Owner, ScriptKind, SimChain};
 
@@ -191,6 +192,10 @@ fn import_options(directory: &Path, range: u32) -> ImportOptions {
     }
 }
 
+fn unwatched(_: ImportProgress) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
 fn serialized(blocks: &[Arc<Block>]) -> Vec<(BlockHash, Vec<u8>)> {
     blocks.iter().map(|block| (block.block_hash(), serialize(&**block))).collect()
 }
@@ -208,7 +213,7 @@ fn an_import_makes_the_rows_that_packing_an_index_makes() {
         for blocks in serialized(&blocks).chunks(at_once) {
             import.push(blocks).unwrap();
         }
-        assert_eq!(import.finish().unwrap().unwrap().range, expected);
+        assert_eq!(import.finish(&mut unwatched).unwrap().unwrap().range, expected);
         assert_eq!(open(&options.path).checksums().unwrap(), open(&packed).checksums().unwrap());
     }
 }
@@ -236,7 +241,7 @@ fn spend(coin: OutPoint, value: u64) -> Transaction {
 fn refusals(blocks: &[Arc<Block>]) -> (String, String) {
     let directory = tempfile::tempdir().unwrap();
     let mut import = Import::begin(import_options(directory.path(), 30)).unwrap();
-    let imported = import.push(&serialized(blocks)).and_then(|()| import.finish());
+    let imported = import.push(&serialized(blocks)).and_then(|()| import.finish(&mut unwatched));
     let mut indexed = Indexed::empty();
     let parser = indexed.index.parser();
     let connect = |block: &Arc<Block>| {
@@ -291,7 +296,7 @@ fn blocks_that_an_index_refuses_are_refused_by_an_import() {
 fn an_import_of_damaged_bytes_is_refused_and_of_none_is_empty() {
     let directory = tempfile::tempdir().unwrap();
     let options = import_options(directory.path(), 10);
-    assert_eq!(Import::begin(options.clone()).unwrap().finish().unwrap(), None);
+    assert_eq!(Import::begin(options.clone()).unwrap().finish(&mut unwatched).unwrap(), None);
     let genesis = serialized(&blocks(&SimChain::new(9))[..1]).remove(0);
     for (at, length) in [(0, 79), (0, 80), (0, 81), (0, genesis.1.len() - 1), (1, genesis.1.len())] {
         let options = ImportOptions { path: directory.path().join(format!("{at}-{length}")), ..options.clone() };
@@ -317,7 +322,7 @@ fn an_import_is_broken_after_a_failed_push() {
     // the block itself is valid, but it is counted twice if the import accepts it now
     assert!(matches!(import.push(&blocks), Err(IndexError::Broken)));
     assert!(matches!(import.push(&[]), Err(IndexError::Broken)));
-    assert!(matches!(import.finish(), Err(IndexError::Broken)));
+    assert!(matches!(import.finish(&mut unwatched), Err(IndexError::Broken)));
     assert_eq!(files(directory.path()), [""; 0]);
 }
 
@@ -340,15 +345,71 @@ fn an_unfinished_import_leaves_no_file() {
 
     let mut failed = begin();
     failed.push(&serialized(&invalid)).unwrap();
-    assert!(matches!(failed.finish(), Err(IndexError::InvalidBlock { .. })));
+    assert!(matches!(failed.finish(&mut unwatched), Err(IndexError::InvalidBlock { .. })));
     assert_eq!(files(directory.path()), [""; 0]);
 
-    assert_eq!(begin().finish().unwrap(), None);
+    assert_eq!(begin().finish(&mut unwatched).unwrap(), None);
     assert_eq!(files(directory.path()), [""; 0]);
     let mut finished = begin();
     finished.push(&serialized(&blocks(&chain))).unwrap();
-    finished.finish().unwrap().unwrap();
+    finished.finish(&mut unwatched).unwrap().unwrap();
     assert_eq!(files(directory.path()), ["imported.redb"]);
+}
+
+#[test]
+fn an_import_reports_every_partition_and_range() {
+    let directory = tempfile::tempdir().unwrap();
+    let blocks = hostile_blocks(5);
+    let mut import = Import::begin(import_options(directory.path(), 40)).unwrap();
+    import.push(&serialized(&blocks)).unwrap();
+    let mut reports: Vec<ImportProgress> = Vec::new();
+    let mut watch = |progress| {
+        reports.push(progress);
+        ControlFlow::Continue(())
+    };
+    let imported = import.finish(&mut watch).unwrap().unwrap();
+    let phases: Vec<_> = reports.chunk_by(|one, other| one.phase == other.phase).collect();
+    let order: Vec<_> = phases.iter().map(|phase| phase[0].phase.name()).collect();
+    assert_eq!(order, ["joining", "outputs", "scripts", "flushing"]);
+    for phase in &phases[..3] {
+        let total = phase[0].total;
+        assert!(total > 1);
+        assert_eq!(phase.iter().map(|report| report.done).collect::<Vec<_>>(), (0..=total).collect::<Vec<_>>());
+        assert!(phase.iter().all(|report| report.total == total));
+    }
+    assert_eq!((phases[3].len(), phases[3][0].done, phases[3][0].total), (1, 0, 1));
+    let bytes: Vec<_> = phases.iter().map(|phase| phase[0].temporary_bytes).collect();
+    assert!(bytes[..3].iter().all(|bytes| (1..=imported.temporary_bytes).contains(bytes)), "{bytes:?}");
+    assert_eq!(bytes[3], 0);
+}
+
+#[test]
+fn an_interrupted_import_stops_in_any_phase_and_leaves_no_file() {
+    let blocks = serialized(&hostile_blocks(5));
+    let directory = tempfile::tempdir().unwrap();
+    for (phase, done) in [
+        (ImportPhase::Joining, 0),
+        (ImportPhase::Joining, 2),
+        (ImportPhase::Outputs, 1),
+        (ImportPhase::Scripts, 1),
+        (ImportPhase::Flushing, 0),
+    ] {
+        let mut import = Import::begin(import_options(directory.path(), 40)).unwrap();
+        import.push(&blocks).unwrap();
+        let mut after = None;
+        let mut watch = |progress: ImportProgress| {
+            if let Some(after) = &mut after {
+                *after += 1;
+            } else if (progress.phase, progress.done) == (phase, done) {
+                after = Some(0);
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
+        };
+        assert!(matches!(import.finish(&mut watch), Err(IndexError::Interrupted)), "{phase:?} {done}");
+        assert_eq!(after, Some(0));
+        assert_eq!(files(directory.path()), [""; 0]);
+    }
 }
 
 #[test]

@@ -13,6 +13,7 @@ use super::super::frozen::tables::{txid_prefixes, txids};
 use super::super::keys::TxNum;
 use super::ImportedChain;
 use super::ordered::in_order;
+use super::progress::{ImportPhase, Progress};
 use super::read::TRANSACTION;
 use super::runs::Runs;
 
@@ -34,7 +35,9 @@ pub(super) fn join(
     builder: &mut GenerationBuilder,
     transactions: &Runs,
     prevouts: &Runs,
+    progress: &mut Progress<'_>,
 ) -> Result<Arc<Runs>, IndexError> {
+    progress.begin(ImportPhase::Joining, chain.partitions())?;
     let options = &chain.options;
     let threads = options.threads.max(1);
     let spends = Runs::new(&options.directory, &chain.space, chain.ranges.len(), options.memory / 4 / threads);
@@ -63,7 +66,8 @@ pub(super) fn join(
                 }
                 last.push((hash, txnum));
             }
-            builder.append(txid_prefixes::TABLE, &rows, Vec::as_slice)
+            builder.append(txid_prefixes::TABLE, &rows, Vec::as_slice)?;
+            progress.advance()
         })?;
     }
     last.sort_unstable();

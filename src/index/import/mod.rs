@@ -20,6 +20,7 @@
 mod join;
 mod ordered;
 mod outputs;
+mod progress;
 mod read;
 mod runs;
 mod scripts;
@@ -27,6 +28,7 @@ mod statistics;
 mod stream;
 
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -41,6 +43,8 @@ use super::tables::block_starts::BlockStart;
 use super::tables::{block_hashes, p2pk};
 use super::update::Tip;
 use crate::chain::Height;
+use progress::Progress;
+pub use progress::{ImportPhase, ImportProgress};
 use read::BlockReader;
 use runs::{Runs, TemporarySpace};
 
@@ -199,9 +203,15 @@ impl Import {
 
     /// Builds the generation of all blocks, and returns what it is. `None`, and no file, if there are none.
     ///
-    /// Errors: [`IndexError::InvalidBlock`] if an input spends what does not exist or is spent, or amounts are
+    /// `watch` receives the progress on this thread: as each phase begins, and after each partition or range, of which
+    /// each thread may be two ahead. After [`ControlFlow::Break`] each thread ends its partition and begins no other.
+    ///
+    /// Errors: [`IndexError::Interrupted`] if `watch` stops the import; `InvalidBlock` if an input spends what does not exist or is spent, or amounts are
     /// impossible; `Broken` after a failed push; storage errors. The file is removed then.
-    pub fn finish(self) -> Result<Option<Imported>, IndexError> {
+    pub fn finish(
+        self,
+        watch: &mut dyn FnMut(ImportProgress) -> ControlFlow<()>,
+    ) -> Result<Option<Imported>, IndexError> {
         if self.is_broken {
             return Err(IndexError::Broken);
         }
@@ -209,11 +219,14 @@ impl Import {
             self.reading.finish()?;
         let Some(last) = chain.tip() else { return Ok(None) };
         let range = GenerationRange { first: Height::GENESIS, last, txnums: (TxNum(0), chain.next) };
-        let spends = join::join(&mut chain, &mut builder, &transactions, &prevouts)?;
+        let mut progress = Progress::new(watch, Arc::clone(&chain.space));
+        let spends = join::join(&mut chain, &mut builder, &transactions, &prevouts, &mut progress)?;
         drop((transactions, prevouts));
-        let outputs = outputs::outputs(&chain, &mut builder, &stream, &spends)?;
+        let outputs = outputs::outputs(&chain, &mut builder, &stream, &spends, &mut progress)?;
         drop((stream, spends));
-        scripts::scripts(&chain, &mut builder, &outputs)?;
+        scripts::scripts(&chain, &mut builder, &outputs, &mut progress)?;
+        drop(outputs);
+        progress.begin(ImportPhase::Flushing, 1)?;
         builder.append_sorted(p2pk::TABLE, p2pk)?;
         builder.append_sorted(block_hashes::TABLE, block_hashes)?;
         let facts = facts(&range, chain.options.network, chain.options.salt, builder.counts());

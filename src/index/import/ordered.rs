@@ -6,7 +6,7 @@ use std::thread;
 use super::super::error::IndexError;
 
 /// Makes the items 0 to `count` on `threads` threads, and hands them to `take` in order on this one. Each thread is at
-/// most one item ahead.
+/// most two items ahead: one in its channel, and one that is being made or waits for the channel.
 ///
 /// Errors: the first error of `make` or `take`, after which no more items are begun; [`IndexError::Threads`].
 pub(super) fn in_order<T: Send>(
@@ -45,6 +45,8 @@ pub(super) fn in_order<T: Send>(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
 
     #[test]
@@ -77,5 +79,22 @@ mod tests {
         assert_eq!(taken, 7);
         let take = |item| if item == 3 { Err(IndexError::Interrupted) } else { Ok(()) };
         assert!(matches!(in_order(1_000, 2, Ok, take), Err(IndexError::Interrupted)));
+    }
+
+    #[test]
+    fn each_thread_begins_at_most_three_items_before_it_stops() {
+        let begun = AtomicUsize::new(0);
+        let make = |_| {
+            begun.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        };
+        let take = |()| {
+            // time enough to begin everything, if nothing stopped the threads
+            thread::sleep(std::time::Duration::from_millis(50));
+            Err(IndexError::Interrupted)
+        };
+        assert!(matches!(in_order(1_000, 2, make, take), Err(IndexError::Interrupted)));
+        let begun = begun.into_inner();
+        assert!(begun <= 2 * 3, "{begun}");
     }
 }

@@ -13,6 +13,7 @@ use super::super::tables::overwritten;
 use super::super::tables::spends::{TxPoint, tx_point};
 use super::ImportedChain;
 use super::ordered::in_order;
+use super::progress::{ImportPhase, Progress};
 use super::runs::Runs;
 use super::scripts::{Fate, ScriptOutput};
 use super::statistics::{InputValue, Statistics};
@@ -43,7 +44,9 @@ pub(super) fn outputs(
     builder: &mut GenerationBuilder,
     stream: &Runs,
     spends: &Runs,
+    progress: &mut Progress<'_>,
 ) -> Result<Arc<Runs>, IndexError> {
+    progress.begin(ImportPhase::Outputs, chain.ranges.len())?;
     let options = &chain.options;
     let threads = options.threads.max(1);
     let runs = |partitions| Runs::new(&options.directory, &chain.space, partitions, options.memory / 8 / threads);
@@ -67,7 +70,7 @@ pub(super) fn outputs(
         // all outputs that this range spends are in it or in ranges that are done
         statistics.range(builder, range.first, &range.stream, &runs.inputs.consume_whole(at)?)?;
         at += 1;
-        Ok(())
+        progress.advance()
     })?;
     let last: Vec<_> = packer.finish().into_iter().collect();
     builder.append(spends::TABLE, &last, Vec::as_slice)?;

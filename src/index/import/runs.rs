@@ -32,6 +32,11 @@ impl TemporarySpace {
         self.now.fetch_sub(bytes, Ordering::Relaxed);
     }
 
+    /// The bytes there are.
+    pub(super) fn now(&self) -> u64 {
+        self.now.load(Ordering::Relaxed)
+    }
+
     /// The most bytes there were at a time.
     pub(super) fn peak(&self) -> u64 {
         self.peak.load(Ordering::Relaxed)
@@ -258,7 +263,7 @@ mod tests {
                 prop_assert_eq!(runs.partition_bytes(partition), 0);
             }
             drop(runs);
-            prop_assert_eq!(space.now.load(Ordering::Relaxed), 0);
+            prop_assert_eq!(space.now(), 0);
         }
     }
 
@@ -269,7 +274,7 @@ mod tests {
         for partition in [0, 0, 1, 2] {
             runs.append(partition, b"chunk").unwrap();
         }
-        let left = || space.now.load(Ordering::Relaxed);
+        let left = || space.now();
         let mut seen = Vec::new();
         for partition in 0..3 {
             let bytes = runs.consume_whole(partition).unwrap();

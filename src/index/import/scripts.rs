@@ -9,6 +9,7 @@ use super::super::tables::history::{HistoryChange, HistoryRow};
 use super::super::tables::{payouts, unspent};
 use super::ImportedChain;
 use super::ordered::in_order;
+use super::progress::{ImportPhase, Progress};
 use super::runs::Runs;
 
 /// What became of an output.
@@ -144,7 +145,9 @@ pub(super) fn scripts(
     chain: &ImportedChain,
     builder: &mut GenerationBuilder,
     outputs: &Runs,
+    progress: &mut Progress<'_>,
 ) -> Result<(), IndexError> {
+    progress.begin(ImportPhase::Scripts, chain.partitions())?;
     let mut packer = history::HistoryPacker::default();
     let make = |partition| rows_of(chain, partition, outputs);
     in_order(chain.partitions(), chain.options.threads, make, |partition: Partition| {
@@ -160,7 +163,8 @@ pub(super) fn scripts(
         }
         builder.append(history::TABLE, &rows, Vec::as_slice)?;
         builder.append(unspent::TABLE, &partition.unspent, |row| row)?;
-        builder.append(payouts::TABLE, &partition.payouts, |()| ())
+        builder.append(payouts::TABLE, &partition.payouts, |()| ())?;
+        progress.advance()
     })?;
     let last: Vec<_> = packer.finish().into_iter().collect();
     builder.append(history::TABLE, &last, Vec::as_slice)
