@@ -125,15 +125,28 @@ impl fmt::Display for DiskShortage {
 
 /// The bytes that this user can still write to the disk of this file.
 #[cfg(unix)]
-fn free(path: &Path) -> Option<u64> {
+pub(super) fn free(path: &Path) -> Option<u64> {
     // some file systems in user space report only zeros
     let disk = rustix::fs::statvfs(path).ok().filter(|disk| disk.f_blocks > 0)?;
     disk.f_bavail.checked_mul(disk.f_frsize)
 }
 
 #[cfg(not(unix))]
-fn free(_: &Path) -> Option<u64> {
+pub(super) fn free(_: &Path) -> Option<u64> {
     None
+}
+
+/// Whether two files are on one disk. True also if that is unknown.
+#[cfg(unix)]
+pub(super) fn is_same_disk(one: &Path, other: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let device = |path: &Path| path.metadata().ok().map(|file| file.dev());
+    device(one).zip(device(other)).is_none_or(|(one, other)| one == other)
+}
+
+#[cfg(not(unix))]
+pub(super) fn is_same_disk(_: &Path, _: &Path) -> bool {
+    true
 }
 
 #[cfg(test)]
@@ -148,6 +161,15 @@ mod tests {
         assert!(is_free(directory.path(), 1));
         assert!(!is_free(directory.path(), u64::MAX));
         assert!(is_free(&directory.path().join("absent"), u64::MAX));
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn directories_are_on_one_disk_or_on_two() {
+        let directory = tempfile::tempdir().unwrap();
+        assert!(is_same_disk(directory.path(), directory.path()));
+        assert!(!is_same_disk(directory.path(), Path::new("/proc")));
+        assert!(is_same_disk(directory.path(), &directory.path().join("absent")));
     }
 
     #[test]

@@ -85,6 +85,26 @@ pub enum IndexError {
         "the disk of the index is full: free some space and start again; missing blocks are then fetched from the node"
     )]
     DiskFull,
+    /// A disk has less free space than an import needs.
+    #[error(
+        "the import needs {} MiB on the disk of {path}, and {} MiB are free: the index takes {} MiB, and temporary runs take \
+         up to {} MiB until it is built. Free some space, or name a directory on another disk with --data-dir for the \
+         index or --temporary-dir for the runs",
+        needed_bytes.div_ceil(1 << 20), free_bytes >> 20, index_bytes.div_ceil(1 << 20), temporary_bytes.div_ceil(1 << 20),
+        path = path.display()
+    )]
+    ImportSpace {
+        /// A directory on the disk.
+        path: PathBuf,
+        /// The bytes that must be free there.
+        needed_bytes: u64,
+        /// The bytes that are free there.
+        free_bytes: u64,
+        /// The bytes of the index.
+        index_bytes: u64,
+        /// The bytes of temporary runs at their peak.
+        temporary_bytes: u64,
+    },
     /// A file or directory cannot be read or written.
     #[error("cannot {doing} {path}: {source}. Check that it exists and that this user may write to it", path = path.display())]
     File {

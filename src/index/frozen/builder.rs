@@ -20,7 +20,7 @@ const COMMIT: u64 = 48 << 20;
 /// Rows that are appended at once.
 const ROWS: usize = 4_096;
 /// redb's cache while a generation is built.
-const CACHE: usize = 128 << 20;
+pub(in crate::index) const CACHE: usize = 128 << 20;
 
 /// A generation that is being written. Its file is removed if the builder is dropped before
 /// [`GenerationBuilder::finish`] returns success.

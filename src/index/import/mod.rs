@@ -17,6 +17,7 @@
 //!
 //! The rows are those that [`Snapshot::pack`](super::Snapshot::pack) makes of an index of the same blocks.
 
+mod estimate;
 mod join;
 mod ordered;
 mod outputs;
@@ -43,6 +44,7 @@ use super::tables::block_starts::BlockStart;
 use super::tables::{block_hashes, p2pk};
 use super::update::Tip;
 use crate::chain::Height;
+pub use estimate::ImportEstimate;
 use progress::Progress;
 pub use progress::{ImportPhase, ImportProgress};
 use read::BlockReader;
@@ -76,18 +78,19 @@ impl ImportOptions {
     pub fn default_range(transactions: u64) -> u32 {
         u32::try_from(transactions / 4_096).unwrap_or(u32::MAX).clamp(1 << 16, 1 << 20)
     }
+}
 
-    /// How many leading bits of a hash name its partition: so many that what a thread sorts of one partition fits into
-    /// its part of the memory, and, for the largest chains nearly, the transactions of one into the cache of a processor.
-    fn partition_bits(&self) -> u32 {
-        const OUTPUTS: u64 = 3;
-        const BYTES: u64 = 80;
-        const CACHED: u64 = 1 << 17;
-        let bytes = self.transactions.saturating_mul(OUTPUTS * BYTES);
-        let share = u64::try_from(self.memory / 2 / self.threads.max(1)).unwrap_or(u64::MAX).max(1);
-        let partitions = bytes.div_ceil(share).max(self.transactions / CACHED);
-        (u64::BITS - partitions.leading_zeros()).clamp(2, 12)
-    }
+/// Bytes that the outputs of a transaction take in memory while their partition is sorted: three of 80.
+const PARTITION_BYTES: u64 = 3 * 80;
+
+/// How many leading bits of a hash name its partition: so many that what a thread sorts of one partition fits into
+/// its part of the memory, and, for the largest chains nearly, the transactions of one into the cache of a processor.
+fn partition_bits(transactions: u64, memory: usize, threads: usize) -> u32 {
+    const CACHED: u64 = 1 << 17;
+    let bytes = transactions.saturating_mul(PARTITION_BYTES);
+    let share = u64::try_from(memory / 2 / threads.max(1)).unwrap_or(u64::MAX).max(1);
+    let partitions = bytes.div_ceil(share).max(transactions / CACHED);
+    (u64::BITS - partitions.leading_zeros()).clamp(2, 12)
 }
 
 /// What the phases know about the chain as a whole.

@@ -23,7 +23,7 @@ use super::super::tables::p2pk;
 use super::super::update::{check_previous, too_many};
 use super::ordered::in_order;
 use super::runs::{RunBuffers, Runs};
-use super::{ImportOptions, ImportedChain, ReadBlocks, stream};
+use super::{ImportOptions, ImportedChain, ReadBlocks, partition_bits, stream};
 use crate::chain::raw::{RawBlock, RawTransaction};
 use crate::chain::{Height, median_time_past};
 
@@ -32,7 +32,7 @@ pub(super) const TRANSACTION: usize = 8 + 4;
 /// Ranges of blocks in one temporary file.
 const BUNDLE: usize = 64;
 /// Memory for sorting the rows of small tables.
-const SORT: usize = 16 << 20;
+pub(super) const SORT: usize = 16 << 20;
 
 /// The first phase.
 pub(super) struct BlockReader {
@@ -78,7 +78,7 @@ struct ParsedTransactions {
 
 impl BlockReader {
     pub(super) fn begin(options: ImportOptions) -> Result<Self, IndexError> {
-        let partition_bits = options.partition_bits();
+        let partition_bits = partition_bits(options.transactions, options.memory, options.threads);
         let threads = options.threads.max(1);
         let space = Arc::default();
         let runs = || Runs::new(&options.directory, &space, 1 << partition_bits, options.memory / 8 / threads);

@@ -15,6 +15,14 @@ use super::super::error::IndexError;
 /// Bundles of runs whose number of partitions is known.
 const BUNDLES: usize = 32;
 
+/// Bytes that a chunk takes in the lists of chunks, which may be up to half empty.
+pub(super) const CHUNK_ENTRY: u64 = 2 * size_of::<RunChunk>() as u64;
+
+/// Bytes of a buffer before it becomes a chunk, if those of all partitions share so much memory.
+pub(super) fn chunk_size(memory: usize, partitions: usize) -> usize {
+    (memory / partitions.max(1)).clamp(1 << 10, 1 << 18)
+}
+
 /// Bytes of all runs of an import.
 #[derive(Debug, Default)]
 pub(super) struct TemporarySpace {
@@ -92,7 +100,7 @@ impl Runs {
             directory: directory.to_path_buf(),
             space: Arc::clone(space),
             bundle: partitions.div_ceil(BUNDLES).max(1),
-            chunk: (memory / partitions.max(1)).clamp(1 << 10, 1 << 18),
+            chunk: chunk_size(memory, partitions),
             files: Mutex::new(files),
         })
     }

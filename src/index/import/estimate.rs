@@ -1,0 +1,168 @@
+//! The disk and memory that an import needs, estimated before it begins.
+
+use std::path::Path;
+
+use super::super::disk_space::{free, is_same_disk};
+use super::super::error::IndexError;
+use super::super::frozen::builder;
+use super::read::SORT;
+use super::runs::{CHUNK_ENTRY, chunk_size};
+use super::{ImportOptions, PARTITION_BYTES, partition_bits};
+
+/// Bytes of the file a transaction: 88 of rows, and what redb enlarges the file ahead of them. Measured with 5,000,000
+/// transactions of the shape of mainnet's (`benches/README.md`).
+const FILE: u64 = 114;
+/// Bytes of temporary runs at most, a transaction: 86 measured, 102 if all blocks fit one bundle of runs
+/// (`benches/README.md`).
+const TEMPORARY: u64 = 110;
+/// Bytes of rows and runs at a time, a transaction: 126 measured, 151 if all blocks fit one bundle of runs. It is less
+/// than the sum, because the runs shrink before the larger half of the rows is written (`benches/README.md`).
+const TOGETHER: u64 = 160;
+/// Bytes in memory for a transaction of a range: its outputs with their states and spenders.
+const RANGE: u64 = 120;
+/// Ranges and partitions that a thread has at a time: two that are done, and one in work.
+const AHEAD: u64 = 3;
+/// Bytes in memory for each page of the file: redb keeps the numbers of all pages in a hash set until the durable commit.
+const PAGE_ENTRY: u64 = 32;
+const PAGE: u64 = 4_096;
+
+/// What an import is estimated to need. The constants are measured on transactions of the shape of mainnet's: 2.25 inputs
+/// and 2.53 outputs each. The sizes of the blocks do not matter, since scripts and witnesses are not stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ImportEstimate {
+    /// Bytes of the generation on the disk.
+    pub index_bytes: u64,
+    /// Bytes of temporary runs on the disk at their peak.
+    pub temporary_bytes: u64,
+    /// Bytes of both on the disk at their common peak: less than the sum.
+    pub together_bytes: u64,
+    /// Bytes of memory at most. The measured peak is lower while a chain is too small to fill the buffers: 421 MiB with
+    /// 5,000,000 transactions and 732 MiB with 20,000,000, both with buffers of 1 GiB.
+    pub memory_bytes: u64,
+}
+
+impl ImportEstimate {
+    /// The estimate for about so many transactions, `memory` bytes for buffers and partitions, and so many threads; the
+    /// last two as in [`ImportOptions`], with [`ImportOptions::default_range`].
+    #[must_use]
+    pub fn of(transactions: u64, memory: usize, threads: usize) -> Self {
+        let bytes = |each: u64| transactions.saturating_mul(each);
+        let threads = threads.max(1);
+        let bits = partition_bits(transactions, memory, threads);
+        // buffers and partitions contain no more than there is
+        let budget = wide(memory).min(bytes(PARTITION_BYTES).saturating_add(bytes(TEMPORARY)));
+        // the number of partitions is limited, so those of a large chain exceed a small budget
+        let beyond = (bytes(PARTITION_BYTES) >> bits).saturating_sub(wide(memory / 2 / threads));
+        let range = u64::from(ImportOptions::default_range(transactions)).min(transactions) * RANGE;
+        let of_threads = wide(threads).saturating_mul(AHEAD).saturating_mul(beyond.saturating_add(range));
+        let chunk = wide(chunk_size(memory / 8 / threads, 1 << bits));
+        let chunks = (bytes(TEMPORARY) / chunk).saturating_mul(CHUNK_ENTRY);
+        let pages = (bytes(FILE) / PAGE).saturating_mul(PAGE_ENTRY);
+        let fixed = wide(builder::CACHE + 2 * SORT);
+        Self {
+            index_bytes: bytes(FILE),
+            temporary_bytes: bytes(TEMPORARY),
+            together_bytes: bytes(TOGETHER),
+            memory_bytes: [budget, of_threads, chunks, pages].into_iter().fold(fixed, u64::saturating_add),
+        }
+    }
+
+    /// Checks that the disks of the directory of the generation and of the one for temporary runs, which must exist, have
+    /// that much free space. A disk whose free space is unknown is accepted.
+    ///
+    /// Errors: [`IndexError::ImportSpace`] with the sizes.
+    pub fn check(&self, directory: &Path, temporary: &Path) -> Result<(), IndexError> {
+        self.check_free(directory, temporary, is_same_disk(directory, temporary), free)
+    }
+
+    fn check_free(
+        &self,
+        directory: &Path,
+        temporary: &Path,
+        is_same_disk: bool,
+        free: impl Fn(&Path) -> Option<u64>,
+    ) -> Result<(), IndexError> {
+        let check = |path: &Path, needed_bytes: u64| match free(path) {
+            Some(free_bytes) if free_bytes < needed_bytes => Err(IndexError::ImportSpace {
+                path: path.to_path_buf(),
+                needed_bytes,
+                free_bytes,
+                index_bytes: self.index_bytes,
+                temporary_bytes: self.temporary_bytes,
+            }),
+            _ => Ok(()),
+        };
+        if is_same_disk {
+            return check(directory, self.together_bytes);
+        }
+        check(directory, self.index_bytes)?;
+        check(temporary, self.temporary_bytes)
+    }
+}
+
+fn wide(number: usize) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn estimates_cover_what_was_measured() {
+        for (transactions, memory) in [(5_000_000, 421), (20_000_000, 732)] {
+            let estimate = ImportEstimate::of(transactions, 1 << 30, 2);
+            assert!((memory * MIB..2_048 * MIB).contains(&estimate.memory_bytes), "{estimate:?}");
+            assert_eq!(estimate.index_bytes, transactions * 114);
+            assert!(estimate.temporary_bytes > transactions * 102);
+            let sum = estimate.index_bytes + estimate.temporary_bytes;
+            assert!((transactions * 151..sum).contains(&estimate.together_bytes));
+        }
+    }
+
+    #[test]
+    fn memory_grows_with_the_chain_and_the_threads_beyond_a_small_budget() {
+        let memory =
+            |transactions, memory: usize, threads| ImportEstimate::of(transactions, memory, threads).memory_bytes;
+        assert!(memory(1_000, 1 << 30, 2) < 200 * MIB);
+        let mainnet = memory(1_500_000_000, 1 << 30, 2);
+        assert!((2_048 * MIB..4_096 * MIB).contains(&mainnet), "{mainnet}");
+        // 4,096 partitions of 84 MiB each
+        assert!(memory(1_500_000_000, 64 << 20, 8) > memory(1_500_000_000, 64 << 20, 2) + 18 * 64 * MIB);
+        assert_eq!(ImportEstimate::of(u64::MAX, usize::MAX, usize::MAX).memory_bytes, u64::MAX);
+    }
+
+    #[test]
+    fn a_disk_with_too_little_space_is_refused_with_the_sizes() {
+        let estimate = ImportEstimate::of(1 << 20, 1 << 20, 1);
+        let (index, temporary) = (Path::new("/index"), Path::new("/temporary"));
+        let check = |is_same, of_index: u64, of_temporary: u64| {
+            let free = |path: &Path| Some(MIB * if path == index { of_index } else { of_temporary });
+            estimate.check_free(index, temporary, is_same, free).map_err(|error| error.to_string())
+        };
+        // on one disk both at a time, on two disks each its own
+        assert_eq!(check(true, 160, 160), Ok(()));
+        assert_eq!(check(false, 114, 110), Ok(()));
+        assert_eq!(
+            check(true, 159, 159).unwrap_err(),
+            "the import needs 160 MiB on the disk of /index, and 159 MiB are free: the index takes 114 MiB, and temporary \
+             runs take up to 110 MiB until it is built. Free some space, or name a directory on another disk with \
+             --data-dir for the index or --temporary-dir for the runs"
+        );
+        assert!(check(false, 113, 110).unwrap_err().contains("needs 114 MiB on the disk of /index, and 113 MiB"));
+        assert!(check(false, 114, 109).unwrap_err().contains("needs 110 MiB on the disk of /temporary, and 109 MiB"));
+        estimate.check_free(index, temporary, true, |_| None).unwrap();
+    }
+
+    #[test]
+    fn no_disk_has_space_for_an_absurd_chain() {
+        let directory = tempfile::tempdir().unwrap();
+        let check =
+            |transactions| ImportEstimate::of(transactions, 1 << 20, 1).check(directory.path(), directory.path());
+        check(1).unwrap();
+        let error = check(u64::MAX).unwrap_err();
+        assert!(matches!(error, IndexError::ImportSpace { needed_bytes: u64::MAX, .. }), "{error}");
+    }
+}
