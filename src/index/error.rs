@@ -217,6 +217,17 @@ pub enum IndexError {
          writable and has free space"
     )]
     Sorting(#[source] std::io::Error),
+    /// A temporary file of an import lacks bytes that were written to it, or its disk fails.
+    #[error(
+        "cannot read a temporary file of the import in {directory}: {source}. Check that disk and the system's log, and start \
+         the import again, with another --temporary-dir if the disk fails", directory = directory.display()
+    )]
+    TemporaryRuns {
+        /// The directory of temporary files.
+        directory: PathBuf,
+        /// The error of the operating system.
+        source: std::io::Error,
+    },
     /// No secret could be drawn for a new index.
     #[error("the operating system has no random numbers: {0}")]
     NoRandomness(#[from] getrandom::Error),

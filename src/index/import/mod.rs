@@ -209,7 +209,7 @@ impl Import {
     /// `watch` receives the progress on this thread: as each phase begins, and after each partition or range, of which
     /// each thread may be two ahead. After [`ControlFlow::Break`] each thread ends its partition and begins no other.
     ///
-    /// Errors: [`IndexError::Interrupted`] if `watch` stops the import; `InvalidBlock` if an input spends what does not exist or is spent, or amounts are
+    /// Errors: [`IndexError::Interrupted`] if `watch` stops the import; `TemporaryRuns`; `InvalidBlock` if an input spends what does not exist or is spent, or amounts are
     /// impossible; `Broken` after a failed push; storage errors. The file is removed then.
     pub fn finish(
         self,

@@ -119,7 +119,7 @@ impl Runs {
 
     /// Visits the chunks of a partition in the order in which they were appended. The partition is empty then.
     ///
-    /// Errors: [`IndexError::Sorting`] if a file cannot be read; what `visit` returns.
+    /// Errors: [`IndexError::TemporaryRuns`] if a file is truncated or cannot be read; what `visit` returns.
     pub(super) fn consume(
         &self,
         partition: usize,
@@ -129,7 +129,8 @@ impl Runs {
         let mut bytes = Vec::new();
         for chunk in chunks {
             bytes.resize(chunk.length, 0);
-            self.read(partition, chunk.offset, &mut bytes).map_err(IndexError::Sorting)?;
+            self.read(partition, chunk.offset, &mut bytes)
+                .map_err(|source| IndexError::TemporaryRuns { directory: self.directory.clone(), source })?;
             visit(&bytes)?;
         }
         let mut files = self.lock();
@@ -273,6 +274,21 @@ mod tests {
             drop(runs);
             prop_assert_eq!(space.now(), 0);
         }
+    }
+
+    #[test]
+    fn a_truncated_run_is_an_error_that_names_the_directory() {
+        let (directory, space) = (tempfile::tempdir().unwrap(), Arc::default());
+        let runs = Runs::growing(directory.path(), &space, 2);
+        runs.append(0, b"chunk").unwrap();
+        runs.append(1, b"chunk").unwrap();
+        runs.lock().bundles[0].file.as_ref().unwrap().set_len(9).unwrap();
+        assert_eq!(runs.consume_whole(0).unwrap(), b"chunk");
+        let error = runs.consume_whole(1).unwrap_err();
+        assert!(matches!(error, IndexError::TemporaryRuns { .. }), "{error:?}");
+        let text = error.to_string();
+        assert!(text.contains(&directory.path().display().to_string()), "{text}");
+        assert!(text.contains("start the import again"), "{text}");
     }
 
     #[test]
