@@ -13,6 +13,9 @@
 //!   Index::snapshot ──► Snapshot       ▼  typed reads of one committed state
 //! ```
 //!
+//! A snapshot reads the live rows and the generations in force (`frozen/generations.rs`) as one; an update connects blocks
+//! above them and disconnects blocks through them.
+//!
 //! This module does not know the node or GraphQL. `tables/` has one file per table, `frozen/` their packed form and the
 //! reads of it, `import/` the way from blocks straight to that form; `docs/index-format.md` describes them together.
 

@@ -31,10 +31,10 @@ impl Snapshot {
 
     /// The last transaction of a script before `before`, with the totals of the script after it.
     pub fn totals(&self, script: ScriptKey, before: TxNum) -> Result<Option<(TxNum, HistoryRow)>, IndexError> {
-        let live = self.history.range::<&history::HistoryKey>(
+        let mut live = self.history.range::<&history::HistoryKey>(
             &history::key(script, self.generations.end())..&history::key(script, before.max(self.generations.end())),
         )?;
-        if let Some(row) = live.rev().next().transpose()? {
+        if let Some(row) = live.next_back().transpose()? {
             return Ok(Some((history::split_key(row.0.value()).1, HistoryRow::decode(row.1.value())?)));
         }
         self.generations.totals(script, before)

@@ -6,6 +6,8 @@
 //!                                          ▲ tables/: one packer and reader for each table
 //! ```
 //!
+//! An index puts a generation into force (`adopt.rs`), and `generations.rs` reads all of them as one, each up to its end.
+//!
 //! What the rows mean is as in the live tables; how they are stored differs: many entries share a row, whose size is
 //! chosen so that rows fill pages exactly, and numbers are varints and differences.
 

@@ -225,12 +225,10 @@ impl Packing<'_> {
                         None if output.never_spendable || height == Height::GENESIS => OutputState::Unspendable,
                         None => OutputState::Unspent,
                     });
-                    if states.last() == Some(&OutputState::Unspent) {
-                        if !self.overwritten.contains_key(&outpoint) {
-                            let row = unspent::UnspentRow { value: output.value, is_coinbase: row.is_coinbase };
-                            let parts = (unspent::key(output.script, txnum, vout), row.encode());
-                            unspent_outputs.push(&[&parts.0, &parts.1]).map_err(IndexError::Sorting)?;
-                        }
+                    if states.last() == Some(&OutputState::Unspent) && !self.overwritten.contains_key(&outpoint) {
+                        let row = unspent::UnspentRow { value: output.value, is_coinbase: row.is_coinbase };
+                        let parts = (unspent::key(output.script, txnum, vout), row.encode());
+                        unspent_outputs.push(&[&parts.0, &parts.1]).map_err(IndexError::Sorting)?;
                     }
                 }
                 packers.2.push(txnum, &states, &mut |row| {

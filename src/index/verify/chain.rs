@@ -131,6 +131,7 @@ impl Work<'_> {
                 }
             } else if height != Height::GENESIS && !output.never_spendable {
                 if let Some(later) = self.overwritten_by.get(&txnum) {
+                    self.overwritten_rows.push((outpoint, *later));
                     self.overwritten.entry(*later).or_default().push(output);
                 } else {
                     let key = unspent::key(script_key, txnum, vout);

@@ -33,6 +33,9 @@ impl Work<'_> {
         tables.push(self.compare("txids", expected, rows(&snapshot.txids)?)?);
         let expected = take(&mut self.unspent).map_err(sorting)?.map(|record| split(record, 17));
         tables.push(self.compare("unspent", expected, rows(&snapshot.unspent)?)?);
+        let expected = std::mem::take(&mut self.overwritten_rows);
+        let expected = expected.into_iter().map(|(outpoint, later)| Ok((outpoint.to_vec(), later.to_key().to_vec())));
+        tables.push(self.compare("overwritten", expected, rows(&snapshot.overwritten)?)?);
         let expected = take(&mut self.payouts).map_err(sorting)?.map(|record| split(record, 14));
         tables.push(self.compare("payouts", without_repeats(expected), rows(&snapshot.payouts)?)?);
         let expected = take(&mut self.p2pk).map_err(sorting)?.map(|record| split(record, size_of::<p2pk::P2pkKey>()));

@@ -38,7 +38,7 @@ use super::keys::TxNum;
 use super::snapshot::Snapshot;
 use super::sorter::Sorter;
 use super::tables::blocks::ChainTotals;
-use super::tables::txids;
+use super::tables::{spends, txids};
 use report::Differences;
 
 /// The resources of the check.
@@ -97,6 +97,8 @@ struct Work<'a> {
     overwritten_by: HashMap<TxNum, TxNum>,
     /// Outputs that copies overwrote, by the overwriting transaction.
     overwritten: HashMap<TxNum, Vec<super::block::BlockOutput>>,
+    /// The same outputs as rows, in the order of their keys. BIP34 makes repetitions impossible, so there are few.
+    overwritten_rows: Vec<(spends::TxPoint, TxNum)>,
     transactions: u64,
     links: Option<Sorter>,
     utxos: Option<Sorter>,
@@ -128,6 +130,7 @@ impl<'a> Work<'a> {
             newest: newest.map(|row| row.running),
             overwritten_by: HashMap::new(),
             overwritten: HashMap::new(),
+            overwritten_rows: Vec::new(),
             transactions,
             links: Some(sorter(4)),
             utxos: Some(sorter(8)),
