@@ -46,7 +46,7 @@ where
 }
 
 /// Which of the two has the next item.
-enum Next {
+enum NextRow {
     First,
     Second,
     Both,
@@ -57,14 +57,14 @@ fn choose<K: Ord, V>(
     first: Option<&Result<(K, V), IndexError>>,
     second: Option<&Result<(K, V), IndexError>>,
     is_reversed: bool,
-) -> Next {
+) -> NextRow {
     match (first, second) {
-        (None, _) | (Some(Ok(_)), Some(Err(_))) => Next::Second,
-        (_, None) | (Some(Err(_)), _) => Next::First,
+        (None, _) | (Some(Ok(_)), Some(Err(_))) => NextRow::Second,
+        (_, None) | (Some(Err(_)), _) => NextRow::First,
         (Some(Ok((one, _))), Some(Ok((other, _)))) => match one.cmp(other) {
-            std::cmp::Ordering::Equal => Next::Both,
-            order if (order == std::cmp::Ordering::Less) != is_reversed => Next::First,
-            _ => Next::Second,
+            std::cmp::Ordering::Equal => NextRow::Both,
+            order if (order == std::cmp::Ordering::Less) != is_reversed => NextRow::First,
+            _ => NextRow::Second,
         },
     }
 }
@@ -78,9 +78,9 @@ where
 
     fn next(&mut self) -> Option<Self::Item> {
         match choose(self.first.front(), self.second.front(), false) {
-            Next::First => self.first.front.take(),
-            Next::Second => self.second.front.take(),
-            Next::Both => {
+            NextRow::First => self.first.front.take(),
+            NextRow::Second => self.second.front.take(),
+            NextRow::Both => {
                 self.second.front = None;
                 self.first.front.take()
             }
@@ -95,9 +95,9 @@ where
 {
     fn next_back(&mut self) -> Option<Self::Item> {
         match choose(self.first.back(), self.second.back(), true) {
-            Next::First => self.first.back.take(),
-            Next::Second => self.second.back.take(),
-            Next::Both => {
+            NextRow::First => self.first.back.take(),
+            NextRow::Second => self.second.back.take(),
+            NextRow::Both => {
                 self.second.back = None;
                 self.first.back.take()
             }

@@ -19,13 +19,14 @@ use crate::support::served::Served;
 use serde_json::json;
 
 /// The tables that are a function of the active chain.
-const CHAIN_TABLES: [&str; 10] = [
+const CHAIN_TABLES: [&str; 11] = [
     "blocks",
     "block_starts",
     "block_hashes",
     "transactions",
     "txids",
     "spends",
+    "overwritten",
     "history",
     "unspent",
     "payouts",
@@ -37,6 +38,7 @@ fn a_missing_a_changed_and_an_added_row_of_every_table_is_found() {
     for table in CHAIN_TABLES {
         for damage in [Damage::Remove, Damage::Change, Damage::Add] {
             let (mut chain, mut hostile) = (SimChain::new(3), Hostile::new(3));
+            hostile.repeat_coinbase(&mut chain, 1).unwrap();
             for _ in 0..115 {
                 hostile.mine(&mut chain).unwrap();
             }
@@ -62,13 +64,14 @@ fn a_missing_a_changed_and_an_added_row_of_every_table_is_found() {
 #[test]
 fn any_changed_byte_of_any_row_is_found() {
     let (mut chain, mut hostile) = (SimChain::new(4), Hostile::new(4));
+    hostile.repeat_coinbase(&mut chain, 1).unwrap();
     for _ in 0..115 {
         hostile.mine(&mut chain).unwrap();
     }
     let old: Vec<_> = chain.active_blocks().cloned().collect();
     let mut indexed = Indexed::of(old.iter().map(Arc::as_ref), 50);
     let branch = hostile.branch(&mut chain, 4, 5).unwrap();
-    indexed.disconnect_to(112);
+    indexed.disconnect_to(u32::try_from(old.len()).unwrap() - 4);
     indexed.connect(branch.iter().map(Arc::as_ref), 5);
     indexed.verified();
     let Indexed { index, directory } = indexed;
@@ -323,6 +326,7 @@ fn change_a_byte(file: &Path, table: &str, random: &mut Rng) -> String {
         "block_hashes" => flip::<&[u8; 32], &[u8; 5]>(file, table, random),
         "txids" => flip::<&[u8; 10], ()>(file, table, random),
         "spends" => flip::<&[u8; 7], &[u8; 7]>(file, table, random),
+        "overwritten" => flip::<&[u8; 7], &[u8; 4]>(file, table, random),
         "history" => flip::<&[u8; 14], &[u8; 44]>(file, table, random),
         "unspent" => flip::<&[u8; 17], &[u8; 9]>(file, table, random),
         "payouts" => flip::<&[u8; 14], ()>(file, table, random),
@@ -390,6 +394,7 @@ impl Damage {
             "block_hashes" => self.damage::<&[u8; 32], &[u8; 5]>(file, table),
             "txids" => self.damage::<&[u8; 10], ()>(file, table),
             "spends" => self.damage::<&[u8; 7], &[u8; 7]>(file, table),
+            "overwritten" => self.damage::<&[u8; 7], &[u8; 4]>(file, table),
             "history" => self.damage::<&[u8; 14], &[u8; 44]>(file, table),
             "unspent" => self.damage::<&[u8; 17], &[u8; 9]>(file, table),
             "payouts" => self.damage::<&[u8; 14], ()>(file, table),

@@ -13,7 +13,7 @@ use super::super::frozen::tables::{txid_prefixes, txids};
 use super::super::keys::TxNum;
 use super::ImportedChain;
 use super::ordered::in_order;
-use super::progress::{ImportPhase, Progress};
+use super::progress::{ImportPhase, ReportedProgress};
 use super::read::TRANSACTION;
 use super::runs::Runs;
 
@@ -35,7 +35,7 @@ pub(super) fn join(
     builder: &mut GenerationBuilder,
     transactions: &Runs,
     prevouts: &Runs,
-    progress: &mut Progress<'_>,
+    progress: &mut ReportedProgress<'_>,
 ) -> Result<Arc<Runs>, IndexError> {
     progress.begin(ImportPhase::Joining, chain.partitions())?;
     let options = &chain.options;

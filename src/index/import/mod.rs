@@ -45,7 +45,7 @@ use super::tables::{block_hashes, p2pk};
 use super::update::Tip;
 use crate::chain::Height;
 pub use estimate::ImportEstimate;
-use progress::Progress;
+use progress::ReportedProgress;
 pub use progress::{ImportPhase, ImportProgress};
 use read::BlockReader;
 use runs::{Runs, TemporarySpace};
@@ -222,7 +222,7 @@ impl Import {
             self.reading.finish()?;
         let Some(last) = chain.tip() else { return Ok(None) };
         let range = GenerationRange { first: Height::GENESIS, last, txnums: (TxNum(0), chain.next) };
-        let mut progress = Progress::new(watch, Arc::clone(&chain.space));
+        let mut progress = ReportedProgress::new(watch, Arc::clone(&chain.space));
         let spends = join::join(&mut chain, &mut builder, &transactions, &prevouts, &mut progress)?;
         drop((transactions, prevouts));
         let outputs = outputs::outputs(&chain, &mut builder, &stream, &spends, &mut progress)?;

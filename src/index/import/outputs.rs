@@ -13,7 +13,7 @@ use super::super::tables::overwritten;
 use super::super::tables::spends::{TxPoint, tx_point};
 use super::ImportedChain;
 use super::ordered::in_order;
-use super::progress::{ImportPhase, Progress};
+use super::progress::{ImportPhase, ReportedProgress};
 use super::runs::Runs;
 use super::scripts::{Fate, ScriptOutput};
 use super::statistics::{InputValue, Statistics};
@@ -44,7 +44,7 @@ pub(super) fn outputs(
     builder: &mut GenerationBuilder,
     stream: &Runs,
     spends: &Runs,
-    progress: &mut Progress<'_>,
+    progress: &mut ReportedProgress<'_>,
 ) -> Result<Arc<Runs>, IndexError> {
     progress.begin(ImportPhase::Outputs, chain.ranges.len())?;
     let options = &chain.options;

@@ -46,19 +46,19 @@ pub struct ImportProgress {
 }
 
 /// Receives the progress on the thread that finishes the import. [`ControlFlow::Break`] stops the import.
-pub(super) type Watch<'a> = dyn FnMut(ImportProgress) -> ControlFlow<()> + 'a;
+pub(super) type ImportWatch<'a> = dyn FnMut(ImportProgress) -> ControlFlow<()> + 'a;
 
 /// Counts the units of the phases, and reports each.
-pub(super) struct Progress<'a> {
-    watch: &'a mut Watch<'a>,
+pub(super) struct ReportedProgress<'a> {
+    watch: &'a mut ImportWatch<'a>,
     space: Arc<TemporarySpace>,
     phase: ImportPhase,
     done: usize,
     total: usize,
 }
 
-impl<'a> Progress<'a> {
-    pub(super) fn new(watch: &'a mut Watch<'a>, space: Arc<TemporarySpace>) -> Self {
+impl<'a> ReportedProgress<'a> {
+    pub(super) fn new(watch: &'a mut ImportWatch<'a>, space: Arc<TemporarySpace>) -> Self {
         Self { watch, space, phase: ImportPhase::Joining, done: 0, total: 0 }
     }
 
@@ -72,7 +72,7 @@ impl<'a> Progress<'a> {
 
     /// Reports that one more unit of the phase is done.
     ///
-    /// Errors: as [`Progress::begin`].
+    /// Errors: as [`ReportedProgress::begin`].
     pub(super) fn advance(&mut self) -> Result<(), IndexError> {
         self.done += 1;
         self.report()

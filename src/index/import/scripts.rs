@@ -9,7 +9,7 @@ use super::super::tables::history::{HistoryChange, HistoryRow};
 use super::super::tables::{payouts, unspent};
 use super::ImportedChain;
 use super::ordered::in_order;
-use super::progress::{ImportPhase, Progress};
+use super::progress::{ImportPhase, ReportedProgress};
 use super::runs::Runs;
 
 /// What became of an output.
@@ -145,7 +145,7 @@ pub(super) fn scripts(
     chain: &ImportedChain,
     builder: &mut GenerationBuilder,
     outputs: &Runs,
-    progress: &mut Progress<'_>,
+    progress: &mut ReportedProgress<'_>,
 ) -> Result<(), IndexError> {
     progress.begin(ImportPhase::Scripts, chain.partitions())?;
     let mut packer = history::HistoryPacker::default();

@@ -15,11 +15,11 @@ use crate::support::frozen::{BlockBytes, frozen};
 use crate::support::model::Model;
 
 /// As [`Straight`], with generations up to these heights.
-pub(crate) struct Cut {
+pub(crate) struct AcrossCut {
     ends: &'static [u32],
 }
 
-impl Cut {
+impl AcrossCut {
     pub(crate) fn at(ends: &'static [u32]) -> Self {
         Self { ends }
     }
@@ -29,7 +29,7 @@ impl Cut {
     }
 }
 
-impl Way for Cut {
+impl Way for AcrossCut {
     fn directory(&self) -> TempDir {
         let blocks = Self::blocks();
         let mut indexed = frozen(&blocks, self.ends);

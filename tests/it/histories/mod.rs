@@ -34,7 +34,7 @@ mod smaller;
 mod straight;
 mod through_node;
 
-use cut::Cut;
+use cut::AcrossCut;
 use straight::Straight;
 use through_node::ThroughNode;
 
@@ -60,6 +60,6 @@ fn through_any_history_an_index_fed_blocks_equals_the_model() {
 fn through_any_history_an_index_with_generations_equals_the_model() {
     const ENDS: [&[u32]; 4] = [&[131], &[125], &[40, 128], &[0, 60, 120, 130]];
     for (ends, first) in ENDS.into_iter().zip((0..).step_by(10)) {
-        runner::run(first..first + 10, || Cut::at(ends));
+        runner::run(first..first + 10, || AcrossCut::at(ends));
     }
 }
