@@ -11,10 +11,11 @@ use redb::ReadableTable;
 use super::apply::forget_stale;
 use super::block::Parser;
 use super::error::IndexError;
-use super::frozen::{Generation, InForce};
+use super::frozen::{Generation, Generations, InForce};
 use super::open::{Index, cache_of_generation, file, generations_directory};
 use super::tables::stale_blocks::{self, StaleBlock};
-use super::update::{Tables, Tip, Update, write_generations, write_tip};
+use super::tables::unspent;
+use super::update::{Tables, Tip, Update, check_previous, write_generations, write_tip};
 use crate::chain::Height;
 
 impl Index {
@@ -26,17 +27,30 @@ impl Index {
     pub fn adopt(&mut self, path: &Path) -> Result<Tip, IndexError> {
         let at = self.generations.iter().count();
         let cache = usize::try_from(self.cache_bytes).unwrap_or(usize::MAX);
-        let open = |path: &Path| Generation::open(path, self.network, self.salt, cache_of_generation(cache, at));
-        let range = open(path)?.range();
+        let (network, salt) = (self.network, self.salt);
+        let open = |path: &Path| Generation::open(path, network, salt, cache_of_generation(cache, at));
+        let generation = open(path)?;
+        let range = generation.range();
         let tip = self.snapshot()?.tip();
-        let follows = range.txnums.0 == self.generations.end() && tip == self.generations.last();
-        let is_next = range.first == tip.map_or_else(Default::default, |tip| tip.height.next());
-        if !follows || !is_next {
+        let first = generation.block(range.first)?;
+        let first = first.ok_or_else(|| IndexError::corrupt("blocks", "a generation has no first block"))?;
+        let is_next = range.txnums.0 == self.generations.end()
+            && tip == self.generations.last()
+            && range.first == tip.map_or_else(Default::default, |tip| tip.height.next())
+            && check_previous(first.hash, first.header.prev_blockhash, tip, network).is_ok();
+        drop(generation);
+        if !is_next {
             let tip = tip.map_or_else(|| "empty".to_owned(), |tip| format!("{} at height {}", tip.hash, tip.height));
             return Err(IndexError::NotNext { path: path.to_path_buf(), first: range.first, tip });
         }
         let directory = generations_directory(&self.path);
+        let flush = |directory: &Path| {
+            File::open(directory).and_then(|directory| directory.sync_all()).map_err(file("flush", directory))
+        };
         fs::create_dir_all(&directory).map_err(file("make the directory", &directory))?;
+        if let Some(parent) = directory.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            flush(parent)?;
+        }
         // two generations of the same blocks have different names
         let mut build = [0; 4];
         getrandom::fill(&mut build)?;
@@ -44,12 +58,18 @@ impl Index {
         let name = format!("{}-{}-{}-{build:08x}.redb", range.first, range.last.height, range.last.hash);
         let placed = directory.join(&name);
         fs::rename(path, &placed).map_err(file("move the generation to", &placed))?;
-        File::open(&directory).and_then(|directory| directory.sync_all()).map_err(file("flush", &directory))?;
-        let generation = Arc::new(open(&placed)?);
-        let newest = InForce { generation, name, last: range.last, end: range.txnums.1 };
-        let mut update = self.update()?;
-        update.name_generation(newest)?;
-        update.commit()?;
+        let named = flush(&directory).and_then(|()| {
+            let generation = Arc::new(open(&placed)?);
+            let newest = InForce { generation, name, last: range.last, end: range.txnums.1 };
+            let mut update = self.update()?;
+            update.name_generation(newest)?;
+            update.commit()
+        });
+        if let Err(error) = named {
+            // the caller still has its file then; if not, an unnamed file in the directory is harmless
+            let _ = fs::rename(&placed, path);
+            return Err(error);
+        }
         Ok(range.last)
     }
 }
@@ -69,11 +89,29 @@ impl Update<'_> {
                     tables.block_hashes.remove(hash.as_byte_array())?;
                 }
             }
+            forget_spent(tables, &generations)?;
             write_generations(tables, &generations)?;
             write_tip(tables, tip)
         })?;
         self.move_tip(generations)
     }
+}
+
+/// Deletes live rows of frozen outputs that a generation has itself or knows to be spent. They were inserted when the
+/// blocks that spent them were disconnected.
+fn forget_spent(tables: &mut Tables<'_>, generations: &Generations) -> Result<(), IndexError> {
+    let mut forgotten = Vec::new();
+    for row in tables.unspent.iter()? {
+        let key = *row?.0.value();
+        let output = unspent::split_key(&key);
+        if output.txnum < generations.end() && (generations.has_unspent_row(output)? || generations.is_gone(output)?) {
+            forgotten.push(key);
+        }
+    }
+    for key in forgotten {
+        tables.unspent.remove(&key)?;
+    }
+    Ok(())
 }
 
 /// Deletes the rows of a kept stale block.

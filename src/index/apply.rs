@@ -146,6 +146,11 @@ impl Effects {
         table: &mut Table<'_, &'static history::HistoryKey, &'static history::HistoryValue>,
         generations: &Generations,
     ) -> Result<(), IndexError> {
+        let end = generations.end();
+        let is_live = |key: &history::HistoryKey, script| {
+            let (of, txnum) = history::split_key(key);
+            of == script && txnum >= end
+        };
         // reads all totals first and then writes all rows: a cursor that does both at each key takes twice as long
         let (mut added, mut pages) = (Vec::with_capacity(self.history.len()), Vec::new());
         for rows in self.history.chunk_by(|one, other| history::split_key(&one.0).0 == history::split_key(&other.0).0) {
@@ -154,7 +159,7 @@ impl Effects {
             let before = table.range::<&history::HistoryKey>(..=&last)?.next_back().transpose()?;
             let before = before.map(|(key, row)| (*key.value(), *row.value()));
             let mut running = match &before {
-                Some((key, row)) if history::split_key(key).0 == script => HistoryRow::decode(row)?,
+                Some((key, row)) if is_live(key, script) => HistoryRow::decode(row)?,
                 _ => generations.totals(script, TxNum(u32::MAX))?.map(|(_, row)| row).unwrap_or_default(),
             };
             let first = added.len();

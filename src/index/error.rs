@@ -187,6 +187,14 @@ pub enum IndexError {
         /// The tip of the index, or the word "empty".
         tip: String,
     },
+    /// The index names a generation whose file is missing.
+    #[error(
+        "the generation {path} is missing, without which the index cannot be read. Put the file back, or remove the index and          import again (`btcgraph import`)", path = path.display()
+    )]
+    GenerationMissing {
+        /// The file.
+        path: PathBuf,
+    },
     /// The bytes of a block are in no table, and nobody else has them now.
     #[error(
         "the bytes of block {hash} at height {height} cannot be read: {why}. Check that the node runs and has this block"

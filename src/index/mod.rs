@@ -47,6 +47,7 @@ mod tables;
 mod union;
 mod update;
 mod verify;
+mod witnesses;
 
 pub use block::{ParsedBlock, Parser};
 pub use damage::{catch_damage, is_catching_damage};

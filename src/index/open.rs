@@ -22,7 +22,7 @@ use super::snapshot::Snapshot;
 use super::tables::block_starts::BlockStart;
 use super::tables::meta;
 use super::update::Tables;
-use super::update::{Update, read_generations};
+use super::update::{Update, read_generations, read_tip};
 use crate::chain::network;
 
 /// Which index to open, and how.
@@ -215,12 +215,18 @@ pub(super) fn open_generations(
     let in_force = |(at, record): (usize, InForceRecord)| {
         let InForceRecord { name, last, end } = record;
         let cache = cache_of_generation(options.cache_bytes, at);
-        let generation = Arc::new(Generation::open(&directory.join(&name), options.network, salt, cache)?);
+        let path = directory.join(&name);
+        if !path.try_exists().map_err(file("look for", &path))? {
+            return Err(IndexError::GenerationMissing { path });
+        }
+        let generation = Arc::new(Generation::open(&path, options.network, salt, cache)?);
         Ok(InForce { generation, name, last, end })
     };
     let records = read_generations(&transaction.open_table(meta::TABLE)?)?;
     let in_force = records.into_iter().enumerate().map(in_force).collect::<Result<Vec<_>, IndexError>>()?;
-    Ok(Generations::new(in_force))
+    let generations = Generations::new(in_force);
+    generations.check(read_tip(&transaction.open_table(meta::TABLE)?)?)?;
+    Ok(generations)
 }
 
 /// The memory for pages of a generation, in bytes, by its place among them: the first has nearly all rows.

@@ -82,7 +82,9 @@ impl<'a> BlockRun<'a> {
         let mut duplicates = HashMap::new();
         let mut prevouts = Vec::new();
         let mut unresolved = Vec::new();
-        for (txnum, block, transaction) in self.transactions() {
+        let txids: Vec<_> = self.transactions().map(|(_, _, transaction)| transaction.txid).collect();
+        let frozen = tables.generations.newest(&txids, self.first)?;
+        for ((txnum, block, transaction), frozen) in self.transactions().zip(frozen) {
             for (txid, vout) in &block.inputs[transaction.inputs.clone()] {
                 let found = run.get(txid).and_then(|copies| copies.last()).map(|located| self.pick(located, *vout));
                 if found.is_none() {
@@ -100,7 +102,7 @@ impl<'a> BlockRun<'a> {
             let copies = run.entry(transaction.txid).or_default();
             if let Some(copy) = copies.last() {
                 duplicates.insert(txnum, copy.txnum);
-            } else if let Some(copy) = self.latest(tables, transaction.prefix, &transaction.txid)? {
+            } else if let Some(copy) = self.latest_live(tables, transaction.prefix, &transaction.txid)?.or(frozen) {
                 duplicates.insert(txnum, copy);
             }
             copies.push(RunTransaction { txnum, is_coinbase, outputs });
@@ -130,10 +132,16 @@ impl<'a> BlockRun<'a> {
     ) -> Result<(), IndexError> {
         unresolved.sort_unstable_by_key(|input| (input.prefix, input.txid));
         let mut places = Vec::with_capacity(unresolved.len());
+        let mut only_frozen = Vec::new();
         for same in unresolved.chunk_by(|one, other| one.txid == other.txid) {
-            if let Some(txnum) = self.candidate(tables, same[0].prefix, same[0].txid)? {
-                places.extend(same.iter().map(|input| (txnum, input)));
+            match self.candidate(tables, same[0].prefix, same[0].txid)? {
+                Some(txnum) => places.extend(same.iter().map(|input| (txnum, input))),
+                None => only_frozen.push(same),
             }
+        }
+        let txids: Vec<_> = only_frozen.iter().map(|same| *same[0].txid).collect();
+        for (same, txnum) in only_frozen.into_iter().zip(tables.generations.newest(&txids, self.first)?) {
+            places.extend(txnum.into_iter().flat_map(|txnum| same.iter().map(move |input| (txnum, input))));
         }
         places.sort_unstable_by_key(|(txnum, input)| (*txnum, input.txid, input.vout));
         let mut frozen = Vec::new();
@@ -151,10 +159,9 @@ impl<'a> BlockRun<'a> {
             self.pick_stored(same, txnum, row.is_coinbase, row.raw, prevouts)?;
         }
         let txnums: Vec<_> = frozen.iter().map(|same| same[0].0).collect();
-        for (same, stored) in frozen.iter().zip(tables.generations.transactions(&txnums)?) {
-            self.pick_stored(same, stored.txnum, stored.fee.is_none(), &stored.raw, prevouts)?;
-        }
-        Ok(())
+        tables.generations.each_transaction(&txnums, |at, stored| {
+            self.pick_stored(frozen[at], stored.txnum, stored.fee.is_none(), &stored.raw, prevouts)
+        })
     }
 
     /// Picks the outputs of these inputs, in the order of their vout, from the stored transaction that created them.
@@ -180,21 +187,27 @@ impl<'a> BlockRun<'a> {
         Ok(())
     }
 
-    /// The latest transaction before these blocks with this txid, or another one if it is the only one with the prefix:
-    /// the caller compares the txid of its row anyway, so the row is not read twice.
+    /// The latest live transaction before these blocks with this txid, or another one if it is the only one with the
+    /// prefix and nothing is frozen: the caller compares the txid of its row anyway, so the row is not read twice.
     fn candidate(&self, tables: &Tables<'_>, prefix: TxidPrefix, txid: &Txid) -> Result<Option<TxNum>, IndexError> {
         if !tables.generations.is_empty() {
-            return self.latest(tables, prefix, txid);
+            return self.latest_live(tables, prefix, txid);
         }
-        let (from, to) = (txids::key(prefix, TxNum(0)), txids::key(prefix, self.first));
+        let (from, to) = self.live_keys(tables, prefix);
         let mut keys = tables.txids.range::<&txids::TxidKey>(&from..&to)?;
         let first = keys.next().transpose()?.map(|(key, _)| txids::split_key(key.value()).1);
-        if keys.next().is_some() { self.latest(tables, prefix, txid) } else { Ok(first) }
+        if keys.next().is_some() { self.latest_live(tables, prefix, txid) } else { Ok(first) }
     }
 
-    /// The latest transaction before these blocks that has this txid.
-    fn latest(&self, tables: &Tables<'_>, prefix: TxidPrefix, txid: &Txid) -> Result<Option<TxNum>, IndexError> {
-        let (from, to) = (txids::key(prefix, TxNum(0)), txids::key(prefix, self.first));
+    /// The keys of the live transactions before these blocks with this prefix.
+    fn live_keys(&self, tables: &Tables<'_>, prefix: TxidPrefix) -> (txids::TxidKey, txids::TxidKey) {
+        let first = tables.generations.end().min(self.first);
+        (txids::key(prefix, first), txids::key(prefix, self.first))
+    }
+
+    /// The latest live transaction before these blocks that has this txid.
+    fn latest_live(&self, tables: &Tables<'_>, prefix: TxidPrefix, txid: &Txid) -> Result<Option<TxNum>, IndexError> {
+        let (from, to) = self.live_keys(tables, prefix);
         for key in tables.txids.range::<&txids::TxidKey>(&from..&to)?.rev() {
             let (_, txnum) = txids::split_key(key?.0.value());
             let row = tables.transactions.get(&txnum.to_key())?;
@@ -205,7 +218,7 @@ impl<'a> BlockRun<'a> {
                 return Ok(Some(txnum));
             }
         }
-        Ok(tables.generations.positions(txid)?.into_iter().rfind(|txnum| *txnum < self.first))
+        Ok(None)
     }
 
     fn missing(&self, input: usize) -> IndexError {

@@ -306,7 +306,7 @@ impl Snapshot {
     /// The newest transaction of the active chain with this txid.
     pub fn newest(&self, txid: &Txid) -> Result<Option<StoredTransaction>, IndexError> {
         let prefix = self.salt.txid_prefix(txid);
-        let (from, to) = (txids::key(prefix, TxNum(0)), txids::key(prefix, TxNum(u32::MAX)));
+        let (from, to) = (txids::key(prefix, self.generations.end()), txids::key(prefix, TxNum(u32::MAX)));
         for row in self.txids.range::<&txids::TxidKey>(&from..=&to)?.rev() {
             let (_, txnum) = txids::split_key(row?.0.value());
             let found = self.transaction(txnum)?;
@@ -321,7 +321,7 @@ impl Snapshot {
     /// All positions of this txid in the active chain, oldest first: none, one, or more for a BIP30 duplicate.
     pub fn positions(&self, txid: &Txid) -> Result<Vec<TxNum>, IndexError> {
         let prefix = self.salt.txid_prefix(txid);
-        let (from, to) = (txids::key(prefix, TxNum(0)), txids::key(prefix, TxNum(u32::MAX)));
+        let (from, to) = (txids::key(prefix, self.generations.end()), txids::key(prefix, TxNum(u32::MAX)));
         let mut found = self.generations.positions(txid)?;
         for row in self.txids.range::<&txids::TxidKey>(&from..=&to)? {
             let (_, txnum) = txids::split_key(row?.0.value());

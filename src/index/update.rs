@@ -24,6 +24,7 @@ use super::tables::{
     block_hashes, block_starts, blocks, departed, first_seen, history, mempool, mempool_samples, meta, overwritten,
     p2pk, payouts, reorgs, spends, stale_blocks, stale_transactions, transactions, txids, unspent,
 };
+use super::witnesses::witnesses_are_committed;
 use crate::chain::network::genesis_hash;
 use crate::chain::{Height, median_time_past};
 
@@ -248,6 +249,10 @@ impl<'i> Update<'i> {
             assemble(&row, first, &tables.transactions)?
         };
         let block = [self.index.parser().parse(row.hash, bytes)?];
+        if is_frozen && !witnesses_are_committed(&block[0]) {
+            let why = "the witnesses that were returned are not those that its coinbase commits to".to_owned();
+            return Err(IndexError::RawUnavailable { height: tip.height, hash: tip.hash, why });
+        }
         let run = BlockRun { blocks: &block, first, starts: &self.index.starts, salt: self.index.salt };
         let resolved = run.resolve(&tables)?;
         let effects = Effects::of(&run, &resolved, &before, self.index.network, &tables)?;

@@ -61,7 +61,7 @@ impl SyncError {
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Node(NodeError::BlockNotFound { .. })
-            | Self::Index(IndexError::NotOnTip { .. })
+            | Self::Index(IndexError::NotOnTip { .. } | IndexError::RawUnavailable { .. })
             | Self::NodeBehind { .. }
             | Self::Awaited { .. } => true,
             Self::Node(error) => error.is_transient(),

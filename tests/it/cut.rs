@@ -176,3 +176,60 @@ fn live_blocks_above_a_cut_are_packed_as_those_of_a_live_index() {
         assert!(indexed.index.snapshot().unwrap().pack(below, &path).is_err());
     }
 }
+
+#[test]
+fn a_generation_is_adopted_again_after_its_blocks_were_disconnected() {
+    let blocks = blocks(49);
+    let blocks: Vec<_> = blocks.iter().map(Arc::as_ref).collect();
+    let tip = u32::try_from(blocks.len()).unwrap() - 1;
+    let live = Indexed::of(blocks.iter().copied(), 50);
+    for (ends, left) in [(vec![tip], tip - 30), (vec![90, tip], 95), (vec![90, tip - 3], 60)] {
+        let mut indexed = frozen(&blocks, &ends);
+        indexed.disconnect_to(left);
+        agrees(&indexed, &blocks[..usize::try_from(left).unwrap()]);
+        let path = indexed.directory.path().join("again");
+        live.index.snapshot().unwrap().pack(Height::from(left)..=Height::from(tip), &path).unwrap();
+        indexed.index.adopt(&path).unwrap();
+        agrees(&indexed, &blocks);
+    }
+}
+
+#[test]
+fn a_generation_of_another_branch_is_refused_and_stays_where_it_is() {
+    let (mut chain, mut other) = (SimChain::new(50), SimChain::new(51));
+    chain.mine_empty(9).unwrap();
+    other.mine_empty(9).unwrap();
+    let (chain, other): (Vec<_>, Vec<_>) = (chain.active_blocks().collect(), other.active_blocks().collect());
+    let chain: Vec<_> = chain.into_iter().map(Arc::as_ref).collect();
+    let mut indexed = frozen(&chain, &[5]);
+    let path = indexed.directory.path().join("other");
+    let live = Indexed::of(other.into_iter().map(Arc::as_ref), 50);
+    live.index.snapshot().unwrap().pack(Height::from(6)..=Height::from(8), &path).unwrap();
+    assert!(matches!(indexed.index.adopt(&path).unwrap_err(), IndexError::NotNext { .. }));
+    assert!(path.exists());
+    agrees(&indexed, &chain[..=5]);
+}
+
+#[test]
+fn a_missing_generation_is_named() {
+    let blocks = blocks(52);
+    let blocks: Vec<_> = blocks.iter().map(Arc::as_ref).collect();
+    let Indexed { index, directory } = frozen(&blocks, &[30, 60]);
+    drop(index);
+    let options = options(directory.path());
+    let generations = std::fs::read_dir(options.path.with_extension("frozen")).unwrap();
+    let mut paths: Vec<_> = generations.map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    let open = || Index::open(&options).map(drop).unwrap_err().to_string();
+    let (first, second) = (&paths[0], &paths[1]);
+    let (bytes, aside) = (std::fs::read(second).unwrap(), directory.path().join("aside"));
+    std::fs::rename(second, &aside).unwrap();
+    let error = open();
+    assert!(error.contains(&second.display().to_string()) && error.contains("Put the file back"), "{error}");
+    // the other one in its place
+    std::fs::copy(first, second).unwrap();
+    let error = open();
+    assert!(error.contains("does not have"), "{error}");
+    std::fs::write(second, bytes).unwrap();
+    Index::open(&options).unwrap();
+}

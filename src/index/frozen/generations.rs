@@ -26,8 +26,14 @@ use super::generation::Generation;
 use crate::chain::Height;
 use crate::chain::raw::RawTransaction;
 
-/// Threads that read the raw bytes of many transactions.
+/// Threads that read at many places.
 const READERS: usize = 8;
+/// Items that are worth a thread of their own.
+const SHARE: usize = 8;
+/// The most bytes of transactions that are held at a time, if each is smaller.
+const HELD: usize = 16 << 20;
+/// The most bytes of a block (Core: `MAX_BLOCK_SERIALIZED_SIZE`).
+const MAX_BLOCK: u32 = 4_000_000;
 
 /// A generation up to its end.
 #[derive(Clone)]
@@ -69,6 +75,31 @@ pub(in crate::index) struct Generations {
 impl Generations {
     pub(in crate::index) fn new(in_force: Vec<InForce>) -> Self {
         Self { in_force, raw: Arc::default() }
+    }
+
+    /// Whether they follow each other from the genesis block up to the tip of the index or below it.
+    ///
+    /// Errors: [`IndexError::Corrupt`] if not; storage errors.
+    pub(in crate::index) fn check(&self, tip: Option<Tip>) -> Result<(), IndexError> {
+        let (mut height, mut txnum) = (Height::GENESIS, TxNum(0));
+        for InForce { generation, name, last, end } in &self.in_force {
+            let range = generation.range();
+            let follows = (range.first, range.txnums.0) == (height, txnum);
+            let has_last = last.height <= range.last.height && generation.block_hash(last.height)? == Some(last.hash);
+            // the block behind its end begins there
+            let behind = generation.starts(*end..range.txnums.1)?.next().transpose()?;
+            let (after, expected) = (behind.map(|start| (start.height, start.first)), (last.height.next(), *end));
+            let ends = if *end == range.txnums.1 { *last == range.last } else { after == Some(expected) };
+            if !(follows && has_last && ends) {
+                let what = format!("the index names blocks that generation {name} does not have");
+                return Err(IndexError::corrupt("meta", what));
+            }
+            (height, txnum) = (last.height.next(), *end);
+        }
+        if self.last().is_some_and(|last| tip.is_none_or(|tip| tip.height < last.height)) {
+            return Err(IndexError::corrupt("meta", "the tip of the index is below its generations"));
+        }
+        Ok(())
     }
 
     /// The same with one more at the end.
@@ -217,8 +248,8 @@ impl Generations {
         let txid = generation.txid(txnum)?.ok_or_else(|| missing("txids"))?;
         let (offset, length, fee) = generation.block_offset(txnum)?.ok_or_else(|| missing("positions"))?;
         let height = generation.occurrence(txnum)?.ok_or_else(|| missing("block_starts"))?.height;
-        let hash = generation.block(height)?.ok_or_else(|| missing("blocks"))?.hash;
-        Ok(Located { block: Tip { height, hash }, txid, offset, length, fee })
+        let hash = generation.block_hash(height)?.ok_or_else(|| missing("blocks"))?;
+        Ok(Located { txnum, block: Tip { height, hash }, txid, offset, length, fee })
     }
 
     pub(in crate::index) fn occurrence(&self, txnum: TxNum) -> Result<Option<Occurrence>, IndexError> {
@@ -246,37 +277,51 @@ impl Generations {
         if self.of(txnum).is_none() {
             return Ok(None);
         }
-        let found = self.located(txnum)?;
-        let raw = self.raw_bytes(found.block, found.offset, found.length)?;
-        found.check(&raw)?;
-        Ok(Some(StoredTransaction { txnum, txid: found.txid, fee: found.fee, raw }))
+        self.read(&self.located(txnum)?).map(Some)
     }
 
-    /// Transactions of the generations, in the order of these numbers, of which some are read at a time.
+    fn read(&self, found: &Located) -> Result<StoredTransaction, IndexError> {
+        let raw = self.raw_bytes(found.block, found.offset, found.length)?;
+        found.check(&raw)?;
+        Ok(StoredTransaction { txnum: found.txnum, txid: found.txid, fee: found.fee, raw })
+    }
+
+    /// Visits transactions of the generations, in the order of these numbers. Several are read at a time, of which
+    /// [`HELD`] bytes are held.
     ///
-    /// Errors: as [`Generations::transaction`]; [`IndexError::Threads`].
-    pub(in crate::index) fn transactions(&self, txnums: &[TxNum]) -> Result<Vec<StoredTransaction>, IndexError> {
-        let read = |txnum: &TxNum| {
-            let missing = || IndexError::corrupt("txids", format!("transaction {txnum} is missing"));
-            self.transaction(*txnum)?.ok_or_else(missing)
-        };
-        let share = txnums.len().div_ceil(READERS);
-        if share < 2 {
-            return txnums.iter().map(read).collect();
+    /// Errors: as [`Generations::transaction`]; [`IndexError::Threads`]; what `visit` returns.
+    pub(in crate::index) fn each_transaction(
+        &self,
+        txnums: &[TxNum],
+        mut visit: impl FnMut(usize, StoredTransaction) -> Result<(), IndexError>,
+    ) -> Result<(), IndexError> {
+        let located = in_parallel(txnums, |txnum| self.located(*txnum))?;
+        let (mut rest, mut at) = (located.as_slice(), 0);
+        while !rest.is_empty() {
+            let mut bytes = 0;
+            let fitting = rest.iter().take_while(|found| {
+                bytes += usize::try_from(found.length).unwrap_or(HELD);
+                bytes <= HELD
+            });
+            let (held, behind) = rest.split_at(fitting.count().max(1));
+            for stored in in_parallel(held, |found| self.read(found))? {
+                visit(at, stored)?;
+                at += 1;
+            }
+            rest = behind;
         }
-        std::thread::scope(|scope| {
-            let mut readers = Vec::with_capacity(READERS);
-            for part in txnums.chunks(share) {
-                let reader = std::thread::Builder::new().name("read".into());
-                let work = move || part.iter().map(read).collect::<Result<Vec<_>, _>>();
-                readers.push(reader.spawn_scoped(scope, work).map_err(IndexError::Threads)?);
-            }
-            let mut found = Vec::with_capacity(txnums.len());
-            for reader in readers {
-                found.extend(reader.join().unwrap_or(Err(IndexError::Broken))?);
-            }
-            Ok(found)
-        })
+        Ok(())
+    }
+
+    /// The newest transaction of theirs before `before` with each of these txids, of which several are looked up at a
+    /// time.
+    ///
+    /// Errors: storage errors; [`IndexError::Threads`].
+    pub(in crate::index) fn newest(&self, txids: &[Txid], before: TxNum) -> Result<Vec<Option<TxNum>>, IndexError> {
+        if self.in_force.is_empty() {
+            return Ok(vec![None; txids.len()]);
+        }
+        in_parallel(txids, |txid| Ok(self.positions(txid)?.into_iter().rfind(|txnum| *txnum < before)))
     }
 
     /// `length` bytes of a block from `offset` on.
@@ -284,6 +329,10 @@ impl Generations {
     /// Errors: [`IndexError::RawUnavailable`].
     pub(in crate::index) fn raw_bytes(&self, block: Tip, offset: u32, length: u32) -> Result<Vec<u8>, IndexError> {
         let unavailable = |why: String| IndexError::RawUnavailable { height: block.height, hash: block.hash, why };
+        if offset.saturating_add(length) > MAX_BLOCK {
+            let what = format!("{length} bytes at offset {offset} of block {} are more than a block has", block.hash);
+            return Err(IndexError::corrupt("positions", what));
+        }
         let raw = self.raw.get().ok_or_else(|| unavailable("no node is connected yet".into()))?;
         let bytes = raw.read(block, offset, length).map_err(|error| unavailable(error.to_string()))?;
         if u32::try_from(bytes.len()) == Ok(length) {
@@ -327,8 +376,8 @@ impl Generations {
         Ok(self.has_unspent_row(output)? && !self.is_gone(output)?)
     }
 
-    /// Whether an output that has a row in `unspent` is spent or overwritten by a later generation.
-    fn is_gone(&self, output: UnspentKey) -> Result<bool, IndexError> {
+    /// Whether an output of theirs is spent or overwritten by a transaction of theirs.
+    pub(in crate::index) fn is_gone(&self, output: UnspentKey) -> Result<bool, IndexError> {
         Ok(self.spender(output.txnum, output.vout)?.is_some() || self.is_overwritten(output.txnum, output.vout)?)
     }
 
@@ -416,6 +465,7 @@ impl Generations {
 
 /// Where the bytes of a transaction are, and what they must be.
 struct Located {
+    txnum: TxNum,
     block: Tip,
     txid: Txid,
     /// Bytes of the block before it.
@@ -459,4 +509,28 @@ impl InForceRecord {
         }
         Ok(records)
     }
+}
+
+/// The results of reads for many items, in their order. Each thread reads for items next to each other.
+fn in_parallel<T: Sync, R: Send>(
+    items: &[T],
+    read: impl Fn(&T) -> Result<R, IndexError> + Sync,
+) -> Result<Vec<R>, IndexError> {
+    let share = items.len().div_ceil(READERS).max(SHARE);
+    if items.len() <= share {
+        return items.iter().map(read).collect();
+    }
+    std::thread::scope(|scope| {
+        let (mut readers, read) = (Vec::with_capacity(READERS), &read);
+        for part in items.chunks(share) {
+            let reader = std::thread::Builder::new().name("read".into());
+            let work = move || part.iter().map(read).collect::<Result<Vec<_>, _>>();
+            readers.push(reader.spawn_scoped(scope, work).map_err(IndexError::Threads)?);
+        }
+        let mut found = Vec::with_capacity(items.len());
+        for reader in readers {
+            found.extend(reader.join().unwrap_or(Err(IndexError::Broken))?);
+        }
+        Ok(found)
+    })
 }

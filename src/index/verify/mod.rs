@@ -22,7 +22,6 @@ mod recount;
 mod report;
 mod stale;
 mod utxo;
-mod witnesses;
 
 use std::collections::HashMap;
 use std::io;

@@ -7,7 +7,7 @@ use super::super::block::Parser;
 use super::super::error::IndexError;
 use super::super::tables::block_hashes::{BlockPlace, ChainMembership};
 use super::super::tables::stale_transactions;
-use super::witnesses::witnesses_are_committed;
+use super::super::witnesses::witnesses_are_committed;
 use super::{Work, sorting};
 
 impl Work<'_> {

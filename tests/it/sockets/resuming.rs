@@ -1,10 +1,12 @@
 //! Subscriptions that go on behind a cursor.
 
+use std::time::Duration;
+
 use btcgraph::limits::Limits;
 use btcgraph::server::Options;
 use serde_json::{Value, json};
 
-use super::{PATIENCE, Served, chain, until_subscriptions};
+use super::{PATIENCE, Served, chain, within};
 use crate::support::api::Api;
 
 const CHAIN: &str = "subscription ($after: String) { chainEvents(after: $after) { ... on BlockConnected { cursor } } }";
@@ -19,7 +21,13 @@ async fn a_resumed_subscription_leaves_its_place_to_others() {
     let mut client = served.client().await;
     let subscribe = |id: &str, after: &Value| json!({ "type": "subscribe", "id": id, "payload": { "query": CHAIN, "variables": { "after": after } } });
     client.say(&subscribe("1", &Value::Null)).await;
-    until_subscriptions(&mut served.client().await, 1).await;
+    // not by a question, which could take the only place before the subscription does
+    within(async {
+        while api.listeners() == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
     api.connect(&chain.mine(Vec::new()).unwrap());
     let after = client.told().await["payload"]["data"]["chainEvents"]["cursor"].take();
     api.connect(&chain.mine(Vec::new()).unwrap());

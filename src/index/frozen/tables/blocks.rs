@@ -1,9 +1,9 @@
 //! `blocks`: height (4) → the fields of the live row, the header first and then numbers as varints. The hash is that of the
 //! header.
 
-use bitcoin::Work;
 use bitcoin::block::Header;
 use bitcoin::consensus::{deserialize, serialize};
+use bitcoin::{BlockHash, Work};
 use redb::TableDefinition;
 
 use super::super::super::codec::{Decoder, Encoder};
@@ -67,9 +67,18 @@ fn encode_totals(row: &mut Encoder, totals: &ChainTotals) {
     }
 }
 
+/// Only the hash.
+pub(in crate::index) fn decode_hash(row: &[u8]) -> Result<BlockHash, IndexError> {
+    Ok(decode_header(&mut Decoder::new("blocks", row))?.block_hash())
+}
+
+fn decode_header(row: &mut Decoder<'_>) -> Result<Header, IndexError> {
+    deserialize(&row.array::<HEADER>()?).map_err(|_| row.corrupt("has no header"))
+}
+
 pub(in crate::index) fn decode(row: &[u8]) -> Result<BlockRow, IndexError> {
     let mut row = Decoder::new("blocks", row);
-    let header: Header = deserialize(&row.array::<HEADER>()?).map_err(|_| row.corrupt("has no header"))?;
+    let header = decode_header(&mut row)?;
     let mut block = BlockRow {
         hash: header.block_hash(),
         header,
@@ -165,6 +174,7 @@ mod tests {
         let row = example();
         let mut encoded = encode(&row);
         assert_eq!(decode(&encoded).unwrap(), row);
+        assert_eq!(decode_hash(&encoded).unwrap(), row.hash);
         assert!(encoded.len() < row.encode().len() / 2, "{}", encoded.len());
         assert!(decode(&encoded[1..]).is_err());
         assert!(decode(&encoded[..encoded.len() - 1]).is_err());

@@ -3,7 +3,7 @@
 use bitcoin::hashes::{Hash, sha256d};
 use bitcoin::{Wtxid, merkle_tree};
 
-use super::super::block::{BlockTransaction, ParsedBlock};
+use super::block::{BlockTransaction, ParsedBlock};
 use crate::chain::raw::RawTransaction;
 
 /// Whether the coinbase commits to all witnesses of the block (BIP141). The merkle root does not cover them, so that
