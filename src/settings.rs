@@ -80,10 +80,16 @@ pub struct Settings {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct IndexSettings {
-    /// Where the bytes of transactions are stored.
+    /// Where the bytes of frozen transactions are stored.
     pub raw_transactions: RawTransactions,
     /// For the database's cache and the buffers of an import together.
     pub memory: ByteSize,
+    /// The directory for temporary files.
+    pub temporary_dir: PathBuf,
+    /// How many of the newest blocks are not frozen.
+    pub freeze_depth: u32,
+    /// How many blocks are frozen at a time.
+    pub freeze_every: u32,
     /// How many blocks that left the main chain are stored.
     pub stale_blocks: u32,
     /// How many reorganisations are stored.
@@ -214,14 +220,19 @@ impl Settings {
     /// Derives the values of empty settings.
     fn derive_empty(mut self, platform: Option<&Platform>) -> Result<Self, SettingsError> {
         if let Some(Platform { home, .. }) = platform {
-            let paths = [&mut self.data_dir, &mut self.node.rpc_cookie, &mut self.server.port_file];
-            for path in paths.into_iter().chain(self.admin.listen.path_mut()) {
+            let node = &mut self.node;
+            let paths = [&mut self.data_dir, &mut node.rpc_cookie, &mut node.blocks_dir, &mut self.server.port_file];
+            let paths = paths.into_iter().chain([&mut self.index.temporary_dir]);
+            for path in paths.chain(self.admin.listen.path_mut()) {
                 *path = platform::expand_home(path, home);
             }
         }
         let known = |setting| platform.ok_or(SettingsError::NoHome { setting });
         if self.data_dir.as_os_str().is_empty() {
             self.data_dir.clone_from(&known("data_dir")?.data);
+        }
+        if self.index.temporary_dir.as_os_str().is_empty() {
+            self.index.temporary_dir = self.network_dir();
         }
         if self.admin.listen.is_empty() {
             self.admin.listen = AdminAddress::default_in(&self.network_dir());
@@ -231,6 +242,11 @@ impl Settings {
         }
         if self.node.rpc_cookie.as_os_str().is_empty() && self.node.rpc_user.is_empty() {
             self.node.rpc_cookie = known("node.rpc_cookie")?.node_cookie(self.network);
+        }
+        if self.node.blocks_dir.as_os_str().is_empty() && self.node.is_local() {
+            let beside_cookie = self.node.rpc_cookie.parent().map(|directory| directory.join("blocks"));
+            let blocks = beside_cookie.or_else(|| Some(platform?.node_blocks(self.network)));
+            self.node.blocks_dir = blocks.unwrap_or_default();
         }
         Ok(self)
     }

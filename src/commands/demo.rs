@@ -1,6 +1,8 @@
 //! `btcgraph demo`: `serve` over a simulated chain that grows by itself. Its files are in a temporary directory, which is
 //! removed at the end.
 
+use std::path::PathBuf;
+
 use bitcoin::hex::DisplayHex;
 use btcgraph::settings::{AdminAddress, Flag, Secret, Settings};
 use btcgraph::sim::{LivingNode, Profile, SimNodeOptions};
@@ -46,14 +48,16 @@ impl From<Kind> for Profile {
 
 /// The settings that the demo sets itself. Most values are known only when it runs; these override what file and environment
 /// say of the user's own node.
-const OWN: [(&str, &str); 8] = [
+const OWN: [(&str, &str); 10] = [
     ("network", "regtest"),
     ("data_dir", "."),
     ("node.rpc_url", ""),
     ("node.rpc_cookie", ""),
     ("node.rpc_user", "demo"),
     ("node.rpc_password", "made up for each run"),
+    ("node.blocks_dir", ""),
     ("node.zmq", ""),
+    ("index.temporary_dir", ""),
     ("admin.listen", ""),
 ];
 
@@ -93,7 +97,10 @@ pub(super) async fn run(
         directory.or_exit(Exit::Failed, "cannot create a temporary directory; set TMPDIR to another one")?;
     let mut settings = settings.clone();
     directory.path().clone_into(&mut settings.data_dir);
+    settings.index.temporary_dir = settings.network_dir();
     settings.admin.listen = AdminAddress::default_in(&settings.network_dir());
+    // the simulated node has no block files
+    settings.node.blocks_dir = PathBuf::new();
     settings.node.rpc_password = password()?;
 
     let login = (settings.node.rpc_user.clone(), settings.node.rpc_password.expose().to_owned());

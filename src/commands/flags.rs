@@ -31,15 +31,21 @@ pub(super) struct Flags {
     /// Password of that user; others on this machine can read it here, so prefer BTCGRAPH_NODE__RPC_PASSWORD
     #[arg(long, global = true, value_name = "PASSWORD")]
     rpc_password: Option<String>,
+    /// The node's `blocks` directory [default: beside the cookie of a node on this machine]
+    #[arg(long, global = true, value_name = "PATH")]
+    blocks_dir: Option<String>,
     /// Where the node publishes its signals, tcp://HOST:PORT [default: as the node reports]
     #[arg(long, global = true, value_name = "URL")]
     zmq: Option<String>,
-    /// Where the bytes of transactions are stored: auto or index [default: auto]
+    /// Where the bytes of frozen transactions are stored: auto, index or node [default: auto]
     #[arg(long, global = true, value_name = "WHERE")]
     raw_transactions: Option<String>,
     /// Memory for the database's cache and import buffers [default: 1GiB]
     #[arg(long, global = true, value_name = "SIZE")]
     memory: Option<String>,
+    /// Directory for temporary files of a first import and of `verify` [default: the index's directory]
+    #[arg(long, global = true, value_name = "PATH")]
+    temporary_dir: Option<String>,
     /// IP address or name, and port to listen on; port 0 is any free one [default: 127.0.0.1:8080]
     #[arg(long, global = true, value_name = "ADDRESS")]
     listen: Option<String>,
@@ -72,9 +78,11 @@ impl Flags {
             ("--rpc-cookie", "node.rpc_cookie", self.rpc_cookie),
             ("--rpc-user", "node.rpc_user", self.rpc_user),
             ("--rpc-password", "node.rpc_password", self.rpc_password),
+            ("--blocks-dir", "node.blocks_dir", self.blocks_dir),
             ("--zmq", "node.zmq", self.zmq),
             ("--raw-transactions", "index.raw_transactions", self.raw_transactions),
             ("--memory", "index.memory", self.memory),
+            ("--temporary-dir", "index.temporary_dir", self.temporary_dir),
             ("--listen", "server.listen", self.listen),
             ("--port-file", "server.port_file", self.port_file),
             ("--broadcast", "api.broadcast", self.broadcast.then(|| true.to_string())),

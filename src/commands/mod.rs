@@ -137,7 +137,7 @@ mod tests {
     fn every_flag_gives_the_setting_of_its_name() {
         let line = "btcgraph config --listen 0.0.0.0:1 --port-file /p --data-dir /d --network regtest --rpc-url http://n:1 \
                     --rpc-user u --rpc-password p --raw-transactions index --memory 2GiB --log-format json --admin /s \
-                    --zmq tcp://n:2";
+                    --zmq tcp://n:2 --blocks-dir /b --temporary-dir /t";
         let settings = Settings::load(&CommandLine::parse_from(line.split_whitespace()).flags.sources_alone()).unwrap();
         let printed = settings.to_documented_toml().unwrap();
         for expected in [
@@ -148,6 +148,8 @@ mod tests {
             "rpc_url = \"http://n:1\"",
             "rpc_user = \"u\"",
             "zmq = \"tcp://n:2\"",
+            "blocks_dir = \"/b\"",
+            "temporary_dir = \"/t\"",
             "raw_transactions = \"index\"",
             "memory = \"2GiB\"",
             "format = \"json\"",

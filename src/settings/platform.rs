@@ -41,6 +41,12 @@ impl Platform {
     pub fn node_cookie(&self, network: Network) -> PathBuf {
         self.node_data.join(network::core_data_subdirectory(network)).join(".cookie")
     }
+
+    /// The directory where a node of `network` keeps its block files by default.
+    #[must_use]
+    pub fn node_blocks(&self, network: Network) -> PathBuf {
+        self.node_data.join(network::core_data_subdirectory(network)).join("blocks")
+    }
 }
 
 #[cfg(target_os = "linux")]

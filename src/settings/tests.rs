@@ -51,6 +51,7 @@ fn without_any_source_the_defaults_apply() {
             rpc_cookie: "/home/alice/core/.cookie".into(),
             rpc_user: String::new(),
             rpc_password: Secret::default(),
+            blocks_dir: "/home/alice/core/blocks".into(),
             zmq: String::new(),
             timeout_seconds: 60,
             patience_seconds: 60,
@@ -60,6 +61,9 @@ fn without_any_source_the_defaults_apply() {
         index: IndexSettings {
             raw_transactions: RawTransactions::Auto,
             memory: ByteSize::new(1 << 30),
+            temporary_dir: "/home/alice/data/btcgraph/mainnet".into(),
+            freeze_depth: 144,
+            freeze_every: 1000,
             stale_blocks: 1000,
             reorgs: 1000,
             first_seen: 100_000_000,
@@ -129,12 +133,28 @@ fn the_networks_port_cookie_and_folder_follow_the_network() {
 
 #[test]
 fn a_leading_tilde_is_the_home_directory_in_every_path() {
-    let file = "data_dir = '~/a'\nnode.rpc_cookie = '~/b'\nserver.port_file = '~/c'\nadmin.listen = '~/d'";
+    let file = "data_dir = '~/a'\nnode.rpc_cookie = '~/b'\nserver.port_file = '~/c'\nadmin.listen = '~/d'\n\
+                node.blocks_dir = '~/e'\nindex.temporary_dir = '~/f'";
     let settings = load_file(file).unwrap();
     assert_eq!(settings.data_dir, Path::new("/home/alice/a"));
     assert_eq!(settings.node.rpc_cookie, Path::new("/home/alice/b"));
     assert_eq!(settings.server.port_file(), Some(Path::new("/home/alice/c")));
     assert_eq!(settings.admin.listen, AdminAddress::Unix("/home/alice/d".into()));
+    assert_eq!(settings.node.blocks_dir(), Some(Path::new("/home/alice/e")));
+    assert_eq!(settings.index.temporary_dir, Path::new("/home/alice/f"));
+}
+
+#[test]
+fn the_block_files_are_beside_the_cookie_of_a_local_node() {
+    let blocks = |file| load_file(file).unwrap().node.blocks_dir().map(Path::to_owned);
+    let found = |path: &str| Some(PathBuf::from(path));
+    assert_eq!(blocks("network = 'signet'"), found("/home/alice/core/signet/blocks"));
+    assert_eq!(blocks("node.rpc_cookie = '/srv/bitcoin/.cookie'"), found("/srv/bitcoin/blocks"));
+    let user = "node.rpc_user = 'u'\nnode.rpc_password = 'p'\nnetwork = 'regtest'";
+    assert_eq!(blocks(user), found("/home/alice/core/regtest/blocks"));
+    let remote = "node.rpc_url = 'http://10.0.0.2:8332'";
+    assert_eq!(blocks(remote), None);
+    assert_eq!(blocks(&format!("{remote}\nnode.blocks_dir = '/mnt/blocks'")), found("/mnt/blocks"));
 }
 
 #[cfg(unix)]
@@ -239,11 +259,7 @@ fn an_invalid_value_is_refused_with_setting_and_origin() {
         ("index.memory = '1G'", "index.memory, given by FILE: \"1G\" is not a size"),
         ("index.memory = '1kB'", "index.memory, given by FILE: must be from 1MiB to 16GiB, not 1kB"),
         ("index.salt = '00'", "index.salt, given by FILE: a salt is 16 bytes in hex"),
-        (
-            "index.raw_transactions = 'node'",
-            "index.raw_transactions, given by FILE: reading raw transactions from the node is not available in this version",
-        ),
-        ("index.raw_transactions = 'x'", "index.raw_transactions, given by FILE: must be one of auto, index"),
+        ("index.raw_transactions = 'x'", "index.raw_transactions, given by FILE: must be one of auto, index, node"),
         ("server.listen = 'localhost'", "server.listen, given by FILE: \"localhost\" has no port: write"),
         ("server.origins = 'a.example'", "server.origins, given by FILE: \"a.example\" is not an origin"),
         ("server.hosts = 'a:80'", "server.hosts, given by FILE: \"a:80\" is not a host"),
@@ -291,6 +307,8 @@ fn a_number_out_of_bounds_is_refused_with_what_it_may_be() {
         ("node.connections", "1", "256"),
         ("node.poll_seconds", "1", "86400"),
         ("index.memory", "'1MiB'", "'16GiB'"),
+        ("index.freeze_depth", "0", "100000"),
+        ("index.freeze_every", "1", "100000"),
         ("index.stale_blocks", "0", "1000000"),
         ("index.reorgs", "0", "1000000"),
         ("index.first_seen", "0", "4000000000"),

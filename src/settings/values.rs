@@ -172,14 +172,16 @@ impl From<Salt> for String {
     }
 }
 
-/// Where the bytes of transactions are kept.
+/// Where the bytes of transactions in frozen blocks are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "String", rename_all = "lowercase")]
 pub enum RawTransactions {
-    /// Chosen by btcgraph; at present as [`RawTransactions::Index`].
+    /// Chosen by btcgraph.
     Auto,
     /// In the index.
     Index,
+    /// In the node alone.
+    Node,
 }
 
 impl TryFrom<String> for RawTransactions {
@@ -189,8 +191,8 @@ impl TryFrom<String> for RawTransactions {
         match text.as_str() {
             "auto" => Ok(RawTransactions::Auto),
             "index" => Ok(RawTransactions::Index),
-            "node" => Err("reading raw transactions from the node is not available in this version: use auto or index"),
-            _ => Err("must be one of auto, index"),
+            "node" => Ok(RawTransactions::Node),
+            _ => Err("must be one of auto, index, node"),
         }
     }
 }

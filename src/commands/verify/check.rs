@@ -1,7 +1,6 @@
 //! The check itself, and its report.
 
 use std::ops::ControlFlow;
-use std::path::PathBuf;
 
 use btcgraph::index::{IndexError, Report, Snapshot, Tip, VerifyOptions, VerifyProgress, catch_damage, verify};
 use btcgraph::node::{Node, StopFlag};
@@ -27,9 +26,6 @@ pub(crate) struct VerifyArguments {
     /// Number of random blocks to compare with the node output by output
     #[arg(long, default_value_t = 100, value_name = "COUNT")]
     pub(super) blocks: usize,
-    /// Directory for sorting what exceeds memory; for all of mainnet some 300 GB [default: the index's directory]
-    #[arg(long, value_name = "PATH")]
-    pub(super) temporary_dir: Option<PathBuf>,
 }
 
 /// How the check ended.
@@ -91,7 +87,7 @@ pub(super) fn check(
     stop: &StopFlag,
     watch: &mut dyn FnMut(VerifyProgress),
 ) -> Result<Outcome, Failure> {
-    let directory = arguments.temporary_dir.clone().unwrap_or_else(|| settings.network_dir());
+    let directory = settings.index.temporary_dir.clone();
     let checked = verify(subject.snapshot, &VerifyOptions { memory, directory }, &mut |progress| {
         if stop.is_raised() {
             return ControlFlow::Break(());

@@ -34,6 +34,7 @@ const TIP_POLL_INTERVAL: Duration = Duration::from_millis(50);
 struct VerifyRequest {
     /// The index file, because another server may listen at the socket by now.
     index: PathBuf,
+    temporary_dir: PathBuf,
     arguments: VerifyArguments,
 }
 
@@ -54,17 +55,15 @@ enum Line {
 /// Asks the server that has the index of the settings open for the check.
 pub(super) async fn ask(
     settings: &Settings,
-    mut arguments: VerifyArguments,
+    arguments: VerifyArguments,
     in_use: &IndexError,
 ) -> Result<Outcome, Failure> {
     let address = &settings.admin.listen;
-    if let Some(directory) = &mut arguments.temporary_dir {
-        let whole = std::path::absolute(&*directory);
-        *directory = whole.or_exit(Exit::Usage, format!("--temporary-dir {}", directory.display()))?;
-    }
-    let index = canonical_index(settings)?;
-    let question =
-        serde_json::to_vec(&VerifyRequest { index, arguments }).or_exit(Exit::Failed, "cannot encode the request")?;
+    let directory = &settings.index.temporary_dir;
+    let temporary_dir =
+        std::path::absolute(directory).or_exit(Exit::Usage, format!("--temporary-dir {}", directory.display()))?;
+    let request = VerifyRequest { index: canonical_index(settings)?, temporary_dir, arguments };
+    let question = serde_json::to_vec(&request).or_exit(Exit::Failed, "cannot encode the request")?;
     let tried = format!("{in_use}. No `btcgraph serve` responds at {address} (--admin)");
     let answer = admin::ask(address, "/verify", &question).await.or_exit(Exit::Index, tried)?;
     if answer.status != 200 {
@@ -96,7 +95,8 @@ pub(super) async fn ask(
 pub(crate) fn answer(question: &[u8], job: Job, settings: &Settings, published: &Published) -> Result<(), String> {
     let question: VerifyRequest = serde_json::from_slice(question)
         .map_err(|error| format!("this request is not of the server's version of btcgraph: {error}"))?;
-    let (stop, settings, published) = (pieces::stop_flag(job.stop()), settings.clone(), published.clone());
+    let (stop, mut settings, published) = (pieces::stop_flag(job.stop()), settings.clone(), published.clone());
+    settings.index.temporary_dir.clone_from(&question.temporary_dir);
     let work = move || {
         info!("checking the index");
         let last = match answer_checked(&question, &job, &settings, &published, &stop) {
