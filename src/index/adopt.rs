@@ -13,17 +13,20 @@ use super::block::Parser;
 use super::error::IndexError;
 use super::frozen::{Generation, Generations, InForce};
 use super::open::{Index, cache_of_generation, file, generations_directory};
+use super::sweep::SweepCursor;
+use super::tables::block_hashes::{BlockPlace, ChainMembership};
 use super::tables::stale_blocks::{self, StaleBlock};
-use super::tables::unspent;
+use super::tables::{meta, unspent};
 use super::update::{Tables, Tip, Update, check_previous, write_generations, write_tip};
 use crate::chain::Height;
 
 impl Index {
-    /// Moves the file of a generation to those of the index, and names it in a durable commit: its blocks are those on
-    /// top of the tip then. The index must have no live block. A crash before the commit leaves the index as it was.
+    /// Moves the file of a generation to those of the index, and names it in a durable commit. Its blocks follow the frozen
+    /// ones: they are on top of the tip, and no block is live, or they are the lowest live blocks, whose rows are shadowed
+    /// then ([`Index::sweep`]). A crash before the commit leaves the index as it was.
     ///
-    /// Errors: as [`Generation::open`]; [`IndexError::NotOnTip`] if the generation does not follow the tip; the file
-    /// cannot be moved; storage errors.
+    /// Errors: as [`Generation::open`]; [`IndexError::NotNext`] if the generation does not follow the frozen blocks, or is of
+    /// another branch than the live ones; the file cannot be moved; storage errors.
     pub fn adopt(&mut self, path: &Path) -> Result<Tip, IndexError> {
         let at = self.generations.iter().count();
         let cache = usize::try_from(self.cache_bytes).unwrap_or(usize::MAX);
@@ -31,16 +34,21 @@ impl Index {
         let open = |path: &Path| Generation::open(path, network, salt, cache_of_generation(cache, at));
         let generation = open(path)?;
         let range = generation.range();
-        let tip = self.snapshot()?.tip();
+        let (snapshot, frozen) = (self.snapshot()?, self.generations.last());
         let first = generation.block(range.first)?;
         let first = first.ok_or_else(|| IndexError::corrupt("blocks", "a generation has no first block"))?;
         let is_next = range.txnums.0 == self.generations.end()
-            && tip == self.generations.last()
-            && range.first == tip.map_or_else(Default::default, |tip| tip.height.next())
-            && check_previous(first.hash, first.header.prev_blockhash, tip, network).is_ok();
+            && range.first == frozen.map_or_else(Default::default, |frozen| frozen.height.next())
+            && check_previous(first.hash, first.header.prev_blockhash, frozen, network).is_ok();
+        let is_live = snapshot.tip() != frozen;
+        let place = snapshot.block_place(range.last.hash)?;
+        let is_of_branch =
+            !is_live || place == Some(BlockPlace { height: range.last.height, membership: ChainMembership::Main });
         drop(generation);
-        if !is_next {
-            let tip = tip.map_or_else(|| "empty".to_owned(), |tip| format!("{} at height {}", tip.hash, tip.height));
+        if !is_next || !is_of_branch {
+            let tip = snapshot
+                .tip()
+                .map_or_else(|| "empty".to_owned(), |tip| format!("{} at height {}", tip.hash, tip.height));
             return Err(IndexError::NotNext { path: path.to_path_buf(), first: range.first, tip });
         }
         let directory = generations_directory(&self.path);
@@ -62,7 +70,11 @@ impl Index {
             let generation = Arc::new(open(&placed)?);
             let newest = InForce { generation, name, last: range.last, end: range.txnums.1 };
             let mut update = self.update()?;
-            update.name_generation(newest)?;
+            if is_live {
+                update.shadow_live(newest)?
+            } else {
+                update.name_generation(newest)?
+            }
             update.commit()
         });
         if let Err(error) = named {
@@ -70,11 +82,24 @@ impl Index {
             let _ = fs::rename(&placed, path);
             return Err(error);
         }
+        self.sweep_cursor = SweepCursor::default();
         Ok(range.last)
     }
 }
 
 impl Update<'_> {
+    /// Names a generation whose blocks are live.
+    fn shadow_live(&mut self, newest: InForce) -> Result<(), IndexError> {
+        let generations = Arc::new(self.generations.with(newest));
+        self.with_tables(|tables, _| {
+            tables.meta.insert(meta::SHADOWED, [].as_slice())?;
+            write_generations(tables, &generations)
+        })?;
+        self.generations = generations;
+        Ok(())
+    }
+
+    /// Names a generation whose blocks are on top of the tip.
     fn name_generation(&mut self, newest: InForce) -> Result<(), IndexError> {
         let generations = Arc::new(self.generations.with(newest));
         let (tip, parser) = (generations.last(), self.parser());

@@ -177,7 +177,7 @@ pub enum IndexError {
         /// "is not in the index", or "is spent already, or can never be spent".
         why: &'static str,
     },
-    /// A generation that does not follow the blocks of the index.
+    /// A generation that does not follow the frozen blocks of the index, or is of another branch than the live ones.
     #[error("generation {path} begins at height {first}, and the tip of the index is {tip}. Remove the file", path = path.display())]
     NotNext {
         /// The file.

@@ -43,6 +43,7 @@ mod scripts;
 mod snapshot;
 mod sorter;
 mod statistics;
+mod sweep;
 mod tables;
 mod union;
 mod update;

@@ -14,15 +14,17 @@ use super::damage::catch_damage;
 use super::error::IndexError;
 use super::flush::FlushState;
 use super::frozen::{Generation, Generations, InForce, InForceRecord};
+use super::import::ImportOptions;
 use super::keys::Salt;
 use super::metrics::IndexMetrics;
 use super::observed::ObservedLimits;
 use super::raw_blocks::RawBlocks;
 use super::snapshot::Snapshot;
+use super::sweep::SweepCursor;
 use super::tables::block_starts::BlockStart;
 use super::tables::meta;
 use super::update::Tables;
-use super::update::{Update, read_generations, read_tip};
+use super::update::{Tip, Update, read_generations, read_tip};
 use crate::chain::network;
 
 /// Which index to open, and how.
@@ -57,6 +59,8 @@ pub struct Index {
     pub(super) starts_are_committed: bool,
     /// Those that the committed rows name.
     pub(super) generations: Arc<Generations>,
+    /// Where the deletion of shadowed rows goes on.
+    pub(super) sweep_cursor: SweepCursor,
     pub(super) flushing: FlushState,
     pub(super) announced: AnnouncedTip,
     pub(super) metrics: IndexMetrics,
@@ -121,6 +125,7 @@ impl Index {
             observed: options.observed,
             starts: Vec::new(),
             starts_are_committed: false,
+            sweep_cursor: SweepCursor::default(),
             flushing: FlushState::default(),
             announced: AnnouncedTip::beside(path, salt),
         })
@@ -156,6 +161,73 @@ impl Index {
     /// Sets where the bytes of frozen blocks are read. Only the first call has an effect.
     pub fn set_raw_blocks(&self, raw: Arc<dyn RawBlocks>) {
         self.generations.set_raw_blocks(raw);
+    }
+
+    /// The directory of its file.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        self.path.parent().filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    }
+
+    /// The file of a generation under construction, on the disk of the index.
+    #[must_use]
+    pub fn building_path(&self) -> PathBuf {
+        self.path.with_extension("building")
+    }
+
+    /// The file of a generation of live blocks under construction.
+    #[must_use]
+    pub fn freezing_path(&self) -> PathBuf {
+        self.path.with_extension("freezing")
+    }
+
+    /// The files of generations that no commit names: of a process that ended between building one and naming it.
+    ///
+    /// Errors: the directory cannot be read.
+    pub fn unnamed_generations(&self) -> Result<Vec<PathBuf>, IndexError> {
+        let directory = generations_directory(&self.path);
+        let entries = match fs::read_dir(&directory) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(file("read", &directory))?,
+        };
+        let mut unnamed = Vec::new();
+        for entry in entries {
+            let path = entry.map_err(file("read", &directory))?.path();
+            let is_named = |in_force: &InForce| path.file_name().is_some_and(|name| name == in_force.name.as_str());
+            if path.extension().is_some_and(|extension| extension == "redb") && !self.generations.iter().any(is_named) {
+                unnamed.push(path);
+            }
+        }
+        unnamed.sort();
+        Ok(unnamed)
+    }
+
+    /// The highest block of the generation in a file, which need not be in force.
+    ///
+    /// Errors: as [`Generation::open`].
+    pub fn last_block_of(&self, path: &Path) -> Result<Tip, IndexError> {
+        Ok(Generation::open(path, self.network, self.salt, 0)?.range().last)
+    }
+
+    /// How to import about so many transactions into this index, which must be empty.
+    #[must_use]
+    pub fn import_options(
+        &self,
+        directory: PathBuf,
+        memory: usize,
+        threads: usize,
+        transactions: u64,
+    ) -> ImportOptions {
+        ImportOptions {
+            path: self.building_path(),
+            directory,
+            network: self.network,
+            salt: self.salt,
+            memory,
+            threads,
+            transactions,
+            range: ImportOptions::default_range(transactions),
+        }
     }
 
     /// A parser of blocks for this index.

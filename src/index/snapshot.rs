@@ -142,6 +142,12 @@ impl Snapshot {
         self.tip
     }
 
+    /// The newest block whose rows are packed, `None` if none are.
+    #[must_use]
+    pub fn frozen(&self) -> Option<Tip> {
+        self.generations.last()
+    }
+
     /// The number of rows of each table, from counters that redb maintains; of each packed table of all generations
     /// together under its name behind `frozen.`.
     pub fn tables(&self) -> Result<Vec<TableRows>, IndexError> {

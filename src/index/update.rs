@@ -17,6 +17,7 @@ use super::metrics::UpdateCounts;
 use super::observed::ObservedLimits;
 use super::open::Index;
 use super::resolve::BlockRun;
+use super::sweep::sweep_all;
 use super::tables::block_starts::BlockStart;
 use super::tables::blocks::{BlockRow, ChainTotals};
 use super::tables::stale_blocks::StaleBlock;
@@ -236,6 +237,9 @@ impl<'i> Update<'i> {
     fn disconnect_tip(&mut self) -> Result<Option<Tip>, IndexError> {
         let Some(tip) = self.tip else { return Ok(None) };
         let mut tables = Tables::open(&self.transaction, Arc::clone(&self.generations))?;
+        if self.generations.last() == Some(tip) {
+            sweep_all(&mut tables)?;
+        }
         let row = read_block(&tables, tip.height)?;
         let before = match tip.height.previous() {
             Some(previous) => read_block(&tables, previous)?.running,

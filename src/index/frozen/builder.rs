@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use redb::{
     Builder, CursorError, Database, Durability, Key, Table, TableDefinition, TableHandle, Value, WriteTransaction,
@@ -30,6 +32,8 @@ pub(in crate::index) struct GenerationBuilder {
     transaction: Option<WriteTransaction>,
     uncommitted: u64,
     counts: BTreeMap<String, Count>,
+    /// Raised to stop it.
+    stop: Arc<AtomicBool>,
     /// Last, because fields are dropped in this order: the database is closed before its file is removed.
     file: UnfinishedFile,
 }
@@ -72,18 +76,29 @@ impl GenerationBuilder {
         builder.set_cache_size(CACHE);
         let database = builder.create(path).map_err(|error| IndexError::opening(path, error))?;
         let transaction = Some(database.begin_write()?);
-        Ok(Self { database, transaction, uncommitted: 0, counts: BTreeMap::new(), file })
+        let stop = Arc::default();
+        Ok(Self { database, transaction, uncommitted: 0, counts: BTreeMap::new(), stop, file })
+    }
+
+    /// The same, which ends with an error once the flag is raised.
+    pub(in crate::index) fn stopped_by(mut self, stop: Arc<AtomicBool>) -> Self {
+        self.stop = stop;
+        self
     }
 
     /// Appends rows to a table, whose keys must be above all it has.
     ///
-    /// Errors: storage errors; [`IndexError::Corrupt`] if a key is not above the one before.
+    /// Errors: storage errors; [`IndexError::Corrupt`] if a key is not above the one before; `Interrupted` once the flag is
+    /// raised.
     pub(in crate::index) fn append<const KEY: usize, V: Value + 'static, R>(
         &mut self,
         table: TableDefinition<'static, &'static [u8; KEY], V>,
         rows: &[([u8; KEY], R)],
         value: impl for<'r> Fn(&'r R) -> V::SelfType<'r>,
     ) -> Result<(), IndexError> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(IndexError::Interrupted);
+        }
         let transaction = self.transaction.as_ref().ok_or(IndexError::Broken)?;
         let mut appended = Count::default();
         {

@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 use std::iter::Peekable;
 use std::ops::RangeInclusive;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bitcoin::Script;
+use bitcoin::consensus::encode::{VarInt, serialize};
 
 use super::super::block::{BlockOutput, small};
 use super::super::error::IndexError;
@@ -44,13 +47,23 @@ impl Snapshot {
     ///
     /// Errors: [`IndexError::Corrupt`] if rows are missing or contradict each other; storage errors; a file that exists.
     pub fn pack(&self, heights: RangeInclusive<Height>, path: &Path) -> Result<GenerationRange, IndexError> {
+        self.pack_until(heights, path, &Arc::default())
+    }
+
+    /// The same, which ends with [`IndexError::Interrupted`] once `stop` is raised.
+    pub fn pack_until(
+        &self,
+        heights: RangeInclusive<Height>,
+        path: &Path,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<GenerationRange, IndexError> {
         let range = self.range_of(heights)?;
         let mut packing = Packing {
             snapshot: self,
             range,
             cut_bits: range.cut_bits(),
             overwritten: self.overwritten_below(range.txnums.1)?,
-            builder: GenerationBuilder::create(path)?,
+            builder: GenerationBuilder::create(path)?.stopped_by(Arc::clone(stop)),
         };
         packing.blocks()?;
         packing.txids()?;
@@ -60,6 +73,38 @@ impl Snapshot {
         packing.scripts()?;
         packing.finish()?;
         Ok(range)
+    }
+
+    /// How many transactions these blocks have.
+    ///
+    /// Errors: storage errors; [`IndexError::Corrupt`] if a row is missing.
+    pub fn transactions_in(&self, heights: RangeInclusive<Height>) -> Result<u64, IndexError> {
+        Ok(self.range_of(heights)?.transactions().into())
+    }
+
+    /// Checks that the bytes of these live blocks can be read from where frozen blocks are read.
+    ///
+    /// Errors: [`IndexError::RawUnavailable`] if not, or if they are others; `Interrupted` once `stop` is raised; storage
+    /// errors.
+    pub fn check_raw_blocks(&self, heights: RangeInclusive<Height>, stop: &AtomicBool) -> Result<(), IndexError> {
+        let GenerationRange { first, last, txnums: (mut txnum, _) } = self.range_of(heights)?;
+        for height in (first.to_u32()..=last.height.to_u32()).map(Height::from) {
+            if stop.load(Ordering::Relaxed) {
+                return Err(IndexError::Interrupted);
+            }
+            let missing = || IndexError::corrupt("blocks", format!("the row at height {height} is missing"));
+            let block = self.block(height)?.ok_or_else(missing)?;
+            let found = self.generations.raw_bytes(Tip { height, hash: block.hash }, 0, block.size)?;
+            let mut expected = serialize(&block.header);
+            expected.extend(serialize(&VarInt(block.transactions.into())));
+            self.append_raw_transactions(txnum, block.transactions, &mut expected)?;
+            if found != expected {
+                let why = "the bytes that were returned are another block's".to_owned();
+                return Err(IndexError::RawUnavailable { height, hash: block.hash, why });
+            }
+            txnum = TxNum(txnum.0.saturating_add(block.transactions));
+        }
+        Ok(())
     }
 
     /// The overwritten outputs whose later copy is below `end`. There are few: BIP34 makes repetitions impossible.

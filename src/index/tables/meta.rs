@@ -10,6 +10,7 @@
 //! | `tip` | height u32 ‖ block hash 32; absent in an empty index |
 //! | `generations` | for each in force, the oldest first: varint of the length of its file name ‖ the name ‖ its last
 //! |  | block that counts (as `tip`) ‖ the number after its last transaction, u32; absent if there are none |
+//! | `shadowed` | empty; present while there may be live rows that a generation has too, which are to be deleted |
 
 use bitcoin::BlockHash;
 use bitcoin::hashes::Hash;
@@ -30,6 +31,7 @@ pub(in crate::index) const GENESIS: &str = "genesis";
 pub(in crate::index) const SALT: &str = "salt";
 pub(in crate::index) const TIP: &str = "tip";
 pub(in crate::index) const GENERATIONS: &str = "generations";
+pub(in crate::index) const SHADOWED: &str = "shadowed";
 
 pub(in crate::index) fn encode_tip(height: Height, hash: BlockHash) -> Vec<u8> {
     let mut row = Encoder::default();

@@ -25,6 +25,7 @@ mod counts;
 mod crashes;
 mod cut;
 mod faults;
+mod freezing;
 mod holdings;
 mod player;
 mod prepared;
@@ -35,6 +36,7 @@ mod straight;
 mod through_node;
 
 use cut::AcrossCut;
+use freezing::FreezesOnTheWay;
 use straight::Straight;
 use through_node::ThroughNode;
 
@@ -61,5 +63,15 @@ fn through_any_history_an_index_with_generations_equals_the_model() {
     const ENDS: [&[u32]; 4] = [&[131], &[125], &[40, 128], &[0, 60, 120, 130]];
     for (ends, first) in ENDS.into_iter().zip((0..).step_by(10)) {
         runner::run(first..first + 10, || AcrossCut::at(ends));
+    }
+}
+
+/// Blocks are frozen in between, reorganisations reach frozen blocks while live rows are shadowed, and the index is closed
+/// and opened at any of these moments.
+#[test]
+fn through_any_history_an_index_that_freezes_equals_the_model() {
+    for step in 0..7 {
+        let first = u64::from(step) * 3;
+        runner::run(first..first + 3, || FreezesOnTheWay::from_step(step));
     }
 }

@@ -74,6 +74,7 @@ impl ThroughNode {
             wake: &Wake::default(),
             connections: NonZeroUsize::MIN,
             buffer_bytes: 64 << 20,
+            freezing: None,
         })
     }
 

@@ -22,10 +22,14 @@ impl BlockBytes {
 
 impl RawBlocks for BlockBytes {
     fn read(&self, block: Tip, offset: u32, length: u32) -> Result<Vec<u8>, Box<dyn Error + Send + Sync>> {
-        let bytes = self.0.get(&block.hash).ok_or("nobody has it")?;
-        let (offset, length) = (usize::try_from(offset)?, usize::try_from(length)?);
-        Ok(bytes.get(offset..).and_then(|bytes| bytes.get(..length)).ok_or("it is shorter")?.to_vec())
+        part(self.0.get(&block.hash).ok_or("nobody has it")?, offset, length)
     }
+}
+
+/// A part of a block.
+pub(crate) fn part(block: &[u8], offset: u32, length: u32) -> Result<Vec<u8>, Box<dyn Error + Send + Sync>> {
+    let (offset, length) = (usize::try_from(offset)?, usize::try_from(length)?);
+    Ok(block.get(offset..).and_then(|bytes| bytes.get(..length)).ok_or("it is shorter")?.to_vec())
 }
 
 /// An index of the first of these blocks, in generations that end at these heights.
