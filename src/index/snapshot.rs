@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bitcoin::hashes::Hash;
 use bitcoin::{BlockHash, Network, Txid};
-use redb::{ReadOnlyTable, ReadTransaction, ReadableTableMetadata, TableHandle};
+use redb::{ReadOnlyTable, ReadTransaction, ReadableTableMetadata, TableError, TableHandle};
 
 use super::error::IndexError;
 use super::frozen::Generations;
@@ -19,8 +19,8 @@ use super::tables::blocks::BlockRow;
 use super::tables::stale_blocks::StaleBlock;
 use super::tables::transactions::TransactionRow;
 use super::tables::{
-    block_hashes, block_starts, blocks, departed, first_seen, history, mempool, mempool_samples, meta, overwritten,
-    p2pk, payouts, reorgs, spends, stale_blocks, stale_transactions, transactions, txids, unspent,
+    block_files, block_hashes, block_starts, blocks, departed, first_seen, history, mempool, mempool_samples, meta,
+    overwritten, p2pk, payouts, reorgs, spends, stale_blocks, stale_transactions, transactions, txids, unspent,
 };
 use super::update::{Tip, read_tip};
 use crate::chain::Height;
@@ -52,6 +52,8 @@ pub struct Snapshot {
     pub(super) reorgs: ReadOnlyTable<&'static [u8; 8], &'static [u8]>,
     pub(super) reorg_blocks: ReadOnlyTable<&'static [u8; 33], &'static [u8; 8]>,
     pub(super) mempool_samples: ReadOnlyTable<&'static [u8; 4], &'static [u8]>,
+    /// `None` if the file is of a version without it: its rows are hints.
+    pub(super) block_files: Option<ReadOnlyTable<&'static [u8; 4], &'static [u8; 12]>>,
 }
 
 /// A table and its number of rows.
@@ -127,6 +129,10 @@ impl Snapshot {
             reorgs: transaction.open_table(reorgs::TABLE)?,
             reorg_blocks: transaction.open_table(reorgs::BLOCKS)?,
             mempool_samples: transaction.open_table(mempool_samples::TABLE)?,
+            block_files: match transaction.open_table(block_files::TABLE) {
+                Err(TableError::TableDoesNotExist(_)) => None,
+                table => Some(table?),
+            },
         })
     }
 
@@ -177,6 +183,7 @@ impl Snapshot {
             reorgs,
             reorg_blocks,
             mempool_samples,
+            block_files,
         } = self;
         let rows = [
             (blocks::TABLE.name(), blocks.len()?),
@@ -198,6 +205,7 @@ impl Snapshot {
             (reorgs::TABLE.name(), reorgs.len()?),
             (reorgs::BLOCKS.name(), reorg_blocks.len()?),
             (mempool_samples::TABLE.name(), mempool_samples.len()?),
+            (block_files::TABLE.name(), block_files.as_ref().map_or(Ok(0), ReadOnlyTable::len)?),
         ];
         let live = rows.into_iter().map(|(name, rows)| TableRows { name: name.to_owned(), rows });
         Ok(live.chain(generations.tables()).collect())

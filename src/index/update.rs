@@ -22,8 +22,8 @@ use super::tables::block_starts::BlockStart;
 use super::tables::blocks::{BlockRow, ChainTotals};
 use super::tables::stale_blocks::StaleBlock;
 use super::tables::{
-    block_hashes, block_starts, blocks, departed, first_seen, history, mempool, mempool_samples, meta, overwritten,
-    p2pk, payouts, reorgs, spends, stale_blocks, stale_transactions, transactions, txids, unspent,
+    block_files, block_hashes, block_starts, blocks, departed, first_seen, history, mempool, mempool_samples, meta,
+    overwritten, p2pk, payouts, reorgs, spends, stale_blocks, stale_transactions, transactions, txids, unspent,
 };
 use super::witnesses::witnesses_are_committed;
 use crate::chain::network::genesis_hash;
@@ -62,6 +62,7 @@ pub(super) struct Tables<'txn> {
     pub(super) reorgs: Table<'txn, &'static [u8; 8], &'static [u8]>,
     pub(super) reorg_blocks: Table<'txn, &'static [u8; 33], &'static [u8; 8]>,
     pub(super) mempool_samples: Table<'txn, &'static [u8; 4], &'static [u8]>,
+    pub(super) block_files: Table<'txn, &'static [u8; 4], &'static [u8; 12]>,
 }
 
 impl<'txn> Tables<'txn> {
@@ -89,6 +90,7 @@ impl<'txn> Tables<'txn> {
             reorgs: transaction.open_table(reorgs::TABLE)?,
             reorg_blocks: transaction.open_table(reorgs::BLOCKS)?,
             mempool_samples: transaction.open_table(mempool_samples::TABLE)?,
+            block_files: transaction.open_table(block_files::TABLE)?,
         })
     }
 }

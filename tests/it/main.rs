@@ -24,6 +24,7 @@ mod hostile_requests;
 mod http;
 mod in_sync;
 mod index;
+mod index_block_files;
 mod index_exact;
 mod index_flush;
 mod index_model;
