@@ -190,3 +190,58 @@ pub(super) fn getchaintips(node: &Backend, _: &Params) -> RpcResult {
     };
     json(tips.iter().map(tip).collect::<Vec<_>>())
 }
+
+/// The blocks of a month, which `getchaintxstats` looks back unless it is given a number.
+const MONTH_BLOCKS: u32 = 4_320;
+
+/// The answer of `getchaintxstats`.
+#[derive(Serialize)]
+struct ChainTxStatsJson {
+    time: u32,
+    txcount: u64,
+    window_final_block_hash: BlockHash,
+    window_final_block_height: u32,
+    window_block_count: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    window_interval: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    window_tx_count: Option<u64>,
+}
+
+pub(super) fn getchaintxstats(node: &Backend, params: &Params) -> RpcResult {
+    let mut locked = node.lock_world()?;
+    locked.find_all()?;
+    let chain = locked.chain();
+    let hash = if params.get(1).is_null() { chain.tip() } else { params.hash(1, "blockhash")? };
+    let height = chain.height_of(&hash).ok_or_else(RpcFailure::block_not_found)?.to_u32();
+    let invalid = |problem| RpcFailure::new(code::INVALID_PARAMETER, problem);
+    if !chain.is_active(&hash) {
+        return Err(invalid("Block is not in main chain"));
+    }
+    let blocks = if params.get(0).is_null() {
+        MONTH_BLOCKS.min(height.saturating_sub(1))
+    } else {
+        let blocks = u32::try_from(params.integer(0)?).ok().filter(|blocks| *blocks == 0 || *blocks < height);
+        blocks.ok_or_else(|| invalid("Invalid block count: should be between 0 and the block's height - 1"))?
+    };
+    let transactions = |heights: std::ops::RangeInclusive<u32>| -> Result<u64, RpcFailure> {
+        let stored = |height: u32| locked.archive.stored(&chain.hash_at(height.into())?);
+        let count = |height| stored(height).map(|block| u64::from(block.transactions));
+        heights.map(|height| count(height).ok_or_else(RpcFailure::block_not_found)).sum()
+    };
+    let median_time = |height: u32| {
+        let hash = chain.hash_at(height.into());
+        hash.and_then(|hash| chain.median_time_past(&hash)).map_or(0, i64::from)
+    };
+    let is_window = blocks > 0;
+    let interval = median_time(height) - median_time(height - blocks);
+    json(ChainTxStatsJson {
+        time: locked.archive.header(&hash)?.time,
+        txcount: transactions(0..=height)?,
+        window_final_block_hash: hash,
+        window_final_block_height: height,
+        window_block_count: blocks,
+        window_interval: is_window.then_some(interval),
+        window_tx_count: if is_window { Some(transactions(height - blocks + 1..=height)?) } else { None },
+    })
+}

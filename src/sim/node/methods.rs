@@ -48,6 +48,7 @@ const METHODS: &[MethodEntry] = &[
     entry("getblockheader", &[required("blockhash", Text), optional("verbose", Bool)], chain::getblockheader),
     entry("getblocktemplate", &[required("template_request", Any)], template::getblocktemplate),
     entry("getchaintips", &[], chain::getchaintips),
+    entry("getchaintxstats", &[optional("nblocks", Number), optional("blockhash", Text)], chain::getchaintxstats),
     entry("getmempoolentry", &[required("txid", Text)], mempool::getmempoolentry),
     entry("getmempoolinfo", &[], mempool::getmempoolinfo),
     entry("getnetworkinfo", &[], control::getnetworkinfo),

@@ -11,6 +11,7 @@ const EXCEPTIONS: Exceptions = Exceptions {
     left_out: &[
         ("asm", "a disassembled script, which no client here reads"),
         ("desc", "a descriptor, which no client here reads"),
+        ("txrate", "a quotient, which no client here reads"),
         ("localservices", "there are no peers to serve"),
         ("localservicesnames", "there are no peers to serve"),
         ("networks", "there are no peers to reach"),
@@ -84,6 +85,20 @@ fn every_method_answers_valid_and_invalid_input_like_a_node() {
         requests.push(("getblockheader", json!([hash])));
         requests.push(("getblockheader", json!([hash, false])));
         requests.push(("getblock", json!([hash])));
+    }
+    for params in [
+        json!([]),
+        json!([null, at(158)]),
+        json!([10, at(158)]),
+        json!([0]),
+        json!([162]),
+        json!([-1]),
+        json!([null, genesis]),
+    ] {
+        requests.push(("getchaintxstats", params));
+    }
+    for hash in [&stale, &unknown, &no_hex, &json!(5)] {
+        requests.push(("getchaintxstats", json!([1, hash])));
     }
     requests.push(("getblockheader", json!([tip, 0])));
     requests.push(("getblockheader", json!([5, 0])));
