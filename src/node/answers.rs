@@ -192,6 +192,14 @@ fn warnings<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D
     })
 }
 
+/// The answer of `getchaintxstats`.
+#[derive(Deserialize)]
+pub(super) struct ChainTxStats {
+    /// The transactions up to a block, if they are known.
+    #[serde(rename = "txcount")]
+    pub(super) transactions: Option<u64>,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -38,6 +38,20 @@ impl Node {
         Ok(bytes)
     }
 
+    /// Some bytes of a block, by REST since Core 31. They are not checked. `None` when the node does not serve parts of
+    /// blocks, or does not have the block.
+    pub(super) fn block_part(&self, hash: &BlockHash, offset: u32, length: u32) -> Result<Option<Vec<u8>>, NodeError> {
+        let path = format!("{hash}.bin?offset={offset}&size={length}");
+        let limits = ResponseLimits { bytes: MAX_BLOCK_BYTES, ..self.limits() };
+        match self.rest_block_part(&path, limits)? {
+            Some(bytes) if u32::try_from(bytes.len()).ok() != Some(length) => {
+                let problem = format!("{} bytes are not the {length} that were requested", bytes.len());
+                Err(NodeError::Protocol { asked: format!("/rest/blockpart/{path}"), problem })
+            }
+            bytes => Ok(bytes),
+        }
+    }
+
     /// The outputs that a block's inputs spend: a list for each transaction, in the order of its inputs, the
     /// coinbase's empty list first. `None` when the node does not serve them, or has no undo data of this block.
     pub fn spent_outputs(&self, hash: &BlockHash) -> Result<Option<Vec<Vec<TxOut>>>, NodeError> {

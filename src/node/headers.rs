@@ -6,7 +6,7 @@ use bitcoin::hex::FromHex;
 use bitcoin::{BlockHash, hashes::Hash};
 use serde_json::json;
 
-use super::answers::{ChainTip, HeaderInfo};
+use super::answers::{ChainTip, ChainTxStats, HeaderInfo};
 use super::error::NodeError;
 use super::node::Node;
 use super::rest::RestResponse;
@@ -50,6 +50,32 @@ impl Node {
             }
         }
         self.headers_by_rpc(from, count)
+    }
+
+    /// The hashes of the active chain from genesis up to a height, or up to the tip if that is lower.
+    pub fn active_hashes(&self, last: Height) -> Result<Vec<BlockHash>, NodeError> {
+        let most = usize::try_from(last.to_u32()).unwrap_or(usize::MAX).saturating_add(1);
+        let mut hashes = Vec::from_iter(self.block_hash(Height::GENESIS)?);
+        while let Some(newest) = hashes.last().copied().filter(|_| hashes.len() < most) {
+            let headers = self.headers(&newest, MAX_HEADERS)?;
+            match headers.len() {
+                // it left the active chain
+                0 => drop(hashes.pop()),
+                1 => break,
+                _ => hashes.extend(headers.into_iter().skip(1).map(|(hash, _)| hash)),
+            }
+        }
+        hashes.truncate(most);
+        Ok(hashes)
+    }
+
+    /// How many transactions the active chain has from genesis up to a block.
+    pub(super) fn transactions_up_to(&self, block: &BlockHash) -> Result<u64, NodeError> {
+        const METHOD: &str = "getchaintxstats";
+        let stats: ChainTxStats = self.call(METHOD, &[serde_json::Value::Null, json!(block)])?;
+        // absent while the blocks below an assumeutxo snapshot are not downloaded yet
+        let problem = || "it does not know the number of transactions yet".to_owned();
+        stats.transactions.ok_or_else(|| NodeError::Protocol { asked: METHOD.to_owned(), problem: problem() })
     }
 
     fn headers_by_rpc(&self, from: &BlockHash, count: u32) -> Result<Vec<(BlockHash, Header)>, NodeError> {

@@ -19,13 +19,15 @@
 //!                          └ resolver.rs  the node's host, mostly an IP address
 //! ```
 //!
-//! `block_files/` reads the files in which a node on this machine keeps its blocks. `answers.rs` defines the node's answers as types, `amounts.rs` converts its decimal amounts to exact satoshi,
-//! `options.rs` defines how to reach it, `error.rs` lists every failure and what to do about it, `metrics.rs` counts
-//! requests and failures.
+//! `block_files/` reads the files in which a node on this machine keeps its blocks; `block_source/` reads many blocks from
+//! them, or else from the node, and `node_blocks/` parts of single blocks. `answers.rs` defines the node's answers as types, `amounts.rs` converts its decimal amounts to
+//! exact satoshi, `options.rs` defines how to reach it, `error.rs` lists every failure and what to do about it, `metrics.rs`
+//! counts requests and failures.
 
 mod amounts;
 mod answers;
 mod block_files;
+mod block_source;
 mod blocks;
 mod broadcast;
 mod credentials;
@@ -40,6 +42,7 @@ mod mempool_list;
 mod metrics;
 #[expect(clippy::module_inception, reason = "the type this module is about")]
 mod node;
+mod node_blocks;
 mod options;
 mod questions;
 mod resolver;
@@ -52,7 +55,8 @@ mod template;
 mod verbose;
 
 pub use answers::{ChainInfo, ChainTip, ChainTipStatus, HeaderInfo, NetworkInfo, TxOutSetHash, TxOutSetInfo};
-pub use block_files::{BlockFileError, BlockFileReader, BlockRecord};
+pub use block_files::{BlockFileError, BlockFileReader, BlockPosition, BlockPositions, BlockRecord, ScanProgress};
+pub use block_source::{BlockBatches, BlockSource, BlockSourceKind, BlockSourceStatus};
 pub use broadcast::{MaxFees, MempoolAcceptance, PackageOutcome, Refusal, SubmittedTransaction, TestedTransaction};
 pub use error::NodeError;
 pub use fetcher::{BlockFetcher, FetchedBlock};
@@ -61,6 +65,7 @@ pub use mempool::{EstimateMode, FeeEstimate, MempoolInfo};
 pub use mempool_list::{MempoolList, MempoolStatus};
 pub use metrics::{FAILURES, Interface, NodeMetrics};
 pub use node::Node;
+pub use node_blocks::NodeBlocks;
 pub use options::{Auth, NodeOptions};
 pub use questions::{Answer, Question};
 pub use retry::{RetryPolicy, StopFlag};

@@ -41,6 +41,8 @@ struct NodeInner {
     supports_rest: AtomicBool,
     /// Whether REST has `spenttxouts`.
     supports_spent_outputs: AtomicBool,
+    /// Whether REST may have `blockpart`; set to false for good at the first request if it has not.
+    supports_block_parts: AtomicBool,
 }
 
 impl Node {
@@ -56,6 +58,7 @@ impl Node {
                 rest: Rest::new(http),
                 supports_rest: AtomicBool::new(false),
                 supports_spent_outputs: AtomicBool::new(false),
+                supports_block_parts: AtomicBool::new(true),
                 options,
             }),
         };
@@ -216,6 +219,21 @@ impl Node {
             warn!(path, "the node no longer serves REST: continuing with RPC, which is slower");
         }
         Ok(answer)
+    }
+
+    /// Gets a path below `/rest/blockpart/`, with retries. `None` if the node does not have the block, or lacks this path.
+    pub(super) fn rest_block_part(&self, path: &str, limits: ResponseLimits) -> Result<Option<Vec<u8>>, NodeError> {
+        if !self.supports_rest() || !self.inner.supports_block_parts.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        match self.with_retries(|| self.inner.rest.get(&format!("blockpart/{path}"), limits))? {
+            RestResponse::Found(bytes) => Ok(Some(bytes)),
+            RestResponse::NotFound => Ok(None),
+            RestResponse::Unavailable => {
+                self.inner.supports_block_parts.store(false, Ordering::Relaxed);
+                Ok(None)
+            }
+        }
     }
 
     /// Repeats `attempt` until it succeeds, as the retry policy says.

@@ -21,6 +21,7 @@ mod mempool;
 mod pipeline;
 mod prefetch;
 mod progress;
+mod raw_blocks;
 mod reorg;
 mod wake;
 mod withheld;

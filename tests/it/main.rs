@@ -5,6 +5,7 @@
 mod admin;
 mod announced;
 mod block_files;
+mod block_source;
 mod broadcast;
 mod caching;
 mod checker;
@@ -33,6 +34,7 @@ mod ledgers;
 mod licences;
 mod modules;
 mod node;
+mod node_blocks;
 mod operations;
 mod playground;
 mod real_chains;

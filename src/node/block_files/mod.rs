@@ -1,28 +1,40 @@
 //! Reads the block files of a node, `blk*.dat` in its `blocks` directory, while the node runs.
 //!
 //! ```text
-//!   blk00000.dat …  ── scan: 97 bytes a block ──► BlockRecord ── by the node's chain ──► read: whole blocks
+//!   blk00000.dat …  ── scan: 97 bytes a block ──► BlockRecord ── find: by the node's chain ──► BlockPositions
+//!        │                                                                                          │
+//!        └──────── read: a block · read_part: bytes of a block · read_span: several blocks ◄────────┘
 //! ```
 //!
 //! The files have the blocks in the order in which they came, forks among them, so which of them form the chain is the
 //! node's to say. A file may be obfuscated (`xor.dat`, since Core 28), end with preallocated zeros, or with a block that
 //! is being written. Format: Core's `node/blockstorage.cpp`.
 
+mod find;
+mod open_files;
+mod positions;
 mod scan;
 
 use std::fs::{self, File};
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use bitcoin::block::Header;
 use bitcoin::consensus::deserialize;
+use bitcoin::hashes::Hash;
 use bitcoin::{BlockHash, Network};
 
+pub use find::ScanProgress;
+pub(super) use find::{FoundBlocks, find};
+use open_files::{OpenFiles, read_exact_at};
+pub use positions::{BlockPosition, BlockPositions};
 use scan::FileScan;
 
 /// Magic and length before a block.
 const FRAME: usize = 8;
 const HEADER: usize = 80;
+const HEADER_LENGTH: u32 = 80;
 /// The most bytes of a block (Core: `MAX_BLOCK_SERIALIZED_SIZE`).
 const MAX_BLOCK: u32 = 4_000_000;
 
@@ -83,12 +95,13 @@ pub struct BlockRecord {
     pub length: u32,
 }
 
-/// The block files of a node.
+/// The block files of a node. Clones share the files that they have open.
 #[derive(Clone, Debug)]
 pub struct BlockFileReader {
     directory: PathBuf,
     network: Network,
     key: Option<[u8; 8]>,
+    open: Arc<OpenFiles>,
 }
 
 impl BlockFileReader {
@@ -105,7 +118,7 @@ impl BlockFileReader {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(cause) => return Err(BlockFileError::Io { path, cause }),
         };
-        let reader = Self { directory: directory.to_path_buf(), network, key };
+        let reader = Self { directory: directory.to_path_buf(), network, key, open: Arc::default() };
         if reader.files()?.is_empty() {
             return Err(BlockFileError::NoFiles { path: reader.directory });
         }
@@ -146,20 +159,72 @@ impl BlockFileReader {
     ///
     /// Errors: the file cannot be read; it has other bytes there than when it was scanned.
     pub fn read(&self, block: &BlockRecord) -> Result<Vec<u8>, BlockFileError> {
-        let path = self.path(block.file);
-        let mut bytes = vec![0; usize::try_from(block.length.min(MAX_BLOCK)).unwrap_or(0)];
-        let mut read = || -> io::Result<()> {
-            let mut file = File::open(&path)?;
-            file.seek(SeekFrom::Start(block.offset))?;
-            file.read_exact(&mut bytes)
-        };
-        read().map_err(|cause| BlockFileError::Io { path: path.clone(), cause })?;
-        unmask(&mut bytes, block.offset, self.key);
-        let header = bytes.get(..HEADER).and_then(|header| deserialize::<Header>(header).ok());
-        if header.is_none_or(|header| header.block_hash() != block.hash) {
-            return Err(BlockFileError::Changed { path, hash: block.hash, offset: block.offset });
-        }
+        let bytes = self.read_at(block.file, block.offset, block.length.min(MAX_BLOCK))?;
+        self.check(&bytes, block.file, block.offset, &block.hash)?;
         Ok(bytes)
+    }
+
+    /// Some bytes of a block, after a check that the block is there. The bytes must be within the block.
+    ///
+    /// Errors: the file cannot be read; another block is there.
+    pub(super) fn read_part(
+        &self,
+        hash: &BlockHash,
+        position: BlockPosition,
+        offset: u32,
+        length: u32,
+    ) -> Result<Vec<u8>, BlockFileError> {
+        let begin = u64::from(position.offset);
+        let header = self.read_at(position.file, begin, HEADER_LENGTH)?;
+        self.check(&header, position.file, begin, hash)?;
+        self.read_at(position.file, begin + u64::from(offset), length)
+    }
+
+    /// The blocks at these positions, which lie in one file and in their order there, by one read into `buffer`.
+    ///
+    /// Errors: the file cannot be read; other blocks are there.
+    pub(super) fn read_span(
+        &self,
+        blocks: &[(BlockHash, BlockPosition)],
+        buffer: &mut Vec<u8>,
+        mut visit: impl FnMut(usize, Vec<u8>),
+    ) -> Result<(), BlockFileError> {
+        let Some((_, first)) = blocks.first() else { return Ok(()) };
+        let begin = u64::from(first.offset);
+        let end = blocks.iter().map(|(_, position)| position.end()).max().unwrap_or(begin);
+        buffer.resize(usize::try_from(end - begin).unwrap_or(0), 0);
+        self.read_into(first.file, begin, buffer)?;
+        for (at, (hash, position)) in blocks.iter().enumerate() {
+            let from = usize::try_from(position.offset - first.offset).unwrap_or(usize::MAX);
+            let length = usize::try_from(position.length).unwrap_or(usize::MAX);
+            let mut bytes = buffer[from..from + length].to_vec();
+            unmask(&mut bytes, position.offset.into(), self.key);
+            self.check(&bytes, position.file, position.offset.into(), hash)?;
+            visit(at, bytes);
+        }
+        Ok(())
+    }
+
+    fn read_at(&self, file: u32, offset: u64, length: u32) -> Result<Vec<u8>, BlockFileError> {
+        let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
+        self.read_into(file, offset, &mut bytes)?;
+        unmask(&mut bytes, offset, self.key);
+        Ok(bytes)
+    }
+
+    /// Reads bytes as they are in the file.
+    fn read_into(&self, file: u32, offset: u64, bytes: &mut [u8]) -> Result<(), BlockFileError> {
+        let read =
+            self.open.get(file, || File::open(self.path(file))).and_then(|file| read_exact_at(&file, bytes, offset));
+        read.map_err(|cause| BlockFileError::Io { path: self.path(file), cause })
+    }
+
+    /// Checks that a block begins as it should: a block's hash is the hash of its header.
+    fn check(&self, bytes: &[u8], file: u32, offset: u64, hash: &BlockHash) -> Result<(), BlockFileError> {
+        if bytes.get(..HEADER).is_some_and(|header| BlockHash::hash(header) == *hash) {
+            return Ok(());
+        }
+        Err(BlockFileError::Changed { path: self.path(file), hash: *hash, offset })
     }
 
     fn path(&self, file: u32) -> PathBuf {
@@ -190,9 +255,15 @@ impl BlockFileReader {
 
 /// Removes the obfuscation of bytes that begin at an offset of a file.
 fn unmask(bytes: &mut [u8], offset: u64, key: Option<[u8; 8]>) {
-    let Some(key) = key else { return };
-    let first = usize::try_from(offset % 8).unwrap_or(0);
-    for (byte, mask) in bytes.iter_mut().zip(key.iter().cycle().skip(first)) {
+    let Some(mut key) = key else { return };
+    key.rotate_left(usize::try_from(offset % 8).unwrap_or(0));
+    let (words, rest) = bytes.as_chunks_mut::<8>();
+    // a word at a time, as this is on the way of every block
+    let mask = u64::from_ne_bytes(key);
+    for word in words {
+        *word = (u64::from_ne_bytes(*word) ^ mask).to_ne_bytes();
+    }
+    for (byte, mask) in rest.iter_mut().zip(key) {
         *byte ^= mask;
     }
 }

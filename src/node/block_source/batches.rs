@@ -1,0 +1,210 @@
+//! Reads blocks in batches, on a thread of its own.
+
+use std::io;
+use std::num::NonZeroUsize;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use bitcoin::BlockHash;
+use tracing::warn;
+
+use super::super::block_files::{BlockFileError, BlockPosition};
+use super::super::error::NodeError;
+use super::super::fetcher::BlockFetcher;
+use super::super::node::Node;
+use super::super::retry::StopFlag;
+use super::spans::spans;
+use super::{BlockSourceStatus, LocatedBlocks, from_node};
+
+/// The most bytes of a batch, unless one block has more.
+const BATCH: u64 = 8 << 20;
+/// Batches that wait for the consumer.
+const QUEUE: usize = 2;
+/// Batches that the buffers have room for: those that wait, one that is being read with its span, and as much again for the
+/// requests in flight.
+const BATCHES: u64 = 8;
+/// How often a consumer that waits for a batch checks the stop flag.
+const STOP_CHECK: Duration = Duration::from_millis(100);
+
+type Batch = Vec<(BlockHash, Vec<u8>)>;
+
+/// An iterator over blocks in batches of some 8 MiB, in the order of the hashes. An error is returned after the blocks
+/// before it and ends the iteration. Dropping it ends its thread.
+pub struct BlockBatches {
+    batches: Receiver<Result<Batch, NodeError>>,
+    stop: StopFlag,
+    is_over: bool,
+}
+
+impl BlockBatches {
+    pub(super) fn start(mut reader: BatchReader) -> Result<Self, NodeError> {
+        let stop = reader.node.stop().child();
+        reader.node = reader.node.with_stop(stop.clone());
+        let (sender, batches) = mpsc::sync_channel(QUEUE);
+        let thread = thread::Builder::new().name("blocks".into());
+        thread.spawn(move || reader.run(&sender)).map_err(NodeError::Threads)?;
+        Ok(Self { batches, stop, is_over: false })
+    }
+}
+
+impl Iterator for BlockBatches {
+    type Item = Result<Batch, NodeError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while !self.is_over {
+            // raising the stop flag does not wake a waiting thread, so the flag is polled
+            let batch = match self.batches.recv_timeout(STOP_CHECK) {
+                _ if self.stop.is_raised() => Err(NodeError::Stopped),
+                Ok(batch) => batch,
+                Err(RecvTimeoutError::Timeout) => continue,
+                Err(RecvTimeoutError::Disconnected) => {
+                    Err(NodeError::Threads(io::Error::other("it ended before it read all blocks")))
+                }
+            };
+            // the last batch is empty
+            self.is_over = !matches!(&batch, Ok(blocks) if !blocks.is_empty());
+            return Some(batch).filter(|batch| batch.as_ref().map_or(true, |blocks| !blocks.is_empty()));
+        }
+        None
+    }
+}
+
+impl Drop for BlockBatches {
+    fn drop(&mut self) {
+        self.stop.raise();
+    }
+}
+
+/// What the thread reads.
+pub(super) struct BatchReader {
+    pub(super) node: Node,
+    pub(super) hashes: Arc<[BlockHash]>,
+    pub(super) files: Option<LocatedBlocks>,
+    pub(super) status: Arc<Mutex<BlockSourceStatus>>,
+    pub(super) connections: NonZeroUsize,
+    pub(super) buffer_bytes: u64,
+}
+
+/// Why block files are not read to the end.
+enum FilesEnd {
+    /// They were.
+    Done,
+    /// The consumer dropped the iterator, or the flag is raised.
+    Closed,
+    /// They failed at the block of this index.
+    Failed(usize, BlockFileError),
+}
+
+impl BatchReader {
+    fn run(&self, batches: &SyncSender<Result<Batch, NodeError>>) {
+        let from = match self.files.as_ref().map(|files| self.read_files(files, batches)) {
+            None => 0,
+            Some(FilesEnd::Done) => self.hashes.len(),
+            Some(FilesEnd::Closed) => return,
+            Some(FilesEnd::Failed(at, error)) => {
+                let status = from_node(&self.node, error.to_string());
+                warn!(%error, blocks_left = self.hashes.len() - at, "reading the other blocks from the node");
+                *self.status.lock().unwrap_or_else(PoisonError::into_inner) = status;
+                at
+            }
+        };
+        // the consumer may have dropped the iterator
+        let _ = match self.fetch(from, batches) {
+            Ok(()) => batches.send(Ok(Batch::new())),
+            Err(error) => batches.send(Err(error)),
+        };
+    }
+
+    /// The most bytes of a batch.
+    fn batch_bytes(&self) -> u64 {
+        BATCH.min(self.buffer_bytes / BATCHES)
+    }
+
+    fn read_files(&self, files: &LocatedBlocks, batches: &SyncSender<Result<Batch, NodeError>>) -> FilesEnd {
+        let (most, mut buffer, mut next) = (self.batch_bytes(), Vec::new(), 0);
+        while next < files.positions.len() {
+            if self.node.stop().is_raised() {
+                return FilesEnd::Closed;
+            }
+            let end = batch_end(&files.positions, next, most);
+            let batch = match read_batch(files, &self.hashes[next..end], &files.positions[next..end], most, &mut buffer)
+            {
+                Ok(batch) => batch,
+                Err(error) => return FilesEnd::Failed(next, error),
+            };
+            if batches.send(Ok(batch)).is_err() {
+                return FilesEnd::Closed;
+            }
+            next = end;
+        }
+        FilesEnd::Done
+    }
+
+    /// Requests the blocks from this index on from the node.
+    fn fetch(&self, from: usize, batches: &SyncSender<Result<Batch, NodeError>>) -> Result<(), NodeError> {
+        let hashes = Arc::clone(&self.hashes);
+        let left = (from..hashes.len()).map(move |at| hashes[at]);
+        if left.len() == 0 {
+            return Ok(());
+        }
+        let (most, mut batch, mut bytes) = (self.batch_bytes(), Batch::new(), 0);
+        let mut outcome = Ok(());
+        for block in BlockFetcher::new(&self.node, left, self.connections, self.buffer_bytes / 2)? {
+            let block = match block {
+                Ok(block) => block,
+                Err(error) => {
+                    outcome = Err(error);
+                    break;
+                }
+            };
+            let length = u64::try_from(block.bytes.len()).unwrap_or(u64::MAX);
+            if !batch.is_empty() && bytes + length > most {
+                bytes = 0;
+                if batches.send(Ok(std::mem::take(&mut batch))).is_err() {
+                    return Ok(());
+                }
+            }
+            bytes += length;
+            batch.push((block.hash, block.bytes));
+        }
+        if !batch.is_empty() {
+            // the consumer may have dropped the iterator
+            let _ = batches.send(Ok(batch));
+        }
+        outcome
+    }
+}
+
+/// The end of the batch that begins with the block of this index.
+fn batch_end(positions: &[BlockPosition], from: usize, most: u64) -> usize {
+    let (mut end, mut bytes) = (from + 1, u64::from(positions[from].length));
+    while let Some(position) = positions.get(end) {
+        bytes += u64::from(position.length);
+        if bytes > most {
+            break;
+        }
+        end += 1;
+    }
+    end
+}
+
+/// Reads blocks in the order in which they lie in the files, and returns them in the order of their hashes.
+fn read_batch(
+    files: &LocatedBlocks,
+    hashes: &[BlockHash],
+    positions: &[BlockPosition],
+    most: u64,
+    buffer: &mut Vec<u8>,
+) -> Result<Batch, BlockFileError> {
+    let mut order: Vec<usize> = (0..hashes.len()).collect();
+    order.sort_unstable_by_key(|at| positions[*at]);
+    let sorted: Vec<_> = order.iter().map(|at| positions[*at]).collect();
+    let mut batch: Batch = hashes.iter().map(|hash| (*hash, Vec::new())).collect();
+    for span in spans(&sorted, most) {
+        let blocks: Vec<_> = order[span.clone()].iter().map(|at| (hashes[*at], positions[*at])).collect();
+        files.reader.read_span(&blocks, buffer, |at, bytes| batch[order[span.start + at]].1 = bytes)?;
+    }
+    Ok(batch)
+}

@@ -1,0 +1,182 @@
+//! [`BlockSource`]: where blocks are read in bulk, the fastest way that works: the node's block files, REST over several
+//! connections, or RPC.
+//!
+//! ```text
+//!   hashes ──► choose: scan the block files ──► all blocks found ──► spans: one read for blocks that lie together ─┐
+//!                        │                          a file fails │                                                 ├─► batches
+//!                        └─ some missing ──► REST or RPC ◄───────┘ BlockFetcher ───────────────────────────────────┘
+//! ```
+
+mod batches;
+mod spans;
+
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bitcoin::BlockHash;
+
+use super::block_files::{BlockFileReader, BlockPosition, FoundBlocks, ScanProgress, find};
+use super::error::NodeError;
+use super::node::Node;
+use batches::BatchReader;
+pub use batches::BlockBatches;
+
+/// How blocks are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockSourceKind {
+    /// From the node's block files.
+    BlockFiles,
+    /// By REST, binary, over several connections.
+    Rest,
+    /// By RPC, as hexadecimal JSON.
+    Rpc,
+}
+
+/// How blocks are read, and why so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockSourceStatus {
+    /// How.
+    pub kind: BlockSourceKind,
+    /// The directory of the block files, or why they are not read.
+    detail: String,
+}
+
+impl fmt::Display for BlockSourceStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match self.kind {
+            BlockSourceKind::BlockFiles => return write!(f, "block files in {}", self.detail),
+            BlockSourceKind::Rest => "REST",
+            BlockSourceKind::Rpc => "RPC, as the node serves no REST (rest=1)",
+        };
+        write!(f, "{name}: {}", self.detail)
+    }
+}
+
+/// A source of certain blocks of the active chain.
+pub struct BlockSource {
+    node: Node,
+    hashes: Arc<[BlockHash]>,
+    files: Option<LocatedBlocks>,
+    status: Arc<Mutex<BlockSourceStatus>>,
+}
+
+/// The block files, and where all blocks are in them.
+#[derive(Clone)]
+struct LocatedBlocks {
+    reader: BlockFileReader,
+    /// In the order of the hashes.
+    positions: Arc<[BlockPosition]>,
+    transactions: u64,
+}
+
+impl BlockSource {
+    /// Chooses a source of the blocks with these hashes, which follow each other on the node's active chain. The block files
+    /// in `blocks_dir` are chosen if they have all of these blocks; `watch` receives the progress of their scan.
+    ///
+    /// Errors: [`NodeError::Stopped`].
+    pub fn choose(
+        node: &Node,
+        blocks_dir: Option<&Path>,
+        hashes: impl Into<Arc<[BlockHash]>>,
+        watch: &mut dyn FnMut(ScanProgress),
+    ) -> Result<Self, NodeError> {
+        let hashes = hashes.into();
+        let located = match blocks_dir {
+            Some(directory) => locate(node, directory, &hashes, watch)?,
+            None => Err("the directory of the node's block files is not known (node.blocks_dir)".to_owned()),
+        };
+        let status = match &located {
+            Ok(_) => {
+                let directory = blocks_dir.map(|directory| directory.display().to_string());
+                BlockSourceStatus { kind: BlockSourceKind::BlockFiles, detail: directory.unwrap_or_default() }
+            }
+            Err(reason) => from_node(node, reason.clone()),
+        };
+        Ok(Self { node: node.clone(), hashes, files: located.ok(), status: Arc::new(Mutex::new(status)) })
+    }
+
+    /// How blocks are read now: a source that fails while it is read is replaced.
+    #[must_use]
+    pub fn status(&self) -> BlockSourceStatus {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The position of each block, in the order of the hashes; empty unless the block files are read.
+    #[must_use]
+    pub fn positions(&self) -> &[BlockPosition] {
+        self.files.as_ref().map_or(&[], |files| &files.positions)
+    }
+
+    /// How many transactions the blocks have: as the block files state, else as the node reports, which includes the
+    /// transactions below the first of the blocks.
+    pub fn transactions(&self) -> Result<u64, NodeError> {
+        match (&self.files, self.hashes.last()) {
+            (Some(files), _) => Ok(files.transactions),
+            (None, Some(last)) => self.node.transactions_up_to(last),
+            (None, None) => Ok(0),
+        }
+    }
+
+    /// Starts reading the blocks, in the order of the hashes, ahead of the consumer on a thread of its own. Requests over
+    /// `connections` connections are in flight at once if the node serves the blocks. At most some `buffer_bytes` are
+    /// buffered, or the largest block if that is more.
+    ///
+    /// Raising the node's stop flag ends the iteration with [`NodeError::Stopped`].
+    ///
+    /// Errors: [`NodeError::Threads`].
+    pub fn blocks(&self, connections: NonZeroUsize, buffer_bytes: u64) -> Result<BlockBatches, NodeError> {
+        BlockBatches::start(BatchReader {
+            node: self.node.clone(),
+            hashes: Arc::clone(&self.hashes),
+            files: self.files.clone(),
+            status: Arc::clone(&self.status),
+            connections,
+            buffer_bytes,
+        })
+    }
+}
+
+/// The source that is left when the block files cannot be read for this reason.
+fn from_node(node: &Node, reason: String) -> BlockSourceStatus {
+    let kind = if node.supports_rest() { BlockSourceKind::Rest } else { BlockSourceKind::Rpc };
+    BlockSourceStatus { kind, detail: reason }
+}
+
+/// Scans the block files for the blocks. The inner error says why they cannot be read.
+fn locate(
+    node: &Node,
+    directory: &Path,
+    hashes: &[BlockHash],
+    watch: &mut dyn FnMut(ScanProgress),
+) -> Result<Result<LocatedBlocks, String>, NodeError> {
+    let found = BlockFileReader::open(directory, node.options().network).and_then(|reader| {
+        let found = find(&reader, &reader.files()?, hashes, node.stop(), watch)?;
+        Ok((reader, found))
+    });
+    if node.stop().is_raised() {
+        return Err(NodeError::Stopped);
+    }
+    let (reader, found) = match found {
+        Ok(found) => found,
+        Err(error) => return Ok(Err(error.to_string())),
+    };
+    if let Some(missing) = found.first_missing() {
+        return Ok(Err(missing_blocks(directory.to_path_buf(), &found, hashes, missing)));
+    }
+    let positions = found.positions.into_iter().flatten().collect();
+    Ok(Ok(LocatedBlocks { reader, positions, transactions: found.transactions }))
+}
+
+fn missing_blocks(directory: PathBuf, found: &FoundBlocks, hashes: &[BlockHash], missing: usize) -> String {
+    let (count, all, path) = (found.count, hashes.len(), directory.display());
+    let hash = hashes.get(missing).map(ToString::to_string).unwrap_or_default();
+    if count == 0 {
+        return format!("the block files in {path} are not those of this node: they have none of its {all} blocks");
+    }
+    format!(
+        "the block files in {path} have {count} of {all} blocks, and not block {hash}: the node prunes, or they are another \
+         node's"
+    )
+}
