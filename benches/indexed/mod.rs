@@ -28,6 +28,7 @@ pub(crate) fn index(directory: &Path) -> Result<(SimChain, Published, Schema)> {
         network: Network::Regtest,
         salt: None,
         cache_bytes: 256 << 20,
+        freezes: false,
         stale_blocks_kept: 0,
         observed: ObservedLimits::default(),
     };

@@ -20,6 +20,7 @@ pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<
             Err(_) if flag.is_raised() => return Ok(()),
             node => node?,
         };
+        let freezing = pieces::freezing(&settings, &index, &node)?;
         let (published, space) = (Published::default(), index.required_space());
         let followed = sync::run(Follow {
             node: &node,
@@ -34,6 +35,7 @@ pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<
             wake: &Wake::default(),
             connections: pieces::connections(&settings),
             buffer_bytes: pieces::buffer_bytes(&settings),
+            freezing,
         });
         followed.map_err(|error| pieces::following_failed(error, &space))?;
         match published.head().map(|head| head.tip) {

@@ -1,14 +1,16 @@
 //! What several commands build from the settings: the index, the node, the stop flag, and the exit code of each error.
 
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use btcgraph::index::{Index, IndexError, IndexOptions, ObservedLimits, RequiredSpace, Salt};
 use btcgraph::mempool::MempoolLimits;
 use btcgraph::node::{Auth, Node, NodeError, NodeOptions, RetryPolicy, StopFlag};
-use btcgraph::settings::{self, NodeAuth, Settings};
-use btcgraph::sync::SyncError;
+use btcgraph::settings::{self, NodeAuth, RawTransactions, Settings};
+use btcgraph::sync::{self, FreezeBounds, Freezing, SyncError};
 use tokio_util::sync::CancellationToken;
+use tracing::info;
 
 use super::failure::{Exit, Failure, OrExit};
 
@@ -30,6 +32,7 @@ pub(super) fn index_options(settings: &Settings) -> IndexOptions {
             settings::Salt::Fixed(salt) => Some(Salt(salt)),
         },
         cache_bytes: memory(settings) / 4 * 3,
+        freezes: true,
         stale_blocks_kept: settings.index.stale_blocks.into(),
         observed: ObservedLimits {
             departed: settings.mempool.departed.into(),
@@ -53,6 +56,30 @@ pub(super) fn mempool_limits(settings: &Settings) -> MempoolLimits {
 /// The most bytes of blocks that are fetched and not indexed yet.
 pub(super) fn buffer_bytes(settings: &Settings) -> usize {
     memory(settings) / 4
+}
+
+/// Lets the index read the bytes of frozen blocks from the node. Returns which blocks are frozen, and what building a
+/// generation may use: while the index is empty all memory. `None` if the index is to have all bytes itself.
+pub(super) fn freezing(settings: &Settings, index: &Index, node: &Node) -> Result<Option<Freezing>, Failure> {
+    let blocks_dir = settings.node.blocks_dir().map(PathBuf::from);
+    let blocks = sync::read_frozen_blocks(index, node, blocks_dir.clone())?;
+    let if_pruned = match settings.index.raw_transactions {
+        RawTransactions::Index => {
+            info!("blocks are not frozen, as index.raw_transactions is `index`");
+            return Ok(None);
+        }
+        RawTransactions::Auto => false,
+        RawTransactions::Node => true,
+    };
+    Ok(Some(Freezing {
+        bounds: FreezeBounds { depth: settings.index.freeze_depth, every: settings.index.freeze_every },
+        if_pruned,
+        blocks,
+        blocks_dir,
+        temporary_dir: settings.index.temporary_dir.clone(),
+        memory: memory(settings),
+        threads: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
+    }))
 }
 
 /// Concurrent requests to the node while catching up.

@@ -82,6 +82,7 @@ pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<
         let Some(node) = connect(&settings, &flag, &node_metrics, &mut release)? else { return Ok(()) };
         published.set_node(node.clone());
         let signals = listen(&node, &wake, &flag, &mut release)?;
+        let freezing = pieces::freezing(&settings, &index, &node)?;
         let space = index.required_space();
         let followed = sync::run(Follow {
             node: &node,
@@ -96,6 +97,7 @@ pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<
             wake: &wake,
             connections: pieces::connections(&settings),
             buffer_bytes: pieces::buffer_bytes(&settings),
+            freezing,
         });
         followed.map_err(|error| pieces::following_failed(error, &space))
     });

@@ -29,7 +29,7 @@ impl Index {
     /// another branch than the live ones; the file cannot be moved; storage errors.
     pub fn adopt(&mut self, path: &Path) -> Result<Tip, IndexError> {
         let at = self.generations.iter().count();
-        let cache = usize::try_from(self.cache_bytes).unwrap_or(usize::MAX);
+        let cache = self.all_cache_bytes;
         let (network, salt) = (self.network, self.salt);
         let open = |path: &Path| Generation::open(path, network, salt, cache_of_generation(cache, at));
         let generation = open(path)?;

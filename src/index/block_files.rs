@@ -3,8 +3,6 @@
 //! These rows belong to the node's files and not to the chain: nothing is derived from them, and a row that is wrong or
 //! missing makes a read slower.
 
-use redb::ReadableTable;
-
 use super::error::IndexError;
 use super::snapshot::Snapshot;
 use super::tables::block_files::BlockFileRow;

@@ -70,6 +70,6 @@ pub use tables::history::HistoryRow;
 pub use tables::meta::FORMAT_VERSION;
 pub use tables::reorgs::{DeadTransaction, Reorg, ReorgOutcome};
 pub use tables::stale_blocks::StaleBlock;
-pub use tables::unspent::{UnspentKey, UnspentRow};
+pub use tables::unspent::{FoundOutput, UnspentKey, UnspentRow};
 pub use update::{Tip, Update};
 pub use verify::{IndexFile, Report, TableReport, UtxoSet, VerifyOptions, VerifyProgress, WatchFile, verify};

@@ -36,8 +36,10 @@ pub struct IndexOptions {
     pub network: Network,
     /// The salt of a new index; an existing one must have this salt. `None` draws a new one, or uses the existing one.
     pub salt: Option<Salt>,
-    /// Memory for pages of the file, in bytes.
+    /// Memory for pages of the files, in bytes.
     pub cache_bytes: usize,
+    /// Whether blocks are frozen, so that generations get two thirds of that memory from the beginning.
+    pub freezes: bool,
     /// How many stale blocks to keep.
     pub stale_blocks_kept: u64,
     /// How many observations to keep.
@@ -50,7 +52,10 @@ pub struct Index {
     pub(super) path: Arc<Path>,
     pub(super) network: Network,
     pub(super) salt: Salt,
+    /// Memory for pages of its file, in bytes.
     pub(super) cache_bytes: u64,
+    /// Memory for pages of all files, in bytes.
+    pub(super) all_cache_bytes: usize,
     pub(super) stale_blocks_kept: u64,
     pub(super) observed: ObservedLimits,
     /// All of `block_starts`: each spent output needs a lookup of the block that created it.
@@ -90,9 +95,14 @@ impl Index {
 
     fn open_there(options: &IndexOptions) -> Result<Self, IndexError> {
         let path = &options.path;
+        let mut has_generations = options.freezes;
         if path.try_exists().map_err(file("look for", path))? {
             match ReadOnlyDatabase::open(path) {
-                Ok(database) => check(options, &database.begin_read()?).map(drop)?,
+                Ok(database) => {
+                    let transaction = database.begin_read()?;
+                    check(options, &transaction)?;
+                    has_generations |= !read_generations(&transaction.open_table(meta::TABLE)?)?.is_empty();
+                }
                 // not closed cleanly: repaired below, and checked after that
                 Err(DatabaseError::RepairAborted) => {}
                 Err(error) => return Err(IndexError::opening(path, error)),
@@ -100,11 +110,14 @@ impl Index {
         } else {
             return Err(IndexError::Absent { path: path.clone() });
         }
+        let cache_bytes = if has_generations { options.cache_bytes / 3 } else { options.cache_bytes };
         let mut builder = Builder::new();
-        builder.set_cache_size(options.cache_bytes);
+        builder.set_cache_size(cache_bytes);
         let database = builder.open(path).map_err(|error| IndexError::opening(path, error))?;
         let salt = check(options, &database.begin_read()?)?;
-        Self::of(options, database, salt)
+        let mut index = Self::of(options, database, salt)?;
+        index.cache_bytes = u64::try_from(cache_bytes).unwrap_or(u64::MAX);
+        Ok(index)
     }
 
     /// The index in an open database.
@@ -121,6 +134,7 @@ impl Index {
             network: options.network,
             salt,
             cache_bytes: u64::try_from(options.cache_bytes).unwrap_or(u64::MAX),
+            all_cache_bytes: options.cache_bytes,
             stale_blocks_kept: options.stale_blocks_kept,
             observed: options.observed,
             starts: Vec::new(),
@@ -131,7 +145,7 @@ impl Index {
         })
     }
 
-    /// The most bytes of pages that are cached in memory.
+    /// The most bytes of pages of its file that are cached in memory.
     #[must_use]
     pub fn cache_bytes(&self) -> u64 {
         self.cache_bytes
@@ -301,9 +315,10 @@ pub(super) fn open_generations(
     Ok(generations)
 }
 
-/// The memory for pages of a generation, in bytes, by its place among them: the first has nearly all rows.
-pub(super) fn cache_of_generation(cache_bytes: usize, at: usize) -> usize {
-    if at == 0 { cache_bytes / 2 } else { cache_bytes / 64 }
+/// The part of the memory for pages of all files that is for a generation, in bytes, by its place among them: the first has
+/// nearly all rows.
+pub(super) fn cache_of_generation(all_cache_bytes: usize, at: usize) -> usize {
+    if at == 0 { all_cache_bytes / 3 * 2 } else { all_cache_bytes / 48 }
 }
 
 /// Whether an open file is an index that `options` may use, and its salt.

@@ -9,7 +9,8 @@ use redb::{Key, ReadOnlyTable, ReadableTable, Value};
 use super::error::IndexError;
 use super::keys::{Position, TxNum};
 use super::snapshot::Snapshot;
-use super::tables::{history, spends, unspent};
+use super::tables::unspent::UnspentKey;
+use super::tables::{spends, unspent};
 use crate::chain::script::never_spendable;
 
 impl Snapshot {
@@ -23,17 +24,20 @@ impl Snapshot {
         spent: impl Iterator<Item = (OutPoint, &'s Script)>,
         paid: impl Iterator<Item = &'s Script>,
     ) -> Result<(), IndexError> {
-        self.newest(txid)?;
+        self.positions(txid)?;
         for (outpoint, script) in spent {
             self.prefetch_history(script)?;
             // an output of the mempool has no rows yet
-            let (Some(funding), Some(vout)) = (self.newest(&outpoint.txid)?, Position::new(outpoint.vout)) else {
+            let (Some(funding), Some(vout)) = (self.positions(&outpoint.txid)?.pop(), Position::new(outpoint.vout))
+            else {
                 continue;
             };
-            let key = unspent::key(self.script_key(script.as_bytes()), funding.txnum, vout);
-            self.unspent.get(&key)?;
+            let script = self.script_key(script.as_bytes());
+            if self.unspent.get(&unspent::key(script, funding, vout))?.is_none() {
+                self.generations.is_unspent(UnspentKey { script, txnum: funding, vout: outpoint.vout })?;
+            }
             // the row will be inserted before the next row by key
-            self.spends.range::<&spends::TxPoint>(&spends::tx_point(funding.txnum, vout)..)?.next().transpose()?;
+            self.spends.range::<&spends::TxPoint>(&spends::tx_point(funding, vout)..)?.next().transpose()?;
         }
         for script in paid.filter(|script| !never_spendable(script)) {
             self.prefetch_history(script)?;
@@ -62,8 +66,7 @@ impl Snapshot {
     }
 
     fn prefetch_history(&self, script: &Script) -> Result<(), IndexError> {
-        let last = history::key(self.script_key(script.as_bytes()), TxNum(u32::MAX));
-        self.history.range::<&history::HistoryKey>(..=&last)?.next_back().transpose()?;
+        self.totals(self.script_key(script.as_bytes()), TxNum(u32::MAX))?;
         Ok(())
     }
 }

@@ -11,7 +11,7 @@ use super::error::IndexError;
 use super::keys::{OutputPosition, Position, ScriptKey, TxNum};
 use super::snapshot::Snapshot;
 use super::tables::history::HistoryRow;
-use super::tables::unspent::{UnspentKey, UnspentRow};
+use super::tables::unspent::{FoundOutput, UnspentKey, UnspentRow};
 use super::tables::{history, p2pk, payouts, tx_point, unspent};
 use super::union::Union;
 use crate::chain::Height;
@@ -67,6 +67,17 @@ impl Snapshot {
         script: ScriptKey,
         positions: Range<OutputPosition>,
     ) -> Result<impl DoubleEndedIterator<Item = Result<(UnspentKey, UnspentRow), IndexError>> + use<>, IndexError> {
+        let rows = self.unspent_rows(script, positions)?;
+        Ok(rows.filter_map(|row| row.map(|(output, row)| row.map(|row| (output, row))).transpose()))
+    }
+
+    /// The same with the rows that are read on the way: `None` for an output that was unspent when its block was frozen, and
+    /// is not any more.
+    pub fn unspent_rows(
+        &self,
+        script: ScriptKey,
+        positions: Range<OutputPosition>,
+    ) -> Result<impl DoubleEndedIterator<Item = Result<FoundOutput, IndexError>> + use<>, IndexError> {
         let frozen = self.generations.unspent(script, &positions)?;
         let (spends, overwritten) = (Arc::clone(&self.spends), Arc::clone(&self.overwritten));
         let is_gone = move |output: UnspentKey| -> Result<bool, IndexError> {
@@ -74,15 +85,13 @@ impl Snapshot {
             let outpoint = tx_point(output.txnum, vout);
             Ok(spends.get(&outpoint)?.is_some() || overwritten.get(&outpoint)?.is_some())
         };
-        let frozen = frozen.filter_map(move |row| match row {
-            Ok((output, row)) => match is_gone(output) {
-                Ok(true) => None,
-                Ok(false) => Some(Ok((output, row))),
-                Err(error) => Some(Err(error)),
-            },
-            Err(error) => Some(Err(error)),
+        let frozen = frozen.map(move |row| {
+            let (output, row) = row?;
+            let is_gone = row.is_none() || is_gone(output)?;
+            Ok((output, row.filter(|_| !is_gone)))
         });
-        Ok(Union::new(frozen, unspent::read(&self.unspent, script, positions)?))
+        let live = unspent::read(&self.unspent, script, positions)?;
+        Ok(Union::new(live.map(|row| row.map(|(output, row)| (output, Some(row)))), frozen))
     }
 
     /// Whether an output is in the UTXO set.

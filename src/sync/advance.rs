@@ -11,6 +11,7 @@ use tracing::info;
 use super::error::SyncError;
 use super::follow::{Follow, RoundOutcome, SyncLoop, Until};
 use super::fork::{fork_point, refuse_to_shrink, skip_common};
+use super::freeze::CATCH_UP_SLICE;
 use super::mempool::PreBlockState;
 use super::pipeline::{Pipeline, PipelineLimits};
 use super::prefetch::Prefetcher;
@@ -151,8 +152,14 @@ fn freed_above(before: Option<&Snapshot>, fork: Option<Tip>) -> Result<BTreeMap<
 impl SyncLoop<'_> {
     /// Requests the node's tip and connects the blocks up to it.
     pub(super) fn sync_chain(&mut self) -> Result<RoundOutcome, SyncError> {
+        self.adopt_left_generations()?;
+        let info = self.follow.node.chain_info()?;
+        if info.pruned && self.follow.freezing.take_if(|freezing| !freezing.if_pruned).is_some() {
+            info!(
+                "blocks are not frozen, as the node prunes; index.raw_transactions = `node` freezes them nevertheless"
+            );
+        }
         let Follow { node, index, published, .. } = &self.follow;
-        let info = node.chain_info()?;
         let chain = index.snapshot()?;
         let tip = chain.tip();
         let in_sync = tip.is_some_and(|tip| tip.hash == info.best_block_hash);
@@ -161,8 +168,16 @@ impl SyncLoop<'_> {
             self.release_if_invalid(tip)?;
             return Ok(RoundOutcome::InSync);
         }
+        if tip.is_none()
+            && let Some(freezing) = self.follow.freezing.clone()
+            && let Some(last) = freezing.bounds.due(info.blocks, None)
+        {
+            drop(chain);
+            self.import(&freezing, last, &info)?;
+            return Ok(RoundOutcome::Progressed);
+        }
         let mut fork = fork_point(node, &chain)?;
-        let mut hashes = self.hashes_after(fork, &info)?;
+        let mut hashes = self.hashes_after(fork, &info, MAX_HASHES)?;
         skip_common(&chain, &mut fork, &mut hashes)?;
         if hashes.is_empty() {
             if fork == tip {
@@ -175,14 +190,19 @@ impl SyncLoop<'_> {
         Ok(RoundOutcome::Progressed)
     }
 
-    /// Hashes of the node's active chain after the fork point, at most [`MAX_HASHES`].
-    fn hashes_after(&self, fork: Option<Tip>, info: &ChainInfo) -> Result<Vec<BlockHash>, SyncError> {
+    /// Hashes of the node's active chain after the fork point, until there are so many.
+    pub(super) fn hashes_after(
+        &self,
+        fork: Option<Tip>,
+        info: &ChainInfo,
+        enough: usize,
+    ) -> Result<Vec<BlockHash>, SyncError> {
         let genesis = genesis_hash(self.follow.node.options().network);
         let (mut last, mut hashes) = match fork {
             Some(fork) => (fork.hash, Vec::new()),
             None => (genesis, vec![genesis]),
         };
-        while hashes.len() < MAX_HASHES && last != info.best_block_hash {
+        while hashes.len() < enough && last != info.best_block_hash {
             let headers = self.follow.node.headers(&last, 2_000)?;
             let Some((newest, _)) = headers.last().filter(|_| headers.len() > 1) else { break };
             last = *newest;
@@ -275,6 +295,7 @@ impl SyncLoop<'_> {
                 record_writer.write(&mut self.record, &mut update, &change)?;
                 update.commit()?;
                 self.publish_change(std::mem::take(&mut change))?;
+                self.freeze_when_due(CATCH_UP_SLICE)?;
                 // the next blocks may contain transactions that these blocks returned to the mempool
                 if let (Some(pre_state), Some(mempool_sync)) = (&mut pre_state, &mut self.mempool_sync) {
                     *pre_state = mempool_sync.pre_block_state(before.as_deref());

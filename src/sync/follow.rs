@@ -7,6 +7,8 @@ use std::time::{Duration, Instant, SystemTime};
 use tracing::{error, info, warn};
 
 use super::error::SyncError;
+use super::freeze::{Freezer, TIP_SLICE};
+use super::import::Freezing;
 use super::mempool::{MempoolSync, PersistentMempool, StepOutcome};
 use super::prefetch::Prefetcher;
 use super::reorg::Record;
@@ -54,6 +56,8 @@ pub struct Follow<'a> {
     pub connections: NonZeroUsize,
     /// The most bytes that blocks between the node and the index may take.
     pub buffer_bytes: usize,
+    /// Which blocks are frozen; `None` if none are.
+    pub freezing: Option<Freezing>,
 }
 
 /// The pause while removals from the mempool are delayed.
@@ -105,8 +109,11 @@ fn run_rounds(following: &mut SyncLoop<'_>) -> Result<(), SyncError> {
         following.write_mempool_when_due()?;
         following.close_overdue_record(Instant::now())?;
         following.release_when_due()?;
+        following.freeze_when_due(TIP_SLICE)?;
         let pause = match following.round() {
-            Ok(RoundOutcome::InSync) if following.follow.until == Until::CaughtUp => return Ok(()),
+            Ok(RoundOutcome::InSync) if following.follow.until == Until::CaughtUp => {
+                return following.freeze_to_the_end();
+            }
             Ok(outcome) => {
                 failures = 0;
                 match outcome {
@@ -197,6 +204,7 @@ pub(super) struct SyncLoop<'a> {
     mempool_backoff: Option<MempoolBackoff>,
     /// Prefetches for the next block.
     pub(super) prefetcher: Option<Prefetcher>,
+    pub(super) freezer: Freezer,
 }
 
 /// What a write of the mempool contained.
@@ -230,6 +238,7 @@ impl<'a> SyncLoop<'a> {
             signals: Vec::new(),
             mempool_backoff: None,
             prefetcher: None,
+            freezer: Freezer::default(),
         }
     }
 }
@@ -447,7 +456,7 @@ impl SyncLoop<'_> {
     }
 
     /// Publishes this chain with the current mempool as the state for queries, unless it is empty or withheld.
-    fn publish(&mut self, chain: &Arc<Snapshot>) -> Option<Arc<Head>> {
+    pub(super) fn publish(&mut self, chain: &Arc<Snapshot>) -> Option<Arc<Head>> {
         self.chain = Some(Arc::clone(chain));
         if self.is_withheld(chain) {
             return None;

@@ -12,7 +12,7 @@ use crate::index::{ParsedBlock, Tip};
 use crate::view::IndexingSpeed;
 
 /// The interval between log lines.
-const LOG_INTERVAL: Duration = Duration::from_secs(10);
+pub(super) const LOG_INTERVAL: Duration = Duration::from_secs(10);
 /// Fewer blocks than this are logged one by one, and do not count as catching up.
 pub(super) const FEW: u32 = 12;
 
@@ -117,7 +117,12 @@ impl CatchUpProgress {
     }
 
     fn rate(&self, count: u64) -> f64 {
-        // counts here are far below 2^32 a run; a rate needs no more digits than that
-        f64::from(u32::try_from(count).unwrap_or(u32::MAX)) / self.started.elapsed().as_secs_f64().max(0.001)
+        rate(count, self.started)
     }
+}
+
+/// So many a second.
+pub(super) fn rate(count: u64, since: Instant) -> f64 {
+    // counts here are far below 2^32 a run; a rate needs no more digits than that
+    f64::from(u32::try_from(count).unwrap_or(u32::MAX)) / since.elapsed().as_secs_f64().max(0.001)
 }

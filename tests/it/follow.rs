@@ -101,6 +101,7 @@ fn try_to_follow(
         wake,
         connections,
         buffer_bytes: 64 << 20,
+        freezing: None,
     })
 }
 

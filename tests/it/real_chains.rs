@@ -102,6 +102,7 @@ fn import(chain: &Chain) {
         network: chain.network,
         salt: None,
         cache_bytes: 64 << 20,
+        freezes: false,
         stale_blocks_kept: 1_000,
         observed: ObservedLimits::default(),
     };

@@ -375,11 +375,12 @@ impl Holdings {
     ) -> Result<impl Iterator<Item = Row> + use<'h>, ApiError> {
         let coins = self.view.coins(&self.ledger, &output_positions(&walk.confirmed), walk.ascending)?;
         let any_spent = filter.leaves_spent_out() && self.view.pending(&self.ledger).spent_confirmed.count > 0;
-        let row = move |coin: Result<Coin, view::IndexError>| {
-            let coin = coin?;
+        let row = move |found: Result<view::UnspentCandidate, view::IndexError>| {
+            let found = found?;
             self.view.count(ROW_BYTES)?;
-            let OutputPosition { txnum, vout } = coin.position;
-            let position = Position::Confirmed(coin.position.to_u64());
+            let OutputPosition { txnum, vout } = found.position;
+            let position = Position::Confirmed(found.position.to_u64());
+            let Some(coin) = found.coin else { return Ok(passed.pass().then_some((position, None))) };
             if any_spent {
                 let outpoint = OutPoint { txid: self.view.txid_at(txnum)?, vout };
                 if self.view.mempool().spender(&outpoint).is_some() {
@@ -389,7 +390,7 @@ impl Holdings {
             let kept = filter.keeps(coin, || Ok(self.view.height_of(txnum)?), at.height)?;
             Ok(Some((position, kept.then_some(Unspent::Confirmed(coin)))))
         };
-        Ok(coins.filter_map(move |coin| row(coin).transpose()))
+        Ok(coins.filter_map(move |found| row(found).transpose()))
     }
 
     fn waiting_coins<'h>(

@@ -20,7 +20,7 @@ use super::super::tables::block_starts::BlockStart;
 use super::super::tables::blocks::BlockRow;
 use super::super::tables::history::HistoryRow;
 use super::super::tables::meta;
-use super::super::tables::unspent::{UnspentKey, UnspentRow};
+use super::super::tables::unspent::{FoundOutput, UnspentKey};
 use super::super::update::Tip;
 use super::generation::Generation;
 use crate::chain::Height;
@@ -373,7 +373,21 @@ impl Generations {
 
     /// Whether an output is unspent right above them.
     pub(in crate::index) fn is_unspent(&self, output: UnspentKey) -> Result<bool, IndexError> {
-        Ok(self.has_unspent_row(output)? && !self.is_gone(output)?)
+        let own = self.in_force.partition_point(|in_force| in_force.end <= output.txnum);
+        Ok(self.has_unspent_row(output)? && !self.is_gone_after(own, output)?)
+    }
+
+    /// Whether an output with a row in `unspent` of a generation is spent or overwritten by a later one.
+    fn is_gone_after(&self, own: usize, output: UnspentKey) -> Result<bool, IndexError> {
+        for in_force in self.in_force.iter().skip(own + 1) {
+            let spender = in_force.generation.spender(output.txnum, output.vout)?;
+            let overwriter = in_force.generation.overwriter(output.txnum, output.vout)?;
+            let is_in_force = |txnum: TxNum| txnum < in_force.end;
+            if spender.is_some_and(|spender| is_in_force(spender.txnum)) || overwriter.is_some_and(is_in_force) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Whether an output of theirs is spent or overwritten by a transaction of theirs.
@@ -410,28 +424,27 @@ impl Generations {
         Ok(rows.into_iter().flatten())
     }
 
-    /// Those of their outputs at these positions that pay a script and are unspent right above them, oldest first.
+    /// Those of their outputs at these positions that pay a script and are unspent at the end of their generation, oldest
+    /// first, with their row if they are unspent right above all of them.
     pub(in crate::index) fn unspent(
         self: &Arc<Self>,
         script: ScriptKey,
         positions: &Range<OutputPosition>,
-    ) -> Result<impl DoubleEndedIterator<Item = Result<(UnspentKey, UnspentRow), IndexError>> + use<>, IndexError> {
+    ) -> Result<impl DoubleEndedIterator<Item = Result<FoundOutput, IndexError>> + use<>, IndexError> {
         let mut rows = Vec::new();
-        for in_force in &self.in_force {
+        for (at, in_force) in self.in_force.iter().enumerate() {
             let end = positions.end.min(OutputPosition::first_of(in_force.end));
             if positions.start < end && OutputPosition::first_of(in_force.first()) < end {
-                rows.push(in_force.generation.unspent(script, positions.start..end)?);
+                let (generations, found) =
+                    (Arc::clone(self), in_force.generation.unspent(script, positions.start..end)?);
+                rows.push(found.map(move |row| {
+                    let (output, row) = row?;
+                    let is_gone = generations.is_gone_after(at, output)?;
+                    Ok((output, (!is_gone).then_some(row)))
+                }));
             }
         }
-        let generations = Arc::clone(self);
-        Ok(rows.into_iter().flatten().filter_map(move |row| match row {
-            Ok((output, row)) => match generations.is_gone(output) {
-                Ok(true) => None,
-                Ok(false) => Some(Ok((output, row))),
-                Err(error) => Some(Err(error)),
-            },
-            Err(error) => Some(Err(error)),
-        }))
+        Ok(rows.into_iter().flatten())
     }
 
     /// Heights of those of their blocks whose coinbase pays a script, within `heights`, lowest first.

@@ -43,6 +43,9 @@ pub(in crate::index) fn split_key(key: &UnspentKeyBytes) -> UnspentKey {
     UnspentKey { script: ScriptKey(script), txnum, vout: vout.to_u32() }
 }
 
+/// An output that has a row, and that row if the output is unspent.
+pub type FoundOutput = (UnspentKey, Option<UnspentRow>);
+
 impl UnspentRow {
     pub(in crate::index) fn encode(self) -> UnspentValue {
         join(self.value.to_be_bytes(), [u8::from(self.is_coinbase)])

@@ -69,6 +69,7 @@ pub(in crate::sync) fn genesis() -> (TempDir, Index) {
         network: Network::Regtest,
         salt: None,
         cache_bytes: 1 << 20,
+        freezes: false,
         stale_blocks_kept: 1,
         observed: ObservedLimits::default(),
     })

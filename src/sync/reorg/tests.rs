@@ -75,6 +75,7 @@ impl Stage {
             wake: &self.wake,
             connections: NonZeroUsize::MIN,
             buffer_bytes: 1 << 20,
+            freezing: None,
         });
         following.publish_chain().unwrap();
         following.resume_record().unwrap();

@@ -21,7 +21,8 @@ pub struct Coin {
     pub is_coinbase: bool,
 }
 
-/// An output found in a history: its position, the bytes of transactions read for it, and the coin unless it was spent.
+/// An output found in a history or among rows: its position, the bytes of transactions read for it, and the coin unless it
+/// was spent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnspentCandidate {
     /// The position of the output. For a transaction without outputs to the ledger, the end of its outputs in the direction
@@ -34,22 +35,23 @@ pub struct UnspentCandidate {
 }
 
 impl View {
-    /// The unspent outputs of a ledger at these positions, oldest or newest first.
+    /// The outputs of a ledger at these positions that have a row, with those unspent now; oldest or newest first.
     pub fn coins(
         &self,
         ledger: &Ledger,
         positions: &Range<OutputPosition>,
         ascending: bool,
-    ) -> Result<impl Iterator<Item = Result<Coin, IndexError>> + use<>, IndexError> {
+    ) -> Result<impl Iterator<Item = Result<UnspentCandidate, IndexError>> + use<>, IndexError> {
         let coins = ledger.scripts().iter().map(|script| {
-            let rows = self.head.chain.unspent(*script, positions.clone())?.map(|row| {
+            let rows = self.head.chain.unspent_rows(*script, positions.clone())?.map(|row| {
                 let (UnspentKey { txnum, vout, .. }, row) = row?;
                 let position = OutputPosition { txnum, vout };
-                Ok(Coin { position, value: row.value, is_coinbase: row.is_coinbase })
+                let coin = row.map(|row| Coin { position, value: row.value, is_coinbase: row.is_coinbase });
+                Ok(UnspentCandidate { position, bytes: 0, coin })
             });
             Ok(directed(rows, ascending))
         });
-        Merge::new(coins.collect::<Result<Vec<_>, IndexError>>()?, ascending, |coin| coin.position.to_u64())
+        Merge::new(coins.collect::<Result<Vec<_>, IndexError>>()?, ascending, |found| found.position.to_u64())
     }
 
     /// The outputs of a ledger at these positions, with those unspent right after the block `at`; oldest or newest

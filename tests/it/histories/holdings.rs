@@ -21,7 +21,7 @@ pub(crate) fn assert_holdings(view: &View, model: &Model, script: &ScriptBuf) {
     assert_eq!((view.first_seen(&ledger, &tip).unwrap(), found.last_seen), seen, "first and last seen of {script}");
 
     let coins: Vec<_> = view.coins(&ledger, &(OutputPosition::default()..OutputPosition::END), true).unwrap().collect();
-    let coins: Vec<_> = coins.into_iter().map(Result::unwrap).collect();
+    let coins: Vec<_> = coins.into_iter().filter_map(|found| found.unwrap().coin).collect();
     let sum = coins.iter().map(|coin| coin.value).sum::<u64>();
     let balance = expected.received - expected.spent;
     assert_eq!((sum, u64::try_from(coins.len()).unwrap()), (balance, found.utxo_count().unwrap()), "coins of {script}");

@@ -39,6 +39,7 @@ impl Followed {
             wake,
             connections,
             buffer_bytes: 16 << 20,
+            freezing: None,
         })
         .unwrap();
     }

@@ -73,6 +73,7 @@ impl Api {
             network,
             salt: Some(SALT),
             cache_bytes: 64 << 20,
+            freezes: false,
             stale_blocks_kept: 1_000,
             observed: ObservedLimits::default(),
         };
@@ -248,6 +249,7 @@ impl Api {
             wake: &Wake::default(),
             connections: NonZeroUsize::MIN,
             buffer_bytes: 64 << 20,
+            freezing: None,
         };
         run(follow).unwrap();
     }

@@ -23,6 +23,7 @@ pub(crate) fn options(directory: &Path) -> IndexOptions {
         network: Network::Regtest,
         salt: Some(SALT),
         cache_bytes: 64 << 20,
+        freezes: false,
         stale_blocks_kept: 1_000,
         observed: ObservedLimits::default(),
     }

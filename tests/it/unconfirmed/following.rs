@@ -107,6 +107,7 @@ impl Following {
                     wake: &wake,
                     connections: NonZeroUsize::MIN,
                     buffer_bytes: 64 << 20,
+                    freezing: None,
                 })
             }
         });

@@ -1,0 +1,242 @@
+//! Freezes live blocks in the background: a thread packs them into a generation while the loop follows the node. Putting it
+//! into force is one small commit, and the live rows are deleted afterwards, a few at a time.
+
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use tracing::{debug, info, warn};
+
+use super::error::SyncError;
+use super::follow::SyncLoop;
+use crate::chain::Height;
+use crate::index::{GenerationRange, ImportEstimate, IndexError, Snapshot};
+use crate::node::{BlockPositions, NodeBlocks};
+
+/// The pause after a failure.
+const RETRY_PAUSE: Duration = Duration::from_mins(10);
+/// Rows that a commit of the deletion looks at: one takes a few milliseconds.
+const SWEPT_ROWS: usize = 2_000;
+/// How long rows are deleted at a time at the tip.
+pub(super) const TIP_SLICE: Duration = Duration::from_millis(20);
+/// How long rows are deleted between two commits while the index catches up.
+pub(super) const CATCH_UP_SLICE: Duration = Duration::from_secs(3);
+/// The pause between two times at the tip, which leaves the processors to requests.
+const SWEEP_PAUSE: Duration = Duration::from_millis(100);
+
+/// Freezing, as far as it is under way.
+#[derive(Default)]
+pub(super) struct Freezer {
+    job: Option<FreezeJob>,
+    /// No job is started before.
+    retry_at: Option<Instant>,
+    /// When rows were deleted last.
+    swept_at: Option<Instant>,
+    /// Whether no shadowed rows are left.
+    is_swept: bool,
+    /// Whether files that no commit names were looked for.
+    is_tidy: bool,
+}
+
+/// The blocks of a generation that was built, and where they are in the block files, as far as they were found.
+type FrozenBlocks = (GenerationRange, BlockPositions);
+
+/// A thread that packs blocks.
+struct FreezeJob {
+    path: PathBuf,
+    began: Instant,
+    stop: Arc<AtomicBool>,
+    /// `None` once it is joined.
+    thread: Option<JoinHandle<Result<FrozenBlocks, IndexError>>>,
+}
+
+impl FreezeJob {
+    fn start(
+        snapshot: Arc<Snapshot>,
+        heights: RangeInclusive<Height>,
+        path: PathBuf,
+        blocks: NodeBlocks,
+    ) -> Result<Self, SyncError> {
+        let (stop, began) = (Arc::<AtomicBool>::default(), Instant::now());
+        let (stopped, file) = (Arc::clone(&stop), path.clone());
+        let pack = move || {
+            // only these bytes are left afterwards
+            let hashes = snapshot.block_hashes(heights.clone())?;
+            let positions = blocks.locate(*heights.start(), &hashes, &mut |_| {}).unwrap_or_else(|error| {
+                debug!(%error, "blocks that are being frozen are requested from the node");
+                BlockPositions::default()
+            });
+            snapshot.check_raw_blocks(heights.clone(), &stopped)?;
+            Ok((snapshot.pack_until(heights, &file, &stopped)?, positions))
+        };
+        let thread = thread::Builder::new().name("freeze".into()).spawn(pack).map_err(SyncError::Threads)?;
+        Ok(Self { path, began, stop, thread: Some(thread) })
+    }
+
+    fn is_finished(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    fn join(mut self) -> Result<FrozenBlocks, IndexError> {
+        self.thread.take().map_or(Err(IndexError::Broken), |thread| thread.join().unwrap_or(Err(IndexError::Broken)))
+    }
+}
+
+impl Drop for FreezeJob {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // its file is not a generation yet, or is removed when the next one is begun
+            let _ = thread.join();
+        }
+    }
+}
+
+impl SyncLoop<'_> {
+    /// Freezes blocks when enough are live, a step at a time: starts the thread, or puts what it built into force, or deletes
+    /// some of the shadowed rows for about this time.
+    ///
+    /// Errors: the index cannot be read or written. A failure of the thread is logged, and it is started again later.
+    pub(super) fn freeze_when_due(&mut self, slice: Duration) -> Result<(), SyncError> {
+        if !self.freezer.is_swept {
+            return self.sweep(slice);
+        }
+        if let Some(positions) = self.follow.freezing.as_ref().and_then(|freezing| freezing.blocks.relocated()) {
+            self.record_positions(positions.iter())?;
+        }
+        match self.freezer.job.take_if(|job| job.is_finished()) {
+            Some(job) => self.finish_freezing(job),
+            None if self.freezer.job.is_none() => self.start_freezing(),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends the freezing that is due, because no other loop goes on with it soon. Returns early when the stop flag is raised.
+    ///
+    /// Errors: as [`SyncLoop::freeze_when_due`].
+    pub(super) fn freeze_to_the_end(&mut self) -> Result<(), SyncError> {
+        self.freezer.retry_at = None;
+        while !self.follow.node.stop().is_raised() {
+            let was_swept = self.freezer.is_swept;
+            self.freeze_when_due(Duration::MAX)?;
+            match &self.freezer.job {
+                Some(job) if !job.is_finished() => {
+                    // an error means that the flag is raised
+                    let _ = self.follow.node.stop().sleep(Duration::from_millis(20));
+                }
+                None if was_swept && self.freezer.is_swept => break,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes shadowed rows for about this time.
+    fn sweep(&mut self, slice: Duration) -> Result<(), SyncError> {
+        let began = Instant::now();
+        if slice < CATCH_UP_SLICE && self.freezer.swept_at.is_some_and(|swept| swept.elapsed() < SWEEP_PAUSE) {
+            return Ok(());
+        }
+        while !self.freezer.is_swept && began.elapsed() < slice && !self.follow.node.stop().is_raised() {
+            self.freezer.is_swept = !self.follow.index.sweep(SWEPT_ROWS)?;
+        }
+        self.freezer.swept_at = Some(Instant::now());
+        Ok(self.follow.index.flush_soon()?)
+    }
+
+    fn start_freezing(&mut self) -> Result<(), SyncError> {
+        if self.freezer.retry_at.is_some_and(|at| Instant::now() < at) {
+            return Ok(());
+        }
+        let (Some(freezing), Some(chain)) = (&self.follow.freezing, &self.chain) else { return Ok(()) };
+        let (tip, frozen) = (chain.tip().map(|tip| tip.height), chain.frozen().map(|frozen| frozen.height));
+        let Some(last) = tip.and_then(|tip| freezing.bounds.due(tip, frozen)) else { return Ok(()) };
+        let first = frozen.map_or(Height::GENESIS, Height::next);
+        let path = self.follow.index.freezing_path();
+        remove(&path)?;
+        let transactions = chain.transactions_in(first..=last)?;
+        let directory = self.follow.index.directory();
+        let estimate = ImportEstimate::of(transactions, 0, 1);
+        if let Err(error) = estimate.check(directory, directory) {
+            return self.postpone(&error);
+        }
+        info!(first = %first, last = %last, transactions, "freezing blocks in the background");
+        self.freezer.job = Some(FreezeJob::start(Arc::clone(chain), first..=last, path, freezing.blocks.clone())?);
+        Ok(())
+    }
+
+    fn finish_freezing(&mut self, job: FreezeJob) -> Result<(), SyncError> {
+        let (path, began) = (job.path.clone(), job.began);
+        let (range, positions) = match job.join() {
+            Ok(frozen) => frozen,
+            Err(error) => return self.postpone(&error),
+        };
+        match self.follow.index.adopt(&path) {
+            Ok(_) => {}
+            Err(error @ IndexError::NotNext { .. }) => {
+                remove(&path)?;
+                debug!(%error, "a reorganisation reached blocks that were being frozen");
+                return Ok(());
+            }
+            Err(error) => return Err(error.into()),
+        }
+        self.freezer.is_swept = false;
+        self.record_positions(positions.iter())?;
+        let chain = Arc::new(self.follow.index.snapshot()?);
+        self.publish(&chain);
+        info!(
+            first = %range.first,
+            last = %range.last.height,
+            transactions = range.transactions(),
+            seconds = format_args!("{:.1}", began.elapsed().as_secs_f64()),
+            "froze blocks"
+        );
+        Ok(())
+    }
+
+    fn postpone(&mut self, error: &IndexError) -> Result<(), SyncError> {
+        warn!(%error, again_in = ?RETRY_PAUSE, "cannot freeze blocks; they stay in the index file");
+        self.freezer.retry_at = Some(Instant::now() + RETRY_PAUSE);
+        Ok(())
+    }
+
+    /// Puts complete generations into force that a crash left without a name, if their blocks are still in the node's chain,
+    /// and removes the others.
+    pub(super) fn adopt_left_generations(&mut self) -> Result<(), SyncError> {
+        if std::mem::replace(&mut self.freezer.is_tidy, true) {
+            return Ok(());
+        }
+        for path in self.follow.index.unnamed_generations()? {
+            let last = self.follow.index.last_block_of(&path);
+            let is_in_chain = match &last {
+                Ok(last) => self.follow.node.block_hash(last.height)? == Some(last.hash),
+                Err(_) => false,
+            };
+            let adopted = if is_in_chain { self.follow.index.adopt(&path).map(Some) } else { last.map(|_| None) };
+            match adopted {
+                Ok(Some(tip)) => {
+                    info!(height = %tip.height, "a generation that was complete is in force");
+                    self.publish_chain()?;
+                }
+                Ok(None) | Err(_) => {
+                    warn!(path = %path.display(), "removing a generation that does not belong to the index");
+                    remove(&path)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Removes a file if there is one.
+fn remove(path: &Path) -> Result<(), SyncError> {
+    match std::fs::remove_file(path) {
+        Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+            Err(IndexError::File { doing: "remove", path: path.to_path_buf(), source }.into())
+        }
+        _ => Ok(()),
+    }
+}
