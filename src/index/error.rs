@@ -207,6 +207,15 @@ pub enum IndexError {
         /// Why not.
         why: String,
     },
+    /// The index has frozen blocks, and a check of it has nobody to read their bytes from.
+    #[error(
+        "the bytes of the blocks up to height {height} are not in the index, and the check needs them: connect a node that \
+         has them (`btcgraph verify` without --without-node)"
+    )]
+    NoRawBlocks {
+        /// The highest of them.
+        height: Height,
+    },
     /// A thread could not be started.
     #[error("cannot start a thread for writing the index: {0}. Raise the limit of threads for this user")]
     Threads(#[source] std::io::Error),

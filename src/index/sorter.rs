@@ -35,6 +35,11 @@ impl Sorter {
         Self { directory, memory, bytes: Vec::new(), records: Vec::new(), spilled: None }
     }
 
+    /// An empty sorter of the same memory and directory.
+    pub(super) fn like(&self) -> Self {
+        Self::new(&self.directory, self.memory)
+    }
+
     /// Adds the record that the concatenated parts form.
     pub(super) fn push(&mut self, parts: &[&[u8]]) -> io::Result<()> {
         let start = self.bytes.len();

@@ -1,11 +1,12 @@
 //! An index whose lower blocks are frozen: it gives the answers of the model on either side of the cut, and blocks are
 //! connected on top of it and disconnected through it.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use bitcoin::{Block, Network};
 use btcgraph::chain::Height;
-use btcgraph::index::{Generation, Index, IndexError, Snapshot, TxNum};
+use btcgraph::index::{Generation, Index, IndexError, Snapshot, TxNum, VerifyOptions, verify};
 use btcgraph::sim::{Hostile, SimChain};
 
 use crate::support::agree::assert_agrees;
@@ -46,19 +47,70 @@ fn blocks_are_connected_above_a_cut_and_disconnected_through_it() {
             agrees(&indexed, &blocks[..=index_of(cut)]);
             indexed.connect(blocks[index_of(cut) + 1..].iter().copied(), run);
             agrees(&indexed, &blocks);
+            indexed.verified();
             let mut lefts = [tip, tip - 20, cut + 1, cut, cut - 3, cut - 30];
             lefts.sort_unstable_by_key(|left| std::cmp::Reverse(*left));
             for left in lefts.into_iter().filter(|left| *left <= tip) {
                 indexed.disconnect_to(left);
                 agrees(&indexed, &blocks[..index_of(left)]);
             }
+            indexed.verified();
             // the same blocks again, which generations have beyond their ends
             indexed.connect(blocks[index_of(cut - 30)..].iter().copied(), run);
             agrees(&indexed, &blocks);
+            indexed.verified();
             indexed.disconnect_to(cut - 35);
             agrees(&indexed, &blocks[..index_of(cut - 35)]);
+            indexed.verified();
         }
     }
+}
+
+#[test]
+fn verify_reports_a_frozen_index_as_a_live_one() {
+    let blocks = blocks(49);
+    let blocks: Vec<_> = blocks.iter().map(Arc::as_ref).collect();
+    let live = Indexed::of(blocks.iter().copied(), 50);
+    let tip = u32::try_from(blocks.len()).unwrap() - 1;
+    for ends in [vec![tip], vec![tip - 45], vec![0, 101, tip - 47], vec![tip / 2, tip / 2 + 1]] {
+        let mut indexed = frozen(&blocks, &ends);
+        let index_of = |height: u32| usize::try_from(height).unwrap();
+        indexed.connect(blocks[index_of(ends.last().unwrap() + 1)..].iter().copied(), 7);
+        assert_eq!(indexed.verified(), live.verified());
+        // rows of generations lie beyond their ends, and live rows take their place
+        indexed.disconnect_to(tip - 60);
+        indexed.verified();
+        indexed.connect(blocks[index_of(tip - 60)..].iter().copied(), 7);
+        assert_eq!(indexed.verified(), live.verified());
+    }
+}
+
+#[test]
+fn verify_needs_somebody_who_has_the_bytes_of_frozen_blocks() {
+    let blocks = blocks(50);
+    let blocks: Vec<_> = blocks.iter().map(Arc::as_ref).collect();
+    let directory = frozen(&blocks, &[40, 60]).directory;
+    let verify_with = |blocks: Option<&[&Block]>| {
+        let index = Index::open(&options(directory.path())).unwrap();
+        if let Some(blocks) = blocks {
+            index.set_raw_blocks(Arc::new(BlockBytes::of(blocks.iter().copied())));
+        }
+        let options = VerifyOptions { memory: 64 << 20, directory: directory.path().into() };
+        verify(&index.snapshot().unwrap(), &options, &mut |_| ControlFlow::Continue(()))
+    };
+    let error = verify_with(None).unwrap_err();
+    assert!(matches!(error, IndexError::NoRawBlocks { height } if height == Height::from(60)), "{error}");
+    assert!(error.to_string().contains("connect a node"), "{error}");
+    // a node that has some of them, and one that has a damaged one
+    let error = verify_with(Some(&blocks[..30])).unwrap_err();
+    assert!(matches!(error, IndexError::RawUnavailable { height, .. } if height == Height::from(30)), "{error}");
+    let mut wrong = Block::clone(blocks[20]);
+    wrong.txdata[0].lock_time = bitcoin::absolute::LockTime::from_consensus(77);
+    let mut others = blocks.clone();
+    others[20] = &wrong;
+    let error = verify_with(Some(&others)).unwrap_err();
+    assert!(matches!(error, IndexError::RawUnavailable { height, .. } if height == Height::from(20)), "{error}");
+    assert!(verify_with(Some(&blocks)).unwrap().is_clean());
 }
 
 fn ranges(snapshot: &Snapshot, end: u32) -> Vec<(Vec<bitcoin::Txid>, Vec<u8>)> {

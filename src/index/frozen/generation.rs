@@ -1,5 +1,7 @@
 //! Reads of one generation: the packed rows of a range of blocks. Its file never changes.
 
+mod scan;
+
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -24,6 +26,8 @@ use super::tables::spends::OutputState;
 use super::tables::txid_prefixes::CutBits;
 use super::tables::{blocks, history, late_spends, positions, spends, txid_prefixes, txids};
 use crate::chain::{Height, network};
+
+pub(in crate::index) use scan::Entries;
 
 /// The format of all packed tables together. Raised with every change of the content of rows.
 const FORMAT_VERSION: u32 = 2;

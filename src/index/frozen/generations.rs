@@ -127,6 +127,11 @@ impl Generations {
         let _ = self.raw.set(raw);
     }
 
+    /// Whether it is set where the bytes of their blocks are read.
+    pub(in crate::index) fn has_raw_blocks(&self) -> bool {
+        self.raw.get().is_some()
+    }
+
     pub(in crate::index) fn is_empty(&self) -> bool {
         self.in_force.is_empty()
     }

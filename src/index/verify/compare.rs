@@ -4,13 +4,12 @@ use std::io;
 use std::iter::Peekable;
 use std::path::Path;
 
-use redb::{Key, ReadOnlyTable, ReadableTable, Value};
-
 use super::super::error::IndexError;
 use super::super::sorter::{SortedRecords, Sorter};
 use super::super::tables::history::{self, HistoryChange, HistoryRow};
-use super::super::tables::p2pk;
-use super::chain::{Digest, hex};
+use super::super::tables::{blocks, p2pk, txids};
+use super::chain::{Digest, UnspentRecord, hex};
+use super::merged::{Rows, first_u32, live};
 use super::recount::decode_change;
 use super::report::TableReport;
 use super::{Work, sorting};
@@ -18,94 +17,157 @@ use super::{Work, sorting};
 /// A row: key and value as stored.
 type Row = (Vec<u8>, Vec<u8>);
 
+/// Bytes of the keys of `unspent`.
+const UNSPENT_KEY: usize = 17;
+
 impl Work<'_> {
     pub(super) fn compare_tables(&mut self) -> Result<Vec<TableReport>, IndexError> {
         self.expect_stale_blocks()?;
         let snapshot = self.snapshot;
+        let end = snapshot.generations.end();
         let take = |sorter: &mut Sorter| std::mem::replace(sorter, Sorter::new(Path::new(""), 0)).sorted();
+        let first_height = blocks::key(snapshot.first_live_height());
         let mut tables = vec![
-            self.digest("blocks", rows(&snapshot.blocks)?)?,
-            self.digest("block_starts", rows(&snapshot.block_starts)?)?,
-            self.digest("transactions", rows(&snapshot.transactions)?)?,
-            self.digest("spends", rows(&snapshot.spends)?)?,
+            self.digest_live("blocks", live(&snapshot.blocks, first_height, <[u8]>::to_vec)?)?,
+            self.digest("block_starts")?,
+            self.digest_live("transactions", live(&snapshot.transactions, end.to_key(), <[u8]>::to_vec)?)?,
+            self.digest("spends")?,
         ];
         let expected = take(&mut self.txids).map_err(sorting)?.map(|record| split(record, 10));
-        tables.push(self.compare("txids", expected, rows(&snapshot.txids)?)?);
-        let expected = take(&mut self.unspent).map_err(sorting)?.map(|record| split(record, 17));
-        tables.push(self.compare("unspent", expected, rows(&snapshot.unspent)?)?);
+        let stored = live(&snapshot.txids, [0; 10], |()| [])?;
+        let stored = stored.filter(|row| row.as_ref().map_or(true, |(key, _)| txids::split_key(key).1 >= end));
+        // the pass that looked for duplicates hashed all rows
+        self.compare("txids", expected, Box::new(stored))?;
+        tables.push(self.digest("txids")?);
+        let expected = take(&mut self.unspent).map_err(sorting)?;
+        tables.push(self.compare_unspent(expected)?);
         let expected = std::mem::take(&mut self.overwritten_rows);
         let expected = expected.into_iter().map(|(outpoint, later)| Ok((outpoint.to_vec(), later.to_key().to_vec())));
-        tables.push(self.compare("overwritten", expected, rows(&snapshot.overwritten)?)?);
+        tables.push(self.compare("overwritten", expected, snapshot.all_overwritten()?)?);
         let expected = take(&mut self.payouts).map_err(sorting)?.map(|record| split(record, 14));
-        tables.push(self.compare("payouts", without_repeats(expected), rows(&snapshot.payouts)?)?);
+        tables.push(self.compare("payouts", without_repeats(expected), snapshot.all_payouts()?)?);
         let expected = take(&mut self.p2pk).map_err(sorting)?.map(|record| split(record, size_of::<p2pk::P2pkKey>()));
-        tables.push(self.compare("p2pk", without_repeats(expected), rows(&snapshot.p2pk)?)?);
+        tables.push(self.compare("p2pk", without_repeats(expected), snapshot.all_p2pk()?)?);
         let expected = take(&mut self.block_hashes).map_err(sorting)?.map(|record| split(record, 32));
-        tables.push(self.compare("block_hashes", expected, rows(&snapshot.block_hashes)?)?);
+        tables.push(self.compare("block_hashes", expected, snapshot.all_block_hashes()?)?);
         let expected = take(&mut self.stale_transactions).map_err(sorting)?.map(|record| split(record, 42));
-        tables.push(self.compare("stale_transactions", expected, rows(&snapshot.stale_transactions)?)?);
+        let stored = live(&snapshot.stale_transactions, [0; 42], |()| [])?;
+        tables.push(self.compare("stale_transactions", expected, stored)?);
         let changes = take(&mut self.history).map_err(sorting)?;
-        tables.push(self.compare("history", Totals::new(changes), rows(&snapshot.history)?)?);
+        tables.push(self.compare("history", Totals::new(changes), snapshot.all_history()?)?);
         Ok(tables)
     }
 
-    /// Only reads and hashes: these tables were checked row by row in the passes before. No row may lie beyond the tip.
-    fn digest(
+    /// The report of a table whose rows were hashed when they were checked in the passes before.
+    fn digest(&mut self, name: &'static str) -> Result<TableReport, IndexError> {
+        self.digest_live(name, Box::new(std::iter::empty::<Result<([u8; 4], Vec<u8>), _>>()))
+    }
+
+    /// The report of a table whose frozen rows were hashed before. Only reads and hashes the live ones, which were checked
+    /// row by row in the passes before. No row may lie beyond the tip.
+    fn digest_live(
         &mut self,
         name: &'static str,
-        stored: impl Iterator<Item = Result<Row, IndexError>>,
+        stored: Rows<'_, [u8; 4], Vec<u8>>,
     ) -> Result<TableReport, IndexError> {
-        let (heights, transactions) = (self.snapshot.tip().map_or(0, |tip| tip.height.to_u32() + 1), self.transactions);
-        let beyond = match name {
-            "blocks" => u64::from(heights),
-            _ => transactions,
+        let heights = u64::from(self.snapshot.tip().map_or(0, |tip| tip.height.to_u32() + 1));
+        let mut digest = std::mem::take(match name {
+            "blocks" => &mut self.digests.blocks,
+            "block_starts" => &mut self.digests.block_starts,
+            "transactions" => &mut self.digests.transactions,
+            "spends" => &mut self.digests.spends,
+            _ => &mut self.digests.txids,
+        });
+        let expected = match name {
+            "blocks" | "block_starts" => Some(heights),
+            "transactions" => Some(self.transactions),
+            _ => None,
         };
-        let mut digest = Digest::default();
         for row in stored {
             let (key, value) = row?;
-            let number = key.first_chunk().map_or(u64::MAX, |number| u64::from(u32::from_be_bytes(*number)));
-            if number >= beyond {
-                self.superfluous(name, &key);
+            if expected.is_some_and(|expected| u64::from(first_u32(&key)) >= expected) {
+                self.differences.superfluous(name, &key);
             }
             digest.row(&key, &value);
             self.progress("comparing the tables", digest.rows, u64::MAX)?;
         }
-        let expected = match name {
-            "blocks" | "block_starts" => Some(u64::from(heights)),
-            "transactions" => Some(transactions),
-            _ => None,
-        };
         if let Some(expected) = expected.filter(|expected| *expected != digest.rows) {
             self.differences.add(format!("{name}: {} rows, but the chain has {expected}", digest.rows));
         }
         Ok(TableReport { name, rows: digest.rows, digest: digest.finish() })
     }
 
-    fn compare(
+    fn compare<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &mut self,
         name: &'static str,
         expected: impl Iterator<Item = io::Result<Row>>,
-        stored: impl Iterator<Item = Result<Row, IndexError>>,
+        stored: Rows<'_, K, V>,
     ) -> Result<TableReport, IndexError> {
         let mut digest = Digest::default();
         let mut expected = expected.peekable();
         for row in stored {
-            let (key, value) = row?;
-            while let Some(missing) = expected.next_if(|row| row.as_ref().is_ok_and(|row| row.0 < key)) {
+            let Some((key, value)) = self.differences.record(row)? else { continue };
+            let (key, value) = (key.as_ref(), value.as_ref());
+            while let Some(missing) = expected.next_if(|row| row.as_ref().is_ok_and(|row| *row.0 < *key)) {
                 self.missing(name, &missing.map_err(sorting)?.0);
             }
             match expected.next_if(|row| !row.as_ref().is_ok_and(|row| row.0 != key)).transpose().map_err(sorting)? {
                 Some((_, right)) if right == value => {}
-                Some(_) => self.differences.add(format!("{name}: row {} differs from what it must be", hex(&key))),
-                None => self.superfluous(name, &key),
+                Some(_) => self.differences.add(format!("{name}: row {} differs from what it must be", hex(key))),
+                None => self.differences.superfluous(name, key),
             }
-            digest.row(&key, &value);
+            digest.row(key, value);
             self.progress("comparing the tables", digest.rows, u64::MAX)?;
         }
         for missing in expected {
             self.missing(name, &missing.map_err(sorting)?.0);
         }
         Ok(TableReport { name, rows: digest.rows, digest: digest.finish() })
+    }
+
+    /// Compares `unspent`. A generation has rows also of outputs that are spent since, and a live row may repeat one of an
+    /// output that is not.
+    fn compare_unspent(&mut self, expected: SortedRecords) -> Result<TableReport, IndexError> {
+        const NAME: &str = "unspent";
+        let snapshot = self.snapshot;
+        let mut digest = Digest::default();
+        let mut expected = expected.peekable();
+        // the expected row of which the last stored row is one
+        let mut matched: Option<Vec<u8>> = None;
+        for row in snapshot.all_unspent()? {
+            let Some((key, (value, is_live))) = self.differences.record(row)? else { continue };
+            let repeats = matched.as_ref().is_some_and(|record| record.starts_with(&key));
+            if !repeats {
+                matched = None;
+                while let Some(record) = expected.next_if(|record| {
+                    record.as_ref().map_or(true, |record| record[..UNSPENT_KEY.min(record.len())] <= key[..])
+                }) {
+                    let record = record.map_err(sorting)?;
+                    if record.starts_with(&key) {
+                        matched = Some(record);
+                        break;
+                    }
+                    self.missing(NAME, &record[..UNSPENT_KEY.min(record.len())]);
+                }
+            }
+            let right = matched.as_ref().and_then(|record| record[UNSPENT_KEY..].split_last());
+            let Some((record, right)) = right.filter(|(record, _)| may_have_row(**record, is_live)) else {
+                self.differences.superfluous(NAME, &key);
+                continue;
+            };
+            if *right != value {
+                self.differences.add(format!("{NAME}: row {} differs from what it must be", hex(&key)));
+            }
+            if *record == UnspentRecord::Unspent as u8 && !repeats {
+                digest.row(&key, &value);
+            }
+            self.progress("comparing the tables", digest.rows, u64::MAX)?;
+        }
+        for missing in expected {
+            let missing = missing.map_err(sorting)?;
+            self.missing(NAME, &missing[..UNSPENT_KEY.min(missing.len())]);
+        }
+        Ok(TableReport { name: NAME, rows: digest.rows, digest: digest.finish() })
     }
 
     fn missing(&mut self, name: &'static str, key: &[u8]) {
@@ -130,14 +192,9 @@ fn without_repeats(rows: impl Iterator<Item = io::Result<Row>>) -> impl Iterator
     })
 }
 
-/// All rows of a table, as stored.
-fn rows<K: Key + 'static, V: Value + 'static>(
-    table: &ReadOnlyTable<K, V>,
-) -> Result<impl Iterator<Item = Result<Row, IndexError>>, IndexError> {
-    Ok(table.iter()?.map(|row| {
-        let (key, value) = row?;
-        Ok((K::as_bytes(&key.value()).as_ref().to_vec(), V::as_bytes(&value.value()).as_ref().to_vec()))
-    }))
+/// Whether a record of an output allows for a row: of one that is gone only its generation has one.
+fn may_have_row(record: u8, is_live: bool) -> bool {
+    record == UnspentRecord::Unspent as u8 || !is_live
 }
 
 /// The rows of `history` that sorted changes add up to.

@@ -1,4 +1,4 @@
-//! The index file itself: every page is what was written there.
+//! The files of the index: every page is what was written there.
 //!
 //! Each page of a redb file has a checksum, which its parent keeps. Reading does not compare them; this does, before
 //! anything else is checked. Nothing is written to the file: what redb writes when it opens a file (after a crash, what it
@@ -15,6 +15,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::ops::{Bound, ControlFlow, Range};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -24,9 +25,10 @@ use redb::{BackendError, Builder, Database, DatabaseError, ReadableDatabase, Sto
 use super::super::damage::catch_damage;
 use super::super::error::IndexError;
 use super::super::keys::Salt;
-use super::super::open::{Index, IndexOptions, check};
+use super::super::open::{Index, IndexOptions, cache_of_generation, check, generations_directory};
 use super::super::snapshot::Snapshot;
-use super::super::update::Tip;
+use super::super::tables::meta;
+use super::super::update::{Tip, read_generations};
 use super::VerifyProgress;
 
 /// Written data is stored in blocks of this many bytes.
@@ -54,20 +56,13 @@ impl IndexFile {
     /// Errors: [`IndexError::Absent`], `InUse`, `File`, `Damaged`, `NotADatabase`, `Interrupted`.
     pub fn open(options: IndexOptions, watch: Box<WatchFile>) -> Result<Self, IndexError> {
         let path = &options.path;
-        let file = File::open(path).map_err(|source| match source.kind() {
-            ErrorKind::NotFound => IndexError::Absent { path: path.clone() },
-            _ => IndexError::File { doing: "open", path: path.clone(), source },
+        let reading = Arc::new(Reading::new(Arc::from(watch)));
+        let database = open(path, options.cache_bytes, &reading).map_err(|error| match error {
+            IndexError::File { source, .. } if source.kind() == ErrorKind::NotFound => {
+                IndexError::Absent { path: path.clone() }
+            }
+            other => other,
         })?;
-        let opening = |error: DatabaseError| IndexError::opening(path, error);
-        let reading = Arc::new(Reading::new(watch));
-        let unchanged = Unchanged::new(file, Arc::clone(&reading)).map_err(opening)?;
-        if unchanged.length.load(Ordering::Relaxed) == 0 {
-            return Err(IndexError::NotADatabase { path: path.clone(), reason: "it is empty".to_owned() });
-        }
-        let mut builder = Builder::new();
-        builder.set_cache_size(options.cache_bytes);
-        let opened = catch_damage(|| builder.create_with_backend(unchanged).map_err(opening));
-        let database = reading.unless_ended(opened)?;
         let salt = reading
             .unless_ended(catch_damage(|| check(&options, &database.begin_read()?).map_err(IndexError::of_reading)));
         Ok(Self { options, database, salt, reading })
@@ -84,51 +79,93 @@ impl IndexFile {
         tip.ok().flatten()
     }
 
-    /// Reads every page of the file and returns the index if all match their checksums.
+    /// Reads every page of the file and of the generations that it names, and returns the index if all match their
+    /// checksums.
     ///
-    /// Errors: [`IndexError::Damaged`], `Interrupted`; of an undamaged file `Foreign`, `WrongVersion`, `WrongNetwork`,
-    /// `WrongGenesis`, `WrongSalt`.
+    /// Errors: [`IndexError::Damaged`], `NotADatabase`, `File`, `Interrupted`; of undamaged files `Foreign`,
+    /// `WrongVersion`, `WrongNetwork`, `WrongGenesis`, `WrongSalt`.
     pub fn check(self) -> Result<Index, IndexError> {
-        let Self { options, mut database, salt, reading } = self;
-        let path = &options.path;
-        let checked = match catch_damage::<_, IndexError>(|| Ok(database.check_integrity())) {
-            Ok(checked) => checked.map_err(|error| match error {
-                DatabaseError::Storage(StorageError::Corrupted(reason)) => IndexError::Damaged {
-                    what: format!("{} has pages that do not match their checksums ({reason})", path.display()),
-                },
-                other => IndexError::opening(path, other),
-            }),
-            Err(panicked) => {
-                // to close it would read the damage again, and a panic during a panic ends the process
-                std::mem::forget(database);
-                return reading.unless_ended(Err(panicked));
-            }
-        };
-        let salt = match reading.unless_ended(checked) {
-            Ok(true) => salt,
-            Ok(false) => Err(IndexError::Damaged {
-                what: format!("{} records pages as used that its tables do not use, or the reverse", path.display()),
-            }),
-            Err(error) => Err(error),
-        };
+        let Self { options, database, salt, reading } = self;
+        let database = check_pages(&options.path, database, &reading)?;
         reading.is_watched.store(false, Ordering::Relaxed);
-        match salt {
-            Ok(salt) => Index::of(&options, database, salt),
+        let named = salt.and_then(|salt| {
+            let records = read_generations(&database.begin_read()?.open_table(meta::TABLE)?)?;
+            Ok((salt, records))
+        });
+        let checked = named.and_then(|(salt, records)| {
+            let directory = generations_directory(&options.path);
+            for (at, record) in records.iter().enumerate() {
+                let reading = Arc::new(Reading::new(Arc::clone(&reading.watch)));
+                let (path, cache) = (directory.join(&record.name), cache_of_generation(options.cache_bytes, at));
+                let generation = open(&path, cache, &reading)?;
+                close(check_pages(&path, generation, &reading)?);
+            }
+            Ok(salt)
+        });
+        match checked {
+            Ok(salt) => catch_damage(|| Index::of(&options, database, salt).map_err(IndexError::of_reading)),
             Err(error) => {
-                // an error of closing a damaged file adds no information
-                let _ = catch_damage::<_, IndexError>(|| {
-                    drop(database);
-                    Ok(())
-                });
+                close(database);
                 Err(error)
             }
         }
     }
 }
 
+/// Opens a file without changing it.
+fn open(path: &Path, cache_bytes: usize, reading: &Arc<Reading>) -> Result<Database, IndexError> {
+    let file = File::open(path).map_err(|source| IndexError::File { doing: "open", path: path.into(), source })?;
+    let opening = |error: DatabaseError| IndexError::opening(path, error);
+    let unchanged = Unchanged::new(file, Arc::clone(reading)).map_err(opening)?;
+    if unchanged.length.load(Ordering::Relaxed) == 0 {
+        return Err(IndexError::NotADatabase { path: path.into(), reason: "it is empty".to_owned() });
+    }
+    let mut builder = Builder::new();
+    builder.set_cache_size(cache_bytes);
+    let opened = catch_damage(|| builder.create_with_backend(unchanged).map_err(opening));
+    reading.unless_ended(opened)
+}
+
+/// Compares every page with its checksum.
+///
+/// Errors: [`IndexError::Damaged`], `Interrupted`.
+fn check_pages(path: &Path, mut database: Database, reading: &Reading) -> Result<Database, IndexError> {
+    let checked = match catch_damage::<_, IndexError>(|| Ok(database.check_integrity())) {
+        Ok(checked) => checked.map_err(|error| match error {
+            DatabaseError::Storage(StorageError::Corrupted(reason)) => IndexError::Damaged {
+                what: format!("{} has pages that do not match their checksums ({reason})", path.display()),
+            },
+            other => IndexError::opening(path, other),
+        }),
+        Err(panicked) => {
+            // to close it would read the damage again, and a panic during a panic ends the process
+            std::mem::forget(database);
+            return reading.unless_ended(Err(panicked));
+        }
+    };
+    let error = match reading.unless_ended(checked) {
+        Ok(true) => return Ok(database),
+        Ok(false) => IndexError::Damaged {
+            what: format!("{} records pages as used that its tables do not use, or the reverse", path.display()),
+        },
+        Err(error) => error,
+    };
+    reading.is_watched.store(false, Ordering::Relaxed);
+    close(database);
+    Err(error)
+}
+
+/// An error of closing a damaged file adds no information.
+fn close(database: Database) {
+    let _ = catch_damage::<_, IndexError>(|| {
+        drop(database);
+        Ok(())
+    });
+}
+
 /// Counts the bytes read and reports them.
 struct Reading {
-    watch: Box<WatchFile>,
+    watch: Arc<WatchFile>,
     is_watched: AtomicBool,
     is_ended: AtomicBool,
     reads: AtomicU64,
@@ -136,7 +173,7 @@ struct Reading {
 }
 
 impl Reading {
-    fn new(watch: Box<WatchFile>) -> Self {
+    fn new(watch: Arc<WatchFile>) -> Self {
         let (is_watched, is_ended) = (AtomicBool::new(true), AtomicBool::new(false));
         Self { watch, is_watched, is_ended, reads: AtomicU64::new(0), bytes: AtomicU64::new(0) }
     }
@@ -334,7 +371,7 @@ mod tests {
             let original: Vec<u8> = (1..=u8::MAX).cycle().take(length).collect();
             let file = tempfile::NamedTempFile::new().unwrap();
             fs::write(file.path(), &original).unwrap();
-            let reading = Arc::new(Reading::new(Box::new(|_| ControlFlow::Continue(()))));
+            let reading = Arc::new(Reading::new(Arc::new(|_| ControlFlow::Continue(()))));
             let unchanged = Unchanged::new(File::open(file.path()).unwrap(), reading).unwrap();
             let mut expected = original.clone();
             for step in steps {
@@ -365,7 +402,7 @@ mod tests {
     fn a_watcher_can_stop_the_reading() {
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(file.path(), [1; 8]).unwrap();
-        let reading = Arc::new(Reading::new(Box::new(|_| ControlFlow::Break(()))));
+        let reading = Arc::new(Reading::new(Arc::new(|_| ControlFlow::Break(()))));
         let unchanged = Unchanged::new(File::open(file.path()).unwrap(), Arc::clone(&reading)).unwrap();
         assert!(unchanged.read(0, &mut [0; 8]).is_err());
         assert!(reading.is_ended.load(Ordering::Relaxed));

@@ -16,14 +16,18 @@
 
 mod chain;
 mod compare;
+mod duplicates;
 mod file;
+mod frozen;
 mod link;
+mod merged;
 mod recount;
 mod report;
+mod spent;
 mod stale;
 mod utxo;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -37,7 +41,8 @@ use super::keys::TxNum;
 use super::snapshot::Snapshot;
 use super::sorter::Sorter;
 use super::tables::blocks::ChainTotals;
-use super::tables::{spends, txids};
+use super::tables::spends;
+use chain::Digest;
 use report::Differences;
 
 /// The resources of the check.
@@ -77,12 +82,34 @@ fn report(
     options: &VerifyOptions,
     watch: &mut dyn FnMut(VerifyProgress) -> ControlFlow<()>,
 ) -> Result<Report, IndexError> {
+    if let Some(last) = snapshot.generations.last().filter(|_| !snapshot.generations.has_raw_blocks()) {
+        return Err(IndexError::NoRawBlocks { height: last.height });
+    }
     let mut work = Work::new(snapshot, options, watch)?;
-    work.read_chain()?;
+    let (is_readable, highest_frozen) = work.check_generations()?;
+    if is_readable {
+        work.find_duplicates()?;
+        work.read_own_overwritten()?;
+        work.read_chain(highest_frozen)?;
+    }
     let utxo_set = work.hash_utxo_set()?;
-    work.recount()?;
+    if is_readable {
+        work.recount()?;
+    }
     let tables = work.compare_tables()?;
     Ok(Report { tip: snapshot.tip(), utxo_set, tables, differences: work.differences.finish() })
+}
+
+/// Digests of tables whose rows are hashed as they are read.
+#[derive(Default)]
+struct Digests {
+    /// Of frozen blocks.
+    blocks: Digest,
+    block_starts: Digest,
+    /// Of frozen transactions.
+    transactions: Digest,
+    spends: Digest,
+    txids: Digest,
 }
 
 /// What a pass leaves for the next one.
@@ -99,6 +126,9 @@ struct Work<'a> {
     /// The same outputs as rows, in the order of their keys. BIP34 makes repetitions impossible, so there are few.
     overwritten_rows: Vec<(spends::TxPoint, TxNum)>,
     transactions: u64,
+    /// Overwritten outputs whose own generation has the row of them.
+    own_overwritten: HashSet<spends::TxPoint>,
+    digests: Digests,
     links: Option<Sorter>,
     utxos: Option<Sorter>,
     history: Sorter,
@@ -122,7 +152,7 @@ impl<'a> Work<'a> {
         // `read_chain` reports a row that is missing or damaged
         let newest = differences.record(newest)?.flatten().flatten();
         let transactions = newest.as_ref().map_or(0, |row| row.running.transactions);
-        let mut work = Self {
+        Ok(Self {
             snapshot,
             watch,
             differences,
@@ -131,6 +161,8 @@ impl<'a> Work<'a> {
             overwritten: HashMap::new(),
             overwritten_rows: Vec::new(),
             transactions,
+            own_overwritten: HashSet::new(),
+            digests: Digests::default(),
             links: Some(sorter(4)),
             utxos: Some(sorter(8)),
             history: sorter(4),
@@ -140,32 +172,13 @@ impl<'a> Work<'a> {
             p2pk: sorter(32),
             block_hashes: sorter(32),
             stale_transactions: sorter(32),
-        };
-        work.find_duplicates()?;
-        Ok(work)
+        })
     }
 
-    /// Finds txids that occur in the chain more than once. A later pass checks `txids` itself.
-    fn find_duplicates(&mut self) -> Result<(), IndexError> {
-        let mut copies: Vec<(TxNum, bitcoin::Txid)> = Vec::new();
-        let (mut before, mut first) = (None, None);
-        for row in self.snapshot.txids.range::<&txids::TxidKey>(..)? {
-            let (prefix, txnum) = txids::split_key(row?.0.value());
-            if before != Some(prefix) {
-                (before, first) = (Some(prefix), Some(txnum));
-                copies.clear();
-                continue;
-            }
-            for txnum in first.take().into_iter().chain([txnum]) {
-                let txid = self.snapshot.txid(txnum);
-                let Some(txid) = self.differences.record(txid)?.flatten() else { continue };
-                if let Some((copy, _)) = copies.iter().rfind(|(_, other)| *other == txid) {
-                    self.overwritten_by.insert(*copy, txnum);
-                }
-                copies.push((txnum, txid));
-            }
-        }
-        Ok(())
+    /// Hands out the expected rows of `txids`, and begins anew.
+    fn take_txids(&mut self) -> Sorter {
+        let empty = self.txids.like();
+        std::mem::replace(&mut self.txids, empty)
     }
 
     fn progress(&mut self, phase: &'static str, done: u64, total: u64) -> Result<(), IndexError> {

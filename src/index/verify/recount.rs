@@ -2,8 +2,9 @@
 
 use std::iter::Peekable;
 
-use super::super::block::{BlockTransaction, ParsedBlock, assemble};
+use super::super::block::{BlockTransaction, ParsedBlock, assemble, small};
 use super::super::error::IndexError;
+use super::super::frozen::tables::positions::BlockOffset;
 use super::super::keys::{Position, TxNum};
 use super::super::resolve::ResolvedPrevout;
 use super::super::sorter::{SortedRecords, Sorter};
@@ -14,6 +15,8 @@ use super::super::tables::spends;
 use super::super::tables::transactions::TransactionRow;
 use super::super::witnesses::witnesses_are_committed;
 use super::link::Link;
+use super::merged::InOrder;
+use super::report::Differences;
 use super::{Work, sorting};
 use crate::chain::subsidy::subsidy;
 use crate::chain::{Height, median_time_past};
@@ -22,50 +25,84 @@ use crate::index::Parser;
 /// Outputs that are spent, in the order of the inputs that spend them.
 type Links = Peekable<std::iter::Flatten<std::option::IntoIter<SortedRecords>>>;
 
+/// The stored fees of transactions in generations.
+struct Fees<'a> {
+    frozen: InOrder<'a, [u8; 4], BlockOffset>,
+    /// Differences that the first pass reported.
+    seen: Differences,
+}
+
 impl Work<'_> {
     pub(super) fn recount(&mut self) -> Result<(), IndexError> {
         let links = self.links.take().map(Sorter::sorted).transpose().map_err(sorting)?;
         let mut links: Links = links.into_iter().flatten().peekable();
-        let parser = Parser { salt: self.snapshot.salt() };
+        let mut fees = Fees {
+            frozen: self.snapshot.of_each_frozen("positions", |of| of.generation.scan_positions())?,
+            seen: Differences::default(),
+        };
         let (mut before, mut times, mut txnum) = (ChainTotals::zero(), Vec::new(), TxNum(0));
         let heights = self.snapshot.tip().map_or(0, |tip| tip.height.to_u32() + 1);
         for height in (0..heights).map(Height::from) {
             // the first pass reported a missing row
             let Some(Some(stored)) = self.differences.record(self.snapshot.block(height))? else { return Ok(()) };
             times.push(stored.header.time);
-            let assembled = assemble(&stored, txnum, &self.snapshot.transactions);
-            let block = match assembled.and_then(|bytes| parser.parse(stored.hash, bytes)) {
-                Ok(block) if !witnesses_are_committed(&block) => {
-                    let what = "are not those that its coinbase commits to";
-                    self.differences.add(format!("transactions: witnesses of the block at height {height} {what}"));
-                    block
-                }
-                Ok(block) => block,
-                Err(
-                    error @ (IndexError::Corrupt { .. }
-                    | IndexError::Malformed { .. }
-                    | IndexError::InvalidBlock { .. }),
-                ) => {
-                    self.differences
-                        .add(format!("transactions: the block at height {height} cannot be assembled: {error}"));
-                    return Ok(());
-                }
-                Err(error) => return Err(error),
-            };
+            let Some(block) = self.block(height, &stored, txnum)? else { return Ok(()) };
             let median_time = median_time_past(&times).unwrap_or(stored.header.time);
-            let row = self.recount_block(&block, height, median_time, &before, txnum, &mut links)?;
+            let row = self.recount_block(&block, height, median_time, &before, txnum, &mut links, &mut fees)?;
             if row.as_ref() != Some(&stored) {
                 self.differences
                     .add(format!("blocks: the row at height {height} does not match the totals of its block"));
             }
-            txnum = TxNum(txnum.0.saturating_add(stored.transactions));
+            txnum = TxNum(txnum.0.saturating_add(small(block.transactions.len())));
             before = stored.running;
         }
         for record in links {
             let link = Link::decode(&record.map_err(sorting)?)?;
-            self.superfluous("spends", &spends::tx_point(link.prevout.txnum, link.prevout.vout));
+            self.differences.superfluous("spends", &spends::tx_point(link.prevout.txnum, link.prevout.vout));
         }
         Ok(())
+    }
+
+    /// A block with its witnesses checked. `None`, with a difference recorded, if its rows cannot be assembled.
+    fn block(&mut self, height: Height, row: &BlockRow, first: TxNum) -> Result<Option<ParsedBlock>, IndexError> {
+        let what = "are not those that its coinbase commits to";
+        if height < self.snapshot.first_live_height() {
+            let block = self.frozen_block(height, row, first)?;
+            if witnesses_are_committed(&block) {
+                return Ok(Some(block));
+            }
+            // the bytes are not of the index
+            return Err(IndexError::RawUnavailable { height, hash: row.hash, why: format!("its witnesses {what}") });
+        }
+        let parser = Parser { salt: self.snapshot.salt() };
+        let assembled = assemble(row, first, &self.snapshot.transactions);
+        match assembled.and_then(|bytes| parser.parse(row.hash, bytes)) {
+            Ok(block) => {
+                if !witnesses_are_committed(&block) {
+                    self.differences.add(format!("transactions: witnesses of the block at height {height} {what}"));
+                }
+                Ok(Some(block))
+            }
+            Err(
+                error @ (IndexError::Corrupt { .. } | IndexError::Malformed { .. } | IndexError::InvalidBlock { .. }),
+            ) => {
+                self.differences
+                    .add(format!("transactions: the block at height {height} cannot be assembled: {error}"));
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The stored fee of a transaction, `None` with a difference recorded if it cannot be read.
+    fn stored_fee(&mut self, txnum: TxNum, fees: &mut Fees<'_>) -> Result<Option<u64>, IndexError> {
+        if txnum < self.snapshot.generations.end() {
+            let position = fees.frozen.take(&txnum.to_key(), &mut fees.seen)?;
+            return Ok(position.map(|position| position.fee.unwrap_or(0)));
+        }
+        let stored = self.snapshot.transactions.get(&txnum.to_key())?;
+        let stored = stored.map(|row| TransactionRow::decode(row.value()).map(|row| row.fee)).transpose();
+        Ok(self.differences.record(stored)?.flatten())
     }
 
     /// The row that the block should have. `None`, with a difference recorded, if its amounts are impossible.
@@ -77,6 +114,7 @@ impl Work<'_> {
         before: &ChainTotals,
         first: TxNum,
         links: &mut Links,
+        fees: &mut Fees<'_>,
     ) -> Result<Option<BlockRow>, IndexError> {
         let subsidy = subsidy(height, self.snapshot.network()).to_sat();
         let mut tally = Tally::new(&BlockFacts::of(block, median_time), height, subsidy, before);
@@ -95,11 +133,9 @@ impl Work<'_> {
                 input_value.checked_sub(output_value)
             };
             tally.transaction(TransactionFacts::of(transaction), fee);
-            let stored = self.snapshot.transactions.get(&txnum.to_key())?;
-            let stored = stored.map(|row| TransactionRow::decode(row.value()).map(|row| row.fee)).transpose();
-            if self.differences.record(stored)?.flatten() != Some(fee.unwrap_or(0)) {
-                self.differences
-                    .add(format!("transactions: row {txnum} has a fee that does not follow from its amounts"));
+            if self.stored_fee(txnum, fees)? != Some(fee.unwrap_or(0)) {
+                let table = if txnum < self.snapshot.generations.end() { "positions" } else { "transactions" };
+                self.differences.add(format!("{table}: row {txnum} has a fee that does not follow from its amounts"));
             }
             self.progress("recounting", u64::from(txnum.0) + 1, self.transactions)?;
         }
@@ -148,7 +184,7 @@ impl Work<'_> {
             while let Some(record) = links.next_if(|record| record.as_ref().is_ok_and(|record| record[..7] < place[..]))
             {
                 let link = Link::decode(&record.map_err(sorting)?)?;
-                self.superfluous("spends", &spends::tx_point(link.prevout.txnum, link.prevout.vout));
+                self.differences.superfluous("spends", &spends::tx_point(link.prevout.txnum, link.prevout.vout));
             }
             let record = links.next_if(|record| !record.as_ref().is_ok_and(|record| record[..7] != place[..]));
             let link = record.map(|record| Link::decode(&record.map_err(sorting)?)).transpose()?;

@@ -4,6 +4,7 @@ use bitcoin::Amount;
 use bitcoin::hashes::sha256d;
 
 use super::super::update::Tip;
+use super::chain::hex;
 
 /// The most differences that a report lists.
 const LISTED: usize = 100;
@@ -61,6 +62,15 @@ pub(super) struct Differences {
 impl Differences {
     pub(super) fn add(&mut self, what: impl Into<String>) {
         if self.listed.len() < LISTED { self.listed.push(what.into()) } else { self.unlisted += 1 }
+    }
+
+    /// How many there are so far.
+    pub(super) fn count(&self) -> u64 {
+        u64::try_from(self.listed.len()).unwrap_or(u64::MAX).saturating_add(self.unlisted)
+    }
+
+    pub(super) fn superfluous(&mut self, table: &'static str, key: &[u8]) {
+        self.add(format!("{table}: row {} must not exist", hex(key)));
     }
 
     /// Adds the error as a difference if a row cannot be decoded, and returns other errors.

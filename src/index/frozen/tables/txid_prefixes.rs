@@ -54,7 +54,7 @@ impl CutHash {
         key
     }
 
-    fn from_key(key: [u8; 6]) -> Self {
+    pub(in crate::index) fn from_key(key: [u8; 6]) -> Self {
         Self(key.iter().fold(0, |hash, byte| hash << 8 | u64::from(*byte)))
     }
 }

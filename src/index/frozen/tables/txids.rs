@@ -10,7 +10,7 @@ use super::super::page::{PackedRow, value_bytes};
 
 pub(in crate::index) const TABLE: TableDefinition<'static, &[u8; 4], &[u8]> = TableDefinition::new("txids");
 
-const TXID: usize = 32;
+pub(in crate::index) const TXID: usize = 32;
 const ROW: usize = value_bytes(1, 4) / TXID * TXID;
 
 /// Packs the txids of consecutive transactions.

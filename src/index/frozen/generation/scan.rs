@@ -1,0 +1,167 @@
+//! Reads whole tables of a generation, entry by entry in the order of the rows. An entry that cannot be decoded is an
+//! error among the others.
+
+use bitcoin::Txid;
+use bitcoin::hashes::Hash;
+use redb::{ReadOnlyTable, ReadableTableMetadata, TableHandle, Value};
+
+use super::super::super::error::IndexError;
+use super::super::super::keys::{TxNum, TxidPrefix};
+use super::super::super::tables::history::{HistoryKey, HistoryRow, key as history_key};
+use super::super::super::tables::p2pk::P2pkKey;
+use super::super::super::tables::payouts::PayoutKey;
+use super::super::super::tables::spends::TxPoint;
+use super::super::super::tables::unspent::{UnspentKeyBytes, UnspentValue};
+use super::super::tables::positions::BlockOffset;
+use super::super::tables::spends::OutputState;
+use super::super::tables::txid_prefixes::CutHash;
+use super::super::tables::{history, positions, spends, txid_prefixes, txids};
+use super::Generation;
+
+/// The entries of a table.
+pub(in crate::index) type Entries<K, V> = Box<dyn Iterator<Item = Result<(K, V), IndexError>>>;
+
+impl Generation {
+    /// The first bits of a keyed hash that its `txid_prefixes` has.
+    pub(in crate::index) fn cut(&self, prefix: TxidPrefix) -> CutHash {
+        self.cut_bits.cut(prefix)
+    }
+
+    /// The tables whose number of rows differs from the number that was counted when they were built: name, rows, and
+    /// the recorded number.
+    pub(in crate::index) fn miscounted(&self) -> Result<Vec<(String, u64, u64)>, IndexError> {
+        let rows = [
+            count(&self.blocks)?,
+            count(&self.block_starts)?,
+            count(&self.block_hashes)?,
+            count(&self.txids)?,
+            count(&self.txid_prefixes)?,
+            count(&self.positions)?,
+            count(&self.spends)?,
+            count(&self.late_spends)?,
+            count(&self.overwritten)?,
+            count(&self.history)?,
+            count(&self.unspent)?,
+            count(&self.payouts)?,
+            count(&self.p2pk)?,
+        ];
+        let recorded =
+            |name: &str| self.counts.iter().find(|(table, _)| table == name).map_or(0, |(_, count)| count.rows);
+        let compared = rows.into_iter().map(|(name, rows)| {
+            let recorded = recorded(&name);
+            (name, rows, recorded)
+        });
+        Ok(compared.filter(|(_, rows, recorded)| rows != recorded).collect())
+    }
+
+    pub(in crate::index) fn scan_block_starts(&self) -> Result<Entries<[u8; 4], [u8; 8]>, IndexError> {
+        plain(&self.block_starts, |value| *value)
+    }
+
+    pub(in crate::index) fn scan_block_hashes(&self) -> Result<Entries<[u8; 32], [u8; 5]>, IndexError> {
+        plain(&self.block_hashes, |value| *value)
+    }
+
+    /// Each transaction (txnum) with its txid.
+    pub(in crate::index) fn scan_txids(&self) -> Result<Entries<[u8; 4], Txid>, IndexError> {
+        packed(&self.txids, |first, row, found| {
+            let txids = row.chunks_exact(txids::TXID);
+            let rest = txids.remainder().len();
+            let txids = txids.filter_map(|txid| Txid::from_slice(txid).ok());
+            found.extend((u32::from_be_bytes(first)..).map(u32::to_be_bytes).zip(txids));
+            let what = || format!("the row of {} has {rest} bytes behind its txids", TxNum::from_key(first));
+            if rest == 0 { Ok(()) } else { Err(IndexError::corrupt("txids", what())) }
+        })
+    }
+
+    /// Each transaction by its cut hash.
+    pub(in crate::index) fn scan_txid_prefixes(&self) -> Result<Entries<(CutHash, TxNum), ()>, IndexError> {
+        packed(&self.txid_prefixes, |first, row, found| {
+            txid_prefixes::each(CutHash::from_key(first), row, |hash, txnum| {
+                found.push(((hash, txnum), ()));
+                true
+            })
+        })
+    }
+
+    /// Each transaction (txnum) with where its bytes are.
+    pub(in crate::index) fn scan_positions(&self) -> Result<Entries<[u8; 4], BlockOffset>, IndexError> {
+        packed(&self.positions, |first, row, found| {
+            let mut txnums = u32::from_be_bytes(first)..;
+            positions::each(row, |position| {
+                found.extend(txnums.next().map(|txnum| (txnum.to_be_bytes(), position)));
+                true
+            })
+        })
+    }
+
+    pub(in crate::index) fn scan_spends(&self) -> Result<Entries<TxPoint, OutputState>, IndexError> {
+        packed(&self.spends, |first, row, found| {
+            spends::each(first, row, |outpoint, state| {
+                found.push((outpoint, state));
+                true
+            })
+        })
+    }
+
+    pub(in crate::index) fn scan_late_spends(&self) -> Result<Entries<TxPoint, TxPoint>, IndexError> {
+        plain(&self.late_spends, |value| *value)
+    }
+
+    pub(in crate::index) fn scan_overwritten(&self) -> Result<Entries<TxPoint, [u8; 4]>, IndexError> {
+        plain(&self.overwritten, |value| *value)
+    }
+
+    pub(in crate::index) fn scan_history(&self) -> Result<Entries<HistoryKey, HistoryRow>, IndexError> {
+        packed(&self.history, |first, row, found| {
+            history::each(first, row, |script, txnum, totals| {
+                found.push((history_key(script, txnum), totals));
+                true
+            })
+        })
+    }
+
+    pub(in crate::index) fn scan_unspent(&self) -> Result<Entries<UnspentKeyBytes, UnspentValue>, IndexError> {
+        plain(&self.unspent, |value| *value)
+    }
+
+    pub(in crate::index) fn scan_payouts(&self) -> Result<Entries<PayoutKey, ()>, IndexError> {
+        plain(&self.payouts, |()| ())
+    }
+
+    pub(in crate::index) fn scan_p2pk(&self) -> Result<Entries<P2pkKey, [u8; 4]>, IndexError> {
+        plain(&self.p2pk, |value| *value)
+    }
+}
+
+fn count<const KEY: usize, V: Value + 'static>(
+    table: &ReadOnlyTable<&'static [u8; KEY], V>,
+) -> Result<(String, u64), IndexError> {
+    Ok((table.name().to_owned(), table.len()?))
+}
+
+/// The rows of a table that has its live form.
+fn plain<const KEY: usize, V: Value + 'static, T: 'static>(
+    table: &ReadOnlyTable<&'static [u8; KEY], V>,
+    value: impl for<'v> Fn(V::SelfType<'v>) -> T + 'static,
+) -> Result<Entries<[u8; KEY], T>, IndexError> {
+    let rows = table.range::<&[u8; KEY]>(..)?;
+    Ok(Box::new(rows.map(move |row| {
+        let (key, row) = row?;
+        Ok((*key.value(), value(row.value())))
+    })))
+}
+
+/// The entries of a table whose rows have many, which `decode` appends to a list.
+fn packed<const KEY: usize, K: 'static, V: 'static>(
+    table: &ReadOnlyTable<&'static [u8; KEY], &'static [u8]>,
+    decode: impl Fn([u8; KEY], &[u8], &mut Vec<(K, V)>) -> Result<(), IndexError> + 'static,
+) -> Result<Entries<K, V>, IndexError> {
+    let rows = table.range::<&[u8; KEY]>(..)?;
+    Ok(Box::new(rows.flat_map(move |row| {
+        let mut found = Vec::new();
+        let decoded =
+            row.map_err(IndexError::from).and_then(|(key, row)| decode(*key.value(), row.value(), &mut found));
+        found.into_iter().map(Ok).chain(decoded.err().map(Err))
+    })))
+}

@@ -1,0 +1,112 @@
+//! The generations themselves, and the blocks that they have.
+
+use bitcoin::BlockHash;
+
+use super::super::block::{ParsedBlock, Parser};
+use super::super::error::IndexError;
+use super::super::frozen::InForce;
+use super::super::keys::TxNum;
+use super::super::tables::blocks::BlockRow;
+use super::super::tables::spends;
+use super::super::update::Tip;
+use super::Work;
+use crate::chain::Height;
+
+/// No block is larger, for its weight is limited.
+const BLOCK_BYTES: u32 = 4_000_000;
+
+impl Work<'_> {
+    /// Checks where generations begin and end, and that their blocks are a chain, so that their bytes can be requested
+    /// by their hashes. Returns whether they can, and the highest of the blocks.
+    pub(super) fn check_generations(&mut self) -> Result<(bool, Option<BlockHash>), IndexError> {
+        let snapshot = self.snapshot;
+        let (mut below, mut height, mut txnum) = (None, 0_u32, TxNum(0));
+        let mut are_linked = true;
+        for of in snapshot.generations.iter() {
+            are_linked &= self.check_extent(of, height.into(), txnum)?;
+            if !are_linked {
+                return Ok((false, below));
+            }
+            for at in height..=of.last.height.to_u32() {
+                let at = Height::from(at);
+                let Some(row) = self.differences.record(snapshot.block(at))?.flatten() else {
+                    self.differences.add(format!("blocks: the row at height {at} is missing or damaged"));
+                    return Ok((false, below));
+                };
+                are_linked &= self.check_links(at, &row, below.replace(row.hash));
+                txnum = TxNum(txnum.0.saturating_add(row.transactions));
+                height = at.to_u32().saturating_add(1);
+            }
+            if below != Some(of.last.hash) || txnum != of.end {
+                self.differences.add(format!(
+                    "meta: generation {} ends at another block or transaction than its rows at height {}",
+                    of.name, of.last.height
+                ));
+                are_linked &= below == Some(of.last.hash);
+                txnum = of.end;
+            }
+        }
+        Ok((are_linked, below))
+    }
+
+    /// Whether a generation begins at a height and a transaction and reaches to its end.
+    fn check_extent(&mut self, of: &InForce, height: Height, txnum: TxNum) -> Result<bool, IndexError> {
+        let range = of.generation.range();
+        let (last, end) = (of.last.height.cmp(&range.last.height), of.end.cmp(&range.txnums.1));
+        let ends_well = last == end && last.is_le() && (last.is_lt() || of.last == range.last);
+        let fits = (range.first, range.txnums.0) == (height, txnum) && of.last.height >= range.first && ends_well;
+        if !fits {
+            self.differences.add(format!(
+                "meta: generation {} says that it has heights {} to {} and transactions {} to {}, which does not fit the index",
+                of.name, range.first, range.last.height, range.txnums.0, range.txnums.1
+            ));
+        }
+        for (table, rows, recorded) in of.generation.miscounted()? {
+            self.differences.add(format!("{table}: generation {} has {rows} rows, but counted {recorded}", of.name));
+        }
+        Ok(fits)
+    }
+
+    /// Reads which outputs are overwritten by transactions of their own generation, also of those that do not count any
+    /// more: the generation has no row of them in `unspent`.
+    pub(super) fn read_own_overwritten(&mut self) -> Result<(), IndexError> {
+        for of in self.snapshot.generations.iter() {
+            for row in of.generation.scan_overwritten()? {
+                // damage is reported when the table is compared
+                let Ok((outpoint, _)) = row else { continue };
+                if of.generation.range().contains(spends::split_tx_point(&outpoint).0) {
+                    self.own_overwritten.insert(outpoint);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A block that is in a generation.
+    ///
+    /// Errors: [`IndexError::RawUnavailable`] if its bytes cannot be read or are another block's.
+    pub(super) fn frozen_block(&self, height: Height, row: &BlockRow, first: TxNum) -> Result<ParsedBlock, IndexError> {
+        let (hash, generations) = (row.hash, &self.snapshot.generations);
+        let read = |size: u32| {
+            let unavailable = |why: String| IndexError::RawUnavailable { height, hash, why };
+            if size > BLOCK_BYTES {
+                return Err(unavailable(format!("{size} bytes are more than a block can have")));
+            }
+            let bytes = generations.raw_bytes(Tip { height, hash }, 0, size)?;
+            let block = Parser { salt: self.snapshot.salt() }.parse(hash, bytes);
+            block.map_err(|error| unavailable(format!("the bytes that were read are another block: {error}")))
+        };
+        let error = match read(row.size) {
+            Ok(block) => return Ok(block),
+            Err(error) => error,
+        };
+        // the size may be what is damaged: the positions say where the last transaction ends
+        let last = TxNum(first.0.saturating_add(row.transactions.saturating_sub(1)));
+        let position = match self.snapshot.generation_of(last) {
+            Some((_, of)) => of.generation.block_offset(last).ok().flatten(),
+            None => None,
+        };
+        let end = position.and_then(|(offset, length, _)| offset.checked_add(length));
+        end.filter(|end| *end != row.size).map_or(Err(error), read)
+    }
+}
