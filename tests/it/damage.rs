@@ -98,7 +98,7 @@ fn any_changed_byte_of_any_row_is_found() {
 
 /// Damage to the bytes of a file, as disks and crashes of file systems leave it.
 #[derive(Clone, Copy, Debug)]
-enum FileDamage {
+pub(crate) enum FileDamage {
     FlippedBit {
         at: usize,
         bit: u8,
@@ -121,7 +121,7 @@ enum FileDamage {
 }
 
 impl FileDamage {
-    fn drawn(random: &mut Rng, length: usize) -> Self {
+    pub(crate) fn drawn(random: &mut Rng, length: usize) -> Self {
         let mut below = |bound: usize| usize::try_from(random.below(bound as u64)).unwrap();
         let pages = length / PAGE;
         match below(8) {
@@ -138,7 +138,7 @@ impl FileDamage {
         }
     }
 
-    fn apply(self, bytes: &mut Vec<u8>) {
+    pub(crate) fn apply(self, bytes: &mut Vec<u8>) {
         let page = |page: usize| page * PAGE..(page + 1) * PAGE;
         match self {
             Self::FlippedBit { at, bit } => bytes[at] ^= 1 << bit,
@@ -350,7 +350,11 @@ fn change_a_byte(file: &Path, table: &str, random: &mut Rng) -> String {
 }
 
 /// Changes one bit of a random row.
-fn flip<K: redb::Key + 'static, V: redb::Value + 'static>(file: &Path, name: &str, random: &mut Rng) -> String {
+pub(crate) fn flip<K: redb::Key + 'static, V: redb::Value + 'static>(
+    file: &Path,
+    name: &str,
+    random: &mut Rng,
+) -> String {
     let database = Database::open(file).unwrap();
     let transaction = database.begin_write().unwrap();
     let (row, at);
@@ -380,7 +384,7 @@ fn flip<K: redb::Key + 'static, V: redb::Value + 'static>(file: &Path, name: &st
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Damage {
+pub(crate) enum Damage {
     Remove,
     Change,
     Add,
@@ -404,7 +408,7 @@ impl Damage {
     }
 
     /// Damages the row in the middle of a table.
-    fn damage<K: redb::Key + 'static, V: redb::Value + 'static>(self, file: &Path, name: &str) -> bool {
+    pub(crate) fn damage<K: redb::Key + 'static, V: redb::Value + 'static>(self, file: &Path, name: &str) -> bool {
         let database = Database::open(file).unwrap();
         let transaction = database.begin_write().unwrap();
         {

@@ -12,6 +12,7 @@ mod checker;
 mod commands;
 mod cut;
 mod damage;
+mod damage_frozen;
 mod demo;
 mod documented;
 mod faults;

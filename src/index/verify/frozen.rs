@@ -10,6 +10,7 @@ use super::super::tables::blocks::BlockRow;
 use super::super::tables::spends;
 use super::super::update::Tip;
 use super::Work;
+use super::merged::{Extent, first_u32, in_force};
 use crate::chain::Height;
 
 /// No block is larger, for its weight is limited.
@@ -63,6 +64,9 @@ impl Work<'_> {
         }
         for (table, rows, recorded) in of.generation.miscounted()? {
             self.differences.add(format!("{table}: generation {} has {rows} rows, but counted {recorded}", of.name));
+        }
+        for row in in_force("blocks", of.generation.scan_blocks()?, Extent::of_heights(of), |key, ()| first_u32(key)) {
+            self.differences.record(row)?;
         }
         Ok(fits)
     }

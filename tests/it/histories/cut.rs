@@ -42,10 +42,6 @@ impl Way for AcrossCut {
         index.set_raw_blocks(Arc::new(BlockBytes::of(Self::blocks())));
     }
 
-    fn is_live(&self) -> bool {
-        false
-    }
-
     fn follow(&mut self, index: &mut Index, chain: &SimChain) {
         Straight.follow(index, chain);
     }

@@ -28,11 +28,6 @@ pub(crate) trait Way {
     /// Completes an index that was opened.
     fn complete(&self, _: &Index) {}
 
-    /// Whether the index has all its rows in the live tables, so that they can be compared with those of other indexes.
-    fn is_live(&self) -> bool {
-        true
-    }
-
     /// Advances the index to the tip of the chain.
     fn follow(&mut self, index: &mut Index, chain: &SimChain);
 
@@ -211,9 +206,6 @@ impl<W: Way> Player<W> {
             self.stale.iter().map(|(hash, (_, height, _))| (Height::from(*height), *hash)).collect();
         stale.sort_by_key(|(height, hash)| (*height, bitcoin::hashes::Hash::to_byte_array(*hash)));
         assert_eq!(snapshot.stale_block_hashes().unwrap(), stale, "the stale blocks");
-        if !self.way.is_live() {
-            return;
-        }
         let blocks: Vec<_> = self.chain.active_blocks().map(Arc::as_ref).collect();
         let rows = indexed.rows();
         let block_by_block = Prepared::get().block_by_block(&blocks);

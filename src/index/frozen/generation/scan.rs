@@ -54,6 +54,11 @@ impl Generation {
         Ok(compared.filter(|(_, rows, recorded)| rows != recorded).collect())
     }
 
+    /// The heights of its blocks.
+    pub(in crate::index) fn scan_blocks(&self) -> Result<Entries<[u8; 4], ()>, IndexError> {
+        plain(&self.blocks, |_| ())
+    }
+
     pub(in crate::index) fn scan_block_starts(&self) -> Result<Entries<[u8; 4], [u8; 8]>, IndexError> {
         plain(&self.block_starts, |value| *value)
     }

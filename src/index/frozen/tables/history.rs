@@ -283,6 +283,7 @@ fn decode_change(row: &mut Decoder<'_>, head: u8, totals: &HistoryRow) -> Result
     match head & 3 {
         RECEIVES_ONE => (change.outputs_received, change.received) = (1, amount(row)?),
         SPENDS_ONE => (change.outputs_spent, change.spent) = (1, amount(row)?),
+        SPENDS_ALL if head >> 4 != 0 => return Err(row.corrupt("has an amount where all is spent")),
         SPENDS_ALL => (change.outputs_spent, change.spent) = all(row)?,
         _ => {
             if head & RECEIVES != 0 {
@@ -293,6 +294,9 @@ fn decode_change(row: &mut Decoder<'_>, head: u8, totals: &HistoryRow) -> Result
                     0 => all(row)?,
                     outputs => (outputs, row.varint()?),
                 };
+            }
+            if head & (COINBASE | COINBASE_VALUE) == COINBASE_VALUE {
+                return Err(row.corrupt("has the value of a coinbase that is none"));
             }
             if head & COINBASE != 0 {
                 change.is_coinbase_payment = true;
@@ -334,6 +338,9 @@ pub(in crate::index) fn each(
         for _ in 0..count {
             let head = row.u8()?;
             txnum = if let Some(first) = first.take() {
+                if head >> 2 & 3 != 0 {
+                    return Err(row.corrupt("repeats the txnum of its key"));
+                }
                 first
             } else {
                 let size = usize::from(head >> 2 & 3) + 1;

@@ -97,6 +97,9 @@ pub(in crate::index) fn each(row: &[u8], mut visit: impl FnMut(BlockOffset) -> b
     let mut is_coinbase = head & 1 == 1;
     while !row.is_empty() {
         let (length, fee) = (row.varint()?, row.varint()?);
+        if is_coinbase && fee != 0 {
+            return Err(row.corrupt("has a coinbase with a fee"));
+        }
         if !visit(BlockOffset { offset, length, fee: (!is_coinbase).then_some(fee) }) {
             break;
         }
