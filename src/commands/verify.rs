@@ -2,6 +2,7 @@
 //! server runs the check.
 
 mod check;
+mod frozen_blocks;
 mod remote;
 mod watch;
 
@@ -17,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::failure::{Exit, Failure, OrExit};
 use super::pieces;
 use check::{Outcome, Subject, Verdict, ask_node, check};
+use frozen_blocks::read_frozen_blocks_from;
 use watch::Watch;
 
 pub(super) use check::VerifyArguments;
@@ -87,6 +89,9 @@ fn check_here(settings: &Settings, stop: &StopFlag, arguments: &VerifyArguments)
     };
     // damage is reported also while the node is unreachable
     let asked = asked.transpose()?;
+    if let Some(asked) = &asked {
+        read_frozen_blocks_from(asked.node(), &index);
+    }
     let memory = cache_bytes.saturating_mul(3);
     let subject = Subject { snapshot: &index.snapshot()?, checksums_match: true };
     let outcome = check(&subject, settings, memory, arguments, asked, stop, &mut |progress| {

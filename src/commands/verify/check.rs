@@ -63,6 +63,10 @@ pub(super) struct Asked {
 }
 
 impl Asked {
+    pub(super) fn node(&self) -> &Node {
+        &self.node
+    }
+
     /// Whether the node was at the requested tip.
     pub(super) fn is_at_tip(&self) -> bool {
         self.state.utxo_set.is_some()
