@@ -161,6 +161,7 @@ fn import(directory: &Path, arguments: &Arguments) -> anyhow::Result<()> {
         threads: std::thread::available_parallelism()?.get(),
         transactions: arguments.transactions,
         range: ImportOptions::default_range(arguments.transactions),
+        checkpoint_interval: ImportOptions::CHECKPOINT_INTERVAL,
     })?;
     // a thread that reads ahead
     std::thread::scope(|scope| -> anyhow::Result<()> {

@@ -68,6 +68,11 @@ impl Encoder {
         self
     }
 
+    /// Bytes behind their number.
+    pub(super) fn blob(&mut self, bytes: &[u8]) -> &mut Self {
+        self.varint(bytes.len() as u64).bytes(bytes)
+    }
+
     pub(super) fn finish(self) -> Vec<u8> {
         self.0
     }
@@ -149,6 +154,20 @@ impl<'a> Decoder<'a> {
         let (field, rest) = self.bytes.split_at_checked(count).ok_or_else(|| self.corrupt("is too short"))?;
         self.bytes = rest;
         Ok(field)
+    }
+
+    /// Bytes behind their number.
+    pub(super) fn blob(&mut self) -> Result<&'a [u8], IndexError> {
+        let count = self.varint()?;
+        self.take(count)
+    }
+
+    /// A key behind the number of its bytes, `None` if that is 0.
+    pub(super) fn optional_key<const N: usize>(&mut self) -> Result<Option<[u8; N]>, IndexError> {
+        match self.blob()? {
+            [] => Ok(None),
+            key => key.try_into().map(Some).map_err(|_| self.corrupt("has a key of another length")),
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -56,7 +56,7 @@ pub use damage::{catch_damage, is_catching_damage};
 pub use disk_space::{DiskShortage, RequiredSpace};
 pub use error::IndexError;
 pub use frozen::{Generation, GenerationRange};
-pub use import::{Import, ImportEstimate, ImportOptions, ImportPhase, ImportProgress, Imported};
+pub use import::{FreshStart, Import, ImportEstimate, ImportOptions, ImportPhase, ImportProgress, Imported};
 pub use keys::{OutputPosition, Salt, ScriptKey, TxNum};
 pub use metrics::IndexMetrics;
 pub use observed::{Observations, ObservedLimits};

@@ -24,6 +24,7 @@ mod graphql;
 mod histories;
 mod hostile_requests;
 mod http;
+mod import_resume;
 mod in_sync;
 mod index;
 mod index_block_files;

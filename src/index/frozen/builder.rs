@@ -8,14 +8,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use redb::{
-    Builder, CursorError, Database, Durability, Key, Table, TableDefinition, TableHandle, Value, WriteTransaction,
+    Builder, CursorError, Database, Durability, Key, ReadableDatabase, ReadableTable, Table, TableDefinition,
+    TableHandle, Value, WriteTransaction,
 };
 
+use super::super::codec::{Decoder, Encoder};
 use super::super::error::IndexError;
 use super::super::open::file;
 use super::super::sorter::Sorter;
 use super::super::tables::meta;
-use super::tables::create_all;
+use super::tables::{create_all, truncate_all};
 
 /// Bytes that one commit writes. Dirty pages beyond half of redb's cache are written twice.
 const COMMIT: u64 = 48 << 20;
@@ -24,8 +26,13 @@ const ROWS: usize = 4_096;
 /// redb's cache while a generation is built.
 pub(in crate::index) const CACHE: usize = 128 << 20;
 
-/// A generation that is being written. Its file is removed if the builder is dropped before
-/// [`GenerationBuilder::finish`] returns success.
+/// How far an unfinished generation is built, and what its builder appended: there until it is finished.
+const CHECKPOINT: TableDefinition<'static, &str, &[u8]> = TableDefinition::new("checkpoint");
+const CHECKPOINT_STATE: &str = "state";
+const CHECKPOINT_COUNTS: &str = "counts";
+
+/// A generation that is being written. The file of [`GenerationBuilder::create`] is removed if the builder is dropped
+/// before [`GenerationBuilder::finish`] returns success; one with checkpoints is kept.
 pub(in crate::index) struct GenerationBuilder {
     database: Database,
     /// `None` only after an error.
@@ -84,6 +91,83 @@ impl GenerationBuilder {
     pub(in crate::index) fn stopped_by(mut self, stop: Arc<AtomicBool>) -> Self {
         self.stop = stop;
         self
+    }
+
+    /// A new file with checkpoints, which must not exist. It has its name only when the first checkpoint is durable.
+    ///
+    /// Errors: [`IndexError::File`] if it exists or cannot be made; storage errors.
+    pub(in crate::index) fn create_resumable(path: &Path, checkpoint: &[u8]) -> Result<Self, IndexError> {
+        let unfinished = unnamed(path);
+        remove_if_exists(&unfinished)?;
+        let mut builder = Self::create(&unfinished)?;
+        builder.commit_checkpoint(checkpoint)?;
+        // a rename would replace a file
+        if path.try_exists().map_err(file("look for", path))? {
+            return Err(file("make", path)(std::io::ErrorKind::AlreadyExists.into()));
+        }
+        std::fs::rename(&unfinished, path).map_err(file("make", path))?;
+        builder.file.0 = None;
+        if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
+            File::open(directory).and_then(|directory| directory.sync_all()).map_err(file("flush", directory))?;
+        }
+        Ok(builder)
+    }
+
+    /// Opens an unfinished file, with its newest checkpoint. Its tables may have rows that were appended after that, until
+    /// [`GenerationBuilder::truncate`].
+    ///
+    /// Errors: [`IndexError::File`] if it has no checkpoint: it is a finished generation or something else; storage errors.
+    pub(in crate::index) fn open_resumable(path: &Path) -> Result<(Self, Vec<u8>), IndexError> {
+        let mut builder = Builder::new();
+        builder.set_cache_size(CACHE);
+        let exists = || file("make", path)(std::io::ErrorKind::AlreadyExists.into());
+        // opening for writing changes the file; what a killed process had open cannot be opened only for reading
+        if let Ok(database) = builder.open_read_only(path)
+            && !database.begin_read()?.list_tables()?.any(|table| table.name() == CHECKPOINT.name())
+        {
+            return Err(exists());
+        }
+        let database = builder.open(path).map_err(|error| IndexError::opening(path, error))?;
+        let transaction = database.begin_write()?;
+        let is_unfinished = transaction.list_tables()?.any(|table| table.name() == CHECKPOINT.name());
+        if !is_unfinished {
+            return Err(exists());
+        }
+        let (mut checkpoint, mut counts) = (Vec::new(), BTreeMap::new());
+        {
+            let table = transaction.open_table(CHECKPOINT)?;
+            if let Some(row) = table.get(CHECKPOINT_STATE)? {
+                checkpoint.extend_from_slice(row.value());
+            }
+            if let Some(row) = table.get(CHECKPOINT_COUNTS)? {
+                counts = decode_counts(row.value())?;
+            }
+        }
+        let file = UnfinishedFile(None);
+        Ok((Self { database, transaction: Some(transaction), uncommitted: 0, counts, file }, checkpoint))
+    }
+
+    /// Removes the rows that were appended after the newest checkpoint.
+    ///
+    /// Errors: storage errors; [`IndexError::Corrupt`] if a table has fewer rows than that recorded.
+    pub(in crate::index) fn truncate(&mut self) -> Result<(), IndexError> {
+        let transaction = self.transaction.as_ref().ok_or(IndexError::Broken)?;
+        truncate_all(transaction, |name| self.counts.get(name).map_or(0, |count| count.rows))
+    }
+
+    /// Makes all rows durable together with a checkpoint, which [`GenerationBuilder::open_resumable`] returns.
+    ///
+    /// Errors: storage errors.
+    pub(in crate::index) fn commit_checkpoint(&mut self, checkpoint: &[u8]) -> Result<(), IndexError> {
+        let transaction = self.transaction.as_mut().ok_or(IndexError::Broken)?;
+        // opening after a kill would otherwise read the whole file
+        transaction.set_quick_repair(true);
+        {
+            let mut table = transaction.open_table(CHECKPOINT)?;
+            table.insert(CHECKPOINT_STATE, checkpoint)?;
+            table.insert(CHECKPOINT_COUNTS, encode_counts(&self.counts).as_slice())?;
+        }
+        self.commit(Durability::Immediate)
     }
 
     /// Appends rows to a table, whose keys must be above all it has.
@@ -177,11 +261,12 @@ impl GenerationBuilder {
 
     /// Writes the facts about the whole generation, and closes the file. It is on the disk then.
     ///
-    /// Errors: storage errors. The file is removed then.
+    /// Errors: storage errors. The file is removed then, unless it has checkpoints.
     pub(in crate::index) fn finish(mut self, facts: &[(String, Vec<u8>)]) -> Result<(), IndexError> {
         {
             let transaction = self.transaction.as_ref().ok_or(IndexError::Broken)?;
             create_all(transaction)?;
+            transaction.delete_table(CHECKPOINT)?;
             let mut table = transaction.open_table(meta::TABLE)?;
             for (name, value) in facts {
                 table.insert(name.as_str(), value.as_slice())?;
@@ -193,5 +278,111 @@ impl GenerationBuilder {
         }
         self.file.keep();
         Ok(())
+    }
+}
+
+/// The name of a file before its first checkpoint is durable.
+fn unnamed(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".new");
+    name.into()
+}
+
+/// Removes an unfinished file with checkpoints.
+///
+/// Errors: [`IndexError::File`].
+pub(in crate::index) fn remove_resumable(path: &Path) -> Result<(), IndexError> {
+    remove_if_exists(path)?;
+    remove_if_exists(&unnamed(path))
+}
+
+fn remove_if_exists(path: &Path) -> Result<(), IndexError> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        removed => removed.map_err(file("remove the unfinished", path)),
+    }
+}
+
+fn encode_counts(counts: &BTreeMap<String, Count>) -> Vec<u8> {
+    let mut row = Encoder::default();
+    for (name, count) in counts {
+        row.blob(name.as_bytes()).varint(count.rows).varint(count.bytes);
+    }
+    row.finish()
+}
+
+fn decode_counts(row: &[u8]) -> Result<BTreeMap<String, Count>, IndexError> {
+    let (mut row, mut counts) = (Decoder::new("checkpoint", row), BTreeMap::new());
+    while !row.is_empty() {
+        let name = String::from_utf8_lossy(row.blob()?).into_owned();
+        counts.insert(name, Count { rows: row.varint()?, bytes: row.varint()? });
+    }
+    Ok(counts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tables::{spends, txids};
+    use super::*;
+
+    fn append(builder: &mut GenerationBuilder, keys: std::ops::Range<u32>) {
+        let rows: Vec<_> = keys.map(|key| (key.to_be_bytes(), vec![7; 100])).collect();
+        builder.append(txids::TABLE, &rows, Vec::as_slice).unwrap();
+    }
+
+    fn keys(builder: &GenerationBuilder) -> Vec<u32> {
+        let read = |table: &Table<'_, &[u8; 4], &[u8]>| {
+            Ok(table.iter()?.map(|row| u32::from_be_bytes(*row.unwrap().0.value())).collect())
+        };
+        builder.with_table(txids::TABLE, read).unwrap()
+    }
+
+    #[test]
+    fn rows_behind_the_checkpoint_are_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("building.redb");
+        let mut builder = GenerationBuilder::create_resumable(&path, b"begun").unwrap();
+        append(&mut builder, 0..300);
+        builder.commit_checkpoint(b"300").unwrap();
+        append(&mut builder, 300..400);
+        builder.append(spends::TABLE, &[([1; 7], vec![1])], Vec::as_slice).unwrap();
+        // closing the file makes such a commit durable
+        builder.commit(Durability::None).unwrap();
+        append(&mut builder, 400..500);
+        drop(builder);
+        for _ in 0..2 {
+            let (mut builder, checkpoint) = GenerationBuilder::open_resumable(&path).unwrap();
+            assert_eq!(checkpoint, b"300");
+            builder.truncate().unwrap();
+            assert_eq!(keys(&builder), (0..300).collect::<Vec<_>>());
+            assert_eq!(builder.counts().get("txids"), Some(&Count { rows: 300, bytes: 300 * 104 }));
+            assert_eq!(builder.counts().len(), 1);
+            builder.append(spends::TABLE, &[([0; 7], vec![1])], Vec::as_slice).unwrap();
+            append(&mut builder, 300..302);
+            assert_eq!(keys(&builder).len(), 302);
+        }
+        let (mut builder, _) = GenerationBuilder::open_resumable(&path).unwrap();
+        builder.counts.insert("txids".into(), Count { rows: 301, bytes: 0 });
+        assert!(matches!(builder.truncate(), Err(IndexError::Corrupt { .. })));
+    }
+
+    #[test]
+    fn a_file_has_its_name_only_with_a_checkpoint_and_a_finished_one_has_none() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("building.redb");
+        // what a kill before the first checkpoint leaves
+        std::fs::write(unnamed(&path), "not a database").unwrap();
+        let builder = GenerationBuilder::create_resumable(&path, b"begun").unwrap();
+        assert!(!unnamed(&path).exists());
+        assert!(matches!(GenerationBuilder::create_resumable(&path, b"another"), Err(IndexError::File { .. })));
+        drop(builder);
+        let (builder, checkpoint) = GenerationBuilder::open_resumable(&path).unwrap();
+        assert_eq!(checkpoint, b"begun");
+        builder.finish(&[]).unwrap();
+        let bytes = std::fs::read(&path).unwrap();
+        assert!(matches!(GenerationBuilder::open_resumable(&path), Err(IndexError::File { .. })));
+        assert_eq!(std::fs::read(&path).unwrap(), bytes);
+        remove_resumable(&path).unwrap();
+        assert!(!path.exists());
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::super::disk_space::{free, is_same_disk};
 use super::super::error::IndexError;
 use super::super::frozen::builder;
-use super::read::SORT;
+use super::read::P2PK_MEMORY;
 use super::runs::{CHUNK_ENTRY, chunk_size};
 use super::{ImportOptions, PARTITION_BYTES, partition_bits};
 
@@ -58,7 +58,7 @@ impl ImportEstimate {
         let chunk = wide(chunk_size(memory / 8 / threads, 1 << bits));
         let chunks = (bytes(TEMPORARY) / chunk).saturating_mul(CHUNK_ENTRY);
         let pages = (bytes(FILE) / PAGE).saturating_mul(PAGE_ENTRY);
-        let fixed = wide(builder::CACHE + 2 * SORT);
+        let fixed = wide(builder::CACHE + P2PK_MEMORY);
         Self {
             index_bytes: bytes(FILE),
             temporary_bytes: bytes(TEMPORARY),

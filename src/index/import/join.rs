@@ -5,17 +5,18 @@ use std::sync::Arc;
 
 use redb::ReadableTable;
 
-use super::super::codec::{Decoder, put_varint};
+use super::super::codec::{Decoder, Encoder, put_varint};
 use super::super::error::IndexError;
-use super::super::frozen::builder::GenerationBuilder;
 use super::super::frozen::tables::txid_prefixes::{CutBits, CutHash};
 use super::super::frozen::tables::{txid_prefixes, txids};
 use super::super::keys::TxNum;
 use super::ImportedChain;
+use super::checkpoint::JOINING;
 use super::ordered::in_order;
 use super::progress::{ImportPhase, ReportedProgress};
 use super::read::TRANSACTION;
-use super::runs::Runs;
+use super::runs::{RunKind, Runs};
+use super::workspace::Workspace;
 
 /// About how many transactions of a partition share the bits of the hash by which they are found.
 const BUCKET: usize = 4;
@@ -29,26 +30,64 @@ struct Joined {
     unresolved: Option<(TxNum, u32)>,
 }
 
-/// Writes `txid_prefixes`, and returns the spends by the range of what they spend.
+/// What joining has between two partitions, beside the copies that it found.
+#[derive(Default)]
+pub(super) struct JoinState {
+    /// The next partition.
+    pub(super) next: usize,
+    packer: txid_prefixes::TxidPrefixPacker,
+    /// The transactions of the newest hash, which may go on in the next partition.
+    last: Vec<(CutHash, TxNum)>,
+}
+
+impl JoinState {
+    fn encode(&self, row: &mut Encoder) {
+        row.varint(self.next as u64);
+        self.packer.encode_state(row);
+        row.varint(self.last.len() as u64);
+        for (hash, txnum) in &self.last {
+            row.bytes(&hash.to_key()).u32(txnum.0);
+        }
+    }
+
+    pub(super) fn decode(row: &mut Decoder<'_>) -> Result<Self, IndexError> {
+        let (next, packer) = (row.varint()?, txid_prefixes::TxidPrefixPacker::decode_state(row)?);
+        let mut last = Vec::new();
+        for _ in 0..row.varint::<u64>()? {
+            last.push((CutHash::from_key(row.array()?), TxNum(row.u32()?)));
+        }
+        Ok(Self { next, packer, last })
+    }
+}
+
+/// The runs of this phase.
+struct JoinRuns {
+    transactions: Arc<Runs>,
+    prevouts: Arc<Runs>,
+    /// The spends by the range of what they spend.
+    spends: Arc<Runs>,
+}
+
+/// Writes `txid_prefixes`, finds copies, and makes the runs of spends.
 pub(super) fn join(
-    chain: &mut ImportedChain,
-    builder: &mut GenerationBuilder,
-    transactions: &Runs,
-    prevouts: &Runs,
+    work: &mut Workspace,
+    mut state: JoinState,
     progress: &mut ReportedProgress<'_>,
-) -> Result<Arc<Runs>, IndexError> {
-    progress.begin(ImportPhase::Joining, chain.partitions())?;
-    let options = &chain.options;
-    let threads = options.threads.max(1);
-    let spends = Runs::new(&options.directory, &chain.space, chain.ranges.len(), options.memory / 4 / threads);
-    let cut_bits = CutBits::of(chain.next.0);
-    let mut packer = txid_prefixes::TxidPrefixPacker::default();
-    // the transactions of the newest hash, which may go on in the next partition
-    let (mut last, mut copies) = (Vec::<(CutHash, TxNum)>::new(), BTreeMap::new());
-    {
-        let chain = &*chain;
-        let make = |partition| join_partition(chain, partition, cut_bits, transactions, prevouts, &spends);
-        in_order(chain.partitions(), threads, make, |joined: Joined| {
+) -> Result<(), IndexError> {
+    let partitions = work.chain.partitions();
+    progress.begin(ImportPhase::Joining, state.next, partitions)?;
+    let bundle = Runs::bundle_of(work.chain.ranges.len());
+    let runs = JoinRuns {
+        transactions: work.runs(RunKind::Transactions, Runs::bundle_of(partitions)),
+        prevouts: work.runs(RunKind::Prevouts, Runs::bundle_of(partitions)),
+        spends: work.runs(RunKind::Spends, bundle),
+    };
+    let cut_bits = CutBits::of(work.chain.next.0);
+    while state.next < partitions {
+        let (clock, mut copies) = (work.clock(), BTreeMap::new());
+        let (chain, builder) = (&work.chain, &mut work.builder);
+        let make = |partition| join_partition(chain, partition, cut_bits, &runs);
+        in_order(state.next..partitions, chain.options.threads, make, |joined: Joined| {
             if let Some((txnum, vin)) = joined.unresolved {
                 let txid = builder.with_table(txids::TABLE, |table| txids::read(table, txnum))?;
                 let txid = txid.map_or_else(|| txnum.to_string(), |txid| txid.to_string());
@@ -58,7 +97,7 @@ pub(super) fn join(
             for equal in joined.equal {
                 builder.with_table(txids::TABLE, |table| find_copies(table, &equal, &mut copies))?;
             }
-            let mut rows = Vec::new();
+            let (mut rows, JoinState { packer, last, .. }) = (Vec::new(), &mut state);
             for (hash, txnum) in joined.hashes {
                 if last.first().is_some_and(|(first, _)| *first != hash) {
                     last.sort_unstable();
@@ -67,25 +106,31 @@ pub(super) fn join(
                 last.push((hash, txnum));
             }
             builder.append(txid_prefixes::TABLE, &rows, Vec::as_slice)?;
-            progress.advance()
+            state.next += 1;
+            progress.advance()?;
+            Ok(clock.flow(chain))
         })?;
+        work.chain.overwritten.extend(copies);
+        if state.next < partitions {
+            work.checkpoint(|row| state.encode(row.bytes(&[JOINING])))?;
+        }
     }
+    let JoinState { mut packer, mut last, .. } = state;
     last.sort_unstable();
     let mut rows: Vec<_> = last.into_iter().filter_map(|(hash, txnum)| packer.push(hash, txnum)).collect();
     rows.extend(packer.finish());
-    builder.append(txid_prefixes::TABLE, &rows, Vec::as_slice)?;
-    chain.overwritten.extend(copies);
-    Ok(spends)
+    work.builder.append(txid_prefixes::TABLE, &rows, Vec::as_slice)?;
+    work.retire(RunKind::Transactions)?;
+    work.retire(RunKind::Prevouts)
 }
 
 fn join_partition(
     chain: &ImportedChain,
     partition: usize,
     cut_bits: CutBits,
-    transactions: &Runs,
-    prevouts: &Runs,
-    spends: &Arc<Runs>,
+    runs: &JoinRuns,
 ) -> Result<Joined, IndexError> {
+    let JoinRuns { transactions, prevouts, spends } = runs;
     let mut keys = Vec::with_capacity(transactions.partition_bytes(partition) / TRANSACTION);
     transactions.consume(partition, |chunk| {
         let mut chunk = Decoder::new("import", chunk);
@@ -111,7 +156,8 @@ fn join_partition(
         *end = sum;
     }
 
-    let (mut found, mut unresolved) = (spends.buffers(), None);
+    let memory = chain.options.memory / 4 / chain.options.threads.max(1);
+    let (mut found, mut unresolved) = (spends.buffers(chain.ranges.len(), memory), None);
     prevouts.consume(partition, |chunk| {
         let mut chunk = Decoder::new("import", chunk);
         while !chunk.is_empty() {
@@ -136,7 +182,7 @@ fn join_partition(
         }
         Ok(())
     })?;
-    found.finish()?;
+    found.flush()?;
     let hashes = keys.iter().map(|(hash, txnum)| (cut_bits.cut(chain.prefix_of_hash(partition, *hash)), *txnum));
     Ok(Joined { hashes: hashes.collect(), equal, unresolved })
 }

@@ -17,7 +17,10 @@
 //!
 //! The rows are those that [`Snapshot::pack`](super::Snapshot::pack) makes of an index of the same blocks.
 
+mod chain;
+mod checkpoint;
 mod estimate;
+mod fresh_start;
 mod join;
 mod ordered;
 mod outputs;
@@ -25,37 +28,44 @@ mod progress;
 mod read;
 mod runs;
 mod scripts;
+mod space;
 mod statistics;
 mod stream;
+mod workspace;
 
-use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bitcoin::{BlockHash, Network};
 
+use super::codec::Decoder;
 use super::error::IndexError;
-use super::frozen::builder::GenerationBuilder;
 use super::frozen::{GenerationRange, facts};
-use super::keys::{Salt, ScriptKey, TxNum, TxidPrefix};
-use super::sorter::Sorter;
-use super::tables::block_starts::BlockStart;
+use super::keys::{Salt, TxNum};
 use super::tables::{block_hashes, p2pk};
 use super::update::Tip;
 use crate::chain::Height;
+use chain::ImportedChain;
+use checkpoint::ImportStage;
 pub use estimate::ImportEstimate;
-use progress::ReportedProgress;
+pub use fresh_start::FreshStart;
+use join::JoinState;
+use outputs::OutputsState;
 pub use progress::{ImportPhase, ImportProgress};
-use read::BlockReader;
-use runs::{Runs, TemporarySpace};
+use progress::{ImportWatch, ReportedProgress};
+use read::{BlockReader, P2PK, P2PK_PARTITIONS};
+use runs::RunKind;
+use scripts::ScriptsState;
+use workspace::Workspace;
 
 /// How to import.
 #[derive(Clone, Debug)]
 pub struct ImportOptions {
-    /// The file of the generation, which must not exist.
+    /// The file of the generation. It must not exist, unless an import was interrupted: that is continued.
     pub path: PathBuf,
-    /// The directory for temporary runs.
+    /// The directory for temporary runs, which no other import may use. It is made if it does not exist.
     pub directory: PathBuf,
     /// The network of the blocks.
     pub network: Network,
@@ -69,9 +79,15 @@ pub struct ImportOptions {
     pub transactions: u64,
     /// Transactions of a range, or a few more, as it ends with a block.
     pub range: u32,
+    /// The time between two checkpoints, of which there are more when files can be removed.
+    pub checkpoint_interval: Duration,
 }
 
 impl ImportOptions {
+    /// The time between two checkpoints if there is no reason for another: what a kill loses, against the time to flush
+    /// files.
+    pub const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(10);
+
     /// Transactions of a range of a chain of so many, if there is no reason for another number: what is known of their
     /// outputs fits the cache of a processor, and there are at most some 4,000 ranges.
     #[must_use]
@@ -93,124 +109,123 @@ fn partition_bits(transactions: u64, memory: usize, threads: usize) -> u32 {
     (u64::BITS - partitions.leading_zeros()).clamp(2, 12)
 }
 
-/// What the phases know about the chain as a whole.
-struct ImportedChain {
-    options: ImportOptions,
-    space: Arc<TemporarySpace>,
-    partition_bits: u32,
-    starts: Vec<BlockStart>,
-    hashes: Vec<BlockHash>,
-    /// The first transaction of each range.
-    ranges: Vec<TxNum>,
-    /// The number of the next transaction.
-    next: TxNum,
-    /// An earlier copy → the next one with its txid.
-    overwritten: HashMap<TxNum, TxNum>,
-}
-
-impl ImportedChain {
-    /// The newest block, `None` before the first.
-    fn tip(&self) -> Option<Tip> {
-        let (start, hash) = self.starts.last().zip(self.hashes.last())?;
-        Some(Tip { height: start.height, hash: *hash })
-    }
-
-    /// The block of a transaction.
-    fn start_of(&self, txnum: TxNum) -> Result<&BlockStart, IndexError> {
-        let behind = self.starts.partition_point(|start| start.first <= txnum);
-        let start = behind.checked_sub(1).and_then(|at| self.starts.get(at));
-        start.ok_or_else(|| IndexError::corrupt("block_starts", format!("transaction {txnum} is in no block")))
-    }
-
-    /// The range of a transaction.
-    fn range_of(&self, txnum: TxNum) -> usize {
-        self.ranges.partition_point(|first| *first <= txnum).saturating_sub(1)
-    }
-
-    /// The first transaction of a range, and the one behind its last.
-    fn range(&self, range: usize) -> (TxNum, TxNum) {
-        let end = self.ranges.get(range + 1).copied();
-        (self.ranges.get(range).copied().unwrap_or(self.next), end.unwrap_or(self.next))
-    }
-
-    /// The partition of a script key.
-    fn partition(&self, ScriptKey([high, low, ..]): ScriptKey) -> usize {
-        usize::from(u16::from_be_bytes([high, low])) >> (16 - self.partition_bits)
-    }
-
-    /// The partition of the hash of a txid, and the 64 bits of it behind those that name the partition. Two of 1.5e9
-    /// txids share a partition and these with a probability of 1 in 70,000.
-    fn partition_of_hash(&self, hash: [u8; 16]) -> (usize, u64) {
-        let hash = u128::from_be_bytes(hash);
-        let partition = usize::try_from(hash >> (128 - self.partition_bits)).unwrap_or(0);
-        (partition, (hash << self.partition_bits >> 64) as u64)
-    }
-
-    /// The first bytes of the hash that [`ImportedChain::partition_of_hash`] took apart.
-    fn prefix_of_hash(&self, partition: usize, rest: u64) -> TxidPrefix {
-        let hash = (partition as u128) << (128 - self.partition_bits) | u128::from(rest) << (64 - self.partition_bits);
-        let mut prefix = [0; 6];
-        prefix.copy_from_slice(&hash.to_be_bytes()[..6]);
-        TxidPrefix(prefix)
-    }
-
-    fn partitions(&self) -> usize {
-        1 << self.partition_bits
-    }
-
-    /// The error for a transaction.
-    fn invalid(&self, txnum: TxNum, what: String) -> IndexError {
-        match self.start_of(txnum) {
-            Ok(start) => {
-                let height = usize::try_from(start.height.to_u32()).unwrap_or(usize::MAX);
-                match self.hashes.get(height) {
-                    Some(hash) => IndexError::InvalidBlock { hash: *hash, what },
-                    None => IndexError::corrupt("blocks", what),
-                }
-            }
-            Err(error) => error,
-        }
-    }
-}
-
-/// An import that is given the blocks of the chain, in order. When it is dropped before [`Import::finish`] returns
-/// success, the file of the generation is removed and the temporary runs are returned to the disk. A process that is
-/// killed leaves the file, which is not a generation, and no runs.
+/// An import that is given the blocks of the chain, in order.
+///
+/// Its progress is made durable by checkpoints, each of which records the blocks before it. When the import is dropped
+/// before [`Import::finish`] returns success, or the process is killed, the files that the newest checkpoint needs stay,
+/// and [`Import::begin`] continues there.
 pub struct Import {
-    reading: BlockReader,
+    work: Workspace,
+    step: ImportStep,
+    fresh_start: Option<FreshStart>,
     /// Whether a push began and did not succeed: some of its blocks may be counted without their rows.
     is_broken: bool,
 }
 
+/// What is done next. The stages after reading are those of a resumed import.
+enum ImportStep {
+    Reading(BlockReader),
+    Later(ImportStage),
+}
+
 impl Import {
-    /// Begins with no blocks.
+    /// Continues the import whose checkpoint is in these places, with the plan of that: `transactions` and `range` of the
+    /// options are not used then. Otherwise removes what is left of it, and begins without blocks; see
+    /// [`Import::fresh_start`].
     ///
-    /// Errors: the files cannot be made; storage errors.
+    /// Errors: [`IndexError::File`] if the file exists and is none of an unfinished import, or the files cannot be made;
+    /// [`IndexError::InUse`]; [`IndexError::TemporaryRuns`] if a run cannot be read; storage errors.
     pub fn begin(options: ImportOptions) -> Result<Self, IndexError> {
-        Ok(Self { reading: BlockReader::begin(options)?, is_broken: false })
+        let (mut work, stage, fresh_start) = Workspace::open(options)?;
+        let step = match stage {
+            ImportStage::Reading(txids) => ImportStep::Reading(BlockReader::new(&mut work, txids)),
+            stage => ImportStep::Later(stage),
+        };
+        Ok(Self { work, step, fresh_start, is_broken: false })
     }
 
-    /// Adds the next blocks of the chain, each with its hash. Many at once keep all threads busy.
+    /// Removes all files of an interrupted import with these options, for one that the chain of the node has left.
     ///
-    /// Errors: [`IndexError::Malformed`], `InvalidBlock`, `NotOnTip`; storage errors. Every later call then fails with
-    /// [`IndexError::Broken`]: drop the import, and begin another.
+    /// Errors: [`IndexError::File`], also if the file is none of an unfinished import; [`IndexError::InUse`]; storage
+    /// errors.
+    pub fn discard(options: &ImportOptions) -> Result<(), IndexError> {
+        workspace::discard(options)
+    }
+
+    /// Why the import begins without blocks; `None` if it continues an interrupted import.
+    #[must_use]
+    pub fn fresh_start(&self) -> Option<&FreshStart> {
+        self.fresh_start.as_ref()
+    }
+
+    /// The last block that was pushed, in this process or before the import was interrupted. The chain of the node may have
+    /// left it since: [`Import::discard`] the import then, and begin another.
+    #[must_use]
+    pub fn tip(&self) -> Option<Tip> {
+        self.work.chain.tip()
+    }
+
+    /// The height of the block that [`Import::push`] must receive next.
+    #[must_use]
+    pub fn next_height(&self) -> Height {
+        self.work.chain.tip().map_or(Height::GENESIS, |tip| tip.height.next())
+    }
+
+    /// Whether the import was interrupted after its last block: [`Import::finish`] must be called without further blocks.
+    #[must_use]
+    pub fn has_all_blocks(&self) -> bool {
+        matches!(self.step, ImportStep::Later(_))
+    }
+
+    /// Adds the next blocks of the chain, each with its hash. Many at once keep all threads busy. Makes a checkpoint
+    /// afterwards if it is time for one.
+    ///
+    /// Errors: [`IndexError::Malformed`], `InvalidBlock`, `NotOnTip`; `Broken` if the import
+    /// [has all blocks](Import::has_all_blocks); storage errors. Every later call then fails with [`IndexError::Broken`]:
+    /// drop the import, and begin it again to continue at its newest checkpoint.
     pub fn push(&mut self, blocks: &[(BlockHash, Vec<u8>)]) -> Result<(), IndexError> {
         if self.is_broken {
             return Err(IndexError::Broken);
         }
+        let ImportStep::Reading(reader) = &mut self.step else { return Err(IndexError::Broken) };
         self.is_broken = true;
-        self.reading.push(blocks)?;
+        reader.push(&mut self.work, blocks)?;
+        if self.work.clock().is_due(&self.work.chain) {
+            reader.checkpoint(&mut self.work)?;
+        }
         self.is_broken = false;
         Ok(())
+    }
+
+    /// Makes all blocks durable that were pushed, for an import that is about to be dropped and continued later.
+    ///
+    /// Errors: `Broken` after a failed push; storage errors, after which the checkpoint before it stays.
+    pub fn checkpoint(&mut self) -> Result<(), IndexError> {
+        if self.is_broken {
+            return Err(IndexError::Broken);
+        }
+        match &mut self.step {
+            ImportStep::Reading(reader) => {
+                self.is_broken = true;
+                reader.checkpoint(&mut self.work)?;
+                self.is_broken = false;
+                Ok(())
+            }
+            // nothing is done since it was resumed
+            ImportStep::Later(_) => Ok(()),
+        }
     }
 
     /// Builds the generation of all blocks, and returns what it is. `None`, and no file, if there are none.
     ///
     /// `watch` receives the progress on this thread: as each phase begins, and after each partition or range, of which
-    /// each thread may be two ahead. After [`ControlFlow::Break`] each thread ends its partition and begins no other.
+    /// each thread may be two ahead. After [`ControlFlow::Break`] each thread ends its partition and begins no other. A
+    /// resumed import reports no phases before the one in which it was interrupted, and begins that with what is done.
     ///
-    /// Errors: [`IndexError::Interrupted`] if `watch` stops the import; `TemporaryRuns`; `InvalidBlock` if an input spends what does not exist or is spent, or amounts are
-    /// impossible; `Broken` after a failed push; storage errors. The file is removed then.
+    /// Errors: [`IndexError::InvalidBlock`] if an input spends what does not exist or is spent, or amounts are impossible,
+    /// and [`IndexError::Corrupt`]: all files are removed then, because another attempt would fail as well.
+    /// [`IndexError::Interrupted`] if `watch` stops the import, `TemporaryRuns`, storage errors: [`Import::begin`]
+    /// continues at the newest checkpoint. `Broken` after a failed push.
     pub fn finish(
         self,
         watch: &mut dyn FnMut(ImportProgress) -> ControlFlow<()>,
@@ -218,24 +233,72 @@ impl Import {
         if self.is_broken {
             return Err(IndexError::Broken);
         }
-        let ReadBlocks { mut chain, mut builder, stream, transactions, prevouts, p2pk, block_hashes } =
-            self.reading.finish()?;
-        let Some(last) = chain.tip() else { return Ok(None) };
-        let range = GenerationRange { first: Height::GENESIS, last, txnums: (TxNum(0), chain.next) };
-        let mut progress = ReportedProgress::new(watch, Arc::clone(&chain.space));
-        let spends = join::join(&mut chain, &mut builder, &transactions, &prevouts, &mut progress)?;
-        drop((transactions, prevouts));
-        let outputs = outputs::outputs(&chain, &mut builder, &stream, &spends, &mut progress)?;
-        drop((stream, spends));
-        scripts::scripts(&chain, &mut builder, &outputs, &mut progress)?;
-        drop(outputs);
-        progress.begin(ImportPhase::Flushing, 1)?;
-        builder.append_sorted(p2pk::TABLE, p2pk)?;
-        builder.append_sorted(block_hashes::TABLE, block_hashes)?;
-        let facts = facts(&range, chain.options.network, chain.options.salt, builder.counts());
-        builder.finish(&facts)?;
-        Ok(Some(Imported { range, temporary_bytes: chain.space.peak() }))
+        let options = self.work.chain.options.clone();
+        // closes the file
+        let finished = self.finish_phases(watch);
+        if matches!(&finished, Ok(None) | Err(IndexError::InvalidBlock { .. } | IndexError::Corrupt { .. })) {
+            workspace::remove(&options)?;
+        }
+        finished
     }
+
+    fn finish_phases(self, watch: &mut ImportWatch<'_>) -> Result<Option<Imported>, IndexError> {
+        let Self { mut work, step, .. } = self;
+        let mut stage = match step {
+            ImportStep::Reading(reader) => {
+                reader.finish(&mut work)?;
+                ImportStage::Joining(JoinState::default())
+            }
+            ImportStep::Later(stage) => stage,
+        };
+        let Some(last) = work.chain.tip() else { return Ok(None) };
+        let range = GenerationRange { first: Height::GENESIS, last, txnums: (TxNum(0), work.chain.next) };
+        let mut progress = ReportedProgress::new(watch, Arc::clone(&work.chain.space));
+        loop {
+            stage = match stage {
+                ImportStage::Reading(_) => return Err(IndexError::Broken),
+                ImportStage::Joining(state) => {
+                    join::join(&mut work, state, &mut progress)?;
+                    ImportStage::Outputs(OutputsState::default())
+                }
+                ImportStage::Outputs(state) => {
+                    outputs::outputs(&mut work, state, &mut progress)?;
+                    ImportStage::Scripts(ScriptsState::default())
+                }
+                ImportStage::Scripts(state) => {
+                    scripts::scripts(&mut work, state, &mut progress)?;
+                    break;
+                }
+            };
+        }
+        progress.begin(ImportPhase::Flushing, 0, 1)?;
+        small_tables(&mut work)?;
+        let temporary_bytes = work.chain.space.peak();
+        let facts = facts(&range, work.chain.options.network, work.chain.options.salt, work.builder.counts());
+        work.finish(&facts)?;
+        Ok(Some(Imported { range, temporary_bytes }))
+    }
+}
+
+/// Writes `block_hashes` and `p2pk`.
+fn small_tables(work: &mut Workspace) -> Result<(), IndexError> {
+    work.builder.append(block_hashes::TABLE, &work.chain.block_hashes(), |row| row)?;
+    let scripts = work.runs(RunKind::P2pk, P2PK_PARTITIONS);
+    for partition in 0..P2PK_PARTITIONS {
+        let mut rows: Vec<(p2pk::P2pkKey, [u8; 4])> = Vec::with_capacity(scripts.partition_bytes(partition) / P2PK);
+        scripts.read(partition, |chunk| {
+            let mut chunk = Decoder::new("import", chunk);
+            while !chunk.is_empty() {
+                rows.push((chunk.array()?, chunk.array()?));
+            }
+            Ok(())
+        })?;
+        // of each script the first transaction
+        rows.sort_unstable();
+        rows.dedup_by_key(|row| row.0);
+        work.builder.append(p2pk::TABLE, &rows, |row| row)?;
+    }
+    Ok(())
 }
 
 /// What was imported.
@@ -245,15 +308,4 @@ pub struct Imported {
     pub range: GenerationRange,
     /// The most bytes that temporary runs had at a time.
     pub temporary_bytes: u64,
-}
-
-/// What reading the blocks leaves to the other phases.
-struct ReadBlocks {
-    chain: ImportedChain,
-    builder: GenerationBuilder,
-    stream: Arc<Runs>,
-    transactions: Arc<Runs>,
-    prevouts: Arc<Runs>,
-    p2pk: Sorter,
-    block_hashes: Sorter,
 }

@@ -1,28 +1,49 @@
 //! Work on several threads whose results are taken in order by one.
 
+use std::ops::{ControlFlow, Range};
 use std::sync::mpsc::sync_channel;
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use super::super::error::IndexError;
 
-/// Makes the items 0 to `count` on `threads` threads, and hands them to `take` in order on this one. Each thread is at
-/// most two items ahead: one in its channel, and one that is being made or waits for the channel.
+/// Which items are begun, and which may be.
+struct Begun {
+    /// The one behind the last that is begun.
+    next: usize,
+    end: usize,
+}
+
+/// Makes items on `threads` threads, and hands them to `take` in order on this one. Each thread is at most two items
+/// ahead: one in its channel, and one that is being made or waits for the channel.
+///
+/// After [`ControlFlow::Break`] no items are begun but those before one that is begun already; `take` receives all of them.
+/// Nothing is made ahead then. Returns the number behind the last item taken.
 ///
 /// Errors: the first error of `make` or `take`, after which no more items are begun; [`IndexError::Threads`].
 pub(super) fn in_order<T: Send>(
-    count: usize,
+    items: Range<usize>,
     threads: usize,
     make: impl Fn(usize) -> Result<T, IndexError> + Sync,
-    mut take: impl FnMut(T) -> Result<(), IndexError>,
-) -> Result<(), IndexError> {
-    let threads = threads.clamp(1, count.max(1));
+    mut take: impl FnMut(T) -> Result<ControlFlow<()>, IndexError>,
+) -> Result<usize, IndexError> {
+    let threads = threads.clamp(1, items.len().max(1));
+    let begun = Mutex::new(Begun { next: items.start, end: items.end });
     thread::scope(|scope| {
-        let make = &make;
+        let (make, begun) = (&make, &begun);
+        let begin = move |item: usize| {
+            let mut begun = begun.lock().unwrap_or_else(PoisonError::into_inner);
+            let may_begin = item < begun.end;
+            if may_begin {
+                begun.next = begun.next.max(item + 1);
+            }
+            may_begin
+        };
         let mut receivers = Vec::with_capacity(threads);
         for first in 0..threads {
             let (sender, receiver) = sync_channel(1);
             let work = move || {
-                for item in (first..count).step_by(threads) {
+                for item in (items.start + first..items.end).step_by(threads).take_while(|item| begin(*item)) {
                     let item = make(item);
                     let failed = item.is_err();
                     // the receivers are dropped after an error elsewhere
@@ -35,11 +56,17 @@ pub(super) fn in_order<T: Send>(
             thread::Builder::new().name(name).spawn_scoped(scope, work).map_err(IndexError::Threads)?;
             receivers.push(receiver);
         }
-        for item in 0..count {
-            let item = receivers[item % threads].recv().map_err(|_| IndexError::Broken)?;
-            take(item?)?;
+        let (mut next, mut end) = (items.start, items.end);
+        while next < end {
+            let item = receivers[(next - items.start) % threads].recv().map_err(|_| IndexError::Broken)?;
+            next += 1;
+            if take(item?)?.is_break() {
+                let mut begun = begun.lock().unwrap_or_else(PoisonError::into_inner);
+                begun.end = begun.next;
+                end = begun.end;
+            }
         }
-        Ok(())
+        Ok(next)
     })
 }
 
@@ -57,14 +84,37 @@ mod tests {
                 thread::sleep(std::time::Duration::from_micros(if item.is_multiple_of(3) { 300 } else { 0 }));
                 Ok(item)
             };
-            in_order(40, threads, make, |item| {
+            let end = in_order(3..40, threads, make, |item| {
                 taken.push(item);
-                Ok(())
-            })
-            .unwrap();
-            assert_eq!(taken, (0..40).collect::<Vec<_>>());
+                Ok(ControlFlow::Continue(()))
+            });
+            assert_eq!(end.unwrap(), 40);
+            assert_eq!(taken, (3..40).collect::<Vec<_>>());
         }
-        in_order(0, 2, |_| Ok(()), |()| Ok(())).unwrap();
+        assert_eq!(in_order(0..0, 2, |_| Ok(()), |()| Ok(ControlFlow::Continue(()))).unwrap(), 0);
+    }
+
+    #[test]
+    fn after_a_break_every_item_that_is_made_is_taken() {
+        for threads in [1, 2, 3, 50] {
+            let (made, mut taken, mut next) = (AtomicUsize::new(0), Vec::new(), 0);
+            let make = |item| {
+                made.fetch_add(1, Ordering::Relaxed);
+                thread::sleep(std::time::Duration::from_micros(if threads > 1 && item % 2 == 0 { 300 } else { 0 }));
+                Ok(item)
+            };
+            while next < 40 {
+                let first = next;
+                next = in_order(next..40, threads, make, |item: usize| {
+                    taken.push(item);
+                    Ok(if item == first + 4 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+                })
+                .unwrap();
+                assert!(threads > 3 || next < 40 || first > 0, "all items were begun in spite of the break");
+                assert_eq!(taken, (0..next).collect::<Vec<_>>());
+                assert_eq!(made.load(Ordering::Relaxed), next);
+            }
+        }
     }
 
     #[test]
@@ -73,12 +123,12 @@ mod tests {
         let mut taken = 0;
         let take = |_| {
             taken += 1;
-            Ok(())
+            Ok(ControlFlow::Continue(()))
         };
-        assert!(matches!(in_order(1_000, 2, make, take), Err(IndexError::Interrupted)));
+        assert!(matches!(in_order(0..1_000, 2, make, take), Err(IndexError::Interrupted)));
         assert_eq!(taken, 7);
-        let take = |item| if item == 3 { Err(IndexError::Interrupted) } else { Ok(()) };
-        assert!(matches!(in_order(1_000, 2, Ok, take), Err(IndexError::Interrupted)));
+        let take = |item| if item == 3 { Err(IndexError::Interrupted) } else { Ok(ControlFlow::Continue(())) };
+        assert!(matches!(in_order(0..1_000, 2, Ok, take), Err(IndexError::Interrupted)));
     }
 
     #[test]
@@ -93,7 +143,7 @@ mod tests {
             thread::sleep(std::time::Duration::from_millis(50));
             Err(IndexError::Interrupted)
         };
-        assert!(matches!(in_order(1_000, 2, make, take), Err(IndexError::Interrupted)));
+        assert!(matches!(in_order(0..1_000, 2, make, take), Err(IndexError::Interrupted)));
         let begun = begun.into_inner();
         assert!(begun <= 2 * 3, "{begun}");
     }

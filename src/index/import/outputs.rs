@@ -3,21 +3,23 @@
 use std::sync::Arc;
 
 use super::super::block::BlockOutput;
-use super::super::codec::Decoder;
+use super::super::codec::{Decoder, Encoder};
 use super::super::error::IndexError;
-use super::super::frozen::builder::GenerationBuilder;
 use super::super::frozen::tables::spends::{self, OutputState};
 use super::super::keys::TxNum;
 use super::super::snapshot::SpendingInput;
 use super::super::tables::overwritten;
 use super::super::tables::spends::{TxPoint, tx_point};
 use super::ImportedChain;
+use super::checkpoint::OUTPUTS;
 use super::ordered::in_order;
 use super::progress::{ImportPhase, ReportedProgress};
-use super::runs::Runs;
+use super::read::STREAM_BUNDLE;
+use super::runs::{RunKind, Runs};
 use super::scripts::{Fate, ScriptOutput};
 use super::statistics::{InputValue, Statistics};
 use super::stream::CompactBlocks;
+use super::workspace::Workspace;
 use crate::chain::Height;
 
 /// What a range gives, but what went into runs.
@@ -30,52 +32,84 @@ struct RangeOutputs {
     overwritten: Vec<(TxPoint, [u8; 4])>,
 }
 
-/// The runs that the outputs go into.
+/// What this phase has between two ranges.
+#[derive(Default)]
+pub(super) struct OutputsState {
+    /// The next range.
+    pub(super) next: usize,
+    packer: spends::SpendPacker,
+    statistics: Statistics,
+}
+
+impl OutputsState {
+    fn encode(&self, row: &mut Encoder) {
+        row.varint(self.next as u64);
+        self.packer.encode_state(row);
+        self.statistics.encode_state(row);
+    }
+
+    pub(super) fn decode(row: &mut Decoder<'_>) -> Result<Self, IndexError> {
+        let (next, packer) = (row.varint()?, spends::SpendPacker::decode_state(row)?);
+        Ok(Self { next, packer, statistics: Statistics::decode_state(row)? })
+    }
+}
+
+/// The runs of this phase.
 struct OutputRuns {
+    stream: Arc<Runs>,
+    spends: Arc<Runs>,
     /// Outputs by their script keys.
     scripts: Arc<Runs>,
     /// What inputs spend, by the ranges of the inputs.
     inputs: Arc<Runs>,
 }
 
-/// Writes `spends` and `overwritten`, and the tables of [`Statistics`]. Returns the outputs by their script keys.
+/// Writes `spends` and `overwritten`, and the tables of [`Statistics`], and makes the runs of scripts.
 pub(super) fn outputs(
-    chain: &ImportedChain,
-    builder: &mut GenerationBuilder,
-    stream: &Runs,
-    spends: &Runs,
+    work: &mut Workspace,
+    mut state: OutputsState,
     progress: &mut ReportedProgress<'_>,
-) -> Result<Arc<Runs>, IndexError> {
-    progress.begin(ImportPhase::Outputs, chain.ranges.len())?;
-    let options = &chain.options;
-    let threads = options.threads.max(1);
-    let runs = |partitions| Runs::new(&options.directory, &chain.space, partitions, options.memory / 8 / threads);
-    let runs = OutputRuns { scripts: runs(chain.partitions()), inputs: runs(chain.ranges.len()) };
-    let (mut packer, mut statistics) = (spends::SpendPacker::default(), Statistics::new(chain));
-    let make = |range| outputs_of_range(chain, range, stream, spends, &runs);
-    let mut at = 0;
-    in_order(chain.ranges.len(), threads, make, |range: RangeOutputs| {
-        let (mut rows, mut states, mut txnum) = (Vec::new(), range.states.as_slice(), range.first);
-        for count in range.counts {
-            let (own, rest) = states.split_at(usize::try_from(count).unwrap_or(usize::MAX).min(states.len()));
-            packer.push(txnum, own, &mut |row| {
-                rows.push(row);
-                Ok(())
-            })?;
-            states = rest;
-            txnum = TxNum(txnum.0.saturating_add(1));
+) -> Result<(), IndexError> {
+    let (ranges, partitions) = (work.chain.ranges.len(), work.chain.partitions());
+    progress.begin(ImportPhase::Outputs, state.next, ranges)?;
+    let runs = OutputRuns {
+        stream: work.runs(RunKind::Stream, STREAM_BUNDLE),
+        spends: work.runs(RunKind::Spends, Runs::bundle_of(ranges)),
+        scripts: work.runs(RunKind::Scripts, Runs::bundle_of(partitions)),
+        inputs: work.runs(RunKind::Inputs, Runs::bundle_of(ranges)),
+    };
+    while state.next < ranges {
+        let clock = work.clock();
+        let (chain, builder) = (&work.chain, &mut work.builder);
+        let make = |range| outputs_of_range(chain, range, &runs);
+        in_order(state.next..ranges, chain.options.threads, make, |range: RangeOutputs| {
+            let (mut rows, mut states, mut txnum) = (Vec::new(), range.states.as_slice(), range.first);
+            for count in range.counts {
+                let (own, rest) = states.split_at(usize::try_from(count).unwrap_or(usize::MAX).min(states.len()));
+                state.packer.push(txnum, own, &mut |row| {
+                    rows.push(row);
+                    Ok(())
+                })?;
+                states = rest;
+                txnum = TxNum(txnum.0.saturating_add(1));
+            }
+            builder.append(spends::TABLE, &rows, Vec::as_slice)?;
+            builder.append(overwritten::TABLE, &range.overwritten, |row| row)?;
+            // all outputs that this range spends are in it or in ranges that are done
+            let inputs = runs.inputs.consume_whole(state.next)?;
+            state.statistics.range(chain, builder, range.first, &range.stream, &inputs)?;
+            state.next += 1;
+            progress.advance()?;
+            Ok(clock.flow(chain))
+        })?;
+        if state.next < ranges {
+            work.checkpoint(|row| state.encode(row.bytes(&[OUTPUTS])))?;
         }
-        builder.append(spends::TABLE, &rows, Vec::as_slice)?;
-        builder.append(overwritten::TABLE, &range.overwritten, |row| row)?;
-        // all outputs that this range spends are in it or in ranges that are done
-        statistics.range(builder, range.first, &range.stream, &runs.inputs.consume_whole(at)?)?;
-        at += 1;
-        progress.advance()
-    })?;
-    let last: Vec<_> = packer.finish().into_iter().collect();
-    builder.append(spends::TABLE, &last, Vec::as_slice)?;
-    statistics.finish(builder)?;
-    Ok(runs.scripts)
+    }
+    let last: Vec<_> = state.packer.finish().into_iter().collect();
+    work.builder.append(spends::TABLE, &last, Vec::as_slice)?;
+    state.statistics.finish(&mut work.builder)?;
+    [RunKind::Stream, RunKind::Spends, RunKind::Inputs].into_iter().try_for_each(|kind| work.retire(kind))
 }
 
 /// The spends of a range, found by their outputs.
@@ -86,19 +120,15 @@ struct SpendsByOutput {
     spenders: Vec<(TxNum, u32)>,
 }
 
-fn outputs_of_range(
-    chain: &ImportedChain,
-    range: usize,
-    stream: &Runs,
-    spends: &Runs,
-    runs: &OutputRuns,
-) -> Result<RangeOutputs, IndexError> {
+fn outputs_of_range(chain: &ImportedChain, range: usize, runs: &OutputRuns) -> Result<RangeOutputs, IndexError> {
     let (first, end) = chain.range(range);
-    let bytes = stream.consume_whole(range)?;
+    let bytes = runs.stream.consume_whole(range)?;
     let counts = counts(&bytes)?;
-    let spends = scatter(chain, first, &counts, |visit| spends.consume(range, visit))?;
+    let spends = scatter(chain, first, &counts, |visit| runs.spends.consume(range, visit))?;
 
-    let (mut scripts, mut inputs) = (runs.scripts.buffers(), runs.inputs.buffers());
+    let memory = chain.options.memory / 8 / chain.options.threads.max(1);
+    let mut scripts = runs.scripts.buffers(chain.partitions(), memory);
+    let mut inputs = runs.inputs.buffers(chain.ranges.len(), memory);
     let mut made = RangeOutputs {
         stream: Vec::new(),
         first,
@@ -156,8 +186,8 @@ fn outputs_of_range(
     if txnum != end {
         return Err(IndexError::corrupt("import", "a range has another number of transactions than was counted"));
     }
-    scripts.finish()?;
-    inputs.finish()?;
+    scripts.flush()?;
+    inputs.flush()?;
     made.stream = bytes;
     Ok(made)
 }

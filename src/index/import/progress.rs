@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::super::error::IndexError;
-use super::runs::TemporarySpace;
+use super::space::TemporarySpace;
 
 /// The phases after all blocks are pushed, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,11 +62,11 @@ impl<'a> ReportedProgress<'a> {
         Self { watch, space, phase: ImportPhase::Joining, done: 0, total: 0 }
     }
 
-    /// Reports that a phase of so many units begins.
+    /// Reports that a phase of so many units begins, of which some are done if the import is resumed.
     ///
     /// Errors: [`IndexError::Interrupted`] if the watcher stops the import.
-    pub(super) fn begin(&mut self, phase: ImportPhase, total: usize) -> Result<(), IndexError> {
-        (self.phase, self.done, self.total) = (phase, 0, total);
+    pub(super) fn begin(&mut self, phase: ImportPhase, done: usize, total: usize) -> Result<(), IndexError> {
+        (self.phase, self.done, self.total) = (phase, done, total);
         self.report()
     }
 

@@ -1,7 +1,7 @@
 //! Reads the blocks: hashes every transaction, and puts what has to meet into runs.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::ops::ControlFlow;
+use std::sync::{Mutex, PoisonError};
 
 use bitcoin::block::Header;
 use bitcoin::consensus::deserialize;
@@ -11,43 +11,39 @@ use bitcoin::{BlockHash, Script, Txid, merkle_tree};
 use super::super::block::{BlockOutput, small};
 use super::super::codec::put_varint;
 use super::super::error::IndexError;
-use super::super::frozen::builder::GenerationBuilder;
 use super::super::frozen::page::PackedRow;
 use super::super::frozen::tables::txids;
 use super::super::keys::{Position, ScriptKey, TxNum};
-use super::super::sorter::Sorter;
 use super::super::statistics::{BlockFacts, TransactionFacts};
-use super::super::tables::block_hashes::{BlockPlace, ChainMembership};
 use super::super::tables::block_starts::{self, BlockStart};
 use super::super::tables::p2pk;
 use super::super::update::{check_previous, too_many};
+use super::chain::{BLOCK, ImportedBlock};
+use super::checkpoint::READING;
 use super::ordered::in_order;
-use super::runs::{RunBuffers, Runs};
-use super::{ImportOptions, ImportedChain, ReadBlocks, partition_bits, stream};
+use super::runs::{RunBuffers, RunKind, Runs};
+use super::workspace::Workspace;
+use super::{ImportedChain, stream};
 use crate::chain::raw::{RawBlock, RawTransaction};
-use crate::chain::{Height, median_time_past};
 
 /// A transaction: hash ‖ txnum.
 pub(super) const TRANSACTION: usize = 8 + 4;
 /// Ranges of blocks in one temporary file.
-const BUNDLE: usize = 64;
-/// Memory for sorting the rows of small tables.
-pub(super) const SORT: usize = 16 << 20;
+pub(super) const STREAM_BUNDLE: usize = 64;
+/// Memory for the buffers of P2PK scripts.
+pub(super) const P2PK_MEMORY: usize = 16 << 20;
+/// A P2PK script: key of its row ‖ txnum.
+pub(super) const P2PK: usize = size_of::<p2pk::P2pkKey>() + 4;
+/// Leading bits of the hash of a public key that name the partition of its scripts.
+const P2PK_BITS: u32 = 6;
+pub(super) const P2PK_PARTITIONS: usize = 1 << P2PK_BITS;
 
 /// The first phase.
 pub(super) struct BlockReader {
-    chain: ImportedChain,
-    builder: GenerationBuilder,
     txids: txids::TxidPacker,
     /// Rows that are not written yet.
     txid_rows: Vec<PackedRow<4>>,
-    stream: Arc<Runs>,
-    transactions: Arc<Runs>,
-    prevouts: Arc<Runs>,
-    p2pk: Sorter,
-    block_hashes: Sorter,
-    /// The times of the last eleven blocks, oldest first.
-    times: Vec<u32>,
+    p2pk: RunBuffers,
     workers: Vec<Mutex<Buffers>>,
 }
 
@@ -77,114 +73,104 @@ struct ParsedTransactions {
 }
 
 impl BlockReader {
-    pub(super) fn begin(options: ImportOptions) -> Result<Self, IndexError> {
-        let partition_bits = partition_bits(options.transactions, options.memory, options.threads);
-        let threads = options.threads.max(1);
-        let space = Arc::default();
-        let runs = || Runs::new(&options.directory, &space, 1 << partition_bits, options.memory / 8 / threads);
-        let (transactions, prevouts) = (runs(), runs());
-        let buffers = || Buffers { transactions: transactions.buffers(), prevouts: prevouts.buffers() };
-        Ok(Self {
-            builder: GenerationBuilder::create(&options.path)?,
-            txids: txids::TxidPacker::new(TxNum(0)),
+    /// Continues behind the blocks of the chain, with the txids that are in no row yet.
+    pub(super) fn new(work: &mut Workspace, txids: txids::TxidPacker) -> Self {
+        let (partitions, threads) = (work.chain.partitions(), work.chain.options.threads.max(1));
+        let memory = work.chain.options.memory / 8 / threads;
+        let transactions = work.runs(RunKind::Transactions, Runs::bundle_of(partitions));
+        let prevouts = work.runs(RunKind::Prevouts, Runs::bundle_of(partitions));
+        let buffers = || Buffers {
+            transactions: transactions.buffers(partitions, memory),
+            prevouts: prevouts.buffers(partitions, memory),
+        };
+        Self {
+            txids,
             txid_rows: Vec::new(),
-            stream: Runs::growing(&options.directory, &space, BUNDLE),
-            p2pk: Sorter::new(&options.directory, SORT),
-            block_hashes: Sorter::new(&options.directory, SORT),
-            times: Vec::new(),
+            p2pk: work.runs(RunKind::P2pk, P2PK_PARTITIONS).buffers(P2PK_PARTITIONS, P2PK_MEMORY),
             workers: (0..threads).map(|_| Mutex::new(buffers())).collect(),
-            transactions,
-            prevouts,
-            chain: ImportedChain {
-                options,
-                space,
-                partition_bits,
-                starts: Vec::new(),
-                hashes: Vec::new(),
-                ranges: Vec::new(),
-                next: TxNum(0),
-                overwritten: HashMap::new(),
-            },
-        })
+        }
     }
 
-    pub(super) fn push(&mut self, blocks: &[(BlockHash, Vec<u8>)]) -> Result<(), IndexError> {
-        let first = self.chain.starts.len();
-        let tasks = blocks.iter().map(|(hash, bytes)| self.task(*hash, bytes)).collect::<Result<Vec<_>, _>>()?;
-        let (workers, chain) = (&self.workers, &self.chain);
-        let (mut txid_rows, txids, builder) = (Vec::new(), &mut self.txids, &mut self.builder);
+    pub(super) fn push(&mut self, work: &mut Workspace, blocks: &[(BlockHash, Vec<u8>)]) -> Result<(), IndexError> {
+        let first = work.chain.starts.len();
+        let (stream, block_runs) = (work.runs(RunKind::Stream, STREAM_BUNDLE), work.runs(RunKind::Blocks, 1));
+        let mut records = Vec::with_capacity(blocks.len() * BLOCK);
+        let tasks = blocks.iter().map(|(hash, bytes)| task(&mut work.chain, &mut records, *hash, bytes));
+        let tasks = tasks.collect::<Result<Vec<_>, _>>()?;
+        let (workers, chain, builder) = (&self.workers, &work.chain, &mut work.builder);
+        let (mut txid_rows, txids, p2pk) = (Vec::new(), &mut self.txids, &mut self.p2pk);
         // written while the threads parse, instead of afterwards
         let mut before = std::mem::take(&mut self.txid_rows);
-        let (p2pk_rows, stream) = (&mut self.p2pk, &self.stream);
         let parse = |at: usize| {
             let mut buffers = workers[at % workers.len()].lock().unwrap_or_else(PoisonError::into_inner);
             parse(chain, &tasks[at], &mut buffers)
         };
-        in_order(tasks.len(), workers.len(), parse, |parsed| {
+        in_order(0..tasks.len(), workers.len(), parse, |parsed| {
             builder.append(txids::TABLE, &std::mem::take(&mut before), Vec::as_slice)?;
             txid_rows.extend(parsed.txids.iter().filter_map(|txid| txids.push(txid)));
             for (key_hash, script, txnum) in parsed.p2pk {
-                p2pk_rows.push(&[&p2pk::key(key_hash, script), &txnum.to_key()]).map_err(IndexError::Sorting)?;
+                let key = p2pk::key(key_hash, script);
+                let record = p2pk.record(usize::from(key[0] >> (u8::BITS - P2PK_BITS)))?;
+                record.extend(key);
+                record.extend(txnum.to_key());
             }
             let mut block = Vec::with_capacity(parsed.stream.len() + 128);
             stream::put_block(&mut block, &parsed.facts);
             block.extend(parsed.stream);
-            stream.append(parsed.range, &block)
+            stream.append(parsed.range, &block)?;
+            Ok(ControlFlow::Continue(()))
         })?;
         before.extend(txid_rows);
         self.txid_rows = before;
-        let starts: Vec<_> = self.chain.starts[first..].iter().map(|start| (start.key(), start.value())).collect();
-        self.builder.append(block_starts::TABLE, &starts, |row| row)
+        let starts: Vec<_> = work.chain.starts[first..].iter().map(|start| (start.key(), start.value())).collect();
+        work.builder.append(block_starts::TABLE, &starts, |row| row)?;
+        if records.is_empty() { Ok(()) } else { block_runs.append(0, &records) }
     }
 
-    /// Checks that a block stands on the one before it, and numbers its transactions.
-    fn task<'b>(&mut self, hash: BlockHash, bytes: &'b [u8]) -> Result<Task<'b>, IndexError> {
-        let chain = &mut self.chain;
-        let invalid = |what: String| IndexError::InvalidBlock { hash, what };
-        let header = bytes.get(..80).and_then(|header| deserialize::<Header>(header).ok());
-        let header = header.ok_or_else(|| invalid("its header cannot be decoded".into()))?;
-        if header.block_hash() != hash {
-            return Err(invalid(format!("its header hashes to {}", header.block_hash())));
-        }
-        check_previous(hash, header.prev_blockhash, chain.tip(), chain.options.network)?;
-        let transactions =
-            RawBlock::transaction_count(bytes).map_err(|source| IndexError::Malformed { hash, source })?;
-        self.times.push(header.time);
-        if self.times.len() > 11 {
-            self.times.remove(0);
-        }
-        let (median_time, first) = (median_time_past(&self.times).unwrap_or(header.time), chain.next);
-        let height = Height::from(small(chain.starts.len()));
-        chain.starts.push(BlockStart { first, height, median_time });
-        chain.hashes.push(hash);
-        let place = BlockPlace { height, membership: ChainMembership::Main };
-        self.block_hashes.push(&[hash.as_byte_array(), &place.value()]).map_err(IndexError::Sorting)?;
-        let end = u32::try_from(transactions).ok().and_then(|count| first.0.checked_add(count));
-        chain.next = TxNum(end.ok_or_else(too_many)?);
-        if chain.ranges.last().is_none_or(|begun| first.0 - begun.0 >= chain.options.range) {
-            chain.ranges.push(first);
-        }
-        Ok(Task { hash, header, bytes, first, median_time, range: chain.ranges.len() - 1 })
+    /// Makes everything durable that is read.
+    pub(super) fn checkpoint(&mut self, work: &mut Workspace) -> Result<(), IndexError> {
+        self.flush(work)?;
+        work.checkpoint(|row| self.txids.encode_state(row.bytes(&[READING])))
     }
 
-    pub(super) fn finish(mut self) -> Result<ReadBlocks, IndexError> {
-        self.txid_rows.extend(self.txids.finish());
-        self.builder.append(txids::TABLE, &self.txid_rows, Vec::as_slice)?;
-        for buffers in self.workers {
-            let buffers = buffers.into_inner().unwrap_or_else(PoisonError::into_inner);
-            buffers.transactions.finish()?;
-            buffers.prevouts.finish()?;
+    fn flush(&mut self, work: &mut Workspace) -> Result<(), IndexError> {
+        work.builder.append(txids::TABLE, &std::mem::take(&mut self.txid_rows), Vec::as_slice)?;
+        for buffers in &mut self.workers {
+            let buffers = buffers.get_mut().unwrap_or_else(PoisonError::into_inner);
+            buffers.transactions.flush()?;
+            buffers.prevouts.flush()?;
         }
-        Ok(ReadBlocks {
-            chain: self.chain,
-            builder: self.builder,
-            stream: self.stream,
-            transactions: self.transactions,
-            prevouts: self.prevouts,
-            p2pk: self.p2pk,
-            block_hashes: self.block_hashes,
-        })
+        self.p2pk.flush()
     }
+
+    /// Writes the last rows and records.
+    pub(super) fn finish(mut self, work: &mut Workspace) -> Result<(), IndexError> {
+        self.flush(work)?;
+        let last: Vec<_> = self.txids.finish().into_iter().collect();
+        work.builder.append(txids::TABLE, &last, Vec::as_slice)
+    }
+}
+
+/// Checks that a block stands on the one before it, numbers its transactions, and writes its record.
+fn task<'b>(
+    chain: &mut ImportedChain,
+    records: &mut Vec<u8>,
+    hash: BlockHash,
+    bytes: &'b [u8],
+) -> Result<Task<'b>, IndexError> {
+    let invalid = |what: String| IndexError::InvalidBlock { hash, what };
+    let header = bytes.get(..80).and_then(|header| deserialize::<Header>(header).ok());
+    let header = header.ok_or_else(|| invalid("its header cannot be decoded".into()))?;
+    if header.block_hash() != hash {
+        return Err(invalid(format!("its header hashes to {}", header.block_hash())));
+    }
+    check_previous(hash, header.prev_blockhash, chain.tip(), chain.options.network)?;
+    let transactions = RawBlock::transaction_count(bytes).map_err(|source| IndexError::Malformed { hash, source })?;
+    let block =
+        ImportedBlock { hash, time: header.time, transactions: u32::try_from(transactions).map_err(|_| too_many())? };
+    block.encode(records);
+    let BlockStart { first, median_time, .. } = chain.push(&block)?;
+    Ok(Task { hash, header, bytes, first, median_time, range: chain.ranges.len() - 1 })
 }
 
 fn parse(chain: &ImportedChain, task: &Task<'_>, buffers: &mut Buffers) -> Result<ParsedTransactions, IndexError> {

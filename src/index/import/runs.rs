@@ -1,81 +1,170 @@
 //! Temporary runs: records of one kind, put into partitions by a hash or a range.
 //!
 //! Producers fill a buffer for each partition, and full buffers are appended as chunks of whole records. Consecutive
-//! partitions share a bundle, an unnamed file, which is given back to the disk when all of them are consumed: few files,
-//! and no more space than is needed.
+//! partitions share a bundle, a file of its own, which is removed when all of them are consumed: few files, and no more
+//! space than is needed. A log names partition and length of each chunk in their order; offsets follow from the lengths.
+//!
+//! ```text
+//!   prevouts-00.run … prevouts-31.run    chunks
+//!   prevouts.chunks                      id of the import (8) ‖ for each chunk: partition u32 ‖ length u32
+//! ```
+//!
+//! A checkpoint records the number of chunks of each kind. Files that it needs stay until a later checkpoint is durable;
+//! [`Runs::open`] cuts them to the recorded chunks.
 
-use std::fs::File;
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::super::error::IndexError;
+use super::fresh_start::FreshStart;
+use super::space::TemporarySpace;
 
 /// Bundles of runs whose number of partitions is known.
 const BUNDLES: usize = 32;
+/// Bytes of the log of chunks: the id before them, and each.
+const LOG_HEAD: usize = size_of::<ImportId>();
+const LOG_CHUNK: usize = 8;
+/// The names of the files of runs end with these.
+const BUNDLE_SUFFIX: &str = ".run";
+const LOG_SUFFIX: &str = ".chunks";
 
-/// Bytes that a chunk takes in the lists of chunks, which may be up to half empty.
-pub(super) const CHUNK_ENTRY: u64 = 2 * size_of::<RunChunk>() as u64;
+/// Bytes that a chunk takes in the lists of chunks, which may be up to half empty. Checkpoints write buffers that are not
+/// full: up to twice as many chunks as full ones.
+pub(super) const CHUNK_ENTRY: u64 = 2 * 2 * size_of::<RunChunk>() as u64;
 
 /// Bytes of a buffer before it becomes a chunk, if those of all partitions share so much memory.
 pub(super) fn chunk_size(memory: usize, partitions: usize) -> usize {
     (memory / partitions.max(1)).clamp(1 << 10, 1 << 18)
 }
 
-/// Bytes of all runs of an import.
-#[derive(Debug, Default)]
-pub(super) struct TemporarySpace {
-    now: AtomicU64,
-    peak: AtomicU64,
+/// Names the files of one import, so that those of another are not read in their place.
+pub(super) type ImportId = [u8; 8];
+
+/// What the records of runs are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum RunKind {
+    /// The blocks: hash, time, number of transactions.
+    Blocks,
+    /// Transactions by the hashes of their txids.
+    Transactions,
+    /// Inputs by the hashes of the txids that they spend.
+    Prevouts,
+    /// Compact blocks by range.
+    Stream,
+    /// P2PK scripts by the hashes of their public keys.
+    P2pk,
+    /// Inputs by the ranges of what they spend.
+    Spends,
+    /// What inputs spend, by the ranges of the inputs.
+    Inputs,
+    /// Outputs by their script keys.
+    Scripts,
 }
 
-impl TemporarySpace {
-    fn take(&self, bytes: u64) {
-        let now = self.now.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        self.peak.fetch_max(now, Ordering::Relaxed);
+impl RunKind {
+    pub(super) const ALL: [Self; 8] = [
+        Self::Blocks,
+        Self::Transactions,
+        Self::Prevouts,
+        Self::Stream,
+        Self::P2pk,
+        Self::Spends,
+        Self::Inputs,
+        Self::Scripts,
+    ];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Blocks => "blocks",
+            Self::Transactions => "transactions",
+            Self::Prevouts => "prevouts",
+            Self::Stream => "stream",
+            Self::P2pk => "p2pk",
+            Self::Spends => "spends",
+            Self::Inputs => "inputs",
+            Self::Scripts => "scripts",
+        }
     }
 
-    fn give_back(&self, bytes: u64) {
-        self.now.fetch_sub(bytes, Ordering::Relaxed);
+    fn bundle_path(self, directory: &Path, bundle: usize) -> PathBuf {
+        directory.join(format!("{}-{bundle:02}{BUNDLE_SUFFIX}", self.name()))
     }
 
-    /// The bytes there are.
-    pub(super) fn now(&self) -> u64 {
-        self.now.load(Ordering::Relaxed)
+    fn log_path(self, directory: &Path) -> PathBuf {
+        directory.join(format!("{}{LOG_SUFFIX}", self.name()))
     }
 
-    /// The most bytes there were at a time.
-    pub(super) fn peak(&self) -> u64 {
-        self.peak.load(Ordering::Relaxed)
+    /// Whether a file of runs has this name.
+    fn is_file_name(name: &str) -> bool {
+        Self::ALL.iter().any(|kind| {
+            name.strip_prefix(kind.name()).is_some_and(|rest| {
+                let bundle = rest.strip_prefix('-').and_then(|rest| rest.strip_suffix(BUNDLE_SUFFIX));
+                rest == LOG_SUFFIX || bundle.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+            })
+        })
     }
 }
 
-/// A chunk: where it is in its bundle, and its bytes.
+/// Removes the files of runs in a directory but those named.
+///
+/// Errors: [`IndexError::File`]. A directory that does not exist has none.
+pub(super) fn remove_files(directory: &Path, but: &BTreeSet<PathBuf>) -> Result<(), IndexError> {
+    let failed = |source| IndexError::File { doing: "clear the temporary directory", path: directory.into(), source };
+    let entries = match fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries.map_err(failed)?,
+    };
+    for entry in entries {
+        let entry = entry.map_err(failed)?;
+        let is_run = entry.file_name().to_str().is_some_and(RunKind::is_file_name);
+        if is_run && !but.contains(&entry.path()) {
+            fs::remove_file(entry.path()).map_err(failed)?;
+        }
+    }
+    Ok(())
+}
+
+/// A chunk behind those before it in its bundle.
 #[derive(Clone, Copy)]
 struct RunChunk {
-    offset: u64,
-    length: usize,
+    partition: u32,
+    length: u32,
+}
+
+/// The number of chunks that a checkpoint records, and the partitions of a bundle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RecordedRuns {
+    pub(super) kind: RunKind,
+    pub(super) bundle: u32,
+    pub(super) chunks: u64,
 }
 
 /// The runs of one kind of record.
 pub(super) struct Runs {
+    kind: RunKind,
+    id: ImportId,
     directory: PathBuf,
     space: Arc<TemporarySpace>,
     /// Partitions of a bundle.
     bundle: usize,
-    /// Bytes of a buffer before it becomes a chunk.
-    chunk: usize,
-    files: Mutex<Files>,
+    files: Mutex<RunFiles>,
 }
 
 #[derive(Default)]
-struct Files {
+struct RunFiles {
     bundles: Vec<Bundle>,
-    partitions: Vec<Vec<RunChunk>>,
+    log: Option<File>,
+    /// The chunks in the log, and those that are to be appended to it.
+    logged: u64,
+    unlogged: Vec<RunChunk>,
+    /// Whether the newest durable checkpoint names these runs.
+    is_recorded: bool,
 }
 
-impl Files {
+impl RunFiles {
     /// A bundle, which is made if it is not there yet.
     fn bundle(&mut self, at: usize) -> &mut Bundle {
         if self.bundles.len() <= at {
@@ -87,34 +176,106 @@ impl Files {
 
 #[derive(Default)]
 struct Bundle {
+    /// `None` before its first chunk, and when all of its partitions are consumed.
     file: Option<File>,
     length: u64,
-    consumed: usize,
+    chunks: Vec<RunChunk>,
+    consumed: BTreeSet<usize>,
+    /// Whether bytes were added since the last flush.
+    is_dirty: bool,
+    /// Whether the newest durable checkpoint needs it.
+    is_recorded: bool,
+}
+
+/// Where runs are, and what counts them.
+#[derive(Clone)]
+pub(super) struct RunDirectory {
+    pub(super) id: ImportId,
+    pub(super) path: PathBuf,
+    pub(super) space: Arc<TemporarySpace>,
 }
 
 impl Runs {
-    /// Empty runs in so many partitions, whose buffers take `memory` bytes in all for each producer.
-    pub(super) fn new(directory: &Path, space: &Arc<TemporarySpace>, partitions: usize, memory: usize) -> Arc<Self> {
-        let files = Files { bundles: Vec::new(), partitions: vec![Vec::new(); partitions] };
-        Arc::new(Self {
-            directory: directory.to_path_buf(),
-            space: Arc::clone(space),
-            bundle: partitions.div_ceil(BUNDLES).max(1),
-            chunk: chunk_size(memory, partitions),
-            files: Mutex::new(files),
-        })
+    /// Empty runs with so many partitions in a bundle.
+    pub(super) fn new(directory: &RunDirectory, kind: RunKind, bundle: usize) -> Arc<Self> {
+        let RunDirectory { id, path, space } = directory.clone();
+        Arc::new(Self { kind, id, directory: path, space, bundle: bundle.max(1), files: Mutex::default() })
     }
 
-    /// Empty runs whose partitions are made one after the other, `bundle` to a file, by [`Runs::append`].
-    pub(super) fn growing(directory: &Path, space: &Arc<TemporarySpace>, bundle: usize) -> Arc<Self> {
-        let (directory, space, files) = (directory.to_path_buf(), Arc::clone(space), Mutex::default());
-        Arc::new(Self { directory, space, bundle, chunk: 0, files })
+    /// The partitions of a bundle of runs that have so many in all.
+    pub(super) fn bundle_of(partitions: usize) -> usize {
+        partitions.div_ceil(BUNDLES).max(1)
     }
 
-    /// Buffers for one producer.
-    pub(super) fn buffers(self: &Arc<Self>) -> RunBuffers {
-        let buffers = vec![Vec::new(); self.lock().partitions.len()];
-        RunBuffers { runs: Arc::clone(self), buffers }
+    /// Opens runs as a checkpoint recorded them, when the partitions below `consumed` were consumed. Adds their files to
+    /// `paths`.
+    ///
+    /// Errors: [`IndexError::TemporaryRuns`] if a file cannot be read.
+    pub(super) fn open(
+        directory: &RunDirectory,
+        recorded: RecordedRuns,
+        consumed: usize,
+        paths: &mut BTreeSet<PathBuf>,
+    ) -> Result<Result<Arc<Self>, FreshStart>, IndexError> {
+        let bundle = usize::try_from(recorded.bundle).unwrap_or(usize::MAX);
+        let runs = Self::new(directory, recorded.kind, bundle);
+        let opened = runs.read_files(recorded.chunks, consumed, paths).map_err(|source| runs.unreadable(source))?;
+        Ok(opened.map_or(Ok(runs), Err))
+    }
+
+    fn read_files(
+        &self,
+        chunks: u64,
+        consumed: usize,
+        paths: &mut BTreeSet<PathBuf>,
+    ) -> io::Result<Option<FreshStart>> {
+        let mut files = self.lock();
+        let path = self.kind.log_path(&self.directory);
+        let Some(mut log) = open_existing(&path)? else { return Ok(Some(FreshStart::MissingRun { path })) };
+        let mut bytes = Vec::new();
+        log.read_to_end(&mut bytes)?;
+        let logged = usize::try_from(chunks).unwrap_or(usize::MAX).saturating_mul(LOG_CHUNK).saturating_add(LOG_HEAD);
+        let Some(bytes) = bytes.get(..logged) else { return Ok(Some(FreshStart::ShortRun { path })) };
+        let (id, bytes) = bytes.split_at(LOG_HEAD);
+        if id != self.id {
+            return Ok(Some(FreshStart::OtherRun { path }));
+        }
+        log.set_len(u64::try_from(logged).unwrap_or(u64::MAX))?;
+        paths.insert(path);
+        for chunk in bytes.as_chunks::<LOG_CHUNK>().0 {
+            let number = u64::from_be_bytes(*chunk);
+            let (partition, length) = ((number >> 32) as u32, number as u32);
+            let bundle = files.bundle(usize::try_from(partition).unwrap_or(usize::MAX) / self.bundle);
+            bundle.length += u64::from(length);
+            bundle.chunks.push(RunChunk { partition, length });
+        }
+        for (number, bundle) in files.bundles.iter_mut().enumerate() {
+            let first = number * self.bundle;
+            bundle.consumed = (first..consumed.min(first + self.bundle)).collect();
+            if bundle.consumed.len() == self.bundle {
+                (bundle.length, bundle.chunks) = (0, Vec::new());
+            }
+            if bundle.length == 0 {
+                continue;
+            }
+            let path = self.kind.bundle_path(&self.directory, number);
+            let Some(file) = open_existing(&path)? else { return Ok(Some(FreshStart::MissingRun { path })) };
+            if file.metadata()?.len() < bundle.length {
+                return Ok(Some(FreshStart::ShortRun { path }));
+            }
+            file.set_len(bundle.length)?;
+            self.space.take(bundle.length);
+            paths.insert(path);
+            (bundle.file, bundle.is_recorded) = (Some(file), true);
+        }
+        (files.log, files.logged, files.is_recorded) = (Some(log), chunks, true);
+        Ok(None)
+    }
+
+    /// Buffers for one producer of records in so many partitions, which take `memory` bytes in all.
+    pub(super) fn buffers(self: &Arc<Self>, partitions: usize, memory: usize) -> RunBuffers {
+        let buffers = vec![Vec::new(); partitions];
+        RunBuffers { runs: Arc::clone(self), chunk: chunk_size(memory, partitions), buffers }
     }
 
     /// Visits the chunks of a partition in the order in which they were appended. The partition is empty then.
@@ -123,22 +284,36 @@ impl Runs {
     pub(super) fn consume(
         &self,
         partition: usize,
-        mut visit: impl FnMut(&[u8]) -> Result<(), IndexError>,
+        visit: impl FnMut(&[u8]) -> Result<(), IndexError>,
     ) -> Result<(), IndexError> {
-        let chunks = self.lock().partitions.get_mut(partition).map(std::mem::take).unwrap_or_default();
-        let mut bytes = Vec::new();
-        for chunk in chunks {
-            bytes.resize(chunk.length, 0);
-            self.read(partition, chunk.offset, &mut bytes)
-                .map_err(|source| IndexError::TemporaryRuns { directory: self.directory.clone(), source })?;
-            visit(&bytes)?;
-        }
+        self.read(partition, visit)?;
         let mut files = self.lock();
         let bundle = files.bundle(partition / self.bundle);
-        bundle.consumed += 1;
-        if bundle.consumed == self.bundle {
-            self.space.give_back(bundle.length);
-            *bundle = Bundle::default();
+        bundle.consumed.insert(partition);
+        if bundle.consumed.len() == self.bundle && bundle.file.take().is_some() {
+            bundle.chunks = Vec::new();
+            if bundle.is_recorded {
+                self.space.add_consumed(bundle.length);
+            } else {
+                self.remove_bundle(bundle, partition / self.bundle).map_err(|source| self.unreadable(source))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Visits the chunks of a partition in the order in which they were appended.
+    ///
+    /// Errors: as [`Runs::consume`].
+    pub(super) fn read(
+        &self,
+        partition: usize,
+        mut visit: impl FnMut(&[u8]) -> Result<(), IndexError>,
+    ) -> Result<(), IndexError> {
+        let mut bytes = Vec::new();
+        for (offset, length) in self.chunks(partition) {
+            bytes.resize(length, 0);
+            self.read_at(partition, offset, &mut bytes).map_err(|source| self.unreadable(source))?;
+            visit(&bytes)?;
         }
         Ok(())
     }
@@ -157,10 +332,26 @@ impl Runs {
 
     /// Bytes of the records of a partition.
     pub(super) fn partition_bytes(&self, partition: usize) -> usize {
-        self.lock().partitions.get(partition).map_or(0, |chunks| chunks.iter().map(|chunk| chunk.length).sum())
+        self.chunks(partition).iter().map(|(_, length)| length).sum()
     }
 
-    fn read(&self, partition: usize, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
+    /// Offset and length of the chunks of a partition.
+    fn chunks(&self, partition: usize) -> Vec<(u64, usize)> {
+        let files = self.lock();
+        let mut found = Vec::new();
+        let bundle = files.bundles.get(partition / self.bundle).filter(|bundle| !bundle.consumed.contains(&partition));
+        let (Some(bundle), Ok(partition)) = (bundle, u32::try_from(partition)) else { return found };
+        let mut offset = 0;
+        for chunk in &bundle.chunks {
+            if chunk.partition == partition {
+                found.push((offset, usize::try_from(chunk.length).unwrap_or(usize::MAX)));
+            }
+            offset += u64::from(chunk.length);
+        }
+        found
+    }
+
+    fn read_at(&self, partition: usize, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
         let mut files = self.lock();
         let file = files.bundles.get_mut(partition / self.bundle).and_then(|bundle| bundle.file.as_mut());
         let file = file.ok_or(io::ErrorKind::NotFound)?;
@@ -176,41 +367,135 @@ impl Runs {
     }
 
     fn append_chunk(&self, partition: usize, bytes: &[u8]) -> io::Result<()> {
+        let length = u32::try_from(bytes.len()).map_err(io::Error::other)?;
+        let chunk = RunChunk { partition: u32::try_from(partition).map_err(io::Error::other)?, length };
         let mut files = self.lock();
-        if files.partitions.len() <= partition {
-            files.partitions.resize(partition + 1, Vec::new());
-        }
-        let bundle = files.bundle(partition / self.bundle);
+        let number = partition / self.bundle;
+        let bundle = files.bundle(number);
         let offset = bundle.length;
         let file = match &mut bundle.file {
             Some(file) => file,
-            none => none.insert(tempfile::tempfile_in(&self.directory)?),
+            none => none.insert(create(&self.kind.bundle_path(&self.directory, number))?),
         };
         file.seek(SeekFrom::Start(offset))?;
         file.write_all(bytes)?;
-        let length = u64::try_from(bytes.len()).map_err(io::Error::other)?;
-        bundle.length += length;
-        self.space.take(length);
-        files.partitions[partition].push(RunChunk { offset, length: bytes.len() });
+        bundle.length += u64::from(length);
+        bundle.is_dirty = true;
+        bundle.chunks.push(chunk);
+        self.space.take(length.into());
+        files.unlogged.push(chunk);
         Ok(())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Files> {
+    /// Writes the log of chunks, and adds handles of the files that are to be flushed to the disk.
+    ///
+    /// Errors: [`IndexError::Sorting`] if the log cannot be written.
+    pub(super) fn log_chunks(&self, dirty: &mut Vec<File>) -> Result<RecordedRuns, IndexError> {
+        self.write_log(dirty).map_err(IndexError::Sorting)
+    }
+
+    fn write_log(&self, dirty: &mut Vec<File>) -> io::Result<RecordedRuns> {
+        let mut files = self.lock();
+        let RunFiles { bundles, log, logged, unlogged, .. } = &mut *files;
+        for bundle in bundles.iter_mut().filter(|bundle| bundle.is_dirty) {
+            if let Some(file) = &bundle.file {
+                dirty.push(file.try_clone()?);
+            }
+            bundle.is_dirty = false;
+        }
+        let (is_new, mut bytes) = (log.is_none(), Vec::with_capacity(LOG_HEAD + unlogged.len() * LOG_CHUNK));
+        let log = match log {
+            Some(log) => log,
+            none => {
+                bytes.extend(self.id);
+                none.insert(create(&self.kind.log_path(&self.directory))?)
+            }
+        };
+        for RunChunk { partition, length } in unlogged.iter() {
+            bytes.extend(partition.to_be_bytes());
+            bytes.extend(length.to_be_bytes());
+        }
+        if is_new || !unlogged.is_empty() {
+            log.seek(SeekFrom::End(0))?;
+            log.write_all(&bytes)?;
+            dirty.push(log.try_clone()?);
+        }
+        *logged += unlogged.len() as u64;
+        *unlogged = Vec::new();
+        let bundle = u32::try_from(self.bundle).map_err(io::Error::other)?;
+        Ok(RecordedRuns { kind: self.kind, bundle, chunks: *logged })
+    }
+
+    /// Notes that a durable checkpoint has recorded these runs, and removes the files that it does not need.
+    ///
+    /// Errors: [`IndexError::TemporaryRuns`] if a file cannot be removed.
+    pub(super) fn set_recorded(&self) -> Result<(), IndexError> {
+        let mut files = self.lock();
+        files.is_recorded = true;
+        for (number, bundle) in files.bundles.iter_mut().enumerate() {
+            if bundle.file.is_some() {
+                bundle.is_recorded = true;
+            } else if bundle.is_recorded {
+                self.remove_bundle(bundle, number).map_err(|source| self.unreadable(source))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the newest durable checkpoint names these runs.
+    pub(super) fn is_recorded(&self) -> bool {
+        self.lock().is_recorded
+    }
+
+    /// Removes all files.
+    ///
+    /// Errors: [`IndexError::TemporaryRuns`] if a file cannot be removed.
+    pub(super) fn remove(&self) -> Result<(), IndexError> {
+        let mut files = self.lock();
+        for (number, bundle) in files.bundles.iter_mut().enumerate().filter(|(_, bundle)| bundle.length > 0) {
+            self.remove_bundle(bundle, number).map_err(|source| self.unreadable(source))?;
+        }
+        if files.log.take().is_some() {
+            let path = self.kind.log_path(&self.directory);
+            fs::remove_file(path).map_err(|source| self.unreadable(source))?;
+        }
+        Ok(())
+    }
+
+    fn remove_bundle(&self, bundle: &mut Bundle, number: usize) -> io::Result<()> {
+        fs::remove_file(self.kind.bundle_path(&self.directory, number))?;
+        self.space.give_back(bundle.length);
+        *bundle = Bundle { consumed: std::mem::take(&mut bundle.consumed), ..Bundle::default() };
+        Ok(())
+    }
+
+    fn unreadable(&self, source: io::Error) -> IndexError {
+        IndexError::TemporaryRuns { directory: self.directory.clone(), source }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, RunFiles> {
         // a panic in between leaves bytes that no chunk names
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Runs {
-    fn drop(&mut self) {
-        let bytes = self.lock().bundles.iter().map(|bundle| bundle.length).sum();
-        self.space.give_back(bytes);
+/// A new file, in the place of one that another import left.
+fn create(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)
+}
+
+fn open_existing(path: &Path) -> io::Result<Option<File>> {
+    match OpenOptions::new().read(true).write(true).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        file => file.map(Some),
     }
 }
 
 /// What one producer adds to runs.
 pub(super) struct RunBuffers {
     runs: Arc<Runs>,
+    /// Bytes of a buffer before it becomes a chunk.
+    chunk: usize,
     buffers: Vec<Vec<u8>>,
 }
 
@@ -222,19 +507,20 @@ impl RunBuffers {
         let Some(buffer) = self.buffers.get_mut(partition) else {
             return Err(IndexError::Sorting(io::ErrorKind::InvalidInput.into()));
         };
-        if buffer.len() >= self.runs.chunk {
+        if buffer.len() >= self.chunk {
             self.runs.append(partition, buffer)?;
             buffer.clear();
         }
         Ok(buffer)
     }
 
-    /// Writes what is left in the buffers.
+    /// Writes the records in the buffers.
     ///
     /// Errors: as [`RunBuffers::record`].
-    pub(super) fn finish(self) -> Result<(), IndexError> {
-        for (partition, buffer) in self.buffers.into_iter().enumerate().filter(|(_, buffer)| !buffer.is_empty()) {
-            self.runs.append(partition, &buffer)?;
+    pub(super) fn flush(&mut self) -> Result<(), IndexError> {
+        for (partition, buffer) in self.buffers.iter_mut().enumerate().filter(|(_, buffer)| !buffer.is_empty()) {
+            self.runs.append(partition, buffer)?;
+            buffer.clear();
         }
         Ok(())
     }
@@ -246,19 +532,53 @@ mod tests {
 
     use super::*;
 
+    fn directory() -> (tempfile::TempDir, RunDirectory) {
+        let directory = tempfile::tempdir().unwrap();
+        let runs = RunDirectory { id: *b"the test", path: directory.path().to_path_buf(), space: Arc::default() };
+        (directory, runs)
+    }
+
+    fn names(directory: &RunDirectory) -> Vec<String> {
+        let entries = fs::read_dir(&directory.path).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    /// As a checkpoint does, without flushing.
+    fn record(runs: &Runs) -> RecordedRuns {
+        let recorded = runs.log_chunks(&mut Vec::new()).unwrap();
+        runs.set_recorded().unwrap();
+        recorded
+    }
+
+    /// Opens runs in another process.
+    fn reopen(
+        directory: &RunDirectory,
+        recorded: RecordedRuns,
+        consumed: usize,
+    ) -> Result<(RunDirectory, Arc<Runs>), FreshStart> {
+        let directory = RunDirectory { space: Arc::default(), ..directory.clone() };
+        let mut paths = BTreeSet::new();
+        let opened = Runs::open(&directory, recorded, consumed, &mut paths).unwrap()?;
+        remove_files(&directory.path, &paths).unwrap();
+        Ok((directory, opened))
+    }
+
     proptest! {
         #[test]
         fn records_are_read_in_their_partition_and_space_is_returned(
             records in prop::collection::vec((0_usize..70, any::<[u8; 12]>()), 0..2_000), memory in 1_usize..300_000,
         ) {
-            let (directory, space) = (tempfile::tempdir().unwrap(), Arc::default());
-            let runs = Runs::new(directory.path(), &space, 70, memory);
-            let mut buffers = [runs.buffers(), runs.buffers()];
+            let (_temporary, directory) = directory();
+            let space = &directory.space;
+            let runs = Runs::new(&directory, RunKind::Prevouts, Runs::bundle_of(70));
+            let mut buffers = [runs.buffers(70, memory), runs.buffers(70, memory)];
             for (number, (partition, record)) in records.iter().enumerate() {
                 buffers[number % 2].record(*partition).unwrap().extend(record);
             }
-            for buffers in buffers {
-                buffers.finish().unwrap();
+            for buffers in &mut buffers {
+                buffers.flush().unwrap();
             }
             prop_assert_eq!(space.peak(), 12 * u64::try_from(records.len()).unwrap());
             for partition in 0..71 {
@@ -271,15 +591,53 @@ mod tests {
                 prop_assert_eq!(found, expected);
                 prop_assert_eq!(runs.partition_bytes(partition), 0);
             }
-            drop(runs);
+            runs.remove().unwrap();
             prop_assert_eq!(space.now(), 0);
+            prop_assert!(names(&directory).is_empty());
+        }
+
+        #[test]
+        fn opened_runs_have_the_recorded_chunks_and_no_others(
+            chunks in prop::collection::vec((0_usize..7, prop::collection::vec(any::<u8>(), 1..50)), 0..60),
+            at in 0_usize..60, bundle in 1_usize..9, consumed in 0_usize..8,
+        ) {
+            let (_temporary, directory) = directory();
+            let at = at.min(chunks.len());
+            let runs = Runs::new(&directory, RunKind::Stream, bundle);
+            for (partition, bytes) in &chunks[..at] {
+                runs.append(*partition, bytes).unwrap();
+            }
+            for partition in 0..consumed {
+                runs.consume_whole(partition).unwrap();
+            }
+            let recorded = record(&runs);
+            // chunks that are lost, of partitions that are not consumed
+            for (partition, bytes) in chunks[at..].iter().filter(|(partition, _)| *partition >= consumed) {
+                runs.append(*partition, bytes).unwrap();
+            }
+            runs.log_chunks(&mut Vec::new()).unwrap();
+            drop(runs);
+            for _ in 0..2 {
+                let (opened, runs) = reopen(&directory, recorded, consumed).unwrap();
+                let mut left = 0;
+                for partition in 0..8 {
+                    let of_partition = chunks[..at].iter().filter(|(other, _)| *other == partition);
+                    let expected: Vec<_> = of_partition.flat_map(|(_, bytes)| bytes.clone()).collect();
+                    let mut found: Vec<u8> = Vec::new();
+                    runs.read(partition, |chunk| { found.extend(chunk); Ok(()) }).unwrap();
+                    prop_assert_eq!(&found, if partition < consumed { &[][..] } else { &expected });
+                    left += found.len();
+                }
+                prop_assert!(opened.space.now() >= left.try_into().unwrap());
+                prop_assert_eq!(runs.log_chunks(&mut Vec::new()).unwrap(), recorded);
+            }
         }
     }
 
     #[test]
     fn a_truncated_run_is_an_error_that_names_the_directory() {
-        let (directory, space) = (tempfile::tempdir().unwrap(), Arc::default());
-        let runs = Runs::growing(directory.path(), &space, 2);
+        let (_temporary, directory) = directory();
+        let runs = Runs::new(&directory, RunKind::Stream, 2);
         runs.append(0, b"chunk").unwrap();
         runs.append(1, b"chunk").unwrap();
         runs.lock().bundles[0].file.as_ref().unwrap().set_len(9).unwrap();
@@ -287,25 +645,83 @@ mod tests {
         let error = runs.consume_whole(1).unwrap_err();
         assert!(matches!(error, IndexError::TemporaryRuns { .. }), "{error:?}");
         let text = error.to_string();
-        assert!(text.contains(&directory.path().display().to_string()), "{text}");
+        assert!(text.contains(&directory.path.display().to_string()), "{text}");
         assert!(text.contains("start the import again"), "{text}");
     }
 
     #[test]
     fn a_bundle_is_given_back_when_its_partitions_are_consumed() {
-        let (directory, space) = (tempfile::tempdir().unwrap(), Arc::default());
-        let runs = Runs::growing(directory.path(), &space, 2);
+        let (_temporary, directory) = directory();
+        let space = &directory.space;
+        let runs = Runs::new(&directory, RunKind::Stream, 2);
         for partition in [0, 0, 1, 2] {
             runs.append(partition, b"chunk").unwrap();
         }
-        let left = || space.now();
+        assert_eq!(names(&directory), ["stream-00.run", "stream-01.run"]);
         let mut seen = Vec::new();
         for partition in 0..3 {
             let bytes = runs.consume_whole(partition).unwrap();
-            seen.push((bytes.len(), left()));
+            seen.push((bytes.len(), space.now()));
         }
         assert_eq!(seen, [(10, 20), (5, 5), (5, 5)]);
-        drop(runs);
-        assert_eq!((left(), space.peak()), (0, 20));
+        assert_eq!(names(&directory), ["stream-01.run"]);
+        runs.remove().unwrap();
+        assert_eq!((space.now(), space.peak()), (0, 20));
+    }
+
+    #[test]
+    fn a_recorded_bundle_stays_until_a_checkpoint_without_it() {
+        let (_temporary, directory) = directory();
+        let space = &directory.space;
+        let runs = Runs::new(&directory, RunKind::Stream, 1);
+        runs.append(0, b"chunk").unwrap();
+        runs.append(1, b"chunk").unwrap();
+        let recorded = record(&runs);
+        runs.consume_whole(0).unwrap();
+        assert_eq!((space.now(), space.consumed()), (10, 5));
+        // killed here
+        assert_eq!(reopen(&directory, recorded, 0).unwrap().1.partition_bytes(0), 5);
+        assert_eq!(record(&runs), recorded);
+        assert_eq!(names(&directory), ["stream-01.run", "stream.chunks"]);
+        assert_eq!(space.now(), 5);
+        assert_eq!(reopen(&directory, recorded, 1).unwrap().1.partition_bytes(1), 5);
+    }
+
+    #[test]
+    fn runs_that_lack_what_was_recorded_are_not_opened() {
+        let (_temporary, directory) = directory();
+        let runs = Runs::new(&directory, RunKind::Stream, 1);
+        runs.append(0, b"chunk").unwrap();
+        runs.append(1, b"chunk").unwrap();
+        let recorded = record(&runs);
+        let (run, log) = (directory.path.join("stream-01.run"), directory.path.join("stream.chunks"));
+        let refusal = |directory: &RunDirectory| reopen(directory, recorded, 1).err();
+        let other = RunDirectory { id: *b"an other", ..directory.clone() };
+        assert_eq!(refusal(&other), Some(FreshStart::OtherRun { path: log.clone() }));
+        let more = RecordedRuns { chunks: 3, ..recorded };
+        assert_eq!(reopen(&directory, more, 1).err(), Some(FreshStart::ShortRun { path: log.clone() }));
+        OpenOptions::new().write(true).open(&run).unwrap().set_len(4).unwrap();
+        assert_eq!(refusal(&directory), Some(FreshStart::ShortRun { path: run.clone() }));
+        fs::remove_file(&run).unwrap();
+        assert_eq!(refusal(&directory), Some(FreshStart::MissingRun { path: run }));
+        // the bundle of the consumed partition is not needed
+        assert_eq!(reopen(&directory, recorded, 2).err(), None);
+        fs::remove_file(&log).unwrap();
+        assert_eq!(refusal(&directory), Some(FreshStart::MissingRun { path: log }));
+    }
+
+    #[test]
+    fn only_files_of_runs_are_removed() {
+        let (_temporary, directory) = directory();
+        let others = ["stream-.runs", "stream-1x.run", "streams.chunks", "block.chunks", "blocks", "a.run"];
+        let runs = ["stream-00.run", "stream-123.run", "blocks.chunks", "p2pk-00.run"];
+        for name in others.iter().chain(&runs) {
+            fs::write(directory.path.join(name), "").unwrap();
+        }
+        remove_files(&directory.path, &[directory.path.join("p2pk-00.run")].into()).unwrap();
+        let mut expected: Vec<_> = others.into_iter().chain(["p2pk-00.run"]).collect();
+        expected.sort_unstable();
+        assert_eq!(names(&directory), expected);
+        remove_files(&directory.path.join("absent"), &BTreeSet::new()).unwrap();
     }
 }

@@ -1,16 +1,18 @@
 //! The tables about scripts, partition by partition of the script keys.
 
-use super::super::codec::{Decoder, put_varint};
+use super::super::codec::{Decoder, Encoder, put_varint};
 use super::super::error::IndexError;
-use super::super::frozen::builder::GenerationBuilder;
+use super::super::frozen::page::PackedRow;
 use super::super::frozen::tables::history;
 use super::super::keys::{Position, ScriptKey, TxNum};
 use super::super::tables::history::{HistoryChange, HistoryRow};
 use super::super::tables::{payouts, unspent};
 use super::ImportedChain;
+use super::checkpoint::SCRIPTS;
 use super::ordered::in_order;
 use super::progress::{ImportPhase, ReportedProgress};
-use super::runs::Runs;
+use super::runs::{RunKind, Runs};
+use super::workspace::Workspace;
 
 /// What became of an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,34 +142,71 @@ struct Partition {
     payouts: Vec<(payouts::PayoutKey, ())>,
 }
 
+/// What this phase has between two partitions.
+#[derive(Default)]
+pub(super) struct ScriptsState {
+    /// The next partition.
+    pub(super) next: usize,
+    packer: history::HistoryPacker,
+}
+
+impl ScriptsState {
+    fn encode(&mut self, row: &mut Encoder) {
+        row.varint(self.next as u64);
+        // the next partition begins with another script
+        self.packer.encode_state(row);
+    }
+
+    pub(super) fn decode(row: &mut Decoder<'_>) -> Result<Self, IndexError> {
+        Ok(Self { next: row.varint()?, packer: history::HistoryPacker::decode_state(row)? })
+    }
+}
+
 /// Writes `history`, `unspent` and `payouts`.
 pub(super) fn scripts(
-    chain: &ImportedChain,
-    builder: &mut GenerationBuilder,
-    outputs: &Runs,
+    work: &mut Workspace,
+    mut state: ScriptsState,
     progress: &mut ReportedProgress<'_>,
 ) -> Result<(), IndexError> {
-    progress.begin(ImportPhase::Scripts, chain.partitions())?;
-    let mut packer = history::HistoryPacker::default();
-    let make = |partition| rows_of(chain, partition, outputs);
-    in_order(chain.partitions(), chain.options.threads, make, |partition: Partition| {
-        let mut rows = Vec::new();
-        for entries in
-            partition.entries.chunk_by(|one, other| one.script_and_txnum() >> 32 == other.script_and_txnum() >> 32)
-        {
-            packer.script(entries[0].script(), HistoryRow::default());
-            for same in entries.chunk_by(|one, other| one.script_and_txnum() == other.script_and_txnum()) {
-                let change = same[1..].iter().fold(same[0].change(), |change, entry| change.and(&entry.change()));
-                rows.extend(packer.push(same[0].txnum(), &change)?);
-            }
+    let partitions = work.chain.partitions();
+    progress.begin(ImportPhase::Scripts, state.next, partitions)?;
+    let outputs = work.runs(RunKind::Scripts, Runs::bundle_of(partitions));
+    while state.next < partitions {
+        let clock = work.clock();
+        let (chain, builder) = (&work.chain, &mut work.builder);
+        let make = |partition| rows_of(chain, partition, &outputs);
+        in_order(state.next..partitions, chain.options.threads, make, |partition: Partition| {
+            let rows = history_rows(&mut state.packer, &partition.entries)?;
+            builder.append(history::TABLE, &rows, Vec::as_slice)?;
+            builder.append(unspent::TABLE, &partition.unspent, |row| row)?;
+            builder.append(payouts::TABLE, &partition.payouts, |()| ())?;
+            state.next += 1;
+            progress.advance()?;
+            Ok(clock.flow(chain))
+        })?;
+        if state.next < partitions {
+            work.checkpoint(|row| state.encode(row.bytes(&[SCRIPTS])))?;
         }
-        builder.append(history::TABLE, &rows, Vec::as_slice)?;
-        builder.append(unspent::TABLE, &partition.unspent, |row| row)?;
-        builder.append(payouts::TABLE, &partition.payouts, |()| ())?;
-        progress.advance()
-    })?;
-    let last: Vec<_> = packer.finish().into_iter().collect();
-    builder.append(history::TABLE, &last, Vec::as_slice)
+    }
+    let last: Vec<_> = state.packer.finish().into_iter().collect();
+    work.builder.append(history::TABLE, &last, Vec::as_slice)?;
+    work.retire(RunKind::Scripts)
+}
+
+/// The rows that the effects of a partition complete.
+fn history_rows(
+    packer: &mut history::HistoryPacker,
+    effects: &[ScriptEffect],
+) -> Result<Vec<PackedRow<14>>, IndexError> {
+    let mut rows = Vec::new();
+    for effects in effects.chunk_by(|one, other| one.script_and_txnum() >> 32 == other.script_and_txnum() >> 32) {
+        packer.script(effects[0].script(), HistoryRow::default());
+        for same in effects.chunk_by(|one, other| one.script_and_txnum() == other.script_and_txnum()) {
+            let change = same[1..].iter().fold(same[0].change(), |change, effect| change.and(&effect.change()));
+            rows.extend(packer.push(same[0].txnum(), &change)?);
+        }
+    }
+    Ok(rows)
 }
 
 fn rows_of(chain: &ImportedChain, partition: usize, outputs: &Runs) -> Result<Partition, IndexError> {

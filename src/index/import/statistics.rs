@@ -1,7 +1,9 @@
 //! Fees and the statistics of blocks, from what their inputs spend.
 
+use redb::ReadableTable;
+
 use super::super::block::BlockOutput;
-use super::super::codec::{Decoder, put_varint};
+use super::super::codec::{Decoder, Encoder, put_varint};
 use super::super::error::IndexError;
 use super::super::frozen::builder::GenerationBuilder;
 use super::super::frozen::tables::blocks;
@@ -48,16 +50,26 @@ impl InputValue {
 }
 
 /// Computes the statistics of the blocks, in their order.
-pub(super) struct Statistics<'a> {
-    chain: &'a ImportedChain,
+pub(super) struct Statistics {
     packer: positions::PositionPacker,
-    /// The totals of the chain so far.
-    running: ChainTotals,
+    /// The totals of the chain so far; `None` after resuming, because the last row of `blocks` has them.
+    running: Option<ChainTotals>,
 }
 
-impl<'a> Statistics<'a> {
-    pub(super) fn new(chain: &'a ImportedChain) -> Self {
-        Self { chain, packer: positions::PositionPacker::new(TxNum(0)), running: ChainTotals::zero() }
+impl Default for Statistics {
+    fn default() -> Self {
+        Self { packer: positions::PositionPacker::new(TxNum(0)), running: None }
+    }
+}
+
+impl Statistics {
+    /// Writes what is in no row yet, for [`Statistics::decode_state`].
+    pub(super) fn encode_state(&self, state: &mut Encoder) {
+        self.packer.encode_state(state);
+    }
+
+    pub(super) fn decode_state(state: &mut Decoder<'_>) -> Result<Self, IndexError> {
+        Ok(Self { packer: positions::PositionPacker::decode_state(state)?, running: None })
     }
 
     /// Writes the rows of `positions` and `blocks` of the next range, which begins with `first`, from its blocks and from
@@ -66,6 +78,7 @@ impl<'a> Statistics<'a> {
     /// Errors: [`IndexError::InvalidBlock`] for impossible amounts; storage errors.
     pub(super) fn range(
         &mut self,
+        chain: &ImportedChain,
         builder: &mut GenerationBuilder,
         first: TxNum,
         stream: &[u8],
@@ -76,17 +89,21 @@ impl<'a> Statistics<'a> {
             inputs.push(InputValue::decode(first, &mut records)?);
         }
         inputs.sort_unstable_by_key(|input| input.by);
+        let mut running = match self.running.take() {
+            Some(running) => running,
+            None => builder.with_table(blocks::TABLE, |table| last_totals(table))?,
+        };
         let (mut rows, mut position_rows) = (Vec::new(), Vec::new());
         let (mut stream, mut txnum, mut inputs) = (CompactBlocks::of(stream), first, inputs.iter().peekable());
         while let Some(facts) = stream.block()? {
-            let height = self.chain.start_of(txnum)?.height;
-            let subsidy = subsidy(height, self.chain.options.network).to_sat();
-            let mut tally = Tally::new(&facts, height, subsidy, &self.running);
+            let height = chain.start_of(txnum)?.height;
+            let subsidy = subsidy(height, chain.options.network).to_sat();
+            let mut tally = Tally::new(&facts, height, subsidy, &running);
             let mut coinbase_value = 0;
             let mut offset = positions::first_offset(facts.transactions);
             for index in 0..facts.transactions {
                 let (transaction, outputs) = stream.transaction()?;
-                let invalid = |what: &str| self.chain.invalid(txnum, format!("its transaction {txnum} {what}"));
+                let invalid = |what: &str| chain.invalid(txnum, format!("its transaction {txnum} {what}"));
                 let too_much = || invalid("moves more coins than can exist");
                 let mut output_value = 0_u64;
                 stream.outputs(outputs, |output| {
@@ -116,9 +133,10 @@ impl<'a> Statistics<'a> {
                 txnum = TxNum(txnum.0.saturating_add(1));
             }
             let row = tally.finish(coinbase_value)?;
-            self.running = row.running.clone();
+            running = row.running.clone();
             rows.push((key(height), blocks::encode(&row)));
         }
+        self.running = Some(running);
         builder.append(blocks::TABLE, &rows, Vec::as_slice)?;
         builder.append(positions::TABLE, &position_rows, Vec::as_slice)
     }
@@ -128,6 +146,12 @@ impl<'a> Statistics<'a> {
         let last: Vec<_> = self.packer.finish().into_iter().collect();
         builder.append(positions::TABLE, &last, Vec::as_slice)
     }
+}
+
+/// The totals of the last row, which are zero before the first.
+fn last_totals(table: &impl ReadableTable<&'static [u8; 4], &'static [u8]>) -> Result<ChainTotals, IndexError> {
+    let last = table.last()?.map(|(_, row)| blocks::decode(row.value())).transpose()?;
+    Ok(last.map_or_else(ChainTotals::zero, |row| row.running))
 }
 
 /// As much of an overwritten output as statistics need.

@@ -11,33 +11,77 @@ pub(in crate::index) mod spends;
 pub(in crate::index) mod txid_prefixes;
 pub(in crate::index) mod txids;
 
-use redb::{Key, TableDefinition, Value, WriteTransaction};
+use redb::{Key, ReadableTableMetadata, TableDefinition, TableHandle, Value, WriteTransaction};
 
 use super::super::error::IndexError;
 use super::super::tables::{block_hashes, block_starts, overwritten, p2pk, payouts, unspent};
 
+/// What is done with every table of a generation.
+trait TableVisitor {
+    fn visit<K: Key + 'static, V: Value + 'static>(
+        &mut self,
+        table: TableDefinition<'static, K, V>,
+    ) -> Result<(), IndexError>;
+}
+
+fn visit_all(visitor: &mut impl TableVisitor) -> Result<(), IndexError> {
+    visitor.visit(blocks::TABLE)?;
+    visitor.visit(block_starts::TABLE)?;
+    visitor.visit(block_hashes::TABLE)?;
+    visitor.visit(txids::TABLE)?;
+    visitor.visit(txid_prefixes::TABLE)?;
+    visitor.visit(positions::TABLE)?;
+    visitor.visit(spends::TABLE)?;
+    visitor.visit(late_spends::TABLE)?;
+    visitor.visit(overwritten::TABLE)?;
+    visitor.visit(history::TABLE)?;
+    visitor.visit(unspent::TABLE)?;
+    visitor.visit(payouts::TABLE)?;
+    visitor.visit(p2pk::TABLE)
+}
+
 /// Creates every table of a generation, so that those without rows exist.
 pub(super) fn create_all(transaction: &WriteTransaction) -> Result<(), IndexError> {
-    fn create<K: Key + 'static, V: Value + 'static>(
-        transaction: &WriteTransaction,
-        table: TableDefinition<'static, K, V>,
-    ) -> Result<(), IndexError> {
-        transaction.open_table(table)?;
-        Ok(())
+    struct Create<'t>(&'t WriteTransaction);
+
+    impl TableVisitor for Create<'_> {
+        fn visit<K: Key + 'static, V: Value + 'static>(
+            &mut self,
+            table: TableDefinition<'static, K, V>,
+        ) -> Result<(), IndexError> {
+            self.0.open_table(table)?;
+            Ok(())
+        }
     }
-    create(transaction, blocks::TABLE)?;
-    create(transaction, block_starts::TABLE)?;
-    create(transaction, block_hashes::TABLE)?;
-    create(transaction, txids::TABLE)?;
-    create(transaction, txid_prefixes::TABLE)?;
-    create(transaction, positions::TABLE)?;
-    create(transaction, spends::TABLE)?;
-    create(transaction, late_spends::TABLE)?;
-    create(transaction, overwritten::TABLE)?;
-    create(transaction, history::TABLE)?;
-    create(transaction, unspent::TABLE)?;
-    create(transaction, payouts::TABLE)?;
-    create(transaction, p2pk::TABLE)
+
+    visit_all(&mut Create(transaction))
+}
+
+/// Removes the last rows of each table until it has as many as `rows` says of its name.
+pub(super) fn truncate_all(transaction: &WriteTransaction, rows: impl Fn(&str) -> u64) -> Result<(), IndexError> {
+    struct Truncate<'t, F>(&'t WriteTransaction, F);
+
+    impl<F: Fn(&str) -> u64> TableVisitor for Truncate<'_, F> {
+        fn visit<K: Key + 'static, V: Value + 'static>(
+            &mut self,
+            table: TableDefinition<'static, K, V>,
+        ) -> Result<(), IndexError> {
+            let (Self(transaction, rows), name) = (self, table.name());
+            let expected = rows(name);
+            let mut table = transaction.open_table(table)?;
+            let found = table.len()?;
+            if found < expected {
+                let what = format!("table {name} of an unfinished import has {found} rows instead of {expected}");
+                return Err(IndexError::corrupt("import", what));
+            }
+            for _ in expected..found {
+                table.pop_last()?;
+            }
+            Ok(())
+        }
+    }
+
+    visit_all(&mut Truncate(transaction, rows))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 use bitcoin::consensus::encode::VarInt;
 use redb::{ReadableTable, TableDefinition};
 
-use super::super::super::codec::{Decoder, put_varint, varint_size};
+use super::super::super::codec::{Decoder, Encoder, put_varint, varint_size};
 use super::super::super::error::IndexError;
 use super::super::super::keys::TxNum;
 use super::super::page::{PackedRow, value_bytes};
@@ -59,6 +59,15 @@ impl PositionPacker {
         put_varint(&mut self.row, fee);
         self.next = TxNum(self.next.0.saturating_add(1));
         complete
+    }
+
+    /// Writes the entries that are in no complete row yet, for [`PositionPacker::decode_state`].
+    pub(in crate::index) fn encode_state(&self, state: &mut Encoder) {
+        state.u32(self.next.0).u32(self.first.0).blob(&self.row);
+    }
+
+    pub(in crate::index) fn decode_state(state: &mut Decoder<'_>) -> Result<Self, IndexError> {
+        Ok(Self { next: TxNum(state.u32()?), first: TxNum(state.u32()?), row: state.blob()?.to_vec() })
     }
 
     /// The last row.

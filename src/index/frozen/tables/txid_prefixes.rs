@@ -6,7 +6,7 @@
 
 use redb::{ReadableTable, TableDefinition};
 
-use super::super::super::codec::{Decoder, put_varint, varint_size};
+use super::super::super::codec::{Decoder, Encoder, put_varint, varint_size};
 use super::super::super::error::IndexError;
 use super::super::super::keys::{TxNum, TxidPrefix};
 use super::super::page::{PackedRow, value_bytes};
@@ -48,7 +48,7 @@ impl CutBits {
 }
 
 impl CutHash {
-    fn to_key(self) -> [u8; 6] {
+    pub(in crate::index) fn to_key(self) -> [u8; 6] {
         let mut key = [0; 6];
         key.copy_from_slice(&self.0.to_be_bytes()[2..]);
         key
@@ -87,6 +87,19 @@ impl TxidPrefixPacker {
         }
         self.row.extend(txnum.to_key());
         full
+    }
+
+    /// Writes the entries that are in no complete row yet, for [`TxidPrefixPacker::decode_state`].
+    pub(in crate::index) fn encode_state(&self, state: &mut Encoder) {
+        let hashes = self.hashes.map(|(first, last)| [first.to_key(), last.to_key()].concat());
+        state.blob(&hashes.unwrap_or_default()).blob(&self.row);
+    }
+
+    pub(in crate::index) fn decode_state(state: &mut Decoder<'_>) -> Result<Self, IndexError> {
+        let hashes = state
+            .optional_key::<12>()?
+            .map(|[a, b, c, d, e, f, last @ ..]| (CutHash::from_key([a, b, c, d, e, f]), CutHash::from_key(last)));
+        Ok(Self { hashes, row: state.blob()?.to_vec() })
     }
 
     /// The last row.

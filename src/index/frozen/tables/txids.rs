@@ -4,6 +4,7 @@ use bitcoin::Txid;
 use bitcoin::hashes::Hash;
 use redb::{ReadableTable, TableDefinition};
 
+use super::super::super::codec::{Decoder, Encoder};
 use super::super::super::error::IndexError;
 use super::super::super::keys::TxNum;
 use super::super::page::{PackedRow, value_bytes};
@@ -28,6 +29,15 @@ impl TxidPacker {
     pub(in crate::index) fn push(&mut self, txid: &Txid) -> Option<PackedRow<4>> {
         self.row.extend_from_slice(txid.as_byte_array());
         if self.row.len() == ROW { self.take() } else { None }
+    }
+
+    /// Writes the entries that are in no complete row yet, for [`TxidPacker::decode_state`].
+    pub(in crate::index) fn encode_state(&self, state: &mut Encoder) {
+        state.u32(self.first.0).blob(&self.row);
+    }
+
+    pub(in crate::index) fn decode_state(state: &mut Decoder<'_>) -> Result<Self, IndexError> {
+        Ok(Self { first: TxNum(state.u32()?), row: state.blob()?.to_vec() })
     }
 
     /// The last row.

@@ -1,0 +1,52 @@
+//! Counts the bytes of the temporary runs of an import.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Bytes of all runs of an import.
+#[derive(Debug, Default)]
+pub(super) struct TemporarySpace {
+    now: AtomicU64,
+    peak: AtomicU64,
+    consumed: AtomicU64,
+}
+
+impl TemporarySpace {
+    pub(super) fn take(&self, bytes: u64) {
+        let now = self.now.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        self.peak.fetch_max(now, Ordering::Relaxed);
+    }
+
+    pub(super) fn give_back(&self, bytes: u64) {
+        self.now.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Counts bytes that no later phase reads, of files that stay until the next checkpoint.
+    pub(super) fn add_consumed(&self, bytes: u64) {
+        self.consumed.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// The files of all consumed bytes are removed.
+    pub(super) fn reset_consumed(&self) {
+        self.consumed.store(0, Ordering::Relaxed);
+    }
+
+    /// The bytes on the disk.
+    pub(super) fn now(&self) -> u64 {
+        self.now.load(Ordering::Relaxed)
+    }
+
+    /// The most bytes on the disk at a time.
+    pub(super) fn peak(&self) -> u64 {
+        self.peak.load(Ordering::Relaxed)
+    }
+
+    /// Continues with the peak of the process before this one.
+    pub(super) fn set_least_peak(&self, peak: u64) {
+        self.peak.fetch_max(peak, Ordering::Relaxed);
+    }
+
+    /// The consumed bytes whose files the next checkpoint removes.
+    pub(super) fn consumed(&self) -> u64 {
+        self.consumed.load(Ordering::Relaxed)
+    }
+}

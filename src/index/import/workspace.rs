@@ -1,0 +1,224 @@
+//! The file under construction and the runs of an import, and their checkpoints.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::thread;
+use std::time::Instant;
+
+use super::super::codec::Encoder;
+use super::super::error::IndexError;
+use super::super::frozen::builder::{self, GenerationBuilder};
+use super::super::frozen::tables::txids::TxidPacker;
+use super::super::keys::TxNum;
+use super::super::open::file;
+use super::checkpoint::{Checkpoint, ImportPlan, ImportStage, READING};
+use super::fresh_start::FreshStart;
+use super::runs::{ImportId, RunDirectory, RunKind, Runs, remove_files};
+use super::space::TemporarySpace;
+use super::{ImportOptions, ImportedChain, partition_bits};
+
+/// Part of the most bytes of runs that may wait for a checkpoint to be removed.
+const WAITING: u64 = 64;
+/// Files that are flushed at a time.
+const FLUSHES: usize = 8;
+
+/// The files of an import, and what its phases share.
+pub(super) struct Workspace {
+    pub(super) chain: ImportedChain,
+    pub(super) builder: GenerationBuilder,
+    plan: ImportPlan,
+    directory: RunDirectory,
+    runs: BTreeMap<RunKind, Arc<Runs>>,
+    /// Runs that the newest durable checkpoint needs, and no later one.
+    retired: Vec<Arc<Runs>>,
+    checkpointed: Instant,
+}
+
+impl Workspace {
+    /// Opens the checkpoint of an import with these options, or removes everything and begins without blocks, for the
+    /// reason that is returned.
+    ///
+    /// Errors: [`IndexError::File`] if the file is none of an unfinished import; storage errors.
+    pub(super) fn open(options: ImportOptions) -> Result<(Self, ImportStage, Option<FreshStart>), IndexError> {
+        let exists = options.path.try_exists().map_err(file("look for", &options.path))?;
+        let reason = if exists {
+            match Self::resume(&options) {
+                Ok(Ok((resumed, stage))) => return Ok((resumed, stage, None)),
+                Ok(Err(reason)) => reason,
+                Err(IndexError::Damaged { what }) => FreshStart::Damaged { what },
+                Err(IndexError::Corrupt { table, what }) => {
+                    FreshStart::Damaged { what: format!("table {table}: {what}") }
+                }
+                Err(error) => return Err(error),
+            }
+        } else {
+            FreshStart::NoCheckpoint
+        };
+        remove(&options)?;
+        let (fresh, stage) = Self::create(options)?;
+        Ok((fresh, stage, Some(reason)))
+    }
+
+    fn create(options: ImportOptions) -> Result<(Self, ImportStage), IndexError> {
+        fs::create_dir_all(&options.directory).map_err(file("make the directory", &options.directory))?;
+        let mut id = ImportId::default();
+        getrandom::fill(&mut id)?;
+        let plan = ImportPlan {
+            id,
+            network: options.network,
+            salt: options.salt,
+            partition_bits: partition_bits(options.transactions, options.memory, options.threads),
+            range: options.range,
+        };
+        let packer = TxidPacker::new(TxNum(0));
+        let checkpoint = Checkpoint { plan, peak: 0, runs: Vec::new(), overwritten: Vec::new() };
+        let mut row = checkpoint.encode();
+        packer.encode_state(row.bytes(&[READING]));
+        let builder = GenerationBuilder::create_resumable(&options.path, &row.finish())?;
+        let directory = RunDirectory { id, path: options.directory.clone(), space: Arc::default() };
+        let chain = ImportedChain::new(options, &checkpoint.plan, Arc::clone(&directory.space));
+        Ok((Self::of(chain, builder, checkpoint.plan, directory), ImportStage::Reading(packer)))
+    }
+
+    fn of(chain: ImportedChain, builder: GenerationBuilder, plan: ImportPlan, directory: RunDirectory) -> Self {
+        let checkpointed = Instant::now();
+        Self { chain, builder, plan, directory, runs: BTreeMap::new(), retired: Vec::new(), checkpointed }
+    }
+
+    fn resume(options: &ImportOptions) -> Result<Result<(Self, ImportStage), FreshStart>, IndexError> {
+        let (mut builder, row) = GenerationBuilder::open_resumable(&options.path)?;
+        let (checkpoint, stage) = match Checkpoint::decode(&row, options)? {
+            Ok(checkpoint) => checkpoint,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        if checkpoint.runs.is_empty() {
+            return Ok(Err(FreshStart::NoCheckpoint));
+        }
+        let space = Arc::<TemporarySpace>::default();
+        let directory =
+            RunDirectory { id: checkpoint.plan.id, path: options.directory.clone(), space: Arc::clone(&space) };
+        let (mut runs, mut paths) = (BTreeMap::new(), BTreeSet::new());
+        for recorded in checkpoint.runs {
+            match Runs::open(&directory, recorded, stage.consumed(recorded.kind), &mut paths)? {
+                Ok(opened) => runs.insert(recorded.kind, opened),
+                Err(reason) => return Ok(Err(reason)),
+            };
+        }
+        space.set_least_peak(checkpoint.peak);
+        remove_files(&directory.path, &paths)?;
+        builder.truncate()?;
+        let mut chain = ImportedChain::new(options.clone(), &checkpoint.plan, space);
+        chain.overwritten = checkpoint.overwritten.into_iter().collect();
+        if let Some(blocks) = runs.get(&RunKind::Blocks) {
+            chain.read_blocks(blocks)?;
+        }
+        Ok(Ok((Self { runs, ..Self::of(chain, builder, checkpoint.plan, directory) }, stage)))
+    }
+
+    /// The runs of a kind, which are made with so many partitions in a bundle if there are none yet.
+    pub(super) fn runs(&mut self, kind: RunKind, bundle: usize) -> Arc<Runs> {
+        let made = || Runs::new(&self.directory, kind, bundle);
+        Arc::clone(self.runs.entry(kind).or_insert_with(made))
+    }
+
+    /// Removes runs that no later phase reads, as soon as no checkpoint needs them.
+    ///
+    /// Errors: [`IndexError::TemporaryRuns`].
+    pub(super) fn retire(&mut self, kind: RunKind) -> Result<(), IndexError> {
+        let Some(runs) = self.runs.remove(&kind) else { return Ok(()) };
+        if runs.is_recorded() {
+            self.retired.push(runs);
+            Ok(())
+        } else {
+            runs.remove()
+        }
+    }
+
+    /// When the newest checkpoint was taken.
+    pub(super) fn clock(&self) -> CheckpointClock {
+        CheckpointClock(self.checkpointed)
+    }
+
+    /// Finishes the file of the generation with these facts, and removes all runs.
+    ///
+    /// Errors: storage errors.
+    pub(super) fn finish(self, facts: &[(String, Vec<u8>)]) -> Result<(), IndexError> {
+        self.builder.finish(facts)?;
+        remove_files(&self.directory.path, &BTreeSet::new())
+    }
+
+    /// Makes rows and runs durable together with the stage that `encode` writes, and removes what is consumed. The buffers
+    /// of all producers must be flushed.
+    ///
+    /// Errors: storage errors. The checkpoint before it stays then.
+    pub(super) fn checkpoint(&mut self, encode: impl FnOnce(&mut Encoder)) -> Result<(), IndexError> {
+        let mut dirty = Vec::new();
+        let runs = self.runs.values().map(|runs| runs.log_chunks(&mut dirty)).collect::<Result<Vec<_>, _>>()?;
+        flush(&dirty).map_err(IndexError::Sorting)?;
+        drop(dirty);
+        File::open(&self.directory.path)
+            .and_then(|directory| directory.sync_all())
+            .map_err(file("flush", &self.directory.path))?;
+        let mut overwritten: Vec<_> = self.chain.overwritten.iter().map(|(one, other)| (*one, *other)).collect();
+        overwritten.sort_unstable();
+        let checkpoint = Checkpoint { plan: self.plan.clone(), peak: self.chain.space.peak(), runs, overwritten };
+        let mut row = checkpoint.encode();
+        encode(&mut row);
+        self.builder.commit_checkpoint(&row.finish())?;
+        self.runs.values().try_for_each(|runs| runs.set_recorded())?;
+        self.retired.drain(..).try_for_each(|runs| runs.remove())?;
+        self.chain.space.reset_consumed();
+        self.checkpointed = Instant::now();
+        Ok(())
+    }
+}
+
+/// The time of the newest checkpoint.
+#[derive(Clone, Copy)]
+pub(super) struct CheckpointClock(Instant);
+
+impl CheckpointClock {
+    /// Whether it is time for the next checkpoint: after the interval of the options, or when it removes much.
+    pub(super) fn is_due(self, chain: &ImportedChain) -> bool {
+        let space = &chain.space;
+        self.0.elapsed() >= chain.options.checkpoint_interval || space.consumed() > space.peak() / WAITING
+    }
+
+    /// [`ControlFlow::Break`] when it is time for the next checkpoint.
+    pub(super) fn flow(self, chain: &ImportedChain) -> ControlFlow<()> {
+        if self.is_due(chain) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+/// Flushes files to the disk, several at a time: a file system writes them together.
+fn flush(files: &[File]) -> std::io::Result<()> {
+    thread::scope(|scope| {
+        let flush = |files: &[File]| files.iter().try_for_each(File::sync_data);
+        let threads: Vec<_> = files
+            .chunks(files.len().div_ceil(FLUSHES).max(1))
+            .map(|files| thread::Builder::new().name("import-flush".into()).spawn_scoped(scope, move || flush(files)))
+            .collect();
+        threads.into_iter().try_for_each(|thread| {
+            let flushed = thread?.join();
+            flushed.unwrap_or_else(|_| Err(std::io::Error::other("the thread that flushes files panicked")))
+        })
+    })
+}
+
+/// Removes all files of an unfinished import. Unlike a finished generation, it can be made again.
+///
+/// Errors: [`IndexError::File`], also if the file is a finished generation.
+pub(super) fn discard(options: &ImportOptions) -> Result<(), IndexError> {
+    if options.path.try_exists().map_err(file("look for", &options.path))? {
+        drop(GenerationBuilder::open_resumable(&options.path)?);
+    }
+    remove(options)
+}
+
+/// Removes all files of an import.
+pub(super) fn remove(options: &ImportOptions) -> Result<(), IndexError> {
+    builder::remove_resumable(&options.path)?;
+    remove_files(&options.directory, &BTreeSet::new())
+}
