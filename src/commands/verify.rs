@@ -2,7 +2,6 @@
 //! server runs the check.
 
 mod check;
-mod frozen_blocks;
 mod remote;
 mod watch;
 
@@ -13,12 +12,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use btcgraph::index::{IndexError, IndexFile, IndexOptions};
 use btcgraph::node::StopFlag;
 use btcgraph::settings::Settings;
+use btcgraph::sync;
 use tokio_util::sync::CancellationToken;
 
 use super::failure::{Exit, Failure, OrExit};
 use super::pieces;
 use check::{Outcome, Subject, Verdict, ask_node, check};
-use frozen_blocks::read_frozen_blocks_from;
 use watch::Watch;
 
 pub(super) use check::VerifyArguments;
@@ -90,7 +89,7 @@ fn check_here(settings: &Settings, stop: &StopFlag, arguments: &VerifyArguments)
     // damage is reported also while the node is unreachable
     let asked = asked.transpose()?;
     if let Some(asked) = &asked {
-        read_frozen_blocks_from(asked.node(), &index);
+        sync::read_frozen_blocks(&index, asked.node(), settings.node.blocks_dir().map(Into::into))?;
     }
     let memory = cache_bytes.saturating_mul(3);
     let subject = Subject { snapshot: &index.snapshot()?, checksums_match: true };

@@ -241,6 +241,7 @@ impl Index {
             threads,
             transactions,
             range: ImportOptions::default_range(transactions),
+            checkpoint_interval: ImportOptions::CHECKPOINT_INTERVAL,
         }
     }
 

@@ -12,9 +12,12 @@ use super::error::SyncError;
 use super::follow::SyncLoop;
 use super::import_progress::BulkImportProgress;
 use crate::chain::Height;
-use crate::index::{Import, ImportEstimate, ImportOptions, IndexError, Tip};
+use crate::index::{FreshStart, Import, ImportEstimate, ImportOptions, IndexError, Tip};
 use crate::node::{BlockSource, BlockSourceStatus, ChainInfo, NodeBlocks, NodeError};
 use crate::view::SyncState;
+
+/// The directory of the runs of an import, within that for temporary files.
+const RUNS: &str = "import";
 
 /// Which blocks are frozen, and what building a generation may use.
 #[derive(Clone)]
@@ -57,24 +60,30 @@ impl FreezeBounds {
 }
 
 impl SyncLoop<'_> {
-    /// Imports the blocks up to this height into the empty index.
+    /// Imports the blocks up to this height into the empty index. An import that was interrupted is continued.
     ///
     /// Errors: the node fails; [`IndexError::ImportSpace`]; the index cannot be written; the service stops.
     pub(super) fn import(&mut self, freezing: &Freezing, last: Height, info: &ChainInfo) -> Result<(), SyncError> {
-        let (node, published) = (self.follow.node, self.follow.published);
+        let node = self.follow.node;
+        if let Ok(last) = self.follow.index.last_block_of(&self.follow.index.building_path()) {
+            // the process ended right after it was complete
+            return self.put_into_force(last);
+        }
         let hashes = self.hashes_up_to(last, info)?;
         let mut progress = BulkImportProgress::new(hashes.len());
         let source =
             BlockSource::choose(node, freezing.blocks_dir.as_deref(), hashes, &mut |scan| progress.scanned(scan))?;
         let options = self.import_options(freezing, source.transactions()?, &source.status())?;
-        let mut import = Import::begin(options)?;
-        for batch in source.blocks(self.follow.connections, wide(freezing.memory / 8))? {
-            let batch = batch?;
-            import.push(&batch)?;
-            progress.read(&batch);
-            published.change_state(|state| SyncState { speed: progress.speed(), ..state });
+        let mut import = self.begin_import(&options)?;
+        if !import.has_all_blocks() {
+            let read = self.read_blocks(&mut import, &source, freezing, &mut progress);
+            if read.is_err() {
+                // an error that is reported already may be why there is no newer one
+                let _ = import.checkpoint();
+            }
+            read?;
         }
-        let stop = node.stop();
+        let (published, stop) = (self.follow.published, node.stop());
         let imported = import.finish(&mut |phase| {
             progress.advance(phase);
             published.change_state(|state| SyncState { speed: progress.speed(), ..state });
@@ -89,6 +98,42 @@ impl SyncLoop<'_> {
         let heights = (0..).map(Height::from);
         self.add_positions(&freezing.blocks, heights.zip(source.positions().iter().copied()))?;
         self.put_into_force(imported.range.last)
+    }
+
+    /// An import at the newest checkpoint, if the chain of the node has all its blocks.
+    fn begin_import(&self, options: &ImportOptions) -> Result<Import, SyncError> {
+        let import = Import::begin(options.clone())?;
+        match import.fresh_start() {
+            None | Some(FreshStart::NoCheckpoint) => {}
+            Some(reason) => warn!(%reason, "the import that was interrupted starts again"),
+        }
+        let Some(tip) = import.tip() else { return Ok(import) };
+        if self.follow.node.block_hash(tip.height)? == Some(tip.hash) {
+            info!(height = %tip.height, "continuing the import that was interrupted");
+            return Ok(import);
+        }
+        warn!(height = %tip.height, hash = %tip.hash, "the node disconnected a block of the import that was interrupted: it starts again");
+        drop(import);
+        Import::discard(options)?;
+        Ok(Import::begin(options.clone())?)
+    }
+
+    fn read_blocks(
+        &self,
+        import: &mut Import,
+        source: &BlockSource,
+        freezing: &Freezing,
+        progress: &mut BulkImportProgress,
+    ) -> Result<(), SyncError> {
+        let first = usize::try_from(import.next_height().to_u32()).unwrap_or(usize::MAX);
+        progress.continue_at(first);
+        for batch in source.blocks(first, self.follow.connections, wide(freezing.memory / 8))? {
+            let batch = batch?;
+            import.push(&batch)?;
+            progress.read(&batch);
+            self.follow.published.change_state(|state| SyncState { speed: progress.speed(), ..state });
+        }
+        Ok(())
     }
 
     /// How to import about so many transactions, after a check that there is space for them.
@@ -106,7 +151,11 @@ impl SyncLoop<'_> {
             path,
             source,
         })?;
-        estimate.check(self.follow.index.directory(), temporary_dir)?;
+        let options = self.follow.index.import_options(temporary_dir.join(RUNS), *memory, threads.get(), transactions);
+        // an import that is continued has a part of it already
+        if !options.path.exists() {
+            estimate.check(self.follow.index.directory(), temporary_dir)?;
+        }
         let mib = |bytes: u64| bytes.div_ceil(1 << 20);
         info!(
             transactions,
@@ -117,7 +166,7 @@ impl SyncLoop<'_> {
             %source,
             "the index is empty: importing in bulk"
         );
-        Ok(self.follow.index.import_options(temporary_dir.clone(), *memory, threads.get(), transactions))
+        Ok(options)
     }
 
     /// Names the generation that was built, if its last block is still in the node's chain.

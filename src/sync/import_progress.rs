@@ -36,6 +36,8 @@ pub(super) struct BulkImportProgress {
     /// Blocks to import.
     total: u64,
     blocks: u64,
+    /// Those of them that were read before this process.
+    before: u64,
     transactions: u64,
     bytes: u64,
     phase: Option<ImportPhase>,
@@ -61,6 +63,7 @@ impl BulkImportProgress {
             last_line: now,
             total: wide(blocks),
             blocks: 0,
+            before: 0,
             transactions: 0,
             bytes: 0,
             phase: None,
@@ -78,12 +81,15 @@ impl BulkImportProgress {
         }
     }
 
+    /// Records that so many blocks were read before this process.
+    pub(super) fn continue_at(&mut self, blocks: usize) {
+        (self.blocks, self.before) = (wide(blocks), wide(blocks));
+        // the search of the block files does not count
+        self.started = Instant::now();
+    }
+
     /// Records that these blocks were read.
     pub(super) fn read(&mut self, blocks: &[(BlockHash, Vec<u8>)]) {
-        if self.blocks == 0 {
-            // the search of the block files does not count
-            self.started = Instant::now();
-        }
         self.blocks += wide(blocks.len());
         for (_, block) in blocks {
             self.bytes += wide(block.len());
@@ -136,7 +142,7 @@ impl BulkImportProgress {
     /// The speed so far, and the remaining time of the whole; `None` until blocks were read.
     pub(super) fn speed(&self) -> Option<IndexingSpeed> {
         let remaining = Duration::from_secs(self.seconds_left()?);
-        Some(IndexingSpeed { blocks_per_second: self.rate(self.blocks), remaining })
+        Some(IndexingSpeed { blocks_per_second: self.rate(self.blocks - self.before), remaining })
     }
 
     /// Ends it.
@@ -164,7 +170,8 @@ impl BulkImportProgress {
 
     fn seconds_left(&self) -> Option<u64> {
         let left = 1_000_u64.saturating_sub(self.done);
-        (self.done > 0).then(|| self.started.elapsed().as_secs().saturating_mul(left) / self.done)
+        let done = self.done.saturating_sub(READING * self.before / self.total.max(1));
+        (done > 0).then(|| self.started.elapsed().as_secs().saturating_mul(left) / done)
     }
 
     fn rate(&self, count: u64) -> f64 {

@@ -87,7 +87,7 @@ impl Sourced {
 
 /// All blocks, with a buffer of so many bytes.
 fn read(source: &BlockSource, buffer_bytes: u64) -> SourceBlocks {
-    source.blocks(CONNECTIONS, buffer_bytes).unwrap().flat_map(Result::unwrap).collect()
+    source.blocks(0, CONNECTIONS, buffer_bytes).unwrap().flat_map(Result::unwrap).collect()
 }
 
 #[test]
@@ -113,7 +113,8 @@ fn a_batch_exceeds_its_part_of_the_buffer_by_no_block() {
     let files = sourced.choose();
     let rest = BlockSource::choose(&sourced.node, None, sourced.hashes.clone(), &mut |_| {}).unwrap();
     for source in [&files, &rest] {
-        let batches: Vec<SourceBlocks> = source.blocks(CONNECTIONS, 8 * 5_000).unwrap().map(Result::unwrap).collect();
+        let batches: Vec<SourceBlocks> =
+            source.blocks(0, CONNECTIONS, 8 * 5_000).unwrap().map(Result::unwrap).collect();
         let bytes = |batch: &SourceBlocks| batch.iter().map(|(_, block)| block.len()).sum::<usize>();
         assert!(batches.iter().all(|batch| batch.len() == 1 || bytes(batch) <= 5_000));
         assert!(batches.iter().any(|batch| batch.len() > 1) && batches.len() > 5, "{}", batches.len());
@@ -182,7 +183,7 @@ fn files_that_vanish_or_change_leave_the_rest_to_the_node() {
     for damage in [remove as fn(&Path), overwrite, cut] {
         let sourced = Sourced::new(SCATTERED, SimNodeOptions::default());
         let source = sourced.choose();
-        let mut batches = source.blocks(CONNECTIONS, 8 * 2_000).unwrap();
+        let mut batches = source.blocks(0, CONNECTIONS, 8 * 2_000).unwrap();
         let mut blocks = batches.next().unwrap().unwrap();
         assert_eq!(source.status().kind, BlockSourceKind::BlockFiles);
         // the thread is ahead by a few batches of 2,000 bytes
@@ -201,7 +202,7 @@ fn a_block_that_nobody_has_is_an_error_after_those_before_it() {
     hashes[70] = chain_of(13, 1).tip();
     let source = BlockSource::choose(&sourced.node, Some(sourced.directory.path()), hashes, &mut |_| {}).unwrap();
     let mut blocks = Vec::new();
-    let mut batches = source.blocks(CONNECTIONS, 0).unwrap();
+    let mut batches = source.blocks(0, CONNECTIONS, 0).unwrap();
     let error = loop {
         match batches.next().expect("an error before the end") {
             Ok(batch) => blocks.extend(batch),
@@ -226,7 +227,7 @@ fn the_stop_flag_ends_scan_and_blocks() {
     let node = sourced.node.with_stop(stop.clone());
     let source =
         BlockSource::choose(&node, Some(sourced.directory.path()), sourced.hashes.clone(), &mut |_| {}).unwrap();
-    let mut batches = source.blocks(CONNECTIONS, 0).unwrap();
+    let mut batches = source.blocks(0, CONNECTIONS, 0).unwrap();
     assert!(batches.next().unwrap().is_ok());
     stop.raise();
     assert!(matches!(batches.next(), Some(Err(NodeError::Stopped))));

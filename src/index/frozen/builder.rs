@@ -144,7 +144,8 @@ impl GenerationBuilder {
             }
         }
         let file = UnfinishedFile(None);
-        Ok((Self { database, transaction: Some(transaction), uncommitted: 0, counts, file }, checkpoint))
+        let (transaction, stop) = (Some(transaction), Arc::default());
+        Ok((Self { database, transaction, uncommitted: 0, counts, stop, file }, checkpoint))
     }
 
     /// Removes the rows that were appended after the newest checkpoint.

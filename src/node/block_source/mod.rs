@@ -119,18 +119,28 @@ impl BlockSource {
         }
     }
 
-    /// Starts reading the blocks, in the order of the hashes, ahead of the consumer on a thread of its own. Requests over
+    /// Starts reading the blocks from the one at `first` in the list of hashes on, in their order, ahead of the consumer on a
+    /// thread of its own. Requests over
     /// `connections` connections are in flight at once if the node serves the blocks. At most some `buffer_bytes` are
     /// buffered, or the largest block if that is more.
     ///
     /// Raising the node's stop flag ends the iteration with [`NodeError::Stopped`].
     ///
     /// Errors: [`NodeError::Threads`].
-    pub fn blocks(&self, connections: NonZeroUsize, buffer_bytes: u64) -> Result<BlockBatches, NodeError> {
+    pub fn blocks(
+        &self,
+        first: usize,
+        connections: NonZeroUsize,
+        buffer_bytes: u64,
+    ) -> Result<BlockBatches, NodeError> {
+        let located = |files: &LocatedBlocks| {
+            let positions = files.positions.get(first..).unwrap_or_default().into();
+            LocatedBlocks { positions, ..files.clone() }
+        };
         BlockBatches::start(BatchReader {
             node: self.node.clone(),
-            hashes: Arc::clone(&self.hashes),
-            files: self.files.clone(),
+            hashes: self.hashes.get(first..).unwrap_or_default().into(),
+            files: self.files.as_ref().map(located),
             status: Arc::clone(&self.status),
             connections,
             buffer_bytes,
