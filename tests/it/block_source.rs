@@ -196,7 +196,7 @@ fn files_that_vanish_or_change_leave_the_rest_to_the_node() {
 }
 
 #[test]
-fn a_block_that_nobody_has_is_an_error_after_those_before_it() {
+fn a_block_that_the_node_lacks_is_an_error_after_the_others() {
     let sourced = Sourced::new(SCATTERED, SimNodeOptions::default());
     let mut hashes = sourced.hashes.clone();
     hashes[70] = chain_of(13, 1).tip();

@@ -40,27 +40,38 @@ impl OpenFiles {
     }
 }
 
-/// Fills `bytes` from an offset of the file, without a position that threads would share.
-#[cfg(unix)]
+/// Fills `bytes` from an offset of the file.
+///
+/// Errors: the file ends before; it cannot be read.
 pub(super) fn read_exact_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<()> {
-    std::os::unix::fs::FileExt::read_exact_at(file, bytes, offset)
+    let count = read_at(file, bytes, offset)?;
+    if count == bytes.len() { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
 }
 
-/// Fills `bytes` from an offset of the file.
-#[cfg(windows)]
-pub(super) fn read_exact_at(file: &File, mut bytes: &mut [u8], mut offset: u64) -> io::Result<()> {
-    while !bytes.is_empty() {
-        match std::os::windows::fs::FileExt::seek_read(file, bytes, offset) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(count) => {
-                bytes = &mut bytes[count..];
-                offset += u64::try_from(count).map_err(io::Error::other)?;
-            }
+/// Reads as many bytes as the file has from an offset, up to the length of `bytes`, and returns their number. The file has
+/// no position that threads would share.
+pub(super) fn read_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut count = 0;
+    while count < bytes.len() {
+        let at = offset.saturating_add(u64::try_from(count).unwrap_or(u64::MAX));
+        match read_once_at(file, &mut bytes[count..], at) {
+            Ok(0) => break,
+            Ok(read) => count += read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
     }
-    Ok(())
+    Ok(count)
+}
+
+#[cfg(unix)]
+fn read_once_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
+    std::os::unix::fs::FileExt::read_at(file, bytes, offset)
+}
+
+#[cfg(windows)]
+fn read_once_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
+    std::os::windows::fs::FileExt::seek_read(file, bytes, offset)
 }
 
 #[cfg(test)]

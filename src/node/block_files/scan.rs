@@ -1,13 +1,14 @@
 //! Finds the blocks of one file.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io;
 use std::path::PathBuf;
 
 use bitcoin::block::Header;
 use bitcoin::consensus::deserialize;
 use bitcoin::consensus::encode::VarInt;
 
+use super::open_files::read_at;
 use super::{BlockFileError, BlockRecord, FRAME, HEADER, MAX_BLOCK, unmask};
 
 /// Bytes that are read of a block: its frame, its header, and the number of its transactions.
@@ -24,6 +25,8 @@ pub(super) struct FileScan {
     at: u64,
     key: Option<[u8; 8]>,
     magic: [u8; 4],
+    /// A length that the file had.
+    length: u64,
     is_over: bool,
 }
 
@@ -37,7 +40,7 @@ enum Found {
 
 impl FileScan {
     pub(super) fn new(file: File, path: PathBuf, number: u32, at: u64, key: Option<[u8; 8]>, magic: [u8; 4]) -> Self {
-        Self { file, path, number, at, key, magic, is_over: false }
+        Self { file, path, number, at, key, magic, length: 0, is_over: false }
     }
 
     fn advance(&mut self) -> io::Result<Option<BlockRecord>> {
@@ -58,7 +61,7 @@ impl FileScan {
 
     fn frame(&mut self) -> io::Result<Found> {
         let mut head = [0; HEAD];
-        let count = self.read_at(self.at, &mut head)?;
+        let count = read_at(&self.file, &mut head, self.at)?;
         let head = &mut head[..count];
         // a node writes the frame of a block in one go, and zeros lie behind the last
         if count < FRAME || head[..FRAME] == [0; FRAME] {
@@ -72,8 +75,12 @@ impl FileScan {
             return Ok(Found::Damage);
         }
         let offset = self.at + u64::try_from(FRAME).unwrap_or(0);
-        // the length of the file now: the node may have appended since the scan began
-        if offset + u64::from(length) > self.file.metadata()?.len() {
+        let end = offset + u64::from(length);
+        if end > self.length {
+            // the node may have appended since the scan began
+            self.length = self.file.metadata()?.len();
+        }
+        if end > self.length {
             return Ok(Found::End);
         }
         let header = block.get(..HEADER).and_then(|header| deserialize::<Header>(header).ok());
@@ -90,7 +97,7 @@ impl FileScan {
     fn find_magic(&mut self, mut from: u64) -> io::Result<Option<u64>> {
         let mut window = vec![0; WINDOW];
         loop {
-            let count = self.read_at(from, &mut window)?;
+            let count = read_at(&self.file, &mut window, from)?;
             let bytes = &mut window[..count];
             unmask(bytes, from, self.key);
             if let Some(at) = bytes.windows(self.magic.len()).position(|bytes| bytes == self.magic) {
@@ -102,21 +109,6 @@ impl FileScan {
             // the magic may lie across two windows
             from += u64::try_from(WINDOW - self.magic.len() + 1).unwrap_or(1);
         }
-    }
-
-    /// Reads as many bytes as there are, and returns their number.
-    fn read_at(&mut self, at: u64, bytes: &mut [u8]) -> io::Result<usize> {
-        self.file.seek(SeekFrom::Start(at))?;
-        let mut count = 0;
-        while count < bytes.len() {
-            match self.file.read(&mut bytes[count..]) {
-                Ok(0) => break,
-                Ok(read) => count += read,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(count)
     }
 }
 

@@ -12,7 +12,7 @@ mod spans;
 
 use std::fmt;
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bitcoin::BlockHash;
@@ -173,13 +173,13 @@ fn locate(
         Err(error) => return Ok(Err(error.to_string())),
     };
     if let Some(missing) = found.first_missing() {
-        return Ok(Err(missing_blocks(directory.to_path_buf(), &found, hashes, missing)));
+        return Ok(Err(missing_blocks(directory, &found, hashes, missing)));
     }
     let positions = found.positions.into_iter().flatten().collect();
     Ok(Ok(LocatedBlocks { reader, positions, transactions: found.transactions }))
 }
 
-fn missing_blocks(directory: PathBuf, found: &FoundBlocks, hashes: &[BlockHash], missing: usize) -> String {
+fn missing_blocks(directory: &Path, found: &FoundBlocks, hashes: &[BlockHash], missing: usize) -> String {
     let (count, all, path) = (found.count, hashes.len(), directory.display());
     let hash = hashes.get(missing).map(ToString::to_string).unwrap_or_default();
     if count == 0 {

@@ -94,9 +94,9 @@ mod tests {
             [(false, 1), (false, 2), (false, 4), (true, 1), (false, 2), (true, 1), (true, 1), (false, 2), (false, 4)]
         {
             schedule.end(now, found);
-            let interval = Duration::from_mins(minutes);
-            assert!(!schedule.begin(now + interval - Duration::from_millis(1)), "{minutes}");
-            now += interval;
+            let almost = Duration::from_mins(minutes).saturating_sub(Duration::from_millis(1));
+            assert!(!schedule.begin(now + almost), "{minutes}");
+            now += Duration::from_mins(minutes);
             assert!(schedule.begin(now), "{minutes}");
         }
         for _ in 0..10 {
