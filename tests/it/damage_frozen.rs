@@ -155,7 +155,10 @@ fn a_missing_a_changed_and_an_added_packed_row_is_found() {
                     continue;
                 }
                 damaged += 1;
-                let report = closed.check_rows().unwrap();
+                let report = match closed.check_rows() {
+                    Err(IndexError::Corrupt { .. }) => continue,
+                    report => report.unwrap(),
+                };
                 // the recorded number of rows is no help against other damage
                 let found = report.differences.iter().filter(|difference| !difference.contains("but counted"));
                 let names = |difference: &&String| {
@@ -180,8 +183,11 @@ fn any_changed_bit_of_a_packed_row_is_found() {
             continue;
         }
         let change = with_types!(table, flip_a_bit(file, table, &mut random));
-        let report = closed.check_rows().unwrap_or_else(|error| panic!("{table}: {change}: {error}"));
-        assert!(!report.is_clean(), "{table}: {change} is not found");
+        match closed.check_rows() {
+            Ok(report) => assert!(!report.is_clean(), "{table}: {change} is not found"),
+            // of rows that are read when the index is opened
+            Err(error) => assert!(matches!(error, IndexError::Corrupt { .. }), "{table}: {change}: {error}"),
+        }
     }
 }
 
@@ -245,8 +251,10 @@ fn a_wrong_end_of_a_generation_is_found() {
             let at = row.len() - behind;
             row[at] ^= 1;
             set_meta(index, "generations", &row);
-            let report = closed.check_rows().unwrap();
-            assert!(!report.is_clean(), "{behind} bytes before the end");
+            match closed.check_rows() {
+                Ok(report) => assert!(!report.is_clean(), "{behind} bytes before the end"),
+                Err(error) => assert!(matches!(error, IndexError::Corrupt { .. }), "{error}"),
+            }
         }
     }
 }

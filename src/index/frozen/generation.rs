@@ -27,7 +27,7 @@ use super::tables::txid_prefixes::CutBits;
 use super::tables::{blocks, history, late_spends, positions, spends, txid_prefixes, txids};
 use crate::chain::{Height, network};
 
-pub(in crate::index) use scan::Entries;
+pub(in crate::index) use scan::PackedEntries;
 
 /// The format of all packed tables together. Raised with every change of the content of rows.
 const FORMAT_VERSION: u32 = 2;

@@ -18,7 +18,7 @@ mod pack;
 pub(super) mod page;
 pub(super) mod tables;
 
-pub(super) use generation::Entries;
+pub(super) use generation::PackedEntries;
 pub(super) use generation::facts;
 pub use generation::{Generation, GenerationRange};
 pub(super) use generations::{Generations, InForce, InForceRecord};

@@ -16,7 +16,7 @@ use super::super::tables::transactions::TransactionRow;
 use super::super::tables::{p2pk, payouts, spends, txids, unspent};
 use super::link::Link;
 use super::merged::InOrder;
-use super::spent::{PackedState, Spends};
+use super::spent::{PackedState, SpendsReader};
 use super::{Work, sorting, utxo};
 use crate::chain::Height;
 use crate::chain::network::genesis_hash;
@@ -24,7 +24,7 @@ use crate::chain::network::genesis_hash;
 /// The tables that have an entry for each block, transaction or output, read along the chain.
 struct AlongChain<'a> {
     starts: InOrder<'a, [u8; 4], [u8; 8]>,
-    spends: Spends<'a>,
+    spends: SpendsReader<'a>,
     frozen_txids: InOrder<'a, [u8; 4], Txid>,
     frozen_positions: InOrder<'a, [u8; 4], BlockOffset>,
 }
@@ -55,7 +55,7 @@ impl Work<'_> {
         let snapshot = self.snapshot;
         let mut tables = AlongChain {
             starts: InOrder::new("block_starts", snapshot.all_block_starts()?),
-            spends: Spends::new(snapshot)?,
+            spends: SpendsReader::new(snapshot)?,
             frozen_txids: snapshot.of_each_frozen("txids", |of| of.generation.scan_txids())?,
             frozen_positions: snapshot.of_each_frozen("positions", |of| of.generation.scan_positions())?,
         };
@@ -186,7 +186,7 @@ impl Work<'_> {
         height: Height,
         txnum: TxNum,
         is_coinbase: bool,
-        spends: &mut Spends<'_>,
+        spends: &mut SpendsReader<'_>,
     ) -> Result<(), IndexError> {
         let Some(stored) = self.snapshot.transactions.get(&txnum.to_key())? else {
             self.differences.add(format!("transactions: row {txnum} is missing"));
@@ -212,7 +212,7 @@ impl Work<'_> {
         &mut self,
         creator: Creator<'_>,
         outputs: impl Iterator<Item = (BlockOutput, &'o [u8])>,
-        spends: &mut Spends<'_>,
+        spends: &mut SpendsReader<'_>,
     ) -> Result<(), IndexError> {
         let Creator { block, height, txnum, txid, is_coinbase } = creator;
         for (output, script) in outputs {

@@ -7,17 +7,17 @@ use bitcoin::Txid;
 
 use super::super::error::IndexError;
 use super::super::frozen::tables::txid_prefixes::CutHash;
-use super::super::frozen::{Entries, InForce};
+use super::super::frozen::{InForce, PackedEntries};
 use super::super::keys::{TxNum, TxidPrefix};
 use super::super::tables::txids;
-use super::merged::{Extent, Merge, Rows, live};
+use super::merged::{Extent, MergedRows, Rows, live};
 use super::{Work, sorting};
 
 /// The stored cut hashes of a generation, read beside the hashes that they must be.
 struct StoredHashes<'a> {
     of: &'a InForce,
     extent: Extent,
-    entries: Peekable<Entries<(CutHash, TxNum), ()>>,
+    entries: Peekable<PackedEntries<(CutHash, TxNum), ()>>,
     before: Option<(CutHash, TxNum)>,
     /// The hash that was looked up last, and the transactions that have it and were not looked up yet.
     hash: Option<CutHash>,
@@ -48,7 +48,7 @@ impl Work<'_> {
 
         let mut copies: Vec<(TxNum, Txid)> = Vec::new();
         let (mut before, mut first) = (None, None);
-        for row in Merge::new(sources) {
+        for row in MergedRows::new(sources) {
             let (key, ()) = row?;
             let (prefix, txnum) = txids::split_key(&key);
             if txnum < end {

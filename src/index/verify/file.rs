@@ -82,7 +82,7 @@ impl IndexFile {
     /// Reads every page of the file and of the generations that it names, and returns the index if all match their
     /// checksums.
     ///
-    /// Errors: [`IndexError::Damaged`], `NotADatabase`, `File`, `Interrupted`; of undamaged files `Foreign`,
+    /// Errors: [`IndexError::Damaged`], `NotADatabase`, `GenerationMissing`, `File`, `Interrupted`; of undamaged files `Foreign`,
     /// `WrongVersion`, `WrongNetwork`, `WrongGenesis`, `WrongSalt`.
     pub fn check(self) -> Result<Index, IndexError> {
         let Self { options, database, salt, reading } = self;
@@ -97,7 +97,12 @@ impl IndexFile {
             for (at, record) in records.iter().enumerate() {
                 let reading = Arc::new(Reading::new(Arc::clone(&reading.watch)));
                 let (path, cache) = (directory.join(&record.name), cache_of_generation(options.cache_bytes, at));
-                let generation = open(&path, cache, &reading)?;
+                let generation = open(&path, cache, &reading).map_err(|error| match error {
+                    IndexError::File { source, path, .. } if source.kind() == ErrorKind::NotFound => {
+                        IndexError::GenerationMissing { path }
+                    }
+                    other => other,
+                })?;
                 close(check_pages(&path, generation, &reading)?);
             }
             Ok(salt)

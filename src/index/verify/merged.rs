@@ -5,7 +5,7 @@ use std::ops::Range;
 use redb::{ReadOnlyTable, Value};
 
 use super::super::error::IndexError;
-use super::super::frozen::{Entries, InForce};
+use super::super::frozen::{InForce, PackedEntries};
 use super::super::keys::TxNum;
 use super::super::snapshot::Snapshot;
 use super::super::tables::{block_hashes, history, p2pk, payouts, spends, unspent};
@@ -87,7 +87,7 @@ pub(super) fn in_force<'a, K: AsRef<[u8]> + Ord + Copy + 'a, V: 'a>(
 }
 
 /// Sorted rows of several sources in the order of their keys; of equal keys first that of the first source.
-pub(super) struct Merge<'a, K, V> {
+pub(super) struct MergedRows<'a, K, V> {
     sources: Vec<Source<'a, K, V>>,
 }
 
@@ -96,14 +96,14 @@ struct Source<'a, K, V> {
     rest: Rows<'a, K, V>,
 }
 
-impl<'a, K: Ord, V> Merge<'a, K, V> {
+impl<'a, K: Ord, V> MergedRows<'a, K, V> {
     pub(super) fn new(sources: impl IntoIterator<Item = Rows<'a, K, V>>) -> Self {
         let source = |mut rest: Rows<'a, K, V>| Source { front: rest.next(), rest };
         Self { sources: sources.into_iter().map(source).collect() }
     }
 }
 
-impl<K: Ord, V> Iterator for Merge<'_, K, V> {
+impl<K: Ord, V> Iterator for MergedRows<'_, K, V> {
     type Item = Result<(K, V), IndexError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -135,7 +135,7 @@ pub(super) fn first_of_each_key<'a, K: Eq + Copy + 'a, V: 'a>(
     }))
 }
 
-/// Entries of which each is taken in the order of the keys; those between are superfluous.
+/// PackedEntries of which each is taken in the order of the keys; those between are superfluous.
 pub(super) struct InOrder<'a, K, V> {
     table: &'static str,
     front: Option<(K, V)>,
@@ -230,12 +230,12 @@ impl Snapshot {
             }))
         })?;
         let live = live(&self.block_hashes, [0; 32], |value| *value)?;
-        Ok(first_of_each_key(Merge::new(std::iter::once(live).chain(frozen))))
+        Ok(first_of_each_key(MergedRows::new(std::iter::once(live).chain(frozen))))
     }
 
     pub(super) fn all_history(&self) -> Result<Rows<'_, history::HistoryKey, history::HistoryValue>, IndexError> {
         let frozen = self.sources(|of| {
-            let entries: Entries<_, _> = of.generation.scan_history()?;
+            let entries: PackedEntries<_, _> = of.generation.scan_history()?;
             let entries = entries.map(|entry| entry.map(|(key, totals)| (key, totals.encode())));
             Ok(in_force("history", entries, Extent::of_txnums(of), |key, _| last_u32(key)))
         })?;
@@ -243,7 +243,7 @@ impl Snapshot {
         let live = live(&self.history, [0; 14], |value| *value)?;
         let live: Rows<'_, _, _> =
             Box::new(live.filter(move |row| row.as_ref().map_or(true, |(key, _)| last_u32(key) >= end)));
-        Ok(Box::new(Merge::new(frozen.into_iter().chain([live]))))
+        Ok(Box::new(MergedRows::new(frozen.into_iter().chain([live]))))
     }
 
     pub(super) fn all_payouts(&self) -> Result<Rows<'_, payouts::PayoutKey, [u8; 0]>, IndexError> {
@@ -255,7 +255,7 @@ impl Snapshot {
         let live = live(&self.payouts, [0; 14], |()| [])?;
         let live: Rows<'_, _, _> =
             Box::new(live.filter(move |row| row.as_ref().map_or(true, |(key, _)| last_u32(key) >= first)));
-        Ok(Box::new(Merge::new(frozen.into_iter().chain([live]))))
+        Ok(Box::new(MergedRows::new(frozen.into_iter().chain([live]))))
     }
 
     /// The earliest row of each script counts.
@@ -265,7 +265,7 @@ impl Snapshot {
             Ok(in_force("p2pk", entries, Extent::of_txnums(of), |_, txnum| first_u32(txnum)))
         })?;
         let live = live(&self.p2pk, [0; 30], |value| *value)?;
-        Ok(first_of_each_key(Merge::new(frozen.into_iter().chain([live]))))
+        Ok(first_of_each_key(MergedRows::new(frozen.into_iter().chain([live]))))
     }
 
     /// Live rows repeat what a generation has at most.
@@ -276,7 +276,7 @@ impl Snapshot {
         })?;
         let live = live(&self.overwritten, [0; 7], |value| *value)?;
         let mut before = None;
-        Ok(Box::new(Merge::new(frozen.into_iter().chain([live])).filter_map(move |row| match row {
+        Ok(Box::new(MergedRows::new(frozen.into_iter().chain([live])).filter_map(move |row| match row {
             Ok(row) if before == Some(row) => None,
             Ok((key, _)) if before.is_some_and(|(before, _)| before == key) => {
                 Some(Err(IndexError::corrupt("overwritten", format!("row {} names two later copies", hex(&key)))))
@@ -299,14 +299,14 @@ impl Snapshot {
             Ok(in_force("unspent", entries, Extent::of_txnums(of), move |key, _| txnum(key).0))
         })?;
         let live = live(&self.unspent, [0; 17], |value| (*value, true))?;
-        Ok(Box::new(Merge::new(frozen.into_iter().chain([live]))))
+        Ok(Box::new(MergedRows::new(frozen.into_iter().chain([live]))))
     }
 
     /// A packed table with an entry for each transaction, of all generations.
     pub(super) fn of_each_frozen<'s, V: 's>(
         &'s self,
         table: &'static str,
-        scan: impl Fn(&InForce) -> Result<Entries<[u8; 4], V>, IndexError>,
+        scan: impl Fn(&InForce) -> Result<PackedEntries<[u8; 4], V>, IndexError>,
     ) -> Result<InOrder<'s, [u8; 4], V>, IndexError> {
         let sources =
             self.sources(|of| Ok(in_force(table, scan(of)?, Extent::of_txnums(of), |txnum, _| first_u32(txnum))))?;

@@ -7,7 +7,7 @@ use super::super::keys::{Position, TxNum};
 use super::super::snapshot::Snapshot;
 use super::super::tables::spends::{TxPoint, split_tx_point, tx_point};
 use super::chain::hex;
-use super::merged::{Extent, InOrder, Merge, Rows, first_u32, in_force, live};
+use super::merged::{Extent, InOrder, MergedRows, Rows, first_u32, in_force, live};
 use super::report::Differences;
 
 /// What a generation says about one of its own outputs.
@@ -21,7 +21,7 @@ pub(super) enum PackedState {
 }
 
 /// What is stored about an output.
-pub(super) struct Fate {
+pub(super) struct OutputFate {
     /// The input that spends it.
     pub(super) spender: Option<TxPoint>,
     /// What its generation says; `None` of a live output.
@@ -29,7 +29,7 @@ pub(super) struct Fate {
 }
 
 /// The three places that say which input spends an output.
-pub(super) struct Spends<'a> {
+pub(super) struct SpendsReader<'a> {
     packed: InOrder<'a, TxPoint, PackedState>,
     late: InOrder<'a, TxPoint, TxPoint>,
     live: InOrder<'a, TxPoint, TxPoint>,
@@ -37,14 +37,14 @@ pub(super) struct Spends<'a> {
     end: TxNum,
 }
 
-impl<'a> Spends<'a> {
+impl<'a> SpendsReader<'a> {
     pub(super) fn new(snapshot: &'a Snapshot) -> Result<Self, IndexError> {
         let generations = &snapshot.generations;
         let packed = generations.iter().map(packed).collect::<Result<Vec<_>, _>>()?;
         let late = generations.iter().map(late).collect::<Result<Vec<_>, _>>()?;
         Ok(Self {
             packed: InOrder::new("spends", packed.into_iter().flatten()),
-            late: InOrder::new("late_spends", Merge::new(late)),
+            late: InOrder::new("late_spends", MergedRows::new(late)),
             live: InOrder::new("spends", live(&snapshot.spends, [0; 7], |value| *value)?),
             end: generations.end(),
         })
@@ -53,10 +53,10 @@ impl<'a> Spends<'a> {
     /// What is stored about the next output.
     ///
     /// Errors: storage errors. Rows that are damaged, of no output, or contradict each other are differences.
-    pub(super) fn take(&mut self, outpoint: TxPoint, differences: &mut Differences) -> Result<Fate, IndexError> {
+    pub(super) fn take(&mut self, outpoint: TxPoint, differences: &mut Differences) -> Result<OutputFate, IndexError> {
         let live = self.live.take(&outpoint, differences)?;
         if TxNum(first_u32(&outpoint)) >= self.end {
-            return Ok(Fate { spender: live, packed: None });
+            return Ok(OutputFate { spender: live, packed: None });
         }
         let (packed, late) = (self.packed.take(&outpoint, differences)?, self.late.take(&outpoint, differences)?);
         let own = match packed {
@@ -76,12 +76,12 @@ impl<'a> Spends<'a> {
         if live.is_some_and(|live| frozen != Some(live) && (frozen.is_some() || is_frozen(&live))) {
             differences.add(format!("spends: the live row {} contradicts the generations", hex(&outpoint)));
         }
-        Ok(Fate { spender: live.or(frozen), packed })
+        Ok(OutputFate { spender: live.or(frozen), packed })
     }
 
     /// Reports rows behind the last output.
     ///
-    /// Errors: as [`Spends::take`].
+    /// Errors: as [`SpendsReader::take`].
     pub(super) fn finish(self, differences: &mut Differences) -> Result<(), IndexError> {
         self.packed.finish(differences)?;
         self.late.finish(differences)?;

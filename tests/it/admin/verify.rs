@@ -4,9 +4,12 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::Stdio;
 
+use btcgraph::chain::Height;
+use btcgraph::index::{Index, IndexOptions};
 use redb::{Database, ReadableTable, TableDefinition};
 
 use crate::support::bitcoind::RealNode;
+use crate::support::indexed::options;
 use crate::support::program::{btcgraph_on, run};
 use crate::support::served::Served;
 
@@ -58,6 +61,30 @@ fn a_server_reports_as_a_check_of_the_closed_file() {
 /// The lines of a report that do not depend on whether the page checksums were compared.
 fn without_checksums(report: &str) -> Vec<&str> {
     report.lines().filter(|line| !line.starts_with("page checksums ") && !line.starts_with("result ")).collect()
+}
+
+#[test]
+fn frozen_blocks_are_checked_with_the_bytes_of_the_node() {
+    let Some(node) = RealNode::start(&[]) else { return };
+    node.mine(30);
+    let directory = tempfile::tempdir().unwrap();
+    let (code, printed) = run(&mut btcgraph_on(&node, directory.path(), &["import"]));
+    assert_eq!(code, Some(0), "{printed}");
+    let (_, live, _) = verify(&node, directory.path(), &[]);
+    let mut index = Index::open(&IndexOptions { salt: None, ..options(&directory.path().join("regtest")) }).unwrap();
+    let path = index.freezing_path();
+    let snapshot = index.snapshot().unwrap();
+    snapshot.pack(Height::GENESIS..=Height::from(20), &path).unwrap();
+    drop(snapshot);
+    index.adopt(&path).unwrap();
+    drop(index);
+    let (code, frozen, by_server) = verify(&node, directory.path(), &[]);
+    assert_eq!((code, by_server), (Some(0), false), "{frozen}");
+    assert!(frozen.contains("page checksums     all match") && frozen.contains("everything agrees"), "{frozen}");
+    assert_eq!(frozen, live);
+    let (code, printed) = run(&mut btcgraph_on(&node, directory.path(), &["verify", "--without-node"]));
+    assert_eq!(code, Some(4), "{printed}");
+    assert!(printed.contains("up to height 20") && printed.contains("without --without-node"), "{printed}");
 }
 
 #[test]

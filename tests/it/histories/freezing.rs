@@ -59,10 +59,6 @@ impl Way for FreezesOnTheWay {
         index.set_raw_blocks(Arc::clone(&self.blocks) as Arc<dyn RawBlocks>);
     }
 
-    fn is_live(&self) -> bool {
-        false
-    }
-
     fn follow(&mut self, index: &mut Index, chain: &SimChain) {
         Straight.follow(index, chain);
         for block in chain.active_blocks() {

@@ -19,7 +19,7 @@ use super::super::tables::{history, positions, spends, txid_prefixes, txids};
 use super::Generation;
 
 /// The entries of a table.
-pub(in crate::index) type Entries<K, V> = Box<dyn Iterator<Item = Result<(K, V), IndexError>>>;
+pub(in crate::index) type PackedEntries<K, V> = Box<dyn Iterator<Item = Result<(K, V), IndexError>>>;
 
 impl Generation {
     /// The first bits of a keyed hash that its `txid_prefixes` has.
@@ -55,20 +55,20 @@ impl Generation {
     }
 
     /// The heights of its blocks.
-    pub(in crate::index) fn scan_blocks(&self) -> Result<Entries<[u8; 4], ()>, IndexError> {
+    pub(in crate::index) fn scan_blocks(&self) -> Result<PackedEntries<[u8; 4], ()>, IndexError> {
         plain(&self.blocks, |_| ())
     }
 
-    pub(in crate::index) fn scan_block_starts(&self) -> Result<Entries<[u8; 4], [u8; 8]>, IndexError> {
+    pub(in crate::index) fn scan_block_starts(&self) -> Result<PackedEntries<[u8; 4], [u8; 8]>, IndexError> {
         plain(&self.block_starts, |value| *value)
     }
 
-    pub(in crate::index) fn scan_block_hashes(&self) -> Result<Entries<[u8; 32], [u8; 5]>, IndexError> {
+    pub(in crate::index) fn scan_block_hashes(&self) -> Result<PackedEntries<[u8; 32], [u8; 5]>, IndexError> {
         plain(&self.block_hashes, |value| *value)
     }
 
     /// Each transaction (txnum) with its txid.
-    pub(in crate::index) fn scan_txids(&self) -> Result<Entries<[u8; 4], Txid>, IndexError> {
+    pub(in crate::index) fn scan_txids(&self) -> Result<PackedEntries<[u8; 4], Txid>, IndexError> {
         packed(&self.txids, |first, row, found| {
             let txids = row.chunks_exact(txids::TXID);
             let rest = txids.remainder().len();
@@ -80,7 +80,7 @@ impl Generation {
     }
 
     /// Each transaction by its cut hash.
-    pub(in crate::index) fn scan_txid_prefixes(&self) -> Result<Entries<(CutHash, TxNum), ()>, IndexError> {
+    pub(in crate::index) fn scan_txid_prefixes(&self) -> Result<PackedEntries<(CutHash, TxNum), ()>, IndexError> {
         packed(&self.txid_prefixes, |first, row, found| {
             txid_prefixes::each(CutHash::from_key(first), row, |hash, txnum| {
                 found.push(((hash, txnum), ()));
@@ -90,7 +90,7 @@ impl Generation {
     }
 
     /// Each transaction (txnum) with where its bytes are.
-    pub(in crate::index) fn scan_positions(&self) -> Result<Entries<[u8; 4], BlockOffset>, IndexError> {
+    pub(in crate::index) fn scan_positions(&self) -> Result<PackedEntries<[u8; 4], BlockOffset>, IndexError> {
         packed(&self.positions, |first, row, found| {
             let mut txnums = u32::from_be_bytes(first)..;
             positions::each(row, |position| {
@@ -100,7 +100,7 @@ impl Generation {
         })
     }
 
-    pub(in crate::index) fn scan_spends(&self) -> Result<Entries<TxPoint, OutputState>, IndexError> {
+    pub(in crate::index) fn scan_spends(&self) -> Result<PackedEntries<TxPoint, OutputState>, IndexError> {
         packed(&self.spends, |first, row, found| {
             spends::each(first, row, |outpoint, state| {
                 found.push((outpoint, state));
@@ -109,15 +109,15 @@ impl Generation {
         })
     }
 
-    pub(in crate::index) fn scan_late_spends(&self) -> Result<Entries<TxPoint, TxPoint>, IndexError> {
+    pub(in crate::index) fn scan_late_spends(&self) -> Result<PackedEntries<TxPoint, TxPoint>, IndexError> {
         plain(&self.late_spends, |value| *value)
     }
 
-    pub(in crate::index) fn scan_overwritten(&self) -> Result<Entries<TxPoint, [u8; 4]>, IndexError> {
+    pub(in crate::index) fn scan_overwritten(&self) -> Result<PackedEntries<TxPoint, [u8; 4]>, IndexError> {
         plain(&self.overwritten, |value| *value)
     }
 
-    pub(in crate::index) fn scan_history(&self) -> Result<Entries<HistoryKey, HistoryRow>, IndexError> {
+    pub(in crate::index) fn scan_history(&self) -> Result<PackedEntries<HistoryKey, HistoryRow>, IndexError> {
         packed(&self.history, |first, row, found| {
             history::each(first, row, |script, txnum, totals| {
                 found.push((history_key(script, txnum), totals));
@@ -126,15 +126,15 @@ impl Generation {
         })
     }
 
-    pub(in crate::index) fn scan_unspent(&self) -> Result<Entries<UnspentKeyBytes, UnspentValue>, IndexError> {
+    pub(in crate::index) fn scan_unspent(&self) -> Result<PackedEntries<UnspentKeyBytes, UnspentValue>, IndexError> {
         plain(&self.unspent, |value| *value)
     }
 
-    pub(in crate::index) fn scan_payouts(&self) -> Result<Entries<PayoutKey, ()>, IndexError> {
+    pub(in crate::index) fn scan_payouts(&self) -> Result<PackedEntries<PayoutKey, ()>, IndexError> {
         plain(&self.payouts, |()| ())
     }
 
-    pub(in crate::index) fn scan_p2pk(&self) -> Result<Entries<P2pkKey, [u8; 4]>, IndexError> {
+    pub(in crate::index) fn scan_p2pk(&self) -> Result<PackedEntries<P2pkKey, [u8; 4]>, IndexError> {
         plain(&self.p2pk, |value| *value)
     }
 }
@@ -149,7 +149,7 @@ fn count<const KEY: usize, V: Value + 'static>(
 fn plain<const KEY: usize, V: Value + 'static, T: 'static>(
     table: &ReadOnlyTable<&'static [u8; KEY], V>,
     value: impl for<'v> Fn(V::SelfType<'v>) -> T + 'static,
-) -> Result<Entries<[u8; KEY], T>, IndexError> {
+) -> Result<PackedEntries<[u8; KEY], T>, IndexError> {
     let rows = table.range::<&[u8; KEY]>(..)?;
     Ok(Box::new(rows.map(move |row| {
         let (key, row) = row?;
@@ -161,7 +161,7 @@ fn plain<const KEY: usize, V: Value + 'static, T: 'static>(
 fn packed<const KEY: usize, K: 'static, V: 'static>(
     table: &ReadOnlyTable<&'static [u8; KEY], &'static [u8]>,
     decode: impl Fn([u8; KEY], &[u8], &mut Vec<(K, V)>) -> Result<(), IndexError> + 'static,
-) -> Result<Entries<K, V>, IndexError> {
+) -> Result<PackedEntries<K, V>, IndexError> {
     let rows = table.range::<&[u8; KEY]>(..)?;
     Ok(Box::new(rows.flat_map(move |row| {
         let mut found = Vec::new();
