@@ -49,7 +49,7 @@ pub(in crate::index) struct GenerationBuilder {
 struct UnfinishedFile(Option<PathBuf>);
 
 impl UnfinishedFile {
-    fn keep(mut self) {
+    fn keep(&mut self) {
         self.0 = None;
     }
 }
@@ -100,13 +100,13 @@ impl GenerationBuilder {
         let unfinished = unnamed(path);
         remove_if_exists(&unfinished)?;
         let mut builder = Self::create(&unfinished)?;
-        builder.commit_checkpoint(checkpoint)?;
+        builder.commit_checkpoint(checkpoint, &BTreeMap::new())?;
         // a rename would replace a file
         if path.try_exists().map_err(file("look for", path))? {
             return Err(file("make", path)(std::io::ErrorKind::AlreadyExists.into()));
         }
         std::fs::rename(&unfinished, path).map_err(file("make", path))?;
-        builder.file.0 = None;
+        builder.file.keep();
         if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
             File::open(directory).and_then(|directory| directory.sync_all()).map_err(file("flush", directory))?;
         }
@@ -156,17 +156,22 @@ impl GenerationBuilder {
         truncate_all(transaction, |name| self.counts.get(name).map_or(0, |count| count.rows))
     }
 
-    /// Makes all rows durable together with a checkpoint, which [`GenerationBuilder::open_resumable`] returns.
+    /// Makes all rows durable together with a checkpoint, which [`GenerationBuilder::open_resumable`] returns, and with the
+    /// number of rows that each table had at the checkpoint: [`GenerationBuilder::truncate`] removes the later ones.
     ///
     /// Errors: storage errors.
-    pub(in crate::index) fn commit_checkpoint(&mut self, checkpoint: &[u8]) -> Result<(), IndexError> {
+    pub(in crate::index) fn commit_checkpoint(
+        &mut self,
+        checkpoint: &[u8],
+        counts: &BTreeMap<String, Count>,
+    ) -> Result<(), IndexError> {
         let transaction = self.transaction.as_mut().ok_or(IndexError::Broken)?;
         // opening after a kill would otherwise read the whole file
         transaction.set_quick_repair(true);
         {
             let mut table = transaction.open_table(CHECKPOINT)?;
             table.insert(CHECKPOINT_STATE, checkpoint)?;
-            table.insert(CHECKPOINT_COUNTS, encode_counts(&self.counts).as_slice())?;
+            table.insert(CHECKPOINT_COUNTS, encode_counts(counts).as_slice())?;
         }
         self.commit(Durability::Immediate)
     }
@@ -260,10 +265,10 @@ impl GenerationBuilder {
         &self.counts
     }
 
-    /// Writes the facts about the whole generation, and closes the file. It is on the disk then.
+    /// Writes the facts about the whole generation. It is on the disk then, and closed when the builder is dropped.
     ///
     /// Errors: storage errors. The file is removed then, unless it has checkpoints.
-    pub(in crate::index) fn finish(mut self, facts: &[(String, Vec<u8>)]) -> Result<(), IndexError> {
+    pub(in crate::index) fn finish(&mut self, facts: &[(String, Vec<u8>)]) -> Result<(), IndexError> {
         {
             let transaction = self.transaction.as_ref().ok_or(IndexError::Broken)?;
             create_all(transaction)?;
@@ -344,8 +349,9 @@ mod tests {
         let path = directory.path().join("building.redb");
         let mut builder = GenerationBuilder::create_resumable(&path, b"begun").unwrap();
         append(&mut builder, 0..300);
-        builder.commit_checkpoint(b"300").unwrap();
+        let counts = builder.counts().clone();
         append(&mut builder, 300..400);
+        builder.commit_checkpoint(b"300", &counts).unwrap();
         builder.append(spends::TABLE, &[([1; 7], vec![1])], Vec::as_slice).unwrap();
         // closing the file makes such a commit durable
         builder.commit(Durability::None).unwrap();
@@ -377,9 +383,10 @@ mod tests {
         assert!(!unnamed(&path).exists());
         assert!(matches!(GenerationBuilder::create_resumable(&path, b"another"), Err(IndexError::File { .. })));
         drop(builder);
-        let (builder, checkpoint) = GenerationBuilder::open_resumable(&path).unwrap();
+        let (mut builder, checkpoint) = GenerationBuilder::open_resumable(&path).unwrap();
         assert_eq!(checkpoint, b"begun");
         builder.finish(&[]).unwrap();
+        drop(builder);
         let bytes = std::fs::read(&path).unwrap();
         assert!(matches!(GenerationBuilder::open_resumable(&path), Err(IndexError::File { .. })));
         assert_eq!(std::fs::read(&path).unwrap(), bytes);

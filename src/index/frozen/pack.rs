@@ -374,7 +374,7 @@ impl Packing<'_> {
         Ok(())
     }
 
-    fn finish(self) -> Result<(), IndexError> {
+    fn finish(mut self) -> Result<(), IndexError> {
         let facts = facts(&self.range, self.snapshot.network(), self.snapshot.salt(), self.builder.counts());
         self.builder.finish(&facts)
     }

@@ -177,8 +177,8 @@ impl Import {
         matches!(self.step, ImportStep::Later(_))
     }
 
-    /// Adds the next blocks of the chain, each with its hash. Many at once keep all threads busy. Makes a checkpoint
-    /// afterwards if it is time for one.
+    /// Adds the next blocks of the chain, each with its hash. Many at once keep all threads busy. Begins a
+    /// checkpoint afterwards if it is time for one, and completes it in a later call or when the import is dropped.
     ///
     /// Errors: [`IndexError::Malformed`], `InvalidBlock`, `NotOnTip`; `Broken` if the import
     /// [has all blocks](Import::has_all_blocks); storage errors. Every later call then fails with [`IndexError::Broken`]:
@@ -191,7 +191,10 @@ impl Import {
         self.is_broken = true;
         reader.push(&mut self.work, blocks)?;
         if self.work.clock().is_due(&self.work.chain) {
-            reader.checkpoint(&mut self.work)?;
+            self.work.complete_checkpoint()?;
+        }
+        if self.work.clock().is_due(&self.work.chain) {
+            reader.begin_checkpoint(&mut self.work)?;
         }
         self.is_broken = false;
         Ok(())
@@ -207,11 +210,12 @@ impl Import {
         match &mut self.step {
             ImportStep::Reading(reader) => {
                 self.is_broken = true;
-                reader.checkpoint(&mut self.work)?;
+                reader.begin_checkpoint(&mut self.work)?;
+                self.work.complete_checkpoint()?;
                 self.is_broken = false;
                 Ok(())
             }
-            // nothing is done since it was resumed
+            // nothing was done since it was resumed
             ImportStep::Later(_) => Ok(()),
         }
     }

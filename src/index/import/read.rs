@@ -127,10 +127,10 @@ impl BlockReader {
         if records.is_empty() { Ok(()) } else { block_runs.append(0, &records) }
     }
 
-    /// Makes everything durable that is read.
-    pub(super) fn checkpoint(&mut self, work: &mut Workspace) -> Result<(), IndexError> {
+    /// Begins a checkpoint of everything that is read.
+    pub(super) fn begin_checkpoint(&mut self, work: &mut Workspace) -> Result<(), IndexError> {
         self.flush(work)?;
-        work.checkpoint(|row| self.txids.encode_state(row.bytes(&[READING])))
+        work.begin_checkpoint(|row| self.txids.encode_state(row.bytes(&[READING])))
     }
 
     fn flush(&mut self, work: &mut Workspace) -> Result<(), IndexError> {

@@ -160,7 +160,7 @@ struct RunFiles {
     /// The chunks in the log, and those that are to be appended to it.
     logged: u64,
     unlogged: Vec<RunChunk>,
-    /// Whether the newest durable checkpoint names these runs.
+    /// Whether a checkpoint names these runs, durable or not.
     is_recorded: bool,
 }
 
@@ -183,8 +183,10 @@ struct Bundle {
     consumed: BTreeSet<usize>,
     /// Whether bytes were added since the last flush.
     is_dirty: bool,
-    /// Whether the newest durable checkpoint needs it.
+    /// Whether a checkpoint needs it: the newest durable one, or the one that is being made durable.
     is_recorded: bool,
+    /// Whether only the newest durable checkpoint needs it.
+    is_removable: bool,
 }
 
 /// Where runs are, and what counts them.
@@ -290,8 +292,8 @@ impl Runs {
         let mut files = self.lock();
         let bundle = files.bundle(partition / self.bundle);
         bundle.consumed.insert(partition);
-        if bundle.consumed.len() == self.bundle && bundle.file.take().is_some() {
-            bundle.chunks = Vec::new();
+        if bundle.consumed.len() == self.bundle && bundle.file.is_some() {
+            (bundle.file, bundle.chunks) = (None, Vec::new());
             if bundle.is_recorded {
                 self.space.add_consumed(bundle.length);
             } else {
@@ -387,20 +389,25 @@ impl Runs {
         Ok(())
     }
 
-    /// Writes the log of chunks, and adds handles of the files that are to be flushed to the disk.
+    /// Writes the log of chunks, adds handles of the files that are to be flushed to the disk, and returns what a checkpoint
+    /// records. All files that it needs stay from now on.
     ///
     /// Errors: [`IndexError::Sorting`] if the log cannot be written.
-    pub(super) fn log_chunks(&self, dirty: &mut Vec<File>) -> Result<RecordedRuns, IndexError> {
+    pub(super) fn record(&self, dirty: &mut Vec<File>) -> Result<RecordedRuns, IndexError> {
         self.write_log(dirty).map_err(IndexError::Sorting)
     }
 
     fn write_log(&self, dirty: &mut Vec<File>) -> io::Result<RecordedRuns> {
         let mut files = self.lock();
+        files.is_recorded = true;
         let RunFiles { bundles, log, logged, unlogged, .. } = &mut *files;
-        for bundle in bundles.iter_mut().filter(|bundle| bundle.is_dirty) {
-            if let Some(file) = &bundle.file {
-                dirty.push(file.try_clone()?);
+        for bundle in bundles.iter_mut() {
+            match &bundle.file {
+                Some(file) if bundle.is_dirty => dirty.push(file.try_clone()?),
+                Some(_) => {}
+                None => bundle.is_removable = bundle.is_recorded,
             }
+            bundle.is_recorded |= bundle.file.is_some();
             bundle.is_dirty = false;
         }
         let (is_new, mut bytes) = (log.is_none(), Vec::with_capacity(LOG_HEAD + unlogged.len() * LOG_CHUNK));
@@ -426,23 +433,18 @@ impl Runs {
         Ok(RecordedRuns { kind: self.kind, bundle, chunks: *logged })
     }
 
-    /// Notes that a durable checkpoint has recorded these runs, and removes the files that it does not need.
+    /// Removes the files that were consumed before [`Runs::record`]. The checkpoint that it was for must be durable.
     ///
     /// Errors: [`IndexError::TemporaryRuns`] if a file cannot be removed.
-    pub(super) fn set_recorded(&self) -> Result<(), IndexError> {
+    pub(super) fn remove_consumed(&self) -> Result<(), IndexError> {
         let mut files = self.lock();
-        files.is_recorded = true;
-        for (number, bundle) in files.bundles.iter_mut().enumerate() {
-            if bundle.file.is_some() {
-                bundle.is_recorded = true;
-            } else if bundle.is_recorded {
-                self.remove_bundle(bundle, number).map_err(|source| self.unreadable(source))?;
-            }
+        for (number, bundle) in files.bundles.iter_mut().enumerate().filter(|(_, bundle)| bundle.is_removable) {
+            self.remove_bundle(bundle, number).map_err(|source| self.unreadable(source))?;
         }
         Ok(())
     }
 
-    /// Whether the newest durable checkpoint names these runs.
+    /// Whether a checkpoint names these runs, durable or not.
     pub(super) fn is_recorded(&self) -> bool {
         self.lock().is_recorded
     }
@@ -464,7 +466,11 @@ impl Runs {
 
     fn remove_bundle(&self, bundle: &mut Bundle, number: usize) -> io::Result<()> {
         fs::remove_file(self.kind.bundle_path(&self.directory, number))?;
-        self.space.give_back(bundle.length);
+        if bundle.is_recorded && bundle.file.is_none() {
+            self.space.give_back_consumed(bundle.length);
+        } else {
+            self.space.give_back(bundle.length);
+        }
         *bundle = Bundle { consumed: std::mem::take(&mut bundle.consumed), ..Bundle::default() };
         Ok(())
     }
@@ -547,8 +553,8 @@ mod tests {
 
     /// As a checkpoint does, without flushing.
     fn record(runs: &Runs) -> RecordedRuns {
-        let recorded = runs.log_chunks(&mut Vec::new()).unwrap();
-        runs.set_recorded().unwrap();
+        let recorded = runs.record(&mut Vec::new()).unwrap();
+        runs.remove_consumed().unwrap();
         recorded
     }
 
@@ -615,7 +621,7 @@ mod tests {
             for (partition, bytes) in chunks[at..].iter().filter(|(partition, _)| *partition >= consumed) {
                 runs.append(*partition, bytes).unwrap();
             }
-            runs.log_chunks(&mut Vec::new()).unwrap();
+            runs.record(&mut Vec::new()).unwrap();
             drop(runs);
             for _ in 0..2 {
                 let (opened, runs) = reopen(&directory, recorded, consumed).unwrap();
@@ -629,7 +635,7 @@ mod tests {
                     left += found.len();
                 }
                 prop_assert!(opened.space.now() >= left.try_into().unwrap());
-                prop_assert_eq!(runs.log_chunks(&mut Vec::new()).unwrap(), recorded);
+                prop_assert_eq!(runs.record(&mut Vec::new()).unwrap(), recorded);
             }
         }
     }
@@ -678,12 +684,17 @@ mod tests {
         runs.append(1, b"chunk").unwrap();
         let recorded = record(&runs);
         runs.consume_whole(0).unwrap();
-        assert_eq!((space.now(), space.consumed()), (10, 5));
+        assert_eq!((space.now(), space.consumed(), space.is_exceeded()), (10, 5, false));
         // killed here
         assert_eq!(reopen(&directory, recorded, 0).unwrap().1.partition_bytes(0), 5);
-        assert_eq!(record(&runs), recorded);
-        assert_eq!(names(&directory), ["stream-01.run", "stream.chunks"]);
-        assert_eq!(space.now(), 5);
+        assert_eq!(runs.record(&mut Vec::new()).unwrap(), recorded);
+        // consumed while the second checkpoint is not durable yet, which needs it
+        runs.consume_whole(1).unwrap();
+        runs.append(2, b"more").unwrap();
+        assert!(space.is_exceeded());
+        runs.remove_consumed().unwrap();
+        assert_eq!((space.now(), space.consumed(), space.is_exceeded()), (9, 5, false));
+        assert_eq!(names(&directory), ["stream-01.run", "stream-02.run", "stream.chunks"]);
         assert_eq!(reopen(&directory, recorded, 1).unwrap().1.partition_bytes(1), 5);
     }
 

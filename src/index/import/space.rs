@@ -2,18 +2,24 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// Part of the most needed bytes that the consumed ones may add to those.
+const EXTRA: u64 = 64;
+
 /// Bytes of all runs of an import.
 #[derive(Debug, Default)]
 pub(super) struct TemporarySpace {
     now: AtomicU64,
     peak: AtomicU64,
     consumed: AtomicU64,
+    /// The most bytes at a time that were not consumed.
+    needed_peak: AtomicU64,
 }
 
 impl TemporarySpace {
     pub(super) fn take(&self, bytes: u64) {
         let now = self.now.fetch_add(bytes, Ordering::Relaxed) + bytes;
         self.peak.fetch_max(now, Ordering::Relaxed);
+        self.needed_peak.fetch_max(now.saturating_sub(self.consumed()), Ordering::Relaxed);
     }
 
     pub(super) fn give_back(&self, bytes: u64) {
@@ -25,9 +31,16 @@ impl TemporarySpace {
         self.consumed.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// The files of all consumed bytes are removed.
-    pub(super) fn reset_consumed(&self) {
-        self.consumed.store(0, Ordering::Relaxed);
+    /// The files of so many consumed bytes are removed.
+    pub(super) fn give_back_consumed(&self, bytes: u64) {
+        self.consumed.fetch_sub(bytes, Ordering::Relaxed);
+        self.give_back(bytes);
+    }
+
+    /// Whether a checkpoint is needed to remove what is consumed: files take more space than without checkpoints.
+    pub(super) fn is_exceeded(&self) -> bool {
+        let needed = self.needed_peak.load(Ordering::Relaxed);
+        self.consumed() > 0 && self.now() > needed + needed / EXTRA
     }
 
     /// The bytes on the disk.
@@ -43,9 +56,10 @@ impl TemporarySpace {
     /// Continues with the peak of the process before this one.
     pub(super) fn set_least_peak(&self, peak: u64) {
         self.peak.fetch_max(peak, Ordering::Relaxed);
+        self.needed_peak.fetch_max(peak, Ordering::Relaxed);
     }
 
-    /// The consumed bytes whose files the next checkpoint removes.
+    /// The consumed bytes whose files stay until a checkpoint without them is durable.
     pub(super) fn consumed(&self) -> u64 {
         self.consumed.load(Ordering::Relaxed)
     }

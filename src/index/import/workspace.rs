@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::thread;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use super::super::codec::Encoder;
 use super::super::error::IndexError;
-use super::super::frozen::builder::{self, GenerationBuilder};
+use super::super::frozen::builder::{self, Count, GenerationBuilder};
 use super::super::frozen::tables::txids::TxidPacker;
 use super::super::keys::TxNum;
 use super::super::open::file;
@@ -19,8 +20,6 @@ use super::runs::{ImportId, RunDirectory, RunKind, Runs, remove_files};
 use super::space::TemporarySpace;
 use super::{ImportOptions, ImportedChain, partition_bits};
 
-/// Part of the most bytes of runs that may wait for a checkpoint to be removed.
-const WAITING: u64 = 64;
 /// Files that are flushed at a time.
 const FLUSHES: usize = 8;
 
@@ -33,7 +32,9 @@ pub(super) struct Workspace {
     runs: BTreeMap<RunKind, Arc<Runs>>,
     /// Runs that the newest durable checkpoint needs, and no later one.
     retired: Vec<Arc<Runs>>,
+    /// When the newest checkpoint was begun.
     checkpointed: Instant,
+    unfinished: Option<UnfinishedCheckpoint>,
 }
 
 impl Workspace {
@@ -84,7 +85,16 @@ impl Workspace {
 
     fn of(chain: ImportedChain, builder: GenerationBuilder, plan: ImportPlan, directory: RunDirectory) -> Self {
         let checkpointed = Instant::now();
-        Self { chain, builder, plan, directory, runs: BTreeMap::new(), retired: Vec::new(), checkpointed }
+        Self {
+            chain,
+            builder,
+            plan,
+            directory,
+            runs: BTreeMap::new(),
+            retired: Vec::new(),
+            checkpointed,
+            unfinished: None,
+        }
     }
 
     fn resume(options: &ImportOptions) -> Result<Result<(Self, ImportStage), FreshStart>, IndexError> {
@@ -114,7 +124,9 @@ impl Workspace {
         if let Some(blocks) = runs.get(&RunKind::Blocks) {
             chain.read_blocks(blocks)?;
         }
-        Ok(Ok((Self { runs, ..Self::of(chain, builder, checkpoint.plan, directory) }, stage)))
+        let mut resumed = Self::of(chain, builder, checkpoint.plan, directory);
+        resumed.runs = runs;
+        Ok(Ok((resumed, stage)))
     }
 
     /// The runs of a kind, which are made with so many partitions in a bundle if there are none yet.
@@ -136,58 +148,131 @@ impl Workspace {
         }
     }
 
-    /// When the newest checkpoint was taken.
+    /// What says when the next checkpoint is due.
     pub(super) fn clock(&self) -> CheckpointClock {
-        CheckpointClock(self.checkpointed)
+        CheckpointClock {
+            begun: self.checkpointed,
+            is_flushed: self.unfinished.as_ref().map(|unfinished| Arc::clone(&unfinished.is_flushed)),
+        }
     }
 
     /// Finishes the file of the generation with these facts, and removes all runs.
     ///
     /// Errors: storage errors.
-    pub(super) fn finish(self, facts: &[(String, Vec<u8>)]) -> Result<(), IndexError> {
+    pub(super) fn finish(mut self, facts: &[(String, Vec<u8>)]) -> Result<(), IndexError> {
+        if let Some(unfinished) = self.unfinished.take() {
+            unfinished.wait()?;
+        }
         self.builder.finish(facts)?;
         remove_files(&self.directory.path, &BTreeSet::new())
     }
 
-    /// Makes rows and runs durable together with the stage that `encode` writes, and removes what is consumed. The buffers
-    /// of all producers must be flushed.
+    /// Completes the checkpoint that is being flushed, and begins another if it is time for one, with the stage that
+    /// `encode` writes. The buffers of all producers must be flushed.
     ///
-    /// Errors: storage errors. The checkpoint before it stays then.
+    /// Errors: storage errors. The checkpoint before it stays.
     pub(super) fn checkpoint(&mut self, encode: impl FnOnce(&mut Encoder)) -> Result<(), IndexError> {
+        self.complete_checkpoint()?;
+        if self.clock().is_due(&self.chain) { self.begin_checkpoint(encode) } else { Ok(()) }
+    }
+
+    /// Records rows, runs and the stage that `encode` writes, and begins to flush them. The buffers of all producers must be
+    /// flushed.
+    ///
+    /// Errors: storage errors.
+    pub(super) fn begin_checkpoint(&mut self, encode: impl FnOnce(&mut Encoder)) -> Result<(), IndexError> {
+        self.complete_checkpoint()?;
         let mut dirty = Vec::new();
-        let runs = self.runs.values().map(|runs| runs.log_chunks(&mut dirty)).collect::<Result<Vec<_>, _>>()?;
-        flush(&dirty).map_err(IndexError::Sorting)?;
-        drop(dirty);
-        File::open(&self.directory.path)
-            .and_then(|directory| directory.sync_all())
-            .map_err(file("flush", &self.directory.path))?;
+        let runs = self.runs.values().map(|runs| runs.record(&mut dirty)).collect::<Result<Vec<_>, _>>()?;
         let mut overwritten: Vec<_> = self.chain.overwritten.iter().map(|(one, other)| (*one, *other)).collect();
         overwritten.sort_unstable();
         let checkpoint = Checkpoint { plan: self.plan.clone(), peak: self.chain.space.peak(), runs, overwritten };
         let mut row = checkpoint.encode();
         encode(&mut row);
-        self.builder.commit_checkpoint(&row.finish())?;
-        self.runs.values().try_for_each(|runs| runs.set_recorded())?;
-        self.retired.drain(..).try_for_each(|runs| runs.remove())?;
-        self.chain.space.reset_consumed();
+        for path in [&self.directory.path, &self.chain.options.path] {
+            dirty.push(File::open(path).map_err(file("open", path))?);
+        }
+        let is_flushed = Arc::new(AtomicBool::new(false));
+        let flushed = Arc::clone(&is_flushed);
+        let flush = move || {
+            let result = flush(&dirty);
+            flushed.store(true, Ordering::Release);
+            result
+        };
+        let thread =
+            thread::Builder::new().name("import-checkpoint".into()).spawn(flush).map_err(IndexError::Threads)?;
+        self.unfinished = Some(UnfinishedCheckpoint {
+            is_flushed,
+            thread,
+            row: row.finish(),
+            counts: self.builder.counts().clone(),
+            retired: std::mem::take(&mut self.retired),
+        });
         self.checkpointed = Instant::now();
         Ok(())
     }
+
+    /// Waits for the checkpoint that is being flushed, makes it durable, and removes what only earlier ones need.
+    ///
+    /// Errors: storage errors. The checkpoint before it stays.
+    pub(super) fn complete_checkpoint(&mut self) -> Result<(), IndexError> {
+        let Some(unfinished) = self.unfinished.take() else { return Ok(()) };
+        let (row, counts, retired) = unfinished.wait()?;
+        self.builder.commit_checkpoint(&row, &counts)?;
+        self.runs.values().chain(&self.retired).try_for_each(|runs| runs.remove_consumed())?;
+        retired.iter().try_for_each(|runs| runs.remove())
+    }
 }
 
-/// The time of the newest checkpoint.
-#[derive(Clone, Copy)]
-pub(super) struct CheckpointClock(Instant);
+impl Drop for Workspace {
+    fn drop(&mut self) {
+        // the error that is reported already may be why this fails; the checkpoint before it stays then
+        let _ = self.complete_checkpoint();
+    }
+}
+
+/// A checkpoint while the files that it needs are flushed. Rows and runs grow meanwhile: what is behind the recorded
+/// numbers of rows and chunks is removed when the import is resumed.
+struct UnfinishedCheckpoint {
+    is_flushed: Arc<AtomicBool>,
+    thread: JoinHandle<std::io::Result<()>>,
+    row: Vec<u8>,
+    counts: BTreeMap<String, Count>,
+    /// Runs that this checkpoint does not need, and an earlier one does.
+    retired: Vec<Arc<Runs>>,
+}
+
+impl UnfinishedCheckpoint {
+    /// Waits until all files are flushed. Returns the row, the numbers of rows of the tables, and the runs that are retired.
+    fn wait(self) -> Result<(Vec<u8>, BTreeMap<String, Count>, Vec<Arc<Runs>>), IndexError> {
+        let flushed =
+            self.thread.join().unwrap_or_else(|_| Err(std::io::Error::other("the thread that flushes panicked")));
+        flushed.map_err(IndexError::Sorting)?;
+        Ok((self.row, self.counts, self.retired))
+    }
+}
+
+/// Says when the next checkpoint is due.
+#[derive(Clone)]
+pub(super) struct CheckpointClock {
+    begun: Instant,
+    /// Of the checkpoint that is being flushed.
+    is_flushed: Option<Arc<AtomicBool>>,
+}
 
 impl CheckpointClock {
-    /// Whether it is time for the next checkpoint: after the interval of the options, or when it removes much.
-    pub(super) fn is_due(self, chain: &ImportedChain) -> bool {
-        let space = &chain.space;
-        self.0.elapsed() >= chain.options.checkpoint_interval || space.consumed() > space.peak() / WAITING
+    /// Whether a checkpoint is to be completed or begun: after the interval of the options, or when runs take too much
+    /// space.
+    pub(super) fn is_due(&self, chain: &ImportedChain) -> bool {
+        let is_due = match &self.is_flushed {
+            Some(is_flushed) => is_flushed.load(Ordering::Acquire),
+            None => self.begun.elapsed() >= chain.options.checkpoint_interval,
+        };
+        is_due || chain.space.is_exceeded()
     }
 
-    /// [`ControlFlow::Break`] when it is time for the next checkpoint.
-    pub(super) fn flow(self, chain: &ImportedChain) -> ControlFlow<()> {
+    /// [`ControlFlow::Break`] when a checkpoint is due.
+    pub(super) fn flow(&self, chain: &ImportedChain) -> ControlFlow<()> {
         if self.is_due(chain) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }
