@@ -61,6 +61,7 @@ fn main() -> Result<()> {
         network: Network::Regtest,
         salt: Some(Salt(*b"salt of the test")),
         cache_bytes: 512 << 20,
+        freezes: true,
         stale_blocks_kept: 0,
         observed: ObservedLimits::default(),
     })?;

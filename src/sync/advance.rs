@@ -173,11 +173,11 @@ impl SyncLoop<'_> {
             && let Some(last) = freezing.bounds.due(info.blocks, None)
         {
             drop(chain);
-            self.import(&freezing, last, &info)?;
+            self.import(&freezing, last)?;
             return Ok(RoundOutcome::Progressed);
         }
         let mut fork = fork_point(node, &chain)?;
-        let mut hashes = self.hashes_after(fork, &info, MAX_HASHES)?;
+        let mut hashes = self.hashes_after(fork, &info)?;
         skip_common(&chain, &mut fork, &mut hashes)?;
         if hashes.is_empty() {
             if fork == tip {
@@ -190,19 +190,14 @@ impl SyncLoop<'_> {
         Ok(RoundOutcome::Progressed)
     }
 
-    /// Hashes of the node's active chain after the fork point, until there are so many.
-    pub(super) fn hashes_after(
-        &self,
-        fork: Option<Tip>,
-        info: &ChainInfo,
-        enough: usize,
-    ) -> Result<Vec<BlockHash>, SyncError> {
+    /// Hashes of the node's active chain after the fork point, at most [`MAX_HASHES`].
+    fn hashes_after(&self, fork: Option<Tip>, info: &ChainInfo) -> Result<Vec<BlockHash>, SyncError> {
         let genesis = genesis_hash(self.follow.node.options().network);
         let (mut last, mut hashes) = match fork {
             Some(fork) => (fork.hash, Vec::new()),
             None => (genesis, vec![genesis]),
         };
-        while hashes.len() < enough && last != info.best_block_hash {
+        while hashes.len() < MAX_HASHES && last != info.best_block_hash {
             let headers = self.follow.node.headers(&last, 2_000)?;
             let Some((newest, _)) = headers.last().filter(|_| headers.len() > 1) else { break };
             last = *newest;

@@ -5,7 +5,6 @@ use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use bitcoin::BlockHash;
 use tracing::{info, warn};
 
 use super::error::SyncError;
@@ -13,7 +12,7 @@ use super::follow::SyncLoop;
 use super::import_progress::BulkImportProgress;
 use crate::chain::Height;
 use crate::index::{FreshStart, Import, ImportEstimate, ImportOptions, IndexError, Tip};
-use crate::node::{BlockSource, BlockSourceStatus, ChainInfo, NodeBlocks, NodeError};
+use crate::node::{BlockSource, BlockSourceStatus, NodeBlocks, NodeError};
 use crate::view::SyncState;
 
 /// The directory of the runs of an import, within that for temporary files.
@@ -63,13 +62,13 @@ impl SyncLoop<'_> {
     /// Imports the blocks up to this height into the empty index. An import that was interrupted is continued.
     ///
     /// Errors: the node fails; [`IndexError::ImportSpace`]; the index cannot be written; the service stops.
-    pub(super) fn import(&mut self, freezing: &Freezing, last: Height, info: &ChainInfo) -> Result<(), SyncError> {
+    pub(super) fn import(&mut self, freezing: &Freezing, last: Height) -> Result<(), SyncError> {
         let node = self.follow.node;
         if let Ok(last) = self.follow.index.last_block_of(&self.follow.index.building_path()) {
             // the process ended right after it was complete
             return self.put_into_force(last);
         }
-        let hashes = self.hashes_up_to(last, info)?;
+        let hashes = node.active_hashes(last)?;
         let mut progress = BulkImportProgress::new(hashes.len());
         let source =
             BlockSource::choose(node, freezing.blocks_dir.as_deref(), hashes, &mut |scan| progress.scanned(scan))?;
@@ -181,14 +180,6 @@ impl SyncLoop<'_> {
         let tip = follow.index.adopt(&path)?;
         info!(height = %tip.height, hash = %tip.hash, "the imported blocks are in the index");
         self.publish_chain()
-    }
-
-    /// Hashes of the node's active chain up to a height, the genesis block's first. Fewer if the chain changed meanwhile.
-    fn hashes_up_to(&self, last: Height, info: &ChainInfo) -> Result<Vec<BlockHash>, SyncError> {
-        let count = usize::try_from(last.to_u32()).unwrap_or(usize::MAX).saturating_add(1);
-        let mut hashes = self.hashes_after(None, info, count)?;
-        hashes.truncate(count);
-        Ok(hashes)
     }
 }
 

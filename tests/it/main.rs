@@ -17,6 +17,7 @@ mod demo;
 mod documented;
 mod faults;
 mod follow;
+mod freezing;
 mod full_disk;
 mod generated;
 mod generations;

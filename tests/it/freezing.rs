@@ -1,0 +1,214 @@
+//! Following a node with an index that imports in bulk and freezes blocks: it agrees with the model and with an index whose
+//! blocks are all live, through reorganisations of any depth, restarts and kills.
+
+use std::fs;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use bitcoin::Block;
+use bitcoin::consensus::encode::serialize_hex;
+use btcgraph::chain::Height;
+use btcgraph::index::{Index, IndexOptions};
+use btcgraph::live::Live;
+use btcgraph::node::Node;
+use btcgraph::sim::{Hostile, Rng, SimChain, SimNode, SimNodeOptions, World};
+use btcgraph::sync::{Follow, FreezeBounds, Freezing, Until, Wake, read_frozen_blocks, run};
+use btcgraph::view::Published;
+use serde_json::json;
+
+use crate::sim_node::client;
+use crate::support::agree::assert_agrees;
+use crate::support::bitcoind::RealNode;
+use crate::support::indexed::{Indexed, options};
+use crate::support::model::Model;
+use crate::support::program::{btcgraph_on, run as run_program};
+
+/// A simulated node, and an index that follows it and keeps few blocks live.
+struct FrozenFollower {
+    sim: SimNode,
+    node: Node,
+    indexed: Indexed,
+    bounds: FreezeBounds,
+}
+
+impl FrozenFollower {
+    fn start(chain: SimChain, bounds: FreezeBounds) -> Self {
+        let sim = SimNode::start(Arc::new(Mutex::new(World::new(chain))), SimNodeOptions::default()).unwrap();
+        Self { node: client(&sim), sim, indexed: Indexed::empty(), bounds }
+    }
+
+    /// Follows up to the node's tip, and freezes what is due.
+    fn catch_up(&mut self) {
+        let (index, wake) = (&mut self.indexed.index, &Wake::default());
+        let (published, live) = (&Published::default(), &Live::default());
+        let blocks = read_frozen_blocks(index, &self.node, None).unwrap();
+        run(Follow {
+            node: &self.node,
+            index,
+            published,
+            live,
+            mempool: None,
+            withheld: None,
+            signals: None,
+            until: Until::CaughtUp,
+            poll: Duration::from_secs(1),
+            wake,
+            connections: NonZeroUsize::new(3).unwrap(),
+            buffer_bytes: 16 << 20,
+            freezing: Some(Freezing {
+                bounds: self.bounds,
+                if_pruned: false,
+                blocks,
+                blocks_dir: None,
+                temporary_dir: self.indexed.directory.path().join("temporary"),
+                memory: 16 << 20,
+                threads: NonZeroUsize::new(2).unwrap(),
+            }),
+        })
+        .unwrap();
+    }
+
+    fn blocks(&self) -> Vec<Arc<Block>> {
+        self.sim.with(|world| world.chain().active_blocks().cloned().collect()).unwrap()
+    }
+
+    /// Compares the index with the model and with an index that has all its rows live. Returns the height up to which blocks
+    /// are frozen.
+    fn assert_agrees(&mut self) -> Option<u32> {
+        self.catch_up();
+        let blocks = self.blocks();
+        let snapshot = self.indexed.index.snapshot().unwrap();
+        assert_agrees(&snapshot, &Model::of(blocks.iter().map(AsRef::as_ref)));
+        assert_eq!(self.indexed.rows(), Indexed::of(blocks.iter().map(AsRef::as_ref), 20).rows());
+        snapshot.frozen().map(|frozen| frozen.height.to_u32())
+    }
+
+    fn restart(&mut self) {
+        let directory = std::mem::replace(&mut self.indexed, Indexed::empty()).directory;
+        self.indexed = Indexed::within(directory);
+    }
+
+    fn tip(&self) -> u32 {
+        self.indexed.index.snapshot().unwrap().tip().unwrap().height.to_u32()
+    }
+}
+
+fn hostile_chain(seed: u64, blocks: u32) -> (SimChain, Hostile) {
+    let (mut chain, mut hostile) = (SimChain::new(seed), Hostile::new(seed));
+    for _ in 0..blocks {
+        hostile.mine(&mut chain).unwrap();
+    }
+    (chain, hostile)
+}
+
+#[test]
+fn an_index_that_freezes_agrees_with_the_model_through_reorganisations() {
+    let (chain, mut hostile) = hostile_chain(61, 160);
+    let mut followed = FrozenFollower::start(chain, FreezeBounds { depth: 5, every: 20 });
+    // in bulk
+    assert_eq!(followed.assert_agrees(), Some(followed.tip() - 5));
+    let mut change = |followed: &FrozenFollower, depth, length| {
+        followed.sim.with(|world| world.change_chain(|chain| hostile.branch(chain, depth, length))).unwrap().unwrap();
+    };
+    // a few blocks stay live
+    change(&followed, 2, 15);
+    let frozen = followed.assert_agrees();
+    assert!(frozen.unwrap() < followed.tip() - 10, "{frozen:?}");
+    // and are frozen with others into a second generation
+    change(&followed, 1, 12);
+    assert_eq!(followed.assert_agrees(), Some(followed.tip() - 5));
+    // through the cut, through a whole generation, and down to one block
+    for depth in [9, 60, followed.tip() - 1] {
+        followed.restart();
+        change(&followed, depth, depth + 2);
+        followed.assert_agrees();
+        assert!(!followed.indexed.index.has_shadowed_rows().unwrap());
+    }
+    let generations = fs::read_dir(followed.indexed.directory.path().join("index.frozen")).unwrap().count();
+    followed.restart();
+    followed.catch_up();
+    // those that no commit names are removed at a start
+    let left = fs::read_dir(followed.indexed.directory.path().join("index.frozen")).unwrap().count();
+    assert!(left <= generations && left < 4, "{left} of {generations} generations are left");
+}
+
+#[test]
+fn a_generation_without_a_name_is_put_into_force_at_the_next_start() {
+    let (chain, _) = hostile_chain(62, 150);
+    let mut followed = FrozenFollower::start(chain, FreezeBounds { depth: 5, every: 20 });
+    followed.catch_up();
+    // the file is there, and the commit that names it is lost
+    let frozen = followed.indexed.directory.path().join("index.frozen");
+    let generation = fs::read_dir(&frozen).unwrap().next().unwrap().unwrap().path();
+    let aside = followed.indexed.directory.path().join("aside");
+    fs::copy(&generation, &aside).unwrap();
+    let built = fs::metadata(&aside).unwrap().modified().unwrap();
+    let directory = std::mem::replace(&mut followed.indexed, Indexed::empty()).directory;
+    fs::remove_dir_all(&frozen).unwrap();
+    fs::remove_file(options(directory.path()).path).unwrap();
+    fs::create_dir(&frozen).unwrap();
+    fs::rename(&aside, &generation).unwrap();
+    fs::write(frozen.join("0-1-damaged.redb"), b"no database").unwrap();
+    followed.indexed = Indexed::within(directory);
+    assert_eq!(followed.assert_agrees(), Some(followed.tip() - 5));
+    // the whole generation was not built again
+    let left: Vec<_> = fs::read_dir(&frozen).unwrap().map(|entry| entry.unwrap().metadata().unwrap()).collect();
+    assert_eq!(left.iter().map(fs::Metadata::modified).map(Result::unwrap).collect::<Vec<_>>(), [built]);
+}
+
+/// Kills the program at random moments of the bulk import, of putting generations into force, and of freezing, while the
+/// chain grows and reorganises. What it leaves is the index of a program that was never killed.
+#[test]
+fn a_program_that_is_killed_while_it_imports_and_freezes_loses_nothing() {
+    let Some(real) = RealNode::start(&[]) else { return };
+    let (mut chain, mut hostile) = (SimChain::new(63), Hostile::new(63));
+    let submit = |blocks: &[Arc<Block>]| {
+        for block in blocks {
+            real.must("submitblock", &[json!(serialize_hex(block.as_ref()))]);
+        }
+    };
+    let first: Vec<_> = (0..140).map(|_| hostile.mine(&mut chain).unwrap()).collect();
+    submit(&first);
+    let directory = tempfile::tempdir().unwrap();
+    let import = || {
+        let mut program = btcgraph_on(&real, directory.path(), &["import"]);
+        program.env("BTCGRAPH_INDEX__FREEZE_DEPTH", "3").env("BTCGRAPH_INDEX__FREEZE_EVERY", "4");
+        program
+    };
+    let mut rng = Rng::new(64);
+    let mut kills = 0;
+    for round in 0..30 {
+        let mut running = import().stderr(std::process::Stdio::null()).spawn().unwrap();
+        thread::sleep(Duration::from_millis(rng.between(5, 250)));
+        kills += u32::from(running.try_wait().unwrap().is_none());
+        let _ = running.kill();
+        running.wait().unwrap();
+        match round % 3 {
+            0 => submit(&[hostile.mine(&mut chain).unwrap(), hostile.mine(&mut chain).unwrap()]),
+            1 if round > 10 => submit(&hostile.branch(&mut chain, 5, 7).unwrap()),
+            _ => {}
+        }
+    }
+    assert!(kills >= 10, "{kills} programs were killed before their end");
+    let (code, printed) = run_program(&mut import());
+    assert_eq!(code, Some(0), "{printed}");
+    let (code, printed) = run_program(&mut btcgraph_on(&real, directory.path(), &["verify"]));
+    assert_eq!(code, Some(0), "{printed}");
+
+    let path = directory.path().join("regtest/index.redb");
+    let index = Index::open(&IndexOptions { path, salt: None, ..options(directory.path()) }).unwrap();
+    let node = btcgraph::node::NodeOptions::new(
+        bitcoin::Network::Regtest,
+        real.rpc_url(),
+        btcgraph::node::Auth::Cookie(real.cookie_path()),
+    );
+    read_frozen_blocks(&index, &Node::connect(node).unwrap(), Some(real.blocks_dir())).unwrap();
+    let snapshot = index.snapshot().unwrap();
+    assert_agrees(&snapshot, &Model::of(chain.active_blocks().map(AsRef::as_ref)));
+    assert!(snapshot.frozen().unwrap().height > Height::from(130));
+    let left: Vec<_> =
+        fs::read_dir(directory.path().join("regtest")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(left.len() <= 4, "{left:?}");
+}
