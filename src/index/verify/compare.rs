@@ -9,7 +9,7 @@ use super::super::sorter::{SortedRecords, Sorter};
 use super::super::tables::history::{self, HistoryChange, HistoryRow};
 use super::super::tables::{blocks, p2pk, txids};
 use super::chain::{Digest, UnspentRecord, hex};
-use super::merged::{Rows, first_u32, live};
+use super::merged::{SortedRows, first_u32, live};
 use super::recount::decode_change;
 use super::report::TableReport;
 use super::{Work, sorting};
@@ -68,7 +68,7 @@ impl Work<'_> {
     fn digest_live(
         &mut self,
         name: &'static str,
-        stored: Rows<'_, [u8; 4], Vec<u8>>,
+        stored: SortedRows<'_, [u8; 4], Vec<u8>>,
     ) -> Result<TableReport, IndexError> {
         let heights = u64::from(self.snapshot.tip().map_or(0, |tip| tip.height.to_u32() + 1));
         let mut digest = std::mem::take(match name {
@@ -101,7 +101,7 @@ impl Work<'_> {
         &mut self,
         name: &'static str,
         expected: impl Iterator<Item = io::Result<Row>>,
-        stored: Rows<'_, K, V>,
+        stored: SortedRows<'_, K, V>,
     ) -> Result<TableReport, IndexError> {
         let mut digest = Digest::default();
         let mut expected = expected.peekable();

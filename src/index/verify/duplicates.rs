@@ -10,7 +10,7 @@ use super::super::frozen::tables::txid_prefixes::CutHash;
 use super::super::frozen::{InForce, PackedEntries};
 use super::super::keys::{TxNum, TxidPrefix};
 use super::super::tables::txids;
-use super::merged::{Extent, MergedRows, Rows, live};
+use super::merged::{Extent, MergedRows, SortedRows, live};
 use super::{Work, sorting};
 
 /// The stored cut hashes of a generation, read beside the hashes that they must be.
@@ -44,17 +44,15 @@ impl Work<'_> {
         let end = snapshot.generations.end();
         let live = live(&snapshot.txids, [0; 10], |()| ())?;
         let live = live.filter(move |row| row.as_ref().map_or(true, |(key, ())| txids::split_key(key).1 >= end));
-        let sources: [Rows<'_, _, _>; 2] = [Box::new(frozen), Box::new(live)];
+        let sources: [SortedRows<'_, _, _>; 2] = [Box::new(frozen), Box::new(live)];
 
         let mut copies: Vec<(TxNum, Txid)> = Vec::new();
         let (mut before, mut first) = (None, None);
         for row in MergedRows::new(sources) {
             let (key, ()) = row?;
             let (prefix, txnum) = txids::split_key(&key);
-            if txnum < end {
-                if let Some((at, _)) = snapshot.generation_of(txnum) {
-                    self.look_up(&mut stored[at], prefix, txnum)?;
-                }
+            if let Some((at, _)) = snapshot.generation_of(txnum) {
+                self.look_up(&mut stored[at], prefix, txnum)?;
             }
             self.digests.txids.row(&key, &[]);
             self.progress("reading txids", self.digests.txids.rows, self.transactions)?;

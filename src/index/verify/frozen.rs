@@ -21,20 +21,19 @@ impl Work<'_> {
     /// by their hashes. Returns whether they can, and the highest of the blocks.
     pub(super) fn check_generations(&mut self) -> Result<(bool, Option<BlockHash>), IndexError> {
         let snapshot = self.snapshot;
-        let (mut below, mut height, mut txnum) = (None, 0_u32, TxNum(0));
+        let (mut below, mut first, mut txnum) = (None, 0_u32, TxNum(0));
         let mut are_linked = true;
         for of in snapshot.generations.iter() {
             self.check_facts(of)?;
-            for at in height..=of.last.height.to_u32() {
-                let at = Height::from(at);
-                let Some(row) = self.differences.record(snapshot.block(at))?.flatten() else {
-                    self.differences.add(format!("blocks: the row at height {at} is missing or damaged"));
+            for height in (first..=of.last.height.to_u32()).map(Height::from) {
+                let Some(row) = self.differences.record(snapshot.block(height))?.flatten() else {
+                    self.differences.add(format!("blocks: the row at height {height} is missing or damaged"));
                     return Ok((false, below));
                 };
-                are_linked &= self.check_links(at, &row, below.replace(row.hash));
+                are_linked &= self.check_links(height, &row, below.replace(row.hash));
                 txnum = TxNum(txnum.0.saturating_add(row.transactions));
-                height = at.to_u32().saturating_add(1);
             }
+            first = of.last.height.to_u32().saturating_add(1);
             if below != Some(of.last.hash) || txnum != of.end {
                 self.differences.add(format!(
                     "meta: generation {} ends at another block or transaction than its rows at height {}",

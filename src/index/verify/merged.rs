@@ -14,14 +14,14 @@ use super::report::Differences;
 use crate::chain::Height;
 
 /// Rows in the order of their keys.
-pub(super) type Rows<'a, K, V> = Box<dyn Iterator<Item = Result<(K, V), IndexError>> + 'a>;
+pub(super) type SortedRows<'a, K, V> = Box<dyn Iterator<Item = Result<(K, V), IndexError>> + 'a>;
 
 /// The live rows of a table from a key on.
 pub(super) fn live<const KEY: usize, V: Value + 'static, T: 'static>(
     table: &ReadOnlyTable<&'static [u8; KEY], V>,
     from: [u8; KEY],
     value: impl for<'v> Fn(V::SelfType<'v>) -> T + 'static,
-) -> Result<Rows<'static, [u8; KEY], T>, IndexError> {
+) -> Result<SortedRows<'static, [u8; KEY], T>, IndexError> {
     Ok(Box::new(table.range::<&[u8; KEY]>(&from..)?.map(move |row| {
         let (key, row) = row?;
         Ok((*key.value(), value(row.value())))
@@ -66,7 +66,7 @@ pub(super) fn in_force<'a, K: AsRef<[u8]> + Ord + Copy + 'a, V: 'a>(
     entries: impl Iterator<Item = Result<(K, V), IndexError>> + 'a,
     extent: Extent,
     place: impl Fn(&K, &V) -> u32 + 'a,
-) -> Rows<'a, K, V> {
+) -> SortedRows<'a, K, V> {
     let mut before = None;
     Box::new(entries.filter_map(move |entry| {
         let (key, value) = match entry {
@@ -88,17 +88,17 @@ pub(super) fn in_force<'a, K: AsRef<[u8]> + Ord + Copy + 'a, V: 'a>(
 
 /// Sorted rows of several sources in the order of their keys; of equal keys first that of the first source.
 pub(super) struct MergedRows<'a, K, V> {
-    sources: Vec<Source<'a, K, V>>,
+    sources: Vec<SortedSource<'a, K, V>>,
 }
 
-struct Source<'a, K, V> {
+struct SortedSource<'a, K, V> {
     front: Option<Result<(K, V), IndexError>>,
-    rest: Rows<'a, K, V>,
+    rest: SortedRows<'a, K, V>,
 }
 
 impl<'a, K: Ord, V> MergedRows<'a, K, V> {
-    pub(super) fn new(sources: impl IntoIterator<Item = Rows<'a, K, V>>) -> Self {
-        let source = |mut rest: Rows<'a, K, V>| Source { front: rest.next(), rest };
+    pub(super) fn new(sources: impl IntoIterator<Item = SortedRows<'a, K, V>>) -> Self {
+        let source = |mut rest: SortedRows<'a, K, V>| SortedSource { front: rest.next(), rest };
         Self { sources: sources.into_iter().map(source).collect() }
     }
 }
@@ -127,7 +127,7 @@ impl<K: Ord, V> Iterator for MergedRows<'_, K, V> {
 /// Only the first row of each key.
 pub(super) fn first_of_each_key<'a, K: Eq + Copy + 'a, V: 'a>(
     rows: impl Iterator<Item = Result<(K, V), IndexError>> + 'a,
-) -> Rows<'a, K, V> {
+) -> SortedRows<'a, K, V> {
     let mut before = None;
     Box::new(rows.filter(move |row| match row {
         Ok((key, _)) => before.replace(*key) != Some(*key),
@@ -139,7 +139,7 @@ pub(super) fn first_of_each_key<'a, K: Eq + Copy + 'a, V: 'a>(
 pub(super) struct InOrder<'a, K, V> {
     table: &'static str,
     front: Option<(K, V)>,
-    rest: Rows<'a, K, V>,
+    rest: SortedRows<'a, K, V>,
 }
 
 impl<'a, K: AsRef<[u8]> + Ord, V> InOrder<'a, K, V> {
@@ -178,7 +178,7 @@ impl<'a, K: AsRef<[u8]> + Ord, V> InOrder<'a, K, V> {
         if let Some(front) = self.front.take() {
             return Ok(Some(front));
         }
-        while let Some(row) = self.rest.next() {
+        for row in self.rest.by_ref() {
             if let Some(row) = differences.record(row)? {
                 return Ok(Some(row));
             }
@@ -201,8 +201,8 @@ pub(super) fn first_u32(bytes: &[u8]) -> u32 {
 impl Snapshot {
     fn sources<'s, K, V>(
         &'s self,
-        scan: impl Fn(&InForce) -> Result<Rows<'s, K, V>, IndexError>,
-    ) -> Result<Vec<Rows<'s, K, V>>, IndexError> {
+        scan: impl Fn(&InForce) -> Result<SortedRows<'s, K, V>, IndexError>,
+    ) -> Result<Vec<SortedRows<'s, K, V>>, IndexError> {
         self.generations.iter().map(scan).collect()
     }
 
@@ -211,7 +211,7 @@ impl Snapshot {
         self.generations.last().map_or(Height::GENESIS, |last| last.height.next())
     }
 
-    pub(super) fn all_block_starts(&self) -> Result<Rows<'_, [u8; 4], [u8; 8]>, IndexError> {
+    pub(super) fn all_block_starts(&self) -> Result<SortedRows<'_, [u8; 4], [u8; 8]>, IndexError> {
         let frozen = self.sources(|of| {
             let entries = of.generation.scan_block_starts()?;
             Ok(in_force("block_starts", entries, Extent::of_txnums(of), |key, _| first_u32(key)))
@@ -221,7 +221,7 @@ impl Snapshot {
     }
 
     /// A live row overrides one of a generation.
-    pub(super) fn all_block_hashes(&self) -> Result<Rows<'_, [u8; 32], [u8; 5]>, IndexError> {
+    pub(super) fn all_block_hashes(&self) -> Result<SortedRows<'_, [u8; 32], [u8; 5]>, IndexError> {
         let frozen = self.sources(|of| {
             let entries = of.generation.scan_block_hashes()?;
             let height = |value: &[u8; 5]| block_hashes::BlockPlace::decode(value).map(|place| place.height.to_u32());
@@ -233,7 +233,7 @@ impl Snapshot {
         Ok(first_of_each_key(MergedRows::new(std::iter::once(live).chain(frozen))))
     }
 
-    pub(super) fn all_history(&self) -> Result<Rows<'_, history::HistoryKey, history::HistoryValue>, IndexError> {
+    pub(super) fn all_history(&self) -> Result<SortedRows<'_, history::HistoryKey, history::HistoryValue>, IndexError> {
         let frozen = self.sources(|of| {
             let entries: PackedEntries<_, _> = of.generation.scan_history()?;
             let entries = entries.map(|entry| entry.map(|(key, totals)| (key, totals.encode())));
@@ -241,25 +241,25 @@ impl Snapshot {
         })?;
         let end = self.generations.end().0;
         let live = live(&self.history, [0; 14], |value| *value)?;
-        let live: Rows<'_, _, _> =
+        let live: SortedRows<'_, _, _> =
             Box::new(live.filter(move |row| row.as_ref().map_or(true, |(key, _)| last_u32(key) >= end)));
         Ok(Box::new(MergedRows::new(frozen.into_iter().chain([live]))))
     }
 
-    pub(super) fn all_payouts(&self) -> Result<Rows<'_, payouts::PayoutKey, [u8; 0]>, IndexError> {
+    pub(super) fn all_payouts(&self) -> Result<SortedRows<'_, payouts::PayoutKey, [u8; 0]>, IndexError> {
         let frozen = self.sources(|of| {
             let entries = of.generation.scan_payouts()?.map(|entry| entry.map(|(key, ())| (key, [])));
             Ok(in_force("payouts", entries, Extent::of_heights(of), |key, _| last_u32(key)))
         })?;
         let first = self.first_live_height().to_u32();
         let live = live(&self.payouts, [0; 14], |()| [])?;
-        let live: Rows<'_, _, _> =
+        let live: SortedRows<'_, _, _> =
             Box::new(live.filter(move |row| row.as_ref().map_or(true, |(key, _)| last_u32(key) >= first)));
         Ok(Box::new(MergedRows::new(frozen.into_iter().chain([live]))))
     }
 
     /// The earliest row of each script counts.
-    pub(super) fn all_p2pk(&self) -> Result<Rows<'_, p2pk::P2pkKey, [u8; 4]>, IndexError> {
+    pub(super) fn all_p2pk(&self) -> Result<SortedRows<'_, p2pk::P2pkKey, [u8; 4]>, IndexError> {
         let frozen = self.sources(|of| {
             let entries = of.generation.scan_p2pk()?;
             Ok(in_force("p2pk", entries, Extent::of_txnums(of), |_, txnum| first_u32(txnum)))
@@ -269,7 +269,7 @@ impl Snapshot {
     }
 
     /// Live rows repeat what a generation has at most.
-    pub(super) fn all_overwritten(&self) -> Result<Rows<'_, spends::TxPoint, [u8; 4]>, IndexError> {
+    pub(super) fn all_overwritten(&self) -> Result<SortedRows<'_, spends::TxPoint, [u8; 4]>, IndexError> {
         let frozen = self.sources(|of| {
             let entries = of.generation.scan_overwritten()?;
             Ok(in_force("overwritten", entries, Extent::of_txnums(of), |_, later| first_u32(later)))
@@ -292,7 +292,7 @@ impl Snapshot {
     /// All rows, also those of generations that are spent since, each with whether it is live.
     pub(super) fn all_unspent(
         &self,
-    ) -> Result<Rows<'_, unspent::UnspentKeyBytes, (unspent::UnspentValue, bool)>, IndexError> {
+    ) -> Result<SortedRows<'_, unspent::UnspentKeyBytes, (unspent::UnspentValue, bool)>, IndexError> {
         let frozen = self.sources(|of| {
             let entries = of.generation.scan_unspent()?.map(|entry| entry.map(|(key, value)| (key, (value, false))));
             let txnum = |key: &unspent::UnspentKeyBytes| unspent::split_key(key).txnum;

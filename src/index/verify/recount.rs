@@ -25,9 +25,11 @@ use crate::index::Parser;
 /// Outputs that are spent, in the order of the inputs that spend them.
 type Links = Peekable<std::iter::Flatten<std::option::IntoIter<SortedRecords>>>;
 
-/// The stored fees of transactions in generations.
-struct Fees<'a> {
-    frozen: InOrder<'a, [u8; 4], BlockOffset>,
+/// What is read beside the blocks.
+struct BesideBlocks<'a> {
+    links: Links,
+    /// The stored fees of transactions in generations.
+    positions: InOrder<'a, [u8; 4], BlockOffset>,
     /// Differences that the first pass reported.
     seen: Differences,
 }
@@ -35,9 +37,9 @@ struct Fees<'a> {
 impl Work<'_> {
     pub(super) fn recount(&mut self) -> Result<(), IndexError> {
         let links = self.links.take().map(Sorter::sorted).transpose().map_err(sorting)?;
-        let mut links: Links = links.into_iter().flatten().peekable();
-        let mut fees = Fees {
-            frozen: self.snapshot.of_each_frozen("positions", |of| of.generation.scan_positions())?,
+        let mut beside = BesideBlocks {
+            links: links.into_iter().flatten().peekable(),
+            positions: self.snapshot.of_each_frozen("positions", |of| of.generation.scan_positions())?,
             seen: Differences::default(),
         };
         let (mut before, mut times, mut txnum) = (ChainTotals::zero(), Vec::new(), TxNum(0));
@@ -48,7 +50,7 @@ impl Work<'_> {
             times.push(stored.header.time);
             let Some(block) = self.block(height, &stored, txnum)? else { return Ok(()) };
             let median_time = median_time_past(&times).unwrap_or(stored.header.time);
-            let row = self.recount_block(&block, height, median_time, &before, txnum, &mut links, &mut fees)?;
+            let row = self.recount_block(&block, height, median_time, &before, txnum, &mut beside)?;
             if row.as_ref() != Some(&stored) {
                 self.differences
                     .add(format!("blocks: the row at height {height} does not match the totals of its block"));
@@ -56,7 +58,7 @@ impl Work<'_> {
             txnum = TxNum(txnum.0.saturating_add(small(block.transactions.len())));
             before = stored.running;
         }
-        for record in links {
+        for record in beside.links {
             let link = Link::decode(&record.map_err(sorting)?)?;
             self.differences.superfluous("spends", &spends::tx_point(link.prevout.txnum, link.prevout.vout));
         }
@@ -95,9 +97,9 @@ impl Work<'_> {
     }
 
     /// The stored fee of a transaction, `None` with a difference recorded if it cannot be read.
-    fn stored_fee(&mut self, txnum: TxNum, fees: &mut Fees<'_>) -> Result<Option<u64>, IndexError> {
+    fn stored_fee(&mut self, txnum: TxNum, beside: &mut BesideBlocks<'_>) -> Result<Option<u64>, IndexError> {
         if txnum < self.snapshot.generations.end() {
-            let position = fees.frozen.take(&txnum.to_key(), &mut fees.seen)?;
+            let position = beside.positions.take(&txnum.to_key(), &mut beside.seen)?;
             return Ok(position.map(|position| position.fee.unwrap_or(0)));
         }
         let stored = self.snapshot.transactions.get(&txnum.to_key())?;
@@ -113,15 +115,14 @@ impl Work<'_> {
         median_time: u32,
         before: &ChainTotals,
         first: TxNum,
-        links: &mut Links,
-        fees: &mut Fees<'_>,
+        beside: &mut BesideBlocks<'_>,
     ) -> Result<Option<BlockRow>, IndexError> {
         let subsidy = subsidy(height, self.snapshot.network()).to_sat();
         let mut tally = Tally::new(&BlockFacts::of(block, median_time), height, subsidy, before);
         let mut coinbase_value = 0;
         for (transaction, txnum) in block.transactions.iter().zip((first.0..).map(TxNum)) {
             let output_value = self.recount_outputs(block, transaction, height, txnum, &mut tally)?;
-            let input_value = self.recount_inputs(block, transaction, txnum, &mut tally, links)?;
+            let input_value = self.recount_inputs(block, transaction, txnum, &mut tally, &mut beside.links)?;
             for overwritten in self.overwritten.remove(&txnum).unwrap_or_default() {
                 tally.overwrite(&overwritten);
                 self.change(history::key(overwritten.script, txnum), Kind::Overwritten, overwritten.value)?;
@@ -133,7 +134,7 @@ impl Work<'_> {
                 input_value.checked_sub(output_value)
             };
             tally.transaction(TransactionFacts::of(transaction), fee);
-            if self.stored_fee(txnum, fees)? != Some(fee.unwrap_or(0)) {
+            if self.stored_fee(txnum, beside)? != Some(fee.unwrap_or(0)) {
                 let table = if txnum < self.snapshot.generations.end() { "positions" } else { "transactions" };
                 self.differences.add(format!("{table}: row {txnum} has a fee that does not follow from its amounts"));
             }

@@ -7,7 +7,7 @@ use super::super::keys::{Position, TxNum};
 use super::super::snapshot::Snapshot;
 use super::super::tables::spends::{TxPoint, split_tx_point, tx_point};
 use super::chain::hex;
-use super::merged::{Extent, InOrder, MergedRows, Rows, first_u32, in_force, live};
+use super::merged::{Extent, InOrder, MergedRows, SortedRows, first_u32, in_force, live};
 use super::report::Differences;
 
 /// What a generation says about one of its own outputs.
@@ -90,7 +90,7 @@ impl<'a> SpendsReader<'a> {
 }
 
 /// The outputs of a generation.
-fn packed(of: &InForce) -> Result<Rows<'static, TxPoint, PackedState>, IndexError> {
+fn packed(of: &InForce) -> Result<SortedRows<'static, TxPoint, PackedState>, IndexError> {
     let extent = Extent::of_txnums(of);
     let outputs = in_force("spends", of.generation.scan_spends()?, extent.clone(), |key, _| first_u32(key));
     Ok(Box::new(outputs.map(move |output| {
@@ -113,7 +113,7 @@ fn packed(of: &InForce) -> Result<Rows<'static, TxPoint, PackedState>, IndexErro
 }
 
 /// The outputs of older generations that a generation spends.
-fn late(of: &InForce) -> Result<Rows<'static, TxPoint, TxPoint>, IndexError> {
+fn late(of: &InForce) -> Result<SortedRows<'static, TxPoint, TxPoint>, IndexError> {
     let extent = Extent::of_txnums(of);
     let first = extent.first();
     let rows = in_force("late_spends", of.generation.scan_late_spends()?, extent, |_, spender| first_u32(spender));
