@@ -16,6 +16,11 @@
 //! ```
 //!
 //! The rows are those that [`Snapshot::pack`](super::Snapshot::pack) makes of an index of the same blocks.
+//!
+//! A kill loses what was done since the newest checkpoint. A checkpoint is a row of the file under construction: the numbers
+//! of rows and of chunks of runs at one moment between two pushes, partitions or ranges, and the rows that packers have not
+//! completed. A thread flushes the runs while the import continues, then the row is committed durably, and then the files
+//! are removed that only earlier checkpoints need. Resuming removes the rows and chunks behind the recorded numbers.
 
 mod chain;
 mod checkpoint;

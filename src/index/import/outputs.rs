@@ -1,4 +1,4 @@
-//! Brings each output and its spend together, range by range of the transactions that create them.
+//! Joins each output with its spend, range by range of the transactions that create them.
 
 use std::sync::Arc;
 

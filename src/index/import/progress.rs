@@ -11,7 +11,7 @@ use super::space::TemporarySpace;
 pub enum ImportPhase {
     /// Finds the transaction that each input spends, by partitions of the hashes of txids.
     Joining,
-    /// Brings each output and its spend together, by ranges of transactions.
+    /// Joins each output with its spend, by ranges of transactions.
     Outputs,
     /// Builds the tables about scripts, by partitions of script keys.
     Scripts,
