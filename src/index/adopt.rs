@@ -71,9 +71,9 @@ impl Index {
             let newest = InForce { generation, name, last: range.last, end: range.txnums.1 };
             let mut update = self.update()?;
             if is_live {
-                update.shadow_live(newest)?
+                update.shadow_live(newest)?;
             } else {
-                update.name_generation(newest)?
+                update.name_generation(newest)?;
             }
             update.commit()
         });

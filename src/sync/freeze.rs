@@ -13,7 +13,7 @@ use tracing::{debug, info, warn};
 use super::error::SyncError;
 use super::follow::SyncLoop;
 use crate::chain::Height;
-use crate::index::{GenerationRange, ImportEstimate, IndexError, Snapshot};
+use crate::index::{GenerationRange, ImportEstimate, IndexError, Snapshot, Tip};
 use crate::node::{BlockPositions, NodeBlocks};
 
 /// The pause after a failure.
@@ -161,7 +161,8 @@ impl SyncLoop<'_> {
         let directory = self.follow.index.directory();
         let estimate = ImportEstimate::of(transactions, 0, 1);
         if let Err(error) = estimate.check(directory, directory) {
-            return self.postpone(&error);
+            self.postpone(&error);
+            return Ok(());
         }
         info!(first = %first, last = %last, transactions, "freezing blocks in the background");
         self.freezer.job = Some(FreezeJob::start(Arc::clone(chain), first..=last, path, freezing.blocks.clone())?);
@@ -172,7 +173,10 @@ impl SyncLoop<'_> {
         let (path, began) = (job.path.clone(), job.began);
         let (range, positions) = match job.join() {
             Ok(frozen) => frozen,
-            Err(error) => return self.postpone(&error),
+            Err(error) => {
+                self.postpone(&error);
+                return Ok(());
+            }
         };
         match self.follow.index.adopt(&path) {
             Ok(_) => {}
@@ -197,37 +201,47 @@ impl SyncLoop<'_> {
         Ok(())
     }
 
-    fn postpone(&mut self, error: &IndexError) -> Result<(), SyncError> {
+    fn postpone(&mut self, error: &IndexError) {
         warn!(%error, again_in = ?RETRY_PAUSE, "cannot freeze blocks; they stay in the index file");
         self.freezer.retry_at = Some(Instant::now() + RETRY_PAUSE);
-        Ok(())
     }
 
     /// Puts complete generations into force that a crash left without a name, if their blocks are still in the node's chain,
-    /// and removes the others.
+    /// and removes those that a reorganisation left. What is not a generation of this index is not touched.
+    ///
+    /// Errors: the node fails; the index cannot be written; as [`Generation::open`](crate::index::Generation::open) if the
+    /// index is empty, for it may have been removed by mistake.
     pub(super) fn adopt_left_generations(&mut self) -> Result<(), SyncError> {
-        if std::mem::replace(&mut self.freezer.is_tidy, true) {
+        if self.freezer.is_tidy {
             return Ok(());
         }
         for path in self.follow.index.unnamed_generations()? {
-            let last = self.follow.index.last_block_of(&path);
-            let is_in_chain = match &last {
-                Ok(last) => self.follow.node.block_hash(last.height)? == Some(last.hash),
-                Err(_) => false,
-            };
-            let adopted = if is_in_chain { self.follow.index.adopt(&path).map(Some) } else { last.map(|_| None) };
-            match adopted {
-                Ok(Some(tip)) => {
-                    info!(height = %tip.height, "a generation that was complete is in force");
-                    self.publish_chain()?;
-                }
-                Ok(None) | Err(_) => {
-                    warn!(path = %path.display(), "removing a generation that does not belong to the index");
-                    remove(&path)?;
+            match self.follow.index.last_block_of(&path) {
+                Ok(last) => self.adopt_or_remove(&path, last)?,
+                Err(error) if self.follow.index.snapshot()?.tip().is_none() => return Err(error.into()),
+                Err(error) => {
+                    warn!(%error, path = %path.display(), "the index does not use this file: it can be removed")
                 }
             }
         }
+        self.freezer.is_tidy = true;
         Ok(())
+    }
+
+    fn adopt_or_remove(&mut self, path: &Path, last: Tip) -> Result<(), SyncError> {
+        if self.follow.node.block_hash(last.height)? == Some(last.hash) {
+            match self.follow.index.adopt(path) {
+                Ok(tip) => {
+                    info!(height = %tip.height, "a generation that was complete is in force");
+                    self.freezer.is_swept = false;
+                    return self.publish_chain();
+                }
+                Err(IndexError::NotNext { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        info!(path = %path.display(), "removing a generation whose blocks left the chain");
+        remove(path)
     }
 }
 

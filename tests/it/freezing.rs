@@ -14,7 +14,7 @@ use btcgraph::index::{Index, IndexOptions};
 use btcgraph::live::Live;
 use btcgraph::node::Node;
 use btcgraph::sim::{Hostile, Rng, SimChain, SimNode, SimNodeOptions, World};
-use btcgraph::sync::{Follow, FreezeBounds, Freezing, Until, Wake, read_frozen_blocks, run};
+use btcgraph::sync::{Follow, FreezeBounds, Freezing, SyncError, Until, Wake, read_frozen_blocks, run};
 use btcgraph::view::Published;
 use serde_json::json;
 
@@ -41,6 +41,10 @@ impl FrozenFollower {
 
     /// Follows up to the node's tip, and freezes what is due.
     fn catch_up(&mut self) {
+        self.try_to_catch_up().unwrap();
+    }
+
+    fn try_to_catch_up(&mut self) -> Result<(), SyncError> {
         let (index, wake) = (&mut self.indexed.index, &Wake::default());
         let (published, live) = (&Published::default(), &Live::default());
         let blocks = read_frozen_blocks(index, &self.node, None).unwrap();
@@ -67,7 +71,6 @@ impl FrozenFollower {
                 threads: NonZeroUsize::new(2).unwrap(),
             }),
         })
-        .unwrap();
     }
 
     fn blocks(&self) -> Vec<Arc<Block>> {
@@ -150,12 +153,31 @@ fn a_generation_without_a_name_is_put_into_force_at_the_next_start() {
     fs::remove_file(options(directory.path()).path).unwrap();
     fs::create_dir(&frozen).unwrap();
     fs::rename(&aside, &generation).unwrap();
-    fs::write(frozen.join("0-1-damaged.redb"), b"no database").unwrap();
     followed.indexed = Indexed::within(directory);
     assert_eq!(followed.assert_agrees(), Some(followed.tip() - 5));
     // the whole generation was not built again
     let left: Vec<_> = fs::read_dir(&frozen).unwrap().map(|entry| entry.unwrap().metadata().unwrap()).collect();
     assert_eq!(left.iter().map(fs::Metadata::modified).map(Result::unwrap).collect::<Vec<_>>(), [built]);
+}
+
+#[test]
+fn files_that_are_no_generations_of_the_index_are_never_removed() {
+    let (chain, _) = hostile_chain(65, 130);
+    let mut followed = FrozenFollower::start(chain, FreezeBounds { depth: 5, every: 20 });
+    let frozen = followed.indexed.directory.path().join("index.frozen");
+    fs::create_dir(&frozen).unwrap();
+    let stray = frozen.join("stray.redb");
+    fs::write(&stray, b"no database").unwrap();
+    // the index may have been removed by mistake
+    let error = followed.try_to_catch_up().unwrap_err().to_string();
+    assert!(error.contains(&stray.display().to_string()), "{error}");
+    let aside = followed.indexed.directory.path().join("aside");
+    fs::rename(&stray, &aside).unwrap();
+    followed.catch_up();
+    fs::rename(&aside, &stray).unwrap();
+    followed.restart();
+    followed.catch_up();
+    assert_eq!(fs::read(&stray).unwrap(), b"no database");
 }
 
 /// Kills the program at random moments of the bulk import, of putting generations into force, and of freezing, while the
