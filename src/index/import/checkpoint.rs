@@ -32,8 +32,8 @@ pub(super) struct ImportPlan {
 pub(super) enum ImportStage {
     Reading(TxidPacker),
     Joining(JoinState),
-    Outputs(OutputsState),
-    Scripts(ScriptsState),
+    Outputs(Box<OutputsState>),
+    Scripts(Box<ScriptsState>),
 }
 
 /// The first byte of a stage, which what it has follows.
@@ -47,8 +47,8 @@ impl ImportStage {
         Ok(match row.u8()? {
             READING => Self::Reading(TxidPacker::decode_state(row)?),
             JOINING => Self::Joining(JoinState::decode(row)?),
-            OUTPUTS => Self::Outputs(OutputsState::decode(row)?),
-            SCRIPTS => Self::Scripts(ScriptsState::decode(row)?),
+            OUTPUTS => Self::Outputs(Box::new(OutputsState::decode(row)?)),
+            SCRIPTS => Self::Scripts(Box::new(ScriptsState::decode(row)?)),
             _ => return Err(row.corrupt("has an unknown phase")),
         })
     }

@@ -57,12 +57,10 @@ use checkpoint::ImportStage;
 pub use estimate::ImportEstimate;
 pub use fresh_start::FreshStart;
 use join::JoinState;
-use outputs::OutputsState;
 pub use progress::{ImportPhase, ImportProgress};
 use progress::{ImportWatch, ReportedProgress};
 use read::{BlockReader, P2PK, P2PK_PARTITIONS};
 use runs::RunKind;
-use scripts::ScriptsState;
 use workspace::Workspace;
 
 /// How to import.
@@ -129,7 +127,7 @@ pub struct Import {
 
 /// What is done next. The stages after reading are those of a resumed import.
 enum ImportStep {
-    Reading(BlockReader),
+    Reading(Box<BlockReader>),
     Later(ImportStage),
 }
 
@@ -143,7 +141,7 @@ impl Import {
     pub fn begin(options: ImportOptions) -> Result<Self, IndexError> {
         let (mut work, stage, fresh_start) = Workspace::open(options)?;
         let step = match stage {
-            ImportStage::Reading(txids) => ImportStep::Reading(BlockReader::new(&mut work, txids)),
+            ImportStage::Reading(txids) => ImportStep::Reading(Box::new(BlockReader::new(&mut work, txids))),
             stage => ImportStep::Later(stage),
         };
         Ok(Self { work, step, fresh_start, is_broken: false })
@@ -253,7 +251,7 @@ impl Import {
 
     fn finish_phases(self, watch: &mut ImportWatch<'_>) -> Result<Option<Imported>, IndexError> {
         let Self { mut work, step, .. } = self;
-        let mut stage = match step {
+        let mut next = match step {
             ImportStep::Reading(reader) => {
                 reader.finish(&mut work)?;
                 ImportStage::Joining(JoinState::default())
@@ -264,18 +262,18 @@ impl Import {
         let range = GenerationRange { first: Height::GENESIS, last, txnums: (TxNum(0), work.chain.next) };
         let mut progress = ReportedProgress::new(watch, Arc::clone(&work.chain.space));
         loop {
-            stage = match stage {
+            next = match next {
                 ImportStage::Reading(_) => return Err(IndexError::Broken),
                 ImportStage::Joining(state) => {
                     join::join(&mut work, state, &mut progress)?;
-                    ImportStage::Outputs(OutputsState::default())
+                    ImportStage::Outputs(Box::default())
                 }
                 ImportStage::Outputs(state) => {
-                    outputs::outputs(&mut work, state, &mut progress)?;
-                    ImportStage::Scripts(ScriptsState::default())
+                    outputs::outputs(&mut work, *state, &mut progress)?;
+                    ImportStage::Scripts(Box::default())
                 }
                 ImportStage::Scripts(state) => {
-                    scripts::scripts(&mut work, state, &mut progress)?;
+                    scripts::scripts(&mut work, *state, &mut progress)?;
                     break;
                 }
             };

@@ -28,11 +28,11 @@ pub(super) fn in_order<T: Send>(
     mut take: impl FnMut(T) -> Result<ControlFlow<()>, IndexError>,
 ) -> Result<usize, IndexError> {
     let threads = threads.clamp(1, items.len().max(1));
-    let begun = Mutex::new(Begun { next: items.start, end: items.end });
+    let extent = Mutex::new(Begun { next: items.start, end: items.end });
     thread::scope(|scope| {
-        let (make, begun) = (&make, &begun);
-        let begin = move |item: usize| {
-            let mut begun = begun.lock().unwrap_or_else(PoisonError::into_inner);
+        let (make, extent) = (&make, &extent);
+        let may_start = move |item: usize| {
+            let mut begun = extent.lock().unwrap_or_else(PoisonError::into_inner);
             let may_begin = item < begun.end;
             if may_begin {
                 begun.next = begun.next.max(item + 1);
@@ -43,7 +43,7 @@ pub(super) fn in_order<T: Send>(
         for first in 0..threads {
             let (sender, receiver) = sync_channel(1);
             let work = move || {
-                for item in (items.start + first..items.end).step_by(threads).take_while(|item| begin(*item)) {
+                for item in (items.start + first..items.end).step_by(threads).take_while(|item| may_start(*item)) {
                     let item = make(item);
                     let failed = item.is_err();
                     // the receivers are dropped after an error elsewhere
@@ -61,7 +61,7 @@ pub(super) fn in_order<T: Send>(
             let item = receivers[(next - items.start) % threads].recv().map_err(|_| IndexError::Broken)?;
             next += 1;
             if take(item?)?.is_break() {
-                let mut begun = begun.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut begun = extent.lock().unwrap_or_else(PoisonError::into_inner);
                 begun.end = begun.next;
                 end = begun.end;
             }
@@ -97,9 +97,9 @@ mod tests {
     #[test]
     fn after_a_break_every_item_that_is_made_is_taken() {
         for threads in [1, 2, 3, 50] {
-            let (made, mut taken, mut next) = (AtomicUsize::new(0), Vec::new(), 0);
+            let (count, mut taken, mut next) = (AtomicUsize::new(0), Vec::new(), 0);
             let make = |item| {
-                made.fetch_add(1, Ordering::Relaxed);
+                count.fetch_add(1, Ordering::Relaxed);
                 thread::sleep(std::time::Duration::from_micros(if threads > 1 && item % 2 == 0 { 300 } else { 0 }));
                 Ok(item)
             };
@@ -112,7 +112,7 @@ mod tests {
                 .unwrap();
                 assert!(threads > 3 || next < 40 || first > 0, "all items were begun in spite of the break");
                 assert_eq!(taken, (0..next).collect::<Vec<_>>());
-                assert_eq!(made.load(Ordering::Relaxed), next);
+                assert_eq!(count.load(Ordering::Relaxed), next);
             }
         }
     }

@@ -245,8 +245,8 @@ impl Runs {
         log.set_len(u64::try_from(logged).unwrap_or(u64::MAX))?;
         paths.insert(path);
         for chunk in bytes.as_chunks::<LOG_CHUNK>().0 {
-            let number = u64::from_be_bytes(*chunk);
-            let (partition, length) = ((number >> 32) as u32, number as u32);
+            let [a, b, c, d, length @ ..] = *chunk;
+            let (partition, length) = (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes(length));
             let bundle = files.bundle(usize::try_from(partition).unwrap_or(usize::MAX) / self.bundle);
             bundle.length += u64::from(length);
             bundle.chunks.push(RunChunk { partition, length });

@@ -204,9 +204,11 @@ impl Workspace {
         self.unfinished = Some(UnfinishedCheckpoint {
             is_flushed,
             thread,
-            row: row.finish(),
-            counts: self.builder.counts().clone(),
-            retired: std::mem::take(&mut self.retired),
+            recorded: RecordedState {
+                row: row.finish(),
+                counts: self.builder.counts().clone(),
+                retired: std::mem::take(&mut self.retired),
+            },
         });
         self.checkpointed = Instant::now();
         Ok(())
@@ -217,7 +219,7 @@ impl Workspace {
     /// Errors: storage errors. The checkpoint before it stays.
     pub(super) fn complete_checkpoint(&mut self) -> Result<(), IndexError> {
         let Some(unfinished) = self.unfinished.take() else { return Ok(()) };
-        let (row, counts, retired) = unfinished.wait()?;
+        let RecordedState { row, counts, retired } = unfinished.wait()?;
         self.builder.commit_checkpoint(&row, &counts)?;
         self.runs.values().chain(&self.retired).try_for_each(|runs| runs.remove_consumed())?;
         retired.iter().try_for_each(|runs| runs.remove())
@@ -236,19 +238,25 @@ impl Drop for Workspace {
 struct UnfinishedCheckpoint {
     is_flushed: Arc<AtomicBool>,
     thread: JoinHandle<std::io::Result<()>>,
+    recorded: RecordedState,
+}
+
+/// What a checkpoint makes durable when its files are flushed.
+struct RecordedState {
     row: Vec<u8>,
+    /// The rows of each table.
     counts: BTreeMap<String, Count>,
     /// Runs that this checkpoint does not need, and an earlier one does.
     retired: Vec<Arc<Runs>>,
 }
 
 impl UnfinishedCheckpoint {
-    /// Waits until all files are flushed. Returns the row, the numbers of rows of the tables, and the runs that are retired.
-    fn wait(self) -> Result<(Vec<u8>, BTreeMap<String, Count>, Vec<Arc<Runs>>), IndexError> {
+    /// Waits until all files are flushed.
+    fn wait(self) -> Result<RecordedState, IndexError> {
         let flushed =
             self.thread.join().unwrap_or_else(|_| Err(std::io::Error::other("the thread that flushes panicked")));
         flushed.map_err(IndexError::Sorting)?;
-        Ok((self.row, self.counts, self.retired))
+        Ok(self.recorded)
     }
 }
 
