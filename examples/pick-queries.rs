@@ -43,6 +43,7 @@ fn main() -> anyhow::Result<()> {
         network: Network::Regtest,
         salt: None,
         cache_bytes: 512 << 20,
+        freezes: false,
         stale_blocks_kept: 0,
         observed: ObservedLimits::default(),
     })?;

@@ -220,7 +220,7 @@ impl SyncLoop<'_> {
                 Ok(last) => self.adopt_or_remove(&path, last)?,
                 Err(error) if self.follow.index.snapshot()?.tip().is_none() => return Err(error.into()),
                 Err(error) => {
-                    warn!(%error, path = %path.display(), "the index does not use this file: it can be removed")
+                    warn!(%error, path = %path.display(), "the index does not use this file: it can be removed");
                 }
             }
         }
