@@ -41,7 +41,7 @@ pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<
         match published.head().map(|head| head.tip) {
             Some(tip) if flag.is_raised() => info!(height = %tip.height, "stopped; the next start continues from here"),
             Some(tip) => info!(height = %tip.height, hash = %tip.hash, "the index is at the node's tip"),
-            None => info!("stopped before the first block"),
+            None => info!("stopped before the first blocks are in the index; the next start continues from here"),
         }
         Ok(())
     })

@@ -105,6 +105,16 @@ pub enum IndexError {
         /// The bytes of temporary runs at their peak.
         temporary_bytes: u64,
     },
+    /// The system has less memory than an import needs.
+    #[error(
+        "the import needs {} MiB of memory, and {} MiB are available. Set a smaller index.memory (--memory), or stop other          programs while it runs", needed_bytes.div_ceil(1 << 20), available_bytes >> 20
+    )]
+    ImportMemory {
+        /// The bytes that it needs.
+        needed_bytes: u64,
+        /// The bytes that are available.
+        available_bytes: u64,
+    },
     /// A file or directory cannot be read or written.
     #[error("cannot {doing} {path}: {source}. Check that it exists and that this user may write to it", path = path.display())]
     File {

@@ -61,7 +61,7 @@ impl FreezeBounds {
 impl SyncLoop<'_> {
     /// Imports the blocks up to this height into the empty index. An import that was interrupted is continued.
     ///
-    /// Errors: the node fails; [`IndexError::ImportSpace`]; the index cannot be written; the service stops.
+    /// Errors: the node fails; [`IndexError::ImportSpace`], `ImportMemory`; the index cannot be written; the service stops.
     pub(super) fn import(&mut self, freezing: &Freezing, last: Height) -> Result<(), SyncError> {
         let node = self.follow.node;
         if let Ok(last) = self.follow.index.last_block_of(&self.follow.index.building_path()) {
@@ -151,7 +151,8 @@ impl SyncLoop<'_> {
             source,
         })?;
         let options = self.follow.index.import_options(temporary_dir.join(RUNS), *memory, threads.get(), transactions);
-        // an import that is continued has a part of it already
+        estimate.check_memory()?;
+        // an import that is continued has a part of the space already
         if !options.path.exists() {
             estimate.check(self.follow.index.directory(), temporary_dir)?;
         }

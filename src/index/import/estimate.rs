@@ -22,9 +22,12 @@ const TOGETHER: u64 = 160;
 const RANGE: u64 = 120;
 /// Ranges and partitions that a thread has at a time: two that are done, and one in work.
 const AHEAD: u64 = 3;
-/// Bytes in memory for each page of the file: redb keeps the numbers of all pages in a hash set until the durable commit.
+/// Bytes in memory for each page that is written between two checkpoints: redb keeps their numbers in a hash set until the
+/// durable commit.
 const PAGE_ENTRY: u64 = 32;
 const PAGE: u64 = 4_096;
+/// Bytes of the file that are written between two checkpoints at most: by a disk of 200 MB/s within ten seconds.
+const BETWEEN_CHECKPOINTS: u64 = 2 << 30;
 
 /// What an import is estimated to need. The constants are measured on transactions of the shape of mainnet's: 2.25 inputs
 /// and 2.53 outputs each. The sizes of the blocks do not matter, since scripts and witnesses are not stored.
@@ -57,13 +60,30 @@ impl ImportEstimate {
         let of_threads = wide(threads).saturating_mul(AHEAD).saturating_mul(beyond.saturating_add(range));
         let chunk = wide(chunk_size(memory / 8 / threads, 1 << bits));
         let chunks = (bytes(TEMPORARY) / chunk).saturating_mul(CHUNK_ENTRY);
-        let pages = (bytes(FILE) / PAGE).saturating_mul(PAGE_ENTRY);
+        let pages = bytes(FILE).min(BETWEEN_CHECKPOINTS) / PAGE * PAGE_ENTRY;
         let fixed = wide(builder::CACHE + P2PK_MEMORY);
         Self {
             index_bytes: bytes(FILE),
             temporary_bytes: bytes(TEMPORARY),
             together_bytes: bytes(TOGETHER),
             memory_bytes: [budget, of_threads, chunks, pages].into_iter().fold(fixed, u64::saturating_add),
+        }
+    }
+
+    /// Checks that the system has that much memory for this process, if it says how much it has.
+    ///
+    /// Errors: [`IndexError::ImportMemory`] with the sizes.
+    pub fn check_memory(&self) -> Result<(), IndexError> {
+        self.check_available(available_memory())
+    }
+
+    fn check_available(&self, available_bytes: Option<u64>) -> Result<(), IndexError> {
+        let needed_bytes = self.memory_bytes;
+        match available_bytes {
+            Some(available_bytes) if available_bytes < needed_bytes => {
+                Err(IndexError::ImportMemory { needed_bytes, available_bytes })
+            }
+            _ => Ok(()),
         }
     }
 
@@ -100,6 +120,13 @@ impl ImportEstimate {
     }
 }
 
+/// The bytes that the kernel estimates to be available without swapping (`proc_meminfo(5)`).
+fn available_memory() -> Option<u64> {
+    let meminfo = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let kibibytes = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:")?.trim().strip_suffix(" kB"));
+    kibibytes?.trim().parse::<u64>().ok()?.checked_mul(1 << 10)
+}
+
 fn wide(number: usize) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
 }
@@ -128,10 +155,23 @@ mod tests {
             |transactions, memory: usize, threads| ImportEstimate::of(transactions, memory, threads).memory_bytes;
         assert!(memory(1_000, 1 << 30, 2) < 200 * MIB);
         let mainnet = memory(1_500_000_000, 1 << 30, 2);
-        assert!((2_048 * MIB..4_096 * MIB).contains(&mainnet), "{mainnet}");
+        assert!((1_024 * MIB..3_072 * MIB).contains(&mainnet), "{mainnet}");
         // 4,096 partitions of 84 MiB each
         assert!(memory(1_500_000_000, 64 << 20, 8) > memory(1_500_000_000, 64 << 20, 2) + 18 * 64 * MIB);
         assert_eq!(ImportEstimate::of(u64::MAX, usize::MAX, usize::MAX).memory_bytes, u64::MAX);
+    }
+
+    #[test]
+    fn a_system_with_too_little_memory_is_refused_with_the_sizes() {
+        let estimate = ImportEstimate::of(1_000, 1 << 20, 1);
+        let needed = estimate.memory_bytes.div_ceil(MIB);
+        estimate.check_available(Some(estimate.memory_bytes)).unwrap();
+        estimate.check_available(None).unwrap();
+        let error = estimate.check_available(Some(100 * MIB)).unwrap_err().to_string();
+        assert!(error.contains(&format!("needs {needed} MiB of memory, and 100 MiB are available")), "{error}");
+        assert!(error.contains("--memory"), "{error}");
+        #[cfg(target_os = "linux")]
+        assert!(available_memory().unwrap() > MIB);
     }
 
     #[test]
