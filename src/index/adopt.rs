@@ -26,7 +26,8 @@ impl Index {
     /// then ([`Index::sweep`]). A crash before the commit leaves the index as it was.
     ///
     /// Errors: as [`Generation::open`]; [`IndexError::NotNext`] if the generation does not follow the frozen blocks, or is of
-    /// another branch than the live ones; the file cannot be moved; storage errors.
+    /// another branch than the live ones; the file cannot be moved; storage errors. The file is where it was then, unless
+    /// the commit failed.
     pub fn adopt(&mut self, path: &Path) -> Result<Tip, IndexError> {
         let at = self.generations.iter().count();
         let cache = self.all_cache_bytes;
@@ -66,7 +67,7 @@ impl Index {
         let name = format!("{}-{}-{}-{build:08x}.redb", range.first, range.last.height, range.last.hash);
         let placed = directory.join(&name);
         fs::rename(path, &placed).map_err(file("move the generation to", &placed))?;
-        let named = flush(&directory).and_then(|()| {
+        let prepared = flush(&directory).and_then(|()| -> Result<Update<'_>, IndexError> {
             let generation = Arc::new(open(&placed)?);
             let newest = InForce { generation, name, last: range.last, end: range.txnums.1 };
             let mut update = self.update()?;
@@ -75,12 +76,16 @@ impl Index {
             } else {
                 update.name_generation(newest)?;
             }
-            update.commit()
+            Ok(update)
         });
-        if let Err(error) = named {
-            // the caller still has its file then; if not, an unnamed file in the directory is harmless
-            let _ = fs::rename(&placed, path);
-            return Err(error);
+        match prepared {
+            // a commit that fails may be on the disk nevertheless, and names the file: it keeps its name
+            Ok(update) => update.commit()?,
+            Err(error) => {
+                // the caller still has its file then; if not, an unnamed file in the directory is harmless
+                let _ = fs::rename(&placed, path);
+                return Err(error);
+            }
         }
         self.sweep_cursor = SweepCursor::default();
         Ok(range.last)
@@ -150,4 +155,99 @@ fn forget_stale_block(
     let stale = row.map(|row| StaleBlock::decode(row.value())).transpose()?;
     let Some(stale) = stale else { return Ok(()) };
     forget_stale(tables, height, &parser.parse(hash, stale.raw)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use bitcoin::Network;
+    use bitcoin::consensus::serialize;
+    use redb::{Builder, StorageBackend, backends::FileBackend};
+
+    use super::*;
+    use crate::index::{IndexOptions, ObservedLimits, Salt};
+    use crate::sim::SimChain;
+
+    /// A disk that writes, and fails the flush of this number and all later ones.
+    #[derive(Debug)]
+    struct FailingDisk {
+        file: FileBackend,
+        /// Flushes that succeed; `u32::MAX` for all.
+        left: Arc<AtomicU32>,
+    }
+
+    impl StorageBackend for FailingDisk {
+        fn len(&self) -> io::Result<u64> {
+            self.file.len()
+        }
+
+        fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+            self.file.read(offset, out)
+        }
+
+        fn set_len(&self, len: u64) -> io::Result<()> {
+            self.file.set_len(len)
+        }
+
+        fn sync_data(&self) -> io::Result<()> {
+            match self.left.load(Ordering::Relaxed) {
+                u32::MAX => {}
+                0 => return Err(io::Error::other("the disk fails")),
+                left => self.left.store(left - 1, Ordering::Relaxed),
+            }
+            self.file.sync_data()
+        }
+
+        fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+            self.file.write(offset, data)
+        }
+
+        fn close(&self) -> io::Result<()> {
+            self.file.close()
+        }
+    }
+
+    #[test]
+    fn an_index_whose_disk_fails_while_a_generation_is_named_can_be_opened_again() {
+        let mut chain = SimChain::new(1);
+        chain.mine_empty(9).unwrap();
+        let (mut failed, mut named) = (0, 0);
+        for flushes in 0..4 {
+            let directory = tempfile::tempdir().unwrap();
+            let salt = Salt([7; 16]);
+            let options = IndexOptions {
+                path: directory.path().join("index.redb"),
+                network: Network::Regtest,
+                salt: Some(salt),
+                cache_bytes: 8 << 20,
+                freezes: true,
+                stale_blocks_kept: 10,
+                observed: ObservedLimits::default(),
+            };
+            drop(Index::open(&options).unwrap());
+            let left = Arc::new(AtomicU32::new(u32::MAX));
+            let file = File::options().read(true).write(true).open(&options.path).unwrap();
+            let disk = FailingDisk { file: FileBackend::new(file).unwrap(), left: Arc::clone(&left) };
+            let database = Builder::new().create_with_backend(disk).unwrap();
+            let mut index = Index::of(&options, database, salt).unwrap();
+            let parser = index.parser();
+            let parse = |block: &Arc<bitcoin::Block>| parser.parse(block.block_hash(), serialize(block.as_ref())).unwrap();
+            let blocks: Vec<_> = chain.active_blocks().map(parse).collect();
+            let mut update = index.update().unwrap();
+            update.connect(&blocks).unwrap();
+            update.commit().unwrap();
+            let path = directory.path().join("generation");
+            index.snapshot().unwrap().pack(Height::GENESIS..=Height::from(5), &path).unwrap();
+
+            left.store(flushes, Ordering::Relaxed);
+            failed += u32::from(index.adopt(&path).is_err());
+            drop(index);
+            let index = Index::open(&options).unwrap();
+            named += u32::from(index.snapshot().unwrap().frozen().is_some());
+            assert_eq!(index.snapshot().unwrap().tip().unwrap().height, Height::from(9));
+        }
+        assert!(failed > 1 && failed + named > 4, "{failed} commits failed, and {named} named the generation");
+    }
 }

@@ -152,13 +152,14 @@ fn freed_above(before: Option<&Snapshot>, fork: Option<Tip>) -> Result<BTreeMap<
 impl SyncLoop<'_> {
     /// Requests the node's tip and connects the blocks up to it.
     pub(super) fn sync_chain(&mut self) -> Result<RoundOutcome, SyncError> {
-        self.adopt_left_generations()?;
         let info = self.follow.node.chain_info()?;
-        if info.pruned && self.follow.freezing.take_if(|freezing| !freezing.if_pruned).is_some() {
+        if info.pruned && self.follow.freezing.as_ref().is_some_and(|freezing| !freezing.if_pruned) {
             info!(
                 "blocks are not frozen, as the node prunes; index.raw_transactions = `node` freezes them nevertheless"
             );
+            self.end_freezing();
         }
+        self.adopt_left_generations()?;
         let Follow { node, index, published, .. } = &self.follow;
         let chain = index.snapshot()?;
         let tip = chain.tip();

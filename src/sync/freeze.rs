@@ -1,6 +1,7 @@
 //! Freezes live blocks in the background: a thread packs them into a generation while the loop follows the node. Putting it
 //! into force is one small commit, and the live rows are deleted afterwards, a few at a time.
 
+use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -37,7 +38,8 @@ pub(super) struct Freezer {
     swept_at: Option<Instant>,
     /// Whether no shadowed rows are left.
     is_swept: bool,
-    /// Whether files that no commit names were looked for.
+    /// Whether the files that no commit names are adopted or removed. No job is started before: until then it is also not known
+    /// whether the node prunes.
     is_tidy: bool,
 }
 
@@ -147,8 +149,14 @@ impl SyncLoop<'_> {
         Ok(self.follow.index.flush_soon()?)
     }
 
+    /// Freezes no further blocks, and drops what is under way.
+    pub(super) fn end_freezing(&mut self) {
+        self.follow.freezing = None;
+        self.freezer.job = None;
+    }
+
     fn start_freezing(&mut self) -> Result<(), SyncError> {
-        if self.freezer.retry_at.is_some_and(|at| Instant::now() < at) {
+        if !self.freezer.is_tidy || self.freezer.retry_at.is_some_and(|at| Instant::now() < at) {
             return Ok(());
         }
         let (Some(freezing), Some(chain)) = (&self.follow.freezing, &self.chain) else { return Ok(()) };
@@ -156,7 +164,10 @@ impl SyncLoop<'_> {
         let Some(last) = tip.and_then(|tip| freezing.bounds.due(tip, frozen)) else { return Ok(()) };
         let first = frozen.map_or(Height::GENESIS, Height::next);
         let path = self.follow.index.freezing_path();
-        remove(&path)?;
+        if let Err(error) = remove(&path) {
+            self.postpone(&error);
+            return Ok(());
+        }
         let transactions = chain.transactions_in(first..=last)?;
         let directory = self.follow.index.directory();
         let estimate = ImportEstimate::of(transactions, 0, 1);
@@ -165,7 +176,10 @@ impl SyncLoop<'_> {
             return Ok(());
         }
         info!(first = %first, last = %last, transactions, "freezing blocks in the background");
-        self.freezer.job = Some(FreezeJob::start(Arc::clone(chain), first..=last, path, freezing.blocks.clone())?);
+        match FreezeJob::start(Arc::clone(chain), first..=last, path, freezing.blocks.clone()) {
+            Ok(job) => self.freezer.job = Some(job),
+            Err(error) => self.postpone(&error),
+        }
         Ok(())
     }
 
@@ -185,6 +199,11 @@ impl SyncLoop<'_> {
                 debug!(%error, "a reorganisation reached blocks that were being frozen");
                 return Ok(());
             }
+            // the index is as before
+            Err(error @ IndexError::File { .. }) => {
+                self.postpone(&error);
+                return Ok(());
+            }
             Err(error) => return Err(error.into()),
         }
         self.freezer.is_swept = false;
@@ -201,7 +220,7 @@ impl SyncLoop<'_> {
         Ok(())
     }
 
-    fn postpone(&mut self, error: &IndexError) {
+    fn postpone(&mut self, error: &dyn Display) {
         warn!(%error, again_in = ?RETRY_PAUSE, "cannot freeze blocks; they stay in the index file");
         self.freezer.retry_at = Some(Instant::now() + RETRY_PAUSE);
     }
@@ -209,8 +228,7 @@ impl SyncLoop<'_> {
     /// Puts complete generations into force that a crash left without a name, if their blocks are still in the node's chain,
     /// and removes those that a reorganisation left. What is not a generation of this index is not touched.
     ///
-    /// Errors: the node fails; the index cannot be written; as [`Generation::open`](crate::index::Generation::open) if the
-    /// index is empty, for it may have been removed by mistake.
+    /// Errors: the node fails, and the next call goes on; the index cannot be read or written.
     pub(super) fn adopt_left_generations(&mut self) -> Result<(), SyncError> {
         if self.freezer.is_tidy {
             return Ok(());
@@ -218,9 +236,8 @@ impl SyncLoop<'_> {
         for path in self.follow.index.unnamed_generations()? {
             match self.follow.index.last_block_of(&path) {
                 Ok(last) => self.adopt_or_remove(&path, last)?,
-                Err(error) if self.follow.index.snapshot()?.tip().is_none() => return Err(error.into()),
                 Err(error) => {
-                    warn!(%error, path = %path.display(), "the index does not use this file: it can be removed");
+                    warn!(path = %path.display(), %error, "a generation is not used; remove it if no other index needs it");
                 }
             }
         }
@@ -246,7 +263,7 @@ impl SyncLoop<'_> {
 }
 
 /// Removes a file if there is one.
-fn remove(path: &Path) -> Result<(), SyncError> {
+pub(super) fn remove(path: &Path) -> Result<(), SyncError> {
     match std::fs::remove_file(path) {
         Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
             Err(IndexError::File { doing: "remove", path: path.to_path_buf(), source }.into())

@@ -9,6 +9,7 @@ use tracing::{info, warn};
 
 use super::error::SyncError;
 use super::follow::SyncLoop;
+use super::freeze::remove;
 use super::import_progress::BulkImportProgress;
 use crate::chain::Height;
 use crate::index::{FreshStart, Import, ImportEstimate, ImportOptions, IndexError, Tip};
@@ -64,9 +65,16 @@ impl SyncLoop<'_> {
     /// Errors: the node fails; [`IndexError::ImportSpace`], `ImportMemory`; the index cannot be written; the service stops.
     pub(super) fn import(&mut self, freezing: &Freezing, last: Height) -> Result<(), SyncError> {
         let node = self.follow.node;
-        if let Ok(last) = self.follow.index.last_block_of(&self.follow.index.building_path()) {
+        let building = self.follow.index.building_path();
+        match self.follow.index.last_block_of(&building) {
             // the process ended right after it was complete
-            return self.put_into_force(last);
+            Ok(last) => return self.put_into_force(last),
+            Err(error @ (IndexError::WrongSalt { .. } | IndexError::WrongVersion { .. })) => {
+                warn!(%error, "removing a complete import that does not belong to the index");
+                remove(&building)?;
+            }
+            // there is none, or it is not complete
+            Err(_) => {}
         }
         let hashes = node.active_hashes(last)?;
         let mut progress = BulkImportProgress::new(hashes.len());
@@ -175,8 +183,7 @@ impl SyncLoop<'_> {
         let path = follow.index.building_path();
         if follow.node.block_hash(last.height)? != Some(last.hash) {
             warn!(height = %last.height, hash = %last.hash, "the node disconnected the last imported block: importing again");
-            std::fs::remove_file(&path).map_err(|source| IndexError::File { doing: "remove", path, source })?;
-            return Ok(());
+            return remove(&path);
         }
         let tip = follow.index.adopt(&path)?;
         info!(height = %tip.height, hash = %tip.hash, "the imported blocks are in the index");
