@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use bitcoin::BlockHash;
 use btcgraph::api::{self, Features};
+use btcgraph::index::{Index, IndexError};
 use btcgraph::limits::Limits;
 use btcgraph::live::Live;
+use btcgraph::mempool::MempoolSnapshot;
 use btcgraph::node::{Node, NodeError, NodeMetrics, NodeOptions, Signals, StopFlag};
 use btcgraph::server::admin::{Admin, NotNotified};
 use btcgraph::server::{self, Access, metrics::Metrics};
@@ -48,8 +50,8 @@ pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<
         published: published.clone(),
         live: live.clone(),
     })?;
-    let mut mempool = PersistentMempool::load(&index, pieces::mempool_limits(settings))?;
-    let withheld = sync::publish(&index, mempool.snapshot(), &published, settings.sync.lost_block_patience())?;
+    let mut mempool = load_mempool(&index, settings)?;
+    let withheld = sync::publish(&index, snapshot_of(&mut mempool), &published, settings.sync.lost_block_patience())?;
     let admin_socket = admin::bind(&settings.admin.listen).await?;
     let listener = bind(&settings.server.listen).await?;
     let address = listener.local_addr().or_exit(Exit::Failed, "cannot read the address of the listener")?;
@@ -75,7 +77,7 @@ pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<
         let (mut index, mut mempool, mut withheld) = (index, mempool, withheld);
         let mut release = || -> Result<Option<Withheld>, Failure> {
             if let Some(waiting) = withheld {
-                withheld = waiting.release_when_due(&index, mempool.snapshot(), &published)?;
+                withheld = waiting.release_when_due(&index, snapshot_of(&mut mempool), &published)?;
             }
             Ok(withheld)
         };
@@ -83,13 +85,22 @@ pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<
         published.set_node(node.clone());
         let signals = listen(&node, &wake, &flag, &mut release)?;
         let freezing = pieces::freezing(&settings, &index, &node)?;
+        while mempool.is_none() {
+            mempool = load_mempool(&index, &settings)?;
+            if mempool.is_none() {
+                warn!("the node does not have the outputs that the mempool of the last run spends; asking again");
+                if flag.sleep(RETRY_PAUSE).is_err() {
+                    return Ok(());
+                }
+            }
+        }
         let space = index.required_space();
         let followed = sync::run(Follow {
             node: &node,
             index: &mut index,
             published: &published,
             live: &live,
-            mempool: Some(&mut mempool),
+            mempool: mempool.as_mut(),
             withheld,
             signals: signals.as_ref(),
             until: Until::Stopped,
@@ -107,6 +118,20 @@ pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<
     let served = serving.await.or_exit(Exit::Failed, "the server failed");
     let administered = administering.await.or_exit(Exit::Failed, "the admin socket failed");
     followed.and(served?).and(administered?)
+}
+
+/// The mempool of the last run; `None` if its transactions spend outputs of frozen blocks that cannot be read now, as before
+/// the node is connected.
+fn load_mempool(index: &Index, settings: &Settings) -> Result<Option<PersistentMempool>, IndexError> {
+    match PersistentMempool::load(index, pieces::mempool_limits(settings)) {
+        Err(IndexError::RawUnavailable { .. }) => Ok(None),
+        loaded => loaded.map(Some),
+    }
+}
+
+/// A snapshot of the mempool, which is empty until it is loaded.
+fn snapshot_of(mempool: &mut Option<PersistentMempool>) -> MempoolSnapshot {
+    mempool.as_mut().map(PersistentMempool::snapshot).unwrap_or_default()
 }
 
 /// Listens at this address. For a name with addresses of both kinds it is one of IPv4, which every client tries.

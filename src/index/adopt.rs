@@ -233,7 +233,8 @@ mod tests {
             let database = Builder::new().create_with_backend(disk).unwrap();
             let mut index = Index::of(&options, database, salt).unwrap();
             let parser = index.parser();
-            let parse = |block: &Arc<bitcoin::Block>| parser.parse(block.block_hash(), serialize(block.as_ref())).unwrap();
+            let parse =
+                |block: &Arc<bitcoin::Block>| parser.parse(block.block_hash(), serialize(block.as_ref())).unwrap();
             let blocks: Vec<_> = chain.active_blocks().map(parse).collect();
             let mut update = index.update().unwrap();
             update.connect(&blocks).unwrap();

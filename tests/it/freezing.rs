@@ -14,16 +14,17 @@ use btcgraph::index::{Index, IndexOptions};
 use btcgraph::live::Live;
 use btcgraph::node::Node;
 use btcgraph::sim::{Hostile, Rng, SimChain, SimNode, SimNodeOptions, World};
-use btcgraph::sync::{Follow, FreezeBounds, Freezing, SyncError, Until, Wake, read_frozen_blocks, run};
+use btcgraph::sync::{Follow, FreezeBounds, Freezing, Until, Wake, read_frozen_blocks, run};
 use btcgraph::view::Published;
 use serde_json::json;
 
 use crate::sim_node::client;
 use crate::support::agree::assert_agrees;
-use crate::support::bitcoind::RealNode;
+use crate::support::bitcoind::{RealNode, wait_for};
 use crate::support::indexed::{Indexed, options};
 use crate::support::model::Model;
 use crate::support::program::{btcgraph_on, run as run_program};
+use crate::support::served::Served;
 
 /// A simulated node, and an index that follows it and keeps few blocks live.
 struct FrozenFollower {
@@ -41,10 +42,6 @@ impl FrozenFollower {
 
     /// Follows up to the node's tip, and freezes what is due.
     fn catch_up(&mut self) {
-        self.try_to_catch_up().unwrap();
-    }
-
-    fn try_to_catch_up(&mut self) -> Result<(), SyncError> {
         let (index, wake) = (&mut self.indexed.index, &Wake::default());
         let (published, live) = (&Published::default(), &Live::default());
         let blocks = read_frozen_blocks(index, &self.node, None).unwrap();
@@ -71,6 +68,7 @@ impl FrozenFollower {
                 threads: NonZeroUsize::new(2).unwrap(),
             }),
         })
+        .unwrap();
     }
 
     fn blocks(&self) -> Vec<Arc<Block>> {
@@ -172,6 +170,66 @@ fn files_that_are_no_generations_of_the_index_are_never_removed() {
     followed.restart();
     followed.catch_up();
     assert_eq!(fs::read(&stray).unwrap(), b"no database");
+}
+
+#[test]
+fn a_server_starts_again_with_a_mempool_that_spends_outputs_of_frozen_blocks() {
+    let Some(mut real) = RealNode::start(&["-fallbackfee=0.0001"]) else { return };
+    let address = real.wallet_address("bech32");
+    real.mine_to(&address, 110);
+    let directory = tempfile::tempdir().unwrap();
+    let bounds = [("BTCGRAPH_INDEX__FREEZE_DEPTH", "2"), ("BTCGRAPH_INDEX__FREEZE_EVERY", "3")];
+    let mut served = Served::start_with(&real, directory.path(), &bounds);
+    served.wait_for_height(110);
+    real.must("sendtoaddress", &[json!(address), json!(1)]);
+    let unconfirmed = |served: &Served| served.query("{ mempool { count } }")["data"]["mempool"]["count"] == 1;
+    let wait = |served: &Served| {
+        wait_for("the transaction", Duration::from_mins(1), || unconfirmed(served).then_some(()));
+    };
+    wait(&served);
+    assert!(served.stop().success());
+    // the outputs are read from the node, once it is connected
+    let mut served = Served::start_with(&real, directory.path(), &bounds);
+    wait(&served);
+    assert!(served.stop().success());
+    real.stop();
+    let mut served = Served::start_with(&real, directory.path(), &bounds);
+    assert_eq!(served.query("{ tip { height } }"), json!({ "data": { "tip": { "height": 110 } } }));
+    real.start_again();
+    wait(&served);
+    assert!(served.stop().success());
+}
+
+#[test]
+fn files_of_an_index_that_was_removed_do_not_stop_another() {
+    let Some(real) = RealNode::start(&[]) else { return };
+    real.mine(40);
+    let directory = tempfile::tempdir().unwrap();
+    let import = || {
+        let mut program = btcgraph_on(&real, directory.path(), &["import"]);
+        program.env("BTCGRAPH_INDEX__FREEZE_DEPTH", "3").env("BTCGRAPH_INDEX__FREEZE_EVERY", "4");
+        program.env_remove("BTCGRAPH_INDEX__SALT");
+        let (code, printed) = run_program(&mut program);
+        assert_eq!(code, Some(0), "{printed}");
+        printed
+    };
+    let network = directory.path().join("regtest");
+    let generations = || -> Vec<_> {
+        fs::read_dir(network.join("index.frozen")).unwrap().map(|entry| entry.unwrap().path()).collect()
+    };
+    import();
+    let first = generations();
+    // a generation that is in no index now may be of one that is put back
+    fs::remove_file(network.join("index.redb")).unwrap();
+    let printed = import();
+    assert!(printed.contains("a generation is not used"), "{printed}");
+    assert!(generations().len() == 2 && generations().contains(&first[0]), "{:?}", generations());
+    // an import that was complete, and is not in force
+    fs::rename(&first[0], network.join("index.building")).unwrap();
+    fs::remove_file(network.join("index.redb")).unwrap();
+    let printed = import();
+    assert!(printed.contains("does not belong to the index"), "{printed}");
+    assert!(!network.join("index.building").exists());
 }
 
 /// Kills the program at random moments of the bulk import, of putting generations into force, and of freezing, while the
