@@ -19,16 +19,16 @@ impl DatabaseInfo {
     }
 }
 
-/// The index that the server stores: one file with several tables.
+/// The index that the server stores: a file with the newest blocks, and files with frozen ones.
 #[Object]
 impl DatabaseInfo {
-    /// The format version of the file. A server reads only its own version.
+    /// The format version of the file with the newest blocks. A server reads only its own version.
     async fn format_version(&self) -> Result<i32, ApiError> {
         int(FORMAT_VERSION)
     }
 
-    /// The current size of the file in bytes, including free pages. Null while the index is not ready, and if the file
-    /// system does not report it.
+    /// The current size of all files together in bytes, including free pages. Null while the index is not ready, and if the
+    /// file system does not report it.
     async fn file_bytes(&self) -> Option<Result<UInt53, ApiError>> {
         self.0.view.as_ref()?.file_bytes().map(UInt53::new)
     }

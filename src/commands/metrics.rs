@@ -87,7 +87,7 @@ fn add_index(
     let help = "Limit of the page cache of the index, in bytes.";
     metrics.add_one(Kind::Gauge, "btcgraph_index_cache_limit_bytes", help, move || number(limit))?;
     let head = published.clone();
-    of_head(metrics, "btcgraph_index_file_bytes", "Bytes of the index file.", head, |head| {
+    of_head(metrics, "btcgraph_index_file_bytes", "Bytes of the files of the index.", head, |head| {
         head.chain.file_bytes().map(number)
     })
 }
