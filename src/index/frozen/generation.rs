@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use bitcoin::hashes::{Hash, HashEngine, hash160, sha256};
 use bitcoin::{BlockHash, Network, Txid};
-use redb::{Builder, ReadOnlyDatabase, ReadOnlyTable, ReadableDatabase, TableHandle};
+use redb::{Builder, DatabaseError, ReadOnlyDatabase, ReadOnlyTable, ReadableDatabase, TableHandle};
 
 use super::super::codec::{Decoder, Encoder};
 use super::super::error::IndexError;
@@ -132,14 +132,22 @@ pub struct Generation {
 }
 
 impl Generation {
-    /// Opens the file of a generation, of which at most `cache_bytes` of pages are kept in memory.
+    /// Opens the file of a generation, of which at most `cache_bytes` of pages are kept in memory. Repairs a complete file
+    /// that was not closed.
     ///
     /// Errors: [`IndexError::Foreign`] if it is not a generation, `WrongVersion`, `WrongNetwork`, `WrongSalt` if it is
     /// of another kind, storage errors.
     pub fn open(path: &Path, network: Network, salt: Salt, cache_bytes: usize) -> Result<Self, IndexError> {
         let mut builder = Builder::new();
         builder.set_cache_size(cache_bytes);
-        let database = builder.open_read_only(path).map_err(|error| IndexError::opening(path, error))?;
+        let opened = match builder.open_read_only(path) {
+            // it is complete, and the process that built it was killed before it closed the file
+            Err(DatabaseError::RepairAborted) => {
+                builder.open(path).map(drop).and_then(|()| builder.open_read_only(path))
+            }
+            opened => opened,
+        };
+        let database = opened.map_err(|error| IndexError::opening(path, error))?;
         let transaction = database.begin_read()?;
         let foreign = || IndexError::Foreign { path: path.to_path_buf() };
         let facts = transaction.open_table(meta::TABLE).map_err(|_| foreign())?;
