@@ -276,7 +276,18 @@ impl ApiError {
 
 impl From<IndexError> for ApiError {
     fn from(error: IndexError) -> Self {
-        Self::internal(&error.to_string())
+        match error {
+            // the reason may contain the address of the node
+            IndexError::RawUnavailable { height, hash, .. } => {
+                tracing::debug!(%error, "a request failed");
+                let message = format!(
+                    "the server reads the transactions of block {hash} at height {height} from its Bitcoin node, which \
+                     did not provide them; retry later"
+                );
+                Self::new(code::NODE_UNAVAILABLE, message)
+            }
+            error => Self::internal(&error.to_string()),
+        }
     }
 }
 
@@ -419,6 +430,18 @@ mod tests {
         let text = on_the_wire(error.into()).to_string();
         assert!(text.contains("INTERNAL_SERVER_ERROR") && text.contains("\"id\""), "{text}");
         assert!(!text.contains("secret") && !text.contains("blocks"), "{text}");
+    }
+
+    #[test]
+    fn bytes_that_the_node_does_not_provide_are_no_fault_of_the_server() {
+        let hash = bitcoin::constants::genesis_block(bitcoin::Network::Regtest).block_hash();
+        let error = IndexError::RawUnavailable { height: Height::from(7), hash, why: "http://node:8332".to_owned() };
+        let message = format!(
+            "the server reads the transactions of block {hash} at height 7 from its Bitcoin node, which did not provide them; \
+             retry later"
+        );
+        let expected = serde_json::json!({ "message": message, "extensions": { "code": "NODE_UNAVAILABLE" } });
+        assert_eq!(on_the_wire(error.into()), expected);
     }
 
     #[test]
