@@ -14,6 +14,8 @@ use tracing::info;
 
 use super::failure::{Exit, Failure, OrExit};
 
+/// More threads of an import need more memory each, and one disk does not keep more of them busy.
+const MOST_THREADS: NonZeroUsize = NonZeroUsize::new(8).unwrap();
 /// A sample of the mempool is taken each minute.
 const MINUTES_A_DAY: u64 = 24 * 60;
 
@@ -32,7 +34,7 @@ pub(super) fn index_options(settings: &Settings) -> IndexOptions {
             settings::Salt::Fixed(salt) => Some(Salt(salt)),
         },
         cache_bytes: memory(settings) / 4 * 3,
-        freezes: true,
+        freezes: settings.index.raw_transactions != RawTransactions::Index,
         stale_blocks_kept: settings.index.stale_blocks.into(),
         observed: ObservedLimits {
             departed: settings.mempool.departed.into(),
@@ -78,7 +80,7 @@ pub(super) fn freezing(settings: &Settings, index: &Index, node: &Node) -> Resul
         blocks_dir,
         temporary_dir: settings.index.temporary_dir.clone(),
         memory: memory(settings),
-        threads: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
+        threads: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN).min(MOST_THREADS),
     }))
 }
 

@@ -107,7 +107,8 @@ pub enum IndexError {
     },
     /// The system has less memory than an import needs.
     #[error(
-        "the import needs {} MiB of memory, and {} MiB are available. Set a smaller index.memory (--memory), or stop other          programs while it runs", needed_bytes.div_ceil(1 << 20), available_bytes >> 20
+        "the import needs {} MiB of memory, and {} MiB are available. Stop other programs while it \
+         runs, or set another index.memory (--memory)", needed_bytes.div_ceil(1 << 20), available_bytes >> 20
     )]
     ImportMemory {
         /// The bytes that it needs.
@@ -199,7 +200,8 @@ pub enum IndexError {
     },
     /// The index names a generation whose file is missing.
     #[error(
-        "the generation {path} is missing, without which the index cannot be read. Put the file back, or remove the index and          import again (`btcgraph import`)", path = path.display()
+        "the generation {path} is missing, without which the index cannot be read. Put the file back, or remove the index and \
+         import again (`btcgraph import`)", path = path.display()
     )]
     GenerationMissing {
         /// The file.
@@ -207,7 +209,8 @@ pub enum IndexError {
     },
     /// The bytes of a block are in no table, and nobody else has them now.
     #[error(
-        "the bytes of block {hash} at height {height} cannot be read: {why}. Check that the node runs and has this block"
+        "the bytes of block {hash} at height {height} cannot be read: {why}. Check that the node runs and has this block; if \
+         no node will ever have it again, remove the index and import again"
     )]
     RawUnavailable {
         /// The height of the block.

@@ -11,13 +11,10 @@ use super::error::SyncError;
 use super::follow::SyncLoop;
 use super::freeze::remove;
 use super::import_progress::BulkImportProgress;
-use crate::chain::Height;
+use crate::chain::{Height, network};
 use crate::index::{FreshStart, Import, ImportEstimate, ImportOptions, IndexError, Tip};
 use crate::node::{BlockSource, BlockSourceStatus, NodeBlocks, NodeError};
 use crate::view::SyncState;
-
-/// The directory of the runs of an import, within that for temporary files.
-const RUNS: &str = "import";
 
 /// Which blocks are frozen, and what building a generation may use.
 #[derive(Clone)]
@@ -152,13 +149,15 @@ impl SyncLoop<'_> {
     ) -> Result<ImportOptions, SyncError> {
         let Freezing { temporary_dir, memory, threads, .. } = freezing;
         let estimate = ImportEstimate::of(transactions, *memory, threads.get());
+        // indexes of several networks may share the directory
+        let runs = format!("import-{}", network::name(self.follow.node.options().network));
         let path = temporary_dir.clone();
         std::fs::create_dir_all(&path).map_err(|source| IndexError::File {
             doing: "make the directory",
             path,
             source,
         })?;
-        let options = self.follow.index.import_options(temporary_dir.join(RUNS), *memory, threads.get(), transactions);
+        let options = self.follow.index.import_options(temporary_dir.join(runs), *memory, threads.get(), transactions);
         estimate.check_memory()?;
         // an import that is continued has a part of the space already
         if !options.path.exists() {

@@ -171,15 +171,15 @@ fn a_short_disk_is_reported_in_figures_with_the_setting() {
     let line = wait_for("the line in the log", PATIENCE, || disk.shortages().pop());
     let message = line["message"].as_str().unwrap();
     assert!(
-        message.starts_with("the node is not followed: 240 MiB must be free on the disk of the index, and "),
+        message.starts_with("the node is not followed: 80 MiB must be free on the disk of the index, and "),
         "{line}"
     );
     assert!(message.ends_with("or set a smaller index.memory (--memory), which requires less"), "{line}");
     let [needed, free] = ["needed_bytes", "free_bytes"].map(|figure| line[figure].as_u64().unwrap());
-    assert!(needed == 240 << 20 && (1 << 20..48 << 20).contains(&free), "{line}");
+    assert!(needed == 80 << 20 && (1 << 20..48 << 20).contains(&free), "{line}");
     assert!(message.contains(&format!("and {} MiB are: ", free >> 20)), "{line}");
     for shortage in shortage(&port) {
-        assert_eq!(shortage["neededBytes"], json!(240 << 20), "{shortage}");
+        assert_eq!(shortage["neededBytes"], json!(80 << 20), "{shortage}");
     }
 }
 
