@@ -10,4 +10,11 @@ pub trait RawBlocks: Send + Sync {
     ///
     /// Errors: nobody has the block now; the message says why and what to do.
     fn read(&self, block: Tip, offset: u32, length: u32) -> Result<Vec<u8>, Box<dyn Error + Send + Sync>>;
+
+    /// The same from another place, after the bytes of [`RawBlocks::read`] were found to be wrong.
+    ///
+    /// Errors: as [`RawBlocks::read`]; there is no other place.
+    fn read_elsewhere(&self, _: Tip, _: u32, _: u32) -> Result<Vec<u8>, Box<dyn Error + Send + Sync>> {
+        Err("there is no other place to read them".into())
+    }
 }

@@ -14,6 +14,10 @@ impl RawBlocks for NodeBlocks {
     fn read(&self, block: Tip, offset: u32, length: u32) -> Result<Vec<u8>, Box<dyn Error + Send + Sync>> {
         Ok(NodeBlocks::read(self, block.height, &block.hash, offset, length)?)
     }
+
+    fn read_elsewhere(&self, block: Tip, offset: u32, length: u32) -> Result<Vec<u8>, Box<dyn Error + Send + Sync>> {
+        Ok(self.request(&block.hash, offset, length)?)
+    }
 }
 
 /// Memory for whole blocks that were requested to read a part of them, in bytes.

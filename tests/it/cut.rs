@@ -1,12 +1,13 @@
 //! An index whose lower blocks are frozen: it gives the answers of the model on either side of the cut, and blocks are
 //! connected on top of it and disconnected through it.
 
+use std::error::Error;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use bitcoin::{Block, Network};
 use btcgraph::chain::Height;
-use btcgraph::index::{Generation, Index, IndexError, Snapshot, TxNum, VerifyOptions, verify};
+use btcgraph::index::{Generation, Index, IndexError, RawBlocks, Snapshot, Tip, TxNum, VerifyOptions, verify};
 use btcgraph::sim::{Hostile, SimChain};
 
 use crate::support::agree::assert_agrees;
@@ -200,6 +201,39 @@ fn bytes_of_another_transaction_are_refused() {
     let error = snapshot.transaction(TxNum(20)).unwrap_err();
     assert!(error.to_string().contains("are not transaction"), "{error}");
     assert!(snapshot.append_raw_transactions(TxNum(20), 2, &mut Vec::new()).is_err());
+}
+
+/// Damaged files, and a node that has the blocks.
+struct DamagedFiles {
+    files: BlockBytes,
+    node: BlockBytes,
+}
+
+impl RawBlocks for DamagedFiles {
+    fn read(&self, block: Tip, offset: u32, length: u32) -> Result<Vec<u8>, Box<dyn Error + Send + Sync>> {
+        let mut bytes = self.files.read(block, offset, length)?;
+        bytes.iter_mut().for_each(|byte| *byte ^= 1);
+        Ok(bytes)
+    }
+
+    fn read_elsewhere(&self, block: Tip, offset: u32, length: u32) -> Result<Vec<u8>, Box<dyn Error + Send + Sync>> {
+        self.node.read(block, offset, length)
+    }
+}
+
+#[test]
+fn bytes_that_are_damaged_in_one_place_are_read_from_another() {
+    let blocks = blocks(53);
+    let blocks: Vec<_> = blocks.iter().map(Arc::as_ref).collect();
+    let directory = frozen(&blocks, &[50]).directory;
+    let index = Index::open(&options(directory.path())).unwrap();
+    let bytes = || BlockBytes::of(blocks.iter().copied());
+    index.set_raw_blocks(Arc::new(DamagedFiles { files: bytes(), node: bytes() }));
+    let snapshot = index.snapshot().unwrap();
+    let stored = snapshot.transaction(TxNum(20)).unwrap().unwrap();
+    let mut two = Vec::new();
+    snapshot.append_raw_transactions(TxNum(20), 2, &mut two).unwrap();
+    assert!(two.starts_with(&stored.raw) && two.len() > stored.raw.len());
 }
 
 #[test]

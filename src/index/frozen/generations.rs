@@ -233,13 +233,15 @@ impl Generations {
                 transactions.push(found);
                 next = TxNum(next.0 + 1);
             }
-            let raw = self.raw_bytes(first.block, first.offset, length)?;
-            let mut rest = raw.as_slice();
-            for found in transactions {
-                let (transaction, behind) = rest.split_at(usize::try_from(found.length).unwrap_or(0).min(rest.len()));
-                found.check(transaction)?;
-                rest = behind;
-            }
+            let raw = self.checked_bytes(first.block, first.offset, length, |mut rest| {
+                for found in &transactions {
+                    let length = usize::try_from(found.length).unwrap_or(0).min(rest.len());
+                    let (transaction, behind) = rest.split_at(length);
+                    found.check(transaction)?;
+                    rest = behind;
+                }
+                Ok(())
+            })?;
             bytes.extend(raw);
             from = next;
         }
@@ -286,8 +288,7 @@ impl Generations {
     }
 
     fn read(&self, found: &Located) -> Result<StoredTransaction, IndexError> {
-        let raw = self.raw_bytes(found.block, found.offset, found.length)?;
-        found.check(&raw)?;
+        let raw = self.checked_bytes(found.block, found.offset, found.length, |raw| found.check(raw))?;
         Ok(StoredTransaction { txnum: found.txnum, txid: found.txid, fee: found.fee, raw })
     }
 
@@ -327,6 +328,22 @@ impl Generations {
             return Ok(vec![None; txids.len()]);
         }
         in_parallel(txids, |txid| Ok(self.positions(txid)?.into_iter().rfind(|txnum| *txnum < before)))
+    }
+
+    /// `length` bytes of a block from `offset` on that pass a check, from another place if those of the first do not.
+    ///
+    /// Errors: as [`Generations::raw_bytes`]; that of the check.
+    fn checked_bytes(
+        &self,
+        block: Tip,
+        offset: u32,
+        length: u32,
+        check: impl Fn(&[u8]) -> Result<(), IndexError>,
+    ) -> Result<Vec<u8>, IndexError> {
+        let bytes = self.raw_bytes(block, offset, length)?;
+        let Err(error) = check(&bytes) else { return Ok(bytes) };
+        let again = self.raw.get().and_then(|raw| raw.read_elsewhere(block, offset, length).ok());
+        again.filter(|bytes| check(bytes).is_ok()).ok_or(error)
     }
 
     /// `length` bytes of a block from `offset` on.

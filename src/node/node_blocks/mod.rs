@@ -95,6 +95,13 @@ impl NodeBlocks {
         }
     }
 
+    /// The same from the node itself, for bytes of its block files that are damaged.
+    ///
+    /// Errors: as [`NodeBlocks::read`].
+    pub fn request(&self, hash: &BlockHash, offset: u32, length: u32) -> Result<Vec<u8>, NodeError> {
+        self.parts.request(hash, offset, length)
+    }
+
     /// Adds positions, as of blocks that were imported from the same files.
     pub fn add(&self, positions: impl IntoIterator<Item = (Height, BlockPosition)>) {
         self.parts.change(None, positions);
