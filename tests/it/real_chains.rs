@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use btcgraph::chain::Height;
 use btcgraph::index::{Index, IndexOptions, ObservedLimits, Snapshot, TxNum, VerifyOptions, verify};
+use btcgraph::node::{Auth, Node, NodeOptions};
+use btcgraph::sync::read_frozen_blocks;
 use serde_json::json;
 
 use crate::support::bitcoind::{RealNode, wait_for};
@@ -107,7 +109,11 @@ fn import(chain: &Chain) {
         observed: ObservedLimits::default(),
     };
     let index = Index::open_existing(&options).unwrap();
+    // the longest of the chains has frozen blocks
+    let client = Node::connect(NodeOptions::new(chain.network, node.rpc_url(), Auth::Cookie(node.cookie_path())));
+    read_frozen_blocks(&index, &client.unwrap(), Some(node.blocks_dir())).unwrap();
     let snapshot = index.snapshot().unwrap();
+    assert_eq!(snapshot.frozen().is_some(), chain.height > 1_144);
     let options = VerifyOptions { memory: 64 << 20, directory: directory.path().into() };
     let report = verify(&snapshot, &options, &mut |_| ControlFlow::Continue(())).unwrap();
     assert_eq!(report.utxo_set.outputs, chain.outputs);
