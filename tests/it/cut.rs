@@ -212,7 +212,9 @@ struct DamagedFiles {
 impl RawBlocks for DamagedFiles {
     fn read(&self, block: Tip, offset: u32, length: u32) -> Result<Vec<u8>, Box<dyn Error + Send + Sync>> {
         let mut bytes = self.files.read(block, offset, length)?;
-        bytes.iter_mut().for_each(|byte| *byte ^= 1);
+        for byte in &mut bytes {
+            *byte ^= 1;
+        }
         Ok(bytes)
     }
 

@@ -252,21 +252,25 @@ fn a_program_that_is_killed_while_it_imports_and_freezes_loses_nothing() {
         program.env("BTCGRAPH_INDEX__FREEZE_DEPTH", "3").env("BTCGRAPH_INDEX__FREEZE_EVERY", "4");
         program
     };
-    let mut rng = Rng::new(64);
-    let mut kills = 0;
-    for round in 0..30 {
+    let (mut rng, mut kills, mut latest) = (Rng::new(64), 0, 250);
+    while kills < 30 {
         let mut running = import().stderr(std::process::Stdio::null()).spawn().unwrap();
-        thread::sleep(Duration::from_millis(rng.between(5, 250)));
-        kills += u32::from(running.try_wait().unwrap().is_none());
+        thread::sleep(Duration::from_millis(rng.between(1, latest)));
+        let is_running = running.try_wait().unwrap().is_none();
         let _ = running.kill();
         running.wait().unwrap();
-        match round % 3 {
+        if !is_running {
+            // it ended before: the next are killed earlier
+            latest = (latest * 3 / 4).max(2);
+            continue;
+        }
+        kills += 1;
+        match kills % 3 {
             0 => submit(&[hostile.mine(&mut chain).unwrap(), hostile.mine(&mut chain).unwrap()]),
-            1 if round > 10 => submit(&hostile.branch(&mut chain, 5, 7).unwrap()),
+            1 if kills > 10 => submit(&hostile.branch(&mut chain, 5, 7).unwrap()),
             _ => {}
         }
     }
-    assert!(kills >= 10, "{kills} programs were killed before their end");
     let (code, printed) = run_program(&mut import());
     assert_eq!(code, Some(0), "{printed}");
     let (code, printed) = run_program(&mut btcgraph_on(&real, directory.path(), &["verify"]));
