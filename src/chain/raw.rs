@@ -9,6 +9,8 @@ use bitcoin::{Txid, Wtxid};
 
 /// Serialised size of a block header in bytes.
 pub const HEADER_SIZE: usize = 80;
+/// Serialised size of a block at most, in bytes (Core: `MAX_BLOCK_SERIALIZED_SIZE` in `consensus/consensus.h`).
+pub const MAX_BLOCK_SIZE: u32 = 4_000_000;
 
 /// Why bytes are not a transaction or a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -14,7 +14,8 @@ use tracing::info;
 
 use super::failure::{Exit, Failure, OrExit};
 
-/// More threads of an import need more memory each, and one disk does not keep more of them busy.
+/// More threads of an import need more memory each, and one disk does not keep more of them busy. That it is not zero is
+/// checked when it is compiled.
 const MOST_THREADS: NonZeroUsize = NonZeroUsize::new(8).unwrap();
 /// A sample of the mempool is taken each minute.
 const MINUTES_A_DAY: u64 = 24 * 60;

@@ -91,7 +91,7 @@ impl Effects {
                 continue;
             }
             let output = unspent::split_key(key);
-            let outpoint = tx_point(key);
+            let outpoint = unspent::outpoint(key);
             if overwritten.get(&outpoint)?.is_some() || !generations.is_unspent(output)? {
                 return Err(not_unspent(run, prevouts, &outpoint));
             }
@@ -280,13 +280,6 @@ struct OutputTables<'t, 'txn> {
     unspent: &'t mut Table<'txn, &'static unspent::UnspentKeyBytes, &'static unspent::UnspentValue>,
     spends: &'t mut Table<'txn, &'static spends::TxPoint, &'static spends::TxPoint>,
     overwritten: &'t mut Table<'txn, &'static spends::TxPoint, &'static [u8; 4]>,
-}
-
-/// The outpoint in the key of an unspent output.
-fn tx_point(key: &unspent::UnspentKeyBytes) -> spends::TxPoint {
-    let mut point = [0; 7];
-    point.copy_from_slice(&key[10..]);
-    point
 }
 
 fn expect(table: &'static str, was_there: bool) -> Result<(), IndexError> {

@@ -15,7 +15,7 @@ use super::keys::{Position, Salt, ScriptKey, TxNum, TxidPrefix};
 use super::tables::blocks::BlockRow;
 use super::tables::transactions::TransactionRow;
 use crate::chain::ScriptType;
-use crate::chain::raw::RawBlock;
+use crate::chain::raw::{MAX_BLOCK_SIZE, RawBlock};
 use crate::chain::script::{never_spendable, p2pk_key};
 
 /// Parses blocks for one index (row keys depend on its salt).
@@ -125,7 +125,7 @@ pub(super) fn assemble(
     transactions: &impl ReadableTable<&'static [u8; 4], &'static [u8]>,
 ) -> Result<Vec<u8>, IndexError> {
     // a damaged row may have any size: reserve no more than a block can have
-    let mut bytes = Vec::with_capacity(usize::try_from(row.size).unwrap_or(0).min(4_000_000));
+    let mut bytes = Vec::with_capacity(usize::try_from(row.size.min(MAX_BLOCK_SIZE)).unwrap_or(0));
     bytes.extend(serialize(&row.header));
     bytes.extend(serialize(&VarInt::from(u64::from(row.transactions))));
     for index in 0..row.transactions {

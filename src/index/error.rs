@@ -207,7 +207,7 @@ pub enum IndexError {
         /// The file.
         path: PathBuf,
     },
-    /// The bytes of a block are in no table, and nobody else has them now.
+    /// The bytes of a frozen block, which are in no table, can be read neither from the node nor from its files now.
     #[error(
         "the bytes of block {hash} at height {height} cannot be read: {why}. Check that the node runs and has this block; if \
          no node will ever have it again, remove the index and import again"
@@ -220,7 +220,7 @@ pub enum IndexError {
         /// Why not.
         why: String,
     },
-    /// The index has frozen blocks, and a check of it has nobody to read their bytes from.
+    /// The index has frozen blocks, and a check of it is given no place to read their bytes from.
     #[error(
         "the bytes of the blocks up to height {height} are not in the index, and the check needs them: connect a node that \
          has them (`btcgraph verify` without --without-node)"

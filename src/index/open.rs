@@ -13,6 +13,7 @@ use super::block::Parser;
 use super::damage::catch_damage;
 use super::error::IndexError;
 use super::flush::FlushState;
+use super::frozen::builder::remove_if_exists;
 use super::frozen::{Generation, Generations, InForce, InForceRecord};
 use super::import::ImportOptions;
 use super::keys::Salt;
@@ -23,8 +24,7 @@ use super::snapshot::Snapshot;
 use super::sweep::SweepCursor;
 use super::tables::block_starts::BlockStart;
 use super::tables::meta;
-use super::update::Tables;
-use super::update::{Tip, Update, read_generations, read_tip};
+use super::update::{Tables, Tip, Update, read_generations, read_tip};
 use crate::chain::network;
 
 /// Which index to open, and how.
@@ -216,6 +216,13 @@ impl Index {
         Ok(unnamed)
     }
 
+    /// Removes a generation that is not in force, if there is one.
+    ///
+    /// Errors: [`IndexError::File`].
+    pub fn remove_unused(path: &Path) -> Result<(), IndexError> {
+        remove_if_exists(path)
+    }
+
     /// The highest block of the generation in a file, which need not be in force.
     ///
     /// Errors: as [`Generation::open`].
@@ -266,9 +273,7 @@ fn create(options: &IndexOptions) -> Result<(), IndexError> {
         fs::create_dir_all(directory).map_err(file("make the directory", directory))?;
     }
     let unfinished = path.with_extension("new");
-    if unfinished.try_exists().map_err(file("look for", &unfinished))? {
-        fs::remove_file(&unfinished).map_err(file("remove the unfinished", &unfinished))?;
-    }
+    remove_if_exists(&unfinished)?;
     let database = Database::create(&unfinished).map_err(|error| IndexError::opening(&unfinished, error))?;
     let salt = match options.salt {
         Some(salt) => salt,

@@ -3,7 +3,7 @@
 //! Rows are decoded in place: fields that the caller does not need, above all the bytes of transactions and stale
 //! blocks, are not copied.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use bitcoin::{BlockHash, Txid};
 
@@ -17,6 +17,14 @@ use super::tables::transactions::TransactionRow;
 use crate::chain::Height;
 
 impl Snapshot {
+    /// The hashes of these blocks of the active chain.
+    ///
+    /// Errors: storage errors; [`IndexError::Corrupt`] if a row is missing.
+    pub fn block_hashes(&self, heights: RangeInclusive<Height>) -> Result<Vec<BlockHash>, IndexError> {
+        let heights = heights.start().to_u32()..=heights.end().to_u32();
+        heights.map(|height| self.block_hash(Height::from(height))).collect()
+    }
+
     /// The txids of `count` transactions of the active chain from a position on.
     ///
     /// Errors: storage errors; [`IndexError::Corrupt`] if a row is missing.

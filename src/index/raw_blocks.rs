@@ -8,13 +8,14 @@ use super::update::Tip;
 pub trait RawBlocks: Send + Sync {
     /// `length` bytes of a block, from `offset` on.
     ///
-    /// Errors: nobody has the block now; the message says why and what to do.
+    /// Errors: the block cannot be read now; the message says why and what to do.
     fn read(&self, block: Tip, offset: u32, length: u32) -> Result<Vec<u8>, Box<dyn Error + Send + Sync>>;
 
     /// The same from another place, after the bytes of [`RawBlocks::read`] were found to be wrong.
     ///
     /// Errors: as [`RawBlocks::read`]; there is no other place.
-    fn read_elsewhere(&self, _: Tip, _: u32, _: u32) -> Result<Vec<u8>, Box<dyn Error + Send + Sync>> {
+    #[expect(unused_variables, reason = "the names are for those who implement it")]
+    fn read_elsewhere(&self, block: Tip, offset: u32, length: u32) -> Result<Vec<u8>, Box<dyn Error + Send + Sync>> {
         Err("there is no other place to read them".into())
     }
 }

@@ -173,16 +173,14 @@ impl<'a> BlockRun<'a> {
         raw: &[u8],
         prevouts: &mut [Option<ResolvedPrevout>],
     ) -> Result<(), IndexError> {
-        {
-            let transaction = parse(txnum, raw)?;
-            let mut outputs = (0..).zip(transaction.outputs()).peekable();
-            for (_, input) in same {
-                while outputs.next_if(|(at, _)| *at < input.vout).is_some() {}
-                let Some((_, output)) = outputs.peek().filter(|(at, _)| *at == input.vout) else { continue };
-                let Some(vout) = Position::new(input.vout) else { continue };
-                let output = BlockOutput::of(self.salt, vout, output.value, Script::from_bytes(output.script_pubkey));
-                prevouts[input.index] = Some(self.prevout(txnum, is_coinbase, &output));
-            }
+        let transaction = parse(txnum, raw)?;
+        let mut outputs = (0..).zip(transaction.outputs()).peekable();
+        for (_, input) in same {
+            while outputs.next_if(|(at, _)| *at < input.vout).is_some() {}
+            let Some((_, output)) = outputs.peek().filter(|(at, _)| *at == input.vout) else { continue };
+            let Some(vout) = Position::new(input.vout) else { continue };
+            let output = BlockOutput::of(self.salt, vout, output.value, Script::from_bytes(output.script_pubkey));
+            prevouts[input.index] = Some(self.prevout(txnum, is_coinbase, &output));
         }
         Ok(())
     }

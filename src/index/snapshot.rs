@@ -235,7 +235,7 @@ impl Snapshot {
     pub fn block_hash(&self, height: Height) -> Result<BlockHash, IndexError> {
         let missing = || IndexError::corrupt("blocks", format!("the row at height {height} is missing"));
         if self.is_frozen(height) {
-            return Ok(self.generations.block(height)?.ok_or_else(missing)?.hash);
+            return self.generations.block_hash(height)?.ok_or_else(missing);
         }
         BlockRow::decode_hash(self.blocks.get(&blocks::key(height))?.ok_or_else(missing)?.value())
     }

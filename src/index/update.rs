@@ -262,8 +262,8 @@ impl<'i> Update<'i> {
         let run = BlockRun { blocks: &block, first, starts: &self.index.starts, salt: self.index.salt };
         let resolved = run.resolve(&tables)?;
         let effects = Effects::of(&run, &resolved, &before, self.index.network, &tables)?;
+        let previous = tip.height.previous().map(|height| Tip { height, hash: block[0].previous() });
         if is_frozen {
-            let previous = tip.height.previous().map(|height| Tip { height, hash: block[0].previous() });
             let lowered = Arc::new(self.generations.without_last(previous, first));
             effects.revert_frozen(&run, &row, &lowered, &mut tables)?;
             write_generations(&mut tables, &lowered)?;
@@ -274,7 +274,6 @@ impl<'i> Update<'i> {
         self.scattered_rows += effects.scattered_rows();
         self.index.starts.pop();
         self.counts.disconnected += 1;
-        let previous = tip.height.previous().map(|height| Tip { height, hash: block[0].previous() });
         self.tip = previous;
         write_tip(&mut tables, previous)?;
         self.trim_stale(&mut tables)?;

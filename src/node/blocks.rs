@@ -13,9 +13,8 @@ use super::rest::RestResponse;
 use super::rpc::code;
 use super::spent_outputs;
 use super::verbose::VerboseBlock;
+use crate::chain::raw::MAX_BLOCK_SIZE;
 
-/// The most a block can take, in bytes (Core's `MAX_BLOCK_SERIALIZED_SIZE`).
-pub(super) const MAX_BLOCK_BYTES: u64 = 4_000_000;
 /// An upper bound of the outputs that a block spends, in bytes: 24,000 inputs of outputs with 10,000-byte scripts.
 pub(super) const SPENT_OUTPUTS_BYTES: u64 = 256 << 20;
 /// Verbose JSON has up to about fifty times the bytes of the block.
@@ -42,7 +41,7 @@ impl Node {
     /// blocks, or does not have the block.
     pub(super) fn block_part(&self, hash: &BlockHash, offset: u32, length: u32) -> Result<Option<Vec<u8>>, NodeError> {
         let path = format!("{hash}.bin?offset={offset}&size={length}");
-        let limits = ResponseLimits { bytes: MAX_BLOCK_BYTES, ..self.limits() };
+        let limits = ResponseLimits { bytes: MAX_BLOCK_SIZE.into(), ..self.limits() };
         match self.rest_block_part(&path, limits)? {
             Some(bytes) if u32::try_from(bytes.len()).ok() != Some(length) => {
                 let problem = format!("{} bytes are not the {length} that were requested", bytes.len());
@@ -88,7 +87,7 @@ impl Node {
         if !self.supports_rest() {
             return Ok(None);
         }
-        let limits = ResponseLimits { bytes: MAX_BLOCK_BYTES, ..self.limits() };
+        let limits = ResponseLimits { bytes: MAX_BLOCK_SIZE.into(), ..self.limits() };
         match self.rest(&format!("block/{hash}.bin"), limits)? {
             RestResponse::Found(bytes) => Ok(Some(bytes)),
             RestResponse::NotFound | RestResponse::Unavailable => Ok(None),

@@ -19,10 +19,10 @@ use std::time::Duration;
 
 use bitcoin::BlockHash;
 
-use super::blocks::MAX_BLOCK_BYTES;
 use super::error::NodeError;
 use super::node::Node;
 use super::retry::StopFlag;
+use crate::chain::raw::MAX_BLOCK_SIZE;
 
 /// How often a consumer that waits for a block checks the stop flag.
 const STOP_CHECK: Duration = Duration::from_millis(100);
@@ -171,7 +171,7 @@ impl FetchQueue {
             if state.closed {
                 return None;
             }
-            if state.reserved == 0 || state.reserved.saturating_add(MAX_BLOCK_BYTES) <= self.memory {
+            if state.reserved == 0 || state.reserved.saturating_add(MAX_BLOCK_SIZE.into()) <= self.memory {
                 let Some(hash) = state.hashes.next() else {
                     state.close();
                     drop(state);
@@ -180,7 +180,7 @@ impl FetchQueue {
                 };
                 let position = state.next_claim;
                 state.next_claim += 1;
-                state.reserved += MAX_BLOCK_BYTES;
+                state.reserved += u64::from(MAX_BLOCK_SIZE);
                 return Some((position, hash));
             }
             state = self.claimable.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -190,7 +190,7 @@ impl FetchQueue {
     fn deliver(&self, position: u64, block: Result<FetchedBlock, NodeError>) {
         let mut state = self.lock();
         let taken = block.as_ref().map_or(0, |block| length(&block.bytes));
-        state.reserved = state.reserved.saturating_sub(MAX_BLOCK_BYTES).saturating_add(taken);
+        state.reserved = state.reserved.saturating_sub(MAX_BLOCK_SIZE.into()).saturating_add(taken);
         if block.is_err() {
             state.close();
         }

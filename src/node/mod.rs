@@ -20,9 +20,9 @@
 //! ```
 //!
 //! `block_files/` reads the files in which a node on this machine keeps its blocks; `block_source/` reads many blocks from
-//! them, or else from the node, and `node_blocks/` parts of single blocks. `answers.rs` defines the node's answers as types, `amounts.rs` converts its decimal amounts to
-//! exact satoshi, `options.rs` defines how to reach it, `error.rs` lists every failure and what to do about it, `metrics.rs`
-//! counts requests and failures.
+//! them, or else from the node, and `node_blocks/` parts of single blocks. `answers.rs` defines the node's answers as types,
+//! `amounts.rs` converts its decimal amounts to exact satoshi, `options.rs` defines how to reach it, `error.rs` lists every
+//! failure and what to do about it, `metrics.rs` counts requests and failures.
 
 mod amounts;
 mod answers;

@@ -7,8 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use tracing::{error, info, warn};
 
 use super::error::SyncError;
-use super::freeze::{Freezer, TIP_SLICE};
-use super::import::Freezing;
+use super::freeze::{Freezer, Freezing, TIP_SLICE};
 use super::mempool::{MempoolSync, PersistentMempool, StepOutcome};
 use super::prefetch::Prefetcher;
 use super::reorg::Record;

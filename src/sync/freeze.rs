@@ -2,6 +2,7 @@
 //! into force is one small commit, and the live rows are deleted afterwards, a few at a time.
 
 use std::fmt::Display;
+use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use tracing::{debug, info, warn};
 use super::error::SyncError;
 use super::follow::SyncLoop;
 use crate::chain::Height;
-use crate::index::{GenerationRange, ImportEstimate, IndexError, Snapshot, Tip};
+use crate::index::{GenerationRange, ImportEstimate, Index, IndexError, Snapshot, Tip};
 use crate::node::{BlockPositions, NodeBlocks};
 
 /// The pause after a failure.
@@ -27,6 +28,46 @@ pub(super) const TIP_SLICE: Duration = Duration::from_millis(20);
 pub(super) const CATCH_UP_SLICE: Duration = Duration::from_secs(3);
 /// The pause between two times at the tip, which leaves the processors to requests.
 const SWEEP_PAUSE: Duration = Duration::from_millis(100);
+
+/// Which blocks are frozen, and what building a generation may use.
+#[derive(Clone)]
+pub struct Freezing {
+    /// When blocks are frozen.
+    pub bounds: FreezeBounds,
+    /// Whether blocks are frozen if the node prunes, whose bytes are not available then.
+    pub if_pruned: bool,
+    /// Reads the bytes of frozen blocks.
+    pub blocks: NodeBlocks,
+    /// The node's `blocks` directory, if it is known.
+    pub blocks_dir: Option<PathBuf>,
+    /// The directory for temporary files.
+    pub temporary_dir: PathBuf,
+    /// Memory for buffers and partitions, in bytes.
+    pub memory: usize,
+    /// Threads that parse and sort.
+    pub threads: NonZeroUsize,
+}
+
+/// When blocks are frozen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FreezeBounds {
+    /// How many of the newest blocks are not frozen.
+    pub depth: u32,
+    /// How many blocks are frozen at a time, at least.
+    pub every: u32,
+}
+
+impl FreezeBounds {
+    /// The highest block to freeze in a chain with this tip whose blocks up to `frozen` are frozen; `None` while there are
+    /// too few others.
+    #[must_use]
+    pub(super) fn due(&self, tip: Height, frozen: Option<Height>) -> Option<Height> {
+        let first = frozen.map_or(0, |frozen| frozen.to_u32().saturating_add(1));
+        let live = tip.to_u32().saturating_add(1).saturating_sub(first);
+        let is_due = live >= self.depth.saturating_add(self.every).max(1);
+        tip.to_u32().checked_sub(self.depth).filter(|last| is_due && *last >= first).map(Height::from)
+    }
+}
 
 /// Freezing, as far as it is under way.
 #[derive(Default)]
@@ -139,7 +180,8 @@ impl SyncLoop<'_> {
     /// Deletes shadowed rows for about this time.
     fn sweep(&mut self, slice: Duration) -> Result<(), SyncError> {
         let began = Instant::now();
-        if slice < CATCH_UP_SLICE && self.freezer.swept_at.is_some_and(|swept| swept.elapsed() < SWEEP_PAUSE) {
+        // while the index catches up, a pause would only delay it
+        if slice == TIP_SLICE && self.freezer.swept_at.is_some_and(|swept| swept.elapsed() < SWEEP_PAUSE) {
             return Ok(());
         }
         while !self.freezer.is_swept && began.elapsed() < slice && !self.follow.node.stop().is_raised() {
@@ -164,7 +206,7 @@ impl SyncLoop<'_> {
         let Some(last) = tip.and_then(|tip| freezing.bounds.due(tip, frozen)) else { return Ok(()) };
         let first = frozen.map_or(Height::GENESIS, Height::next);
         let path = self.follow.index.freezing_path();
-        if let Err(error) = remove(&path) {
+        if let Err(error) = Index::remove_unused(&path) {
             self.postpone(&error);
             return Ok(());
         }
@@ -195,7 +237,7 @@ impl SyncLoop<'_> {
         match self.follow.index.adopt(&path) {
             Ok(_) => {}
             Err(error @ IndexError::NotNext { .. }) => {
-                remove(&path)?;
+                Index::remove_unused(&path)?;
                 debug!(%error, "a reorganisation reached blocks that were being frozen");
                 return Ok(());
             }
@@ -258,16 +300,27 @@ impl SyncLoop<'_> {
             }
         }
         info!(path = %path.display(), "removing a generation whose blocks left the chain");
-        remove(path)
+        Ok(Index::remove_unused(path)?)
     }
 }
 
-/// Removes a file if there is one.
-pub(super) fn remove(path: &Path) -> Result<(), SyncError> {
-    match std::fs::remove_file(path) {
-        Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
-            Err(IndexError::File { doing: "remove", path: path.to_path_buf(), source }.into())
-        }
-        _ => Ok(()),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_but_the_newest_blocks_are_frozen_once_there_are_enough() {
+        let due = |depth, every, tip: u32, frozen: Option<u32>| {
+            FreezeBounds { depth, every }.due(Height::from(tip), frozen.map(Height::from)).map(Height::to_u32)
+        };
+        // heights 0 to 9 are ten blocks
+        assert_eq!(due(4, 6, 8, None), None);
+        assert_eq!(due(4, 6, 9, None), Some(5));
+        assert_eq!(due(4, 6, 14, Some(5)), None);
+        assert_eq!(due(4, 6, 15, Some(5)), Some(11));
+        assert_eq!(due(0, 1, 0, None), Some(0));
+        assert_eq!(due(0, 1, 7, Some(6)), Some(7));
+        assert_eq!(due(0, 1, 7, Some(7)), None);
+        assert_eq!(due(u32::MAX, u32::MAX, 9, None), None);
     }
 }

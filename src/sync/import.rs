@@ -1,60 +1,18 @@
 //! Builds the first generation of an empty index from the node's blocks, many times as fast as connecting them one by
 //! one. Until it is complete the index is empty.
 
-use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
 
 use tracing::{info, warn};
 
 use super::error::SyncError;
 use super::follow::SyncLoop;
-use super::freeze::remove;
-use super::import_progress::BulkImportProgress;
+use super::freeze::Freezing;
+use super::import_progress::{BulkImportProgress, wide};
 use crate::chain::{Height, network};
-use crate::index::{FreshStart, Import, ImportEstimate, ImportOptions, IndexError, Tip};
-use crate::node::{BlockSource, BlockSourceStatus, NodeBlocks, NodeError};
+use crate::index::{FreshStart, Import, ImportEstimate, ImportOptions, Index, IndexError, Tip};
+use crate::node::{BlockSource, BlockSourceStatus, NodeError};
 use crate::view::SyncState;
-
-/// Which blocks are frozen, and what building a generation may use.
-#[derive(Clone)]
-pub struct Freezing {
-    /// When blocks are frozen.
-    pub bounds: FreezeBounds,
-    /// Whether blocks are frozen if the node prunes, whose bytes are not available then.
-    pub if_pruned: bool,
-    /// Reads the bytes of frozen blocks.
-    pub blocks: NodeBlocks,
-    /// The node's `blocks` directory, if it is known.
-    pub blocks_dir: Option<PathBuf>,
-    /// The directory for temporary files.
-    pub temporary_dir: PathBuf,
-    /// Memory for buffers and partitions, in bytes.
-    pub memory: usize,
-    /// Threads that parse and sort.
-    pub threads: NonZeroUsize,
-}
-
-/// When blocks are frozen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FreezeBounds {
-    /// How many of the newest blocks are not frozen.
-    pub depth: u32,
-    /// How many blocks are frozen at a time, at least.
-    pub every: u32,
-}
-
-impl FreezeBounds {
-    /// The highest block to freeze in a chain with this tip whose blocks up to `frozen` are frozen; `None` while there are
-    /// too few others.
-    #[must_use]
-    pub(super) fn due(&self, tip: Height, frozen: Option<Height>) -> Option<Height> {
-        let first = frozen.map_or(0, |frozen| frozen.to_u32().saturating_add(1));
-        let live = tip.to_u32().saturating_add(1).saturating_sub(first);
-        let is_due = live >= self.depth.saturating_add(self.every).max(1);
-        tip.to_u32().checked_sub(self.depth).filter(|last| is_due && *last >= first).map(Height::from)
-    }
-}
 
 impl SyncLoop<'_> {
     /// Imports the blocks up to this height into the empty index. An import that was interrupted is continued.
@@ -68,7 +26,7 @@ impl SyncLoop<'_> {
             Ok(last) => return self.put_into_force(last),
             Err(error @ (IndexError::WrongSalt { .. } | IndexError::WrongVersion { .. })) => {
                 warn!(%error, "removing a complete import that does not belong to the index");
-                remove(&building)?;
+                Index::remove_unused(&building)?;
             }
             // there is none, or it is not complete
             Err(_) => {}
@@ -99,8 +57,9 @@ impl SyncLoop<'_> {
         };
         let Some(imported) = imported else { return Ok(()) };
         progress.finish(&imported);
-        let heights = (0..).map(Height::from);
-        self.add_positions(&freezing.blocks, heights.zip(source.positions().iter().copied()))?;
+        let positions = (0..).map(Height::from).zip(source.positions().iter().copied());
+        freezing.blocks.add(positions.clone());
+        self.record_positions(positions)?;
         self.put_into_force(imported.range.last)
     }
 
@@ -178,39 +137,13 @@ impl SyncLoop<'_> {
 
     /// Names the generation that was built, if its last block is still in the node's chain.
     fn put_into_force(&mut self, last: Tip) -> Result<(), SyncError> {
-        let Self { follow, .. } = self;
-        let path = follow.index.building_path();
-        if follow.node.block_hash(last.height)? != Some(last.hash) {
+        let path = self.follow.index.building_path();
+        if self.follow.node.block_hash(last.height)? != Some(last.hash) {
             warn!(height = %last.height, hash = %last.hash, "the node disconnected the last imported block: importing again");
-            return remove(&path);
+            return Ok(Index::remove_unused(&path)?);
         }
-        let tip = follow.index.adopt(&path)?;
+        let tip = self.follow.index.adopt(&path)?;
         info!(height = %tip.height, hash = %tip.hash, "the imported blocks are in the index");
         self.publish_chain()
-    }
-}
-
-fn wide(bytes: usize) -> u64 {
-    u64::try_from(bytes).unwrap_or(u64::MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn all_but_the_newest_blocks_are_frozen_once_there_are_enough() {
-        let due = |depth, every, tip: u32, frozen: Option<u32>| {
-            FreezeBounds { depth, every }.due(Height::from(tip), frozen.map(Height::from)).map(Height::to_u32)
-        };
-        // heights 0 to 9 are ten blocks
-        assert_eq!(due(4, 6, 8, None), None);
-        assert_eq!(due(4, 6, 9, None), Some(5));
-        assert_eq!(due(4, 6, 14, Some(5)), None);
-        assert_eq!(due(4, 6, 15, Some(5)), Some(11));
-        assert_eq!(due(0, 1, 0, None), Some(0));
-        assert_eq!(due(0, 1, 7, Some(6)), Some(7));
-        assert_eq!(due(0, 1, 7, Some(7)), None);
-        assert_eq!(due(u32::MAX, u32::MAX, 9, None), None);
     }
 }

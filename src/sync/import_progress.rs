@@ -1,5 +1,5 @@
 //! Shows the progress of a bulk import: a bar with phase, rate and remaining time on a terminal, otherwise a log line every
-//! ten seconds and at the end of each phase.
+//! ten seconds and, after the first ten, at the beginning of each phase.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -41,7 +41,6 @@ pub(super) struct BulkImportProgress {
     transactions: u64,
     bytes: u64,
     phase: Option<ImportPhase>,
-    temporary_bytes: u64,
     /// Thousandths of the whole.
     done: u64,
 }
@@ -67,7 +66,6 @@ impl BulkImportProgress {
             transactions: 0,
             bytes: 0,
             phase: None,
-            temporary_bytes: 0,
             done: 0,
         }
     }
@@ -100,9 +98,7 @@ impl BulkImportProgress {
         let (rate, mib) = (self.rate(self.transactions), self.rate(self.bytes >> 20));
         let left = self.seconds_left();
         if let Some(bar) = &self.bar {
-            bar.set_position(self.done);
-            let left = left.map_or_else(String::new, |seconds| format!(", {} left", minutes(seconds)));
-            bar.set_message(format!("block {blocks} of {of}, {rate:.0} transactions/s, {mib:.0} MiB/s{left}"));
+            self.show(bar, left, &format!("block {blocks} of {of}, {rate:.0} transactions/s, {mib:.0} MiB/s"));
         } else if self.is_line_due() {
             info!(
                 blocks,
@@ -117,24 +113,16 @@ impl BulkImportProgress {
 
     /// Records the progress of the phases after that.
     pub(super) fn advance(&mut self, progress: ImportProgress) {
+        let ImportProgress { done, total, .. } = progress;
         let (before, of_phase) = share(progress.phase);
-        self.done = before + of_phase * progress.done / progress.total.max(1);
-        self.temporary_bytes = progress.temporary_bytes;
+        self.done = before + of_phase * done / total.max(1);
         let is_new =
             self.phase.replace(progress.phase) != Some(progress.phase) && self.started.elapsed() > LOG_INTERVAL;
         let (left, temporary_mib) = (self.seconds_left(), progress.temporary_bytes >> 20);
+        let phase = progress.phase.name();
         if let Some(bar) = &self.bar {
-            bar.set_position(self.done);
-            let left = left.map_or_else(String::new, |seconds| format!(", {} left", minutes(seconds)));
-            bar.set_message(format!(
-                "{}: {} of {}, {temporary_mib} MiB of temporary files{left}",
-                progress.phase.name(),
-                progress.done,
-                progress.total
-            ));
+            self.show(bar, left, &format!("{phase}: {done} of {total}, {temporary_mib} MiB of temporary files"));
         } else if is_new || self.is_line_due() {
-            let phase = progress.phase.name();
-            let ImportProgress { done, total, .. } = progress;
             info!(phase, done, of = total, temporary_mib, seconds_left = left, "building the index");
         }
     }
@@ -160,6 +148,13 @@ impl BulkImportProgress {
         );
     }
 
+    /// Shows how much is done, with a message that ends with the remaining time in seconds.
+    fn show(&self, bar: &ProgressBar, left: Option<u64>, message: &str) {
+        let left = left.map_or_else(String::new, |seconds| format!(", {} left", minutes(seconds)));
+        bar.set_position(self.done);
+        bar.set_message(format!("{message}{left}"));
+    }
+
     fn is_line_due(&mut self) -> bool {
         let is_due = self.last_line.elapsed() > LOG_INTERVAL;
         if is_due {
@@ -183,6 +178,6 @@ fn minutes(seconds: u64) -> String {
     if seconds < 60 { format!("{seconds} s") } else { format!("{} min", seconds.div_ceil(60)) }
 }
 
-fn wide(number: usize) -> u64 {
+pub(super) fn wide(number: usize) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
 }

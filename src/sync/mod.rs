@@ -32,7 +32,7 @@ mod withheld;
 pub use compare::{Comparison, NodeState, compare_with_node};
 pub use error::SyncError;
 pub use follow::{Follow, Until, run};
-pub use import::{FreezeBounds, Freezing};
+pub use freeze::{FreezeBounds, Freezing};
 pub use mempool::PersistentMempool;
 pub use raw_blocks::read_frozen_blocks;
 pub use wake::Wake;

@@ -39,16 +39,6 @@ pub fn read_frozen_blocks(index: &Index, node: &Node, blocks_dir: Option<PathBuf
 }
 
 impl SyncLoop<'_> {
-    /// Reads blocks at these positions from now on, and records them for the next start.
-    pub(super) fn add_positions(
-        &mut self,
-        blocks: &NodeBlocks,
-        positions: impl Iterator<Item = (Height, BlockPosition)> + Clone,
-    ) -> Result<(), SyncError> {
-        blocks.add(positions.clone());
-        self.record_positions(positions)
-    }
-
     /// Records where blocks are, for the next start.
     pub(super) fn record_positions(
         &mut self,

@@ -8,26 +8,16 @@ use std::sync::Arc;
 use bitcoin::{Block, Network};
 use btcgraph::chain::Height;
 use btcgraph::index::{Generation, Index, IndexError, RawBlocks, Snapshot, Tip, TxNum, VerifyOptions, verify};
-use btcgraph::sim::{Hostile, SimChain};
+use btcgraph::sim::SimChain;
 
 use crate::support::agree::assert_agrees;
 use crate::support::frozen::{BlockBytes, frozen};
+use crate::support::hostile::repeated_coinbases;
 use crate::support::indexed::{Indexed, SALT, options};
 use crate::support::model::Model;
 
-/// A chain with repeated coinbases of which some outputs were spent before.
 fn blocks(seed: u64) -> Vec<Arc<Block>> {
-    let (mut chain, mut hostile) = (SimChain::new(seed), Hostile::new(seed));
-    for spent in 0..=3 {
-        hostile.repeat_coinbase(&mut chain, spent).unwrap();
-        hostile.mine(&mut chain).unwrap();
-    }
-    let (twice, _) = hostile.repeat_coinbase(&mut chain, 1).unwrap();
-    chain.mine_duplicate_coinbase(&twice, Vec::new()).unwrap();
-    for _ in 0..40 {
-        hostile.mine(&mut chain).unwrap();
-    }
-    chain.active_blocks().cloned().collect()
+    repeated_coinbases(seed, 40)
 }
 
 fn agrees(indexed: &Indexed, blocks: &[&Block]) {
@@ -87,7 +77,7 @@ fn verify_reports_a_frozen_index_as_a_live_one() {
 }
 
 #[test]
-fn verify_needs_somebody_who_has_the_bytes_of_frozen_blocks() {
+fn verify_needs_the_bytes_of_frozen_blocks() {
     let blocks = blocks(50);
     let blocks: Vec<_> = blocks.iter().map(Arc::as_ref).collect();
     let directory = frozen(&blocks, &[40, 60]).directory;
@@ -170,7 +160,7 @@ fn generations_are_named_durably_and_only_on_top_of_the_tip() {
     let Indexed { index, directory } = indexed;
     drop(index);
     let index = Index::open(&options(directory.path())).unwrap();
-    // without anybody who has the bytes everything else is answered
+    // without the bytes everything else is answered
     let reopened = index.snapshot().unwrap();
     let block = reopened.block(Height::from(35)).unwrap().unwrap();
     assert_eq!(block.hash, blocks[35].block_hash());

@@ -14,9 +14,10 @@ use btcgraph::index::{
     ChainMembership, Generation, HistoryRow, Import, ImportOptions, ImportPhase, ImportProgress, IndexError,
     OutputPosition, ScriptKey, Snapshot, TxNum, UnspentKey, UnspentRow,
 };
-use btcgraph::sim::{Hostile, Owner, ScriptKind, SimChain};
+use btcgraph::sim::{Owner, ScriptKind, SimChain};
 
 use crate::faults::set_meta;
+use crate::support::hostile::repeated_coinbases;
 use crate::support::indexed::{Indexed, SALT};
 
 const ALL: TxNum = TxNum(u32::MAX);
@@ -25,19 +26,8 @@ fn blocks(chain: &SimChain) -> Vec<Arc<Block>> {
     chain.active_blocks().cloned().collect()
 }
 
-/// A chain with repeated coinbases of which some outputs were spent before, and 220 hostile blocks.
 pub(crate) fn hostile_blocks(seed: u64) -> Vec<Arc<Block>> {
-    let (mut chain, mut hostile) = (SimChain::new(seed), Hostile::new(seed));
-    for spent in 0..=3 {
-        hostile.repeat_coinbase(&mut chain, spent).unwrap();
-        hostile.mine(&mut chain).unwrap();
-    }
-    let (twice, _) = hostile.repeat_coinbase(&mut chain, 1).unwrap();
-    chain.mine_duplicate_coinbase(&twice, Vec::new()).unwrap();
-    for _ in 0..120 {
-        hostile.mine(&mut chain).unwrap();
-    }
-    blocks(&chain)
+    repeated_coinbases(seed, 120)
 }
 
 pub(crate) fn open(path: &Path) -> Generation {

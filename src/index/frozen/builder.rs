@@ -304,10 +304,13 @@ pub(in crate::index) fn remove_resumable(path: &Path) -> Result<(), IndexError> 
     remove_if_exists(&unnamed(path))
 }
 
-fn remove_if_exists(path: &Path) -> Result<(), IndexError> {
+/// Removes a file if there is one.
+///
+/// Errors: [`IndexError::File`].
+pub(in crate::index) fn remove_if_exists(path: &Path) -> Result<(), IndexError> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        removed => removed.map_err(file("remove the unfinished", path)),
+        removed => removed.map_err(file("remove", path)),
     }
 }
 

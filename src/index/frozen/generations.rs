@@ -14,7 +14,7 @@ use super::super::codec::{Decoder, Encoder};
 use super::super::error::IndexError;
 use super::super::keys::{OutputPosition, ScriptKey, TxNum};
 use super::super::raw_blocks::RawBlocks;
-use super::super::snapshot::{Occurrence, SpendingInput, StoredTransaction, TableRows};
+use super::super::snapshot::{Occurrence, SpendingInput, TableRows};
 use super::super::tables::block_hashes::BlockPlace;
 use super::super::tables::block_starts::BlockStart;
 use super::super::tables::blocks::BlockRow;
@@ -23,17 +23,8 @@ use super::super::tables::meta;
 use super::super::tables::unspent::{FoundOutput, UnspentKey};
 use super::super::update::Tip;
 use super::generation::Generation;
+use super::parallel::in_parallel;
 use crate::chain::Height;
-use crate::chain::raw::RawTransaction;
-
-/// Threads that read at many places.
-const READERS: usize = 8;
-/// Items that are worth a thread of their own.
-const SHARE: usize = 8;
-/// The most bytes of transactions that are held at a time, if each is smaller.
-const HELD: usize = 16 << 20;
-/// The most bytes of a block (Core: `MAX_BLOCK_SERIALIZED_SIZE`).
-const MAX_BLOCK: u32 = 4_000_000;
 
 /// A generation up to its end.
 #[derive(Clone)]
@@ -63,13 +54,35 @@ impl InForce {
     fn first(&self) -> TxNum {
         self.generation.range().txnums.0
     }
+
+    /// The input of one of its transactions that spends an output.
+    fn spender(&self, txnum: TxNum, vout: u32) -> Result<Option<SpendingInput>, IndexError> {
+        let spender = self.generation.spender(txnum, vout)?;
+        Ok(spender.filter(|spender| spender.txnum < self.end))
+    }
+
+    /// Whether one of its transactions overwrites an output (BIP30).
+    fn overwrites(&self, txnum: TxNum, vout: u32) -> Result<bool, IndexError> {
+        Ok(self.generation.overwriter(txnum, vout)?.is_some_and(|later| later < self.end))
+    }
+}
+
+/// Whether a transaction of these generations spends or overwrites an output.
+fn is_removed(generations: &[InForce], output: UnspentKey) -> Result<bool, IndexError> {
+    for in_force in generations {
+        if in_force.spender(output.txnum, output.vout)?.is_some() || in_force.overwrites(output.txnum, output.vout)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// All of them, the oldest first. They follow each other without a gap from the genesis block on.
 #[derive(Clone, Default)]
 pub(in crate::index) struct Generations {
     in_force: Vec<InForce>,
-    raw: Arc<OnceLock<Arc<dyn RawBlocks>>>,
+    /// Where the bytes of their blocks are read.
+    pub(super) raw: Arc<OnceLock<Arc<dyn RawBlocks>>>,
 }
 
 impl Generations {
@@ -170,17 +183,29 @@ impl Generations {
         self.in_force.iter().map(record).collect()
     }
 
-    fn of(&self, txnum: TxNum) -> Option<&InForce> {
-        let at = self.in_force.partition_point(|in_force| in_force.end <= txnum);
-        self.in_force.get(at).filter(|in_force| in_force.has(txnum))
+    /// Those that end above a transaction, of which the first has it.
+    fn from(&self, txnum: TxNum) -> &[InForce] {
+        &self.in_force[self.in_force.partition_point(|in_force| in_force.end <= txnum)..]
+    }
+
+    pub(super) fn of(&self, txnum: TxNum) -> Option<&InForce> {
+        self.from(txnum).first().filter(|in_force| in_force.has(txnum))
+    }
+
+    fn of_height(&self, height: Height) -> Option<&InForce> {
+        self.in_force.get(self.in_force.partition_point(|in_force| in_force.last.height < height))
     }
 
     /// The block at a height, `None` above them.
     pub(in crate::index) fn block(&self, height: Height) -> Result<Option<BlockRow>, IndexError> {
-        let at = self.in_force.partition_point(|in_force| in_force.last.height < height);
-        let Some(in_force) = self.in_force.get(at) else { return Ok(None) };
+        let Some(in_force) = self.of_height(height) else { return Ok(None) };
         let row = in_force.generation.block(height)?;
         row.map(Some).ok_or_else(|| IndexError::corrupt("blocks", format!("the row at height {height} is missing")))
+    }
+
+    /// The hash of the block at a height, `None` above them.
+    pub(in crate::index) fn block_hash(&self, height: Height) -> Result<Option<BlockHash>, IndexError> {
+        self.of_height(height).map_or(Ok(None), |in_force| in_force.generation.block_hash(height))
     }
 
     pub(in crate::index) fn block_place(&self, hash: BlockHash) -> Result<Option<BlockPlace>, IndexError> {
@@ -211,54 +236,6 @@ impl Generations {
         (txnums.start.0..txnums.end.0).map(|txnum| self.txid(TxNum(txnum))?.ok_or_else(|| missing(txnum))).collect()
     }
 
-    /// Appends the serialisations of transactions of theirs to `bytes`. Those of one block are read at once.
-    ///
-    /// Errors: as [`Generations::transaction`].
-    pub(in crate::index) fn append_raw_transactions(
-        &self,
-        txnums: Range<TxNum>,
-        bytes: &mut Vec<u8>,
-    ) -> Result<(), IndexError> {
-        let mut from = txnums.start;
-        while from < txnums.end {
-            let first = self.located(from)?;
-            let (mut length, mut next) = (0_u32, from);
-            let mut transactions = Vec::new();
-            while next < txnums.end {
-                let found = self.located(next)?;
-                if found.block != first.block {
-                    break;
-                }
-                length = length.saturating_add(found.length);
-                transactions.push(found);
-                next = TxNum(next.0 + 1);
-            }
-            let raw = self.checked_bytes(first.block, first.offset, length, |mut rest| {
-                for found in &transactions {
-                    let length = usize::try_from(found.length).unwrap_or(0).min(rest.len());
-                    let (transaction, behind) = rest.split_at(length);
-                    found.check(transaction)?;
-                    rest = behind;
-                }
-                Ok(())
-            })?;
-            bytes.extend(raw);
-            from = next;
-        }
-        Ok(())
-    }
-
-    /// Where the bytes of a transaction of theirs are.
-    fn located(&self, txnum: TxNum) -> Result<Located, IndexError> {
-        let missing = |table| IndexError::corrupt(table, format!("transaction {txnum} is missing"));
-        let generation = &self.of(txnum).ok_or_else(|| missing("transactions"))?.generation;
-        let txid = generation.txid(txnum)?.ok_or_else(|| missing("txids"))?;
-        let (offset, length, fee) = generation.block_offset(txnum)?.ok_or_else(|| missing("positions"))?;
-        let height = generation.occurrence(txnum)?.ok_or_else(|| missing("block_starts"))?.height;
-        let hash = generation.block_hash(height)?.ok_or_else(|| missing("blocks"))?;
-        Ok(Located { txnum, block: Tip { height, hash }, txid, offset, length, fee })
-    }
-
     pub(in crate::index) fn occurrence(&self, txnum: TxNum) -> Result<Option<Occurrence>, IndexError> {
         self.of(txnum).map_or(Ok(None), |in_force| in_force.generation.occurrence(txnum))
     }
@@ -277,48 +254,6 @@ impl Generations {
         Ok(found)
     }
 
-    /// A transaction, `None` above them.
-    ///
-    /// Errors: [`IndexError::RawUnavailable`] if nobody has its bytes; storage errors.
-    pub(in crate::index) fn transaction(&self, txnum: TxNum) -> Result<Option<StoredTransaction>, IndexError> {
-        if self.of(txnum).is_none() {
-            return Ok(None);
-        }
-        self.read(&self.located(txnum)?).map(Some)
-    }
-
-    fn read(&self, found: &Located) -> Result<StoredTransaction, IndexError> {
-        let raw = self.checked_bytes(found.block, found.offset, found.length, |raw| found.check(raw))?;
-        Ok(StoredTransaction { txnum: found.txnum, txid: found.txid, fee: found.fee, raw })
-    }
-
-    /// Visits transactions of the generations, in the order of these numbers. Several are read at a time, of which
-    /// [`HELD`] bytes are held.
-    ///
-    /// Errors: as [`Generations::transaction`]; [`IndexError::Threads`]; what `visit` returns.
-    pub(in crate::index) fn each_transaction(
-        &self,
-        txnums: &[TxNum],
-        mut visit: impl FnMut(usize, StoredTransaction) -> Result<(), IndexError>,
-    ) -> Result<(), IndexError> {
-        let located = in_parallel(txnums, |txnum| self.located(*txnum))?;
-        let (mut rest, mut at) = (located.as_slice(), 0);
-        while !rest.is_empty() {
-            let mut bytes = 0;
-            let fitting = rest.iter().take_while(|found| {
-                bytes += usize::try_from(found.length).unwrap_or(HELD);
-                bytes <= HELD
-            });
-            let (held, behind) = rest.split_at(fitting.count().max(1));
-            for stored in in_parallel(held, |found| self.read(found))? {
-                visit(at, stored)?;
-                at += 1;
-            }
-            rest = behind;
-        }
-        Ok(())
-    }
-
     /// The newest transaction of theirs before `before` with each of these txids, of which several are looked up at a
     /// time.
     ///
@@ -330,61 +265,9 @@ impl Generations {
         in_parallel(txids, |txid| Ok(self.positions(txid)?.into_iter().rfind(|txnum| *txnum < before)))
     }
 
-    /// `length` bytes of a block from `offset` on that pass a check, from another place if those of the first do not.
-    ///
-    /// Errors: as [`Generations::raw_bytes`]; that of the check.
-    fn checked_bytes(
-        &self,
-        block: Tip,
-        offset: u32,
-        length: u32,
-        check: impl Fn(&[u8]) -> Result<(), IndexError>,
-    ) -> Result<Vec<u8>, IndexError> {
-        let bytes = self.raw_bytes(block, offset, length)?;
-        let Err(error) = check(&bytes) else { return Ok(bytes) };
-        let again = self.raw.get().and_then(|raw| raw.read_elsewhere(block, offset, length).ok());
-        again.filter(|bytes| check(bytes).is_ok()).ok_or(error)
-    }
-
-    /// `length` bytes of a block from `offset` on.
-    ///
-    /// Errors: [`IndexError::RawUnavailable`].
-    pub(in crate::index) fn raw_bytes(&self, block: Tip, offset: u32, length: u32) -> Result<Vec<u8>, IndexError> {
-        let unavailable = |why: String| IndexError::RawUnavailable { height: block.height, hash: block.hash, why };
-        if offset.saturating_add(length) > MAX_BLOCK {
-            let what = format!("{length} bytes at offset {offset} of block {} are more than a block has", block.hash);
-            return Err(IndexError::corrupt("positions", what));
-        }
-        let raw = self.raw.get().ok_or_else(|| unavailable("no node is connected yet".into()))?;
-        let bytes = raw.read(block, offset, length).map_err(|error| unavailable(error.to_string()))?;
-        if u32::try_from(bytes.len()) == Ok(length) {
-            Ok(bytes)
-        } else {
-            Err(unavailable(format!("{} bytes were returned, not {length}", bytes.len())))
-        }
-    }
-
     /// The input that spends an output of theirs, if a transaction of theirs does.
     pub(in crate::index) fn spender(&self, txnum: TxNum, vout: u32) -> Result<Option<SpendingInput>, IndexError> {
-        let at = self.in_force.partition_point(|in_force| in_force.end <= txnum);
-        for in_force in &self.in_force[at..] {
-            let spender = in_force.generation.spender(txnum, vout)?;
-            if let Some(spender) = spender.filter(|spender| spender.txnum < in_force.end) {
-                return Ok(Some(spender));
-            }
-        }
-        Ok(None)
-    }
-
-    /// Whether one of their transactions overwrites this output (BIP30).
-    fn is_overwritten(&self, txnum: TxNum, vout: u32) -> Result<bool, IndexError> {
-        let at = self.in_force.partition_point(|in_force| in_force.end <= txnum);
-        for in_force in &self.in_force[at..] {
-            if in_force.generation.overwriter(txnum, vout)?.is_some_and(|later| later < in_force.end) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        self.from(txnum).iter().find_map(|in_force| in_force.spender(txnum, vout).transpose()).transpose()
     }
 
     /// Whether the generation of an output has a row of it in `unspent`. It may be spent since.
@@ -395,26 +278,13 @@ impl Generations {
 
     /// Whether an output is unspent right above them.
     pub(in crate::index) fn is_unspent(&self, output: UnspentKey) -> Result<bool, IndexError> {
-        let own = self.in_force.partition_point(|in_force| in_force.end <= output.txnum);
-        Ok(self.has_unspent_row(output)? && !self.is_gone_after(own, output)?)
+        let [_, later @ ..] = self.from(output.txnum) else { return Ok(false) };
+        Ok(self.has_unspent_row(output)? && !is_removed(later, output)?)
     }
 
-    /// Whether an output with a row in `unspent` of a generation is spent or overwritten by a later one.
-    fn is_gone_after(&self, own: usize, output: UnspentKey) -> Result<bool, IndexError> {
-        for in_force in self.in_force.iter().skip(own + 1) {
-            let spender = in_force.generation.spender(output.txnum, output.vout)?;
-            let overwriter = in_force.generation.overwriter(output.txnum, output.vout)?;
-            let is_in_force = |txnum: TxNum| txnum < in_force.end;
-            if spender.is_some_and(|spender| is_in_force(spender.txnum)) || overwriter.is_some_and(is_in_force) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    /// Whether an output of theirs is spent or overwritten by a transaction of theirs.
+    /// Whether an output of theirs is spent or overwritten (BIP30) by a transaction of theirs.
     pub(in crate::index) fn is_gone(&self, output: UnspentKey) -> Result<bool, IndexError> {
-        Ok(self.spender(output.txnum, output.vout)?.is_some() || self.is_overwritten(output.txnum, output.vout)?)
+        is_removed(self.from(output.txnum), output)
     }
 
     /// The last of their transactions of a script before `before`, with the totals of the script after it.
@@ -461,7 +331,7 @@ impl Generations {
                     (Arc::clone(self), in_force.generation.unspent(script, positions.start..end)?);
                 rows.push(found.map(move |row| {
                     let (output, row) = row?;
-                    let is_gone = generations.is_gone_after(at, output)?;
+                    let is_gone = is_removed(&generations.in_force[at + 1..], output)?;
                     Ok((output, (!is_gone).then_some(row)))
                 }));
             }
@@ -498,37 +368,12 @@ impl Generations {
     }
 }
 
-/// Where the bytes of a transaction are, and what they must be.
-struct Located {
-    txnum: TxNum,
-    block: Tip,
-    txid: Txid,
-    /// Bytes of the block before it.
-    offset: u32,
-    length: u32,
-    /// In sat, `None` for a coinbase.
-    fee: Option<u64>,
-}
-
-impl Located {
-    /// Errors: [`IndexError::RawUnavailable`] if the bytes are not this transaction.
-    fn check(&self, raw: &[u8]) -> Result<(), IndexError> {
-        if RawTransaction::parse_whole(raw).is_ok_and(|transaction| transaction.txid() == self.txid) {
-            return Ok(());
-        }
-        let Self { block: Tip { height, hash }, txid, offset, .. } = self;
-        let why = format!("the bytes at offset {offset} are not transaction {txid}");
-        Err(IndexError::RawUnavailable { height: *height, hash: *hash, why })
-    }
-}
-
 impl InForceRecord {
     /// The row of all of them in `meta`.
     pub(in crate::index) fn encode_all(records: &[Self]) -> Vec<u8> {
         let mut row = Encoder::default();
         for Self { name, last, end } in records {
-            row.varint(u32::try_from(name.len()).unwrap_or(u32::MAX)).bytes(name.as_bytes());
-            row.bytes(&meta::encode_tip(last.height, last.hash)).u32(end.0);
+            row.blob(name.as_bytes()).bytes(&meta::encode_tip(last.height, last.hash)).u32(end.0);
         }
         row.finish()
     }
@@ -536,36 +381,11 @@ impl InForceRecord {
     pub(in crate::index) fn decode_all(row: &[u8]) -> Result<Vec<Self>, IndexError> {
         let (mut row, mut records) = (Decoder::new("meta", row), Vec::new());
         while !row.is_empty() {
-            let length = usize::try_from(row.varint_32()?).unwrap_or(usize::MAX);
-            let name = std::str::from_utf8(row.take(length)?).map(str::to_owned);
+            let name = std::str::from_utf8(row.blob()?).map(str::to_owned);
             let name = name.map_err(|_| row.corrupt("names a generation with bytes that are not text"))?;
             let (height, hash) = meta::decode_tip(&row.array::<36>()?)?;
             records.push(Self { name, last: Tip { height, hash }, end: TxNum(row.u32()?) });
         }
         Ok(records)
     }
-}
-
-/// The results of reads for many items, in their order. Each thread reads for items next to each other.
-fn in_parallel<T: Sync, R: Send>(
-    items: &[T],
-    read: impl Fn(&T) -> Result<R, IndexError> + Sync,
-) -> Result<Vec<R>, IndexError> {
-    let share = items.len().div_ceil(READERS).max(SHARE);
-    if items.len() <= share {
-        return items.iter().map(read).collect();
-    }
-    std::thread::scope(|scope| {
-        let (mut readers, read) = (Vec::with_capacity(READERS), &read);
-        for part in items.chunks(share) {
-            let reader = std::thread::Builder::new().name("read".into());
-            let work = move || part.iter().map(read).collect::<Result<Vec<_>, _>>();
-            readers.push(reader.spawn_scoped(scope, work).map_err(IndexError::Threads)?);
-        }
-        let mut found = Vec::with_capacity(items.len());
-        for reader in readers {
-            found.extend(reader.join().unwrap_or(Err(IndexError::Broken))?);
-        }
-        Ok(found)
-    })
 }

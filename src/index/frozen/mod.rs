@@ -6,7 +6,8 @@
 //!                                          ▲ tables/: one packer and reader for each table
 //! ```
 //!
-//! An index puts a generation into force (`adopt.rs`), and `generations.rs` reads all of them as one, each up to its end.
+//! An index puts a generation into force (`adopt.rs`), and `generations.rs` reads all of them as one, each up to its end; the bytes of
+//! their transactions are read from the node or its block files (`transactions.rs`).
 //!
 //! What the rows mean is as in the live tables; how they are stored differs: many entries share a row, whose size is
 //! chosen so that rows fill pages exactly, and numbers are varints and differences.
@@ -16,7 +17,9 @@ mod generation;
 pub(super) mod generations;
 mod pack;
 pub(super) mod page;
+mod parallel;
 pub(super) mod tables;
+mod transactions;
 
 pub(super) use generation::PackedEntries;
 pub(super) use generation::facts;

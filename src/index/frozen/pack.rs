@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use bitcoin::Script;
 use bitcoin::consensus::encode::{VarInt, serialize};
-use bitcoin::{BlockHash, Script};
 
 use super::super::block::{BlockOutput, small};
 use super::super::error::IndexError;
@@ -80,14 +80,6 @@ impl Snapshot {
     /// Errors: storage errors; [`IndexError::Corrupt`] if a row is missing.
     pub fn transactions_in(&self, heights: RangeInclusive<Height>) -> Result<u64, IndexError> {
         Ok(self.range_of(heights)?.transactions().into())
-    }
-
-    /// The hashes of these blocks of the active chain.
-    ///
-    /// Errors: storage errors; [`IndexError::Corrupt`] if a row is missing.
-    pub fn block_hashes(&self, heights: RangeInclusive<Height>) -> Result<Vec<BlockHash>, IndexError> {
-        let heights = heights.start().to_u32()..=heights.end().to_u32();
-        heights.map(|height| self.block_hash(Height::from(height))).collect()
     }
 
     /// Checks that the bytes of these live blocks can be read from where frozen blocks are read.

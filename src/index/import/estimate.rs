@@ -9,10 +9,9 @@ use super::read::P2PK_MEMORY;
 use super::runs::{CHUNK_ENTRY, chunk_size};
 use super::{ImportOptions, PARTITION_BYTES, partition_bits};
 
-/// Bytes of the file a transaction: 88 of rows, and what redb enlarges the file ahead of them. Measured with 5,000,000
-/// transactions of the shape of mainnet's (`benches/README.md`).
+/// Bytes of the file a transaction: 88 of rows, and what redb enlarges the file ahead of them (`benches/README.md`).
 const FILE: u64 = 114;
-/// Bytes of temporary runs at most, a transaction: 86 measured, 102 if all blocks fit one bundle of runs
+/// Bytes of temporary runs at most, a transaction: 97 measured, 102 if all blocks fit one bundle of runs
 /// (`benches/README.md`).
 const TEMPORARY: u64 = 110;
 /// Bytes of rows and runs at a time, a transaction: 126 measured, 151 if all blocks fit one bundle of runs. It is less
@@ -39,7 +38,7 @@ pub struct ImportEstimate {
     pub temporary_bytes: u64,
     /// Bytes of both on the disk at their common peak: less than the sum.
     pub together_bytes: u64,
-    /// Bytes of memory at most. The measured peak is lower while a chain is too small to fill the buffers: 421 MiB with
+    /// Bytes of memory at most. The measured peak is lower while a chain is too small to fill the buffers: 449 MiB with
     /// 5,000,000 transactions and 732 MiB with 20,000,000, both with buffers of 1 GiB.
     pub memory_bytes: u64,
 }

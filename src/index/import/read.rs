@@ -24,7 +24,7 @@ use super::ordered::in_order;
 use super::runs::{RunBuffers, RunKind, Runs};
 use super::workspace::Workspace;
 use super::{ImportedChain, stream};
-use crate::chain::raw::{RawBlock, RawTransaction};
+use crate::chain::raw::{HEADER_SIZE, RawBlock, RawTransaction};
 
 /// A transaction: hash ‖ txnum.
 pub(super) const TRANSACTION: usize = 8 + 4;
@@ -159,7 +159,7 @@ fn task<'b>(
     bytes: &'b [u8],
 ) -> Result<Task<'b>, IndexError> {
     let invalid = |what: String| IndexError::InvalidBlock { hash, what };
-    let header = bytes.get(..80).and_then(|header| deserialize::<Header>(header).ok());
+    let header = bytes.get(..HEADER_SIZE).and_then(|header| deserialize::<Header>(header).ok());
     let header = header.ok_or_else(|| invalid("its header cannot be decoded".into()))?;
     if header.block_hash() != hash {
         return Err(invalid(format!("its header hashes to {}", header.block_hash())));

@@ -9,6 +9,7 @@ use super::super::error::IndexError;
 use super::super::keys::{Position, ScriptKey};
 use super::super::statistics::{BlockFacts, TransactionFacts};
 use crate::chain::ScriptType;
+use crate::chain::raw::HEADER_SIZE;
 
 const NEVER_SPENDABLE: u8 = 1 << 7;
 
@@ -52,7 +53,7 @@ impl<'a> CompactBlocks<'a> {
         if row.is_empty() {
             return Ok(None);
         }
-        let header: Header = deserialize(&row.array::<80>()?).map_err(|_| row.corrupt("has no header"))?;
+        let header: Header = deserialize(&row.array::<HEADER_SIZE>()?).map_err(|_| row.corrupt("has no header"))?;
         Ok(Some(BlockFacts {
             hash: header.block_hash(),
             header,

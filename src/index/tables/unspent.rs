@@ -6,6 +6,7 @@ use redb::{ReadOnlyTable, TableDefinition};
 
 use super::super::error::IndexError;
 use super::super::keys::{OutputPosition, Position, ScriptKey, TxNum};
+use super::spends::TxPoint;
 use super::{join, split, split_tx_point, tx_point};
 
 pub(in crate::index) const TABLE: TableDefinition<'static, &[u8; 17], &[u8; 9]> = TableDefinition::new("unspent");
@@ -35,6 +36,12 @@ pub struct UnspentRow {
 
 pub(in crate::index) fn key(script: ScriptKey, txnum: TxNum, vout: Position) -> UnspentKeyBytes {
     join(script.0, tx_point(txnum, vout))
+}
+
+/// The output that a key names.
+pub(in crate::index) fn outpoint(key: &UnspentKeyBytes) -> TxPoint {
+    let (_, outpoint): ([u8; 10], _) = split(key);
+    outpoint
 }
 
 pub(in crate::index) fn split_key(key: &UnspentKeyBytes) -> UnspentKey {

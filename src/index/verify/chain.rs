@@ -39,14 +39,23 @@ struct Creator<'b> {
     is_coinbase: bool,
 }
 
-/// Whether an output has a row in `unspent`, and where: the last byte of the record of an expected row.
+/// Whether an output has a row in `unspent`, and where.
 #[derive(Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
 pub(super) enum UnspentRecord {
     /// It is unspent: a live row, or one of its generation.
     Unspent,
     /// It is spent or overwritten since its generation, which has a row all the same.
     GoneSince,
+}
+
+impl UnspentRecord {
+    /// The last byte of the record of an expected row.
+    pub(super) const fn byte(self) -> u8 {
+        match self {
+            Self::Unspent => 0,
+            Self::GoneSince => 1,
+        }
+    }
 }
 
 impl Work<'_> {
@@ -257,7 +266,7 @@ impl Work<'_> {
             if has_row {
                 let key = unspent::key(script_key, txnum, vout);
                 let row = unspent::UnspentRow { value, is_coinbase }.encode();
-                self.unspent.push(&[&key, &row, &[record as u8]]).map_err(sorting)?;
+                self.unspent.push(&[&key, &row, &[record.byte()]]).map_err(sorting)?;
             }
         }
         Ok(())

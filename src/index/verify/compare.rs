@@ -158,7 +158,7 @@ impl Work<'_> {
             if *right != value {
                 self.differences.add(format!("{NAME}: row {} differs from what it must be", hex(&key)));
             }
-            if *record == UnspentRecord::Unspent as u8 && !repeats {
+            if *record == UnspentRecord::Unspent.byte() && !repeats {
                 digest.row(&key, &value);
             }
             self.progress("comparing the tables", digest.rows, u64::MAX)?;
@@ -194,7 +194,7 @@ fn without_repeats(rows: impl Iterator<Item = io::Result<Row>>) -> impl Iterator
 
 /// Whether a record of an output allows for a row: of one that is gone only its generation has one.
 fn may_have_row(record: u8, is_live: bool) -> bool {
-    record == UnspentRecord::Unspent as u8 || !is_live
+    record == UnspentRecord::Unspent.byte() || !is_live
 }
 
 /// The rows of `history` that sorted changes add up to.

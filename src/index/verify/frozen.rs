@@ -12,9 +12,7 @@ use super::super::update::Tip;
 use super::Work;
 use super::merged::{Extent, first_u32, in_force};
 use crate::chain::Height;
-
-/// No block is larger, for its weight is limited.
-const BLOCK_BYTES: u32 = 4_000_000;
+use crate::chain::raw::MAX_BLOCK_SIZE;
 
 impl Work<'_> {
     /// Checks the facts about generations, and that their blocks are a chain, so that their bytes can be requested
@@ -79,7 +77,7 @@ impl Work<'_> {
         let (hash, generations) = (row.hash, &self.snapshot.generations);
         let read = |size: u32| {
             let unavailable = |why: String| IndexError::RawUnavailable { height, hash, why };
-            if size > BLOCK_BYTES {
+            if size > MAX_BLOCK_SIZE {
                 return Err(unavailable(format!("{size} bytes are more than a block can have")));
             }
             let bytes = generations.raw_bytes(Tip { height, hash }, 0, size)?;

@@ -135,7 +135,7 @@ pub(super) fn first_of_each_key<'a, K: Eq + Copy + 'a, V: 'a>(
     }))
 }
 
-/// PackedEntries of which each is taken in the order of the keys; those between are superfluous.
+/// Entries that are taken in the order of their keys; those that are passed over are superfluous.
 pub(super) struct InOrder<'a, K, V> {
     table: &'static str,
     front: Option<(K, V)>,

@@ -3,8 +3,8 @@
 //! From the chain as it is stored (`blocks`, `block_starts`, `transactions`) and the links between transactions
 //! (`spends`) every other row is computed again and compared with the stored row, in both directions: no row
 //! may be missing, different or superfluous. Stored rows are those that count, live and packed, merged into one table
-//! (`merged.rs`); the bytes of frozen blocks are read from where the index reads them (`RawBlocks`). Totals are recounted from the first block on. The UTXO set is
-//! hashed as Bitcoin Core hashes it, so that one figure shows whether a node agrees.
+//! (`merged.rs`); the bytes of frozen blocks are read from where the index reads them (`RawBlocks`). Totals are recounted
+//! from the first block on. The UTXO set is hashed as Bitcoin Core hashes it, so that one figure shows whether a node agrees.
 //!
 //! ```text
 //!   pass 0   txids of generations, sorted ∥ `txid_prefixes` ──► transactions that repeat a txid

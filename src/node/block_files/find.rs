@@ -1,7 +1,6 @@
 //! Finds given blocks in all files, several files at once.
 
 use std::io;
-use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
@@ -13,7 +12,7 @@ use super::{BlockFileError, BlockFileReader, BlockPosition};
 use crate::node::StopFlag;
 
 /// Threads that scan: a disk without moving parts answers several reads at once.
-const THREADS: NonZeroUsize = NonZeroUsize::new(4).unwrap();
+const THREADS: usize = 4;
 
 /// How far a scan of block files is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +53,7 @@ pub(in crate::node) fn find(
     let is_stopped = || is_over.load(Ordering::Relaxed) || stop.is_raised();
     let (sender, scanned) = mpsc::channel();
     thread::scope(|scope| {
-        for _ in 0..THREADS.get().min(files.len()) {
+        for _ in 0..THREADS.min(files.len()) {
             let (sender, wanted, next, is_stopped) = (sender.clone(), &wanted, &next, &is_stopped);
             scope.spawn(move || {
                 while let Some(file) = files.get(next.fetch_add(1, Ordering::Relaxed)) {

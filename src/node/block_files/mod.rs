@@ -31,12 +31,10 @@ use open_files::{OpenFiles, read_exact_at};
 pub use positions::{BlockPosition, BlockPositions};
 use scan::FileScan;
 
+use crate::chain::raw::{HEADER_SIZE, MAX_BLOCK_SIZE};
+
 /// Magic and length before a block.
 const FRAME: usize = 8;
-const HEADER: usize = 80;
-const HEADER_LENGTH: u32 = 80;
-/// The most bytes of a block (Core: `MAX_BLOCK_SERIALIZED_SIZE`).
-const MAX_BLOCK: u32 = 4_000_000;
 
 /// Why block files cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -159,7 +157,8 @@ impl BlockFileReader {
     ///
     /// Errors: the file cannot be read; it has other bytes there than when it was scanned.
     pub fn read(&self, block: &BlockRecord) -> Result<Vec<u8>, BlockFileError> {
-        let bytes = self.read_at(block.file, block.offset, block.length.min(MAX_BLOCK))?;
+        let bytes =
+            self.read_at(block.file, block.offset, usize::try_from(block.length.min(MAX_BLOCK_SIZE)).unwrap_or(0))?;
         self.check(&bytes, block.file, block.offset, &block.hash)?;
         Ok(bytes)
     }
@@ -175,9 +174,9 @@ impl BlockFileReader {
         length: u32,
     ) -> Result<Vec<u8>, BlockFileError> {
         let begin = u64::from(position.offset);
-        let header = self.read_at(position.file, begin, HEADER_LENGTH)?;
+        let header = self.read_at(position.file, begin, HEADER_SIZE)?;
         self.check(&header, position.file, begin, hash)?;
-        self.read_at(position.file, begin + u64::from(offset), length)
+        self.read_at(position.file, begin + u64::from(offset), usize::try_from(length).unwrap_or(0))
     }
 
     /// The blocks at these positions, which lie in one file and in their order there, by one read into `buffer`.
@@ -205,8 +204,8 @@ impl BlockFileReader {
         Ok(())
     }
 
-    fn read_at(&self, file: u32, offset: u64, length: u32) -> Result<Vec<u8>, BlockFileError> {
-        let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
+    fn read_at(&self, file: u32, offset: u64, length: usize) -> Result<Vec<u8>, BlockFileError> {
+        let mut bytes = vec![0; length];
         self.read_into(file, offset, &mut bytes)?;
         unmask(&mut bytes, offset, self.key);
         Ok(bytes)
@@ -221,7 +220,7 @@ impl BlockFileReader {
 
     /// Checks that a block begins as it should: a block's hash is the hash of its header.
     fn check(&self, bytes: &[u8], file: u32, offset: u64, hash: &BlockHash) -> Result<(), BlockFileError> {
-        if bytes.get(..HEADER).is_some_and(|header| BlockHash::hash(header) == *hash) {
+        if bytes.get(..HEADER_SIZE).is_some_and(|header| BlockHash::hash(header) == *hash) {
             return Ok(());
         }
         Err(BlockFileError::Changed { path: self.path(file), hash: *hash, offset })
@@ -236,7 +235,7 @@ impl BlockFileReader {
     fn magic(&self) -> Result<[u8; 4], BlockFileError> {
         let usual = self.network.magic().to_bytes();
         let path = self.path(0);
-        let mut first = [0; FRAME + HEADER];
+        let mut first = [0; FRAME + HEADER_SIZE];
         let read = File::open(&path).and_then(|mut file| file.read_exact(&mut first));
         match read {
             Ok(()) => {}

@@ -9,10 +9,11 @@ use bitcoin::consensus::deserialize;
 use bitcoin::consensus::encode::VarInt;
 
 use super::open_files::read_at;
-use super::{BlockFileError, BlockRecord, FRAME, HEADER, MAX_BLOCK, unmask};
+use super::{BlockFileError, BlockRecord, FRAME, unmask};
+use crate::chain::raw::{HEADER_SIZE, MAX_BLOCK_SIZE};
 
 /// Bytes that are read of a block: its frame, its header, and the number of its transactions.
-const HEAD: usize = FRAME + HEADER + 9;
+const HEAD: usize = FRAME + HEADER_SIZE + 9;
 /// Bytes that are searched at once for the next block behind damage.
 const WINDOW: usize = 1 << 16;
 
@@ -70,8 +71,8 @@ impl FileScan {
         unmask(head, self.at, self.key);
         let (frame, block) = head.split_at(FRAME);
         let length = frame.last_chunk().map_or(0, |length| u32::from_le_bytes(*length));
-        let least = u32::try_from(HEADER + 1).unwrap_or(u32::MAX);
-        if frame[..4] != self.magic || !(least..=MAX_BLOCK).contains(&length) {
+        let least = u32::try_from(HEADER_SIZE + 1).unwrap_or(u32::MAX);
+        if frame[..4] != self.magic || !(least..=MAX_BLOCK_SIZE).contains(&length) {
             return Ok(Found::Damage);
         }
         let offset = self.at + u64::try_from(FRAME).unwrap_or(0);
@@ -83,8 +84,8 @@ impl FileScan {
         if end > self.length {
             return Ok(Found::End);
         }
-        let header = block.get(..HEADER).and_then(|header| deserialize::<Header>(header).ok());
-        let transactions = block.get(HEADER..).and_then(|rest| {
+        let header = block.get(..HEADER_SIZE).and_then(|header| deserialize::<Header>(header).ok());
+        let transactions = block.get(HEADER_SIZE..).and_then(|rest| {
             let (count, _) = bitcoin::consensus::encode::deserialize_partial::<VarInt>(rest).ok()?;
             Some(count.0)
         });

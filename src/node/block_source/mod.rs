@@ -119,10 +119,9 @@ impl BlockSource {
         }
     }
 
-    /// Starts reading the blocks from the one at `first` in the list of hashes on, in their order, ahead of the consumer on a
-    /// thread of its own. Requests over
-    /// `connections` connections are in flight at once if the node serves the blocks. At most some `buffer_bytes` are
-    /// buffered, or the largest block if that is more.
+    /// Starts reading the blocks from the one at `first` in the list of hashes on, in their order, ahead of the consumer, on
+    /// a thread of its own. Requests over `connections` connections are in flight at once if the node serves the blocks. At
+    /// most some `buffer_bytes` are buffered, or the largest block if that is more.
     ///
     /// Raising the node's stop flag ends the iteration with [`NodeError::Stopped`].
     ///

@@ -29,7 +29,7 @@ struct SeenBlocks(Mutex<HashMap<BlockHash, Vec<u8>>>);
 
 impl RawBlocks for SeenBlocks {
     fn read(&self, block: Tip, offset: u32, length: u32) -> Result<Vec<u8>, Box<dyn Error + Send + Sync>> {
-        part(self.0.lock().unwrap().get(&block.hash).ok_or("nobody has it")?, offset, length)
+        part(self.0.lock().unwrap().get(&block.hash).ok_or("the block is not there")?, offset, length)
     }
 }
 

@@ -22,7 +22,7 @@ impl BlockBytes {
 
 impl RawBlocks for BlockBytes {
     fn read(&self, block: Tip, offset: u32, length: u32) -> Result<Vec<u8>, Box<dyn Error + Send + Sync>> {
-        part(self.0.get(&block.hash).ok_or("nobody has it")?, offset, length)
+        part(self.0.get(&block.hash).ok_or("the block is not there")?, offset, length)
     }
 }
 

@@ -6,6 +6,7 @@ pub(crate) mod api;
 pub(crate) mod bitcoind;
 pub(crate) mod frozen;
 pub(crate) mod gate;
+pub(crate) mod hostile;
 pub(crate) mod indexed;
 pub(crate) mod model;
 pub(crate) mod pool;

@@ -10,10 +10,9 @@ use super::super::super::codec::{Decoder, Encoder};
 use super::super::super::error::IndexError;
 use super::super::super::tables::blocks::{BlockRow, ChainTotals, CountAndValue, QUANTILES, TypeTotals, Unspendable};
 use crate::chain::ScriptType;
+use crate::chain::raw::HEADER_SIZE;
 
 pub(in crate::index) const TABLE: TableDefinition<'static, &[u8; 4], &[u8]> = TableDefinition::new("blocks");
-
-const HEADER: usize = 80;
 
 pub(in crate::index) fn encode(block: &BlockRow) -> Vec<u8> {
     let mut row = Encoder::default();
@@ -73,7 +72,7 @@ pub(in crate::index) fn decode_hash(row: &[u8]) -> Result<BlockHash, IndexError>
 }
 
 fn decode_header(row: &mut Decoder<'_>) -> Result<Header, IndexError> {
-    deserialize(&row.array::<HEADER>()?).map_err(|_| row.corrupt("has no header"))
+    deserialize(&row.array::<HEADER_SIZE>()?).map_err(|_| row.corrupt("has no header"))
 }
 
 pub(in crate::index) fn decode(row: &[u8]) -> Result<BlockRow, IndexError> {

@@ -10,6 +10,7 @@ use super::super::super::codec::{Decoder, Encoder, put_varint, varint_size};
 use super::super::super::error::IndexError;
 use super::super::super::keys::TxNum;
 use super::super::page::{PackedRow, value_bytes};
+use crate::chain::raw::HEADER_SIZE;
 
 pub(in crate::index) const TABLE: TableDefinition<'static, &[u8; 4], &[u8]> = TableDefinition::new("positions");
 
@@ -28,8 +29,7 @@ pub(in crate::index) struct BlockOffset {
 
 /// The bytes of a block before its first transaction: its header, and the number of its transactions.
 pub(in crate::index) fn first_offset(transactions: u32) -> u32 {
-    const HEADER: u32 = 80;
-    HEADER + u32::try_from(VarInt::from(u64::from(transactions)).size()).unwrap_or(0)
+    u32::try_from(HEADER_SIZE + VarInt::from(u64::from(transactions)).size()).unwrap_or(0)
 }
 
 /// Packs consecutive transactions.
