@@ -2,6 +2,7 @@
 //! one. Until it is complete the index is empty.
 
 use std::ops::ControlFlow;
+use std::path::PathBuf;
 
 use tracing::{info, warn};
 
@@ -23,7 +24,10 @@ impl SyncLoop<'_> {
         let building = self.follow.index.building_path();
         match self.follow.index.last_block_of(&building) {
             // the process ended right after it was complete
-            Ok(last) => return self.put_into_force(last),
+            Ok(last) => {
+                Import::remove_runs(&self.runs_dir(freezing))?;
+                return self.put_into_force(last);
+            }
             Err(error @ (IndexError::WrongSalt { .. } | IndexError::WrongVersion { .. })) => {
                 warn!(%error, "removing a complete import that does not belong to the index");
                 Index::remove_unused(&building)?;
@@ -61,6 +65,11 @@ impl SyncLoop<'_> {
         freezing.blocks.add(positions.clone());
         self.record_positions(positions)?;
         self.put_into_force(imported.range.last)
+    }
+
+    /// The directory for temporary runs. Indexes of several networks may share the one above it.
+    fn runs_dir(&self, freezing: &Freezing) -> PathBuf {
+        freezing.temporary_dir.join(format!("import-{}", network::name(self.follow.node.options().network)))
     }
 
     /// An import at the newest checkpoint, if the chain of the node has all its blocks.
@@ -108,15 +117,13 @@ impl SyncLoop<'_> {
     ) -> Result<ImportOptions, SyncError> {
         let Freezing { temporary_dir, memory, threads, .. } = freezing;
         let estimate = ImportEstimate::of(transactions, *memory, threads.get());
-        // indexes of several networks may share the directory
-        let runs = format!("import-{}", network::name(self.follow.node.options().network));
         let path = temporary_dir.clone();
         std::fs::create_dir_all(&path).map_err(|source| IndexError::File {
             doing: "make the directory",
             path,
             source,
         })?;
-        let options = self.follow.index.import_options(temporary_dir.join(runs), *memory, threads.get(), transactions);
+        let options = self.follow.index.import_options(self.runs_dir(freezing), *memory, threads.get(), transactions);
         estimate.check_memory()?;
         // an import that is continued has a part of the space already
         if !options.path.exists() {

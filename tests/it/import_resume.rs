@@ -1,6 +1,7 @@
 //! An interrupted import continues at its newest checkpoint, and makes the rows of one that was never interrupted.
 
 use std::fs::{self, OpenOptions};
+use std::io::ErrorKind;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -302,11 +303,13 @@ fn child_directories() -> Option<(PathBuf, PathBuf)> {
 fn import_in_child((blocks, directory): (PathBuf, PathBuf)) -> Result<(), IndexError> {
     let log = blocks.with_extension("log");
     let blocks = read_blocks(&blocks);
-    let options = eager(&directory);
-    if options.path.exists() && !files(&directory).iter().any(|name| name != "imported.redb") {
-        return Ok(());
-    }
-    let mut import = Import::begin(options)?;
+    let mut import = match Import::begin(eager(&directory)) {
+        // it was killed when the file was complete
+        Err(IndexError::File { source, .. }) if source.kind() == ErrorKind::AlreadyExists => {
+            return Import::remove_runs(&directory);
+        }
+        import => import?,
+    };
     let reason = import.fresh_start().map(ToString::to_string);
     let start = format!("{} {} {reason:?}", import.next_height(), import.has_all_blocks());
     fs::write(log, start).unwrap();

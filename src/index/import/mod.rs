@@ -38,8 +38,9 @@ mod statistics;
 mod stream;
 mod workspace;
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -136,8 +137,8 @@ impl Import {
     /// options are not used then. Otherwise removes what is left of it, and begins without blocks; see
     /// [`Import::fresh_start`].
     ///
-    /// Errors: [`IndexError::File`] if the file exists and is none of an unfinished import, or the files cannot be made;
-    /// [`IndexError::InUse`]; [`IndexError::TemporaryRuns`] if a run cannot be read; storage errors.
+    /// Errors: [`IndexError::File`] if the file exists and is none of an unfinished import (it is a complete generation, say,
+    /// whose process ended right then: see [`Import::remove_runs`]), or the files cannot be made; [`IndexError::InUse`]; [`IndexError::TemporaryRuns`] if a run cannot be read; storage errors.
     pub fn begin(options: ImportOptions) -> Result<Self, IndexError> {
         let (mut work, stage, fresh_start) = Workspace::open(options)?;
         let step = match stage {
@@ -153,6 +154,13 @@ impl Import {
     /// errors.
     pub fn discard(options: &ImportOptions) -> Result<(), IndexError> {
         workspace::discard(options)
+    }
+
+    /// Removes the temporary runs in the directory of an import that is complete: its process ended before it removed them.
+    ///
+    /// Errors: [`IndexError::File`].
+    pub fn remove_runs(directory: &Path) -> Result<(), IndexError> {
+        runs::remove_files(directory, &BTreeSet::new())
     }
 
     /// Why the import begins without blocks; `None` if it continues an interrupted import.
