@@ -233,6 +233,32 @@ fn files_of_an_index_that_was_removed_do_not_stop_another() {
     assert!(!network.join("index.building").exists());
 }
 
+#[test]
+fn an_import_killed_when_it_was_complete_is_put_into_force() {
+    let Some(real) = RealNode::start(&[]) else { return };
+    real.mine(40);
+    let directory = tempfile::tempdir().unwrap();
+    let network = directory.path().join("regtest");
+    let import = || {
+        let mut program = btcgraph_on(&real, directory.path(), &["import"]);
+        program.env("BTCGRAPH_INDEX__FREEZE_DEPTH", "3").env("BTCGRAPH_INDEX__FREEZE_EVERY", "4");
+        let (code, printed) = run_program(&mut program);
+        assert_eq!(code, Some(0), "{printed}");
+        printed
+    };
+    assert!(import().contains("importing in bulk"));
+    // it was killed before it removed the last of its runs
+    let generation = fs::read_dir(network.join("index.frozen")).unwrap().next().unwrap().unwrap().path();
+    fs::rename(&generation, network.join("index.building")).unwrap();
+    fs::remove_file(network.join("index.redb")).unwrap();
+    let run = network.join("import-regtest/transactions-01.run");
+    fs::write(&run, "left").unwrap();
+    let printed = import();
+    assert!(printed.contains("the imported blocks are in the index"), "{printed}");
+    assert!(!printed.contains("importing in bulk"), "{printed}");
+    assert!(!run.exists());
+}
+
 /// Kills the program at random moments of the bulk import, of putting generations into force, and of freezing, while the
 /// chain grows and reorganises. What it leaves is the index of a program that was never killed.
 #[test]
