@@ -96,6 +96,8 @@ pub struct IndexSettings {
     pub reorgs: u32,
     /// For how many confirmed transactions the time they were first seen is stored.
     pub first_seen: u32,
+    /// For how many blocks it is stored when they were first seen, and how they compare with the projected ones.
+    pub observed_blocks: u32,
     /// Of the script keys of a new index.
     pub salt: Salt,
 }

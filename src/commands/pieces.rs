@@ -40,6 +40,7 @@ pub(super) fn index_options(settings: &Settings) -> IndexOptions {
         observed: ObservedLimits {
             departed: settings.mempool.departed.into(),
             first_seen: settings.index.first_seen.into(),
+            blocks: settings.index.observed_blocks.into(),
             reorgs: settings.index.reorgs.into(),
             mempool_samples: u64::from(settings.mempool.history_days) * MINUTES_A_DAY,
         },
@@ -170,7 +171,7 @@ impl From<SyncError> for Failure {
             | SyncError::ForeignChain { .. }
             | SyncError::NodeBehind { .. }
             | SyncError::Awaited { .. } => Exit::Node,
-            SyncError::Index(_) => Exit::Index,
+            SyncError::Index(_) | SyncError::DiskShortage(_) => Exit::Index,
             SyncError::Threads(_) => Exit::Failed,
         };
         Failure::new(exit, error)

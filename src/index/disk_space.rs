@@ -12,26 +12,14 @@ use super::error::IndexError;
 use super::open::Index;
 use super::update::Update;
 
-/// A block of 3,000 transactions changes some 40,000 pages, and each is written to 4 KiB of free space.
-const ENOUGH: u64 = 256 << 20;
-/// The minimum, for an index with a small cache.
-const LEAST: u64 = 1 << 20;
+/// Space for a commit without blocks: rows of the mempool, or the deletion of shadowed rows.
+const RESERVE: u64 = 16 << 20;
 
 /// The free space that an index requires on its disk.
 #[derive(Clone, Debug)]
 pub struct RequiredSpace {
     path: Arc<Path>,
     bytes: u64,
-    reason: Reason,
-}
-
-/// What the space is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reason {
-    /// A commit of as many changes as fit into the cache.
-    Cache,
-    /// The next blocks, each of which is committed whole.
-    Blocks,
 }
 
 /// The disk has less free space than the index requires.
@@ -41,18 +29,13 @@ pub struct DiskShortage {
     pub needed_bytes: u64,
     /// The bytes that are free.
     pub free_bytes: u64,
-    reason: Reason,
 }
 
 impl Index {
-    /// The space that must be free on its disk before it is changed.
+    /// The space that must be free on its disk before it is changed, for all changes but blocks.
     #[must_use]
     pub fn required_space(&self) -> RequiredSpace {
-        RequiredSpace {
-            path: Arc::clone(&self.path),
-            bytes: (self.cache_bytes / 4).clamp(LEAST, ENOUGH),
-            reason: Reason::Cache,
-        }
+        RequiredSpace { path: Arc::clone(&self.path), bytes: RESERVE }
     }
 }
 
@@ -63,8 +46,7 @@ impl Update<'_> {
     /// Errors: storage errors.
     pub fn required_space_for(&self, blocks: &[ParsedBlock]) -> Result<RequiredSpace, IndexError> {
         let space = self.index.required_space();
-        let bytes = self.changed_bytes(blocks)?;
-        Ok(if bytes > space.bytes { RequiredSpace { bytes, reason: Reason::Blocks, ..space } } else { space })
+        Ok(RequiredSpace { bytes: space.bytes.max(self.changed_bytes(blocks)?), ..space })
     }
 }
 
@@ -79,7 +61,7 @@ impl RequiredSpace {
     #[must_use]
     pub fn shortage(&self) -> Option<DiskShortage> {
         let free_bytes = free(&self.path).filter(|free| *free < self.bytes)?;
-        Some(DiskShortage { needed_bytes: self.bytes, free_bytes, reason: self.reason })
+        Some(DiskShortage { needed_bytes: self.bytes, free_bytes })
     }
 
     /// The bytes that must be free.
@@ -93,11 +75,12 @@ impl RequiredSpace {
     pub fn advice(&self) -> String {
         match (self.shortage(), free(&self.path)) {
             (Some(shortage), _) => shortage.to_string(),
-            (None, Some(free)) => format!(
-                "{} MiB are free on the disk of the index, and one commit takes more: free some space, or set a smaller \
-                 index.memory (--memory), which makes commits smaller",
-                free >> 20
-            ),
+            (None, Some(free)) => {
+                format!(
+                    "{} MiB are free on the disk of the index, and one commit takes more: free some space",
+                    free >> 20
+                )
+            }
             (None, None) => "free some space".to_owned(),
         }
     }
@@ -112,14 +95,7 @@ impl RequiredSpace {
 impl fmt::Display for DiskShortage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (needed, free) = (self.needed_bytes.div_ceil(1 << 20), self.free_bytes >> 20);
-        write!(f, "{needed} MiB must be free on the disk of the index, and {free} MiB are: ")?;
-        match self.reason {
-            Reason::Cache if self.needed_bytes > LEAST => {
-                f.write_str("free some space, or set a smaller index.memory (--memory), which requires less")
-            }
-            Reason::Cache => f.write_str("free some space"),
-            Reason::Blocks => f.write_str("free some space; the next blocks need it with any settings"),
-        }
+        write!(f, "{needed} MiB must be free on the disk of the index, and {free} MiB are: free some space")
     }
 }
 
@@ -156,8 +132,7 @@ mod tests {
     #[test]
     fn space_is_free_if_it_fits_or_the_disk_is_unknown() {
         let directory = tempfile::tempdir().unwrap();
-        let is_free =
-            |path: &Path, bytes| RequiredSpace { path: Arc::from(path), bytes, reason: Reason::Cache }.is_free();
+        let is_free = |path: &Path, bytes| RequiredSpace { path: Arc::from(path), bytes }.is_free();
         assert!(is_free(directory.path(), 1));
         assert!(!is_free(directory.path(), u64::MAX));
         assert!(is_free(&directory.path().join("absent"), u64::MAX));
@@ -173,15 +148,11 @@ mod tests {
     }
 
     #[test]
-    fn a_shortage_names_both_sizes_and_the_setting() {
-        let shortage = |needed_bytes, reason| DiskShortage { needed_bytes, free_bytes: (93 << 20) + 1, reason };
+    fn a_shortage_names_both_sizes() {
+        let shortage = DiskShortage { needed_bytes: (240 << 20) - 1, free_bytes: (93 << 20) + 1 };
         assert_eq!(
-            shortage((240 << 20) - 1, Reason::Cache).to_string(),
-            "240 MiB must be free on the disk of the index, and 93 MiB are: free some space, or set a \
-             smaller index.memory (--memory), which requires less"
+            shortage.to_string(),
+            "240 MiB must be free on the disk of the index, and 93 MiB are: free some space"
         );
-        let of_blocks = shortage(240 << 20, Reason::Blocks).to_string();
-        assert!(of_blocks.ends_with("the next blocks need it with any settings"), "{of_blocks}");
-        assert!(!shortage(LEAST, Reason::Cache).to_string().contains("--memory"));
     }
 }

@@ -65,6 +65,7 @@ pub use raw_blocks::RawBlocks;
 pub use snapshot::{Occurrence, Snapshot, SpendingInput, StoredTransaction, TableRows};
 pub use tables::block_files::BlockFileRow;
 pub use tables::block_hashes::{BlockPlace, ChainMembership};
+pub use tables::block_observed::ObservedBlock;
 pub use tables::blocks::{BlockRow, ChainTotals, CountAndValue, QUANTILES, TypeTotals, Unspendable};
 pub use tables::history::HistoryRow;
 pub use tables::meta::FORMAT_VERSION;

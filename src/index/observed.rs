@@ -1,5 +1,5 @@
-//! Observations of a running server: the persisted mempool, departures from it, first-seen times of transactions,
-//! reorganisations, samples of the mempool.
+//! Observations of a running server: the persisted mempool, departures from it, first-seen times of transactions and blocks, how
+//! blocks compare with the projected ones, reorganisations, samples of the mempool.
 //!
 //! Observations are not a function of the chain, and the chain's rows do not depend on them. They are written in the
 //! updates of the chain, so that a first-seen time changes with its block. The module `mempool` encodes the rows of the
@@ -14,8 +14,10 @@ use redb::{ReadableTable, ReadableTableMetadata, Table};
 use super::error::IndexError;
 use super::keys::TxNum;
 use super::snapshot::Snapshot;
+use super::tables::block_observed::ObservedBlock;
 use super::tables::reorgs::{BlockKey, Reorg, ReorgRole, block_key};
-use super::update::Update;
+use super::tables::stale_blocks;
+use super::update::{Tip, Update};
 use crate::chain::Height;
 
 /// How many observations of each kind the index keeps.
@@ -25,6 +27,8 @@ pub struct ObservedLimits {
     pub departed: u64,
     /// First-seen times; those of the newest transactions are kept.
     pub first_seen: u64,
+    /// Blocks that arrived while the server followed the node; the highest are kept.
+    pub blocks: u64,
     /// Reorganisations.
     pub reorgs: u64,
     /// Samples of the mempool, one per minute.
@@ -33,7 +37,13 @@ pub struct ObservedLimits {
 
 impl Default for ObservedLimits {
     fn default() -> Self {
-        Self { departed: 20_000, first_seen: 100_000_000, reorgs: 1_000, mempool_samples: 400 * 24 * 60 }
+        Self {
+            departed: 20_000,
+            first_seen: 100_000_000,
+            blocks: 50_000,
+            reorgs: 1_000,
+            mempool_samples: 400 * 24 * 60,
+        }
     }
 }
 
@@ -91,6 +101,18 @@ impl Update<'_> {
                 tables.first_seen.insert(&txnum.to_key(), &seconds.to_be_bytes())?;
             }
             keep_last(&mut tables.first_seen, limits.first_seen)
+        })
+    }
+
+    /// Records what was observed when a block arrived. If it arrived before, because a reorganisation connects it again, the
+    /// earlier observation stays.
+    pub fn record_observed_block(&mut self, block: Tip, observed: &ObservedBlock) -> Result<(), IndexError> {
+        let key = stale_blocks::key(block.height, block.hash);
+        self.with_tables(|tables, limits| {
+            if tables.block_observed.get(&key)?.is_none() {
+                tables.block_observed.insert(&key, observed.encode().as_slice())?;
+            }
+            keep_last(&mut tables.block_observed, limits.blocks)
         })
     }
 
@@ -216,6 +238,12 @@ impl Snapshot {
             };
             read().transpose()
         }))
+    }
+
+    /// What was observed when a block arrived; `None` if the server did not follow the node then, or it is no longer stored.
+    pub fn observed_block(&self, block: Tip) -> Result<Option<ObservedBlock>, IndexError> {
+        let row = self.block_observed.get(&stale_blocks::key(block.height, block.hash))?;
+        row.map(|row| ObservedBlock::decode(row.value())).transpose()
     }
 
     /// Samples of the mempool by minute since 1970, the oldest first, read lazily.

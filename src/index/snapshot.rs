@@ -19,8 +19,9 @@ use super::tables::blocks::BlockRow;
 use super::tables::stale_blocks::StaleBlock;
 use super::tables::transactions::TransactionRow;
 use super::tables::{
-    block_files, block_hashes, block_starts, blocks, departed, first_seen, history, mempool, mempool_samples, meta,
-    overwritten, p2pk, payouts, reorgs, spends, stale_blocks, stale_transactions, transactions, txids, unspent,
+    block_files, block_hashes, block_observed, block_starts, blocks, departed, first_seen, history, mempool,
+    mempool_samples, meta, overwritten, p2pk, payouts, reorgs, spends, stale_blocks, stale_transactions, transactions,
+    txids, unspent,
 };
 use super::update::{Tip, read_tip};
 use crate::chain::Height;
@@ -48,6 +49,7 @@ pub struct Snapshot {
     pub(super) stale_transactions: ReadOnlyTable<&'static [u8; 42], ()>,
     pub(super) mempool: ReadOnlyTable<&'static [u8; 32], &'static [u8]>,
     pub(super) departed: ReadOnlyTable<&'static [u8; 8], &'static [u8]>,
+    pub(super) block_observed: ReadOnlyTable<&'static [u8; 36], &'static [u8]>,
     pub(super) first_seen: ReadOnlyTable<&'static [u8; 4], &'static [u8; 4]>,
     pub(super) reorgs: ReadOnlyTable<&'static [u8; 8], &'static [u8]>,
     pub(super) reorg_blocks: ReadOnlyTable<&'static [u8; 33], &'static [u8; 8]>,
@@ -125,6 +127,7 @@ impl Snapshot {
             stale_transactions: transaction.open_table(stale_transactions::TABLE)?,
             mempool: transaction.open_table(mempool::TABLE)?,
             departed: transaction.open_table(departed::TABLE)?,
+            block_observed: transaction.open_table(block_observed::TABLE)?,
             first_seen: transaction.open_table(first_seen::TABLE)?,
             reorgs: transaction.open_table(reorgs::TABLE)?,
             reorg_blocks: transaction.open_table(reorgs::BLOCKS)?,
@@ -179,6 +182,7 @@ impl Snapshot {
             stale_transactions,
             mempool,
             departed,
+            block_observed,
             first_seen,
             reorgs,
             reorg_blocks,
@@ -201,6 +205,7 @@ impl Snapshot {
             (stale_transactions::TABLE.name(), stale_transactions.len()?),
             (mempool::TABLE.name(), mempool.len()?),
             (departed::TABLE.name(), departed.len()?),
+            (block_observed::TABLE.name(), block_observed.len()?),
             (first_seen::TABLE.name(), first_seen.len()?),
             (reorgs::TABLE.name(), reorgs.len()?),
             (reorgs::BLOCKS.name(), reorg_blocks.len()?),

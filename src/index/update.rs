@@ -22,8 +22,9 @@ use super::tables::block_starts::BlockStart;
 use super::tables::blocks::{BlockRow, ChainTotals};
 use super::tables::stale_blocks::StaleBlock;
 use super::tables::{
-    block_files, block_hashes, block_starts, blocks, departed, first_seen, history, mempool, mempool_samples, meta,
-    overwritten, p2pk, payouts, reorgs, spends, stale_blocks, stale_transactions, transactions, txids, unspent,
+    block_files, block_hashes, block_observed, block_starts, blocks, departed, first_seen, history, mempool,
+    mempool_samples, meta, overwritten, p2pk, payouts, reorgs, spends, stale_blocks, stale_transactions, transactions,
+    txids, unspent,
 };
 use super::witnesses::witnesses_are_committed;
 use crate::chain::network::genesis_hash;
@@ -58,6 +59,7 @@ pub(super) struct Tables<'txn> {
     pub(super) stale_transactions: Table<'txn, &'static [u8; 42], ()>,
     pub(super) mempool: Table<'txn, &'static [u8; 32], &'static [u8]>,
     pub(super) departed: Table<'txn, &'static [u8; 8], &'static [u8]>,
+    pub(super) block_observed: Table<'txn, &'static [u8; 36], &'static [u8]>,
     pub(super) first_seen: Table<'txn, &'static [u8; 4], &'static [u8; 4]>,
     pub(super) reorgs: Table<'txn, &'static [u8; 8], &'static [u8]>,
     pub(super) reorg_blocks: Table<'txn, &'static [u8; 33], &'static [u8; 8]>,
@@ -86,6 +88,7 @@ impl<'txn> Tables<'txn> {
             stale_transactions: transaction.open_table(stale_transactions::TABLE)?,
             mempool: transaction.open_table(mempool::TABLE)?,
             departed: transaction.open_table(departed::TABLE)?,
+            block_observed: transaction.open_table(block_observed::TABLE)?,
             first_seen: transaction.open_table(first_seen::TABLE)?,
             reorgs: transaction.open_table(reorgs::TABLE)?,
             reorg_blocks: transaction.open_table(reorgs::BLOCKS)?,

@@ -22,6 +22,7 @@
 //! `encoding` serialises what outlives the process.
 
 mod arrivals;
+mod audit;
 mod bump;
 mod clusters;
 mod departed;
@@ -48,6 +49,7 @@ mod writer;
 mod tests;
 
 pub use arrivals::{ArrivalRate, RATE_WINDOW};
+pub use audit::BlockAudit;
 pub use departed::Departed;
 pub use entry::{Arrival, Cause, Entry, Prevout, PrevoutSource};
 pub use events::{Departure, MempoolEvent, MempoolEventKind};

@@ -16,7 +16,7 @@ const MEMORY: ByteSize = ByteSize::new(1 << 40);
 const HIGHEST: i64 = u32::MAX as i64;
 
 /// Every whole number with its bounds.
-const NUMBERS: [(&str, RangeInclusive<i64>); 16] = [
+const NUMBERS: [(&str, RangeInclusive<i64>); 17] = [
     ("node.timeout_seconds", 1..=3_600),
     ("node.patience_seconds", 0..=86_400),
     // a node takes 16 requests at once unless its rpcthreads says otherwise; beyond some hundred its disk is the limit
@@ -31,6 +31,7 @@ const NUMBERS: [(&str, RangeInclusive<i64>); 16] = [
     ("index.reorgs", 0..=1_000_000),
     // mainnet has some 1.3 thousand million transactions
     ("index.first_seen", 0..=4_000_000_000),
+    ("index.observed_blocks", 0..=10_000_000),
     // these two are in memory
     ("mempool.departed", 0..=10_000_000),
     ("mempool.events", 0..=10_000_000),

@@ -12,13 +12,13 @@ use super::error::SyncError;
 use super::follow::{Follow, RoundOutcome, SyncLoop, Until};
 use super::fork::{fork_point, refuse_to_shrink, skip_common};
 use super::freeze::CATCH_UP_SLICE;
-use super::mempool::PreBlockState;
+use super::mempool::{PreBlockState, now};
 use super::pipeline::{Pipeline, PipelineLimits};
 use super::prefetch::Prefetcher;
 use super::progress::{CatchUpProgress, FEW, are_few};
 use super::reorg::{Record, ReorgChange, first_seen_above};
 use crate::chain::network::genesis_hash;
-use crate::index::{IndexError, ParsedBlock, Snapshot, Tip, Update};
+use crate::index::{IndexError, ObservedBlock, ParsedBlock, Snapshot, Tip, Update};
 use crate::live::ChainEvent;
 use crate::mempool::Mempool;
 use crate::node::ChainInfo;
@@ -43,13 +43,14 @@ struct ChainChange {
 }
 
 impl ChainChange {
-    /// Connects blocks and records them. If they may affect the mempool, whose state before them is `pre_state`, its
-    /// next state is computed on another thread meanwhile.
+    /// Connects blocks and records them; as observed if they arrive now. If they may affect the mempool, whose state before them
+    /// is `pre_state`, its next state is computed on another thread meanwhile.
     fn connect(
         &mut self,
         update: &mut Update<'_>,
         batch: &[ParsedBlock],
         pre_state: Option<&PreBlockState<'_>>,
+        arrive_at: Option<u64>,
     ) -> Result<(), SyncError> {
         let mut height = update.tip().map_or_else(Default::default, |tip| tip.height.next());
         let earlier = self.mempool.take();
@@ -64,11 +65,18 @@ impl ChainChange {
             connected?;
             Ok::<_, SyncError>(post_state.transpose()?)
         })?;
-        let (mempool, first_seen) = post_state.map(|state| (state.mempool, state.first_seen)).unzip();
-        self.mempool = mempool;
-        let mut first_seen = first_seen.into_iter().flatten();
+        let (mut first_seen, mut audit) = (Vec::new().into_iter(), None);
+        if let Some(state) = post_state {
+            (first_seen, audit) = (state.first_seen.into_iter(), state.audit);
+            self.mempool = Some(state.mempool);
+        }
         for block in batch {
-            self.connected.push(Tip { height, hash: block.hash() });
+            let tip = Tip { height, hash: block.hash() };
+            self.connected.push(tip);
+            if let Some(first_seen) = arrive_at {
+                let audit = audit.take().map(|audit| audit.encode()).unwrap_or_default();
+                update.record_observed_block(tip, &ObservedBlock { first_seen, audit })?;
+            }
             if let Some(seen) = first_seen.next() {
                 update.record_first_seen(height, seen)?;
             }
@@ -215,6 +223,8 @@ impl SyncLoop<'_> {
         let (limits, published) = (self.limits(), self.follow.published);
         // a few blocks are published before the disk has them
         let (shrinks, is_few) = (hashes.is_empty(), are_few(hashes.len()));
+        // blocks that were mined while the server did not run are not observed
+        let arrive_at = (is_few && published.state().mempool_in_sync).then(now);
         let mut progress = CatchUpProgress::new(fork, info.blocks, hashes.len());
         let mut change = ChainChange::default();
         // the disconnected blocks of the commits that are not published yet
@@ -264,10 +274,7 @@ impl SyncLoop<'_> {
                     break;
                 }
             };
-            let fitting = match self.follow.until {
-                Until::Stopped => blocks_that_fit(&update, &batch, &change, committed)?,
-                Until::CaughtUp => batch.len(),
-            };
+            let fitting = blocks_that_fit(&update, &batch, &change, committed)?;
             let (batch, rest) = batch.split_at(fitting);
             if batch.is_empty() && !rest.is_empty() {
                 lacks_space = change.connected.len() < change.disconnected.len();
@@ -277,7 +284,7 @@ impl SyncLoop<'_> {
                 }
                 break;
             }
-            if let Err(error) = change.connect(&mut update, batch, pre_state.as_ref()) {
+            if let Err(error) = change.connect(&mut update, batch, pre_state.as_ref(), arrive_at) {
                 drop(update);
                 self.publish_change(change.only_disconnected(committed))?;
                 return Err(error);

@@ -3,7 +3,7 @@
 use bitcoin::BlockHash;
 
 use crate::chain::Height;
-use crate::index::IndexError;
+use crate::index::{DiskShortage, IndexError};
 use crate::node::NodeError;
 
 /// Why following the node failed.
@@ -49,6 +49,9 @@ pub enum SyncError {
         /// The height of the block.
         announced: Height,
     },
+    /// The disk of the index has too little space for the next blocks. What was imported so far is stored.
+    #[error("{0}; the import goes on where it stopped when it is started again")]
+    DiskShortage(DiskShortage),
     /// A thread could not be started.
     #[error("cannot start a thread for reading blocks: {0}. Raise the limit of threads for this user")]
     Threads(#[source] std::io::Error),
@@ -65,7 +68,7 @@ impl SyncError {
             | Self::NodeBehind { .. }
             | Self::Awaited { .. } => true,
             Self::Node(error) => error.is_transient(),
-            Self::Index(_) | Self::ForeignChain { .. } | Self::Threads(_) => false,
+            Self::Index(_) | Self::ForeignChain { .. } | Self::DiskShortage(_) | Self::Threads(_) => false,
         }
     }
 

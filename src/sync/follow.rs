@@ -357,13 +357,15 @@ impl SyncLoop<'_> {
     }
 
     /// Waits until the disk has space for the next blocks; queries are answered meanwhile. Returns false when the stop
-    /// flag is raised. With [`Until::CaughtUp`] it does not wait, as a user waits for the result.
+    /// flag is raised.
     ///
-    /// Errors: an earlier write did not reach the disk, as in [`Index::flush_soon`].
+    /// Errors: an earlier write did not reach the disk, as in [`Index::flush_soon`]; [`SyncError::DiskShortage`] with
+    /// [`Until::CaughtUp`], as a user waits for the result.
     fn wait_for_disk_space(&mut self) -> Result<bool, SyncError> {
         let required_space = self.required_space.take().unwrap_or_else(|| self.follow.index.required_space());
-        if self.follow.until == Until::CaughtUp || required_space.is_free() {
-            return Ok(true);
+        let Some(shortage) = required_space.shortage() else { return Ok(true) };
+        if self.follow.until == Until::CaughtUp {
+            return Err(SyncError::DiskShortage(shortage));
         }
         // a margin, or small changes on the disk would stop and start the loop all the time
         let required_space = required_space.plus_a_quarter();

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use bitcoin::consensus::serialize;
 use bitcoin::{Amount, Block};
 use btcgraph::chain::Height;
-use btcgraph::index::{Index, IndexError, IndexOptions, VerifyOptions, verify};
-use btcgraph::sim::{Hostile, SimChain};
+use btcgraph::index::{Index, IndexError, VerifyOptions, verify};
+use btcgraph::sim::{Hostile, LoadGenerator, LoadProfile, SimChain};
 
 use crate::support::indexed::{Indexed, SALT, options};
 
@@ -47,9 +47,11 @@ fn the_unspent_outputs_are_those_of_the_chain() {
 
 #[test]
 fn the_room_for_blocks_covers_what_they_change_when_connected() {
-    let (chain, _) = hostile_chain(7, 400);
+    let mut chain = SimChain::new(7);
+    let mut load = LoadGenerator::new(LoadProfile { transactions: 8_000, blocks: 104, seed: 7 });
+    while load.next_block(&mut chain).unwrap().is_some() {}
     let directory = tempfile::tempdir().unwrap();
-    let mut index = Index::open(&IndexOptions { cache_bytes: 1 << 14, ..options(directory.path()) }).unwrap();
+    let mut index = Index::open(&options(directory.path())).unwrap();
     let parser = index.parser();
     let parse = |block: &Arc<Block>| parser.parse(block.block_hash(), serialize(block.as_ref())).unwrap();
     let blocks: Vec<_> = blocks(&chain).iter().map(parse).collect();

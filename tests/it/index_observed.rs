@@ -4,13 +4,14 @@ use bitcoin::hashes::Hash;
 use bitcoin::{BlockHash, Txid};
 use btcgraph::chain::Height;
 use btcgraph::index::{
-    DeadTransaction, Index, IndexError, IndexOptions, Observations, ObservedLimits, Reorg, ReorgOutcome, Tip, TxNum,
+    DeadTransaction, Index, IndexError, IndexOptions, Observations, ObservedBlock, ObservedLimits, Reorg, ReorgOutcome,
+    Tip, TxNum,
 };
 use btcgraph::sim::{Hostile, SimChain};
 
 use crate::support::indexed::{Indexed, options};
 
-const FEW: ObservedLimits = ObservedLimits { departed: 2, first_seen: 3, reorgs: 2, mempool_samples: 2 };
+const FEW: ObservedLimits = ObservedLimits { departed: 2, first_seen: 3, blocks: 2, reorgs: 2, mempool_samples: 2 };
 
 /// An empty index with low limits.
 fn few() -> Indexed {
@@ -90,6 +91,30 @@ fn the_newest_departures_and_samples_are_kept() {
     };
     assert_eq!(departed, [3, 4]);
     assert_eq!((samples(0, u32::MAX), samples(4, 9), samples(0, 2)), (vec![(3, 3), (4, 4)], vec![(4, 4)], vec![]));
+}
+
+#[test]
+fn the_highest_observed_blocks_are_kept_with_their_first_observation() {
+    let mut indexed = few();
+    let tip = |height: u32, byte| Tip { height: height.into(), hash: BlockHash::from_byte_array([byte; 32]) };
+    let observed = |first_seen, audit: &[u8]| ObservedBlock { first_seen, audit: audit.to_vec() };
+    let (stale, block, later) = (tip(7, 2), tip(7, 1), tip(8, 3));
+    let record = |indexed: &mut Indexed, block, row: &ObservedBlock| {
+        let mut update = indexed.index.update().unwrap();
+        update.record_observed_block(block, row).unwrap();
+        update.commit().unwrap();
+    };
+    let read = |indexed: &Indexed, block| indexed.index.snapshot().unwrap().observed_block(block).unwrap();
+    record(&mut indexed, stale, &observed(70, b"compared"));
+    record(&mut indexed, block, &observed(71, b""));
+    assert_eq!(read(&indexed, stale), Some(observed(70, b"compared")));
+    assert_eq!(read(&indexed, tip(7, 3)), None);
+    // it is connected again by a reorganisation
+    record(&mut indexed, stale, &observed(99, b"again"));
+    assert_eq!(read(&indexed, stale), Some(observed(70, b"compared")));
+    record(&mut indexed, later, &observed(u64::from(u32::MAX) + 1, b""));
+    assert_eq!(read(&indexed, later), Some(observed(u32::MAX.into(), b"")));
+    assert_eq!([read(&indexed, block), read(&indexed, stale)], [None, Some(observed(70, b"compared"))]);
 }
 
 #[test]

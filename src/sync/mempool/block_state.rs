@@ -1,4 +1,5 @@
-//! Computes the effect of blocks: the first-seen times to store with each block, and the mempool after it.
+//! Computes the effect of blocks: the first-seen times to store with each block, how it compares with the projected one, and the
+//! mempool after it.
 
 use std::collections::HashMap;
 
@@ -8,7 +9,7 @@ use tracing::debug;
 use super::{MempoolSync, now};
 use crate::chain::Height;
 use crate::index::{IndexError, ParsedBlock, Snapshot};
-use crate::mempool::{Cause, ConnectedBlock, Mempool, MempoolSnapshot};
+use crate::mempool::{BlockAudit, Cause, ConnectedBlock, Mempool, MempoolSnapshot};
 
 /// The state before blocks connect.
 pub(in crate::sync) struct PreBlockState<'s> {
@@ -26,6 +27,8 @@ pub(in crate::sync) struct PostBlockState {
     pub(in crate::sync) mempool: Mempool,
     /// First-seen times for each block: the index of a transaction in the block, and seconds since 1970.
     pub(in crate::sync) first_seen: Vec<Vec<(u32, u64)>>,
+    /// How the block compares with the projected one, if it is the only one and extends the chain of the mempool.
+    pub(in crate::sync) audit: Option<BlockAudit>,
 }
 
 impl MempoolSync<'_> {
@@ -56,8 +59,11 @@ impl PreBlockState<'_> {
         first: Height,
         earlier: Option<Mempool>,
     ) -> Result<PostBlockState, IndexError> {
+        let is_first = earlier.is_none();
         let mut mempool = earlier.unwrap_or_else(|| self.mempool.clone());
         let (at, mut height, mut first_seen) = (now(), first, Vec::new());
+        let audited = if is_first && self.before.is_none() { <&[_; 1]>::try_from(blocks).ok() } else { None };
+        let audit = audited.map(|[block]| self.snapshot.audit(&block.txids().collect::<Vec<_>>(), at));
         for block in blocks {
             first_seen.push(self.first_seen(block)?);
             if mempool.awaits_blocks() {
@@ -71,7 +77,7 @@ impl PreBlockState<'_> {
         }
         // computes the order of the clusters here instead of in a query
         mempool.snapshot();
-        Ok(PostBlockState { mempool, first_seen })
+        Ok(PostBlockState { mempool, first_seen, audit })
     }
 
     /// The transactions of a block that were seen before it: index in the block, and seconds since 1970.

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   simulated.rs, real.rs   lives of nodes ──► following.rs   an index and a mempool that follow a node
-//!   faults.rs, journal.rs, late_conflicts.rs, memory.rs, reasons.rs, records.rs, reorgs.rs   single events
+//!   faults.rs, journal.rs, late_conflicts.rs, memory.rs, observed_blocks.rs, reasons.rs, records.rs, reorgs.rs   single events
 //!                                                  │ each state
 //!   gaps.rs, ledger_streams.rs, streams.rs
 //!                 subscribers ◄────────────────────┼──────────► check.rs   against the one before
@@ -17,6 +17,7 @@ mod journal;
 mod late_conflicts;
 pub(crate) mod ledger_streams;
 mod memory;
+mod observed_blocks;
 mod real;
 mod reasons;
 mod records;
