@@ -2,7 +2,6 @@
 //! with the node and contains the rows of a fresh index of the same chain.
 
 use std::collections::BTreeSet;
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +17,7 @@ use btcgraph::view::Published;
 use serde_json::{Value, json};
 
 use crate::support::bitcoind::{RealNode, wait_for};
+use crate::support::following;
 use crate::support::indexed::{Indexed, options};
 
 /// A node, its client and an index that follows it.
@@ -86,23 +86,7 @@ fn try_to_follow(
     live: &Live,
     until: Until,
 ) -> Result<(), SyncError> {
-    let connections = NonZeroUsize::new(4).unwrap();
-    let (poll, wake) = (Duration::from_secs(1), &Wake::default());
-    run(Follow {
-        node,
-        index,
-        published,
-        live,
-        mempool: None,
-        withheld: None,
-        signals: None,
-        until,
-        poll,
-        wake,
-        connections,
-        buffer_bytes: 64 << 20,
-        freezing: None,
-    })
+    run(Follow { until, ..following::follow(node, index, published, live, &Wake::default()) })
 }
 
 fn hostile_chain(seed: u64, blocks: u32) -> (SimChain, Hostile, Vec<Arc<Block>>) {

@@ -2,7 +2,6 @@
 //! blocks are all live, through reorganisations of any depth, restarts and kills.
 
 use std::fs;
-use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -14,13 +13,14 @@ use btcgraph::index::{Index, IndexOptions};
 use btcgraph::live::Live;
 use btcgraph::node::Node;
 use btcgraph::sim::{Hostile, Rng, SimChain, SimNode, SimNodeOptions, World};
-use btcgraph::sync::{Follow, FreezeBounds, Freezing, Until, Wake, read_frozen_blocks, run};
+use btcgraph::sync::{FreezeBounds, read_frozen_blocks};
 use btcgraph::view::Published;
 use serde_json::json;
 
 use crate::sim_node::client;
 use crate::support::agree::assert_agrees;
 use crate::support::bitcoind::{RealNode, wait_for};
+use crate::support::following::{catch_up, freezing};
 use crate::support::indexed::{Indexed, options};
 use crate::support::model::Model;
 use crate::support::program::{btcgraph_on, run as run_program};
@@ -42,33 +42,9 @@ impl FrozenFollower {
 
     /// Follows up to the node's tip, and freezes what is due.
     fn catch_up(&mut self) {
-        let (index, wake) = (&mut self.indexed.index, &Wake::default());
-        let (published, live) = (&Published::default(), &Live::default());
-        let blocks = read_frozen_blocks(index, &self.node, None).unwrap();
-        run(Follow {
-            node: &self.node,
-            index,
-            published,
-            live,
-            mempool: None,
-            withheld: None,
-            signals: None,
-            until: Until::CaughtUp,
-            poll: Duration::from_secs(1),
-            wake,
-            connections: NonZeroUsize::new(3).unwrap(),
-            buffer_bytes: 16 << 20,
-            freezing: Some(Freezing {
-                bounds: self.bounds,
-                if_pruned: false,
-                blocks,
-                blocks_dir: None,
-                temporary_dir: self.indexed.directory.path().join("temporary"),
-                memory: 16 << 20,
-                threads: NonZeroUsize::new(2).unwrap(),
-            }),
-        })
-        .unwrap();
+        let Indexed { index, directory } = &mut self.indexed;
+        let freezing = freezing(index, &self.node, directory.path(), self.bounds);
+        catch_up(&self.node, index, &Published::default(), &Live::default(), Some(freezing)).unwrap();
     }
 
     fn blocks(&self) -> Vec<Arc<Block>> {

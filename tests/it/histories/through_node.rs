@@ -2,23 +2,22 @@
 //! its tip. What is published on the way is compared, too.
 
 use std::collections::BTreeSet;
-use std::num::NonZeroUsize;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use bitcoin::{BlockHash, Network, ScriptBuf};
 use btcgraph::index::Index;
 use btcgraph::live::{ChainEvent, Live};
 use btcgraph::node::{Auth, Node, NodeOptions};
 use btcgraph::sim::{Rng, SimChain, SimNode, SimNodeOptions, World};
-use btcgraph::sync::{Follow, SyncError, Until, Wake, run};
+use btcgraph::sync::SyncError;
 use btcgraph::view::{Published, View};
 use tokio::sync::broadcast::error::TryRecvError;
 
 use super::holdings::{assert_holdings, assert_holdings_at, assert_movements, assert_supply};
 use super::player::Way;
 use super::prepared::Prepared;
+use crate::support::following;
 use crate::support::model::Model;
 
 /// How many of the affected scripts are compared with the view each time.
@@ -61,21 +60,7 @@ impl ThroughNode {
 
     fn try_to_follow(&mut self, index: &mut Index, chain: &SimChain) -> Result<(), SyncError> {
         self.served.sim.with(|world| *world = World::new(chain.clone())).unwrap();
-        run(Follow {
-            node: &self.served.node,
-            index,
-            published: &self.published,
-            live: &self.live,
-            mempool: None,
-            withheld: None,
-            signals: None,
-            until: Until::CaughtUp,
-            poll: Duration::from_secs(1),
-            wake: &Wake::default(),
-            connections: NonZeroUsize::MIN,
-            buffer_bytes: 64 << 20,
-            freezing: None,
-        })
+        following::catch_up(&self.served.node, index, &self.published, &self.live, None)
     }
 
     fn view(&self) -> View {

@@ -1,17 +1,16 @@
 //! An index that follows a simulated node has the rows of one that got the same blocks directly.
 
-use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use bitcoin::Block;
 use btcgraph::live::Live;
 use btcgraph::node::Node;
 use btcgraph::sim::{Hostile, SimChain, SimNode, SimNodeOptions, World};
-use btcgraph::sync::{Follow, NodeState, Until, Wake, compare_with_node, run};
+use btcgraph::sync::{NodeState, compare_with_node};
 use btcgraph::view::Published;
 
 use super::pair::client;
+use crate::support::following;
 use crate::support::indexed::Indexed;
 
 struct Followed {
@@ -22,26 +21,8 @@ struct Followed {
 
 impl Followed {
     fn catch_up(&mut self) {
-        let (node, index, wake) = (&self.node, &mut self.indexed.index, &Wake::default());
-        let (published, live) = (&Published::default(), &Live::default());
-        let (connections, poll) = (NonZeroUsize::new(3).unwrap(), Duration::from_secs(1));
-        let until = Until::CaughtUp;
-        run(Follow {
-            node,
-            index,
-            published,
-            live,
-            mempool: None,
-            withheld: None,
-            signals: None,
-            until,
-            poll,
-            wake,
-            connections,
-            buffer_bytes: 16 << 20,
-            freezing: None,
-        })
-        .unwrap();
+        following::catch_up(&self.node, &mut self.indexed.index, &Published::default(), &Live::default(), None)
+            .unwrap();
     }
 
     /// Compares the rows with those of an index that got the blocks directly, and each block with the node's.

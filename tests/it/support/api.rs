@@ -1,7 +1,6 @@
 //! The schema over an index in a temporary directory: blocks go in, answers come out. Commits and events are made as
 //! following makes them.
 
-use std::num::NonZeroUsize;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -20,11 +19,11 @@ use btcgraph::mempool::{
 };
 use btcgraph::node::Node;
 use btcgraph::sim::{Owner, SimChain};
-use btcgraph::sync::{Follow, Until, Wake, run};
 use btcgraph::view::{Head, NodeLimits, Published, SyncState, Tip, View};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use super::following;
 use super::indexed::SALT;
 
 /// When transactions are seen if a test does not say, in seconds since 1970.
@@ -236,22 +235,7 @@ impl Api {
     /// Advances the index to the node's tip as following does, and lets answers ask the node.
     pub(crate) fn follow(&mut self, node: &Node) {
         self.set_node(node);
-        let follow = Follow {
-            node,
-            index: &mut self.index,
-            published: &self.published,
-            live: &self.live,
-            mempool: None,
-            withheld: None,
-            signals: None,
-            until: Until::CaughtUp,
-            poll: Duration::from_secs(1),
-            wake: &Wake::default(),
-            connections: NonZeroUsize::MIN,
-            buffer_bytes: 64 << 20,
-            freezing: None,
-        };
-        run(follow).unwrap();
+        following::catch_up(node, &mut self.index, &self.published, &self.live, None).unwrap();
     }
 
     /// Lets answers ask the node.

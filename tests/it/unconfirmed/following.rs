@@ -1,7 +1,6 @@
 //! An index and a mempool that follow a node. Each state that they publish is checked.
 
 use std::collections::BTreeSet;
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -12,13 +11,14 @@ use btcgraph::live::Live;
 use btcgraph::mempool::{MempoolLimits, MempoolSnapshot};
 use btcgraph::node::{Auth, Node, NodeOptions, Signals, StopFlag};
 use btcgraph::sim::{SimNode, World};
-use btcgraph::sync::{Follow, PersistentMempool, SyncError, Until, Wake, run};
+use btcgraph::sync::{Follow, FreezeBounds, PersistentMempool, SyncError, Until, Wake, run};
 use btcgraph::view::{Head, Published};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::check::check_each;
 use crate::support::bitcoind::{RealNode, wait_for};
+use crate::support::following;
 use crate::support::indexed::{in_memory, options};
 
 /// How long a test waits before it fails.
@@ -46,13 +46,16 @@ pub(crate) struct How {
     /// How many events and departures of its mempool are kept.
     pub(crate) remembered: MempoolLimits,
     pub(crate) cache_bytes: usize,
+    /// Which blocks are imported in bulk and frozen; `None` if all are live.
+    pub(crate) freezes: Option<FreezeBounds>,
 }
 
 impl Default for How {
     fn default() -> Self {
         let poll = Duration::from_millis(100);
         let (patience, remembered) = (Duration::from_mins(1), MempoolLimits::default());
-        Self { listening: true, poll, patience, stale_blocks_kept: 1_000, remembered, cache_bytes: 64 << 20 }
+        let (stale_blocks_kept, cache_bytes, freezes) = (1_000, 64 << 20, None);
+        Self { listening: true, poll, patience, stale_blocks_kept, remembered, cache_bytes, freezes }
     }
 }
 
@@ -94,20 +97,14 @@ impl Following {
                 let endpoint = node.signal_endpoint().unwrap().filter(|_| how.listening);
                 let signals =
                     endpoint.map(|endpoint| Signals::start(&endpoint, 10_000, &stop, move || woken.wake()).unwrap());
+                let freezing = how.freezes.map(|bounds| following::freezing(&index, &node, directory.path(), bounds));
                 run(Follow {
-                    node: &node,
-                    index: &mut index,
-                    published: &published,
-                    live: &live,
                     mempool: Some(&mut mempool),
-                    withheld: None,
                     signals: signals.as_ref(),
                     until: Until::Stopped,
                     poll: how.poll,
-                    wake: &wake,
-                    connections: NonZeroUsize::MIN,
-                    buffer_bytes: 64 << 20,
-                    freezing: None,
+                    freezing,
+                    ..following::follow(&node, &mut index, &published, &live, &wake)
                 })
             }
         });
