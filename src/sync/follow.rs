@@ -144,7 +144,7 @@ fn run_rounds(following: &mut SyncLoop<'_>) -> Result<(), SyncError> {
                 return Err(error);
             }
         };
-        if !following.follow.wake.pause(pause, following.follow.node.stop()) {
+        if !following.pause(pause)? {
             return Ok(());
         }
         if pause == following.follow.poll {
@@ -361,7 +361,7 @@ impl SyncLoop<'_> {
     ///
     /// Errors: an earlier write did not reach the disk, as in [`Index::flush_soon`]; [`SyncError::DiskShortage`] with
     /// [`Until::CaughtUp`], as a user waits for the result.
-    fn wait_for_disk_space(&mut self) -> Result<bool, SyncError> {
+    pub(super) fn wait_for_disk_space(&mut self) -> Result<bool, SyncError> {
         let required_space = self.required_space.take().unwrap_or_else(|| self.follow.index.required_space());
         let Some(shortage) = required_space.shortage() else { return Ok(true) };
         if self.follow.until == Until::CaughtUp {

@@ -14,6 +14,7 @@ use tracing::{debug, info, warn};
 
 use super::error::SyncError;
 use super::follow::SyncLoop;
+use super::wake::PauseEnd;
 use crate::chain::Height;
 use crate::index::{GenerationRange, ImportEstimate, Index, IndexError, Snapshot, Tip};
 use crate::node::{BlockPositions, NodeBlocks};
@@ -84,6 +85,13 @@ pub(super) struct Freezer {
     is_tidy: bool,
 }
 
+impl Freezer {
+    /// Whether something is under way that the loop has to go on with.
+    fn is_busy(&self) -> bool {
+        !self.is_swept || self.job.is_some()
+    }
+}
+
 /// The blocks of a generation that was built, and where they are in the block files, as far as they were found.
 type FrozenBlocks = (GenerationRange, BlockPositions);
 
@@ -145,7 +153,10 @@ impl SyncLoop<'_> {
     /// Errors: the index cannot be read or written. A failure of the thread is logged, and it is started again later.
     pub(super) fn freeze_when_due(&mut self, slice: Duration) -> Result<(), SyncError> {
         if !self.freezer.is_swept {
-            return self.sweep(slice);
+            self.sweep(slice)?;
+            if !self.freezer.is_swept {
+                return Ok(());
+            }
         }
         if let Some(positions) = self.follow.freezing.as_ref().and_then(|freezing| freezing.blocks.relocated()) {
             self.record_positions(positions.iter())?;
@@ -155,6 +166,28 @@ impl SyncLoop<'_> {
             None if self.freezer.job.is_none() => self.start_freezing(),
             None => Ok(()),
         }
+    }
+
+    /// Waits for this long, or until the loop is woken, and goes on with freezing meanwhile: the next poll may be far away.
+    /// Returns false when the stop flag is raised.
+    ///
+    /// Errors: as [`SyncLoop::freeze_when_due`]; an earlier write did not reach the disk.
+    pub(super) fn pause(&mut self, pause: Duration) -> Result<bool, SyncError> {
+        let (wake, stop) = (self.follow.wake, self.follow.node.stop());
+        let began = Instant::now();
+        while self.freezer.is_busy() {
+            let remaining = pause.saturating_sub(began.elapsed());
+            match wake.pause(remaining.min(SWEEP_PAUSE), stop) {
+                PauseEnd::Elapsed if remaining > SWEEP_PAUSE => {}
+                end => return Ok(end != PauseEnd::Stopped),
+            }
+            self.follow.index.ensure_flushing()?;
+            if !self.wait_for_disk_space()? {
+                return Ok(false);
+            }
+            self.freeze_when_due(TIP_SLICE)?;
+        }
+        Ok(wake.pause(pause.saturating_sub(began.elapsed()), stop) != PauseEnd::Stopped)
     }
 
     /// Ends the freezing that is due, because no other loop goes on with it soon. Returns early when the stop flag is raised.

@@ -19,6 +19,16 @@ struct WakeState {
     changed: Condvar,
 }
 
+/// Why a pause ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PauseEnd {
+    /// It took as long as it may.
+    Elapsed,
+    Woken,
+    /// The stop flag is raised.
+    Stopped,
+}
+
 impl Wake {
     /// Ends the pause. Never blocks, and may be called without a reason.
     pub fn wake(&self) {
@@ -26,17 +36,20 @@ impl Wake {
         self.0.changed.notify_all();
     }
 
-    /// Waits for this long, or until the next wake. Returns false within 100 ms after the stop flag is raised.
-    pub(super) fn pause(&self, pause: Duration, stop: &StopFlag) -> bool {
+    /// Waits for this long, until the next wake, or until at most 100 ms after the stop flag is raised.
+    pub(super) fn pause(&self, pause: Duration, stop: &StopFlag) -> PauseEnd {
         let started = Instant::now();
         let mut woken = self.woken();
         loop {
             if stop.is_raised() {
-                return false;
+                return PauseEnd::Stopped;
             }
             let remaining = pause.saturating_sub(started.elapsed());
-            if std::mem::take(&mut *woken) || remaining.is_zero() {
-                return true;
+            if std::mem::take(&mut *woken) {
+                return PauseEnd::Woken;
+            }
+            if remaining.is_zero() {
+                return PauseEnd::Elapsed;
             }
             let waited = self.0.changed.wait_timeout(woken, remaining.min(STOP_CHECK_INTERVAL));
             woken = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -63,7 +76,7 @@ mod tests {
             move || wake.pause(FOR_EVER, &StopFlag::new())
         });
         wake.wake();
-        assert!(paused.join().unwrap());
+        assert_eq!(paused.join().unwrap(), PauseEnd::Woken);
     }
 
     #[test]
@@ -72,7 +85,7 @@ mod tests {
         for _ in 0..1_000 {
             wake.wake();
         }
-        assert!(wake.pause(FOR_EVER, &stop));
+        assert_eq!(wake.pause(FOR_EVER, &stop), PauseEnd::Woken);
         assert!(!*wake.woken(), "nothing is remaining of it");
     }
 
@@ -84,13 +97,13 @@ mod tests {
             move || wake.pause(FOR_EVER, &stop)
         });
         parent.raise();
-        assert!(!paused.join().unwrap());
+        assert_eq!(paused.join().unwrap(), PauseEnd::Stopped);
         wake.wake();
-        assert!(!wake.pause(FOR_EVER, &parent));
+        assert_eq!(wake.pause(FOR_EVER, &parent), PauseEnd::Stopped);
     }
 
     #[test]
     fn a_pause_ends_after_its_duration() {
-        assert!(Wake::default().pause(Duration::from_millis(1), &StopFlag::new()));
+        assert_eq!(Wake::default().pause(Duration::from_millis(1), &StopFlag::new()), PauseEnd::Elapsed);
     }
 }
