@@ -1,4 +1,5 @@
-//! The scenarios of `tests/scenarios`: a test each on a real node and on a simulated one.
+//! The scenarios of `tests/scenarios`: a test each on a real node, on a simulated one, and on a simulated one with an index that
+//! freezes all but the newest blocks.
 
 use std::collections::BTreeSet;
 
@@ -24,6 +25,13 @@ macro_rules! scenarios {
 
             $(#[test] fn $test() { play_on_a_simulated_node($name); })*
             $(#[test] fn $only_test() { play_on_a_simulated_node($only_name); })*
+        }
+
+        mod with_frozen_blocks {
+            use crate::support::scenario::play_with_frozen_blocks;
+
+            $(#[test] fn $test() { play_with_frozen_blocks($name); })*
+            $(#[test] fn $only_test() { play_with_frozen_blocks($only_name); })*
         }
     };
 }

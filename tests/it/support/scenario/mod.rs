@@ -28,6 +28,9 @@ use parse::{Scenario, parse};
 use simulated::Simulated;
 use stage::Stage;
 
+/// How many of the newest blocks are not frozen in an index that freezes.
+const LIVE_BLOCKS: u32 = 2;
+
 /// Where the scenarios are.
 pub(crate) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios")
@@ -39,20 +42,34 @@ pub(crate) fn play_on_a_real_node(name: &str) {
     let (text, scenario) = read(name);
     assert_eq!(scenario.only_simulated, None, "{name}.scn is for a simulated node only");
     let Some(node) = Real::new(scenario.needs_signals()) else { return };
-    snapshot::compare_or_write(name, &transcript(name, &text, &scenario, Box::new(node)));
+    snapshot::compare_or_write(name, &transcript(name, &text, &scenario, Box::new(node), None));
 }
 
 /// Plays `tests/scenarios/NAME.scn` on a simulated node, and compares it with the same snapshot.
 #[track_caller]
 pub(crate) fn play_on_a_simulated_node(name: &str) {
     let (text, scenario) = read(name);
+    let played = transcript(name, &text, &scenario, simulated(&scenario), None);
     if scenario.only_simulated.is_some() {
-        let node = Box::new(Simulated::with_bare_coinbases());
-        snapshot::compare_or_write(name, &transcript(name, &text, &scenario, node));
+        snapshot::compare_or_write(name, &played);
     } else {
-        let node = Box::new(Simulated::like_a_real_node(scenario.needs_signals()));
-        snapshot::compare(name, &transcript(name, &text, &scenario, node));
+        snapshot::compare(name, &played);
     }
+}
+
+/// Plays `tests/scenarios/NAME.scn` on a simulated node with an index that freezes all but the newest blocks, and compares it
+/// with the same snapshot.
+#[track_caller]
+pub(crate) fn play_with_frozen_blocks(name: &str) {
+    let (text, scenario) = read(name);
+    snapshot::compare(name, &transcript(name, &text, &scenario, simulated(&scenario), Some(LIVE_BLOCKS)));
+}
+
+fn simulated(scenario: &Scenario) -> Box<dyn Node> {
+    Box::new(match scenario.only_simulated {
+        Some(_) => Simulated::with_bare_coinbases(),
+        None => Simulated::like_a_real_node(scenario.needs_signals()),
+    })
 }
 
 /// Whether no real node plays `tests/scenarios/NAME.scn`.
@@ -66,8 +83,8 @@ fn read(name: &str) -> (String, Scenario) {
     (text, scenario)
 }
 
-fn transcript(name: &str, text: &str, scenario: &Scenario, node: Box<dyn Node>) -> String {
-    let mut stage = Stage::new(Names::new(text), node);
+fn transcript(name: &str, text: &str, scenario: &Scenario, node: Box<dyn Node>, live_blocks: Option<u32>) -> String {
+    let mut stage = Stage::new(Names::new(text), node, live_blocks);
     let mut transcript = String::new();
     for step in &scenario.steps {
         let answer = stage.act(step).unwrap_or_else(|what| panic!("{name}.scn:{}: {what}", step.line));

@@ -40,15 +40,17 @@ pub(super) struct Stage {
     gate: Option<Gate>,
     names: Names,
     directory: tempfile::TempDir,
+    /// How many of the newest blocks are not frozen; `None` if all blocks stay live.
+    live_blocks: Option<u32>,
 }
 
 impl Stage {
-    pub(super) fn new(mut names: Names, node: Box<dyn Node>) -> Self {
+    pub(super) fn new(mut names: Names, node: Box<dyn Node>, live_blocks: Option<u32>) -> Self {
         let chain = Chain::new(node, &mut names);
         let directory = tempfile::tempdir().unwrap();
         let gate = chain.node.signals().map(|endpoint| Gate::to(&endpoint));
         let (served, subscriptions) = (None, BTreeMap::new());
-        let mut stage = Self { served, subscriptions, chain, node_runs: true, gate, names, directory };
+        let mut stage = Self { served, subscriptions, chain, node_runs: true, gate, names, directory, live_blocks };
         stage.follow();
         stage
     }
@@ -150,7 +152,12 @@ impl Stage {
         if let Some(gate) = &self.gate {
             node.extend(["--zmq".into(), format!("tcp://{}", gate.address()).into()]);
         }
-        let served = Served::start_on(&node, self.directory.path(), VARIABLES);
+        let live_blocks = self.live_blocks.map(|count| count.to_string());
+        let freezing = live_blocks
+            .as_ref()
+            .map(|count| [("BTCGRAPH_INDEX__FREEZE_DEPTH", count.as_str()), ("BTCGRAPH_INDEX__FREEZE_EVERY", "1")]);
+        let variables: Vec<_> = VARIABLES.iter().copied().chain(freezing.into_iter().flatten()).collect();
+        let served = Served::start_on(&node, self.directory.path(), &variables);
         wait_for("the server to answer for what it has", PATIENCE, || {
             (!served.query("{ tip { hash } }")["data"]["tip"].is_null()).then_some(())
         });
@@ -212,6 +219,21 @@ impl Stage {
                 notified = Instant::now();
             }
             done.then_some(())
+        });
+        self.wait_for_frozen_blocks();
+    }
+
+    /// Waits until a generation has all blocks but the newest, so that each answer is of an index with a cut.
+    fn wait_for_frozen_blocks(&self) {
+        let end = self.live_blocks.and_then(|live| self.chain.node.height().checked_sub(live));
+        let Some(end) = end.filter(|_| self.node_runs) else { return };
+        // FIRST-LAST-HASH-BUILD.redb; a reorganisation lowers the end of a generation, not its name
+        let last = |entry: std::io::Result<std::fs::DirEntry>| -> Option<u32> {
+            entry.ok()?.file_name().to_str()?.split('-').nth(1)?.parse().ok()
+        };
+        wait_for("blocks to be frozen", PATIENCE, || {
+            let mut generations = std::fs::read_dir(self.directory.path().join("regtest/index.frozen")).ok()?;
+            generations.any(|entry| last(entry) >= Some(end)).then_some(())
         });
     }
 
