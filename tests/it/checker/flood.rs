@@ -74,7 +74,8 @@ impl Flood {
         !events.is_empty()
     }
 
-    pub(super) fn has_had_enough(&self) -> bool {
-        ENOUGH.iter().all(|(what, enough)| self.counts.get(what).is_some_and(|count| count >= enough))
+    /// Whether everything happened as often as it must, divided by `share`.
+    pub(super) fn has_had_enough(&self, share: usize) -> bool {
+        ENOUGH.iter().all(|(what, enough)| self.counts.get(what).is_some_and(|count| *count >= enough / share))
     }
 }

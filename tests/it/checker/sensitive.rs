@@ -31,7 +31,7 @@ const FREE: [&str; 7] = [
 #[test]
 fn a_changed_figure_is_noticed_in_whatever_field_it_stands() {
     let mut flood = Flood::start(7);
-    let following = follow(&flood);
+    let following = follow(&flood, None);
     let schema = schema(&following);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let (mut random, mut known) = (Rng::new(3), Known::default());
