@@ -7,6 +7,7 @@
 
 mod address;
 pub mod coinbase;
+mod count;
 pub mod difficulty;
 mod epoch;
 mod feerate;
@@ -24,6 +25,7 @@ pub mod subsidy;
 mod time;
 
 pub use address::{AddressEncoding, AddressError, address_of, parse_address};
+pub use count::wide;
 pub use epoch::{BLOCKS_PER_EPOCH, DifficultyEpoch};
 pub use feerate::{Feerate, vsize};
 pub use height::Height;

@@ -17,9 +17,10 @@ use std::sync::Arc;
 use bitcoin::{OutPoint, Txid, Wtxid};
 use imbl::{OrdMap, OrdSet};
 
-use super::entry::{Entry, wide};
+use super::entry::Entry;
 use super::events::Departure;
 use super::ids::Spends;
+use crate::chain::wide;
 
 /// A transaction that left the mempool and was not mined.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -14,11 +14,11 @@ use bitcoin::hashes::Hash;
 use bitcoin::{Amount, BlockHash, ScriptBuf, TxOut, Txid, Wtxid};
 
 use super::departed::Departed;
-use super::entry::{Cause, Entry, wide};
+use super::entry::{Cause, Entry};
 use super::events::Departure;
 use super::prevouts::{PrevoutRef, number_of, source_of};
-use crate::chain::Height;
 use crate::chain::raw::RawTransaction;
+use crate::chain::{Height, wide};
 
 /// The fields of a transaction, nested because one tuple cannot have so many.
 type EncodedEntry = ((Vec<u8>, Vec<TxOut>, Vec<u64>), (u64, u32, u64), (u8, BlockHash));

@@ -8,7 +8,7 @@ use bitcoin::{BlockHash, OutPoint, Script, Txid, Weight, Wtxid};
 use super::FeeFraction;
 use super::prevouts::{PrevoutRef, Prevouts};
 use crate::chain::raw::{RawInput, RawOutput, RawTransaction};
-use crate::chain::{Height, script, vsize};
+use crate::chain::{Height, script, vsize, wide};
 
 /// Why a transaction is in the mempool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,9 +170,4 @@ pub(super) fn outpoint(input: &RawInput<'_>) -> OutPoint {
 pub(super) fn script_hash(script_pubkey: &[u8]) -> Option<[u8; 32]> {
     let spendable = !script::never_spendable(Script::from_bytes(script_pubkey));
     spendable.then(|| sha256::Hash::hash(script_pubkey).to_byte_array())
-}
-
-/// A count of things in memory, which never exceeds 64 bits.
-pub(super) fn wide(count: usize) -> u64 {
-    u64::try_from(count).unwrap_or(u64::MAX)
 }

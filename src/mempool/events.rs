@@ -3,8 +3,8 @@
 use bitcoin::{BlockHash, Txid};
 use imbl::Vector;
 
-use super::entry::{Cause, wide};
-use crate::chain::Height;
+use super::entry::Cause;
+use crate::chain::{Height, wide};
 
 /// Why a transaction left the mempool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use bitcoin::hashes::Hash;
 use bitcoin::{OutPoint, Txid, Wtxid};
 
-use super::entry::{Entry, PrevoutSource, outpoint, wide};
+use super::entry::{Entry, PrevoutSource, outpoint};
 use super::state::MempoolState;
+use crate::chain::wide;
 
 /// Transactions counted together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

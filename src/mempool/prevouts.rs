@@ -10,8 +10,8 @@
 use bitcoin::VarInt;
 use bitcoin::consensus::{Decodable, Encodable};
 
-use super::entry::{Prevout, PrevoutSource, wide};
-use crate::chain::Height;
+use super::entry::{Prevout, PrevoutSource};
+use crate::chain::{Height, wide};
 
 /// The outputs that a transaction spends, in the order of its inputs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -16,14 +16,14 @@ use bitcoin::{BlockHash, OutPoint, Txid};
 
 use super::arrivals::ArrivalRate;
 use super::departed::Departed;
-use super::entry::{Arrival, Cause, Entry, PrevoutSource, outpoint, wide};
+use super::entry::{Arrival, Cause, Entry, PrevoutSource, outpoint};
 use super::events::{Departure, MempoolEventKind};
 use super::feerate::Rank;
 use super::limits::{MempoolLimits, NodeMempool};
 use super::snapshot::MempoolSnapshot;
 use super::state::MempoolState;
-use crate::chain::Height;
 use crate::chain::raw::{RawError, RawTransaction};
+use crate::chain::{Height, wide};
 
 /// The unconfirmed transactions of one node; its owner is the only writer. A clone costs a few pointers and is an
 /// independent mempool with the same content.

@@ -10,6 +10,7 @@ use tracing::info;
 
 use super::progress::LOG_INTERVAL;
 use crate::chain::raw::RawBlock;
+use crate::chain::wide;
 use crate::index::{ImportPhase, ImportProgress, Imported};
 use crate::node::ScanProgress;
 use crate::view::IndexingSpeed;
@@ -176,8 +177,4 @@ impl BulkImportProgress {
 
 fn minutes(seconds: u64) -> String {
     if seconds < 60 { format!("{seconds} s") } else { format!("{} min", seconds.div_ceil(60)) }
-}
-
-pub(super) fn wide(number: usize) -> u64 {
-    u64::try_from(number).unwrap_or(u64::MAX)
 }

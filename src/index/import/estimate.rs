@@ -8,6 +8,7 @@ use super::super::frozen::builder;
 use super::read::P2PK_MEMORY;
 use super::runs::{CHUNK_ENTRY, chunk_size};
 use super::{ImportOptions, PARTITION_BYTES, partition_bits};
+use crate::chain::wide;
 
 /// Bytes of the file a transaction: 88 of rows, and what redb enlarges the file ahead of them (`benches/README.md`).
 const FILE: u64 = 114;
@@ -124,10 +125,6 @@ fn available_memory() -> Option<u64> {
     let meminfo = std::fs::read_to_string("/proc/meminfo").ok()?;
     let kibibytes = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:")?.trim().strip_suffix(" kB"));
     kibibytes?.trim().parse::<u64>().ok()?.checked_mul(1 << 10)
-}
-
-fn wide(number: usize) -> u64 {
-    u64::try_from(number).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
