@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bitcoin::{Block, BlockHash, OutPoint, Transaction};
+use bitcoin::{Amount, Block, BlockHash, OutPoint, Transaction};
 use btcgraph::sim::{ChainError, Rng, SimChain};
 
 use super::player::{Player, Way};
@@ -86,8 +86,9 @@ impl<W: Way> Player<W> {
                 continue;
             }
             if !to_spend.is_empty() {
-                let value = to_spend.iter().map(|(_, coin)| coin.output.value).sum();
-                let to = SimChain::miner().output(value);
+                let value: Amount = to_spend.iter().map(|(_, coin)| coin.output.value).sum();
+                // with an amount of its own: after the next repetition an equal transaction would overwrite this one
+                let to = SimChain::miner().output(value - Amount::from_sat(height.to_u32().into()));
                 self.mine(vec![self.purse.spend(to_spend, vec![to])]);
             }
             let block = match self.chain.mine_duplicate_coinbase(&hash, Vec::new()) {
