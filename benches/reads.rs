@@ -184,6 +184,7 @@ impl Bench {
                 transactions,
                 range: ImportOptions::default_range(transactions),
                 checkpoint_interval: ImportOptions::CHECKPOINT_INTERVAL,
+                raw_files: None,
             })?;
             for batch in source.blocks(0, NonZeroUsize::MIN, 64 << 20)? {
                 import.push(&batch?)?;

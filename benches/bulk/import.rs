@@ -43,6 +43,7 @@ pub(super) fn import(arguments: &Arguments) -> anyhow::Result<()> {
         transactions,
         range: ImportOptions::default_range(transactions),
         checkpoint_interval: ImportOptions::CHECKPOINT_INTERVAL,
+        raw_files: None,
     })?;
     for batch in blocks.blocks(0, CONNECTIONS, u64::try_from(memory / 8)?)? {
         import.push(&batch?)?;

@@ -4,13 +4,12 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use btcgraph::index::{Index, IndexError, IndexOptions, ObservedLimits, RequiredSpace, Salt};
+use btcgraph::index::{Index, IndexError, IndexOptions, ObservedLimits, RawStorage, RequiredSpace, Salt};
 use btcgraph::mempool::MempoolLimits;
 use btcgraph::node::{Auth, Node, NodeError, NodeOptions, RetryPolicy, StopFlag};
 use btcgraph::settings::{self, NodeAuth, RawTransactions, Settings};
 use btcgraph::sync::{self, FreezeBounds, Freezing, SyncError};
 use tokio_util::sync::CancellationToken;
-use tracing::info;
 
 use super::failure::{Exit, Failure, OrExit};
 
@@ -35,7 +34,7 @@ pub(super) fn index_options(settings: &Settings) -> IndexOptions {
             settings::Salt::Fixed(salt) => Some(Salt(salt)),
         },
         cache_bytes: memory(settings) / 4 * 3,
-        freezes: settings.index.raw_transactions != RawTransactions::Index,
+        freezes: true,
         stale_blocks_kept: settings.index.stale_blocks.into(),
         observed: ObservedLimits {
             departed: settings.mempool.departed.into(),
@@ -63,27 +62,24 @@ pub(super) fn buffer_bytes(settings: &Settings) -> usize {
 }
 
 /// Lets the index read the bytes of frozen blocks from the node. Returns which blocks are frozen, and what building a
-/// generation may use: while the index is empty all memory. `None` if the index is to have all bytes itself.
-pub(super) fn freezing(settings: &Settings, index: &Index, node: &Node) -> Result<Option<Freezing>, Failure> {
+/// generation may use: while the index is empty all memory.
+pub(super) fn freezing(settings: &Settings, index: &Index, node: &Node) -> Result<Freezing, Failure> {
     let blocks_dir = settings.node.blocks_dir().map(PathBuf::from);
     let blocks = sync::read_frozen_blocks(index, node, blocks_dir.clone())?;
-    let if_pruned = match settings.index.raw_transactions {
-        RawTransactions::Index => {
-            info!("blocks are not frozen, as index.raw_transactions is `index`");
-            return Ok(None);
-        }
-        RawTransactions::Auto => false,
-        RawTransactions::Node => true,
+    let raw_transactions = match settings.index.raw_transactions {
+        RawTransactions::Auto => None,
+        RawTransactions::Index => Some(RawStorage::Index),
+        RawTransactions::Node => Some(RawStorage::Node),
     };
-    Ok(Some(Freezing {
+    Ok(Freezing {
         bounds: FreezeBounds { depth: settings.index.freeze_depth, every: settings.index.freeze_every },
-        if_pruned,
+        raw_transactions,
         blocks,
         blocks_dir,
         temporary_dir: settings.index.temporary_dir.clone(),
         memory: memory(settings),
         threads: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN).min(MOST_THREADS),
-    }))
+    })
 }
 
 /// Concurrent requests to the node while catching up.
@@ -170,6 +166,8 @@ impl From<SyncError> for Failure {
             SyncError::Node(_)
             | SyncError::ForeignChain { .. }
             | SyncError::NodeBehind { .. }
+            | SyncError::NodePrunes
+            | SyncError::BlocksPruned { .. }
             | SyncError::Awaited { .. } => Exit::Node,
             SyncError::Index(_) | SyncError::DiskShortage(_) => Exit::Index,
             SyncError::Threads(_) => Exit::Failed,

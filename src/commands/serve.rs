@@ -108,7 +108,7 @@ pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<
             wake: &wake,
             connections: pieces::connections(&settings),
             buffer_bytes: pieces::buffer_bytes(&settings),
-            freezing,
+            freezing: Some(freezing),
         });
         followed.map_err(|error| pieces::following_failed(error, &space))
     });

@@ -13,6 +13,7 @@ use super::block::Parser;
 use super::error::IndexError;
 use super::frozen::{Generation, Generations, InForce};
 use super::open::{Index, cache_of_generation, file, generations_directory};
+use super::raw::{RawStorage, read_raw_storage};
 use super::sweep::SweepCursor;
 use super::tables::block_hashes::{BlockPlace, ChainMembership};
 use super::tables::stale_blocks::{self, StaleBlock};
@@ -23,10 +24,11 @@ use crate::chain::Height;
 impl Index {
     /// Moves the file of a generation to those of the index, and names it in a durable commit. Its blocks follow the frozen
     /// ones: they are on top of the tip, and no block is live, or they are the lowest live blocks, whose rows are shadowed
-    /// then ([`Index::sweep`]). A crash before the commit leaves the index as it was.
+    /// then ([`Index::sweep`]). A crash before the commit leaves the index as it was. With [`RawStorage::Index`] the commit also
+    /// names its blocks in the raw files: of live blocks all, as their rows will be deleted, and else those that are there.
     ///
     /// Errors: as [`Generation::open`]; [`IndexError::NotNext`] if the generation does not follow the frozen blocks, or is of
-    /// another branch than the live ones; the file cannot be moved; storage errors. The file is where it was then, unless
+    /// another branch than the live ones; `RawBlocksMissing`; the file cannot be moved; storage errors. The file is where it was then, unless
     /// the commit failed.
     pub fn adopt(&mut self, path: &Path) -> Result<Tip, IndexError> {
         let at = self.generations.iter().count();
@@ -75,6 +77,12 @@ impl Index {
                 update.shadow_live(newest)?;
             } else {
                 update.name_generation(newest)?;
+            }
+            if read_raw_storage(&update.tables()?.meta)? == Some(RawStorage::Index) {
+                let generations = Arc::clone(&update.generations);
+                if !update.name_appended(&generations, range.first)? && is_live {
+                    return Err(IndexError::RawBlocksMissing { path: path.to_path_buf() });
+                }
             }
             Ok(update)
         });

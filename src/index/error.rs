@@ -87,11 +87,12 @@ pub enum IndexError {
     DiskFull,
     /// A disk has less free space than an import needs.
     #[error(
-        "the import needs {} MiB on the disk of {path}, and {} MiB are free: the index takes {} MiB, and temporary runs take \
+        "the import needs {} MiB on the disk of {path}, and {} MiB are free: the index takes {} MiB{}, and temporary runs take \
          up to {} MiB until it is built. Free some space, or name a directory on another disk with --data-dir for the \
          index or --temporary-dir for the runs",
-        needed_bytes.div_ceil(1 << 20), free_bytes >> 20, index_bytes.div_ceil(1 << 20), temporary_bytes.div_ceil(1 << 20),
-        path = path.display()
+        needed_bytes.div_ceil(1 << 20), free_bytes >> 20, index_bytes.div_ceil(1 << 20),
+        if *raw_bytes == 0 { String::new() } else { format!(", its copies of blocks {} MiB", raw_bytes.div_ceil(1 << 20)) },
+        temporary_bytes.div_ceil(1 << 20), path = path.display()
     )]
     ImportSpace {
         /// A directory on the disk.
@@ -100,8 +101,10 @@ pub enum IndexError {
         needed_bytes: u64,
         /// The bytes that are free there.
         free_bytes: u64,
-        /// The bytes of the index.
+        /// The bytes of the index without copies of blocks.
         index_bytes: u64,
+        /// The bytes of copies of blocks.
+        raw_bytes: u64,
         /// The bytes of temporary runs at their peak.
         temporary_bytes: u64,
     },
@@ -197,6 +200,29 @@ pub enum IndexError {
         first: Height,
         /// The tip of the index, or the word "empty".
         tip: String,
+    },
+    /// A generation of live blocks whose bytes were not appended to the raw files: they would be lost.
+    #[error(
+        "the raw files of the index do not have all blocks of generation {path}. Remove the file: its blocks are frozen again",
+        path = path.display()
+    )]
+    RawBlocksMissing {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The disk has less free space than copies of frozen blocks need.
+    #[error(
+        "copies of the frozen blocks need {} MiB on the disk of {path}, and {} MiB are free. Free some space, or set \
+         index.raw_transactions to `node`",
+        needed_bytes.div_ceil(1 << 20), free_bytes >> 20, path = path.display()
+    )]
+    RawSpace {
+        /// A directory on the disk.
+        path: PathBuf,
+        /// The bytes that must be free there.
+        needed_bytes: u64,
+        /// The bytes that are free there.
+        free_bytes: u64,
     },
     /// The index names a generation whose file is missing.
     #[error(

@@ -19,7 +19,7 @@ use super::import::ImportOptions;
 use super::keys::Salt;
 use super::metrics::IndexMetrics;
 use super::observed::ObservedLimits;
-use super::raw_blocks::RawBlocks;
+use super::raw::{RawBlocks, RawSources};
 use super::snapshot::Snapshot;
 use super::sweep::SweepCursor;
 use super::tables::block_starts::BlockStart;
@@ -172,9 +172,10 @@ impl Index {
         self.metrics.clone()
     }
 
-    /// Sets where the bytes of frozen blocks are read. Only the first call has an effect.
+    /// Sets where the bytes of frozen blocks are read that the raw files of the index do not have. Only the first call has an
+    /// effect.
     pub fn set_raw_blocks(&self, raw: Arc<dyn RawBlocks>) {
-        self.generations.set_raw_blocks(raw);
+        self.generations.raw().set_node(raw);
     }
 
     /// The directory of its file.
@@ -249,6 +250,7 @@ impl Index {
             transactions,
             range: ImportOptions::default_range(transactions),
             checkpoint_interval: ImportOptions::CHECKPOINT_INTERVAL,
+            raw_files: None,
         }
     }
 
@@ -316,7 +318,7 @@ pub(super) fn open_generations(
     };
     let records = read_generations(&transaction.open_table(meta::TABLE)?)?;
     let in_force = records.into_iter().enumerate().map(in_force).collect::<Result<Vec<_>, IndexError>>()?;
-    let generations = Generations::new(in_force);
+    let generations = Generations::new(in_force, RawSources::of_index(options, transaction)?);
     generations.check(read_tip(&transaction.open_table(meta::TABLE)?)?)?;
     Ok(generations)
 }

@@ -25,6 +25,13 @@ impl Snapshot {
         heights.map(|height| self.block_hash(Height::from(height))).collect()
     }
 
+    /// How many transactions these blocks have, all of which are live.
+    ///
+    /// Errors: storage errors; [`IndexError::Corrupt`] if a row is missing.
+    pub fn transactions_in(&self, heights: RangeInclusive<Height>) -> Result<u64, IndexError> {
+        Ok(self.range_of(heights)?.transactions().into())
+    }
+
     /// The txids of `count` transactions of the active chain from a position on.
     ///
     /// Errors: storage errors; [`IndexError::Corrupt`] if a row is missing.

@@ -20,8 +20,8 @@ use super::tables::stale_blocks::StaleBlock;
 use super::tables::transactions::TransactionRow;
 use super::tables::{
     block_files, block_hashes, block_observed, block_starts, blocks, departed, first_seen, history, mempool,
-    mempool_samples, meta, overwritten, p2pk, payouts, reorgs, spends, stale_blocks, stale_transactions, transactions,
-    txids, unspent,
+    mempool_samples, meta, overwritten, p2pk, payouts, raw_blocks, reorgs, spends, stale_blocks, stale_transactions,
+    transactions, txids, unspent,
 };
 use super::update::{Tip, read_tip};
 use crate::chain::Height;
@@ -56,6 +56,8 @@ pub struct Snapshot {
     pub(super) mempool_samples: ReadOnlyTable<&'static [u8; 4], &'static [u8]>,
     /// `None` if the file is of a version without it: its rows are hints.
     pub(super) block_files: Option<ReadOnlyTable<&'static [u8; 4], &'static [u8; 12]>>,
+    /// `None` if the file is of a version without it, which has no raw files.
+    pub(super) raw_blocks: Option<ReadOnlyTable<&'static [u8; 4], &'static [u8; 12]>>,
 }
 
 /// A table and its number of rows.
@@ -136,6 +138,10 @@ impl Snapshot {
                 Err(TableError::TableDoesNotExist(_)) => None,
                 table => Some(table?),
             },
+            raw_blocks: match transaction.open_table(raw_blocks::TABLE) {
+                Err(TableError::TableDoesNotExist(_)) => None,
+                table => Some(table?),
+            },
         })
     }
 
@@ -188,6 +194,7 @@ impl Snapshot {
             reorg_blocks,
             mempool_samples,
             block_files,
+            raw_blocks,
         } = self;
         let rows = [
             (blocks::TABLE.name(), blocks.len()?),
@@ -211,17 +218,19 @@ impl Snapshot {
             (reorgs::BLOCKS.name(), reorg_blocks.len()?),
             (mempool_samples::TABLE.name(), mempool_samples.len()?),
             (block_files::TABLE.name(), block_files.as_ref().map_or(Ok(0), ReadOnlyTable::len)?),
+            (raw_blocks::TABLE.name(), raw_blocks.as_ref().map_or(Ok(0), ReadOnlyTable::len)?),
         ];
         let live = rows.into_iter().map(|(name, rows)| TableRows { name: name.to_owned(), rows });
         Ok(live.chain(generations.tables()).collect())
     }
 
-    /// The size of the files of the index in bytes as they are now, not when this state was committed; `None` if the file
+    /// The size of the files of the index, its raw files included, in bytes as they are now, not when this state was committed; `None` if the file
     /// system does not report it.
     #[must_use]
     pub fn file_bytes(&self) -> Option<u64> {
         let live = std::fs::metadata(&self.file).ok()?.len();
-        Some(live.saturating_add(self.generations.file_bytes()?))
+        let frozen = self.generations.file_bytes()?.saturating_add(self.generations.raw().own().bytes());
+        Some(live.saturating_add(frozen))
     }
 
     pub(super) fn salt(&self) -> Salt {

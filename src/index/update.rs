@@ -16,6 +16,7 @@ use super::keys::TxNum;
 use super::metrics::UpdateCounts;
 use super::observed::ObservedLimits;
 use super::open::Index;
+use super::raw::RawChanges;
 use super::resolve::BlockRun;
 use super::sweep::sweep_all;
 use super::tables::block_starts::BlockStart;
@@ -23,10 +24,9 @@ use super::tables::blocks::{BlockRow, ChainTotals};
 use super::tables::stale_blocks::StaleBlock;
 use super::tables::{
     block_files, block_hashes, block_observed, block_starts, blocks, departed, first_seen, history, mempool,
-    mempool_samples, meta, overwritten, p2pk, payouts, reorgs, spends, stale_blocks, stale_transactions, transactions,
-    txids, unspent,
+    mempool_samples, meta, overwritten, p2pk, payouts, raw_blocks, reorgs, spends, stale_blocks, stale_transactions,
+    transactions, txids, unspent,
 };
-use super::witnesses::witnesses_are_committed;
 use crate::chain::network::genesis_hash;
 use crate::chain::{Height, median_time_past};
 
@@ -65,6 +65,7 @@ pub(super) struct Tables<'txn> {
     pub(super) reorg_blocks: Table<'txn, &'static [u8; 33], &'static [u8; 8]>,
     pub(super) mempool_samples: Table<'txn, &'static [u8; 4], &'static [u8]>,
     pub(super) block_files: Table<'txn, &'static [u8; 4], &'static [u8; 12]>,
+    pub(super) raw_blocks: Table<'txn, &'static [u8; 4], &'static [u8; 12]>,
 }
 
 impl<'txn> Tables<'txn> {
@@ -94,6 +95,7 @@ impl<'txn> Tables<'txn> {
             reorg_blocks: transaction.open_table(reorgs::BLOCKS)?,
             mempool_samples: transaction.open_table(mempool_samples::TABLE)?,
             block_files: transaction.open_table(block_files::TABLE)?,
+            raw_blocks: transaction.open_table(raw_blocks::TABLE)?,
         })
     }
 }
@@ -112,6 +114,7 @@ pub struct Update<'i> {
     /// Whether a step failed: the tables may then contain half of a block.
     broken: bool,
     pub(super) counts: UpdateCounts,
+    pub(super) raw_changes: RawChanges,
 }
 
 impl<'i> Update<'i> {
@@ -139,6 +142,7 @@ impl<'i> Update<'i> {
             block_bytes: 0,
             broken: false,
             counts: UpdateCounts::default(),
+            raw_changes: RawChanges::default(),
         })
     }
 
@@ -252,16 +256,12 @@ impl<'i> Update<'i> {
         };
         let first = next_txnum(&before)?;
         let is_frozen = first < self.generations.end();
-        let bytes = if is_frozen {
-            self.generations.raw_bytes(tip, 0, row.size)?
+        let parser = self.index.parser();
+        let block = [if is_frozen {
+            self.generations.raw().block(tip, row.size, parser)?
         } else {
-            assemble(&row, first, &tables.transactions)?
-        };
-        let block = [self.index.parser().parse(row.hash, bytes)?];
-        if is_frozen && !witnesses_are_committed(&block[0]) {
-            let why = "the witnesses that were returned are not those that its coinbase commits to".to_owned();
-            return Err(IndexError::RawUnavailable { height: tip.height, hash: tip.hash, why });
-        }
+            parser.parse(row.hash, assemble(&row, first, &tables.transactions)?)?
+        }];
         let run = BlockRun { blocks: &block, first, starts: &self.index.starts, salt: self.index.salt };
         let resolved = run.resolve(&tables)?;
         let effects = Effects::of(&run, &resolved, &before, self.index.network, &tables)?;
@@ -270,6 +270,7 @@ impl<'i> Update<'i> {
             let lowered = Arc::new(self.generations.without_last(previous, first));
             effects.revert_frozen(&run, &row, &lowered, &mut tables)?;
             write_generations(&mut tables, &lowered)?;
+            self.raw_changes.forget(&mut tables, tip.height)?;
             self.generations = lowered;
         } else {
             effects.revert(&run, &row, &mut tables)?;
@@ -333,6 +334,7 @@ impl<'i> Update<'i> {
         let began = Instant::now();
         self.transaction.commit()?;
         let index = self.index;
+        self.raw_changes.apply(self.generations.raw().own());
         index.generations = self.generations;
         index.metrics.count(began.elapsed(), self.counts);
         index.starts_are_committed = true;

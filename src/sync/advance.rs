@@ -17,6 +17,7 @@ use super::pipeline::{Pipeline, PipelineLimits};
 use super::prefetch::Prefetcher;
 use super::progress::{CatchUpProgress, FEW, are_few};
 use super::reorg::{Record, ReorgChange, first_seen_above};
+use crate::chain::Height;
 use crate::chain::network::genesis_hash;
 use crate::index::{IndexError, ObservedBlock, ParsedBlock, Snapshot, Tip, Update};
 use crate::live::ChainEvent;
@@ -161,12 +162,7 @@ impl SyncLoop<'_> {
     /// Requests the node's tip and connects the blocks up to it.
     pub(super) fn sync_chain(&mut self) -> Result<RoundOutcome, SyncError> {
         let info = self.follow.node.chain_info()?;
-        if info.pruned && self.follow.freezing.as_ref().is_some_and(|freezing| !freezing.if_pruned) {
-            info!(
-                "blocks are not frozen, as the node prunes; index.raw_transactions = `node` freezes them nevertheless"
-            );
-            self.end_freezing();
-        }
+        self.choose_raw_storage(&info)?;
         self.adopt_left_generations()?;
         let Follow { node, index, published, .. } = &self.follow;
         let chain = index.snapshot()?;
@@ -178,11 +174,16 @@ impl SyncLoop<'_> {
             return Ok(RoundOutcome::InSync);
         }
         if tip.is_none()
+            && let Some(kept_from) = info.prune_height.filter(|kept_from| *kept_from > Height::GENESIS)
+        {
+            return Err(SyncError::BlocksPruned { kept_from });
+        }
+        if tip.is_none()
             && let Some(freezing) = self.follow.freezing.clone()
             && let Some(last) = freezing.bounds.due(info.blocks, None)
         {
             drop(chain);
-            self.import(&freezing, last)?;
+            self.import(&freezing, last, info.size_on_disk)?;
             return Ok(RoundOutcome::Progressed);
         }
         let mut fork = fork_point(node, &chain)?;

@@ -52,6 +52,21 @@ pub enum SyncError {
     /// The disk of the index has too little space for the next blocks. What was imported so far is stored.
     #[error("{0}; the import goes on where it stopped when it is started again")]
     DiskShortage(DiskShortage),
+    /// The setting asks to store the bytes of frozen blocks in a node that deletes them.
+    #[error(
+        "index.raw_transactions is `node`, but the node prunes and would delete the bytes of frozen blocks. Set it to `index` \
+         or `auto`, with which btcgraph stores copies of them, or follow a node that does not prune"
+    )]
+    NodePrunes,
+    /// An empty index needs blocks that the node has deleted.
+    #[error(
+        "the index is empty and needs all blocks, and the node has pruned those below height {kept_from}. Import from a node \
+         that has them; afterwards a node that prunes can be followed"
+    )]
+    BlocksPruned {
+        /// The lowest height from which the node has all blocks.
+        kept_from: Height,
+    },
     /// A thread could not be started.
     #[error("cannot start a thread for reading blocks: {0}. Raise the limit of threads for this user")]
     Threads(#[source] std::io::Error),
@@ -68,7 +83,12 @@ impl SyncError {
             | Self::NodeBehind { .. }
             | Self::Awaited { .. } => true,
             Self::Node(error) => error.is_transient(),
-            Self::Index(_) | Self::ForeignChain { .. } | Self::DiskShortage(_) | Self::Threads(_) => false,
+            Self::Index(_)
+            | Self::ForeignChain { .. }
+            | Self::DiskShortage(_)
+            | Self::NodePrunes
+            | Self::BlocksPruned { .. }
+            | Self::Threads(_) => false,
         }
     }
 

@@ -10,6 +10,7 @@ use super::error::SyncError;
 use super::freeze::{Freezer, Freezing, TIP_SLICE};
 use super::mempool::{MempoolSync, PersistentMempool, StepOutcome};
 use super::prefetch::Prefetcher;
+use super::raw_storage::RawMover;
 use super::reorg::Record;
 use super::wake::Wake;
 use super::withheld::Withheld;
@@ -204,6 +205,7 @@ pub(super) struct SyncLoop<'a> {
     /// Prefetches for the next block.
     pub(super) prefetcher: Option<Prefetcher>,
     pub(super) freezer: Freezer,
+    pub(super) raw_mover: RawMover,
 }
 
 /// What a write of the mempool contained.
@@ -238,6 +240,7 @@ impl<'a> SyncLoop<'a> {
             mempool_backoff: None,
             prefetcher: None,
             freezer: Freezer::default(),
+            raw_mover: RawMover::default(),
         }
     }
 }

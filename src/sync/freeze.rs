@@ -6,17 +6,17 @@ use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use tracing::{debug, info, warn};
 
+use super::background::BackgroundJob;
 use super::error::SyncError;
 use super::follow::SyncLoop;
 use super::wake::PauseEnd;
 use crate::chain::Height;
-use crate::index::{GenerationRange, ImportEstimate, Index, IndexError, Snapshot, Tip};
+use crate::index::{GenerationRange, ImportEstimate, Index, IndexError, RawStorage, Snapshot, Tip};
 use crate::node::{BlockPositions, NodeBlocks};
 
 /// The pause after a failure.
@@ -35,8 +35,8 @@ const SWEEP_PAUSE: Duration = Duration::from_millis(100);
 pub struct Freezing {
     /// When blocks are frozen.
     pub bounds: FreezeBounds,
-    /// Whether blocks are frozen if the node prunes, whose bytes are not available then.
-    pub if_pruned: bool,
+    /// Where the bytes of frozen blocks are to be stored. `None`: where the index has them, or else where they can stay.
+    pub raw_transactions: Option<RawStorage>,
     /// Reads the bytes of frozen blocks.
     pub blocks: NodeBlocks,
     /// The node's `blocks` directory, if it is known.
@@ -80,8 +80,7 @@ pub(super) struct Freezer {
     swept_at: Option<Instant>,
     /// Whether no shadowed rows are left.
     is_swept: bool,
-    /// Whether the files that no commit names are adopted or removed. No job is started before: until then it is also not known
-    /// whether the node prunes.
+    /// Whether the files that no commit names are adopted or removed. No job is started before.
     is_tidy: bool,
 }
 
@@ -95,13 +94,11 @@ impl Freezer {
 /// The blocks of a generation that was built, and where they are in the block files, as far as they were found.
 type FrozenBlocks = (GenerationRange, BlockPositions);
 
-/// A thread that packs blocks.
+/// Packs blocks in the background.
 struct FreezeJob {
     path: PathBuf,
     began: Instant,
-    stop: Arc<AtomicBool>,
-    /// `None` once it is joined.
-    thread: Option<JoinHandle<Result<FrozenBlocks, IndexError>>>,
+    job: BackgroundJob<FrozenBlocks>,
 }
 
 impl FreezeJob {
@@ -110,39 +107,33 @@ impl FreezeJob {
         heights: RangeInclusive<Height>,
         path: PathBuf,
         blocks: NodeBlocks,
+        storage: RawStorage,
     ) -> Result<Self, SyncError> {
-        let (stop, began) = (Arc::<AtomicBool>::default(), Instant::now());
-        let (stopped, file) = (Arc::clone(&stop), path.clone());
-        let pack = move || {
+        let (began, file) = (Instant::now(), path.clone());
+        let pack = move |stop: &Arc<AtomicBool>| {
             // only these bytes are left afterwards
-            let hashes = snapshot.block_hashes(heights.clone())?;
-            let positions = blocks.locate(*heights.start(), &hashes, &mut |_| {}).unwrap_or_else(|error| {
-                debug!(%error, "blocks that are being frozen are requested from the node");
-                BlockPositions::default()
-            });
-            snapshot.check_raw_blocks(heights.clone(), &stopped)?;
-            Ok((snapshot.pack_until(heights, &file, &stopped)?, positions))
+            let positions = match storage {
+                RawStorage::Index => {
+                    snapshot.store_raw_blocks(heights.clone(), stop)?;
+                    BlockPositions::default()
+                }
+                RawStorage::Node => {
+                    let hashes = snapshot.block_hashes(heights.clone())?;
+                    let located = blocks.locate(*heights.start(), &hashes, &mut |_| {});
+                    snapshot.check_raw_blocks(heights.clone(), stop)?;
+                    located.unwrap_or_else(|error| {
+                        debug!(%error, "blocks that are being frozen are requested from the node");
+                        BlockPositions::default()
+                    })
+                }
+            };
+            Ok((snapshot.pack_until(heights, &file, stop)?, positions))
         };
-        let thread = thread::Builder::new().name("freeze".into()).spawn(pack).map_err(SyncError::Threads)?;
-        Ok(Self { path, began, stop, thread: Some(thread) })
+        Ok(Self { path, began, job: BackgroundJob::start("freeze", pack)? })
     }
 
     fn is_finished(&self) -> bool {
-        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
-    }
-
-    fn join(mut self) -> Result<FrozenBlocks, IndexError> {
-        self.thread.take().map_or(Err(IndexError::Broken), |thread| thread.join().unwrap_or(Err(IndexError::Broken)))
-    }
-}
-
-impl Drop for FreezeJob {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            // its file is not a generation yet, or is removed when the next one is begun
-            let _ = thread.join();
-        }
+        self.job.is_finished()
     }
 }
 
@@ -161,11 +152,14 @@ impl SyncLoop<'_> {
         if let Some(positions) = self.follow.freezing.as_ref().and_then(|freezing| freezing.blocks.relocated()) {
             self.record_positions(positions.iter())?;
         }
-        match self.freezer.job.take_if(|job| job.is_finished()) {
-            Some(job) => self.finish_freezing(job),
-            None if self.freezer.job.is_none() => self.start_freezing(),
-            None => Ok(()),
+        if let Some(job) = self.freezer.job.take_if(|job| job.is_finished()) {
+            return self.finish_freezing(job);
         }
+        if self.freezer.is_tidy && self.freezer.job.is_none() && !self.raw_mover.is_running() {
+            self.start_freezing()?;
+        }
+        // one of both at a time appends to the raw files
+        if self.freezer.is_tidy && self.freezer.job.is_none() { self.move_raw_blocks() } else { Ok(()) }
     }
 
     /// Waits for this long, or until the loop is woken, and goes on with freezing meanwhile: the next poll may be far away.
@@ -194,17 +188,15 @@ impl SyncLoop<'_> {
     ///
     /// Errors: as [`SyncLoop::freeze_when_due`].
     pub(super) fn freeze_to_the_end(&mut self) -> Result<(), SyncError> {
-        self.freezer.retry_at = None;
+        (self.freezer.retry_at, self.raw_mover.retry_at) = (None, None);
         while !self.follow.node.stop().is_raised() {
             let was_swept = self.freezer.is_swept;
             self.freeze_when_due(Duration::MAX)?;
-            match &self.freezer.job {
-                Some(job) if !job.is_finished() => {
-                    // an error means that the flag is raised
-                    let _ = self.follow.node.stop().sleep(Duration::from_millis(20));
-                }
-                None if was_swept && self.freezer.is_swept => break,
-                _ => {}
+            if self.freezer.job.is_some() || self.raw_mover.is_running() {
+                // an error means that the flag is raised
+                let _ = self.follow.node.stop().sleep(Duration::from_millis(20));
+            } else if was_swept && self.freezer.is_swept {
+                break;
             }
         }
         Ok(())
@@ -224,17 +216,14 @@ impl SyncLoop<'_> {
         Ok(self.follow.index.flush_soon()?)
     }
 
-    /// Freezes no further blocks, and drops what is under way.
-    pub(super) fn end_freezing(&mut self) {
-        self.follow.freezing = None;
-        self.freezer.job = None;
-    }
-
     fn start_freezing(&mut self) -> Result<(), SyncError> {
-        if !self.freezer.is_tidy || self.freezer.retry_at.is_some_and(|at| Instant::now() < at) {
+        if self.freezer.retry_at.is_some_and(|at| Instant::now() < at) {
             return Ok(());
         }
-        let (Some(freezing), Some(chain)) = (&self.follow.freezing, &self.chain) else { return Ok(()) };
+        let (Some(freezing), Some(chain), Some(storage)) = (&self.follow.freezing, &self.chain, self.raw_mover.storage)
+        else {
+            return Ok(());
+        };
         let (tip, frozen) = (chain.tip().map(|tip| tip.height), chain.frozen().map(|frozen| frozen.height));
         let Some(last) = tip.and_then(|tip| freezing.bounds.due(tip, frozen)) else { return Ok(()) };
         let first = frozen.map_or(Height::GENESIS, Height::next);
@@ -245,13 +234,17 @@ impl SyncLoop<'_> {
         }
         let transactions = chain.transactions_in(first..=last)?;
         let directory = self.follow.index.directory();
-        let estimate = ImportEstimate::of(transactions, 0, 1);
+        let raw_bytes = match storage {
+            RawStorage::Index => chain.bytes_of_blocks(first..=last)?,
+            RawStorage::Node => 0,
+        };
+        let estimate = ImportEstimate::of(transactions, 0, 1).with_raw_bytes(raw_bytes);
         if let Err(error) = estimate.check(directory, directory) {
             self.postpone(&error);
             return Ok(());
         }
         info!(first = %first, last = %last, transactions, "freezing blocks in the background");
-        match FreezeJob::start(Arc::clone(chain), first..=last, path, freezing.blocks.clone()) {
+        match FreezeJob::start(Arc::clone(chain), first..=last, path, freezing.blocks.clone(), storage) {
             Ok(job) => self.freezer.job = Some(job),
             Err(error) => self.postpone(&error),
         }
@@ -259,7 +252,7 @@ impl SyncLoop<'_> {
     }
 
     fn finish_freezing(&mut self, job: FreezeJob) -> Result<(), SyncError> {
-        let (path, began) = (job.path.clone(), job.began);
+        let FreezeJob { path, began, job } = job;
         let (range, positions) = match job.join() {
             Ok(frozen) => frozen,
             Err(error) => {
@@ -275,7 +268,7 @@ impl SyncLoop<'_> {
                 return Ok(());
             }
             // the index is as before
-            Err(error @ IndexError::File { .. }) => {
+            Err(error @ (IndexError::File { .. } | IndexError::RawBlocksMissing { .. })) => {
                 self.postpone(&error);
                 return Ok(());
             }
@@ -328,11 +321,11 @@ impl SyncLoop<'_> {
                     self.freezer.is_swept = false;
                     return self.publish_chain();
                 }
-                Err(IndexError::NotNext { .. }) => {}
+                Err(error @ (IndexError::NotNext { .. } | IndexError::RawBlocksMissing { .. })) => debug!(%error),
                 Err(error) => return Err(error.into()),
             }
         }
-        info!(path = %path.display(), "removing a generation whose blocks left the chain");
+        info!(path = %path.display(), "removing a generation whose blocks left the chain, or whose raw bytes are missing");
         Ok(Index::remove_unused(path)?)
     }
 }

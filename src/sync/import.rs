@@ -11,15 +11,16 @@ use super::follow::SyncLoop;
 use super::freeze::Freezing;
 use super::import_progress::BulkImportProgress;
 use crate::chain::{Height, network, wide};
-use crate::index::{FreshStart, Import, ImportEstimate, ImportOptions, Index, IndexError, Tip};
+use crate::index::{FreshStart, Import, ImportEstimate, ImportOptions, Index, IndexError, RawStorage, Tip};
 use crate::node::{BlockSource, BlockSourceStatus, NodeError};
 use crate::view::SyncState;
 
 impl SyncLoop<'_> {
-    /// Imports the blocks up to this height into the empty index. An import that was interrupted is continued.
+    /// Imports the blocks up to this height into the empty index. An import that was interrupted is continued. The node's blocks
+    /// and undo data have `node_bytes` bytes.
     ///
     /// Errors: the node fails; [`IndexError::ImportSpace`], `ImportMemory`; the index cannot be written; the service stops.
-    pub(super) fn import(&mut self, freezing: &Freezing, last: Height) -> Result<(), SyncError> {
+    pub(super) fn import(&mut self, freezing: &Freezing, last: Height, node_bytes: u64) -> Result<(), SyncError> {
         let node = self.follow.node;
         let building = self.follow.index.building_path();
         match self.follow.index.last_block_of(&building) {
@@ -39,7 +40,9 @@ impl SyncLoop<'_> {
         let mut progress = BulkImportProgress::new(hashes.len());
         let source =
             BlockSource::choose(node, freezing.blocks_dir.as_deref(), hashes, &mut |scan| progress.scanned(scan))?;
-        let options = self.import_options(freezing, source.transactions()?, &source.status())?;
+        // with undo data the estimate is a seventh too large
+        let raw_bytes = source.bytes().unwrap_or(node_bytes);
+        let options = self.import_options(freezing, source.transactions()?, raw_bytes, &source.status())?;
         let mut import = self.begin_import(&options)?;
         if !import.has_all_blocks() {
             let read = self.read_blocks(&mut import, &source, freezing, &mut progress);
@@ -113,10 +116,16 @@ impl SyncLoop<'_> {
         &self,
         freezing: &Freezing,
         transactions: u64,
+        raw_bytes: u64,
         source: &BlockSourceStatus,
     ) -> Result<ImportOptions, SyncError> {
         let Freezing { temporary_dir, memory, threads, .. } = freezing;
+        let raw_files = match self.raw_mover.storage {
+            Some(RawStorage::Index) => Some(self.follow.index.raw_files()),
+            Some(RawStorage::Node) | None => None,
+        };
         let estimate = ImportEstimate::of(transactions, *memory, threads.get());
+        let estimate = if raw_files.is_some() { estimate.with_raw_bytes(raw_bytes) } else { estimate };
         let path = temporary_dir.clone();
         std::fs::create_dir_all(&path).map_err(|source| IndexError::File {
             doing: "make the directory",
@@ -124,6 +133,7 @@ impl SyncLoop<'_> {
             source,
         })?;
         let options = self.follow.index.import_options(self.runs_dir(freezing), *memory, threads.get(), transactions);
+        let options = ImportOptions { raw_files, ..options };
         estimate.check_memory()?;
         // an import that is continued has a part of the space already
         if !options.path.exists() {
@@ -133,6 +143,7 @@ impl SyncLoop<'_> {
         info!(
             transactions,
             index_mib = mib(estimate.index_bytes),
+            raw_mib = mib(estimate.raw_bytes),
             temporary_mib = mib(estimate.temporary_bytes),
             memory_mib = mib(estimate.memory_bytes),
             temporary_dir = %temporary_dir.display(),

@@ -13,6 +13,7 @@
 //! everything up to a commit; the loop then repeats it.
 
 mod advance;
+mod background;
 mod compare;
 mod error;
 mod follow;
@@ -25,6 +26,7 @@ mod pipeline;
 mod prefetch;
 mod progress;
 mod raw_blocks;
+mod raw_storage;
 mod reorg;
 mod wake;
 mod withheld;

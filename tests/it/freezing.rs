@@ -9,11 +9,11 @@ use std::time::Duration;
 use bitcoin::Block;
 use bitcoin::consensus::encode::serialize_hex;
 use btcgraph::chain::Height;
-use btcgraph::index::{Index, IndexOptions};
+use btcgraph::index::{Index, IndexOptions, RawStorage};
 use btcgraph::live::Live;
 use btcgraph::node::Node;
 use btcgraph::sim::{Hostile, Rng, SimChain, SimNode, SimNodeOptions, World};
-use btcgraph::sync::{FreezeBounds, read_frozen_blocks};
+use btcgraph::sync::{FreezeBounds, Freezing, SyncError, read_frozen_blocks};
 use btcgraph::view::Published;
 use serde_json::json;
 
@@ -27,33 +27,42 @@ use crate::support::program::{btcgraph_on, run as run_program};
 use crate::support::served::Served;
 
 /// A simulated node, and an index that follows it and keeps few blocks live.
-struct FrozenFollower {
-    sim: SimNode,
-    node: Node,
-    indexed: Indexed,
+pub(crate) struct FrozenFollower {
+    pub(crate) sim: SimNode,
+    pub(crate) node: Node,
+    pub(crate) indexed: Indexed,
     bounds: FreezeBounds,
+    pub(crate) raw_transactions: Option<RawStorage>,
 }
 
 impl FrozenFollower {
-    fn start(chain: SimChain, bounds: FreezeBounds) -> Self {
+    pub(crate) fn start(chain: SimChain, bounds: FreezeBounds) -> Self {
         let sim = SimNode::start(Arc::new(Mutex::new(World::new(chain))), SimNodeOptions::default()).unwrap();
-        Self { node: client(&sim), sim, indexed: Indexed::empty(), bounds }
+        Self { node: client(&sim), sim, indexed: Indexed::empty(), bounds, raw_transactions: None }
     }
 
     /// Follows up to the node's tip, and freezes what is due.
-    fn catch_up(&mut self) {
-        let Indexed { index, directory } = &mut self.indexed;
-        let freezing = freezing(index, &self.node, directory.path(), self.bounds);
-        catch_up(&self.node, index, &Published::default(), &Live::default(), Some(freezing)).unwrap();
+    pub(crate) fn catch_up(&mut self) {
+        self.try_to_catch_up().unwrap();
     }
 
-    fn blocks(&self) -> Vec<Arc<Block>> {
+    /// Follows up to the node's tip, and freezes what is due.
+    pub(crate) fn try_to_catch_up(&mut self) -> Result<(), SyncError> {
+        let Indexed { index, directory } = &mut self.indexed;
+        let freezing = Freezing {
+            raw_transactions: self.raw_transactions,
+            ..freezing(index, &self.node, directory.path(), self.bounds)
+        };
+        catch_up(&self.node, index, &Published::default(), &Live::default(), Some(freezing))
+    }
+
+    pub(crate) fn blocks(&self) -> Vec<Arc<Block>> {
         self.sim.with(|world| world.chain().active_blocks().cloned().collect()).unwrap()
     }
 
     /// Compares the index with the model and with an index that has all its rows live. Returns the height up to which blocks
     /// are frozen.
-    fn assert_agrees(&mut self) -> Option<u32> {
+    pub(crate) fn assert_agrees(&mut self) -> Option<u32> {
         self.catch_up();
         let blocks = self.blocks();
         let snapshot = self.indexed.index.snapshot().unwrap();
@@ -62,17 +71,17 @@ impl FrozenFollower {
         snapshot.frozen().map(|frozen| frozen.height.to_u32())
     }
 
-    fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         let directory = std::mem::replace(&mut self.indexed, Indexed::empty()).directory;
         self.indexed = Indexed::within(directory);
     }
 
-    fn tip(&self) -> u32 {
+    pub(crate) fn tip(&self) -> u32 {
         self.indexed.index.snapshot().unwrap().tip().unwrap().height.to_u32()
     }
 }
 
-fn hostile_chain(seed: u64, blocks: u32) -> (SimChain, Hostile) {
+pub(crate) fn hostile_chain(seed: u64, blocks: u32) -> (SimChain, Hostile) {
     let (mut chain, mut hostile) = (SimChain::new(seed), Hostile::new(seed));
     for _ in 0..blocks {
         hostile.mine(&mut chain).unwrap();

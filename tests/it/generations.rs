@@ -180,6 +180,7 @@ pub(crate) fn import_options(directory: &Path, range: u32) -> ImportOptions {
         transactions: 1_000,
         range,
         checkpoint_interval: ImportOptions::CHECKPOINT_INTERVAL,
+        raw_files: None,
     }
 }
 

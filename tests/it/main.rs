@@ -40,6 +40,7 @@ mod node;
 mod node_blocks;
 mod operations;
 mod playground;
+mod raw_storage;
 mod real_chains;
 mod reference;
 mod scenarios;

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use bitcoin::hashes::hash160;
 use bitcoin::{BlockHash, Txid};
@@ -13,7 +13,7 @@ use bitcoin::{BlockHash, Txid};
 use super::super::codec::{Decoder, Encoder};
 use super::super::error::IndexError;
 use super::super::keys::{OutputPosition, ScriptKey, TxNum};
-use super::super::raw_blocks::RawBlocks;
+use super::super::raw::RawSources;
 use super::super::snapshot::{Occurrence, SpendingInput, TableRows};
 use super::super::tables::block_hashes::BlockPlace;
 use super::super::tables::block_starts::BlockStart;
@@ -82,12 +82,12 @@ fn is_removed(generations: &[InForce], output: UnspentKey) -> Result<bool, Index
 pub(in crate::index) struct Generations {
     in_force: Vec<InForce>,
     /// Where the bytes of their blocks are read.
-    pub(super) raw: Arc<OnceLock<Arc<dyn RawBlocks>>>,
+    raw: Arc<RawSources>,
 }
 
 impl Generations {
-    pub(in crate::index) fn new(in_force: Vec<InForce>) -> Self {
-        Self { in_force, raw: Arc::default() }
+    pub(in crate::index) fn new(in_force: Vec<InForce>, raw: RawSources) -> Self {
+        Self { in_force, raw: Arc::new(raw) }
     }
 
     /// Whether they follow each other from the genesis block up to the tip of the index or below it.
@@ -134,15 +134,9 @@ impl Generations {
         generations
     }
 
-    /// Sets where the bytes of their blocks are read, once.
-    pub(in crate::index) fn set_raw_blocks(&self, raw: Arc<dyn RawBlocks>) {
-        // the first reader stays
-        let _ = self.raw.set(raw);
-    }
-
-    /// Whether it is set where the bytes of their blocks are read.
-    pub(in crate::index) fn has_raw_blocks(&self) -> bool {
-        self.raw.get().is_some()
+    /// Where the bytes of their blocks are read.
+    pub(in crate::index) fn raw(&self) -> &Arc<RawSources> {
+        &self.raw
     }
 
     pub(in crate::index) fn is_empty(&self) -> bool {

@@ -5,10 +5,9 @@ use std::iter::Peekable;
 use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use bitcoin::Script;
-use bitcoin::consensus::encode::{VarInt, serialize};
 
 use super::super::block::{BlockOutput, small};
 use super::super::error::IndexError;
@@ -75,38 +74,6 @@ impl Snapshot {
         Ok(range)
     }
 
-    /// How many transactions these blocks have.
-    ///
-    /// Errors: storage errors; [`IndexError::Corrupt`] if a row is missing.
-    pub fn transactions_in(&self, heights: RangeInclusive<Height>) -> Result<u64, IndexError> {
-        Ok(self.range_of(heights)?.transactions().into())
-    }
-
-    /// Checks that the bytes of these live blocks can be read from where frozen blocks are read.
-    ///
-    /// Errors: [`IndexError::RawUnavailable`] if not, or if they are others; `Interrupted` once `stop` is raised; storage
-    /// errors.
-    pub fn check_raw_blocks(&self, heights: RangeInclusive<Height>, stop: &AtomicBool) -> Result<(), IndexError> {
-        let GenerationRange { first, last, txnums: (mut txnum, _) } = self.range_of(heights)?;
-        for height in (first.to_u32()..=last.height.to_u32()).map(Height::from) {
-            if stop.load(Ordering::Relaxed) {
-                return Err(IndexError::Interrupted);
-            }
-            let missing = || IndexError::corrupt("blocks", format!("the row at height {height} is missing"));
-            let block = self.block(height)?.ok_or_else(missing)?;
-            let found = self.generations.raw_bytes(Tip { height, hash: block.hash }, 0, block.size)?;
-            let mut expected = serialize(&block.header);
-            expected.extend(serialize(&VarInt(block.transactions.into())));
-            self.append_raw_transactions(txnum, block.transactions, &mut expected)?;
-            if found != expected {
-                let why = "the bytes that were returned are another block's".to_owned();
-                return Err(IndexError::RawUnavailable { height, hash: block.hash, why });
-            }
-            txnum = TxNum(txnum.0.saturating_add(block.transactions));
-        }
-        Ok(())
-    }
-
     /// The overwritten outputs whose later copy is below `end`. There are few: BIP34 makes repetitions impossible.
     fn overwritten_below(&self, end: TxNum) -> Result<BTreeMap<live_spends::TxPoint, TxNum>, IndexError> {
         let mut found = BTreeMap::new();
@@ -120,7 +87,10 @@ impl Snapshot {
         Ok(found)
     }
 
-    fn range_of(&self, heights: RangeInclusive<Height>) -> Result<GenerationRange, IndexError> {
+    /// The generation that these live blocks make.
+    ///
+    /// Errors: storage errors; [`IndexError::Corrupt`] if a row is missing, or a block is frozen.
+    pub(in crate::index) fn range_of(&self, heights: RangeInclusive<Height>) -> Result<GenerationRange, IndexError> {
         let (first, last) = (*heights.start(), *heights.end());
         let block = |height| {
             let missing = || IndexError::corrupt("blocks", format!("the row at height {height} is missing"));

@@ -10,7 +10,7 @@ use super::super::snapshot::StoredTransaction;
 use super::super::update::Tip;
 use super::generations::Generations;
 use super::parallel::in_parallel;
-use crate::chain::raw::{MAX_BLOCK_SIZE, RawTransaction};
+use crate::chain::raw::RawTransaction;
 
 /// The most bytes of transactions that are held at a time, if each is smaller.
 const HELD: usize = 16 << 20;
@@ -27,7 +27,8 @@ impl Generations {
     }
 
     fn read(&self, found: &Located) -> Result<StoredTransaction, IndexError> {
-        let raw = self.checked_bytes(found.block, found.offset, found.length, |raw| found.check(raw))?;
+        let check = |raw: Vec<u8>| found.check(&raw).map(|()| raw);
+        let raw = self.raw().read(found.block, found.offset, found.length, check)?;
         Ok(StoredTransaction { txnum: found.txnum, txid: found.txid, fee: found.fee, raw })
     }
 
@@ -80,15 +81,17 @@ impl Generations {
                 transactions.push(found);
                 next = TxNum(next.0 + 1);
             }
-            let raw = self.checked_bytes(first.block, first.offset, length, |mut rest| {
+            let check = |raw: Vec<u8>| {
+                let mut rest = raw.as_slice();
                 for found in &transactions {
                     let length = usize::try_from(found.length).unwrap_or(0).min(rest.len());
                     let (transaction, behind) = rest.split_at(length);
                     found.check(transaction)?;
                     rest = behind;
                 }
-                Ok(())
-            })?;
+                Ok(raw)
+            };
+            let raw = self.raw().read(first.block, first.offset, length, check)?;
             bytes.extend(raw);
             from = next;
         }
@@ -105,40 +108,6 @@ impl Generations {
         let hash = generation.block_hash(height)?.ok_or_else(|| missing("blocks"))?;
         Ok(Located { txnum, block: Tip { height, hash }, txid, offset, length, fee })
     }
-
-    /// `length` bytes of a block from `offset` on that pass a check, from another place if those of the first do not.
-    ///
-    /// Errors: as [`Generations::raw_bytes`]; that of the check.
-    fn checked_bytes(
-        &self,
-        block: Tip,
-        offset: u32,
-        length: u32,
-        check: impl Fn(&[u8]) -> Result<(), IndexError>,
-    ) -> Result<Vec<u8>, IndexError> {
-        let bytes = self.raw_bytes(block, offset, length)?;
-        let Err(error) = check(&bytes) else { return Ok(bytes) };
-        let again = self.raw.get().and_then(|raw| raw.read_elsewhere(block, offset, length).ok());
-        again.filter(|bytes| check(bytes).is_ok()).ok_or(error)
-    }
-
-    /// `length` bytes of a block from `offset` on.
-    ///
-    /// Errors: [`IndexError::RawUnavailable`].
-    pub(in crate::index) fn raw_bytes(&self, block: Tip, offset: u32, length: u32) -> Result<Vec<u8>, IndexError> {
-        let unavailable = |why: String| IndexError::RawUnavailable { height: block.height, hash: block.hash, why };
-        if offset.saturating_add(length) > MAX_BLOCK_SIZE {
-            let what = format!("{length} bytes at offset {offset} of block {} are more than a block has", block.hash);
-            return Err(IndexError::corrupt("positions", what));
-        }
-        let raw = self.raw.get().ok_or_else(|| unavailable("no node is connected yet".into()))?;
-        let bytes = raw.read(block, offset, length).map_err(|error| unavailable(error.to_string()))?;
-        if u32::try_from(bytes.len()) == Ok(length) {
-            Ok(bytes)
-        } else {
-            Err(unavailable(format!("{} bytes were returned, not {length}", bytes.len())))
-        }
-    }
 }
 
 /// Where the bytes of a transaction are, and what they must be.
@@ -154,13 +123,11 @@ struct Located {
 }
 
 impl Located {
-    /// Errors: [`IndexError::RawUnavailable`] if the bytes are not this transaction.
-    fn check(&self, raw: &[u8]) -> Result<(), IndexError> {
+    /// The error says what the bytes are not.
+    fn check(&self, raw: &[u8]) -> Result<(), String> {
         if RawTransaction::parse_whole(raw).is_ok_and(|transaction| transaction.txid() == self.txid) {
             return Ok(());
         }
-        let Self { block: Tip { height, hash }, txid, offset, .. } = self;
-        let why = format!("the bytes at offset {offset} are not transaction {txid}");
-        Err(IndexError::RawUnavailable { height: *height, hash: *hash, why })
+        Err(format!("the bytes at offset {} are not transaction {}", self.offset, self.txid))
     }
 }

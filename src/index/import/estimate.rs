@@ -35,6 +35,8 @@ const BETWEEN_CHECKPOINTS: u64 = 2 << 30;
 pub struct ImportEstimate {
     /// Bytes of the generation on the disk.
     pub index_bytes: u64,
+    /// Bytes of the blocks, if they are copied into raw files on the same disk.
+    pub raw_bytes: u64,
     /// Bytes of temporary runs on the disk at their peak.
     pub temporary_bytes: u64,
     /// Bytes of both on the disk at their common peak: less than the sum.
@@ -64,10 +66,17 @@ impl ImportEstimate {
         let fixed = wide(builder::CACHE + P2PK_MEMORY);
         Self {
             index_bytes: bytes(FILE),
+            raw_bytes: 0,
             temporary_bytes: bytes(TEMPORARY),
             together_bytes: bytes(TOGETHER),
             memory_bytes: [budget, of_threads, chunks, pages].into_iter().fold(fixed, u64::saturating_add),
         }
+    }
+
+    /// Adds the bytes of the blocks, which are copied into raw files.
+    #[must_use]
+    pub fn with_raw_bytes(self, raw_bytes: u64) -> Self {
+        Self { raw_bytes, ..self }
     }
 
     /// Checks that the system has that much memory for this process, if it says how much it has.
@@ -108,14 +117,15 @@ impl ImportEstimate {
                 needed_bytes,
                 free_bytes,
                 index_bytes: self.index_bytes,
+                raw_bytes: self.raw_bytes,
                 temporary_bytes: self.temporary_bytes,
             }),
             _ => Ok(()),
         };
         if is_same_disk {
-            return check(directory, self.together_bytes);
+            return check(directory, self.together_bytes.saturating_add(self.raw_bytes));
         }
-        check(directory, self.index_bytes)?;
+        check(directory, self.index_bytes.saturating_add(self.raw_bytes))?;
         check(temporary, self.temporary_bytes)
     }
 }
@@ -190,6 +200,24 @@ mod tests {
         assert!(check(false, 113, 110).unwrap_err().contains("needs 114 MiB on the disk of /index, and 113 MiB"));
         assert!(check(false, 114, 109).unwrap_err().contains("needs 110 MiB on the disk of /temporary, and 109 MiB"));
         estimate.check_free(index, temporary, true, |_| None).unwrap();
+    }
+
+    #[test]
+    fn copies_of_blocks_need_space_beside_the_index() {
+        let estimate = ImportEstimate::of(1 << 20, 1 << 20, 1).with_raw_bytes(300 * MIB);
+        let (index, temporary) = (Path::new("/index"), Path::new("/temporary"));
+        let check = |is_same, of_index: u64| {
+            let free = |path: &Path| Some(MIB * if path == index { of_index } else { 110 });
+            estimate.check_free(index, temporary, is_same, free).map_err(|error| error.to_string())
+        };
+        assert_eq!(check(true, 460), Ok(()));
+        assert_eq!(check(false, 414), Ok(()));
+        let error = check(true, 459).unwrap_err();
+        assert!(
+            error.contains("needs 460 MiB") && error.contains("114 MiB, its copies of blocks 300 MiB, and"),
+            "{error}"
+        );
+        assert!(check(false, 413).unwrap_err().contains("needs 414 MiB on the disk of /index, and 413 MiB"));
     }
 
     #[test]

@@ -21,6 +21,9 @@
 //! of rows and of chunks of runs at one moment between two pushes, partitions or ranges, and the rows that packers have not
 //! completed. A thread flushes the runs while the import continues, then the row is committed durably, and then the files
 //! are removed that only earlier checkpoints need. Resuming removes the rows and chunks behind the recorded numbers.
+//!
+//! If blocks are stored beside the index, reading appends them to the raw files, which each checkpoint flushes. Resuming keeps
+//! those of the blocks before the checkpoint.
 
 mod chain;
 mod checkpoint;
@@ -50,6 +53,7 @@ use super::codec::Decoder;
 use super::error::IndexError;
 use super::frozen::{GenerationRange, facts};
 use super::keys::{Salt, TxNum};
+use super::raw::RawFiles;
 use super::tables::{block_hashes, p2pk};
 use super::update::Tip;
 use crate::chain::Height;
@@ -85,6 +89,8 @@ pub struct ImportOptions {
     pub range: u32,
     /// The time between two checkpoints, of which there are more when files can be removed.
     pub checkpoint_interval: Duration,
+    /// The raw files to which the blocks are appended, if they are stored beside the index.
+    pub raw_files: Option<Arc<RawFiles>>,
 }
 
 impl ImportOptions {
@@ -201,6 +207,9 @@ impl Import {
         let ImportStep::Reading(reader) = &mut self.step else { return Err(IndexError::Broken) };
         self.is_broken = true;
         reader.push(&mut self.work, blocks)?;
+        if let Some(raw_files) = &self.work.chain.options.raw_files {
+            blocks.iter().try_for_each(|(hash, bytes)| raw_files.append(*hash, bytes))?;
+        }
         if self.work.clock().is_due(&self.work.chain) {
             self.work.complete_checkpoint()?;
         }
@@ -289,6 +298,10 @@ impl Import {
         progress.begin(ImportPhase::Flushing, 0, 1)?;
         small_tables(&mut work)?;
         let temporary_bytes = work.chain.space.peak();
+        if let Some(raw_files) = &work.chain.options.raw_files {
+            // a complete generation may be put into force
+            raw_files.sync()?;
+        }
         let facts = facts(&range, work.chain.options.network, work.chain.options.salt, work.builder.counts());
         work.finish(&facts)?;
         Ok(Some(Imported { range, temporary_bytes }))

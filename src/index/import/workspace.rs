@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
+use bitcoin::BlockHash;
+
 use super::super::codec::Encoder;
 use super::super::error::IndexError;
 use super::super::frozen::builder::{self, Count, GenerationBuilder};
@@ -46,7 +48,10 @@ impl Workspace {
         let exists = options.path.try_exists().map_err(file("look for", &options.path))?;
         let reason = if exists {
             match Self::resume(&options) {
-                Ok(Ok((resumed, stage))) => return Ok((resumed, stage, None)),
+                Ok(Ok((resumed, stage))) => {
+                    keep_raw_blocks(&options, &resumed.chain.hashes)?;
+                    return Ok((resumed, stage, None));
+                }
                 Ok(Err(reason)) => reason,
                 Err(IndexError::Damaged { what }) => FreshStart::Damaged { what },
                 Err(IndexError::Corrupt { table, what }) => {
@@ -58,6 +63,7 @@ impl Workspace {
             FreshStart::NoCheckpoint
         };
         remove(&options)?;
+        keep_raw_blocks(&options, &[])?;
         let (fresh, stage) = Self::create(options)?;
         Ok((fresh, stage, Some(reason)))
     }
@@ -192,6 +198,9 @@ impl Workspace {
         for path in [&self.directory.path, &self.chain.options.path] {
             dirty.push(File::open(path).map_err(file("open", path))?);
         }
+        if let Some(raw_files) = &self.chain.options.raw_files {
+            dirty.extend(raw_files.take_dirty()?);
+        }
         let is_flushed = Arc::new(AtomicBool::new(false));
         let flushed = Arc::clone(&is_flushed);
         let flush = move || {
@@ -298,6 +307,12 @@ fn flush(files: &[File]) -> std::io::Result<()> {
             flushed.unwrap_or_else(|_| Err(std::io::Error::other("the thread that flushes files panicked")))
         })
     })
+}
+
+/// Cuts the raw files behind those of these blocks that they begin with. Blocks that they lack are copied from the node when the
+/// import is in force.
+fn keep_raw_blocks(options: &ImportOptions, hashes: &[BlockHash]) -> Result<(), IndexError> {
+    options.raw_files.as_ref().map_or(Ok(()), |raw_files| raw_files.keep_tail(hashes))
 }
 
 /// Removes all files of an unfinished import. Unlike a finished generation, it can be made again.

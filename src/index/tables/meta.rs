@@ -11,6 +11,8 @@
 //! | `generations` | for each in force, the oldest first: varint of the length of its file name ‖ the name ‖ its last
 //! |  | block that counts (as `tip`) ‖ the number after its last transaction, u32; absent if there are none |
 //! | `shadowed` | empty; present while there may be live rows that a generation has too, which are to be deleted |
+//! | `raw_transactions` | `node` or `index`: where the bytes of frozen blocks are stored; absent before the first choice |
+//! | `raw_read_back` | as `tip`: the block up to which all were read back from the node, before raw files are removed |
 
 use bitcoin::BlockHash;
 use bitcoin::hashes::Hash;
@@ -32,6 +34,8 @@ pub(in crate::index) const SALT: &str = "salt";
 pub(in crate::index) const TIP: &str = "tip";
 pub(in crate::index) const GENERATIONS: &str = "generations";
 pub(in crate::index) const SHADOWED: &str = "shadowed";
+pub(in crate::index) const RAW_STORAGE: &str = "raw_transactions";
+pub(in crate::index) const RAW_READ_BACK: &str = "raw_read_back";
 
 pub(in crate::index) fn encode_tip(height: Height, hash: BlockHash) -> Vec<u8> {
     let mut row = Encoder::default();

@@ -17,6 +17,7 @@ pub(super) mod meta;
 pub(super) mod overwritten;
 pub(super) mod p2pk;
 pub(super) mod payouts;
+pub(super) mod raw_blocks;
 pub(super) mod reorgs;
 pub(super) mod spends;
 pub(super) mod stale_blocks;

@@ -156,7 +156,8 @@ impl Work<'_> {
         first: TxNum,
         tables: &mut AlongChain<'_>,
     ) -> Result<TxNum, IndexError> {
-        let block = self.frozen_block(height, row, first)?;
+        let (block, damage) = self.frozen_block(height, row, first)?;
+        damage.into_iter().for_each(|damage| self.differences.add(damage));
         let mut txnum = first;
         for (transaction, index) in block.transactions.iter().zip(0..) {
             let (txid, raw, is_coinbase) = (transaction.txid, block.raw(transaction), index == 0);

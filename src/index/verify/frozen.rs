@@ -6,6 +6,7 @@ use super::super::block::{ParsedBlock, Parser};
 use super::super::error::IndexError;
 use super::super::frozen::InForce;
 use super::super::keys::TxNum;
+use super::super::tables::block_files::BlockFileRow;
 use super::super::tables::blocks::BlockRow;
 use super::super::tables::spends;
 use super::super::update::Tip;
@@ -70,22 +71,56 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// A block that is in a generation.
+    /// Checks that the raw files of the index have no blocks that are not frozen.
+    pub(super) fn check_raw_rows(&mut self) -> Result<(), IndexError> {
+        let Some(table) = &self.snapshot.raw_blocks else { return Ok(()) };
+        let first = self.snapshot.first_live_height().to_u32().to_be_bytes();
+        for row in table.range::<&[u8; 4]>(&first..)? {
+            let height = u32::from_be_bytes(*row?.0.value());
+            self.differences.add(format!("raw_blocks: there is a row of height {height}, which is not frozen"));
+        }
+        Ok(())
+    }
+
+    /// The row of a block in the raw files of the index, if it has one.
+    fn raw_row(&self, height: Height) -> Result<Option<BlockFileRow>, IndexError> {
+        let Some(table) = &self.snapshot.raw_blocks else { return Ok(None) };
+        table.get(&height.to_u32().to_be_bytes())?.map(|row| BlockFileRow::decode(*row.value())).transpose()
+    }
+
+    /// A block that is in a generation, from the raw files of the index if they have it, else from the node; and what is wrong
+    /// with its copy in the raw files.
     ///
     /// Errors: [`IndexError::RawUnavailable`] if its bytes cannot be read or are another block's.
-    pub(super) fn frozen_block(&self, height: Height, row: &BlockRow, first: TxNum) -> Result<ParsedBlock, IndexError> {
-        let (hash, generations) = (row.hash, &self.snapshot.generations);
+    pub(super) fn frozen_block(
+        &self,
+        height: Height,
+        row: &BlockRow,
+        first: TxNum,
+    ) -> Result<(ParsedBlock, Option<String>), IndexError> {
+        let (hash, sources) = (row.hash, self.snapshot.generations.raw());
+        let (block, parser) = (Tip { height, hash }, Parser { salt: self.snapshot.salt() });
+        let mut damage = None;
+        if let Some(raw) = self.raw_row(height)? {
+            match sources.own_block(block, raw, parser) {
+                Ok(own) => return Ok((own, None)),
+                Err(why) => {
+                    if !sources.has_node() {
+                        return Err(IndexError::RawUnavailable { height, hash, why });
+                    }
+                    damage = Some(format!("raw_blocks: block {hash} at height {height} is damaged or missing: {why}"));
+                }
+            }
+        }
         let read = |size: u32| {
             let unavailable = |why: String| IndexError::RawUnavailable { height, hash, why };
             if size > MAX_BLOCK_SIZE {
                 return Err(unavailable(format!("{size} bytes are more than a block can have")));
             }
-            let bytes = generations.raw_bytes(Tip { height, hash }, 0, size)?;
-            let block = Parser { salt: self.snapshot.salt() }.parse(hash, bytes);
-            block.map_err(|error| unavailable(format!("the bytes that were read are another block: {error}")))
+            sources.block_of_node(block, size, parser)
         };
         let error = match read(row.size) {
-            Ok(block) => return Ok(block),
+            Ok(block) => return Ok((block, damage)),
             Err(error) => error,
         };
         // the size may be what is damaged: the positions say where the last transaction ends
@@ -95,6 +130,6 @@ impl Work<'_> {
             None => None,
         };
         let end = position.and_then(|(offset, length, _)| offset.checked_add(length));
-        end.filter(|end| *end != row.size).map_or(Err(error), read)
+        Ok((end.filter(|end| *end != row.size).map_or(Err(error), read)?, damage))
     }
 }

@@ -85,11 +85,12 @@ fn report(
     options: &VerifyOptions,
     watch: &mut dyn FnMut(VerifyProgress) -> ControlFlow<()>,
 ) -> Result<Report, IndexError> {
-    if let Some(last) = snapshot.generations.last().filter(|_| !snapshot.generations.has_raw_blocks()) {
+    if let Some(last) = snapshot.generations.last().filter(|last| !snapshot.generations.raw().may_have(last.height)) {
         return Err(IndexError::NoRawBlocks { height: last.height });
     }
     let mut work = Work::new(snapshot, options, watch)?;
     let (is_readable, highest_frozen) = work.check_generations()?;
+    work.check_raw_rows()?;
     if is_readable {
         work.find_duplicates()?;
         work.read_own_overwritten()?;

@@ -119,6 +119,13 @@ impl BlockSource {
         }
     }
 
+    /// The bytes of the blocks, as the block files state them; `None` unless these are read.
+    #[must_use]
+    pub fn bytes(&self) -> Option<u64> {
+        let positions = &self.files.as_ref()?.positions;
+        Some(positions.iter().map(|position| u64::from(position.length)).sum())
+    }
+
     /// Starts reading the blocks from the one at `first` in the list of hashes on, in their order, ahead of the consumer, on
     /// a thread of its own. Requests over `connections` connections are in flight at once if the node serves the blocks. At
     /// most some `buffer_bytes` are buffered, or the largest block if that is more.

@@ -51,7 +51,7 @@ pub(crate) fn catch_up(
 pub(crate) fn freezing(index: &Index, node: &Node, directory: &Path, bounds: FreezeBounds) -> Freezing {
     Freezing {
         bounds,
-        if_pruned: false,
+        raw_transactions: None,
         blocks: read_frozen_blocks(index, node, None).unwrap(),
         blocks_dir: None,
         temporary_dir: directory.join("temporary"),

@@ -1,0 +1,49 @@
+//! A thread that works on the index while the loop follows the node.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+
+use super::error::SyncError;
+use crate::index::IndexError;
+
+/// A running thread. Dropping it stops the work and waits for its end.
+pub(super) struct BackgroundJob<T> {
+    stop: Arc<AtomicBool>,
+    /// `None` once it is joined.
+    thread: Option<JoinHandle<Result<T, IndexError>>>,
+}
+
+impl<T: Send + 'static> BackgroundJob<T> {
+    /// Starts `work`, which must end soon after its flag is raised.
+    ///
+    /// Errors: [`SyncError::Threads`].
+    pub(super) fn start(
+        name: &str,
+        work: impl FnOnce(&Arc<AtomicBool>) -> Result<T, IndexError> + Send + 'static,
+    ) -> Result<Self, SyncError> {
+        let stop = Arc::<AtomicBool>::default();
+        let stopped = Arc::clone(&stop);
+        let thread = thread::Builder::new().name(name.into()).spawn(move || work(&stopped));
+        Ok(Self { stop, thread: Some(thread.map_err(SyncError::Threads)?) })
+    }
+
+    pub(super) fn is_finished(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Waits for the result.
+    pub(super) fn join(mut self) -> Result<T, IndexError> {
+        self.thread.take().map_or(Err(IndexError::Broken), |thread| thread.join().unwrap_or(Err(IndexError::Broken)))
+    }
+}
+
+impl<T> Drop for BackgroundJob<T> {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // what it leaves has no name in the index, and the next job replaces it
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! Chooses where the bytes of frozen blocks are stored, and brings those of blocks that are frozen already there: a thread
+//! copies them from the node, or reads them back from it before the copies are removed. Each step is recorded, so that a
+//! restart continues.
+
+use std::fmt::Display;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tracing::{info, warn};
+
+use super::background::BackgroundJob;
+use super::error::SyncError;
+use super::follow::{SyncLoop, Until};
+use crate::chain::Height;
+use crate::index::{RawProgress, RawStorage, Snapshot, Tip};
+use crate::node::ChainInfo;
+
+/// The pause after a failure.
+const RETRY_PAUSE: Duration = Duration::from_mins(10);
+/// The longest time between two records of the progress.
+const STEP_TIME: Duration = Duration::from_secs(10);
+/// The most blocks between two records of the progress.
+const STEP_BLOCKS: u32 = 10_000;
+/// How long the thread works before it pauses as long, while requests are answered.
+const WORK_SLICE: Duration = Duration::from_millis(50);
+/// The interval between two log lines.
+const LOG_INTERVAL: Duration = Duration::from_secs(30);
+
+/// The storage of raw bytes, and what is under way to reach it.
+#[derive(Default)]
+pub(super) struct RawMover {
+    /// As the index records it; `None` before the first contact with the node.
+    pub(super) storage: Option<RawStorage>,
+    /// The lowest height from which the node has all blocks.
+    kept_from: Height,
+    job: Option<BackgroundJob<RawStep>>,
+    /// No job is started before.
+    pub(super) retry_at: Option<Instant>,
+    /// When a line about the progress was logged last; `None` if nothing is under way.
+    logged_at: Option<Instant>,
+    /// All blocks below are stored as they should be, as far as the node has them.
+    next: Height,
+    /// Whether raw files that the storage does not need are removed.
+    is_tidy: bool,
+    /// Whether it was logged that the node lacks blocks.
+    is_lack_logged: bool,
+}
+
+/// What a job did.
+enum RawStep {
+    /// Blocks at these heights were copied.
+    Copied(Vec<Height>),
+    /// All blocks up to this one were read back.
+    ReadBack(Option<Tip>),
+}
+
+impl RawMover {
+    fn postpone(&mut self, error: &dyn Display) {
+        warn!(%error, again_in = ?RETRY_PAUSE, "cannot move the bytes of frozen blocks to where index.raw_transactions says");
+        self.retry_at = Some(Instant::now() + RETRY_PAUSE);
+    }
+
+    /// Logs the progress now and then.
+    fn report(&mut self, what: &str, done_bytes: u64, all_bytes: u64) {
+        if self.logged_at.is_none_or(|logged| logged.elapsed() >= LOG_INTERVAL) {
+            info!(done_mib = done_bytes >> 20, all_mib = all_bytes >> 20, "{what}");
+            self.logged_at = Some(Instant::now());
+        }
+    }
+
+    pub(super) fn is_running(&self) -> bool {
+        self.job.is_some()
+    }
+}
+
+impl SyncLoop<'_> {
+    /// Chooses where the bytes of frozen blocks are stored, once, and records it.
+    ///
+    /// Errors: [`SyncError::NodePrunes`]; the index cannot be read or written.
+    pub(super) fn choose_raw_storage(&mut self, info: &ChainInfo) -> Result<(), SyncError> {
+        self.raw_mover.kept_from = info.prune_height.unwrap_or_default();
+        let Some(freezing) = self.follow.freezing.as_ref().filter(|_| self.raw_mover.storage.is_none()) else {
+            return Ok(());
+        };
+        let (wanted, recorded) = (freezing.raw_transactions, self.follow.index.raw_storage()?);
+        let has_frozen = self.follow.index.snapshot()?.frozen().is_some();
+        let chosen = match wanted.or(recorded) {
+            Some(storage) => storage,
+            // of an index without a choice, the bytes of frozen blocks are at the node
+            None if info.pruned && !has_frozen => RawStorage::Index,
+            None => RawStorage::Node,
+        };
+        if recorded != Some(chosen) {
+            if wanted == Some(RawStorage::Node) && info.pruned {
+                return Err(SyncError::NodePrunes);
+            }
+            self.follow.index.set_raw_storage(chosen)?;
+        }
+        info!(
+            raw_transactions = %chosen,
+            before = recorded.map_or("none", RawStorage::name),
+            pruned = info.pruned,
+            "the bytes of frozen blocks are stored"
+        );
+        if chosen == RawStorage::Node && info.pruned {
+            warn!(
+                "the node prunes: transactions whose blocks it deletes cannot be read any more; index.raw_transactions = \
+                 `index` stores copies of those that it still has"
+            );
+        }
+        self.raw_mover.storage = Some(chosen);
+        Ok(())
+    }
+
+    /// Moves the bytes of frozen blocks to where they are to be stored, a step at a time.
+    ///
+    /// Errors: the index cannot be read or written. A failure of the thread is logged, and it is started again later.
+    pub(super) fn move_raw_blocks(&mut self) -> Result<(), SyncError> {
+        if let Some(job) = self.raw_mover.job.take_if(|job| job.is_finished()) {
+            match job.join() {
+                Ok(step) => self.finish_raw_step(step)?,
+                Err(error) => self.raw_mover.postpone(&error),
+            }
+        }
+        let is_waiting = self.raw_mover.retry_at.is_some_and(|at| Instant::now() < at);
+        let Some(chain) = self.chain.clone().filter(|_| !self.raw_mover.is_running() && !is_waiting) else {
+            return Ok(());
+        };
+        match self.raw_mover.storage {
+            Some(RawStorage::Index) => self.start_copying(&chain),
+            Some(RawStorage::Node) if !self.raw_mover.is_tidy => self.start_reading_back(&chain),
+            _ => Ok(()),
+        }
+    }
+
+    fn start_copying(&mut self, chain: &Arc<Snapshot>) -> Result<(), SyncError> {
+        let mover = &mut self.raw_mover;
+        let frozen = chain.frozen().map_or(Height::GENESIS, |frozen| frozen.height.next());
+        let from = mover.next.min(frozen).max(mover.kept_from);
+        let progress = chain.raw_progress(from)?;
+        let Some(first) = progress.first_missing else {
+            mover.next = frozen;
+            self.finish_copying(chain)?;
+            return Ok(());
+        };
+        mover.next = first;
+        let RawProgress { stored_bytes, frozen_bytes, .. } = progress;
+        if mover.logged_at.is_none()
+            && let Err(error) = self.follow.index.check_raw_space(frozen_bytes.saturating_sub(stored_bytes))
+        {
+            mover.postpone(&error);
+            return Ok(());
+        }
+        mover.report("copying the bytes of frozen blocks from the node", stored_bytes, frozen_bytes);
+        let (chain, rests) = (Arc::clone(chain), self.follow.until == Until::Stopped);
+        let copy = move |stop: &Arc<AtomicBool>| {
+            Ok(RawStep::Copied(chain.copy_raw_blocks(first, &mut paced(Arc::clone(stop), rests))?))
+        };
+        self.start_raw_job(copy)
+    }
+
+    /// Logs the end of copying, and which blocks the node does not have.
+    fn finish_copying(&mut self, chain: &Snapshot) -> Result<(), SyncError> {
+        let mover = &mut self.raw_mover;
+        if mover.logged_at.take().is_some() {
+            info!("the bytes of all frozen blocks that the node has are in the raw files of the index");
+        }
+        if !mover.is_lack_logged && mover.kept_from > Height::GENESIS {
+            mover.is_lack_logged = true;
+            if let Some(first) = chain.raw_progress(Height::GENESIS)?.first_missing {
+                warn!(
+                    %first,
+                    kept_from = %mover.kept_from,
+                    "the node has pruned blocks of which the index has no copy: their transactions cannot be read"
+                );
+            }
+        }
+        Ok(())
+    }
+
+    fn start_reading_back(&mut self, chain: &Arc<Snapshot>) -> Result<(), SyncError> {
+        let index = &mut self.follow.index;
+        if !index.has_raw_files()? {
+            self.raw_mover.is_tidy = true;
+            return Ok(());
+        }
+        let from = index.read_back_block()?.map_or(Height::GENESIS, Height::next);
+        let frozen = chain.frozen().filter(|frozen| from <= frozen.height);
+        let progress = chain.raw_progress(Height::GENESIS)?;
+        let Some(frozen) = frozen.filter(|_| progress.stored_bytes > 0) else {
+            index.remove_raw_files()?;
+            self.raw_mover.is_tidy = true;
+            self.raw_mover.logged_at = None;
+            info!("the raw files of the index are removed: the bytes of frozen blocks are read from the node");
+            return Ok(());
+        };
+        let done = from.previous().map_or(Ok(0), |below| chain.bytes_of_blocks(Height::GENESIS..=below))?;
+        let all = chain.bytes_of_blocks(Height::GENESIS..=frozen.height)?;
+        self.raw_mover.report("reading frozen blocks back from the node before copies of them are removed", done, all);
+        let (chain, rests) = (Arc::clone(chain), self.follow.until == Until::Stopped);
+        let read = move |stop: &Arc<AtomicBool>| {
+            Ok(RawStep::ReadBack(chain.read_back_raw_blocks(from, &mut paced(Arc::clone(stop), rests))?))
+        };
+        self.start_raw_job(read)
+    }
+
+    fn start_raw_job(
+        &mut self,
+        work: impl FnOnce(&Arc<AtomicBool>) -> Result<RawStep, crate::index::IndexError> + Send + 'static,
+    ) -> Result<(), SyncError> {
+        match BackgroundJob::start("raw-blocks", work) {
+            Ok(job) => self.raw_mover.job = Some(job),
+            Err(error) => self.raw_mover.postpone(&error),
+        }
+        Ok(())
+    }
+
+    fn finish_raw_step(&mut self, step: RawStep) -> Result<(), SyncError> {
+        let index = &mut self.follow.index;
+        match step {
+            RawStep::Copied(heights) => index.name_raw_blocks(&heights)?,
+            RawStep::ReadBack(Some(block)) => index.record_read_back(block)?,
+            RawStep::ReadBack(None) => {}
+        }
+        Ok(index.flush_soon()?)
+    }
+}
+
+/// Breaks when a step took long enough or `stop` is raised, and rests half of the time if it is to.
+fn paced(stop: Arc<AtomicBool>, rests: bool) -> impl FnMut() -> ControlFlow<()> {
+    let began = Instant::now();
+    let (mut since, mut blocks) = (began, 0_u32);
+    move || {
+        blocks += 1;
+        if stop.load(Ordering::Relaxed) || blocks >= STEP_BLOCKS || began.elapsed() >= STEP_TIME {
+            return ControlFlow::Break(());
+        }
+        if rests && since.elapsed() >= WORK_SLICE {
+            thread::sleep(since.elapsed().min(STEP_TIME));
+            since = Instant::now();
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_ends_when_it_is_stopped_or_long_enough() {
+        let stop = Arc::<AtomicBool>::default();
+        let mut step = paced(Arc::clone(&stop), false);
+        assert!((1..STEP_BLOCKS).all(|_| step().is_continue()));
+        assert!(step().is_break());
+        let mut step = paced(Arc::clone(&stop), true);
+        assert!(step().is_continue());
+        stop.store(true, Ordering::Relaxed);
+        assert!(step().is_break());
+    }
+
+    #[test]
+    fn a_thread_that_rests_works_half_of_the_time() {
+        let mut step = paced(Arc::default(), true);
+        let began = Instant::now();
+        thread::sleep(WORK_SLICE);
+        assert!(step().is_continue());
+        assert!(began.elapsed() >= 2 * WORK_SLICE);
+    }
+}
