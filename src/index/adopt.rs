@@ -28,8 +28,8 @@ impl Index {
     /// names its blocks in the raw files: of live blocks all, as their rows will be deleted, and else those that are there.
     ///
     /// Errors: as [`Generation::open`]; [`IndexError::NotNext`] if the generation does not follow the frozen blocks, or is of
-    /// another branch than the live ones; `RawBlocksMissing`; the file cannot be moved; storage errors. The file is where it was then, unless
-    /// the commit failed.
+    /// another branch than the live ones; `RawBlocksMissing`; the file cannot be moved; storage errors. The file is where it
+    /// was then, unless the commit failed.
     pub fn adopt(&mut self, path: &Path) -> Result<Tip, IndexError> {
         let at = self.generations.iter().count();
         let cache = self.all_cache_bytes;

@@ -15,7 +15,7 @@ use super::background::BackgroundJob;
 use super::error::SyncError;
 use super::follow::{SyncLoop, Until};
 use crate::chain::Height;
-use crate::index::{RawProgress, RawStorage, Snapshot, Tip};
+use crate::index::{IndexError, RawProgress, RawStorage, Snapshot, Tip};
 use crate::node::ChainInfo;
 
 /// The pause after a failure.
@@ -26,6 +26,8 @@ const STEP_TIME: Duration = Duration::from_secs(10);
 const STEP_BLOCKS: u32 = 10_000;
 /// How long the thread works before it pauses as long, while requests are answered.
 const WORK_SLICE: Duration = Duration::from_millis(50);
+/// The longest pause, which a stop waits for.
+const LONGEST_REST: Duration = Duration::from_secs(1);
 /// The interval between two log lines.
 const LOG_INTERVAL: Duration = Duration::from_secs(30);
 
@@ -209,7 +211,7 @@ impl SyncLoop<'_> {
 
     fn start_raw_job(
         &mut self,
-        work: impl FnOnce(&Arc<AtomicBool>) -> Result<RawStep, crate::index::IndexError> + Send + 'static,
+        work: impl FnOnce(&Arc<AtomicBool>) -> Result<RawStep, IndexError> + Send + 'static,
     ) -> Result<(), SyncError> {
         match BackgroundJob::start("raw-blocks", work) {
             Ok(job) => self.raw_mover.job = Some(job),
@@ -239,7 +241,7 @@ fn paced(stop: Arc<AtomicBool>, rests: bool) -> impl FnMut() -> ControlFlow<()> 
             return ControlFlow::Break(());
         }
         if rests && since.elapsed() >= WORK_SLICE {
-            thread::sleep(since.elapsed().min(STEP_TIME));
+            thread::sleep(since.elapsed().min(LONGEST_REST));
             since = Instant::now();
         }
         ControlFlow::Continue(())
@@ -253,21 +255,21 @@ mod tests {
     #[test]
     fn a_step_ends_when_it_is_stopped_or_long_enough() {
         let stop = Arc::<AtomicBool>::default();
-        let mut step = paced(Arc::clone(&stop), false);
-        assert!((1..STEP_BLOCKS).all(|_| step().is_continue()));
-        assert!(step().is_break());
-        let mut step = paced(Arc::clone(&stop), true);
-        assert!(step().is_continue());
+        let mut next = paced(Arc::clone(&stop), false);
+        assert!((1..STEP_BLOCKS).all(|_| next().is_continue()));
+        assert!(next().is_break());
+        let mut next = paced(Arc::clone(&stop), true);
+        assert!(next().is_continue());
         stop.store(true, Ordering::Relaxed);
-        assert!(step().is_break());
+        assert!(next().is_break());
     }
 
     #[test]
     fn a_thread_that_rests_works_half_of_the_time() {
-        let mut step = paced(Arc::default(), true);
+        let mut next = paced(Arc::default(), true);
         let began = Instant::now();
         thread::sleep(WORK_SLICE);
-        assert!(step().is_continue());
+        assert!(next().is_continue());
         assert!(began.elapsed() >= 2 * WORK_SLICE);
     }
 }

@@ -16,8 +16,9 @@ type Rows = Vec<(Height, BlockFileRow)>;
 
 /// What looks like blocks: 80 bytes of header, and others.
 fn blocks() -> Vec<(BlockHash, Vec<u8>)> {
-    let block =
-        |number: u8| -> Vec<u8> { (0..150 + 7 * usize::from(number)).map(|at| number ^ (at % 251) as u8).collect() };
+    let block = |number: u8| -> Vec<u8> {
+        (0..150 + 7 * usize::from(number)).map(|at| number ^ u8::try_from(at % 251).unwrap()).collect()
+    };
     (0..20).map(block).map(|bytes| (BlockHash::hash(&bytes[..80]), bytes)).collect()
 }
 
@@ -165,7 +166,7 @@ fn blocks_of_lost_files_are_missing_and_are_appended_again() {
         let files = open(directory.path(), &named);
         let missing: Vec<_> = (0..20).map(Height::from).filter(|height| !files.has(*height)).collect();
         assert!((1..10).contains(&missing.len()));
-        assert_eq!(files.lost(), missing.len() as u64);
+        assert_eq!(files.lost(), u64::from(small(missing.len())));
         assert_eq!(files.first_missing(Height::GENESIS), missing[0]);
         for height in missing {
             let at = usize::try_from(height.to_u32()).unwrap();
