@@ -161,7 +161,8 @@ impl SyncLoop<'_> {
         let copy = move |stop: &Arc<AtomicBool>| {
             Ok(RawStep::Copied(chain.copy_raw_blocks(first, &mut paced(Arc::clone(stop), rests))?))
         };
-        self.start_raw_job(copy)
+        self.start_raw_job(copy);
+        Ok(())
     }
 
     /// Logs the end of copying, and which blocks the node does not have.
@@ -184,7 +185,7 @@ impl SyncLoop<'_> {
     }
 
     fn start_reading_back(&mut self, chain: &Arc<Snapshot>) -> Result<(), SyncError> {
-        let index = &mut self.follow.index;
+        let index = &mut *self.follow.index;
         if !index.has_raw_files()? {
             self.raw_mover.is_tidy = true;
             return Ok(());
@@ -206,22 +207,19 @@ impl SyncLoop<'_> {
         let read = move |stop: &Arc<AtomicBool>| {
             Ok(RawStep::ReadBack(chain.read_back_raw_blocks(from, &mut paced(Arc::clone(stop), rests))?))
         };
-        self.start_raw_job(read)
+        self.start_raw_job(read);
+        Ok(())
     }
 
-    fn start_raw_job(
-        &mut self,
-        work: impl FnOnce(&Arc<AtomicBool>) -> Result<RawStep, IndexError> + Send + 'static,
-    ) -> Result<(), SyncError> {
+    fn start_raw_job(&mut self, work: impl FnOnce(&Arc<AtomicBool>) -> Result<RawStep, IndexError> + Send + 'static) {
         match BackgroundJob::start("raw-blocks", work) {
             Ok(job) => self.raw_mover.job = Some(job),
             Err(error) => self.raw_mover.postpone(&error),
         }
-        Ok(())
     }
 
     fn finish_raw_step(&mut self, step: RawStep) -> Result<(), SyncError> {
-        let index = &mut self.follow.index;
+        let index = &mut *self.follow.index;
         match step {
             RawStep::Copied(heights) => index.name_raw_blocks(&heights)?,
             RawStep::ReadBack(Some(block)) => index.record_read_back(block)?,

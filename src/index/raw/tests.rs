@@ -33,7 +33,9 @@ fn open(directory: &Path, rows: &Rows) -> RawFiles {
 }
 
 fn append(files: &RawFiles, blocks: &[(BlockHash, Vec<u8>)]) {
-    blocks.iter().for_each(|(hash, bytes)| files.append(*hash, bytes).unwrap());
+    for (hash, bytes) in blocks {
+        files.append(*hash, bytes).unwrap();
+    }
     files.sync().unwrap();
 }
 

@@ -157,7 +157,9 @@ impl Work<'_> {
         tables: &mut AlongChain<'_>,
     ) -> Result<TxNum, IndexError> {
         let (block, damage) = self.frozen_block(height, row, first)?;
-        damage.into_iter().for_each(|damage| self.differences.add(damage));
+        if let Some(damage) = damage {
+            self.differences.add(damage);
+        }
         let mut txnum = first;
         for (transaction, index) in block.transactions.iter().zip(0..) {
             let (txid, raw, is_coinbase) = (transaction.txid, block.raw(transaction), index == 0);
