@@ -19,6 +19,7 @@ use super::tables::block_hashes::{BlockPlace, ChainMembership};
 use super::tables::stale_blocks::{self, StaleBlock};
 use super::tables::{meta, unspent};
 use super::update::{Tables, Tip, Update, check_previous, write_generations, write_tip};
+use super::wtxids::skip_wtxids;
 use crate::chain::Height;
 
 impl Index {
@@ -71,7 +72,7 @@ impl Index {
         fs::rename(path, &placed).map_err(file("move the generation to", &placed))?;
         let prepared = flush(&directory).and_then(|()| -> Result<Update<'_>, IndexError> {
             let generation = Arc::new(open(&placed)?);
-            let newest = InForce { generation, name, last: range.last, end: range.txnums.1 };
+            let newest = InForce { generation, name, last: range.last, end: range.txnums.1, wtxids: None };
             let mut update = self.update()?;
             if is_live {
                 update.shadow_live(newest)?;
@@ -128,6 +129,7 @@ impl Update<'_> {
                 }
             }
             forget_spent(tables, &generations)?;
+            skip_wtxids(tables, &generations)?;
             write_generations(tables, &generations)?;
             write_tip(tables, tip)
         })?;

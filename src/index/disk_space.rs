@@ -85,6 +85,12 @@ impl RequiredSpace {
         }
     }
 
+    /// The space for a table that takes so many bytes while it is built, beside this.
+    #[must_use]
+    pub fn with_table(self, bytes: u64) -> Self {
+        Self { bytes: self.bytes.saturating_add(bytes), ..self }
+    }
+
     /// A quarter more than this.
     #[must_use]
     pub fn plus_a_quarter(self) -> Self {

@@ -48,6 +48,37 @@ pub enum IndexError {
         /// The format this version writes.
         expected: u32,
     },
+    /// A table in a version that this program does not read: it is newer, or so old that it must be imported again.
+    #[error(
+        "{path} has version {found} of table `{table}`, but this version of btcgraph {reads}: run the version that wrote it, \
+         or remove the index and import again", path = path.display()
+    )]
+    TableVersion {
+        /// The file.
+        path: PathBuf,
+        /// The table.
+        table: String,
+        /// The version found.
+        found: u32,
+        /// What this program reads, as the end of a sentence.
+        reads: String,
+    },
+    /// A table that was switched on and is not complete yet.
+    #[error("table `{table}` is being built: it has {built} of {transactions} transactions. Retry later")]
+    TableNotReady {
+        /// The table.
+        table: &'static str,
+        /// The transactions that it has.
+        built: u64,
+        /// The transactions of the chain.
+        transactions: u64,
+    },
+    /// A table that is not switched on.
+    #[error("table `{table}` is switched off: the setting index.{table} switches it on")]
+    TableOff {
+        /// The table.
+        table: &'static str,
+    },
     /// An index of another network.
     #[error("{path} is an index of {found}, not of {expected}. Set --network {found}, or another --data-dir", path = path.display())]
     WrongNetwork {

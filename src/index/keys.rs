@@ -3,8 +3,8 @@
 use std::fmt;
 use std::hash::Hasher;
 
-use bitcoin::Txid;
 use bitcoin::hashes::{Hash, sha256};
+use bitcoin::{Txid, Wtxid};
 use siphasher::sip128::{Hasher128, SipHasher24};
 
 /// The position of a transaction in the active chain; the genesis coinbase is 0.
@@ -112,7 +112,7 @@ impl ScriptKey {
     }
 }
 
-/// The first 6 bytes of a keyed hash of a txid. Rows found by it are checked against the full txid.
+/// The first 6 bytes of a keyed hash of a txid or wtxid. Rows found by it are checked against the full id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct TxidPrefix(pub(super) [u8; 6]);
 
@@ -151,6 +151,13 @@ impl Salt {
 
     pub(super) fn txid_prefix(&self, txid: &Txid) -> TxidPrefix {
         let hash = self.txid_hash(txid.as_byte_array());
+        let mut prefix = [0; 6];
+        prefix.copy_from_slice(&hash[..6]);
+        TxidPrefix(prefix)
+    }
+
+    pub(super) fn wtxid_prefix(&self, wtxid: &Wtxid) -> TxidPrefix {
+        let hash = self.hash(wtxid.as_byte_array());
         let mut prefix = [0; 6];
         prefix.copy_from_slice(&hash[..6]);
         TxidPrefix(prefix)

@@ -1,5 +1,6 @@
 //! Creates, checks and opens the index file.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use super::damage::catch_damage;
 use super::error::IndexError;
 use super::flush::FlushState;
 use super::frozen::builder::remove_if_exists;
-use super::frozen::{Generation, Generations, InForce, InForceRecord};
+use super::frozen::{DerivedName, Generation, Generations, InForce, InForceRecord, TableVersions, WtxidsFile};
 use super::import::ImportOptions;
 use super::keys::Salt;
 use super::metrics::IndexMetrics;
@@ -24,7 +25,8 @@ use super::snapshot::Snapshot;
 use super::sweep::SweepCursor;
 use super::tables::block_starts::BlockStart;
 use super::tables::meta;
-use super::update::{Tables, Tip, Update, read_generations, read_tip};
+use super::tables::wtxids::{self, WtxidsState};
+use super::update::{Tables, Tip, Update, read_derived, read_generations, read_tip};
 use crate::chain::network;
 
 /// Which index to open, and how.
@@ -209,7 +211,11 @@ impl Index {
         for entry in entries {
             let path = entry.map_err(file("read", &directory))?.path();
             let is_named = |in_force: &InForce| path.file_name().is_some_and(|name| name == in_force.name.as_str());
-            if path.extension().is_some_and(|extension| extension == "redb") && !self.generations.iter().any(is_named) {
+            let is_of_table = |name: &OsStr| name.to_str().and_then(DerivedName::parse).is_some();
+            if path.extension().is_some_and(|extension| extension == "redb")
+                && !path.file_name().is_some_and(is_of_table)
+                && !self.generations.iter().any(is_named)
+            {
                 unnamed.push(path);
             }
         }
@@ -299,6 +305,11 @@ pub(super) fn generations_directory(index: &Path) -> PathBuf {
     index.with_extension("frozen")
 }
 
+/// The directory of tables under construction of the index in this file.
+pub(super) fn deriving_directory(index: &Path) -> PathBuf {
+    index.with_extension("deriving")
+}
+
 /// Opens the generations that an index names.
 pub(super) fn open_generations(
     options: &IndexOptions,
@@ -306,6 +317,8 @@ pub(super) fn open_generations(
     salt: Salt,
 ) -> Result<Generations, IndexError> {
     let directory = generations_directory(&options.path);
+    let derived = read_derived(&transaction.open_table(meta::TABLE)?)?;
+    derived.iter().try_for_each(|derived| derived.check(&directory))?;
     let in_force = |(at, record): (usize, InForceRecord)| {
         let InForceRecord { name, last, end } = record;
         let cache = cache_of_generation(options.cache_bytes, at);
@@ -314,7 +327,14 @@ pub(super) fn open_generations(
             return Err(IndexError::GenerationMissing { path });
         }
         let generation = Arc::new(Generation::open(&path, options.network, salt, cache)?);
-        Ok(InForce { generation, name, last, end })
+        let mut in_force = InForce { generation, name, last, end, wtxids: None };
+        in_force.wtxids = derived.iter().find(|derived| derived.generation() == in_force.name).and_then(|derived| {
+            // a table that cannot be read is built again
+            let cache = cache_of_generation(options.cache_bytes, at.max(1));
+            let wtxids = WtxidsFile::open(&directory, derived, options.network, salt, cache).ok()?;
+            wtxids.is_of(&in_force).is_ok_and(|is_of| is_of).then(|| Arc::new(wtxids))
+        });
+        Ok(in_force)
     };
     let records = read_generations(&transaction.open_table(meta::TABLE)?)?;
     let in_force = records.into_iter().enumerate().map(in_force).collect::<Result<Vec<_>, IndexError>>()?;
@@ -343,6 +363,11 @@ pub(super) fn check(options: &IndexOptions, transaction: &ReadTransaction) -> Re
     let found = u32::from_be_bytes(read(meta::FORMAT)?.try_into().map_err(|_| foreign())?);
     if found != meta::FORMAT_VERSION {
         return Err(IndexError::WrongVersion { path, found, expected: meta::FORMAT_VERSION });
+    }
+    if let Some(row) = table.get(meta::WTXIDS)? {
+        let (found, _) = WtxidsState::decode(row.value())?;
+        // rows of an older version are made again
+        TableVersions::new(wtxids::NAME, 0..=wtxids::VERSION).check(&path, found)?;
     }
     let (found, expected) = (read(meta::NETWORK)?, network::name(options.network));
     if found != expected.as_bytes() {

@@ -18,12 +18,14 @@ use super::tables::block_starts::BlockStart;
 use super::tables::blocks::BlockRow;
 use super::tables::stale_blocks::StaleBlock;
 use super::tables::transactions::TransactionRow;
+use super::tables::wtxids::WtxidsState;
 use super::tables::{
     block_files, block_hashes, block_observed, block_starts, blocks, departed, first_seen, history, mempool,
     mempool_samples, meta, overwritten, p2pk, payouts, raw_blocks, reorgs, spends, stale_blocks, stale_transactions,
-    transactions, txids, unspent,
+    transactions, txids, unspent, wtxids,
 };
 use super::update::{Tip, read_tip};
+use super::wtxids::read_state;
 use crate::chain::Height;
 
 /// One committed state of the index.
@@ -58,6 +60,10 @@ pub struct Snapshot {
     pub(super) block_files: Option<ReadOnlyTable<&'static [u8; 4], &'static [u8; 12]>>,
     /// `None` if the file is of a version without it, which has no raw files.
     pub(super) raw_blocks: Option<ReadOnlyTable<&'static [u8; 4], &'static [u8; 12]>>,
+    /// `None` if the file is of a version without it.
+    pub(super) wtxids: Option<ReadOnlyTable<&'static [u8; 10], ()>>,
+    /// Whether `wtxids` is on.
+    pub(super) wtxids_state: WtxidsState,
 }
 
 /// A table and its number of rows.
@@ -134,14 +140,10 @@ impl Snapshot {
             reorgs: transaction.open_table(reorgs::TABLE)?,
             reorg_blocks: transaction.open_table(reorgs::BLOCKS)?,
             mempool_samples: transaction.open_table(mempool_samples::TABLE)?,
-            block_files: match transaction.open_table(block_files::TABLE) {
-                Err(TableError::TableDoesNotExist(_)) => None,
-                table => Some(table?),
-            },
-            raw_blocks: match transaction.open_table(raw_blocks::TABLE) {
-                Err(TableError::TableDoesNotExist(_)) => None,
-                table => Some(table?),
-            },
+            block_files: if_exists(transaction.open_table(block_files::TABLE))?,
+            raw_blocks: if_exists(transaction.open_table(raw_blocks::TABLE))?,
+            wtxids: if_exists(transaction.open_table(wtxids::TABLE))?,
+            wtxids_state: read_state(&transaction.open_table(meta::TABLE)?)?,
         })
     }
 
@@ -195,6 +197,8 @@ impl Snapshot {
             mempool_samples,
             block_files,
             raw_blocks,
+            wtxids,
+            wtxids_state: _,
         } = self;
         let rows = [
             (blocks::TABLE.name(), blocks.len()?),
@@ -219,6 +223,7 @@ impl Snapshot {
             (mempool_samples::TABLE.name(), mempool_samples.len()?),
             (block_files::TABLE.name(), block_files.as_ref().map_or(Ok(0), ReadOnlyTable::len)?),
             (raw_blocks::TABLE.name(), raw_blocks.as_ref().map_or(Ok(0), ReadOnlyTable::len)?),
+            (wtxids::TABLE.name(), wtxids.as_ref().map_or(Ok(0), ReadOnlyTable::len)?),
         ];
         let live = rows.into_iter().map(|(name, rows)| TableRows { name: name.to_owned(), rows });
         Ok(live.chain(generations.tables()).collect())
@@ -369,6 +374,14 @@ impl Snapshot {
             SpendingInput { txnum, vin: vin.to_u32() }
         });
         if live.is_some() { Ok(live) } else { self.generations.spender(txnum, vout.to_u32()) }
+    }
+}
+
+/// A table that files of an earlier version lack.
+fn if_exists<T>(table: Result<T, TableError>) -> Result<Option<T>, IndexError> {
+    match table {
+        Err(TableError::TableDoesNotExist(_)) => Ok(None),
+        table => Ok(Some(table?)),
     }
 }
 

@@ -10,7 +10,7 @@ use super::frozen::Generations;
 use super::keys::TxNum;
 use super::open::Index;
 use super::tables::block_hashes::{BlockPlace, ChainMembership};
-use super::tables::{history, meta, payouts, spends, txids, unspent};
+use super::tables::{history, meta, payouts, spends, txids, unspent, wtxids};
 use super::update::Tables;
 
 /// Where the next step goes on: a table and a key in it.
@@ -78,7 +78,7 @@ fn sweep(tables: &mut Tables<'_>, cursor: &mut SweepCursor, mut rows: usize) -> 
 }
 
 /// The number of the last table in [`sweep_table`].
-const LAST_TABLE: usize = 10;
+const LAST_TABLE: usize = 11;
 
 /// Looks at the next rows of one table. Returns how many, and the key after them unless the table ends before.
 fn sweep_table(
@@ -104,6 +104,11 @@ fn sweep_table(
         7 => step(&mut tables.p2pk, key, rows, |_, first| Ok(TxNum::from_key(*first) < end)),
         8 => step(&mut tables.blocks, key, rows, |key, _| Ok(u32::from_be_bytes(*key) <= last.height.to_u32())),
         9 => step(&mut tables.block_starts, key, rows, |key, _| Ok(TxNum::from_key(*key) < end)),
+        10 => step(&mut tables.wtxids, key, rows, |key, ()| {
+            // the file of a generation is built after it is in force
+            let of = generations.of(wtxids::split_key(key).1);
+            Ok(of.is_some_and(|of| of.wtxids.is_some()))
+        }),
         // those of stale blocks stay
         _ => step(&mut tables.block_hashes, key, rows, |_, place| {
             let BlockPlace { height, membership } = BlockPlace::decode(place)?;

@@ -11,7 +11,7 @@ use super::apply::forget_stale;
 use super::block::{ParsedBlock, Parser, assemble};
 use super::effects::Effects;
 use super::error::IndexError;
-use super::frozen::{Generations, InForceRecord};
+use super::frozen::{DerivedName, Generations, InForceRecord};
 use super::keys::TxNum;
 use super::metrics::UpdateCounts;
 use super::observed::ObservedLimits;
@@ -25,8 +25,9 @@ use super::tables::stale_blocks::StaleBlock;
 use super::tables::{
     block_files, block_hashes, block_observed, block_starts, blocks, departed, first_seen, history, mempool,
     mempool_samples, meta, overwritten, p2pk, payouts, raw_blocks, reorgs, spends, stale_blocks, stale_transactions,
-    transactions, txids, unspent,
+    transactions, txids, unspent, wtxids,
 };
+use super::wtxids::{connect_wtxids, disconnect_wtxids};
 use crate::chain::network::genesis_hash;
 use crate::chain::{Height, median_time_past};
 
@@ -66,6 +67,7 @@ pub(super) struct Tables<'txn> {
     pub(super) mempool_samples: Table<'txn, &'static [u8; 4], &'static [u8]>,
     pub(super) block_files: Table<'txn, &'static [u8; 4], &'static [u8; 12]>,
     pub(super) raw_blocks: Table<'txn, &'static [u8; 4], &'static [u8; 12]>,
+    pub(super) wtxids: Table<'txn, &'static [u8; 10], ()>,
 }
 
 impl<'txn> Tables<'txn> {
@@ -96,6 +98,7 @@ impl<'txn> Tables<'txn> {
             mempool_samples: transaction.open_table(mempool_samples::TABLE)?,
             block_files: transaction.open_table(block_files::TABLE)?,
             raw_blocks: transaction.open_table(raw_blocks::TABLE)?,
+            wtxids: transaction.open_table(wtxids::TABLE)?,
         })
     }
 }
@@ -190,6 +193,7 @@ impl<'i> Update<'i> {
         let resolved = run.resolve(&tables)?;
         let effects = Effects::of(&run, &resolved, &before, self.index.network, &tables)?;
         effects.apply(&run, &resolved.prevouts, &mut tables)?;
+        connect_wtxids(&run, &mut tables)?;
         self.scattered_rows += effects.scattered_rows();
         self.tip = tip;
         write_tip(&mut tables, tip)
@@ -235,6 +239,16 @@ impl<'i> Update<'i> {
         Ok(())
     }
 
+    /// The number of the next transaction after the changes made so far.
+    ///
+    /// Errors: storage errors.
+    pub(super) fn next_txnum(&self) -> Result<TxNum, IndexError> {
+        match self.tip {
+            Some(tip) => next_txnum(&read_block(&self.tables()?, tip.height)?.running),
+            None => Ok(TxNum(0)),
+        }
+    }
+
     /// The position of the first transaction of a block of the chain after the changes made so far.
     pub(super) fn first_txnum(&self, height: Height) -> Result<TxNum, IndexError> {
         let start = usize::try_from(height.to_u32()).ok().and_then(|height| self.index.starts.get(height));
@@ -266,6 +280,7 @@ impl<'i> Update<'i> {
         let resolved = run.resolve(&tables)?;
         let effects = Effects::of(&run, &resolved, &before, self.index.network, &tables)?;
         let previous = tip.height.previous().map(|height| Tip { height, hash: block[0].previous() });
+        disconnect_wtxids(&run, &mut tables)?;
         if is_frozen {
             let lowered = Arc::new(self.generations.without_last(previous, first));
             effects.revert_frozen(&run, &row, &lowered, &mut tables)?;
@@ -413,7 +428,20 @@ pub(super) fn read_generations(
     row.map_or_else(|| Ok(Vec::new()), |row| InForceRecord::decode_all(row.value()))
 }
 
+/// The files of their tables that the index names.
+pub(super) fn read_derived(
+    meta: &impl ReadableTable<&'static str, &'static [u8]>,
+) -> Result<Vec<DerivedName>, IndexError> {
+    let row = meta.get(meta::DERIVED)?;
+    row.map_or_else(|| Ok(Vec::new()), |row| DerivedName::decode_all(row.value()))
+}
+
 pub(super) fn write_generations(tables: &mut Tables<'_>, generations: &Generations) -> Result<(), IndexError> {
+    if generations.derived_names().next().is_none() {
+        tables.meta.remove(meta::DERIVED)?;
+    } else {
+        tables.meta.insert(meta::DERIVED, DerivedName::encode_all(generations.derived_names()).as_slice())?;
+    }
     let records = generations.records();
     if records.is_empty() {
         tables.meta.remove(meta::GENERATIONS)?;

@@ -13,7 +13,13 @@ pub(super) fn witnesses_are_committed(block: &ParsedBlock) -> bool {
         return true;
     }
     let raw = |transaction: &BlockTransaction| RawTransaction::parse_whole(block.raw(transaction)).ok();
-    let Some(coinbase) = block.transactions.first().and_then(raw) else { return false };
+    let transactions: Option<Vec<_>> = block.transactions.iter().map(raw).collect();
+    transactions.is_some_and(|transactions| commits_to_witnesses(&transactions))
+}
+
+/// Whether the coinbase, which is the first of a block's transactions, commits to all their witnesses.
+pub(super) fn commits_to_witnesses(transactions: &[RawTransaction<'_>]) -> bool {
+    let Some((coinbase, others)) = transactions.split_first() else { return false };
     let commitment =
         coinbase.outputs().map(|output| output.script_pubkey).filter(|script| is_commitment(script)).last();
     let (Some(commitment), [Some(reserved)]) =
@@ -21,11 +27,9 @@ pub(super) fn witnesses_are_committed(block: &ParsedBlock) -> bool {
     else {
         return false;
     };
-    let others = block.transactions.iter().skip(1).map(raw);
     // the coinbase, whose own witness is the reserved value, counts as zero
-    let wtxids = std::iter::once(Some(Wtxid::all_zeros())).chain(others.map(|raw| raw.map(|raw| raw.wtxid())));
-    let wtxids: Option<Vec<_>> = wtxids.map(|wtxid| wtxid.map(Wtxid::to_raw_hash)).collect();
-    let root = wtxids.and_then(|wtxids| merkle_tree::calculate_root(wtxids.into_iter()));
+    let wtxids = std::iter::once(Wtxid::all_zeros()).chain(others.iter().map(RawTransaction::wtxid));
+    let root = merkle_tree::calculate_root(wtxids.map(Wtxid::to_raw_hash));
     root.is_some_and(|root| {
         let hash = sha256d::Hash::hash(&[*root.as_byte_array(), **reserved].concat());
         commitment[6..38] == hash.as_byte_array()[..]

@@ -443,6 +443,6 @@ fn a_generation_of_an_older_format_is_refused_in_a_sentence_that_names_the_file(
     indexed.index.snapshot().unwrap().pack(Height::GENESIS..=Height::from(10), &path).unwrap();
     set_meta(&path, "format", &1_u32.to_be_bytes());
     let error = Generation::open(&path, Network::Regtest, SALT, 1 << 20).err().unwrap().to_string();
-    let expected = "has index format 1, but this version of btcgraph reads format 2: remove the file and import again";
+    let expected = "has index format 1, but this version of btcgraph reads format 3: remove the file and import again";
     assert!(error.starts_with(&format!("{} {expected}", path.display())), "{error}");
 }

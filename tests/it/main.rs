@@ -54,3 +54,4 @@ mod support;
 mod unconfirmed;
 mod view;
 mod web;
+mod wtxids;

@@ -269,11 +269,18 @@ impl GenerationBuilder {
     ///
     /// Errors: storage errors. The file is removed then, unless it has checkpoints.
     pub(in crate::index) fn finish(&mut self, facts: &[(String, Vec<u8>)]) -> Result<(), IndexError> {
+        create_all(self.transaction.as_ref().ok_or(IndexError::Broken)?)?;
+        self.finish_file(facts)
+    }
+
+    /// Writes the facts about a file that need not have all tables of a generation.
+    ///
+    /// Errors: as [`GenerationBuilder::finish`].
+    pub(super) fn finish_file(&mut self, facts: &[(String, Vec<u8>)]) -> Result<(), IndexError> {
         {
             let transaction = self.transaction.as_mut().ok_or(IndexError::Broken)?;
             // opening it after a kill would otherwise read the whole file
             transaction.set_quick_repair(true);
-            create_all(transaction)?;
             transaction.delete_table(CHECKPOINT)?;
             let mut table = transaction.open_table(meta::TABLE)?;
             for (name, value) in facts {

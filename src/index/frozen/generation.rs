@@ -2,15 +2,13 @@
 
 mod scan;
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use bitcoin::hashes::{Hash, HashEngine, hash160, sha256};
 use bitcoin::{BlockHash, Network, Txid};
-use redb::{Builder, DatabaseError, ReadOnlyDatabase, ReadOnlyTable, ReadableDatabase, TableHandle};
+use redb::{ReadOnlyDatabase, ReadOnlyTable, TableHandle};
 
-use super::super::codec::{Decoder, Encoder};
 use super::super::error::IndexError;
 use super::super::keys::{OutputPosition, Position, Salt, ScriptKey, TxNum};
 use super::super::snapshot::{Occurrence, SpendingInput, TableRows};
@@ -19,93 +17,15 @@ use super::super::tables::block_starts::{self, BlockStart};
 use super::super::tables::blocks::BlockRow;
 use super::super::tables::history::HistoryRow;
 use super::super::tables::unspent::{self, UnspentKey, UnspentRow};
-use super::super::tables::{meta, overwritten, p2pk, payouts, spends as live_spends};
-use super::super::update::Tip;
+use super::super::tables::{overwritten, p2pk, payouts, spends as live_spends};
 use super::builder::Count;
+use super::facts::{FileFacts, GenerationRange};
 use super::tables::spends::OutputState;
 use super::tables::txid_prefixes::CutBits;
-use super::tables::{blocks, history, late_spends, positions, spends, txid_prefixes, txids};
-use crate::chain::{Height, network};
+use super::tables::{self, blocks, history, late_spends, positions, spends, txid_prefixes, txids};
+use crate::chain::Height;
 
 pub(in crate::index) use scan::PackedEntries;
-
-/// The format of all packed tables together. Raised with every change of the content of rows.
-const FORMAT_VERSION: u32 = 2;
-const RANGE: &str = "range";
-const CUT_BITS: &str = "cut_bits";
-/// What the name of a table is behind, in the facts about it.
-const COUNT: &str = "count.";
-
-/// The blocks and transactions of a generation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GenerationRange {
-    /// Its lowest block.
-    pub first: Height,
-    /// Its highest block.
-    pub last: Tip,
-    /// Its transactions.
-    pub txnums: (TxNum, TxNum),
-}
-
-impl GenerationRange {
-    /// How many transactions it has.
-    #[must_use]
-    pub fn transactions(&self) -> u32 {
-        self.txnums.1.0.saturating_sub(self.txnums.0.0)
-    }
-
-    /// Whether a transaction is one of it.
-    #[must_use]
-    pub fn contains(&self, txnum: TxNum) -> bool {
-        (self.txnums.0..self.txnums.1).contains(&txnum)
-    }
-
-    /// How many bits the cut hashes of its txids have.
-    pub(super) fn cut_bits(&self) -> CutBits {
-        CutBits::of(self.transactions())
-    }
-
-    fn encode(&self) -> Vec<u8> {
-        let mut fact = Encoder::default();
-        fact.u32(self.first.to_u32()).u32(self.last.height.to_u32()).bytes(self.last.hash.as_byte_array());
-        fact.u32(self.txnums.0.0).u32(self.txnums.1.0);
-        fact.finish()
-    }
-
-    fn decode(fact: &[u8]) -> Result<Self, IndexError> {
-        let mut fact = Decoder::new("meta", fact);
-        let range = Self {
-            first: fact.u32()?.into(),
-            last: Tip { height: fact.u32()?.into(), hash: BlockHash::from_byte_array(fact.array()?) },
-            txnums: (TxNum(fact.u32()?), TxNum(fact.u32()?)),
-        };
-        fact.finish()?;
-        Ok(range)
-    }
-}
-
-/// What stands in the file of a generation about all of it.
-pub(in crate::index) fn facts(
-    range: &GenerationRange,
-    network: Network,
-    salt: Salt,
-    counts: &BTreeMap<String, Count>,
-) -> Vec<(String, Vec<u8>)> {
-    let fact = |name: &str, value: &[u8]| (name.to_owned(), value.to_vec());
-    let mut facts = vec![
-        fact(meta::FORMAT, &FORMAT_VERSION.to_be_bytes()),
-        fact(meta::NETWORK, network::name(network).as_bytes()),
-        fact(meta::SALT, &salt.0),
-        fact(RANGE, &range.encode()),
-        fact(CUT_BITS, &range.cut_bits().to_u32().to_be_bytes()),
-    ];
-    facts.extend(counts.iter().map(|(table, count)| {
-        let mut fact = Encoder::default();
-        fact.u64(count.rows).u64(count.bytes);
-        (format!("{COUNT}{table}"), fact.finish())
-    }));
-    facts
-}
 
 /// A generation, open for reading. Safe to share between threads.
 pub struct Generation {
@@ -135,49 +55,12 @@ impl Generation {
     /// Opens the file of a generation, of which at most `cache_bytes` of pages are kept in memory. Repairs a complete file
     /// that was not closed.
     ///
-    /// Errors: [`IndexError::Foreign`] if it is not a generation, `WrongVersion`, `WrongNetwork`, `WrongSalt` if it is
-    /// of another kind, storage errors.
+    /// Errors: [`IndexError::Foreign`] if it is not a generation, `WrongVersion`, `TableVersion`, `WrongNetwork`,
+    /// `WrongSalt` if it is of another kind, storage errors.
     pub fn open(path: &Path, network: Network, salt: Salt, cache_bytes: usize) -> Result<Self, IndexError> {
-        let mut builder = Builder::new();
-        builder.set_cache_size(cache_bytes);
-        let opened = match builder.open_read_only(path) {
-            // it is complete, and the process that built it was killed before it closed the file
-            Err(DatabaseError::RepairAborted) => {
-                builder.open(path).map(drop).and_then(|()| builder.open_read_only(path))
-            }
-            opened => opened,
-        };
-        let database = opened.map_err(|error| IndexError::opening(path, error))?;
-        let transaction = database.begin_read()?;
-        let foreign = || IndexError::Foreign { path: path.to_path_buf() };
-        let facts = transaction.open_table(meta::TABLE).map_err(|_| foreign())?;
-        let fact =
-            |name: &str| -> Result<Vec<u8>, IndexError> { Ok(facts.get(name)?.ok_or_else(foreign)?.value().to_vec()) };
-        let number = |name: &str| -> Result<u32, IndexError> {
-            Ok(u32::from_be_bytes(fact(name)?.try_into().map_err(|_| foreign())?))
-        };
-        let (file, expected) = (|| path.to_path_buf(), network::name(network));
-        let found = number(meta::FORMAT)?;
-        if found != FORMAT_VERSION {
-            return Err(IndexError::WrongVersion { path: file(), found, expected: FORMAT_VERSION });
-        }
-        let found = fact(meta::NETWORK)?;
-        if found != expected.as_bytes() {
-            let found = String::from_utf8_lossy(&found).into_owned();
-            return Err(IndexError::WrongNetwork { path: file(), found, expected: expected.into() });
-        }
-        if fact(meta::SALT)? != salt.0 {
-            return Err(IndexError::WrongSalt { path: file() });
-        }
-        let range = GenerationRange::decode(&fact(RANGE)?)?;
-        let cut_bits = CutBits::new(number(CUT_BITS)?).ok_or_else(foreign)?;
-        let mut counts = Vec::new();
-        for row in facts.range(COUNT..)? {
-            let (name, value) = row?;
-            let Some(table) = name.value().strip_prefix(COUNT) else { break };
-            let mut value = Decoder::new("meta", value.value());
-            counts.push((table.to_owned(), Count { rows: value.u64()?, bytes: value.u64()? }));
-        }
+        let (facts, database, transaction) = FileFacts::open(path, network, salt, cache_bytes)?;
+        facts.check_versions(path, &tables::VERSIONS)?;
+        let FileFacts { range, cut_bits, counts, .. } = facts;
         Ok(Self {
             path: path.to_path_buf(),
             range,
@@ -297,7 +180,11 @@ impl Generation {
 
     /// The transactions with this txid, oldest first.
     pub fn positions(&self, txid: &Txid) -> Result<Vec<TxNum>, IndexError> {
-        let mut found = txid_prefixes::read(&self.txid_prefixes, self.cut_bits.cut(self.salt.txid_prefix(txid)))?;
+        let mut found = txid_prefixes::read(
+            txid_prefixes::NAME,
+            &self.txid_prefixes,
+            self.cut_bits.cut(self.salt.txid_prefix(txid)),
+        )?;
         let mut failed = None;
         found.retain(|txnum| match self.txid(*txnum) {
             Ok(other) => other == Some(*txid),

@@ -6,9 +6,10 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bitcoin::hashes::hash160;
-use bitcoin::{BlockHash, Txid};
+use bitcoin::{BlockHash, Txid, Wtxid};
 
 use super::super::codec::{Decoder, Encoder};
 use super::super::error::IndexError;
@@ -22,6 +23,7 @@ use super::super::tables::history::HistoryRow;
 use super::super::tables::meta;
 use super::super::tables::unspent::{FoundOutput, UnspentKey};
 use super::super::update::Tip;
+use super::derived::{DerivedName, WtxidsFile};
 use super::generation::Generation;
 use super::parallel::in_parallel;
 use crate::chain::Height;
@@ -36,6 +38,8 @@ pub(in crate::index) struct InForce {
     pub(in crate::index) last: Tip,
     /// The number after its last transaction that counts.
     pub(in crate::index) end: TxNum,
+    /// Its optional table `wtxids`, which counts up to the same end.
+    pub(in crate::index) wtxids: Option<Arc<WtxidsFile>>,
 }
 
 /// What the index records about a generation in force.
@@ -51,7 +55,7 @@ impl InForce {
         self.generation.range().txnums.0 <= txnum && txnum < self.end
     }
 
-    fn first(&self) -> TxNum {
+    pub(in crate::index) fn first(&self) -> TxNum {
         self.generation.range().txnums.0
     }
 
@@ -83,11 +87,13 @@ pub(in crate::index) struct Generations {
     in_force: Vec<InForce>,
     /// Where the bytes of their blocks are read.
     raw: Arc<RawSources>,
+    /// The transactions that the table under construction has so far.
+    pub(super) building: Arc<AtomicU64>,
 }
 
 impl Generations {
     pub(in crate::index) fn new(in_force: Vec<InForce>, raw: RawSources) -> Self {
-        Self { in_force, raw: Arc::new(raw) }
+        Self { in_force, raw: Arc::new(raw), building: Arc::default() }
     }
 
     /// Whether they follow each other from the genesis block up to the tip of the index or below it.
@@ -95,7 +101,7 @@ impl Generations {
     /// Errors: [`IndexError::Corrupt`] if not; storage errors.
     pub(in crate::index) fn check(&self, tip: Option<Tip>) -> Result<(), IndexError> {
         let (mut height, mut txnum) = (Height::GENESIS, TxNum(0));
-        for InForce { generation, name, last, end } in &self.in_force {
+        for InForce { generation, name, last, end, .. } in &self.in_force {
             let range = generation.range();
             let follows = (range.first, range.txnums.0) == (height, txnum);
             let has_last = last.height <= range.last.height && generation.block_hash(last.height)? == Some(last.hash);
@@ -139,6 +145,44 @@ impl Generations {
         &self.raw
     }
 
+    /// These generations, with this file of `wtxids` for the one of this name.
+    pub(in crate::index) fn with_wtxids(&self, name: &str, wtxids: &Arc<WtxidsFile>) -> Self {
+        let mut generations = self.clone();
+        for in_force in generations.in_force.iter_mut().filter(|in_force| in_force.name == name) {
+            in_force.wtxids = Some(Arc::clone(wtxids));
+        }
+        generations
+    }
+
+    /// These generations without optional tables.
+    pub(in crate::index) fn without_wtxids(&self) -> Self {
+        let mut generations = self.clone();
+        for in_force in &mut generations.in_force {
+            in_force.wtxids = None;
+        }
+        generations
+    }
+
+    /// The names of the files that have one of their tables.
+    pub(in crate::index) fn derived_names(&self) -> impl Iterator<Item = &DerivedName> {
+        self.in_force.iter().filter_map(|in_force| Some(&in_force.wtxids.as_ref()?.name))
+    }
+
+    /// The transactions that the table under construction has so far.
+    pub(in crate::index) fn building(&self) -> u64 {
+        self.building.load(Ordering::Relaxed)
+    }
+
+    /// The transactions of theirs that may have this wtxid, as their files of `wtxids` say, oldest first.
+    pub(in crate::index) fn wtxid_candidates(&self, wtxid: &Wtxid) -> Result<Vec<TxNum>, IndexError> {
+        let mut found = Vec::new();
+        for in_force in &self.in_force {
+            let candidates = in_force.wtxids.as_ref().map(|wtxids| wtxids.candidates(wtxid)).transpose()?;
+            found.extend(candidates.into_iter().flatten().filter(|txnum| in_force.has(*txnum)));
+        }
+        Ok(found)
+    }
+
     pub(in crate::index) fn is_empty(&self) -> bool {
         self.in_force.is_empty()
     }
@@ -150,7 +194,10 @@ impl Generations {
     /// The rows of each packed table of all of them.
     pub(in crate::index) fn tables(&self) -> impl Iterator<Item = TableRows> {
         let mut tables = BTreeMap::new();
-        for (TableRows { name, rows }, _) in self.in_force.iter().flat_map(|in_force| in_force.generation.tables()) {
+        let of_files =
+            self.in_force.iter().filter_map(|in_force| in_force.wtxids.as_deref()).flat_map(WtxidsFile::rows);
+        let own = self.in_force.iter().flat_map(|in_force| in_force.generation.tables()).map(|(table, _)| table);
+        for TableRows { name, rows } in own.chain(of_files) {
             *tables.entry(name).or_insert(0_u64) += rows;
         }
         tables.into_iter().map(|(name, rows)| TableRows { name: format!("frozen.{name}"), rows })
@@ -158,7 +205,9 @@ impl Generations {
 
     /// The bytes of their files, `None` if the file system does not report them.
     pub(in crate::index) fn file_bytes(&self) -> Option<u64> {
-        self.in_force.iter().map(|in_force| in_force.generation.file_bytes()).sum()
+        let of_tables =
+            self.in_force.iter().filter_map(|in_force| in_force.wtxids.as_deref()).map(WtxidsFile::file_bytes);
+        self.in_force.iter().map(|in_force| in_force.generation.file_bytes()).chain(of_tables).sum()
     }
 
     /// The highest block.
@@ -182,7 +231,7 @@ impl Generations {
         &self.in_force[self.in_force.partition_point(|in_force| in_force.end <= txnum)..]
     }
 
-    pub(super) fn of(&self, txnum: TxNum) -> Option<&InForce> {
+    pub(in crate::index) fn of(&self, txnum: TxNum) -> Option<&InForce> {
         self.from(txnum).first().filter(|in_force| in_force.has(txnum))
     }
 

@@ -13,6 +13,9 @@
 //! chosen so that rows fill pages exactly, and numbers are varints and differences.
 
 pub(super) mod builder;
+mod derive;
+mod derived;
+mod facts;
 mod generation;
 pub(super) mod generations;
 mod pack;
@@ -20,8 +23,13 @@ pub(super) mod page;
 mod parallel;
 pub(super) mod tables;
 mod transactions;
+mod versions;
 
+pub use derive::{BuildPhase, BuildProgress, DueTable};
+pub(super) use derived::{DerivedName, WtxidsFile};
+pub use facts::GenerationRange;
+pub(super) use facts::generation_facts;
+pub use generation::Generation;
 pub(super) use generation::PackedEntries;
-pub(super) use generation::facts;
-pub use generation::{Generation, GenerationRange};
 pub(super) use generations::{Generations, InForce, InForceRecord};
+pub(super) use versions::TableVersions;

@@ -26,7 +26,7 @@ use super::super::tables::{
 };
 use super::super::update::{Tip, next_txnum};
 use super::builder::GenerationBuilder;
-use super::generation::{GenerationRange, facts};
+use super::facts::{GenerationRange, generation_facts};
 use super::page::PackedRow;
 use super::tables::positions::BlockOffset;
 use super::tables::spends::OutputState;
@@ -337,7 +337,7 @@ impl Packing<'_> {
     }
 
     fn finish(mut self) -> Result<(), IndexError> {
-        let facts = facts(&self.range, self.snapshot.network(), self.snapshot.salt(), self.builder.counts());
+        let facts = generation_facts(&self.range, self.snapshot.network(), self.snapshot.salt(), self.builder.counts());
         self.builder.finish(&facts)
     }
 }

@@ -51,7 +51,7 @@ use bitcoin::{BlockHash, Network};
 
 use super::codec::Decoder;
 use super::error::IndexError;
-use super::frozen::{GenerationRange, facts};
+use super::frozen::{GenerationRange, generation_facts};
 use super::keys::{Salt, TxNum};
 use super::raw::RawFiles;
 use super::tables::{block_hashes, p2pk};
@@ -302,7 +302,8 @@ impl Import {
             // a complete generation may be put into force
             raw_files.sync()?;
         }
-        let facts = facts(&range, work.chain.options.network, work.chain.options.salt, work.builder.counts());
+        let facts =
+            generation_facts(&range, work.chain.options.network, work.chain.options.salt, work.builder.counts());
         work.finish(&facts)?;
         Ok(Some(Imported { range, temporary_bytes }))
     }

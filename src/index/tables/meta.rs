@@ -10,6 +10,10 @@
 //! | `tip` | height u32 ‖ block hash 32; absent in an empty index |
 //! | `generations` | for each in force, the oldest first: varint of the length of its file name ‖ the name ‖ its last
 //! |  | block that counts (as `tip`) ‖ the number after its last transaction, u32; absent if there are none |
+//! | `derived` | for each of their tables in a file of its own: varint of the length of the file name ‖ the name; absent if
+//! |  | there are none |
+//! | `wtxids` | version of the live table u32 ‖ 1 on, 0 rows are being deleted, 2 they are and it is on afterwards ‖ the
+//! |  | first transaction from which on it is complete u32; absent while it is off |
 //! | `shadowed` | empty; present while there may be live rows that a generation has too, which are to be deleted |
 //! | `raw_transactions` | `node` or `index`: where the bytes of frozen blocks are stored; absent before the first choice |
 //! | `raw_read_back` | as `tip`: the block up to which all were read back from the node, before raw files are removed |
@@ -33,6 +37,8 @@ pub(in crate::index) const GENESIS: &str = "genesis";
 pub(in crate::index) const SALT: &str = "salt";
 pub(in crate::index) const TIP: &str = "tip";
 pub(in crate::index) const GENERATIONS: &str = "generations";
+pub(in crate::index) const DERIVED: &str = "derived";
+pub(in crate::index) const WTXIDS: &str = "wtxids";
 pub(in crate::index) const SHADOWED: &str = "shadowed";
 pub(in crate::index) const RAW_STORAGE: &str = "raw_transactions";
 pub(in crate::index) const RAW_READ_BACK: &str = "raw_read_back";

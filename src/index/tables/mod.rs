@@ -25,6 +25,7 @@ pub(super) mod stale_transactions;
 pub(super) mod transactions;
 pub(super) mod txids;
 pub(super) mod unspent;
+pub(super) mod wtxids;
 
 use super::keys::{Position, ScriptKey, TxNum};
 

@@ -6,22 +6,35 @@ use std::iter::Peekable;
 use bitcoin::Txid;
 
 use super::super::error::IndexError;
-use super::super::frozen::tables::txid_prefixes::CutHash;
-use super::super::frozen::{InForce, PackedEntries};
+use super::super::frozen::PackedEntries;
+use super::super::frozen::tables::txid_prefixes::{CutBits, CutHash, NAME};
 use super::super::keys::{TxNum, TxidPrefix};
 use super::super::tables::txids;
 use super::merged::{Extent, MergedRows, SortedRows, live};
 use super::{Work, sorting};
 
 /// The stored cut hashes of a generation, read beside the hashes that they must be.
-struct StoredHashes<'a> {
-    of: &'a InForce,
+pub(super) struct StoredHashes {
+    table: &'static str,
+    cut_bits: CutBits,
     extent: Extent,
     entries: Peekable<PackedEntries<(CutHash, TxNum), ()>>,
     before: Option<(CutHash, TxNum)>,
     /// The hash that was looked up last, and the transactions that have it and were not looked up yet.
     hash: Option<CutHash>,
     txnums: BTreeSet<TxNum>,
+}
+
+impl StoredHashes {
+    pub(super) fn new(
+        table: &'static str,
+        cut_bits: CutBits,
+        extent: Extent,
+        entries: PackedEntries<(CutHash, TxNum), ()>,
+    ) -> Self {
+        let entries = entries.peekable();
+        Self { table, cut_bits, extent, entries, before: None, hash: None, txnums: BTreeSet::new() }
+    }
 }
 
 impl Work<'_> {
@@ -32,9 +45,8 @@ impl Work<'_> {
         self.expect_frozen_hashes()?;
         let mut stored = Vec::new();
         for of in snapshot.generations.iter() {
-            let entries = of.generation.scan_txid_prefixes()?.peekable();
-            let extent = Extent::of_txnums(of);
-            stored.push(StoredHashes { of, extent, entries, before: None, hash: None, txnums: BTreeSet::new() });
+            let (cut_bits, extent) = (of.generation.cut_bits(), Extent::of_txnums(of));
+            stored.push(StoredHashes::new(NAME, cut_bits, extent, of.generation.scan_txid_prefixes()?));
         }
         let damaged = || IndexError::corrupt("txids", "a temporary file is damaged");
         let frozen = self.take_txids().sorted().map_err(sorting)?.map(|record| {
@@ -92,22 +104,27 @@ impl Work<'_> {
         stored.finish(&mut self.differences)
     }
 
-    /// Checks that a transaction is found by its hash. Hashes ascend from call to call.
-    fn look_up(&mut self, stored: &mut StoredHashes<'_>, prefix: TxidPrefix, txnum: TxNum) -> Result<(), IndexError> {
-        let hash = stored.of.generation.cut(prefix);
+    /// Checks that a transaction is found by the hash of its txid or wtxid. Hashes ascend from call to call.
+    pub(super) fn look_up(
+        &mut self,
+        stored: &mut StoredHashes,
+        prefix: TxidPrefix,
+        txnum: TxNum,
+    ) -> Result<(), IndexError> {
+        let hash = stored.cut_bits.cut(prefix);
         if stored.hash != Some(hash) {
             self.advance(stored, Some(hash))?;
         }
         if !stored.txnums.remove(&txnum) {
-            self.differences.add(format!("txid_prefixes: transaction {txnum} is not found by its txid"));
+            self.differences.add(format!("{}: transaction {txnum} is not found by its hash", stored.table));
         }
         Ok(())
     }
 
     /// Reads the entries up to a hash, or all. Those below it that were not looked up are superfluous.
-    fn advance(&mut self, stored: &mut StoredHashes<'_>, hash: Option<CutHash>) -> Result<(), IndexError> {
+    pub(super) fn advance(&mut self, stored: &mut StoredHashes, hash: Option<CutHash>) -> Result<(), IndexError> {
         for txnum in std::mem::take(&mut stored.txnums) {
-            self.superfluous_hash(txnum);
+            self.superfluous_hash(stored.table, txnum);
         }
         stored.hash = hash;
         let is_due = |entry: &Result<((CutHash, TxNum), ()), IndexError>| {
@@ -121,13 +138,13 @@ impl Work<'_> {
             match stored.extent.counts(txnum.0) {
                 Some(false) => {}
                 Some(true) if ascends && Some(at) == hash => drop(stored.txnums.insert(txnum)),
-                _ => self.superfluous_hash(txnum),
+                _ => self.superfluous_hash(stored.table, txnum),
             }
         }
         Ok(())
     }
 
-    fn superfluous_hash(&mut self, txnum: TxNum) {
-        self.differences.add(format!("txid_prefixes: a hash of transaction {txnum} must not exist or not be there"));
+    fn superfluous_hash(&mut self, table: &'static str, txnum: TxNum) {
+        self.differences.add(format!("{table}: a hash of transaction {txnum} must not exist or not be there"));
     }
 }

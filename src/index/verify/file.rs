@@ -28,7 +28,7 @@ use super::super::keys::Salt;
 use super::super::open::{Index, IndexOptions, cache_of_generation, check, generations_directory};
 use super::super::snapshot::Snapshot;
 use super::super::tables::meta;
-use super::super::update::{Tip, read_generations};
+use super::super::update::{Tip, read_derived, read_generations};
 use super::VerifyProgress;
 
 /// Written data is stored in blocks of this many bytes.
@@ -89,10 +89,10 @@ impl IndexFile {
         let database = check_pages(&options.path, database, &reading)?;
         reading.is_watched.store(false, Ordering::Relaxed);
         let named = salt.and_then(|salt| {
-            let records = read_generations(&database.begin_read()?.open_table(meta::TABLE)?)?;
-            Ok((salt, records))
+            let meta = database.begin_read()?.open_table(meta::TABLE)?;
+            Ok((salt, read_generations(&meta)?, read_derived(&meta)?))
         });
-        let checked = named.and_then(|(salt, records)| {
+        let checked = named.and_then(|(salt, records, derived)| {
             let directory = generations_directory(&options.path);
             for (at, record) in records.iter().enumerate() {
                 let reading = Arc::new(Reading::new(Arc::clone(&reading.watch)));
@@ -104,6 +104,14 @@ impl IndexFile {
                     other => other,
                 })?;
                 close(check_pages(&path, generation, &reading)?);
+            }
+            for name in derived {
+                let (path, reading) = (directory.join(name.file()), Arc::new(Reading::new(Arc::clone(&reading.watch))));
+                // a table whose file is missing is built again
+                if path.exists() {
+                    let table = open(&path, cache_of_generation(options.cache_bytes, 1), &reading)?;
+                    close(check_pages(&path, table, &reading)?);
+                }
             }
             Ok(salt)
         });

@@ -28,6 +28,7 @@ mod report;
 mod spent;
 mod stale;
 mod utxo;
+mod wtxids;
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -138,6 +139,8 @@ struct Work<'a> {
     history: Sorter,
     unspent: Sorter,
     txids: Sorter,
+    /// Each transaction by its wtxid, if the optional table is on.
+    wtxids: Sorter,
     payouts: Sorter,
     p2pk: Sorter,
     block_hashes: Sorter,
@@ -172,6 +175,7 @@ impl<'a> Work<'a> {
             history: sorter(4),
             unspent: sorter(8),
             txids: sorter(16),
+            wtxids: sorter(16),
             payouts: sorter(32),
             p2pk: sorter(32),
             block_hashes: sorter(32),

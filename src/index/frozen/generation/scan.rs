@@ -6,7 +6,7 @@ use bitcoin::hashes::Hash;
 use redb::{ReadOnlyTable, ReadableTableMetadata, TableHandle, Value};
 
 use super::super::super::error::IndexError;
-use super::super::super::keys::{TxNum, TxidPrefix};
+use super::super::super::keys::TxNum;
 use super::super::super::tables::history::{HistoryKey, HistoryRow, key as history_key};
 use super::super::super::tables::p2pk::P2pkKey;
 use super::super::super::tables::payouts::PayoutKey;
@@ -14,17 +14,19 @@ use super::super::super::tables::spends::TxPoint;
 use super::super::super::tables::unspent::{UnspentKeyBytes, UnspentValue};
 use super::super::tables::positions::BlockOffset;
 use super::super::tables::spends::OutputState;
-use super::super::tables::txid_prefixes::CutHash;
-use super::super::tables::{history, positions, spends, txid_prefixes, txids};
+use super::super::tables::txid_prefixes::{CutBits, CutHash};
+
+use super::super::derived::WtxidsFile;
+use super::super::tables::{history, positions, spends, txid_prefixes, txids, wtxids};
 use super::Generation;
 
 /// The entries of a table.
 pub(in crate::index) type PackedEntries<K, V> = Box<dyn Iterator<Item = Result<(K, V), IndexError>>>;
 
 impl Generation {
-    /// The first bits of a keyed hash that its `txid_prefixes` has.
-    pub(in crate::index) fn cut(&self, prefix: TxidPrefix) -> CutHash {
-        self.cut_bits.cut(prefix)
+    /// How many bits of a keyed hash its `txid_prefixes` has.
+    pub(in crate::index) fn cut_bits(&self) -> CutBits {
+        self.cut_bits
     }
 
     /// The tables whose number of rows differs from the number that was counted when they were built: name, rows, and
@@ -81,12 +83,7 @@ impl Generation {
 
     /// Each transaction by its cut hash.
     pub(in crate::index) fn scan_txid_prefixes(&self) -> Result<PackedEntries<(CutHash, TxNum), ()>, IndexError> {
-        packed(&self.txid_prefixes, |first, row, found| {
-            txid_prefixes::each(CutHash::from_key(first), row, |hash, txnum| {
-                found.push(((hash, txnum), ()));
-                true
-            })
-        })
+        hashes(txid_prefixes::NAME, &self.txid_prefixes)
     }
 
     /// Each transaction (txnum) with where its bytes are.
@@ -137,6 +134,31 @@ impl Generation {
     pub(in crate::index) fn scan_p2pk(&self) -> Result<PackedEntries<P2pkKey, [u8; 4]>, IndexError> {
         plain(&self.p2pk, |value| *value)
     }
+}
+
+impl WtxidsFile {
+    /// Each transaction by its cut hash.
+    pub(in crate::index) fn scan(&self) -> Result<PackedEntries<(CutHash, TxNum), ()>, IndexError> {
+        hashes(wtxids::NAME, self.table())
+    }
+
+    /// The number of its rows, and the number that was counted when it was built.
+    pub(in crate::index) fn count(&self) -> Result<(u64, u64), IndexError> {
+        Ok((self.table().len()?, self.rows().map(|table| table.rows).sum()))
+    }
+}
+
+/// The entries of a table of cut hashes.
+fn hashes(
+    name: &'static str,
+    table: &ReadOnlyTable<&'static [u8; 6], &'static [u8]>,
+) -> Result<PackedEntries<(CutHash, TxNum), ()>, IndexError> {
+    packed(table, move |first, row, found| {
+        txid_prefixes::each(name, CutHash::from_key(first), row, |hash, txnum| {
+            found.push(((hash, txnum), ()));
+            true
+        })
+    })
 }
 
 fn count<const KEY: usize, V: Value + 'static>(

@@ -10,11 +10,31 @@ pub(in crate::index) mod positions;
 pub(in crate::index) mod spends;
 pub(in crate::index) mod txid_prefixes;
 pub(in crate::index) mod txids;
+pub(in crate::index) mod wtxids;
 
 use redb::{Key, ReadableTableMetadata, TableDefinition, TableHandle, Value, WriteTransaction};
 
 use super::super::error::IndexError;
 use super::super::tables::{block_hashes, block_starts, overwritten, p2pk, payouts, unspent};
+use super::versions::TableVersions;
+
+/// The versions of the tables of a generation. The version of a table is raised with every change of its rows. A program
+/// that still reads the version before has it rebuilt in the background, into a file of its own (`derived.rs`).
+pub(in crate::index) const VERSIONS: [TableVersions; 13] = [
+    TableVersions::new("blocks", 1..=1),
+    TableVersions::new("block_starts", 1..=1),
+    TableVersions::new("block_hashes", 1..=1),
+    TableVersions::new("txids", 1..=1),
+    TableVersions::new("txid_prefixes", 1..=1),
+    TableVersions::new("positions", 1..=1),
+    TableVersions::new("spends", 1..=1),
+    TableVersions::new("late_spends", 1..=1),
+    TableVersions::new("overwritten", 1..=1),
+    TableVersions::new("history", 1..=1),
+    TableVersions::new("unspent", 1..=1),
+    TableVersions::new("payouts", 1..=1),
+    TableVersions::new("p2pk", 1..=1),
+];
 
 /// What is done with every table of a generation.
 trait TableVisitor {
@@ -89,9 +109,29 @@ mod tests {
     use std::ops::Deref;
 
     use redb::backends::InMemoryBackend;
-    use redb::{Database, ReadOnlyTable, ReadableDatabase, TableDefinition};
+    use redb::{Database, ReadOnlyTable, ReadableDatabase};
 
     use super::super::page::PackedRow;
+    use super::*;
+
+    #[test]
+    fn every_table_of_a_generation_has_a_version() {
+        struct Names(Vec<String>);
+
+        impl TableVisitor for Names {
+            fn visit<K: Key + 'static, V: Value + 'static>(
+                &mut self,
+                table: TableDefinition<'static, K, V>,
+            ) -> Result<(), IndexError> {
+                self.0.push(table.name().to_owned());
+                Ok(())
+            }
+        }
+
+        let mut names = Names(Vec::new());
+        visit_all(&mut names).unwrap();
+        assert_eq!(names.0, VERSIONS.map(|table| table.name));
+    }
 
     /// A table in memory.
     pub(super) struct Stored<const KEY: usize> {

@@ -11,7 +11,9 @@ use super::super::super::error::IndexError;
 use super::super::super::keys::{TxNum, TxidPrefix};
 use super::super::page::{PackedRow, value_bytes};
 
-pub(in crate::index) const TABLE: TableDefinition<'static, &[u8; 6], &[u8]> = TableDefinition::new("txid_prefixes");
+pub(in crate::index) const NAME: &str = "txid_prefixes";
+
+pub(in crate::index) const TABLE: TableDefinition<'static, &[u8; 6], &[u8]> = TableDefinition::new(NAME);
 
 const ROW: usize = value_bytes(4, 6);
 /// Bits of a hash beyond those that number all transactions.
@@ -52,6 +54,11 @@ impl CutHash {
         let mut key = [0; 6];
         key.copy_from_slice(&self.0.to_be_bytes()[2..]);
         key
+    }
+
+    #[cfg(test)]
+    pub(in crate::index) fn from_number(number: u64) -> Self {
+        Self(number)
     }
 
     pub(in crate::index) fn from_key(key: [u8; 6]) -> Self {
@@ -113,8 +120,9 @@ impl TxidPrefixPacker {
     }
 }
 
-/// The transactions with this hash, oldest first.
+/// The transactions with this hash in a table of this name, oldest first.
 pub(in crate::index) fn read(
+    name: &'static str,
     table: &impl ReadableTable<&'static [u8; 6], &'static [u8]>,
     hash: CutHash,
 ) -> Result<Vec<TxNum>, IndexError> {
@@ -123,7 +131,7 @@ pub(in crate::index) fn read(
     for row in table.range::<&[u8; 6]>(..=&hash.to_key())?.rev() {
         let (key, row) = row?;
         let first = CutHash::from_key(*key.value());
-        each(first, row.value(), |at, txnum| {
+        each(name, first, row.value(), |at, txnum| {
             if at == hash {
                 found.push(txnum);
             }
@@ -137,13 +145,14 @@ pub(in crate::index) fn read(
     Ok(found)
 }
 
-/// Visits the transactions of a row until `visit` returns false.
+/// Visits the transactions of a row of a table of this name until `visit` returns false.
 pub(in crate::index) fn each(
+    name: &'static str,
     first: CutHash,
     row: &[u8],
     mut visit: impl FnMut(CutHash, TxNum) -> bool,
 ) -> Result<(), IndexError> {
-    let mut row = Decoder::new("txid_prefixes", row);
+    let mut row = Decoder::new(name, row);
     let mut at = first;
     while visit(at, TxNum::from_key(row.array()?)) && !row.is_empty() {
         let hash = at.0.checked_add(row.varint()?);
@@ -185,15 +194,15 @@ mod tests {
             rows.extend(packer.finish());
             let table = table_of(TABLE, &rows);
             for (hash, txnums) in &expected {
-                prop_assert_eq!(&read(&*table, CutHash(*hash)).unwrap(), txnums);
+                prop_assert_eq!(&read(NAME, &*table, CutHash(*hash)).unwrap(), txnums);
             }
             let absent = (0..1 << 48).find(|hash| !expected.contains_key(hash)).unwrap();
-            prop_assert_eq!(read(&*table, CutHash(absent)).unwrap(), []);
+            prop_assert_eq!(read(NAME, &*table, CutHash(absent)).unwrap(), []);
         }
 
         #[test]
         fn a_damaged_row_is_an_error_or_has_other_entries(row in prop::collection::vec(any::<u8>(), 0..50)) {
-            let _ = each(CutHash(1), &row, |_, _| true);
+            let _ = each(NAME, CutHash(1), &row, |_, _| true);
         }
     }
 }

@@ -1,0 +1,223 @@
+//! Tables of generations in files of their own: optional tables, and, once a version of a table changes, those that are
+//! built again. They can be made again from the blocks, so a file that is missing is not an error.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bitcoin::{Network, Wtxid};
+use redb::{ReadOnlyDatabase, ReadOnlyTable};
+
+use super::super::codec::{Decoder, Encoder};
+use super::super::error::IndexError;
+use super::super::keys::{Salt, TxNum};
+use super::super::snapshot::TableRows;
+use super::builder::{Count, remove_if_exists};
+use super::facts::{FileFacts, GenerationRange};
+use super::generations::InForce;
+use super::tables::txid_prefixes::{self, CutBits};
+use super::tables::wtxids;
+use super::versions::unknown_table;
+
+const EXTENSION: &str = ".redb";
+
+/// The name of a file with one table of a generation: `<generation>.<table>-<version>.redb`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::index) struct DerivedName {
+    /// The name of the generation's file without its extension.
+    stem: String,
+    pub(in crate::index) table: String,
+    pub(in crate::index) version: u32,
+}
+
+impl DerivedName {
+    /// `wtxids` in its newest version, of the generation with this file.
+    pub(in crate::index) fn newest_wtxids(generation: &str) -> Self {
+        Self::wtxids(generation, wtxids::VERSIONS.newest())
+    }
+
+    pub(in crate::index) fn wtxids(generation: &str, version: u32) -> Self {
+        let stem = generation.strip_suffix(EXTENSION).unwrap_or(generation).to_owned();
+        Self { stem, table: wtxids::NAME.to_owned(), version }
+    }
+
+    pub(in crate::index) fn with_version(self, version: u32) -> Self {
+        Self { version, ..self }
+    }
+
+    /// `None` if the file is none of these, such as that of a generation, whose name has no dot but that of its extension.
+    pub(in crate::index) fn parse(file: &str) -> Option<Self> {
+        let (stem, table) = file.strip_suffix(EXTENSION)?.split_once('.')?;
+        let (table, version) = table.rsplit_once('-')?;
+        Some(Self { stem: stem.to_owned(), table: table.to_owned(), version: version.parse().ok()? })
+    }
+
+    pub(in crate::index) fn file(&self) -> String {
+        format!("{self}{EXTENSION}")
+    }
+
+    /// The file of the generation.
+    pub(in crate::index) fn generation(&self) -> String {
+        format!("{}{EXTENSION}", self.stem)
+    }
+
+    /// Errors: [`IndexError::TableVersion`] if this program does not read the table in this version and no older one.
+    pub(in crate::index) fn check(&self, directory: &Path) -> Result<(), IndexError> {
+        let path = directory.join(self.file());
+        match self.table.as_str() {
+            wtxids::NAME if self.version < *wtxids::VERSIONS.readable.start() => Ok(()),
+            wtxids::NAME => wtxids::VERSIONS.check(&path, self.version),
+            table => Err(unknown_table(&path, table, self.version)),
+        }
+    }
+
+    /// The row of these files in `meta`.
+    pub(in crate::index) fn encode_all<'n>(names: impl IntoIterator<Item = &'n Self>) -> Vec<u8> {
+        let mut row = Encoder::default();
+        for name in names {
+            row.blob(name.file().as_bytes());
+        }
+        row.finish()
+    }
+
+    pub(in crate::index) fn decode_all(row: &[u8]) -> Result<Vec<Self>, IndexError> {
+        let (mut row, mut names) = (Decoder::new("meta", row), Vec::new());
+        while !row.is_empty() {
+            let name = std::str::from_utf8(row.blob()?).ok().and_then(Self::parse);
+            names.push(name.ok_or_else(|| row.corrupt("names a file that is none of a table"))?);
+        }
+        Ok(names)
+    }
+}
+
+/// Without the extension.
+impl fmt::Display for DerivedName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { stem, table, version } = self;
+        write!(f, "{stem}.{table}-{version}")
+    }
+}
+
+/// `wtxids` of a generation, open for reading.
+pub(in crate::index) struct WtxidsFile {
+    table: ReadOnlyTable<&'static [u8; 6], &'static [u8]>,
+    /// Keeps the file open.
+    _database: ReadOnlyDatabase,
+    pub(in crate::index) name: DerivedName,
+    range: GenerationRange,
+    cut_bits: CutBits,
+    counts: Vec<(String, Count)>,
+    salt: Salt,
+    /// Last, because fields are dropped in this order: the file is closed before it is removed.
+    file: RetirableFile,
+}
+
+/// A file that is removed when this is dropped after it was retired.
+struct RetirableFile {
+    path: PathBuf,
+    is_retired: AtomicBool,
+}
+
+impl Drop for RetirableFile {
+    fn drop(&mut self) {
+        if self.is_retired.load(Ordering::Relaxed) {
+            // what cannot be removed now is removed at the next start
+            let _ = remove_if_exists(&self.path);
+        }
+    }
+}
+
+impl WtxidsFile {
+    /// Opens a file, of which at most `cache_bytes` of pages are kept in memory.
+    ///
+    /// Errors: as [`Generation::open`](super::Generation::open).
+    pub(in crate::index) fn open(
+        directory: &Path,
+        name: &DerivedName,
+        network: Network,
+        salt: Salt,
+        cache_bytes: usize,
+    ) -> Result<Self, IndexError> {
+        let path = directory.join(name.file());
+        let (facts, database, transaction) = FileFacts::open(&path, network, salt, cache_bytes)?;
+        facts.check_versions(&path, &[wtxids::VERSIONS])?;
+        if facts.version(wtxids::NAME) != Some(name.version) {
+            return Err(IndexError::Foreign { path });
+        }
+        let FileFacts { range, cut_bits, counts, .. } = facts;
+        let file = RetirableFile { path, is_retired: AtomicBool::new(false) };
+        let (table, name) = (transaction.open_table(wtxids::TABLE)?, name.clone());
+        Ok(Self { table, _database: database, name, range, cut_bits, counts, salt, file })
+    }
+
+    /// Whether it has all transactions of a generation up to its end.
+    pub(in crate::index) fn is_of(&self, in_force: &InForce) -> Result<bool, IndexError> {
+        let (own, generation) = (self.range, &in_force.generation);
+        let has_last = generation.block_hash(own.last.height)? == Some(own.last.hash);
+        Ok(has_last && own.txnums.0 == generation.range().txnums.0 && in_force.end <= own.txnums.1)
+    }
+
+    /// Whether it has the transactions whose wtxid is their txid.
+    pub(in crate::index) fn has_transactions_without_witness(&self) -> bool {
+        wtxids::has_transactions_without_witness(self.name.version)
+    }
+
+    /// Has the file removed once its last reader drops it.
+    pub(in crate::index) fn retire(&self) {
+        self.file.is_retired.store(true, Ordering::Relaxed);
+    }
+
+    /// The transactions that may have this wtxid, oldest first.
+    pub(in crate::index) fn candidates(&self, wtxid: &Wtxid) -> Result<Vec<TxNum>, IndexError> {
+        txid_prefixes::read(wtxids::NAME, &self.table, self.cut_bits.cut(self.salt.wtxid_prefix(wtxid)))
+    }
+
+    /// How many bits of a keyed hash it has.
+    pub(in crate::index) fn cut_bits(&self) -> CutBits {
+        self.cut_bits
+    }
+
+    pub(super) fn table(&self) -> &ReadOnlyTable<&'static [u8; 6], &'static [u8]> {
+        &self.table
+    }
+
+    pub(super) fn rows(&self) -> impl Iterator<Item = TableRows> {
+        self.counts.iter().map(|(name, count)| TableRows { name: name.clone(), rows: count.rows })
+    }
+
+    /// The bytes of its file, `None` if the file system does not report them.
+    pub(super) fn file_bytes(&self) -> Option<u64> {
+        std::fs::metadata(&self.file.path).ok().map(|file| file.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_tables_survive_encoding_and_are_none_of_generations() {
+        let names = [DerivedName::newest_wtxids("0-99-ab-00000001.redb"), DerivedName::wtxids("100-120-cd-7.redb", 1)];
+        assert_eq!(names[0].file(), "0-99-ab-00000001.wtxids-2.redb");
+        assert_eq!(names[0].generation(), "0-99-ab-00000001.redb");
+        assert_eq!(DerivedName::decode_all(&DerivedName::encode_all(&names)).unwrap(), names);
+        for other in ["0-99-ab-00000001.redb", "stray.redb", "a.wtxids-x.redb", "a.wtxids.redb", "a.wtxids-1"] {
+            assert_eq!(DerivedName::parse(other), None, "{other}");
+        }
+        assert!(DerivedName::decode_all(&[3, b'a', b'b']).is_err());
+        assert!(DerivedName::decode_all(&[1, 0xff]).is_err());
+    }
+
+    #[test]
+    fn newer_and_unknown_tables_are_refused() {
+        let refusal = |file: &str| {
+            let name = DerivedName::parse(file).unwrap();
+            name.check(Path::new("/frozen")).map_err(|error| error.to_string())
+        };
+        assert_eq!(["a.wtxids-0.redb", "a.wtxids-1.redb", "a.wtxids-2.redb"].map(refusal), [Ok(()), Ok(()), Ok(())]);
+        let error = refusal("a.wtxids-3.redb").unwrap_err();
+        assert!(error.contains("/frozen/a.wtxids-3.redb has version 3 of table `wtxids`"), "{error}");
+        assert!(error.contains("reads versions 1 to 2"), "{error}");
+        assert!(refusal("a.sats-1.redb").unwrap_err().contains("does not know that table"));
+    }
+}

@@ -1,0 +1,211 @@
+//! What stands in a file of packed tables about all of it: the network, the salt, its blocks, and of each table the version
+//! and what it has.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use bitcoin::hashes::Hash;
+use bitcoin::{BlockHash, Network};
+use redb::{Builder, DatabaseError, ReadOnlyDatabase, ReadTransaction, ReadableDatabase};
+
+use super::super::codec::{Decoder, Encoder};
+use super::super::error::IndexError;
+use super::super::keys::{Salt, TxNum};
+use super::super::tables::meta;
+use super::super::update::Tip;
+use super::builder::Count;
+use super::tables;
+use super::tables::txid_prefixes::CutBits;
+use super::versions::{TableVersions, unknown_table};
+use crate::chain::{Height, network};
+
+/// The format of files of packed tables, beside the versions of the tables. Raised when the facts themselves change.
+const FORMAT_VERSION: u32 = 3;
+const RANGE: &str = "range";
+const CUT_BITS: &str = "cut_bits";
+/// What the name of a table is behind, in the facts about it.
+const COUNT: &str = "count.";
+const VERSION: &str = "version.";
+
+/// The blocks and transactions of a generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GenerationRange {
+    /// Its lowest block.
+    pub first: Height,
+    /// Its highest block.
+    pub last: Tip,
+    /// Its transactions.
+    pub txnums: (TxNum, TxNum),
+}
+
+impl GenerationRange {
+    /// How many transactions it has.
+    #[must_use]
+    pub fn transactions(&self) -> u32 {
+        self.txnums.1.0.saturating_sub(self.txnums.0.0)
+    }
+
+    /// Whether a transaction is one of it.
+    #[must_use]
+    pub fn contains(&self, txnum: TxNum) -> bool {
+        (self.txnums.0..self.txnums.1).contains(&txnum)
+    }
+
+    /// How many bits the cut hashes of its transactions have.
+    pub(super) fn cut_bits(&self) -> CutBits {
+        CutBits::of(self.transactions())
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut fact = Encoder::default();
+        fact.u32(self.first.to_u32()).u32(self.last.height.to_u32()).bytes(self.last.hash.as_byte_array());
+        fact.u32(self.txnums.0.0).u32(self.txnums.1.0);
+        fact.finish()
+    }
+
+    fn decode(fact: &[u8]) -> Result<Self, IndexError> {
+        let mut fact = Decoder::new("meta", fact);
+        let range = Self {
+            first: fact.u32()?.into(),
+            last: Tip { height: fact.u32()?.into(), hash: BlockHash::from_byte_array(fact.array()?) },
+            txnums: (TxNum(fact.u32()?), TxNum(fact.u32()?)),
+        };
+        fact.finish()?;
+        Ok(range)
+    }
+}
+
+/// The facts of a generation.
+pub(in crate::index) fn generation_facts(
+    range: &GenerationRange,
+    network: Network,
+    salt: Salt,
+    counts: &BTreeMap<String, Count>,
+) -> Vec<(String, Vec<u8>)> {
+    let versions = tables::VERSIONS.iter().map(|table| (table.name, table.newest()));
+    facts(range, (network, salt), range.cut_bits(), versions, counts)
+}
+
+/// The facts of a file with tables of these versions.
+pub(super) fn facts<'v>(
+    range: &GenerationRange,
+    (network, salt): (Network, Salt),
+    cut_bits: CutBits,
+    versions: impl IntoIterator<Item = (&'v str, u32)>,
+    counts: &BTreeMap<String, Count>,
+) -> Vec<(String, Vec<u8>)> {
+    let fact = |name: &str, value: &[u8]| (name.to_owned(), value.to_vec());
+    let mut facts = vec![
+        fact(meta::FORMAT, &FORMAT_VERSION.to_be_bytes()),
+        fact(meta::NETWORK, network::name(network).as_bytes()),
+        fact(meta::SALT, &salt.0),
+        fact(RANGE, &range.encode()),
+        fact(CUT_BITS, &cut_bits.to_u32().to_be_bytes()),
+    ];
+    facts.extend(
+        versions.into_iter().map(|(table, version)| (format!("{VERSION}{table}"), version.to_be_bytes().to_vec())),
+    );
+    facts.extend(counts.iter().map(|(table, count)| {
+        let mut fact = Encoder::default();
+        fact.u64(count.rows).u64(count.bytes);
+        (format!("{COUNT}{table}"), fact.finish())
+    }));
+    facts
+}
+
+/// The facts of an open file.
+pub(super) struct FileFacts {
+    pub(super) range: GenerationRange,
+    pub(super) cut_bits: CutBits,
+    pub(super) counts: Vec<(String, Count)>,
+    versions: BTreeMap<String, u32>,
+}
+
+impl FileFacts {
+    /// Opens a file of packed tables for reading, of which at most `cache_bytes` of pages are kept in memory. Repairs a
+    /// complete file that was not closed.
+    ///
+    /// Errors: [`IndexError::Foreign`] if it is none, `WrongVersion`, `WrongNetwork`, `WrongSalt` if it is of another
+    /// kind, storage errors.
+    pub(super) fn open(
+        path: &Path,
+        network: Network,
+        salt: Salt,
+        cache_bytes: usize,
+    ) -> Result<(Self, ReadOnlyDatabase, ReadTransaction), IndexError> {
+        let mut builder = Builder::new();
+        builder.set_cache_size(cache_bytes);
+        let opened = match builder.open_read_only(path) {
+            // it is complete, and the process that built it was killed before it closed the file
+            Err(DatabaseError::RepairAborted) => {
+                builder.open(path).map(drop).and_then(|()| builder.open_read_only(path))
+            }
+            opened => opened,
+        };
+        let database = opened.map_err(|error| IndexError::opening(path, error))?;
+        let transaction = database.begin_read()?;
+        let facts = Self::read(path, &transaction, network, salt)?;
+        Ok((facts, database, transaction))
+    }
+
+    fn read(path: &Path, transaction: &ReadTransaction, network: Network, salt: Salt) -> Result<Self, IndexError> {
+        let foreign = || IndexError::Foreign { path: path.to_path_buf() };
+        let facts = transaction.open_table(meta::TABLE).map_err(|_| foreign())?;
+        let fact =
+            |name: &str| -> Result<Vec<u8>, IndexError> { Ok(facts.get(name)?.ok_or_else(foreign)?.value().to_vec()) };
+        let number = |name: &str| -> Result<u32, IndexError> {
+            Ok(u32::from_be_bytes(fact(name)?.try_into().map_err(|_| foreign())?))
+        };
+        let (file, expected) = (|| path.to_path_buf(), network::name(network));
+        let found = number(meta::FORMAT)?;
+        if found != FORMAT_VERSION {
+            return Err(IndexError::WrongVersion { path: file(), found, expected: FORMAT_VERSION });
+        }
+        let found = fact(meta::NETWORK)?;
+        if found != expected.as_bytes() {
+            let found = String::from_utf8_lossy(&found).into_owned();
+            return Err(IndexError::WrongNetwork { path: file(), found, expected: expected.into() });
+        }
+        if fact(meta::SALT)? != salt.0 {
+            return Err(IndexError::WrongSalt { path: file() });
+        }
+        let range = GenerationRange::decode(&fact(RANGE)?)?;
+        let cut_bits = CutBits::new(number(CUT_BITS)?).ok_or_else(foreign)?;
+        let mut counts = Vec::new();
+        for row in facts.range(COUNT..)? {
+            let (name, value) = row?;
+            let Some(table) = name.value().strip_prefix(COUNT) else { break };
+            let mut value = Decoder::new("meta", value.value());
+            counts.push((table.to_owned(), Count { rows: value.u64()?, bytes: value.u64()? }));
+        }
+        let mut versions = BTreeMap::new();
+        for row in facts.range(VERSION..)? {
+            let (name, value) = row?;
+            let Some(table) = name.value().strip_prefix(VERSION) else { break };
+            versions.insert(table.to_owned(), Decoder::new("meta", value.value()).u32()?);
+        }
+        Ok(Self { range, cut_bits, counts, versions })
+    }
+
+    /// Checks that the file has these tables and no others, each in a version that is read.
+    ///
+    /// Errors: [`IndexError::TableVersion`], `Foreign` if one is missing.
+    pub(super) fn check_versions(&self, path: &Path, tables: &[TableVersions]) -> Result<(), IndexError> {
+        for (name, found) in &self.versions {
+            match tables.iter().find(|table| table.name == name) {
+                Some(table) => table.check(path, *found)?,
+                None => return Err(unknown_table(path, name, *found)),
+            }
+        }
+        if tables.iter().all(|table| self.versions.contains_key(table.name)) {
+            Ok(())
+        } else {
+            Err(IndexError::Foreign { path: path.to_path_buf() })
+        }
+    }
+
+    /// The version of a table.
+    pub(super) fn version(&self, table: &str) -> Option<u32> {
+        self.versions.get(table).copied()
+    }
+}
