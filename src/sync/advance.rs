@@ -300,6 +300,7 @@ impl SyncLoop<'_> {
                 update.commit()?;
                 self.publish_change(std::mem::take(&mut change))?;
                 self.freeze_when_due(CATCH_UP_SLICE)?;
+                self.derive_when_due(CATCH_UP_SLICE)?;
                 // the next blocks may contain transactions that these blocks returned to the mempool
                 if let (Some(pre_state), Some(mempool_sync)) = (&mut pre_state, &mut self.mempool_sync) {
                     *pre_state = mempool_sync.pre_block_state(before.as_deref());

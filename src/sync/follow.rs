@@ -6,6 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use tracing::{error, info, warn};
 
+use super::derive::Deriver;
 use super::error::SyncError;
 use super::freeze::{Freezer, Freezing, TIP_SLICE};
 use super::mempool::{MempoolSync, PersistentMempool, StepOutcome};
@@ -110,9 +111,11 @@ fn run_rounds(following: &mut SyncLoop<'_>) -> Result<(), SyncError> {
         following.close_overdue_record(Instant::now())?;
         following.release_when_due()?;
         following.freeze_when_due(TIP_SLICE)?;
+        following.derive_when_due(TIP_SLICE)?;
         let pause = match following.round() {
             Ok(RoundOutcome::InSync) if following.follow.until == Until::CaughtUp => {
-                return following.freeze_to_the_end();
+                following.freeze_to_the_end()?;
+                return following.derive_to_the_end();
             }
             Ok(outcome) => {
                 failures = 0;
@@ -206,6 +209,7 @@ pub(super) struct SyncLoop<'a> {
     pub(super) prefetcher: Option<Prefetcher>,
     pub(super) freezer: Freezer,
     pub(super) raw_mover: RawMover,
+    pub(super) deriver: Deriver,
 }
 
 /// What a write of the mempool contained.
@@ -241,6 +245,7 @@ impl<'a> SyncLoop<'a> {
             prefetcher: None,
             freezer: Freezer::default(),
             raw_mover: RawMover::default(),
+            deriver: Deriver::default(),
         }
     }
 }

@@ -89,6 +89,16 @@ impl Freezer {
     fn is_busy(&self) -> bool {
         !self.is_swept || self.job.is_some()
     }
+
+    /// Whether the files that no commit names are adopted or removed.
+    pub(super) fn is_tidy(&self) -> bool {
+        self.is_tidy
+    }
+
+    /// Shadowed rows may be left.
+    pub(super) fn sweep_again(&mut self) {
+        self.is_swept = false;
+    }
 }
 
 /// The blocks of a generation that was built, and where they are in the block files, as far as they were found.
@@ -309,6 +319,7 @@ impl SyncLoop<'_> {
                 }
             }
         }
+        self.remove_unused_tables()?;
         self.freezer.is_tidy = true;
         Ok(())
     }

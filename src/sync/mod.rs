@@ -15,6 +15,7 @@
 mod advance;
 mod background;
 mod compare;
+mod derive;
 mod error;
 mod follow;
 mod fork;
