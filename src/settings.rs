@@ -98,6 +98,8 @@ pub struct IndexSettings {
     pub first_seen: u32,
     /// For how many blocks it is stored when they were first seen, and how they compare with the projected ones.
     pub observed_blocks: u32,
+    /// Whether confirmed transactions can be looked up by their wtxids.
+    pub wtxids: bool,
     /// Of the script keys of a new index.
     pub salt: Salt,
 }

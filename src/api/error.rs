@@ -11,8 +11,10 @@ use bitcoin::BlockHash;
 
 use super::account::Short;
 use super::enums::{SyncPhase, TxState};
+use super::features::Features;
 use super::secrets::hidden;
 use crate::chain::Height;
+use crate::chain::float::to_f64;
 use crate::view::{BudgetExceeded, IndexError, NodeClientError, SyncState, Tip};
 
 /// The values of `extensions.code`.
@@ -26,7 +28,8 @@ pub mod code {
     /// The request is larger than a limit; `which`, `limit` and, where it is known, `actual` say by how much.
     pub const QUERY_LIMIT_EXCEEDED: &str = "QUERY_LIMIT_EXCEEDED";
     /// The chain is not indexed yet, or the server waits for a block that it announced before a crash; `phase`,
-    /// `indexedHeight`, `nodeHeight`, `blocksPerSecond` and `etaSeconds` report the progress, as `sync` does.
+    /// `indexedHeight`, `nodeHeight`, `blocksPerSecond` and `etaSeconds` report the progress, as `sync` does. Or the server
+    /// still builds what the field needs: `feature` names it as `server.features` does, and `progress` is 0 to 1.
     pub const NOT_READY: &str = "NOT_READY";
     /// The row of a cursor has moved. Its block left the main chain; `forkHeight` is the height of the last common block.
     /// Or its transaction, or others of its list, left the mempool; `state` is the transaction's state now, and `block` the
@@ -285,6 +288,15 @@ impl From<IndexError> for ApiError {
                      did not provide them; retry later"
                 );
                 Self::new(code::NODE_UNAVAILABLE, message)
+            }
+            // only `wtxids` is optional so far
+            IndexError::TableOff { .. } => Self::feature_disabled(Features::WTXIDS),
+            IndexError::TableNotReady { table, built, transactions } => {
+                let progress = to_f64(built) / to_f64(transactions.max(1));
+                let message = format!(
+                    "the server has read {built} of {transactions} transactions for lookups of this kind; retry later"
+                );
+                Self::new(code::NOT_READY, message).with("feature", table).with("progress", progress)
             }
             error => Self::internal(&error.to_string()),
         }

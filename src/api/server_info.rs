@@ -61,7 +61,8 @@ impl ServerInfo {
         int(self.running.subscriptions())
     }
 
-    /// The optional features that are enabled, by name. `broadcast`: the mutations submit transactions.
+    /// The optional features that are enabled, by name. `broadcast`: the mutations submit transactions. `wtxids`: confirmed
+    /// transactions are found by their wtxids.
     async fn features(&self) -> Vec<String> {
         self.running.features.names()
     }

@@ -46,6 +46,9 @@ pub(super) struct Flags {
     /// Directory for temporary files of a first import and of `verify` [default: the index's directory]
     #[arg(long, global = true, value_name = "PATH")]
     temporary_dir: Option<String>,
+    /// Let clients look up confirmed transactions by their wtxids
+    #[arg(long, global = true)]
+    wtxids: bool,
     /// IP address or name, and port to listen on; port 0 is any free one [default: 127.0.0.1:8080]
     #[arg(long, global = true, value_name = "ADDRESS")]
     listen: Option<String>,
@@ -83,6 +86,7 @@ impl Flags {
             ("--raw-transactions", "index.raw_transactions", self.raw_transactions),
             ("--memory", "index.memory", self.memory),
             ("--temporary-dir", "index.temporary_dir", self.temporary_dir),
+            ("--wtxids", "index.wtxids", self.wtxids.then(|| true.to_string())),
             ("--listen", "server.listen", self.listen),
             ("--port-file", "server.port_file", self.port_file),
             ("--broadcast", "api.broadcast", self.broadcast.then(|| true.to_string())),

@@ -4,7 +4,9 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use btcgraph::index::{Index, IndexError, IndexOptions, ObservedLimits, RawStorage, RequiredSpace, Salt};
+use btcgraph::index::{
+    Index, IndexError, IndexOptions, ObservedLimits, OptionalTables, RawStorage, RequiredSpace, Salt,
+};
 use btcgraph::mempool::MempoolLimits;
 use btcgraph::node::{Auth, Node, NodeError, NodeOptions, RetryPolicy, StopFlag};
 use btcgraph::settings::{self, NodeAuth, RawTransactions, Settings};
@@ -19,9 +21,11 @@ const MOST_THREADS: NonZeroUsize = NonZeroUsize::new(8).unwrap();
 /// A sample of the mempool is taken each minute.
 const MINUTES_A_DAY: u64 = 24 * 60;
 
-/// The index of the settings' network, open for writing.
+/// The index of the settings' network, open for writing, with the optional tables of the settings.
 pub(super) fn open_index(settings: &Settings) -> Result<Index, Failure> {
-    Ok(Index::open(&index_options(settings))?)
+    let mut index = Index::open(&index_options(settings))?;
+    index.switch_tables(OptionalTables { wtxids: settings.index.wtxids })?;
+    Ok(index)
 }
 
 /// The path of the index and how it is opened. Three quarters of the memory are its cache, the rest buffers.

@@ -15,7 +15,7 @@ use btcgraph::mempool::MempoolSnapshot;
 use btcgraph::node::{Node, NodeError, NodeMetrics, NodeOptions, Signals, StopFlag};
 use btcgraph::server::admin::{Admin, NotNotified};
 use btcgraph::server::{self, Access, metrics::Metrics};
-use btcgraph::settings::{ApiSettings, ListenAddress, ServerSettings, Settings};
+use btcgraph::settings::{ListenAddress, ServerSettings, Settings};
 use btcgraph::sync::{self, Follow, PersistentMempool, Until, Wake, Withheld};
 use btcgraph::view::{NodeLimits, Published};
 use tokio::net::TcpListener;
@@ -40,7 +40,7 @@ pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<
     let published = Published::with_node_limits(node_limits).with_longest_silence(settings.longest_silence());
     let live = Live::default();
     let limits = settings.limits;
-    let schema = api::schema(published.clone(), live.clone(), limits, features_of(&settings.api));
+    let schema = api::schema(published.clone(), live.clone(), limits, features_of(settings));
     let index = pieces::open_index(settings)?;
     let node_metrics = Arc::<NodeMetrics>::default();
     let metrics = metrics::of(MetricSources {
@@ -263,8 +263,8 @@ fn options_of(limits: &Limits, settings: &ServerSettings) -> server::Options {
     }
 }
 
-fn features_of(settings: &ApiSettings) -> Features {
-    Features { broadcast: settings.broadcast }
+fn features_of(settings: &Settings) -> Features {
+    Features { broadcast: settings.api.broadcast, wtxids: settings.index.wtxids }
 }
 
 fn write_port(file: Option<&Path>, address: SocketAddr) -> Result<(), Failure> {
@@ -330,7 +330,7 @@ mod tests {
         assert_eq!(settings.longest_silence(), Published::default().longest_silence());
         assert_eq!(pieces::mempool_limits(&settings), MempoolLimits::default());
         assert_eq!(pieces::index_options(&settings).observed, ObservedLimits::default());
-        assert_eq!(features_of(&settings.api), Features::default());
+        assert_eq!(features_of(&settings), Features::default());
         assert_eq!(options_of(&settings.limits, &settings.server), server::Options::default());
     }
 }

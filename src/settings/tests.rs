@@ -68,6 +68,7 @@ fn without_any_source_the_defaults_apply() {
             reorgs: 1000,
             first_seen: 100_000_000,
             observed_blocks: 50_000,
+            wtxids: false,
             salt: Salt::Random,
         },
         sync: SyncSettings { lost_block_seconds: 600 },

@@ -3,17 +3,18 @@
 
 use std::fmt::Display;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
+use std::sync::atomic::AtomicBool;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use tracing::{debug, info, warn};
 
+use super::background::BackgroundJob;
 use super::error::SyncError;
 use super::follow::{SyncLoop, Until};
 use super::progress::LOG_INTERVAL;
 use crate::chain::float::to_f64;
-use crate::index::{BuildPhase, BuildProgress, DueTable, IndexError, NamedTable};
+use crate::index::{BuildPhase, BuildProgress, DueTable, NamedTable};
 
 /// The pause after a failure.
 const RETRY_PAUSE: Duration = Duration::from_mins(10);
@@ -32,23 +33,21 @@ pub(super) struct Deriver {
     is_tended: bool,
 }
 
-/// A thread that builds a table.
+/// Builds a table in the background. If it is dropped, the next build continues behind its last run.
 struct DeriveJob {
     due: Arc<DueTable>,
     began: Instant,
-    stop: Arc<AtomicBool>,
-    /// `None` once it is joined.
-    thread: Option<JoinHandle<Result<(), IndexError>>>,
+    job: BackgroundJob<()>,
 }
 
 impl DeriveJob {
     /// `yields` to requests: the thread rests as long as it works.
     fn start(due: DueTable, yields: bool) -> Result<Self, SyncError> {
-        let (due, stop, began) = (Arc::new(due), Arc::<AtomicBool>::default(), Instant::now());
-        let (table, stopped) = (Arc::clone(&due), Arc::clone(&stop));
-        let build = move || {
+        let (due, began) = (Arc::new(due), Instant::now());
+        let table = Arc::clone(&due);
+        let build = move |stop: &Arc<AtomicBool>| {
             let (mut progress, mut worked) = (BuildLog::new(), Instant::now());
-            table.build(&stopped, &mut |at| {
+            table.build(stop, &mut |at| {
                 progress.report(table.table(), at);
                 if yields {
                     thread::sleep(worked.elapsed().min(LONGEST_REST));
@@ -56,26 +55,14 @@ impl DeriveJob {
                 }
             })
         };
-        let thread = thread::Builder::new().name("derive".into()).spawn(build).map_err(SyncError::Threads)?;
-        Ok(Self { due, began, stop, thread: Some(thread) })
-    }
-
-    fn is_finished(&self) -> bool {
-        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
-    }
-
-    fn join(mut self) -> Result<(), IndexError> {
-        self.thread.take().map_or(Err(IndexError::Broken), |thread| thread.join().unwrap_or(Err(IndexError::Broken)))
+        Ok(Self { due, began, job: BackgroundJob::start("derive", build)? })
     }
 }
 
-impl Drop for DeriveJob {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            // the next build continues behind its last run
-            let _ = thread.join();
-        }
+impl Deriver {
+    /// Whether something is under way that the loop has to go on with.
+    pub(super) fn is_busy(&self) -> bool {
+        !self.is_tended || self.job.is_some()
     }
 }
 
@@ -144,7 +131,7 @@ impl SyncLoop<'_> {
         if !self.deriver.is_tended {
             return self.tend_tables(slice);
         }
-        match self.deriver.job.take_if(|job| job.is_finished()) {
+        match self.deriver.job.take_if(|job| job.job.is_finished()) {
             Some(job) => self.finish_deriving(job),
             None if self.deriver.job.is_none() => self.start_deriving(),
             None => Ok(()),
@@ -161,7 +148,7 @@ impl SyncLoop<'_> {
             let was_idle = self.deriver.is_tended && self.deriver.job.is_none();
             self.derive_when_due(Duration::MAX)?;
             match &self.deriver.job {
-                Some(job) if !job.is_finished() => {
+                Some(job) if !job.job.is_finished() => {
                     // an error means that the flag is raised
                     let _ = self.follow.node.stop().sleep(Duration::from_millis(20));
                 }
@@ -224,7 +211,7 @@ impl SyncLoop<'_> {
     }
 
     fn finish_deriving(&mut self, job: DeriveJob) -> Result<(), SyncError> {
-        let (due, began) = (Arc::clone(&job.due), job.began);
+        let DeriveJob { due, began, job } = job;
         if let Err(error) = job.join() {
             self.postpone_deriving(&error);
             return Ok(());

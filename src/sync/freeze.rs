@@ -172,14 +172,14 @@ impl SyncLoop<'_> {
         if self.freezer.is_tidy && self.freezer.job.is_none() { self.move_raw_blocks() } else { Ok(()) }
     }
 
-    /// Waits for this long, or until the loop is woken, and goes on with freezing meanwhile: the next poll may be far away.
-    /// Returns false when the stop flag is raised.
+    /// Waits for this long, or until the loop is woken, and goes on with work in the background meanwhile: the next poll may
+    /// be far away. Returns false when the stop flag is raised.
     ///
     /// Errors: as [`SyncLoop::freeze_when_due`]; an earlier write did not reach the disk.
     pub(super) fn pause(&mut self, pause: Duration) -> Result<bool, SyncError> {
         let (wake, stop) = (self.follow.wake, self.follow.node.stop());
         let began = Instant::now();
-        while self.freezer.is_busy() {
+        while self.freezer.is_busy() || self.raw_mover.is_running() || self.deriver.is_busy() {
             let remaining = pause.saturating_sub(began.elapsed());
             match wake.pause(remaining.min(SWEEP_PAUSE), stop) {
                 PauseEnd::Elapsed if remaining > SWEEP_PAUSE => {}
@@ -190,6 +190,7 @@ impl SyncLoop<'_> {
                 return Ok(false);
             }
             self.freeze_when_due(TIP_SLICE)?;
+            self.derive_when_due(TIP_SLICE)?;
         }
         Ok(wake.pause(pause.saturating_sub(began.elapsed()), stop) != PauseEnd::Stopped)
     }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use bitcoin::consensus::deserialize;
-use bitcoin::{BlockHash, TxMerkleNode, Txid};
+use bitcoin::{BlockHash, TxMerkleNode, Txid, Wtxid};
 
 use super::block::Block;
 use super::{BudgetExceeded, View, corrupt};
@@ -157,6 +157,22 @@ impl View {
             let found = self.unconfirmed(&entry)?;
             Some(Transaction { unconfirmed: None, departed: Some(departed), ..found })
         }))
+    }
+
+    /// The transaction with this wtxid, in the mempool or, as the newest copy, in the active chain.
+    ///
+    /// Errors: [`IndexError::TableOff`], `TableNotReady` unless it is in the mempool; those of the index.
+    pub fn transaction_by_wtxid(&self, wtxid: &Wtxid) -> Result<Option<Transaction>, IndexError> {
+        if let Some(entry) = self.head.mempool.by_wtxid(wtxid) {
+            return Ok(self.unconfirmed(entry));
+        }
+        let Some(stored) = self.head.chain.find_wtxid(wtxid)? else { return Ok(None) };
+        let (txid, txnum) = (stored.txid, stored.txnum);
+        let mut transaction = self.placed(stored)?;
+        if self.latest_position(&txid)? != Some(txnum) {
+            transaction.replaced_in = Some(self.block_hash_of(txnum)?);
+        }
+        Ok(Some(transaction))
     }
 
     /// A transaction of the mempool.

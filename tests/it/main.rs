@@ -14,6 +14,7 @@ mod cut;
 mod damage;
 mod damage_frozen;
 mod demo;
+mod deriving;
 mod documented;
 mod faults;
 mod follow;

@@ -11,7 +11,6 @@ use super::super::costs;
 use super::super::cursor::Scope;
 use super::super::enums::SortOrder;
 use super::super::error::ApiError;
-use super::super::mempool::unconfirmed;
 use super::super::output::Output;
 use super::super::page::{PageArgs, txnum_at};
 use super::super::request::limits;
@@ -55,8 +54,8 @@ impl TransactionQuery {
         match (txid, wtxid) {
             (Some(txid), None) => by_txid(&view, txid),
             (None, Some(wtxid)) => {
-                let found = view.mempool().by_wtxid(&wtxid.0).map(|entry| unconfirmed(&view, entry));
-                found.transpose()
+                let found = Transaction::read(&view, |view| view.transaction_by_wtxid(&wtxid.0))?;
+                Ok(found.map(|transaction| Transaction::new(&view, transaction)))
             }
             _ => Err(ApiError::bad_user_input("give txid or wtxid, exactly one of them")),
         }
@@ -116,14 +115,16 @@ fn by_outpoint(view: &Arc<View>, txid: Txid, vout: i32) -> Result<Option<Output>
 
 #[Object]
 impl TransactionQuery {
-    /// A transaction by its txid, or an unconfirmed transaction by its wtxid. Give exactly one of the two. Null if the
-    /// transaction is neither in the mempool nor in a block that this server knows. A transaction that left the mempool
-    /// recently is still found while the server stores its bytes.
+    /// A transaction by its txid or wtxid. Give exactly one of the two. Null if the transaction is neither in the mempool nor
+    /// in a block that this server knows. By its txid a transaction that left the mempool recently is still found while the
+    /// server stores its bytes. By its wtxid only transactions in the mempool and on the main chain are found, the latter
+    /// with the feature `wtxids` of `server.features`: without it, a wtxid that is not in the mempool is FEATURE_DISABLED, and
+    /// NOT_READY while the server still builds what it needs for it.
     async fn transaction(
         &self,
         ctx: &Context<'_>,
         #[graphql(desc = "The txid of the transaction.")] txid: Option<Txid>,
-        #[graphql(desc = "The wtxid of an unconfirmed transaction.")] wtxid: Option<Wtxid>,
+        #[graphql(desc = "The wtxid of the transaction.")] wtxid: Option<Wtxid>,
     ) -> Option<Result<Transaction, ApiError>> {
         self.find(ctx, txid, wtxid).transpose()
     }

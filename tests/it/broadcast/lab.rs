@@ -65,7 +65,8 @@ impl Lab {
         let following = Following::start(url.clone(), auth.clone(), How::default());
         following.published.set_node(Node::connect(NodeOptions::new(Network::Regtest, url, auth)).unwrap());
         let (published, live) = (following.published.clone(), following.live.clone());
-        let schema = api::schema(published, live, Limits::default(), Features { broadcast: true });
+        let schema =
+            api::schema(published, live, Limits::default(), Features { broadcast: true, ..Features::default() });
         let mut lab = Self { node, schema, following, coins: Vec::new(), coinbase: nothing() };
         let first = lab.mine_to_owner();
         lab.coinbase = lab.mine_to_owner();

@@ -44,7 +44,7 @@ fn two_thousand_documents_made_by_schemathesis_are_answered_by_the_schema_or_ref
     following.published.set_node(Node::connect(NodeOptions::new(Network::Regtest, sim.url(), auth)).unwrap());
     following.assert_catches_up(&sim);
     let (published, live) = (following.published.clone(), following.live.clone());
-    let schema = api::schema(published, live, Limits::default(), Features { broadcast: true });
+    let schema = api::schema(published, live, Limits::default(), Features { broadcast: true, ..Features::default() });
 
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let listener = runtime.block_on(TcpListener::bind(("127.0.0.1", 0))).unwrap();

@@ -1,12 +1,13 @@
 //! One unconfirmed transaction: what is around it, where it stands, and what it takes to replace it.
 
 use bitcoin::{OutPoint, Transaction};
+use btcgraph::index::OptionalTables;
 use btcgraph::mempool::NodeMempool;
 use btcgraph::sim::{Owner, ScriptKind};
 use serde_json::{Value, json};
 
 use super::mempool::{NODE, VSIZE, chain_with_coins, output_of, paying, paying_of, txids};
-use crate::support::api::{Api, MOMENT, sat, spend_outputs};
+use crate::support::api::{Api, MOMENT, error, sat, spend_outputs};
 
 const OWNER: Owner = Owner::new(ScriptKind::BareTrue, 1);
 
@@ -107,7 +108,7 @@ fn what_a_block_holds_is_no_entry_any_more() {
 }
 
 #[test]
-fn an_unconfirmed_transaction_is_found_by_its_wtxid_and_a_confirmed_one_is_not() {
+fn an_unconfirmed_transaction_is_found_by_its_wtxid() {
     let (mut chain, coins) = chain_with_coins(1);
     let mut api = Api::of_chain(&chain);
     let mut witnessed = paying(coins[0], 500);
@@ -118,14 +119,47 @@ fn an_unconfirmed_transaction_is_found_by_its_wtxid_and_a_confirmed_one_is_not()
     let question = format!("{{ transaction(wtxid: \"{wtxid}\") {{ txid wtxid }} }}");
     let expected = json!({ "transaction": { "txid": txid.to_string(), "wtxid": wtxid.to_string() } });
     assert_eq!(api.data(&question), expected);
-    let by_txid = format!("{{ transaction(wtxid: \"{txid}\") {{ txid }} }}");
-    assert_eq!(api.data(&by_txid), json!({ "transaction": null }));
     for arguments in [String::new(), format!("(txid: \"{txid}\", wtxid: \"{wtxid}\")")] {
         assert_eq!(api.refusal(&format!("{{ transaction{arguments} {{ txid }} }}")), json!("BAD_USER_INPUT"));
     }
-    witnessed.input[0].witness.clear();
     api.connect(&chain.mine(vec![witnessed]).unwrap());
-    assert_eq!(api.data(&question), json!({ "transaction": null }));
+    assert_eq!(api.refusal(&question), json!("FEATURE_DISABLED"));
+}
+
+#[test]
+fn a_confirmed_transaction_is_found_by_its_wtxid_once_the_table_is_complete() {
+    let (mut chain, coins) = chain_with_coins(1);
+    let mut api = Api::of_chain(&chain);
+    let mut witnessed = paying(coins[0], 500);
+    witnessed.input[0].witness.push([7]);
+    api.connect(&chain.mine(vec![witnessed.clone()]).unwrap());
+    let (txid, wtxid) = (witnessed.compute_txid(), witnessed.compute_wtxid());
+    let by_wtxid = |id: &str| format!("{{ transaction(wtxid: \"{id}\") {{ txid state }} }}");
+    let refusal = |api: &Api| api.ask(&by_wtxid(&wtxid.to_string()))["errors"][0].clone();
+    let disabled = "this feature is disabled; the operator enables it with the setting index.wtxids";
+    let extensions = json!({ "code": "FEATURE_DISABLED", "setting": "index.wtxids" });
+    assert_eq!(refusal(&api), error(&json!(["transaction"]), 3, disabled, &extensions));
+
+    let transactions = u32::try_from(chain.active_blocks().map(|block| block.txdata.len()).sum::<usize>()).unwrap();
+    api.switch_tables(OptionalTables { wtxids: true }, 20);
+    let message =
+        format!("the server has read 20 of {transactions} transactions for lookups of this kind; retry later");
+    let progress = 20.0 / f64::from(transactions);
+    let extensions = json!({ "code": "NOT_READY", "feature": "wtxids", "progress": progress });
+    assert_eq!(refusal(&api), error(&json!(["transaction"]), 3, &message, &extensions));
+
+    api.switch_tables(OptionalTables { wtxids: true }, 1_000);
+    let expected = json!({ "transaction": { "txid": txid.to_string(), "state": "CONFIRMED" } });
+    assert_eq!(api.data(&by_wtxid(&wtxid.to_string())), expected);
+    assert_eq!(api.data(&by_wtxid(&txid.to_string())), json!({ "transaction": null }));
+    // without a witness its txid is the same
+    let coinbase = coins[0].txid.to_string();
+    let witness = chain.active_blocks().flat_map(|block| &block.txdata).find(|it| it.compute_txid() == coins[0].txid);
+    let id = witness.unwrap().compute_wtxid().to_string();
+    assert_eq!(api.data(&by_wtxid(&id)), json!({ "transaction": { "txid": coinbase, "state": "CONFIRMED" } }));
+
+    api.switch_tables(OptionalTables { wtxids: false }, 1_000);
+    assert_eq!(api.refusal(&by_wtxid(&wtxid.to_string())), json!("FEATURE_DISABLED"));
 }
 
 #[test]

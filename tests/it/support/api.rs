@@ -10,7 +10,7 @@ use bitcoin::{
     Amount, Block, BlockHash, Network, OutPoint, Sequence, Transaction, TxIn, TxOut, Txid, absolute, transaction,
 };
 use btcgraph::api::{self, Schema};
-use btcgraph::index::{Index, IndexOptions, ObservedLimits};
+use btcgraph::index::{Index, IndexOptions, ObservedLimits, OptionalTables};
 use btcgraph::limits::Limits;
 use btcgraph::live::{ChainEvent, Event, Live};
 use btcgraph::mempool::{
@@ -247,7 +247,19 @@ impl Api {
     pub(crate) fn broadcast_by(&mut self, node: &Node) {
         self.set_node(node);
         let (published, live) = (self.published.clone(), self.live.clone());
-        self.schema = api::schema(published, live, Limits::default(), api::Features { broadcast: true });
+        self.schema = api::schema(
+            published,
+            live,
+            Limits::default(),
+            api::Features { broadcast: true, ..api::Features::default() },
+        );
+    }
+
+    /// Switches optional tables, adds so many of their live rows, and publishes the result.
+    pub(crate) fn switch_tables(&mut self, tables: OptionalTables, rows: u32) {
+        self.index.switch_tables(tables).unwrap();
+        self.index.tend_tables(rows).unwrap();
+        self.publish(Vec::new());
     }
 
     /// What following says of the node, which reports its newest block just now.
