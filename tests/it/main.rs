@@ -26,6 +26,7 @@ mod graphql;
 mod histories;
 mod hostile_requests;
 mod http;
+mod import_failures;
 mod import_resume;
 mod in_sync;
 mod index;

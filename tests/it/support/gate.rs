@@ -1,7 +1,8 @@
 //! A way to a server that can be cut, and be made again.
 
-use std::io;
+use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -10,27 +11,33 @@ use std::thread;
 pub(crate) struct Gate {
     address: SocketAddr,
     /// What goes through it; nothing while it is closed.
-    connections: Arc<Mutex<Option<Vec<TcpStream>>>>,
+    connections: Connections,
+    /// How many more bytes of the server it passes on before it closes.
+    remaining: Arc<AtomicU64>,
 }
+
+type Connections = Arc<Mutex<Option<Vec<TcpStream>>>>;
 
 impl Gate {
     /// In front of `host:port`, and open.
     pub(crate) fn to(target: &str) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let (address, connections) = (listener.local_addr().unwrap(), Arc::new(Mutex::new(Some(Vec::new()))));
-        let (target, open) = (target.to_owned(), Arc::clone(&connections));
+        let remaining = Arc::new(AtomicU64::new(u64::MAX));
+        let (target, open, left) = (target.to_owned(), Arc::clone(&connections), Arc::clone(&remaining));
         thread::spawn(move || {
             for client in listener.incoming() {
+                let (connections, left) = (Arc::clone(&open), Arc::clone(&left));
                 let mut open = open.lock().unwrap();
-                let Some(connections) = &mut *open else { continue };
+                let Some(streams) = &mut *open else { continue };
                 let (Ok(client), Ok(server)) = (client, TcpStream::connect(&target)) else { continue };
-                connections.extend([client.try_clone().unwrap(), server.try_clone().unwrap()]);
+                streams.extend([client.try_clone().unwrap(), server.try_clone().unwrap()]);
                 let (from, to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
                 thread::spawn(move || pass_on(from, to));
-                thread::spawn(move || pass_on(server, client));
+                thread::spawn(move || pass_on_until(server, client, &left, &connections));
             }
         });
-        Self { address, connections }
+        Self { address, connections, remaining }
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -39,16 +46,43 @@ impl Gate {
 
     /// Cuts all connections, and lets no other through.
     pub(crate) fn close(&self) {
-        for connection in self.connections.lock().unwrap().take().into_iter().flatten() {
-            // it may have ended
-            let _ = connection.shutdown(Shutdown::Both);
-        }
+        close(&self.connections);
+    }
+
+    /// Closes it when the server has sent so many more bytes.
+    pub(crate) fn close_after(&self, bytes: u64) {
+        self.remaining.store(bytes, Ordering::SeqCst);
     }
 
     /// Lets connections through again.
     pub(crate) fn open(&self) {
+        self.close_after(u64::MAX);
         self.connections.lock().unwrap().get_or_insert_default();
     }
+}
+
+fn close(connections: &Connections) {
+    for connection in connections.lock().unwrap().take().into_iter().flatten() {
+        // it may have ended
+        let _ = connection.shutdown(Shutdown::Both);
+    }
+}
+
+/// Passes on what a server sends, and closes the gate when no bytes remain.
+fn pass_on_until(mut from: TcpStream, mut to: TcpStream, remaining: &AtomicU64, connections: &Connections) {
+    let mut buffer = vec![0; 16_384];
+    while let Ok(length @ 1..) = from.read(&mut buffer) {
+        let bytes = u64::try_from(length).unwrap();
+        let before =
+            remaining.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| Some(left.saturating_sub(bytes)));
+        if before.unwrap() <= bytes {
+            close(connections);
+        }
+        if to.write_all(&buffer[..length]).is_err() {
+            break;
+        }
+    }
+    let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
 }
 
 fn pass_on(mut from: TcpStream, mut to: TcpStream) {
