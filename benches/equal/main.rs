@@ -169,6 +169,7 @@ impl Bench {
             transactions: 1_000_000_000 / u64::try_from(memory)?,
             range: u32::try_from(memory * 1_000)?,
             checkpoint_interval: ImportOptions::CHECKPOINT_INTERVAL,
+            raw_files: None,
         })?;
         let heights: Vec<_> = (0..=usize::try_from(last)?).collect();
         for run in heights.chunks(16) {

@@ -25,26 +25,26 @@
 //! A query may cost `server.max_complexity` in all, and clients may have budgets. Bytes are no matter of these: they are
 //! counted while they are read ([`View::count`](crate::view::View::count)).
 
-use super::page::{Take, take};
+use crate::api::pagination::page::{Take, take};
 use crate::limits::HIGHEST_PAGE_SIZE;
 
 /// A round trip to the node.
-pub(super) const NODE: usize = 50;
+pub(crate) const NODE: usize = 50;
 /// What making a block costs the node, in round trips.
-pub(super) const TEMPLATE: usize = 20;
+pub(crate) const TEMPLATE: usize = 20;
 /// Reading and hashing all txids of a block of 3,000 transactions, whose rows are read in one pass.
-pub(super) const PROOF: usize = 850;
+pub(crate) const PROOF: usize = 850;
 /// Looking for a row among all of one script: about 30 rows.
-pub(super) const BISECTION: usize = 10;
+pub(crate) const BISECTION: usize = 10;
 /// Reading the coinbase of each of the last hundred blocks.
-pub(super) const HUNDRED_COINBASES: usize = 550;
+pub(crate) const HUNDRED_COINBASES: usize = 550;
 /// Finding a block by its time, in some twenty steps over rows of a thousand bytes, and reading a few rows of a table.
-pub(super) const STALE_MONTH: usize = 100;
+pub(crate) const STALE_MONTH: usize = 100;
 /// Rows that can be read for the price of a field if they lie together.
-pub(super) const ROWS_IN_A_ROW: i32 = 50;
+pub(crate) const ROWS_IN_A_ROW: i32 = 50;
 
 /// What a connection costs before its page is known: one for itself, and its rows times what is asked of each.
-pub(super) fn page(first: Option<i32>, last: Option<i32>, per_row: usize) -> usize {
+pub(crate) fn page(first: Option<i32>, last: Option<i32>, per_row: usize) -> usize {
     let rows = match take(first, last, HIGHEST_PAGE_SIZE) {
         Ok(Take::First(size) | Take::Last(size)) => size,
         Err(_) => 0, // refused before any row is read
@@ -53,7 +53,7 @@ pub(super) fn page(first: Option<i32>, last: Option<i32>, per_row: usize) -> usi
 }
 
 /// What a list without pages costs: one for itself, and its items times what is asked of each.
-pub(super) fn list(items: impl TryInto<usize>, per_item: usize) -> usize {
+pub(crate) fn list(items: impl TryInto<usize>, per_item: usize) -> usize {
     // a negative count is refused before any item is read
     items.try_into().unwrap_or(0).saturating_mul(per_item).saturating_add(1)
 }
@@ -65,7 +65,8 @@ mod tests {
     use async_graphql::OutputType;
     use async_graphql::registry::{MetaField, MetaType, Registry};
 
-    use super::super::{ledger, mutation, query};
+    use crate::api::types::ledger::Ledger;
+    use crate::api::{mutation, query};
 
     /// Lists that cost no more than their parent, and why.
     const FREE: [(&str, &str); 20] = [
@@ -101,7 +102,7 @@ mod tests {
         let mut registry = Registry::default();
         query::Query::create_type_info(&mut registry);
         mutation::Mutation::create_type_info(&mut registry);
-        ledger::Ledger::create_type_info(&mut registry);
+        Ledger::create_type_info(&mut registry);
         let mut silent = BTreeSet::new();
         let mut telling = 0;
         for (name, found) in &registry.types {

@@ -5,14 +5,14 @@
 //! goes to the log under that id.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use async_graphql::{ErrorExtensionValues, ServerError, Value};
 use bitcoin::BlockHash;
 
-use super::account::Short;
-use super::enums::{SyncPhase, TxState};
 use super::features::Features;
 use super::secrets::hidden;
+use crate::api::types::enums::{SyncPhase, TxState};
 use crate::chain::Height;
 use crate::chain::float::to_f64;
 use crate::view::{BudgetExceeded, IndexError, NodeClientError, SyncState, Tip};
@@ -102,12 +102,12 @@ impl ApiError {
     }
 
     /// An argument with an invalid value.
-    pub(super) fn bad_user_input(message: impl Into<String>) -> Self {
+    pub(crate) fn bad_user_input(message: impl Into<String>) -> Self {
         Self::new(code::BAD_USER_INPUT, message)
     }
 
     /// A text argument that is invalid at the character `position` (from 0).
-    pub(super) fn bad_user_input_at(message: impl Into<String>, position: Option<usize>) -> Self {
+    pub(crate) fn bad_user_input_at(message: impl Into<String>, position: Option<usize>) -> Self {
         let error = Self::bad_user_input(message);
         match position {
             Some(position) => error.with("position", position),
@@ -116,7 +116,7 @@ impl ApiError {
     }
 
     /// More than a limit allows.
-    pub(super) fn limit_exceeded(which: &'static str, limit: u64, actual: u64) -> Self {
+    pub(crate) fn limit_exceeded(which: &'static str, limit: u64, actual: u64) -> Self {
         Self::new(code::QUERY_LIMIT_EXCEEDED, format!("{which} is {actual}, and the limit is {limit}"))
             .with("which", which)
             .with("limit", limit)
@@ -124,7 +124,7 @@ impl ApiError {
     }
 
     /// There is no block to answer for yet: none is indexed, or the server waits for a lost one. Reports the progress.
-    pub(super) fn not_ready(state: &SyncState) -> Self {
+    pub(crate) fn not_ready(state: &SyncState) -> Self {
         let speed = state.speed;
         let message = match state.awaited_block {
             None => "the index is not ready yet; retry later".to_owned(),
@@ -142,12 +142,12 @@ impl ApiError {
     }
 
     /// The client's token, or the lack of one, does not permit this.
-    pub(super) fn forbidden(message: &str) -> Self {
+    pub(crate) fn forbidden(message: &str) -> Self {
         Self::new(code::FORBIDDEN, message)
     }
 
     /// More than the client may spend now.
-    pub(super) fn over_budget(short: Short, cost: u64) -> Self {
+    pub(crate) fn over_budget(short: Short, cost: u64) -> Self {
         let Short { limit, wait } = short;
         if cost > limit {
             return Self::limit_exceeded("cost a minute", limit, cost);
@@ -158,7 +158,7 @@ impl ApiError {
     }
 
     /// The setting that enables this is off.
-    pub(super) fn feature_disabled(setting: &'static str) -> Self {
+    pub(crate) fn feature_disabled(setting: &'static str) -> Self {
         Self::new(
             code::FEATURE_DISABLED,
             format!("this feature is disabled; the operator enables it with the setting {setting}"),
@@ -167,7 +167,7 @@ impl ApiError {
     }
 
     /// The awaited block did not arrive.
-    pub(super) fn tip_not_reached(tip: Option<Tip>) -> Self {
+    pub(crate) fn tip_not_reached(tip: Option<Tip>) -> Self {
         let present =
             tip.map_or_else(|| "no block is indexed yet".to_owned(), |tip| format!("the tip is at {}", tip.height));
         Self::new(code::TIP_NOT_REACHED, format!("the requested block did not arrive in time: {present}"))
@@ -176,25 +176,25 @@ impl ApiError {
     }
 
     /// The limit of requests that wait for a block is reached.
-    pub(super) fn too_many_waiting(limit: usize) -> Self {
+    pub(crate) fn too_many_waiting(limit: usize) -> Self {
         Self::new(code::RESOURCE_EXHAUSTED, format!("{limit} requests already wait for a block; retry later"))
             .with("which", "waiting")
             .with("limit", u64::try_from(limit).unwrap_or(u64::MAX))
     }
 
     /// The node did not respond, and the field needs it.
-    pub(super) fn node_unavailable(error: &NodeClientError) -> Self {
+    pub(crate) fn node_unavailable(error: &NodeClientError) -> Self {
         Self::new(code::NODE_UNAVAILABLE, error.to_client())
     }
 
     /// The server has not read the node's mempool yet.
-    pub(super) fn mempool_unknown() -> Self {
+    pub(crate) fn mempool_unknown() -> Self {
         Self::new(code::NODE_UNAVAILABLE, "the server has not read the mempool of its Bitcoin node yet; retry later")
     }
 
     /// A cursor on a row whose block left the main chain. `fork` is the height up to which that block's chain is still
     /// the main one, if it is known.
-    pub(super) fn cursor_orphaned(fork: Option<Height>) -> Self {
+    pub(crate) fn cursor_orphaned(fork: Option<Height>) -> Self {
         let known = match fork {
             Some(height) => format!("the last common block is at height {height}"),
             None => "the last common block is not known".to_owned(),
@@ -205,13 +205,13 @@ impl ApiError {
 
     /// A cursor on an unconfirmed transaction that left the mempool, even if it returned: where it is now, if that is
     /// known, and the block that holds it or threw it out.
-    pub(super) fn cursor_departed(state: Option<TxState>, block: Option<BlockHash>) -> Self {
+    pub(crate) fn cursor_departed(state: Option<TxState>, block: Option<BlockHash>) -> Self {
         let message = "the transaction of this cursor did not stay in the mempool: restart from the first page";
         Self::orphaned_at(message, state, block)
     }
 
     /// A cursor on an unconfirmed transaction that is in another projected block by now, or in none.
-    pub(super) fn cursor_moved() -> Self {
+    pub(crate) fn cursor_moved() -> Self {
         let message = "the transaction of this cursor is no longer in this projected block: restart from the first \
                        page";
         Self::orphaned_at(message, Some(TxState::Mempool), None)
@@ -219,7 +219,7 @@ impl ApiError {
 
     /// A cursor on a row of the mempool, behind or in front of which rows have become confirmed since, in this block and
     /// maybe others.
-    pub(super) fn cursor_overtaken(block: BlockHash) -> Self {
+    pub(crate) fn cursor_overtaken(block: BlockHash) -> Self {
         let message = "a new block contains transactions of this list, so that this cursor would skip or repeat \
                        some: restart from the first page";
         Self::orphaned_at(message, Some(TxState::Mempool), Some(block))
@@ -232,7 +232,7 @@ impl ApiError {
     }
 
     /// A cursor of a stream on a block that was announced, and that a crash took out of the index.
-    pub(super) fn cursor_lost(block: Tip) -> Self {
+    pub(crate) fn cursor_lost(block: Tip) -> Self {
         let Tip { height, hash } = block;
         Self::cursor_expired(format!(
             "the server lost block {hash} at height {height}, the last one of this cursor, in a crash, and the node has not \
@@ -241,12 +241,12 @@ impl ApiError {
     }
 
     /// A subscription fell behind further than the stored history.
-    pub(super) fn cursor_expired(message: impl Into<String>) -> Self {
+    pub(crate) fn cursor_expired(message: impl Into<String>) -> Self {
         Self::new(code::CURSOR_EXPIRED, message)
     }
 
     /// An internal error. The client receives an id, and the log the reason.
-    pub(super) fn internal(what: &str) -> Self {
+    pub(crate) fn internal(what: &str) -> Self {
         let id = getrandom::u64().map_or_else(|_| "unknown".to_owned(), |id| format!("{id:016x}"));
         tracing::error!(%id, error = what, "a request failed");
         Self::new(
@@ -263,7 +263,7 @@ impl ApiError {
     }
 
     /// What it says, without code and details.
-    pub(super) fn into_message(self) -> String {
+    pub(crate) fn into_message(self) -> String {
         self.message
     }
 
@@ -332,7 +332,7 @@ impl From<ApiError> for ServerError {
 
 /// A text of a client for a message: quoted, without private keys, and its first 100 characters only, because a request can
 /// pass one text to many fields.
-pub(super) fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     format!("{:?}", hidden(text).chars().take(100).collect::<String>())
 }
 
@@ -344,11 +344,20 @@ pub fn hide_secrets(error: &mut ServerError) {
 }
 
 /// Gives an error of the engine a code, unless it has one.
-pub(super) fn set_code(error: &mut ServerError, code: &str) {
+pub(crate) fn set_code(error: &mut ServerError, code: &str) {
     let extensions = error.extensions.get_or_insert_default();
     if extensions.get("code").is_none() {
         extensions.set("code", code);
     }
+}
+
+/// There is not enough left to pay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Short {
+    /// What the client may spend in a minute.
+    pub limit: u64,
+    /// How long until there is enough.
+    pub wait: Duration,
 }
 
 #[cfg(test)]

@@ -11,13 +11,13 @@ pub struct Features {
 
 impl Features {
     /// The setting that switches broadcasting on, as an error names it.
-    pub(super) const BROADCAST: &'static str = "api.broadcast";
+    pub(crate) const BROADCAST: &'static str = "api.broadcast";
 
     /// The setting that switches lookups of confirmed transactions by their wtxids on.
-    pub(super) const WTXIDS: &'static str = "index.wtxids";
+    pub(crate) const WTXIDS: &'static str = "index.wtxids";
 
     /// The names of what is switched on.
-    pub(super) fn names(self) -> Vec<String> {
+    pub(crate) fn names(self) -> Vec<String> {
         let names = [(self.broadcast, "broadcast"), (self.wtxids, "wtxids")];
         names.into_iter().filter(|(is_on, _)| *is_on).map(|(_, name)| name.to_owned()).collect()
     }

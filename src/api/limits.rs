@@ -9,12 +9,12 @@ fn number(size: usize) -> u64 {
 
 impl Limits {
     /// Whether a list that a client gives may be this long. Errors: QUERY_LIMIT_EXCEEDED.
-    pub(super) fn check_ids(&self, count: usize) -> Result<(), ApiError> {
+    pub(crate) fn check_ids(&self, count: usize) -> Result<(), ApiError> {
         if count > self.ids { Err(ApiError::limit_exceeded("ids", number(self.ids), number(count))) } else { Ok(()) }
     }
 
     /// Whether a subscription may follow this many things. Errors: QUERY_LIMIT_EXCEEDED.
-    pub(super) fn check_watch(&self, count: usize) -> Result<(), ApiError> {
+    pub(crate) fn check_watch(&self, count: usize) -> Result<(), ApiError> {
         if count > self.watch {
             return Err(ApiError::limit_exceeded("watch", number(self.watch), number(count)));
         }
@@ -22,7 +22,7 @@ impl Limits {
     }
 
     /// Errors: QUERY_LIMIT_EXCEEDED.
-    pub(super) fn check(&self, depth: usize, complexity: usize) -> Result<(), ApiError> {
+    pub(crate) fn check(&self, depth: usize, complexity: usize) -> Result<(), ApiError> {
         for (which, limit, actual) in [("depth", self.depth, depth), ("complexity", self.complexity, complexity)] {
             if actual > limit {
                 return Err(ApiError::limit_exceeded(which, number(limit), number(actual)));

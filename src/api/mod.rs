@@ -1,14 +1,14 @@
 //! The GraphQL schema: one file per type, and the rules they share.
 //!
 //! ```text
-//!   request ──► wait_for_tip.rs   waits for a block, if the request names one
-//!           ──► request.rs        one view for all root fields of a query, limits, codes on errors
+//!   request ──► extensions/   waits for a block, limits, one view for all root fields, codes on errors
 //!                  │
-//!       query/ · mutation/ · subscription/        roots; the only types that pin a view
-//!                  │ Arc<View>
-//!       block · transaction · input · output · ledger/ · mempool/   objects carry their view
+//!       query/ · mutation/ · subscription/   roots; the only types that pin a view
+//!                  │ Arc<View>      │ streams/   what each subscription follows, and where it resumes
+//!                  ▼                ▼
+//!               types/        one file a type; objects carry the view they were made from
 //!                  │
-//!       connection.rs ◄── page.rs ◄── cursor.rs   pages of rows
+//!       pagination/ · scalars/ · error.rs · costs.rs · limits.rs
 //! ```
 //!
 //! A fallible field is `Option<Result<T, ApiError>>`, which nulls the field and not its parent. This module does not know
@@ -19,84 +19,22 @@
 // the arguments of a field are those of its resolver
 #![allow(clippy::too_many_arguments)]
 
-mod accept_result;
-mod account;
-mod aside;
-mod bitcoin_node;
-mod block;
-mod block_at;
-mod block_fee_stats;
-mod block_header;
-mod block_stats;
-mod brought;
-mod chain;
-mod chain_event;
-mod chain_summary;
-mod chain_tip;
-mod connection;
+mod blocking;
+mod context;
 mod costs;
-mod cumulative_stats;
-mod cursor;
-mod database_info;
-mod decoded_transaction;
-mod difficulty_adjustment;
-mod difficulty_epoch;
-mod enums;
 mod error;
+mod extensions;
 mod features;
-mod fees;
-mod figures;
-mod follow;
-mod follow_heads;
-mod follow_ledger;
-mod follow_mempool;
-mod follow_reorgs;
-mod global_id;
-mod held;
-mod hit_rate;
-mod input;
-mod ledger;
-mod ledger_event;
 mod limits;
-mod lock_time;
-mod marks;
-mod mempool;
-mod mempool_event;
-mod mends;
-mod merkle_proof;
-mod mixed;
 mod mutation;
-mod node;
-mod occurrence;
-mod op_return;
-mod output;
-mod output_spent;
-mod page;
-mod progress;
-mod projections;
+mod pagination;
 mod query;
-mod range_stats;
-mod reject_code;
-mod reject_info;
-mod reorg;
-mod request;
-mod resume;
-mod running;
 mod scalars;
-mod script_type_count;
 mod secrets;
-mod server_info;
-mod server_limits;
-mod snapshot;
+mod streams;
 mod subscription;
-mod supply;
-mod sync_progress;
-mod transaction;
-mod transaction_filter;
-mod transaction_status;
-mod turn;
-mod until;
-mod wait_for_tip;
+mod types;
+mod wait_until;
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -105,23 +43,25 @@ use async_graphql::futures_util::StreamExt;
 use async_graphql::futures_util::stream::BoxStream;
 use async_graphql::{Data, Executor, Request, Response, SDLExportOptions, ServerError};
 use bitcoin::BlockHash;
-
-pub use account::{Account, Include, Pay, Short};
-pub use error::{ApiError, RETRY_AFTER_SECONDS, code, hide_secrets};
-pub use features::Features;
-pub use marks::{MARKS, Mark};
-pub use progress::Place;
-pub use request::RequestExtensions;
-pub use running::{OpenSubscription, OpenSubscriptions};
-pub use subscription::{Sharing, sharing, subscribed_field};
-pub use turn::Events;
+use context::Running;
+use extensions::{request, wait_for_tip, yielding};
 
 use crate::chain::Height;
 use crate::limits::Limits;
 use crate::live::Live;
 use crate::view::{DiskShortage, Published, SyncStatus, Tip};
+
+pub use error::{ApiError, RETRY_AFTER_SECONDS, Short, code, hide_secrets};
+pub use extensions::account::{Account, Include, Pay};
+pub use extensions::cacheability::{MARKS, Mark};
+pub use extensions::request::RequestExtensions;
+pub use extensions::yielding::Events;
+pub use features::Features;
+pub use streams::open::{OpenSubscription, OpenSubscriptions};
+pub use streams::resume_point::Place;
+pub use subscription::{Sharing, sharing, subscribed_field};
+
 pub use crate::view::{Freshness, ReadSet};
-use running::Running;
 
 type Engine = async_graphql::Schema<query::Query, mutation::Mutation, subscription::Subscription>;
 
@@ -216,7 +156,7 @@ fn engine(published: Published, live: Live, limits: &Limits, running: Arc<Runnin
     let mutation = mutation::Mutation::new(&published, &live, running.features);
     let waiting = wait_for_tip::WaitForTip::new(&published, &live, &running);
     Engine::build(query, mutation, subscription::Subscription::new(published, live, running))
-        .register_output_type::<ledger::Ledger>()
+        .register_output_type::<types::ledger::Ledger>()
         .data(*limits)
         .extension(request::RequestExtensions(*limits))
         .extension(waiting)
@@ -272,7 +212,7 @@ impl Schema {
 
 impl Executor for Schema {
     async fn execute(&self, request: Request) -> Response {
-        let turn = Arc::new(turn::Turn::new());
+        let turn = Arc::new(yielding::Turn::new());
         turn.take(self.engine.execute(request.data(turn.clone()))).await
     }
 

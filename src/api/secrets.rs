@@ -18,7 +18,7 @@ use std::borrow::Cow;
 const HIDDEN: &str = "[a private key]";
 
 /// The text without what looks like a private key.
-pub(super) fn hidden(text: &str) -> Cow<'_, str> {
+pub(crate) fn hidden(text: &str) -> Cow<'_, str> {
     let mut shown: Option<String> = None;
     let (mut rest, mut passed) = (text, 0);
     while let Some(start) = rest.find(|letter: char| letter.is_ascii_alphanumeric()) {

@@ -1,7 +1,7 @@
 //! The root of all mutations: what goes out through the node into the network.
 //!
 //! ```text
-//!   bytes ──► brought.rs ──► the node judges and sends ──► what is published has it, for a moment at most
+//!   bytes ──► submitted.rs ─► the node judges and sends ──► what is published has it, for a moment at most
 //!               no transaction:      │ refused                │
 //!               REJECTED             ▼                        ▼
 //!                            reject_info.rs           BroadcastResult, PackageResult
@@ -11,36 +11,31 @@
 //! became of a transaction, the node's silence included. Mutations of one request come one after the other, each with a
 //! state of the server from after it.
 
-mod broadcast_outcome;
-mod broadcast_result;
-mod package_result;
 mod sender;
 
 use std::sync::Arc;
 
 use async_graphql::{Context, Object};
 
-use super::account::Account;
-use super::brought::{check_package, max_fees};
+use super::context::limits;
 use super::costs;
 use super::error::ApiError;
 use super::features::Features;
-use super::request::limits;
-use super::scalars::{Hex, Sats};
+use crate::api::extensions::account::Account;
+use crate::api::mutation::sender::Sender;
+use crate::api::scalars::{Hex, Sats};
+use crate::api::types::transaction::{BroadcastResult, PackageResult, check_package, max_fees};
 use crate::live::Live;
 use crate::view::Published;
-use broadcast_result::BroadcastResult;
-use package_result::PackageResult;
-use sender::Sender;
 
 /// What can be done.
-pub(super) struct Mutation {
+pub(crate) struct Mutation {
     sender: Sender,
     features: Features,
 }
 
 impl Mutation {
-    pub(super) fn new(published: &Published, live: &Live, features: Features) -> Self {
+    pub(crate) fn new(published: &Published, live: &Live, features: Features) -> Self {
         Self { sender: Sender::new(published, live), features }
     }
 

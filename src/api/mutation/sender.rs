@@ -5,15 +5,12 @@ use std::time::Duration;
 use bitcoin::Amount;
 use tokio::time::Instant;
 
-use super::super::brought::Brought;
-use super::super::error::ApiError;
-use super::super::reject_code;
-use super::super::reject_info::RejectInfo;
-use super::super::scalars::Hex;
-use super::super::until::until;
-use super::broadcast_outcome::BroadcastOutcome;
-use super::broadcast_result::BroadcastResult;
-use super::package_result::PackageResult;
+use crate::api::error::ApiError;
+use crate::api::scalars::Hex;
+use crate::api::types::transaction::{
+    BroadcastOutcome, BroadcastResult, Brought, PackageResult, RejectInfo, reject_code,
+};
+use crate::api::wait_until::until;
 use crate::chain::float::to_f64;
 use crate::live::Live;
 use crate::view::{
@@ -27,7 +24,7 @@ const PATIENCE: Duration = Duration::from_millis(1_500);
 
 /// Sends transactions, and finds out what became of them.
 #[derive(Clone)]
-pub(super) struct Sender {
+pub(crate) struct Sender {
     published: Published,
     live: Live,
 }
@@ -39,14 +36,14 @@ struct Before {
 }
 
 impl Sender {
-    pub(super) fn new(published: &Published, live: &Live) -> Self {
+    pub(crate) fn new(published: &Published, live: &Live) -> Self {
         Self { published: published.clone(), live: live.clone() }
     }
 
     /// Sends one transaction. The answer may read and tell so many bytes of transactions.
     ///
     /// Errors: before it is sent NOT_READY, NODE_UNAVAILABLE and INTERNAL_SERVER_ERROR; none once the node said something.
-    pub(super) async fn send(&self, hex: Hex, max: MaxFees, bytes: usize) -> Result<BroadcastResult, ApiError> {
+    pub(crate) async fn send(&self, hex: Hex, max: MaxFees, bytes: usize) -> Result<BroadcastResult, ApiError> {
         let brought = match Brought::read(hex) {
             Ok(brought) => brought,
             Err(why) => return Ok(BroadcastResult::not_decoded(&why)),
@@ -72,7 +69,7 @@ impl Sender {
     /// Sends transactions together.
     ///
     /// Errors: as those of `send`.
-    pub(super) async fn send_package(
+    pub(crate) async fn send_package(
         &self,
         hexes: Vec<Hex>,
         max: MaxFees,

@@ -2,19 +2,17 @@
 
 use async_graphql::{Context, Object};
 
-use super::super::block::Block;
-use super::super::block_at::{Between, height_of};
-use super::super::block_header::BlockHeader;
-use super::super::connection::Connection;
-use super::super::costs;
-use super::super::cursor::Scope;
-use super::super::enums::SortOrder;
-use super::super::error::ApiError;
-use super::super::page::{PageArgs, count_of, height_at};
-use super::super::reorg::Reorg;
-use super::super::request::limits;
-use super::super::scalars::{BlockHash, DateTime, int};
-use super::{Found, Root};
+use super::root::{Found, Root};
+use crate::api::context::limits;
+use crate::api::costs;
+use crate::api::error::ApiError;
+use crate::api::pagination::connection::Connection;
+use crate::api::pagination::cursor::Scope;
+use crate::api::pagination::page::{PageArgs, count_of, height_at};
+use crate::api::scalars::{BlockHash, DateTime, int};
+use crate::api::types::block::{Between, Block, BlockHeader, height_of};
+use crate::api::types::chain::Reorg;
+use crate::api::types::enums::SortOrder;
 use crate::chain::Height;
 use crate::view::Dependency;
 
@@ -22,7 +20,7 @@ type Blocks = Connection<Block, Option<i32>>;
 type Reorgs = Connection<Reorg, Option<i32>>;
 
 /// Finds blocks.
-pub(super) struct BlockQuery(pub(super) Root);
+pub(crate) struct BlockQuery(pub(crate) Root);
 
 impl BlockQuery {
     fn find(&self, ctx: &Context<'_>, hash: Option<BlockHash>, height: Option<i32>) -> Result<Option<Block>, ApiError> {

@@ -2,13 +2,13 @@
 
 use async_graphql::{Context, Object};
 
-use super::super::chain::Chain;
-use super::super::error::ApiError;
-use super::super::mempool::Mempool;
-use super::Root;
+use super::root::Root;
+use crate::api::error::ApiError;
+use crate::api::types::chain::Chain;
+use crate::api::types::mempool::Mempool;
 
 /// Finds the chain and the mempool.
-pub(super) struct ChainQuery(pub(super) Root);
+pub(crate) struct ChainQuery(pub(crate) Root);
 
 #[Object]
 impl ChainQuery {

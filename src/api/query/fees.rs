@@ -3,17 +3,17 @@
 use async_graphql::futures_util::future::join_all;
 use async_graphql::{Context, Object};
 
-use super::super::costs;
-use super::super::error::ApiError;
-use super::super::fees::{FeeEstimate, FeeMode, FeeSource, RecommendedFees};
-use super::super::request::limits;
-use super::{Found, Root};
+use super::root::{Found, Root};
+use crate::api::context::limits;
+use crate::api::costs;
+use crate::api::error::ApiError;
+use crate::api::types::mempool::{FeeEstimate, FeeMode, FeeSource, RecommendedFees};
 
 /// For how many blocks ahead fees are told if nothing else is asked for.
 const TARGETS: [i32; 9] = [1, 2, 3, 6, 12, 24, 144, 504, 1_008];
 
 /// Tells what to pay.
-pub(super) struct FeeQuery(pub(super) Root);
+pub(crate) struct FeeQuery(pub(crate) Root);
 
 impl FeeQuery {
     async fn each(

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use async_graphql::{Context, Object};
 use bitcoin::ScriptBuf;
 
-use super::super::error::ApiError;
-use super::super::ledger::{Address, AddressSet, ByteOrder, Script, WatchInput};
-use super::super::request::limits;
-use super::super::scalars::Hex;
-use super::Root;
+use super::root::Root;
+use crate::api::context::limits;
+use crate::api::error::ApiError;
+use crate::api::scalars::Hex;
+use crate::api::types::ledger::{Address, AddressSet, ByteOrder, Script, WatchInput};
 use crate::view::View;
 
 /// Finds what holds coins.
-pub(super) struct LedgerQuery(pub(super) Root);
+pub(crate) struct LedgerQuery(pub(crate) Root);
 
 #[Object]
 impl LedgerQuery {

@@ -5,38 +5,32 @@ use std::sync::Arc;
 use async_graphql::{Context, ID, Object};
 use bitcoin::{BlockHash, Txid};
 
-use super::super::bitcoin_node::BitcoinNode;
-use super::super::block::Block;
-use super::super::chain::Chain;
-use super::super::chain_tip::ChainTip;
-use super::super::costs;
-use super::super::error::ApiError;
-use super::super::global_id::GlobalId;
-use super::super::ledger::{Address, Script};
-use super::super::mempool::Mempool;
-use super::super::node::{Node, SERVER_ID};
-use super::super::output::Output;
-use super::super::reorg::Reorg;
-use super::super::request::limits;
-use super::super::running::Running;
-use super::super::server_info::ServerInfo;
-use super::super::snapshot::Snapshot;
-use super::super::sync_progress::SyncProgress;
-use super::super::transaction::Transaction;
-use super::{Found, Root};
+use super::root::{Found, Root};
+use crate::api::context::{Running, limits};
+use crate::api::costs;
+use crate::api::error::ApiError;
+use crate::api::pagination::global_id::{GlobalId, SERVER_ID};
+use crate::api::types::block::Block;
+use crate::api::types::chain::{Chain, ChainTip, Reorg, Snapshot};
+use crate::api::types::ledger::{Address, Script};
+use crate::api::types::mempool::Mempool;
+use crate::api::types::node::{BitcoinNode, SyncProgress};
+use crate::api::types::node_interface::Node;
+use crate::api::types::server::ServerInfo;
+use crate::api::types::transaction::{Output, Transaction};
 use crate::view::{self, View};
 
 /// How many branches the node is taken to know, to estimate what its answer costs.
 const BRANCHES: usize = 25;
 
 /// Tells of the server, and finds things by their ids.
-pub(super) struct OperationsQuery {
+pub(crate) struct OperationsQuery {
     root: Root,
     running: Arc<Running>,
 }
 
 impl OperationsQuery {
-    pub(super) fn new(root: Root, running: Arc<Running>) -> Self {
+    pub(crate) fn new(root: Root, running: Arc<Running>) -> Self {
         Self { root, running }
     }
 

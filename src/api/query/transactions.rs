@@ -2,46 +2,23 @@
 
 use std::sync::Arc;
 
-use async_graphql::{Context, InputObject, Object};
-use bitcoin::OutPoint;
+use async_graphql::{Context, Object};
 
-use super::super::block_at::Between;
-use super::super::connection::Connection;
-use super::super::costs;
-use super::super::cursor::Scope;
-use super::super::enums::SortOrder;
-use super::super::error::ApiError;
-use super::super::output::Output;
-use super::super::page::{PageArgs, txnum_at};
-use super::super::request::limits;
-use super::super::scalars::{Txid, UInt53, Wtxid};
-use super::super::transaction::Transaction;
-use super::super::transaction_filter::{TransactionFilter, filtered};
-use super::{Found, Root};
+use super::root::{Found, Root};
+use crate::api::context::limits;
+use crate::api::costs;
+use crate::api::error::ApiError;
+use crate::api::pagination::connection::Connection;
+use crate::api::pagination::cursor::Scope;
+use crate::api::pagination::page::{PageArgs, txnum_at};
+use crate::api::scalars::{Txid, UInt53, Wtxid};
+use crate::api::types::block::Between;
+use crate::api::types::enums::SortOrder;
+use crate::api::types::transaction::{OutPointInput, Output, Transaction, TransactionFilter, filtered};
 use crate::view::{TxNum, View};
 
 /// Finds transactions.
-pub(super) struct TransactionQuery(pub(super) Root);
-
-/// An outpoint: an output identified by its transaction and index.
-#[derive(Clone, Copy, Debug, InputObject)]
-pub(in crate::api) struct OutPointInput {
-    /// The txid of the transaction.
-    txid: Txid,
-    /// The index of the output in its transaction, from 0.
-    vout: i32,
-}
-
-impl OutPointInput {
-    /// Errors: BAD_USER_INPUT for a negative number.
-    pub(in crate::api) fn outpoint(&self) -> Result<OutPoint, ApiError> {
-        let Self { txid, vout } = *self;
-        let vout = u32::try_from(vout).map_err(|_| {
-            ApiError::bad_user_input(format!("vout is {vout}, and the first output of a transaction has index 0"))
-        })?;
-        Ok(OutPoint { txid: txid.0, vout })
-    }
-}
+pub(crate) struct TransactionQuery(pub(crate) Root);
 
 impl TransactionQuery {
     fn find(

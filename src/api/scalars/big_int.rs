@@ -1,10 +1,10 @@
 use async_graphql::{InputValueError, InputValueResult, Scalar, ScalarType, Value};
 
-use super::canonical_decimal;
+use super::integer::canonical_decimal;
 
 /// A sum without an upper bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::api) struct BigInt(u128);
+pub(crate) struct BigInt(u128);
 
 impl From<u128> for BigInt {
     fn from(value: u128) -> Self {
@@ -40,8 +40,8 @@ fn number(value: &Value) -> Option<u128> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::accepts;
     use super::*;
+    use crate::api::scalars::integer::tests::accepts;
 
     #[test]
     fn a_big_integer_is_a_decimal_string_both_ways() {

@@ -6,26 +6,26 @@ use jiff::Timestamp;
 
 /// A moment, to the second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::api) struct DateTime(u32);
+pub(crate) struct DateTime(u32);
 
 impl DateTime {
     /// This many seconds after 1970 began, UTC.
-    pub(in crate::api) fn from_unix(seconds: u32) -> Self {
+    pub(crate) fn from_unix(seconds: u32) -> Self {
         Self(seconds)
     }
 
     /// The same for seconds of a wider type, as far as the calendar of block headers goes.
-    pub(in crate::api) fn from_seconds(seconds: u64) -> Self {
+    pub(crate) fn from_seconds(seconds: u64) -> Self {
         Self(u32::try_from(seconds).unwrap_or(u32::MAX))
     }
 
     /// This moment, as far as the calendar of block headers goes: from 1970 to 2106.
-    pub(in crate::api) fn from_system(moment: SystemTime) -> Self {
+    pub(crate) fn from_system(moment: SystemTime) -> Self {
         Self::from_seconds(moment.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()))
     }
 
     /// Seconds after 1970 began, UTC.
-    pub(in crate::api) fn to_unix(self) -> u32 {
+    pub(crate) fn to_unix(self) -> u32 {
         self.0
     }
 }
@@ -71,8 +71,8 @@ fn moment(value: &Value) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::accepts;
     use super::*;
+    use crate::api::scalars::integer::tests::accepts;
 
     #[test]
     fn a_moment_is_written_and_read_in_one_form() {

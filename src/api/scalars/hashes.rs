@@ -6,7 +6,7 @@ use async_graphql::{InputValueError, InputValueResult, Scalar, ScalarType, Value
 
 /// The hash of a block header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::api) struct BlockHash(pub(in crate::api) bitcoin::BlockHash);
+pub(crate) struct BlockHash(pub(crate) bitcoin::BlockHash);
 
 impl From<bitcoin::BlockHash> for BlockHash {
     fn from(hash: bitcoin::BlockHash) -> Self {
@@ -16,11 +16,11 @@ impl From<bitcoin::BlockHash> for BlockHash {
 
 /// The hash of a transaction without its witness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::api) struct Txid(pub(in crate::api) bitcoin::Txid);
+pub(crate) struct Txid(pub(crate) bitcoin::Txid);
 
 /// The hash of a transaction with its witness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::api) struct Wtxid(pub(in crate::api) bitcoin::Wtxid);
+pub(crate) struct Wtxid(pub(crate) bitcoin::Wtxid);
 
 /// A block hash: the double SHA-256 of the header, as 64 hexadecimal digits in display (reversed) byte order. Output is
 /// lower case; input may be either.
@@ -82,8 +82,8 @@ fn hash<H: FromStr>(value: &Value) -> Option<H> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::accepts;
     use super::*;
+    use crate::api::scalars::integer::tests::accepts;
 
     #[test]
     fn a_hash_is_64_hexadecimal_digits() {

@@ -3,21 +3,21 @@ use bitcoin::hex::{DisplayHex, FromHex};
 
 /// Bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::api) struct Hex(Vec<u8>);
+pub(crate) struct Hex(Vec<u8>);
 
 impl Hex {
     /// These bytes, in the order given.
-    pub(in crate::api) fn new(bytes: impl Into<Vec<u8>>) -> Self {
+    pub(crate) fn new(bytes: impl Into<Vec<u8>>) -> Self {
         Self(bytes.into())
     }
 
     /// The bytes.
-    pub(in crate::api) fn as_bytes(&self) -> &[u8] {
+    pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
     /// The bytes.
-    pub(in crate::api) fn into_bytes(self) -> Vec<u8> {
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
         self.0
     }
 }
@@ -50,8 +50,8 @@ fn bytes(value: &Value) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::accepts;
     use super::*;
+    use crate::api::scalars::integer::tests::accepts;
 
     #[test]
     fn bytes_are_written_in_lower_case_and_read_in_either() {

@@ -1,15 +1,15 @@
 use async_graphql::{InputValueError, InputValueResult, Scalar, ScalarType, Value};
 
-use super::super::error::ApiError;
-use super::MAX_EXACT;
+use super::integer::MAX_EXACT;
+use crate::api::error::ApiError;
 
 /// A difference of two counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::api) struct Int53(i64);
+pub(crate) struct Int53(i64);
 
 impl Int53 {
     /// This number. Beyond 2^53 - 1 either way, which no counter reaches, it is an error and never a rounded number.
-    pub(in crate::api) fn new(number: i64) -> Result<Self, ApiError> {
+    pub(crate) fn new(number: i64) -> Result<Self, ApiError> {
         if number.unsigned_abs() > MAX_EXACT {
             return Err(ApiError::internal(&format!("the difference {number} is outside the range of Int53")));
         }
@@ -45,8 +45,8 @@ fn number(value: &Value) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::accepts;
     use super::*;
+    use crate::api::scalars::integer::tests::accepts;
 
     #[test]
     fn a_difference_is_a_number_of_either_sign() {

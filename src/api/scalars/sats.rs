@@ -1,17 +1,17 @@
 use async_graphql::{InputValueError, InputValueResult, Scalar, ScalarType, Value};
 use bitcoin::Amount;
 
-use super::super::error::ApiError;
-use super::{MAX_EXACT, exact_integer};
+use super::integer::{MAX_EXACT, exact_integer};
+use crate::api::error::ApiError;
 
 /// An amount in satoshis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::api) struct Sats(u64);
+pub(crate) struct Sats(u64);
 
 impl Sats {
     /// This many satoshis. Beyond 2^53 - 1, which is four times all coins there can be, it is an error and never a
     /// rounded number.
-    pub(in crate::api) fn new(sat: u64) -> Result<Self, ApiError> {
+    pub(crate) fn new(sat: u64) -> Result<Self, ApiError> {
         if sat > MAX_EXACT {
             return Err(ApiError::internal(&format!("the amount {sat} sat is outside the range of Sats")));
         }
@@ -19,12 +19,12 @@ impl Sats {
     }
 
     /// The number.
-    pub(in crate::api) fn to_sat(self) -> u64 {
+    pub(crate) fn to_sat(self) -> u64 {
         self.0
     }
 
     /// This amount.
-    pub(in crate::api) fn of(amount: Amount) -> Result<Self, ApiError> {
+    pub(crate) fn of(amount: Amount) -> Result<Self, ApiError> {
         Self::new(amount.to_sat())
     }
 }

@@ -1,15 +1,15 @@
 use async_graphql::{InputValueError, InputValueResult, Scalar, ScalarType, Value};
 
-use super::super::error::ApiError;
-use super::MAX_EXACT;
+use super::integer::MAX_EXACT;
+use crate::api::error::ApiError;
 
 /// A change of an amount in satoshis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::api) struct SignedSats(i64);
+pub(crate) struct SignedSats(i64);
 
 impl SignedSats {
     /// This many satoshis more or less. Beyond 2^53 - 1 either way it is an error and never a rounded number.
-    pub(in crate::api) fn new(sat: i128) -> Result<Self, ApiError> {
+    pub(crate) fn new(sat: i128) -> Result<Self, ApiError> {
         let exact = i64::try_from(sat).ok().filter(|sat| sat.unsigned_abs() <= MAX_EXACT);
         exact
             .map(Self)
@@ -48,8 +48,8 @@ fn number(value: &Value) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::accepts;
     use super::*;
+    use crate::api::scalars::integer::tests::accepts;
 
     #[test]
     fn a_change_is_exact_in_both_directions() {

@@ -1,15 +1,15 @@
 use async_graphql::{InputValueError, InputValueResult, Scalar, ScalarType, Value};
 
-use super::super::error::ApiError;
-use super::{MAX_EXACT, exact_integer};
+use super::integer::{MAX_EXACT, exact_integer};
+use crate::api::error::ApiError;
 
 /// A counter or a 32-bit field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::api) struct UInt53(u64);
+pub(crate) struct UInt53(u64);
 
 impl UInt53 {
     /// This counter. Beyond 2^53 - 1 it is an error and never a rounded number.
-    pub(in crate::api) fn new(value: u64) -> Result<Self, ApiError> {
+    pub(crate) fn new(value: u64) -> Result<Self, ApiError> {
         if value > MAX_EXACT {
             return Err(ApiError::internal(&format!("the counter {value} is larger than an exact JSON number")));
         }
@@ -17,12 +17,12 @@ impl UInt53 {
     }
 
     /// A bound: one that is not reached anyway is told as 2^53 - 1.
-    pub(in crate::api) fn bound(value: usize) -> Self {
+    pub(crate) fn bound(value: usize) -> Self {
         Self(u64::try_from(value).map_or(MAX_EXACT, |value| value.min(MAX_EXACT)))
     }
 
     /// The number.
-    pub(in crate::api) fn to_u64(self) -> u64 {
+    pub(crate) fn to_u64(self) -> u64 {
         self.0
     }
 }

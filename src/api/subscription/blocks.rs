@@ -4,17 +4,17 @@ use std::sync::Arc;
 use async_graphql::futures_util::stream::{Stream, StreamExt};
 use async_graphql::{Context, Subscription};
 
-use super::super::block::Block;
-use super::super::chain_event::ChainEvent;
-use super::super::error::ApiError;
-use super::super::follow::{Change, up_to_an_error};
-use super::super::progress::{Place, Progress};
-use super::super::reorg::Reorg;
-use super::super::resume::ChainPlace;
-use super::{Source, seq};
+use super::source::{Source, seq};
+use crate::api::error::ApiError;
+use crate::api::streams::chain::Change;
+use crate::api::streams::follower::up_to_an_error;
+use crate::api::streams::resume::ChainPlace;
+use crate::api::streams::resume_point::{Place, Progress};
+use crate::api::types::block::Block;
+use crate::api::types::chain::{ChainEvent, Reorg};
 
 /// What is told of blocks.
-pub(super) struct BlockSubscription(pub(super) Source);
+pub(crate) struct BlockSubscription(pub(crate) Source);
 
 #[Subscription]
 impl BlockSubscription {

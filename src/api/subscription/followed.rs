@@ -3,26 +3,26 @@ use std::sync::Arc;
 use async_graphql::futures_util::stream::{Stream, StreamExt};
 use async_graphql::{Context, Subscription};
 
-use super::super::error::ApiError;
-use super::super::follow::up_to_an_error;
-use super::super::follow_heads::HeadFollower;
-use super::super::output_spent::{OutputSpentEvent, SpendFollower};
-use super::super::projections::Projections;
-use super::super::query::OutPointInput;
-use super::super::request::limits;
-use super::super::scalars::Txid;
-use super::super::transaction_status::{StatusFollower, TransactionStatusEvent, Wanted};
-use super::Source;
+use super::source::Source;
+use crate::api::context::limits;
+use crate::api::error::ApiError;
+use crate::api::scalars::Txid;
+use crate::api::streams::follower::up_to_an_error;
+use crate::api::streams::heads::HeadFollower;
+use crate::api::streams::projections::Projections;
+use crate::api::types::transaction::{
+    OutPointInput, OutputSpentEvent, SpendFollower, StatusFollower, TransactionStatusEvent, Wanted,
+};
 use crate::limits::Limits;
 
 /// What is told of single transactions and outputs.
-pub(super) struct FollowedSubscription {
+pub(crate) struct FollowedSubscription {
     source: Source,
     projections: Arc<Projections>,
 }
 
 impl FollowedSubscription {
-    pub(super) fn new(source: Source) -> Self {
+    pub(crate) fn new(source: Source) -> Self {
         Self { source, projections: Arc::default() }
     }
 

@@ -3,26 +3,26 @@ use std::sync::Arc;
 use async_graphql::futures_util::stream::{Stream, StreamExt};
 use async_graphql::{Context, Subscription};
 
-use super::super::error::ApiError;
-use super::super::follow::up_to_an_error;
-use super::super::follow_ledger::{LedgerFollower, Sources, StaleBlocks};
-use super::super::ledger::{WatchInput, Watched};
-use super::super::ledger_event::LedgerEvent;
-use super::super::request::limits;
-use super::super::resume::LedgerPlace;
-use super::{Source, seq};
+use super::source::{Source, seq};
+use crate::api::context::limits;
+use crate::api::error::ApiError;
+use crate::api::streams::follower::up_to_an_error;
+use crate::api::streams::ledger::blocks::StaleBlocks;
+use crate::api::streams::ledger::follower::{LedgerFollower, Sources};
+use crate::api::streams::resume::LedgerPlace;
+use crate::api::types::ledger::{LedgerEvent, WatchInput, Watched};
 
 /// How many numbers of confirmations one subscription can ask for.
 const DEPTHS: usize = 20;
 
 /// What is told of addresses and scripts.
-pub(super) struct LedgerSubscription {
+pub(crate) struct LedgerSubscription {
     source: Source,
     stale: Arc<StaleBlocks>,
 }
 
 impl LedgerSubscription {
-    pub(super) fn new(source: Source) -> Self {
+    pub(crate) fn new(source: Source) -> Self {
         Self { source, stale: Arc::default() }
     }
 }

@@ -19,7 +19,7 @@ use async_graphql::parser::types::{
     DocumentOperations, Field, OperationType, Selection, TypeKind, TypeSystemDefinition,
 };
 
-use super::super::wait_for_tip;
+use crate::api::extensions::wait_for_tip;
 
 /// What one is told who joins a subscription that others have already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +54,7 @@ pub fn subscribed_field(request: &mut Request) -> Option<String> {
 }
 
 /// The names of the fields of `Subscription` in a schema.
-pub(in crate::api) fn field_names(sdl: &str) -> Vec<String> {
+pub(crate) fn field_names(sdl: &str) -> Vec<String> {
     let Ok(document) = parse_schema(sdl) else { return Vec::new() };
     let fields = document.definitions.into_iter().find_map(|definition| match definition {
         TypeSystemDefinition::Type(found) if found.node.name.node == "Subscription" => match found.node.kind {
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn every_subscription_of_the_schema_is_shared_or_is_not() {
-        let schema = parse_schema(super::super::super::sdl()).unwrap();
+        let schema = parse_schema(crate::api::sdl()).unwrap();
         let fields = schema.definitions.iter().find_map(|definition| match definition {
             TypeSystemDefinition::Type(found) if found.node.name.node == "Subscription" => match &found.node.kind {
                 TypeKind::Object(object) => Some(&object.fields),

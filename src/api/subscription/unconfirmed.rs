@@ -3,20 +3,19 @@ use std::sync::Arc;
 use async_graphql::futures_util::stream::{Stream, StreamExt};
 use async_graphql::{Context, Subscription};
 
-use super::super::error::ApiError;
-use super::super::follow::up_to_an_error;
-use super::super::ledger::{WatchInput, Watched};
-use super::super::mempool_event::MempoolEvent;
-use super::super::progress::{Place, Progress};
-use super::super::request::limits;
-use super::super::resume::MempoolPlace;
-use super::super::transaction::Transaction;
-use super::super::transaction_filter::TransactionFilter;
-use super::{Source, seq};
+use super::source::{Source, seq};
+use crate::api::context::limits;
+use crate::api::error::ApiError;
+use crate::api::streams::follower::up_to_an_error;
+use crate::api::streams::resume::MempoolPlace;
+use crate::api::streams::resume_point::{Place, Progress};
+use crate::api::types::ledger::{WatchInput, Watched};
+use crate::api::types::mempool::MempoolEvent;
+use crate::api::types::transaction::{Transaction, TransactionFilter};
 use crate::view::{MempoolEventKind, View};
 
 /// What is told of unconfirmed transactions.
-pub(super) struct UnconfirmedSubscription(pub(super) Source);
+pub(crate) struct UnconfirmedSubscription(pub(crate) Source);
 
 #[Subscription]
 impl UnconfirmedSubscription {

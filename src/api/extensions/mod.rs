@@ -1,0 +1,8 @@
+//! What surrounds the execution of a request: extensions of the engine, and what a request carries with it.
+
+pub(crate) mod account;
+pub(crate) mod cacheability;
+pub(crate) mod request;
+pub(crate) mod spec_fixes;
+pub(crate) mod wait_for_tip;
+pub(crate) mod yielding;

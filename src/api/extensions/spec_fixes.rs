@@ -1,0 +1,86 @@
+//! Where the engine answers otherwise than the GraphQL specification says, mended from outside.
+//!
+//! - `@skip` and `@include` do not see the default of a variable: defaults are filled in before execution.
+//! - A variable without a value that needs one is found missing by the fields that use it: it is looked for before.
+//! - The path of an error that passes items of lists on its way up ends at the topmost of them, and an error of a field
+//!   that an interface resolves has none: the path is kept in the error where it is made, and put back at the end.
+
+use std::sync::Arc;
+
+use async_graphql::parser::types::{DocumentOperations, ExecutableDocument, OperationDefinition};
+use async_graphql::{PathSegment, Positioned, QueryPathNode, QueryPathSegment, Request, ServerError, Value};
+
+/// Gives each variable of the operation that has a default and no value that default.
+pub(crate) fn fill_defaults(request: &mut Request) {
+    let name = request.operation_name.clone();
+    // a document that is none is refused when it is parsed again
+    let Ok(document) = request.parsed_query() else { return };
+    let defaults = defaults(document, name.as_deref());
+    for (variable, value) in defaults {
+        request.variables.entry(variable).or_insert(value);
+    }
+}
+
+fn defaults(document: &ExecutableDocument, name: Option<&str>) -> Vec<(async_graphql::Name, async_graphql::Value)> {
+    let variables = operation(document, name).into_iter().flat_map(|operation| &operation.node.variable_definitions);
+    variables
+        .filter_map(|variable| {
+            let variable = &variable.node;
+            Some((variable.name.node.clone(), variable.default_value.as_ref()?.node.clone()))
+        })
+        .collect()
+}
+
+/// Why the request is refused if a variable that must not be null is, or has no value. The engine would refuse the first
+/// field that uses it. To be asked after defaults are filled in.
+pub(crate) fn missing_variable(request: &mut Request) -> Option<ServerError> {
+    let name = request.operation_name.clone();
+    let required: Vec<_> = operation(request.parsed_query().ok()?, name.as_deref())?
+        .node
+        .variable_definitions
+        .iter()
+        .filter(|variable| !variable.node.var_type.node.nullable)
+        .map(|variable| (variable.node.name.node.clone(), variable.node.var_type.node.to_string(), variable.pos))
+        .collect();
+    let variables = &request.variables;
+    let (name, kind, at) =
+        required.into_iter().find(|(name, ..)| variables.get(name).is_none_or(|value| *value == Value::Null))?;
+    Some(ServerError::new(format!("the variable ${name} of type {kind} has no value"), Some(at)))
+}
+
+/// The operation that is asked for.
+fn operation<'d>(document: &'d ExecutableDocument, name: Option<&str>) -> Option<&'d Positioned<OperationDefinition>> {
+    match (&document.operations, name) {
+        (DocumentOperations::Single(operation), _) => Some(operation),
+        (DocumentOperations::Multiple(operations), Some(name)) => operations.get(name),
+        // of one operation with a name the name need not be said
+        (DocumentOperations::Multiple(operations), None) if operations.len() == 1 => operations.values().next(),
+        (DocumentOperations::Multiple(_), None) => None,
+    }
+}
+
+/// The path of what failed.
+struct FullPath(Vec<PathSegment>);
+
+/// Keeps the path of the field or item that failed, unless it is kept already.
+pub(crate) fn keep_path(mut error: ServerError, at: &QueryPathNode<'_>) -> ServerError {
+    if error.source::<FullPath>().is_none() {
+        let nodes = std::iter::successors(Some(at), |node| node.parent);
+        let mut path: Vec<_> = nodes
+            .map(|node| match node.segment {
+                QueryPathSegment::Index(index) => PathSegment::Index(index),
+                QueryPathSegment::Name(name) => PathSegment::Field(name.to_owned()),
+            })
+            .collect();
+        path.reverse();
+        error.source = Some(Arc::new(FullPath(path)));
+    }
+    error
+}
+
+/// Puts the path back that was kept.
+pub(crate) fn restore_path(error: &mut ServerError) {
+    if let Some(FullPath(path)) = error.source::<FullPath>() {
+        error.path = path.clone();
+    }
+}

@@ -1,0 +1,208 @@
+//! The request extension `waitForTip`: a request that is not executed before the server has a block.
+//!
+//! ```text
+//!   "extensions": { "waitForTip": { "hash": "…", "timeoutMs": 5000 } }      or "height": 800000
+//!
+//!   request ──► the block is there? ──► executed, from a state that has it
+//!                  │ no: next change        (for a subscription: the state that it begins with)
+//!                  └── time is over ──► TIP_NOT_REACHED, nothing executed
+//! ```
+//!
+//! For who has seen a block elsewhere, with another server or the node itself, and must not be answered from before it. A
+//! silent answer from an older state would be the one that the client said it cannot use; so it is told.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_graphql::extensions::{Extension, ExtensionContext, ExtensionFactory, NextPrepareRequest};
+use async_graphql::{Request, ServerResult, Value};
+use bitcoin::BlockHash;
+use tokio::time::Instant;
+
+use crate::api::context::{Running, WaitingPlaces};
+use crate::api::error::{ApiError, shown};
+use crate::api::wait_until::until;
+use crate::chain::Height;
+use crate::live::Live;
+use crate::view::{ChainMembership, Head, IndexError, Published, View};
+
+/// The name of the extension.
+const NAME: &str = "waitForTip";
+/// The longest that a request waits, and how long it does if it does not say.
+pub(crate) const LONGEST: Duration = Duration::from_secs(10);
+
+/// Makes requests wait that ask for it.
+#[derive(Clone)]
+pub(crate) struct WaitForTip {
+    published: Published,
+    live: Live,
+    places: WaitingPlaces,
+}
+
+impl WaitForTip {
+    pub(crate) fn new(published: &Published, live: &Live, running: &Running) -> Self {
+        Self { published: published.clone(), live: live.clone(), places: running.places.clone() }
+    }
+
+    /// Waits as the request says, and takes that from it. Errors: BAD_USER_INPUT, and those of [`wait`](Self::wait).
+    pub(crate) async fn wait_for(&self, request: &mut Request) -> Result<(), ApiError> {
+        match request.extensions.remove(NAME) {
+            None | Some(Value::Null) => Ok(()),
+            Some(asked) => self.wait(Wait::read(&asked)?).await,
+        }
+    }
+
+    /// Returns once the newest state has the block. Errors: TIP_NOT_REACHED, INTERNAL_SERVER_ERROR; RESOURCE_EXHAUSTED if
+    /// it does not have it and too many wait already.
+    async fn wait(&self, Wait { block, timeout }: Wait) -> Result<(), ApiError> {
+        let deadline = Instant::now() + timeout;
+        let reached = || {
+            let head = self.published.head()?;
+            block.is_in(head).map_err(ApiError::from).map(|is_in| is_in.then_some(())).transpose()
+        };
+        if let Some(reached) = reached() {
+            return reached;
+        }
+        let _place = self.places.take()?;
+        let reached = until(&self.live, deadline, reached).await;
+        reached.unwrap_or_else(|| Err(ApiError::tip_not_reached(self.published.head().map(|head| head.tip))))
+    }
+}
+
+impl ExtensionFactory for WaitForTip {
+    fn create(&self) -> Arc<dyn Extension> {
+        Arc::new(self.clone())
+    }
+}
+
+#[async_graphql::async_trait::async_trait]
+impl Extension for WaitForTip {
+    async fn prepare_request(
+        &self,
+        ctx: &ExtensionContext<'_>,
+        mut request: Request,
+        next: NextPrepareRequest<'_>,
+    ) -> ServerResult<Request> {
+        self.wait_for(&mut request).await?;
+        next.run(ctx, request).await
+    }
+}
+
+/// Whether a request asks to wait.
+pub(crate) fn is_asked_by(request: &Request) -> bool {
+    asked(request).is_some()
+}
+
+fn asked(request: &Request) -> Option<&Value> {
+    request.extensions.get(NAME).filter(|asked| **asked != Value::Null)
+}
+
+/// What a request waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WaitedFor {
+    /// This block, on the main chain.
+    Hash(BlockHash),
+    /// Any block at this height.
+    Height(Height),
+}
+
+impl WaitedFor {
+    fn is_in(self, head: Arc<Head>) -> Result<bool, IndexError> {
+        match self {
+            Self::Height(height) => Ok(head.tip.height >= height),
+            Self::Hash(hash) => {
+                let place = View::new(head).block_place(hash)?;
+                Ok(place.is_some_and(|place| place.membership == ChainMembership::Main))
+            }
+        }
+    }
+}
+
+/// What a request waits for, and how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Wait {
+    block: WaitedFor,
+    timeout: Duration,
+}
+
+impl Wait {
+    /// Errors: BAD_USER_INPUT.
+    fn read(asked: &Value) -> Result<Self, ApiError> {
+        let bad = |message: &str| ApiError::bad_user_input(format!("{NAME}: {message}"));
+        let Value::Object(asked) = asked else {
+            return Err(bad("an object is expected, such as { \"height\": 800000, \"timeoutMs\": 5000 }"));
+        };
+        let known = BTreeSet::from(["hash", "height", "timeoutMs"]);
+        if let Some(unknown) = asked.keys().find(|name| !known.contains(name.as_str())) {
+            return Err(bad(&format!("{} is not a known field; give hash or height, and timeoutMs", shown(unknown))));
+        }
+        let given = |name: &str| asked.get(name).filter(|value| **value != Value::Null);
+        let block = match (given("hash"), given("height")) {
+            (Some(Value::String(hash)), None) => {
+                let hash = (hash.len() == 64).then(|| hash.parse().ok()).flatten();
+                WaitedFor::Hash(hash.ok_or_else(|| bad("hash must be 64 hexadecimal digits"))?)
+            }
+            (None, Some(Value::Number(height))) => {
+                let height = height.as_u64().and_then(|height| u32::try_from(height).ok());
+                WaitedFor::Height(height.ok_or_else(|| bad("height must be a whole number from 0"))?.into())
+            }
+            (Some(_), None) => return Err(bad("hash must be a string of 64 hexadecimal digits")),
+            (None, Some(_)) => return Err(bad("height must be a whole number from 0")),
+            _ => return Err(bad("give hash or height, exactly one of them")),
+        };
+        let timeout = match given("timeoutMs") {
+            None => LONGEST,
+            Some(Value::Number(timeout)) => {
+                let timeout = timeout.as_u64().map(Duration::from_millis).filter(|timeout| *timeout <= LONGEST);
+                timeout.ok_or_else(|| bad("timeoutMs must be a whole number from 0 to 10000"))?
+            }
+            Some(_) => return Err(bad("timeoutMs must be a whole number from 0 to 10000")),
+        };
+        Ok(Self { block, timeout })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(asked: serde_json::Value) -> Result<Wait, ApiError> {
+        Wait::read(&Value::from_json(asked).unwrap())
+    }
+
+    #[test]
+    fn a_block_is_named_by_its_hash_or_by_its_height() {
+        let hash = "0f9188f13cb7b2c71f2a335e3a4fc328bf5beb436012afca590b1a11466e2206";
+        let expected = Wait { block: WaitedFor::Hash(hash.parse().unwrap()), timeout: Duration::from_millis(250) };
+        assert_eq!(read(json!({ "hash": hash, "height": null, "timeoutMs": 250 })), Ok(expected));
+        let expected = Wait { block: WaitedFor::Height(7.into()), timeout: LONGEST };
+        assert_eq!(read(json!({ "height": 7 })), Ok(expected));
+        assert_eq!(read(json!({ "height": 7, "timeoutMs": 10_000 })), Ok(expected));
+    }
+
+    #[test]
+    fn what_cannot_be_waited_for_is_bad_input() {
+        let hash = "0f9188f13cb7b2c71f2a335e3a4fc328bf5beb436012afca590b1a11466e2206";
+        for bad in [
+            json!({}),
+            json!([]),
+            json!(7),
+            json!({ "hash": hash, "height": 7 }),
+            json!({ "hash": &hash[1..] }),
+            json!({ "hash": 7 }),
+            json!({ "height": -1 }),
+            json!({ "height": 1.5 }),
+            json!({ "height": "7" }),
+            json!({ "height": u64::MAX }),
+            json!({ "height": 7, "timeoutMs": 10_001 }),
+            json!({ "height": 7, "timeoutMs": -1 }),
+            json!({ "height": 7, "timeoutMs": "1s" }),
+            json!({ "height": 7, "timeout": 1 }),
+        ] {
+            assert_eq!(read(bad.clone()).map_err(|error| error.code()), Err("BAD_USER_INPUT"), "{bad}");
+        }
+    }
+}

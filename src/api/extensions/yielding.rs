@@ -1,0 +1,238 @@
+//! Long executions let others go on.
+//!
+//! Resolvers read a pinned view and do not wait, so that the engine would go through a whole answer in one go, and no
+//! runtime could do anything else on that thread, nor drop an execution that nobody waits for any more. So each field
+//! looks at the time before it is resolved, and once its request's turn is over it waits for the next.
+//!
+//! The events of a subscription are executed one by one, and between them nothing is: [`Events`] says which it is, so that
+//! whoever drives them can tell one that takes long from one that does not come.
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use async_graphql::Response;
+use async_graphql::futures_util::stream::{BoxStream, Stream, StreamExt};
+
+use crate::api::streams::resume_point::{Place, Progress};
+
+/// How long a turn is.
+const TURN: Duration = Duration::from_millis(5);
+
+/// How long the first turn of an event is. A light one needs no other; so where many heavy ones came with it, it waits for
+/// this much of each at most.
+const FIRST_OF_EVENT: Duration = Duration::from_millis(1);
+
+/// When the turn of a request is over.
+pub(crate) struct Turn {
+    started: Instant,
+    /// In nanoseconds from then.
+    over: AtomicU64,
+    /// Since when something is executed, in nanoseconds from then; [`NOTHING`] while nothing is.
+    executing: AtomicU64,
+    /// How long its first turn is once something is executed.
+    first: Duration,
+}
+
+/// That nothing is executed.
+const NOTHING: u64 = u64::MAX;
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(NOTHING - 1)
+}
+
+/// While something is executed.
+pub(crate) struct Executing<'t>(&'t Turn);
+
+impl Drop for Executing<'_> {
+    fn drop(&mut self) {
+        self.0.executing.store(NOTHING, Ordering::Relaxed);
+    }
+}
+
+impl Turn {
+    /// Of a query or a mutation. Its first turn begins when it is first looked at.
+    pub(crate) fn new() -> Self {
+        Self { started: Instant::now(), over: AtomicU64::new(0), executing: AtomicU64::new(NOTHING), first: TURN }
+    }
+
+    /// Of a subscription.
+    fn of_events() -> Self {
+        Self { first: FIRST_OF_EVENT, ..Self::new() }
+    }
+
+    fn elapsed(&self) -> u64 {
+        nanoseconds(self.started.elapsed())
+    }
+
+    fn begin(&self, turn: Duration) {
+        self.over.store(self.elapsed().saturating_add(nanoseconds(turn)), Ordering::Relaxed);
+    }
+
+    /// An answer or an event begins to be executed, and is until what is returned is dropped.
+    pub(crate) fn execute(&self) -> Executing<'_> {
+        self.executing.store(self.elapsed(), Ordering::Relaxed);
+        self.begin(self.first);
+        Executing(self)
+    }
+
+    fn executing_since(&self) -> Option<Instant> {
+        let since = self.executing.load(Ordering::Relaxed);
+        (since != NOTHING).then(|| self.started + Duration::from_nanos(since))
+    }
+
+    /// The execution, each time the runtime comes back to it with a new turn.
+    pub(crate) async fn take<T>(&self, execution: impl Future<Output = T>) -> T {
+        let mut execution = pin!(execution);
+        poll_fn(|context| {
+            self.begin(TURN);
+            execution.as_mut().poll(context)
+        })
+        .await
+    }
+
+    /// Goes on at once while the turn lasts, and else with the next.
+    pub(crate) async fn wait(&self) {
+        poll_fn(|context| {
+            if self.elapsed() < self.over.load(Ordering::Relaxed) {
+                return Poll::Ready(());
+            }
+            context.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await;
+    }
+}
+
+/// The events of a subscription, as a stream of responses. Each time it is polled it goes on for one turn at most.
+pub struct Events {
+    turn: Arc<Turn>,
+    progress: Progress,
+    start: Option<Place>,
+    responses: BoxStream<'static, Response>,
+}
+
+impl Events {
+    /// Those that are executed with these among the data of their request.
+    pub(crate) fn new(begin: impl FnOnce(Arc<Turn>, Progress) -> BoxStream<'static, Response>) -> Self {
+        let (turn, progress) = (Arc::new(Turn::of_events()), Progress::default());
+        Self { responses: begin(turn.clone(), progress.clone()), turn, progress, start: None }
+    }
+
+    /// Where a reader is who has all that was yielded, if he could go on from there: [`Place`] among the data of another
+    /// request is where that begins. `None` before it has begun, too.
+    #[must_use]
+    pub fn place(&self) -> Option<Place> {
+        self.progress.place()
+    }
+
+    /// Where a reader is who has nothing yet.
+    #[must_use]
+    pub fn start(&self) -> Option<Place> {
+        self.start
+    }
+
+    /// Since when an event is being executed; `None` while the next is waited for.
+    #[must_use]
+    pub fn executing_since(&self) -> Option<Instant> {
+        self.turn.executing_since()
+    }
+}
+
+impl Stream for Events {
+    type Item = Response;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Response>> {
+        self.turn.begin(TURN);
+        let next = self.responses.poll_next_unpin(context);
+        if self.start.is_none() {
+            self.start = self.progress.place();
+        }
+        next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+    use std::task::Waker;
+
+    use async_graphql::Value;
+    use async_graphql::futures_util::stream;
+
+    use async_graphql::futures_util::future::join_all;
+
+    use super::*;
+
+    /// A field that keeps its thread busy for a millisecond.
+    async fn field(turn: &Turn) {
+        turn.wait().await;
+        let end = Instant::now() + Duration::from_millis(1);
+        while Instant::now() < end {}
+    }
+
+    #[tokio::test]
+    async fn a_long_execution_lets_others_go_on() {
+        let others = AtomicUsize::new(0);
+        let turn = Turn::new();
+        let long = turn.take(join_all((0..200).map(|_| field(&turn))));
+        let other = async {
+            loop {
+                others.fetch_add(1, Ordering::Relaxed);
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            biased;
+            _ = long => {}
+            () = other => {}
+        }
+        let others = others.into_inner();
+        assert!((10..=100).contains(&others), "others went on {others} times in 200 ms of turns of 5 ms");
+    }
+
+    #[tokio::test]
+    async fn an_execution_that_is_not_waited_for_ends_with_its_turn() {
+        let resolved = AtomicUsize::new(0);
+        let turn = Turn::new();
+        let fields = (0..10_000).map(|_| async {
+            field(&turn).await;
+            resolved.fetch_add(1, Ordering::Relaxed);
+        });
+        let long = turn.take(join_all(fields));
+        assert!(tokio::time::timeout(Duration::from_millis(20), long).await.is_err());
+        assert!(resolved.into_inner() < 1_000);
+    }
+
+    #[tokio::test]
+    async fn an_event_is_told_from_the_wait_for_one_and_one_that_takes_long_goes_on_later() {
+        let (arrive, arrived) = tokio::sync::oneshot::channel();
+        let mut events = Events::new(|turn, _| {
+            let event = async move {
+                arrived.await.unwrap();
+                let _executing = turn.execute();
+                for _ in 0..20 {
+                    field(&turn).await;
+                }
+                Response::new(Value::Null)
+            };
+            stream::once(event).boxed()
+        });
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(events.poll_next_unpin(&mut context).is_pending());
+        assert_eq!(events.executing_since(), None);
+        arrive.send(()).unwrap();
+        let begun = Instant::now();
+        assert!(events.poll_next_unpin(&mut context).is_pending());
+        assert!(events.executing_since().is_some_and(|since| since >= begun && since <= Instant::now()));
+        let mut turns = 1;
+        while events.poll_next_unpin(&mut context).is_pending() {
+            turns += 1;
+        }
+        assert!((4..=21).contains(&turns), "{turns} turns for 20 ms");
+        assert_eq!(events.executing_since(), None);
+    }
+}

@@ -1,0 +1,123 @@
+//! Connections: a page of rows with a cursor each (Relay cursor connections specification).
+
+use async_graphql::{OutputType, SimpleObject};
+use bitcoin::BlockHash;
+
+use super::cursor::Scope;
+use super::page::{Cut, Page};
+use crate::api::error::ApiError;
+use crate::api::scalars::{Txid, UInt53};
+use crate::api::types::block::Block;
+use crate::api::types::chain::{DifficultyEpoch, Reorg};
+use crate::api::types::ledger::{LedgerEntry, Utxo};
+use crate::api::types::mempool::ScriptDelta;
+use crate::api::types::transaction::{Input, Output, Transaction};
+
+/// Whether there are items before or after a page, and the cursors to continue with.
+#[derive(Clone, Debug, SimpleObject)]
+pub(crate) struct PageInfo {
+    /// Whether there are items after this page; continue with `after: endCursor`. Only false marks the end of the list:
+    /// with a filter, a page may have fewer items than requested, or none, while more items follow.
+    has_next_page: bool,
+    /// Whether there are items before this page; continue with `before: startCursor`.
+    has_previous_page: bool,
+    /// The cursor of the first item of this page. Null on an empty page. If a backward read stopped at a limit, the
+    /// cursor of the last item read, even if a filter excludes it from the page.
+    start_cursor: Option<String>,
+    /// The cursor of the last item of this page. Null on an empty page. If a forward read stopped at a limit, the
+    /// cursor of the last item read, even if a filter excludes it from the page.
+    end_cursor: Option<String>,
+}
+
+/// An item of a page, with its cursor.
+#[derive(Clone, SimpleObject)]
+#[graphql(
+    concrete(name = "TransactionEdge", params(Transaction)),
+    concrete(name = "InputEdge", params(Input)),
+    concrete(name = "OutputEdge", params(Output)),
+    concrete(name = "BlockEdge", params(Block)),
+    concrete(name = "ReorgEdge", params(Reorg)),
+    concrete(name = "DifficultyEpochEdge", params(DifficultyEpoch)),
+    concrete(name = "TxidEdge", params(Txid)),
+    concrete(name = "ScriptDeltaEdge", params(ScriptDelta)),
+    concrete(name = "UtxoEdge", params(Utxo)),
+    concrete(name = "LedgerEntryEdge", params(LedgerEntry))
+)]
+pub(crate) struct Edge<N: OutputType> {
+    /// The cursor of this item. Pass it as `after` or `before` to continue from here. It is valid while the block that
+    /// contains the item is on the main chain. The cursor of an unconfirmed item is valid while the item stays
+    /// unconfirmed and no new block confirms other items of its list.
+    cursor: String,
+    /// The item.
+    node: N,
+}
+
+/// A page of a list.
+// two lists may count alike
+#[allow(clippy::duplicated_attributes)]
+#[derive(SimpleObject)]
+#[graphql(
+    concrete(name = "TransactionConnection", params(Transaction, "Option<UInt53>")),
+    concrete(name = "InputConnection", params(Input, i32)),
+    concrete(name = "OutputConnection", params(Output, "Option<UInt53>")),
+    concrete(name = "BlockConnection", params(Block, "Option<i32>")),
+    concrete(name = "ReorgConnection", params(Reorg, "Option<i32>")),
+    concrete(name = "DifficultyEpochConnection", params(DifficultyEpoch, i32)),
+    concrete(name = "TxidConnection", params(Txid, i32)),
+    concrete(name = "ScriptDeltaConnection", params(ScriptDelta, i32)),
+    concrete(name = "LedgerEntryConnection", params(LedgerEntry, "Option<UInt53>"))
+)]
+pub(crate) struct Connection<N: OutputType, C: OutputType>
+where
+    Edge<N>: OutputType,
+{
+    /// The items of this page with their cursors.
+    pub(crate) edges: Vec<Edge<N>>,
+    /// The items of this page.
+    pub(crate) nodes: Vec<N>,
+    /// Whether there are more items before or after this page, and the cursors to continue with.
+    pub(crate) page_info: PageInfo,
+    /// The number of items in the whole list, on all pages.
+    total_count: C,
+}
+
+impl<N: OutputType + Clone, C: OutputType> Connection<N, C>
+where
+    Edge<N>: OutputType,
+{
+    /// The connection of a page. `block` finds the block of the main chain that holds the row at a position (see
+    /// [`Scope::cursor`]), `node` makes the node of a row.
+    ///
+    /// Errors: the first of these two.
+    pub(crate) fn new<R>(
+        scope: &Scope,
+        page: Page<R>,
+        total_count: C,
+        block: impl Fn(u64) -> Result<Option<BlockHash>, ApiError>,
+        node: impl FnMut(u64, R) -> Result<N, ApiError>,
+    ) -> Result<Self, ApiError> {
+        Self::with_cursors(page, total_count, |position| Ok(scope.cursor(position, block(position)?)), node)
+    }
+
+    /// The same for a list with cursors of its own, which `cursor` writes.
+    pub(crate) fn with_cursors<R, P: Copy>(
+        page: Page<R, P>,
+        total_count: C,
+        cursor: impl Fn(P) -> Result<String, ApiError>,
+        mut node: impl FnMut(P, R) -> Result<N, ApiError>,
+    ) -> Result<Self, ApiError> {
+        let edge = |(position, row)| Ok::<_, ApiError>(Edge { cursor: cursor(position)?, node: node(position, row)? });
+        let edges = page.rows.into_iter().map(edge).collect::<Result<Vec<_>, _>>()?;
+        let (mut start_cursor, mut end_cursor) =
+            (edges.first().map(|edge| edge.cursor.clone()), edges.last().map(|edge| edge.cursor.clone()));
+        match page.cut {
+            Some(Cut::Front(position)) => start_cursor = Some(cursor(position)?),
+            Some(Cut::Back(position)) => end_cursor = Some(cursor(position)?),
+            None => {}
+        }
+        let page_info =
+            PageInfo { has_next_page: page.has_next, has_previous_page: page.has_previous, start_cursor, end_cursor };
+        let nodes = edges.iter().map(|edge| edge.node.clone()).collect();
+        Ok(Self { edges, nodes, page_info, total_count })
+    }
+}

@@ -1,0 +1,199 @@
+//! Lists that begin in the chain and go on in the mempool: told upwards, what is confirmed comes first, then what waits
+//! in the order of its arrival.
+//!
+//! A confirmed row has a cursor as everywhere. That of a row of the mempool holds the txid and the number of arrival of
+//! its transaction, and the newest block at that time:
+//!
+//! ```text
+//!   base64url( version u8 ‖ arrival u64 ‖ vout u32 ‖ txid 32 ‖ newest block 32 ‖ seal 8 )
+//! ```
+//!
+//! A block moves rows from one part of the list to the other, past a row that still waits. So such a cursor is good only
+//! while its transaction waits where it did, that block is on the main chain, and no block on top of it holds a
+//! transaction of the list. Blocks that have nothing to do with the list change nothing.
+
+use std::ops::Range;
+
+use bitcoin::hashes::Hash;
+use bitcoin::{BlockHash, Txid};
+
+use super::cursor::{Place, Scope, on_main_chain};
+use super::page::{PageRequest, Walk};
+use crate::api::error::ApiError;
+use crate::api::types::enums::{SortOrder, TxState};
+use crate::view::{Entry, Tip, View};
+
+/// Bytes of what such a cursor says.
+const LENGTH: usize = 8 + 4 + 32 + 32;
+
+/// Where a row of the mempool stands among the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Waiting {
+    /// The number of arrival of its transaction.
+    pub(crate) arrival: u64,
+    /// The number of the output that the row is, 0 if rows are transactions.
+    pub(crate) vout: u32,
+}
+
+/// Where a row stands in a mixed list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Position {
+    /// In the chain.
+    Confirmed(u64),
+    /// In the mempool.
+    Waiting(Waiting),
+}
+
+/// What a cursor of a mixed list says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MixedPlace {
+    /// A row of the chain.
+    Confirmed(Place),
+    /// A row of the mempool.
+    Waiting(Waiting),
+}
+
+/// The positions that a page may come from, and the end where reading begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct MixedWalk {
+    pub(crate) confirmed: Range<u64>,
+    pub(crate) waiting: Range<Waiting>,
+    /// Whether to read the lowest first, which are those of the chain.
+    pub(crate) ascending: bool,
+}
+
+/// What the cursor of a row of the mempool holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Held {
+    waiting: Waiting,
+    txid: Txid,
+    newest: BlockHash,
+}
+
+impl Waiting {
+    const FIRST: Self = Self { arrival: 0, vout: 0 };
+    const END: Self = Self { arrival: u64::MAX, vout: u32::MAX };
+
+    /// The position right behind this one.
+    fn next(self) -> Self {
+        match self.vout.checked_add(1) {
+            Some(vout) => Self { vout, ..self },
+            None => Self { arrival: self.arrival.saturating_add(1), vout: 0 },
+        }
+    }
+}
+
+impl MixedWalk {
+    /// The numbers of arrival of the transactions whose rows may be at these positions.
+    pub(crate) fn arrivals(&self) -> Range<u64> {
+        let Range { start, end } = self.waiting;
+        start.arrival..if end.vout == 0 { end.arrival } else { end.arrival.saturating_add(1) }
+    }
+}
+
+impl PageRequest<MixedPlace> {
+    /// Which positions to read, from which end, of a list whose confirmed part lies within `confirmed`.
+    pub(crate) fn mixed_walk(&self, confirmed: Range<u64>, order: SortOrder) -> MixedWalk {
+        let everything = Waiting::FIRST..Waiting::END;
+        let ascending = self.is_ascending(order);
+        match self.from() {
+            Some(MixedPlace::Waiting(waiting)) if ascending => {
+                MixedWalk { confirmed: confirmed.end..confirmed.end, waiting: waiting.next()..Waiting::END, ascending }
+            }
+            Some(MixedPlace::Waiting(waiting)) => MixedWalk { confirmed, waiting: Waiting::FIRST..waiting, ascending },
+            from => {
+                let place = from.and_then(|from| match from {
+                    MixedPlace::Confirmed(place) => Some(place),
+                    MixedPlace::Waiting(_) => None,
+                });
+                let waiting = if ascending || place.is_none() { everything } else { Waiting::FIRST..Waiting::FIRST };
+                let Walk { positions, ascending } = self.going_on(place).walk(confirmed, order);
+                MixedWalk { confirmed: positions, waiting, ascending }
+            }
+        }
+    }
+}
+
+impl Scope {
+    /// The cursor of a row of a transaction of the mempool.
+    pub(crate) fn waiting_cursor(&self, waiting: Waiting, entry: &Entry, tip: Tip) -> String {
+        let mut content = Vec::with_capacity(LENGTH);
+        content.extend(waiting.arrival.to_be_bytes());
+        content.extend(waiting.vout.to_be_bytes());
+        content.extend(entry.txid.as_byte_array());
+        content.extend(tip.hash.as_byte_array());
+        self.sealed(&content)
+    }
+
+    /// What a cursor of this mixed list points to. `overtaken` finds the first block on top of one that holds a
+    /// transaction of the list.
+    ///
+    /// Errors: as of [`place`](Scope::place); CURSOR_ORPHANED if the row is one of the mempool and the list around it is
+    /// not what it was.
+    pub(crate) fn mixed_place(
+        &self,
+        cursor: &str,
+        view: &View,
+        overtaken: impl FnOnce(BlockHash) -> Result<Option<BlockHash>, ApiError>,
+    ) -> Result<MixedPlace, ApiError> {
+        let Some(Held { waiting, txid, newest }) = self.read_waiting(cursor) else {
+            return self.place(cursor, view).map(MixedPlace::Confirmed);
+        };
+        if view.mempool().get(&txid).is_none_or(|entry| entry.sequence != waiting.arrival) {
+            let now = crate::api::types::transaction::Transaction::read(view, |view| view.transaction(&txid))?;
+            let state = now.as_ref().map(|transaction| TxState::from(transaction.state()));
+            let place = now.and_then(|transaction| transaction.place);
+            let block = place.map(|place| view.block_hash(place.height)).transpose()?;
+            return Err(ApiError::cursor_departed(state, block));
+        }
+        on_main_chain(newest, view)?;
+        match overtaken(newest)? {
+            Some(block) => Err(ApiError::cursor_overtaken(block)),
+            None => Ok(MixedPlace::Waiting(waiting)),
+        }
+    }
+
+    fn read_waiting(&self, cursor: &str) -> Option<Held> {
+        let content = self.opened(cursor)?;
+        let (arrival, content) = content.split_first_chunk()?;
+        let (vout, content) = content.split_first_chunk()?;
+        let (txid, newest) = content.split_first_chunk()?;
+        let newest = BlockHash::from_byte_array(newest.try_into().ok()?);
+        let waiting = Waiting { arrival: u64::from_be_bytes(*arrival), vout: u32::from_be_bytes(*vout) };
+        Some(Held { waiting, txid: Txid::from_byte_array(*txid), newest })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_position_behind_the_last_output_is_the_first_of_the_next_arrival() {
+        assert_eq!(Waiting { arrival: 7, vout: 3 }.next(), Waiting { arrival: 7, vout: 4 });
+        assert_eq!(Waiting { arrival: 7, vout: u32::MAX }.next(), Waiting { arrival: 8, vout: 0 });
+    }
+
+    proptest! {
+        #[test]
+        fn a_cursor_is_of_the_chain_or_of_the_mempool_and_of_no_other_list(content in prop::array::uniform32(any::<u8>()), position: u64, vout: u32) {
+            let scope = Scope::new("utxos", "Address:a".to_owned());
+            let mut bytes = position.to_be_bytes().to_vec();
+            bytes.extend(vout.to_be_bytes());
+            bytes.extend(content);
+            bytes.extend(content);
+            let cursor = scope.sealed(&bytes);
+            let held = Held {
+                waiting: Waiting { arrival: position, vout },
+                txid: Txid::from_byte_array(content),
+                newest: BlockHash::from_byte_array(content),
+            };
+            prop_assert_eq!(scope.read_waiting(&cursor), Some(held));
+            prop_assert_eq!(Scope::new("utxos", "Address:b".to_owned()).read_waiting(&cursor), None);
+            let confirmed = scope.cursor(position, Some(BlockHash::from_byte_array(content)));
+            prop_assert_eq!(scope.read_waiting(&confirmed), None);
+        }
+    }
+}

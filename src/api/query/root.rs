@@ -1,0 +1,36 @@
+//! What all parts of the root of queries share.
+
+use std::sync::Arc;
+
+use async_graphql::Context;
+
+use crate::api::context::{Pinned, limits, pinned};
+use crate::api::error::ApiError;
+use crate::view::{Published, View};
+
+/// What was found for each item of a list, in its order: nothing where there is none.
+pub(crate) type Found<T> = Vec<Option<Result<T, ApiError>>>;
+
+/// What every part of the root stands on.
+#[derive(Clone)]
+pub(crate) struct Root {
+    pub(crate) published: Published,
+}
+
+impl Root {
+    /// The view that this request is answered from. Errors: NOT_READY while the index is not ready.
+    pub(crate) fn view(&self, ctx: &Context<'_>) -> Result<Arc<View>, ApiError> {
+        self.pinned(ctx)?.view()
+    }
+
+    /// What this request is answered from, also while the index is not ready.
+    pub(crate) fn pinned(&self, ctx: &Context<'_>) -> Result<Pinned, ApiError> {
+        pinned(ctx, &self.published)
+    }
+
+    /// The same for a field with a list of this many ids, hashes or outpoints. Errors: QUERY_LIMIT_EXCEEDED.
+    pub(crate) fn view_of_list(&self, ctx: &Context<'_>, count: usize) -> Result<Arc<View>, ApiError> {
+        limits(ctx)?.check_ids(count)?;
+        self.view(ctx)
+    }
+}

@@ -1,0 +1,32 @@
+//! The readers of the streams, and how their events become the stream of a subscription.
+
+use async_graphql::futures_util::stream::{self, Stream};
+use bitcoin::BlockHash;
+
+use crate::api::error::ApiError;
+
+/// A reader that is told one thing after another.
+pub(crate) trait Following: Send + 'static {
+    type Found: Send;
+
+    /// What comes next; `None` once there will be no more. There is nothing to be told after an error.
+    fn next(&mut self) -> impl Future<Output = Option<Result<Self::Found, ApiError>>> + Send;
+}
+
+/// What a reader is told, up to its first error.
+pub(crate) fn up_to_an_error<F: Following>(following: F) -> impl Stream<Item = Result<F::Found, ApiError>> + Send {
+    stream::unfold(Some(following), |following| async {
+        let mut following = following?;
+        let found = following.next().await?;
+        let goes_on = found.is_ok().then_some(following);
+        Some((found, goes_on))
+    })
+}
+
+/// That a block is not known on which the way of a reader leads.
+pub(crate) fn unknown(hash: BlockHash) -> ApiError {
+    ApiError::cursor_expired(format!(
+        "block {hash}, where this subscription would continue, is no longer stored: subscribe again, and query what \
+         changed since"
+    ))
+}

@@ -1,0 +1,77 @@
+//! One event of a ledger, before it is put into words.
+
+use std::sync::Arc;
+
+use bitcoin::Txid;
+
+use crate::api::error::ApiError;
+use crate::api::streams::resume::LedgerPlace;
+use crate::api::types::ledger::{LedgerEntry, LedgerEventKind, Watched};
+use crate::api::types::mempool::RemovalReason;
+use crate::view::{LostMovement, Movement, PendingMovement, View};
+
+/// What a transaction did to the ledger, by where it is.
+#[derive(Clone)]
+pub(crate) enum Moved {
+    Confirmed(Movement),
+    Waiting(PendingMovement),
+    Lost(LostMovement),
+}
+
+/// Something that happened to the ledger.
+pub(crate) struct Happening {
+    pub(crate) kind: LedgerEventKind,
+    /// Nothing where it is not about a transaction.
+    pub(crate) moved: Option<Moved>,
+    /// Confirmations, where that is what it tells.
+    pub(crate) depth: Option<u32>,
+    pub(crate) reason: Option<RemovalReason>,
+    pub(crate) replaced_by: Option<Txid>,
+    /// Whether it corrects the reason of an earlier departure.
+    pub(crate) is_correction: bool,
+    /// Where a reader is who has heard of it.
+    pub(crate) place: LedgerPlace,
+}
+
+impl Happening {
+    pub(crate) fn new(kind: LedgerEventKind, moved: Option<Moved>, place: LedgerPlace) -> Self {
+        Self { kind, moved, depth: None, reason: None, replaced_by: None, is_correction: false, place }
+    }
+
+    /// Whether it can be told from a later state than the one that it was found in, of the same chain or another.
+    pub(crate) fn outlives_its_head(&self, same_chain: bool) -> bool {
+        match &self.moved {
+            None | Some(Moved::Waiting(_)) => true,
+            // its position is that of another transaction in another chain
+            Some(Moved::Confirmed(_)) => same_chain,
+            // it may be forgotten
+            Some(Moved::Lost(_)) => false,
+        }
+    }
+
+    /// The transaction, as far as it concerns the ledger. For what an entry of the mempool tells of the ledger at most
+    /// this many others are read.
+    pub(crate) fn entry(
+        &self,
+        view: &Arc<View>,
+        watched: &Watched,
+        most: u32,
+    ) -> Result<Option<LedgerEntry>, ApiError> {
+        let holdings = watched.in_view(view);
+        Ok(match &self.moved {
+            None => None,
+            Some(Moved::Confirmed(movement)) => Some(LedgerEntry::confirmed(holdings, movement.clone())),
+            Some(Moved::Lost(movement)) => Some(LedgerEntry::lost(holdings, movement.clone())),
+            Some(Moved::Waiting(movement)) => {
+                let txid = movement.entry.txid;
+                // found in an earlier state, it may have gone elsewhere since
+                let is_elsewhere = view.mempool().get(&txid).is_none() && view.current_state(&txid)?.is_some();
+                Some(if is_elsewhere && view.transaction(&txid)?.is_some() {
+                    LedgerEntry::lost(holdings, movement.clone().into())
+                } else {
+                    LedgerEntry::waiting(holdings, movement.clone(), most)
+                })
+            }
+        })
+    }
+}

@@ -1,0 +1,161 @@
+//! What events of the mempool mean for a ledger.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use bitcoin::Txid;
+
+use super::blocks::Rules;
+use super::event::{Happening, Moved};
+use super::follower::{LedgerFollower, PAGE};
+use crate::api::error::ApiError;
+use crate::api::types::ledger::LedgerEventKind;
+use crate::api::types::mempool::RemovalReason;
+use crate::chain::Height;
+use crate::view::{Block, Departure, Head, MempoolEvent, MempoolEventKind, TipHistory, View};
+
+/// The transactions of a ledger in the newest blocks, stale ones too, by txid: of what came and was mined before it could
+/// be told, or left with a block and did not come back.
+pub(crate) struct Mined {
+    /// The height from which on the blocks are looked through.
+    from: Height,
+    moved: HashMap<Txid, Moved>,
+}
+
+/// What is known of a transaction.
+enum Sought {
+    /// What it does to the ledger.
+    Found(Moved),
+    /// It has nothing to do with the ledger.
+    Elsewhere,
+    /// Not even whether it has.
+    Forgotten,
+}
+
+impl Mined {
+    /// Of the main chain from this height on, and of the stale blocks that joined it by a turn behind the first `passed`.
+    async fn of(head: &Arc<Head>, rules: &Arc<Rules>, from: Height, passed: u64) -> Result<Self, ApiError> {
+        let turns = head.tip_history.clone();
+        let blocks = rules.work(head, move |_, view| stale_blocks(view, &turns, passed)).await?;
+        let stale = rules.stale_of(head, blocks).await?;
+        rules
+            .work(head, move |rules, view| {
+                let (ledger, mut moved) = (rules.watched.ledger(), HashMap::new());
+                for movements in stale.values() {
+                    let movements = movements.of(ledger).into_iter();
+                    moved.extend(movements.map(|movement| (movement.txid, Moved::Lost(movement))));
+                }
+                let txnums = view.txnums(from..view.tip().height.next())?;
+                for movement in view.movements(ledger, &txnums, true)? {
+                    let movement = movement?;
+                    moved.insert(view.txid_at(movement.txnum)?, Moved::Confirmed(movement));
+                }
+                Ok(Self { from, moved })
+            })
+            .await
+    }
+}
+
+/// The blocks that joined the chain by a turn behind the first `passed`, and are stale.
+fn stale_blocks(view: &View, turns: &TipHistory, passed: u64) -> Result<Vec<Block>, ApiError> {
+    let (mut blocks, mut seen) = (Vec::new(), HashSet::new());
+    for turn in (passed..turns.count()).filter_map(|passed| turns.after(passed)) {
+        let mut at = turn.to;
+        while let Some(block) = view.block(at)?.filter(|block| !block.is_main() && seen.insert(block.row.hash)) {
+            at = block.row.header.prev_blockhash;
+            blocks.push(block);
+        }
+    }
+    Ok(blocks)
+}
+
+impl LedgerFollower {
+    /// Takes the next events of the mempool behind a number, up to another: what they mean waits to be told. The number
+    /// of the last that was taken; `None` if there is one among them of which nothing is remembered but its name.
+    pub(crate) async fn take_events(
+        &mut self,
+        head: &Arc<Head>,
+        view: &View,
+        (after, up_to): (u64, u64),
+        turn: u64,
+    ) -> Result<Option<u64>, ApiError> {
+        let events = view.mempool().events_after(after).into_iter().flatten();
+        let events: Vec<MempoolEvent> = events.take_while(|event| event.sequence <= up_to).take(self.page).collect();
+        // who comes back for a moment need not look far, who stays does so in ever larger strides
+        self.page = self.page.saturating_mul(4).min(PAGE);
+        let Some(last) = events.last().map(|event| event.sequence) else { return Ok(Some(up_to)) };
+        // what is still there is found by the scripts, if these are fewer
+        let ledger = self.rules.watched.ledger();
+        let by_scripts: Option<HashSet<u64>> = (events.len() > ledger.scripts().len()).then(|| {
+            let arrivals = view.arrivals(ledger, &(after.saturating_add(1)..last.saturating_add(1)), true);
+            arrivals.map(|entry| entry.sequence).collect()
+        });
+        for MempoolEvent { sequence, kind } in events {
+            let is_correction = matches!(kind, MempoolEventKind::Corrected { .. });
+            let (txid, kind, departure) = match kind {
+                MempoolEventKind::Added { txid, .. } => (txid, LedgerEventKind::Seen, None),
+                MempoolEventKind::Removed { txid, departure } | MempoolEventKind::Corrected { txid, departure } => {
+                    match departure {
+                        // the block tells it
+                        Departure::Mined { .. } => continue,
+                        Departure::Replaced { .. } => (txid, LedgerEventKind::Replaced, Some(departure)),
+                        _ => (txid, LedgerEventKind::Evicted, Some(departure)),
+                    }
+                }
+            };
+            if kind == LedgerEventKind::Seen
+                && let Some(by_scripts) = &by_scripts
+                && view.mempool().get(&txid).is_some_and(|entry| entry.sequence == sequence)
+                && !by_scripts.contains(&sequence)
+            {
+                continue;
+            }
+            let moved = match self.find(head, view, &txid, turn).await? {
+                Sought::Found(moved) => moved,
+                Sought::Elsewhere => continue,
+                Sought::Forgotten => return Ok(None),
+            };
+            // what left was not there any more, even if it is again
+            let moved = match (kind, moved) {
+                (LedgerEventKind::Seen, moved) => moved,
+                (_, Moved::Waiting(movement)) => Moved::Lost(movement.into()),
+                (_, moved) => moved,
+            };
+            let place = self.place_behind(sequence, turn);
+            let (reason, replaced_by) = (departure.map(RemovalReason::of), departure.and_then(Departure::conflicting));
+            let happening = Happening::new(kind, Some(moved), place);
+            self.pending.push_back(Happening { reason, replaced_by, is_correction, ..happening });
+        }
+        Ok(Some(last))
+    }
+
+    /// What a transaction that is or was in the mempool does to the ledger, wherever it is now.
+    async fn find(&mut self, head: &Arc<Head>, view: &View, txid: &Txid, turn: u64) -> Result<Sought, ApiError> {
+        let ledger = self.rules.watched.ledger();
+        if let Some(entry) = view.mempool().get(txid) {
+            let movement = view.pending_movement(ledger, entry);
+            let concerns = movement.pays || movement.spends;
+            return Ok(if concerns { Sought::Found(Moved::Waiting(movement)) } else { Sought::Elsewhere });
+        }
+        if let Some(entry) = view.mempool().departed(txid).and_then(|departed| departed.entry.as_ref()) {
+            let movement = view.pending_movement(ledger, entry);
+            let concerns = movement.pays || movement.spends;
+            return Ok(if concerns { Sought::Found(Moved::Lost(movement.into())) } else { Sought::Elsewhere });
+        }
+        // it was not in the chain as that was told up to, so its block is none of those below
+        let Some(fork) = view.fork_height(self.told)? else { return Ok(Sought::Forgotten) };
+        let from = fork.next();
+        if self.mined.as_ref().is_none_or(|mined| mined.from > from) {
+            self.mined = Some(Mined::of(head, &self.rules, from, turn).await?);
+        }
+        if let Some(moved) = self.mined.as_ref().and_then(|mined| mined.moved.get(txid)) {
+            return Ok(Sought::Found(moved.clone()));
+        }
+        let forgotten = match view.mempool().departed(txid) {
+            // what left with a block stands in that; of the others the fee is known, and once the bytes were, too
+            Some(departed) => departed.fee.is_some(),
+            None => view.current_state(txid)?.is_none(),
+        };
+        Ok(if forgotten { Sought::Forgotten } else { Sought::Elsewhere })
+    }
+}

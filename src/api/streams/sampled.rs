@@ -1,0 +1,159 @@
+//! How a subscription tells what something comes to: at once, and then whenever it is something else.
+//!
+//! ```text
+//!   pause ──► wait for a change ──► look at what is published now ──► another than what was told? ──► tell
+//!     ▲                                                                        │ no
+//!     └────────────────────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! These are views of the newest state, and no journals: what changed and changed back between two looks is not told,
+//! and a reader that is slow finds the newest state and not a backlog. Between two looks no Head is held.
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+use super::follower::Following;
+use crate::api::error::ApiError;
+
+/// When to look.
+pub(crate) struct Looks {
+    /// Tells that something was published; `None` for what changes also without that.
+    changes: Option<watch::Receiver<()>>,
+    /// The least time between two looks.
+    pause: Duration,
+    last: Option<Instant>,
+}
+
+impl Looks {
+    /// At once, and then each time that something was published, but no sooner than after a pause.
+    pub(crate) fn at_changes(changes: watch::Receiver<()>, pause: Duration) -> Self {
+        Self { changes: Some(changes), pause, last: None }
+    }
+
+    /// At once, and then again and again with a pause in between.
+    pub(crate) fn every(pause: Duration) -> Self {
+        Self { changes: None, pause, last: None }
+    }
+
+    /// The next look is to come at once: not all that was found was told.
+    pub(crate) fn soon(&mut self) {
+        self.last = None;
+    }
+
+    /// Waits for the next look. `false` once nothing is going to be published any more.
+    async fn next(&mut self) -> bool {
+        if let Some(last) = self.last {
+            sleep_until(last + self.pause).await;
+            if let Some(changes) = &mut self.changes
+                && changes.changed().await.is_err()
+            {
+                return false;
+            }
+        }
+        self.last = Some(Instant::now());
+        true
+    }
+}
+
+/// A reader of what something comes to.
+pub(crate) struct Figures<F> {
+    looks: Looks,
+    look: F,
+}
+
+impl<F> Figures<F> {
+    /// `look` finds what there is to tell; nothing if that was told before.
+    pub(crate) fn new(looks: Looks, look: F) -> Self {
+        Self { looks, look }
+    }
+}
+
+impl<T, F> Following for Figures<F>
+where
+    T: Send,
+    F: FnMut(&mut Looks) -> Result<Option<T>, ApiError> + Send + 'static,
+{
+    type Found = T;
+
+    async fn next(&mut self) -> Option<Result<T, ApiError>> {
+        while self.looks.next().await {
+            if let Some(found) = (self.look)(&mut self.looks).transpose() {
+                return Some(found);
+            }
+        }
+        None
+    }
+}
+
+/// Whether this is another than what was told last. It is what was told from now on.
+pub(crate) fn is_news<T: PartialEq>(told: &mut Option<T>, now: T) -> bool {
+    let news = told.as_ref() != Some(&now);
+    *told = Some(now);
+    news
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    /// A reader of this number.
+    fn reader(looks: Looks, number: &Arc<AtomicU32>) -> impl Following<Found = u32> + use<> {
+        let (number, mut told) = (number.clone(), None);
+        Figures::new(looks, move |_: &mut Looks| {
+            let now = number.load(Ordering::Relaxed);
+            Ok(is_news(&mut told, now).then_some(now))
+        })
+    }
+
+    /// What it says next, if it says something within this many milliseconds.
+    async fn within(millis: u64, reader: &mut impl Following<Found = u32>) -> Option<u32> {
+        let found = tokio::time::timeout(Duration::from_millis(millis), reader.next()).await;
+        found.ok().map(|found| found.unwrap().unwrap())
+    }
+
+    #[tokio::test]
+    async fn it_is_told_at_once_and_then_when_it_is_another() {
+        let (sender, number) = (watch::Sender::default(), Arc::new(AtomicU32::new(1)));
+        let mut reader = reader(Looks::at_changes(sender.subscribe(), Duration::ZERO), &number);
+        assert_eq!(within(5_000, &mut reader).await, Some(1));
+        assert_eq!(within(20, &mut reader).await, None, "nothing was published");
+        sender.send_replace(());
+        assert_eq!(within(20, &mut reader).await, None, "it is the same");
+        number.store(2, Ordering::Relaxed);
+        sender.send_replace(());
+        assert_eq!(within(5_000, &mut reader).await, Some(2));
+        drop(sender);
+        assert!(reader.next().await.is_none(), "nothing is published any more");
+    }
+
+    #[tokio::test]
+    async fn a_pause_makes_one_of_all_that_changes_in_it() {
+        let (sender, number) = (watch::Sender::default(), Arc::new(AtomicU32::new(1)));
+        let pause = Duration::from_millis(300);
+        let mut reader = reader(Looks::at_changes(sender.subscribe(), pause), &number);
+        assert_eq!(within(5_000, &mut reader).await, Some(1));
+        let told = Instant::now();
+        for now in 2..=9 {
+            number.store(now, Ordering::Relaxed);
+            sender.send_replace(());
+        }
+        assert_eq!(within(5_000, &mut reader).await, Some(9));
+        assert!(told.elapsed() >= pause, "{:?}", told.elapsed());
+        assert_eq!(within(600, &mut reader).await, None, "what was passed over does not come later");
+    }
+
+    #[tokio::test]
+    async fn what_changes_by_itself_is_looked_at_again_and_again() {
+        let number = Arc::new(AtomicU32::new(1));
+        let mut reader = reader(Looks::every(Duration::from_millis(20)), &number);
+        assert_eq!(within(5_000, &mut reader).await, Some(1));
+        assert_eq!(within(100, &mut reader).await, None);
+        number.store(2, Ordering::Relaxed);
+        assert_eq!(within(5_000, &mut reader).await, Some(2));
+    }
+}

@@ -1,0 +1,157 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_graphql::futures_util::stream::Stream;
+use async_graphql::{Context, Subscription};
+
+use super::source::Source;
+use crate::api::context::{Pinned, limits};
+use crate::api::error::ApiError;
+use crate::api::pagination::page::count_of;
+use crate::api::streams::follower::up_to_an_error;
+use crate::api::streams::open::Counted;
+use crate::api::streams::sampled::{Figures, Looks, is_news};
+use crate::api::types::chain::DifficultyAdjustment;
+use crate::api::types::mempool::{MempoolStats, ProjectedBlockDelta, ProjectedBlockReader, RecommendedFees};
+use crate::api::types::node::SyncProgress;
+use crate::view::{ReadSet, View};
+
+/// The least time between two events of what can change with every transaction.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Seconds between two looks at the figures of the mempool if nothing else is asked for, and what can be asked for.
+const STATS_SECONDS: i32 = 5;
+const MOST_STATS_SECONDS: i32 = 3_600;
+
+/// What is told of figures: at once, and then when they are others.
+pub(crate) struct SampledSubscription(pub(crate) Source);
+
+impl SampledSubscription {
+    /// Makes views of what is newest, with the allowance of an event each.
+    fn views(&self, ctx: &Context<'_>) -> Result<impl Fn() -> Result<Arc<View>, ApiError> + Send + use<>, ApiError> {
+        self.0.head()?;
+        let (published, allowance) = (self.0.published.clone(), limits(ctx)?.transaction_bytes);
+        Ok(move || {
+            let head = published.head().ok_or_else(|| ApiError::not_ready(&published.state()))?;
+            Ok(Arc::new(published.view_of(head, allowance, published.node_client())))
+        })
+    }
+
+    /// What `look` finds each time, as events.
+    fn told<T: Send + 'static>(
+        &self,
+        looks: Looks,
+        look: impl FnMut(&mut Looks) -> Result<Option<T>, ApiError> + Send + 'static,
+    ) -> Counted<Result<T, ApiError>> {
+        self.0.counted(up_to_an_error(Figures::new(looks, look)))
+    }
+}
+
+/// Seconds between two looks. Errors: BAD_USER_INPUT.
+fn stats_pause(seconds: i32) -> Result<Duration, ApiError> {
+    let within = u64::try_from(seconds).ok().filter(|_| (1..=MOST_STATS_SECONDS).contains(&seconds));
+    within.map(Duration::from_secs).ok_or_else(|| {
+        ApiError::bad_user_input(format!("everySeconds is {seconds}, and it must be 1 to {MOST_STATS_SECONDS}"))
+    })
+}
+
+#[Subscription]
+impl SampledSubscription {
+    /// The statistics of the mempool: an initial event, then at the requested interval whenever a figure has changed
+    /// since the last event.
+    async fn mempool_stats(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(
+            desc = "The minimum number of seconds between two events, 1 to 3,600.",
+            default_with = "Some(STATS_SECONDS)"
+        )]
+        every_seconds: Option<i32>,
+    ) -> Result<impl Stream<Item = Result<MempoolStats, ApiError>> + use<>, ApiError> {
+        let pause = stats_pause(every_seconds.unwrap_or(STATS_SECONDS))?;
+        let (view, mut told) = (self.views(ctx)?, None);
+        // their rates sink also while nothing happens
+        Ok(self.told(Looks::every(pause), move |_| {
+            let stats = MempoolStats::of(&*view()?)?;
+            Ok(is_news(&mut told, stats.clone()).then_some(stats))
+        }))
+    }
+
+    /// The recommended feerates: an initial event, then an event when one of them changes, at most once per second. The
+    /// first event waits until the server has read the node's mempool.
+    async fn recommended_fees(
+        &self,
+        ctx: &Context<'_>,
+    ) -> Result<impl Stream<Item = Result<RecommendedFees, ApiError>> + use<>, ApiError> {
+        let looks = Looks::at_changes(self.0.live.changes(), PAUSE);
+        let (view, mut told) = (self.views(ctx)?, None);
+        Ok(self.told(looks, move |_| {
+            let view = view()?;
+            if !view.follows_mempool() || !is_news(&mut told, view.mempool().recommended_fees()) {
+                return Ok(None);
+            }
+            RecommendedFees::of(view).map(Some)
+        }))
+    }
+
+    /// A block that miners would assemble from the mempool: the whole block first, then the transactions added and
+    /// removed, at most once per second. If more than 1,000 transactions are added, the rest follows in the next events
+    /// at once. Changes of only the order or the figures send no event. An event that fails is not repeated: subscribe
+    /// again.
+    async fn projected_block(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(
+            desc = "The number of blocks before it. 0 for the next block. If there are not enough projected blocks, \
+                    the block has no transactions.",
+            default_with = "Some(0)"
+        )]
+        index: Option<i32>,
+    ) -> Result<impl Stream<Item = Result<ProjectedBlockDelta, ApiError>> + use<>, ApiError> {
+        let looks = Looks::at_changes(self.0.live.changes(), PAUSE);
+        let mut reader = ProjectedBlockReader::of(count_of("index", index.unwrap_or_default())?)?;
+        let view = self.views(ctx)?;
+        Ok(self.told(looks, move |looks| reader.look(&view()?, looks)))
+    }
+
+    /// The projected difficulty of the next epoch: an initial event, then one for every new tip.
+    async fn difficulty_adjustment(
+        &self,
+        ctx: &Context<'_>,
+    ) -> Result<impl Stream<Item = Result<DifficultyAdjustment, ApiError>> + use<>, ApiError> {
+        let looks = Looks::at_changes(self.0.live.changes(), Duration::ZERO);
+        let (view, mut told) = (self.views(ctx)?, None);
+        Ok(self.told(looks, move |_| {
+            let view = view()?;
+            is_news(&mut told, view.tip().hash).then(|| DifficultyAdjustment::of(&view)).transpose()
+        }))
+    }
+
+    /// The progress of indexing: an initial event, then an event on every change, at most once per second. Available
+    /// even before any block is indexed, and while the node is unreachable.
+    async fn sync_progress(
+        &self,
+        ctx: &Context<'_>,
+    ) -> Result<impl Stream<Item = Result<SyncProgress, ApiError>> + use<>, ApiError> {
+        let (published, allowance) = (self.0.published.clone(), limits(ctx)?.transaction_bytes);
+        let mut told = None;
+        // nothing is published while blocks are fetched, but the state says how far that is
+        Ok(self.told(Looks::every(PAUSE), move |_| {
+            let progress = SyncProgress::new(Pinned::new(&published, allowance, ReadSet::default()));
+            Ok(is_news(&mut told, progress.facts()).then_some(progress))
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_come_each_second_to_each_hour() {
+        assert_eq!(stats_pause(1), Ok(Duration::from_secs(1)));
+        assert_eq!(stats_pause(3_600), Ok(Duration::from_hours(1)));
+        for wrong in [0, -1, 3_601, i32::MIN, i32::MAX] {
+            assert_eq!(stats_pause(wrong).unwrap_err().code(), "BAD_USER_INPUT", "{wrong}");
+        }
+    }
+}

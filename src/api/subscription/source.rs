@@ -1,0 +1,117 @@
+//! Where the events of all subscriptions come from.
+
+use std::sync::Arc;
+
+use async_graphql::Context;
+use async_graphql::futures_util::stream::Stream;
+use tokio::time::Instant;
+
+use crate::api::context::{Running, limits};
+use crate::api::error::ApiError;
+use crate::api::extensions::wait_for_tip::LONGEST;
+use crate::api::scalars::UInt53;
+use crate::api::streams::chain::Follower;
+use crate::api::streams::follower::unknown;
+use crate::api::streams::mempool::MempoolFollower;
+use crate::api::streams::reorgs::ReorgFollower;
+use crate::api::streams::resume::{ChainPlace, MempoolPlace};
+use crate::api::wait_until::until;
+use crate::live::Live;
+use crate::view::{Head, MempoolEventKind, Published, View};
+
+/// Where the events of all subscriptions come from. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Source {
+    pub(crate) published: Published,
+    pub(crate) live: Live,
+    pub(crate) running: Arc<Running>,
+}
+
+impl Source {
+    /// The state to begin with. What is published after it is told by an event to whoever listens then.
+    pub(crate) fn head(&self) -> Result<Arc<Head>, ApiError> {
+        self.published.head().ok_or_else(|| ApiError::not_ready(&self.published.state()))
+    }
+
+    /// Returns once the block of a cursor is known here. Of several servers of one chain one has a block some moments
+    /// before another, and a client may come from that one to this one.
+    ///
+    /// Errors: CURSOR_EXPIRED if it is not known for as long as a request waits for a block, and at once if a crash took it
+    /// out of the index and it is awaited no longer; NOT_READY; RESOURCE_EXHAUSTED
+    /// if too many wait already.
+    pub(crate) async fn wait_for(&self, place: ChainPlace) -> Result<(), ApiError> {
+        self.head()?;
+        let hash = place.hash();
+        let mut looked = None;
+        let mut known = || {
+            // blocks come with a new tip only
+            let head = self.published.head().filter(|head| looked.replace(head.tip.hash) != Some(head.tip.hash))?;
+            let found = View::new(head).block_place(hash);
+            found.map_err(ApiError::from).map(|place| place.map(|_| ())).transpose()
+        };
+        if let Some(known) = known() {
+            return known;
+        }
+        if let Some(lost) = self.published.state().lost_block_with(hash) {
+            return Err(ApiError::cursor_lost(lost));
+        }
+        let _place = self.running.places.take()?;
+        let known = until(&self.live, Instant::now() + LONGEST, known).await;
+        known.unwrap_or_else(|| Err(unknown(hash)))
+    }
+
+    /// The changes of the chain from now on, or behind a place.
+    pub(crate) async fn chain(&self, ctx: &Context<'_>, place: Option<ChainPlace>) -> Result<Follower, ApiError> {
+        if let Some(place) = place {
+            self.wait_for(place).await?;
+        }
+        let events = self.live.subscribe_chain();
+        let (head, allowance) = (self.head()?, limits(ctx)?.transaction_bytes);
+        match place {
+            None => Ok(Follower::at(&head, events, self.published.clone(), allowance)),
+            Some(place) => Follower::after(place, &head, events, self.published.clone(), allowance),
+        }
+    }
+
+    /// The reorganisations from now on.
+    pub(crate) fn reorgs(&self, ctx: &Context<'_>) -> Result<ReorgFollower, ApiError> {
+        // what became of transactions may be known only when the chain does not change any more
+        let events = self.live.subscribe();
+        ReorgFollower::at(self.head()?, events, self.published.clone(), limits(ctx)?.transaction_bytes)
+    }
+
+    /// What happens in the mempool from now on, or behind a place.
+    pub(crate) fn mempool(
+        &self,
+        ctx: &Context<'_>,
+        after: Option<MempoolPlace>,
+        wanted: fn(&MempoolEventKind) -> bool,
+    ) -> Result<MempoolFollower, ApiError> {
+        let events = self.live.subscribe();
+        let (head, allowance) = (self.head()?, limits(ctx)?.transaction_bytes);
+        let sequence = match after {
+            None => head.mempool.sequence(),
+            Some(MempoolPlace { run, sequence }) if run == self.live.run() => sequence,
+            Some(_) => {
+                return Err(ApiError::cursor_expired(
+                    "this cursor belongs to an earlier run of the server, whose mempool events are not stored: \
+                     subscribe again, and query `mempool` again",
+                ));
+            }
+        };
+        MempoolFollower::after(sequence, wanted, head, events, self.published.clone(), allowance)
+    }
+
+    /// The subscription counts as open until these events are dropped.
+    pub(crate) fn counted<T>(
+        &self,
+        events: impl Stream<Item = T> + Send + 'static,
+    ) -> crate::api::streams::open::Counted<T> {
+        Running::count(&self.running, events)
+    }
+}
+
+/// The number of an event by its place in its stream.
+pub(crate) fn seq(place: usize) -> Result<UInt53, ApiError> {
+    UInt53::new(u64::try_from(place).unwrap_or(u64::MAX).saturating_add(1))
+}

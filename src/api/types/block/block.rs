@@ -1,0 +1,351 @@
+use std::sync::Arc;
+
+use async_graphql::{Context, ID, Object};
+use bitcoin::consensus::serialize;
+
+use super::block_fee_stats::BlockFeeStats;
+use super::block_header::{BlockHeader, merkle_root};
+use super::block_stats::BlockStats;
+use super::cumulative_stats::CumulativeStats;
+use crate::api::context::limits;
+use crate::api::costs;
+use crate::api::error::ApiError;
+use crate::api::pagination::connection::Connection;
+use crate::api::pagination::cursor::Scope;
+use crate::api::pagination::global_id::block_id;
+use crate::api::pagination::page::PageArgs;
+use crate::api::scalars::{BlockHash, DateTime, Hex, Sats, Txid, UInt53, int};
+use crate::api::types::chain::Reorg;
+use crate::api::types::enums::{ChainStatus, SortOrder};
+use crate::api::types::transaction::{Transaction, TransactionFilter, filtered};
+use crate::chain::difficulty;
+use crate::view::{self, Dependency, View};
+
+/// How many txids a block is taken to have before they are counted: as many as most full blocks.
+const TXIDS: usize = 3_000;
+
+/// How many siblings a block is taken to have before they are known: more than a height of a public chain ever had.
+const SIBLINGS: usize = 4;
+
+/// What a txid adds to an answer.
+const TXID_DIGITS: usize = 64;
+
+/// What finding a block reads, in round numbers.
+const ROW_BYTES: usize = 1_024;
+
+/// A block, and the view it was found in.
+#[derive(Clone)]
+pub(crate) struct Block {
+    view: Arc<View>,
+    block: Arc<view::Block>,
+}
+
+impl Block {
+    pub(crate) fn new(view: &Arc<View>, block: view::Block) -> Self {
+        view.note_block(&block);
+        Self { view: view.clone(), block: Arc::new(block) }
+    }
+
+    /// A block that may not be there.
+    pub(crate) fn maybe(
+        view: &Arc<View>,
+        found: Result<Option<view::Block>, view::IndexError>,
+    ) -> Option<Result<Self, ApiError>> {
+        found.map(|found| found.map(|block| Self::new(view, block))).map_err(ApiError::from).transpose()
+    }
+
+    fn raw_header(&self) -> &bitcoin::block::Header {
+        &self.block.row.header
+    }
+
+    fn raw(&self) -> Result<Hex, ApiError> {
+        self.view.count(self.block.row.size.try_into().unwrap_or(usize::MAX))?;
+        Ok(Hex::new(self.view.raw_block(&self.block)?))
+    }
+
+    fn transaction_at(&self, index: i32) -> Result<Option<Transaction>, ApiError> {
+        let index = u32::try_from(index).map_err(|_| {
+            ApiError::bad_user_input(format!("index is {index}, and the first transaction has index 0"))
+        })?;
+        self.view.count(self.block.bytes_to_open())?;
+        let found = Transaction::read(&self.view, |view| view.block_transaction(&self.block, index))?;
+        Ok(found.map(|transaction| Transaction::new(&self.view, transaction)))
+    }
+
+    fn transaction_page(
+        &self,
+        ctx: &Context<'_>,
+        args: &PageArgs,
+        filter: Option<TransactionFilter>,
+    ) -> Result<Connection<Transaction, Option<UInt53>>, ApiError> {
+        if let Some(filter) = filter.filter(TransactionFilter::leaves_out) {
+            return self.filtered_page(ctx, args, &filter);
+        }
+        let hash = self.block.row.hash;
+        let scope = Scope::new("transactions", block_id(hash));
+        let held_by = self.block.is_main().then_some(hash);
+        let count = self.block.row.transactions;
+        let page = args.read(&scope, &self.view, limits(ctx)?)?.of(0..count.into(), SortOrder::Asc);
+        self.view.count(self.block.bytes_to_open())?;
+        Connection::new(
+            &scope,
+            page,
+            Some(count.into()),
+            |_| Ok(held_by),
+            |index, ()| Ok(Transaction::new(&self.view, self.transaction_in(index)?)),
+        )
+    }
+
+    /// The transaction with this index, which must be there.
+    fn transaction_in(&self, index: u64) -> Result<view::Transaction, ApiError> {
+        let index = u32::try_from(index).map_err(|_| ApiError::internal("a block has too many transactions"))?;
+        let found = Transaction::read(&self.view, |view| view.block_transaction(&self.block, index))?;
+        found.ok_or_else(|| ApiError::internal("a transaction of a block is missing"))
+    }
+
+    fn filtered_page(
+        &self,
+        ctx: &Context<'_>,
+        args: &PageArgs,
+        filter: &TransactionFilter,
+    ) -> Result<Connection<Transaction, Option<UInt53>>, ApiError> {
+        let (hash, limits) = (self.block.row.hash, limits(ctx)?);
+        // where such a page ends is for the server's settings to say
+        self.view.read_set().depends_on(Dependency::Chain);
+        let scope = Scope::new("transactions", block_id(hash)).filtered(format!("{filter:?}"));
+        let held_by = self.block.is_main().then_some(hash);
+        let request = args.read(&scope, &self.view, limits)?;
+        self.view.count(self.block.bytes_to_open())?;
+        let all = 0..self.block.row.transactions.into();
+        let page = filtered(&request, all, SortOrder::Asc, limits, |index| {
+            let found = self.transaction_in(index)?;
+            let bytes = found.bytes_read;
+            let found = Transaction::new(&self.view, found);
+            Ok((bytes, found.meets(filter)?.then_some(found)))
+        })?;
+        Connection::new(&scope, page, None, |_| Ok(held_by), |_, found| Ok(found))
+    }
+}
+
+/// A block, on the main chain or stale.
+#[Object]
+impl Block {
+    /// `Block:` followed by the block hash.
+    pub(crate) async fn id(&self) -> ID {
+        block_id(self.block.row.hash).into()
+    }
+
+    /// The hash of the block's header.
+    async fn hash(&self) -> BlockHash {
+        BlockHash(self.block.row.hash)
+    }
+
+    /// The number of blocks before this block in its chain. 0 for the genesis block.
+    async fn height(&self) -> Result<i32, ApiError> {
+        int(self.block.height.to_u32())
+    }
+
+    /// The header of the block, field by field.
+    async fn header(&self) -> BlockHeader {
+        BlockHeader { hash: self.block.row.hash, height: self.block.height, header: *self.raw_header() }
+    }
+
+    /// The 80 bytes of the header.
+    async fn header_hex(&self) -> Hex {
+        Hex::new(serialize(self.raw_header()))
+    }
+
+    /// The serialised block. Null only together with an error: the full size of the block counts against the limit on
+    /// transaction bytes in one answer (`server.limits.transactionBytes`).
+    async fn raw_hex(&self) -> Option<Result<Hex, ApiError>> {
+        Some(self.raw())
+    }
+
+    /// The version field, as an unsigned integer. Its bits signal deployments (BIP9).
+    async fn version(&self) -> UInt53 {
+        self.raw_header().version.to_consensus().cast_unsigned().into()
+    }
+
+    /// The root of the merkle tree over the txids of the block, in display (reversed) byte order.
+    async fn merkle_root(&self) -> Hex {
+        merkle_root(self.raw_header())
+    }
+
+    /// The timestamp of the header. The miner sets it: it can be up to two hours ahead of the actual time, and earlier
+    /// than the timestamp of the previous block. To order blocks by time, use `medianTime`.
+    async fn time(&self) -> DateTime {
+        DateTime::from_unix(self.raw_header().time)
+    }
+
+    /// Median time past: the median of the header timestamps of this block and the ten blocks before it (BIP113). It
+    /// never decreases along a chain.
+    async fn median_time(&self) -> DateTime {
+        DateTime::from_unix(self.block.row.median_time)
+    }
+
+    /// The timestamp of the header, in seconds since 1970-01-01T00:00:00Z.
+    async fn timestamp(&self) -> UInt53 {
+        self.raw_header().time.into()
+    }
+
+    /// The target in compact form, as an unsigned integer: one byte of exponent, three bytes of mantissa.
+    async fn bits(&self) -> UInt53 {
+        self.raw_header().bits.to_consensus().into()
+    }
+
+    /// The nonce, which miners vary to find a hash below the target.
+    async fn nonce(&self) -> UInt53 {
+        self.raw_header().nonce.into()
+    }
+
+    /// The difficulty: the easiest mainnet target divided by this block's target. Below 1 on test networks that allow
+    /// easier targets.
+    async fn difficulty(&self) -> f64 {
+        difficulty::difficulty(self.raw_header().bits)
+    }
+
+    /// The target, which the block hash must not exceed: 256 bits, big-endian.
+    async fn target(&self) -> Result<Hex, ApiError> {
+        let target = difficulty::target(self.raw_header().bits).ok_or_else(|| {
+            ApiError::internal(&format!("the bits of block {} encode no target", self.block.row.hash))
+        })?;
+        Ok(Hex::new(target.to_be_bytes()))
+    }
+
+    /// The chainwork: the expected number of hashes to produce the chain from genesis up to and including this block.
+    /// 256 bits, big-endian.
+    async fn chainwork(&self) -> Hex {
+        Hex::new(self.block.row.running.chainwork.to_be_bytes())
+    }
+
+    /// The serialised size in bytes, witnesses included.
+    async fn size(&self) -> Result<i32, ApiError> {
+        int(self.block.row.size)
+    }
+
+    /// The serialised size in bytes, without witnesses.
+    async fn stripped_size(&self) -> Result<i32, ApiError> {
+        int(self.block.row.stripped_size)
+    }
+
+    /// The weight in weight units: three times the stripped size plus the size (BIP141). At most 4,000,000.
+    async fn weight(&self) -> Result<i32, ApiError> {
+        int(self.block.row.weight)
+    }
+
+    /// The number of transactions in the block, coinbase included.
+    async fn tx_count(&self) -> Result<i32, ApiError> {
+        int(self.block.row.transactions)
+    }
+
+    /// Whether the block is on the main chain or stale. The server knows only the stale blocks that it saw
+    /// disconnected.
+    async fn chain_status(&self) -> ChainStatus {
+        self.block.membership.into()
+    }
+
+    /// The number of main chain blocks that confirm this block, itself included: 1 for the tip, 0 for a stale block.
+    async fn confirmations(&self) -> Result<i32, ApiError> {
+        if self.block.is_main() { int(self.view.confirmations(self.block.height)) } else { Ok(0) }
+    }
+
+    /// All other blocks that the server knows at this height, the main chain block first. Empty at most heights.
+    #[graphql(complexity = "costs::list(SIBLINGS, child_complexity)")]
+    async fn siblings(&self) -> Result<Vec<Block>, ApiError> {
+        let hashes = self.view.siblings(&self.block)?;
+        // blocks of one height are each other's siblings: without a count a nested question would multiply them
+        self.view.count(hashes.len().saturating_mul(ROW_BYTES))?;
+        let find = |hash| {
+            let block = self.view.block(hash)?;
+            block.ok_or_else(|| ApiError::internal("a sibling of a block is missing"))
+        };
+        hashes.into_iter().map(|hash| find(hash).map(|block| Block::new(&self.view, block))).collect()
+    }
+
+    /// The reorg in which the block left the main chain; the newest one if there were several. Null if the server saw
+    /// none.
+    async fn reorg(&self) -> Option<Result<Reorg, ApiError>> {
+        Reorg::maybe(&self.view, self.view.reorg_that_disconnected(self.block.row.hash))
+    }
+
+    /// The previous block. Null for the genesis block.
+    async fn previous(&self) -> Option<Result<Block, ApiError>> {
+        Block::maybe(&self.view, self.view.previous_block(&self.block))
+    }
+
+    /// The next block on the main chain. Null for the tip and for stale blocks.
+    async fn next(&self) -> Option<Result<Block, ApiError>> {
+        Block::maybe(&self.view, self.view.next_block(&self.block))
+    }
+
+    /// The block subsidy, in satoshis: the amount that the coinbase may claim in addition to the fees.
+    async fn subsidy(&self) -> Result<Sats, ApiError> {
+        Sats::new(self.block.row.subsidy)
+    }
+
+    /// The sum of the fees of the block's transactions, in satoshis.
+    async fn total_fees(&self) -> Result<Sats, ApiError> {
+        Sats::new(self.block.row.fees)
+    }
+
+    /// The sum of the coinbase outputs, in satoshis.
+    async fn coinbase_value(&self) -> Result<Sats, ApiError> {
+        Sats::new(self.block.row.coinbase_value)
+    }
+
+    /// The amount that the coinbase could have claimed and did not, in satoshis: subsidy plus fees minus coinbase
+    /// value. These coins never exist.
+    async fn unclaimed_reward(&self) -> Result<Sats, ApiError> {
+        let row = &self.block.row;
+        let unclaimed = row.subsidy.checked_add(row.fees).and_then(|reward| reward.checked_sub(row.coinbase_value));
+        Sats::new(unclaimed.ok_or_else(|| ApiError::internal("a coinbase claims more than subsidy and fees"))?)
+    }
+
+    /// Statistics of the fees of the block's transactions.
+    async fn fees(&self) -> BlockFeeStats {
+        BlockFeeStats::of(&self.view, &self.block)
+    }
+
+    /// Totals of the block's inputs, outputs and sizes.
+    async fn stats(&self) -> BlockStats {
+        BlockStats::of(&self.view, &self.block)
+    }
+
+    /// Totals of the chain up to and including this block.
+    async fn cumulative(&self) -> CumulativeStats {
+        CumulativeStats::of(&self.block.row.running)
+    }
+
+    /// The txids of all transactions of the block, in block order, coinbase first. `transactions` returns the
+    /// transactions page by page.
+    #[graphql(complexity = "costs::list(TXIDS, child_complexity.max(1))")]
+    async fn txids(&self) -> Result<Vec<Txid>, ApiError> {
+        let told = usize::try_from(self.block.row.transactions).unwrap_or(usize::MAX).saturating_mul(TXID_DIGITS);
+        self.view.count(told.saturating_add(self.block.bytes_to_open()))?;
+        Ok(self.view.txids(&self.block)?.into_iter().map(Txid).collect())
+    }
+
+    /// The transaction at an index of the block, as in `transactions`. Null beyond the last transaction.
+    async fn transaction(
+        &self,
+        #[graphql(desc = "The index of the transaction in the block, from 0 for the coinbase.")] index: i32,
+    ) -> Option<Result<Transaction, ApiError>> {
+        self.transaction_at(index).transpose()
+    }
+
+    /// The transactions of the block, in block order, coinbase first. Transactions of a stale block that are also on
+    /// the main chain are shown as they are on the main chain.
+    #[graphql(complexity = "costs::page(first, last, child_complexity)")]
+    async fn transactions(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "Maximum number of items from the start, or after `after`; 25 without `first` and `last`.")]
+        first: Option<i32>,
+        #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
+        #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
+        #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
+        #[graphql(desc = "Only transactions that meet all of these conditions.")] filter: Option<TransactionFilter>,
+    ) -> Option<Result<Connection<Transaction, Option<UInt53>>, ApiError>> {
+        Some(self.transaction_page(ctx, &PageArgs { first, after, last, before }, filter))
+    }
+}

@@ -1,0 +1,127 @@
+use std::sync::Arc;
+
+use async_graphql::Object;
+
+use super::script_type_count::ScriptTypeCount;
+use crate::api::error::ApiError;
+use crate::api::scalars::{BigInt, UInt53, int};
+use crate::chain::ScriptType;
+use crate::chain::float::to_f64;
+use crate::view::{self, BlockRange, IndexError, View};
+
+const SECONDS_A_DAY: f64 = 86_400.0;
+const SAT_A_BITCOIN: f64 = 100_000_000.0;
+
+/// What a block moves.
+pub(crate) struct BlockStats {
+    view: Arc<View>,
+    block: Arc<view::Block>,
+}
+
+impl BlockStats {
+    pub(crate) fn of(view: &Arc<View>, block: &Arc<view::Block>) -> Self {
+        Self { view: view.clone(), block: block.clone() }
+    }
+
+    /// The block as a range of one, to compare its running totals with those in front of it; `None` if the block that it
+    /// stands on is not kept.
+    fn alone(&self) -> Result<Option<BlockRange>, IndexError> {
+        self.view.range_of_one(&self.block)
+    }
+
+    fn utxos_added(&self) -> Result<Option<i32>, ApiError> {
+        let Some(alone) = self.alone()? else { return Ok(None) };
+        let delta = i32::try_from(alone.utxo_delta()?);
+        delta.map(Some).map_err(|_| ApiError::internal("a block has more outputs than fit into it"))
+    }
+
+    fn created_by_type(&self) -> Result<Option<Vec<ScriptTypeCount>>, ApiError> {
+        let Some(alone) = self.alone()? else { return Ok(None) };
+        let mut created = Vec::new();
+        for script_type in ScriptType::ALL {
+            let count = alone.sum(|running| running.types[script_type.index()].created.count)?;
+            let value = alone.sum(|running| running.types[script_type.index()].created.value)?;
+            if count > 0 {
+                created.push(ScriptTypeCount {
+                    script_type: script_type.into(),
+                    count: UInt53::new(count)?,
+                    value: BigInt::from(value),
+                });
+            }
+        }
+        Ok(Some(created))
+    }
+}
+
+/// Totals of the inputs, outputs and sizes of a block. Sums of output values are BigInt: the same coins can move
+/// through many transactions within a block, so the coin supply does not bound the sum.
+#[Object]
+impl BlockStats {
+    /// The number of inputs, without the coinbase input.
+    async fn input_count(&self) -> Result<i32, ApiError> {
+        int(self.block.row.inputs)
+    }
+
+    /// The number of outputs, including coinbase outputs and unspendable outputs.
+    async fn output_count(&self) -> Result<i32, ApiError> {
+        int(self.block.row.outputs)
+    }
+
+    /// The sum of the outputs that the block spends, in satoshis.
+    async fn input_value(&self) -> BigInt {
+        self.block.row.input_value.into()
+    }
+
+    /// The sum of the outputs that the block creates, in satoshis, including coinbase outputs.
+    async fn output_value(&self) -> BigInt {
+        self.block.row.output_value.into()
+    }
+
+    /// The number of transactions with a witness, without the coinbase.
+    async fn segwit_tx_count(&self) -> Result<i32, ApiError> {
+        int(self.block.row.segwit_transactions)
+    }
+
+    /// The size of the transactions with a witness, in bytes, without the coinbase.
+    async fn segwit_size(&self) -> Result<i32, ApiError> {
+        int(self.block.row.segwit_size)
+    }
+
+    /// The weight of the transactions with a witness, in weight units, without the coinbase.
+    async fn segwit_weight(&self) -> Result<i32, ApiError> {
+        int(self.block.row.segwit_weight)
+    }
+
+    /// The number of P2TR outputs.
+    async fn taproot_output_count(&self) -> Result<i32, ApiError> {
+        int(self.block.row.taproot_outputs)
+    }
+
+    /// The number of outputs whose script starts with OP_RETURN.
+    async fn op_return_count(&self) -> Result<i32, ApiError> {
+        int(self.block.row.op_return_outputs)
+    }
+
+    /// The total size of the scripts that start with OP_RETURN, in bytes.
+    async fn op_return_bytes(&self) -> Result<i32, ApiError> {
+        int(self.block.row.op_return_bytes)
+    }
+
+    /// The change in the number of outputs in the UTXO set; negative if it shrank. Unspendable outputs are not counted.
+    /// Null for a stale block whose previous block is no longer stored.
+    async fn utxo_delta(&self) -> Option<Result<i32, ApiError>> {
+        self.utxos_added().transpose()
+    }
+
+    /// Coin days destroyed: the sum over the spent outputs of their value in bitcoin times their age in days. Ages are
+    /// differences of median time past.
+    async fn coin_days_destroyed(&self) -> Option<f64> {
+        Some(to_f64(self.block.row.coin_age) / SAT_A_BITCOIN / SECONDS_A_DAY)
+    }
+
+    /// The outputs that the block creates, by script type, including coinbase outputs and unspendable outputs. Types
+    /// without outputs are omitted. Null for a stale block whose previous block is no longer stored.
+    async fn outputs_by_type(&self) -> Option<Result<Vec<ScriptTypeCount>, ApiError>> {
+        self.created_by_type().transpose()
+    }
+}

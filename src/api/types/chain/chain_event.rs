@@ -1,0 +1,58 @@
+use std::sync::Arc;
+
+use async_graphql::{SimpleObject, Union};
+
+use super::reorg::Reorg;
+use crate::api::error::ApiError;
+use crate::api::scalars::UInt53;
+use crate::api::streams::chain::Change;
+use crate::api::types::block::Block;
+
+/// A change of the main chain.
+#[derive(Union)]
+pub(crate) enum ChainEvent {
+    /// A block joined it.
+    Connected(BlockConnected),
+    /// A block left it.
+    Disconnected(BlockDisconnected),
+}
+
+/// A block that joined the main chain on top of the block of the previous event.
+#[derive(SimpleObject)]
+pub(crate) struct BlockConnected {
+    /// The sequence number of this event in this stream, from 1.
+    seq: UInt53,
+    /// The cursor of this event. Pass it as `after` to resume after this event, on this server or another server of the
+    /// same chain.
+    cursor: String,
+    /// The block.
+    block: Block,
+}
+
+/// A block that left the main chain in a reorg. It was the tip until then. The event precedes the events of the blocks
+/// that replace it.
+#[derive(SimpleObject)]
+pub(crate) struct BlockDisconnected {
+    /// The sequence number of this event in this stream, from 1.
+    seq: UInt53,
+    /// The cursor of this event. Pass it as `after` to resume after this event, on this server or another server of the
+    /// same chain.
+    cursor: String,
+    /// The block, which is now stale.
+    block: Block,
+    /// The reorg in which the block left the main chain. Null if it is no longer stored. What happened to the
+    /// transactions may not be known yet.
+    reorg: Option<Reorg>,
+}
+
+impl ChainEvent {
+    pub(crate) fn new(change: Change, seq: UInt53) -> Result<Self, ApiError> {
+        let (cursor, view) = (change.place().cursor(), Arc::new(change.view));
+        let (hash, block) = (change.block.row.hash, Block::new(&view, change.block));
+        if change.joined {
+            return Ok(Self::Connected(BlockConnected { seq, cursor, block }));
+        }
+        let reorg = Reorg::maybe(&view, view.reorg_that_disconnected(hash)).transpose()?;
+        Ok(Self::Disconnected(BlockDisconnected { seq, cursor, block, reorg }))
+    }
+}

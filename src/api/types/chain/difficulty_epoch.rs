@@ -1,0 +1,138 @@
+use std::sync::Arc;
+
+use async_graphql::Object;
+
+use super::range_stats::RangeStats;
+use crate::api::error::ApiError;
+use crate::api::scalars::{DateTime, Int53, UInt53, int};
+use crate::chain::difficulty::difficulty;
+use crate::chain::retarget::{EpochSoFar, change};
+use crate::chain::{self, BLOCKS_PER_EPOCH};
+use crate::view::{BlockRange, Dependency, View};
+
+/// An epoch of the difficulty, as far as its blocks are there.
+#[derive(Clone)]
+pub(crate) struct DifficultyEpoch {
+    view: Arc<View>,
+    epoch: chain::DifficultyEpoch,
+    blocks: Arc<BlockRange>,
+}
+
+impl DifficultyEpoch {
+    /// The epoch of this number, counted from 0; `None` if it has not begun. What is told of it is as lasting as its last
+    /// block, once that is there.
+    pub(crate) fn find(view: &Arc<View>, index: u32) -> Result<Option<Self>, ApiError> {
+        let tip = view.tip().height;
+        if index > chain::DifficultyEpoch::of(tip).index() {
+            view.read_set().depends_on(Dependency::Chain);
+            return Ok(None);
+        }
+        // not above that of the tip, so that its heights are heights
+        let epoch = chain::DifficultyEpoch::of((index * BLOCKS_PER_EPOCH).into());
+        if epoch.last() <= tip {
+            view.note_chain_up_to(epoch.last());
+        } else {
+            view.read_set().depends_on(Dependency::Chain);
+        }
+        let blocks = Arc::new(view.range(epoch.first(), epoch.last().min(tip))?);
+        Ok(Some(Self { view: view.clone(), epoch, blocks }))
+    }
+
+    /// That of the tip.
+    pub(crate) fn newest(view: &Arc<View>) -> Result<Self, ApiError> {
+        let index = chain::DifficultyEpoch::of(view.tip().height).index();
+        Self::find(view, index)?.ok_or_else(|| ApiError::internal("the epoch of the tip has not begun"))
+    }
+
+    /// Its blocks so far, to see what they make of the difficulty.
+    pub(crate) fn so_far(&self) -> EpochSoFar {
+        let (first, last) = (&self.blocks.first.header, &self.blocks.last.header);
+        EpochSoFar {
+            network: self.view.network(),
+            blocks: self.blocks.blocks(),
+            first_bits: first.bits,
+            first_time: first.time,
+            last_bits: last.bits,
+            last_time: last.time,
+        }
+    }
+
+    /// The height of the first block that is not in it any more.
+    pub(crate) fn end(&self) -> chain::Height {
+        self.epoch.last().next()
+    }
+
+    pub(crate) fn is_complete(&self) -> bool {
+        self.so_far().left() == 0
+    }
+
+    /// By how much it is harder than the one before it.
+    pub(crate) fn change_at_start(&self) -> Result<Option<f64>, ApiError> {
+        let Some(before) = self.epoch.first().previous() else { return Ok(None) };
+        let before = self.view.main_block(chain::DifficultyEpoch::of(before).first())?;
+        Ok(Some(change(before.row.header.bits, self.blocks.first.header.bits)))
+    }
+}
+
+/// A run of 2,016 main chain blocks with the same difficulty, after which the difficulty is adjusted. Times are header
+/// timestamps, which the consensus rule uses.
+#[Object]
+impl DifficultyEpoch {
+    /// The index of the epoch: the number of epochs before it.
+    async fn index(&self) -> Result<i32, ApiError> {
+        int(self.epoch.index())
+    }
+
+    /// The height of the epoch's first block.
+    async fn start_height(&self) -> Result<i32, ApiError> {
+        int(self.epoch.first().to_u32())
+    }
+
+    /// The height of the epoch's last block, whether it exists yet or not.
+    async fn end_height(&self) -> Result<i32, ApiError> {
+        int(self.epoch.last().to_u32())
+    }
+
+    /// The header timestamp of the first block.
+    async fn start_time(&self) -> DateTime {
+        DateTime::from_unix(self.blocks.first.header.time)
+    }
+
+    /// The header timestamp of the last block. Null until that block exists.
+    async fn end_time(&self) -> Option<DateTime> {
+        self.is_complete().then(|| DateTime::from_unix(self.blocks.last.header.time))
+    }
+
+    /// The target of the first block in compact form. On test networks, individual blocks of the epoch may have an
+    /// easier target.
+    async fn bits(&self) -> UInt53 {
+        self.blocks.first.header.bits.to_consensus().into()
+    }
+
+    /// The difficulty of the first block.
+    async fn difficulty(&self) -> f64 {
+        difficulty(self.blocks.first.header.bits)
+    }
+
+    /// The change of the difficulty from the previous epoch to this one, as a fraction: 0.05 means 5 % harder. Null for
+    /// the first epoch.
+    async fn change(&self) -> Option<Result<f64, ApiError>> {
+        self.change_at_start().transpose()
+    }
+
+    /// The time from the first block to the last, in seconds; it spans 2,015 intervals. The next difficulty scales with
+    /// two weeks divided by this time. Null until the last block exists.
+    async fn actual_timespan(&self) -> Option<Result<Int53, ApiError>> {
+        self.is_complete().then(|| Int53::new(self.so_far().seconds()))
+    }
+
+    /// Totals over the epoch's blocks so far.
+    async fn stats(&self) -> RangeStats {
+        RangeStats(self.blocks.as_ref().clone())
+    }
+
+    /// Whether the last block of the epoch exists.
+    async fn complete(&self) -> bool {
+        self.is_complete()
+    }
+}

@@ -1,0 +1,20 @@
+//! The main chain: summary, supply, epochs, difficulty, tips, reorgs and its events.
+
+mod chain;
+mod chain_event;
+mod chain_summary;
+mod chain_tip;
+mod difficulty_adjustment;
+mod difficulty_epoch;
+mod range_stats;
+mod reorg;
+mod snapshot;
+mod supply;
+
+pub(crate) use chain::Chain;
+pub(crate) use chain_event::ChainEvent;
+pub(crate) use chain_tip::ChainTip;
+pub(crate) use difficulty_adjustment::DifficultyAdjustment;
+pub(crate) use difficulty_epoch::DifficultyEpoch;
+pub(crate) use reorg::Reorg;
+pub(crate) use snapshot::Snapshot;

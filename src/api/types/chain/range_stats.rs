@@ -1,0 +1,141 @@
+use async_graphql::Object;
+
+use crate::api::error::ApiError;
+use crate::api::scalars::{BigInt, DateTime, Hex, Int53, Sats, UInt53, int};
+use crate::chain::difficulty::difficulty_of_work;
+use crate::chain::float::to_f64;
+use crate::view::{BlockRange, ChainTotals, Span};
+
+/// The sums over a range of blocks.
+pub(crate) struct RangeStats(pub(crate) BlockRange);
+
+impl RangeStats {
+    fn counter(&self, total: impl Fn(&ChainTotals) -> u64) -> Result<UInt53, ApiError> {
+        UInt53::new(self.0.sum(total)?)
+    }
+}
+
+/// A rate over the time that a range took; nothing if no time passed.
+pub(crate) fn rate(range: &BlockRange, of: impl Fn(&Span) -> f64) -> Option<Result<f64, ApiError>> {
+    let span = range.span().map_err(ApiError::from).transpose()?;
+    Some(span.map(|span| of(&span)))
+}
+
+/// Totals of a range of main chain blocks. Rates use the time from the median time past of the block before the range
+/// to that of the last block. A range that starts at the genesis block has no block before it: it is measured from the
+/// genesis block, which then does not count as found in that time.
+#[Object]
+impl RangeStats {
+    /// The height of the first block.
+    #[graphql(name = "fromHeight")]
+    async fn first_height(&self) -> Result<i32, ApiError> {
+        int(self.0.from.to_u32())
+    }
+
+    /// The height of the last block.
+    #[graphql(name = "toHeight")]
+    async fn last_height(&self) -> Result<i32, ApiError> {
+        int(self.0.to.to_u32())
+    }
+
+    /// The median time past of the first block.
+    #[graphql(name = "fromTime")]
+    async fn first_time(&self) -> DateTime {
+        DateTime::from_unix(self.0.first.median_time)
+    }
+
+    /// The median time past of the last block.
+    #[graphql(name = "toTime")]
+    async fn last_time(&self) -> DateTime {
+        DateTime::from_unix(self.0.last.median_time)
+    }
+
+    /// The number of blocks.
+    async fn block_count(&self) -> Result<i32, ApiError> {
+        int(self.0.blocks())
+    }
+
+    /// The number of transactions, coinbases included.
+    async fn tx_count(&self) -> Result<UInt53, ApiError> {
+        self.counter(|running| running.transactions)
+    }
+
+    /// The number of inputs, without coinbase inputs.
+    async fn input_count(&self) -> Result<UInt53, ApiError> {
+        self.counter(|running| running.inputs)
+    }
+
+    /// The number of outputs created, including unspendable ones.
+    async fn output_count(&self) -> Result<UInt53, ApiError> {
+        self.counter(|running| running.outputs)
+    }
+
+    /// The sum of the outputs created, in satoshis. The sum is unbounded because the same coins can move many times.
+    async fn output_value(&self) -> Result<BigInt, ApiError> {
+        Ok(self.0.sum(|running| running.output_value)?.into())
+    }
+
+    /// The sum of the fees, in satoshis. The sum is unbounded because a miner can spend claimed fees as a fee again.
+    async fn fees(&self) -> Result<BigInt, ApiError> {
+        Ok(u128::from(self.0.sum(|running| running.fees)?).into())
+    }
+
+    /// The sum of the subsidies, in satoshis, whether claimed or not.
+    async fn subsidy(&self) -> Result<Sats, ApiError> {
+        Sats::new(self.0.sum(|running| running.subsidy)?)
+    }
+
+    /// The total size of the blocks, in bytes.
+    async fn size(&self) -> Result<UInt53, ApiError> {
+        self.counter(|running| running.size)
+    }
+
+    /// The total weight of the blocks, in weight units.
+    async fn weight(&self) -> Result<UInt53, ApiError> {
+        self.counter(|running| running.weight)
+    }
+
+    /// The expected number of hashes to find these blocks: 256 bits, big-endian.
+    async fn chainwork(&self) -> Result<Hex, ApiError> {
+        Ok(Hex::new(self.0.work()?.to_be_bytes()))
+    }
+
+    /// The sum of the blocks' difficulties, computed from their chainwork.
+    async fn difficulty_sum(&self) -> Result<f64, ApiError> {
+        Ok(difficulty_of_work(self.0.work()?))
+    }
+
+    /// The mean time between blocks, in seconds. Null if no time passed.
+    async fn average_interval(&self) -> Option<Result<f64, ApiError>> {
+        rate(&self.0, Span::seconds_per_block)
+    }
+
+    /// The hashrate estimated from these blocks, in hashes per second. Null if no time passed.
+    async fn hashrate(&self) -> Option<Result<f64, ApiError>> {
+        rate(&self.0, Span::hashrate)
+    }
+
+    /// Transactions per second, coinbases included. Null if no time passed.
+    async fn tps(&self) -> Option<Result<f64, ApiError>> {
+        rate(&self.0, Span::transactions_per_second)
+    }
+
+    /// The change in the number of outputs in the UTXO set; negative if it shrank.
+    async fn utxo_delta(&self) -> Result<Int53, ApiError> {
+        Int53::new(self.0.utxo_delta()?)
+    }
+
+    /// The number of blocks with only a coinbase.
+    async fn empty_blocks(&self) -> Result<i32, ApiError> {
+        int(self.0.sum(|running| running.empty_blocks)?)
+    }
+
+    /// The sum of the fees divided by the virtual size of the blocks, in sat/vB. The size is a quarter of the total
+    /// weight, including headers and coinbases, so this is slightly lower than the averages of the single blocks, which
+    /// exclude them.
+    async fn average_fee_rate(&self) -> Result<f64, ApiError> {
+        let (fees, weight) = (self.0.sum(|running| running.fees)?, self.0.sum(|running| running.weight)?);
+        // no block is without weight
+        Ok(to_f64(fees) * 4.0 / to_f64(weight.max(1)))
+    }
+}

@@ -1,0 +1,223 @@
+//! Enumerations, and how those of the rooms below are named here.
+
+use async_graphql::Enum;
+
+use crate::{chain, view};
+
+/// Whether a block is on the chain that this server follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
+pub(crate) enum ChainStatus {
+    /// The block is on the main chain, the chain with the most work.
+    Main,
+    /// The block was on the main chain, and a reorg disconnected it.
+    Stale,
+}
+
+impl From<view::ChainMembership> for ChainStatus {
+    fn from(membership: view::ChainMembership) -> Self {
+        match membership {
+            view::ChainMembership::Main => Self::Main,
+            view::ChainMembership::Stale => Self::Stale,
+        }
+    }
+}
+
+/// The direction of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
+pub(crate) enum SortOrder {
+    /// Oldest first.
+    Asc,
+    /// Newest first.
+    Desc,
+}
+
+/// The phase of following the Bitcoin node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
+pub(crate) enum SyncPhase {
+    /// The node is not connected yet, is unreachable or silent, or the disk has no space for new blocks. Queries are still
+    /// answered from the index, unless a crash lost a block that was announced to clients: then the server waits for that
+    /// block first, for a bounded time, and `lostBlock` names it.
+    WaitingForNode,
+    /// The index is empty, or at least twelve blocks behind the node's newest block.
+    CatchingUp,
+    /// The index is at the node's newest block, or a few blocks behind it.
+    Following,
+}
+
+impl From<view::SyncPhase> for SyncPhase {
+    fn from(phase: view::SyncPhase) -> Self {
+        match phase {
+            view::SyncPhase::WaitingForNode => Self::WaitingForNode,
+            view::SyncPhase::CatchingUp => Self::CatchingUp,
+            view::SyncPhase::Following => Self::Following,
+        }
+    }
+}
+
+/// The validation status of a branch of the block tree, as reported by the Bitcoin node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
+pub(crate) enum ChainTipStatus {
+    /// The node's main chain.
+    Active,
+    /// Fully validated, but not on the node's main chain.
+    ValidFork,
+    /// The node has all blocks of the branch but never fully validated them.
+    ValidHeaders,
+    /// The headers are valid, but the node does not have all blocks of the branch.
+    HeadersOnly,
+    /// The branch contains at least one invalid block.
+    Invalid,
+}
+
+impl ChainTipStatus {
+    /// `None` for a word of the node that has no name here.
+    pub(crate) fn of(status: view::ChainTipStatus) -> Option<Self> {
+        match status {
+            view::ChainTipStatus::Active => Some(Self::Active),
+            view::ChainTipStatus::ValidFork => Some(Self::ValidFork),
+            view::ChainTipStatus::ValidHeaders => Some(Self::ValidHeaders),
+            view::ChainTipStatus::HeadersOnly => Some(Self::HeadersOnly),
+            view::ChainTipStatus::Invalid => Some(Self::Invalid),
+            view::ChainTipStatus::Unknown => None,
+        }
+    }
+}
+
+/// The current state of a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
+pub(crate) enum TxState {
+    /// In the mempool, waiting for confirmation.
+    Mempool,
+    /// In a block of the main chain.
+    Confirmed,
+    /// Left the mempool because another transaction replaced it or one of its ancestors.
+    Replaced,
+    /// Left the mempool because the mempool was full, because it expired, or for a reason that the node did not report.
+    Evicted,
+    /// A main chain block contains a transaction that spends the same output, or an output that one of its ancestors
+    /// spends.
+    Conflicted,
+    /// Only in blocks that a reorg disconnected, or a descendant of such a transaction.
+    ReorgedOut,
+    /// Not known to this server, which has only the bytes given to `decodeTransaction`.
+    Unknown,
+}
+
+impl From<view::TransactionState> for TxState {
+    fn from(state: view::TransactionState) -> Self {
+        match state {
+            view::TransactionState::Unconfirmed => Self::Mempool,
+            view::TransactionState::Confirmed => Self::Confirmed,
+            view::TransactionState::Replaced => Self::Replaced,
+            view::TransactionState::Evicted => Self::Evicted,
+            view::TransactionState::Conflicted => Self::Conflicted,
+            view::TransactionState::ReorgedOut => Self::ReorgedOut,
+            view::TransactionState::Unknown => Self::Unknown,
+        }
+    }
+}
+
+/// Whether and where an output is spent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
+pub(crate) enum SpendStatus {
+    /// No transaction of the main chain or of the mempool spends it. A coinbase output may not be mature yet.
+    Unspent,
+    /// A mempool transaction spends it, and no main chain transaction does.
+    SpentInMempool,
+    /// A main chain transaction spends it.
+    Spent,
+    /// No transaction can ever spend it; see `unspendableReason`.
+    Unspendable,
+}
+
+impl From<view::SpendStatus> for SpendStatus {
+    fn from(status: view::SpendStatus) -> Self {
+        match status {
+            view::SpendStatus::Unspent => Self::Unspent,
+            view::SpendStatus::SpentInMempool => Self::SpentInMempool,
+            view::SpendStatus::Spent => Self::Spent,
+            view::SpendStatus::Unspendable => Self::Unspendable,
+        }
+    }
+}
+
+/// The reason why an output can never be spent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
+pub(crate) enum UnspendableReason {
+    /// The script starts with OP_RETURN.
+    OpReturn,
+    /// The script is longer than 10,000 bytes.
+    OversizeScript,
+    /// The output belongs to the genesis coinbase, which never entered the UTXO set.
+    GenesisCoinbase,
+    /// A later transaction with the same txid overwrote the output before it was spent (BIP30).
+    #[graphql(name = "BIP30_OVERWRITTEN")]
+    Bip30Overwritten,
+}
+
+impl From<view::UnspendableReason> for UnspendableReason {
+    fn from(reason: view::UnspendableReason) -> Self {
+        match reason {
+            view::UnspendableReason::OpReturn => Self::OpReturn,
+            view::UnspendableReason::OversizeScript => Self::OversizeScript,
+            view::UnspendableReason::GenesisCoinbase => Self::GenesisCoinbase,
+            view::UnspendableReason::Bip30Overwritten => Self::Bip30Overwritten,
+        }
+    }
+}
+
+/// The type of a scriptPubKey, as Bitcoin Core distinguishes them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
+pub(crate) enum ScriptType {
+    /// Pay to public key: `<key> OP_CHECKSIG`. Has no address.
+    #[graphql(name = "P2PK")]
+    P2pk,
+    /// Pay to public key hash.
+    #[graphql(name = "P2PKH")]
+    P2pkh,
+    /// Pay to script hash (BIP16), which includes nested segwit.
+    #[graphql(name = "P2SH")]
+    P2sh,
+    /// Pay to witness public key hash (BIP141): witness version 0, 20 bytes.
+    #[graphql(name = "P2WPKH")]
+    P2wpkh,
+    /// Pay to witness script hash (BIP141): witness version 0, 32 bytes.
+    #[graphql(name = "P2WSH")]
+    P2wsh,
+    /// Pay to taproot (BIP341): witness version 1, 32 bytes.
+    #[graphql(name = "P2TR")]
+    P2tr,
+    /// Pay to anchor (P2A), which anyone can spend.
+    #[graphql(name = "P2A")]
+    P2a,
+    /// Bare multisig: `m <keys> n OP_CHECKMULTISIG`. Has no address.
+    #[graphql(name = "P2MS")]
+    P2ms,
+    /// Starts with OP_RETURN: carries data and can never be spent.
+    OpReturn,
+    /// A witness program of version 1 to 16 without a defined meaning yet (BIP141).
+    WitnessUnknown,
+    /// None of the other types.
+    Nonstandard,
+    /// An empty script.
+    Empty,
+}
+
+impl From<chain::ScriptType> for ScriptType {
+    fn from(script_type: chain::ScriptType) -> Self {
+        match script_type {
+            chain::ScriptType::P2pk => Self::P2pk,
+            chain::ScriptType::P2pkh => Self::P2pkh,
+            chain::ScriptType::P2sh => Self::P2sh,
+            chain::ScriptType::P2wpkh => Self::P2wpkh,
+            chain::ScriptType::P2wsh => Self::P2wsh,
+            chain::ScriptType::P2tr => Self::P2tr,
+            chain::ScriptType::P2a => Self::P2a,
+            chain::ScriptType::P2ms => Self::P2ms,
+            chain::ScriptType::OpReturn => Self::OpReturn,
+            chain::ScriptType::WitnessUnknown => Self::WitnessUnknown,
+            chain::ScriptType::Nonstandard => Self::Nonstandard,
+            chain::ScriptType::Empty => Self::Empty,
+        }
+    }
+}

@@ -1,0 +1,52 @@
+use async_graphql::SimpleObject;
+
+use crate::api::error::ApiError;
+use crate::api::scalars::{Sats, SignedSats};
+use crate::view::{Block, Ledger, Pending, View};
+
+/// The balance of a ledger on the main chain, and the changes that the mempool would make to it. With `at`, even at the
+/// tip, the mempool is ignored and its parts are 0. Unspendable outputs are not part of any amount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, SimpleObject)]
+pub(crate) struct Balance {
+    /// The sum of the ledger's outputs on the main chain that no transaction of the main chain spends, in satoshis.
+    confirmed: Sats,
+    /// The part of `confirmed` in coinbase outputs that are not mature enough to be spent in the next block, in
+    /// satoshis.
+    immature: Sats,
+    /// The part of `confirmed` and `pendingIn` that mempool transactions spend, in satoshis.
+    spent_in_mempool: Sats,
+    /// The sum of the ledger's outputs that mempool transactions create, in satoshis. This is a gross amount: it
+    /// includes change, and outputs that other mempool transactions spend again.
+    pending_in: Sats,
+    /// The change that the mempool would make to `confirmed`, in satoshis: `pendingIn` minus `spentInMempool`.
+    unconfirmed_delta: SignedSats,
+    /// The balance once the whole mempool is confirmed, in satoshis: `confirmed` plus `unconfirmedDelta`, which equals
+    /// the sum of `utxos` without a filter.
+    total: Sats,
+    /// The part of `confirmed` that can be spent in the next block and that no mempool transaction spends, in satoshis.
+    /// Unconfirmed outputs are not included, not even the ledger's own change.
+    spendable: Sats,
+}
+
+impl Balance {
+    /// What a ledger held right after a block, if that is what the mempool does to it.
+    pub(crate) fn of(view: &View, ledger: &Ledger, at: &Block, pending: &Pending) -> Result<Self, ApiError> {
+        let confirmed = view.totals(ledger, at)?.balance()?;
+        let immature = view.immature(ledger, at)?;
+        let mature = confirmed
+            .checked_sub(immature)
+            .ok_or_else(|| ApiError::internal("the immature balance of a script exceeds its balance"))?;
+        let (created, spent) = (pending.created.value, pending.spent());
+        // no node's mempool spends what is immature, but what one tells is not our doing: nothing falls below zero for it
+        let total = confirmed.saturating_add(created).saturating_sub(spent);
+        Ok(Self {
+            confirmed: Sats::new(confirmed)?,
+            immature: Sats::new(immature)?,
+            spent_in_mempool: Sats::new(spent)?,
+            pending_in: Sats::new(created)?,
+            unconfirmed_delta: SignedSats::new(i128::from(created) - i128::from(spent))?,
+            total: Sats::new(total)?,
+            spendable: Sats::new(mature.saturating_sub(pending.spent_confirmed.value))?,
+        })
+    }
+}

@@ -1,0 +1,113 @@
+use std::sync::Arc;
+
+use async_graphql::{ComplexObject, Enum, SimpleObject};
+
+use super::balance::Balance;
+use super::entry::LedgerEntry;
+use super::holdings::Holdings;
+use super::watched::Watched;
+use crate::api::error::ApiError;
+use crate::api::scalars::{Txid, UInt53, int};
+use crate::api::streams::ledger::event::Happening;
+use crate::api::types::mempool::RemovalReason;
+use crate::view::View;
+
+/// What happened to a transaction of a ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
+pub(crate) enum LedgerEventKind {
+    /// The transaction entered the mempool: it is new, or it returned after a reorg disconnected its block.
+    Seen,
+    /// The transaction left the mempool because another transaction replaced it or one of its ancestors. If the
+    /// replacement pays or spends the ledger, its SEEN event follows. With `isCorrection` it had left before, as EVICTED.
+    Replaced,
+    /// The transaction left the mempool for another reason, given in `reason`, and is in no block. If it returns, a
+    /// SEEN event follows. When a reason that was UNKNOWN becomes known, REPLACED or EVICTED follows with `isCorrection`.
+    Evicted,
+    /// A block of the main chain contains the transaction: its first confirmation.
+    Confirmed,
+    /// The transaction has one of the requested numbers of confirmations. The event repeats after a reorg in which the
+    /// transaction keeps its block but loses confirmations.
+    DepthReached,
+    /// The block that contained the transaction left the main chain. SEEN follows if the transaction returns to the
+    /// mempool, CONFIRMED if another block contains it.
+    UnconfirmedByReorg,
+    /// The coinbase outputs that the transaction created are mature: it has 100 confirmations, and the next block may
+    /// spend them.
+    Matured,
+    /// Earlier mempool events are missing because the server no longer has them: the client was away for longer than
+    /// the server stores events, or resumes from before a restart or from another server. Discard all unconfirmed
+    /// transactions: any of them may be gone. SEEN events for the whole current mempool follow, then GAP_END. No block
+    /// events are missing. `entry` is null.
+    Gap,
+    /// All unconfirmed transactions are reported, and no events are missing from here on. A transaction that left
+    /// between GAP and GAP_END may have no SEEN event, but may have a REPLACED or EVICTED event after GAP_END. `entry`
+    /// is null.
+    GapEnd,
+}
+
+/// An event of a transaction that pays or spends a watched address or script, or a notice that events may be missing.
+#[derive(SimpleObject)]
+#[graphql(complex)]
+pub(crate) struct LedgerEvent {
+    /// The sequence number of this event in this stream, from 1.
+    seq: UInt53,
+    /// The cursor of this event. Pass it as `after`, with the same addresses, scripts and depths, to resume after this
+    /// event.
+    cursor: String,
+    /// What happened.
+    kind: LedgerEventKind,
+    /// The transaction and its effect on the watched scripts, in the state of this event. Null for GAP and GAP_END, and
+    /// only for these.
+    entry: Option<LedgerEntry>,
+    /// Why the transaction left the mempool. Null unless it left.
+    reason: Option<RemovalReason>,
+    /// The txid of the transaction that replaced it, in the mempool or in a block. Null if there is none.
+    replaced_by: Option<Txid>,
+    /// True if the transaction had left the mempool before for the reason UNKNOWN and did not return: `kind`, `reason`
+    /// and `replacedBy` replace those of the earlier EVICTED. False otherwise.
+    is_correction: bool,
+    #[graphql(skip)]
+    confirmations: Option<u32>,
+    #[graphql(skip)]
+    holdings: Holdings,
+}
+
+impl LedgerEvent {
+    /// An event as it is told from a view, with its cursor. For what its entry tells of the ledger at most `most`
+    /// transactions of the mempool are read.
+    pub(crate) fn new(
+        view: View,
+        happening: &Happening,
+        watched: &Watched,
+        (seq, cursor): (UInt53, String),
+        most: u32,
+    ) -> Result<Self, ApiError> {
+        let view = Arc::new(view);
+        Ok(Self {
+            seq,
+            cursor,
+            kind: happening.kind,
+            entry: happening.entry(&view, watched, most)?,
+            reason: happening.reason,
+            replaced_by: happening.replaced_by.map(Txid),
+            is_correction: happening.is_correction,
+            confirmations: happening.depth,
+            holdings: watched.in_view(&view),
+        })
+    }
+}
+
+#[ComplexObject]
+impl LedgerEvent {
+    /// The number of confirmations reached with this event: 1 for CONFIRMED, 100 for MATURED, a requested number for
+    /// DEPTH_REACHED. Null for events of other kinds.
+    async fn depth(&self) -> Option<Result<i32, ApiError>> {
+        self.confirmations.map(int)
+    }
+
+    /// The balance of all watched scripts together, in the state of this event, which can be newer than the event
+    /// itself.
+    async fn balance(&self) -> Option<Result<Balance, ApiError>> {
+        Some(self.holdings.balance(None))
+    }
+}

@@ -1,0 +1,32 @@
+//! What holds coins: addresses, scripts, and sets of them. Each is a [`Ledger`], and all are answered by one
+//! [`Holdings`](holdings::Holdings); they differ only in what names them.
+//!
+//! ```text
+//!   address.rs ┐                     ┌─► stats.rs, balance.rs
+//!   script.rs  ├──► holdings.rs ─────┼─► utxo.rs    pages of unspent outputs
+//!   set.rs     ┘                     ├─► entry.rs   pages of transactions, as far as they concern the ledger
+//!                                    └─► blocks whose coinbase pays it
+//!   watched.rs        what a subscription follows: holdings in one view after the other
+//!   ledger_event.rs   an event of such a subscription
+//! ```
+
+mod address;
+mod balance;
+mod entry;
+mod holdings;
+mod ledger_event;
+mod script;
+mod set;
+mod spendability;
+mod stats;
+mod utxo;
+mod watched;
+
+pub(crate) use address::Address;
+pub(crate) use entry::LedgerEntry;
+pub(crate) use holdings::Ledger;
+pub(crate) use ledger_event::{LedgerEvent, LedgerEventKind};
+pub(crate) use script::{ByteOrder, Script};
+pub(crate) use set::{AddressSet, WatchInput};
+pub(crate) use utxo::Utxo;
+pub(crate) use watched::Watched;

@@ -1,0 +1,178 @@
+use std::sync::Arc;
+
+use async_graphql::{Context, Enum, ID, Object};
+use bitcoin::ScriptBuf;
+use bitcoin::hashes::{Hash, sha256};
+
+use super::balance::Balance;
+use super::entry::{LedgerEntry, LedgerFilter};
+use super::holdings::Holdings;
+use super::stats::LedgerStats;
+use super::utxo::{UtxoConnection, UtxoFilter};
+use crate::api::costs;
+use crate::api::error::ApiError;
+use crate::api::pagination::connection::Connection;
+use crate::api::pagination::global_id::script_id;
+use crate::api::pagination::page::PageArgs;
+use crate::api::scalars::{Hex, UInt53};
+use crate::api::types::block::{Block, BlockAt};
+use crate::api::types::enums::SortOrder;
+use crate::chain::address_of;
+use crate::view::View;
+
+/// The byte order of a 32-byte script hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
+pub(crate) enum ByteOrder {
+    /// Reversed, as in the Electrum protocol.
+    ElectrumReversed,
+    /// The order in which SHA-256 returns the bytes, as in esplora.
+    #[graphql(name = "SHA256_NATURAL")]
+    Sha256Natural,
+}
+
+/// A scriptPubKey, or the hash of one that never appeared.
+#[derive(Clone)]
+pub(crate) struct Script {
+    view: Arc<View>,
+    hash: sha256::Hash,
+    /// `None` if only the hash is known.
+    bytes: Option<ScriptBuf>,
+    holdings: Holdings,
+}
+
+impl Script {
+    /// This script, whether it was ever used or not.
+    pub(crate) fn of(view: &Arc<View>, script: ScriptBuf) -> Self {
+        let hash = sha256::Hash::hash(script.as_bytes());
+        let name = address_of(&script, view.network()).unwrap_or_else(|| script.to_hex_string());
+        let holdings = Holdings::new(view, script_id(&hash), [(hash, name)]);
+        Self { view: view.clone(), hash, bytes: Some(script), holdings }
+    }
+
+    /// The script with this SHA-256.
+    pub(crate) fn with_hash(view: &Arc<View>, hash: sha256::Hash) -> Result<Self, ApiError> {
+        Ok(match view.script_of_hash::<ApiError>(&hash)? {
+            Some(script) => Self::of(view, script),
+            None => Self { view: view.clone(), hash, bytes: None, holdings: Holdings::new(view, script_id(&hash), []) },
+        })
+    }
+
+    /// The script with this hash, as a client wrote it. Errors: BAD_USER_INPUT unless it has 32 bytes.
+    pub(crate) fn with_hash_in(view: &Arc<View>, hash: &Hex, order: ByteOrder) -> Result<Self, ApiError> {
+        let mut bytes: [u8; 32] = hash.as_bytes().try_into().map_err(|_| {
+            ApiError::bad_user_input(format!(
+                "scriptHash has {} bytes: give the 32 bytes of a SHA-256, 64 hexadecimal digits",
+                hash.as_bytes().len()
+            ))
+        })?;
+        if order == ByteOrder::ElectrumReversed {
+            bytes.reverse();
+        }
+        Self::with_hash(view, sha256::Hash::from_byte_array(bytes))
+    }
+}
+
+/// A scriptPubKey and its history. Different addresses are always different scripts. Scripts without an address (P2PK,
+/// bare multisig, nonstandard) are available here.
+#[Object]
+impl Script {
+    /// `Script:` followed by the SHA-256 of the script in natural byte order.
+    pub(crate) async fn id(&self) -> ID {
+        script_id(&self.hash).into()
+    }
+
+    /// The scriptPubKey. Null if only its hash was given and no spendable output ever used the script.
+    async fn hex(&self) -> Option<Result<Hex, ApiError>> {
+        let script = self.bytes.as_ref()?;
+        Some(self.view.count(script.len()).map(|()| Hex::new(script.to_bytes())).map_err(ApiError::from))
+    }
+
+    /// The SHA-256 of the script in natural byte order, as in esplora.
+    async fn script_hash(&self) -> Hex {
+        Hex::new(self.hash.to_byte_array())
+    }
+
+    /// The SHA-256 of the script, byte-reversed, as in the Electrum protocol.
+    async fn script_hash_electrum(&self) -> Hex {
+        let mut bytes = self.hash.to_byte_array();
+        bytes.reverse();
+        Hex::new(bytes)
+    }
+
+    /// The address of the script. Null for types without an address (P2PK, bare multisig, OP_RETURN, ...).
+    async fn address(&self) -> Option<String> {
+        address_of(self.bytes.as_ref()?, self.view.network())
+    }
+
+    /// What the ledger received and spent over its whole history. All zeros if it was never used.
+    pub(crate) async fn stats(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "The state right after this block, without the mempool; the current state if not given.")]
+        at: Option<BlockAt>,
+    ) -> Option<Result<LedgerStats, ApiError>> {
+        Some(self.holdings.stats(ctx, at))
+    }
+
+    /// The balance of the ledger. All zeros if it was never used.
+    pub(crate) async fn balance(
+        &self,
+        #[graphql(desc = "The state right after this block, without the mempool; the current state if not given.")]
+        at: Option<BlockAt>,
+    ) -> Option<Result<Balance, ApiError>> {
+        Some(self.holdings.balance(at))
+    }
+
+    /// The unspent outputs, newest first: unconfirmed outputs by arrival in the mempool, then confirmed ones. With
+    /// `at`, the server reads the history up to that block, so a page may have fewer items than requested, as with a
+    /// filter.
+    #[graphql(complexity = "costs::page(first, last, child_complexity)")]
+    pub(crate) async fn utxos(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "Only outputs that meet all of these conditions.")] filter: Option<UtxoFilter>,
+        #[graphql(
+            desc = "The state right after this block, without the mempool; the current state if not given."
+        )]
+        at: Option<BlockAt>,
+        #[graphql(desc = "Maximum number of items from the start, or after `after`; 25 without `first` and `last`.")]
+        first: Option<i32>,
+        #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
+        #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
+        #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
+    ) -> Option<Result<UtxoConnection, ApiError>> {
+        Some(self.holdings.utxos(ctx, filter, at, &PageArgs { first, after, last, before }))
+    }
+
+    /// The transactions that pay or spend the ledger. Unconfirmed ones count as newer than all confirmed ones and are
+    /// ordered by arrival in the mempool.
+    #[graphql(complexity = "costs::page(first, last, child_complexity)")]
+    pub(crate) async fn transactions(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "Only transactions that meet all of these conditions.")] filter: Option<LedgerFilter>,
+        #[graphql(desc = "Whether the newest or the oldest come first.", default_with = "Some(SortOrder::Desc)")]
+        order: Option<SortOrder>,
+        #[graphql(desc = "Maximum number of items from the start, or after `after`; 25 without `first` and `last`.")]
+        first: Option<i32>,
+        #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
+        #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
+        #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
+    ) -> Option<Result<Connection<LedgerEntry, Option<UInt53>>, ApiError>> {
+        Some(self.holdings.transactions(ctx, filter, order, &PageArgs { first, after, last, before }))
+    }
+
+    /// The blocks whose coinbase pays the ledger, newest first.
+    #[graphql(complexity = "costs::page(first, last, child_complexity)")]
+    async fn coinbase_blocks(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "Maximum number of items from the start, or after `after`; 25 without `first` and `last`.")]
+        first: Option<i32>,
+        #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
+        #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
+        #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
+    ) -> Option<Result<Connection<Block, Option<i32>>, ApiError>> {
+        Some(self.holdings.coinbase_blocks(ctx, &PageArgs { first, after, last, before }))
+    }
+}

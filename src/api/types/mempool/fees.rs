@@ -1,0 +1,187 @@
+//! What to pay: by the estimator of the node, which looks at what was paid before, or by the blocks that the mempool would
+//! make, which looks at what waits now.
+//!
+//! How well an estimate would have done is next door, in `hit_rate`.
+
+use std::sync::Arc;
+
+use async_graphql::{ComplexObject, Context, Enum, SimpleObject};
+
+use super::hit_rate;
+use crate::api::context::limits;
+use crate::api::error::ApiError;
+use crate::api::scalars::int;
+use crate::api::types::chain::Snapshot;
+use crate::chain::Feerate;
+use crate::view::{EstimateMode, View};
+
+/// The most blocks ahead for which fees are estimated, as in Bitcoin Core.
+const MAX_TARGET: u16 = 1_008;
+
+/// How the node's estimator weighs past feerates.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Enum)]
+pub(crate) enum FeeMode {
+    /// Follows the most recent blocks.
+    #[default]
+    Economical,
+    /// Considers a longer history, so the estimate falls more slowly.
+    Conservative,
+}
+
+/// The source of a feerate estimate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Enum)]
+pub(crate) enum FeeSource {
+    /// The Bitcoin node's estimator (`estimatesmartfee`), based on how long past transactions waited at each feerate.
+    #[default]
+    NodeEstimator,
+    /// The blocks that miners would assemble from the current mempool if no more transactions arrived.
+    MempoolProjection,
+    /// The higher of the two other estimates: the node's estimator lags when fees rise, and the projection ignores
+    /// future arrivals. The projection alone if the node has no estimate.
+    Blend,
+}
+
+/// The feerate to pay for confirmation within a number of blocks.
+#[derive(SimpleObject)]
+#[graphql(complex)]
+pub(crate) struct FeeEstimate {
+    /// The number of blocks that the estimate is for. The node's estimator may return a longer target than requested: 2
+    /// instead of 1. A BLEND always reports the requested target.
+    target_blocks: i32,
+    /// The estimated feerate, in sat/vB.
+    fee_rate: f64,
+    /// The source of the estimate.
+    source: FeeSource,
+    /// The mode of the node's estimator. Null if the node was not asked.
+    mode: Option<FeeMode>,
+    /// The state of the chain that the rest of this answer uses, including the mempool of the projection. The node's
+    /// estimator always reports its current state.
+    as_of: Snapshot,
+    #[graphql(skip)]
+    view: Arc<View>,
+}
+
+#[ComplexObject]
+impl FeeEstimate {
+    /// The backtest of this feerate: the share of recent starting points, 0 to 1, from which a transaction at this
+    /// feerate would have been mined within `targetBlocks` blocks. A block counts as accepting the transaction if it
+    /// has space left, or if at least a tenth of its weight pays at most this feerate; the threshold discounts
+    /// transactions that the miner included for other reasons. A block with only a coinbase does not count. The figure
+    /// is computed from the blocks; past estimates are not stored. Null if the chain is too short for a single run of
+    /// blocks.
+    #[graphql(complexity = "hit_rate::cost(last_blocks)")]
+    async fn hit_rate(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(
+            desc = "The number of starting points. The newest has `targetBlocks` blocks after it. 1 to \
+                    `server.limits.points`.",
+            default_with = "Some(hit_rate::LAST_BLOCKS)"
+        )]
+        last_blocks: Option<i32>,
+    ) -> Option<Result<f64, ApiError>> {
+        let (last_blocks, target) = (last_blocks.unwrap_or(hit_rate::LAST_BLOCKS), self.target_blocks);
+        let most = match limits(ctx) {
+            Ok(limits) => limits.points,
+            Err(error) => return Some(Err(error)),
+        };
+        hit_rate::of(&self.view, self.fee_rate, target, last_blocks, most).transpose()
+    }
+}
+
+/// The minimum feerates for confirmation in one of the next blocks, in sat/vB, from the blocks that miners would
+/// assemble from the mempool if no more transactions arrived. No value is lower than that of a later target.
+#[derive(SimpleObject)]
+pub(crate) struct RecommendedFees {
+    /// For the next block: its median feerate, or less if the block is not full.
+    next_block: f64,
+    /// For one of the next three blocks.
+    within_3_blocks: f64,
+    /// For one of the next six blocks.
+    within_6_blocks: f64,
+    /// For low priority: twice the minimum, or less if one of the next six blocks requires less.
+    economy: f64,
+    /// The lowest feerate that the node currently accepts.
+    minimum: f64,
+    /// The state of the chain and mempool that the feerates are computed from.
+    as_of: Snapshot,
+}
+
+/// A number of blocks ahead. Errors: BAD_USER_INPUT.
+fn target(blocks: i32) -> Result<u16, ApiError> {
+    let target = u16::try_from(blocks).ok().filter(|target| (1..=MAX_TARGET).contains(target));
+    target.ok_or_else(|| {
+        ApiError::bad_user_input(format!("the target is {blocks} blocks, and it must be 1 to {MAX_TARGET}"))
+    })
+}
+
+/// Errors: NODE_UNAVAILABLE if what the node takes is not known yet.
+fn with_mempool(view: &View) -> Result<(), ApiError> {
+    if view.follows_mempool() { Ok(()) } else { Err(ApiError::mempool_unknown()) }
+}
+
+impl RecommendedFees {
+    pub(crate) fn of(view: Arc<View>) -> Result<Self, ApiError> {
+        with_mempool(&view)?;
+        let fees = view.mempool().recommended_fees();
+        Ok(Self {
+            next_block: fees.next_block,
+            within_3_blocks: fees.within_3_blocks,
+            within_6_blocks: fees.within_6_blocks,
+            economy: fees.economy,
+            minimum: fees.minimum,
+            as_of: Snapshot::new(view),
+        })
+    }
+}
+
+impl FeeEstimate {
+    /// An estimate, `None` where the source has none.
+    pub(crate) async fn find(
+        view: Arc<View>,
+        target_blocks: i32,
+        mode: FeeMode,
+        source: FeeSource,
+    ) -> Result<Option<Self>, ApiError> {
+        let target = target(target_blocks)?;
+        let projected = match source {
+            FeeSource::NodeEstimator => None,
+            FeeSource::MempoolProjection | FeeSource::Blend => {
+                with_mempool(&view)?;
+                Some(view.mempool().projected_fee(target.into()))
+            }
+        };
+        if source == FeeSource::MempoolProjection {
+            return Ok(projected.map(|fee_rate| Self::new(view, target_blocks, fee_rate, source, None)));
+        }
+        let asked = match mode {
+            FeeMode::Economical => EstimateMode::Economical,
+            FeeMode::Conservative => EstimateMode::Conservative,
+        };
+        let found =
+            view.node_client().fee_estimate(target, asked).await.map_err(|error| ApiError::node_unavailable(&error))?;
+        let estimated = found.feerate.map(Feerate::to_sat_per_vb);
+        let (target_blocks, fee_rate) = match projected {
+            None => (int(found.blocks.into())?, estimated),
+            Some(projected) => (target_blocks, Some(estimated.map_or(projected, |rate| rate.max(projected)))),
+        };
+        Ok(fee_rate.map(|fee_rate| Self::new(view, target_blocks, fee_rate, source, Some(mode))))
+    }
+
+    fn new(view: Arc<View>, target_blocks: i32, fee_rate: f64, source: FeeSource, mode: Option<FeeMode>) -> Self {
+        Self { target_blocks, fee_rate, source, mode, as_of: Snapshot::new(view.clone()), view }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_is_1_to_1_008_blocks() {
+        assert_eq!((target(1), target(1_008)), (Ok(1), Ok(1_008)));
+        for wrong in [0, -1, 1_009, 65_537, i32::MIN, i32::MAX] {
+            assert_eq!(target(wrong).unwrap_err().code(), "BAD_USER_INPUT", "{wrong}");
+        }
+    }
+}

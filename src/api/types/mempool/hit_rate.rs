@@ -1,0 +1,105 @@
+//! How a feerate would have done in the blocks of the past.
+//!
+//! ```text
+//!   blocks     …  ✓  ✗  ✗  ✓  ✗ tip       ✓ took what pays this
+//!   within 2      └──┘  └──┘              from each starting point: is there a ✓ among the next 2?
+//! ```
+
+use crate::api::costs;
+use crate::api::error::ApiError;
+use crate::api::pagination::page;
+use crate::chain::{Feerate, Height};
+use crate::view::{BlockRow, View};
+
+/// How many starting points are looked at if nothing else is asked for: a week of blocks.
+pub(crate) const LAST_BLOCKS: i32 = 1_008;
+
+/// From this weight on a block has no room left: a full one is made of what pays most, but for gaps that nothing fits.
+const FULL_WEIGHT: u32 = 3_900_000;
+
+/// Where 10 percent stands among the feerates of a row.
+const TENTH: usize = 1;
+
+/// What looking at so many blocks costs.
+pub(crate) fn cost(last_blocks: Option<i32>) -> usize {
+    costs::list(last_blocks.unwrap_or(LAST_BLOCKS) / costs::ROWS_IN_A_ROW, 1)
+}
+
+/// The share of the last `last_blocks` starting points behind which one of the next `target` blocks took what pays this
+/// feerate, in sat/vB. `None` if there is no starting point with so many blocks behind it.
+///
+/// Errors: BAD_USER_INPUT for less than one, QUERY_LIMIT_EXCEEDED for more than `most` of them.
+pub(crate) fn of(
+    view: &View,
+    sat_per_vb: f64,
+    target: i32,
+    last_blocks: i32,
+    most: u32,
+) -> Result<Option<f64>, ApiError> {
+    let count = page::count_of("lastBlocks", last_blocks)?;
+    if count == 0 {
+        return Err(ApiError::bad_user_input("lastBlocks is 0, and it must be at least 1"));
+    }
+    if count > most {
+        return Err(ApiError::limit_exceeded("points", most.into(), count.into()));
+    }
+    let feerate = Feerate::from_sat_per_vb(sat_per_vb)
+        .ok_or_else(|| ApiError::internal("an estimate exceeds the coin supply"))?;
+    let target = page::count_of("targetBlocks", target)?;
+    let end = view.tip().height.next().to_u32();
+    // the genesis block had nothing in front of it, and waits for nothing
+    let first = end.saturating_sub(count.saturating_add(target).saturating_sub(1)).max(1);
+    let took = (first..end).map(|height| Ok(takes(&view.main_block(Height::from(height))?.row, feerate)));
+    Ok(share(&took.collect::<Result<Vec<bool>, ApiError>>()?, target))
+}
+
+/// Whether a block would have taken a transaction with this feerate, had it waited.
+fn takes(row: &BlockRow, feerate: Feerate) -> bool {
+    let pays_enough = row.feerate_quantiles[TENTH] <= feerate.to_sat_per_kvb();
+    // one that holds nothing but a coinbase took nothing, whatever was paid
+    row.transactions > 1 && (row.weight < FULL_WEIGHT || pays_enough)
+}
+
+/// The share of runs of `length` blocks one of which took it. `None` if there is no such run.
+fn share(took: &[bool], length: u32) -> Option<f64> {
+    let length = usize::try_from(length).ok().filter(|length| *length > 0)?;
+    let (mut runs, mut hits, mut since) = (0_u32, 0_u32, None);
+    for (place, took) in took.iter().enumerate() {
+        since = if *took { Some(0) } else { since.map(|since: usize| since.saturating_add(1)) };
+        if place.saturating_add(1) >= length {
+            runs = runs.saturating_add(1);
+            hits = hits.saturating_add(u32::from(since.is_some_and(|since| since < length)));
+        }
+    }
+    (runs > 0).then(|| f64::from(hits) / f64::from(runs))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_run_hits_if_one_of_its_blocks_takes_it() {
+        let took = [true, false, false, true, false];
+        for (length, expected) in
+            [(0, None), (1, Some(2.0 / 5.0)), (2, Some(3.0 / 4.0)), (3, Some(1.0)), (5, Some(1.0)), (6, None)]
+        {
+            assert_eq!(share(&took, length), expected, "{length}");
+        }
+        assert_eq!(share(&[], 1), None);
+        assert_eq!(share(&[false; 9], 3), Some(0.0));
+    }
+
+    proptest! {
+        #[test]
+        fn it_is_the_share_of_all_runs(took in prop::collection::vec(any::<bool>(), 0..60), length in 1_u32..20) {
+            let runs: Vec<_> = took.windows(usize::try_from(length).unwrap()).collect();
+            let hits = runs.iter().filter(|run| run.contains(&true)).count();
+            let count = |number: usize| f64::from(u32::try_from(number).unwrap());
+            let expected = (!runs.is_empty()).then(|| count(hits) / count(runs.len()));
+            prop_assert_eq!(share(&took, length), expected);
+        }
+    }
+}

@@ -1,0 +1,262 @@
+use std::sync::Arc;
+
+use async_graphql::{Context, ID, Object};
+
+use super::block_template::BlockTemplate;
+use super::fee_bin::{self, FeeBin};
+use super::list::{self, MempoolOrder};
+use super::projected_block::ProjectedBlock;
+use super::rbf_node::RbfNode;
+use super::sample::{self, MempoolSample};
+use super::script_delta::{self, ScriptDelta};
+use super::stats::MempoolStats;
+use crate::api::context::limits;
+use crate::api::costs;
+use crate::api::error::ApiError;
+use crate::api::pagination::connection::Connection;
+use crate::api::pagination::global_id::MEMPOOL_ID;
+use crate::api::pagination::page::{PageArgs, list_size};
+use crate::api::scalars::{DateTime, Txid, UInt53};
+use crate::api::types::transaction::{Transaction, TransactionFilter};
+use crate::view::{Entry, Remainder, View};
+
+/// How many transactions `recent` tells if nothing else is asked for.
+const RECENT: i32 = 10;
+/// How many blocks are projected if nothing else is asked for.
+const PROJECTED: i32 = 8;
+/// How many trees of replacements are told if nothing else is asked for.
+const REPLACEMENTS: i32 = 25;
+/// How many bins a histogram cut by size is taken to have before they are counted.
+const BINS: usize = 100;
+/// How far apart samples are if nothing else is asked for, in seconds.
+const STEP: i32 = 600;
+
+/// The transactions that wait for a block, and the view they were found in.
+#[derive(Clone)]
+pub(crate) struct Mempool {
+    view: Arc<View>,
+}
+
+impl Mempool {
+    pub(crate) fn new(view: Arc<View>) -> Self {
+        Self { view }
+    }
+
+    fn newest(&self, ctx: &Context<'_>, first: i32) -> Result<Vec<Transaction>, ApiError> {
+        let count = list_size(limits(ctx)?, first)?;
+        let newest = self.view.mempool().by_arrival(..).rev().take(count);
+        newest.map(|entry| unconfirmed(&self.view, entry)).collect()
+    }
+
+    fn histogram(
+        &self,
+        ctx: &Context<'_>,
+        bins: Option<&[f64]>,
+        bin_vsize: i32,
+        effective: bool,
+    ) -> Result<Vec<FeeBin>, ApiError> {
+        let points = limits(ctx)?.points;
+        let bins = match bins {
+            Some(rates) => fee_bin::at(rates, points)?,
+            None => fee_bin::filled(bin_vsize, self.view.mempool().totals().vsize, points)?,
+        };
+        self.view.mempool().fee_histogram(fee_bin::kind(effective), &bins).into_iter().map(FeeBin::new).collect()
+    }
+
+    fn projected(&self, ctx: &Context<'_>, first: i32) -> Result<Vec<ProjectedBlock>, ApiError> {
+        let blocks = self.view.mempool().projected_blocks(list_size(limits(ctx)?, first)?, Remainder::Left);
+        Ok(blocks.into_iter().enumerate().map(|(index, block)| ProjectedBlock::new(&self.view, index, block)).collect())
+    }
+
+    fn replacing(&self, ctx: &Context<'_>, first: i32, full_rbf_only: bool) -> Result<Vec<RbfNode>, ApiError> {
+        let count = list_size(limits(ctx)?, first)?;
+        let mut found = Vec::new();
+        for root in self.view.newest_replacements() {
+            if found.len() == count {
+                break;
+            }
+            let root = root?;
+            if !full_rbf_only || self.view.replaced_without_signal(&root)? {
+                found.push(RbfNode::find(&self.view, root)?);
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// A transaction of the mempool as an object. It counts as read.
+pub(crate) fn unconfirmed(view: &Arc<View>, entry: &Arc<Entry>) -> Result<Transaction, ApiError> {
+    let found = Transaction::read(view, |view| Ok(view.unconfirmed(entry)))?;
+    let found = found.ok_or_else(|| ApiError::internal("a mempool transaction cannot be decoded"))?;
+    Ok(Transaction::new(view, found))
+}
+
+/// The unconfirmed transactions in the mempool of the Bitcoin node that this server follows. Other nodes have other
+/// mempools: a transaction that is missing here may be pending elsewhere.
+#[Object]
+impl Mempool {
+    /// Always `Mempool:main`.
+    pub(crate) async fn id(&self) -> ID {
+        MEMPOOL_ID.into()
+    }
+
+    /// Totals of the mempool, and the node's mempool figures.
+    async fn stats(&self) -> Result<MempoolStats, ApiError> {
+        MempoolStats::of(&self.view)
+    }
+
+    /// The txids of all mempool transactions, newest first.
+    #[graphql(complexity = "costs::page(first, last, child_complexity)")]
+    async fn txids(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "Maximum number of items from the start, or after `after`; 25 without `first` and `last`.")]
+        first: Option<i32>,
+        #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
+        #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
+        #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
+    ) -> Option<Result<Connection<Txid, i32>, ApiError>> {
+        Some(list::txids(&self.view, ctx, &PageArgs { first, after, last, before }))
+    }
+
+    /// The mempool transactions in a given order, optionally filtered. A cursor is valid while its transaction stays in
+    /// the mempool. After that, it fails with CURSOR_ORPHANED, which reports the transaction's state and block.
+    #[graphql(complexity = "costs::page(first, last, child_complexity)")]
+    async fn transactions(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "Maximum number of items from the start, or after `after`; 25 without `first` and `last`.")]
+        first: Option<i32>,
+        #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
+        #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
+        #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
+        #[graphql(
+            desc = "The order in which to return the transactions.",
+            default_with = "Some(MempoolOrder::FeeRate)"
+        )]
+        order: Option<MempoolOrder>,
+        #[graphql(desc = "Only transactions that meet all of these conditions.")] filter: Option<TransactionFilter>,
+    ) -> Option<Result<Connection<Transaction, Option<UInt53>>, ApiError>> {
+        let args = PageArgs { first, after, last, before };
+        Some(list::transactions(&self.view, ctx, &args, order.unwrap_or_default(), &filter.unwrap_or_default()))
+    }
+
+    /// The most recent arrivals, newest first.
+    #[graphql(complexity = "costs::list(first.unwrap_or(RECENT), child_complexity)")]
+    async fn recent(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "Maximum number of items, at most `server.limits.pageSize`.", default_with = "Some(RECENT)")]
+        first: Option<i32>,
+    ) -> Option<Result<Vec<Transaction>, ApiError>> {
+        Some(self.newest(ctx, first.unwrap_or(RECENT)))
+    }
+
+    /// The distribution of mempool transactions over feerates, in bins from the highest feerate to the lowest.
+    #[graphql(complexity = "costs::list(bins.as_ref().map_or(BINS, Vec::len), child_complexity)")]
+    async fn fee_histogram(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(
+            desc = "The lower bounds of the bins, in sat/vB, to a thousandth, in any order. A transaction exactly at a \
+                    bound falls into the higher bin. Transactions below the lowest bound get a bin of their own. At \
+                    most `server.limits.points` bounds. If not given, bins are cut by size."
+        )]
+        bins: Option<Vec<f64>>,
+        #[graphql(
+            desc = "The minimum size of a bin in vbytes, if `bins` is not given. A bin ends at the first change of \
+                    feerate at or above this size. Bins are larger if there would be more than `server.limits.points` \
+                    of them.",
+            default_with = "Some(fee_bin::VSIZE)"
+        )]
+        bin_vsize: Option<i32>,
+        #[graphql(
+            desc = "Whether to count each transaction with its effective feerate, the feerate of the package with \
+                    which it is mined, instead of its own feerate.",
+            default_with = "Some(false)"
+        )]
+        effective: Option<bool>,
+    ) -> Option<Result<Vec<FeeBin>, ApiError>> {
+        let (bin_vsize, effective) = (bin_vsize.unwrap_or(fee_bin::VSIZE), effective.unwrap_or_default());
+        Some(self.histogram(ctx, bins.as_deref(), bin_vsize, effective))
+    }
+
+    /// The blocks that miners would assemble from the mempool if no more transactions arrived, next block first.
+    /// Transactions that do not fit into the requested blocks are in none of them. Only the last possible block can be
+    /// partly empty.
+    #[graphql(complexity = "costs::list(first.unwrap_or(PROJECTED), child_complexity)")]
+    async fn projected_blocks(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(
+            desc = "Maximum number of items, at most `server.limits.pageSize`.",
+            default_with = "Some(PROJECTED)"
+        )]
+        first: Option<i32>,
+    ) -> Option<Result<Vec<ProjectedBlock>, ApiError>> {
+        Some(self.projected(ctx, first.unwrap_or(PROJECTED)))
+    }
+
+    /// The change of each script's balance when the whole mempool is confirmed, for all scripts that it pays or spends,
+    /// in ascending order of the script's SHA-256. The order never changes, so cursors never become invalid, and
+    /// reading all pages finds every script that is present throughout.
+    #[graphql(complexity = "costs::page(first, last, child_complexity)")]
+    async fn balance_changes(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "Maximum number of items from the start, or after `after`; 25 without `first` and `last`.")]
+        first: Option<i32>,
+        #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
+        #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
+        #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
+    ) -> Option<Result<Connection<ScriptDelta, i32>, ApiError>> {
+        Some(script_delta::page(&self.view, ctx, &PageArgs { first, after, last, before }))
+    }
+
+    /// The block that the Bitcoin node would assemble next, queried now. Fails with NODE_UNAVAILABLE if the server's
+    /// settings do not allow this query (the default), if the node does not respond, and if it returns no template: on
+    /// mainnet it must have peers and have finished initial block download.
+    #[graphql(complexity = "costs::NODE.saturating_mul(costs::TEMPLATE).saturating_add(child_complexity)")]
+    async fn next_block_template(&self) -> Option<Result<BlockTemplate, ApiError>> {
+        Some(BlockTemplate::ask(&self.view).await)
+    }
+
+    /// The replacements that the server remembers, newest first: one tree for each transaction that replaced others and
+    /// was not replaced itself.
+    #[graphql(complexity = "costs::list(first.unwrap_or(REPLACEMENTS), child_complexity)")]
+    async fn replacements(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(
+            desc = "Maximum number of items, at most `server.limits.pageSize`.",
+            default_with = "Some(REPLACEMENTS)"
+        )]
+        first: Option<i32>,
+        #[graphql(
+            desc = "Whether to return only trees whose root replaced a transaction that did not signal replaceability \
+                    (BIP125).",
+            default_with = "Some(false)"
+        )]
+        full_rbf_only: Option<bool>,
+    ) -> Option<Result<Vec<RbfNode>, ApiError>> {
+        Some(self.replacing(ctx, first.unwrap_or(REPLACEMENTS), full_rbf_only.unwrap_or_default()))
+    }
+
+    /// The mempool over time, as this server saw it: the newest sample of each step, oldest step first. The server
+    /// stores one sample per minute, for 400 days by default. Steps without a sample are omitted: the server was not
+    /// running, or the node was away.
+    #[graphql(complexity = "costs::list(sample::steps(from, to, step_seconds), child_complexity)")]
+    async fn history(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "The start of the first step.")] from: DateTime,
+        #[graphql(
+            desc = "The end: later samples are not included. At most `server.limits.points` steps after `from`."
+        )]
+        to: DateTime,
+        #[graphql(desc = "The length of a step, in seconds, at least 60.", default_with = "Some(STEP)")]
+        step_seconds: Option<i32>,
+    ) -> Option<Result<Vec<MempoolSample>, ApiError>> {
+        Some(limits(ctx).and_then(|limits| sample::history(&self.view, limits, from, to, step_seconds.unwrap_or(STEP))))
+    }
+}

@@ -1,0 +1,156 @@
+use std::sync::Arc;
+
+use async_graphql::{Enum, Object, SimpleObject, Union};
+
+use crate::api::error::ApiError;
+use crate::api::scalars::{Txid, UInt53};
+use crate::api::streams::resume::MempoolPlace;
+use crate::api::types::block::Block;
+use crate::api::types::transaction::Transaction;
+use crate::view::{self, Departure, MempoolEventKind, View};
+
+/// Why a transaction left the mempool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
+pub(crate) enum RemovalReason {
+    /// A block contains the transaction.
+    Mined,
+    /// Another transaction replaced it or one of its ancestors.
+    Replaced,
+    /// A block contains a transaction that spends the same output, or an output that an unconfirmed ancestor spends.
+    ConflictedByBlock,
+    /// The transaction was in the mempool for too long.
+    Expired,
+    /// The mempool was full, and the transaction had the lowest feerate.
+    SizeLimit,
+    /// A reorg removed an ancestor of the transaction from the chain, or moved the chain back to where its lock time or
+    /// the relative lock time of an input (BIP68) is not reached.
+    Reorg,
+    /// The Bitcoin node reported no reason, and nothing that the server knows explains it. When a transaction that spends
+    /// the same output arrives later, or a block contains one, the reason becomes REPLACED or CONFLICTED_BY_BLOCK.
+    Unknown,
+}
+
+impl RemovalReason {
+    pub(crate) fn of(departure: Departure) -> Self {
+        match departure {
+            Departure::Mined { .. } => Self::Mined,
+            Departure::Replaced { .. } => Self::Replaced,
+            Departure::Conflicted { .. } => Self::ConflictedByBlock,
+            Departure::Expired => Self::Expired,
+            Departure::Evicted => Self::SizeLimit,
+            Departure::ReorgedOut { .. } => Self::Reorg,
+            Departure::Unknown => Self::Unknown,
+        }
+    }
+}
+
+/// A change of the mempool.
+#[derive(Union)]
+pub(crate) enum MempoolEvent {
+    /// A transaction entered it.
+    Added(TransactionAdded),
+    /// A transaction left it, or the reason why one had left became known.
+    Removed(TransactionRemoved),
+}
+
+/// A transaction that entered the mempool: it is new, or a reorg returned it from a disconnected block.
+pub(crate) struct TransactionAdded {
+    view: Arc<View>,
+    place: Place,
+    txid: bitcoin::Txid,
+}
+
+/// A transaction that left the mempool, or, with `isCorrection`, the reason why one had left.
+#[derive(SimpleObject)]
+#[graphql(complex)]
+pub(crate) struct TransactionRemoved {
+    /// The sequence number of this event in this stream, from 1.
+    seq: UInt53,
+    /// The cursor of this event. Pass it as `after` to resume after this event, while this server runs and still stores
+    /// the events since then.
+    cursor: String,
+    /// The txid of the transaction.
+    txid: Txid,
+    /// Why the transaction left the mempool.
+    reason: RemovalReason,
+    /// The txid of the transaction that replaced it, in the mempool or in a block. Null if there is none.
+    replaced_by: Option<Txid>,
+    /// False for a transaction that leaves now. True for one that had left before for the reason UNKNOWN and did not
+    /// return: `reason`, `replacedBy` and `block` replace those of the earlier event.
+    is_correction: bool,
+    #[graphql(skip)]
+    view: Arc<View>,
+    #[graphql(skip)]
+    block: Option<bitcoin::BlockHash>,
+}
+
+/// Where in a stream an event stands.
+struct Place {
+    seq: UInt53,
+    cursor: String,
+}
+
+impl MempoolEvent {
+    pub(crate) fn new(view: View, event: view::MempoolEvent, run: u64, seq: UInt53) -> Self {
+        let view = Arc::new(view);
+        let place = Place { seq, cursor: MempoolPlace { run, sequence: event.sequence }.cursor() };
+        match event.kind {
+            MempoolEventKind::Added { txid, .. } => Self::Added(TransactionAdded { view, place, txid }),
+            MempoolEventKind::Removed { txid, departure } => {
+                Self::Removed(TransactionRemoved::new(view, place, txid, departure, false))
+            }
+            MempoolEventKind::Corrected { txid, departure } => {
+                Self::Removed(TransactionRemoved::new(view, place, txid, departure, true))
+            }
+        }
+    }
+}
+
+impl TransactionRemoved {
+    fn new(
+        view: Arc<View>,
+        Place { seq, cursor }: Place,
+        txid: bitcoin::Txid,
+        departure: Departure,
+        is_correction: bool,
+    ) -> Self {
+        let (reason, replaced_by) = (RemovalReason::of(departure), departure.conflicting().map(Txid));
+        Self { seq, cursor, txid: Txid(txid), reason, replaced_by, is_correction, view, block: departure.block() }
+    }
+}
+
+/// A transaction that entered the mempool: it is new, or a reorg returned it from a disconnected block.
+#[Object]
+impl TransactionAdded {
+    /// The sequence number of this event in this stream, from 1.
+    async fn seq(&self) -> UInt53 {
+        self.place.seq
+    }
+
+    /// The cursor of this event. Pass it as `after` to resume after this event, while this server runs and still stores
+    /// the events since then.
+    async fn cursor(&self) -> String {
+        self.place.cursor.clone()
+    }
+
+    /// The txid of the transaction.
+    async fn txid(&self) -> Txid {
+        Txid(self.txid)
+    }
+
+    /// The transaction, in the state of this event. Null if it left so long ago that the server no longer stores it,
+    /// which happens only to clients that resume late.
+    async fn transaction(&self) -> Option<Result<Transaction, ApiError>> {
+        let found = Transaction::read(&self.view, |view| view.transaction(&self.txid)).transpose()?;
+        Some(found.map(|found| Transaction::new(&self.view, found)))
+    }
+}
+
+#[async_graphql::ComplexObject]
+impl TransactionRemoved {
+    /// The block that contains the transaction or a conflicting one, or the disconnected block that contained an
+    /// ancestor of it. Null if no block caused the removal.
+    async fn block(&self) -> Option<Result<Block, ApiError>> {
+        Block::maybe(&self.view, self.view.block(self.block?))
+    }
+}

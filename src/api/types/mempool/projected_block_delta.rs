@@ -1,0 +1,120 @@
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use async_graphql::Object;
+
+use super::mempool::unconfirmed;
+use super::projected_block::ProjectedBlock;
+use crate::api::costs;
+use crate::api::error::ApiError;
+use crate::api::scalars::{self, UInt53, int_of};
+use crate::api::streams::sampled::Looks;
+use crate::api::types::transaction::Transaction;
+use crate::view::{Entry, Remainder, View};
+
+/// How many transactions one event adds at most. What it costs is known before they are.
+const CHANGED: usize = 1_000;
+
+/// How one projected block changed since it was told last.
+pub(crate) struct ProjectedBlockDelta {
+    view: Arc<View>,
+    index: usize,
+    sequence: UInt53,
+    full: Option<ProjectedBlock>,
+    added: Vec<Arc<Entry>>,
+    removed: Vec<bitcoin::Txid>,
+}
+
+/// What a reader of a projected block was told.
+pub(crate) struct ProjectedBlockReader {
+    index: usize,
+    /// How many events there were.
+    sequence: UInt53,
+    /// The transactions that the reader has now.
+    told: HashSet<bitcoin::Txid>,
+    /// Whether the block had more than that.
+    is_behind: bool,
+    /// The number of the newest event of the mempool by then.
+    looked_at: Option<u64>,
+}
+
+impl ProjectedBlockReader {
+    /// A reader that was told nothing yet.
+    pub(crate) fn of(index: u32) -> Result<Self, ApiError> {
+        let index = usize::try_from(index).map_err(|_| ApiError::internal("an index larger than memory"))?;
+        Ok(Self { index, sequence: UInt53::from(0), told: HashSet::new(), is_behind: false, looked_at: None })
+    }
+
+    /// What there is to tell; nothing if the block holds the transactions that were told. What is too much for one event
+    /// is told from the newest state in the next, to which this leads at once.
+    pub(crate) fn look(
+        &mut self,
+        view: &Arc<View>,
+        looks: &mut Looks,
+    ) -> Result<Option<ProjectedBlockDelta>, ApiError> {
+        let (mempool, is_first) = (view.mempool(), self.looked_at.is_none());
+        // the blocks are made of nothing but the transactions that arrived and did not leave
+        let is_same = self.looked_at.replace(mempool.sequence()) == Some(mempool.sequence());
+        if is_same && !std::mem::take(&mut self.is_behind) {
+            return Ok(None);
+        }
+        let block = mempool.projected_blocks(self.index.saturating_add(1), Remainder::Left).into_iter().nth(self.index);
+        let sequences = block.as_ref().map(|block| &*block.sequences).unwrap_or_default();
+        let entries: Vec<&Arc<Entry>> = sequences.iter().filter_map(|number| mempool.by_sequence(*number)).collect();
+
+        let had = std::mem::take(&mut self.told);
+        let has: HashSet<_> = entries.iter().map(|entry| entry.txid).collect();
+        let mut removed: Vec<_> = had.iter().filter(|txid| !has.contains(*txid)).copied().collect();
+        removed.sort_unstable();
+        let mut added: Vec<_> = entries.iter().filter(|entry| !had.contains(&entry.txid)).copied().cloned().collect();
+        self.is_behind = added.len() > CHANGED;
+        if self.is_behind {
+            added.truncate(CHANGED);
+            looks.soon();
+        }
+        self.told = had.into_iter().filter(|txid| has.contains(txid)).collect();
+        self.told.extend(added.iter().map(|entry| entry.txid));
+        if !is_first && added.is_empty() && removed.is_empty() {
+            return Ok(None);
+        }
+        self.sequence = UInt53::new(self.sequence.to_u64().saturating_add(1))?;
+        let full = block.filter(|_| is_first).map(|block| ProjectedBlock::new(view, self.index, block));
+        let (view, index, sequence) = (view.clone(), self.index, self.sequence);
+        Ok(Some(ProjectedBlockDelta { view, index, sequence, full, added, removed }))
+    }
+}
+
+/// The change of a projected block since the previous event. A client that starts with an empty set, removes `removed`
+/// and adds `added` of each event has the transactions of the block.
+#[Object]
+impl ProjectedBlockDelta {
+    /// The number of blocks before it. 0 for the next block.
+    async fn index(&self) -> Result<i32, ApiError> {
+        int_of(self.index)
+    }
+
+    /// The sequence number of this event in its stream, from 1.
+    async fn sequence(&self) -> UInt53 {
+        self.sequence
+    }
+
+    /// The block with its figures, in the first event. Null in all later events, and if there are not enough projected
+    /// blocks.
+    async fn full(&self) -> Option<&ProjectedBlock> {
+        self.full.as_ref()
+    }
+
+    /// The transactions added to the block, in the order in which a miner includes them; at most 1,000, and the next
+    /// event follows at once with the rest. The first event and the events right after it add all transactions of the
+    /// block.
+    #[graphql(complexity = "costs::list(CHANGED, child_complexity)")]
+    async fn added(&self) -> Result<Vec<Transaction>, ApiError> {
+        self.added.iter().map(|entry| unconfirmed(&self.view, entry)).collect()
+    }
+
+    /// The txids of the transactions removed from the block: mined, no longer in the mempool, or moved to another
+    /// block. In ascending order by bytes.
+    async fn removed(&self) -> Vec<scalars::Txid> {
+        self.removed.iter().copied().map(scalars::Txid).collect()
+    }
+}

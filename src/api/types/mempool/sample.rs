@@ -1,0 +1,98 @@
+use std::sync::Arc;
+
+use async_graphql::SimpleObject;
+
+use super::fee_bin::FeeBin;
+use crate::api::error::ApiError;
+use crate::api::pagination::page::count_of;
+use crate::api::scalars::{DateTime, Sats, UInt53, int_of};
+use crate::limits::Limits;
+use crate::view::{self, View};
+
+/// A sample is taken once in so many seconds.
+const MINUTE: u32 = 60;
+
+/// The mempool at one point in time.
+#[derive(SimpleObject)]
+pub(crate) struct MempoolSample {
+    /// The time of the sample, to the minute.
+    at: DateTime,
+    /// The number of transactions in the mempool.
+    count: i32,
+    /// The total virtual size of the transactions, in vbytes.
+    vsize: UInt53,
+    /// The total fees of the transactions, in satoshis.
+    total_fee: Sats,
+    /// The lowest feerate that the node accepted, in sat/vB.
+    min_fee_rate: f64,
+    /// The mean rate of arrivals over the minute before, in transactions per second.
+    tx_per_second: f64,
+    /// The mean rate of arrivals, in vbytes per second.
+    vbytes_per_second: f64,
+    /// The distribution of the mempool over effective feerates (`effectiveFeeRate`), highest bin first. All samples use
+    /// the same bins; empty bins are omitted.
+    vsize_by_fee_rate: Vec<FeeBin>,
+}
+
+impl MempoolSample {
+    fn new(minute: u32, sample: view::MempoolSample) -> Result<Self, ApiError> {
+        Ok(Self {
+            at: DateTime::from_unix(minute.saturating_mul(MINUTE)),
+            count: int_of(sample.count)?,
+            vsize: UInt53::new(sample.vsize)?,
+            total_fee: Sats::new(sample.total_fee)?,
+            min_fee_rate: sample.min_fee_rate,
+            tx_per_second: sample.transactions_per_second,
+            vbytes_per_second: sample.vbytes_per_second,
+            vsize_by_fee_rate: sample.bins.into_iter().map(FeeBin::new).collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+/// How many steps there are from one time to another; none if these are not in order, or the step cannot be.
+pub(crate) fn steps(from: DateTime, to: DateTime, step: Option<i32>) -> usize {
+    let step = step.and_then(|step| u32::try_from(step).ok()).filter(|step| *step > 0).unwrap_or(MINUTE);
+    let seconds = to.to_unix().checked_sub(from.to_unix());
+    seconds.map_or(0, |seconds| usize::try_from(seconds / step).unwrap_or(usize::MAX).saturating_add(1))
+}
+
+/// The newest sample of each step, the oldest first.
+///
+/// Errors: BAD_USER_INPUT for times that are not in order and a step below a minute; QUERY_LIMIT_EXCEEDED for too many
+/// steps.
+pub(crate) fn history(
+    view: &Arc<View>,
+    limits: &Limits,
+    from: DateTime,
+    to: DateTime,
+    step: i32,
+) -> Result<Vec<MempoolSample>, ApiError> {
+    let step_seconds = count_of("stepSeconds", step)?;
+    if step_seconds < MINUTE {
+        return Err(ApiError::bad_user_input(format!("stepSeconds is {step}, and it must be at least 60")));
+    }
+    let (first, last) = (from.to_unix(), to.to_unix());
+    if first > last {
+        return Err(ApiError::bad_user_input(format!("from is {from}, which is after to, {to}")));
+    }
+    let points = u64::try_from(steps(from, to, Some(step))).unwrap_or(u64::MAX);
+    if points > limits.points.into() {
+        return Err(ApiError::limit_exceeded("points", limits.points.into(), points));
+    }
+    let mut samples = Vec::new();
+    let mut start = first;
+    loop {
+        let end = start.saturating_add(step_seconds - 1).min(last);
+        // the minutes that begin within the step
+        let minutes = start.div_ceil(MINUTE)..=end / MINUTE;
+        if !minutes.is_empty()
+            && let Some((minute, sample)) = view.mempool_sample(minutes)?
+        {
+            samples.push(MempoolSample::new(minute, sample)?);
+        }
+        match start.checked_add(step_seconds).filter(|next| *next <= last) {
+            Some(next) => start = next,
+            None => return Ok(samples),
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! The types of the schema, by subject: one file each.
+
+// the file of a type has its name, and so has the folder of its subject
+#![allow(clippy::module_inception)]
+
+pub(crate) mod block;
+pub(crate) mod chain;
+pub(crate) mod enums;
+pub(crate) mod ledger;
+pub(crate) mod mempool;
+pub(crate) mod node;
+pub(crate) mod node_interface;
+pub(crate) mod server;
+pub(crate) mod transaction;

@@ -1,0 +1,39 @@
+//! The interface of all objects with a global id.
+
+use async_graphql::{ID, Interface};
+
+use crate::api::types::block::Block;
+use crate::api::types::chain::{Chain, Reorg};
+use crate::api::types::ledger::{Address, Script};
+use crate::api::types::mempool::Mempool;
+use crate::api::types::server::ServerInfo;
+use crate::api::types::transaction::{Output, Transaction};
+
+/// An object with a globally unique id.
+#[derive(Interface)]
+#[graphql(field(
+    name = "id",
+    ty = "ID",
+    desc = "The globally unique id of the object. It consists of the type and the content, so it is the same on every \
+            server and never changes."
+))]
+pub(crate) enum Node {
+    /// A block.
+    Block(Block),
+    /// A transaction.
+    Transaction(Transaction),
+    /// An output of a transaction.
+    Output(Output),
+    /// An address.
+    Address(Address),
+    /// The main chain.
+    Chain(Chain),
+    /// The unconfirmed transactions.
+    Mempool(Mempool),
+    /// A change of the main chain in which blocks left it.
+    Reorg(Reorg),
+    /// A script.
+    Script(Script),
+    /// This server.
+    Server(ServerInfo),
+}

@@ -1,0 +1,68 @@
+use std::sync::Arc;
+
+use async_graphql::{ID, Object};
+
+use super::database_info::DatabaseInfo;
+use super::server_limits::ServerLimits;
+use crate::api::context::{Pinned, Running};
+use crate::api::error::ApiError;
+use crate::api::pagination::global_id::SERVER_ID;
+use crate::api::scalars::{DateTime, int};
+
+/// This server.
+#[derive(Clone)]
+pub(crate) struct ServerInfo {
+    running: Arc<Running>,
+    pinned: Pinned,
+}
+
+impl ServerInfo {
+    pub(crate) fn new(running: &Arc<Running>, pinned: Pinned) -> Self {
+        Self { running: running.clone(), pinned }
+    }
+}
+
+/// This server: its version, its limits and features, and its index. Available even before any block is indexed.
+#[Object]
+impl ServerInfo {
+    /// Always `Server:main`, on every server.
+    pub(crate) async fn id(&self) -> ID {
+        SERVER_ID.into()
+    }
+
+    /// The version of the program, as in `btcgraph --version`.
+    async fn version(&self) -> &'static str {
+        env!("CARGO_PKG_VERSION")
+    }
+
+    /// The commit that the program was built from. Null if the build did not record it.
+    async fn git_commit(&self) -> Option<&'static str> {
+        option_env!("BTCGRAPH_GIT_COMMIT").filter(|commit| !commit.is_empty())
+    }
+
+    /// When the server was started.
+    async fn started_at(&self) -> DateTime {
+        DateTime::from_system(self.running.started_at)
+    }
+
+    /// The limits on the size and cost of requests and answers.
+    async fn limits(&self) -> ServerLimits {
+        (&self.running.limits).into()
+    }
+
+    /// The index that the server stores.
+    async fn database(&self) -> DatabaseInfo {
+        DatabaseInfo::new(self.pinned.clone())
+    }
+
+    /// The number of subscriptions that are open now, of all clients together.
+    async fn subscriptions(&self) -> Result<i32, ApiError> {
+        int(self.running.subscriptions())
+    }
+
+    /// The optional features that are enabled, by name. `broadcast`: the mutations submit transactions. `wtxids`: confirmed
+    /// transactions are found by their wtxids.
+    async fn features(&self) -> Vec<String> {
+        self.running.features.names()
+    }
+}

@@ -1,0 +1,35 @@
+//! Transactions: parts, state, filters, and what a client submits.
+
+mod accept_result;
+mod broadcast_outcome;
+mod broadcast_result;
+mod decoded_transaction;
+mod input;
+mod lock_time;
+mod occurrence;
+mod op_return;
+mod outpoint_input;
+mod output;
+mod output_spent;
+mod package_result;
+pub(crate) mod reject_code;
+mod reject_info;
+mod submitted;
+mod transaction;
+mod transaction_filter;
+mod transaction_status;
+
+pub(crate) use accept_result::AcceptResult;
+pub(crate) use broadcast_outcome::BroadcastOutcome;
+pub(crate) use broadcast_result::BroadcastResult;
+pub(crate) use decoded_transaction::DecodedTransaction;
+pub(crate) use input::Input;
+pub(crate) use outpoint_input::OutPointInput;
+pub(crate) use output::Output;
+pub(crate) use output_spent::{OutputSpentEvent, SpendFollower};
+pub(crate) use package_result::PackageResult;
+pub(crate) use reject_info::RejectInfo;
+pub(crate) use submitted::{Brought, check_package, max_feerate, max_fees};
+pub(crate) use transaction::Transaction;
+pub(crate) use transaction_filter::{SCAN_BYTES, TransactionFilter, filtered};
+pub(crate) use transaction_status::{StatusFollower, TransactionStatusEvent, Wanted};

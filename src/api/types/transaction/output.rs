@@ -1,0 +1,204 @@
+use std::sync::Arc;
+
+use async_graphql::{ID, Object};
+use bitcoin::OutPoint;
+
+use super::input::Input;
+use super::op_return::OpReturn;
+use super::transaction::Transaction;
+use crate::api::error::ApiError;
+use crate::api::pagination::global_id::output_id;
+use crate::api::pagination::page::ITEM_BYTES;
+use crate::api::scalars::{Hex, Sats, int};
+use crate::api::types::block::BlockAt;
+use crate::api::types::enums::{ScriptType, SpendStatus, UnspendableReason};
+use crate::api::types::ledger::Script;
+use crate::chain::script::op_return;
+use crate::chain::{self, address_of};
+use crate::view::{self, Dependency, View};
+
+/// An output, by its number in a transaction.
+#[derive(Clone)]
+pub(crate) struct Output {
+    view: Arc<View>,
+    transaction: Arc<view::Transaction>,
+    vout: u32,
+}
+
+impl Output {
+    pub(crate) fn new(view: &Arc<View>, transaction: &Arc<view::Transaction>, vout: u32) -> Self {
+        view.note_transaction(transaction);
+        Self { view: view.clone(), transaction: transaction.clone(), vout }
+    }
+
+    /// The output at an outpoint, `None` if the index knows no such transaction or it has no such output.
+    pub(crate) fn find(view: &Arc<View>, outpoint: OutPoint) -> Result<Option<Self>, ApiError> {
+        let found = Transaction::read(view, |view| view.transaction(&outpoint.txid))?;
+        Ok(found.and_then(|transaction| Self::of(view, transaction, outpoint.vout)))
+    }
+
+    /// An output of a transaction, `None` if it has no such output.
+    pub(crate) fn of(view: &Arc<View>, transaction: view::Transaction, vout: u32) -> Option<Self> {
+        let exists = usize::try_from(vout).is_ok_and(|vout| vout < transaction.parts.output.len());
+        exists.then(|| Self::new(view, &Arc::new(transaction), vout))
+    }
+
+    fn outpoint_of(&self) -> OutPoint {
+        OutPoint { txid: self.transaction.txid, vout: self.vout }
+    }
+
+    fn part(&self) -> Result<&bitcoin::TxOut, ApiError> {
+        let part = usize::try_from(self.vout).ok().and_then(|vout| self.transaction.parts.output.get(vout));
+        part.ok_or_else(|| ApiError::internal(&format!("there is no output {}", self.outpoint_of())))
+    }
+
+    fn spender(&self) -> Result<Option<view::Spender>, ApiError> {
+        Ok(self.view.spender(&self.transaction, self.vout)?)
+    }
+
+    fn reason(&self) -> Result<Option<UnspendableReason>, ApiError> {
+        Ok(self.view.unspendable(&self.transaction, self.vout)?.map(UnspendableReason::from))
+    }
+
+    fn status(&self, at: Option<BlockAt>) -> Result<Option<SpendStatus>, ApiError> {
+        let status = match at {
+            None => {
+                self.view.read_set().depends_on(Dependency::Head);
+                self.view.spend_status(&self.transaction, self.vout)?
+            }
+            at => self.view.spend_status_at(&self.transaction, self.vout, &BlockAt::resolve(at, &self.view)?)?,
+        };
+        Ok(status.map(SpendStatus::from))
+    }
+}
+
+/// A transaction output: its amount, its script, and its spend status.
+#[Object]
+impl Output {
+    /// `Output:`, the txid, a colon and the output index. For a transaction that a later one with the same txid
+    /// overwrote (BIP30), `@` and the block hash follow.
+    pub(crate) async fn id(&self) -> ID {
+        output_id(self.outpoint_of(), self.transaction.replaced_in).into()
+    }
+
+    /// The txid, a colon and the output index.
+    async fn outpoint(&self) -> String {
+        self.outpoint_of().to_string()
+    }
+
+    /// The index in the transaction, from 0.
+    async fn vout(&self) -> Result<i32, ApiError> {
+        int(self.vout)
+    }
+
+    /// The transaction that contains it.
+    async fn transaction(&self) -> Transaction {
+        Transaction::new(&self.view, self.transaction.clone())
+    }
+
+    /// The amount in satoshis.
+    async fn value(&self) -> Result<Sats, ApiError> {
+        Sats::of(self.part()?.value)
+    }
+
+    /// The script that a spend must satisfy.
+    async fn script_pub_key(&self) -> Result<Hex, ApiError> {
+        let script = &self.part()?.script_pubkey;
+        self.view.count(script.len())?;
+        Ok(Hex::new(script.to_bytes()))
+    }
+
+    /// The script in human-readable form, as opcodes and pushes.
+    async fn asm(&self) -> Result<String, ApiError> {
+        let script = &self.part()?.script_pubkey;
+        self.view.count(script.len())?;
+        Ok(script.to_asm_string())
+    }
+
+    /// The type of the script.
+    async fn script_type(&self) -> Result<ScriptType, ApiError> {
+        Ok(chain::ScriptType::of(&self.part()?.script_pubkey).into())
+    }
+
+    /// The address of the script. Null for types without an address (P2PK, bare multisig, OP_RETURN, ...).
+    async fn address(&self) -> Option<Result<String, ApiError>> {
+        match self.part() {
+            Ok(part) => address_of(&part.script_pubkey, self.view.network()).map(Ok),
+            Err(error) => Some(Err(error)),
+        }
+    }
+
+    /// The script with its history.
+    async fn script(&self) -> Result<Script, ApiError> {
+        let script = &self.part()?.script_pubkey;
+        self.view.count(script.len())?;
+        Ok(Script::of(&self.view, script.clone()))
+    }
+
+    /// The data of the output, if its script starts with OP_RETURN. Null otherwise.
+    async fn op_return(&self) -> Option<Result<OpReturn, ApiError>> {
+        let script = match self.part() {
+            Ok(part) => &part.script_pubkey,
+            Err(error) => return Some(Err(error)),
+        };
+        let (payload, pushes) = op_return(script)?;
+        // payload, pushes and text: the same bytes up to three times
+        let bytes = script.len().saturating_mul(3).saturating_add(pushes.len().saturating_mul(ITEM_BYTES));
+        Some(self.view.count(bytes).map(|()| OpReturn::new(payload, &pushes)).map_err(ApiError::from))
+    }
+
+    /// Whether a coinbase created the output, which then must mature before it can be spent.
+    async fn is_coinbase(&self) -> bool {
+        self.transaction.parts.is_coinbase()
+    }
+
+    /// The lowest height of a block that may spend the output: 100 above its own height. Null unless it is a coinbase
+    /// output on the main chain.
+    async fn mature_at_height(&self) -> Option<Result<i32, ApiError>> {
+        Some(int(self.transaction.mature_at()?.to_u32()))
+    }
+
+    /// Whether the output is mature: always true for outputs that are not coinbase outputs; true for coinbase outputs
+    /// once the next block may spend them.
+    async fn is_mature(&self) -> bool {
+        self.view.is_mature(&self.transaction)
+    }
+
+    /// Whether the output is spent. Null while neither a block of the main chain nor the mempool contains its
+    /// transaction, and with `at` before the block that created it.
+    async fn spend_status(
+        &self,
+        #[graphql(
+            desc = "The state right after this block, without the mempool; the current state if not given."
+        )]
+        at: Option<BlockAt>,
+    ) -> Option<Result<SpendStatus, ApiError>> {
+        self.status(at).transpose()
+    }
+
+    /// Why the output can never be spent. Null if it can be, or already was.
+    async fn unspendable_reason(&self) -> Option<Result<UnspendableReason, ApiError>> {
+        self.reason().transpose()
+    }
+
+    /// The main chain input that spends the output. Null if there is none.
+    async fn spent_by(&self) -> Option<Result<Input, ApiError>> {
+        let spender = self.spender().transpose()?;
+        Some(spender.and_then(|spender| Input::spending(&self.view, spender)))
+    }
+
+    /// The mempool inputs that spend the output. At most one in the mempool of a single node.
+    #[graphql(complexity = "child_complexity.saturating_add(1)")]
+    async fn spent_in_mempool_by(&self) -> Result<Vec<Input>, ApiError> {
+        let Some((entry, vin)) = self.view.spender_in_mempool(&self.transaction, self.vout) else {
+            return Ok(Vec::new());
+        };
+        let spending = Transaction::read(&self.view, |view| Ok(view.unconfirmed(&entry)))?;
+        Ok(spending.map(|spending| Input::new(&self.view, &Arc::new(spending), vin)).into_iter().collect())
+    }
+
+    /// The height of the block that spends the output. Null if there is none.
+    async fn spent_height(&self) -> Option<Result<i32, ApiError>> {
+        Some(self.spender().transpose()?.and_then(|spender| int(spender.height.to_u32())))
+    }
+}

@@ -1,0 +1,94 @@
+//! Transactions that a client brings, and what it lets them cost.
+
+use std::sync::Arc;
+
+use bitcoin::consensus::deserialize;
+use bitcoin::hex::DisplayHex;
+use bitcoin::{Amount, Txid, Wtxid};
+
+use crate::api::error::ApiError;
+use crate::api::scalars::{Hex, Sats};
+use crate::chain::Feerate;
+use crate::limits::PACKAGE_SIZE;
+use crate::view::MaxFees;
+
+/// From this feerate on, in sat/vB, a node takes a limit for a mistake (Core's `ParseFeeRate`: 1 BTC for 1,000 vbytes).
+const ABSURD: u64 = 100_000;
+
+/// A transaction as it was brought.
+#[derive(Clone)]
+pub(crate) struct Brought {
+    /// Its parts.
+    pub(crate) parts: Arc<bitcoin::Transaction>,
+    /// Its bytes.
+    pub(crate) raw: Vec<u8>,
+    /// Its id.
+    pub(crate) txid: Txid,
+    /// Its id with witnesses.
+    pub(crate) wtxid: Wtxid,
+}
+
+impl Brought {
+    /// The transaction of these bytes. Errors: why they are none.
+    pub(crate) fn read(hex: Hex) -> Result<Self, String> {
+        let raw = hex.into_bytes();
+        let parts: bitcoin::Transaction = deserialize(&raw).map_err(|error| error.to_string())?;
+        Ok(Self { txid: parts.compute_txid(), wtxid: parts.compute_wtxid(), parts: Arc::new(parts), raw })
+    }
+
+    /// As a node reads it.
+    pub(crate) fn to_hex(&self) -> String {
+        self.raw.to_lower_hex_string()
+    }
+}
+
+/// Whether so many transactions can be handed to the node together. Errors: BAD_USER_INPUT for none, QUERY_LIMIT_EXCEEDED
+/// for too many.
+pub(crate) fn check_package(count: usize) -> Result<(), ApiError> {
+    if count == 0 {
+        return Err(ApiError::bad_user_input("hexes is empty: give at least one transaction"));
+    }
+    let (count, limit) = (u64::try_from(count).unwrap_or(u64::MAX), PACKAGE_SIZE.into());
+    if count > limit { Err(ApiError::limit_exceeded("packageSize", limit, count)) } else { Ok(()) }
+}
+
+/// What transactions may cost. Errors: BAD_USER_INPUT.
+pub(crate) fn max_fees(max_fee_rate: Option<f64>, max_burn: Option<Sats>) -> Result<MaxFees, ApiError> {
+    let burn = max_burn.map(|burn| Amount::from_sat(burn.to_sat()));
+    Ok(MaxFees { feerate: max_feerate(max_fee_rate)?, burn })
+}
+
+/// The highest feerate that transactions may pay; zero for any. Errors: BAD_USER_INPUT.
+pub(crate) fn max_feerate(sat_per_vb: Option<f64>) -> Result<Option<Feerate>, ApiError> {
+    let Some(given) = sat_per_vb else { return Ok(None) };
+    let read = Feerate::from_sat_per_vb(given).filter(|rate| rate.to_sat_per_kvb() < ABSURD * 1_000);
+    let message = || format!("maxFeeRate is {given}, and it must be at least 0 (no limit) and below {ABSURD} sat/vB");
+    let read = read.ok_or_else(|| ApiError::bad_user_input(message()))?;
+    // what rounds to zero would mean any
+    if read == Feerate::ZERO && given > 0.0 {
+        return Ok(Some(Feerate::from_sat_per_kvb(1)));
+    }
+    Ok(Some(read))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_for_feerates_is_what_a_node_takes_for_one() {
+        let read = |given| max_feerate(Some(given)).map(|rate| rate.map(Feerate::to_sat_per_kvb));
+        assert_eq!([read(0.0), read(1.5), read(0.000_1)], [Ok(Some(0)), Ok(Some(1_500)), Ok(Some(1))]);
+        assert_eq!(max_feerate(None), Ok(None));
+        for bad in [-1.0, 100_000.0, f64::NAN, f64::INFINITY] {
+            assert_eq!(read(bad).map_err(|error| error.code()), Err("BAD_USER_INPUT"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_package_has_1_to_25_transactions() {
+        assert_eq!(check_package(0).unwrap_err().code(), "BAD_USER_INPUT");
+        assert_eq!((check_package(1), check_package(25)), (Ok(()), Ok(())));
+        assert_eq!(check_package(26), Err(ApiError::limit_exceeded("packageSize", 25, 26)));
+    }
+}

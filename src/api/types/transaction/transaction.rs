@@ -1,0 +1,403 @@
+use std::sync::Arc;
+
+use async_graphql::{Context, ID, Object, OutputType};
+
+use super::input::Input;
+use super::lock_time::LockTime;
+use super::occurrence::TxOccurrence;
+use super::output::Output;
+use super::transaction_filter::TransactionFilter;
+use crate::api::context::limits;
+use crate::api::costs;
+use crate::api::error::ApiError;
+use crate::api::pagination::connection::{Connection, Edge};
+use crate::api::pagination::cursor::Scope;
+use crate::api::pagination::global_id::transaction_id;
+use crate::api::pagination::page::{self, PageArgs};
+use crate::api::scalars::{DateTime, Hex, Sats, Txid, UInt53, Wtxid, int};
+use crate::api::types::block::{Block, MerkleProof};
+use crate::api::types::enums::{SortOrder, TxState};
+use crate::api::types::mempool::{MempoolEntry, REPLACED, RbfNode};
+use crate::chain::float::to_f64;
+use crate::chain::vsize;
+use crate::view::{self, View};
+
+/// How many blocks a transaction is taken to be in before they are known: one, and others only after reorganisations.
+const OCCURRENCES: usize = 2;
+
+/// A transaction, and the view it was found in.
+#[derive(Clone)]
+pub(crate) struct Transaction {
+    view: Arc<View>,
+    transaction: Arc<view::Transaction>,
+}
+
+impl Transaction {
+    pub(crate) fn new(view: &Arc<View>, transaction: impl Into<Arc<view::Transaction>>) -> Self {
+        let transaction = transaction.into();
+        view.note_transaction(&transaction);
+        Self { view: view.clone(), transaction }
+    }
+
+    /// The transaction that `find` finds, if any. It counts as read.
+    ///
+    /// Errors: QUERY_LIMIT_EXCEEDED; what `find` says.
+    pub(crate) fn read(
+        view: &View,
+        find: impl FnOnce(&View) -> Result<Option<view::Transaction>, view::IndexError>,
+    ) -> Result<Option<view::Transaction>, ApiError> {
+        // how large it is shows only once it is read: at least nothing more is read when the answer is too large already
+        view.count(0)?;
+        let found = find(view)?;
+        view.count(found.as_ref().map_or(0, |transaction| transaction.bytes_read))?;
+        Ok(found)
+    }
+
+    /// The same where there must be one.
+    pub(crate) fn read_one(
+        view: &View,
+        find: impl FnOnce(&View) -> Result<view::Transaction, view::IndexError>,
+    ) -> Result<view::Transaction, ApiError> {
+        view.count(0)?;
+        let found = find(view)?;
+        view.count(found.bytes_read)?;
+        Ok(found)
+    }
+
+    /// A page of its parts. They are the same whichever block holds the transaction, but a cursor is bound to the block
+    /// all the same, so that a client that walks through pages learns of a reorganisation under its feet.
+    fn part_page<N: OutputType + Clone, C: OutputType>(
+        &self,
+        ctx: &Context<'_>,
+        args: &PageArgs,
+        (connection, count): (&'static str, u32),
+        total_count: C,
+        part: impl Fn(u32) -> N,
+    ) -> Result<Connection<N, C>, ApiError>
+    where
+        Edge<N>: OutputType,
+    {
+        let scope = Scope::new(connection, transaction_id(self.transaction.txid, self.transaction.replaced_in));
+        let page = args.read(&scope, &self.view, limits(ctx)?)?.of(0..count.into(), SortOrder::Asc);
+        let held_by = match self.transaction.place {
+            Some(place) => Some(self.view.block_hash(place.height)?),
+            None => None,
+        };
+        Connection::new(
+            &scope,
+            page,
+            total_count,
+            |_| Ok(held_by),
+            |index, ()| {
+                let index = u32::try_from(index).map_err(|_| ApiError::internal("a transaction has too many parts"))?;
+                Ok(part(index))
+            },
+        )
+    }
+
+    fn input_page(&self, ctx: &Context<'_>, args: &PageArgs) -> Result<Connection<Input, i32>, ApiError> {
+        let count = small(self.transaction.parts.input.len())?;
+        let input = |vin| Input::new(&self.view, &self.transaction, vin);
+        self.part_page(ctx, args, ("inputs", count), int(count)?, input)
+    }
+
+    fn output_page(&self, ctx: &Context<'_>, args: &PageArgs) -> Result<Connection<Output, Option<UInt53>>, ApiError> {
+        let count = small(self.transaction.parts.output.len())?;
+        let output = |vout| Output::new(&self.view, &self.transaction, vout);
+        self.part_page(ctx, args, ("outputs", count), Some(count.into()), output)
+    }
+
+    fn proof(&self) -> Result<Option<MerkleProof>, ApiError> {
+        let Some(place) = self.transaction.place else { return Ok(None) };
+        // all txids of the block are read
+        let block = self.view.main_block(place.height)?;
+        self.view.count(usize::try_from(block.row.transactions).unwrap_or(usize::MAX).saturating_mul(32))?;
+        MerkleProof::new(&self.view.merkle_proof(block, place.index)?).map(Some)
+    }
+
+    fn replaced(&self) -> Result<Vec<Self>, ApiError> {
+        let mut found = Vec::new();
+        for departed in self.view.replaced(&self.transaction.txid)? {
+            let replaced = Transaction::read(&self.view, |view| view.transaction(&departed.txid))?;
+            found.extend(replaced.map(|replaced| Self::new(&self.view, replaced)));
+        }
+        Ok(found)
+    }
+
+    fn replacement(&self) -> Result<Option<Self>, ApiError> {
+        let Some(by) = self.view.replaced_by(&self.transaction.txid)? else { return Ok(None) };
+        let found = Transaction::read(&self.view, |view| view.transaction(&by))?;
+        Ok(found.map(|replacement| Self::new(&self.view, replacement)))
+    }
+
+    fn conflicting(&self) -> Result<Vec<Txid>, ApiError> {
+        // a row of the index for each input
+        self.view.count(self.transaction.parts.input.len().saturating_mul(page::ITEM_BYTES))?;
+        let found = self.view.conflicts(&self.transaction)?;
+        self.view.count(found.len().saturating_mul(page::ITEM_BYTES))?;
+        Ok(found.into_iter().map(Txid).collect())
+    }
+
+    fn weight_units(&self) -> u64 {
+        self.transaction.parts.weight().to_wu()
+    }
+
+    fn confirmed_after(&self) -> Result<Option<i32>, ApiError> {
+        let (Some(place), Some(seen)) = (&self.transaction.place, self.view.first_seen_at(&self.transaction)?) else {
+            return Ok(None);
+        };
+        let confirmed = i64::from(self.view.main_block(place.height)?.row.header.time);
+        let after = i64::try_from(seen).ok().and_then(|seen| i32::try_from(confirmed.checked_sub(seen)?).ok());
+        after.map(Some).ok_or_else(|| ApiError::internal("the time between first seen and the block exceeds 32 bits"))
+    }
+
+    /// Whether a filter lets it through.
+    pub(crate) fn meets(&self, filter: &TransactionFilter) -> Result<bool, ApiError> {
+        let fee = if filter.asks_for_rate() { self.fee_in_sat()? } else { None };
+        let rate = fee.map(|fee| self.rate_of(fee));
+        Ok(filter.keeps_transaction(&self.transaction, rate))
+    }
+
+    /// The feerate, in sat/vB, that a fee in sat would be.
+    fn rate_of(&self, fee: u64) -> f64 {
+        to_f64(fee) * 4.0 / to_f64(self.weight_units())
+    }
+
+    fn fee_in_sat(&self) -> Result<Option<u64>, ApiError> {
+        self.view.fee(&self.transaction)
+    }
+}
+
+/// A transaction, confirmed or not. The fields of a txid are the same in every block that contains it; fields about its
+/// position and its spent outputs refer to its occurrence on the main chain.
+#[Object]
+impl Transaction {
+    /// `Transaction:` followed by the txid. For a transaction that a later one with the same txid overwrote (BIP30),
+    /// `@` and the block hash follow.
+    pub(crate) async fn id(&self) -> ID {
+        transaction_id(self.transaction.txid, self.transaction.replaced_in).into()
+    }
+
+    /// The hash of the serialisation without witness. Outpoints reference transactions by it.
+    async fn txid(&self) -> Txid {
+        Txid(self.transaction.txid)
+    }
+
+    /// The hash of the full serialisation. Equals the txid if there is no witness.
+    async fn wtxid(&self) -> Result<Wtxid, ApiError> {
+        self.view.count(self.transaction.raw.len())?;
+        Ok(Wtxid(self.transaction.parts.compute_wtxid()))
+    }
+
+    /// The version field, as an unsigned integer.
+    async fn version(&self) -> UInt53 {
+        self.transaction.parts.version.0.cast_unsigned().into()
+    }
+
+    /// The earliest block that may contain the transaction.
+    async fn lock_time(&self) -> LockTime {
+        LockTime::new(&self.view, &self.transaction)
+    }
+
+    /// The serialised size in bytes, witnesses included.
+    async fn size(&self) -> Result<i32, ApiError> {
+        int(small(self.transaction.raw.len())?)
+    }
+
+    /// The serialised size in bytes, without witnesses.
+    async fn stripped_size(&self) -> Result<i32, ApiError> {
+        int(small(self.transaction.parts.base_size())?)
+    }
+
+    /// The weight in weight units: three times the stripped size plus the size (BIP141).
+    async fn weight(&self) -> Result<i32, ApiError> {
+        small(self.weight_units()).and_then(int)
+    }
+
+    /// The virtual size in vbytes: a quarter of the weight, rounded up (BIP141).
+    async fn vsize(&self) -> Result<i32, ApiError> {
+        small(vsize(self.transaction.parts.weight())).and_then(int)
+    }
+
+    /// Whether this is the first transaction of a block, which creates new coins.
+    async fn is_coinbase(&self) -> bool {
+        self.transaction.parts.is_coinbase()
+    }
+
+    /// The serialised transaction, witnesses included.
+    async fn hex(&self) -> Result<Hex, ApiError> {
+        self.view.count(self.transaction.raw.len())?;
+        Ok(Hex::new(self.transaction.raw.clone()))
+    }
+
+    /// The current state of the transaction.
+    async fn state(&self) -> TxState {
+        self.transaction.state().into()
+    }
+
+    /// The number of main chain blocks that confirm the transaction: 1 in the tip, 0 while no main chain block contains
+    /// it.
+    async fn confirmations(&self) -> Result<i32, ApiError> {
+        int(self.transaction.place.map_or(0, |place| self.view.confirmations(place.height)))
+    }
+
+    /// The main chain block that contains the transaction. Null if there is none. For a txid that occurs twice on the
+    /// main chain (BIP30), the later block.
+    async fn block(&self) -> Option<Result<Block, ApiError>> {
+        Block::maybe(&self.view, self.view.block_at(self.transaction.place?.height))
+    }
+
+    /// The index of the transaction in that block, from 0 for the coinbase. Null if there is none.
+    async fn index_in_block(&self) -> Option<Result<i32, ApiError>> {
+        Some(int(self.transaction.place?.index))
+    }
+
+    /// The position among all transactions of the main chain, from 0 for the coinbase of the genesis block. Null while
+    /// no main chain block contains it.
+    async fn global_index(&self) -> Option<UInt53> {
+        Some(self.transaction.place?.txnum.0.into())
+    }
+
+    /// All blocks that contain the transaction: those of the main chain, oldest first, then stale blocks. The server
+    /// knows only the stale blocks that it saw disconnected.
+    #[graphql(complexity = "costs::list(OCCURRENCES, child_complexity)")]
+    async fn occurrences(&self) -> Result<Vec<TxOccurrence>, ApiError> {
+        self.view.count(0)?;
+        let found = self.view.occurrences(&self.transaction.txid)?;
+        let bytes = found.iter().filter(|(block, _)| !block.is_main()).map(|(block, _)| block.row.size);
+        let bytes = bytes.fold(0_u32, u32::saturating_add);
+        self.view.count(usize::try_from(bytes).unwrap_or(usize::MAX))?;
+        Ok(found.into_iter().map(|found| TxOccurrence::new(&self.view, found)).collect())
+    }
+
+    /// The merkle proof of the transaction in its block. Null while no main chain block contains it.
+    #[graphql(complexity = "child_complexity.saturating_add(costs::PROOF)")]
+    async fn merkle_proof(&self) -> Option<Result<MerkleProof, ApiError>> {
+        self.proof().transpose()
+    }
+
+    /// The inputs, in order.
+    #[graphql(complexity = "costs::page(first, last, child_complexity)")]
+    async fn inputs(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "Maximum number of items from the start, or after `after`; 25 without `first` and `last`.")]
+        first: Option<i32>,
+        #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
+        #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
+        #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
+    ) -> Option<Result<Connection<Input, i32>, ApiError>> {
+        Some(self.input_page(ctx, &PageArgs { first, after, last, before }))
+    }
+
+    /// The outputs, in order.
+    #[graphql(complexity = "costs::page(first, last, child_complexity)")]
+    async fn outputs(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "Maximum number of items from the start, or after `after`; 25 without `first` and `last`.")]
+        first: Option<i32>,
+        #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
+        #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
+        #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
+    ) -> Option<Result<Connection<Output, Option<UInt53>>, ApiError>> {
+        Some(self.output_page(ctx, &PageArgs { first, after, last, before }))
+    }
+
+    /// The number of inputs.
+    async fn input_count(&self) -> Result<i32, ApiError> {
+        int(small(self.transaction.parts.input.len())?)
+    }
+
+    /// The number of outputs.
+    async fn output_count(&self) -> Result<i32, ApiError> {
+        int(small(self.transaction.parts.output.len())?)
+    }
+
+    /// The sum of the outputs that the transaction spends, in satoshis. Null for a coinbase, and if a spent output is
+    /// not known.
+    async fn input_value(&self) -> Option<Result<Sats, ApiError>> {
+        let fee = self.fee_in_sat().transpose()?;
+        Some(fee.and_then(|fee| Sats::new(self.transaction.output_value().saturating_add(fee))))
+    }
+
+    /// The sum of the transaction's outputs, in satoshis.
+    async fn output_value(&self) -> Result<Sats, ApiError> {
+        Sats::new(self.transaction.output_value())
+    }
+
+    /// The fee, in satoshis: input value minus output value. Null for a coinbase, and if a spent output is not known.
+    async fn fee(&self) -> Option<Result<Sats, ApiError>> {
+        Some(self.fee_in_sat().transpose()?.and_then(Sats::new))
+    }
+
+    /// The feerate, in sat/vB, not rounded: the fee divided by a quarter of the weight. Null if the fee is null.
+    async fn fee_rate(&self) -> Option<Result<f64, ApiError>> {
+        let fee = self.fee_in_sat().transpose()?;
+        Some(fee.map(|fee| self.rate_of(fee)))
+    }
+
+    /// The effective feerate, in sat/vB: that of the package of unconfirmed transactions with which miners include it,
+    /// where one transaction pays for others. Null unless the transaction is in the mempool.
+    async fn effective_fee_rate(&self) -> Option<f64> {
+        self.transaction.unconfirmed.as_ref()?;
+        Some(self.view.mempool().effective_feerate(&self.transaction.txid)?.to_sat_per_vb())
+    }
+
+    /// When this server, or the node before it, first saw the transaction. Available while it is unconfirmed and for a
+    /// long time after. Null if it was not seen before its block.
+    async fn first_seen_at(&self) -> Option<Result<DateTime, ApiError>> {
+        let seen = self.view.first_seen_at(&self.transaction);
+        seen.map(|seen| seen.map(DateTime::from_seconds)).map_err(ApiError::from).transpose()
+    }
+
+    /// The time from `firstSeenAt` to the timestamp of its block, in seconds. Miners choose that timestamp, so this can
+    /// be negative. Null unless the transaction is confirmed and was seen before its block.
+    async fn confirmed_after_seconds(&self) -> Option<Result<i32, ApiError>> {
+        self.confirmed_after().transpose()
+    }
+
+    /// The mempool details of the transaction. Null unless it is in the mempool.
+    async fn mempool(&self) -> Option<MempoolEntry> {
+        self.transaction.unconfirmed.as_ref().map(|entry| MempoolEntry::new(&self.view, entry))
+    }
+
+    /// Whether one of the transaction's own inputs signals replaceability (BIP125). Nodes no longer require the signal:
+    /// without it, the transaction can be replaced as well; see `mempool.isReplaceable`.
+    async fn signals_rbf(&self) -> bool {
+        self.transaction.signals_replaceability()
+    }
+
+    /// The transactions that left the mempool because this one spends the same outputs, oldest departure first.
+    /// `rbfTree` also includes those whose bytes the server no longer stores.
+    #[graphql(complexity = "costs::list(REPLACED, child_complexity)")]
+    async fn replaces(&self) -> Result<Vec<Transaction>, ApiError> {
+        self.replaced()
+    }
+
+    /// The transaction that replaced this one in the mempool, wherever it is now. Null if there is none, or if it is no
+    /// longer known. A descendant of a replaced transaction is not replaced itself, although its state is REPLACED.
+    async fn replaced_by(&self) -> Option<Result<Transaction, ApiError>> {
+        self.replacement().transpose()
+    }
+
+    /// The tree of replacements that contains the transaction, from the newest replacement down. Null if no replacement
+    /// of or by the transaction is remembered.
+    async fn rbf_tree(&self) -> Option<Result<RbfNode, ApiError>> {
+        let newest = self.view.newest_replacement(&self.transaction.txid).transpose()?;
+        Some(newest.map_err(ApiError::from).and_then(|newest| RbfNode::find(&self.view, newest)))
+    }
+
+    /// The transactions that spend the same outputs: those that this one replaced, the one that replaced it, and, if it
+    /// is neither in the mempool nor on the main chain, the transactions there that conflict with it. A confirmed
+    /// transaction does not list the conflicting ones that its block removed.
+    #[graphql(complexity = "costs::list(REPLACED, 1)")]
+    async fn conflicts(&self) -> Result<Vec<Txid>, ApiError> {
+        self.conflicting()
+    }
+}
+
+/// A size or count within one transaction, which a block bounds far below 32 bits.
+fn small(size: impl TryInto<u32>) -> Result<u32, ApiError> {
+    size.try_into().map_err(|_| ApiError::internal("a transaction is larger than any block"))
+}

@@ -1,0 +1,261 @@
+//! Where transactions are, told whenever that changes.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+use async_graphql::{ComplexObject, SimpleObject};
+use bitcoin::{BlockHash, Txid};
+use tokio::time::timeout;
+
+use super::transaction::Transaction;
+use crate::api::error::ApiError;
+use crate::api::scalars::{self, int, int_of};
+use crate::api::streams::follower::Following;
+use crate::api::streams::head_lease::Held;
+use crate::api::streams::heads::HeadFollower;
+use crate::api::streams::projections::{GOOD_FOR, Projections};
+use crate::api::types::enums::TxState;
+use crate::view::{Head, IndexError, MempoolSnapshot, Published, TransactionState, View};
+
+/// The current state of a transaction.
+#[derive(SimpleObject)]
+#[graphql(complex)]
+pub(crate) struct TransactionStatusEvent {
+    /// The txid of the transaction.
+    txid: scalars::Txid,
+    /// The state of the transaction. Null while neither a block nor the mempool contains it and the server does not
+    /// remember it.
+    state: Option<TxState>,
+    /// The txid of the transaction that replaced it, in the mempool or in a block. Null if there is none.
+    replaced_by: Option<scalars::Txid>,
+    #[graphql(skip)]
+    status: Status,
+    #[graphql(skip)]
+    view: Arc<View>,
+}
+
+impl TransactionStatusEvent {
+    pub(crate) fn new(view: View, Told { txid, status, .. }: Told) -> Self {
+        Self {
+            txid: scalars::Txid(txid),
+            state: status.state.map(TxState::from),
+            replaced_by: status.replaced_by.map(scalars::Txid),
+            status,
+            view: Arc::new(view),
+        }
+    }
+}
+
+#[ComplexObject]
+impl TransactionStatusEvent {
+    /// The number of blocks that confirm the transaction, 0 if none; at most `untilConfirmations`.
+    async fn confirmations(&self) -> Result<i32, ApiError> {
+        int(self.status.confirmations)
+    }
+
+    /// The index of the projected block that contains the transaction, 0 for the next block. Null unless the
+    /// transaction is in the mempool, and for up to a second after it arrives. A change of the index is sent at most
+    /// once per second.
+    async fn projected_block(&self) -> Option<Result<i32, ApiError>> {
+        self.status.projected_block.map(int_of)
+    }
+
+    /// The transaction, in the state of this event. Null if it is not known.
+    async fn transaction(&self) -> Option<Result<Transaction, ApiError>> {
+        let found = Transaction::read(&self.view, |view| view.transaction(&self.txid.0)).transpose()?;
+        Some(found.map(|found| Transaction::new(&self.view, found)))
+    }
+}
+
+/// What is told of a transaction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Status {
+    state: Option<TransactionState>,
+    confirmations: u32,
+    replaced_by: Option<Txid>,
+    projected_block: Option<usize>,
+}
+
+/// That a transaction is where it was not before.
+pub(crate) struct Told {
+    txid: Txid,
+    status: Status,
+    /// What was told of it before.
+    before: Option<Status>,
+}
+
+/// What somebody wants to know.
+pub(crate) struct Wanted {
+    /// Of which transactions.
+    pub(crate) txids: Vec<Txid>,
+    /// Up to how many confirmations.
+    pub(crate) until: u32,
+    /// Whether also the projected block that they are in.
+    pub(crate) projected: bool,
+}
+
+impl Wanted {
+    /// Where a transaction is in a state, and among the blocks that miners would make of one that may be older.
+    fn status(&self, view: &View, projected: Option<&MempoolSnapshot>, txid: &Txid) -> Result<Status, IndexError> {
+        let Some((state, block)) = view.current_state(txid)? else { return Ok(Status::default()) };
+        let mut status = Status { state: Some(state), ..Status::default() };
+        match state {
+            TransactionState::Confirmed => status.confirmations = self.confirmations(view, block)?,
+            TransactionState::Unconfirmed => {
+                let place = projected.and_then(|projected| projected.projected_place(txid));
+                status.projected_block = place.map(|place| place.block);
+            }
+            TransactionState::Replaced | TransactionState::Conflicted => {
+                status.replaced_by =
+                    view.mempool().departed(txid).and_then(|departed| departed.departure.conflicting());
+            }
+            _ => {}
+        }
+        Ok(status)
+    }
+
+    fn confirmations(&self, view: &View, block: Option<BlockHash>) -> Result<u32, IndexError> {
+        let place = block.map(|block| view.block_place(block)).transpose()?.flatten();
+        Ok(place.map_or(0, |place| view.confirmations(place.height)).min(self.until))
+    }
+
+    /// Whether there is nothing more to be told: it is confirmed as often as asked for, or what took its place is, so
+    /// that it can come back only as the other could be undone.
+    fn is_settled(&self, view: &View, status: &Status) -> Result<bool, IndexError> {
+        if status.confirmations >= self.until {
+            return Ok(true);
+        }
+        let Some(by) = status.replaced_by else { return Ok(false) };
+        let newest = view.newest_replacement(&by)?.unwrap_or(by);
+        match view.current_state(&newest)? {
+            Some((TransactionState::Confirmed, block)) => Ok(self.confirmations(view, block)? >= self.until),
+            _ => Ok(false),
+        }
+    }
+}
+
+/// A reader who is told where transactions are.
+pub(crate) struct StatusFollower {
+    heads: HeadFollower,
+    published: Published,
+    allowance: usize,
+    wanted: Wanted,
+    projections: Arc<Projections>,
+    /// Whether the blocks that miners would make are those of an older state than the one that was looked at last.
+    is_behind: bool,
+    /// What was told of each transaction, in the order in which they were given.
+    told: Vec<Option<Status>>,
+    pending: VecDeque<Told>,
+    /// The state that is told from, until all of it is.
+    held: Option<Held>,
+    /// The tip and the newest event of the mempool of the state that was looked at last.
+    seen: Option<(BlockHash, u64)>,
+    settled: bool,
+}
+
+impl StatusFollower {
+    pub(crate) fn new(
+        heads: HeadFollower,
+        published: Published,
+        allowance: usize,
+        (wanted, projections): (Wanted, Arc<Projections>),
+    ) -> Self {
+        let (told, pending) = (vec![None; wanted.txids.len()], VecDeque::new());
+        let (held, seen, is_behind, settled) = (None, None, false, false);
+        Self { heads, published, allowance, wanted, projections, is_behind, told, pending, held, seen, settled }
+    }
+
+    /// The blocks that miners would make, if somebody wants to know.
+    async fn projected(&mut self, head: &Arc<Head>) -> Result<Option<MempoolSnapshot>, ApiError> {
+        let waits = |txid| head.mempool.get(txid).is_some();
+        if !self.wanted.projected || !self.wanted.txids.iter().any(waits) {
+            self.is_behind = false;
+            return Ok(None);
+        }
+        let projected = self.projections.about(&head.mempool).await?;
+        self.is_behind = !projected.is_same(&head.mempool);
+        Ok(Some(projected))
+    }
+
+    async fn look(&mut self, head: &Arc<Head>) -> Result<(), ApiError> {
+        let projected = self.projected(head).await?;
+        let view = View::new(head.clone());
+        let touched = self.seen.and_then(|seen| touched(head, seen));
+        let mut settled = true;
+        for (txid, told) in self.wanted.txids.iter().zip(&mut self.told) {
+            let stays = told.filter(|told| {
+                let is_projected = self.wanted.projected && told.state == Some(TransactionState::Unconfirmed);
+                touched.as_ref().is_some_and(|touched| !touched.contains(txid)) && !is_projected
+            });
+            let status = stays.map_or_else(|| self.wanted.status(&view, projected.as_ref(), txid), Ok)?;
+            if *told != Some(status) {
+                let before = told.replace(status);
+                self.pending.push_back(Told { txid: *txid, status, before });
+            }
+            settled = settled && self.wanted.is_settled(&view, &status)?;
+        }
+        self.settled = settled;
+        self.seen = Some((head.tip.hash, head.mempool.sequence()));
+        self.held = Some(Held::new(head.clone()));
+        Ok(())
+    }
+}
+
+impl StatusFollower {
+    /// Looks at the newest state if one was held for long: what was found in that and is yet to be told is not told.
+    async fn let_go(&mut self) -> Result<(), ApiError> {
+        let newest = self.held.as_mut().and_then(|held| held.outlived(&self.published));
+        let Some(newest) = newest.filter(|_| !self.pending.is_empty()) else { return Ok(()) };
+        let found: HashMap<_, _> = self.pending.drain(..).map(|told| (told.txid, told.before)).collect();
+        for (txid, told) in self.wanted.txids.iter().zip(&mut self.told) {
+            if let Some(before) = found.get(txid) {
+                *told = *before;
+            }
+        }
+        self.seen = None;
+        self.look(&newest).await
+    }
+
+    /// The next state to look at: the next that there is, or after a while the newest once more.
+    async fn next_head(&mut self) -> Option<Arc<Head>> {
+        if !self.is_behind {
+            return self.heads.next().await;
+        }
+        match timeout(GOOD_FOR, self.heads.next()).await {
+            Ok(head) => head,
+            Err(_) => self.published.head(),
+        }
+    }
+}
+
+/// The transactions that entered or left the mempool, or whose departure was corrected, since a state with the same tip;
+/// `None` if that is not known, or the chain has gone on.
+fn touched(head: &Head, (tip, sequence): (BlockHash, u64)) -> Option<HashSet<Txid>> {
+    let events = head.mempool.events_after(sequence).filter(|_| head.tip.hash == tip)?;
+    Some(events.map(|event| event.kind.txid()).collect())
+}
+
+impl Following for StatusFollower {
+    type Found = (View, Told);
+
+    /// What is to be told next, and the view to answer from; `None` once all is settled.
+    async fn next(&mut self) -> Option<Result<(View, Told), ApiError>> {
+        if let Err(error) = self.let_go().await {
+            return Some(Err(error));
+        }
+        loop {
+            if let (Some(held), Some(told)) = (&self.held, self.pending.pop_front()) {
+                let view = self.published.view_of(held.head().clone(), self.allowance, self.published.node_client());
+                return Some(Ok((view, told)));
+            }
+            self.held = None;
+            if self.settled {
+                return None;
+            }
+            let head = self.next_head().await?;
+            if let Err(error) = self.look(&head).await {
+                return Some(Err(error));
+            }
+        }
+    }
+}
