@@ -1,9 +1,9 @@
 //! What there is one of in a process: since when it runs, its limits, and how many subscriptions are open.
 
-use async_graphql::Context;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
+use async_graphql::Context;
 use async_graphql::futures_util::stream::Stream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 

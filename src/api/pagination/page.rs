@@ -22,9 +22,6 @@ use crate::view::{TxNum, View};
 /// Rows of a page if neither `first` nor `last` is given.
 pub(crate) const DEFAULT_SIZE: u32 = 25;
 
-/// What an item of a list that a client sees whole adds to an answer beside its own bytes.
-pub(crate) const ITEM_BYTES: usize = 32;
-
 /// The paging arguments of a connection as given.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PageArgs {

@@ -19,6 +19,7 @@ use bitcoin::{BlockHash, Txid};
 
 use super::cursor::{Place, Scope, on_main_chain};
 use super::page::{PageRequest, Walk};
+use crate::api::allowance::find_transaction;
 use crate::api::error::ApiError;
 use crate::api::types::enums::{SortOrder, TxState};
 use crate::view::{Entry, Tip, View};
@@ -140,7 +141,7 @@ impl Scope {
             return self.place(cursor, view).map(MixedPlace::Confirmed);
         };
         if view.mempool().get(&txid).is_none_or(|entry| entry.sequence != waiting.arrival) {
-            let now = crate::api::types::transaction::Transaction::read(view, |view| view.transaction(&txid))?;
+            let now = find_transaction(view, |view| view.transaction(&txid))?;
             let state = now.as_ref().map(|transaction| TxState::from(transaction.state()));
             let place = now.and_then(|transaction| transaction.place);
             let block = place.map(|place| view.block_hash(place.height)).transpose()?;

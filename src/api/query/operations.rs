@@ -6,6 +6,7 @@ use async_graphql::{Context, ID, Object};
 use bitcoin::{BlockHash, Txid};
 
 use super::root::{Found, Root};
+use crate::api::allowance::find_transaction;
 use crate::api::context::{Running, limits};
 use crate::api::costs;
 use crate::api::error::ApiError;
@@ -53,11 +54,11 @@ impl OperationsQuery {
         match GlobalId::parse(id, view.network())? {
             GlobalId::Block(hash) => Ok(view.block(hash)?.map(|block| Node::Block(Block::new(&view, block)))),
             GlobalId::Transaction(txid, replaced_in) => {
-                let found = find_transaction(&view, txid, replaced_in)?;
+                let found = find_copy(&view, txid, replaced_in)?;
                 Ok(found.map(|transaction| Node::Transaction(Transaction::new(&view, transaction))))
             }
             GlobalId::Output(outpoint, replaced_in) => {
-                let found = find_transaction(&view, outpoint.txid, replaced_in)?;
+                let found = find_copy(&view, outpoint.txid, replaced_in)?;
                 Ok(found.and_then(|transaction| Output::of(&view, transaction, outpoint.vout)).map(Node::Output))
             }
             GlobalId::Address(address) => Address::parse(&view, &address).map(Node::Address).map(Some),
@@ -78,12 +79,8 @@ impl OperationsQuery {
 }
 
 /// The transaction with this txid, or the copy of it that a later one replaced and this block holds.
-fn find_transaction(
-    view: &View,
-    txid: Txid,
-    replaced_in: Option<BlockHash>,
-) -> Result<Option<view::Transaction>, ApiError> {
-    Transaction::read(view, |view| match replaced_in {
+fn find_copy(view: &View, txid: Txid, replaced_in: Option<BlockHash>) -> Result<Option<view::Transaction>, ApiError> {
+    find_transaction(view, |view| match replaced_in {
         Some(block) => view.replaced_transaction(&txid, block),
         None => view.transaction(&txid),
     })

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use async_graphql::{Context, Object};
 
 use super::root::{Found, Root};
+use crate::api::allowance::{find_transaction, read_transaction};
 use crate::api::context::limits;
 use crate::api::costs;
 use crate::api::error::ApiError;
@@ -42,7 +43,7 @@ impl TransactionQuery {
         let view = self.0.view(ctx)?;
         // no chain has as many transactions as 32 bits can count
         let Ok(txnum) = u32::try_from(index.to_u64()).map(TxNum) else { return Ok(None) };
-        let found = Transaction::read(&view, |view| view.transaction_by_index(txnum))?;
+        let found = find_transaction(&view, |view| view.transaction_by_index(txnum))?;
         Ok(found.map(|transaction| Transaction::new(&view, transaction)))
     }
 
@@ -65,7 +66,7 @@ impl TransactionQuery {
             let request = args.read(&scope, &view, limits)?;
             let page = filtered(&request, positions, order, limits, |position| {
                 let txnum = txnum_at(position)?;
-                let found = Transaction::read_one(&view, |view| view.newest_copy(txnum))?;
+                let found = read_transaction(&view, |view| view.newest_copy(txnum))?;
                 let bytes = found.bytes_read;
                 let found = Transaction::new(&view, found);
                 Ok((bytes, found.meets(&filter)?.then_some(found)))
@@ -76,13 +77,13 @@ impl TransactionQuery {
         let count = UInt53::from(txnums.end.0 - txnums.start.0);
         Connection::new(&scope, page, Some(count), held_by, |position, ()| {
             let txnum = txnum_at(position)?;
-            Ok(Transaction::new(&view, Transaction::read_one(&view, |view| view.newest_copy(txnum))?))
+            Ok(Transaction::new(&view, read_transaction(&view, |view| view.newest_copy(txnum))?))
         })
     }
 }
 
 fn by_txid(view: &Arc<View>, txid: Txid) -> Result<Option<Transaction>, ApiError> {
-    let found = Transaction::read(view, |view| view.transaction(&txid.0))?;
+    let found = find_transaction(view, |view| view.transaction(&txid.0))?;
     Ok(found.map(|transaction| Transaction::new(view, transaction)))
 }
 

@@ -41,7 +41,7 @@ fn number(value: &Value) -> Option<u128> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::scalars::integer::tests::accepts;
+    use crate::api::scalars::tests::accepts;
 
     #[test]
     fn a_big_integer_is_a_decimal_string_both_ways() {

@@ -72,7 +72,7 @@ fn moment(value: &Value) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::scalars::integer::tests::accepts;
+    use crate::api::scalars::tests::accepts;
 
     #[test]
     fn a_moment_is_written_and_read_in_one_form() {

@@ -83,7 +83,7 @@ fn hash<H: FromStr>(value: &Value) -> Option<H> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::scalars::integer::tests::accepts;
+    use crate::api::scalars::tests::accepts;
 
     #[test]
     fn a_hash_is_64_hexadecimal_digits() {

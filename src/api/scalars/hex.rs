@@ -51,7 +51,7 @@ fn bytes(value: &Value) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::scalars::integer::tests::accepts;
+    use crate::api::scalars::tests::accepts;
 
     #[test]
     fn bytes_are_written_in_lower_case_and_read_in_either() {

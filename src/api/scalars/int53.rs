@@ -46,7 +46,7 @@ fn number(value: &Value) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::scalars::integer::tests::accepts;
+    use crate::api::scalars::tests::accepts;
 
     #[test]
     fn a_difference_is_a_number_of_either_sign() {

@@ -23,3 +23,6 @@ pub(crate) use integer::{int, int_of};
 pub(crate) use sats::Sats;
 pub(crate) use signed_sats::SignedSats;
 pub(crate) use uint53::UInt53;
+
+#[cfg(test)]
+mod tests;

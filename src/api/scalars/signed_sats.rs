@@ -49,7 +49,7 @@ fn number(value: &Value) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::scalars::integer::tests::accepts;
+    use crate::api::scalars::tests::accepts;
 
     #[test]
     fn a_change_is_exact_in_both_directions() {

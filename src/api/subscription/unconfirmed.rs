@@ -4,6 +4,7 @@ use async_graphql::futures_util::stream::{Stream, StreamExt};
 use async_graphql::{Context, Subscription};
 
 use super::source::{Source, seq};
+use crate::api::allowance::find_transaction;
 use crate::api::context::limits;
 use crate::api::error::ApiError;
 use crate::api::streams::follower::up_to_an_error;
@@ -96,7 +97,7 @@ fn added(
             return Ok(None);
         }
     }
-    let found = Transaction::read(&view, |view| Ok(view.unconfirmed(&entry)))?;
+    let found = find_transaction(&view, |view| Ok(view.unconfirmed(&entry)))?;
     let view = Arc::new(view);
     Ok(found.map(|found| Transaction::new(&view, found)))
 }

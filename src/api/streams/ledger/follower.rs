@@ -9,7 +9,7 @@ use tokio::sync::broadcast::error::RecvError;
 
 use super::blocks::{Row, Rules, StaleBlocks};
 use super::event::Happening;
-use super::mempool::Mined;
+use super::mined::Mined;
 use super::route::{self, Step};
 use crate::api::error::ApiError;
 use crate::api::streams::follower::{Following, unknown};

@@ -22,5 +22,6 @@ pub(crate) mod blocks;
 pub(crate) mod event;
 pub(crate) mod follower;
 pub(crate) mod mempool;
+pub(crate) mod mined;
 pub(crate) mod replay;
 pub(crate) mod route;

@@ -7,6 +7,7 @@ use super::block_fee_stats::BlockFeeStats;
 use super::block_header::{BlockHeader, merkle_root};
 use super::block_stats::BlockStats;
 use super::cumulative_stats::CumulativeStats;
+use crate::api::allowance::find_transaction;
 use crate::api::context::limits;
 use crate::api::costs;
 use crate::api::error::ApiError;
@@ -68,7 +69,7 @@ impl Block {
             ApiError::bad_user_input(format!("index is {index}, and the first transaction has index 0"))
         })?;
         self.view.count(self.block.bytes_to_open())?;
-        let found = Transaction::read(&self.view, |view| view.block_transaction(&self.block, index))?;
+        let found = find_transaction(&self.view, |view| view.block_transaction(&self.block, index))?;
         Ok(found.map(|transaction| Transaction::new(&self.view, transaction)))
     }
 
@@ -99,7 +100,7 @@ impl Block {
     /// The transaction with this index, which must be there.
     fn transaction_in(&self, index: u64) -> Result<view::Transaction, ApiError> {
         let index = u32::try_from(index).map_err(|_| ApiError::internal("a block has too many transactions"))?;
-        let found = Transaction::read(&self.view, |view| view.block_transaction(&self.block, index))?;
+        let found = find_transaction(&self.view, |view| view.block_transaction(&self.block, index))?;
         found.ok_or_else(|| ApiError::internal("a transaction of a block is missing"))
     }
 

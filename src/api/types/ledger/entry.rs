@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use async_graphql::{Context, Enum, InputObject, Object};
 
 use super::holdings::{Holdings, ROW_BYTES};
+use crate::api::allowance::find_transaction;
 use crate::api::context::limits;
 use crate::api::costs;
 use crate::api::error::ApiError;
@@ -252,7 +253,7 @@ impl LedgerEntry {
     /// entry of the earlier one.
     async fn transaction(&self) -> Result<Transaction, ApiError> {
         let view = &self.holdings.view;
-        let found = Transaction::read(view, |view| match &self.moved {
+        let found = find_transaction(view, |view| match &self.moved {
             Moved::Confirmed(movement) => view.newest_copy(movement.txnum).map(Some),
             Moved::Waiting { movement, .. } => Ok(view.unconfirmed(&movement.entry)),
             Moved::Lost(movement) => view.transaction(&movement.txid),

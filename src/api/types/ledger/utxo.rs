@@ -9,6 +9,7 @@ use bitcoin::OutPoint;
 
 use super::holdings::{Holdings, ROW_BYTES};
 use super::spendability::{Spendability, effective_value};
+use crate::api::allowance::find_transaction;
 use crate::api::context::limits;
 use crate::api::error::ApiError;
 use crate::api::pagination::connection::{Connection, Edge, PageInfo};
@@ -19,7 +20,7 @@ use crate::api::scalars::{Sats, SignedSats, Txid, UInt53, int};
 use crate::api::types::block::BlockAt;
 use crate::api::types::enums::SortOrder;
 use crate::api::types::mempool::feerate;
-use crate::api::types::transaction::{Output, Transaction};
+use crate::api::types::transaction::Output;
 use crate::chain::Height;
 use crate::view::{self, Coin, Entry, OutputPosition, View, mature_at};
 
@@ -122,7 +123,7 @@ impl Utxo {
     }
 
     fn transaction(&self) -> Result<Arc<view::Transaction>, ApiError> {
-        let found = Transaction::read(&self.view, |view| match &self.unspent {
+        let found = find_transaction(&self.view, |view| match &self.unspent {
             Unspent::Confirmed(coin) => view.newest_copy(coin.position.txnum).map(Some),
             Unspent::Waiting { entry, .. } => Ok(view.unconfirmed(entry)),
         })?;

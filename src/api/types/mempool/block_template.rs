@@ -3,8 +3,8 @@ use std::time::SystemTime;
 
 use async_graphql::SimpleObject;
 
+use crate::api::allowance::ITEM_BYTES;
 use crate::api::error::ApiError;
-use crate::api::pagination::page::ITEM_BYTES;
 use crate::api::scalars::{BlockHash, DateTime, Sats, Txid, int, int_of};
 use crate::view::View;
 

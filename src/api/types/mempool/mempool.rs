@@ -10,6 +10,7 @@ use super::rbf_node::RbfNode;
 use super::sample::{self, MempoolSample};
 use super::script_delta::{self, ScriptDelta};
 use super::stats::MempoolStats;
+use crate::api::allowance::find_transaction;
 use crate::api::context::limits;
 use crate::api::costs;
 use crate::api::error::ApiError;
@@ -86,7 +87,7 @@ impl Mempool {
 
 /// A transaction of the mempool as an object. It counts as read.
 pub(crate) fn unconfirmed(view: &Arc<View>, entry: &Arc<Entry>) -> Result<Transaction, ApiError> {
-    let found = Transaction::read(view, |view| Ok(view.unconfirmed(entry)))?;
+    let found = find_transaction(view, |view| Ok(view.unconfirmed(entry)))?;
     let found = found.ok_or_else(|| ApiError::internal("a mempool transaction cannot be decoded"))?;
     Ok(Transaction::new(view, found))
 }

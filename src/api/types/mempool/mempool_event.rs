@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use async_graphql::{Enum, Object, SimpleObject, Union};
 
+use crate::api::allowance::find_transaction;
 use crate::api::error::ApiError;
 use crate::api::scalars::{Txid, UInt53};
 use crate::api::streams::resume::MempoolPlace;
@@ -141,7 +142,7 @@ impl TransactionAdded {
     /// The transaction, in the state of this event. Null if it left so long ago that the server no longer stores it,
     /// which happens only to clients that resume late.
     async fn transaction(&self) -> Option<Result<Transaction, ApiError>> {
-        let found = Transaction::read(&self.view, |view| view.transaction(&self.txid)).transpose()?;
+        let found = find_transaction(&self.view, |view| view.transaction(&self.txid)).transpose()?;
         Some(found.map(|found| Transaction::new(&self.view, found)))
     }
 }

@@ -6,6 +6,7 @@ use super::broadcast_outcome::BroadcastOutcome;
 use super::reject_info::RejectInfo;
 use super::submitted::Brought;
 use super::transaction::Transaction;
+use crate::api::allowance::find_transaction;
 use crate::api::error::ApiError;
 use crate::api::scalars::{Txid, Wtxid};
 use crate::view::{Refusal, View};
@@ -69,7 +70,7 @@ impl BroadcastResult {
         if self.outcome == BroadcastOutcome::Rejected || !view.contains(&txid)? {
             return Ok(None);
         }
-        let found = Transaction::read(view, |view| view.transaction(&txid))?;
+        let found = find_transaction(view, |view| view.transaction(&txid))?;
         Ok(found.map(|transaction| Transaction::new(view, transaction)))
     }
 }

@@ -5,6 +5,7 @@ use bitcoin::{Amount, OutPoint};
 
 use super::submitted::Brought;
 use super::transaction::Transaction;
+use crate::api::allowance::find_transaction;
 use crate::api::error::ApiError;
 use crate::api::types::enums::TxState;
 use crate::view::{self, View};
@@ -30,7 +31,7 @@ impl DecodedTransaction {
         let missing = view.unknown_inputs(&parts)?;
         view.count(raw.len())?;
         let parts = Arc::unwrap_or_clone(parts);
-        let transaction = Transaction::read(view, |view| view.submitted(parts, raw).map(Some))?;
+        let transaction = find_transaction(view, |view| view.submitted(parts, raw).map(Some))?;
         let transaction = transaction.ok_or_else(|| ApiError::internal("the decoded transaction is missing"))?;
         Ok(Self { view: view.clone(), transaction: Arc::new(transaction), missing })
     }

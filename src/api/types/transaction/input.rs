@@ -4,8 +4,8 @@ use async_graphql::Object;
 
 use super::output::Output;
 use super::transaction::Transaction;
+use crate::api::allowance::{ITEM_BYTES, read_transaction};
 use crate::api::error::ApiError;
-use crate::api::pagination::page::ITEM_BYTES;
 use crate::api::scalars::{Hex, Txid, UInt53, int};
 use crate::view::{self, View};
 
@@ -25,7 +25,7 @@ impl Input {
 
     /// The spend of an output, as an input.
     pub(crate) fn spending(view: &Arc<View>, spender: view::Spender) -> Result<Self, ApiError> {
-        let transaction = Transaction::read_one(view, |view| view.spending_transaction(spender))?;
+        let transaction = read_transaction(view, |view| view.spending_transaction(spender))?;
         Ok(Self::new(view, &Arc::new(transaction), spender.vin))
     }
 

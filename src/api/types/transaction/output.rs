@@ -6,9 +6,9 @@ use bitcoin::OutPoint;
 use super::input::Input;
 use super::op_return::OpReturn;
 use super::transaction::Transaction;
+use crate::api::allowance::{ITEM_BYTES, find_transaction};
 use crate::api::error::ApiError;
 use crate::api::pagination::global_id::output_id;
-use crate::api::pagination::page::ITEM_BYTES;
 use crate::api::scalars::{Hex, Sats, int};
 use crate::api::types::block::BlockAt;
 use crate::api::types::enums::{ScriptType, SpendStatus, UnspendableReason};
@@ -33,7 +33,7 @@ impl Output {
 
     /// The output at an outpoint, `None` if the index knows no such transaction or it has no such output.
     pub(crate) fn find(view: &Arc<View>, outpoint: OutPoint) -> Result<Option<Self>, ApiError> {
-        let found = Transaction::read(view, |view| view.transaction(&outpoint.txid))?;
+        let found = find_transaction(view, |view| view.transaction(&outpoint.txid))?;
         Ok(found.and_then(|transaction| Self::of(view, transaction, outpoint.vout)))
     }
 
@@ -193,7 +193,7 @@ impl Output {
         let Some((entry, vin)) = self.view.spender_in_mempool(&self.transaction, self.vout) else {
             return Ok(Vec::new());
         };
-        let spending = Transaction::read(&self.view, |view| Ok(view.unconfirmed(&entry)))?;
+        let spending = find_transaction(&self.view, |view| Ok(view.unconfirmed(&entry)))?;
         Ok(spending.map(|spending| Input::new(&self.view, &Arc::new(spending), vin)).into_iter().collect())
     }
 

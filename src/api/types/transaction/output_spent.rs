@@ -8,7 +8,7 @@ use bitcoin::{BlockHash, OutPoint, Txid};
 
 use super::input::Input;
 use super::output::Output;
-use super::transaction::Transaction;
+use crate::api::allowance::find_transaction;
 use crate::api::error::ApiError;
 use crate::api::scalars::{self, int};
 use crate::api::streams::follower::Following;
@@ -49,7 +49,7 @@ impl OutputSpentEvent {
             Some(By::Block(_, spender)) => Some(Input::spending(&view, spender)?),
             Some(By::Waiting(txid, vin)) => {
                 let entry = view.mempool().get(&txid).cloned().ok_or_else(missing)?;
-                let spending = Transaction::read(&view, |view| Ok(view.unconfirmed(&entry)))?.ok_or_else(missing)?;
+                let spending = find_transaction(&view, |view| Ok(view.unconfirmed(&entry)))?.ok_or_else(missing)?;
                 Some(Input::new(&view, &Arc::new(spending), vin))
             }
         };

@@ -7,13 +7,15 @@ use super::lock_time::LockTime;
 use super::occurrence::TxOccurrence;
 use super::output::Output;
 use super::transaction_filter::TransactionFilter;
+use crate::api::allowance::ITEM_BYTES;
+use crate::api::allowance::find_transaction;
 use crate::api::context::limits;
 use crate::api::costs;
 use crate::api::error::ApiError;
 use crate::api::pagination::connection::{Connection, Edge};
 use crate::api::pagination::cursor::Scope;
 use crate::api::pagination::global_id::transaction_id;
-use crate::api::pagination::page::{self, PageArgs};
+use crate::api::pagination::page::PageArgs;
 use crate::api::scalars::{DateTime, Hex, Sats, Txid, UInt53, Wtxid, int};
 use crate::api::types::block::{Block, MerkleProof};
 use crate::api::types::enums::{SortOrder, TxState};
@@ -37,31 +39,6 @@ impl Transaction {
         let transaction = transaction.into();
         view.note_transaction(&transaction);
         Self { view: view.clone(), transaction }
-    }
-
-    /// The transaction that `find` finds, if any. It counts as read.
-    ///
-    /// Errors: QUERY_LIMIT_EXCEEDED; what `find` says.
-    pub(crate) fn read(
-        view: &View,
-        find: impl FnOnce(&View) -> Result<Option<view::Transaction>, view::IndexError>,
-    ) -> Result<Option<view::Transaction>, ApiError> {
-        // how large it is shows only once it is read: at least nothing more is read when the answer is too large already
-        view.count(0)?;
-        let found = find(view)?;
-        view.count(found.as_ref().map_or(0, |transaction| transaction.bytes_read))?;
-        Ok(found)
-    }
-
-    /// The same where there must be one.
-    pub(crate) fn read_one(
-        view: &View,
-        find: impl FnOnce(&View) -> Result<view::Transaction, view::IndexError>,
-    ) -> Result<view::Transaction, ApiError> {
-        view.count(0)?;
-        let found = find(view)?;
-        view.count(found.bytes_read)?;
-        Ok(found)
     }
 
     /// A page of its parts. They are the same whichever block holds the transaction, but a cursor is bound to the block
@@ -118,7 +95,7 @@ impl Transaction {
     fn replaced(&self) -> Result<Vec<Self>, ApiError> {
         let mut found = Vec::new();
         for departed in self.view.replaced(&self.transaction.txid)? {
-            let replaced = Transaction::read(&self.view, |view| view.transaction(&departed.txid))?;
+            let replaced = find_transaction(&self.view, |view| view.transaction(&departed.txid))?;
             found.extend(replaced.map(|replaced| Self::new(&self.view, replaced)));
         }
         Ok(found)
@@ -126,15 +103,15 @@ impl Transaction {
 
     fn replacement(&self) -> Result<Option<Self>, ApiError> {
         let Some(by) = self.view.replaced_by(&self.transaction.txid)? else { return Ok(None) };
-        let found = Transaction::read(&self.view, |view| view.transaction(&by))?;
+        let found = find_transaction(&self.view, |view| view.transaction(&by))?;
         Ok(found.map(|replacement| Self::new(&self.view, replacement)))
     }
 
     fn conflicting(&self) -> Result<Vec<Txid>, ApiError> {
         // a row of the index for each input
-        self.view.count(self.transaction.parts.input.len().saturating_mul(page::ITEM_BYTES))?;
+        self.view.count(self.transaction.parts.input.len().saturating_mul(ITEM_BYTES))?;
         let found = self.view.conflicts(&self.transaction)?;
-        self.view.count(found.len().saturating_mul(page::ITEM_BYTES))?;
+        self.view.count(found.len().saturating_mul(ITEM_BYTES))?;
         Ok(found.into_iter().map(Txid).collect())
     }
 

@@ -8,6 +8,7 @@ use bitcoin::{BlockHash, Txid};
 use tokio::time::timeout;
 
 use super::transaction::Transaction;
+use crate::api::allowance::find_transaction;
 use crate::api::error::ApiError;
 use crate::api::scalars::{self, int, int_of};
 use crate::api::streams::follower::Following;
@@ -62,7 +63,7 @@ impl TransactionStatusEvent {
 
     /// The transaction, in the state of this event. Null if it is not known.
     async fn transaction(&self) -> Option<Result<Transaction, ApiError>> {
-        let found = Transaction::read(&self.view, |view| view.transaction(&self.txid.0)).transpose()?;
+        let found = find_transaction(&self.view, |view| view.transaction(&self.txid.0)).transpose()?;
         Some(found.map(|found| Transaction::new(&self.view, found)))
     }
 }

@@ -1,0 +1,57 @@
+//! The transactions of a ledger that were mined before a reader got to them.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use bitcoin::Txid;
+
+use super::blocks::Rules;
+use super::event::Moved;
+use crate::api::error::ApiError;
+use crate::chain::Height;
+use crate::view::{Block, Head, TipHistory, View};
+
+/// The transactions of a ledger in the newest blocks, stale ones too, by txid: of what came and was mined before it could
+/// be told, or left with a block and did not come back.
+pub(crate) struct Mined {
+    /// The height from which on the blocks are looked through.
+    pub(crate) from: Height,
+    pub(crate) moved: HashMap<Txid, Moved>,
+}
+
+impl Mined {
+    /// Of the main chain from this height on, and of the stale blocks that joined it by a turn behind the first `passed`.
+    pub(crate) async fn of(head: &Arc<Head>, rules: &Arc<Rules>, from: Height, passed: u64) -> Result<Self, ApiError> {
+        let turns = head.tip_history.clone();
+        let blocks = rules.work(head, move |_, view| stale_blocks(view, &turns, passed)).await?;
+        let stale = rules.stale_of(head, blocks).await?;
+        rules
+            .work(head, move |rules, view| {
+                let (ledger, mut moved) = (rules.watched.ledger(), HashMap::new());
+                for movements in stale.values() {
+                    let movements = movements.of(ledger).into_iter();
+                    moved.extend(movements.map(|movement| (movement.txid, Moved::Lost(movement))));
+                }
+                let txnums = view.txnums(from..view.tip().height.next())?;
+                for movement in view.movements(ledger, &txnums, true)? {
+                    let movement = movement?;
+                    moved.insert(view.txid_at(movement.txnum)?, Moved::Confirmed(movement));
+                }
+                Ok(Self { from, moved })
+            })
+            .await
+    }
+}
+
+/// The blocks that joined the chain by a turn behind the first `passed`, and are stale.
+fn stale_blocks(view: &View, turns: &TipHistory, passed: u64) -> Result<Vec<Block>, ApiError> {
+    let (mut blocks, mut seen) = (Vec::new(), HashSet::new());
+    for turn in (passed..turns.count()).filter_map(|passed| turns.after(passed)) {
+        let mut at = turn.to;
+        while let Some(block) = view.block(at)?.filter(|block| !block.is_main() && seen.insert(block.row.hash)) {
+            at = block.row.header.prev_blockhash;
+            blocks.push(block);
+        }
+    }
+    Ok(blocks)
+}
