@@ -1,5 +1,5 @@
-//! Work that would hold up those who are served beside it: done on threads of its own, some of it at once, and once for
-//! all who want the same.
+//! Work that would hold up those that are served beside it: done on threads of its own, some of it at once, and once for
+//! all that want the same.
 //!
 //! ```text
 //!   reader ─┐
@@ -17,16 +17,16 @@ use tokio::sync::{OnceCell, Semaphore};
 use super::error::ApiError;
 
 /// Threads for work that reads and computes for long, no more at once than the machine has processors.
-pub(crate) struct Aside(Arc<Semaphore>);
+pub(crate) struct BlockingPool(Arc<Semaphore>);
 
-impl Default for Aside {
+impl Default for BlockingPool {
     fn default() -> Self {
         Self(Arc::new(Semaphore::new(available_parallelism().map_or(1, NonZeroUsize::get))))
     }
 }
 
-impl Aside {
-    /// Does this once there is a place. It is done to its end even if nobody waits for it any more, and keeps its place
+impl BlockingPool {
+    /// Does this once there is a place. It is done to its end even if no client waits for it any more, and keeps its place
     /// until then.
     ///
     /// Errors: those of the work, and INTERNAL_SERVER_ERROR if it failed altogether.
@@ -46,21 +46,21 @@ impl Aside {
 }
 
 /// Where a thing is, or will be.
-type Place<T> = Arc<OnceCell<Arc<T>>>;
+type SharedCell<T> = Arc<OnceCell<Arc<T>>>;
 
 /// The things that were asked for last, each of which is made once.
-pub(crate) struct Once<K, T> {
+pub(crate) struct SingleFlight<K, T> {
     most: usize,
-    kept: Mutex<VecDeque<(K, Place<T>)>>,
+    flights: Mutex<VecDeque<(K, SharedCell<T>)>>,
 }
 
-impl<K: PartialEq, T> Once<K, T> {
+impl<K: PartialEq, T> SingleFlight<K, T> {
     /// As many as this are kept.
-    pub(crate) fn keeping(most: usize) -> Self {
-        Self { most, kept: Mutex::default() }
+    pub(crate) fn with_capacity(most: usize) -> Self {
+        Self { most, flights: Mutex::default() }
     }
 
-    /// The thing of this name. The first who asks makes it, while the others wait; if it fails, the next of them tries.
+    /// The thing of this name. The first that asks makes it, while the others wait; if it fails, the next of them tries.
     pub(crate) async fn get<M>(&self, key: K, make: impl FnOnce() -> M) -> Result<Arc<T>, ApiError>
     where
         M: Future<Output = Result<T, ApiError>>,
@@ -70,15 +70,15 @@ impl<K: PartialEq, T> Once<K, T> {
         found.cloned()
     }
 
-    fn place(&self, key: K) -> Place<T> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, place)) = kept.iter().find(|(known, _)| *known == key) {
+    fn place(&self, key: K) -> SharedCell<T> {
+        let mut flights = self.flights.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, place)) = flights.iter().find(|(known, _)| *known == key) {
             return Arc::clone(place);
         }
         let place = Arc::default();
-        kept.push_back((key, Arc::clone(&place)));
-        if kept.len() > self.most {
-            kept.pop_front();
+        flights.push_back((key, Arc::clone(&place)));
+        if flights.len() > self.most {
+            flights.pop_front();
         }
         place
     }
@@ -99,7 +99,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_waits_for_long_work_holds_up_nobody_on_the_same_thread() {
-        let (aside, once) = (Aside::default(), Once::keeping(1));
+        let (aside, once) = (BlockingPool::default(), SingleFlight::with_capacity(1));
         let (release, held) = mpsc::channel();
         let made = AtomicU32::new(0);
         let first = once.get(7, || {
@@ -119,7 +119,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_failed_is_made_by_the_next_who_asks_and_the_oldest_is_forgotten() {
-        let once = Once::keeping(2);
+        let once = SingleFlight::with_capacity(2);
         let number = |found: Result<Arc<u32>, ApiError>| found.ok().map(|found| *found);
         assert_eq!(number(once.get('a', || async { Err(ApiError::internal("no")) }).await), None);
         for (name, made, found) in

@@ -9,26 +9,26 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::error::ApiError;
 use super::features::Features;
-use super::streams::open::{Counted, OpenSubscriptions};
+use super::streams::open::{CountedEvents, OpenSubscriptions};
 use crate::limits::Limits;
 use crate::view::{NodeClient, Published, ReadSet, SyncState, View};
 
 /// A schema that is being served.
-pub(crate) struct Running {
+pub(crate) struct ServingContext {
     pub(crate) started_at: SystemTime,
     pub(crate) limits: Limits,
     pub(crate) features: Features,
     pub(crate) open: OpenSubscriptions,
     /// For those that wait until a block comes.
-    pub(crate) places: WaitingPlaces,
+    pub(crate) waiting_slots: WaitingSlots,
 }
 
-impl Running {
+impl ServingContext {
     /// From now on.
     pub(crate) fn start(limits: &Limits, features: Features) -> Self {
-        let places = WaitingPlaces::new(limits.waiting);
+        let waiting_slots = WaitingSlots::new(limits.waiting);
         let open = OpenSubscriptions::default();
-        Self { started_at: SystemTime::now(), limits: *limits, features, open, places }
+        Self { started_at: SystemTime::now(), limits: *limits, features, open, waiting_slots }
     }
 
     /// How many subscriptions are open now.
@@ -37,20 +37,20 @@ impl Running {
     }
 
     /// The events of a subscription, which counts as open until they are dropped.
-    pub(crate) fn count<T>(running: &Arc<Self>, events: impl Stream<Item = T> + Send + 'static) -> Counted<T> {
-        Counted::new(events, &running.open)
+    pub(crate) fn count<T>(serving: &Arc<Self>, events: impl Stream<Item = T> + Send + 'static) -> CountedEvents<T> {
+        CountedEvents::new(events, &serving.open)
     }
 }
 
 /// Places for requests that wait until the server has a block. Each holds memory and nothing else, but there is no other
 /// end to how many there may be. Cheap to clone; all clones are one.
 #[derive(Clone)]
-pub(crate) struct WaitingPlaces {
+pub(crate) struct WaitingSlots {
     free: Arc<Semaphore>,
     most: usize,
 }
 
-impl WaitingPlaces {
+impl WaitingSlots {
     fn new(most: usize) -> Self {
         Self { free: Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))), most }
     }
@@ -82,7 +82,7 @@ pub(crate) struct Pinned {
 }
 
 impl Pinned {
-    /// What is newest, to read and tell this many bytes of transactions.
+    /// What is newest, to read this many bytes of transactions.
     pub(crate) fn new(published: &Published, bytes: usize, reads: ReadSet) -> Self {
         let ask = published.node_client();
         // in this order, or the state could be older than the Head

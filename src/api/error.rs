@@ -12,7 +12,7 @@ use bitcoin::BlockHash;
 
 use super::features::Features;
 use super::secrets::hidden;
-use crate::api::types::enums::{SyncPhase, TxState};
+use crate::api::types::enums::{SyncPhaseEnum, TxState};
 use crate::chain::Height;
 use crate::chain::float::to_f64;
 use crate::view::{BudgetExceeded, IndexError, NodeClientError, SyncState, Tip};
@@ -134,7 +134,7 @@ impl ApiError {
             ),
         };
         Self::new(code::NOT_READY, message)
-            .with("phase", SyncPhase::from(state.phase))
+            .with("phase", SyncPhaseEnum::from(state.phase))
             .with("indexedHeight", Value::Null)
             .with("nodeHeight", state.node_height.map_or(Value::Null, |height| height.to_u32().into()))
             .with("blocksPerSecond", speed.map_or(Value::Null, |speed| speed.blocks_per_second.into()))
@@ -147,8 +147,8 @@ impl ApiError {
     }
 
     /// More than the client may spend now.
-    pub(crate) fn over_budget(short: Short, cost: u64) -> Self {
-        let Short { limit, wait } = short;
+    pub(crate) fn over_budget(short: BudgetExhausted, cost: u64) -> Self {
+        let BudgetExhausted { limit, wait } = short;
         if cost > limit {
             return Self::limit_exceeded("cost a minute", limit, cost);
         }
@@ -353,7 +353,7 @@ pub(crate) fn set_code(error: &mut ServerError, code: &str) {
 
 /// There is not enough left to pay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Short {
+pub struct BudgetExhausted {
     /// What the client may spend in a minute.
     pub limit: u64,
     /// How long until there is enough.

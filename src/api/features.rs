@@ -1,6 +1,6 @@
 //! What a server can do without.
 
-/// What whoever runs the server may switch on.
+/// What the part that runs the server may switch on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Features {
     /// Whether mutations send transactions to the node, which tells them to the network.

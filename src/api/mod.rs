@@ -44,7 +44,7 @@ use async_graphql::futures_util::StreamExt;
 use async_graphql::futures_util::stream::BoxStream;
 use async_graphql::{Data, Executor, Request, Response, SDLExportOptions, ServerError};
 use bitcoin::BlockHash;
-use context::Running;
+use context::ServingContext;
 use extensions::{request, wait_for_tip, yielding};
 
 use crate::chain::Height;
@@ -52,26 +52,26 @@ use crate::limits::Limits;
 use crate::live::Live;
 use crate::view::{DiskShortage, Published, SyncStatus, Tip};
 
-pub use error::{ApiError, RETRY_AFTER_SECONDS, Short, code, hide_secrets};
+pub use error::{ApiError, BudgetExhausted, RETRY_AFTER_SECONDS, code, hide_secrets};
 pub use extensions::account::{Account, Include, Pay};
-pub use extensions::cacheability::{MARKS, Mark};
+pub use extensions::cacheability::{Cacheability, FIELD_CACHEABILITY};
 pub use extensions::request::RequestExtensions;
 pub use extensions::yielding::Events;
 pub use features::Features;
 pub use streams::open::{OpenSubscription, OpenSubscriptions};
-pub use streams::resume_point::Place;
+pub use streams::resume_point::ResumePoint;
 pub use subscription::{Sharing, sharing, subscribed_field};
 
 pub use crate::view::{Freshness, ReadSet};
 
-type Engine = async_graphql::Schema<query::Query, mutation::Mutation, subscription::Subscription>;
+type GraphqlEngine = async_graphql::Schema<query::Query, mutation::Mutation, subscription::Subscription>;
 
 /// The schema, ready to execute requests. Cheap to clone; all clones share one engine.
 ///
 /// A client's document must pass the server's guard first: the engine's parser recurses as deep as the document.
 #[derive(Clone)]
 pub struct Schema {
-    engine: Engine,
+    engine: GraphqlEngine,
     published: Published,
     waiting: wait_for_tip::WaitForTip,
     open: OpenSubscriptions,
@@ -126,9 +126,9 @@ impl Readiness {
 /// The schema over the published state and its events.
 #[must_use]
 pub fn schema(published: Published, live: Live, limits: Limits, features: Features) -> Schema {
-    let running = Arc::new(Running::start(&limits, features));
-    let (open, waiting) = (running.open.clone(), wait_for_tip::WaitForTip::new(&published, &live, &running));
-    Schema { engine: engine(published.clone(), live, &limits, running), published, waiting, open }
+    let serving = Arc::new(ServingContext::start(&limits, features));
+    let (open, waiting) = (serving.open.clone(), wait_for_tip::WaitForTip::new(&published, &live, &serving));
+    Schema { engine: engine(published.clone(), live, &limits, serving), published, waiting, open }
 }
 
 /// The schema in the schema definition language, as in `schema.graphql`. It is generated once.
@@ -147,16 +147,16 @@ pub fn subscription_fields() -> &'static [String] {
 
 fn write_sdl() -> String {
     let (published, limits, features) = (Published::default(), Limits::default(), Features::default());
-    let running = Arc::new(Running::start(&limits, features));
-    engine(published, Live::default(), &limits, running)
+    let serving = Arc::new(ServingContext::start(&limits, features));
+    engine(published, Live::default(), &limits, serving)
         .sdl_with_options(SDLExportOptions::new().include_specified_by().use_space_ident())
 }
 
-fn engine(published: Published, live: Live, limits: &Limits, running: Arc<Running>) -> Engine {
-    let query = query::Query::new(&published, &running);
-    let mutation = mutation::Mutation::new(&published, &live, running.features);
-    let waiting = wait_for_tip::WaitForTip::new(&published, &live, &running);
-    Engine::build(query, mutation, subscription::Subscription::new(published, live, running))
+fn engine(published: Published, live: Live, limits: &Limits, serving: Arc<ServingContext>) -> GraphqlEngine {
+    let query = query::Query::new(&published, &serving);
+    let mutation = mutation::Mutation::new(&published, &live, serving.features);
+    let waiting = wait_for_tip::WaitForTip::new(&published, &live, &serving);
+    GraphqlEngine::build(query, mutation, subscription::Subscription::new(published, live, serving))
         .register_output_type::<types::ledger::Ledger>()
         .data(*limits)
         .extension(request::RequestExtensions(*limits))
@@ -195,7 +195,9 @@ impl Schema {
     /// The responses of an operation of any kind; of a subscription, its events. Execution starts with the first poll.
     #[must_use]
     pub fn subscribe(&self, request: Request, session: Option<Arc<Data>>) -> Events {
-        Events::new(|turn, progress| Executor::execute_stream(&self.engine, request.data(turn).data(progress), session))
+        Events::new(|slice, progress| {
+            Executor::execute_stream(&self.engine, request.data(slice).data(progress), session)
+        })
     }
 
     /// Whether an answer with this freshness is still valid.
@@ -213,8 +215,8 @@ impl Schema {
 
 impl Executor for Schema {
     async fn execute(&self, request: Request) -> Response {
-        let turn = Arc::new(yielding::Turn::new());
-        turn.take(self.engine.execute(request.data(turn.clone()))).await
+        let slice = Arc::new(yielding::TimeSlice::new());
+        slice.take(self.engine.execute(request.data(slice.clone()))).await
     }
 
     fn execute_stream(&self, request: Request, session_data: Option<Arc<Data>>) -> BoxStream<'static, Response> {

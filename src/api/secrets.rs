@@ -1,6 +1,6 @@
-//! What clients should not have sent, and nobody is to send back or write down: private keys.
+//! What clients should not have sent, and no client is to send back or write down: private keys.
 //!
-//! Someone who gives a descriptor or a key of his wallet where an address is expected is told what is wrong with it, and
+//! A client that gives a descriptor or a key of its wallet where an address is expected is sent what is wrong with it, and
 //! messages repeat what was given: into logs, error trackers and pages. So whatever looks like a private key is taken out
 //! of all of them. It is judged by its form alone, since one with a letter wrong is as secret as one without:
 //!

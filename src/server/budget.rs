@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use axum::http::{HeaderMap, HeaderValue};
 
 use super::rate::{LEFT, POLICY};
-use crate::api::Short;
+use crate::api::BudgetExhausted;
 
 /// In which a client may spend so much.
 const WINDOW: Duration = Duration::from_mins(1);
@@ -27,14 +27,14 @@ impl Budget {
     }
 
     /// Spends so much, and says what is left; or how long it takes until there is enough.
-    pub(super) fn pay(&self, cost: u64, now: Instant) -> Result<u64, Short> {
+    pub(super) fn pay(&self, cost: u64, now: Instant) -> Result<u64, BudgetExhausted> {
         let limit = u64::from(self.limit);
         // a moment is whole at any time
         let mut paid = self.paid.lock().unwrap_or_else(PoisonError::into_inner);
         let debt = paid.saturating_duration_since(now);
         let with_this = debt.saturating_add(self.time_of(cost));
         if with_this > WINDOW {
-            return Err(Short { limit, wait: with_this.saturating_sub(WINDOW) });
+            return Err(BudgetExhausted { limit, wait: with_this.saturating_sub(WINDOW) });
         }
         *paid = now + with_this;
         Ok(self.left_after(with_this))
@@ -74,7 +74,7 @@ mod tests {
         let (budget, now) = (Budget::new(600), Instant::now());
         assert_eq!(budget.pay(400, now), Ok(200));
         assert_eq!(budget.pay(200, now), Ok(0));
-        assert_eq!(budget.pay(10, now), Err(Short { limit: 600, wait: Duration::from_secs(1) }));
+        assert_eq!(budget.pay(10, now), Err(BudgetExhausted { limit: 600, wait: Duration::from_secs(1) }));
         assert_eq!(budget.pay(10, now + Duration::from_secs(1)), Ok(0));
         assert_eq!(budget.pay(600, now + Duration::from_mins(10)), Ok(0));
     }

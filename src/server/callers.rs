@@ -24,7 +24,7 @@ use super::budget::Budget;
 use super::http::{error, refuse_as_json};
 use super::rate::{CLIENTS, household};
 use super::tokens::Tokens;
-use crate::api::{Account, Include, Short, code};
+use crate::api::{Account, BudgetExhausted, Include, code};
 
 /// What is asked of clients that have no token, or the wrong one (RFC 6750).
 const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"btcgraph\"");
@@ -104,7 +104,7 @@ impl Caller {
     }
 
     /// Pays for something else than a request.
-    pub(super) fn pay(&self, cost: u64) -> Result<(), Short> {
+    pub(super) fn pay(&self, cost: u64) -> Result<(), BudgetExhausted> {
         self.budget.as_ref().map_or(Ok(()), |budget| budget.pay(cost, Instant::now()).map(drop))
     }
 }

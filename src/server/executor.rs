@@ -32,7 +32,7 @@ use super::metrics::{Counted, Figures, Kind, Metrics, MetricsError, Transport, c
 use super::payload::{Payload, Refused, Told};
 use super::shared::{Beginning, Key, SharedStreams};
 use super::told::Subscription;
-use crate::api::{self, Account, Include, Place, ReadSet, Schema};
+use crate::api::{self, Account, Include, ReadSet, ResumePoint, Schema};
 use crate::limits::Limits;
 
 /// Executes what the guard admits, and answers the rest with its refusal.
@@ -296,7 +296,7 @@ impl Guarded {
     }
 
     /// Executes a request that was admitted, each time anew, without its extensions, from now on or from behind a place.
-    fn again(&self, request: &Request) -> impl Fn(Option<Place>) -> Beginning + Send + Sync + use<> {
+    fn again(&self, request: &Request) -> impl Fn(Option<ResumePoint>) -> Beginning + Send + Sync + use<> {
         // what is executed for all takes nobody's turn
         let executor = Self { socket: None, ..self.clone() };
         let (query, variables) = (request.query.clone(), request.variables.clone());

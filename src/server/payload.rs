@@ -7,7 +7,7 @@ pub(super) use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use super::guard::Refusal;
 use super::http::{error, is_refusal};
-use crate::api::{Place, code};
+use crate::api::{ResumePoint, code};
 
 /// One answer to an operation. A clone shares the text.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,9 +23,9 @@ pub(super) enum Payload {
 pub(super) struct Told {
     pub(super) payload: Payload,
     /// From where a reader who has this could go on by himself, if that can be.
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<ResumePoint>,
     /// The same for one who has nothing yet.
-    pub(super) start: Option<Place>,
+    pub(super) start: Option<ResumePoint>,
 }
 
 impl From<Payload> for Told {

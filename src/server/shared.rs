@@ -39,7 +39,7 @@ use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::payload::{Payload, Told};
-use crate::api::{Account, OpenSubscription, OpenSubscriptions, Place, Sharing};
+use crate::api::{Account, OpenSubscription, OpenSubscriptions, ResumePoint, Sharing};
 use reader::Reader;
 use ring::{Bounds, Kept, Ring};
 
@@ -97,7 +97,7 @@ impl<T> Beginning<T> {
 }
 
 /// Begins a stream of its own, from now on or from behind a place.
-type Begin = Box<dyn Fn(Option<Place>) -> Beginning + Send + Sync>;
+type Begin = Box<dyn Fn(Option<ResumePoint>) -> Beginning + Send + Sync>;
 
 /// The streams that run. Cheap to clone; all clones are one.
 #[derive(Clone)]
@@ -136,9 +136,9 @@ struct State {
     ring: Ring,
     phase: Phase,
     /// Where a reader is who joined before anything was told.
-    start: Option<Place>,
+    start: Option<ResumePoint>,
     /// Where a reader is who has all.
-    reached: Option<Place>,
+    reached: Option<ResumePoint>,
     /// Of each reader but one, for whom the schema counts the stream.
     also_open: Vec<OpenSubscription>,
 }
@@ -181,7 +181,7 @@ impl SharedStreams {
         &self,
         key: Key,
         sharing: Sharing,
-        begin: impl Fn(Option<Place>) -> Beginning + Send + Sync + 'static,
+        begin: impl Fn(Option<ResumePoint>) -> Beginning + Send + Sync + 'static,
     ) -> Beginning<Payload> {
         let key = Arc::new(key);
         let mut unfit: Option<Arc<Shared>> = None;

@@ -10,7 +10,7 @@ use super::callers::Caller;
 use super::http::error;
 use super::metrics::{self, Counted, Figures, Transport};
 use super::payload::Payload;
-use crate::api::{Account, RETRY_AFTER_SECONDS, Short, code};
+use crate::api::{Account, BudgetExhausted, RETRY_AFTER_SECONDS, code};
 
 /// One client's subscription.
 pub(super) struct Subscription {
@@ -57,7 +57,7 @@ fn code_of(payload: &Payload) -> &'static str {
 }
 
 /// The last that is told to who has spent all.
-fn too_expensive(cost: u64, short: Short) -> ServerError {
+fn too_expensive(cost: u64, short: BudgetExhausted) -> ServerError {
     let message = format!("an event of this subscription costs {cost}, which exceeds the rest of the budget");
     let mut error = error(code::RESOURCE_EXHAUSTED, message);
     let extensions = error.extensions.get_or_insert_default();

@@ -1,6 +1,6 @@
-//! On whose behalf a request is executed: what it may do, what it may spend, and what it is told of that.
+//! On whose behalf a request is executed: what it may do, what it may spend, and what it is informed of that.
 //!
-//! Whoever takes requests puts an account among the data of each. The engine's validation says what the request costs, and
+//! The part that takes requests puts an account among the data of each. The engine's validation says what the request costs, and
 //! it is paid then, before anything is executed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use std::time::Instant;
 use async_graphql::{Response, Value, value};
 
 use crate::api::context::Pinned;
-use crate::api::error::Short;
+use crate::api::error::BudgetExhausted;
 use crate::limits::Limits;
 
 /// What a response tells beside its data, if it is asked to.
@@ -38,7 +38,7 @@ impl Include {
 }
 
 /// Pays so much, and says what is left.
-pub type Pay = dyn Fn(u64) -> Result<u64, Short> + Send + Sync;
+pub type Pay = dyn Fn(u64) -> Result<u64, BudgetExhausted> + Send + Sync;
 
 /// The account of one request.
 #[derive(Default)]
@@ -65,12 +65,12 @@ impl Account {
         self.cost.load(Ordering::Relaxed)
     }
 
-    /// Whether it may send transactions, as far as that depends on who asks.
+    /// Whether it may send transactions, as far as that depends on that asks.
     pub(crate) fn may_broadcast(&self) -> bool {
         self.may_broadcast
     }
 
-    pub(crate) fn charge(&self, cost: u64) -> Result<(), Short> {
+    pub(crate) fn charge(&self, cost: u64) -> Result<(), BudgetExhausted> {
         self.cost.store(cost, Ordering::Relaxed);
         if let Some(pay) = &self.pay {
             self.left.store(pay(cost)?, Ordering::Relaxed);
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn what_a_request_costs_is_known_also_if_it_cannot_be_paid() {
-        let short = Short { limit: 5, wait: Duration::from_secs(2) };
+        let short = BudgetExhausted { limit: 5, wait: Duration::from_secs(2) };
         let poor = Account::new(false, Include::default(), Some(Box::new(move |_| Err(short))));
         assert_eq!(poor.charge(3), Err(short));
         assert_eq!(poor.cost(), 3);

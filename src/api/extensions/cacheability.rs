@@ -1,47 +1,47 @@
-//! How lasting each field of the schema is: whether what it says of its object can ever become another.
+//! How cacheable each field of the schema is: whether its value for an object can change.
 //!
 //! ```text
-//!   Fixed    never, once the object is deep in the main chain         Block.hash, Transaction.fee
-//!   Found    the same of what is found; what is not may be later      Query.block
-//!   Asked    by its arguments: of a height it is fixed, of now not    Chain.range, Address.balance
-//!   Chain    with the main chain                                      Block.confirmations, Output.spentBy
-//!   Head     with the mempool, or what was seen of stale blocks, too  Transaction.firstSeenAt, Ledger.transactions
-//!   Moment   at any time: of the node, the clock, this server         ServerInfo.subscriptions
+//!   Immutable         never changes once the object is deep in the main chain    Block.hash, Transaction.fee
+//!   ImmutableIfFound  what was found stays found; what was not may be later      Query.block
+//!   ByArgument        at a height it is immutable, at the tip it is not          Chain.range, Address.balance
+//!   UntilNextTip      changes with the main chain                                Block.confirmations, Output.spentBy
+//!   UntilNextHead     changes with the mempool or the stale blocks seen, too     Transaction.firstSeenAt
+//!   Never             changes at any time: the node, the clock, this server      ServerInfo.subscriptions
 //! ```
 //!
-//! An answer is as lasting as the least lasting of its fields and of the objects these were asked of; the objects say by
-//! themselves how deep they are ([`ReadSet`](crate::view::ReadSet)). So what a list or a value object holds is fixed where the
-//! field that tells it is not: only the list itself is new. A field that may be asked for what the chain was at a height or
-//! up to it says where it is resolved what that was ([`View::note_chain_up_to`](crate::view::View::note_chain_up_to)).
+//! An answer is as cacheable as the least cacheable of its fields and of the objects that they belong to; an object notes
+//! its own depth ([`ReadSet`](crate::view::ReadSet)). What a list or a value object contains is immutable where the field
+//! that returns it is not: only the list itself is new. A field with an argument for a height notes in its resolver up to
+//! which height it depends on the chain ([`View::note_chain_up_to`](crate::view::View::note_chain_up_to)).
 //!
-//! A field that is not here lasts a moment. A test holds that there is none, and none here that the schema does not have;
-//! another, that what is asked again and again while the chain goes on never contradicts its mark. In doubt take the less
-//! lasting: that costs a client a question more, and the other costs it a wrong answer, for a year.
+//! A field that is not listed is never cached. One test compares the list with the schema; another repeats queries while
+//! the chain grows and compares the answers with the list. In doubt choose the less cacheable: that costs a client one more
+//! request, and the other costs it a wrong answer for a year.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use Mark::{Asked, Chain, Fixed, Found, Head, Moment};
+use Cacheability::{ByArgument, Immutable, ImmutableIfFound, Never, UntilNextHead, UntilNextTip};
 use async_graphql::Value;
 
 use crate::limits::declarations;
 use crate::view::Dependency;
 
-/// How lasting a field is.
+/// How cacheable a field is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Mark {
-    /// What it says of an object deep in the main chain stays so.
-    Fixed,
-    /// It looks for objects: to have found one stays so, and that is all it says.
-    Found,
-    /// It depends on what it is asked for, and notes that itself where it is resolved.
-    Asked,
-    /// It depends on the main chain up to the tip, and nothing else.
-    Chain,
-    /// It depends on the mempool, on stale blocks, or on what was observed of them.
-    Head,
-    /// It depends on what has no state that could be named.
-    Moment,
+pub enum Cacheability {
+    /// Its value for an object deep in the main chain never changes.
+    Immutable,
+    /// It looks objects up: one that was found stays found.
+    ImmutableIfFound,
+    /// It depends on its arguments, and its resolver notes on what.
+    ByArgument,
+    /// It depends on the main chain up to the tip, and on nothing else.
+    UntilNextTip,
+    /// It depends on the mempool, on stale blocks, or on when they were seen.
+    UntilNextHead,
+    /// It depends on something without a version: the node, the clock, this server.
+    Never,
 }
 
 /// The fields of `Server.limits`, from the declarations of the limits.
@@ -57,261 +57,261 @@ macro_rules! limit_fields {
     };
 }
 
-/// All fields of all types with fields: the type, the mark, and the names of its fields with that mark.
+/// All fields of all types: the type, the cacheability, and the names of the fields that have it.
 #[rustfmt::skip]
-pub const MARKS: &[(&str, Mark, &str)] = &[
-    ("AcceptResult", Moment, "txid wtxid allowed vsize fee effectiveFeeRate effectiveIncludes reject"),
-    ("Address", Fixed, "id address type script"),
-    ("Address", Asked, "stats balance utxos"),
-    ("Address", Head, "publicKey p2pkScripts transactions coinbaseBlocks"),
-    ("AddressLookup", Fixed, "input address error"),
-    ("AddressSet", Fixed, "members"),
-    ("AddressSet", Asked, "stats balance utxos"),
-    ("AddressSet", Head, "transactions coinbaseBlocks"),
-    ("Balance", Fixed, "confirmed immature spentInMempool pendingIn unconfirmedDelta total spendable"),
+pub const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
+    ("AcceptResult", Never, "txid wtxid allowed vsize fee effectiveFeeRate effectiveIncludes reject"),
+    ("Address", Immutable, "id address type script"),
+    ("Address", ByArgument, "stats balance utxos"),
+    ("Address", UntilNextHead, "publicKey p2pkScripts transactions coinbaseBlocks"),
+    ("AddressLookup", Immutable, "input address error"),
+    ("AddressSet", Immutable, "members"),
+    ("AddressSet", ByArgument, "stats balance utxos"),
+    ("AddressSet", UntilNextHead, "transactions coinbaseBlocks"),
+    ("Balance", Immutable, "confirmed immature spentInMempool pendingIn unconfirmedDelta total spendable"),
     (
         "BitcoinNode",
-        Moment,
+        Never,
         "reachable version subversion chain blocks headers bestBlockHash verificationProgress \
          initialBlockDownload pruned connections warnings",
     ),
     (
         "Block",
-        Fixed,
+        Immutable,
         "id hash height header headerHex rawHex version merkleRoot time medianTime timestamp bits nonce \
          difficulty target chainwork size strippedSize weight txCount chainStatus previous subsidy totalFees \
          coinbaseValue unclaimedReward fees stats cumulative txids transaction transactions",
     ),
-    ("Block", Chain, "confirmations next"),
-    ("Block", Head, "siblings reorg"),
-    ("BlockConnected", Moment, "seq cursor block"),
-    ("BlockConnection", Fixed, "edges nodes pageInfo totalCount"),
-    ("BlockDisconnected", Moment, "seq cursor block reorg"),
-    ("BlockEdge", Fixed, "cursor node"),
-    ("BlockFeeStats", Fixed, "total average median min max medianFeeRate averageFeeRate feeRatePercentiles"),
-    ("BlockHeader", Fixed, "hash height hex version previousHash merkleRoot time timestamp bits nonce"),
+    ("Block", UntilNextTip, "confirmations next"),
+    ("Block", UntilNextHead, "siblings reorg"),
+    ("BlockConnected", Never, "seq cursor block"),
+    ("BlockConnection", Immutable, "edges nodes pageInfo totalCount"),
+    ("BlockDisconnected", Never, "seq cursor block reorg"),
+    ("BlockEdge", Immutable, "cursor node"),
+    ("BlockFeeStats", Immutable, "total average median min max medianFeeRate averageFeeRate feeRatePercentiles"),
+    ("BlockHeader", Immutable, "hash height hex version previousHash merkleRoot time timestamp bits nonce"),
     (
         "BlockStats",
-        Fixed,
+        Immutable,
         "inputCount outputCount inputValue outputValue segwitTxCount segwitSize segwitWeight \
          taprootOutputCount opReturnCount opReturnBytes utxoDelta coinDaysDestroyed outputsByType",
     ),
-    ("BlockTemplate", Moment, "height previousHash totalFees txCount weight txids takenAt"),
-    ("BroadcastResult", Moment, "outcome txid wtxid transaction replaced reject"),
-    ("Chain", Fixed, "id network genesisHash"),
-    ("Chain", Asked, "supply range epoch"),
-    ("Chain", Chain, "summary difficultyAdjustment epochs"),
+    ("BlockTemplate", Never, "height previousHash totalFees txCount weight txids takenAt"),
+    ("BroadcastResult", Never, "outcome txid wtxid transaction replaced reject"),
+    ("Chain", Immutable, "id network genesisHash"),
+    ("Chain", ByArgument, "supply range epoch"),
+    ("Chain", UntilNextTip, "summary difficultyAdjustment epochs"),
     (
         "ChainSummary",
-        Chain,
+        UntilNextTip,
         "blocks transactions outputs sizeBytes difficulty hashrate24h blocks24h transactions24h \
          outputValue24h averageFee24h subsidy24h averageBlockInterval24h",
     ),
-    ("ChainSummary", Head, "staleBlocks30d"),
-    ("ChainTip", Moment, "hash height branchLength status block"),
-    ("ConflictedTransaction", Head, "txid wasIn conflictingTxids"),
+    ("ChainSummary", UntilNextHead, "staleBlocks30d"),
+    ("ChainTip", Never, "hash height branchLength status block"),
+    ("ConflictedTransaction", UntilNextHead, "txid wasIn conflictingTxids"),
     (
         "CumulativeStats",
-        Fixed,
+        Immutable,
         "txCount inputCount outputCount outputValue fees subsidy unspendable size weight utxoCount",
     ),
-    ("DatabaseInfo", Moment, "formatVersion fileBytes tables"),
-    ("DecodedTransaction", Moment, "transaction allInputsKnown missingInputs alreadyKnown"),
+    ("DatabaseInfo", Never, "formatVersion fileBytes tables"),
+    ("DecodedTransaction", Never, "transaction allInputsKnown missingInputs alreadyKnown"),
     (
         "DifficultyAdjustment",
-        Chain,
+        UntilNextTip,
         "epoch progress blocksDone blocksRemaining estimatedChange estimatedAt nextHeight averageInterval \
          expectedBlocks previousChange",
     ),
     (
         "DifficultyEpoch",
-        Fixed,
+        Immutable,
         "index startHeight endHeight startTime endTime bits difficulty change actualTimespan stats complete",
     ),
-    ("DifficultyEpochConnection", Fixed, "edges nodes pageInfo totalCount"),
-    ("DifficultyEpochEdge", Fixed, "cursor node"),
-    ("DiskShortage", Moment, "neededBytes freeBytes"),
-    ("FeeBin", Head, "fromRate toRate vsize count cumulativeVsize"),
-    ("FeeEstimate", Moment, "targetBlocks feeRate source mode asOf hitRate"),
-    ("Input", Fixed, "index transaction outpointTxid outpointVout prevout sequence isCoinbase scriptSigHex witness"),
-    ("InputConnection", Fixed, "edges nodes pageInfo totalCount"),
-    ("InputEdge", Fixed, "cursor node"),
-    ("Ledger", Asked, "stats balance utxos"),
-    ("Ledger", Head, "transactions"),
-    ("LedgerEntry", Head, "transaction net received spent balanceAfter sentToSelf touched"),
-    ("LedgerEntryConnection", Fixed, "edges nodes pageInfo totalCount"),
-    ("LedgerEntryEdge", Fixed, "cursor node"),
-    ("LedgerEvent", Moment, "seq cursor kind entry reason replacedBy isCorrection depth balance"),
+    ("DifficultyEpochConnection", Immutable, "edges nodes pageInfo totalCount"),
+    ("DifficultyEpochEdge", Immutable, "cursor node"),
+    ("DiskShortage", Never, "neededBytes freeBytes"),
+    ("FeeBin", UntilNextHead, "fromRate toRate vsize count cumulativeVsize"),
+    ("FeeEstimate", Never, "targetBlocks feeRate source mode asOf hitRate"),
+    ("Input", Immutable, "index transaction outpointTxid outpointVout prevout sequence isCoinbase scriptSigHex witness"),
+    ("InputConnection", Immutable, "edges nodes pageInfo totalCount"),
+    ("InputEdge", Immutable, "cursor node"),
+    ("Ledger", ByArgument, "stats balance utxos"),
+    ("Ledger", UntilNextHead, "transactions"),
+    ("LedgerEntry", UntilNextHead, "transaction net received spent balanceAfter sentToSelf touched"),
+    ("LedgerEntryConnection", Immutable, "edges nodes pageInfo totalCount"),
+    ("LedgerEntryEdge", Immutable, "cursor node"),
+    ("LedgerEvent", Never, "seq cursor kind entry reason replacedBy isCorrection depth balance"),
     (
         "LedgerStats",
-        Fixed,
+        Immutable,
         "txCount mempoolTxCount receivedCount received spentCount spent utxoCount firstSeen lastSeen \
          minedBlocks used",
     ),
-    ("Limits", Moment, declarations!(limit_fields)),
-    ("LockTime", Fixed, "raw height time"),
-    ("LockTime", Chain, "isFinalAtNextBlock"),
-    ("LostBlock", Moment, "height hash"),
-    ("Mempool", Fixed, "id"),
+    ("Limits", Never, declarations!(limit_fields)),
+    ("LockTime", Immutable, "raw height time"),
+    ("LockTime", UntilNextTip, "isFinalAtNextBlock"),
+    ("LostBlock", Never, "height hash"),
+    ("Mempool", Immutable, "id"),
     (
         "Mempool",
-        Head,
+        UntilNextHead,
         "stats txids transactions recent feeHistogram projectedBlocks balanceChanges replacements history",
     ),
-    ("Mempool", Moment, "nextBlockTemplate"),
+    ("Mempool", Never, "nextBlockTemplate"),
     (
         "MempoolEntry",
-        Head,
+        UntilNextHead,
         "addedAt addedAtHeight ancestorCount ancestorVsize ancestorFees descendantCount descendantVsize \
          descendantFees parents children hasUnconfirmedInputs projectedBlock vsizeAhead isReplaceable \
          bumpFeeTo",
     ),
-    ("MempoolSample", Head, "at count vsize totalFee minFeeRate txPerSecond vbytesPerSecond vsizeByFeeRate"),
+    ("MempoolSample", UntilNextHead, "at count vsize totalFee minFeeRate txPerSecond vbytesPerSecond vsizeByFeeRate"),
     (
         "MempoolStats",
-        Head,
+        UntilNextHead,
         "count vsize weight bytes totalFee memoryUsage maxMemory minFeeRate minRelayFeeRate \
          incrementalFeeRate loaded sequence outputCount",
     ),
-    ("MempoolStats", Moment, "txPerSecond vbytesPerSecond"),
-    ("MerkleProof", Fixed, "blockHash height position branch root headerHex"),
-    ("Mutation", Moment, "broadcastTransaction broadcastPackage"),
-    ("Node", Fixed, "id"),
-    ("OpReturn", Fixed, "payload pushes utf8"),
+    ("MempoolStats", Never, "txPerSecond vbytesPerSecond"),
+    ("MerkleProof", Immutable, "blockHash height position branch root headerHex"),
+    ("Mutation", Never, "broadcastTransaction broadcastPackage"),
+    ("Node", Immutable, "id"),
+    ("OpReturn", Immutable, "payload pushes utf8"),
     (
         "Output",
-        Fixed,
+        Immutable,
         "id outpoint vout transaction value scriptPubKey asm scriptType address script opReturn isCoinbase \
          matureAtHeight",
     ),
-    ("Output", Asked, "spendStatus"),
-    ("Output", Chain, "isMature spentBy spentHeight"),
-    ("Output", Head, "unspendableReason spentInMempoolBy"),
-    ("OutputConnection", Fixed, "edges nodes pageInfo totalCount"),
-    ("OutputEdge", Fixed, "cursor node"),
-    ("OutputSpentEvent", Moment, "txid vout output spentBy confirmed"),
-    ("PackageResult", Moment, "accepted message results replaced packageFeeRate"),
-    ("PageInfo", Fixed, "hasNextPage hasPreviousPage startCursor endCursor"),
-    ("ProjectedBlock", Head, "index txCount vsize weight totalFees medianFeeRate feeRatePercentiles transactions"),
-    ("ProjectedBlockDelta", Moment, "index sequence full added removed"),
-    ("Query", Fixed, "chain mempool"),
+    ("Output", ByArgument, "spendStatus"),
+    ("Output", UntilNextTip, "isMature spentBy spentHeight"),
+    ("Output", UntilNextHead, "unspendableReason spentInMempoolBy"),
+    ("OutputConnection", Immutable, "edges nodes pageInfo totalCount"),
+    ("OutputEdge", Immutable, "cursor node"),
+    ("OutputSpentEvent", Never, "txid vout output spentBy confirmed"),
+    ("PackageResult", Never, "accepted message results replaced packageFeeRate"),
+    ("PageInfo", Immutable, "hasNextPage hasPreviousPage startCursor endCursor"),
+    ("ProjectedBlock", UntilNextHead, "index txCount vsize weight totalFees medianFeeRate feeRatePercentiles transactions"),
+    ("ProjectedBlockDelta", Never, "index sequence full added removed"),
+    ("Query", Immutable, "chain mempool"),
     (
         "Query",
-        Found,
+        ImmutableIfFound,
         "block blocksByHash transaction transactionsById transactionByIndex output outputs address script \
          addresses node nodes",
     ),
-    ("Query", Asked, "blocks headers transactions"),
-    ("Query", Chain, "tip snapshot"),
-    ("Query", Head, "staleBlocks reorgs"),
+    ("Query", ByArgument, "blocks headers transactions"),
+    ("Query", UntilNextTip, "tip snapshot"),
+    ("Query", UntilNextHead, "staleBlocks reorgs"),
     (
         "Query",
-        Moment,
+        Never,
         "decodeTransaction testTransactions feeEstimate feeEstimates recommendedFees sync server bitcoinNode \
          chainTips",
     ),
     (
         "RangeStats",
-        Fixed,
+        Immutable,
         "fromHeight toHeight fromTime toTime blockCount txCount inputCount outputCount outputValue fees \
          subsidy size weight chainwork difficultySum averageInterval hashrate tps utxoDelta emptyBlocks \
          averageFeeRate",
     ),
-    ("RbfNode", Head, "txid fee vsize seenAt fullRbf mined replaces"),
-    ("RecommendedFees", Moment, "nextBlock within3Blocks within6Blocks economy minimum asOf"),
-    ("RejectInfo", Moment, "code reason details missingInputs conflictsWith requiredFee"),
+    ("RbfNode", UntilNextHead, "txid fee vsize seenAt fullRbf mined replaces"),
+    ("RecommendedFees", Never, "nextBlock within3Blocks within6Blocks economy minimum asOf"),
+    ("RejectInfo", Never, "code reason details missingInputs conflictsWith requiredFee"),
     (
         "Reorg",
-        Head,
+        UntilNextHead,
         "id at depth forkHeight forkHash disconnected isComplete connectedCount connected returnedCount \
          returnedToMempool conflictedCount conflicted",
     ),
-    ("ReorgConnection", Fixed, "edges nodes pageInfo totalCount"),
-    ("ReorgEdge", Fixed, "cursor node"),
-    ("Script", Fixed, "id scriptHash scriptHashElectrum"),
-    ("Script", Asked, "stats balance utxos"),
-    ("Script", Head, "hex address transactions coinbaseBlocks"),
-    ("ScriptDelta", Head, "script address net received spent txCount"),
-    ("ScriptDeltaConnection", Fixed, "edges nodes pageInfo totalCount"),
-    ("ScriptDeltaEdge", Fixed, "cursor node"),
-    ("ScriptTypeCount", Fixed, "type count value"),
-    ("ServerInfo", Moment, "id version gitCommit startedAt limits database subscriptions features"),
-    ("Snapshot", Chain, "height hash"),
-    ("Snapshot", Head, "takenAt"),
-    ("Snapshot", Moment, "mempoolSequence nodeHeight nodeHeaders inSync mempoolInSync"),
-    ("Spendability", Fixed, "ok reasons notBeforeHeight"),
+    ("ReorgConnection", Immutable, "edges nodes pageInfo totalCount"),
+    ("ReorgEdge", Immutable, "cursor node"),
+    ("Script", Immutable, "id scriptHash scriptHashElectrum"),
+    ("Script", ByArgument, "stats balance utxos"),
+    ("Script", UntilNextHead, "hex address transactions coinbaseBlocks"),
+    ("ScriptDelta", UntilNextHead, "script address net received spent txCount"),
+    ("ScriptDeltaConnection", Immutable, "edges nodes pageInfo totalCount"),
+    ("ScriptDeltaEdge", Immutable, "cursor node"),
+    ("ScriptTypeCount", Immutable, "type count value"),
+    ("ServerInfo", Never, "id version gitCommit startedAt limits database subscriptions features"),
+    ("Snapshot", UntilNextTip, "height hash"),
+    ("Snapshot", UntilNextHead, "takenAt"),
+    ("Snapshot", Never, "mempoolSequence nodeHeight nodeHeaders inSync mempoolInSync"),
+    ("Spendability", Immutable, "ok reasons notBeforeHeight"),
     (
         "Subscription",
-        Moment,
+        Never,
         "chainEvents newBlock reorg ledgerEvents transactionStatus outputSpent mempoolEvents \
          unconfirmedTransaction mempoolStats recommendedFees projectedBlock difficultyAdjustment syncProgress",
     ),
     (
         "Supply",
-        Fixed,
+        Immutable,
         "height subsidyIssued circulating unspendable genesis bip30 unspendableScripts unclaimedRewards \
          immatureCoinbase",
     ),
     (
         "SyncProgress",
-        Moment,
+        Never,
         "phase indexedHeight targetHeight progress blocksPerSecond etaSeconds ready diskShortage lostBlock silenceSeconds",
     ),
-    ("TableInfo", Moment, "name rows"),
+    ("TableInfo", Never, "name rows"),
     (
         "Transaction",
-        Fixed,
+        Immutable,
         "id txid wtxid version lockTime size strippedSize weight vsize isCoinbase hex state block \
          indexInBlock globalIndex merkleProof inputs outputs inputCount outputCount inputValue outputValue \
          fee feeRate signalsRbf",
     ),
-    ("Transaction", Chain, "confirmations"),
+    ("Transaction", UntilNextTip, "confirmations"),
     (
         "Transaction",
-        Head,
+        UntilNextHead,
         "occurrences effectiveFeeRate firstSeenAt confirmedAfterSeconds mempool replaces replacedBy rbfTree \
          conflicts",
     ),
-    ("TransactionAdded", Moment, "seq cursor txid transaction"),
-    ("TransactionConnection", Fixed, "edges nodes pageInfo totalCount"),
-    ("TransactionEdge", Fixed, "cursor node"),
-    ("TransactionRemoved", Moment, "seq cursor txid reason replacedBy isCorrection block"),
-    ("TransactionStatusEvent", Moment, "txid state replacedBy confirmations projectedBlock transaction"),
-    ("TxOccurrence", Head, "block index onMainChain"),
-    ("TxidConnection", Fixed, "edges nodes pageInfo totalCount"),
-    ("TxidEdge", Fixed, "cursor node"),
+    ("TransactionAdded", Never, "seq cursor txid transaction"),
+    ("TransactionConnection", Immutable, "edges nodes pageInfo totalCount"),
+    ("TransactionEdge", Immutable, "cursor node"),
+    ("TransactionRemoved", Never, "seq cursor txid reason replacedBy isCorrection block"),
+    ("TransactionStatusEvent", Never, "txid state replacedBy confirmations projectedBlock transaction"),
+    ("TxOccurrence", UntilNextHead, "block index onMainChain"),
+    ("TxidConnection", Immutable, "edges nodes pageInfo totalCount"),
+    ("TxidEdge", Immutable, "cursor node"),
     (
         "Utxo",
-        Fixed,
+        Immutable,
         "output outpoint value height confirmations isCoinbase matureAtHeight spentInMempoolBy spendable \
          effectiveValue",
     ),
-    ("UtxoConnection", Fixed, "edges nodes pageInfo totalCount totalValue"),
-    ("UtxoEdge", Fixed, "cursor node"),
+    ("UtxoConnection", Immutable, "edges nodes pageInfo totalCount totalValue"),
+    ("UtxoEdge", Immutable, "cursor node"),
 ];
 
-impl Mark {
-    /// The mark of a field, by the names of its type and its own.
+impl Cacheability {
+    /// The cacheability of a field, by the names of its type and its own.
     #[must_use]
     pub fn of(type_name: &str, field: &str) -> Self {
-        static MARKED: LazyLock<HashMap<(&str, &str), Mark>> = LazyLock::new(|| {
-            let fields = MARKS.iter().flat_map(|&(type_name, mark, fields)| {
+        static MARKED: LazyLock<HashMap<(&str, &str), Cacheability>> = LazyLock::new(|| {
+            let fields = FIELD_CACHEABILITY.iter().flat_map(|&(type_name, mark, fields)| {
                 fields.split_ascii_whitespace().map(move |field| ((type_name, field), mark))
             });
             fields.collect()
         });
-        MARKED.get(&(type_name, field)).copied().unwrap_or(Moment)
+        MARKED.get(&(type_name, field)).copied().unwrap_or(Never)
     }
 
-    /// What an answer depends on in which the field says this; `None` is null.
-    pub(crate) fn basis(self, said: Option<&Value>) -> Dependency {
+    /// What an answer depends on in which the field has this value; `None` is null.
+    pub(crate) fn dependency(self, said: Option<&Value>) -> Dependency {
         match self {
-            Fixed | Asked => Dependency::Object,
-            Found if said.is_some_and(is_all_there) => Dependency::Object,
-            Chain => Dependency::Chain,
-            // what is looked for in vain may arrive in the mempool, or become stale
-            Found | Head => Dependency::Head,
-            Moment => Dependency::External,
+            Immutable | ByArgument => Dependency::Object,
+            ImmutableIfFound if said.is_some_and(is_all_there) => Dependency::Object,
+            UntilNextTip => Dependency::Chain,
+            // an object that is missing may arrive in the mempool, or become stale
+            ImmutableIfFound | UntilNextHead => Dependency::Head,
+            Never => Dependency::External,
         }
     }
 }
@@ -330,28 +330,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_nobody_marked_lasts_a_moment() {
-        assert_eq!((Mark::of("Block", "hash"), Mark::of("Block", "confirmations")), (Fixed, Chain));
+    fn a_field_that_is_not_listed_is_never_cached() {
+        assert_eq!(
+            (Cacheability::of("Block", "hash"), Cacheability::of("Block", "confirmations")),
+            (Immutable, UntilNextTip)
+        );
         for (type_name, field) in [("Block", "nothing"), ("Nothing", "hash"), ("__Schema", "types")] {
-            assert_eq!(Mark::of(type_name, field), Moment, "{type_name}.{field}");
+            assert_eq!(Cacheability::of(type_name, field), Never, "{type_name}.{field}");
         }
     }
 
     #[test]
-    fn what_was_not_found_may_be_found_later() {
+    fn a_missing_object_may_be_found_later() {
         let (here, null) = (Value::from("a"), Value::Null);
         let some = Value::List(vec![here.clone(), null.clone()]);
         let all = Value::List(vec![here.clone(), here.clone()]);
-        for (said, basis) in [
+        for (said, dependency) in [
             (Some(&here), Dependency::Object),
             (Some(&all), Dependency::Object),
             (Some(&some), Dependency::Head),
             (Some(&null), Dependency::Head),
             (None, Dependency::Head),
         ] {
-            assert_eq!(Found.basis(said), basis, "{said:?}");
-            assert_eq!(Fixed.basis(said), Dependency::Object, "the null of a fixed field is fixed");
-            assert_eq!(Asked.basis(said), Dependency::Object, "the field has said more itself");
+            assert_eq!(ImmutableIfFound.dependency(said), dependency, "{said:?}");
+            assert_eq!(Immutable.dependency(said), Dependency::Object, "the null of a fixed field is fixed");
+            assert_eq!(ByArgument.dependency(said), Dependency::Object, "the field has said more itself");
         }
     }
 }

@@ -15,9 +15,9 @@ use async_graphql::{
 };
 
 use super::account::Account;
-use super::cacheability::Mark;
+use super::cacheability::Cacheability;
 use super::spec_fixes::{fill_defaults, keep_path, missing_variable, restore_path};
-use super::yielding::Turn;
+use super::yielding::TimeSlice;
 use crate::api::context::RequestView;
 use crate::api::error::{ApiError, code, hide_secrets, set_code};
 use crate::limits::Limits;
@@ -38,7 +38,7 @@ struct RequestExtension {
     limits: Limits,
     /// A variable of the request that has no value and needs one.
     missing: OnceLock<ServerError>,
-    /// Where to note what the answer is made from, if somebody wants to know.
+    /// Where to note what the answer is made from, if a client wants to know.
     reads: OnceLock<ReadSet>,
 }
 
@@ -71,7 +71,7 @@ impl Extension for RequestExtension {
         }
         fill_defaults(&mut request);
         if let Some(error) = missing_variable(&mut request) {
-            // told once the document is known to be valid
+            // sent once the document is known to be valid
             self.missing.get_or_init(|| error);
         }
         next.run(ctx, request).await
@@ -116,7 +116,7 @@ impl Extension for RequestExtension {
         operation_name: Option<&str>,
         next: NextExecute<'_>,
     ) -> Response {
-        let _executing = ctx.data_opt::<Arc<Turn>>().map(|turn| turn.execute());
+        let _executing = ctx.data_opt::<Arc<TimeSlice>>().map(|slice| slice.execute());
         let mut response = next.run(ctx, operation_name).await;
         if let Some(account) = ctx.data_opt::<Arc<Account>>() {
             let pinned = ctx.data_opt::<RequestView>().and_then(|view| view.0.get());
@@ -131,8 +131,8 @@ impl Extension for RequestExtension {
         info: ResolveInfo<'_>,
         next: NextResolve<'_>,
     ) -> ServerResult<Option<Value>> {
-        if let Some(turn) = ctx.data_opt::<Arc<Turn>>() {
-            turn.wait().await;
+        if let Some(slice) = ctx.data_opt::<Arc<TimeSlice>>() {
+            slice.wait().await;
         }
         if let Some(account) = ctx.data_opt::<Arc<Account>>() {
             account.count_field();
@@ -142,10 +142,10 @@ impl Extension for RequestExtension {
         let reads = self.reads.get().filter(|reads| !reads.is_external());
         // the engine comes here for each item of a list, too, which the field has spoken for
         let reads = reads.filter(|_| matches!(at.segment, QueryPathSegment::Name(_)));
-        let noted = reads.map(|reads| (reads, Mark::of(info.parent_type, info.name)));
+        let noted = reads.map(|reads| (reads, Cacheability::of(info.parent_type, info.name)));
         let resolved = next.run(ctx, info).await.map_err(|error| keep_path(error, at));
-        if let Some((reads, mark)) = noted {
-            reads.depends_on(mark.basis(resolved.as_ref().ok().and_then(Option::as_ref)));
+        if let Some((reads, cacheability)) = noted {
+            reads.depends_on(cacheability.dependency(resolved.as_ref().ok().and_then(Option::as_ref)));
         }
         resolved
     }

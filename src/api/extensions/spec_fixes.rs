@@ -1,14 +1,16 @@
 //! Where the engine answers otherwise than the GraphQL specification says, mended from outside.
 //!
 //! - `@skip` and `@include` do not see the default of a variable: defaults are filled in before execution.
-//! - A variable without a value that needs one is found missing by the fields that use it: it is looked for before.
+//! - A variable without a value that needs one is found missing by the fields that use it: it is reported before.
 //! - The path of an error that passes items of lists on its way up ends at the topmost of them, and an error of a field
 //!   that an interface resolves has none: the path is kept in the error where it is made, and put back at the end.
 
 use std::sync::Arc;
 
-use async_graphql::parser::types::{DocumentOperations, ExecutableDocument, OperationDefinition};
-use async_graphql::{PathSegment, Positioned, QueryPathNode, QueryPathSegment, Request, ServerError, Value};
+use async_graphql::parser::types::ExecutableDocument;
+use async_graphql::{PathSegment, QueryPathNode, QueryPathSegment, Request, ServerError, Value};
+
+use super::operation::operation;
 
 /// Gives each variable of the operation that has a default and no value that default.
 pub(crate) fn fill_defaults(request: &mut Request) {
@@ -46,17 +48,6 @@ pub(crate) fn missing_variable(request: &mut Request) -> Option<ServerError> {
     let (name, kind, at) =
         required.into_iter().find(|(name, ..)| variables.get(name).is_none_or(|value| *value == Value::Null))?;
     Some(ServerError::new(format!("the variable ${name} of type {kind} has no value"), Some(at)))
-}
-
-/// The operation that is asked for.
-fn operation<'d>(document: &'d ExecutableDocument, name: Option<&str>) -> Option<&'d Positioned<OperationDefinition>> {
-    match (&document.operations, name) {
-        (DocumentOperations::Single(operation), _) => Some(operation),
-        (DocumentOperations::Multiple(operations), Some(name)) => operations.get(name),
-        // of one operation with a name the name need not be said
-        (DocumentOperations::Multiple(operations), None) if operations.len() == 1 => operations.values().next(),
-        (DocumentOperations::Multiple(_), None) => None,
-    }
 }
 
 /// The path of what failed.

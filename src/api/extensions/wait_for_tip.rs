@@ -8,8 +8,8 @@
 //!                  └── time is over ──► TIP_NOT_REACHED, nothing executed
 //! ```
 //!
-//! For who has seen a block elsewhere, with another server or the node itself, and must not be answered from before it. A
-//! silent answer from an older state would be the one that the client said it cannot use; so it is told.
+//! For that has seen a block elsewhere, with another server or the node itself, and must not be answered from before it. A
+//! silent answer from an older state would be the one that the client said it cannot use; so it is sent.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,9 +20,9 @@ use async_graphql::{Request, ServerResult, Value};
 use bitcoin::BlockHash;
 use tokio::time::Instant;
 
-use crate::api::context::{Running, WaitingPlaces};
+use crate::api::context::{ServingContext, WaitingSlots};
 use crate::api::error::{ApiError, shown};
-use crate::api::wait_until::until;
+use crate::api::wait_until::wait_until;
 use crate::chain::Height;
 use crate::live::Live;
 use crate::view::{ChainMembership, Head, IndexError, Published, View};
@@ -37,12 +37,12 @@ pub(crate) const LONGEST: Duration = Duration::from_secs(10);
 pub(crate) struct WaitForTip {
     published: Published,
     live: Live,
-    places: WaitingPlaces,
+    waiting_slots: WaitingSlots,
 }
 
 impl WaitForTip {
-    pub(crate) fn new(published: &Published, live: &Live, running: &Running) -> Self {
-        Self { published: published.clone(), live: live.clone(), places: running.places.clone() }
+    pub(crate) fn new(published: &Published, live: &Live, serving: &ServingContext) -> Self {
+        Self { published: published.clone(), live: live.clone(), waiting_slots: serving.waiting_slots.clone() }
     }
 
     /// Waits as the request says, and takes that from it. Errors: BAD_USER_INPUT, and those of [`wait`](Self::wait).
@@ -64,8 +64,8 @@ impl WaitForTip {
         if let Some(reached) = reached() {
             return reached;
         }
-        let _place = self.places.take()?;
-        let reached = until(&self.live, deadline, reached).await;
+        let _place = self.waiting_slots.take()?;
+        let reached = wait_until(&self.live, deadline, reached).await;
         reached.unwrap_or_else(|| Err(ApiError::tip_not_reached(self.published.head().map(|head| head.tip))))
     }
 }

@@ -1,11 +1,11 @@
 //! Long executions let others go on.
 //!
 //! Resolvers read a pinned view and do not wait, so that the engine would go through a whole answer in one go, and no
-//! runtime could do anything else on that thread, nor drop an execution that nobody waits for any more. So each field
+//! runtime could do anything else on that thread, nor drop an execution that no client waits for any more. So each field
 //! looks at the time before it is resolved, and once its request's turn is over it waits for the next.
 //!
 //! The events of a subscription are executed one by one, and between them nothing is: [`Events`] says which it is, so that
-//! whoever drives them can tell one that takes long from one that does not come.
+//! the part that drives them can tell one that takes long from one that does not come.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -17,17 +17,17 @@ use std::time::{Duration, Instant};
 use async_graphql::Response;
 use async_graphql::futures_util::stream::{BoxStream, Stream, StreamExt};
 
-use crate::api::streams::resume_point::{Place, Progress};
+use crate::api::streams::resume_point::{ResumePoint, ResumeTracker};
 
 /// How long a turn is.
-const TURN: Duration = Duration::from_millis(5);
+const SLICE: Duration = Duration::from_millis(5);
 
 /// How long the first turn of an event is. A light one needs no other; so where many heavy ones came with it, it waits for
 /// this much of each at most.
-const FIRST_OF_EVENT: Duration = Duration::from_millis(1);
+const FIRST_SLICE_OF_EVENT: Duration = Duration::from_millis(1);
 
 /// When the turn of a request is over.
-pub(crate) struct Turn {
+pub(crate) struct TimeSlice {
     started: Instant,
     /// In nanoseconds from then.
     over: AtomicU64,
@@ -45,7 +45,7 @@ fn nanoseconds(time: Duration) -> u64 {
 }
 
 /// While something is executed.
-pub(crate) struct Executing<'t>(&'t Turn);
+pub(crate) struct Executing<'t>(&'t TimeSlice);
 
 impl Drop for Executing<'_> {
     fn drop(&mut self) {
@@ -53,23 +53,23 @@ impl Drop for Executing<'_> {
     }
 }
 
-impl Turn {
+impl TimeSlice {
     /// Of a query or a mutation. Its first turn begins when it is first looked at.
     pub(crate) fn new() -> Self {
-        Self { started: Instant::now(), over: AtomicU64::new(0), executing: AtomicU64::new(NOTHING), first: TURN }
+        Self { started: Instant::now(), over: AtomicU64::new(0), executing: AtomicU64::new(NOTHING), first: SLICE }
     }
 
     /// Of a subscription.
     fn of_events() -> Self {
-        Self { first: FIRST_OF_EVENT, ..Self::new() }
+        Self { first: FIRST_SLICE_OF_EVENT, ..Self::new() }
     }
 
     fn elapsed(&self) -> u64 {
         nanoseconds(self.started.elapsed())
     }
 
-    fn begin(&self, turn: Duration) {
-        self.over.store(self.elapsed().saturating_add(nanoseconds(turn)), Ordering::Relaxed);
+    fn begin(&self, slice: Duration) {
+        self.over.store(self.elapsed().saturating_add(nanoseconds(slice)), Ordering::Relaxed);
     }
 
     /// An answer or an event begins to be executed, and is until what is returned is dropped.
@@ -88,7 +88,7 @@ impl Turn {
     pub(crate) async fn take<T>(&self, execution: impl Future<Output = T>) -> T {
         let mut execution = pin!(execution);
         poll_fn(|context| {
-            self.begin(TURN);
+            self.begin(SLICE);
             execution.as_mut().poll(context)
         })
         .await
@@ -109,36 +109,36 @@ impl Turn {
 
 /// The events of a subscription, as a stream of responses. Each time it is polled it goes on for one turn at most.
 pub struct Events {
-    turn: Arc<Turn>,
-    progress: Progress,
-    start: Option<Place>,
+    slice: Arc<TimeSlice>,
+    progress: ResumeTracker,
+    start: Option<ResumePoint>,
     responses: BoxStream<'static, Response>,
 }
 
 impl Events {
     /// Those that are executed with these among the data of their request.
-    pub(crate) fn new(begin: impl FnOnce(Arc<Turn>, Progress) -> BoxStream<'static, Response>) -> Self {
-        let (turn, progress) = (Arc::new(Turn::of_events()), Progress::default());
-        Self { responses: begin(turn.clone(), progress.clone()), turn, progress, start: None }
+    pub(crate) fn new(begin: impl FnOnce(Arc<TimeSlice>, ResumeTracker) -> BoxStream<'static, Response>) -> Self {
+        let (slice, progress) = (Arc::new(TimeSlice::of_events()), ResumeTracker::default());
+        Self { responses: begin(slice.clone(), progress.clone()), slice, progress, start: None }
     }
 
-    /// Where a reader is who has all that was yielded, if he could go on from there: [`Place`] among the data of another
+    /// Where a reader is that has all that was yielded, if it could go on from there: [`ResumePoint`] among the data of another
     /// request is where that begins. `None` before it has begun, too.
     #[must_use]
-    pub fn place(&self) -> Option<Place> {
+    pub fn place(&self) -> Option<ResumePoint> {
         self.progress.place()
     }
 
-    /// Where a reader is who has nothing yet.
+    /// Where a reader is that has nothing yet.
     #[must_use]
-    pub fn start(&self) -> Option<Place> {
+    pub fn start(&self) -> Option<ResumePoint> {
         self.start
     }
 
     /// Since when an event is being executed; `None` while the next is waited for.
     #[must_use]
     pub fn executing_since(&self) -> Option<Instant> {
-        self.turn.executing_since()
+        self.slice.executing_since()
     }
 }
 
@@ -146,7 +146,7 @@ impl Stream for Events {
     type Item = Response;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Response>> {
-        self.turn.begin(TURN);
+        self.slice.begin(SLICE);
         let next = self.responses.poll_next_unpin(context);
         if self.start.is_none() {
             self.start = self.progress.place();
@@ -168,8 +168,8 @@ mod tests {
     use super::*;
 
     /// A field that keeps its thread busy for a millisecond.
-    async fn field(turn: &Turn) {
-        turn.wait().await;
+    async fn field(slice: &TimeSlice) {
+        slice.wait().await;
         let end = Instant::now() + Duration::from_millis(1);
         while Instant::now() < end {}
     }
@@ -177,8 +177,8 @@ mod tests {
     #[tokio::test]
     async fn a_long_execution_lets_others_go_on() {
         let others = AtomicUsize::new(0);
-        let turn = Turn::new();
-        let long = turn.take(join_all((0..200).map(|_| field(&turn))));
+        let slice = TimeSlice::new();
+        let long = slice.take(join_all((0..200).map(|_| field(&slice))));
         let other = async {
             loop {
                 others.fetch_add(1, Ordering::Relaxed);
@@ -197,12 +197,12 @@ mod tests {
     #[tokio::test]
     async fn an_execution_that_is_not_waited_for_ends_with_its_turn() {
         let resolved = AtomicUsize::new(0);
-        let turn = Turn::new();
+        let slice = TimeSlice::new();
         let fields = (0..10_000).map(|_| async {
-            field(&turn).await;
+            field(&slice).await;
             resolved.fetch_add(1, Ordering::Relaxed);
         });
-        let long = turn.take(join_all(fields));
+        let long = slice.take(join_all(fields));
         assert!(tokio::time::timeout(Duration::from_millis(20), long).await.is_err());
         assert!(resolved.into_inner() < 1_000);
     }
@@ -210,12 +210,12 @@ mod tests {
     #[tokio::test]
     async fn an_event_is_told_from_the_wait_for_one_and_one_that_takes_long_goes_on_later() {
         let (arrive, arrived) = tokio::sync::oneshot::channel();
-        let mut events = Events::new(|turn, _| {
+        let mut events = Events::new(|slice, _| {
             let event = async move {
                 arrived.await.unwrap();
-                let _executing = turn.execute();
+                let _executing = slice.execute();
                 for _ in 0..20 {
-                    field(&turn).await;
+                    field(&slice).await;
                 }
                 Response::new(Value::Null)
             };

@@ -7,7 +7,7 @@
 //!                            reject_info.rs           BroadcastResult, PackageResult
 //! ```
 //!
-//! To send again what was sent is a success: who got no answer does just that. So an outcome, and no error, says what
+//! To send a transaction again is a success: a client without an answer does just that. So an outcome, and no error, says what
 //! became of a transaction, the node's silence included. Mutations of one request come one after the other, each with a
 //! state of the server from after it.
 

@@ -8,9 +8,9 @@ use tokio::time::Instant;
 use crate::api::error::ApiError;
 use crate::api::scalars::Hex;
 use crate::api::types::transaction::{
-    BroadcastOutcome, BroadcastResult, Brought, PackageResult, RejectInfo, reject_code,
+    BroadcastOutcome, BroadcastResult, PackageResult, RejectInfo, Submission, reject_code,
 };
-use crate::api::wait_until::until;
+use crate::api::wait_until::wait_until;
 use crate::chain::float::to_f64;
 use crate::live::Live;
 use crate::view::{
@@ -44,11 +44,11 @@ impl Sender {
     ///
     /// Errors: before it is sent NOT_READY, NODE_UNAVAILABLE and INTERNAL_SERVER_ERROR; none once the node said something.
     pub(crate) async fn send(&self, hex: Hex, max: MaxFees, bytes: usize) -> Result<BroadcastResult, ApiError> {
-        let brought = match Brought::read(hex) {
+        let brought = match Submission::read(hex) {
             Ok(brought) => brought,
             Err(why) => return Ok(BroadcastResult::not_decoded(&why)),
         };
-        // no state is held while the node is asked
+        // no state is kept while the node is asked
         let before = Before::of(&*self.view(bytes)?, &brought);
         let sent = self.published.node_client().send_transaction(brought.to_hex(), max).await;
         match sent {
@@ -75,7 +75,7 @@ impl Sender {
         max: MaxFees,
         bytes: usize,
     ) -> Result<PackageResult, ApiError> {
-        let read: Vec<_> = hexes.into_iter().map(Brought::read).collect();
+        let read: Vec<_> = hexes.into_iter().map(Submission::read).collect();
         if read.iter().any(Result::is_err) {
             return Ok(PackageResult::not_decoded(&read));
         }
@@ -84,7 +84,7 @@ impl Sender {
             let view = self.view(bytes)?;
             brought.iter().map(|brought| Before::of(&view, brought)).collect()
         };
-        let hexes = brought.iter().map(Brought::to_hex).collect();
+        let hexes = brought.iter().map(Submission::to_hex).collect();
         let outcome = match self.published.node_client().send_package(hexes, max).await {
             Err(error) if error.had_no_effect() => return Err(ApiError::node_unavailable(&error)),
             Err(error) => return Ok(PackageResult::unknown(&brought, &error)),
@@ -132,7 +132,7 @@ impl Sender {
     }
 
     /// Of transactions that the node does not take for a package. Those that are there already are a success all the same.
-    async fn all_refused(&self, refusal: &Refusal, brought: &[Brought], bytes: usize) -> PackageResult {
+    async fn all_refused(&self, refusal: &Refusal, brought: &[Submission], bytes: usize) -> PackageResult {
         let among: Arc<HashSet<_>> = Arc::new(brought.iter().map(|brought| brought.txid).collect());
         let all_show = |view: &View| {
             for brought in brought {
@@ -161,8 +161,8 @@ impl Sender {
             let found = self.view(bytes).and_then(|view| Ok(is_so(&view)?.then_some(view)));
             found.transpose()
         };
-        match until(&self.live, Instant::now() + PATIENCE, look).await {
-            // the error has told the log
+        match wait_until(&self.live, Instant::now() + PATIENCE, look).await {
+            // the error has sent the log
             Some(found) => found.ok(),
             None => self.view(bytes).ok(),
         }
@@ -170,7 +170,7 @@ impl Sender {
 }
 
 impl Before {
-    fn of(view: &View, brought: &Brought) -> Self {
+    fn of(view: &View, brought: &Submission) -> Self {
         let is_there = view.mempool().get(&brought.txid).is_some();
         Self { is_there, would_replace: view.would_replace(&brought.parts) }
     }
@@ -182,7 +182,7 @@ impl Before {
     }
 
     /// What became of a transaction that the node has now.
-    fn taken(self, brought: &Brought, view: Option<&Arc<View>>) -> BroadcastResult {
+    fn taken(self, brought: &Submission, view: Option<&Arc<View>>) -> BroadcastResult {
         if self.is_there {
             return BroadcastResult::success(BroadcastOutcome::AlreadyInMempool, brought, view, Vec::new());
         }
@@ -195,7 +195,7 @@ impl Before {
 fn shows(
     view: &View,
     refusal: &Refusal,
-    brought: &Brought,
+    brought: &Submission,
     among: &HashSet<bitcoin::Txid>,
 ) -> Result<bool, IndexError> {
     Ok(match reject_code::of(refusal) {
@@ -210,7 +210,7 @@ fn shows(
 /// What became of a transaction that the node did not take: it may have it, or the chain may.
 fn refused(
     refusal: Refusal,
-    brought: &Brought,
+    brought: &Submission,
     view: Option<&Arc<View>>,
     among: &Arc<HashSet<bitcoin::Txid>>,
 ) -> BroadcastResult {
@@ -239,7 +239,7 @@ fn refused(
 }
 
 /// Where a transaction is that the node refused for whatever reason, and has all the same.
-fn overruled(refusal: &Refusal, brought: &Brought, view: &View) -> Result<Option<BroadcastOutcome>, IndexError> {
+fn overruled(refusal: &Refusal, brought: &Submission, view: &View) -> Result<Option<BroadcastOutcome>, IndexError> {
     // a node that judges the fee does not have it, and a state that is not the node's proves nothing
     if reject_code::of(refusal) == reject_code::FEE_TOO_LOW || !view.is_in_sync() {
         return Ok(None);
@@ -262,8 +262,8 @@ fn fee_rate<'j>(judged: impl Iterator<Item = &'j MempoolAcceptance>) -> Option<f
 
 impl PackageResult {
     /// Some bytes are no transaction, so that nothing was sent.
-    fn not_decoded(read: &[Result<Brought, String>]) -> Self {
-        let each = |read: &Result<Brought, String>| match read {
+    fn not_decoded(read: &[Result<Submission, String>]) -> Self {
+        let each = |read: &Result<Submission, String>| match read {
             Ok(brought) => {
                 BroadcastResult::not_tried(brought, "another entry of the package does not decode as a transaction")
             }
@@ -274,7 +274,7 @@ impl PackageResult {
     }
 
     /// The node did not answer.
-    fn unknown(brought: &[Brought], error: &NodeClientError) -> Self {
+    fn unknown(brought: &[Submission], error: &NodeClientError) -> Self {
         let results = brought.iter().map(BroadcastResult::unknown).collect();
         Self { message: error.to_client().to_owned(), results, replaced: Vec::new(), fee_rate: None }
     }

@@ -8,7 +8,7 @@ use super::page::{Cut, Page};
 use crate::api::error::ApiError;
 use crate::api::scalars::{Txid, UInt53};
 use crate::api::types::block::Block;
-use crate::api::types::chain::{DifficultyEpoch, Reorg};
+use crate::api::types::chain::{DifficultyEpochObject, Reorg};
 use crate::api::types::ledger::{LedgerEntry, Utxo};
 use crate::api::types::mempool::ScriptDelta;
 use crate::api::types::transaction::{Input, Output, Transaction};
@@ -37,7 +37,7 @@ pub(crate) struct PageInfo {
     concrete(name = "OutputEdge", params(Output)),
     concrete(name = "BlockEdge", params(Block)),
     concrete(name = "ReorgEdge", params(Reorg)),
-    concrete(name = "DifficultyEpochEdge", params(DifficultyEpoch)),
+    concrete(name = "DifficultyEpochEdge", params(DifficultyEpochObject)),
     concrete(name = "TxidEdge", params(Txid)),
     concrete(name = "ScriptDeltaEdge", params(ScriptDelta)),
     concrete(name = "UtxoEdge", params(Utxo)),
@@ -62,7 +62,7 @@ pub(crate) struct Edge<N: OutputType> {
     concrete(name = "OutputConnection", params(Output, "Option<UInt53>")),
     concrete(name = "BlockConnection", params(Block, "Option<i32>")),
     concrete(name = "ReorgConnection", params(Reorg, "Option<i32>")),
-    concrete(name = "DifficultyEpochConnection", params(DifficultyEpoch, i32)),
+    concrete(name = "DifficultyEpochConnection", params(DifficultyEpochObject, i32)),
     concrete(name = "TxidConnection", params(Txid, i32)),
     concrete(name = "ScriptDeltaConnection", params(ScriptDelta, i32)),
     concrete(name = "LedgerEntryConnection", params(LedgerEntry, "Option<UInt53>"))

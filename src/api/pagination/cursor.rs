@@ -39,7 +39,7 @@ pub(crate) struct Scope {
 /// What a cursor says: the position of a row, and the block of the main chain that holds it, if the row lives only as
 /// long as that block stays there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct RowPlace {
     pub(crate) position: u64,
     pub(crate) block: Option<BlockHash>,
 }
@@ -76,8 +76,8 @@ impl Scope {
     /// What a cursor of this connection points to.
     ///
     /// Errors: BAD_USER_INPUT for a text that is no cursor, or one of another connection, filter or object;
-    /// CURSOR_ORPHANED if the block that held the row is not on the main chain any more.
-    pub(crate) fn place(&self, cursor: &str, view: &View) -> Result<Place, ApiError> {
+    /// CURSOR_ORPHANED if the block that kept the row is not on the main chain any more.
+    pub(crate) fn place(&self, cursor: &str, view: &View) -> Result<RowPlace, ApiError> {
         let place = self.read(cursor).ok_or_else(|| self.refusal(cursor))?;
         if let Some(hash) = place.block {
             on_main_chain(hash, view)?;
@@ -96,13 +96,13 @@ impl Scope {
         ))
     }
 
-    fn read(&self, cursor: &str) -> Option<Place> {
+    fn read(&self, cursor: &str) -> Option<RowPlace> {
         let content = self.opened(cursor)?;
         let (position, block) = content.split_first_chunk()?;
         let position = u64::from_be_bytes(*position);
         match block.len() {
-            0 => Some(Place { position, block: None }),
-            32 => Some(Place { position, block: block.first_chunk().map(|hash| BlockHash::from_byte_array(*hash)) }),
+            0 => Some(RowPlace { position, block: None }),
+            32 => Some(RowPlace { position, block: block.first_chunk().map(|hash| BlockHash::from_byte_array(*hash)) }),
             _ => None,
         }
     }
@@ -156,7 +156,7 @@ mod tests {
             let block = block.map(BlockHash::from_byte_array);
             let cursor = scope("Block:a").cursor(position, block);
             prop_assert!(cursor.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_'));
-            prop_assert_eq!(scope("Block:a").read(&cursor), Some(Place { position, block }));
+            prop_assert_eq!(scope("Block:a").read(&cursor), Some(RowPlace { position, block }));
         }
 
         #[test]

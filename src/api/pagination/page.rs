@@ -1,7 +1,7 @@
 //! Which rows a page holds: pure arithmetic over positions.
 //!
 //! A connection is a list of rows, each at a position (a `u64` that orders them, or, where rows move, whatever finds a row
-//! again), told upwards or downwards. `first` and `after` walk forwards through that list, `last` and `before` backwards, as in the Relay cursor connections
+//! again), sent upwards or downwards. `first` and `after` walk forwards through that list, `last` and `before` backwards, as in the Relay cursor connections
 //! specification; both directions at once are refused, because that specification warns of what they would mean
 //! together.
 //!
@@ -12,7 +12,7 @@
 
 use std::ops::Range;
 
-use super::cursor::{Place, Scope};
+use super::cursor::{RowPlace, Scope};
 use crate::api::error::ApiError;
 use crate::api::types::enums::SortOrder;
 use crate::chain::Height;
@@ -40,7 +40,7 @@ pub(crate) enum Take {
 
 /// Paging arguments that make sense: what cursors say instead of cursors, which is an `F`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PageRequest<F = Place> {
+pub(crate) struct PageRequest<F = RowPlace> {
     take: Take,
     /// The row to go on from, in the direction of `take`.
     from: Option<F>,
@@ -153,7 +153,7 @@ impl<F: Copy> PageRequest<F> {
         self.is_forwards() == (order == SortOrder::Asc)
     }
 
-    /// Whether the page is read from the front of the list, as it is told, to its back.
+    /// Whether the page is read from the front of the list, as it is sent, to its back.
     pub(crate) fn is_forwards(&self) -> bool {
         matches!(self.take, Take::First(_))
     }
@@ -201,10 +201,10 @@ impl PageRequest {
     pub(crate) fn walk(&self, list: Range<u64>, order: SortOrder) -> Walk {
         let ascending = self.is_ascending(order);
         let positions = match self.from {
-            Some(Place { position, .. }) if ascending => {
+            Some(RowPlace { position, .. }) if ascending => {
                 position.saturating_add(1).clamp(list.start, list.end.max(list.start))..list.end
             }
-            Some(Place { position, .. }) => list.start..position.clamp(list.start, list.end.max(list.start)),
+            Some(RowPlace { position, .. }) => list.start..position.clamp(list.start, list.end.max(list.start)),
             None => list,
         };
         Walk { positions, ascending }
@@ -242,8 +242,8 @@ mod tests {
     use super::*;
     use crate::api::costs::{list as list_cost, page as cost};
 
-    fn place(position: u64) -> Place {
-        Place { position, block: None }
+    fn place(position: u64) -> RowPlace {
+        RowPlace { position, block: None }
     }
 
     fn forwards(size: u32, after: Option<u64>) -> PageRequest {

@@ -1,4 +1,4 @@
-//! Lists that begin in the chain and go on in the mempool: told upwards, what is confirmed comes first, then what waits
+//! Lists that begin in the chain and go on in the mempool: sent upwards, what is confirmed comes first, then what waits
 //! in the order of its arrival.
 //!
 //! A confirmed row has a cursor as everywhere. That of a row of the mempool holds the txid and the number of arrival of
@@ -17,7 +17,7 @@ use std::ops::Range;
 use bitcoin::hashes::Hash;
 use bitcoin::{BlockHash, Txid};
 
-use super::cursor::{Place, Scope, on_main_chain};
+use super::cursor::{RowPlace, Scope, on_main_chain};
 use super::page::{PageRequest, Walk};
 use crate::api::allowance::find_transaction;
 use crate::api::error::ApiError;
@@ -29,7 +29,7 @@ const LENGTH: usize = 8 + 4 + 32 + 32;
 
 /// Where a row of the mempool stands among the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Waiting {
+pub(crate) struct PendingRow {
     /// The number of arrival of its transaction.
     pub(crate) arrival: u64,
     /// The number of the output that the row is, 0 if rows are transactions.
@@ -38,40 +38,40 @@ pub(crate) struct Waiting {
 
 /// Where a row stands in a mixed list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Position {
+pub(crate) enum ListPosition {
     /// In the chain.
     Confirmed(u64),
     /// In the mempool.
-    Waiting(Waiting),
+    Pending(PendingRow),
 }
 
 /// What a cursor of a mixed list says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MixedPlace {
+pub(crate) enum PendingListPlace {
     /// A row of the chain.
-    Confirmed(Place),
+    Confirmed(RowPlace),
     /// A row of the mempool.
-    Waiting(Waiting),
+    Pending(PendingRow),
 }
 
 /// The positions that a page may come from, and the end where reading begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct MixedWalk {
+pub(crate) struct PendingListWalk {
     pub(crate) confirmed: Range<u64>,
-    pub(crate) waiting: Range<Waiting>,
+    pub(crate) waiting: Range<PendingRow>,
     /// Whether to read the lowest first, which are those of the chain.
     pub(crate) ascending: bool,
 }
 
 /// What the cursor of a row of the mempool holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Held {
-    waiting: Waiting,
+struct PendingCursor {
+    waiting: PendingRow,
     txid: Txid,
     newest: BlockHash,
 }
 
-impl Waiting {
+impl PendingRow {
     const FIRST: Self = Self { arrival: 0, vout: 0 };
     const END: Self = Self { arrival: u64::MAX, vout: u32::MAX };
 
@@ -84,7 +84,7 @@ impl Waiting {
     }
 }
 
-impl MixedWalk {
+impl PendingListWalk {
     /// The numbers of arrival of the transactions whose rows may be at these positions.
     pub(crate) fn arrivals(&self) -> Range<u64> {
         let Range { start, end } = self.waiting;
@@ -92,24 +92,29 @@ impl MixedWalk {
     }
 }
 
-impl PageRequest<MixedPlace> {
+impl PageRequest<PendingListPlace> {
     /// Which positions to read, from which end, of a list whose confirmed part lies within `confirmed`.
-    pub(crate) fn mixed_walk(&self, confirmed: Range<u64>, order: SortOrder) -> MixedWalk {
-        let everything = Waiting::FIRST..Waiting::END;
+    pub(crate) fn pending_list_walk(&self, confirmed: Range<u64>, order: SortOrder) -> PendingListWalk {
+        let everything = PendingRow::FIRST..PendingRow::END;
         let ascending = self.is_ascending(order);
         match self.from() {
-            Some(MixedPlace::Waiting(waiting)) if ascending => {
-                MixedWalk { confirmed: confirmed.end..confirmed.end, waiting: waiting.next()..Waiting::END, ascending }
+            Some(PendingListPlace::Pending(waiting)) if ascending => PendingListWalk {
+                confirmed: confirmed.end..confirmed.end,
+                waiting: waiting.next()..PendingRow::END,
+                ascending,
+            },
+            Some(PendingListPlace::Pending(waiting)) => {
+                PendingListWalk { confirmed, waiting: PendingRow::FIRST..waiting, ascending }
             }
-            Some(MixedPlace::Waiting(waiting)) => MixedWalk { confirmed, waiting: Waiting::FIRST..waiting, ascending },
             from => {
                 let place = from.and_then(|from| match from {
-                    MixedPlace::Confirmed(place) => Some(place),
-                    MixedPlace::Waiting(_) => None,
+                    PendingListPlace::Confirmed(place) => Some(place),
+                    PendingListPlace::Pending(_) => None,
                 });
-                let waiting = if ascending || place.is_none() { everything } else { Waiting::FIRST..Waiting::FIRST };
+                let waiting =
+                    if ascending || place.is_none() { everything } else { PendingRow::FIRST..PendingRow::FIRST };
                 let Walk { positions, ascending } = self.going_on(place).walk(confirmed, order);
-                MixedWalk { confirmed: positions, waiting, ascending }
+                PendingListWalk { confirmed: positions, waiting, ascending }
             }
         }
     }
@@ -117,7 +122,7 @@ impl PageRequest<MixedPlace> {
 
 impl Scope {
     /// The cursor of a row of a transaction of the mempool.
-    pub(crate) fn waiting_cursor(&self, waiting: Waiting, entry: &Entry, tip: Tip) -> String {
+    pub(crate) fn pending_cursor(&self, waiting: PendingRow, entry: &Entry, tip: Tip) -> String {
         let mut content = Vec::with_capacity(LENGTH);
         content.extend(waiting.arrival.to_be_bytes());
         content.extend(waiting.vout.to_be_bytes());
@@ -131,14 +136,14 @@ impl Scope {
     ///
     /// Errors: as of [`place`](Scope::place); CURSOR_ORPHANED if the row is one of the mempool and the list around it is
     /// not what it was.
-    pub(crate) fn mixed_place(
+    pub(crate) fn pending_list_place(
         &self,
         cursor: &str,
         view: &View,
         overtaken: impl FnOnce(BlockHash) -> Result<Option<BlockHash>, ApiError>,
-    ) -> Result<MixedPlace, ApiError> {
-        let Some(Held { waiting, txid, newest }) = self.read_waiting(cursor) else {
-            return self.place(cursor, view).map(MixedPlace::Confirmed);
+    ) -> Result<PendingListPlace, ApiError> {
+        let Some(PendingCursor { waiting, txid, newest }) = self.read_pending(cursor) else {
+            return self.place(cursor, view).map(PendingListPlace::Confirmed);
         };
         if view.mempool().get(&txid).is_none_or(|entry| entry.sequence != waiting.arrival) {
             let now = find_transaction(view, |view| view.transaction(&txid))?;
@@ -150,18 +155,18 @@ impl Scope {
         on_main_chain(newest, view)?;
         match overtaken(newest)? {
             Some(block) => Err(ApiError::cursor_overtaken(block)),
-            None => Ok(MixedPlace::Waiting(waiting)),
+            None => Ok(PendingListPlace::Pending(waiting)),
         }
     }
 
-    fn read_waiting(&self, cursor: &str) -> Option<Held> {
+    fn read_pending(&self, cursor: &str) -> Option<PendingCursor> {
         let content = self.opened(cursor)?;
         let (arrival, content) = content.split_first_chunk()?;
         let (vout, content) = content.split_first_chunk()?;
         let (txid, newest) = content.split_first_chunk()?;
         let newest = BlockHash::from_byte_array(newest.try_into().ok()?);
-        let waiting = Waiting { arrival: u64::from_be_bytes(*arrival), vout: u32::from_be_bytes(*vout) };
-        Some(Held { waiting, txid: Txid::from_byte_array(*txid), newest })
+        let waiting = PendingRow { arrival: u64::from_be_bytes(*arrival), vout: u32::from_be_bytes(*vout) };
+        Some(PendingCursor { waiting, txid: Txid::from_byte_array(*txid), newest })
     }
 }
 
@@ -173,8 +178,8 @@ mod tests {
 
     #[test]
     fn the_position_behind_the_last_output_is_the_first_of_the_next_arrival() {
-        assert_eq!(Waiting { arrival: 7, vout: 3 }.next(), Waiting { arrival: 7, vout: 4 });
-        assert_eq!(Waiting { arrival: 7, vout: u32::MAX }.next(), Waiting { arrival: 8, vout: 0 });
+        assert_eq!(PendingRow { arrival: 7, vout: 3 }.next(), PendingRow { arrival: 7, vout: 4 });
+        assert_eq!(PendingRow { arrival: 7, vout: u32::MAX }.next(), PendingRow { arrival: 8, vout: 0 });
     }
 
     proptest! {
@@ -186,15 +191,15 @@ mod tests {
             bytes.extend(content);
             bytes.extend(content);
             let cursor = scope.sealed(&bytes);
-            let held = Held {
-                waiting: Waiting { arrival: position, vout },
+            let held = PendingCursor {
+                waiting: PendingRow { arrival: position, vout },
                 txid: Txid::from_byte_array(content),
                 newest: BlockHash::from_byte_array(content),
             };
-            prop_assert_eq!(scope.read_waiting(&cursor), Some(held));
-            prop_assert_eq!(Scope::new("utxos", "Address:b".to_owned()).read_waiting(&cursor), None);
+            prop_assert_eq!(scope.read_pending(&cursor), Some(held));
+            prop_assert_eq!(Scope::new("utxos", "Address:b".to_owned()).read_pending(&cursor), None);
             let confirmed = scope.cursor(position, Some(BlockHash::from_byte_array(content)));
-            prop_assert_eq!(scope.read_waiting(&confirmed), None);
+            prop_assert_eq!(scope.read_pending(&confirmed), None);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use async_graphql::{Context, Object};
 
-use super::root::{Found, Root};
+use super::root::{LookedUp, QueryRoot};
 use crate::api::context::limits;
 use crate::api::costs;
 use crate::api::error::ApiError;
@@ -20,7 +20,7 @@ type Blocks = Connection<Block, Option<i32>>;
 type Reorgs = Connection<Reorg, Option<i32>>;
 
 /// Finds blocks.
-pub(crate) struct BlockQuery(pub(crate) Root);
+pub(crate) struct BlockQuery(pub(crate) QueryRoot);
 
 impl BlockQuery {
     fn find(&self, ctx: &Context<'_>, hash: Option<BlockHash>, height: Option<i32>) -> Result<Option<Block>, ApiError> {
@@ -87,7 +87,7 @@ impl BlockQuery {
         )
     }
 
-    fn each(&self, ctx: &Context<'_>, hashes: &[BlockHash]) -> Result<Found<Block>, ApiError> {
+    fn each(&self, ctx: &Context<'_>, hashes: &[BlockHash]) -> Result<LookedUp<Block>, ApiError> {
         let view = self.0.view_of_list(ctx, hashes.len())?;
         Ok(hashes.iter().map(|hash| Block::maybe(&view, view.block(hash.0))).collect())
     }
@@ -164,7 +164,7 @@ impl BlockQuery {
         &self,
         ctx: &Context<'_>,
         #[graphql(desc = "The block hashes, at most `server.limits.ids`.")] hashes: Vec<BlockHash>,
-    ) -> Option<Result<Found<Block>, ApiError>> {
+    ) -> Option<Result<LookedUp<Block>, ApiError>> {
         Some(self.each(ctx, &hashes))
     }
 

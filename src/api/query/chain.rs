@@ -2,13 +2,13 @@
 
 use async_graphql::{Context, Object};
 
-use super::root::Root;
+use super::root::QueryRoot;
 use crate::api::error::ApiError;
 use crate::api::types::chain::Chain;
 use crate::api::types::mempool::Mempool;
 
 /// Finds the chain and the mempool.
-pub(crate) struct ChainQuery(pub(crate) Root);
+pub(crate) struct ChainQuery(pub(crate) QueryRoot);
 
 #[Object]
 impl ChainQuery {

@@ -5,19 +5,19 @@ use std::sync::Arc;
 
 use async_graphql::{Context, Object};
 
-use super::root::Root;
+use super::root::QueryRoot;
 use crate::api::costs;
 use crate::api::error::ApiError;
 use crate::api::scalars::Hex;
-use crate::api::types::transaction::{AcceptResult, Brought, DecodedTransaction, check_package, max_feerate};
+use crate::api::types::transaction::{AcceptResult, DecodedTransaction, Submission, check_package, max_feerate};
 
 /// Tells what transactions are and what would become of them.
-pub(crate) struct DryRunQuery(pub(crate) Root);
+pub(crate) struct DryRunQuery(pub(crate) QueryRoot);
 
 impl DryRunQuery {
     fn decode(&self, ctx: &Context<'_>, hex: Hex) -> Result<DecodedTransaction, ApiError> {
         let view = self.0.view(ctx)?;
-        let read = Brought::read(hex);
+        let read = Submission::read(hex);
         let brought =
             read.map_err(|why| ApiError::bad_user_input(format!("hex does not decode as a transaction: {why}")))?;
         DecodedTransaction::new(&view, brought)
@@ -36,11 +36,11 @@ impl DryRunQuery {
         for (index, hex) in hexes.into_iter().enumerate() {
             let no_transaction =
                 |why| ApiError::bad_user_input(format!("hexes[{index}] does not decode as a transaction: {why}"));
-            let read = Brought::read(hex).map_err(no_transaction)?;
+            let read = Submission::read(hex).map_err(no_transaction)?;
             view.count(read.raw.len())?;
             brought.push(read);
         }
-        let hexes = brought.iter().map(Brought::to_hex).collect();
+        let hexes = brought.iter().map(Submission::to_hex).collect();
         let tested = view.node_client().test_transactions(hexes, max).await;
         let tested = tested.map_err(|error| ApiError::node_unavailable(&error))?;
         let tested = tested.map_err(|refusal| {

@@ -3,17 +3,17 @@
 use async_graphql::futures_util::future::join_all;
 use async_graphql::{Context, Object};
 
-use super::root::{Found, Root};
+use super::root::{LookedUp, QueryRoot};
 use crate::api::context::limits;
 use crate::api::costs;
 use crate::api::error::ApiError;
-use crate::api::types::mempool::{FeeEstimate, FeeMode, FeeSource, RecommendedFees};
+use crate::api::types::mempool::{FeeEstimateObject, FeeMode, FeeSource, RecommendedFeesObject};
 
-/// For how many blocks ahead fees are told if nothing else is asked for.
+/// For how many blocks ahead fees are returned by default.
 const TARGETS: [i32; 9] = [1, 2, 3, 6, 12, 24, 144, 504, 1_008];
 
 /// Tells what to pay.
-pub(crate) struct FeeQuery(pub(crate) Root);
+pub(crate) struct FeeQuery(pub(crate) QueryRoot);
 
 impl FeeQuery {
     async fn each(
@@ -21,7 +21,7 @@ impl FeeQuery {
         ctx: &Context<'_>,
         targets: Option<Vec<i32>>,
         mode: FeeMode,
-    ) -> Result<Found<FeeEstimate>, ApiError> {
+    ) -> Result<LookedUp<FeeEstimateObject>, ApiError> {
         let targets = targets.unwrap_or_else(|| TARGETS.to_vec());
         let (view, limit) = (self.0.view(ctx)?, limits(ctx)?.points);
         let count = u64::try_from(targets.len()).unwrap_or(u64::MAX);
@@ -30,7 +30,7 @@ impl FeeQuery {
         }
         // asked at once, so that they go to the node together
         let each =
-            targets.into_iter().map(|target| FeeEstimate::find(view.clone(), target, mode, FeeSource::default()));
+            targets.into_iter().map(|target| FeeEstimateObject::find(view.clone(), target, mode, FeeSource::default()));
         Ok(join_all(each).await.into_iter().map(Result::transpose).collect())
     }
 }
@@ -51,13 +51,13 @@ impl FeeQuery {
         mode: Option<FeeMode>,
         #[graphql(desc = "The source of the estimate.", default_with = "Some(FeeSource::NodeEstimator)")]
         source: Option<FeeSource>,
-    ) -> Option<Result<FeeEstimate, ApiError>> {
+    ) -> Option<Result<FeeEstimateObject, ApiError>> {
         let view = match self.0.view(ctx) {
             Ok(view) => view,
             Err(error) => return Some(Err(error)),
         };
         let (mode, source) = (mode.unwrap_or_default(), source.unwrap_or_default());
-        FeeEstimate::find(view, target_blocks, mode, source).await.transpose()
+        FeeEstimateObject::find(view, target_blocks, mode, source).await.transpose()
     }
 
     /// The node's estimates for several confirmation targets, in the given order. Null for each target without an
@@ -75,13 +75,13 @@ impl FeeQuery {
         targets: Option<Vec<i32>>,
         #[graphql(desc = "How the node's estimator weighs past feerates.", default_with = "Some(FeeMode::Economical)")]
         mode: Option<FeeMode>,
-    ) -> Option<Result<Found<FeeEstimate>, ApiError>> {
+    ) -> Option<Result<LookedUp<FeeEstimateObject>, ApiError>> {
         Some(self.each(ctx, targets, mode.unwrap_or_default()).await)
     }
 
     /// The feerates to pay for confirmation in one of the next blocks, from the current mempool. With an empty mempool,
     /// the lowest feerate that the node accepts. NODE_UNAVAILABLE until the server has read the node's mempool.
-    async fn recommended_fees(&self, ctx: &Context<'_>) -> Option<Result<RecommendedFees, ApiError>> {
-        Some(self.0.view(ctx).and_then(RecommendedFees::of))
+    async fn recommended_fees(&self, ctx: &Context<'_>) -> Option<Result<RecommendedFeesObject, ApiError>> {
+        Some(self.0.view(ctx).and_then(RecommendedFeesObject::of))
     }
 }

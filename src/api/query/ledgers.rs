@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_graphql::{Context, Object};
 use bitcoin::ScriptBuf;
 
-use super::root::Root;
+use super::root::QueryRoot;
 use crate::api::context::limits;
 use crate::api::error::ApiError;
 use crate::api::scalars::Hex;
@@ -13,7 +13,7 @@ use crate::api::types::ledger::{Address, AddressSet, ByteOrder, Script, WatchInp
 use crate::view::View;
 
 /// Finds what holds coins.
-pub(crate) struct LedgerQuery(pub(crate) Root);
+pub(crate) struct LedgerQuery(pub(crate) QueryRoot);
 
 #[Object]
 impl LedgerQuery {

@@ -12,9 +12,9 @@ mod transactions;
 use std::sync::Arc;
 
 use async_graphql::MergedObject;
-use root::Root;
+use root::QueryRoot;
 
-use super::context::Running;
+use super::context::ServingContext;
 use crate::view::Published;
 
 /// The fields to query. All fields of one request are answered from one state of the chain.
@@ -30,8 +30,8 @@ pub(crate) struct Query(
 );
 
 impl Query {
-    pub(crate) fn new(published: &Published, running: &Arc<Running>) -> Self {
-        let root = Root { published: published.clone() };
+    pub(crate) fn new(published: &Published, serving: &Arc<ServingContext>) -> Self {
+        let root = QueryRoot { published: published.clone() };
         Self(
             blocks::BlockQuery(root.clone()),
             transactions::TransactionQuery(root.clone()),
@@ -39,7 +39,7 @@ impl Query {
             ledgers::LedgerQuery(root.clone()),
             chain::ChainQuery(root.clone()),
             fees::FeeQuery(root.clone()),
-            operations::OperationsQuery::new(root, running.clone()),
+            operations::OperationsQuery::new(root, serving.clone()),
         )
     }
 }

@@ -5,18 +5,18 @@ use std::sync::Arc;
 use async_graphql::{Context, ID, Object};
 use bitcoin::{BlockHash, Txid};
 
-use super::root::{Found, Root};
+use super::root::{LookedUp, QueryRoot};
 use crate::api::allowance::find_transaction;
-use crate::api::context::{Running, limits};
+use crate::api::context::{ServingContext, limits};
 use crate::api::costs;
 use crate::api::error::ApiError;
 use crate::api::pagination::global_id::{GlobalId, SERVER_ID};
 use crate::api::types::block::Block;
-use crate::api::types::chain::{Chain, ChainTip, Reorg, Snapshot};
+use crate::api::types::chain::{Chain, ChainTipObject, Reorg, SnapshotObject};
 use crate::api::types::ledger::{Address, Script};
 use crate::api::types::mempool::Mempool;
 use crate::api::types::node::{BitcoinNode, SyncProgress};
-use crate::api::types::node_interface::Node;
+use crate::api::types::node_interface::NodeInterface;
 use crate::api::types::server::ServerInfo;
 use crate::api::types::transaction::{Output, Transaction};
 use crate::view::{self, View};
@@ -26,53 +26,55 @@ const BRANCHES: usize = 25;
 
 /// Tells of the server, and finds things by their ids.
 pub(crate) struct OperationsQuery {
-    root: Root,
-    running: Arc<Running>,
+    root: QueryRoot,
+    serving: Arc<ServingContext>,
 }
 
 impl OperationsQuery {
-    pub(crate) fn new(root: Root, running: Arc<Running>) -> Self {
-        Self { root, running }
+    pub(crate) fn new(root: QueryRoot, serving: Arc<ServingContext>) -> Self {
+        Self { root, serving }
     }
 
     fn this_server(&self, ctx: &Context<'_>) -> Result<ServerInfo, ApiError> {
-        Ok(ServerInfo::new(&self.running, self.root.pinned(ctx)?))
+        Ok(ServerInfo::new(&self.serving, self.root.pinned(ctx)?))
     }
 
-    async fn tips(&self, ctx: &Context<'_>) -> Result<Vec<ChainTip>, ApiError> {
+    async fn tips(&self, ctx: &Context<'_>) -> Result<Vec<ChainTipObject>, ApiError> {
         let view = self.root.view(ctx)?;
         let tips = view.node_client().chain_tips().await.map_err(|error| ApiError::node_unavailable(&error))?;
-        Ok(tips.iter().map(|tip| ChainTip::new(&view, tip.clone())).collect())
+        Ok(tips.iter().map(|tip| ChainTipObject::new(&view, tip.clone())).collect())
     }
 
     /// Errors: BAD_USER_INPUT if it is no id; NOT_READY while the index is not ready, unless it is the server.
-    fn find(&self, ctx: &Context<'_>, id: &str) -> Result<Option<Node>, ApiError> {
+    fn find(&self, ctx: &Context<'_>, id: &str) -> Result<Option<NodeInterface>, ApiError> {
         if id == SERVER_ID {
-            return Ok(Some(Node::Server(self.this_server(ctx)?)));
+            return Ok(Some(NodeInterface::Server(self.this_server(ctx)?)));
         }
         let view = self.root.view(ctx)?;
         match GlobalId::parse(id, view.network())? {
-            GlobalId::Block(hash) => Ok(view.block(hash)?.map(|block| Node::Block(Block::new(&view, block)))),
+            GlobalId::Block(hash) => Ok(view.block(hash)?.map(|block| NodeInterface::Block(Block::new(&view, block)))),
             GlobalId::Transaction(txid, replaced_in) => {
                 let found = find_copy(&view, txid, replaced_in)?;
-                Ok(found.map(|transaction| Node::Transaction(Transaction::new(&view, transaction))))
+                Ok(found.map(|transaction| NodeInterface::Transaction(Transaction::new(&view, transaction))))
             }
             GlobalId::Output(outpoint, replaced_in) => {
                 let found = find_copy(&view, outpoint.txid, replaced_in)?;
-                Ok(found.and_then(|transaction| Output::of(&view, transaction, outpoint.vout)).map(Node::Output))
+                Ok(found
+                    .and_then(|transaction| Output::of(&view, transaction, outpoint.vout))
+                    .map(NodeInterface::Output))
             }
-            GlobalId::Address(address) => Address::parse(&view, &address).map(Node::Address).map(Some),
+            GlobalId::Address(address) => Address::parse(&view, &address).map(NodeInterface::Address).map(Some),
             GlobalId::Reorg(new_tip) => {
-                Reorg::maybe(&view, view.reorg_to(new_tip)).transpose().map(|found| found.map(Node::Reorg))
+                Reorg::maybe(&view, view.reorg_to(new_tip)).transpose().map(|found| found.map(NodeInterface::Reorg))
             }
-            GlobalId::Script(hash) => Script::with_hash(&view, hash).map(Node::Script).map(Some),
-            GlobalId::Chain => Ok(Some(Node::Chain(Chain::new(view)))),
-            GlobalId::Mempool => Ok(Some(Node::Mempool(Mempool::new(view)))),
-            GlobalId::Server => Ok(Some(Node::Server(self.this_server(ctx)?))),
+            GlobalId::Script(hash) => Script::with_hash(&view, hash).map(NodeInterface::Script).map(Some),
+            GlobalId::Chain => Ok(Some(NodeInterface::Chain(Chain::new(view)))),
+            GlobalId::Mempool => Ok(Some(NodeInterface::Mempool(Mempool::new(view)))),
+            GlobalId::Server => Ok(Some(NodeInterface::Server(self.this_server(ctx)?))),
         }
     }
 
-    fn find_all(&self, ctx: &Context<'_>, ids: &[ID]) -> Result<Found<Node>, ApiError> {
+    fn find_all(&self, ctx: &Context<'_>, ids: &[ID]) -> Result<LookedUp<NodeInterface>, ApiError> {
         limits(ctx)?.check_ids(ids.len())?;
         Ok(ids.iter().map(|id| self.find(ctx, id).transpose()).collect())
     }
@@ -93,7 +95,7 @@ impl OperationsQuery {
         &self,
         ctx: &Context<'_>,
         #[graphql(desc = "The id, exactly as returned by this API.")] id: ID,
-    ) -> Option<Result<Node, ApiError>> {
+    ) -> Option<Result<NodeInterface, ApiError>> {
         self.find(ctx, &id).transpose()
     }
 
@@ -104,13 +106,13 @@ impl OperationsQuery {
         &self,
         ctx: &Context<'_>,
         #[graphql(desc = "The ids, exactly as returned by this API.")] ids: Vec<ID>,
-    ) -> Option<Result<Found<Node>, ApiError>> {
+    ) -> Option<Result<LookedUp<NodeInterface>, ApiError>> {
         Some(self.find_all(ctx, &ids))
     }
 
     /// The state of the chain that this answer uses.
-    async fn snapshot(&self, ctx: &Context<'_>) -> Option<Result<Snapshot, ApiError>> {
-        Some(self.root.view(ctx).map(Snapshot::new))
+    async fn snapshot(&self, ctx: &Context<'_>) -> Option<Result<SnapshotObject, ApiError>> {
+        Some(self.root.view(ctx).map(SnapshotObject::new))
     }
 
     /// The progress of indexing. Available even before any block is indexed.
@@ -137,7 +139,7 @@ impl OperationsQuery {
     /// The tips of all branches of the block tree that the Bitcoin node knows, including its main chain, queried now.
     /// NODE_UNAVAILABLE if the node does not respond.
     #[graphql(complexity = "costs::list(BRANCHES, child_complexity).saturating_add(costs::NODE)")]
-    async fn chain_tips(&self, ctx: &Context<'_>) -> Option<Result<Vec<ChainTip>, ApiError>> {
+    async fn chain_tips(&self, ctx: &Context<'_>) -> Option<Result<Vec<ChainTipObject>, ApiError>> {
         Some(self.tips(ctx).await)
     }
 }

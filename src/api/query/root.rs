@@ -9,15 +9,15 @@ use crate::api::error::ApiError;
 use crate::view::{Published, View};
 
 /// What was found for each item of a list, in its order: nothing where there is none.
-pub(crate) type Found<T> = Vec<Option<Result<T, ApiError>>>;
+pub(crate) type LookedUp<T> = Vec<Option<Result<T, ApiError>>>;
 
 /// What every part of the root stands on.
 #[derive(Clone)]
-pub(crate) struct Root {
+pub(crate) struct QueryRoot {
     pub(crate) published: Published,
 }
 
-impl Root {
+impl QueryRoot {
     /// The view that this request is answered from. Errors: NOT_READY while the index is not ready.
     pub(crate) fn view(&self, ctx: &Context<'_>) -> Result<Arc<View>, ApiError> {
         self.pinned(ctx)?.view()

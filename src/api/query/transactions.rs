@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_graphql::{Context, Object};
 
-use super::root::{Found, Root};
+use super::root::{LookedUp, QueryRoot};
 use crate::api::allowance::{find_transaction, read_transaction};
 use crate::api::context::limits;
 use crate::api::costs;
@@ -19,7 +19,7 @@ use crate::api::types::transaction::{OutPointInput, Output, Transaction, Transac
 use crate::view::{TxNum, View};
 
 /// Finds transactions.
-pub(crate) struct TransactionQuery(pub(crate) Root);
+pub(crate) struct TransactionQuery(pub(crate) QueryRoot);
 
 impl TransactionQuery {
     fn find(
@@ -113,7 +113,7 @@ impl TransactionQuery {
         &self,
         ctx: &Context<'_>,
         #[graphql(desc = "The txids, at most `server.limits.ids`.")] txids: Vec<Txid>,
-    ) -> Option<Result<Found<Transaction>, ApiError>> {
+    ) -> Option<Result<LookedUp<Transaction>, ApiError>> {
         let view = match self.0.view_of_list(ctx, txids.len()) {
             Ok(view) => view,
             Err(error) => return Some(Err(error)),
@@ -173,7 +173,7 @@ impl TransactionQuery {
         &self,
         ctx: &Context<'_>,
         #[graphql(desc = "The outpoints, at most `server.limits.ids`.")] outpoints: Vec<OutPointInput>,
-    ) -> Option<Result<Found<Output>, ApiError>> {
+    ) -> Option<Result<LookedUp<Output>, ApiError>> {
         let view = match self.0.view_of_list(ctx, outpoints.len()) {
             Ok(view) => view,
             Err(error) => return Some(Err(error)),

@@ -10,7 +10,7 @@ pub(crate) fn int(value: u32) -> Result<i32, ApiError> {
     i32::try_from(value).map_err(|_| ApiError::internal(&format!("{value} does not fit the GraphQL type Int")))
 }
 
-/// The same for a count or size that is held wider than it can be.
+/// A count or size of a wider type that fits the built-in `Int` by its nature.
 pub(crate) fn int_of(value: impl TryInto<u32>) -> Result<i32, ApiError> {
     value.try_into().map_err(|_| ApiError::internal("a count does not fit 32 bits")).and_then(int)
 }

@@ -16,7 +16,7 @@ impl UInt53 {
         Ok(Self(value))
     }
 
-    /// A bound: one that is not reached anyway is told as 2^53 - 1.
+    /// A bound: one that cannot be reached is reported as 2^53 - 1.
     pub(crate) fn bound(value: usize) -> Self {
         Self(u64::try_from(value).map_or(MAX_EXACT, |value| value.min(MAX_EXACT)))
     }

@@ -5,16 +5,16 @@ use bitcoin::BlockHash;
 
 use crate::api::error::ApiError;
 
-/// A reader that is told one thing after another.
-pub(crate) trait Following: Send + 'static {
-    type Found: Send;
+/// A reader that is sent one thing after another.
+pub(crate) trait Follower: Send + 'static {
+    type Item: Send;
 
-    /// What comes next; `None` once there will be no more. There is nothing to be told after an error.
-    fn next(&mut self) -> impl Future<Output = Option<Result<Self::Found, ApiError>>> + Send;
+    /// What comes next; `None` once there will be no more. The stream ends with an error.
+    fn next(&mut self) -> impl Future<Output = Option<Result<Self::Item, ApiError>>> + Send;
 }
 
-/// What a reader is told, up to its first error.
-pub(crate) fn up_to_an_error<F: Following>(following: F) -> impl Stream<Item = Result<F::Found, ApiError>> + Send {
+/// What a reader is sent, up to its first error.
+pub(crate) fn events_until_error<F: Follower>(following: F) -> impl Stream<Item = Result<F::Item, ApiError>> + Send {
     stream::unfold(Some(following), |following| async {
         let mut following = following?;
         let found = following.next().await?;
@@ -24,7 +24,7 @@ pub(crate) fn up_to_an_error<F: Following>(following: F) -> impl Stream<Item = R
 }
 
 /// That a block is not known on which the way of a reader leads.
-pub(crate) fn unknown(hash: BlockHash) -> ApiError {
+pub(crate) fn block_not_stored(hash: BlockHash) -> ApiError {
     ApiError::cursor_expired(format!(
         "block {hash}, where this subscription would continue, is no longer stored: subscribe again, and query what \
          changed since"

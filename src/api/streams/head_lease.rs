@@ -1,10 +1,10 @@
-//! The state that a reader is told from, and for how long he may hold it.
+//! The state that a reader is answered from, and for how long it may hold it.
 //!
-//! A state that was replaced is kept in memory, and its pages on disk, by whoever still reads from it. A reader who takes
+//! A state that was replaced is kept in memory, and its pages on disk, by the part that still reads from it. A reader that takes
 //! one event in many seconds must not keep the state of minutes ago, nor thousands of such readers thousands of states:
-//! one who comes for his next event and finds that he has held a state for long goes on from the newest, which he shares
-//! with all others. So what slow readers pin is one state each at most, none for longer than [`LONG`] and the time that
-//! one event takes to be taken. One who does not come at all holds what he has until the server ends his connection,
+//! a reader that comes for its next event and finds that it has kept a state for long goes on from the newest, which it shares
+//! with all others. So what slow readers pin is one state each at most, none for longer than [`MAX_LEASE`] and the time that
+//! one event takes to be taken. A reader that does not come at all holds what it has until the server ends its connection,
 //! since nothing can be written to it: 10 s.
 
 use std::sync::Arc;
@@ -15,16 +15,16 @@ use tokio::time::Instant;
 use crate::view::{Head, Published};
 
 /// After so long a reader goes on from the newest state.
-pub(crate) const LONG: Duration = Duration::from_secs(3);
+pub(crate) const MAX_LEASE: Duration = Duration::from_secs(3);
 
 /// A state that a reader holds.
 #[derive(Clone)]
-pub(crate) struct Held {
+pub(crate) struct HeadLease {
     head: Arc<Head>,
     since: Instant,
 }
 
-impl Held {
+impl HeadLease {
     /// This state from now on.
     pub(crate) fn new(head: Arc<Head>) -> Self {
         Self { head, since: Instant::now() }
@@ -35,9 +35,9 @@ impl Held {
         &self.head
     }
 
-    /// The newest state, if this one was held for long and is not the newest any more.
-    pub(crate) fn outlived(&mut self, published: &Published) -> Option<Arc<Head>> {
-        if self.since.elapsed() < LONG {
+    /// The newest state, if this one was in use for long and is not the newest any more.
+    pub(crate) fn newer_head(&mut self, published: &Published) -> Option<Arc<Head>> {
+        if self.since.elapsed() < MAX_LEASE {
             return None;
         }
         let newest = published.head()?;

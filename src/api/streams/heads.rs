@@ -1,5 +1,5 @@
 //! How a subscription follows the state itself: it looks at the newest one whenever there is another, and tells what is
-//! not as it told last. What was changed and changed back before it could look is not told.
+//! not as it sent last. What was changed and changed back before it could look is not sent.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use crate::live::Event;
 use crate::view::{Head, Published};
 
-/// A reader who looks at one state after the other.
+/// A reader that looks at one state after the other.
 pub(crate) struct HeadFollower {
     first: Option<Arc<Head>>,
     events: Receiver<Arc<Event>>,

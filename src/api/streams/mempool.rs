@@ -1,7 +1,7 @@
 //! How a subscription follows the mempool without leaving anything out.
 //!
-//! Everything that happens there has a number, and each Head carries what happened last: whoever knows the number up to
-//! which he was told finds the rest in any later Head, as long as that remembers so much.
+//! Everything that happens there has a number, and each Head carries what happened last: the part that knows the number up to
+//! which it was sent finds the rest in any later Head, as long as that remembers so much.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use tokio_stream::StreamExt;
 use tokio_stream::wrappers::BroadcastStream;
 use tokio_stream::wrappers::errors::BroadcastStreamRecvError;
 
-use super::follower::Following;
-use super::head_lease::Held;
+use super::follower::Follower;
+use super::head_lease::HeadLease;
 use crate::api::error::ApiError;
 use crate::live::Event;
 use crate::view::{Head, MempoolEvent, MempoolEventKind, Published, View};
@@ -23,25 +23,25 @@ const TAKEN: usize = 1_000;
 /// The place of one reader in what happens in the mempool.
 pub(crate) struct MempoolFollower {
     events: BroadcastStream<Arc<Event>>,
-    /// Which events are told. The others cost next to nothing: a block is some thousand that most readers do not want.
+    /// Which events are sent. The others cost next to nothing: a block is some thousand that most readers do not want.
     wanted: fn(&MempoolEventKind) -> bool,
     /// The number of the last event that was taken, or left.
     taken: u64,
     /// Whether there may be much more to take.
     is_far: bool,
-    /// Taken, and yet to be told.
+    /// Taken, and not sent yet.
     pending: VecDeque<MempoolEvent>,
-    /// What they are told from.
-    held: Held,
+    /// What they are answered from.
+    lease: HeadLease,
     published: Published,
-    /// Bytes of transactions that each view may read and tell.
+    /// Bytes of transactions that each view may read.
     allowance: usize,
     /// The number that it began behind.
     begun_behind: u64,
 }
 
 impl MempoolFollower {
-    /// A reader that has been told everything up to this number, and wants these.
+    /// A reader that has received everything up to this number, and wants these.
     ///
     /// Errors: CURSOR_EXPIRED if that is too long ago.
     pub(crate) fn after(
@@ -59,7 +59,7 @@ impl MempoolFollower {
             taken: sequence,
             is_far: false,
             pending,
-            held: Held::new(head),
+            lease: HeadLease::new(head),
             published,
             allowance,
             begun_behind: sequence,
@@ -68,19 +68,19 @@ impl MempoolFollower {
         Ok(follower)
     }
 
-    /// The number of the last event that the reader had been told when it began.
+    /// The number of the last event that the reader had received when it began.
     pub(crate) fn begun_behind(&self) -> u64 {
         self.begun_behind
     }
 
-    /// Takes what the Head has that was not taken before; where that is much, from the newest Head, so that none is held
+    /// Takes what the Head has that was not taken before; where that is much, from the newest Head, so that none is kept
     /// for long.
     fn take(&mut self) -> Result<(), ApiError> {
         let newest = self.published.head().filter(|_| std::mem::take(&mut self.is_far));
         if let Some(newest) = newest.filter(|newest| newest.mempool.sequence() >= self.taken) {
-            self.held = Held::new(newest);
+            self.lease = HeadLease::new(newest);
         }
-        let events = self.held.head().mempool.events_after(self.taken).ok_or_else(|| {
+        let events = self.lease.head().mempool.events_after(self.taken).ok_or_else(|| {
             ApiError::cursor_expired(
                 "the server no longer stores the mempool events since then: subscribe again, and query \
                  `mempool` again",
@@ -94,16 +94,16 @@ impl MempoolFollower {
     }
 }
 
-impl Following for MempoolFollower {
-    type Found = (View, MempoolEvent);
+impl Follower for MempoolFollower {
+    type Item = (View, MempoolEvent);
 
     /// The next event, and the view to answer from; `None` once there will be no more.
     ///
-    /// Errors: CURSOR_EXPIRED if the reader fell behind what is remembered. There is nothing to be told after an error.
+    /// Errors: CURSOR_EXPIRED if the reader fell behind what is remembered. The stream ends with an error.
     async fn next(&mut self) -> Option<Result<(View, MempoolEvent), ApiError>> {
-        // what was taken is told from the newest Head as well as from any before it
-        if let Some(newest) = self.held.outlived(&self.published) {
-            self.held = Held::new(newest);
+        // what was taken is answered from the newest Head as well as from any before it
+        if let Some(newest) = self.lease.newer_head(&self.published) {
+            self.lease = HeadLease::new(newest);
         }
         loop {
             if self.pending.is_empty()
@@ -113,12 +113,14 @@ impl Following for MempoolFollower {
             }
             if let Some(event) = self.pending.pop_front() {
                 let view =
-                    self.published.view_of(self.held.head().clone(), self.allowance, self.published.node_client());
+                    self.published.view_of(self.lease.head().clone(), self.allowance, self.published.node_client());
                 return Some(Ok((view, event)));
             }
             match self.events.next().await? {
                 // an older Head than the one that the reader began with has nothing new to tell
-                Ok(event) if event.head.mempool.sequence() >= self.taken => self.held = Held::new(event.head.clone()),
+                Ok(event) if event.head.mempool.sequence() >= self.taken => {
+                    self.lease = HeadLease::new(event.head.clone());
+                }
                 Ok(_) => {}
                 Err(BroadcastStreamRecvError::Lagged(missed)) => {
                     tracing::debug!(missed, "a subscription fell behind and continues from the stored mempool events");

@@ -18,7 +18,7 @@ impl OpenSubscriptions {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// One more, until it is dropped. The schema counts each that it executes; who hands the events of one to several
+    /// One more, until it is dropped. The schema counts each that it executes; the part that hands the events of one to several
     /// clients counts the others.
     #[must_use]
     pub fn one_more(&self) -> OpenSubscription {
@@ -38,19 +38,19 @@ impl Drop for OpenSubscription {
 }
 
 /// The events of a subscription that is open.
-pub(crate) struct Counted<T> {
+pub(crate) struct CountedEvents<T> {
     events: BoxStream<'static, T>,
     _open: OpenSubscription,
 }
 
-impl<T> Counted<T> {
+impl<T> CountedEvents<T> {
     /// These events, one more of the open subscriptions until they are dropped.
     pub(crate) fn new(events: impl Stream<Item = T> + Send + 'static, open: &OpenSubscriptions) -> Self {
         Self { events: events.boxed(), _open: open.one_more() }
     }
 }
 
-impl<T> Stream for Counted<T> {
+impl<T> Stream for CountedEvents<T> {
     type Item = T;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<T>> {

@@ -1,7 +1,7 @@
-//! The order in which miners would take the mempool, for those who follow where in it single transactions stand.
+//! The order in which miners would take the mempool, for those that follow where in it single transactions stand.
 //!
 //! It is another with each transaction that arrives, and takes putting all of them in order. So it is made at most once a
-//! second, for all who ask within that, from the state that the first of them has; and forgotten after it, so that the
+//! second, for all that ask within that, from the state that the first of them has; and forgotten after it, so that the
 //! state is kept no longer.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
-use crate::api::blocking::Aside;
+use crate::api::blocking::BlockingPool;
 use crate::api::error::ApiError;
 use crate::view::MempoolSnapshot;
 
@@ -21,7 +21,7 @@ pub(crate) const GOOD_FOR: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub(crate) struct Projections {
     newest: Mutex<Option<Newest>>,
-    aside: Aside,
+    pool: BlockingPool,
 }
 
 struct Newest {
@@ -30,12 +30,12 @@ struct Newest {
 }
 
 impl Projections {
-    /// A state whose transactions are put in order: this one, or one that somebody had up to a second ago.
+    /// A state whose transactions are put in order: this one, or one that a client had up to a second ago.
     pub(crate) async fn about(self: &Arc<Self>, mempool: &MempoolSnapshot) -> Result<MempoolSnapshot, ApiError> {
         let place = self.place();
         let made = place.get_or_try_init(|| {
             let mempool = mempool.clone();
-            self.aside.run(move || {
+            self.pool.run(move || {
                 mempool.project();
                 Ok(mempool)
             })

@@ -1,5 +1,5 @@
 //! How a subscription follows reorganisations without leaving one out: they are numbered as they happen, and every Head
-//! holds those before it. One of which it is not known yet what became of transactions, and those behind it, are told when
+//! holds those before it. One of which it is not known yet what became of transactions, and those behind it, are sent when
 //! it is known, or will not be any more: an event tells of that, too.
 
 use std::collections::VecDeque;
@@ -9,8 +9,8 @@ use tokio::sync::broadcast::Receiver;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::BroadcastStream;
 
-use super::follower::Following;
-use super::head_lease::Held;
+use super::follower::Follower;
+use super::head_lease::HeadLease;
 use crate::api::error::ApiError;
 use crate::live::Event;
 use crate::view::{Head, Published, Reorg, View};
@@ -23,17 +23,17 @@ pub(crate) struct ReorgFollower {
     events: BroadcastStream<Arc<Event>>,
     /// The number of the next one to be taken.
     next: u64,
-    /// Taken, and yet to be told.
+    /// Taken, and not sent yet.
     pending: VecDeque<Reorg>,
-    /// What they are told from; nothing while there is nothing to tell.
-    held: Option<Held>,
+    /// What they are answered from; nothing while there is nothing to tell.
+    lease: Option<HeadLease>,
     published: Published,
-    /// Bytes of transactions that each view may read and tell.
+    /// Bytes of transactions that each view may read.
     allowance: usize,
 }
 
 impl ReorgFollower {
-    /// A reader that has been told everything up to this Head.
+    /// A reader that has received everything up to this Head.
     pub(crate) fn at(
         head: Arc<Head>,
         events: Receiver<Arc<Event>>,
@@ -41,13 +41,13 @@ impl ReorgFollower {
         allowance: usize,
     ) -> Result<Self, ApiError> {
         let (events, next) = (BroadcastStream::new(events), View::new(head).kept_reorgs()?.end);
-        Ok(Self { events, next, pending: VecDeque::new(), held: None, published, allowance })
+        Ok(Self { events, next, pending: VecDeque::new(), lease: None, published, allowance })
     }
 
     /// Takes what the Head has that was not taken before.
     fn take(&mut self) -> Result<(), ApiError> {
-        let Some(held) = &self.held else { return Ok(()) };
-        for found in View::new(held.head().clone()).reorgs(self.next..u64::MAX)?.take(TAKEN) {
+        let Some(lease) = &self.lease else { return Ok(()) };
+        for found in View::new(lease.head().clone()).reorgs(self.next..u64::MAX)?.take(TAKEN) {
             let (number, reorg) = found?;
             if reorg.outcome.is_none() {
                 break;
@@ -59,16 +59,16 @@ impl ReorgFollower {
     }
 }
 
-impl Following for ReorgFollower {
-    type Found = (View, Reorg);
+impl Follower for ReorgFollower {
+    type Item = (View, Reorg);
 
     /// The next one, and the view to tell it from; `None` once there will be no more.
     ///
-    /// Errors: INTERNAL_SERVER_ERROR. There is nothing to be told after an error.
+    /// Errors: INTERNAL_SERVER_ERROR. The stream ends with an error.
     async fn next(&mut self) -> Option<Result<(View, Reorg), ApiError>> {
-        // what was taken is told from the newest Head as well
-        if let Some(newest) = self.held.as_mut().and_then(|held| held.outlived(&self.published)) {
-            self.held = Some(Held::new(newest));
+        // what was taken is answered from the newest Head as well
+        if let Some(newest) = self.lease.as_mut().and_then(|lease| lease.newer_head(&self.published)) {
+            self.lease = Some(HeadLease::new(newest));
         }
         loop {
             if self.pending.is_empty()
@@ -76,14 +76,14 @@ impl Following for ReorgFollower {
             {
                 return Some(Err(error));
             }
-            if let (Some(reorg), Some(held)) = (self.pending.pop_front(), &self.held) {
-                let view = self.published.view_of(held.head().clone(), self.allowance, self.published.node_client());
+            if let (Some(reorg), Some(lease)) = (self.pending.pop_front(), &self.lease) {
+                let view = self.published.view_of(lease.head().clone(), self.allowance, self.published.node_client());
                 return Some(Ok((view, reorg)));
             }
-            self.held = None;
-            // after a gap the next event's Head has all that was missed
+            self.lease = None;
+            // after a gap the next event's Head has all that was skipped
             if let Ok(event) = self.events.next().await? {
-                self.held = Some(Held::new(event.head.clone()));
+                self.lease = Some(HeadLease::new(event.head.clone()));
             }
         }
     }

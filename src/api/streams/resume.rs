@@ -4,7 +4,7 @@
 //! ```text
 //!   chainEvents:    direction u8 ‖ block hash 32        sealed as the cursors of lists are
 //!   mempoolEvents:  run u64 ‖ number u64
-//!   ledgerEvents:   direction u8 ‖ block hash 32 ‖ events told of it u32 ‖ [run u64 ‖ number u64 ‖ turns u64]
+//!   ledgerEvents:   direction u8 ‖ block hash 32 ‖ events informed of it u32 ‖ [run u64 ‖ number u64 ‖ turns u64]
 //!                   sealed with what is watched, too
 //! ```
 
@@ -14,41 +14,41 @@ use bitcoin::hashes::Hash;
 use crate::api::error::{ApiError, shown};
 use crate::api::pagination::cursor::Scope;
 
-/// A reader of the chain who has heard that this block joined or left it.
+/// A reader of the chain that has heard that this block joined or left it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ChainPlace {
+pub(crate) enum ChainCursor {
     Connected(BlockHash),
     Disconnected(BlockHash),
 }
 
-/// A reader of the mempool who has heard of what had this number in this run of the server.
+/// A reader of the mempool that has heard of what had this number in this run of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct MempoolPlace {
+pub(crate) struct MempoolCursor {
     pub(crate) run: u64,
     pub(crate) sequence: u64,
 }
 
-/// A reader of a ledger who has heard of what a block did, or of what happened in the mempool while it was the newest.
+/// A reader of a ledger that has heard of what a block did, or of what happened in the mempool while it was the newest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LedgerPlace {
-    pub(crate) block: ChainPlace,
-    /// How many of the events of that block were told, [`WHOLE`](Self::WHOLE) if all.
-    pub(crate) told: u32,
-    /// How far he is in what happened in the mempool, if that can be gone on from.
-    pub(crate) reached: Option<Reached>,
+pub(crate) struct LedgerCursor {
+    pub(crate) block: ChainCursor,
+    /// How many of the events of that block were sent, [`WHOLE`](Self::WHOLE) if all.
+    pub(crate) sent: u32,
+    /// How far it is in what happened in the mempool, if that can be gone on from.
+    pub(crate) reached: Option<MempoolReached>,
 }
 
 /// How far in a run of the server a reader has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Reached {
+pub(crate) struct MempoolReached {
     pub(crate) run: u64,
     /// The number of the last event of the mempool.
     pub(crate) sequence: u64,
     /// How many turns of the chain came before.
-    pub(crate) turns: u64,
+    pub(crate) tip_changes: u64,
 }
 
-impl ChainPlace {
+impl ChainCursor {
     const STREAM: &'static str = "chainEvents";
 
     /// The block.
@@ -75,12 +75,12 @@ impl ChainPlace {
         }
     }
 
-    pub(crate) fn cursor(self) -> String {
+    pub(crate) fn encode(self) -> String {
         scope(Self::STREAM).sealed(&self.to_bytes())
     }
 
     /// Errors: BAD_USER_INPUT for a text that is no cursor of this stream.
-    pub(crate) fn read(cursor: &str) -> Result<Self, ApiError> {
+    pub(crate) fn decode(cursor: &str) -> Result<Self, ApiError> {
         let place = || {
             let content = scope(Self::STREAM).opened(cursor)?;
             Self::from_bytes(content.try_into().ok()?)
@@ -89,15 +89,15 @@ impl ChainPlace {
     }
 }
 
-impl MempoolPlace {
+impl MempoolCursor {
     const STREAM: &'static str = "mempoolEvents";
 
-    pub(crate) fn cursor(self) -> String {
+    pub(crate) fn encode(self) -> String {
         scope(Self::STREAM).sealed(&[self.run.to_be_bytes(), self.sequence.to_be_bytes()].concat())
     }
 
     /// Errors: BAD_USER_INPUT for a text that is no cursor of this stream.
-    pub(crate) fn read(cursor: &str) -> Result<Self, ApiError> {
+    pub(crate) fn decode(cursor: &str) -> Result<Self, ApiError> {
         let place = || {
             let content = scope(Self::STREAM).opened(cursor)?;
             let (run, sequence) = content.split_first_chunk()?;
@@ -108,41 +108,43 @@ impl MempoolPlace {
     }
 }
 
-impl LedgerPlace {
+impl LedgerCursor {
     const STREAM: &'static str = "ledgerEvents";
 
     /// All events of a block.
     pub(crate) const WHOLE: u32 = u32::MAX;
 
-    /// The stream of what is named like this: the scripts that are watched, and what is told of them.
+    /// The stream of what is named like this: the scripts that are watched, and what is sent about them.
     pub(crate) fn scope(watched: String) -> Scope {
         scope(Self::STREAM).filtered(watched)
     }
 
-    pub(crate) fn cursor(self, scope: &Scope) -> String {
+    pub(crate) fn encode(self, scope: &Scope) -> String {
         let mut content = self.block.to_bytes().to_vec();
-        content.extend(self.told.to_be_bytes());
-        if let Some(Reached { run, sequence, turns }) = self.reached {
-            content.extend([run, sequence, turns].map(u64::to_be_bytes).concat());
+        content.extend(self.sent.to_be_bytes());
+        if let Some(MempoolReached { run, sequence, tip_changes }) = self.reached {
+            content.extend([run, sequence, tip_changes].map(u64::to_be_bytes).concat());
         }
         scope.sealed(&content)
     }
 
     /// Errors: BAD_USER_INPUT for a text that is no cursor of this stream.
-    pub(crate) fn read(cursor: &str, scope: &Scope) -> Result<Self, ApiError> {
+    pub(crate) fn decode(cursor: &str, scope: &Scope) -> Result<Self, ApiError> {
         let place = || {
             let content = scope.opened(cursor)?;
             let (block, rest) = content.split_first_chunk::<33>()?;
-            let (told, rest) = rest.split_first_chunk()?;
-            let (block, told) = (ChainPlace::from_bytes(*block)?, u32::from_be_bytes(*told));
+            let (sent, rest) = rest.split_first_chunk()?;
+            let (block, sent) = (ChainCursor::from_bytes(*block)?, u32::from_be_bytes(*sent));
             let numbers: Vec<u64> =
                 rest.chunks(8).map_while(|part| part.try_into().ok()).map(u64::from_be_bytes).collect();
             let reached = match (rest.len(), &numbers[..]) {
                 (0, _) => None,
-                (24, [run, sequence, turns]) => Some(Reached { run: *run, sequence: *sequence, turns: *turns }),
+                (24, [run, sequence, tip_changes]) => {
+                    Some(MempoolReached { run: *run, sequence: *sequence, tip_changes: *tip_changes })
+                }
                 _ => return None,
             };
-            Some(Self { block, told, reached })
+            Some(Self { block, sent, reached })
         };
         place().ok_or_else(|| {
             ApiError::bad_user_input(format!(
@@ -176,37 +178,37 @@ mod tests {
         #[test]
         fn a_cursor_leads_back_to_its_place(hash: [u8; 32], run: u64, sequence: u64) {
             let hash = BlockHash::from_byte_array(hash);
-            for place in [ChainPlace::Connected(hash), ChainPlace::Disconnected(hash)] {
-                prop_assert_eq!(ChainPlace::read(&place.cursor()).unwrap(), place);
-                prop_assert!(MempoolPlace::read(&place.cursor()).is_err());
+            for place in [ChainCursor::Connected(hash), ChainCursor::Disconnected(hash)] {
+                prop_assert_eq!(ChainCursor::decode(&place.encode()).unwrap(), place);
+                prop_assert!(MempoolCursor::decode(&place.encode()).is_err());
             }
-            let place = MempoolPlace { run, sequence };
-            prop_assert_eq!(MempoolPlace::read(&place.cursor()).unwrap(), place);
-            prop_assert!(ChainPlace::read(&place.cursor()).is_err());
+            let place = MempoolCursor { run, sequence };
+            prop_assert_eq!(MempoolCursor::decode(&place.encode()).unwrap(), place);
+            prop_assert!(ChainCursor::decode(&place.encode()).is_err());
         }
 
         #[test]
         fn a_cursor_of_a_ledger_leads_back_to_its_place_in_the_same_stream_only(
-            hash: [u8; 32], told: u32, reached: Option<(u64, u64, u64)>,
+            hash: [u8; 32], sent: u32, reached: Option<(u64, u64, u64)>,
         ) {
-            let reached = reached.map(|(run, sequence, turns)| Reached { run, sequence, turns });
+            let reached = reached.map(|(run, sequence, tip_changes)| MempoolReached { run, sequence, tip_changes });
             let hash = BlockHash::from_byte_array(hash);
-            let (scope, other) = (LedgerPlace::scope("a".to_owned()), LedgerPlace::scope("b".to_owned()));
-            for block in [ChainPlace::Connected(hash), ChainPlace::Disconnected(hash)] {
-                let place = LedgerPlace { block, told, reached };
-                prop_assert_eq!(LedgerPlace::read(&place.cursor(&scope), &scope).unwrap(), place);
-                prop_assert!(LedgerPlace::read(&place.cursor(&scope), &other).is_err());
-                prop_assert!(LedgerPlace::read(&block.cursor(), &scope).is_err());
+            let (scope, other) = (LedgerCursor::scope("a".to_owned()), LedgerCursor::scope("b".to_owned()));
+            for block in [ChainCursor::Connected(hash), ChainCursor::Disconnected(hash)] {
+                let place = LedgerCursor { block, sent, reached };
+                prop_assert_eq!(LedgerCursor::decode(&place.encode(&scope), &scope).unwrap(), place);
+                prop_assert!(LedgerCursor::decode(&place.encode(&scope), &other).is_err());
+                prop_assert!(LedgerCursor::decode(&block.encode(), &scope).is_err());
             }
         }
 
         #[test]
         fn a_changed_cursor_and_any_other_text_is_refused(at: prop::sample::Index, noise in ".{0,80}") {
-            let mut cursor = ChainPlace::Connected(BlockHash::from_byte_array([7; 32])).cursor().into_bytes();
+            let mut cursor = ChainCursor::Connected(BlockHash::from_byte_array([7; 32])).encode().into_bytes();
             let at = at.index(cursor.len() - 1);
             cursor[at] = if cursor[at] == b'A' { b'B' } else { b'A' };
-            prop_assert!(ChainPlace::read(&String::from_utf8(cursor).unwrap()).is_err());
-            prop_assert!(ChainPlace::read(&noise).is_err() && MempoolPlace::read(&noise).is_err());
+            prop_assert!(ChainCursor::decode(&String::from_utf8(cursor).unwrap()).is_err());
+            prop_assert!(ChainCursor::decode(&noise).is_err() && MempoolCursor::decode(&noise).is_err());
         }
     }
 }

@@ -1,8 +1,8 @@
 //! How far subscriptions are that give their clients no cursors, for a server that hands the events of one to several
-//! readers: one who has lost some of them goes on by himself behind the last that he has.
+//! readers: a reader that has lost some of them goes on by itself behind the last that it has.
 //!
 //! ```text
-//!   request ── Progress ──► subscription ──► event ──► Events::place(): where a reader is who has this event
+//!   request ── Progress ──► subscription ──► event ──► Events::place(): where a reader is that has this event
 //!   request ── Place ─────► subscription, from behind that place
 //! ```
 
@@ -10,78 +10,78 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_graphql::Context;
 
-use super::resume::{ChainPlace, MempoolPlace};
+use super::resume::{ChainCursor, MempoolCursor};
 
 /// Where a reader of a subscription is. It is good for the same subscription in the same run of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place(At);
+pub struct ResumePoint(StreamPosition);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum At {
-    Chain(ChainPlace),
-    Mempool(MempoolPlace),
+enum StreamPosition {
+    Chain(ChainCursor),
+    Mempool(MempoolCursor),
 }
 
-/// The place of the one who reads the subscription, if it is of a kind that can go on from one. Cheap to clone; all clones
+/// The place of the a reader that reads the subscription, if it is of a kind that can go on from one. Cheap to clone; all clones
 /// are one.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Progress(Arc<Mutex<Option<Place>>>);
+pub(crate) struct ResumeTracker(Arc<Mutex<Option<ResumePoint>>>);
 
-impl Progress {
+impl ResumeTracker {
     /// Of this request.
     pub(crate) fn of(ctx: &Context<'_>) -> Self {
-        // without one nobody asks
+        // without one no client asks
         ctx.data_opt::<Self>().cloned().unwrap_or_default()
     }
 
-    pub(crate) fn place(&self) -> Option<Place> {
+    pub(crate) fn place(&self) -> Option<ResumePoint> {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn reach(&self, at: At) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Place(at));
+    fn reach(&self, at: StreamPosition) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(ResumePoint(at));
     }
 
     /// The reader is here in the chain.
-    pub(crate) fn reach_in_chain(&self, place: ChainPlace) {
-        self.reach(At::Chain(place));
+    pub(crate) fn advance_chain(&self, place: ChainCursor) {
+        self.reach(StreamPosition::Chain(place));
     }
 
     /// The reader is here in what happens in the mempool.
-    pub(crate) fn reach_in_mempool(&self, place: MempoolPlace) {
-        self.reach(At::Mempool(place));
+    pub(crate) fn advance_mempool(&self, place: MempoolCursor) {
+        self.reach(StreamPosition::Mempool(place));
     }
 }
 
-impl Place {
+impl ResumePoint {
     /// From where in the chain this request is to go on.
-    pub(crate) fn in_chain(ctx: &Context<'_>) -> Option<ChainPlace> {
+    pub(crate) fn in_chain(ctx: &Context<'_>) -> Option<ChainCursor> {
         match ctx.data_opt::<Self>()?.0 {
-            At::Chain(place) => Some(place),
-            At::Mempool(_) => None,
+            StreamPosition::Chain(place) => Some(place),
+            StreamPosition::Mempool(_) => None,
         }
     }
 
     /// From where in what happens in the mempool this request is to go on.
-    pub(crate) fn in_mempool(ctx: &Context<'_>) -> Option<MempoolPlace> {
+    pub(crate) fn in_mempool(ctx: &Context<'_>) -> Option<MempoolCursor> {
         match ctx.data_opt::<Self>()?.0 {
-            At::Mempool(place) => Some(place),
-            At::Chain(_) => None,
+            StreamPosition::Mempool(place) => Some(place),
+            StreamPosition::Chain(_) => None,
         }
     }
 }
 
 #[cfg(test)]
-impl Place {
+impl ResumePoint {
     /// One for tests that compare places, which leads nowhere.
     pub(crate) fn number(sequence: u64) -> Self {
-        Self(At::Mempool(MempoolPlace { run: 0, sequence }))
+        Self(StreamPosition::Mempool(MempoolCursor { run: 0, sequence }))
     }
 
     pub(crate) fn to_number(self) -> u64 {
         match self.0 {
-            At::Mempool(place) => place.sequence,
-            At::Chain(_) => 0,
+            StreamPosition::Mempool(place) => place.sequence,
+            StreamPosition::Chain(_) => 0,
         }
     }
 }

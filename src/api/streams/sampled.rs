@@ -1,24 +1,24 @@
 //! How a subscription tells what something comes to: at once, and then whenever it is something else.
 //!
 //! ```text
-//!   pause ──► wait for a change ──► look at what is published now ──► another than what was told? ──► tell
+//!   pause ──► wait for a change ──► look at what is published now ──► another than what was sent? ──► tell
 //!     ▲                                                                        │ no
 //!     └────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! These are views of the newest state, and no journals: what changed and changed back between two looks is not told,
-//! and a reader that is slow finds the newest state and not a backlog. Between two looks no Head is held.
+//! These are views of the newest state, and no journals: what changed and changed back between two looks is not sent,
+//! and a reader that is slow finds the newest state and not a backlog. Between two looks no Head is kept.
 
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use super::follower::Following;
+use super::follower::Follower;
 use crate::api::error::ApiError;
 
 /// When to look.
-pub(crate) struct Looks {
+pub(crate) struct SampleTimer {
     /// Tells that something was published; `None` for what changes also without that.
     changes: Option<watch::Receiver<()>>,
     /// The least time between two looks.
@@ -26,7 +26,7 @@ pub(crate) struct Looks {
     last: Option<Instant>,
 }
 
-impl Looks {
+impl SampleTimer {
     /// At once, and then each time that something was published, but no sooner than after a pause.
     pub(crate) fn at_changes(changes: watch::Receiver<()>, pause: Duration) -> Self {
         Self { changes: Some(changes), pause, last: None }
@@ -37,7 +37,7 @@ impl Looks {
         Self { changes: None, pause, last: None }
     }
 
-    /// The next look is to come at once: not all that was found was told.
+    /// The next look is to come at once: not all that was found was sent.
     pub(crate) fn soon(&mut self) {
         self.last = None;
     }
@@ -58,28 +58,28 @@ impl Looks {
 }
 
 /// A reader of what something comes to.
-pub(crate) struct Figures<F> {
-    looks: Looks,
+pub(crate) struct SampledFollower<F> {
+    timer: SampleTimer,
     look: F,
 }
 
-impl<F> Figures<F> {
-    /// `look` finds what there is to tell; nothing if that was told before.
-    pub(crate) fn new(looks: Looks, look: F) -> Self {
-        Self { looks, look }
+impl<F> SampledFollower<F> {
+    /// `look` finds what there is to tell; nothing if that was sent before.
+    pub(crate) fn new(timer: SampleTimer, look: F) -> Self {
+        Self { timer, look }
     }
 }
 
-impl<T, F> Following for Figures<F>
+impl<T, F> Follower for SampledFollower<F>
 where
     T: Send,
-    F: FnMut(&mut Looks) -> Result<Option<T>, ApiError> + Send + 'static,
+    F: FnMut(&mut SampleTimer) -> Result<Option<T>, ApiError> + Send + 'static,
 {
-    type Found = T;
+    type Item = T;
 
     async fn next(&mut self) -> Option<Result<T, ApiError>> {
-        while self.looks.next().await {
-            if let Some(found) = (self.look)(&mut self.looks).transpose() {
+        while self.timer.next().await {
+            if let Some(found) = (self.look)(&mut self.timer).transpose() {
                 return Some(found);
             }
         }
@@ -87,10 +87,10 @@ where
     }
 }
 
-/// Whether this is another than what was told last. It is what was told from now on.
-pub(crate) fn is_news<T: PartialEq>(told: &mut Option<T>, now: T) -> bool {
-    let news = told.as_ref() != Some(&now);
-    *told = Some(now);
+/// Whether this is another than what was sent last. It is what was answered from now on.
+pub(crate) fn has_changed<T: PartialEq>(sent: &mut Option<T>, now: T) -> bool {
+    let news = sent.as_ref() != Some(&now);
+    *sent = Some(now);
     news
 }
 
@@ -102,16 +102,16 @@ mod tests {
     use super::*;
 
     /// A reader of this number.
-    fn reader(looks: Looks, number: &Arc<AtomicU32>) -> impl Following<Found = u32> + use<> {
-        let (number, mut told) = (number.clone(), None);
-        Figures::new(looks, move |_: &mut Looks| {
+    fn reader(timer: SampleTimer, number: &Arc<AtomicU32>) -> impl Follower<Item = u32> + use<> {
+        let (number, mut sent) = (number.clone(), None);
+        SampledFollower::new(timer, move |_: &mut SampleTimer| {
             let now = number.load(Ordering::Relaxed);
-            Ok(is_news(&mut told, now).then_some(now))
+            Ok(has_changed(&mut sent, now).then_some(now))
         })
     }
 
     /// What it says next, if it says something within this many milliseconds.
-    async fn within(millis: u64, reader: &mut impl Following<Found = u32>) -> Option<u32> {
+    async fn within(millis: u64, reader: &mut impl Follower<Item = u32>) -> Option<u32> {
         let found = tokio::time::timeout(Duration::from_millis(millis), reader.next()).await;
         found.ok().map(|found| found.unwrap().unwrap())
     }
@@ -119,7 +119,7 @@ mod tests {
     #[tokio::test]
     async fn it_is_told_at_once_and_then_when_it_is_another() {
         let (sender, number) = (watch::Sender::default(), Arc::new(AtomicU32::new(1)));
-        let mut reader = reader(Looks::at_changes(sender.subscribe(), Duration::ZERO), &number);
+        let mut reader = reader(SampleTimer::at_changes(sender.subscribe(), Duration::ZERO), &number);
         assert_eq!(within(5_000, &mut reader).await, Some(1));
         assert_eq!(within(20, &mut reader).await, None, "nothing was published");
         sender.send_replace(());
@@ -135,22 +135,22 @@ mod tests {
     async fn a_pause_makes_one_of_all_that_changes_in_it() {
         let (sender, number) = (watch::Sender::default(), Arc::new(AtomicU32::new(1)));
         let pause = Duration::from_millis(300);
-        let mut reader = reader(Looks::at_changes(sender.subscribe(), pause), &number);
+        let mut reader = reader(SampleTimer::at_changes(sender.subscribe(), pause), &number);
         assert_eq!(within(5_000, &mut reader).await, Some(1));
-        let told = Instant::now();
+        let sent = Instant::now();
         for now in 2..=9 {
             number.store(now, Ordering::Relaxed);
             sender.send_replace(());
         }
         assert_eq!(within(5_000, &mut reader).await, Some(9));
-        assert!(told.elapsed() >= pause, "{:?}", told.elapsed());
+        assert!(sent.elapsed() >= pause, "{:?}", sent.elapsed());
         assert_eq!(within(600, &mut reader).await, None, "what was passed over does not come later");
     }
 
     #[tokio::test]
     async fn what_changes_by_itself_is_looked_at_again_and_again() {
         let number = Arc::new(AtomicU32::new(1));
-        let mut reader = reader(Looks::every(Duration::from_millis(20)), &number);
+        let mut reader = reader(SampleTimer::every(Duration::from_millis(20)), &number);
         assert_eq!(within(5_000, &mut reader).await, Some(1));
         assert_eq!(within(100, &mut reader).await, None);
         number.store(2, Ordering::Relaxed);

@@ -4,17 +4,17 @@ use std::sync::Arc;
 use async_graphql::futures_util::stream::{Stream, StreamExt};
 use async_graphql::{Context, Subscription};
 
-use super::source::{Source, seq};
+use super::source::{StreamSource, seq};
 use crate::api::error::ApiError;
 use crate::api::streams::chain::Change;
-use crate::api::streams::follower::up_to_an_error;
-use crate::api::streams::resume::ChainPlace;
-use crate::api::streams::resume_point::{Place, Progress};
+use crate::api::streams::follower::events_until_error;
+use crate::api::streams::resume::ChainCursor;
+use crate::api::streams::resume_point::{ResumePoint, ResumeTracker};
 use crate::api::types::block::Block;
-use crate::api::types::chain::{ChainEvent, Reorg};
+use crate::api::types::chain::{ChainEventUnion, Reorg};
 
-/// What is told of blocks.
-pub(crate) struct BlockSubscription(pub(crate) Source);
+/// The subscriptions to blocks.
+pub(crate) struct BlockSubscription(pub(crate) StreamSource);
 
 #[Subscription]
 impl BlockSubscription {
@@ -29,10 +29,10 @@ impl BlockSubscription {
                     to 10 seconds, then fails with CURSOR_EXPIRED."
         )]
         after: Option<String>,
-    ) -> Result<impl Stream<Item = Result<ChainEvent, ApiError>> + use<>, ApiError> {
-        let after = after.as_deref().map(ChainPlace::read).transpose()?;
-        let changes = up_to_an_error(self.0.chain(ctx, after).await?).enumerate();
-        let events = changes.map(|(place, change)| ChainEvent::new(change?, seq(place)?));
+    ) -> Result<impl Stream<Item = Result<ChainEventUnion, ApiError>> + use<>, ApiError> {
+        let after = after.as_deref().map(ChainCursor::decode).transpose()?;
+        let changes = events_until_error(self.0.chain(ctx, after).await?).enumerate();
+        let events = changes.map(|(place, change)| ChainEventUnion::new(change?, seq(place)?));
         Ok(self.0.counted(events))
     }
 
@@ -53,11 +53,11 @@ impl BlockSubscription {
         confirmations: Option<i32>,
     ) -> Result<impl Stream<Item = Result<Block, ApiError>> + use<>, ApiError> {
         let below = below(confirmations.unwrap_or(1))?;
-        let (follower, progress) = (self.0.chain(ctx, Place::in_chain(ctx)).await?, Progress::of(ctx));
-        progress.reach_in_chain(follower.place());
-        let told = up_to_an_error(follower).filter_map(move |change| {
-            let told = change.and_then(|change| {
-                progress.reach_in_chain(change.place());
+        let (follower, progress) = (self.0.chain(ctx, ResumePoint::in_chain(ctx)).await?, ResumeTracker::of(ctx));
+        progress.advance_chain(follower.place());
+        let sent = events_until_error(follower).filter_map(move |change| {
+            let sent = change.and_then(|change| {
+                progress.advance_chain(change.place());
                 let Change { view, block, joined } = change;
                 if !joined {
                     return Ok(None);
@@ -70,15 +70,15 @@ impl BlockSubscription {
                     None => Ok(None),
                 }
             });
-            ready(told.transpose())
+            ready(sent.transpose())
         });
-        Ok(self.0.counted(told))
+        Ok(self.0.counted(sent))
     }
 
     /// Every reorg from now on, once it is complete: the blocks that left the main chain, the blocks that replaced
     /// them, and the effects on transactions. No reorg that the server still stores is omitted.
     async fn reorg(&self, ctx: &Context<'_>) -> Result<impl Stream<Item = Result<Reorg, ApiError>> + use<>, ApiError> {
-        let reorgs = up_to_an_error(self.0.reorgs(ctx)?).map(|found| {
+        let reorgs = events_until_error(self.0.reorgs(ctx)?).map(|found| {
             let (view, reorg) = found?;
             Reorg::new(&Arc::new(view), reorg)
         });

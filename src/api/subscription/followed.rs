@@ -3,26 +3,26 @@ use std::sync::Arc;
 use async_graphql::futures_util::stream::{Stream, StreamExt};
 use async_graphql::{Context, Subscription};
 
-use super::source::Source;
+use super::source::StreamSource;
 use crate::api::context::limits;
 use crate::api::error::ApiError;
 use crate::api::scalars::Txid;
-use crate::api::streams::follower::up_to_an_error;
+use crate::api::streams::follower::events_until_error;
 use crate::api::streams::heads::HeadFollower;
 use crate::api::streams::projections::Projections;
 use crate::api::types::transaction::{
-    OutPointInput, OutputSpentEvent, SpendFollower, StatusFollower, TransactionStatusEvent, Wanted,
+    OutPointInput, OutputSpentEvent, SpendFollower, StatusFollower, StatusRequest, TransactionStatusEvent,
 };
 use crate::limits::Limits;
 
-/// What is told of single transactions and outputs.
+/// The subscriptions to single transactions and outputs.
 pub(crate) struct FollowedSubscription {
-    source: Source,
+    source: StreamSource,
     projections: Arc<Projections>,
 }
 
 impl FollowedSubscription {
-    pub(crate) fn new(source: Source) -> Self {
+    pub(crate) fn new(source: StreamSource) -> Self {
         Self { source, projections: Arc::default() }
     }
 
@@ -56,15 +56,15 @@ impl FollowedSubscription {
         })?;
         // to know it all of the mempool is put in order
         let projected = ctx.look_ahead().field("projectedBlock").exists();
-        let wanted = Wanted { txids, until, projected };
+        let wanted = StatusRequest { txids, until, projected };
         let (heads, projections) = (self.heads()?, Arc::clone(&self.projections));
         let follower =
             StatusFollower::new(heads, self.source.published.clone(), limits.transaction_bytes, (wanted, projections));
-        let told = up_to_an_error(follower).map(|found| {
-            let (view, told) = found?;
-            Ok(TransactionStatusEvent::new(view, told))
+        let sent = events_until_error(follower).map(|found| {
+            let (view, sent) = found?;
+            Ok(TransactionStatusEvent::new(view, sent))
         });
-        Ok(self.source.counted(told))
+        Ok(self.source.counted(sent))
     }
 
     /// The spends of outputs: one initial event for each output that is already spent, then an event whenever another
@@ -86,17 +86,17 @@ impl FollowedSubscription {
         let wanted = (each_once(outpoints, limits)?, include_mempool.unwrap_or(true));
         let follower =
             SpendFollower::new(self.heads()?, self.source.published.clone(), limits.transaction_bytes, wanted);
-        let told = up_to_an_error(follower).map(|found| {
+        let sent = events_until_error(follower).map(|found| {
             let (view, spend) = found?;
             OutputSpentEvent::new(view, spend)
         });
-        Ok(self.source.counted(told))
+        Ok(self.source.counted(sent))
     }
 }
 
 /// What is given, each once, in the order given.
 ///
-/// Errors: QUERY_LIMIT_EXCEEDED for too many; BAD_USER_INPUT for none, of which nothing could ever be told.
+/// Errors: QUERY_LIMIT_EXCEEDED for too many; BAD_USER_INPUT for none, since no event could ever follow.
 fn each_once<T: Copy + Eq + std::hash::Hash>(
     given: impl IntoIterator<Item = T>,
     limits: &Limits,

@@ -3,26 +3,26 @@ use std::sync::Arc;
 use async_graphql::futures_util::stream::{Stream, StreamExt};
 use async_graphql::{Context, Subscription};
 
-use super::source::{Source, seq};
+use super::source::{StreamSource, seq};
 use crate::api::context::limits;
 use crate::api::error::ApiError;
-use crate::api::streams::follower::up_to_an_error;
+use crate::api::streams::follower::events_until_error;
 use crate::api::streams::ledger::blocks::StaleBlocks;
-use crate::api::streams::ledger::follower::{LedgerFollower, Sources};
-use crate::api::streams::resume::LedgerPlace;
+use crate::api::streams::ledger::follower::{LedgerFollower, LedgerSources};
+use crate::api::streams::resume::LedgerCursor;
 use crate::api::types::ledger::{LedgerEvent, WatchInput, Watched};
 
 /// How many numbers of confirmations one subscription can ask for.
 const DEPTHS: usize = 20;
 
-/// What is told of addresses and scripts.
+/// The subscriptions to addresses and scripts.
 pub(crate) struct LedgerSubscription {
-    source: Source,
+    source: StreamSource,
     stale: Arc<StaleBlocks>,
 }
 
 impl LedgerSubscription {
-    pub(crate) fn new(source: Source) -> Self {
+    pub(crate) fn new(source: StreamSource) -> Self {
         Self { source, stale: Arc::default() }
     }
 }
@@ -53,28 +53,28 @@ impl LedgerSubscription {
         )]
         depths: Option<Vec<i32>>,
     ) -> Result<impl Stream<Item = Result<LedgerEvent, ApiError>> + use<>, ApiError> {
-        let Source { published, live, .. } = &self.source;
+        let StreamSource { published, live, .. } = &self.source;
         let limits = *limits(ctx)?;
         let depths = above_one(depths.unwrap_or_default())?;
         let watched = {
             let view = published.view_of(self.source.head()?, limits.transaction_bytes, published.node_client());
             Watched::of(&Arc::new(view), watch, &limits)?
         };
-        let scope = LedgerPlace::scope(format!("{} {depths:?}", watched.id()));
-        let place = after.map(|cursor| LedgerPlace::read(&cursor, &scope)).transpose()?;
+        let scope = LedgerCursor::scope(format!("{} {depths:?}", watched.id()));
+        let place = after.map(|cursor| LedgerCursor::decode(&cursor, &scope)).transpose()?;
         if let Some(place) = place {
             self.source.wait_for(place.block).await?;
         }
         let events = live.subscribe();
         let head = self.source.head()?;
-        let sources = Sources { published, live, stale: &self.stale, allowance: limits.transaction_bytes };
+        let sources = LedgerSources { published, live, stale: &self.stale, allowance: limits.transaction_bytes };
         let follower = LedgerFollower::new(&sources, (watched.clone(), depths), place, events, &head)?;
-        let told = up_to_an_error(follower).enumerate().map(move |(number, found)| {
+        let sent = events_until_error(follower).enumerate().map(move |(number, found)| {
             let (view, happening) = found?;
-            let cursor = happening.place.cursor(&scope);
+            let cursor = happening.place.encode(&scope);
             LedgerEvent::new(view, &happening, &watched, (seq(number)?, cursor), limits.scan_rows)
         });
-        Ok(self.source.counted(told))
+        Ok(self.source.counted(sent))
     }
 }
 

@@ -11,9 +11,9 @@ mod unconfirmed;
 use std::sync::Arc;
 
 use async_graphql::MergedSubscription;
-use source::Source;
+use source::StreamSource;
 
-use super::context::Running;
+use super::context::ServingContext;
 use crate::live::Live;
 use crate::view::Published;
 
@@ -31,8 +31,8 @@ pub(crate) struct Subscription(
 );
 
 impl Subscription {
-    pub(crate) fn new(published: Published, live: Live, running: Arc<Running>) -> Self {
-        let source = Source { published, live, running };
+    pub(crate) fn new(published: Published, live: Live, serving: Arc<ServingContext>) -> Self {
+        let source = StreamSource { published, live, serving };
         Self(
             blocks::BlockSubscription(source.clone()),
             ledgers::LedgerSubscription::new(source.clone()),

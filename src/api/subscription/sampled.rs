@@ -4,15 +4,15 @@ use std::time::Duration;
 use async_graphql::futures_util::stream::Stream;
 use async_graphql::{Context, Subscription};
 
-use super::source::Source;
+use super::source::StreamSource;
 use crate::api::context::{Pinned, limits};
 use crate::api::error::ApiError;
 use crate::api::pagination::page::count_of;
-use crate::api::streams::follower::up_to_an_error;
-use crate::api::streams::open::Counted;
-use crate::api::streams::sampled::{Figures, Looks, is_news};
+use crate::api::streams::follower::events_until_error;
+use crate::api::streams::open::CountedEvents;
+use crate::api::streams::sampled::{SampleTimer, SampledFollower, has_changed};
 use crate::api::types::chain::DifficultyAdjustment;
-use crate::api::types::mempool::{MempoolStats, ProjectedBlockDelta, ProjectedBlockReader, RecommendedFees};
+use crate::api::types::mempool::{MempoolStats, ProjectedBlockDelta, ProjectedBlockReader, RecommendedFeesObject};
 use crate::api::types::node::SyncProgress;
 use crate::view::{ReadSet, View};
 
@@ -22,8 +22,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 const STATS_SECONDS: i32 = 5;
 const MOST_STATS_SECONDS: i32 = 3_600;
 
-/// What is told of figures: at once, and then when they are others.
-pub(crate) struct SampledSubscription(pub(crate) Source);
+/// The subscriptions to figures: the present value at once, and then each change.
+pub(crate) struct SampledSubscription(pub(crate) StreamSource);
 
 impl SampledSubscription {
     /// Makes views of what is newest, with the allowance of an event each.
@@ -37,12 +37,12 @@ impl SampledSubscription {
     }
 
     /// What `look` finds each time, as events.
-    fn told<T: Send + 'static>(
+    fn sent<T: Send + 'static>(
         &self,
-        looks: Looks,
-        look: impl FnMut(&mut Looks) -> Result<Option<T>, ApiError> + Send + 'static,
-    ) -> Counted<Result<T, ApiError>> {
-        self.0.counted(up_to_an_error(Figures::new(looks, look)))
+        timer: SampleTimer,
+        look: impl FnMut(&mut SampleTimer) -> Result<Option<T>, ApiError> + Send + 'static,
+    ) -> CountedEvents<Result<T, ApiError>> {
+        self.0.counted(events_until_error(SampledFollower::new(timer, look)))
     }
 }
 
@@ -68,11 +68,11 @@ impl SampledSubscription {
         every_seconds: Option<i32>,
     ) -> Result<impl Stream<Item = Result<MempoolStats, ApiError>> + use<>, ApiError> {
         let pause = stats_pause(every_seconds.unwrap_or(STATS_SECONDS))?;
-        let (view, mut told) = (self.views(ctx)?, None);
+        let (view, mut sent) = (self.views(ctx)?, None);
         // their rates sink also while nothing happens
-        Ok(self.told(Looks::every(pause), move |_| {
+        Ok(self.sent(SampleTimer::every(pause), move |_| {
             let stats = MempoolStats::of(&*view()?)?;
-            Ok(is_news(&mut told, stats.clone()).then_some(stats))
+            Ok(has_changed(&mut sent, stats.clone()).then_some(stats))
         }))
     }
 
@@ -81,15 +81,15 @@ impl SampledSubscription {
     async fn recommended_fees(
         &self,
         ctx: &Context<'_>,
-    ) -> Result<impl Stream<Item = Result<RecommendedFees, ApiError>> + use<>, ApiError> {
-        let looks = Looks::at_changes(self.0.live.changes(), PAUSE);
-        let (view, mut told) = (self.views(ctx)?, None);
-        Ok(self.told(looks, move |_| {
+    ) -> Result<impl Stream<Item = Result<RecommendedFeesObject, ApiError>> + use<>, ApiError> {
+        let timer = SampleTimer::at_changes(self.0.live.changes(), PAUSE);
+        let (view, mut sent) = (self.views(ctx)?, None);
+        Ok(self.sent(timer, move |_| {
             let view = view()?;
-            if !view.follows_mempool() || !is_news(&mut told, view.mempool().recommended_fees()) {
+            if !view.follows_mempool() || !has_changed(&mut sent, view.mempool().recommended_fees()) {
                 return Ok(None);
             }
-            RecommendedFees::of(view).map(Some)
+            RecommendedFeesObject::of(view).map(Some)
         }))
     }
 
@@ -107,10 +107,10 @@ impl SampledSubscription {
         )]
         index: Option<i32>,
     ) -> Result<impl Stream<Item = Result<ProjectedBlockDelta, ApiError>> + use<>, ApiError> {
-        let looks = Looks::at_changes(self.0.live.changes(), PAUSE);
+        let timer = SampleTimer::at_changes(self.0.live.changes(), PAUSE);
         let mut reader = ProjectedBlockReader::of(count_of("index", index.unwrap_or_default())?)?;
         let view = self.views(ctx)?;
-        Ok(self.told(looks, move |looks| reader.look(&view()?, looks)))
+        Ok(self.sent(timer, move |timer| reader.look(&view()?, timer)))
     }
 
     /// The projected difficulty of the next epoch: an initial event, then one for every new tip.
@@ -118,11 +118,11 @@ impl SampledSubscription {
         &self,
         ctx: &Context<'_>,
     ) -> Result<impl Stream<Item = Result<DifficultyAdjustment, ApiError>> + use<>, ApiError> {
-        let looks = Looks::at_changes(self.0.live.changes(), Duration::ZERO);
-        let (view, mut told) = (self.views(ctx)?, None);
-        Ok(self.told(looks, move |_| {
+        let timer = SampleTimer::at_changes(self.0.live.changes(), Duration::ZERO);
+        let (view, mut sent) = (self.views(ctx)?, None);
+        Ok(self.sent(timer, move |_| {
             let view = view()?;
-            is_news(&mut told, view.tip().hash).then(|| DifficultyAdjustment::of(&view)).transpose()
+            has_changed(&mut sent, view.tip().hash).then(|| DifficultyAdjustment::of(&view)).transpose()
         }))
     }
 
@@ -133,11 +133,11 @@ impl SampledSubscription {
         ctx: &Context<'_>,
     ) -> Result<impl Stream<Item = Result<SyncProgress, ApiError>> + use<>, ApiError> {
         let (published, allowance) = (self.0.published.clone(), limits(ctx)?.transaction_bytes);
-        let mut told = None;
+        let mut sent = None;
         // nothing is published while blocks are fetched, but the state says how far that is
-        Ok(self.told(Looks::every(PAUSE), move |_| {
+        Ok(self.sent(SampleTimer::every(PAUSE), move |_| {
             let progress = SyncProgress::new(Pinned::new(&published, allowance, ReadSet::default()));
-            Ok(is_news(&mut told, progress.facts()).then_some(progress))
+            Ok(has_changed(&mut sent, progress.facts()).then_some(progress))
         }))
     }
 }

@@ -1,7 +1,7 @@
-//! Which subscriptions can be executed once for all clients who ask for the same.
+//! Which subscriptions can be executed once for all clients that ask for the same.
 //!
-//! What is told to one must be what would be told to another who came later: the events themselves, and nothing that
-//! depends on when a client came or what it was told before.
+//! What is sent to one must be what would be sent to another that came later: the events themselves, and nothing that
+//! depends on when a client came or what it was sent before.
 //!
 //! | subscription | shared | why |
 //! |---|---|---|
@@ -11,22 +11,21 @@
 //! | `mempoolStats` | the newest first, with its default pause | with another one the newest may be an hour old |
 //! | `projectedBlock` | no | the first event is whole, and those behind it are changes to it |
 //! | `chainEvents`, `mempoolEvents`, `ledgerEvents` | no | their events are numbered from 1 for each client, and can begin behind a cursor |
-//! | `transactionStatus`, `outputSpent` | no | what is the case already is told first, and then changes to that |
+//! | `transactionStatus`, `outputSpent` | no | what is the case already is sent first, and then changes to that |
 
 use async_graphql::Request;
 use async_graphql::parser::parse_schema;
-use async_graphql::parser::types::{
-    DocumentOperations, Field, OperationType, Selection, TypeKind, TypeSystemDefinition,
-};
+use async_graphql::parser::types::{Field, OperationType, Selection, TypeKind, TypeSystemDefinition};
 
+use crate::api::extensions::operation::operation;
 use crate::api::extensions::wait_for_tip;
 
-/// What one is told who joins a subscription that others have already.
+/// What one is sent that joins a subscription that others have already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharing {
     /// What happens from now on, every event of it.
     FromNowOn,
-    /// The newest event, and then those that come. Each takes the place of the one before, so that who is slow needs the
+    /// The newest event, and then those that come. Each takes the place of the one before, so that that is slow needs the
     /// newest only.
     NewestFirst,
 }
@@ -70,13 +69,7 @@ pub(crate) fn field_names(sdl: &str) -> Vec<String> {
 fn root_field(request: &mut Request) -> Option<&Field> {
     let name = request.operation_name.clone();
     let document = request.parsed_query().ok()?;
-    let operation = match (&document.operations, name) {
-        (DocumentOperations::Single(operation), _) => operation,
-        (DocumentOperations::Multiple(operations), Some(name)) => operations.get(name.as_str())?,
-        // one that has a name need not be named
-        (DocumentOperations::Multiple(operations), None) if operations.len() == 1 => operations.values().next()?,
-        (DocumentOperations::Multiple(_), None) => return None,
-    };
+    let operation = operation(document, name.as_deref())?;
     if operation.node.ty != OperationType::Subscription {
         return None;
     }
@@ -114,7 +107,7 @@ mod tests {
         let mut found: Vec<_> = fields.unwrap().iter().map(|field| field.node.name.node.to_string()).collect();
         found.sort_unstable();
         let shared = |name: &String| (name.clone(), of(&format!("subscription {{ {name} }}"), None));
-        let told: Vec<_> = found.iter().map(shared).collect();
+        let sent: Vec<_> = found.iter().map(shared).collect();
         let expected = [
             ("chainEvents", None),
             ("difficultyAdjustment", Some(Sharing::NewestFirst)),
@@ -130,7 +123,7 @@ mod tests {
             ("transactionStatus", None),
             ("unconfirmedTransaction", Some(Sharing::FromNowOn)),
         ];
-        assert_eq!(told, expected.map(|(name, sharing)| (name.to_owned(), sharing)));
+        assert_eq!(sent, expected.map(|(name, sharing)| (name.to_owned(), sharing)));
     }
 
     #[test]

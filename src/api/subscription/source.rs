@@ -6,29 +6,29 @@ use async_graphql::Context;
 use async_graphql::futures_util::stream::Stream;
 use tokio::time::Instant;
 
-use crate::api::context::{Running, limits};
+use crate::api::context::{ServingContext, limits};
 use crate::api::error::ApiError;
 use crate::api::extensions::wait_for_tip::LONGEST;
 use crate::api::scalars::UInt53;
-use crate::api::streams::chain::Follower;
-use crate::api::streams::follower::unknown;
+use crate::api::streams::chain::ChainFollower;
+use crate::api::streams::follower::block_not_stored;
 use crate::api::streams::mempool::MempoolFollower;
 use crate::api::streams::reorgs::ReorgFollower;
-use crate::api::streams::resume::{ChainPlace, MempoolPlace};
-use crate::api::wait_until::until;
+use crate::api::streams::resume::{ChainCursor, MempoolCursor};
+use crate::api::wait_until::wait_until;
 use crate::live::Live;
 use crate::view::{Head, MempoolEventKind, Published, View};
 
 /// Where the events of all subscriptions come from. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Source {
+pub(crate) struct StreamSource {
     pub(crate) published: Published,
     pub(crate) live: Live,
-    pub(crate) running: Arc<Running>,
+    pub(crate) serving: Arc<ServingContext>,
 }
 
-impl Source {
-    /// The state to begin with. What is published after it is told by an event to whoever listens then.
+impl StreamSource {
+    /// The state to begin with. What is published after it is sent by an event to the part that listens then.
     pub(crate) fn head(&self) -> Result<Arc<Head>, ApiError> {
         self.published.head().ok_or_else(|| ApiError::not_ready(&self.published.state()))
     }
@@ -39,7 +39,7 @@ impl Source {
     /// Errors: CURSOR_EXPIRED if it is not known for as long as a request waits for a block, and at once if a crash took it
     /// out of the index and it is awaited no longer; NOT_READY; RESOURCE_EXHAUSTED
     /// if too many wait already.
-    pub(crate) async fn wait_for(&self, place: ChainPlace) -> Result<(), ApiError> {
+    pub(crate) async fn wait_for(&self, place: ChainCursor) -> Result<(), ApiError> {
         self.head()?;
         let hash = place.hash();
         let mut looked = None;
@@ -55,21 +55,21 @@ impl Source {
         if let Some(lost) = self.published.state().lost_block_with(hash) {
             return Err(ApiError::cursor_lost(lost));
         }
-        let _place = self.running.places.take()?;
-        let known = until(&self.live, Instant::now() + LONGEST, known).await;
-        known.unwrap_or_else(|| Err(unknown(hash)))
+        let _place = self.serving.waiting_slots.take()?;
+        let known = wait_until(&self.live, Instant::now() + LONGEST, known).await;
+        known.unwrap_or_else(|| Err(block_not_stored(hash)))
     }
 
     /// The changes of the chain from now on, or behind a place.
-    pub(crate) async fn chain(&self, ctx: &Context<'_>, place: Option<ChainPlace>) -> Result<Follower, ApiError> {
+    pub(crate) async fn chain(&self, ctx: &Context<'_>, place: Option<ChainCursor>) -> Result<ChainFollower, ApiError> {
         if let Some(place) = place {
             self.wait_for(place).await?;
         }
         let events = self.live.subscribe_chain();
         let (head, allowance) = (self.head()?, limits(ctx)?.transaction_bytes);
         match place {
-            None => Ok(Follower::at(&head, events, self.published.clone(), allowance)),
-            Some(place) => Follower::after(place, &head, events, self.published.clone(), allowance),
+            None => Ok(ChainFollower::at(&head, events, self.published.clone(), allowance)),
+            Some(place) => ChainFollower::after(place, &head, events, self.published.clone(), allowance),
         }
     }
 
@@ -84,14 +84,14 @@ impl Source {
     pub(crate) fn mempool(
         &self,
         ctx: &Context<'_>,
-        after: Option<MempoolPlace>,
+        after: Option<MempoolCursor>,
         wanted: fn(&MempoolEventKind) -> bool,
     ) -> Result<MempoolFollower, ApiError> {
         let events = self.live.subscribe();
         let (head, allowance) = (self.head()?, limits(ctx)?.transaction_bytes);
         let sequence = match after {
             None => head.mempool.sequence(),
-            Some(MempoolPlace { run, sequence }) if run == self.live.run() => sequence,
+            Some(MempoolCursor { run, sequence }) if run == self.live.run() => sequence,
             Some(_) => {
                 return Err(ApiError::cursor_expired(
                     "this cursor belongs to an earlier run of the server, whose mempool events are not stored: \
@@ -106,8 +106,8 @@ impl Source {
     pub(crate) fn counted<T>(
         &self,
         events: impl Stream<Item = T> + Send + 'static,
-    ) -> crate::api::streams::open::Counted<T> {
-        Running::count(&self.running, events)
+    ) -> crate::api::streams::open::CountedEvents<T> {
+        ServingContext::count(&self.serving, events)
     }
 }
 

@@ -3,20 +3,20 @@ use std::sync::Arc;
 use async_graphql::futures_util::stream::{Stream, StreamExt};
 use async_graphql::{Context, Subscription};
 
-use super::source::{Source, seq};
+use super::source::{StreamSource, seq};
 use crate::api::allowance::find_transaction;
 use crate::api::context::limits;
 use crate::api::error::ApiError;
-use crate::api::streams::follower::up_to_an_error;
-use crate::api::streams::resume::MempoolPlace;
-use crate::api::streams::resume_point::{Place, Progress};
+use crate::api::streams::follower::events_until_error;
+use crate::api::streams::resume::MempoolCursor;
+use crate::api::streams::resume_point::{ResumePoint, ResumeTracker};
 use crate::api::types::ledger::{WatchInput, Watched};
-use crate::api::types::mempool::MempoolEvent;
+use crate::api::types::mempool::MempoolEventUnion;
 use crate::api::types::transaction::{Transaction, TransactionFilter};
 use crate::view::{MempoolEventKind, View};
 
-/// What is told of unconfirmed transactions.
-pub(crate) struct UnconfirmedSubscription(pub(crate) Source);
+/// The subscriptions to unconfirmed transactions.
+pub(crate) struct UnconfirmedSubscription(pub(crate) StreamSource);
 
 #[Subscription]
 impl UnconfirmedSubscription {
@@ -30,13 +30,13 @@ impl UnconfirmedSubscription {
                     earlier run of the server, or is older than the events that the server stores."
         )]
         after: Option<String>,
-    ) -> Result<impl Stream<Item = Result<MempoolEvent, ApiError>> + use<>, ApiError> {
+    ) -> Result<impl Stream<Item = Result<MempoolEventUnion, ApiError>> + use<>, ApiError> {
         let run = self.0.live.run();
-        let after = after.as_deref().map(MempoolPlace::read).transpose()?;
-        let happenings = up_to_an_error(self.0.mempool(ctx, after, |_| true)?).enumerate();
+        let after = after.as_deref().map(MempoolCursor::decode).transpose()?;
+        let happenings = events_until_error(self.0.mempool(ctx, after, |_| true)?).enumerate();
         let events = happenings.map(move |(place, found)| {
             let (view, event) = found?;
-            Ok(MempoolEvent::new(view, event, run, seq(place)?))
+            Ok(MempoolEventUnion::new(view, event, run, seq(place)?))
         });
         Ok(self.0.counted(events))
     }
@@ -63,12 +63,12 @@ impl UnconfirmedSubscription {
             None => None,
         };
         let arrivals = |kind: &MempoolEventKind| matches!(kind, MempoolEventKind::Added { .. });
-        let (run, progress) = (self.0.live.run(), Progress::of(ctx));
-        let follower = self.0.mempool(ctx, Place::in_mempool(ctx), arrivals)?;
-        progress.reach_in_mempool(MempoolPlace { run, sequence: follower.begun_behind() });
-        let added = up_to_an_error(follower).filter_map(move |found| {
+        let (run, progress) = (self.0.live.run(), ResumeTracker::of(ctx));
+        let follower = self.0.mempool(ctx, ResumePoint::in_mempool(ctx), arrivals)?;
+        progress.advance_mempool(MempoolCursor { run, sequence: follower.begun_behind() });
+        let added = events_until_error(follower).filter_map(move |found| {
             if let Ok((_, event)) = &found {
-                progress.reach_in_mempool(MempoolPlace { run, sequence: event.sequence });
+                progress.advance_mempool(MempoolCursor { run, sequence: event.sequence });
             }
             let found = match found {
                 Ok((view, event)) => added(view, event.kind, &filter, watched.as_ref()).transpose(),

@@ -33,7 +33,8 @@ pub(crate) enum SortOrder {
 
 /// The phase of following the Bitcoin node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
-pub(crate) enum SyncPhase {
+#[graphql(name = "SyncPhase")]
+pub(crate) enum SyncPhaseEnum {
     /// The node is not connected yet, is unreachable or silent, or the disk has no space for new blocks. Queries are still
     /// answered from the index, unless a crash lost a block that was announced to clients: then the server waits for that
     /// block first, for a bounded time, and `lostBlock` names it.
@@ -44,7 +45,7 @@ pub(crate) enum SyncPhase {
     Following,
 }
 
-impl From<view::SyncPhase> for SyncPhase {
+impl From<view::SyncPhase> for SyncPhaseEnum {
     fn from(phase: view::SyncPhase) -> Self {
         match phase {
             view::SyncPhase::WaitingForNode => Self::WaitingForNode,
@@ -56,7 +57,8 @@ impl From<view::SyncPhase> for SyncPhase {
 
 /// The validation status of a branch of the block tree, as reported by the Bitcoin node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
-pub(crate) enum ChainTipStatus {
+#[graphql(name = "ChainTipStatus")]
+pub(crate) enum ChainTipStatusEnum {
     /// The node's main chain.
     Active,
     /// Fully validated, but not on the node's main chain.
@@ -69,7 +71,7 @@ pub(crate) enum ChainTipStatus {
     Invalid,
 }
 
-impl ChainTipStatus {
+impl ChainTipStatusEnum {
     /// `None` for a word of the node that has no name here.
     pub(crate) fn of(status: view::ChainTipStatus) -> Option<Self> {
         match status {
@@ -119,7 +121,8 @@ impl From<view::TransactionState> for TxState {
 
 /// Whether and where an output is spent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
-pub(crate) enum SpendStatus {
+#[graphql(name = "SpendStatus")]
+pub(crate) enum SpendStatusEnum {
     /// No transaction of the main chain or of the mempool spends it. A coinbase output may not be mature yet.
     Unspent,
     /// A mempool transaction spends it, and no main chain transaction does.
@@ -130,7 +133,7 @@ pub(crate) enum SpendStatus {
     Unspendable,
 }
 
-impl From<view::SpendStatus> for SpendStatus {
+impl From<view::SpendStatus> for SpendStatusEnum {
     fn from(status: view::SpendStatus) -> Self {
         match status {
             view::SpendStatus::Unspent => Self::Unspent,
@@ -143,7 +146,8 @@ impl From<view::SpendStatus> for SpendStatus {
 
 /// The reason why an output can never be spent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
-pub(crate) enum UnspendableReason {
+#[graphql(name = "UnspendableReason")]
+pub(crate) enum UnspendableReasonEnum {
     /// The script starts with OP_RETURN.
     OpReturn,
     /// The script is longer than 10,000 bytes.
@@ -155,7 +159,7 @@ pub(crate) enum UnspendableReason {
     Bip30Overwritten,
 }
 
-impl From<view::UnspendableReason> for UnspendableReason {
+impl From<view::UnspendableReason> for UnspendableReasonEnum {
     fn from(reason: view::UnspendableReason) -> Self {
         match reason {
             view::UnspendableReason::OpReturn => Self::OpReturn,
@@ -168,7 +172,8 @@ impl From<view::UnspendableReason> for UnspendableReason {
 
 /// The type of a scriptPubKey, as Bitcoin Core distinguishes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
-pub(crate) enum ScriptType {
+#[graphql(name = "ScriptType")]
+pub(crate) enum ScriptTypeEnum {
     /// Pay to public key: `<key> OP_CHECKSIG`. Has no address.
     #[graphql(name = "P2PK")]
     P2pk,
@@ -203,7 +208,7 @@ pub(crate) enum ScriptType {
     Empty,
 }
 
-impl From<chain::ScriptType> for ScriptType {
+impl From<chain::ScriptType> for ScriptTypeEnum {
     fn from(script_type: chain::ScriptType) -> Self {
         match script_type {
             chain::ScriptType::P2pk => Self::P2pk,

@@ -17,7 +17,8 @@ use crate::api::types::transaction::{Output, Transaction};
     desc = "The globally unique id of the object. It consists of the type and the content, so it is the same on every \
             server and never changes."
 ))]
-pub(crate) enum Node {
+#[graphql(name = "Node")]
+pub(crate) enum NodeInterface {
     /// A block.
     Block(Block),
     /// A transaction.

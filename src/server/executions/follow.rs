@@ -26,7 +26,7 @@ use tokio::time::{Instant, timeout_at};
 use tracing::Instrument;
 
 use super::{Executions, NotExecuted, Places, Running};
-use crate::api::{Events, Place};
+use crate::api::{Events, ResumePoint};
 
 /// What a subscription yields. Dropping it ends the subscription.
 pub(in crate::server) struct Followed<T> {
@@ -86,9 +86,9 @@ impl Executions {
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::server) struct Reached {
     /// Who have nothing yet.
-    pub(in crate::server) start: Option<Place>,
+    pub(in crate::server) start: Option<ResumePoint>,
     /// Who have what was told last.
-    pub(in crate::server) place: Option<Place>,
+    pub(in crate::server) place: Option<ResumePoint>,
 }
 
 /// The way to the client.

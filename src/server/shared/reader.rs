@@ -17,7 +17,7 @@ use super::super::http::error;
 use super::super::payload::{Payload, Told};
 use super::ring::Found;
 use super::{Beginning, Phase, Shared, State, lock};
-use crate::api::{Place, code};
+use crate::api::{ResumePoint, code};
 
 /// One of those who share a stream.
 pub(super) struct Reader {
@@ -25,7 +25,7 @@ pub(super) struct Reader {
     news: watch::Receiver<()>,
     place: u64,
     /// From where it could go on by itself, if that is not the start.
-    reached: Option<Place>,
+    reached: Option<ResumePoint>,
     /// Whether it was told anything.
     was_told: bool,
 }
@@ -86,7 +86,7 @@ impl Reader {
         }
     }
 
-    async fn go_on_alone(self, behind: Option<Place>) -> Option<(Payload, Reading)> {
+    async fn go_on_alone(self, behind: Option<ResumePoint>) -> Option<(Payload, Reading)> {
         let mut own = (self.shared.begin)(behind).payloads;
         drop(self);
         Some((own.next().await?.payload, Reading::Own(own)))

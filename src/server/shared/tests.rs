@@ -324,7 +324,7 @@ fn counting(streams: &SharedStreams, key: Key, bytes: usize) -> (mpsc::Unbounded
     let join = move || {
         let said = said.clone();
         let key = Key { document: document.clone(), operation: operation.clone(), variables: variables.clone() };
-        let begin = move |behind: Option<Place>| {
+        let begin = move |behind: Option<ResumePoint>| {
             if let Some(place) = behind {
                 let behind = payload(&format!("behind {}", place.to_number()));
                 return begun(stream::iter([behind]).chain(stream::pending()).boxed());
@@ -332,8 +332,8 @@ fn counting(streams: &SharedStreams, key: Key, bytes: usize) -> (mpsc::Unbounded
             let said = lock(&said).take().expect("it is begun once");
             let told = UnboundedReceiverStream::new(said).map(move |number| Told {
                 payload: payload(&format!("{number:0>bytes$}")),
-                place: Some(Place::number(number)),
-                start: Some(Place::number(0)),
+                place: Some(ResumePoint::number(number)),
+                start: Some(ResumePoint::number(0)),
             });
             Beginning::new(told.boxed(), CancellationToken::new())
         };

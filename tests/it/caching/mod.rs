@@ -7,16 +7,16 @@
 //!   kept.rs        what a client may keep of the answers ──► contradictions
 //! ```
 
+mod fields;
 mod guide;
 mod history;
 mod kept;
-mod marks;
 mod questions;
 
 use std::collections::BTreeSet;
 
 use async_graphql::{Executor, Request};
-use btcgraph::api::{Freshness, Mark, ReadSet};
+use btcgraph::api::{Cacheability, Freshness, ReadSet};
 use serde_json::Value;
 
 use crate::support::api::Api;
@@ -78,7 +78,7 @@ fn play(seed: u64) -> Found {
             }
             // what would be told of it if the field itself were fixed: what is told of the objects around it
             let (around, mark) = (&question.around, question.mark);
-            if mark != Mark::Fixed
+            if mark != Cacheability::Immutable
                 && let Some((_, lasting)) = ask(&history.api, &runtime, around)
                 && if_fixed.keep(&history.api.schema, &question.document, lasting, &said).is_err()
             {

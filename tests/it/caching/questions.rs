@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use async_graphql::Positioned;
 use async_graphql::parser::parse_schema;
 use async_graphql::parser::types::{BaseType, FieldDefinition, Type, TypeKind, TypeSystemDefinition};
-use btcgraph::api::Mark;
+use btcgraph::api::Cacheability;
 
 /// What to ask of one field.
 #[derive(Clone, Debug)]
@@ -16,7 +16,7 @@ pub(super) struct Question {
     pub(super) around: String,
     /// The type and the name of the field.
     pub(super) field: String,
-    pub(super) mark: Mark,
+    pub(super) mark: Cacheability,
 }
 
 /// An object to ask fields of: the fields that lead to it from the root, its type, and how many fields deep to ask.
@@ -78,7 +78,7 @@ pub(super) fn questions(seeds: &[Seed]) -> Vec<Question> {
             document: format!("{{ {field} {{ {} }} }}", leaves(&types, &type_of(&types, "Query", field))),
             around: "{ block(height: 1) { __typename } }".to_owned(),
             field: format!("Query.{field}"),
-            mark: Mark::of("Query", field),
+            mark: Cacheability::of("Query", field),
         });
     }
     all
@@ -126,7 +126,7 @@ fn expand(
             document: format!("{before}{asked}{behind}"),
             around: format!("{before}__typename{behind}"),
             field: format!("{type_name}.{name}"),
-            mark: Mark::of(type_name, name),
+            mark: Cacheability::of(type_name, name),
         });
         if levels > 1 {
             expand(types, &format!("{before}{name} {{ "), &format!(" }}{behind}"), of, levels - 1, seen, all);

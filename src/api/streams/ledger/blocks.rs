@@ -1,9 +1,9 @@
 //! What blocks that join or leave the chain do to a ledger.
 //!
 //! Of the active chain the histories of its scripts tell it, wherever they have a row within the blocks: no block is read
-//! through. A stale block has no rows, so what it did is worked out from its bytes, once for all who ask.
+//! through. A stale block has no rows, so what it did is worked out from its bytes, once for all that ask.
 //!
-//! For many scripts and depths that takes thousands of reads, so it is done aside ([`Aside`]), and whoever waits for what
+//! For many scripts and depths that takes thousands of reads, so it is done aside ([`BlockingPool`]), and the part that waits for what
 //! another is working out holds no thread.
 
 use std::collections::HashMap;
@@ -13,10 +13,10 @@ use std::sync::Arc;
 use bitcoin::BlockHash;
 use bitcoin::constants::COINBASE_MATURITY;
 
-use super::event::Moved;
-use crate::api::blocking::{Aside, Once};
+use super::event::LedgerEffect;
+use crate::api::blocking::{BlockingPool, SingleFlight};
 use crate::api::error::ApiError;
-use crate::api::streams::follower::unknown;
+use crate::api::streams::follower::block_not_stored;
 use crate::api::types::ledger::{LedgerEventKind, Watched};
 use crate::chain::Height;
 use crate::view::{Block, Head, Ledger, LostMovement, Movement, StaleMovements, View};
@@ -30,8 +30,8 @@ const STALE_KEPT: usize = 16;
 /// Up to so many places of the index are looked at where the reader is: that takes less than going elsewhere for it.
 const FEW: usize = 32;
 
-/// What is told, and of what.
-pub(crate) struct Rules {
+/// What is sent, and of what.
+pub(crate) struct LedgerSelection {
     pub(crate) watched: Watched,
     /// Numbers of confirmations above 1, ascending, each once.
     pub(crate) depths: Vec<u32>,
@@ -39,22 +39,22 @@ pub(crate) struct Rules {
 }
 
 /// Something that a block did, by joining or leaving.
-pub(crate) struct Row {
+pub(crate) struct LedgerBlockEffect {
     /// The height of the block.
     pub(crate) height: Height,
     pub(crate) kind: LedgerEventKind,
-    pub(crate) moved: Moved,
+    pub(crate) effect: LedgerEffect,
     pub(crate) depth: Option<u32>,
 }
 
 /// What stale blocks did, by their hashes.
 type Stale = HashMap<BlockHash, Arc<StaleMovements>>;
 
-/// The depths to be told of what joined with a stale block: the place among the events of that block, the depth, what is
-/// told of it, and the block that reached it.
-type Reached = Vec<(usize, u32, LedgerEventKind, Block)>;
+/// The depths to be sent of what joined with a stale block: the place among the events of that block, the depth, what is
+/// informed of it, and the block that reached it.
+type DepthsReached = Vec<(usize, u32, LedgerEventKind, Block)>;
 
-impl Rules {
+impl LedgerSelection {
     fn ledger(&self) -> &Ledger {
         self.watched.ledger()
     }
@@ -69,8 +69,8 @@ impl Rules {
         if places <= FEW {
             return work(self, &View::new(Arc::clone(head)));
         }
-        let (rules, head) = (Arc::clone(self), Arc::clone(head));
-        self.stale.aside.run(move || work(&rules, &View::new(head))).await
+        let (selection, head) = (Arc::clone(self), Arc::clone(head));
+        self.stale.pool.run(move || work(&selection, &View::new(head))).await
     }
 
     /// What the stale ones among these blocks did.
@@ -85,7 +85,7 @@ impl Rules {
         Ok(stale)
     }
 
-    /// What reaches which number of confirmations when a block joins, in the order in which it is told.
+    /// What reaches which number of confirmations when a block joins, in the order in which it is sent.
     fn depths(&self) -> impl Iterator<Item = (u32, LedgerEventKind)> + use<'_> {
         let reached = self.depths.iter().map(|depth| (*depth, LedgerEventKind::DepthReached));
         [(1, LedgerEventKind::Confirmed)]
@@ -102,11 +102,16 @@ impl Rules {
         head: &Arc<Head>,
         first: Height,
         last: Height,
-    ) -> Result<(Vec<Row>, Height), ApiError> {
-        self.work(head, move |rules, view| rules.joined_in(view, first, last)).await
+    ) -> Result<(Vec<LedgerBlockEffect>, Height), ApiError> {
+        self.work(head, move |selection, view| selection.joined_in(view, first, last)).await
     }
 
-    fn joined_in(&self, view: &View, first: Height, last: Height) -> Result<(Vec<Row>, Height), ApiError> {
+    fn joined_in(
+        &self,
+        view: &View,
+        first: Height,
+        last: Height,
+    ) -> Result<(Vec<LedgerBlockEffect>, Height), ApiError> {
         let first = first.to_u32();
         let mut last = last.to_u32().min(first.saturating_add(BLOCKS - 1));
         let mut rows = Vec::new();
@@ -129,8 +134,8 @@ impl Rules {
                 if kind == LedgerEventKind::Matured && !movement.is_coinbase {
                     continue;
                 }
-                let (height, moved) = (Height::from(height), Moved::Confirmed(movement));
-                rows.push(Row { height, kind, moved, depth: Some(depth) });
+                let (height, effect) = (Height::from(height), LedgerEffect::Confirmed(movement));
+                rows.push(LedgerBlockEffect { height, kind, effect, depth: Some(depth) });
             }
         }
         let last = Height::from(last);
@@ -146,26 +151,26 @@ impl Rules {
         head: &Arc<Head>,
         view: &View,
         block: &Block,
-    ) -> Result<Vec<Row>, ApiError> {
+    ) -> Result<Vec<LedgerBlockEffect>, ApiError> {
         let reached = self.reached_with(view, block)?;
         let stale = self.stale_of(head, reached.iter().map(|(.., at)| at.clone()).collect()).await?;
         let height = block.height;
-        self.work(head, move |rules, view| {
+        self.work(head, move |selection, view| {
             let mut rows = Vec::new();
             for (_, depth, kind, at) in reached {
-                let moved = rules.of_block(view, &at, &stale)?.into_iter();
-                let told = moved.filter(|moved| kind != LedgerEventKind::Matured || moved.is_coinbase());
-                rows.extend(told.map(|moved| Row { height, kind, moved, depth: Some(depth) }));
+                let effect = selection.of_block(view, &at, &stale)?.into_iter();
+                let sent = effect.filter(|effect| kind != LedgerEventKind::Matured || effect.is_coinbase());
+                rows.extend(sent.map(|effect| LedgerBlockEffect { height, kind, effect, depth: Some(depth) }));
             }
             Ok(rows)
         })
         .await
     }
 
-    /// Which blocks reached which depth when a block joined that is stale by now, in the order in which it is told.
-    fn reached_with(&self, view: &View, block: &Block) -> Result<Reached, ApiError> {
+    /// Which blocks reached which depth when a block joined that is stale by now, in the order in which it is sent.
+    fn reached_with(&self, view: &View, block: &Block) -> Result<DepthsReached, ApiError> {
         let mut depths: Vec<_> = self.depths().enumerate().collect();
-        // downwards, whatever is told first
+        // downwards, whatever is sent first
         depths.sort_by_key(|(_, (depth, _))| *depth);
         let (mut reached, mut at) = (Vec::with_capacity(depths.len()), block.clone());
         for (place, (depth, kind)) in depths {
@@ -174,7 +179,7 @@ impl Rules {
             };
             while !at.is_main() && at.height > height {
                 let below = at.row.header.prev_blockhash;
-                at = view.block(below)?.ok_or_else(|| unknown(below))?;
+                at = view.block(below)?.ok_or_else(|| block_not_stored(below))?;
             }
             if at.height > height {
                 at = view.main_block(height)?;
@@ -186,48 +191,52 @@ impl Rules {
     }
 
     /// What a block did by leaving the chain, the last of its transactions first.
-    pub(crate) async fn left(self: &Arc<Self>, head: &Arc<Head>, block: &Block) -> Result<Vec<Row>, ApiError> {
+    pub(crate) async fn left(
+        self: &Arc<Self>,
+        head: &Arc<Head>,
+        block: &Block,
+    ) -> Result<Vec<LedgerBlockEffect>, ApiError> {
         let stale = self.stale_of(head, vec![block.clone()]).await?;
         let (height, kind, block) = (block.height, LedgerEventKind::UnconfirmedByReorg, block.clone());
-        self.work(head, move |rules, view| {
-            let moved = rules.of_block(view, &block, &stale)?.into_iter().rev();
-            Ok(moved.map(|moved| Row { height, kind, moved, depth: None }).collect())
+        self.work(head, move |selection, view| {
+            let effect = selection.of_block(view, &block, &stale)?.into_iter().rev();
+            Ok(effect.map(|effect| LedgerBlockEffect { height, kind, effect, depth: None }).collect())
         })
         .await
     }
 
     /// What the transactions of a block did to the ledger, in the order of the block.
-    fn of_block(&self, view: &View, block: &Block, stale: &Stale) -> Result<Vec<Moved>, ApiError> {
+    fn of_block(&self, view: &View, block: &Block, stale: &Stale) -> Result<Vec<LedgerEffect>, ApiError> {
         if let Some(movements) = stale.get(&block.row.hash) {
-            return Ok(movements.of(self.ledger()).into_iter().map(Moved::Lost).collect());
+            return Ok(movements.of(self.ledger()).into_iter().map(LedgerEffect::Lost).collect());
         }
         let txnums = view.txnums(block.height..block.height.next())?;
         let movements = view.movements(self.ledger(), &txnums, true)?;
-        movements.map(|movement| Ok(Moved::Confirmed(movement?))).collect()
+        movements.map(|movement| Ok(LedgerEffect::Confirmed(movement?))).collect()
     }
 }
 
-impl Moved {
+impl LedgerEffect {
     fn is_coinbase(&self) -> bool {
         match self {
             Self::Confirmed(Movement { is_coinbase, .. }) | Self::Lost(LostMovement { is_coinbase, .. }) => {
                 *is_coinbase
             }
-            Self::Waiting(_) => false,
+            Self::Pending(_) => false,
         }
     }
 }
 
-/// The stale blocks that were asked for last, taken apart: after a reorganisation everybody who watches anything asks
+/// The stale blocks that were asked for last, taken apart: after a reorganisation every client that watches anything asks
 /// for the same few.
 pub(crate) struct StaleBlocks {
-    kept: Once<BlockHash, StaleMovements>,
-    aside: Aside,
+    flights: SingleFlight<BlockHash, StaleMovements>,
+    pool: BlockingPool,
 }
 
 impl Default for StaleBlocks {
     fn default() -> Self {
-        Self { kept: Once::keeping(STALE_KEPT), aside: Aside::default() }
+        Self { flights: SingleFlight::with_capacity(STALE_KEPT), pool: BlockingPool::default() }
     }
 }
 
@@ -236,6 +245,6 @@ impl StaleBlocks {
     async fn movements(&self, head: &Arc<Head>, block: Block) -> Result<Arc<StaleMovements>, ApiError> {
         let (head, hash) = (Arc::clone(head), block.row.hash);
         let work = move || Ok(View::new(head).stale_movements(&block)?);
-        self.kept.get(hash, || self.aside.run(work)).await
+        self.flights.get(hash, || self.pool.run(work)).await
     }
 }

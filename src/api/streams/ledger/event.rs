@@ -5,47 +5,47 @@ use std::sync::Arc;
 use bitcoin::Txid;
 
 use crate::api::error::ApiError;
-use crate::api::streams::resume::LedgerPlace;
+use crate::api::streams::resume::LedgerCursor;
 use crate::api::types::ledger::{LedgerEntry, LedgerEventKind, Watched};
 use crate::api::types::mempool::RemovalReason;
 use crate::view::{LostMovement, Movement, PendingMovement, View};
 
 /// What a transaction did to the ledger, by where it is.
 #[derive(Clone)]
-pub(crate) enum Moved {
+pub(crate) enum LedgerEffect {
     Confirmed(Movement),
-    Waiting(PendingMovement),
+    Pending(PendingMovement),
     Lost(LostMovement),
 }
 
 /// Something that happened to the ledger.
-pub(crate) struct Happening {
+pub(crate) struct LedgerUpdate {
     pub(crate) kind: LedgerEventKind,
     /// Nothing where it is not about a transaction.
-    pub(crate) moved: Option<Moved>,
+    pub(crate) effect: Option<LedgerEffect>,
     /// Confirmations, where that is what it tells.
     pub(crate) depth: Option<u32>,
     pub(crate) reason: Option<RemovalReason>,
     pub(crate) replaced_by: Option<Txid>,
     /// Whether it corrects the reason of an earlier departure.
     pub(crate) is_correction: bool,
-    /// Where a reader is who has heard of it.
-    pub(crate) place: LedgerPlace,
+    /// Where a reader is that has heard of it.
+    pub(crate) place: LedgerCursor,
 }
 
-impl Happening {
-    pub(crate) fn new(kind: LedgerEventKind, moved: Option<Moved>, place: LedgerPlace) -> Self {
-        Self { kind, moved, depth: None, reason: None, replaced_by: None, is_correction: false, place }
+impl LedgerUpdate {
+    pub(crate) fn new(kind: LedgerEventKind, effect: Option<LedgerEffect>, place: LedgerCursor) -> Self {
+        Self { kind, effect, depth: None, reason: None, replaced_by: None, is_correction: false, place }
     }
 
-    /// Whether it can be told from a later state than the one that it was found in, of the same chain or another.
+    /// Whether it can be answered from a later state than the one that it was found in, of the same chain or another.
     pub(crate) fn outlives_its_head(&self, same_chain: bool) -> bool {
-        match &self.moved {
-            None | Some(Moved::Waiting(_)) => true,
+        match &self.effect {
+            None | Some(LedgerEffect::Pending(_)) => true,
             // its position is that of another transaction in another chain
-            Some(Moved::Confirmed(_)) => same_chain,
+            Some(LedgerEffect::Confirmed(_)) => same_chain,
             // it may be forgotten
-            Some(Moved::Lost(_)) => false,
+            Some(LedgerEffect::Lost(_)) => false,
         }
     }
 
@@ -58,11 +58,11 @@ impl Happening {
         most: u32,
     ) -> Result<Option<LedgerEntry>, ApiError> {
         let holdings = watched.in_view(view);
-        Ok(match &self.moved {
+        Ok(match &self.effect {
             None => None,
-            Some(Moved::Confirmed(movement)) => Some(LedgerEntry::confirmed(holdings, movement.clone())),
-            Some(Moved::Lost(movement)) => Some(LedgerEntry::lost(holdings, movement.clone())),
-            Some(Moved::Waiting(movement)) => {
+            Some(LedgerEffect::Confirmed(movement)) => Some(LedgerEntry::confirmed(holdings, movement.clone())),
+            Some(LedgerEffect::Lost(movement)) => Some(LedgerEntry::lost(holdings, movement.clone())),
+            Some(LedgerEffect::Pending(movement)) => {
                 let txid = movement.entry.txid;
                 // found in an earlier state, it may have gone elsewhere since
                 let is_elsewhere = view.mempool().get(&txid).is_none() && view.current_state(&txid)?.is_some();

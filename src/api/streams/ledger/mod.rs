@@ -1,7 +1,7 @@
 //! How a subscription follows what happens to a ledger, on the chain and in the mempool, as one ordered list.
 //!
 //! Both have an order of their own, and each Head remembers where they met ([`TipHistory`](crate::view::TipHistory)): so a reader
-//! who comes back is told the same in the same order as one who stayed, whichever Heads each of them saw.
+//! that resumes is sent the same in the same order as one that stayed, whichever Heads each of them saw.
 //!
 //! ```text
 //!   events of the mempool up to a turn ──► blocks that left, the highest first ──► blocks that joined ──► events …
@@ -9,9 +9,9 @@
 //!                                              └──────────────── route.rs ─────────────────┘
 //! ```
 //!
-//! One who was away for longer than is remembered, or during whose absence the server was started anew, is told the
+//! A reader that was away for longer than is remembered, or during whose absence the server was started anew, is sent the
 //! blocks that left and joined meanwhile, which the index knows at any depth, then that what happened in the mempool is
-//! missing, and what waits there now, whether he has heard of it before or not.
+//! missing, and what waits there now, whether it has heard of it before or not.
 //!
 //! ```text
 //!   blocks that left ──► blocks that joined ──► GAP ──► SEEN of all that waits ──► GAP_END ──► events …

@@ -4,7 +4,7 @@
 use bitcoin::BlockHash;
 
 use crate::api::error::ApiError;
-use crate::api::streams::follower::unknown;
+use crate::api::streams::follower::block_not_stored;
 use crate::chain::Height;
 use crate::view::{Block, ChainMembership, View};
 
@@ -25,12 +25,12 @@ pub(crate) fn next(view: &View, from: BlockHash, to: BlockHash) -> Result<Option
     if from == to {
         return Ok(None);
     }
-    let stands = view.block_place(from)?.ok_or_else(|| unknown(from))?;
+    let stands = view.block_place(from)?.ok_or_else(|| block_not_stored(from))?;
     let stands_on_main = stands.membership == ChainMembership::Main;
-    let left = || Ok(Some(Step::Left(view.block(from)?.ok_or_else(|| unknown(from))?)));
+    let left = || Ok(Some(Step::Left(view.block(from)?.ok_or_else(|| block_not_stored(from))?)));
     let (mut at, mut above) = (to, None);
     loop {
-        let place = view.block_place(at)?.ok_or_else(|| unknown(at))?;
+        let place = view.block_place(at)?.ok_or_else(|| block_not_stored(at))?;
         if at == from {
             return Ok(above.map(Step::Stale));
         }
@@ -41,7 +41,7 @@ pub(crate) fn next(view: &View, from: BlockHash, to: BlockHash) -> Result<Option
         if place.height <= stands.height {
             return left();
         }
-        let block = view.block(at)?.ok_or_else(|| unknown(at))?;
+        let block = view.block(at)?.ok_or_else(|| block_not_stored(at))?;
         at = block.row.header.prev_blockhash;
         above = Some(block);
     }

@@ -20,7 +20,7 @@ pub(crate) enum BlockAt {
 }
 
 impl BlockAt {
-    /// The block that is named; the tip if none is. What is told of it is as lasting as the block itself, and where it is
+    /// The block that is named; the tip if none is. An answer about it is as cacheable as the block itself, and where it is
     /// named by a moment, as the one after it: that is later.
     ///
     /// Errors: BAD_USER_INPUT for a block that does not exist (yet), or is not on the main chain.

@@ -16,7 +16,8 @@ use crate::view;
 /// the bit. The result must equal `root`, which is in the header. Hash in protocol byte order; the hashes here are
 /// displayed reversed.
 #[derive(Clone, Debug, SimpleObject)]
-pub(crate) struct MerkleProof {
+#[graphql(name = "MerkleProof")]
+pub(crate) struct MerkleProofObject {
     /// The hash of the block.
     block_hash: BlockHash,
     /// The height of the block.
@@ -32,7 +33,7 @@ pub(crate) struct MerkleProof {
     header_hex: Hex,
 }
 
-impl MerkleProof {
+impl MerkleProofObject {
     pub(crate) fn new(proof: &view::MerkleProof) -> Result<Self, ApiError> {
         Ok(Self {
             block_hash: BlockHash(proof.block.row.hash),

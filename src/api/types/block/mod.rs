@@ -12,4 +12,4 @@ mod script_type_count;
 pub(crate) use block::Block;
 pub(crate) use block_at::{Between, BlockAt, height_of};
 pub(crate) use block_header::BlockHeader;
-pub(crate) use merkle_proof::MerkleProof;
+pub(crate) use merkle_proof::MerkleProofObject;

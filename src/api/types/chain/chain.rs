@@ -4,9 +4,9 @@ use async_graphql::{Context, ID, Object};
 
 use super::chain_summary::ChainSummary;
 use super::difficulty_adjustment::DifficultyAdjustment;
-use super::difficulty_epoch::DifficultyEpoch;
+use super::difficulty_epoch::DifficultyEpochObject;
 use super::range_stats::RangeStats;
-use super::supply::Supply;
+use super::supply::SupplyObject;
 use crate::api::context::limits;
 use crate::api::costs;
 use crate::api::error::ApiError;
@@ -47,7 +47,7 @@ impl Chain {
         ctx: &Context<'_>,
         args: &PageArgs,
         order: SortOrder,
-    ) -> Result<Connection<DifficultyEpoch, i32>, ApiError> {
+    ) -> Result<Connection<DifficultyEpochObject, i32>, ApiError> {
         let scope = Scope::new("epochs", CHAIN_ID.to_owned()).filtered(format!("{order:?}"));
         let count = chain::DifficultyEpoch::of(self.view.tip().height).index().saturating_add(1);
         let page = args.read(&scope, &self.view, limits(ctx)?)?.of(0..count.into(), order);
@@ -59,7 +59,7 @@ impl Chain {
             |index| Ok(Some(self.view.block_hash(first(index)?)?)),
             |index, ()| {
                 let index = height_at(index)?.to_u32();
-                let found = DifficultyEpoch::find(&self.view, index)?;
+                let found = DifficultyEpochObject::find(&self.view, index)?;
                 found.ok_or_else(|| ApiError::internal("an epoch that has not begun"))
             },
         )
@@ -123,9 +123,9 @@ impl Chain {
     async fn supply(
         &self,
         #[graphql(desc = "The block after which to report. The tip if not given.")] at: Option<BlockAt>,
-    ) -> Option<Result<Supply, ApiError>> {
+    ) -> Option<Result<SupplyObject, ApiError>> {
         let block = BlockAt::resolve(at, &self.view);
-        Some(block.and_then(|block| Supply::of(&self.view, block)))
+        Some(block.and_then(|block| SupplyObject::of(&self.view, block)))
     }
 
     /// Totals over a range of blocks of any length: from one height to another, the last blocks, or the whole chain if
@@ -152,9 +152,9 @@ impl Chain {
     async fn epoch(
         &self,
         #[graphql(desc = "The index of the epoch: the number of epochs before it.")] index: i32,
-    ) -> Option<Result<DifficultyEpoch, ApiError>> {
+    ) -> Option<Result<DifficultyEpochObject, ApiError>> {
         let index = count_of("index", index);
-        index.and_then(|index| DifficultyEpoch::find(&self.view, index)).transpose()
+        index.and_then(|index| DifficultyEpochObject::find(&self.view, index)).transpose()
     }
 
     /// All difficulty epochs, including the current one, which may be incomplete. A cursor is valid while the first
@@ -170,7 +170,7 @@ impl Chain {
         #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
         #[graphql(desc = "Newest first (DESC) or oldest first (ASC).", default_with = "Some(SortOrder::Desc)")]
         order: Option<SortOrder>,
-    ) -> Option<Result<Connection<DifficultyEpoch, i32>, ApiError>> {
+    ) -> Option<Result<Connection<DifficultyEpochObject, i32>, ApiError>> {
         let args = PageArgs { first, after, last, before };
         Some(self.epochs_page(ctx, &args, order.unwrap_or(SortOrder::Desc)))
     }

@@ -10,7 +10,8 @@ use crate::api::types::block::Block;
 
 /// A change of the main chain.
 #[derive(Union)]
-pub(crate) enum ChainEvent {
+#[graphql(name = "ChainEvent")]
+pub(crate) enum ChainEventUnion {
     /// A block joined it.
     Connected(BlockConnected),
     /// A block left it.
@@ -45,9 +46,9 @@ pub(crate) struct BlockDisconnected {
     reorg: Option<Reorg>,
 }
 
-impl ChainEvent {
+impl ChainEventUnion {
     pub(crate) fn new(change: Change, seq: UInt53) -> Result<Self, ApiError> {
-        let (cursor, view) = (change.place().cursor(), Arc::new(change.view));
+        let (cursor, view) = (change.place().encode(), Arc::new(change.view));
         let (hash, block) = (change.block.row.hash, Block::new(&view, change.block));
         if change.joined {
             return Ok(Self::Connected(BlockConnected { seq, cursor, block }));

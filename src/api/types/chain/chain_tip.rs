@@ -5,24 +5,24 @@ use async_graphql::Object;
 use crate::api::error::ApiError;
 use crate::api::scalars::{BlockHash, int};
 use crate::api::types::block::Block;
-use crate::api::types::enums::ChainTipStatus;
+use crate::api::types::enums::ChainTipStatusEnum;
 use crate::view::{self, View};
 
 /// The end of a branch of the block tree.
-pub(crate) struct ChainTip {
+pub(crate) struct ChainTipObject {
     view: Arc<View>,
     tip: view::ChainTip,
 }
 
-impl ChainTip {
+impl ChainTipObject {
     pub(crate) fn new(view: &Arc<View>, tip: view::ChainTip) -> Self {
         Self { view: view.clone(), tip }
     }
 }
 
 /// The last block of a branch of the block tree, as reported by the Bitcoin node.
-#[Object]
-impl ChainTip {
+#[Object(name = "ChainTip")]
+impl ChainTipObject {
     /// The hash of the block.
     async fn hash(&self) -> BlockHash {
         BlockHash(self.tip.hash)
@@ -39,8 +39,8 @@ impl ChainTip {
     }
 
     /// The validation status of the branch. Null if the node reports a status that this version does not know.
-    async fn status(&self) -> Option<ChainTipStatus> {
-        ChainTipStatus::of(self.tip.status)
+    async fn status(&self) -> Option<ChainTipStatusEnum> {
+        ChainTipStatusEnum::of(self.tip.status)
     }
 
     /// The block. Null if the index does not contain it: it was never on the chain that the index followed, is not

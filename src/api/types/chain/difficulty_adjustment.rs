@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use async_graphql::Object;
 
-use super::difficulty_epoch::DifficultyEpoch;
+use super::difficulty_epoch::DifficultyEpochObject;
 use crate::api::error::ApiError;
 use crate::api::scalars::{DateTime, int};
 use crate::chain::BLOCKS_PER_EPOCH;
@@ -11,14 +11,14 @@ use crate::view::View;
 
 /// The next change of the difficulty.
 pub(crate) struct DifficultyAdjustment {
-    epoch: DifficultyEpoch,
+    epoch: DifficultyEpochObject,
     so_far: EpochSoFar,
 }
 
 impl DifficultyAdjustment {
     /// As of the tip.
     pub(crate) fn of(view: &Arc<View>) -> Result<Self, ApiError> {
-        let epoch = DifficultyEpoch::newest(view)?;
+        let epoch = DifficultyEpochObject::newest(view)?;
         let so_far = epoch.so_far();
         Ok(Self { epoch, so_far })
     }
@@ -31,7 +31,7 @@ impl DifficultyAdjustment {
 #[Object]
 impl DifficultyAdjustment {
     /// The current epoch, which contains the tip.
-    async fn epoch(&self) -> DifficultyEpoch {
+    async fn epoch(&self) -> DifficultyEpochObject {
         self.epoch.clone()
     }
 

@@ -12,14 +12,14 @@ use crate::view::{BlockRange, Dependency, View};
 
 /// An epoch of the difficulty, as far as its blocks are there.
 #[derive(Clone)]
-pub(crate) struct DifficultyEpoch {
+pub(crate) struct DifficultyEpochObject {
     view: Arc<View>,
     epoch: chain::DifficultyEpoch,
     blocks: Arc<BlockRange>,
 }
 
-impl DifficultyEpoch {
-    /// The epoch of this number, counted from 0; `None` if it has not begun. What is told of it is as lasting as its last
+impl DifficultyEpochObject {
+    /// The epoch of this number, counted from 0; `None` if it has not begun. Its fields are as cacheable as its last
     /// block, once that is there.
     pub(crate) fn find(view: &Arc<View>, index: u32) -> Result<Option<Self>, ApiError> {
         let tip = view.tip().height;
@@ -76,8 +76,8 @@ impl DifficultyEpoch {
 
 /// A run of 2,016 main chain blocks with the same difficulty, after which the difficulty is adjusted. Times are header
 /// timestamps, which the consensus rule uses.
-#[Object]
-impl DifficultyEpoch {
+#[Object(name = "DifficultyEpoch")]
+impl DifficultyEpochObject {
     /// The index of the epoch: the number of epochs before it.
     async fn index(&self) -> Result<i32, ApiError> {
         int(self.epoch.index())

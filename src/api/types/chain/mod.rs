@@ -12,9 +12,9 @@ mod snapshot;
 mod supply;
 
 pub(crate) use chain::Chain;
-pub(crate) use chain_event::ChainEvent;
-pub(crate) use chain_tip::ChainTip;
+pub(crate) use chain_event::ChainEventUnion;
+pub(crate) use chain_tip::ChainTipObject;
 pub(crate) use difficulty_adjustment::DifficultyAdjustment;
-pub(crate) use difficulty_epoch::DifficultyEpoch;
+pub(crate) use difficulty_epoch::DifficultyEpochObject;
 pub(crate) use reorg::Reorg;
-pub(crate) use snapshot::Snapshot;
+pub(crate) use snapshot::SnapshotObject;

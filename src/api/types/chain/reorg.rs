@@ -11,12 +11,12 @@ use crate::api::scalars::{BlockHash, DateTime, Txid, int, int_of};
 use crate::api::types::block::Block;
 use crate::view::{self, View};
 
-/// How many blocks or transactions are told if nothing else is asked for.
+/// How many blocks or transactions are returned by default.
 const SHOWN: i32 = 25;
 /// Bytes of a hash or txid.
 const HASH: usize = 32;
 
-/// A change of the main chain, and the view it is told from.
+/// A change of the main chain, and the view it was found in.
 #[derive(Clone)]
 pub(crate) struct Reorg {
     view: Arc<View>,

@@ -8,9 +8,9 @@ use crate::chain::Height;
 use crate::view::View;
 
 /// The state of the chain that an answer is made from.
-pub(crate) struct Snapshot(Arc<View>);
+pub(crate) struct SnapshotObject(Arc<View>);
 
-impl Snapshot {
+impl SnapshotObject {
     pub(crate) fn new(view: Arc<View>) -> Self {
         Self(view)
     }
@@ -21,8 +21,8 @@ fn height(height: Option<Height>) -> Option<Result<i32, ApiError>> {
 }
 
 /// The state of the chain that this answer uses. All parts of one answer are read from one state.
-#[Object]
-impl Snapshot {
+#[Object(name = "Snapshot")]
+impl SnapshotObject {
     /// The height of the newest block.
     async fn height(&self) -> Result<i32, ApiError> {
         int(self.0.tip().height.to_u32())

@@ -8,13 +8,13 @@ use crate::api::scalars::{Sats, int};
 use crate::view::{self, View};
 
 /// The supply right after a block of the main chain.
-pub(crate) struct Supply {
+pub(crate) struct SupplyObject {
     view: Arc<View>,
     block: view::Block,
     coins: view::Supply,
 }
 
-impl Supply {
+impl SupplyObject {
     pub(crate) fn of(view: &Arc<View>, block: view::Block) -> Result<Self, ApiError> {
         let coins = view::Supply::of(&block.row.running)?;
         Ok(Self { view: view.clone(), block, coins })
@@ -23,8 +23,8 @@ impl Supply {
 
 /// The coin supply right after a block. `circulating` plus `unspendable` equals `subsidyIssued`, to the satoshi.
 /// `genesis`, `bip30`, `unspendableScripts` and `unclaimedRewards` add up to `unspendable`.
-#[Object]
-impl Supply {
+#[Object(name = "Supply")]
+impl SupplyObject {
     /// The height of the block.
     async fn height(&self) -> Result<i32, ApiError> {
         int(self.block.height.to_u32())

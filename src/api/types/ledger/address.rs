@@ -16,7 +16,7 @@ use crate::api::pagination::global_id::address_id;
 use crate::api::pagination::page::PageArgs;
 use crate::api::scalars::{Hex, UInt53};
 use crate::api::types::block::{Block, BlockAt};
-use crate::api::types::enums::{ScriptType, SortOrder};
+use crate::api::types::enums::{ScriptTypeEnum, SortOrder};
 use crate::chain::{self, AddressError, address_of, parse_address};
 use crate::view::View;
 
@@ -35,7 +35,7 @@ impl Address {
     /// Errors: BAD_USER_INPUT, with the position of the fault where there is one.
     pub(crate) fn parse(view: &Arc<View>, text: &str) -> Result<Self, ApiError> {
         let script = parse_address(text, view.network()).map_err(|error| match error {
-            // a secret that was sent by mistake is not told back, where logs would keep it
+            // a secret that was sent by mistake is not quoted, where logs would keep it
             AddressError::PrivateKey | AddressError::ExtendedKey => ApiError::bad_user_input(error.to_string()),
             error => ApiError::bad_user_input_at(format!("{}: {error}", shown(text)), error.position()),
         })?;
@@ -77,7 +77,7 @@ impl Address {
 
     /// The type of the address's script.
     #[graphql(name = "type")]
-    async fn script_type(&self) -> ScriptType {
+    async fn script_type(&self) -> ScriptTypeEnum {
         chain::ScriptType::of(&self.script).into()
     }
 

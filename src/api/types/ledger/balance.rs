@@ -29,7 +29,7 @@ pub(crate) struct Balance {
 }
 
 impl Balance {
-    /// What a ledger held right after a block, if that is what the mempool does to it.
+    /// The balance of a ledger right after a block, with these changes by the mempool.
     pub(crate) fn of(view: &View, ledger: &Ledger, at: &Block, pending: &Pending) -> Result<Self, ApiError> {
         let confirmed = view.totals(ledger, at)?.balance()?;
         let immature = view.immature(ledger, at)?;

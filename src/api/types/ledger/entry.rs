@@ -14,7 +14,7 @@ use crate::api::error::ApiError;
 use crate::api::pagination::connection::Connection;
 use crate::api::pagination::cursor::Scope;
 use crate::api::pagination::page::{PageArgs, txnum_at};
-use crate::api::pagination::pending_list::{MixedWalk, Position, Waiting};
+use crate::api::pagination::pending_list::{ListPosition, PendingListWalk, PendingRow};
 use crate::api::scalars::{DateTime, Sats, SignedSats, UInt53};
 use crate::api::types::block::Between;
 use crate::api::types::enums::SortOrder;
@@ -93,7 +93,7 @@ impl LedgerFilter {
         self.include_mempool != Some(false) && !bounded && !self.is_coinbase_only()
     }
 
-    fn keeps(&self, moved: &Moved) -> bool {
+    fn keeps(&self, moved: &EntryMovement) -> bool {
         let (pays, spends) = moved.ways();
         let right_way = match self.direction() {
             Direction::In => pays,
@@ -116,17 +116,17 @@ impl LedgerFilter {
 #[derive(Clone)]
 pub(crate) struct LedgerEntry {
     holdings: Holdings,
-    moved: Moved,
+    moved: EntryMovement,
 }
 
 /// What a transaction did or is about to do to a ledger.
 #[derive(Clone)]
-enum Moved {
+enum EntryMovement {
     Confirmed(Movement),
-    Waiting {
+    Pending {
         movement: PendingMovement,
         /// What the ledger holds where the page begins.
-        begin: Arc<Begin>,
+        begin: Arc<PageStart>,
         /// By how much that differs from what it holds after this transaction, in sat.
         since: i128,
     },
@@ -134,11 +134,11 @@ enum Moved {
     Lost(LostMovement),
 }
 
-impl Moved {
+impl EntryMovement {
     fn net(&self) -> i128 {
         match self {
             Self::Confirmed(movement) => movement.net(),
-            Self::Waiting { movement, .. } => movement.net(),
+            Self::Pending { movement, .. } => movement.net(),
             Self::Lost(movement) => movement.net(),
         }
     }
@@ -147,7 +147,7 @@ impl Moved {
     fn sums(&self) -> (u64, u64) {
         match self {
             Self::Confirmed(movement) => (movement.received, movement.spent),
-            Self::Waiting { movement, .. } => (movement.received, movement.spent),
+            Self::Pending { movement, .. } => (movement.received, movement.spent),
             Self::Lost(movement) => (movement.received, movement.spent),
         }
     }
@@ -156,7 +156,7 @@ impl Moved {
     fn ways(&self) -> (bool, bool) {
         match self {
             Self::Confirmed(movement) => (movement.pays, movement.spends),
-            Self::Waiting { movement, .. } => (movement.pays, movement.spends),
+            Self::Pending { movement, .. } => (movement.pays, movement.spends),
             Self::Lost(movement) => (movement.pays, movement.spends),
         }
     }
@@ -168,15 +168,15 @@ impl Moved {
     fn scripts(&self) -> &[ScriptKey] {
         match self {
             Self::Confirmed(movement) => &movement.scripts,
-            Self::Waiting { movement, .. } => &movement.scripts,
+            Self::Pending { movement, .. } => &movement.scripts,
             Self::Lost(movement) => &movement.scripts,
         }
     }
 }
 
 /// Where a page of the mempool's transactions begins, and what the ledger holds there if those count that arrived
-/// before. It takes reading all that lies between there and the end of the list, so it is found when somebody asks.
-struct Begin {
+/// before. It takes reading all that lies between there and the end of the list, so it is computed on demand.
+struct PageStart {
     holdings: Holdings,
     /// The numbers of arrival between the end of the list that the page is read from and the page.
     between: Range<u64>,
@@ -189,27 +189,27 @@ struct Begin {
 impl LedgerEntry {
     /// A transaction of the main chain.
     pub(crate) fn confirmed(holdings: Holdings, movement: Movement) -> Self {
-        Self { holdings, moved: Moved::Confirmed(movement) }
+        Self { holdings, moved: EntryMovement::Confirmed(movement) }
     }
 
     /// A transaction of the mempool. For its `balanceAfter` at most this many others are read.
     pub(crate) fn waiting(holdings: Holdings, movement: PendingMovement, most: u32) -> Self {
         let (between, found) = (0..movement.entry.sequence, OnceLock::new());
-        let begin = Arc::new(Begin { holdings: holdings.clone(), between, ascending: true, most, found });
+        let begin = Arc::new(PageStart { holdings: holdings.clone(), between, ascending: true, most, found });
         let since = movement.net();
-        Self { holdings, moved: Moved::Waiting { movement, begin, since } }
+        Self { holdings, moved: EntryMovement::Pending { movement, begin, since } }
     }
 
     /// A transaction that is not where it was.
     pub(crate) fn lost(holdings: Holdings, movement: LostMovement) -> Self {
-        Self { holdings, moved: Moved::Lost(movement) }
+        Self { holdings, moved: EntryMovement::Lost(movement) }
     }
 }
 
-impl Begin {
-    fn of(holdings: &Holdings, walk: &MixedWalk, most: u32) -> Self {
+impl PageStart {
+    fn of(holdings: &Holdings, walk: &PendingListWalk, most: u32) -> Self {
         let arrivals = walk.arrivals();
-        let first = Waiting { arrival: arrivals.start, vout: 0 };
+        let first = PendingRow { arrival: arrivals.start, vout: 0 };
         let between = match (walk.ascending, walk.waiting.contains(&first)) {
             (true, true) => 0..arrivals.start,
             // the first is the row of the cursor
@@ -254,9 +254,9 @@ impl LedgerEntry {
     async fn transaction(&self) -> Result<Transaction, ApiError> {
         let view = &self.holdings.view;
         let found = find_transaction(view, |view| match &self.moved {
-            Moved::Confirmed(movement) => view.newest_copy(movement.txnum).map(Some),
-            Moved::Waiting { movement, .. } => Ok(view.unconfirmed(&movement.entry)),
-            Moved::Lost(movement) => view.transaction(&movement.txid),
+            EntryMovement::Confirmed(movement) => view.newest_copy(movement.txnum).map(Some),
+            EntryMovement::Pending { movement, .. } => Ok(view.unconfirmed(&movement.entry)),
+            EntryMovement::Lost(movement) => view.transaction(&movement.txid),
         })?;
         let found = found.ok_or_else(|| ApiError::internal("a transaction that was read earlier is missing"))?;
         Ok(Transaction::new(view, found))
@@ -284,12 +284,12 @@ impl LedgerEntry {
     /// unconfirmed transactions of the ledger; and in an event, if the transaction left the mempool or the main chain.
     async fn balance_after(&self) -> Option<Result<Sats, ApiError>> {
         match &self.moved {
-            Moved::Confirmed(movement) => Some(Sats::new(movement.balance_after)),
-            Moved::Waiting { begin, since, .. } => match begin.balance() {
+            EntryMovement::Confirmed(movement) => Some(Sats::new(movement.balance_after)),
+            EntryMovement::Pending { begin, since, .. } => match begin.balance() {
                 Ok(balance) => u64::try_from(balance?.saturating_add(*since)).ok().map(Sats::new),
                 Err(error) => Some(Err(error)),
             },
-            Moved::Lost(_) => None,
+            EntryMovement::Lost(_) => None,
         }
     }
 
@@ -321,11 +321,11 @@ impl Holdings {
     ) -> Result<Connection<LedgerEntry, Option<UInt53>>, ApiError> {
         let (filter, order) = (LedgerFilter::of(filter), order.unwrap_or(SortOrder::Desc));
         let scope = Scope::new("transactions", self.owner.clone()).filtered(format!("{filter:?} {order:?}"));
-        let request = args.read_by(limits(ctx)?, |cursor| self.mixed_place(&scope, cursor))?;
+        let request = args.read_by(limits(ctx)?, |cursor| self.pending_list_place(&scope, cursor))?;
         self.count_scripts()?;
         let txnums = filter.txnums(&self.view)?;
         let scan_rows = limits(ctx)?.scan_rows;
-        let walk = request.mixed_walk(u64::from(txnums.start.0)..u64::from(txnums.end.0), order);
+        let walk = request.pending_list_walk(u64::from(txnums.start.0)..u64::from(txnums.end.0), order);
         let (confirmed, waiting) =
             (self.confirmed_entries(&filter, &walk)?, self.waiting_entries(&filter, &walk, scan_rows));
         let enough = |read| filter.scans() && read >= scan_rows;
@@ -335,7 +335,7 @@ impl Holdings {
             request.page(enough, waiting.chain(confirmed))?
         };
         let total_count = if filter.scans() { None } else { self.count_entries(&filter, &txnums, scan_rows)? };
-        let cursor = |position| self.mixed_cursor(&scope, position, txnum_at);
+        let cursor = |position| self.pending_list_cursor(&scope, position, txnum_at);
         Connection::with_cursors(page, total_count, cursor, |_, moved| {
             Ok(LedgerEntry { holdings: self.clone(), moved })
         })
@@ -344,14 +344,15 @@ impl Holdings {
     fn confirmed_entries<'h>(
         &'h self,
         filter: &'h LedgerFilter,
-        walk: &MixedWalk,
-    ) -> Result<impl Iterator<Item = Result<(Position, Option<Moved>), ApiError>> + use<'h>, ApiError> {
+        walk: &PendingListWalk,
+    ) -> Result<impl Iterator<Item = Result<(ListPosition, Option<EntryMovement>), ApiError>> + use<'h>, ApiError> {
         let within = txnum_at(walk.confirmed.start)?..txnum_at(walk.confirmed.end)?;
         Ok(self.view.movements(&self.ledger, &within, walk.ascending)?.map(|movement| {
             let movement = movement?;
-            // a row of each script that the transaction touched
+            // a row of each script that the transaction changed
             self.view.count(ROW_BYTES.saturating_mul(movement.scripts.len()))?;
-            let (position, moved) = (Position::Confirmed(movement.txnum.0.into()), Moved::Confirmed(movement));
+            let (position, moved) =
+                (ListPosition::Confirmed(movement.txnum.0.into()), EntryMovement::Confirmed(movement));
             let kept = filter.keeps(&moved);
             Ok((position, kept.then_some(moved)))
         }))
@@ -360,13 +361,13 @@ impl Holdings {
     fn waiting_entries<'h>(
         &'h self,
         filter: &'h LedgerFilter,
-        walk: &MixedWalk,
+        walk: &PendingListWalk,
         most: u32,
-    ) -> impl Iterator<Item = Result<(Position, Option<Moved>), ApiError>> + use<'h> {
-        let begin = Arc::new(Begin::of(self, walk, most));
+    ) -> impl Iterator<Item = Result<(ListPosition, Option<EntryMovement>), ApiError>> + use<'h> {
+        let begin = Arc::new(PageStart::of(self, walk, most));
         let (within, ascending, since) = (walk.waiting.clone(), walk.ascending, Cell::new(0_i128));
         let arrivals = filter.leaves_waiting().then(|| self.view.arrivals(&self.ledger, &walk.arrivals(), ascending));
-        let rows = arrivals.into_iter().flatten().map(|entry| (Waiting { arrival: entry.sequence, vout: 0 }, entry));
+        let rows = arrivals.into_iter().flatten().map(|entry| (PendingRow { arrival: entry.sequence, vout: 0 }, entry));
         rows.filter(move |(waiting, _)| within.contains(waiting)).map(move |(waiting, entry)| {
             self.view.count(ROW_BYTES.saturating_add(entry.raw.len()))?;
             let movement = self.view.pending_movement(&self.ledger, entry);
@@ -374,9 +375,9 @@ impl Holdings {
             // read downwards, the page begins behind its first row, and each row takes back what it moved
             since.set(if ascending { before.saturating_add(net) } else { before.saturating_sub(net) });
             let after = if ascending { since.get() } else { before };
-            let moved = Moved::Waiting { movement, begin: Arc::clone(&begin), since: after };
+            let moved = EntryMovement::Pending { movement, begin: Arc::clone(&begin), since: after };
             let kept = filter.keeps(&moved);
-            Ok((Position::Waiting(waiting), kept.then_some(moved)))
+            Ok((ListPosition::Pending(waiting), kept.then_some(moved)))
         })
     }
 

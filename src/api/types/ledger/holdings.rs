@@ -18,7 +18,7 @@ use crate::api::error::ApiError;
 use crate::api::pagination::connection::Connection;
 use crate::api::pagination::cursor::Scope;
 use crate::api::pagination::page::{PageArgs, height_at};
-use crate::api::pagination::pending_list::{MixedPlace, Position};
+use crate::api::pagination::pending_list::{ListPosition, PendingListPlace};
 use crate::api::scalars::{UInt53, int};
 use crate::api::types::block::{Block, BlockAt};
 use crate::api::types::enums::SortOrder;
@@ -198,8 +198,8 @@ impl Holdings {
     }
 
     /// What a cursor of a list points to that goes on in the mempool.
-    pub(crate) fn mixed_place(&self, scope: &Scope, cursor: &str) -> Result<MixedPlace, ApiError> {
-        scope.mixed_place(cursor, &self.view, |newest| {
+    pub(crate) fn pending_list_place(&self, scope: &Scope, cursor: &str) -> Result<PendingListPlace, ApiError> {
+        scope.pending_list_place(cursor, &self.view, |newest| {
             self.count_scripts()?;
             let Some(newest) = self.view.block(newest)? else { return Ok(None) };
             let since = self.view.txnums(newest.height.next()..self.view.tip().height.next())?;
@@ -209,20 +209,20 @@ impl Holdings {
     }
 
     /// The cursor of a row of such a list; `txnum` finds the transaction at a position of the chain.
-    pub(crate) fn mixed_cursor(
+    pub(crate) fn pending_list_cursor(
         &self,
         scope: &Scope,
-        position: Position,
+        position: ListPosition,
         txnum: impl FnOnce(u64) -> Result<TxNum, ApiError>,
     ) -> Result<String, ApiError> {
         match position {
-            Position::Confirmed(position) => {
+            ListPosition::Confirmed(position) => {
                 Ok(scope.cursor(position, Some(self.view.block_hash_of(txnum(position)?)?)))
             }
-            Position::Waiting(waiting) => {
+            ListPosition::Pending(waiting) => {
                 let entry = self.view.mempool().by_sequence(waiting.arrival);
                 let entry = entry.ok_or_else(|| ApiError::internal("a row of the mempool has no transaction"))?;
-                Ok(scope.waiting_cursor(waiting, entry, self.view.tip()))
+                Ok(scope.pending_cursor(waiting, entry, self.view.tip()))
             }
         }
     }

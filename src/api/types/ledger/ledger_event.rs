@@ -9,7 +9,7 @@ use super::ledger_event_kind::LedgerEventKind;
 use super::watched::Watched;
 use crate::api::error::ApiError;
 use crate::api::scalars::{Txid, UInt53, int};
-use crate::api::streams::ledger::event::Happening;
+use crate::api::streams::ledger::event::LedgerUpdate;
 use crate::api::types::mempool::RemovalReason;
 use crate::view::View;
 
@@ -41,11 +41,11 @@ pub(crate) struct LedgerEvent {
 }
 
 impl LedgerEvent {
-    /// An event as it is told from a view, with its cursor. For what its entry tells of the ledger at most `most`
+    /// An event in the state of a view, with its cursor. For the balance in its entry at most `most`
     /// transactions of the mempool are read.
     pub(crate) fn new(
         view: View,
-        happening: &Happening,
+        happening: &LedgerUpdate,
         watched: &Watched,
         (seq, cursor): (UInt53, String),
         most: u32,

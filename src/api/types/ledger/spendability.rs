@@ -51,7 +51,7 @@ impl Spendability {
     }
 }
 
-/// What is left of an amount once the input that spends it is paid for at a feerate, in sat; `None` if nobody can know how
+/// What is left of an amount once the input that spends it is paid for at a feerate, in sat; `None` if it is unknown how
 /// large that input is. The fee is rounded up.
 pub(crate) fn effective_value(value: u64, script_pubkey: &Script, feerate: Feerate) -> Option<i128> {
     let weight = i128::from(input_weight(script_pubkey)?.to_wu());

@@ -13,9 +13,9 @@ use crate::api::allowance::find_transaction;
 use crate::api::context::limits;
 use crate::api::error::ApiError;
 use crate::api::pagination::connection::{Connection, Edge, PageInfo};
-use crate::api::pagination::cursor::{Place, Scope};
+use crate::api::pagination::cursor::{RowPlace, Scope};
 use crate::api::pagination::page::{Page, PageArgs, PageRequest, count_of};
-use crate::api::pagination::pending_list::{MixedPlace, MixedWalk, Position, Waiting};
+use crate::api::pagination::pending_list::{ListPosition, PendingListPlace, PendingListWalk, PendingRow};
 use crate::api::scalars::{Sats, SignedSats, Txid, UInt53, int};
 use crate::api::types::block::BlockAt;
 use crate::api::types::enums::SortOrder;
@@ -98,7 +98,7 @@ impl UtxoFilter {
 #[derive(Clone)]
 enum Unspent {
     Confirmed(Coin),
-    Waiting { entry: Arc<Entry>, vout: u32, value: u64 },
+    Pending { entry: Arc<Entry>, vout: u32, value: u64 },
 }
 
 /// An unspent output.
@@ -108,7 +108,7 @@ pub(crate) struct Utxo {
     unspent: Unspent,
     /// The height of the block that created it.
     height: Option<Height>,
-    /// The block after which it is told.
+    /// The block after which the list is read.
     at: Height,
     /// Whether that is a block that was asked for, so that there is no mempool.
     past: bool,
@@ -118,14 +118,14 @@ impl Utxo {
     fn vout(&self) -> u32 {
         match &self.unspent {
             Unspent::Confirmed(coin) => coin.position.vout,
-            Unspent::Waiting { vout, .. } => *vout,
+            Unspent::Pending { vout, .. } => *vout,
         }
     }
 
     fn transaction(&self) -> Result<Arc<view::Transaction>, ApiError> {
         let found = find_transaction(&self.view, |view| match &self.unspent {
             Unspent::Confirmed(coin) => view.newest_copy(coin.position.txnum).map(Some),
-            Unspent::Waiting { entry, .. } => Ok(view.unconfirmed(entry)),
+            Unspent::Pending { entry, .. } => Ok(view.unconfirmed(entry)),
         })?;
         found.map(Arc::new).ok_or_else(|| ApiError::internal("a transaction of the mempool cannot be parsed"))
     }
@@ -133,7 +133,7 @@ impl Utxo {
     fn outpoint_of(&self) -> Result<OutPoint, ApiError> {
         let txid = match &self.unspent {
             Unspent::Confirmed(coin) => self.view.txid_at(coin.position.txnum)?,
-            Unspent::Waiting { entry, .. } => entry.txid,
+            Unspent::Pending { entry, .. } => entry.txid,
         };
         Ok(OutPoint { txid, vout: self.vout() })
     }
@@ -152,7 +152,7 @@ impl Utxo {
     fn sat(&self) -> u64 {
         match self.unspent {
             Unspent::Confirmed(coin) => coin.value,
-            Unspent::Waiting { value, .. } => value,
+            Unspent::Pending { value, .. } => value,
         }
     }
 
@@ -263,7 +263,7 @@ impl PassedOver {
     }
 }
 
-type Row = Result<(Position, Option<Unspent>), ApiError>;
+type UtxoRow = Result<(ListPosition, Option<Unspent>), ApiError>;
 
 impl Holdings {
     /// A page of the unspent outputs, newest first.
@@ -276,15 +276,15 @@ impl Holdings {
     ) -> Result<UtxoConnection, ApiError> {
         let filter = UtxoFilter::of(filter);
         let scope = Scope::new("utxos", self.owner.clone()).filtered(format!("{filter:?} {at:?}"));
-        let request = args.read_by(limits(ctx)?, |cursor| self.mixed_place(&scope, cursor))?;
+        let request = args.read_by(limits(ctx)?, |cursor| self.pending_list_place(&scope, cursor))?;
         self.count_scripts()?;
         let place = match request.from() {
-            Some(MixedPlace::Confirmed(place)) => Some(place),
-            Some(MixedPlace::Waiting(_)) | None => None,
+            Some(PendingListPlace::Confirmed(place)) => Some(place),
+            Some(PendingListPlace::Pending(_)) | None => None,
         };
         // a page goes on from where the one before it was taken, whatever a moment means by now
         let (past, at) = match (at, place) {
-            (Some(_), Some(Place { block: Some(block), .. })) => (true, Some(BlockAt::Hash(block.into()))),
+            (Some(_), Some(RowPlace { block: Some(block), .. })) => (true, Some(BlockAt::Hash(block.into()))),
             (at, _) => (at.is_some(), at),
         };
         let at = self.resolve(at)?;
@@ -293,7 +293,7 @@ impl Holdings {
         let node = |unspent| {
             let height = match &unspent {
                 Unspent::Confirmed(coin) => Some(self.view.height_of(coin.position.txnum)?),
-                Unspent::Waiting { .. } => None,
+                Unspent::Pending { .. } => None,
             };
             Ok(Utxo { view: self.view.clone(), unspent, height, at: at.height, past })
         };
@@ -304,7 +304,7 @@ impl Holdings {
         } else {
             let page = self.present_page(&request, &filter, &at, scan_rows)?;
             let txnum = |position| Ok(OutputPosition::from_u64(position).txnum);
-            let cursor = |position| self.mixed_cursor(&scope, position, txnum);
+            let cursor = |position| self.pending_list_cursor(&scope, position, txnum);
             Connection::with_cursors(page, 0, cursor, |_, unspent| node(unspent))?
         };
         let (total_count, total_value) = match totals {
@@ -349,12 +349,12 @@ impl Holdings {
 
     fn present_page(
         &self,
-        request: &PageRequest<MixedPlace>,
+        request: &PageRequest<PendingListPlace>,
         filter: &UtxoFilter,
         at: &view::Block,
         scan_rows: u32,
-    ) -> Result<Page<Unspent, Position>, ApiError> {
-        let walk = request.mixed_walk(self.confirmed_positions(filter, at)?, SortOrder::Desc);
+    ) -> Result<Page<Unspent, ListPosition>, ApiError> {
+        let walk = request.pending_list_walk(self.confirmed_positions(filter, at)?, SortOrder::Desc);
         let passed = PassedOver { count: Cell::new(0), most: scan_rows };
         let confirmed = self.confirmed_coins(filter, &walk, at, &passed)?;
         let waiting = self.waiting_coins(filter, &walk, &passed)?;
@@ -369,17 +369,17 @@ impl Holdings {
     fn confirmed_coins<'h>(
         &'h self,
         filter: &'h UtxoFilter,
-        walk: &MixedWalk,
+        walk: &PendingListWalk,
         at: &'h view::Block,
         passed: &'h PassedOver,
-    ) -> Result<impl Iterator<Item = Row> + use<'h>, ApiError> {
+    ) -> Result<impl Iterator<Item = UtxoRow> + use<'h>, ApiError> {
         let coins = self.view.coins(&self.ledger, &output_positions(&walk.confirmed), walk.ascending)?;
         let any_spent = filter.leaves_spent_out() && self.view.pending(&self.ledger).spent_confirmed.count > 0;
         let row = move |found: Result<view::UnspentCandidate, view::IndexError>| {
             let found = found?;
             self.view.count(ROW_BYTES)?;
             let OutputPosition { txnum, vout } = found.position;
-            let position = Position::Confirmed(found.position.to_u64());
+            let position = ListPosition::Confirmed(found.position.to_u64());
             let Some(coin) = found.coin else { return Ok(passed.pass().then_some((position, None))) };
             if any_spent {
                 let outpoint = OutPoint { txid: self.view.txid_at(txnum)?, vout };
@@ -396,9 +396,9 @@ impl Holdings {
     fn waiting_coins<'h>(
         &'h self,
         filter: &'h UtxoFilter,
-        walk: &MixedWalk,
+        walk: &PendingListWalk,
         passed: &'h PassedOver,
-    ) -> Result<impl Iterator<Item = Row> + use<'h>, ApiError> {
+    ) -> Result<impl Iterator<Item = UtxoRow> + use<'h>, ApiError> {
         let (within, ascending) = (walk.waiting.clone(), walk.ascending);
         let any = filter.fewest_confirmations()? == 0;
         let arrivals = any.then(|| self.view.arrivals(&self.ledger, &walk.arrivals(), ascending));
@@ -408,11 +408,11 @@ impl Holdings {
             }
             let mut rows = Vec::new();
             for (vout, value) in self.view.pending_outputs(&self.ledger, entry) {
-                let waiting = Waiting { arrival: entry.sequence, vout };
+                let waiting = PendingRow { arrival: entry.sequence, vout };
                 let is_spent = || self.view.mempool().spender(&OutPoint { txid: entry.txid, vout }).is_some();
                 if within.contains(&waiting) && !(filter.leaves_spent_out() && is_spent()) {
-                    let unspent = Unspent::Waiting { entry: Arc::clone(entry), vout, value };
-                    rows.push(Ok((Position::Waiting(waiting), filter.is_worth(value).then_some(unspent))));
+                    let unspent = Unspent::Pending { entry: Arc::clone(entry), vout, value };
+                    rows.push(Ok((ListPosition::Pending(waiting), filter.is_worth(value).then_some(unspent))));
                 }
             }
             if !ascending {
@@ -421,7 +421,7 @@ impl Holdings {
             if rows.is_empty() && passed.pass() {
                 // the end of its outputs that the walk leaves them at
                 let vout = if ascending { u32::MAX } else { 0 };
-                rows.push(Ok((Position::Waiting(Waiting { arrival: entry.sequence, vout }), None)));
+                rows.push(Ok((ListPosition::Pending(PendingRow { arrival: entry.sequence, vout }), None)));
             }
             rows
         };

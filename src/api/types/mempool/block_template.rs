@@ -11,7 +11,8 @@ use crate::view::View;
 /// The block that the Bitcoin node would assemble next, without its coinbase. Compare it with `projectedBlocks` to see
 /// how far this server's projection differs from a node's.
 #[derive(SimpleObject)]
-pub(crate) struct BlockTemplate {
+#[graphql(name = "BlockTemplate")]
+pub(crate) struct BlockTemplateObject {
     /// The height that the block would have.
     height: i32,
     /// The hash of the block that it would follow: the node's tip, which can be newer than the state of this answer.
@@ -28,7 +29,7 @@ pub(crate) struct BlockTemplate {
     taken_at: DateTime,
 }
 
-impl BlockTemplate {
+impl BlockTemplateObject {
     /// Asks the node for one. Errors: NODE_UNAVAILABLE if the settings do not let clients do that, if the node is away, and
     /// if it makes none.
     pub(crate) async fn ask(view: &Arc<View>) -> Result<Self, ApiError> {

@@ -11,7 +11,8 @@ pub(crate) const VSIZE: i32 = 50_000;
 
 /// The transactions within a feerate range: at least one feerate and below another.
 #[derive(SimpleObject)]
-pub(crate) struct FeeBin {
+#[graphql(name = "FeeBin")]
+pub(crate) struct FeeBinObject {
     /// The lower bound of the feerate, in sat/vB, inclusive. For bins cut by size, the lowest feerate in the bin.
     from_rate: f64,
     /// The upper bound of the feerate, in sat/vB, exclusive: the lower bound of the next higher bin. Null for the
@@ -26,7 +27,7 @@ pub(crate) struct FeeBin {
     cumulative_vsize: UInt53,
 }
 
-impl FeeBin {
+impl FeeBinObject {
     pub(crate) fn new(bin: view::FeeBin) -> Result<Self, ApiError> {
         Ok(Self {
             from_rate: bin.from_rate.to_sat_per_vb(),

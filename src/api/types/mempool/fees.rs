@@ -1,7 +1,7 @@
 //! What to pay: by the estimator of the node, which looks at what was paid before, or by the blocks that the mempool would
 //! make, which looks at what waits now.
 //!
-//! How well an estimate would have done is next door, in `hit_rate`.
+//! How well an estimate would have done is in `hit_rate`.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::hit_rate;
 use crate::api::context::limits;
 use crate::api::error::ApiError;
 use crate::api::scalars::int;
-use crate::api::types::chain::Snapshot;
+use crate::api::types::chain::SnapshotObject;
 use crate::chain::Feerate;
 use crate::view::{EstimateMode, View};
 
@@ -44,7 +44,8 @@ pub(crate) enum FeeSource {
 /// The feerate to pay for confirmation within a number of blocks.
 #[derive(SimpleObject)]
 #[graphql(complex)]
-pub(crate) struct FeeEstimate {
+#[graphql(name = "FeeEstimate")]
+pub(crate) struct FeeEstimateObject {
     /// The number of blocks that the estimate is for. The node's estimator may return a longer target than requested: 2
     /// instead of 1. A BLEND always reports the requested target.
     target_blocks: i32,
@@ -56,13 +57,13 @@ pub(crate) struct FeeEstimate {
     mode: Option<FeeMode>,
     /// The state of the chain that the rest of this answer uses, including the mempool of the projection. The node's
     /// estimator always reports its current state.
-    as_of: Snapshot,
+    as_of: SnapshotObject,
     #[graphql(skip)]
     view: Arc<View>,
 }
 
 #[ComplexObject]
-impl FeeEstimate {
+impl FeeEstimateObject {
     /// The backtest of this feerate: the share of recent starting points, 0 to 1, from which a transaction at this
     /// feerate would have been mined within `targetBlocks` blocks. A block counts as accepting the transaction if it
     /// has space left, or if at least a tenth of its weight pays at most this feerate; the threshold discounts
@@ -92,7 +93,8 @@ impl FeeEstimate {
 /// The minimum feerates for confirmation in one of the next blocks, in sat/vB, from the blocks that miners would
 /// assemble from the mempool if no more transactions arrived. No value is lower than that of a later target.
 #[derive(SimpleObject)]
-pub(crate) struct RecommendedFees {
+#[graphql(name = "RecommendedFees")]
+pub(crate) struct RecommendedFeesObject {
     /// For the next block: its median feerate, or less if the block is not full.
     next_block: f64,
     /// For one of the next three blocks.
@@ -104,7 +106,7 @@ pub(crate) struct RecommendedFees {
     /// The lowest feerate that the node currently accepts.
     minimum: f64,
     /// The state of the chain and mempool that the feerates are computed from.
-    as_of: Snapshot,
+    as_of: SnapshotObject,
 }
 
 /// A number of blocks ahead. Errors: BAD_USER_INPUT.
@@ -120,7 +122,7 @@ fn with_mempool(view: &View) -> Result<(), ApiError> {
     if view.follows_mempool() { Ok(()) } else { Err(ApiError::mempool_unknown()) }
 }
 
-impl RecommendedFees {
+impl RecommendedFeesObject {
     pub(crate) fn of(view: Arc<View>) -> Result<Self, ApiError> {
         with_mempool(&view)?;
         let fees = view.mempool().recommended_fees();
@@ -130,12 +132,12 @@ impl RecommendedFees {
             within_6_blocks: fees.within_6_blocks,
             economy: fees.economy,
             minimum: fees.minimum,
-            as_of: Snapshot::new(view),
+            as_of: SnapshotObject::new(view),
         })
     }
 }
 
-impl FeeEstimate {
+impl FeeEstimateObject {
     /// An estimate, `None` where the source has none.
     pub(crate) async fn find(
         view: Arc<View>,
@@ -169,7 +171,7 @@ impl FeeEstimate {
     }
 
     fn new(view: Arc<View>, target_blocks: i32, fee_rate: f64, source: FeeSource, mode: Option<FeeMode>) -> Self {
-        Self { target_blocks, fee_rate, source, mode, as_of: Snapshot::new(view.clone()), view }
+        Self { target_blocks, fee_rate, source, mode, as_of: SnapshotObject::new(view.clone()), view }
     }
 }
 

@@ -45,14 +45,14 @@ pub(crate) enum MempoolOrder {
 
 /// Whether a filter lets a row through, and whether it can let any through behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
+enum FilterVerdict {
     Keep,
     Pass,
     End,
 }
 
 /// What a filter says to a row of a list in this order.
-fn judge(filter: &TransactionFilter, entry: &Entry, order: MempoolOrder, forwards: bool) -> Verdict {
+fn judge(filter: &TransactionFilter, entry: &Entry, order: MempoolOrder, forwards: bool) -> FilterVerdict {
     // in the order of what is asked about, all that follows is as much out of bounds
     let bounds = match order {
         MempoolOrder::FeeRate => Some(filter.of_rate(entry.feerate().to_sat_per_vb())),
@@ -60,17 +60,17 @@ fn judge(filter: &TransactionFilter, entry: &Entry, order: MempoolOrder, forward
         MempoolOrder::EffectiveFeeRate | MempoolOrder::Arrival => None,
     };
     if bounds.is_some_and(|bounds| if forwards { bounds.too_low } else { bounds.too_high }) {
-        Verdict::End
+        FilterVerdict::End
     } else if filter.keeps_unconfirmed(entry) {
-        Verdict::Keep
+        FilterVerdict::Keep
     } else {
-        Verdict::Pass
+        FilterVerdict::Pass
     }
 }
 
 /// Where an unconfirmed transaction stands in an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stand {
+pub(crate) struct OrderPlace {
     /// What it is ordered by: a feerate, or a number by itself. Arrivals are not ordered by anything else.
     by: FeeFraction,
     /// The number of its arrival.
@@ -78,7 +78,7 @@ pub(crate) struct Stand {
     pub(crate) txid: Txid,
 }
 
-impl Stand {
+impl OrderPlace {
     /// In a list that is not ordered by anything that a transaction keeps.
     pub(crate) fn of(entry: &Entry) -> Self {
         Self { by: FeeFraction::ZERO, sequence: entry.sequence, txid: entry.txid }
@@ -126,30 +126,30 @@ impl Stand {
     }
 }
 
-type Rows<'m> = Box<dyn Iterator<Item = (Stand, &'m Arc<Entry>)> + 'm>;
+type Rows<'m> = Box<dyn Iterator<Item = (OrderPlace, &'m Arc<Entry>)> + 'm>;
 
 impl MempoolOrder {
     /// The transactions beyond the cursor of a request, in the order in which it reads them.
-    fn walk(self, mempool: &MempoolSnapshot, request: PageRequest<Stand>) -> Rows<'_> {
+    fn walk(self, mempool: &MempoolSnapshot, request: PageRequest<OrderPlace>) -> Rows<'_> {
         let (from, forwards) = (request.from(), request.is_forwards());
-        let stand = |by, entry: &Entry| Stand { by, ..Stand::of(entry) };
+        let stand = |by, entry: &Entry| OrderPlace { by, ..OrderPlace::of(entry) };
         match self {
             Self::FeeRate => {
-                let rows = mempool.by_feerate(beyond(from.map(Stand::rank), forwards));
+                let rows = mempool.by_feerate(beyond(from.map(OrderPlace::rank), forwards));
                 directed(rows.map(move |(rank, entry)| (stand(rank.by, entry), entry)), forwards)
             }
             Self::EffectiveFeeRate => {
-                let rows = mempool.by_effective_feerate(beyond(from.map(Stand::rank), forwards));
+                let rows = mempool.by_effective_feerate(beyond(from.map(OrderPlace::rank), forwards));
                 directed(rows.map(move |(rank, entry)| (stand(rank.by, entry), entry)), forwards)
             }
             Self::Value => {
-                let rows = mempool.by_value(beyond(from.map(Stand::value_rank), forwards));
+                let rows = mempool.by_value(beyond(from.map(OrderPlace::value_rank), forwards));
                 directed(rows.map(move |(rank, entry)| (stand(FeeFraction::new(rank.by, 1), entry), entry)), forwards)
             }
             Self::Arrival => {
-                // told from the newest on, so that the list runs against the numbers
+                // answered from the newest on, so that the list runs against the numbers
                 let rows = mempool.by_arrival(beyond(from.map(|from| from.sequence), !forwards));
-                directed(rows.map(|entry| (Stand::of(entry), entry)), !forwards)
+                directed(rows.map(|entry| (OrderPlace::of(entry), entry)), !forwards)
             }
         }
     }
@@ -176,7 +176,7 @@ pub(crate) fn transactions(
     let scope = Scope::new("transactions", crate::api::pagination::global_id::MEMPOOL_ID.to_owned())
         .filtered(format!("{order:?} {filter:?}"));
     let limits = limits(ctx)?;
-    let request = args.read_by(limits, |cursor| Stand::find(&scope, cursor, view))?;
+    let request = args.read_by(limits, |cursor| OrderPlace::find(&scope, cursor, view))?;
     let bytes = Cell::new(0_usize);
     let rows = order.walk(view.mempool(), request).map_while(|(stand, entry)| {
         if filter.asks_for_scripts() {
@@ -186,15 +186,20 @@ pub(crate) fn transactions(
             }
         }
         match judge(filter, entry, order, request.is_forwards()) {
-            Verdict::Keep => Some(Ok((stand, Some(entry)))),
-            Verdict::Pass => Some(Ok((stand, None))),
-            Verdict::End => None,
+            FilterVerdict::Keep => Some(Ok((stand, Some(entry)))),
+            FilterVerdict::Pass => Some(Ok((stand, None))),
+            FilterVerdict::End => None,
         }
     });
     let enough = |read| filter.leaves_out() && (read >= limits.scan_rows || bytes.get() > SCAN_BYTES);
     let page = request.page(enough, rows)?;
     let count = if filter.leaves_out() { None } else { Some(UInt53::new(view.mempool().totals().count)?) };
-    Connection::with_cursors(page, count, |stand: Stand| Ok(stand.cursor(&scope)), |_, entry| unconfirmed(view, entry))
+    Connection::with_cursors(
+        page,
+        count,
+        |stand: OrderPlace| Ok(stand.cursor(&scope)),
+        |_, entry| unconfirmed(view, entry),
+    )
 }
 
 /// A page of all txids, the newest first.
@@ -204,9 +209,9 @@ pub(crate) fn txids(
     args: &PageArgs,
 ) -> Result<Connection<scalars::Txid, i32>, ApiError> {
     let scope = Scope::new("txids", crate::api::pagination::global_id::MEMPOOL_ID.to_owned());
-    let request = args.read_by(limits(ctx)?, |cursor| Stand::find(&scope, cursor, view))?;
+    let request = args.read_by(limits(ctx)?, |cursor| OrderPlace::find(&scope, cursor, view))?;
     let rows = MempoolOrder::Arrival.walk(view.mempool(), request);
-    let page: Page<_, Stand> =
+    let page: Page<_, OrderPlace> =
         request.page(|_| false, rows.map(|(stand, _)| Ok::<_, ApiError>((stand, Some(stand.txid)))))?;
     let count = int_of(view.mempool().totals().count)?;
     Connection::with_cursors(page, count, |stand| Ok(stand.cursor(&scope)), |_, txid| Ok(scalars::Txid(txid)))
@@ -222,8 +227,8 @@ mod tests {
         #[test]
         fn a_cursor_leads_back_to_its_rank(fee: u64, weight in 1_u64.., sequence: u64, txid: [u8; 32]) {
             let scope = Scope::new("transactions", "Mempool:main".to_owned());
-            let stand = Stand { by: FeeFraction::new(fee, weight), sequence, txid: Txid::from_byte_array(txid) };
-            let read = Stand::read(&scope.opened(&stand.cursor(&scope)).unwrap()).unwrap();
+            let stand = OrderPlace { by: FeeFraction::new(fee, weight), sequence, txid: Txid::from_byte_array(txid) };
+            let read = OrderPlace::read(&scope.opened(&stand.cursor(&scope)).unwrap()).unwrap();
             prop_assert_eq!((read.by.fee(), read.by.weight()), (fee, weight));
             prop_assert_eq!((read.sequence, read.txid), (sequence, stand.txid));
         }
@@ -233,8 +238,8 @@ mod tests {
     fn a_cursor_of_a_list_of_another_kind_is_refused() {
         let scope = Scope::new("transactions", "Mempool:main".to_owned());
         for content in [&[][..], &[7; 8], &[7; 40], &[7; 55], &[7; 57]] {
-            assert_eq!(Stand::read(content), None, "{}", content.len());
+            assert_eq!(OrderPlace::read(content), None, "{}", content.len());
         }
-        assert_eq!(scope.opened(&scope.cursor(7, None)).and_then(|content| Stand::read(&content)), None);
+        assert_eq!(scope.opened(&scope.cursor(7, None)).and_then(|content| OrderPlace::read(&content)), None);
     }
 }

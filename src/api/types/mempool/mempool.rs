@@ -2,12 +2,12 @@ use std::sync::Arc;
 
 use async_graphql::{Context, ID, Object};
 
-use super::block_template::BlockTemplate;
-use super::fee_bin::{self, FeeBin};
+use super::block_template::BlockTemplateObject;
+use super::fee_bin::{self, FeeBinObject};
 use super::list::{self, MempoolOrder};
-use super::projected_block::ProjectedBlock;
+use super::projected_block::ProjectedBlockObject;
 use super::rbf_node::RbfNode;
-use super::sample::{self, MempoolSample};
+use super::sample::{self, MempoolSampleObject};
 use super::script_delta::{self, ScriptDelta};
 use super::stats::MempoolStats;
 use crate::api::allowance::find_transaction;
@@ -21,11 +21,11 @@ use crate::api::scalars::{DateTime, Txid, UInt53};
 use crate::api::types::transaction::{Transaction, TransactionFilter};
 use crate::view::{Entry, Remainder, View};
 
-/// How many transactions `recent` tells if nothing else is asked for.
+/// How many transactions `recent` returns by default.
 const RECENT: i32 = 10;
 /// How many blocks are projected if nothing else is asked for.
 const PROJECTED: i32 = 8;
-/// How many trees of replacements are told if nothing else is asked for.
+/// How many trees of replacements are returned by default.
 const REPLACEMENTS: i32 = 25;
 /// How many bins a histogram cut by size is taken to have before they are counted.
 const BINS: usize = 100;
@@ -55,18 +55,22 @@ impl Mempool {
         bins: Option<&[f64]>,
         bin_vsize: i32,
         effective: bool,
-    ) -> Result<Vec<FeeBin>, ApiError> {
+    ) -> Result<Vec<FeeBinObject>, ApiError> {
         let points = limits(ctx)?.points;
         let bins = match bins {
             Some(rates) => fee_bin::at(rates, points)?,
             None => fee_bin::filled(bin_vsize, self.view.mempool().totals().vsize, points)?,
         };
-        self.view.mempool().fee_histogram(fee_bin::kind(effective), &bins).into_iter().map(FeeBin::new).collect()
+        self.view.mempool().fee_histogram(fee_bin::kind(effective), &bins).into_iter().map(FeeBinObject::new).collect()
     }
 
-    fn projected(&self, ctx: &Context<'_>, first: i32) -> Result<Vec<ProjectedBlock>, ApiError> {
+    fn projected(&self, ctx: &Context<'_>, first: i32) -> Result<Vec<ProjectedBlockObject>, ApiError> {
         let blocks = self.view.mempool().projected_blocks(list_size(limits(ctx)?, first)?, Remainder::Left);
-        Ok(blocks.into_iter().enumerate().map(|(index, block)| ProjectedBlock::new(&self.view, index, block)).collect())
+        Ok(blocks
+            .into_iter()
+            .enumerate()
+            .map(|(index, block)| ProjectedBlockObject::new(&self.view, index, block))
+            .collect())
     }
 
     fn replacing(&self, ctx: &Context<'_>, first: i32, full_rbf_only: bool) -> Result<Vec<RbfNode>, ApiError> {
@@ -177,7 +181,7 @@ impl Mempool {
             default_with = "Some(false)"
         )]
         effective: Option<bool>,
-    ) -> Option<Result<Vec<FeeBin>, ApiError>> {
+    ) -> Option<Result<Vec<FeeBinObject>, ApiError>> {
         let (bin_vsize, effective) = (bin_vsize.unwrap_or(fee_bin::VSIZE), effective.unwrap_or_default());
         Some(self.histogram(ctx, bins.as_deref(), bin_vsize, effective))
     }
@@ -194,7 +198,7 @@ impl Mempool {
             default_with = "Some(PROJECTED)"
         )]
         first: Option<i32>,
-    ) -> Option<Result<Vec<ProjectedBlock>, ApiError>> {
+    ) -> Option<Result<Vec<ProjectedBlockObject>, ApiError>> {
         Some(self.projected(ctx, first.unwrap_or(PROJECTED)))
     }
 
@@ -218,8 +222,8 @@ impl Mempool {
     /// settings do not allow this query (the default), if the node does not respond, and if it returns no template: on
     /// mainnet it must have peers and have finished initial block download.
     #[graphql(complexity = "costs::NODE.saturating_mul(costs::TEMPLATE).saturating_add(child_complexity)")]
-    async fn next_block_template(&self) -> Option<Result<BlockTemplate, ApiError>> {
-        Some(BlockTemplate::ask(&self.view).await)
+    async fn next_block_template(&self) -> Option<Result<BlockTemplateObject, ApiError>> {
+        Some(BlockTemplateObject::ask(&self.view).await)
     }
 
     /// The replacements that the server remembers, newest first: one tree for each transaction that replaced others and
@@ -257,7 +261,7 @@ impl Mempool {
         to: DateTime,
         #[graphql(desc = "The length of a step, in seconds, at least 60.", default_with = "Some(STEP)")]
         step_seconds: Option<i32>,
-    ) -> Option<Result<Vec<MempoolSample>, ApiError>> {
+    ) -> Option<Result<Vec<MempoolSampleObject>, ApiError>> {
         Some(limits(ctx).and_then(|limits| sample::history(&self.view, limits, from, to, step_seconds.unwrap_or(STEP))))
     }
 }

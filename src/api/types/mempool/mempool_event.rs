@@ -5,7 +5,7 @@ use async_graphql::{Enum, Object, SimpleObject, Union};
 use crate::api::allowance::find_transaction;
 use crate::api::error::ApiError;
 use crate::api::scalars::{Txid, UInt53};
-use crate::api::streams::resume::MempoolPlace;
+use crate::api::streams::resume::MempoolCursor;
 use crate::api::types::block::Block;
 use crate::api::types::transaction::Transaction;
 use crate::view::{self, Departure, MempoolEventKind, View};
@@ -47,7 +47,8 @@ impl RemovalReason {
 
 /// A change of the mempool.
 #[derive(Union)]
-pub(crate) enum MempoolEvent {
+#[graphql(name = "MempoolEvent")]
+pub(crate) enum MempoolEventUnion {
     /// A transaction entered it.
     Added(TransactionAdded),
     /// A transaction left it, or the reason why one had left became known.
@@ -57,7 +58,7 @@ pub(crate) enum MempoolEvent {
 /// A transaction that entered the mempool: it is new, or a reorg returned it from a disconnected block.
 pub(crate) struct TransactionAdded {
     view: Arc<View>,
-    place: Place,
+    place: EventPlace,
     txid: bitcoin::Txid,
 }
 
@@ -86,15 +87,15 @@ pub(crate) struct TransactionRemoved {
 }
 
 /// Where in a stream an event stands.
-struct Place {
+struct EventPlace {
     seq: UInt53,
     cursor: String,
 }
 
-impl MempoolEvent {
+impl MempoolEventUnion {
     pub(crate) fn new(view: View, event: view::MempoolEvent, run: u64, seq: UInt53) -> Self {
         let view = Arc::new(view);
-        let place = Place { seq, cursor: MempoolPlace { run, sequence: event.sequence }.cursor() };
+        let place = EventPlace { seq, cursor: MempoolCursor { run, sequence: event.sequence }.encode() };
         match event.kind {
             MempoolEventKind::Added { txid, .. } => Self::Added(TransactionAdded { view, place, txid }),
             MempoolEventKind::Removed { txid, departure } => {
@@ -110,7 +111,7 @@ impl MempoolEvent {
 impl TransactionRemoved {
     fn new(
         view: Arc<View>,
-        Place { seq, cursor }: Place,
+        EventPlace { seq, cursor }: EventPlace,
         txid: bitcoin::Txid,
         departure: Departure,
         is_correction: bool,

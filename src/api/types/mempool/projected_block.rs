@@ -2,13 +2,13 @@ use std::sync::Arc;
 
 use async_graphql::{Context, Object};
 
-use super::list::Stand;
+use super::list::OrderPlace;
 use super::mempool::unconfirmed;
 use crate::api::context::limits;
 use crate::api::costs;
 use crate::api::error::ApiError;
 use crate::api::pagination::connection::Connection;
-use crate::api::pagination::cursor::{Place, Scope};
+use crate::api::pagination::cursor::{RowPlace, Scope};
 use crate::api::pagination::global_id::MEMPOOL_ID;
 use crate::api::pagination::page::PageArgs;
 use crate::api::scalars::{Sats, UInt53, int_of};
@@ -17,13 +17,13 @@ use crate::api::types::transaction::Transaction;
 use crate::view::{self, Entry, FeeFraction, View};
 
 /// A block to come.
-pub(crate) struct ProjectedBlock {
+pub(crate) struct ProjectedBlockObject {
     view: Arc<View>,
     index: usize,
     block: Arc<view::ProjectedBlock>,
 }
 
-impl ProjectedBlock {
+impl ProjectedBlockObject {
     pub(crate) fn new(view: &Arc<View>, index: usize, block: Arc<view::ProjectedBlock>) -> Self {
         Self { view: view.clone(), index, block }
     }
@@ -39,15 +39,15 @@ impl ProjectedBlock {
     fn page(&self, ctx: &Context<'_>, args: &PageArgs) -> Result<Connection<Transaction, Option<UInt53>>, ApiError> {
         let scope = Scope::new("transactions", format!("{MEMPOOL_ID} block {}", self.index));
         let request = args.read_by(limits(ctx)?, |cursor| {
-            let stand = Stand::find(&scope, cursor, &self.view)?;
+            let stand = OrderPlace::find(&scope, cursor, &self.view)?;
             let place = self.view.mempool().projected_place(&stand.txid).filter(|place| place.block == self.index);
             let place = place.ok_or_else(ApiError::cursor_moved)?;
             let position = u64::try_from(place.position).map_err(|_| ApiError::internal("a position beyond memory"))?;
-            Ok(Place { position, block: None })
+            Ok(RowPlace { position, block: None })
         })?;
         let count = UInt53::bound(self.block.sequences.len());
         let page = request.of(0..count.to_u64(), SortOrder::Asc);
-        let cursor = |position| Ok(Stand::of(self.entry(position)?).cursor(&scope));
+        let cursor = |position| Ok(OrderPlace::of(self.entry(position)?).cursor(&scope));
         Connection::with_cursors(page, Some(count), cursor, |position, ()| {
             unconfirmed(&self.view, self.entry(position)?)
         })
@@ -56,8 +56,8 @@ impl ProjectedBlock {
 
 /// A block that miners would assemble from the current mempool, by the rules of Bitcoin Core's miner: the highest
 /// feerates first, together with unconfirmed ancestors. Header and coinbase are not included in the figures.
-#[Object]
-impl ProjectedBlock {
+#[Object(name = "ProjectedBlock")]
+impl ProjectedBlockObject {
     /// The number of blocks before it. 0 for the next block.
     async fn index(&self) -> Result<i32, ApiError> {
         int_of(self.index)

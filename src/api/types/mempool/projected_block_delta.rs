@@ -4,34 +4,34 @@ use std::sync::Arc;
 use async_graphql::Object;
 
 use super::mempool::unconfirmed;
-use super::projected_block::ProjectedBlock;
+use super::projected_block::ProjectedBlockObject;
 use crate::api::costs;
 use crate::api::error::ApiError;
 use crate::api::scalars::{self, UInt53, int_of};
-use crate::api::streams::sampled::Looks;
+use crate::api::streams::sampled::SampleTimer;
 use crate::api::types::transaction::Transaction;
 use crate::view::{Entry, Remainder, View};
 
 /// How many transactions one event adds at most. What it costs is known before they are.
 const CHANGED: usize = 1_000;
 
-/// How one projected block changed since it was told last.
+/// How one projected block changed since the last event.
 pub(crate) struct ProjectedBlockDelta {
     view: Arc<View>,
     index: usize,
     sequence: UInt53,
-    full: Option<ProjectedBlock>,
+    full: Option<ProjectedBlockObject>,
     added: Vec<Arc<Entry>>,
     removed: Vec<bitcoin::Txid>,
 }
 
-/// What a reader of a projected block was told.
+/// The projected block as a reader last received it.
 pub(crate) struct ProjectedBlockReader {
     index: usize,
     /// How many events there were.
     sequence: UInt53,
     /// The transactions that the reader has now.
-    told: HashSet<bitcoin::Txid>,
+    sent: HashSet<bitcoin::Txid>,
     /// Whether the block had more than that.
     is_behind: bool,
     /// The number of the newest event of the mempool by then.
@@ -39,18 +39,18 @@ pub(crate) struct ProjectedBlockReader {
 }
 
 impl ProjectedBlockReader {
-    /// A reader that was told nothing yet.
+    /// A reader that received nothing yet.
     pub(crate) fn of(index: u32) -> Result<Self, ApiError> {
         let index = usize::try_from(index).map_err(|_| ApiError::internal("an index larger than memory"))?;
-        Ok(Self { index, sequence: UInt53::from(0), told: HashSet::new(), is_behind: false, looked_at: None })
+        Ok(Self { index, sequence: UInt53::from(0), sent: HashSet::new(), is_behind: false, looked_at: None })
     }
 
-    /// What there is to tell; nothing if the block holds the transactions that were told. What is too much for one event
-    /// is told from the newest state in the next, to which this leads at once.
+    /// The next event; none if the block still has the transactions that were sent. What is too much for one event
+    /// follows in the next, from the newest state and at once.
     pub(crate) fn look(
         &mut self,
         view: &Arc<View>,
-        looks: &mut Looks,
+        timer: &mut SampleTimer,
     ) -> Result<Option<ProjectedBlockDelta>, ApiError> {
         let (mempool, is_first) = (view.mempool(), self.looked_at.is_none());
         // the blocks are made of nothing but the transactions that arrived and did not leave
@@ -62,7 +62,7 @@ impl ProjectedBlockReader {
         let sequences = block.as_ref().map(|block| &*block.sequences).unwrap_or_default();
         let entries: Vec<&Arc<Entry>> = sequences.iter().filter_map(|number| mempool.by_sequence(*number)).collect();
 
-        let had = std::mem::take(&mut self.told);
+        let had = std::mem::take(&mut self.sent);
         let has: HashSet<_> = entries.iter().map(|entry| entry.txid).collect();
         let mut removed: Vec<_> = had.iter().filter(|txid| !has.contains(*txid)).copied().collect();
         removed.sort_unstable();
@@ -70,15 +70,15 @@ impl ProjectedBlockReader {
         self.is_behind = added.len() > CHANGED;
         if self.is_behind {
             added.truncate(CHANGED);
-            looks.soon();
+            timer.soon();
         }
-        self.told = had.into_iter().filter(|txid| has.contains(txid)).collect();
-        self.told.extend(added.iter().map(|entry| entry.txid));
+        self.sent = had.into_iter().filter(|txid| has.contains(txid)).collect();
+        self.sent.extend(added.iter().map(|entry| entry.txid));
         if !is_first && added.is_empty() && removed.is_empty() {
             return Ok(None);
         }
         self.sequence = UInt53::new(self.sequence.to_u64().saturating_add(1))?;
-        let full = block.filter(|_| is_first).map(|block| ProjectedBlock::new(view, self.index, block));
+        let full = block.filter(|_| is_first).map(|block| ProjectedBlockObject::new(view, self.index, block));
         let (view, index, sequence) = (view.clone(), self.index, self.sequence);
         Ok(Some(ProjectedBlockDelta { view, index, sequence, full, added, removed }))
     }
@@ -100,7 +100,7 @@ impl ProjectedBlockDelta {
 
     /// The block with its figures, in the first event. Null in all later events, and if there are not enough projected
     /// blocks.
-    async fn full(&self) -> Option<&ProjectedBlock> {
+    async fn full(&self) -> Option<&ProjectedBlockObject> {
         self.full.as_ref()
     }
 

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use async_graphql::SimpleObject;
 
-use super::fee_bin::FeeBin;
+use super::fee_bin::FeeBinObject;
 use crate::api::error::ApiError;
 use crate::api::pagination::page::count_of;
 use crate::api::scalars::{DateTime, Sats, UInt53, int_of};
@@ -14,7 +14,8 @@ const MINUTE: u32 = 60;
 
 /// The mempool at one point in time.
 #[derive(SimpleObject)]
-pub(crate) struct MempoolSample {
+#[graphql(name = "MempoolSample")]
+pub(crate) struct MempoolSampleObject {
     /// The time of the sample, to the minute.
     at: DateTime,
     /// The number of transactions in the mempool.
@@ -31,10 +32,10 @@ pub(crate) struct MempoolSample {
     vbytes_per_second: f64,
     /// The distribution of the mempool over effective feerates (`effectiveFeeRate`), highest bin first. All samples use
     /// the same bins; empty bins are omitted.
-    vsize_by_fee_rate: Vec<FeeBin>,
+    vsize_by_fee_rate: Vec<FeeBinObject>,
 }
 
-impl MempoolSample {
+impl MempoolSampleObject {
     fn new(minute: u32, sample: view::MempoolSample) -> Result<Self, ApiError> {
         Ok(Self {
             at: DateTime::from_unix(minute.saturating_mul(MINUTE)),
@@ -44,7 +45,7 @@ impl MempoolSample {
             min_fee_rate: sample.min_fee_rate,
             tx_per_second: sample.transactions_per_second,
             vbytes_per_second: sample.vbytes_per_second,
-            vsize_by_fee_rate: sample.bins.into_iter().map(FeeBin::new).collect::<Result<_, _>>()?,
+            vsize_by_fee_rate: sample.bins.into_iter().map(FeeBinObject::new).collect::<Result<_, _>>()?,
         })
     }
 }
@@ -66,7 +67,7 @@ pub(crate) fn history(
     from: DateTime,
     to: DateTime,
     step: i32,
-) -> Result<Vec<MempoolSample>, ApiError> {
+) -> Result<Vec<MempoolSampleObject>, ApiError> {
     let step_seconds = count_of("stepSeconds", step)?;
     if step_seconds < MINUTE {
         return Err(ApiError::bad_user_input(format!("stepSeconds is {step}, and it must be at least 60")));
@@ -88,7 +89,7 @@ pub(crate) fn history(
         if !minutes.is_empty()
             && let Some((minute, sample)) = view.mempool_sample(minutes)?
         {
-            samples.push(MempoolSample::new(minute, sample)?);
+            samples.push(MempoolSampleObject::new(minute, sample)?);
         }
         match start.checked_add(step_seconds).filter(|next| *next <= last) {
             Some(next) => start = next,

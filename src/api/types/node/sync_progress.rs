@@ -3,7 +3,7 @@ use async_graphql::{Object, SimpleObject};
 use crate::api::context::Pinned;
 use crate::api::error::ApiError;
 use crate::api::scalars::{BlockHash, UInt53, int};
-use crate::api::types::enums::SyncPhase;
+use crate::api::types::enums::SyncPhaseEnum;
 use crate::chain::Height;
 use crate::view::{self, SyncState, Tip};
 
@@ -15,7 +15,7 @@ impl SyncProgress {
         Self(pinned)
     }
 
-    /// All that it is told from, to see whether it is another.
+    /// The facts that it reports, to see whether one of them changed.
     pub(crate) fn facts(&self) -> (Option<Tip>, SyncState) {
         (self.0.view.as_ref().map(|view| view.tip()), self.0.state)
     }
@@ -54,7 +54,7 @@ fn share(indexed: Option<Height>, target: Height) -> f64 {
 #[Object]
 impl SyncProgress {
     /// The phase of following the node.
-    async fn phase(&self) -> SyncPhase {
+    async fn phase(&self) -> SyncPhaseEnum {
         self.0.state.phase.into()
     }
 
@@ -93,8 +93,8 @@ impl SyncProgress {
     }
 
     /// The shortage of disk space for the index, while it keeps the server from following the node; null at all other times.
-    async fn disk_shortage(&self) -> Option<Result<DiskShortage, ApiError>> {
-        self.0.state.disk_shortage.map(DiskShortage::new)
+    async fn disk_shortage(&self) -> Option<Result<DiskShortageObject, ApiError>> {
+        self.0.state.disk_shortage.map(DiskShortageObject::new)
     }
 
     /// The highest block that this server announced before a crash took it out of its index. Null if there is none, and
@@ -114,14 +114,15 @@ impl SyncProgress {
 
 /// Less free disk space than the index needs before its next change.
 #[derive(SimpleObject)]
-pub(crate) struct DiskShortage {
+#[graphql(name = "DiskShortage")]
+pub(crate) struct DiskShortageObject {
     /// Bytes that must be free on the disk of the index.
     needed_bytes: UInt53,
     /// Bytes that are free there.
     free_bytes: UInt53,
 }
 
-impl DiskShortage {
+impl DiskShortageObject {
     fn new(shortage: view::DiskShortage) -> Result<Self, ApiError> {
         let view::DiskShortage { needed_bytes, free_bytes, .. } = shortage;
         Ok(Self { needed_bytes: UInt53::new(needed_bytes)?, free_bytes: UInt53::new(free_bytes)? })

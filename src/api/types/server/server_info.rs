@@ -4,7 +4,7 @@ use async_graphql::{ID, Object};
 
 use super::database_info::DatabaseInfo;
 use super::server_limits::ServerLimits;
-use crate::api::context::{Pinned, Running};
+use crate::api::context::{Pinned, ServingContext};
 use crate::api::error::ApiError;
 use crate::api::pagination::global_id::SERVER_ID;
 use crate::api::scalars::{DateTime, int};
@@ -12,13 +12,13 @@ use crate::api::scalars::{DateTime, int};
 /// This server.
 #[derive(Clone)]
 pub(crate) struct ServerInfo {
-    running: Arc<Running>,
+    serving: Arc<ServingContext>,
     pinned: Pinned,
 }
 
 impl ServerInfo {
-    pub(crate) fn new(running: &Arc<Running>, pinned: Pinned) -> Self {
-        Self { running: running.clone(), pinned }
+    pub(crate) fn new(serving: &Arc<ServingContext>, pinned: Pinned) -> Self {
+        Self { serving: serving.clone(), pinned }
     }
 }
 
@@ -42,12 +42,12 @@ impl ServerInfo {
 
     /// When the server was started.
     async fn started_at(&self) -> DateTime {
-        DateTime::from_system(self.running.started_at)
+        DateTime::from_system(self.serving.started_at)
     }
 
     /// The limits on the size and cost of requests and answers.
     async fn limits(&self) -> ServerLimits {
-        (&self.running.limits).into()
+        (&self.serving.limits).into()
     }
 
     /// The index that the server stores.
@@ -57,12 +57,12 @@ impl ServerInfo {
 
     /// The number of subscriptions that are open now, of all clients together.
     async fn subscriptions(&self) -> Result<i32, ApiError> {
-        int(self.running.subscriptions())
+        int(self.serving.subscriptions())
     }
 
     /// The optional features that are enabled, by name. `broadcast`: the mutations submit transactions. `wtxids`: confirmed
     /// transactions are found by their wtxids.
     async fn features(&self) -> Vec<String> {
-        self.running.features.names()
+        self.serving.features.names()
     }
 }

@@ -5,7 +5,7 @@ use async_graphql::Object;
 
 use super::reject_code;
 use super::reject_info::RejectInfo;
-use super::submitted::Brought;
+use super::submitted::Submission;
 use crate::api::error::ApiError;
 use crate::api::scalars::{Sats, Txid, Wtxid, int_of};
 use crate::view::{MempoolAcceptance, TestedTransaction, View};
@@ -20,7 +20,7 @@ pub(crate) struct AcceptResult {
 impl AcceptResult {
     pub(crate) fn new(
         tested: TestedTransaction,
-        brought: &Brought,
+        brought: &Submission,
         view: &Arc<View>,
         among: &Arc<HashSet<bitcoin::Txid>>,
     ) -> Result<Self, ApiError> {

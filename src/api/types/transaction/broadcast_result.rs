@@ -4,7 +4,7 @@ use async_graphql::Object;
 
 use super::broadcast_outcome::BroadcastOutcome;
 use super::reject_info::RejectInfo;
-use super::submitted::Brought;
+use super::submitted::Submission;
 use super::transaction::Transaction;
 use crate::api::allowance::find_transaction;
 use crate::api::error::ApiError;
@@ -21,15 +21,15 @@ pub(crate) struct BroadcastResult {
 }
 
 impl BroadcastResult {
-    fn new(outcome: BroadcastOutcome, brought: &Brought, view: Option<&Arc<View>>) -> Self {
+    fn new(outcome: BroadcastOutcome, brought: &Submission, view: Option<&Arc<View>>) -> Self {
         let ids = Some((brought.txid, brought.wtxid));
         Self { outcome, ids, view: view.cloned(), replaced: Vec::new(), reject: None }
     }
 
-    /// It is where it was to go, and these left the mempool for it. Without a view nothing more is told of it.
+    /// It is where it was to go, and these left the mempool for it. Without a view there are no details.
     pub(crate) fn success(
         outcome: BroadcastOutcome,
-        brought: &Brought,
+        brought: &Submission,
         view: Option<&Arc<View>>,
         replaced: Vec<bitcoin::Txid>,
     ) -> Self {
@@ -37,13 +37,13 @@ impl BroadcastResult {
     }
 
     /// It was refused, and nothing more is known of it.
-    pub(crate) fn rejected_unread(brought: &Brought, refusal: Refusal) -> Self {
+    pub(crate) fn rejected_unread(brought: &Submission, refusal: Refusal) -> Self {
         let reject = Some(RejectInfo::unread(refusal));
         Self { reject, ..Self::new(BroadcastOutcome::Rejected, brought, None) }
     }
 
     /// It was refused.
-    pub(crate) fn rejected(brought: &Brought, view: &Arc<View>, reject: RejectInfo) -> Self {
+    pub(crate) fn rejected(brought: &Submission, view: &Arc<View>, reject: RejectInfo) -> Self {
         Self { reject: Some(reject), ..Self::new(BroadcastOutcome::Rejected, brought, Some(view)) }
     }
 
@@ -54,13 +54,13 @@ impl BroadcastResult {
     }
 
     /// It was not sent, because of others that came with it.
-    pub(crate) fn not_tried(brought: &Brought, reason: &str) -> Self {
+    pub(crate) fn not_tried(brought: &Submission, reason: &str) -> Self {
         let reject = Some(RejectInfo::not_tried(reason));
         Self { reject, ..Self::new(BroadcastOutcome::Rejected, brought, None) }
     }
 
-    /// Nobody knows.
-    pub(crate) fn unknown(brought: &Brought) -> Self {
+    /// The outcome is unknown.
+    pub(crate) fn unknown(brought: &Submission) -> Self {
         Self::new(BroadcastOutcome::NodeUnreachable, brought, None)
     }
 

@@ -3,14 +3,14 @@ use std::sync::Arc;
 use async_graphql::Object;
 use bitcoin::{Amount, OutPoint};
 
-use super::submitted::Brought;
+use super::submitted::Submission;
 use super::transaction::Transaction;
 use crate::api::allowance::find_transaction;
 use crate::api::error::ApiError;
 use crate::api::types::enums::TxState;
 use crate::view::{self, View};
 
-/// A transaction of which a client brought the bytes.
+/// A transaction whose bytes a client submitted.
 pub(crate) struct DecodedTransaction {
     view: Arc<View>,
     transaction: Arc<view::Transaction>,
@@ -20,8 +20,8 @@ pub(crate) struct DecodedTransaction {
 impl DecodedTransaction {
     /// Errors: BAD_USER_INPUT, if it pays more than all coins there can be; QUERY_LIMIT_EXCEEDED, if what it spends has
     /// more bytes than an answer may read.
-    pub(crate) fn new(view: &Arc<View>, brought: Brought) -> Result<Self, ApiError> {
-        let Brought { parts, raw, .. } = brought;
+    pub(crate) fn new(view: &Arc<View>, brought: Submission) -> Result<Self, ApiError> {
+        let Submission { parts, raw, .. } = brought;
         let paid = parts.output.iter().try_fold(Amount::ZERO, |sum, output| sum.checked_add(output.value));
         if paid.is_none_or(|paid| paid > Amount::MAX_MONEY) {
             return Err(ApiError::bad_user_input(

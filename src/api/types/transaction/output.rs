@@ -11,7 +11,7 @@ use crate::api::error::ApiError;
 use crate::api::pagination::global_id::output_id;
 use crate::api::scalars::{Hex, Sats, int};
 use crate::api::types::block::BlockAt;
-use crate::api::types::enums::{ScriptType, SpendStatus, UnspendableReason};
+use crate::api::types::enums::{ScriptTypeEnum, SpendStatusEnum, UnspendableReasonEnum};
 use crate::api::types::ledger::Script;
 use crate::chain::script::op_return;
 use crate::chain::{self, address_of};
@@ -56,11 +56,11 @@ impl Output {
         Ok(self.view.spender(&self.transaction, self.vout)?)
     }
 
-    fn reason(&self) -> Result<Option<UnspendableReason>, ApiError> {
-        Ok(self.view.unspendable(&self.transaction, self.vout)?.map(UnspendableReason::from))
+    fn reason(&self) -> Result<Option<UnspendableReasonEnum>, ApiError> {
+        Ok(self.view.unspendable(&self.transaction, self.vout)?.map(UnspendableReasonEnum::from))
     }
 
-    fn status(&self, at: Option<BlockAt>) -> Result<Option<SpendStatus>, ApiError> {
+    fn status(&self, at: Option<BlockAt>) -> Result<Option<SpendStatusEnum>, ApiError> {
         let status = match at {
             None => {
                 self.view.read_set().depends_on(Dependency::Head);
@@ -68,7 +68,7 @@ impl Output {
             }
             at => self.view.spend_status_at(&self.transaction, self.vout, &BlockAt::resolve(at, &self.view)?)?,
         };
-        Ok(status.map(SpendStatus::from))
+        Ok(status.map(SpendStatusEnum::from))
     }
 }
 
@@ -116,7 +116,7 @@ impl Output {
     }
 
     /// The type of the script.
-    async fn script_type(&self) -> Result<ScriptType, ApiError> {
+    async fn script_type(&self) -> Result<ScriptTypeEnum, ApiError> {
         Ok(chain::ScriptType::of(&self.part()?.script_pubkey).into())
     }
 
@@ -172,12 +172,12 @@ impl Output {
             desc = "The state right after this block, without the mempool; the current state if not given."
         )]
         at: Option<BlockAt>,
-    ) -> Option<Result<SpendStatus, ApiError>> {
+    ) -> Option<Result<SpendStatusEnum, ApiError>> {
         self.status(at).transpose()
     }
 
     /// Why the output can never be spent. Null if it can be, or already was.
-    async fn unspendable_reason(&self) -> Option<Result<UnspendableReason, ApiError>> {
+    async fn unspendable_reason(&self) -> Option<Result<UnspendableReasonEnum, ApiError>> {
         self.reason().transpose()
     }
 

@@ -1,4 +1,4 @@
-//! Which transactions spend outputs, told whenever another does, or none does any more.
+//! Which transactions spend outputs, sent whenever another does, or none does any more.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use super::output::Output;
 use crate::api::allowance::find_transaction;
 use crate::api::error::ApiError;
 use crate::api::scalars::{self, int};
-use crate::api::streams::follower::Following;
-use crate::api::streams::head_lease::Held;
+use crate::api::streams::follower::Follower;
+use crate::api::streams::head_lease::HeadLease;
 use crate::api::streams::heads::HeadFollower;
 use crate::view::{Head, Published, Spender, View};
 
@@ -47,7 +47,7 @@ impl OutputSpentEvent {
         let spent_by = match by {
             None => None,
             Some(By::Block(_, spender)) => Some(Input::spending(&view, spender)?),
-            Some(By::Waiting(txid, vin)) => {
+            Some(By::Pending(txid, vin)) => {
                 let entry = view.mempool().get(&txid).cloned().ok_or_else(missing)?;
                 let spending = find_transaction(&view, |view| Ok(view.unconfirmed(&entry)))?.ok_or_else(missing)?;
                 Some(Input::new(&view, &Arc::new(spending), vin))
@@ -64,7 +64,7 @@ enum By {
     /// A transaction of the main chain.
     Block(Txid, Spender),
     /// This input of a transaction of the mempool.
-    Waiting(Txid, u32),
+    Pending(Txid, u32),
 }
 
 impl By {
@@ -72,7 +72,7 @@ impl By {
     fn identity(&self) -> (Txid, bool) {
         match self {
             Self::Block(txid, _) => (*txid, true),
-            Self::Waiting(txid, _) => (*txid, false),
+            Self::Pending(txid, _) => (*txid, false),
         }
     }
 }
@@ -81,29 +81,29 @@ impl By {
 pub(crate) struct Spend {
     outpoint: OutPoint,
     by: Option<By>,
-    /// What was told of it before.
+    /// What the last event reported.
     before: Option<(Txid, bool)>,
 }
 
 /// An output that is followed.
-struct Followed {
+struct WatchedOutput {
     outpoint: OutPoint,
     /// What spends it on the main chain, as of the tip that was looked at last.
     by_block: Option<By>,
-    /// What was told of it last, unless nothing spends it now.
-    told: Option<(Txid, bool)>,
+    /// What the last event reported, unless nothing spends it now.
+    sent: Option<(Txid, bool)>,
 }
 
-/// A reader who is told what spends outputs.
+/// A reader of the spends of outputs.
 pub(crate) struct SpendFollower {
     heads: HeadFollower,
     published: Published,
     allowance: usize,
-    followed: Vec<Followed>,
+    followed: Vec<WatchedOutput>,
     include_mempool: bool,
     pending: VecDeque<Spend>,
-    /// The state that is told from, until all of it is.
-    held: Option<Held>,
+    /// The state that the pending events are answered from.
+    lease: Option<HeadLease>,
     /// The tip of the state that was looked at last.
     tip: Option<BlockHash>,
 }
@@ -115,15 +115,15 @@ impl SpendFollower {
         allowance: usize,
         (outpoints, include_mempool): (Vec<OutPoint>, bool),
     ) -> Self {
-        let followed = outpoints.into_iter().map(|outpoint| Followed { outpoint, by_block: None, told: None });
+        let followed = outpoints.into_iter().map(|outpoint| WatchedOutput { outpoint, by_block: None, sent: None });
         let (followed, pending) = (followed.collect(), VecDeque::new());
-        Self { heads, published, allowance, followed, include_mempool, pending, held: None, tip: None }
+        Self { heads, published, allowance, followed, include_mempool, pending, lease: None, tip: None }
     }
 
     fn look(&mut self, head: &Arc<Head>) -> Result<(), ApiError> {
         let view = View::new(head.clone());
         let chain_changed = self.tip.replace(head.tip.hash) != Some(head.tip.hash);
-        for Followed { outpoint, by_block, told } in &mut self.followed {
+        for WatchedOutput { outpoint, by_block, sent } in &mut self.followed {
             if chain_changed {
                 *by_block = match view.spender_of_outpoint(outpoint)? {
                     Some(spender) => Some(By::Block(view.txid_at(spender.txnum)?, spender)),
@@ -132,47 +132,47 @@ impl SpendFollower {
             }
             let waiting = || {
                 let (txid, vin) = head.mempool.spender(outpoint).filter(|_| self.include_mempool)?;
-                Some(By::Waiting(txid, vin))
+                Some(By::Pending(txid, vin))
             };
             let by = by_block.or_else(waiting);
             let identity = by.as_ref().map(By::identity);
-            if *told != identity {
-                let before = std::mem::replace(told, identity);
+            if *sent != identity {
+                let before = std::mem::replace(sent, identity);
                 self.pending.push_back(Spend { outpoint: *outpoint, by, before });
             }
         }
-        self.held = Some(Held::new(head.clone()));
+        self.lease = Some(HeadLease::new(head.clone()));
         Ok(())
     }
 
-    /// Looks at the newest state if one was held for long: what was found in that and is yet to be told is not told.
-    fn let_go(&mut self) -> Result<(), ApiError> {
-        let newest = self.held.as_mut().and_then(|held| held.outlived(&self.published));
+    /// Looks at the newest state once the lease is over: events found in the old one and not sent yet are dropped.
+    fn switch_if_expired(&mut self) -> Result<(), ApiError> {
+        let newest = self.lease.as_mut().and_then(|lease| lease.newer_head(&self.published));
         let Some(newest) = newest.filter(|_| !self.pending.is_empty()) else { return Ok(()) };
         let found: HashMap<_, _> = self.pending.drain(..).map(|spend| (spend.outpoint, spend.before)).collect();
-        for Followed { outpoint, told, .. } in &mut self.followed {
+        for WatchedOutput { outpoint, sent, .. } in &mut self.followed {
             if let Some(before) = found.get(outpoint) {
-                *told = *before;
+                *sent = *before;
             }
         }
         self.look(&newest)
     }
 }
 
-impl Following for SpendFollower {
-    type Found = (View, Spend);
+impl Follower for SpendFollower {
+    type Item = (View, Spend);
 
-    /// What is to be told next, and the view to answer from; `None` once there will be no more.
+    /// The next event, and the view to answer from; `None` at the end of the stream.
     async fn next(&mut self) -> Option<Result<(View, Spend), ApiError>> {
-        if let Err(error) = self.let_go() {
+        if let Err(error) = self.switch_if_expired() {
             return Some(Err(error));
         }
         loop {
-            if let (Some(held), Some(spend)) = (&self.held, self.pending.pop_front()) {
-                let view = self.published.view_of(held.head().clone(), self.allowance, self.published.node_client());
+            if let (Some(lease), Some(spend)) = (&self.lease, self.pending.pop_front()) {
+                let view = self.published.view_of(lease.head().clone(), self.allowance, self.published.node_client());
                 return Some(Ok((view, spend)));
             }
-            self.held = None;
+            self.lease = None;
             let head = self.heads.next().await?;
             if let Err(error) = self.look(&head) {
                 return Some(Err(error));

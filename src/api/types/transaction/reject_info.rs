@@ -26,7 +26,7 @@ struct About {
 }
 
 impl RejectInfo {
-    /// Of a transaction that came with those `among`, told from a state of the server after the refusal.
+    /// Of a transaction that came with those `among`, explained from a state of the server after the refusal.
     pub(crate) fn new(
         refusal: Refusal,
         view: &Arc<View>,

@@ -15,9 +15,9 @@ use crate::view::MaxFees;
 /// From this feerate on, in sat/vB, a node takes a limit for a mistake (Core's `ParseFeeRate`: 1 BTC for 1,000 vbytes).
 const ABSURD: u64 = 100_000;
 
-/// A transaction as it was brought.
+/// A transaction as a client submitted it.
 #[derive(Clone)]
-pub(crate) struct Brought {
+pub(crate) struct Submission {
     /// Its parts.
     pub(crate) parts: Arc<bitcoin::Transaction>,
     /// Its bytes.
@@ -28,7 +28,7 @@ pub(crate) struct Brought {
     pub(crate) wtxid: Wtxid,
 }
 
-impl Brought {
+impl Submission {
     /// The transaction of these bytes. Errors: why they are none.
     pub(crate) fn read(hex: Hex) -> Result<Self, String> {
         let raw = hex.into_bytes();

@@ -7,8 +7,7 @@ use super::lock_time::LockTime;
 use super::occurrence::TxOccurrence;
 use super::output::Output;
 use super::transaction_filter::TransactionFilter;
-use crate::api::allowance::ITEM_BYTES;
-use crate::api::allowance::find_transaction;
+use crate::api::allowance::{ITEM_BYTES, find_transaction};
 use crate::api::context::limits;
 use crate::api::costs;
 use crate::api::error::ApiError;
@@ -17,7 +16,7 @@ use crate::api::pagination::cursor::Scope;
 use crate::api::pagination::global_id::transaction_id;
 use crate::api::pagination::page::PageArgs;
 use crate::api::scalars::{DateTime, Hex, Sats, Txid, UInt53, Wtxid, int};
-use crate::api::types::block::{Block, MerkleProof};
+use crate::api::types::block::{Block, MerkleProofObject};
 use crate::api::types::enums::{SortOrder, TxState};
 use crate::api::types::mempool::{MempoolEntry, REPLACED, RbfNode};
 use crate::chain::float::to_f64;
@@ -84,12 +83,12 @@ impl Transaction {
         self.part_page(ctx, args, ("outputs", count), Some(count.into()), output)
     }
 
-    fn proof(&self) -> Result<Option<MerkleProof>, ApiError> {
+    fn proof(&self) -> Result<Option<MerkleProofObject>, ApiError> {
         let Some(place) = self.transaction.place else { return Ok(None) };
         // all txids of the block are read
         let block = self.view.main_block(place.height)?;
         self.view.count(usize::try_from(block.row.transactions).unwrap_or(usize::MAX).saturating_mul(32))?;
-        MerkleProof::new(&self.view.merkle_proof(block, place.index)?).map(Some)
+        MerkleProofObject::new(&self.view.merkle_proof(block, place.index)?).map(Some)
     }
 
     fn replaced(&self) -> Result<Vec<Self>, ApiError> {
@@ -249,7 +248,7 @@ impl Transaction {
 
     /// The merkle proof of the transaction in its block. Null while no main chain block contains it.
     #[graphql(complexity = "child_complexity.saturating_add(costs::PROOF)")]
-    async fn merkle_proof(&self) -> Option<Result<MerkleProof, ApiError>> {
+    async fn merkle_proof(&self) -> Option<Result<MerkleProofObject, ApiError>> {
         self.proof().transpose()
     }
 

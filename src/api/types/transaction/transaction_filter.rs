@@ -12,7 +12,7 @@ use bitcoin::Script;
 use crate::api::error::ApiError;
 use crate::api::pagination::page::{Page, PageRequest, Walk};
 use crate::api::scalars::{Hex, Sats};
-use crate::api::types::enums::{ScriptType, SortOrder};
+use crate::api::types::enums::{ScriptTypeEnum, SortOrder};
 use crate::chain::script::op_return;
 use crate::chain::{self};
 use crate::limits::Limits;
@@ -35,7 +35,7 @@ pub(crate) struct TransactionFilter {
     /// Only transactions whose outputs add up to at most this many satoshis.
     pub(crate) max_value: Option<Sats>,
     /// Only transactions with an output of one of these script types.
-    pub(crate) script_types: Option<Vec<ScriptType>>,
+    pub(crate) script_types: Option<Vec<ScriptTypeEnum>>,
     /// If true, only coinbases; if false, no coinbases.
     pub(crate) coinbase: Option<bool>,
     /// Only transactions with an OP_RETURN output whose pushed data, concatenated, starts with these bytes. An empty
@@ -45,12 +45,12 @@ pub(crate) struct TransactionFilter {
 
 /// On which side of the bounds of a filter a figure lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Bounds {
+pub(crate) struct FilterBounds {
     pub(crate) too_low: bool,
     pub(crate) too_high: bool,
 }
 
-impl Bounds {
+impl FilterBounds {
     fn within(self) -> bool {
         !self.too_low && !self.too_high
     }
@@ -63,16 +63,16 @@ impl TransactionFilter {
     }
 
     /// Where a feerate lies, in sat/vB.
-    pub(crate) fn of_rate(&self, rate: f64) -> Bounds {
-        Bounds {
+    pub(crate) fn of_rate(&self, rate: f64) -> FilterBounds {
+        FilterBounds {
             too_low: self.min_fee_rate.is_some_and(|least| rate < least),
             too_high: self.max_fee_rate.is_some_and(|most| rate > most),
         }
     }
 
     /// Where the sum of outputs lies, in sat.
-    pub(crate) fn of_value(&self, value: u64) -> Bounds {
-        Bounds {
+    pub(crate) fn of_value(&self, value: u64) -> FilterBounds {
+        FilterBounds {
             too_low: self.min_value.is_some_and(|least| value < least.to_sat()),
             too_high: self.max_value.is_some_and(|most| value > most.to_sat()),
         }
@@ -115,8 +115,8 @@ impl TransactionFilter {
             None => !self.asks_for_rate(),
         };
         let is_of_kind = self.coinbase.is_none_or(|coinbase| coinbase == is_coinbase);
-        let has_type = |types: &Vec<ScriptType>| {
-            scripts().any(|script| types.contains(&ScriptType::from(chain::ScriptType::of(script))))
+        let has_type = |types: &Vec<ScriptTypeEnum>| {
+            scripts().any(|script| types.contains(&ScriptTypeEnum::from(chain::ScriptType::of(script))))
         };
         let has_data = |prefix: &Hex| scripts().any(|script| begins_with(script, prefix.as_bytes()));
         pays && is_of_kind
@@ -180,9 +180,12 @@ mod tests {
         let outputs = scripts(&["51024e73", "6a026162026364"]);
         let keeps =
             |filter: &TransactionFilter| filter.keeps(false, None, 0, || outputs.iter().map(ScriptBuf::as_script));
-        let types = |types: &[ScriptType]| TransactionFilter { script_types: Some(types.into()), ..Default::default() };
-        assert!(keeps(&types(&[ScriptType::P2tr, ScriptType::P2a])) && keeps(&types(&[ScriptType::OpReturn])));
-        assert!(!keeps(&types(&[ScriptType::P2tr])) && !keeps(&types(&[])));
+        let types =
+            |types: &[ScriptTypeEnum]| TransactionFilter { script_types: Some(types.into()), ..Default::default() };
+        assert!(
+            keeps(&types(&[ScriptTypeEnum::P2tr, ScriptTypeEnum::P2a])) && keeps(&types(&[ScriptTypeEnum::OpReturn]))
+        );
+        assert!(!keeps(&types(&[ScriptTypeEnum::P2tr])) && !keeps(&types(&[])));
         let data = |hex: &str| TransactionFilter {
             op_return_prefix: Some(Hex::new(ScriptBuf::from_hex(hex).unwrap().into_bytes())),
             ..Default::default()

@@ -1,4 +1,4 @@
-//! Where transactions are, told whenever that changes.
+//! Where transactions are, sent whenever that changes.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use super::transaction::Transaction;
 use crate::api::allowance::find_transaction;
 use crate::api::error::ApiError;
 use crate::api::scalars::{self, int, int_of};
-use crate::api::streams::follower::Following;
-use crate::api::streams::head_lease::Held;
+use crate::api::streams::follower::Follower;
+use crate::api::streams::head_lease::HeadLease;
 use crate::api::streams::heads::HeadFollower;
 use crate::api::streams::projections::{GOOD_FOR, Projections};
 use crate::api::types::enums::TxState;
@@ -36,7 +36,7 @@ pub(crate) struct TransactionStatusEvent {
 }
 
 impl TransactionStatusEvent {
-    pub(crate) fn new(view: View, Told { txid, status, .. }: Told) -> Self {
+    pub(crate) fn new(view: View, SentStatus { txid, status, .. }: SentStatus) -> Self {
         Self {
             txid: scalars::Txid(txid),
             state: status.state.map(TxState::from),
@@ -68,7 +68,7 @@ impl TransactionStatusEvent {
     }
 }
 
-/// What is told of a transaction.
+/// The reported status of a transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Status {
     state: Option<TransactionState>,
@@ -78,15 +78,15 @@ pub(crate) struct Status {
 }
 
 /// That a transaction is where it was not before.
-pub(crate) struct Told {
+pub(crate) struct SentStatus {
     txid: Txid,
     status: Status,
-    /// What was told of it before.
+    /// What the last event reported.
     before: Option<Status>,
 }
 
-/// What somebody wants to know.
-pub(crate) struct Wanted {
+/// What a client subscribes to.
+pub(crate) struct StatusRequest {
     /// Of which transactions.
     pub(crate) txids: Vec<Txid>,
     /// Up to how many confirmations.
@@ -95,7 +95,7 @@ pub(crate) struct Wanted {
     pub(crate) projected: bool,
 }
 
-impl Wanted {
+impl StatusRequest {
     /// Where a transaction is in a state, and among the blocks that miners would make of one that may be older.
     fn status(&self, view: &View, projected: Option<&MempoolSnapshot>, txid: &Txid) -> Result<Status, IndexError> {
         let Some((state, block)) = view.current_state(txid)? else { return Ok(Status::default()) };
@@ -120,7 +120,7 @@ impl Wanted {
         Ok(place.map_or(0, |place| view.confirmations(place.height)).min(self.until))
     }
 
-    /// Whether there is nothing more to be told: it is confirmed as often as asked for, or what took its place is, so
+    /// Whether the stream is complete: it is confirmed as often as asked for, or what took its place is, so
     /// that it can come back only as the other could be undone.
     fn is_settled(&self, view: &View, status: &Status) -> Result<bool, IndexError> {
         if status.confirmations >= self.until {
@@ -135,20 +135,20 @@ impl Wanted {
     }
 }
 
-/// A reader who is told where transactions are.
+/// A reader of the status of transactions.
 pub(crate) struct StatusFollower {
     heads: HeadFollower,
     published: Published,
     allowance: usize,
-    wanted: Wanted,
+    wanted: StatusRequest,
     projections: Arc<Projections>,
     /// Whether the blocks that miners would make are those of an older state than the one that was looked at last.
     is_behind: bool,
-    /// What was told of each transaction, in the order in which they were given.
-    told: Vec<Option<Status>>,
-    pending: VecDeque<Told>,
-    /// The state that is told from, until all of it is.
-    held: Option<Held>,
+    /// The last reported status of each transaction, in the order of the argument.
+    sent: Vec<Option<Status>>,
+    pending: VecDeque<SentStatus>,
+    /// The state that the pending events are answered from.
+    lease: Option<HeadLease>,
     /// The tip and the newest event of the mempool of the state that was looked at last.
     seen: Option<(BlockHash, u64)>,
     settled: bool,
@@ -159,14 +159,14 @@ impl StatusFollower {
         heads: HeadFollower,
         published: Published,
         allowance: usize,
-        (wanted, projections): (Wanted, Arc<Projections>),
+        (wanted, projections): (StatusRequest, Arc<Projections>),
     ) -> Self {
-        let (told, pending) = (vec![None; wanted.txids.len()], VecDeque::new());
-        let (held, seen, is_behind, settled) = (None, None, false, false);
-        Self { heads, published, allowance, wanted, projections, is_behind, told, pending, held, seen, settled }
+        let (sent, pending) = (vec![None; wanted.txids.len()], VecDeque::new());
+        let (lease, seen, is_behind, settled) = (None, None, false, false);
+        Self { heads, published, allowance, wanted, projections, is_behind, sent, pending, lease, seen, settled }
     }
 
-    /// The blocks that miners would make, if somebody wants to know.
+    /// The projected blocks, if the client selects them.
     async fn projected(&mut self, head: &Arc<Head>) -> Result<Option<MempoolSnapshot>, ApiError> {
         let waits = |txid| head.mempool.get(txid).is_some();
         if !self.wanted.projected || !self.wanted.txids.iter().any(waits) {
@@ -183,34 +183,34 @@ impl StatusFollower {
         let view = View::new(head.clone());
         let touched = self.seen.and_then(|seen| touched(head, seen));
         let mut settled = true;
-        for (txid, told) in self.wanted.txids.iter().zip(&mut self.told) {
-            let stays = told.filter(|told| {
-                let is_projected = self.wanted.projected && told.state == Some(TransactionState::Unconfirmed);
+        for (txid, sent) in self.wanted.txids.iter().zip(&mut self.sent) {
+            let stays = sent.filter(|sent| {
+                let is_projected = self.wanted.projected && sent.state == Some(TransactionState::Unconfirmed);
                 touched.as_ref().is_some_and(|touched| !touched.contains(txid)) && !is_projected
             });
             let status = stays.map_or_else(|| self.wanted.status(&view, projected.as_ref(), txid), Ok)?;
-            if *told != Some(status) {
-                let before = told.replace(status);
-                self.pending.push_back(Told { txid: *txid, status, before });
+            if *sent != Some(status) {
+                let before = sent.replace(status);
+                self.pending.push_back(SentStatus { txid: *txid, status, before });
             }
             settled = settled && self.wanted.is_settled(&view, &status)?;
         }
         self.settled = settled;
         self.seen = Some((head.tip.hash, head.mempool.sequence()));
-        self.held = Some(Held::new(head.clone()));
+        self.lease = Some(HeadLease::new(head.clone()));
         Ok(())
     }
 }
 
 impl StatusFollower {
-    /// Looks at the newest state if one was held for long: what was found in that and is yet to be told is not told.
-    async fn let_go(&mut self) -> Result<(), ApiError> {
-        let newest = self.held.as_mut().and_then(|held| held.outlived(&self.published));
+    /// Looks at the newest state once the lease is over: events found in the old one and not sent yet are dropped.
+    async fn switch_if_expired(&mut self) -> Result<(), ApiError> {
+        let newest = self.lease.as_mut().and_then(|lease| lease.newer_head(&self.published));
         let Some(newest) = newest.filter(|_| !self.pending.is_empty()) else { return Ok(()) };
-        let found: HashMap<_, _> = self.pending.drain(..).map(|told| (told.txid, told.before)).collect();
-        for (txid, told) in self.wanted.txids.iter().zip(&mut self.told) {
+        let found: HashMap<_, _> = self.pending.drain(..).map(|sent| (sent.txid, sent.before)).collect();
+        for (txid, sent) in self.wanted.txids.iter().zip(&mut self.sent) {
             if let Some(before) = found.get(txid) {
-                *told = *before;
+                *sent = *before;
             }
         }
         self.seen = None;
@@ -236,20 +236,20 @@ fn touched(head: &Head, (tip, sequence): (BlockHash, u64)) -> Option<HashSet<Txi
     Some(events.map(|event| event.kind.txid()).collect())
 }
 
-impl Following for StatusFollower {
-    type Found = (View, Told);
+impl Follower for StatusFollower {
+    type Item = (View, SentStatus);
 
-    /// What is to be told next, and the view to answer from; `None` once all is settled.
-    async fn next(&mut self) -> Option<Result<(View, Told), ApiError>> {
-        if let Err(error) = self.let_go().await {
+    /// The next event, and the view to answer from; `None` once all transactions are confirmed as requested.
+    async fn next(&mut self) -> Option<Result<(View, SentStatus), ApiError>> {
+        if let Err(error) = self.switch_if_expired().await {
             return Some(Err(error));
         }
         loop {
-            if let (Some(held), Some(told)) = (&self.held, self.pending.pop_front()) {
-                let view = self.published.view_of(held.head().clone(), self.allowance, self.published.node_client());
-                return Some(Ok((view, told)));
+            if let (Some(lease), Some(sent)) = (&self.lease, self.pending.pop_front()) {
+                let view = self.published.view_of(lease.head().clone(), self.allowance, self.published.node_client());
+                return Some(Ok((view, sent)));
             }
-            self.held = None;
+            self.lease = None;
             if self.settled {
                 return None;
             }

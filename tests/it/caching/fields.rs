@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use async_graphql::parser::parse_schema;
 use async_graphql::parser::types::{TypeKind, TypeSystemDefinition};
-use btcgraph::api::{MARKS, Mark};
+use btcgraph::api::{Cacheability, FIELD_CACHEABILITY};
 
 /// All fields of all types that have fields, by type.
 fn fields() -> Vec<String> {
@@ -25,7 +25,7 @@ fn fields() -> Vec<String> {
 
 #[test]
 fn every_field_of_the_schema_has_one_mark_and_there_are_no_others() {
-    let marked = MARKS
+    let marked = FIELD_CACHEABILITY
         .iter()
         .flat_map(|(owner, _, fields)| fields.split_ascii_whitespace().map(move |field| format!("{owner}.{field}")));
     let mut marked: Vec<_> = marked.collect();
@@ -33,7 +33,7 @@ fn every_field_of_the_schema_has_one_mark_and_there_are_no_others() {
     let fields = fields();
     assert!(fields.len() > 500, "the schema was read");
     let unmarked: Vec<_> = fields.iter().filter(|field| !marked.contains(field)).collect();
-    assert!(unmarked.is_empty(), "say in src/api/marks.rs how lasting they are: {unmarked:?}");
+    assert!(unmarked.is_empty(), "list them in src/api/extensions/cacheability.rs: {unmarked:?}");
     assert_eq!(marked, fields, "marked twice, or no field of the schema");
 }
 
@@ -50,10 +50,11 @@ fn what_is_known_to_move_is_not_marked_as_fixed() {
         ("Query", "tip blocks headers transactions mempool recommendedFees server sync bitcoinNode"),
     ]
     .into_iter()
-    .flat_map(|(owner, fields)| fields.split(' ').map(move |field| ((owner, field), Mark::of(owner, field))))
+    .flat_map(|(owner, fields)| fields.split(' ').map(move |field| ((owner, field), Cacheability::of(owner, field))))
     .collect();
     // the mempool as an object is nothing but its fields
-    let fixed: Vec<_> = marks.iter().filter(|(_, mark)| **mark == Mark::Fixed).map(|(field, _)| *field).collect();
+    let fixed: Vec<_> =
+        marks.iter().filter(|(_, mark)| **mark == Cacheability::Immutable).map(|(field, _)| *field).collect();
     assert_eq!(fixed, [("Query", "mempool")]);
 }
 
@@ -62,8 +63,8 @@ fn what_is_of_the_moment_is_never_kept() {
     for owner in
         ["ServerInfo", "SyncProgress", "BitcoinNode", "FeeEstimate", "RecommendedFees", "Mutation", "Subscription"]
     {
-        for (_, mark, fields) in MARKS.iter().filter(|(name, ..)| *name == owner) {
-            assert_eq!(*mark, Mark::Moment, "{owner}: {fields}");
+        for (_, mark, fields) in FIELD_CACHEABILITY.iter().filter(|(name, ..)| *name == owner) {
+            assert_eq!(*mark, Cacheability::Never, "{owner}: {fields}");
         }
     }
 }
