@@ -32,7 +32,7 @@ impl TransactionQuery {
         match (txid, wtxid) {
             (Some(txid), None) => by_txid(&view, txid),
             (None, Some(wtxid)) => {
-                let found = Transaction::read(&view, |view| view.transaction_by_wtxid(&wtxid.0))?;
+                let found = find_transaction(&view, |view| view.transaction_by_wtxid(&wtxid.0))?;
                 Ok(found.map(|transaction| Transaction::new(&view, transaction)))
             }
             _ => Err(ApiError::bad_user_input("give txid or wtxid, exactly one of them")),

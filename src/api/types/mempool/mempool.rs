@@ -90,7 +90,7 @@ impl Mempool {
 }
 
 /// A transaction of the mempool as an object. It counts as read.
-pub(crate) fn unconfirmed(view: &Arc<View>, entry: &Arc<Entry>) -> Result<Transaction, ApiError> {
+pub(super) fn unconfirmed(view: &Arc<View>, entry: &Arc<Entry>) -> Result<Transaction, ApiError> {
     let found = find_transaction(view, |view| Ok(view.unconfirmed(entry)))?;
     let found = found.ok_or_else(|| ApiError::internal("a mempool transaction cannot be decoded"))?;
     Ok(Transaction::new(view, found))

@@ -33,7 +33,7 @@ mod stats;
 pub(crate) use entry::MempoolEntry;
 pub(crate) use fee_bin::feerate;
 pub(crate) use fees::{FeeEstimateObject, FeeMode, FeeSource, RecommendedFeesObject};
-pub(crate) use mempool::{Mempool, unconfirmed};
+pub(crate) use mempool::Mempool;
 pub(crate) use mempool_event::{MempoolEventUnion, RemovalReason};
 pub(crate) use projected_block_delta::{ProjectedBlockDelta, ProjectedBlockReader};
 pub(crate) use rbf_node::{REPLACED, RbfNode};
