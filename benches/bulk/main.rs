@@ -118,7 +118,9 @@ fn all_steps(arguments: &Arguments) -> anyhow::Result<()> {
             ratios.push(format!("import by {name}: {:.2} of scan, {:.2} of scan-all", seconds / one, seconds / all));
         }
     }
-    ratios.iter().for_each(|ratio| println!("{ratio}"));
+    for ratio in ratios {
+        println!("{ratio}");
+    }
     Ok(())
 }
 

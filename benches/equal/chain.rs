@@ -144,7 +144,7 @@ impl Maker {
         self.chain.mine(spending.clone())?;
         let first = self.chain.mine_duplicate_coinbase(&planted.hash, Vec::new())?;
         self.repeated += 1;
-        if self.repeated % 4 == 0 {
+        if self.repeated.is_multiple_of(4) {
             // the copy has to mature before the same transactions spend it
             self.chain.mine_empty(99)?;
             self.chain.mine(spending)?;

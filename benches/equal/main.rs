@@ -228,12 +228,11 @@ fn follow(index: &mut Index, chain: &SimChain, blocks: &Blocks, tip: &BlockHash)
     let (parser, mut update) = (index.parser(), index.update()?);
     let genesis = chain.hash_at(Height::GENESIS).context("a chain begins with genesis")?;
     let parse = |hash: BlockHash| parser.parse(hash, blocks.0[&hash].clone());
-    let from = match update.tip() {
-        Some(tip) => tip.hash,
-        None => {
-            update.connect(&[parse(genesis)?])?;
-            genesis
-        }
+    let from = if let Some(tip) = update.tip() {
+        tip.hash
+    } else {
+        update.connect(&[parse(genesis)?])?;
+        genesis
     };
     let path = chain.path(&from, tip)?;
     for expected in path.disconnected {
