@@ -49,7 +49,7 @@ fn what_needs_no_block_is_answered_before_there_is_one() {
         "features": [],
         "subscriptions": 0,
         "limits": { "depth": 20 },
-        "database": { "formatVersion": 3, "fileBytes": null },
+        "database": { "formatVersion": btcgraph::index::FORMAT_VERSION, "fileBytes": null },
     });
     let node = json!({
         "reachable": false,
