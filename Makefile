@@ -35,6 +35,7 @@ bench: ## What benches/README.md tells of, most of an hour: an import, queries, 
 	cargo bench --locked --bench live
 	cargo bench --locked --bench live -- fanout
 	cargo bench --locked --bench bulk
+	cargo bench --locked --bench reads
 	cargo bench --locked --bench guard
 	cargo bench --locked --bench costs
 	cargo bench --locked --bench stock
