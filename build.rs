@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-/// Where `scripts/playground.sh` leaves the playground for `src/server/playground.rs` to embed.
+/// Where `scripts/playground.sh` leaves the playground for `src/server/playground/mod.rs` to embed.
 const BUILT: &str = "playground/dist";
 
 /// Says the commit where there is no git, as in a container that has the sources alone.

@@ -7,16 +7,16 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 
-use super::Server;
+use crate::server::Server;
 
 /// 200 as long as the process can answer at all.
-pub(super) async fn live() -> impl IntoResponse {
+pub(crate) async fn live() -> impl IntoResponse {
     Json(serde_json::json!({ "live": true }))
 }
 
 /// 200 if it answers for the node's tip or is not further behind than it may be, else 503; with how far that is either
 /// way.
-pub(super) async fn ready(State(server): State<Arc<Server>>) -> impl IntoResponse {
+pub(crate) async fn ready(State(server): State<Arc<Server>>) -> impl IntoResponse {
     let readiness = server.schema.readiness();
     let is_ready = readiness.is_within(server.ready_blocks);
     let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };

@@ -19,36 +19,17 @@
 //!
 //! Knows nothing of Bitcoin.
 
-mod access;
 pub mod admin;
-mod budget;
-mod callers;
-mod clients;
-mod compression;
-mod connections;
-mod documents;
-mod executions;
-mod executor;
-pub mod guard;
+mod auth;
+mod connection;
+mod document;
+mod execution;
 mod health;
-mod held;
-mod hosts;
 mod http;
-mod introspection;
+mod limits;
 pub mod metrics;
-mod multipart;
-mod negotiation;
-mod origins;
-mod pace;
-mod payload;
-mod places;
+mod middleware;
 mod playground;
-mod rate;
-mod shared;
-mod sse;
-mod streams;
-mod tokens;
-mod told;
 mod websocket;
 
 use std::io;
@@ -70,19 +51,23 @@ use tokio_util::sync::CancellationToken;
 
 use crate::api::{self, Schema, code};
 use crate::limits::Limits;
-pub use callers::Access;
-use callers::Callers;
-pub use clients::{NotAnAddress, Proxies};
-use connections::{AmbiguousLength, Connections};
-use executor::Guarded;
-use held::Held;
-pub use hosts::{Hosts, NotAHost};
-use http::{Persisted, error, refuse_as_json};
+pub use auth::callers::Access;
+use auth::callers::{self, Callers};
+pub use auth::tokens::{NotATokenLine, Token, Tokens};
+use connection::listener::{self, AmbiguousLength, Connections};
+pub use document::guard;
+use document::persisted::Persisted;
+use execution::service::Guarded;
+use http::endpoint;
+use http::response::{error, refuse_as_json};
+pub use limits::client_ip::{NotAnAddress, Proxies};
+use limits::memory::Held;
+use limits::slots::{Full, Most, Place, Places};
 use metrics::Metrics;
-pub use origins::{NotAnOrigin, Origins};
-use places::{Full, Most, Place, Places};
-use rate::Rate;
-pub use tokens::{NotATokenLine, Token, Tokens};
+pub use middleware::cors::{NotAnOrigin, Origins};
+pub use middleware::host::{Hosts, NotAHost};
+use middleware::rate_limit::{self, Rate};
+use middleware::{compression, cors, host, request_log};
 #[cfg(fuzzing)]
 pub use websocket::fuzzing;
 
@@ -222,7 +207,7 @@ pub async fn serve_counted(
     let proxies = server.proxies.clone();
     let router = router(server, public_metrics);
     let finished = async {
-        connections::serve(listener, router, &connections, proxies, shutdown.clone(), open).await;
+        listener::serve(listener, router, &connections, proxies, shutdown.clone(), open).await;
         // those that still answer, websockets among them
         all_closed.recv().await;
         Ok(())
@@ -251,13 +236,13 @@ async fn within_deadline(
 /// What every request goes through. Each step is a function around the next, not a layer of the router: that copies all layers
 /// below one for each request.
 async fn enter(State(server): State<Arc<Server>>, request: Request, next: Next) -> Response {
-    access::tell(&server, request, async |request| {
+    request_log::tell(&server, request, async |request| {
         if request.extensions().get::<AmbiguousLength>().is_some() {
             let message = "Content-Length and Transfer-Encoding exclude each other: send one of them";
             return refuse_as_json(StatusCode::BAD_REQUEST, error(code::BAD_USER_INPUT, message));
         }
-        hosts::check(&server, request, async |request| {
-            origins::give_leave(&server, request, async |request| next.run(request).await).await
+        host::check(&server, request, async |request| {
+            cors::give_leave(&server, request, async |request| next.run(request).await).await
         })
         .await
     })
@@ -266,10 +251,10 @@ async fn enter(State(server): State<Arc<Server>>, request: Request, next: Next) 
 
 /// What a GraphQL request goes through after that.
 async fn ask(State(server): State<Arc<Server>>, request: Request, next: Next) -> Response {
-    if server.playground && http::is_visit(&request) {
+    if server.playground && endpoint::is_visit(&request) {
         return playground::instead();
     }
-    rate::limit(&server, request, async |request| {
+    rate_limit::limit(&server, request, async |request| {
         callers::admit(&server, request, async |request| next.run(request).await).await
     })
     .await
@@ -278,7 +263,7 @@ async fn ask(State(server): State<Arc<Server>>, request: Request, next: Next) ->
 /// What is where.
 fn router(server: Arc<Server>, public_metrics: bool) -> Router {
     let routes = Router::new()
-        .route("/graphql", get(http::get).post(http::post))
+        .route("/graphql", get(endpoint::get).post(endpoint::post))
         .route_layer(from_fn_with_state(server.clone(), ask))
         .route("/health/live", get(health::live))
         .route("/health/ready", get(health::ready))

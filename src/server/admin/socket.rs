@@ -15,7 +15,7 @@ pub struct Socket {
     file: Option<SocketFile>,
 }
 
-pub(super) enum Listening {
+pub(crate) enum Listening {
     Tcp(TcpListener),
     #[cfg(unix)]
     Unix(tokio::net::UnixListener),
@@ -105,7 +105,7 @@ impl Socket {
     }
 
     /// The file is to be kept for as long as the listener is used.
-    pub(super) fn into_parts(self) -> (Listening, Option<SocketFile>) {
+    pub(crate) fn into_parts(self) -> (Listening, Option<SocketFile>) {
         (self.listening, self.file)
     }
 }
@@ -135,7 +135,7 @@ fn system<'p>(doing: &'static str, path: &'p Path) -> impl Fn(io::Error) -> Sock
 }
 
 /// The file of a Unix socket, removed when dropped unless another socket has taken its place.
-pub(super) struct SocketFile {
+pub(crate) struct SocketFile {
     path: PathBuf,
     id: FileId,
 }

@@ -9,11 +9,11 @@
 use axum::http::HeaderMap;
 use axum::http::header::ACCEPT;
 
-use super::super::negotiation::joined;
+use super::negotiation::joined;
 
 /// How an answer is written that is whole when it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::server) enum Whole {
+pub(crate) enum Whole {
     /// `application/graphql-response+json`: the status tells whether the request was executed.
     GraphqlResponse,
     /// `application/json`: the status is 200 for whatever is a GraphQL request, as clients expect that are older than
@@ -23,7 +23,7 @@ pub(in crate::server) enum Whole {
 
 /// How answers are written that come one after another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::server) enum Stream {
+pub(crate) enum Stream {
     /// `text/event-stream`, as GraphQL over SSE has it.
     Events,
     /// `multipart/mixed` with `subscriptionSpec=1.0`.
@@ -32,16 +32,16 @@ pub(in crate::server) enum Stream {
 
 /// What a client takes, `None` for neither of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Accepted {
+pub(crate) struct Accepted {
     /// Of the ways to write a whole answer the one it values most.
-    pub(super) whole: Option<Whole>,
+    pub(crate) whole: Option<Whole>,
     /// The same of the ways to write a stream.
-    pub(super) stream: Option<Stream>,
+    pub(crate) stream: Option<Stream>,
 }
 
 impl Whole {
     /// The value of `Content-Type`.
-    pub(super) fn content_type(self) -> &'static str {
+    pub(crate) fn content_type(self) -> &'static str {
         match self {
             Whole::GraphqlResponse => "application/graphql-response+json; charset=utf-8",
             Whole::Json => "application/json; charset=utf-8",
@@ -50,7 +50,7 @@ impl Whole {
 }
 
 /// What these headers accept. Without `Accept` it is JSON, and so it is for ranges that hold both.
-pub(super) fn accepted(headers: &HeaderMap) -> Accepted {
+pub(crate) fn accepted(headers: &HeaderMap) -> Accepted {
     if !headers.contains_key(ACCEPT) {
         return Accepted { whole: Some(Whole::Json), stream: None };
     }
@@ -65,7 +65,7 @@ pub(super) fn accepted(headers: &HeaderMap) -> Accepted {
 }
 
 /// Whether these headers value a page to look at above a GraphQL response, as those of a browser do when a user opens a URL.
-pub(super) fn prefers_page(headers: &HeaderMap) -> bool {
+pub(crate) fn prefers_page(headers: &HeaderMap) -> bool {
     let list = joined(headers, &ACCEPT);
     let ranges: Vec<_> = split(&list, ',').filter_map(Range::read).collect();
     let offered = [(false, "application/json"), (false, "application/graphql-response+json"), (true, "text/html")];

@@ -8,8 +8,8 @@ use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, EXPECT, TRANSFER_ENCODING};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::super::held::{Claim, Held, SMALL, TooMuch};
-use super::super::pace::{Least, Pace};
+use crate::server::connection::min_rate::{Least, Pace};
+use crate::server::limits::memory::{Claim, Held, SMALL, TooMuch};
 
 /// How much of a body that is refused is read all the same, in multiples of the limit. A client that is still writing
 /// when its connection is closed may never read why.
@@ -17,7 +17,7 @@ const READ_ON: u64 = 4;
 
 /// Why there is no body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::server) enum NoBody {
+pub(crate) enum NoBody {
     /// It is larger than the limit: so many bytes, as far as that is known.
     TooLarge(u64),
     /// There is too much else in memory that is on its way.
@@ -30,7 +30,7 @@ pub(in crate::server) enum NoBody {
 
 /// A body, as far as it was received. Counts as held.
 #[derive(Debug, Default)]
-pub(in crate::server) struct Received {
+pub(crate) struct Received {
     bytes: Vec<u8>,
     /// Each for as much as was there before, so that there are few.
     claims: Vec<Claim>,
@@ -60,7 +60,7 @@ impl AsRef<[u8]> for Received {
 
 /// The whole body. One that says of itself that it is too large is refused at once, unless its client is sending it
 /// already and would soon be done.
-pub(in crate::server) async fn receive(
+pub(crate) async fn receive(
     headers: &HeaderMap,
     body: Body,
     limit: usize,
@@ -78,10 +78,10 @@ pub(in crate::server) async fn receive(
 }
 
 /// The only coding in which bodies are read. What a compressed one holds could be any number of times as large as the limit.
-pub(super) const IDENTITY: &str = "identity";
+pub(crate) const IDENTITY: &str = "identity";
 
 /// How the body is encoded, if that is in a way in which it is not read.
-pub(super) fn unknown_coding(headers: &HeaderMap) -> Option<Cow<'_, str>> {
+pub(crate) fn unknown_coding(headers: &HeaderMap) -> Option<Cow<'_, str>> {
     let codings = headers.get_all(CONTENT_ENCODING).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
     codings.into_iter().find(|codings| {
         let mut each = codings.split(',').map(str::trim);
@@ -90,7 +90,7 @@ pub(super) fn unknown_coding(headers: &HeaderMap) -> Option<Cow<'_, str>> {
 }
 
 /// The transfer coding of the body, if it is another than `chunked` alone. The library removes that one and no other.
-pub(super) fn unknown_transfer_coding(headers: &HeaderMap) -> Option<Cow<'_, str>> {
+pub(crate) fn unknown_transfer_coding(headers: &HeaderMap) -> Option<Cow<'_, str>> {
     let codings = headers.get_all(TRANSFER_ENCODING).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
     codings.into_iter().find(|codings| !codings.trim().eq_ignore_ascii_case("chunked"))
 }

@@ -19,7 +19,7 @@ use serde_json::value::RawValue;
 
 /// Bytes that are no GraphQL request, and why.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum NoRequest {
+pub(crate) enum NoRequest {
     #[error("the body is not a GraphQL request: a JSON object with a query is expected ({0})")]
     Body(String),
     #[error("there is no query")]
@@ -32,7 +32,7 @@ pub(super) enum NoRequest {
 
 /// What JSON a parameter is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Text,
     Object,
 }
@@ -61,7 +61,7 @@ struct Parameters<'b> {
 }
 
 /// The request in the body of a POST. Its query is empty if its extensions name one that the server may know.
-pub(super) fn of_body(body: &[u8]) -> Result<Request, NoRequest> {
+pub(crate) fn of_body(body: &[u8]) -> Result<Request, NoRequest> {
     // a list would be read, too: its items as the parameters in their order
     let not_an_object = match body.trim_ascii_start().first() {
         Some(b'{') => None,
@@ -82,7 +82,7 @@ pub(super) fn of_body(body: &[u8]) -> Result<Request, NoRequest> {
 }
 
 /// The same in the query string of a GET, where a parameter that is empty counts as not given: forms send those.
-pub(super) fn of_query_string(query: &str) -> Result<Request, NoRequest> {
+pub(crate) fn of_query_string(query: &str) -> Result<Request, NoRequest> {
     let [mut document, mut name, mut variables, mut extensions] = [const { None }; 4];
     for (key, value) in form_urlencoded::parse(query.as_bytes()) {
         let parameter = match key.as_ref() {
@@ -113,7 +113,7 @@ fn request(
     request.operation_name = operation_name;
     request.variables = variables.unwrap_or_default();
     request.extensions = extensions.unwrap_or_default();
-    if request.query.is_empty() && !request.extensions.contains_key(super::persisted::EXTENSION) {
+    if request.query.is_empty() && !request.extensions.contains_key(crate::server::document::persisted::EXTENSION) {
         return Err(NoRequest::NoQuery);
     }
     Ok(request)
@@ -131,7 +131,7 @@ fn read<T: DeserializeOwned>(parameter: &'static str, expected: Kind, json: &str
 }
 
 /// Whether the body is JSON in UTF-8, which is the only encoding that JSON has between systems (RFC 8259, section 8.1).
-pub(super) fn is_json(headers: &HeaderMap) -> bool {
+pub(crate) fn is_json(headers: &HeaderMap) -> bool {
     let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let mut parts = content_type.split(';').map(str::trim);
     let is_json = parts.next().is_some_and(|name| name.eq_ignore_ascii_case("application/json"));

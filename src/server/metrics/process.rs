@@ -12,7 +12,7 @@ const TICKS_A_SECOND: f64 = 100.0;
 /// Its kind, its name, what it is, and how it is read where it is there.
 type Told = (Kind, &'static str, &'static str, fn() -> Option<f64>);
 
-pub(super) fn add(metrics: &Metrics) -> Result<(), MetricsError> {
+pub(crate) fn add(metrics: &Metrics) -> Result<(), MetricsError> {
     let version = env!("CARGO_PKG_VERSION");
     let build = move || vec![(Some(version), 1.0)];
     metrics.add(

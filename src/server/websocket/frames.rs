@@ -94,7 +94,7 @@ impl Frames {
 }
 
 /// A stream that is read as frames.
-pub(super) struct Framed<S> {
+pub(crate) struct Framed<S> {
     stream: S,
     frames: Frames,
     /// Since when a message is unfinished.
@@ -102,17 +102,17 @@ pub(super) struct Framed<S> {
 }
 
 impl<S> Framed<S> {
-    pub(super) fn new(stream: S) -> Self {
+    pub(crate) fn new(stream: S) -> Self {
         Self { stream, frames: Frames::default(), unfinished: None }
     }
 
     /// Since when a message, or a control frame by itself, is unfinished.
-    pub(super) fn unfinished(&self) -> Option<Instant> {
+    pub(crate) fn unfinished(&self) -> Option<Instant> {
         self.unfinished
     }
 
     /// Nothing was read for a while that the client may have sent.
-    pub(super) fn excuse(&mut self) {
+    pub(crate) fn excuse(&mut self) {
         self.unfinished = self.unfinished.map(|_| Instant::now());
     }
 }

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use super::super::payload::{Payload, Refused};
-use super::dialect::Dialect;
 use super::protocol::{Action, Id, Input, Protocol};
+use super::subprotocol::Dialect;
+use crate::server::execution::payload::{Payload, Refused};
 
 /// How many operations the socket may have at once.
 const LIMIT: usize = 3;

@@ -10,19 +10,19 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::super::http::PERSISTED_QUERY;
-use super::dialect::{Dialect, Kind};
 use super::protocol::Id;
+use super::subprotocol::{Dialect, Kind};
+use crate::server::document::persisted::EXTENSION as PERSISTED_QUERY;
 
 /// The longest id of an operation, in bytes. The protocol has no such limit; clients commonly use 36.
-pub(super) const LONGEST_ID: usize = 256;
+pub(crate) const LONGEST_ID: usize = 256;
 
 /// How much of what a client sent is repeated to it, in bytes.
 const REPEATED: usize = 40;
 
 /// A message of a client.
 #[derive(Debug)]
-pub(super) enum Message {
+pub(crate) enum Message {
     /// `connection_init`, with what its payload says of who the client is, as `authorization` or `Authorization`.
     Init(Option<String>),
     /// `ping`, with its payload as it was written.
@@ -81,7 +81,7 @@ impl<'de> Deserialize<'de> for Fields<'de> {
 }
 
 /// Reads a message. Errors: what is wrong with it, in words for the one who wrote the client.
-pub(super) fn read(text: &str, dialect: Dialect) -> Result<Message, String> {
+pub(crate) fn read(text: &str, dialect: Dialect) -> Result<Message, String> {
     let fields = object(text).map_err(|wrong| match wrong {
         NoObject::Json(error) => format!("the message is not JSON: {error}"),
         NoObject::Other => "the message is not an object".to_owned(),

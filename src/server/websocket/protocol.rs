@@ -1,6 +1,6 @@
 //! A conversation over a websocket as a state machine: what happens on a socket in, what is to be done out. No I/O, no clock,
-//! no engine; [`transport`](super::transport) does what it says. The names are those of `graphql-transport-ws`;
-//! [`dialect`](super::dialect) has those of the older subprotocol.
+//! no engine; [`transport`](super::session) does what it says. The names are those of `graphql-transport-ws`;
+//! [`dialect`](super::subprotocol) has those of the older subprotocol.
 //!
 //! ```text
 //!                 connection_init ──► connection_ack
@@ -19,59 +19,60 @@ use std::sync::Arc;
 
 use async_graphql::Request;
 
-use super::super::payload::{Payload, Refused, too_many_operations};
-use super::dialect::Dialect;
-use super::message::{self, Message};
+use super::message;
+use super::message::Message;
+use super::subprotocol::Dialect;
+use crate::server::execution::payload::{Payload, Refused, too_many_operations};
 
 /// Names an operation among those of its socket. At most [`LONGEST_ID`](message::LONGEST_ID) bytes.
-pub(super) type Id = Arc<str>;
+pub(crate) type Id = Arc<str>;
 
 /// The longest reason that fits a close frame, in bytes (RFC 6455, section 5.5).
 const LONGEST_REASON: usize = 123;
 
 /// Codes of close frames: of RFC 6455 and the IANA registry below 4000, of graphql-transport-ws above.
-pub(super) mod close {
+pub(crate) mod close {
     /// The client said that it leaves.
-    pub(in super::super) const NORMAL: u16 = 1000;
+    pub(crate) const NORMAL: u16 = 1000;
     /// What was sent is no websocket frame, or not in its place.
-    pub(in super::super) const PROTOCOL_ERROR: u16 = 1002;
+    pub(crate) const PROTOCOL_ERROR: u16 = 1002;
     /// A text that is not UTF-8.
-    pub(in super::super) const NOT_UTF8: u16 = 1007;
+    pub(crate) const NOT_UTF8: u16 = 1007;
     /// A message that does not come to its end.
-    pub(in super::super) const POLICY: u16 = 1008;
+    pub(crate) const POLICY: u16 = 1008;
     /// A message above the limit.
-    pub(in super::super) const TOO_LARGE: u16 = 1009;
+    pub(crate) const TOO_LARGE: u16 = 1009;
     /// The server stops, and may come back.
-    pub(in super::super) const SERVICE_RESTART: u16 = 1012;
+    pub(crate) const SERVICE_RESTART: u16 = 1012;
     /// There is no place for another socket.
-    pub(in super::super) const TRY_AGAIN_LATER: u16 = 1013;
+    pub(crate) const TRY_AGAIN_LATER: u16 = 1013;
     /// A message of a type or form that the protocol does not know.
-    pub(in super::super) const BAD_REQUEST: u16 = 4400;
+    pub(crate) const BAD_REQUEST: u16 = 4400;
     /// `subscribe` before `connection_ack`.
-    pub(in super::super) const UNAUTHORIZED: u16 = 4401;
+    pub(crate) const UNAUTHORIZED: u16 = 4401;
     /// Who the client says it is, or does not say, is not let in.
-    pub(in super::super) const FORBIDDEN: u16 = 4403;
+    pub(crate) const FORBIDDEN: u16 = 4403;
     /// The client offers no subprotocol that is spoken here.
-    pub(in super::super) const SUBPROTOCOL_NOT_ACCEPTABLE: u16 = 4406;
+    pub(crate) const SUBPROTOCOL_NOT_ACCEPTABLE: u16 = 4406;
     /// No `connection_init` in time.
-    pub(in super::super) const INIT_TIMED_OUT: u16 = 4408;
+    pub(crate) const INIT_TIMED_OUT: u16 = 4408;
     /// `subscribe` with the id of an operation that runs.
-    pub(in super::super) const SUBSCRIBER_EXISTS: u16 = 4409;
+    pub(crate) const SUBSCRIBER_EXISTS: u16 = 4409;
     /// Another `connection_init`.
-    pub(in super::super) const TOO_MANY_INITS: u16 = 4429;
+    pub(crate) const TOO_MANY_INITS: u16 = 4429;
 }
 
 /// Why a socket is closed: the content of its close frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Closing {
-    pub(super) code: u16,
+pub(crate) struct Closing {
+    pub(crate) code: u16,
     /// At most 123 bytes.
-    pub(super) reason: String,
+    pub(crate) reason: String,
 }
 
 impl Closing {
     /// A reason that is too long is cut.
-    pub(super) fn new(code: u16, mut reason: String) -> Self {
+    pub(crate) fn new(code: u16, mut reason: String) -> Self {
         reason.truncate(reason.floor_char_boundary(LONGEST_REASON));
         Self { code, reason }
     }
@@ -79,7 +80,7 @@ impl Closing {
 
 /// What happens on a socket.
 #[derive(Clone, Debug)]
-pub(super) enum Input<'i> {
+pub(crate) enum Input<'i> {
     /// The client sent a text.
     Text(&'i str),
     /// The client sent bytes, which the protocol has no use for.
@@ -94,7 +95,7 @@ pub(super) enum Input<'i> {
 
 /// What is to be done.
 #[derive(Debug)]
-pub(super) enum Action {
+pub(crate) enum Action {
     /// See whether whoever says this of itself is let in, and do nothing else if not.
     Introduce(Option<String>),
     /// Send this text. With an id it is about that operation.
@@ -116,7 +117,7 @@ enum Phase {
 
 /// One end of a conversation, the server's.
 #[derive(Debug)]
-pub(super) struct Protocol {
+pub(crate) struct Protocol {
     dialect: Dialect,
     phase: Phase,
     running: HashSet<Id>,
@@ -125,18 +126,18 @@ pub(super) struct Protocol {
 
 impl Protocol {
     /// A socket that was just opened, and may have so many operations at once.
-    pub(super) fn new(dialect: Dialect, limit: usize) -> Self {
+    pub(crate) fn new(dialect: Dialect, limit: usize) -> Self {
         Self { dialect, phase: Phase::Opened, running: HashSet::new(), limit }
     }
 
     /// What is said to a client that is not let in, before its socket is closed.
-    pub(super) fn not_let_in(&self, closing: &Closing) -> Option<String> {
+    pub(crate) fn not_let_in(&self, closing: &Closing) -> Option<String> {
         let reason = || serde_json::json!({ "message": closing.reason }).to_string();
         (self.dialect == Dialect::Legacy).then(|| frame("connection_error", None, Some(&reason())))
     }
 
     /// What is to be done about this, in order.
-    pub(super) fn on(&mut self, input: &Input<'_>) -> Vec<Action> {
+    pub(crate) fn on(&mut self, input: &Input<'_>) -> Vec<Action> {
         match (self.phase, input) {
             (Phase::Closed, _) => Vec::new(),
             (_, Input::Text(text)) => match message::read(text, self.dialect) {

@@ -28,12 +28,12 @@ use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-use super::super::places::Place;
-use super::WebSocket;
-use super::outgoing::{Next, Outgoing};
+use super::outbox::{Next, Outgoing};
 use super::protocol::{Closing, close};
-use super::tally::Tally;
+use super::socket_log::Tally;
+use super::upgrade::WebSocket;
 use crate::limits::Limits;
+use crate::server::limits::slots::Place;
 
 /// How long the client may take to answer a close frame.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -45,7 +45,7 @@ const MESSAGES_AT_ONCE: usize = 16;
 const ROUNDS: usize = 8;
 
 /// What is said over a socket.
-pub(super) trait Dialogue: Unpin {
+pub(crate) trait Dialogue: Unpin {
     /// The client sent this.
     fn hear(&mut self, heard: Heard<'_>, outgoing: &mut Outgoing);
 
@@ -61,13 +61,13 @@ pub(super) trait Dialogue: Unpin {
 
 /// What a client sends.
 #[derive(Clone, Copy)]
-pub(super) enum Heard<'h> {
+pub(crate) enum Heard<'h> {
     Text(&'h str),
     Binary(&'h Bytes),
 }
 
 /// A socket until it is closed, as a future.
-pub(super) struct Socket<D> {
+pub(crate) struct Socket<D> {
     stream: WebSocket,
     /// `None` once the socket is being closed: operations end at once.
     dialogue: Option<D>,
@@ -111,7 +111,7 @@ struct Over;
 
 impl<D: Dialogue> Socket<D> {
     /// `place` is held until it is over.
-    pub(super) fn new(
+    pub(crate) fn new(
         stream: WebSocket,
         dialogue: D,
         limits: &Limits,
@@ -145,12 +145,12 @@ impl<D: Dialogue> Socket<D> {
     }
 
     /// The same, with what goes over it counted.
-    pub(super) fn counted(self, tally: Tally) -> Self {
+    pub(crate) fn counted(self, tally: Tally) -> Self {
         Self { tally: Some(tally), ..self }
     }
 
     /// Closes it, for this reason.
-    pub(super) fn close(&mut self, code: u16, reason: &str) {
+    pub(crate) fn close(&mut self, code: u16, reason: &str) {
         if !self.outgoing.is_closing() {
             self.outgoing.close(Closing::new(code, reason.to_owned()));
         }

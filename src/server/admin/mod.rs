@@ -1,0 +1,190 @@
+//! The admin socket: what commands on this machine ask of a running server.
+//!
+//! ```text
+//!   POST /notify/HASH   the node has a new block: 202; 400 if that is not a block hash, 404 if the node has no such block
+//!   POST /verify        starts the check that its body describes, and streams what it tells, a line of JSON each: 200;
+//!                       400 if it cannot be read; 409 while another check is running
+//!   GET  /metrics       what the process tells of itself in figures, for Prometheus; POST does the same
+//! ```
+//!
+//! What the requests mean is the business of whoever hands in an [`Admin`]. Requests with an `Origin` are refused: they
+//! come from a web page that some browser shows, and a loopback port is open to all of these.
+
+mod socket;
+
+use std::convert::Infallible;
+use std::io;
+use std::sync::Arc;
+
+use async_graphql::futures_util::future::BoxFuture;
+use async_graphql::futures_util::stream;
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Path, Request, State};
+use axum::http::StatusCode;
+use axum::http::header::{CONTENT_TYPE, ORIGIN};
+use axum::middleware::{Next, from_fn};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio_util::sync::CancellationToken;
+
+use crate::limits::Limits;
+use crate::server::connection::min_rate::Least;
+use crate::server::http::body::{NoBody, receive};
+use crate::server::limits::memory::Held;
+use crate::server::metrics::Metrics;
+use crate::server::within_deadline;
+use socket::Listening;
+pub use socket::{Socket, SocketError};
+
+/// The most bytes of a body.
+const BODY: usize = 64 * 1024;
+
+/// How many lines wait for a client that reads slowly.
+const LINES: usize = 16;
+
+/// Has the node asked for its newest block, since it is said to have one of this hash.
+pub type Notify = dyn Fn(&str) -> BoxFuture<'static, Result<(), NotNotified>> + Send + Sync;
+
+/// Why a hash is not that of a new block, for the user.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotNotified {
+    /// It is no hash.
+    #[error("{0:?} is not a block hash: give 64 hexadecimal digits")]
+    NotAHash(String),
+    /// The node, which was asked for its newest block all the same, knows none of this hash.
+    #[error("the node has no block {0}; the server still requests the newest block")]
+    UnknownBlock(String),
+}
+
+/// Starts the check that these bytes describe, and returns at once. Errors: why they describe none.
+pub type Verify = dyn Fn(&[u8], Job) -> Result<(), String> + Send + Sync;
+
+/// What the requests make happen.
+pub struct Admin {
+    /// On `/notify`.
+    pub notify: Box<Notify>,
+    /// On `/verify`.
+    pub verify: Box<Verify>,
+    /// On `/metrics`; `None` if there are none.
+    pub metrics: Option<Metrics>,
+}
+
+/// A check that was asked for, in the hands of the thread that does it. No other starts until it is finished or dropped.
+pub struct Job {
+    lines: mpsc::Sender<String>,
+    stop: CancellationToken,
+    place: OwnedSemaphorePermit,
+}
+
+impl Job {
+    /// Cancelled when the server stops, and when the client has gone.
+    #[must_use]
+    pub fn stop(&self) -> &CancellationToken {
+        &self.stop
+    }
+
+    /// Tells the client a line, unless it still has many to read.
+    pub fn tell(&self, line: String) {
+        // an error says that it has, or that it is gone
+        let _ = self.lines.try_send(line + "\n");
+    }
+
+    /// Tells the last line, and waits until the client has room for it or is gone. Not for async code.
+    pub fn finish(self, line: String) {
+        drop(self.place);
+        // an error says that it is gone
+        let _ = self.lines.blocking_send(line + "\n");
+    }
+}
+
+/// What every handler has.
+#[derive(Clone)]
+struct Shared {
+    admin: Arc<Admin>,
+    /// One place: a check reads all of the index.
+    place: Arc<Semaphore>,
+    shutdown: CancellationToken,
+}
+
+/// Serves the socket until `shutdown` is cancelled; then checks are broken off and answers finished, for at most five
+/// seconds, and the socket's file is removed.
+///
+/// Errors: what the operating system says of the socket.
+pub async fn serve(socket: Socket, admin: Admin, shutdown: CancellationToken) -> io::Result<()> {
+    let shared = Shared { admin: Arc::new(admin), place: Arc::new(Semaphore::new(1)), shutdown: shutdown.clone() };
+    let router = router(shared);
+    let (listening, _file) = socket.into_parts();
+    let stopped = shutdown.clone().cancelled_owned();
+    match listening {
+        Listening::Tcp(listener) => {
+            let serving = axum::serve(listener, router).with_graceful_shutdown(stopped);
+            within_deadline(serving.into_future(), &shutdown).await
+        }
+        #[cfg(unix)]
+        Listening::Unix(listener) => {
+            let serving = axum::serve(listener, router).with_graceful_shutdown(stopped);
+            within_deadline(serving.into_future(), &shutdown).await
+        }
+    }
+}
+
+fn router(shared: Shared) -> Router {
+    Router::new()
+        .route("/notify/{hash}", post(notify))
+        .route("/verify", post(verify))
+        .route("/metrics", get(metrics).post(metrics))
+        .layer(from_fn(refuse_browsers))
+        .with_state(shared)
+}
+
+async fn refuse_browsers(request: Request, next: Next) -> Response {
+    if request.headers().contains_key(ORIGIN) {
+        return (StatusCode::FORBIDDEN, "web pages may not send commands to the server").into_response();
+    }
+    next.run(request).await
+}
+
+async fn metrics(State(shared): State<Shared>) -> Response {
+    shared.admin.metrics.as_ref().map_or_else(|| StatusCode::NOT_FOUND.into_response(), Metrics::answer)
+}
+
+async fn notify(State(shared): State<Shared>, Path(hash): Path<String>) -> Response {
+    let Err(reason) = (shared.admin.notify)(&hash).await else { return StatusCode::ACCEPTED.into_response() };
+    let status = match reason {
+        NotNotified::NotAHash(_) => StatusCode::BAD_REQUEST,
+        NotNotified::UnknownBlock(_) => StatusCode::NOT_FOUND,
+    };
+    (status, reason.to_string()).into_response()
+}
+
+async fn verify(State(shared): State<Shared>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let (least, held) = (Least::of_bodies(&Limits::default()), Held::new(BODY));
+    let question = match receive(&parts.headers, body, BODY, least, &held).await {
+        Ok(question) => question,
+        Err(NoBody::TooLarge(_) | NoBody::NoRoom(_)) => {
+            return (StatusCode::PAYLOAD_TOO_LARGE, "the body is too large").into_response();
+        }
+        Err(NoBody::Late) => return (StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time").into_response(),
+        Err(NoBody::Malformed) => {
+            return (StatusCode::BAD_REQUEST, "the body is malformed or incomplete").into_response();
+        }
+    };
+    let Ok(place) = shared.place.try_acquire_owned() else {
+        let reason = "another check of the index is running: wait until it ends, or stop it";
+        return (StatusCode::CONFLICT, reason).into_response();
+    };
+    let (lines, receiver) = mpsc::channel(LINES);
+    let stop = shared.shutdown.child_token();
+    // goes with the body, which is dropped when it has been sent, and when the client has gone
+    let guard = stop.clone().drop_guard();
+    if let Err(reason) = (shared.admin.verify)(question.as_ref(), Job { lines, stop, place }) {
+        return (StatusCode::BAD_REQUEST, reason).into_response();
+    }
+    let lines = stream::unfold((receiver, guard), |(mut receiver, guard)| async {
+        Some((Ok::<_, Infallible>(receiver.recv().await?), (receiver, guard)))
+    });
+    ([(CONTENT_TYPE, "application/x-ndjson")], Body::from_stream(lines)).into_response()
+}

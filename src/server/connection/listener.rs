@@ -1,0 +1,245 @@
+//! Connections: how many there may be, and how long their clients may take, before anything that they say is looked at.
+//!
+//! ```text
+//!   listener ──► a place? places.rs ──► Timed, stream.rs ──► HTTP/1.1 (hyper) ──► router ──► websockets keep the Timed
+//!                  │                        ├─ ../pace.rs: does the client take what is sent to it
+//!                  │                        └─ framing.rs: does a request state its length twice
+//!                  └ no: 503 or 429, and closed
+//! ```
+//!
+//! One connection costs a file of the process ([`files`]) and some kilobytes; who holds one, reads nothing of what it asked
+//! for, or sends a request a byte at a time, is what this ends. What a request says is for the rest of the server.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::ConnectInfo;
+use axum::http::{Request, StatusCode};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
+use hyper_util::rt::TokioIo;
+use hyper_util::service::TowerToHyperService;
+use socket2::SockRef;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::file_limit;
+use super::min_rate::Least;
+use super::timed_stream::{Answering, Timed, Times};
+use crate::limits::Limits;
+use crate::server::Open;
+use crate::server::limits::client_ip::Proxies;
+use crate::server::limits::slots::{Full, Most, Place, Places};
+
+/// The limits of connections, and to whom they apply.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Connections {
+    /// How many there may be, and how long their clients may take.
+    pub(crate) limits: Limits,
+    /// Whether the limits of one client apply to clients on this machine, too.
+    pub(crate) limit_loopback: bool,
+}
+
+impl Connections {
+    /// Who pays for what one client may have: `None` for who may have all.
+    pub(crate) fn payer(&self, client: IpAddr, proxies: &Proxies) -> Option<IpAddr> {
+        let client = client.to_canonical();
+        let is_exempt = (client.is_loopback() && !self.limit_loopback) || proxies.trusts(client);
+        (!is_exempt).then_some(client)
+    }
+
+    fn times(&self) -> Times {
+        let limits = &self.limits;
+        Times { header: limits.header_timeout, idle: limits.idle_timeout, least: Least::of_responses(limits) }
+    }
+}
+
+/// The most bytes of a request that are read before its head has ended, and about the most of an answer that wait in the
+/// connection's own buffer. A query of the default length fits the query string of a GET, each byte as three.
+pub(crate) const BUFFER: usize = 128 << 10;
+
+/// The most bytes that the operating system takes of what is sent before it has sent what it has. With more it would take
+/// megabytes of a client that reads slowly, and not say for minutes that the client reads at all. It says so when half of this
+/// is sent, which at the least rate must not take as long as a client may be stuck.
+const UNSENT: u32 = 16 << 10;
+
+/// How long nothing is accepted after an error that the next attempt would meet again, as when there is no file left.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// How many clients that find no place are told so at once; of more the connections are closed.
+const REFUSALS: usize = 64;
+
+/// How long one that is refused has to read that.
+const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Among the extensions of a request that states its length by `Content-Length` and by `Transfer-Encoding`. Its connection is
+/// closed after the answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AmbiguousLength;
+
+/// Serves this router until the server is to stop. Then nothing is accepted any more, and connections end with the request
+/// that is being answered. Each holds `open` until then.
+pub(crate) async fn serve(
+    listener: TcpListener,
+    router: Router,
+    connections: &Connections,
+    proxies: Arc<Proxies>,
+    shutdown: CancellationToken,
+    open: Open,
+) {
+    let limits = &connections.limits;
+    let places = Places::new(Most { all: file_limit::fit(limits.connections), each: limits.connections_per_client });
+    let refusals = Arc::new(Semaphore::new(REFUSALS));
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            () = shutdown.cancelled() => return,
+            accepted = listener.accept() => accepted,
+        };
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) if is_of_one_connection(&error) => continue,
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept connections for now");
+                sleep(PAUSE).await;
+                continue;
+            }
+        };
+        bound_unsent(&stream);
+        match places.take(connections.payer(peer.ip(), &proxies)) {
+            Ok(place) => {
+                let connection =
+                    serve_one((stream, peer), place, router.clone(), connections.times(), shutdown.clone());
+                tokio::spawn(hold(open.clone(), connection));
+            }
+            Err(full) => {
+                tracing::debug!(%peer, ?full, "a connection is refused: too many are open");
+                if let Ok(turn) = refusals.clone().try_acquire_owned() {
+                    tokio::spawn(hold(turn, refuse(stream, full)));
+                }
+            }
+        }
+    }
+}
+
+async fn hold<T>(held: T, work: impl Future<Output = ()>) {
+    work.await;
+    drop(held);
+}
+
+/// Set on each connection, because those that arrive before the server starts inherit nothing of its listener.
+fn bound_unsent(stream: &TcpStream) {
+    let socket = SockRef::from(stream);
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    let bounded = socket.set_tcp_notsent_lowat(UNSENT);
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    let bounded = socket.set_send_buffer_size(UNSENT as usize);
+    if let Err(error) = bounded {
+        tracing::debug!(%error, "cannot set the send buffer of a connection");
+    }
+}
+
+/// The client went away before it was accepted.
+fn is_of_one_connection(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
+}
+
+async fn serve_one(
+    (stream, peer): (TcpStream, SocketAddr),
+    place: Place,
+    router: Router,
+    times: Times,
+    shutdown: CancellationToken,
+) {
+    // a small frame is not to wait until the client has acknowledged the one before it (RFC 896), which takes clients up
+    // to 40 ms; what cannot be set is only slower
+    let _ = stream.set_nodelay(true);
+    let answering = Answering::default();
+    let stream = Timed::new(stream, times, answering.clone(), Some(place));
+    let router = TowerToHyperService::new(router);
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        if answering.begin() {
+            request.extensions_mut().insert(AmbiguousLength);
+        }
+        request.extensions_mut().insert(ConnectInfo(peer));
+        let (response, answering) = (router.call(request), answering.clone());
+        async move {
+            let response = response.await?;
+            // what was asked for is another protocol, with times of its own
+            if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+                answering.upgrade();
+                return Ok(response);
+            }
+            Ok::<_, std::convert::Infallible>(response.map(|body: Body| answering.until_end_of(body)))
+        }
+    });
+    let mut http = http1::Builder::new();
+    // Timed has it, and tells a request that does not end from none
+    let http = http.header_read_timeout(None).max_buf_size(BUFFER);
+    let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(stream), service).with_upgrades());
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = shutdown.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::trace!(%error, %peer, "a connection ended early");
+    }
+}
+
+/// Tells why there is no place, and reads what the client is sending: it may never read why if its connection is closed
+/// with something unread in it.
+async fn refuse(mut stream: TcpStream, full: Full) {
+    let status = match full {
+        Full::All => StatusCode::SERVICE_UNAVAILABLE,
+        Full::Client => StatusCode::TOO_MANY_REQUESTS,
+    };
+    let answer = format!("HTTP/1.1 {status}\r\nconnection: close\r\nretry-after: 10\r\ncontent-length: 0\r\n\r\n");
+    let telling = async {
+        stream.write_all(answer.as_bytes()).await?;
+        stream.shutdown().await?;
+        let mut unread = [0; 1024];
+        while stream.read(&mut unread).await? > 0 {}
+        Ok::<_, io::Error>(())
+    };
+    // whether it reads that is up to it
+    let _ = timeout(REFUSAL_TIMEOUT, telling).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_may_have_all_connections_pays_for_none() {
+        let proxies: Proxies = "10.0.0.0/8".parse().unwrap();
+        let payer = |limit_loopback, address: &str| {
+            let connections = Connections { limits: Limits::default(), limit_loopback };
+            connections.payer(address.parse().unwrap(), &proxies).map(|payer| payer.to_string())
+        };
+        for (limit_loopback, address, expected) in [
+            (false, "1.2.3.4", Some("1.2.3.4")),
+            (false, "::ffff:1.2.3.4", Some("1.2.3.4")),
+            (false, "10.1.1.1", None),
+            (true, "10.1.1.1", None),
+            (false, "127.0.0.2", None),
+            (false, "::1", None),
+            (false, "::ffff:127.0.0.1", None),
+            (true, "127.0.0.2", Some("127.0.0.2")),
+            (true, "::1", Some("::1")),
+        ] {
+            assert_eq!(payer(limit_loopback, address).as_deref(), expected, "{limit_loopback} {address}");
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Whether a client is fast enough at what is waited for of it, told by the bytes that pass and not by how many there are:
+//! does it take what is sent to it, does the body of its request come.
+//!
+//! ```text
+//!   bytes wait ──► none passes for the timeout ────────────────────────────────────────► too slow
+//!             └──► each second costs one of the patience, each byte that passes pays ──► none left: too slow
+//!                  back what it is worth at the least rate
+//! ```
+//!
+//! Pure: the time is told. While nothing is waited for nobody is slow.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::limits::Limits;
+
+/// How fast a client has to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Least {
+    /// How long no byte may pass.
+    pub(crate) timeout: Duration,
+    /// Bytes a second; 0 for any rate.
+    pub(crate) rate: u32,
+    /// Over so long the rate is an average: while nothing passes it is used up in that time.
+    pub(crate) patience: Duration,
+}
+
+impl Least {
+    /// For the body of a request.
+    pub(crate) fn of_bodies(limits: &Limits) -> Self {
+        Self { timeout: limits.body_timeout, rate: limits.min_rate, patience: Duration::from_secs(10) }
+    }
+
+    /// For what is sent to a client.
+    pub(crate) fn of_responses(limits: &Limits) -> Self {
+        Self { timeout: limits.write_timeout, rate: limits.min_rate, patience: Duration::from_mins(1) }
+    }
+}
+
+/// How one client has kept up.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    least: Least,
+    /// `None` while nothing waits to be sent.
+    waiting: Option<Waiting>,
+    /// What is left of the patience at the time up to which it is counted.
+    left: Duration,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    /// When a byte passed, or the first began to wait.
+    progress: Instant,
+    /// Up to when the wait is counted.
+    counted: Instant,
+}
+
+impl Pace {
+    pub(crate) fn new(least: Least) -> Self {
+        Self { least, waiting: None, left: least.patience }
+    }
+
+    /// Bytes have to wait.
+    pub(crate) fn wait(&mut self, now: Instant) {
+        self.waiting.get_or_insert(Waiting { progress: now, counted: now });
+    }
+
+    /// So many bytes passed.
+    pub(crate) fn take(&mut self, bytes: usize, now: Instant) {
+        if bytes == 0 {
+            return;
+        }
+        self.count(now);
+        if let Some(waiting) = &mut self.waiting {
+            waiting.progress = now;
+        }
+        let nanoseconds = u64::try_from(bytes).unwrap_or(u64::MAX).saturating_mul(1_000_000_000);
+        let worth = nanoseconds.checked_div(self.least.rate.into()).map_or(self.least.patience, Duration::from_nanos);
+        self.left = self.left.saturating_add(worth).min(self.least.patience);
+    }
+
+    /// Nothing waits any more.
+    pub(crate) fn rest(&mut self, now: Instant) {
+        self.count(now);
+        self.waiting = None;
+    }
+
+    /// Whether something waits.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.waiting.is_some()
+    }
+
+    /// When the client is too slow, unless something passes before.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        let waiting = self.waiting.as_ref()?;
+        let stuck = waiting.progress + self.least.timeout;
+        if self.least.rate == 0 { Some(stuck) } else { Some(stuck.min(waiting.counted + self.left)) }
+    }
+
+    fn count(&mut self, now: Instant) {
+        if let Some(waiting) = &mut self.waiting {
+            self.left = self.left.saturating_sub(now.saturating_duration_since(waiting.counted));
+            waiting.counted = now;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const LEAST: Least = Least { timeout: seconds(10), rate: 1_000, patience: seconds(60) };
+
+    const fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    /// After how many seconds a client is too slow that takes so many bytes every so many seconds, of bytes that always
+    /// wait. `None`: not within an hour.
+    fn slow_after(bytes: usize, every: u64) -> Option<u64> {
+        let (mut pace, begin) = (Pace::new(LEAST), Instant::now());
+        pace.wait(begin);
+        for time in 0..3_600 {
+            let now = begin + seconds(time);
+            if pace.due().is_some_and(|due| due <= now) {
+                return Some(time);
+            }
+            if time % every == 0 {
+                pace.take(bytes, now);
+            }
+        }
+        None
+    }
+
+    #[test]
+    fn who_takes_no_byte_for_the_timeout_is_too_slow_and_so_is_who_takes_too_few_for_a_minute() {
+        assert_eq!(slow_after(1 << 20, 11), Some(10));
+        assert_eq!(slow_after(1 << 20, 9), None);
+        assert_eq!(slow_after(1, 1), Some(61));
+        assert_eq!(slow_after(500, 1), Some(119));
+        assert_eq!(slow_after(1_000, 1), None);
+        assert_eq!(slow_after(9_000, 9), None);
+    }
+
+    #[test]
+    fn nobody_is_slow_while_nothing_waits() {
+        let (mut pace, begin) = (Pace::new(LEAST), Instant::now());
+        assert_eq!(pace.due(), None);
+        pace.wait(begin);
+        assert_eq!(pace.due(), Some(begin + seconds(10)));
+        pace.rest(begin + seconds(9));
+        assert_eq!(pace.due(), None);
+        // the second wait is another
+        pace.wait(begin + seconds(100));
+        assert_eq!(pace.due(), Some(begin + seconds(110)));
+    }
+
+    #[test]
+    fn answers_in_many_parts_are_no_way_around_the_rate() {
+        let (mut pace, mut now) = (Pace::new(LEAST), Instant::now());
+        for part in 0..100 {
+            pace.wait(now);
+            if pace.due().is_some_and(|due| due <= now + seconds(2)) {
+                assert!((28..=31).contains(&part), "{part}");
+                return;
+            }
+            now += seconds(2);
+            pace.take(10, now);
+            pace.rest(now);
+        }
+        panic!("it takes five bytes a second");
+    }
+
+    #[test]
+    fn without_a_rate_only_the_timeout_counts() {
+        let (mut pace, begin) = (Pace::new(Least { rate: 0, ..LEAST }), Instant::now());
+        pace.wait(begin);
+        for time in 1..1_000 {
+            pace.take(1, begin + seconds(time));
+            assert_eq!(pace.due(), Some(begin + seconds(time + 10)));
+        }
+    }
+
+    proptest! {
+        /// Whatever else happens, who takes at least the rate in every stretch of five seconds is never too slow.
+        #[test]
+        fn who_keeps_the_rate_is_never_too_slow(takes in prop::collection::vec((0..5_u64, 0..2_000_usize, any::<bool>()), 1..200)) {
+            let (mut pace, mut now) = (Pace::new(LEAST), Instant::now());
+            for (pause, more, rests) in takes {
+                pace.wait(now);
+                let then = now + seconds(pause);
+                prop_assert!(pace.due().is_some_and(|due| due > then));
+                now = then;
+                pace.take(usize::try_from(pause).unwrap() * 1_000 + more, now);
+                if rests {
+                    pace.rest(now);
+                }
+            }
+        }
+    }
+}

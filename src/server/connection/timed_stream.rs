@@ -1,0 +1,376 @@
+//! The bytes of one connection, and the times that its client may take: to send the head of a request, to begin one, and
+//! to take what is sent to it. What speaks over it, HTTP or a websocket, is told of a client that is too slow as of a
+//! connection that broke.
+//!
+//! ```text
+//!             accepted      a byte came         the head is there        the answer is passed on
+//!                │              │                       │                         │
+//!   reading      └─ Head ───────┴───────────────────────┴─ answered: no limit ────┴─ Idle ─ a byte came ─ Head …
+//!                    header timeout                        (body.rs has its own)     keep-alive
+//!   writing      ../pace.rs, whenever bytes wait to be sent
+//! ```
+//!
+//! On their way the bytes that are read are followed by framing.rs.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use async_graphql::futures_util::task::AtomicWaker;
+use axum::body::{Body, Bytes, HttpBody};
+use hyper::body::{Frame, SizeHint};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use super::framing::Framing;
+use super::min_rate::{Least, Pace};
+use crate::server::limits::slots::Place;
+
+/// How long a client may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Times {
+    /// From the first byte of a request, or the beginning of the connection, to the end of the head.
+    pub(crate) header: Duration,
+    /// From one request to the first byte of the next.
+    pub(crate) idle: Duration,
+    /// To take what is sent to it.
+    pub(crate) least: Least,
+}
+
+/// Whether a request is being answered on a connection, or it is no connection of HTTP any more. A clone is the same.
+#[derive(Clone, Default)]
+pub(crate) struct Answering(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    is_answering: AtomicBool,
+    /// Who reads, to whom it matters when that ends.
+    reader: AtomicWaker,
+    /// How many requests have begun to be answered.
+    begun: AtomicU64,
+    /// The number of the request that states its length twice; 0 for none.
+    ambiguous: AtomicU64,
+    is_upgraded: AtomicBool,
+}
+
+impl Answering {
+    /// The head of a request is there. Whether it states its length twice.
+    pub(crate) fn begin(&self) -> bool {
+        self.0.is_answering.store(true, Ordering::Release);
+        let number = self.0.begun.fetch_add(1, Ordering::AcqRel) + 1;
+        self.0.ambiguous.load(Ordering::Acquire) == number
+    }
+
+    /// The connection is not one of HTTP any more.
+    pub(crate) fn upgrade(&self) {
+        self.0.is_upgraded.store(true, Ordering::Release);
+    }
+
+    /// The body of its answer, with which it ends.
+    pub(crate) fn until_end_of(self, body: Body) -> Body {
+        Body::new(Answer { body, answering: self })
+    }
+
+    /// If it is so, the task is woken when it is so no longer.
+    fn is_answering(&self, cx: &Context<'_>) -> bool {
+        self.0.reader.register(cx.waker());
+        self.0.is_answering.load(Ordering::Acquire)
+    }
+
+    fn end(&self) {
+        self.0.is_answering.store(false, Ordering::Release);
+        self.0.reader.wake();
+    }
+}
+
+/// A body that tells when it was passed on, or dropped.
+struct Answer {
+    body: Body,
+    answering: Answering,
+}
+
+impl HttpBody for Answer {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        self.answering.end();
+    }
+}
+
+/// A connection on which nobody is waited for longer than [`Times`] say.
+pub(crate) struct Timed<S = TcpStream> {
+    stream: S,
+    times: Times,
+    answering: Answering,
+    request: Request,
+    /// `None` once the connection is not one of HTTP any more.
+    framing: Option<Framing>,
+    pace: Pace,
+    /// Set to no later than what is due first.
+    timer: Option<Pin<Box<Sleep>>>,
+    /// Also of what the connection becomes when it is no longer one of HTTP.
+    _place: Option<Place>,
+}
+
+/// What is waited for of a client that may ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Request {
+    /// Nothing: it is being answered.
+    None,
+    /// That a request begins.
+    Begin(Instant),
+    /// The rest of the head.
+    Head(Instant),
+}
+
+impl Request {
+    fn due(self) -> Option<Instant> {
+        match self {
+            Self::None => None,
+            Self::Begin(due) | Self::Head(due) => Some(due),
+        }
+    }
+}
+
+impl<S> Timed<S> {
+    /// `place` is held as long as there is the connection.
+    pub(crate) fn new(stream: S, times: Times, answering: Answering, place: Option<Place>) -> Self {
+        // one that connects has something to say
+        let request = Request::Head(Instant::now() + times.header);
+        let framing = Some(Framing::default());
+        Self { stream, times, answering, request, framing, pace: Pace::new(times.least), timer: None, _place: place }
+    }
+
+    /// These bytes were read.
+    fn follow(&mut self, bytes: &[u8]) {
+        if self.answering.0.is_upgraded.load(Ordering::Acquire) {
+            self.framing = None;
+        }
+        if let Some(number) = self.framing.as_mut().and_then(|framing| framing.follow(bytes)) {
+            self.answering.0.ambiguous.store(number, Ordering::Release);
+        }
+    }
+
+    /// Has the task looked at again when this is due. Errors: it is.
+    fn expect_by(&mut self, due: Option<Instant>, cx: &mut Context<'_>) -> io::Result<()> {
+        let Some(due) = due else { return Ok(()) };
+        if due <= Instant::now() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(due)));
+        if due < timer.deadline() || timer.is_elapsed() {
+            timer.as_mut().reset(due);
+        }
+        // it may be set for something that is not waited for any more
+        while timer.as_mut().poll(cx).is_ready() {
+            timer.as_mut().reset(due);
+        }
+        Ok(())
+    }
+
+    fn wrote(&mut self, written: Poll<io::Result<usize>>, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        match &written {
+            Poll::Ready(Ok(bytes)) => self.pace.take(*bytes, Instant::now()),
+            Poll::Ready(Err(_)) => {}
+            Poll::Pending => {
+                self.pace.wait(Instant::now());
+                let due = self.pace.due();
+                if let Err(late) = self.expect_by(due, cx) {
+                    tracing::debug!("a client reads its response too slowly, and is disconnected");
+                    return Poll::Ready(Err(late));
+                }
+            }
+        }
+        written
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Timed<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        self.follow(&buffer.filled()[before..]);
+        // who is slow to take an answer is judged by that
+        if self.answering.is_answering(cx) || self.pace.is_waiting() {
+            self.request = Request::None;
+            return read;
+        }
+        match &read {
+            Poll::Ready(Ok(())) if buffer.filled().len() > before => {
+                if !matches!(self.request, Request::Head(_)) {
+                    self.request = Request::Head(Instant::now() + self.times.header);
+                }
+            }
+            Poll::Ready(_) => {}
+            Poll::Pending => {
+                if self.request == Request::None {
+                    self.request = Request::Begin(Instant::now() + self.times.idle);
+                }
+                let due = self.request.due();
+                if let Err(late) = self.expect_by(due, cx) {
+                    tracing::debug!("a client sends a request head too slowly, and is disconnected");
+                    return Poll::Ready(Err(late));
+                }
+            }
+        }
+        read
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Timed<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.wrote(written, cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, parts);
+        self.wrote(written, cx)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    /// Whoever flushes has written all there is.
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.pace.rest(Instant::now());
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+    use tokio::time::{sleep, timeout};
+
+    use super::*;
+
+    const TIMES: Times = Times {
+        header: Duration::from_millis(300),
+        idle: Duration::from_millis(1_200),
+        least: Least { timeout: Duration::from_millis(500), rate: 0, patience: Duration::ZERO },
+    };
+
+    /// A connection whose other end holds so many bytes that were not read.
+    fn pair(holds: usize) -> (Timed<DuplexStream>, Answering, DuplexStream) {
+        let (stream, client) = duplex(holds);
+        let answering = Answering::default();
+        (Timed::new(stream, TIMES, answering.clone(), None), answering, client)
+    }
+
+    /// Whether this is given up, and not before that time.
+    async fn is_given_up_after(least: Duration, work: impl Future<Output = io::Result<()>>) -> bool {
+        let begin = Instant::now();
+        let ended = timeout(Duration::from_secs(20), work).await;
+        ended.is_ok_and(|ended| ended.is_err_and(|error| error.kind() == io::ErrorKind::TimedOut))
+            && begin.elapsed() >= least
+    }
+
+    async fn read(timed: &mut Timed<DuplexStream>) -> io::Result<()> {
+        loop {
+            timed.read_u8().await?;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_head_has_to_be_there_in_time_however_often_a_byte_of_it_comes() {
+        let (mut timed, _, mut client) = pair(100);
+        let dripping = tokio::spawn(async move {
+            while client.write_all(b"x").await.is_ok() {
+                sleep(TIMES.header / 10).await;
+            }
+        });
+        assert!(is_given_up_after(TIMES.header, read(&mut timed)).await);
+        drop(timed);
+        dripping.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn between_requests_a_client_has_longer_until_it_begins_another() {
+        let (mut timed, answering, mut client) = pair(100);
+        client.write_all(b"x").await.unwrap();
+        timed.read_u8().await.unwrap();
+        answering.begin();
+        let answer = answering.until_end_of(Body::empty());
+        // nothing is asked of it while it is answered
+        assert!(timeout(TIMES.idle * 2, read(&mut timed)).await.is_err());
+        drop(answer);
+        assert!(is_given_up_after(TIMES.idle, read(&mut timed)).await);
+    }
+
+    #[tokio::test]
+    async fn a_request_that_begins_late_has_the_time_of_any_other() {
+        let (mut timed, answering, mut client) = pair(100);
+        answering.begin();
+        client.write_all(b"x").await.unwrap();
+        timed.read_u8().await.unwrap();
+        drop(answering.until_end_of(Body::empty()));
+        let sending = tokio::spawn(async move {
+            sleep(TIMES.idle * 7 / 8).await;
+            client.write_all(b"x").await.unwrap();
+            client
+        });
+        assert!(is_given_up_after(TIMES.idle * 7 / 8 + TIMES.header, read(&mut timed)).await);
+        drop(sending.await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn a_client_that_takes_no_byte_is_cut_off_and_one_that_takes_some_is_served_whole() {
+        let (mut timed, _, client) = pair(100);
+        assert!(is_given_up_after(TIMES.least.timeout, timed.write_all(&[0; 1_000])).await);
+        drop(client);
+        let (mut timed, _, mut client) = pair(10);
+        let reading = tokio::spawn(async move {
+            for _ in 0..30 {
+                sleep(TIMES.least.timeout / 10).await;
+                client.read_u8().await.unwrap();
+            }
+            client
+        });
+        timed.write_all(&[0; 40]).await.unwrap();
+        drop(reading.await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn who_still_reads_an_answer_is_not_asked_for_another_request() {
+        let (mut timed, _, client) = pair(100);
+        timed.pace = Pace::new(Least { timeout: TIMES.header * 3, ..TIMES.least });
+        let (mut reading, mut writing) = tokio::io::split(timed);
+        let both = async {
+            tokio::select! {
+                written = writing.write_all(&[0; 1_000]) => written,
+                read = reading.read_u8() => read.map(|_| ()),
+            }
+        };
+        assert!(is_given_up_after(TIMES.header * 3, both).await);
+        drop(client);
+    }
+}

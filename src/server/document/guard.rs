@@ -1,0 +1,352 @@
+//! What a document must hold before the engine sees it. Pure: text in, parsed document or refusal out.
+//!
+//! ```text
+//!   text ── scan ──► bytes, tokens, bracket nesting       no parser has run: brackets nested some thousand deep
+//!        ── parse ─► document                             overflow the stack of the engine's, and abort the process
+//!        ── check ─► fragments expanded, with a memo      fragments that spread the next one twice double with each
+//!        ── fields.rs ► few fields that there are not     for each the engine guesses at what may be meant
+//!        ──────────► handed on, so that it is not parsed again
+//! ```
+//!
+//! The engine's own walks are not memoised, so the bounds here are what bounds them.
+
+use std::collections::HashMap;
+
+use async_graphql::parser::parse_query;
+use async_graphql::parser::types::{ExecutableDocument, OperationType, Selection, SelectionSet};
+use async_graphql::{Pos, Request, ServerError, Value};
+
+use super::unknown_fields::Types;
+use crate::api::{code, hide_secrets};
+use crate::limits::Limits;
+
+/// Lists of the introspection schema that lead from type to type, and how many may be within each other: each
+/// multiplies the answer (the rule and its number are those of `MaxIntrospectionDepthRule` in graphql-js).
+const INTROSPECTION_LISTS: [&str; 4] = ["fields", "interfaces", "possibleTypes", "inputFields"];
+const NESTED_INTROSPECTION_LISTS: usize = 2;
+/// How often these and `types` may be mentioned, with fragments expanded: each mention is a good part of the schema once
+/// more in the answer. Full introspection by common clients mentions five, and looking up one type four.
+const INTROSPECTION_LISTS_MENTIONED: usize = 16;
+
+/// Why a document is not executed.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Refusal {
+    /// It is larger than a limit.
+    #[error("a request has at most {limit} {which}, and this one has {actual}")]
+    TooLarge {
+        /// What there is too much of.
+        which: &'static str,
+        /// How much there may be.
+        limit: usize,
+        /// How much there is, as far as was counted.
+        actual: usize,
+    },
+    /// A string that does not end.
+    #[error("a string that begins at byte {at} does not end")]
+    OpenString {
+        /// Where it begins.
+        at: usize,
+    },
+    /// It is not GraphQL.
+    #[error("{0}")]
+    Syntax(ServerError),
+    /// A fragment that spreads itself, however far around.
+    #[error("the fragment {name:?} spreads itself")]
+    Cycle {
+        /// The fragment.
+        name: String,
+    },
+    /// A subscription that is not one field.
+    #[error("a subscription has exactly one field on its root, outside of fragments")]
+    SubscriptionRoot,
+    /// It selects very many fields that their types do not have.
+    #[error(
+        "Unknown field \"{field}\" on type \"{on}\", after too many others, or with too long a name: the server \
+         checks no more"
+    )]
+    UnknownFields {
+        /// The first that is one too many.
+        field: String,
+        /// The type that does not have it.
+        on: String,
+        /// Where it is selected.
+        at: Pos,
+    },
+}
+
+impl Refusal {
+    /// The code of the error that it becomes.
+    pub(crate) fn code(&self) -> &'static str {
+        match self {
+            Refusal::TooLarge { .. } => code::QUERY_LIMIT_EXCEEDED,
+            Refusal::OpenString { .. } | Refusal::Syntax(_) => code::GRAPHQL_PARSE_FAILED,
+            Refusal::Cycle { .. } | Refusal::SubscriptionRoot | Refusal::UnknownFields { .. } => {
+                code::GRAPHQL_VALIDATION_FAILED
+            }
+        }
+    }
+}
+
+impl From<Refusal> for ServerError {
+    fn from(refusal: Refusal) -> Self {
+        let mut error = match &refusal {
+            Refusal::Syntax(error) => error.clone(),
+            Refusal::UnknownFields { at, .. } => ServerError::new(refusal.to_string(), Some(*at)),
+            refusal => ServerError::new(refusal.to_string(), None),
+        };
+        let extensions = error.extensions.get_or_insert_default();
+        extensions.set("code", refusal.code());
+        if let Refusal::TooLarge { which, limit, actual } = refusal {
+            extensions.set("which", which);
+            extensions.set("limit", limit);
+            extensions.set("actual", actual);
+        }
+        error
+    }
+}
+
+/// The document, if it may be executed.
+///
+/// Errors: why it may not.
+pub fn admit(query: &str, limits: &Limits) -> Result<ExecutableDocument, Refusal> {
+    scan(query, limits)?;
+    let document = parse_query(query).map_err(|error| {
+        let mut error = ServerError::from(error);
+        // its line is told with what is wrong with it
+        hide_secrets(&mut error);
+        Refusal::Syntax(error)
+    })?;
+    check(&document, limits)?;
+    Types::served().check(&document)?;
+    Ok(document)
+}
+
+/// Bounds what comes beside the document. Goes through it without recursion: what nests too deep is yet to be refused.
+///
+/// Errors: which limit they exceed.
+pub fn admit_values(request: &Request, limits: &Limits) -> Result<(), Refusal> {
+    let variables = request.variables.values();
+    let mut waiting: Vec<(&Value, usize)> =
+        variables.chain(request.extensions.values()).map(|value| (value, 0)).collect();
+    let mut count = waiting.len();
+    while let Some((value, depth)) = waiting.pop() {
+        within("values in variables and extensions", limits.values, count)?;
+        let depth = depth + 1;
+        let before = waiting.len();
+        match value {
+            Value::List(items) => waiting.extend(items.iter().map(|item| (item, depth))),
+            Value::Object(fields) => waiting.extend(fields.values().map(|field| (field, depth))),
+            _ => continue,
+        }
+        within("levels of variables and extensions", limits.nesting, depth)?;
+        count = count.saturating_add(waiting.len() - before);
+    }
+    within("values in variables and extensions", limits.values, count)
+}
+
+fn within(which: &'static str, limit: usize, actual: usize) -> Result<(), Refusal> {
+    if actual > limit { Err(Refusal::TooLarge { which, limit, actual }) } else { Ok(()) }
+}
+
+/// Bounds the text without parsing it. Strings and comments are skipped by the rules of the GraphQL grammar, so that
+/// what is skipped here is a string or a comment for the parser, too.
+fn scan(query: &str, limits: &Limits) -> Result<(), Refusal> {
+    within("bytes", limits.query_bytes, query.len())?;
+    let bytes = query.as_bytes();
+    let (mut at, mut tokens, mut nesting) = (0, 0_usize, 0_usize);
+    while let Some(byte) = bytes.get(at) {
+        match byte {
+            b' ' | b'\t' | b'\n' | b'\r' | b',' => {
+                at += 1;
+                continue;
+            }
+            b'#' => {
+                at += bytes[at..].iter().take_while(|byte| !matches!(byte, b'\n' | b'\r')).count();
+                continue;
+            }
+            b'"' => at = end_of_string(bytes, at).ok_or(Refusal::OpenString { at })?,
+            b'{' | b'[' | b'(' => {
+                nesting += 1;
+                within("levels of brackets", limits.nesting, nesting)?;
+                at += 1;
+            }
+            b'}' | b']' | b')' => {
+                nesting = nesting.saturating_sub(1);
+                at += 1;
+            }
+            byte if is_word(*byte) => at += bytes[at..].iter().take_while(|byte| is_word(**byte)).count(),
+            _ => at += 1,
+        }
+        tokens += 1;
+        within("tokens", limits.tokens, tokens)?;
+    }
+    Ok(())
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || !byte.is_ascii()
+}
+
+/// The place behind the string that begins at `start`. `None` if it does not end: a block string without its end must
+/// be refused here, because the parser would try again and read it as an empty string and something behind it.
+fn end_of_string(bytes: &[u8], start: usize) -> Option<usize> {
+    let mut at;
+    if bytes[start..].starts_with(br#"""""#) {
+        at = start + 3;
+        loop {
+            match &bytes[at..] {
+                [b'\\', b'"', b'"', b'"', ..] => at += 4,
+                [b'"', b'"', b'"', ..] => return Some(at + 3),
+                [_, ..] => at += 1,
+                [] => return None,
+            }
+        }
+    }
+    at = start + 1;
+    loop {
+        match bytes.get(at)? {
+            b'"' => return Some(at + 1),
+            b'\n' | b'\r' => return None,
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
+}
+
+/// What a selection set comes to with its fragments expanded. Saturates.
+#[derive(Clone, Copy, Default)]
+struct Size {
+    selections: usize,
+    aliases: usize,
+    directives: usize,
+    depth: usize,
+    root_fields: usize,
+    /// Selections below `__schema` and `__type`.
+    introspection: usize,
+    /// Lists of [`INTROSPECTION_LISTS`] within each other.
+    lists: usize,
+    /// Mentions of these and of `types`, whatever they are of.
+    mentions: usize,
+    /// The same below `__schema` and `__type`.
+    introspection_lists: usize,
+}
+
+impl Size {
+    fn add(&mut self, other: Size) {
+        self.selections = self.selections.saturating_add(other.selections);
+        self.aliases = self.aliases.saturating_add(other.aliases);
+        self.directives = self.directives.saturating_add(other.directives);
+        self.introspection = self.introspection.saturating_add(other.introspection);
+        self.lists = self.lists.max(other.lists);
+        self.mentions = self.mentions.saturating_add(other.mentions);
+        self.introspection_lists = self.introspection_lists.saturating_add(other.introspection_lists);
+    }
+}
+
+enum Memo {
+    /// Being measured: to meet it again is a cycle.
+    Open,
+    Done(Size),
+}
+
+struct Measure<'d> {
+    document: &'d ExecutableDocument,
+    limits: &'d Limits,
+    fragments: HashMap<&'d str, Memo>,
+}
+
+/// Bounds what the document comes to when its fragments are expanded.
+fn check(document: &ExecutableDocument, limits: &Limits) -> Result<(), Refusal> {
+    let mut measure = Measure { document, limits, fragments: HashMap::new() };
+    let mut total = Size::default();
+    for (_, operation) in document.operations.iter() {
+        let operation = &operation.node;
+        let mut size = measure.selection_set(&operation.selection_set.node, 0)?;
+        size.directives = size.directives.saturating_add(operation.directives.len());
+        within("root fields", limits.root_fields, size.root_fields)?;
+        if operation.ty == OperationType::Subscription && !is_one_field(&operation.selection_set.node) {
+            return Err(Refusal::SubscriptionRoot);
+        }
+        total.add(size);
+    }
+    // those that no operation spreads are validated all the same
+    for name in document.fragments.keys() {
+        total.add(measure.fragment(name, 0)?);
+    }
+    within("selections with fragments expanded", limits.selections, total.selections)?;
+    within("aliases", limits.aliases, total.aliases)?;
+    within("selections of introspection", limits.introspection, total.introspection)?;
+    within("introspection lists", INTROSPECTION_LISTS_MENTIONED, total.introspection_lists)?;
+    within("directives", limits.directives, total.directives)
+}
+
+/// The engine looks for the field of a subscription outside of fragments only, and would merge two into one stream.
+fn is_one_field(root: &SelectionSet) -> bool {
+    matches!(root.items.as_slice(), [only] if matches!(only.node, Selection::Field(_)))
+}
+
+impl<'d> Measure<'d> {
+    fn selection_set(&mut self, set: &'d SelectionSet, depth: usize) -> Result<Size, Refusal> {
+        within("levels with fragments expanded", self.limits.nesting, depth)?;
+        let mut size = Size::default();
+        for selection in &set.items {
+            // a spread counts, too: one of an unknown fragment has no fields, and still doubles with those around it
+            size.selections = size.selections.saturating_add(1);
+            size.directives = size.directives.saturating_add(selection.node.directives().len());
+            let inner = match &selection.node {
+                Selection::Field(field) => {
+                    size.root_fields = size.root_fields.saturating_add(1);
+                    size.aliases = size.aliases.saturating_add(usize::from(field.node.alias.is_some()));
+                    let mut inner = self.selection_set(&field.node.selection_set.node, depth + 1)?;
+                    match field.node.name.node.as_str() {
+                        "__schema" | "__type" => {
+                            within("introspection lists within each other", NESTED_INTROSPECTION_LISTS, inner.lists)?;
+                            inner.introspection = inner.selections;
+                            inner.introspection_lists = inner.mentions;
+                        }
+                        "types" => inner.mentions = inner.mentions.saturating_add(1),
+                        name if INTROSPECTION_LISTS.contains(&name) => {
+                            inner.lists = inner.lists.saturating_add(1);
+                            inner.mentions = inner.mentions.saturating_add(1);
+                        }
+                        _ => {}
+                    }
+                    inner
+                }
+                Selection::InlineFragment(fragment) => {
+                    let inner = self.selection_set(&fragment.node.selection_set.node, depth + 1)?;
+                    size.root_fields = size.root_fields.saturating_add(inner.root_fields);
+                    inner
+                }
+                Selection::FragmentSpread(spread) => {
+                    let inner = self.fragment(&spread.node.fragment_name.node, depth + 1)?;
+                    size.root_fields = size.root_fields.saturating_add(inner.root_fields);
+                    inner
+                }
+            };
+            size.depth = size.depth.max(inner.depth + 1);
+            size.add(inner);
+        }
+        Ok(size)
+    }
+
+    fn fragment(&mut self, name: &'d str, depth: usize) -> Result<Size, Refusal> {
+        // validation says that an unknown fragment is unknown
+        let Some((name, fragment)) = self.document.fragments.get_key_value(name) else { return Ok(Size::default()) };
+        match self.fragments.get(name.as_str()) {
+            Some(Memo::Open) => return Err(Refusal::Cycle { name: name.to_string() }),
+            Some(Memo::Done(size)) => {
+                within("levels with fragments expanded", self.limits.nesting, depth.saturating_add(size.depth))?;
+                return Ok(*size);
+            }
+            None => {}
+        }
+        self.fragments.insert(name, Memo::Open);
+        let size = self.selection_set(&fragment.node.selection_set.node, depth)?;
+        self.fragments.insert(name, Memo::Done(size));
+        Ok(size)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,247 @@
+//! Automatic persisted queries: a client names a query by its hash, and sends it only to a server that does not know it
+//! yet (the protocol of Apollo Server and Client, version 1).
+//!
+//! ```text
+//!   hash          ──► known: executed         unknown: PERSISTED_QUERY_NOT_FOUND, the client sends both
+//!   hash and text ──► executed; kept if it was: what is refused or does not fit the schema is not
+//! ```
+//!
+//! What is kept is bounded by bytes; of what is used least, the oldest goes first.
+
+use std::sync::Arc;
+
+use async_graphql::futures_util::StreamExt;
+use async_graphql::futures_util::stream::BoxStream;
+use async_graphql::{Request, ServerError, Value};
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
+use sha2::{Digest, Sha256};
+
+use crate::api::code;
+use crate::server::http::response::error;
+
+/// The name of the request extension.
+pub(crate) const EXTENSION: &str = "persistedQuery";
+
+/// What one takes beside its text, about.
+const OVERHEAD: u64 = 150;
+/// The bytes of a query that is often asked.
+const TYPICAL: u64 = 1_000;
+
+/// The SHA-256 of a query's text.
+type Hash = [u8; 32];
+
+/// Queries by their hashes.
+pub(crate) struct Persisted {
+    /// `None` if none are kept.
+    known: Option<Cache<Hash, Arc<str>, Length>>,
+}
+
+#[derive(Clone)]
+struct Length;
+
+impl Weighter<Hash, Arc<str>> for Length {
+    fn weight(&self, _: &Hash, text: &Arc<str>) -> u64 {
+        u64::try_from(text.len()).unwrap_or(u64::MAX).saturating_add(OVERHEAD)
+    }
+}
+
+/// A query that its client gave together with its hash, which is right.
+#[derive(Debug)]
+pub(crate) struct Named {
+    hash: Hash,
+    text: Arc<str>,
+}
+
+impl Persisted {
+    /// Keeps so many bytes of queries; none if that is 0.
+    pub(crate) fn new(bytes: usize) -> Self {
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        let typical = usize::try_from(bytes / (TYPICAL + OVERHEAD)).unwrap_or(usize::MAX).max(1);
+        Self { known: (bytes > 0).then(|| Cache::with_weighter(typical, bytes, Length)) }
+    }
+
+    /// The request with its query, and what there is to keep of it once it was executed.
+    ///
+    /// Errors: PERSISTED_QUERY_NOT_FOUND, PERSISTED_QUERY_NOT_SUPPORTED, BAD_USER_INPUT. The messages of the first two are
+    /// what older clients know them by.
+    pub(crate) fn resolve(&self, mut request: Request) -> Result<(Request, Option<Named>), ServerError> {
+        let Some(asked) = request.extensions.get(EXTENSION).filter(|asked| **asked != Value::Null) else {
+            return Ok((request, None));
+        };
+        let hash = read(asked).map_err(|reason| error(code::BAD_USER_INPUT, format!("{EXTENSION}: {reason}")))?;
+        let Some(known) = &self.known else {
+            // a client that sends the query does not need this
+            return if request.query.is_empty() {
+                Err(error(code::PERSISTED_QUERY_NOT_SUPPORTED, "PersistedQueryNotSupported"))
+            } else {
+                Ok((request, None))
+            };
+        };
+        if request.query.is_empty() {
+            let not_found = || error(code::PERSISTED_QUERY_NOT_FOUND, "PersistedQueryNotFound");
+            request.query = known.get(&hash).ok_or_else(not_found)?.to_string();
+            return Ok((request, None));
+        }
+        if Hash::from(Sha256::digest(&request.query)) != hash {
+            let message = format!("{EXTENSION}: this is not the SHA-256 of the query");
+            return Err(error(code::BAD_USER_INPUT, message));
+        }
+        let named = Named { hash, text: request.query.as_str().into() };
+        Ok((request, Some(named)))
+    }
+
+    /// These answers to a query. It is kept with the first of them that is a result.
+    pub(crate) fn keeping<T: Send + 'static>(
+        self: &Arc<Self>,
+        named: Option<Named>,
+        answers: BoxStream<'static, T>,
+        is_result: impl Fn(&T) -> bool + Send + 'static,
+    ) -> BoxStream<'static, T> {
+        let Some(named) = named else { return answers };
+        let (persisted, mut named) = (self.clone(), Some(named));
+        let keep = move |answer: &T| {
+            if is_result(answer)
+                && let Some(named) = named.take()
+            {
+                persisted.keep(named);
+            }
+        };
+        answers.inspect(keep).boxed()
+    }
+
+    /// Keeps a query that was executed.
+    pub(crate) fn keep(&self, Named { hash, text }: Named) {
+        if let Some(known) = &self.known {
+            known.insert(hash, text);
+        }
+    }
+}
+
+/// The hash that the extension names. Errors: what is wrong with it.
+fn read(asked: &Value) -> Result<Hash, &'static str> {
+    let Value::Object(asked) = asked else { return Err("an object with version and sha256Hash is expected") };
+    match asked.get("version") {
+        Some(Value::Number(version)) if version.as_u64() == Some(1) => {}
+        _ => return Err("version 1 is expected"),
+    }
+    let Some(Value::String(hash)) = asked.get("sha256Hash") else { return Err("sha256Hash is expected") };
+    from_hex(hash).ok_or("sha256Hash is 64 hexadecimal digits")
+}
+
+fn from_hex(text: &str) -> Option<Hash> {
+    if text.len() != 64 || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return None;
+    }
+    let mut hash = Hash::default();
+    for (byte, at) in hash.iter_mut().zip((0..64).step_by(2)) {
+        *byte = u8::from_str_radix(text.get(at..at + 2)?, 16).ok()?;
+    }
+    Some(hash)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn hash_of(query: &str) -> String {
+        let bytes: Vec<_> = Sha256::digest(query).iter().map(|byte| format!("{byte:02x}")).collect();
+        bytes.concat()
+    }
+
+    fn request(query: &str, extension: &serde_json::Value) -> Request {
+        let mut request = Request::new(query);
+        request.extensions.insert(EXTENSION.to_owned(), Value::from_json(extension.clone()).unwrap());
+        request
+    }
+
+    fn asking(query: &str, hash: &str) -> Request {
+        request(query, &json!({ "version": 1, "sha256Hash": hash }))
+    }
+
+    fn code_of(error: &ServerError) -> String {
+        error.extensions.as_ref().unwrap().get("code").unwrap().to_string()
+    }
+
+    #[test]
+    fn a_query_is_known_by_its_hash_once_it_was_kept() {
+        let persisted = Persisted::new(10_000);
+        let hash = hash_of("{ a }");
+        let unknown = persisted.resolve(asking("", &hash)).unwrap_err();
+        assert_eq!(
+            (code_of(&unknown).as_str(), unknown.message.as_str()),
+            ("\"PERSISTED_QUERY_NOT_FOUND\"", "PersistedQueryNotFound")
+        );
+        let (given, named) = persisted.resolve(asking("{ a }", &hash)).unwrap();
+        assert_eq!(given.query, "{ a }");
+        assert!(persisted.resolve(asking("", &hash)).is_err(), "it was not executed yet");
+        persisted.keep(named.unwrap());
+        for hash in [hash.clone(), hash.to_uppercase()] {
+            let (known, named) = persisted.resolve(asking("", &hash)).unwrap();
+            assert_eq!(known.query, "{ a }");
+            assert!(named.is_none());
+        }
+    }
+
+    #[test]
+    fn a_hash_is_that_of_the_sha_256_standard() {
+        // the first example of FIPS 180-2, appendix B.1
+        assert_eq!(hash_of("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    }
+
+    #[test]
+    fn a_wrong_hash_or_an_extension_of_another_shape_is_bad_input() {
+        let persisted = Persisted::new(10_000);
+        let hash = hash_of("{ a }");
+        for extension in [
+            json!({ "version": 1, "sha256Hash": hash_of("{ b }") }),
+            json!({ "version": 2, "sha256Hash": hash }),
+            json!({ "version": "1", "sha256Hash": hash }),
+            json!({ "sha256Hash": hash }),
+            json!({ "version": 1 }),
+            json!({ "version": 1, "sha256Hash": &hash[1..] }),
+            json!({ "version": 1, "sha256Hash": format!("{}é", &hash[2..]) }),
+            json!({ "version": 1, "sha256Hash": 7 }),
+            json!("no"),
+        ] {
+            let error = persisted.resolve(request("{ a }", &extension)).unwrap_err();
+            assert_eq!(code_of(&error), "\"BAD_USER_INPUT\"", "{extension}");
+        }
+    }
+
+    #[test]
+    fn requests_that_name_no_hash_are_left_alone() {
+        let persisted = Persisted::new(10_000);
+        for asked in [Request::new("{ a }"), request("{ a }", &json!(null))] {
+            let (request, named) = persisted.resolve(asked).unwrap();
+            assert_eq!(request.query, "{ a }");
+            assert!(named.is_none());
+        }
+    }
+
+    #[test]
+    fn a_server_that_keeps_none_executes_what_it_is_sent_and_says_so_of_the_rest() {
+        let persisted = Persisted::new(0);
+        let hash = hash_of("{ a }");
+        let (request, named) = persisted.resolve(asking("{ a }", &hash)).unwrap();
+        assert_eq!(request.query, "{ a }");
+        assert!(named.is_none());
+        let error = persisted.resolve(asking("", &hash)).unwrap_err();
+        assert_eq!(code_of(&error), "\"PERSISTED_QUERY_NOT_SUPPORTED\"");
+    }
+
+    #[test]
+    fn what_is_kept_stays_within_its_bytes() {
+        let persisted = Persisted::new(20_000);
+        for number in 0..1_000 {
+            let query = format!("{{ field{number} }}");
+            let (_, named) = persisted.resolve(asking(&query, &hash_of(&query))).unwrap();
+            persisted.keep(named.unwrap());
+        }
+        let known = persisted.known.unwrap();
+        assert!(known.weight() <= 20_000);
+        assert!(!known.is_empty());
+    }
+}

@@ -1,0 +1,46 @@
+//! Subscriptions as parts of one HTTP response, for Apollo clients that ask for them so.
+//!
+//! ```text
+//!   --graphql                                --graphql                               --graphql--
+//!   Content-Type: application/json           Content-Type: application/json
+//!
+//!   {"payload":{"data": ...}}                {}   when nothing else was sent         there is no more
+//! ```
+//!
+//! Rules: Apollo's "Multipart Protocol for GraphQL Subscriptions" 1.0. async-graphql's stream of parts leaves out what is
+//! around the payload, which the protocol demands.
+
+use super::stream::Form;
+use crate::server::metrics::server_metrics::Transport;
+
+/// What the results of a request become.
+pub(crate) const FORM: Form = Form {
+    transport: Transport::Multipart,
+    content_type: "multipart/mixed; boundary=\"graphql\"; subscriptionSpec=\"1.0\"",
+    opening: "",
+    result: |json| format!("--graphql\r\nContent-Type: application/json\r\n\r\n{{\"payload\":{json}}}\r\n"),
+    silence: "--graphql\r\nContent-Type: application/json\r\n\r\n{}\r\n",
+    complete: "--graphql--\r\n",
+};
+
+#[cfg(test)]
+mod tests {
+    use async_graphql::futures_util::StreamExt;
+    use async_graphql::futures_util::stream;
+
+    use super::*;
+    use crate::server::execution::payload::Payload;
+    use crate::server::http::stream::chunks;
+    use crate::server::limits::memory::Held;
+
+    #[tokio::test]
+    async fn results_are_parts_with_the_payload_around_them_and_the_last_delimiter_ends_them() {
+        let payloads = stream::iter([Payload::Result(r#"{"data":1}"#.into())]).boxed();
+        let parts: Vec<_> = chunks(FORM, Held::new(0), payloads).collect().await;
+        let text = String::from_utf8(parts.concat()).unwrap();
+        assert_eq!(
+            text,
+            "--graphql\r\nContent-Type: application/json\r\n\r\n{\"payload\":{\"data\":1}}\r\n--graphql--\r\n"
+        );
+    }
+}

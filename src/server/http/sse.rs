@@ -1,0 +1,58 @@
+//! GraphQL over server-sent events, distinct connections mode: each request has a connection of its own, on which its
+//! results come as events. For clients and proxies that have no websockets.
+//!
+//! ```text
+//!   :                        at once, so that the client knows the stream is open, and when nothing else was sent for a while
+//!
+//!   event: next
+//!   data: {"data": ...}      an execution result; of a request that is not executed {"errors": [...]}
+//!
+//!   event: complete
+//!   data:                    there is no more. A server that stops ends the stream without this, and clients come back
+//! ```
+//!
+//! Rules: PROTOCOL.md of the graphql-sse project. A client ends its operation by closing the connection.
+
+use super::stream::Form;
+use crate::server::metrics::server_metrics::Transport;
+
+/// Nothing, for whoever listens.
+const SILENCE: &str = ":\n\n";
+
+/// What the results of a request become.
+pub(crate) const FORM: Form = Form {
+    transport: Transport::Events,
+    content_type: "text/event-stream; charset=utf-8",
+    opening: SILENCE,
+    // the text is one line: what breaks lines is escaped in JSON
+    result: |json| format!("event: next\ndata: {json}\n\n"),
+    silence: SILENCE,
+    // without data browsers would not tell it to pages
+    complete: "event: complete\ndata:\n\n",
+};
+
+#[cfg(test)]
+mod tests {
+    use async_graphql::futures_util::StreamExt;
+    use async_graphql::futures_util::stream;
+
+    use super::*;
+    use crate::server::execution::payload::{Payload, Refused};
+    use crate::server::http::stream::chunks;
+    use crate::server::limits::memory::Held;
+
+    #[tokio::test]
+    async fn results_are_events_and_the_last_says_that_there_are_no_more() {
+        let payloads = [
+            Payload::Result(r#"{"data":{"a":"x\\ny"}}"#.into()),
+            Payload::Refused(Refused(r#"[{"message":"no"}]"#.into())),
+        ];
+        let events: Vec<_> = chunks(FORM, Held::new(0), stream::iter(payloads).boxed()).collect().await;
+        let text = String::from_utf8(events.concat()).unwrap();
+        assert_eq!(
+            text,
+            ":\n\nevent: next\ndata: {\"data\":{\"a\":\"x\\\\ny\"}}\n\n\
+             event: next\ndata: {\"errors\":[{\"message\":\"no\"}]}\n\nevent: complete\ndata:\n\n"
+        );
+    }
+}

@@ -1,0 +1,251 @@
+//! What the server counts of itself.
+
+use std::time::Duration;
+
+use async_graphql::{Response, Value};
+use prometheus::{Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
+
+use super::MetricsError;
+use crate::api::{self, code};
+use crate::server::execution::payload::Refused;
+
+/// The way an operation came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Transport {
+    #[default]
+    Http,
+    Websocket,
+    Events,
+    Multipart,
+}
+
+impl Transport {
+    const ALL: [Self; 4] = [Self::Http, Self::Websocket, Self::Events, Self::Multipart];
+
+    /// Its place among all.
+    fn place(self) -> usize {
+        match self {
+            Transport::Http => 0,
+            Transport::Websocket => 1,
+            Transport::Events => 2,
+            Transport::Multipart => 3,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Transport::Http => "http",
+            Transport::Websocket => "websocket",
+            Transport::Events => "sse",
+            Transport::Multipart => "multipart",
+        }
+    }
+}
+
+/// The outcome of what has no error.
+const OK: &str = "OK";
+/// The outcome whose code is none that this program gives.
+const OTHER: &str = "OTHER";
+
+/// Upper bounds, in seconds: a cached answer takes microseconds, and the default timeout is 15 seconds.
+const SECONDS: [f64; 12] = [0.000_1, 0.000_5, 0.001, 0.002_5, 0.01, 0.025, 0.1, 0.25, 1.0, 2.5, 5.0, 15.0];
+
+/// Counts and gauges of one server.
+pub(crate) struct Figures {
+    operations: IntCounterVec,
+    seconds: Histogram,
+    cost: IntCounter,
+    responses: IntCounterVec,
+    /// By [`Transport::place`].
+    sent: [IntCounter; 4],
+    events: IntCounter,
+    subscriptions: IntGaugeVec,
+    sockets: IntGaugeVec,
+    pub(crate) document_hits: IntCounter,
+    pub(crate) document_misses: IntCounter,
+    pub(crate) introspection_hits: IntCounter,
+}
+
+impl Figures {
+    pub(crate) fn new(registry: &Registry) -> Result<Self, MetricsError> {
+        let counter = |name: &str, help: &str| {
+            let counter = IntCounter::new(name, help)?;
+            registry.register(Box::new(counter.clone()))?;
+            Ok::<_, MetricsError>(counter)
+        };
+        let counters = |name: &str, help: &str, labels: &[&str]| {
+            let counters = IntCounterVec::new(Opts::new(name, help), labels)?;
+            registry.register(Box::new(counters.clone()))?;
+            Ok::<_, MetricsError>(counters)
+        };
+        let gauges = |name: &str, help: &str, label: &str| {
+            let gauges = IntGaugeVec::new(Opts::new(name, help), &[label])?;
+            registry.register(Box::new(gauges.clone()))?;
+            Ok::<_, MetricsError>(gauges)
+        };
+        let help = "Duration of queries and mutations, including the time in the queue, in seconds.";
+        let options = HistogramOpts::new("btcgraph_server_execution_seconds", help).buckets(SECONDS.to_vec());
+        let seconds = Histogram::with_opts(options)?;
+        registry.register(Box::new(seconds.clone()))?;
+        let help = "Bytes of responses before compression, by transport.";
+        // each message of each socket is counted: looked up once
+        let sent = counters("btcgraph_server_sent_bytes_total", help, &["transport"])?;
+        let figures = Self {
+            operations: counters(
+                "btcgraph_server_operations_total",
+                "GraphQL operations, by transport and the code of their first error; OK if they had none.",
+                &["transport", "code"],
+            )?,
+            seconds,
+            cost: counter("btcgraph_server_cost_total", "Cost of operations, in units of the API.")?,
+            responses: counters("btcgraph_server_responses_total", "HTTP responses, by status.", &["status"])?,
+            sent: Transport::ALL.map(|transport| sent.with_label_values(&[transport.name()])),
+            events: counter("btcgraph_server_events_total", "Subscription events sent, counted for each client.")?,
+            subscriptions: gauges(
+                "btcgraph_server_subscriptions",
+                "Open subscriptions of all clients, by field.",
+                "field",
+            )?,
+            sockets: gauges("btcgraph_server_sockets", "Open streams, by transport.", "transport")?,
+            document_hits: counter(
+                "btcgraph_server_document_cache_hits_total",
+                "Documents found in the cache of parsed documents.",
+            )?,
+            document_misses: counter("btcgraph_server_document_cache_misses_total", "Documents that were parsed.")?,
+            introspection_hits: counter(
+                "btcgraph_server_introspection_cache_hits_total",
+                "Introspection queries answered from the cache.",
+            )?,
+        };
+        // what is zero is told, too
+        for transport in Transport::ALL {
+            figures.operations.with_label_values(&[transport.name(), OK]);
+            figures.sockets.with_label_values(&[transport.name()]);
+        }
+        for field in api::subscription_fields() {
+            figures.subscriptions.with_label_values(&[field]);
+        }
+        figures.responses.with_label_values(&["200"]);
+        Ok(figures)
+    }
+
+    /// An operation ended, or was refused, or began to yield events.
+    pub(crate) fn operation(&self, transport: Transport, code: &'static str) {
+        self.operations.with_label_values(&[transport.name(), code]).inc();
+    }
+
+    /// A query or a mutation took so long and cost so much.
+    pub(crate) fn executed(&self, took: Duration, cost: u64) {
+        self.seconds.observe(took.as_secs_f64());
+        self.cost.inc_by(cost);
+    }
+
+    /// A subscription told an event, which cost so much.
+    pub(crate) fn event(&self, cost: u64) {
+        self.events.inc();
+        self.cost.inc_by(cost);
+    }
+
+    /// An HTTP response of this status.
+    pub(crate) fn response(&self, status: u16) {
+        // what no handler answers would be a mistake, and bounded all the same
+        if (100..600).contains(&status) {
+            self.responses.with_label_values(&[status.to_string().as_str()]).inc();
+        }
+    }
+
+    /// So many bytes went this way.
+    pub(crate) fn sent(&self, transport: Transport, bytes: usize) {
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        self.sent[transport.place()].inc_by(bytes);
+    }
+
+    /// One subscription more to this field, until that is dropped. A field that there is not is not counted.
+    pub(crate) fn subscription(&self, field: Option<&str>) -> Option<Counted> {
+        let known = api::subscription_fields().iter().find(|known| Some(known.as_str()) == field)?;
+        Some(Counted::new(self.subscriptions.with_label_values(&[known])))
+    }
+
+    /// One connection more that stays open, until that is dropped.
+    pub(crate) fn socket(&self, transport: Transport) -> Counted {
+        Counted::new(self.sockets.with_label_values(&[transport.name()]))
+    }
+}
+
+/// One of those that a gauge counts.
+pub(crate) struct Counted(IntGauge);
+
+impl Counted {
+    fn new(gauge: IntGauge) -> Self {
+        gauge.inc();
+        Self(gauge)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+/// The code of the first error of a response.
+pub(crate) fn code_of(response: &Response) -> &'static str {
+    let Some(error) = response.errors.first() else { return OK };
+    match error.extensions.as_ref().and_then(|extensions| extensions.get("code")) {
+        Some(Value::String(code)) => known(code),
+        _ => OTHER,
+    }
+}
+
+/// The same of errors that are written already.
+pub(crate) fn code_of_refused(Refused(errors): &Refused) -> &'static str {
+    let errors: Result<serde_json::Value, _> = serde_json::from_str(errors.as_str());
+    errors.ok().and_then(|errors| errors[0]["extensions"]["code"].as_str().map(known)).unwrap_or(OTHER)
+}
+
+fn known(given: &str) -> &'static str {
+    code::ALL.into_iter().find(|known| *known == given).unwrap_or(OTHER)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::http::response::error;
+    use crate::server::metrics::Metrics;
+
+    fn value(metrics: &Metrics, sample: &str) -> String {
+        let text = metrics.text().unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("{sample} in {text}")).to_owned()
+    }
+
+    #[test]
+    fn a_label_is_never_what_a_client_made_up() {
+        let metrics = Metrics::new().unwrap();
+        let figures = metrics.figures();
+        assert!(figures.subscription(Some("evil\"} 1")).is_none() && figures.subscription(None).is_none());
+        let made_up = Response::from_errors(vec![error("EVIL", "no")]);
+        assert_eq!(code_of(&made_up), "OTHER");
+        assert_eq!(code_of_refused(&Refused(r#"[{"extensions":{"code":"EVIL"}}]"#.into())), "OTHER");
+        assert!(!metrics.text().unwrap().to_lowercase().contains("evil"));
+    }
+
+    #[test]
+    fn outcomes_are_told_by_the_code_of_the_first_error() {
+        assert_eq!(code_of(&Response::new(Value::Null)), "OK");
+        let late = Response::from_errors(vec![error(code::TIMEOUT, "late")]);
+        assert_eq!(code_of(&late), code::TIMEOUT);
+        let refused = Refused(r#"[{"extensions":{"code":"NOT_READY"}}]"#.into());
+        assert_eq!(code_of_refused(&refused), code::NOT_READY);
+    }
+
+    #[test]
+    fn what_is_open_is_counted_until_it_is_dropped() {
+        let metrics = Metrics::new().unwrap();
+        let sample = r#"btcgraph_server_subscriptions{field="newBlock"}"#;
+        let one = metrics.figures().subscription(Some("newBlock"));
+        assert_eq!(value(&metrics, sample), "1");
+        drop(one);
+        assert_eq!(value(&metrics, sample), "0");
+    }
+}

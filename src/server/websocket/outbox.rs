@@ -1,0 +1,228 @@
+//! What waits to be sent on one socket. Bounded: whoever adds to it asks for room first, each at most one message above
+//! the bound.
+//!
+//! Results have their room, and replies to what the client says have theirs: a client that is slow to read its results
+//! is still heard when it stops an operation, and one that only asks and never reads is not heard any more.
+
+use std::collections::VecDeque;
+
+use super::protocol::{Closing, Id};
+use crate::server::execution::payload::Utf8Bytes;
+use crate::server::limits::memory::Claim;
+
+/// Results are added up to so many.
+const RESULTS: usize = 64;
+/// Results are added up to so many bytes. One alone may be larger.
+const RESULT_BYTES: usize = 64 << 10;
+/// Replies are added up to so many.
+const REPLIES: usize = 256;
+/// Replies are added up to so many bytes.
+const REPLY_BYTES: usize = 256 << 10;
+
+/// Why a message is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// An operation said something.
+    Result,
+    /// The client did.
+    Reply,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Outgoing {
+    messages: VecDeque<Waiting>,
+    results: Total,
+    replies: Total,
+    closing: Option<Closing>,
+    is_closing: bool,
+    /// Of what was popped, and is not yet on its way.
+    sending: Vec<Claim>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    about: Option<Id>,
+    cause: Cause,
+    text: Utf8Bytes,
+    claim: Option<Claim>,
+}
+
+#[derive(Debug, Default)]
+struct Total {
+    count: usize,
+    bytes: usize,
+}
+
+/// What is next on the wire.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Next {
+    Text(Utf8Bytes),
+    Close(Closing),
+}
+
+impl Outgoing {
+    /// Adds a message, which is about that operation, with what is counted for it until it is on its way.
+    pub(crate) fn push(&mut self, about: Option<Id>, cause: Cause, text: impl Into<Utf8Bytes>, claim: Option<Claim>) {
+        if self.is_closing {
+            return;
+        }
+        let text = text.into();
+        let total = self.total(cause);
+        total.count += 1;
+        total.bytes = total.bytes.saturating_add(text.len());
+        self.messages.push_back(Waiting { about, cause, text, claim });
+    }
+
+    /// Whether operations may be asked for more.
+    pub(crate) fn has_room_for_results(&self) -> bool {
+        !self.is_closing && self.results.count < RESULTS && self.results.bytes < RESULT_BYTES
+    }
+
+    /// Whether the client may be heard.
+    pub(crate) fn has_room_for_replies(&self) -> bool {
+        self.replies.count < REPLIES && self.replies.bytes < REPLY_BYTES
+    }
+
+    /// Takes back what is about that operation.
+    pub(crate) fn withdraw(&mut self, id: &Id) {
+        let (results, replies) = (&mut self.results, &mut self.replies);
+        self.messages.retain(|waiting| {
+            let stays = waiting.about.as_ref() != Some(id);
+            if !stays {
+                waiting.leave(results, replies);
+            }
+            stays
+        });
+    }
+
+    /// Closes the socket, and sends nothing before that.
+    pub(crate) fn close(&mut self, closing: Closing) {
+        *self = Self { closing: Some(closing), is_closing: true, ..Self::default() };
+    }
+
+    /// Closes the socket after what is waiting.
+    pub(crate) fn end(&mut self, closing: Closing) {
+        self.is_closing = true;
+        self.closing = Some(closing);
+    }
+
+    /// The client closed the socket: nothing is to be sent.
+    pub(crate) fn abandon(&mut self) {
+        *self = Self { is_closing: true, ..Self::default() };
+    }
+
+    /// Whether nothing is added any more.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.is_closing
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.messages.is_empty() && self.closing.is_none()
+    }
+
+    /// Takes what is to be sent next.
+    pub(crate) fn pop(&mut self) -> Option<Next> {
+        let Some(mut waiting) = self.messages.pop_front() else { return self.closing.take().map(Next::Close) };
+        waiting.leave(&mut self.results, &mut self.replies);
+        self.sending.extend(waiting.claim.take());
+        Some(Next::Text(waiting.text))
+    }
+
+    /// What was popped is on its way.
+    pub(crate) fn sent(&mut self) {
+        self.sending.clear();
+    }
+
+    fn total(&mut self, cause: Cause) -> &mut Total {
+        match cause {
+            Cause::Result => &mut self.results,
+            Cause::Reply => &mut self.replies,
+        }
+    }
+}
+
+impl Waiting {
+    fn leave(&self, results: &mut Total, replies: &mut Total) {
+        let total = match self.cause {
+            Cause::Result => results,
+            Cause::Reply => replies,
+        };
+        total.count = total.count.saturating_sub(1);
+        total.bytes = total.bytes.saturating_sub(self.text.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(outgoing: &mut Outgoing) -> Vec<Next> {
+        std::iter::from_fn(|| outgoing.pop()).collect()
+    }
+
+    fn text(text: &'static str) -> Next {
+        Next::Text(text.into())
+    }
+
+    #[test]
+    fn messages_leave_in_their_order_and_make_room() {
+        let mut outgoing = Outgoing::default();
+        outgoing.push(None, Cause::Reply, "a", None);
+        outgoing.push(Some("1".into()), Cause::Result, "b", None);
+        assert_eq!(all(&mut outgoing), [text("a"), text("b")]);
+        assert!(outgoing.is_empty() && outgoing.results.count == 0 && outgoing.replies.bytes == 0);
+    }
+
+    #[test]
+    fn results_and_replies_have_a_room_of_their_own_in_number_and_in_bytes() {
+        let full = |cause, size: usize| {
+            let mut outgoing = Outgoing::default();
+            let has_room = |outgoing: &Outgoing| match cause {
+                Cause::Result => outgoing.has_room_for_results(),
+                Cause::Reply => outgoing.has_room_for_replies(),
+            };
+            let mut count = 0;
+            while has_room(&outgoing) {
+                outgoing.push(None, cause, "x".repeat(size), None);
+                count += 1;
+            }
+            (count, outgoing)
+        };
+        for size in [1, 10_000, 1_000_000] {
+            let (results, outgoing) = full(Cause::Result, size);
+            assert_eq!(results, RESULTS.min(RESULT_BYTES.div_ceil(size)));
+            assert!(outgoing.has_room_for_replies());
+            let (replies, outgoing) = full(Cause::Reply, size);
+            assert_eq!(replies, REPLIES.min(REPLY_BYTES.div_ceil(size)));
+            assert!(outgoing.has_room_for_results());
+        }
+    }
+
+    #[test]
+    fn what_is_about_an_operation_can_be_taken_back() {
+        let mut outgoing = Outgoing::default();
+        for (about, message) in [(None, "ack"), (Some("a"), "a1"), (Some("b"), "b1"), (Some("a"), "a2")] {
+            outgoing.push(about.map(Id::from), Cause::Result, message, None);
+        }
+        outgoing.withdraw(&"a".into());
+        assert_eq!((outgoing.results.count, outgoing.results.bytes), (2, 5));
+        assert_eq!(all(&mut outgoing), [text("ack"), text("b1")]);
+    }
+
+    #[test]
+    fn a_close_frame_is_the_last_and_the_only_one_unless_it_waits_for_the_rest() {
+        let closing = || Closing::new(1012, "the server stops".to_owned());
+        for (at_once, before) in [(true, vec![]), (false, vec![text("a")])] {
+            let mut outgoing = Outgoing::default();
+            outgoing.push(None, Cause::Result, "a", None);
+            if at_once {
+                outgoing.close(closing());
+            } else {
+                outgoing.end(closing());
+            }
+            outgoing.push(None, Cause::Result, "b", None);
+            assert!(outgoing.is_closing() && !outgoing.has_room_for_results());
+            assert_eq!(all(&mut outgoing), before.into_iter().chain([Next::Close(closing())]).collect::<Vec<_>>());
+        }
+    }
+}
