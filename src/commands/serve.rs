@@ -14,8 +14,8 @@ use btcgraph::live::Live;
 use btcgraph::mempool::MempoolSnapshot;
 use btcgraph::node::{Node, NodeError, NodeMetrics, NodeOptions, Signals, StopFlag};
 use btcgraph::server::admin::{Admin, NotNotified};
-use btcgraph::server::{self, Access, metrics::Metrics};
-use btcgraph::settings::{ListenAddress, ServerSettings, Settings};
+use btcgraph::server::{self, TokenPolicy, metrics::Metrics};
+use btcgraph::settings::{ApiSettings, ListenAddress, ServerSettings, Settings};
 use btcgraph::sync::{self, Follow, PersistentMempool, Until, Wake, Withheld};
 use btcgraph::view::{NodeLimits, Published};
 use tokio::net::TcpListener;
@@ -69,7 +69,7 @@ pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<
         server::admin::serve(admin_socket, admin_of(settings, &wake, &published, metrics.clone()), stop.clone());
     let administering = tokio::spawn(until_it_ends(admin, stop.clone()));
     let options = options_of(&settings.limits, &settings.server);
-    let public = server::serve_counted(listener, schema, options, metrics, stop.clone());
+    let public = server::serve_with_metrics(listener, schema, options, metrics, stop.clone());
     let serving = tokio::spawn(until_it_ends(public, stop.clone()));
     let flag = pieces::stop_flag(&stop);
     let settings = settings.clone();
@@ -252,7 +252,7 @@ fn options_of(limits: &Limits, settings: &ServerSettings) -> server::Options {
         origins: settings.origins.clone(),
         hosts: settings.hosts.clone(),
         proxies: settings.trusted_proxies.clone(),
-        access: Access {
+        token_policy: TokenPolicy {
             tokens: settings.tokens.clone(),
             require_token: settings.require_token,
             anonymous_cost_per_minute: settings.anonymous_cost_per_minute,

@@ -51,22 +51,22 @@ use tokio_util::sync::CancellationToken;
 
 use crate::api::{self, Schema, code};
 use crate::limits::Limits;
-pub use auth::callers::Access;
-use auth::callers::{self, Callers};
-pub use auth::tokens::{NotATokenLine, Token, Tokens};
+pub use auth::callers::TokenPolicy;
+use auth::callers::{self, Authenticator};
+pub use auth::tokens::{InvalidTokenLine, Token, Tokens};
 use connection::listener::{self, AmbiguousLength, Connections};
 pub use document::guard;
 use document::persisted::Persisted;
-use execution::service::Guarded;
+use execution::service::GraphqlService;
 use http::endpoint;
 use http::response::{error, refuse_as_json};
-pub use limits::client_ip::{NotAnAddress, Proxies};
-use limits::memory::Held;
-use limits::slots::{Full, Most, Place, Places};
+pub use limits::client_ip::{InvalidProxy, TrustedProxies};
+use limits::memory::MemoryBudget;
+use limits::slots::{NoSlot, Slot, SlotLimits, Slots};
 use metrics::Metrics;
-pub use middleware::cors::{NotAnOrigin, Origins};
-pub use middleware::host::{Hosts, NotAHost};
-use middleware::rate_limit::{self, Rate};
+pub use middleware::cors::{InvalidOrigin, Origins};
+pub use middleware::host::{Hosts, InvalidHost};
+use middleware::rate_limit::{self, RateLimiter};
 use middleware::{compression, cors, host, request_log};
 #[cfg(fuzzing)]
 pub use websocket::fuzzing;
@@ -88,9 +88,9 @@ pub struct Options {
     /// The names under which the server answers, beside those of this machine and the address it listens on.
     pub hosts: Hosts,
     /// The proxies before the server that tell which client asks.
-    pub proxies: Proxies,
+    pub proxies: TrustedProxies,
     /// Who may ask, and for how much.
-    pub access: Access,
+    pub token_policy: TokenPolicy,
     /// How many blocks it may be behind the node and still count as ready.
     pub ready_blocks: u32,
     /// Whether everyone may read the metrics.
@@ -99,7 +99,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        let (origins, hosts, proxies) = (Origins::default(), Hosts::default(), Proxies::default());
+        let (origins, hosts, proxies) = (Origins::default(), Hosts::default(), TrustedProxies::default());
         Self {
             limits: Limits::default(),
             limit_loopback: false,
@@ -107,7 +107,7 @@ impl Default for Options {
             origins,
             hosts,
             proxies,
-            access: Access::default(),
+            token_policy: TokenPolicy::default(),
             ready_blocks: 1,
             public_metrics: false,
         }
@@ -116,15 +116,15 @@ impl Default for Options {
 
 /// What every handler has.
 struct Server {
-    executor: Guarded,
+    executor: GraphqlService,
     persisted: Arc<Persisted>,
     schema: Schema,
     limits: Limits,
     origins: Arc<Origins>,
     hosts: Arc<Hosts>,
-    proxies: Arc<Proxies>,
-    rate: Option<Arc<Rate>>,
-    callers: Arc<Callers>,
+    proxies: Arc<TrustedProxies>,
+    rate: Option<Arc<RateLimiter>>,
+    callers: Arc<Authenticator>,
     metrics: Metrics,
     ready_blocks: u32,
     playground: bool,
@@ -132,8 +132,8 @@ struct Server {
     listen: SocketAddr,
     connections: Connections,
     /// Of which each websocket and each stream of events holds one.
-    places: Places,
-    held: Held,
+    slots: Slots,
+    held: MemoryBudget,
     shutdown: CancellationToken,
     /// Whoever answers holds the server, the task of a websocket to its end.
     _open: Open,
@@ -145,14 +145,14 @@ impl Server {
         self.proxies.client_of(&caller.extensions, &caller.headers)
     }
 
-    /// A place for a websocket or a stream of events of this client.
-    fn place_for(&self, caller: &Parts) -> Result<Place, Full> {
+    /// A slot for a websocket or a stream of events of this client.
+    fn place_for(&self, caller: &Parts) -> Result<Slot, NoSlot> {
         let payer = self.client_of(caller).and_then(|client| self.connections.payer(client, &self.proxies));
-        self.places.take(payer)
+        self.slots.take(payer)
     }
 }
 
-/// Held by whoever still answers. The last to drop it lets [`serve`] return.
+/// MemoryBudget by whoever still answers. The last to drop it lets [`serve`] return.
 type Open = mpsc::Sender<()>;
 
 /// Serves the schema until `shutdown` is cancelled. Then no connection is accepted, websockets are closed with 1012,
@@ -166,11 +166,11 @@ pub async fn serve(
     shutdown: CancellationToken,
 ) -> io::Result<()> {
     let metrics = Metrics::new().map_err(io::Error::other)?;
-    serve_counted(listener, schema, options, metrics, shutdown).await
+    serve_with_metrics(listener, schema, options, metrics, shutdown).await
 }
 
 /// The same, and counts there.
-pub async fn serve_counted(
+pub async fn serve_with_metrics(
     listener: TcpListener,
     schema: Schema,
     options: Options,
@@ -178,10 +178,10 @@ pub async fn serve_counted(
     shutdown: CancellationToken,
 ) -> io::Result<()> {
     let Options { limits, limit_loopback, playground, origins, hosts, proxies, .. } = options;
-    let Options { access, ready_blocks, public_metrics, .. } = options;
+    let Options { token_policy, ready_blocks, public_metrics, .. } = options;
     let connections = Connections { limits, limit_loopback };
-    let callers = Arc::new(Callers::new(access));
-    let executor = Guarded::new(schema.clone(), &limits, metrics.figures().clone(), callers.anyone_at(None))?;
+    let callers = Arc::new(Authenticator::new(token_policy));
+    let executor = GraphqlService::new(schema.clone(), &limits, metrics.figures().clone(), callers.anyone_at(None))?;
     executor.tell_in(&metrics).map_err(io::Error::other)?;
     let (open, mut all_closed) = mpsc::channel(1);
     let server = Arc::new(Server {
@@ -192,15 +192,15 @@ pub async fn serve_counted(
         origins: Arc::new(origins),
         hosts: Arc::new(hosts),
         proxies: Arc::new(proxies),
-        rate: Rate::new(limits.requests_per_minute).map(Arc::new),
+        rate: RateLimiter::new(limits.requests_per_minute).map(Arc::new),
         callers,
         metrics,
         ready_blocks,
         playground,
         listen: listener.local_addr()?,
         connections,
-        places: Places::new(Most { all: limits.sockets, each: limits.sockets_per_client }),
-        held: Held::new(limits.buffered_bytes),
+        slots: Slots::new(SlotLimits { all: limits.sockets, each: limits.sockets_per_client }),
+        held: MemoryBudget::new(limits.buffered_bytes),
         shutdown: shutdown.clone(),
         _open: open.clone(),
     });
@@ -242,7 +242,7 @@ async fn enter(State(server): State<Arc<Server>>, request: Request, next: Next) 
             return refuse_as_json(StatusCode::BAD_REQUEST, error(code::BAD_USER_INPUT, message));
         }
         host::check(&server, request, async |request| {
-            cors::give_leave(&server, request, async |request| next.run(request).await).await
+            cors::apply(&server, request, async |request| next.run(request).await).await
         })
         .await
     })

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::listen::ListenAddress;
-use crate::server::{Hosts, Origins, Proxies, Tokens};
+use crate::server::{Hosts, Origins, Tokens, TrustedProxies};
 
 /// The GraphQL server.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -23,7 +23,7 @@ pub struct ServerSettings {
     /// The host names of the server, beside those of this machine and its address.
     pub hosts: Hosts,
     /// The proxies whose X-Forwarded-For names the client.
-    pub trusted_proxies: Proxies,
+    pub trusted_proxies: TrustedProxies,
     /// The tokens of clients, by their hashes.
     pub tokens: Tokens,
     /// Whether /graphql requires a token.

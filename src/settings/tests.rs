@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use super::*;
-use crate::server::{Hosts, Origins, Proxies, Tokens};
+use crate::server::{Hosts, Origins, Tokens, TrustedProxies};
 
 fn platform() -> Platform {
     Platform {
@@ -84,7 +84,7 @@ fn without_any_source_the_defaults_apply() {
             playground: true,
             origins: Origins::default(),
             hosts: Hosts::default(),
-            trusted_proxies: Proxies::default(),
+            trusted_proxies: TrustedProxies::default(),
             tokens: Tokens::default(),
             require_token: false,
             anonymous_cost_per_minute: 0,

@@ -30,9 +30,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use crate::limits::Limits;
-use crate::server::connection::min_rate::Least;
-use crate::server::http::body::{NoBody, receive};
-use crate::server::limits::memory::Held;
+use crate::server::connection::min_rate::MinRate;
+use crate::server::http::body::{BodyError, receive};
+use crate::server::limits::memory::MemoryBudget;
 use crate::server::metrics::Metrics;
 use crate::server::within_deadline;
 use socket::Listening;
@@ -161,14 +161,16 @@ async fn notify(State(shared): State<Shared>, Path(hash): Path<String>) -> Respo
 
 async fn verify(State(shared): State<Shared>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
-    let (least, held) = (Least::of_bodies(&Limits::default()), Held::new(BODY));
+    let (least, held) = (MinRate::of_bodies(&Limits::default()), MemoryBudget::new(BODY));
     let question = match receive(&parts.headers, body, BODY, least, &held).await {
         Ok(question) => question,
-        Err(NoBody::TooLarge(_) | NoBody::NoRoom(_)) => {
+        Err(BodyError::TooLarge(_) | BodyError::NoRoom(_)) => {
             return (StatusCode::PAYLOAD_TOO_LARGE, "the body is too large").into_response();
         }
-        Err(NoBody::Late) => return (StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time").into_response(),
-        Err(NoBody::Malformed) => {
+        Err(BodyError::Late) => {
+            return (StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time").into_response();
+        }
+        Err(BodyError::Malformed) => {
             return (StatusCode::BAD_REQUEST, "the body is malformed or incomplete").into_response();
         }
     };

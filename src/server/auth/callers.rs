@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Authorization: Bearer …            HTTP, and the request that becomes a websocket ──┐
-//!   connection_init {authorization: …} on a websocket ──────────────────────────────────┼─► Callers ─► Caller
+//!   connection_init {authorization: …} on a websocket ──────────────────────────────────┼─► Authenticator ─► Client
 //!   nothing                            anyone, unless a token is required ──────────────┘     401, 4403
 //! ```
 //!
@@ -24,7 +24,7 @@ use crate::api::{Account, BudgetExhausted, Include, code};
 use crate::server::Server;
 use crate::server::http::response::{error, refuse_as_json};
 use crate::server::limits::budget::Budget;
-use crate::server::middleware::rate_limit::{CLIENTS, household};
+use crate::server::middleware::rate_limit::{CLIENTS, rate_limit_key};
 
 /// What is asked of clients that have no token, or the wrong one (RFC 6750).
 const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"btcgraph\"");
@@ -32,7 +32,7 @@ const WRONG: HeaderValue = HeaderValue::from_static("Bearer realm=\"btcgraph\", 
 
 /// Who may ask, and for how much.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Access {
+pub struct TokenPolicy {
     /// The tokens that there are.
     pub tokens: Tokens,
     /// Whether nobody may ask without one.
@@ -43,7 +43,7 @@ pub struct Access {
     pub anonymous_broadcast: bool,
 }
 
-impl Default for Access {
+impl Default for TokenPolicy {
     fn default() -> Self {
         Self {
             tokens: Tokens::default(),
@@ -55,7 +55,7 @@ impl Default for Access {
 }
 
 /// Somebody who asks.
-pub(crate) struct Caller {
+pub(crate) struct Client {
     /// The name of its token.
     pub(crate) name: Option<Arc<str>>,
     broadcast: bool,
@@ -66,7 +66,7 @@ pub(crate) struct Caller {
 
 /// Why a client may not ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unknown {
+pub(crate) enum AuthError {
     /// It has no token, and must.
     Missing,
     /// Its token is none of those that there are.
@@ -74,19 +74,24 @@ pub(crate) enum Unknown {
 }
 
 /// Those who may ask.
-pub(crate) struct Callers {
-    access: Access,
+pub(crate) struct Authenticator {
+    token_policy: TokenPolicy,
     /// In the order of the tokens.
-    known: Vec<Arc<Caller>>,
-    anyone: Arc<Caller>,
-    anonymous: Cache<IpAddr, Arc<Caller>>,
+    known: Vec<Arc<Client>>,
+    anyone: Arc<Client>,
+    anonymous: Cache<IpAddr, Arc<Client>>,
 }
 
-impl Caller {
-    fn anyone(access: &Access) -> Self {
-        let limit = access.anonymous_cost_per_minute;
+impl Client {
+    fn anyone(token_policy: &TokenPolicy) -> Self {
+        let limit = token_policy.anonymous_cost_per_minute;
         let budget = (limit > 0).then(|| Arc::new(Budget::new(limit)));
-        Self { name: None, broadcast: access.anonymous_broadcast, budget, is_admitted: !access.require_token }
+        Self {
+            name: None,
+            broadcast: token_policy.anonymous_broadcast,
+            budget,
+            is_admitted: !token_policy.require_token,
+        }
     }
 
     /// The account of a request that it makes.
@@ -109,38 +114,38 @@ impl Caller {
     }
 }
 
-impl Callers {
-    pub(crate) fn new(access: Access) -> Self {
+impl Authenticator {
+    pub(crate) fn new(token_policy: TokenPolicy) -> Self {
         let caller = |token: &super::tokens::Token| {
             let budget = (token.cost_per_minute > 0).then(|| Arc::new(Budget::new(token.cost_per_minute)));
-            Arc::new(Caller {
+            Arc::new(Client {
                 name: Some(token.name.as_str().into()),
                 broadcast: token.broadcast,
                 budget,
                 is_admitted: true,
             })
         };
-        let known = access.tokens.0.iter().map(caller).collect();
-        Self { known, anyone: Arc::new(Caller::anyone(&access)), anonymous: Cache::new(CLIENTS), access }
+        let known = token_policy.tokens.0.iter().map(caller).collect();
+        Self { known, anyone: Arc::new(Client::anyone(&token_policy)), anonymous: Cache::new(CLIENTS), token_policy }
     }
 
     /// Who shows this token, or asks from this address without one.
-    pub(crate) fn of(&self, token: Option<&str>, client: Option<IpAddr>) -> Result<Arc<Caller>, Unknown> {
+    pub(crate) fn of(&self, token: Option<&str>, client: Option<IpAddr>) -> Result<Arc<Client>, AuthError> {
         match token {
             Some(token) => {
-                let place = self.access.tokens.find(token).ok_or(Unknown::Wrong)?;
-                self.known.get(place).cloned().ok_or(Unknown::Wrong)
+                let place = self.token_policy.tokens.find(token).ok_or(AuthError::Wrong)?;
+                self.known.get(place).cloned().ok_or(AuthError::Wrong)
             }
-            None if self.access.require_token => Err(Unknown::Missing),
+            None if self.token_policy.require_token => Err(AuthError::Missing),
             None => Ok(self.anyone_at(client)),
         }
     }
 
     /// Somebody who has shown nothing yet.
-    pub(crate) fn anyone_at(&self, client: Option<IpAddr>) -> Arc<Caller> {
+    pub(crate) fn anyone_at(&self, client: Option<IpAddr>) -> Arc<Client> {
         let Some(client) = client.filter(|_| self.anyone.pays()) else { return self.anyone.clone() };
-        let new = || Ok::<_, ()>(Arc::new(Caller::anyone(&self.access)));
-        self.anonymous.get_or_insert_with(&household(client), new).unwrap_or_else(|()| self.anyone.clone())
+        let new = || Ok::<_, ()>(Arc::new(Client::anyone(&self.token_policy)));
+        self.anonymous.get_or_insert_with(&rate_limit_key(client), new).unwrap_or_else(|()| self.anyone.clone())
     }
 }
 
@@ -150,10 +155,10 @@ pub(crate) fn bearer(authorization: &str) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-fn shown(headers: &HeaderMap) -> Result<Option<&str>, Unknown> {
+fn shown(headers: &HeaderMap) -> Result<Option<&str>, AuthError> {
     let Some(value) = headers.get(AUTHORIZATION) else { return Ok(None) };
     let token = value.to_str().ok().and_then(bearer);
-    token.map(Some).ok_or(Unknown::Wrong)
+    token.map(Some).ok_or(AuthError::Wrong)
 }
 
 /// Who made the request, among its extensions, and the response has the name among its own; 401 if nobody may ask so. The
@@ -172,7 +177,7 @@ pub(crate) async fn admit(
     let caller = match caller {
         Ok(caller) => caller,
         // browsers cannot set headers of it: its first message says who it is
-        Err(Unknown::Missing) if is_upgrade => server.callers.anyone_at(client),
+        Err(AuthError::Missing) if is_upgrade => server.callers.anyone_at(client),
         Err(unknown) => return refuse(unknown),
     };
     request.extensions_mut().insert(caller.clone());
@@ -191,10 +196,10 @@ pub(crate) async fn admit(
 pub(crate) struct TokenName(pub(crate) Arc<str>);
 
 /// 401, and why.
-pub(crate) fn refuse(unknown: Unknown) -> Response {
+pub(crate) fn refuse(unknown: AuthError) -> Response {
     let (message, challenge) = match unknown {
-        Unknown::Missing => ("this server requires a token: send it as Authorization: Bearer …", CHALLENGE),
-        Unknown::Wrong => ("the token is not one of this server", WRONG),
+        AuthError::Missing => ("this server requires a token: send it as Authorization: Bearer …", CHALLENGE),
+        AuthError::Wrong => ("the token is not one of this server", WRONG),
     };
     let mut response = refuse_as_json(StatusCode::UNAUTHORIZED, error(code::FORBIDDEN, message));
     response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
@@ -205,13 +210,18 @@ pub(crate) fn refuse(unknown: Unknown) -> Response {
 mod tests {
     use super::*;
 
-    fn callers(require_token: bool) -> Callers {
+    fn callers(require_token: bool) -> Authenticator {
         let hash = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b";
         let tokens = format!("alice {hash} cost=10").parse().unwrap();
-        Callers::new(Access { tokens, require_token, anonymous_cost_per_minute: 5, anonymous_broadcast: false })
+        Authenticator::new(TokenPolicy {
+            tokens,
+            require_token,
+            anonymous_cost_per_minute: 5,
+            anonymous_broadcast: false,
+        })
     }
 
-    fn names(callers: &Callers, token: Option<&str>) -> Result<Option<String>, Unknown> {
+    fn names(callers: &Authenticator, token: Option<&str>) -> Result<Option<String>, AuthError> {
         callers.of(token, None).map(|caller| caller.name.as_ref().map(ToString::to_string))
     }
 
@@ -219,9 +229,9 @@ mod tests {
     fn who_has_a_token_is_its_client_and_who_has_none_is_anyone_unless_one_is_required() {
         assert_eq!(names(&callers(false), Some("secret")), Ok(Some("alice".to_owned())));
         assert_eq!(names(&callers(false), None), Ok(None));
-        assert_eq!(names(&callers(false), Some("guess")), Err(Unknown::Wrong));
+        assert_eq!(names(&callers(false), Some("guess")), Err(AuthError::Wrong));
         assert_eq!(names(&callers(true), Some("secret")), Ok(Some("alice".to_owned())));
-        assert_eq!(names(&callers(true), None), Err(Unknown::Missing));
+        assert_eq!(names(&callers(true), None), Err(AuthError::Missing));
     }
 
     #[test]
@@ -253,7 +263,7 @@ mod tests {
         assert_eq!(bearer("bearer  abc "), Some("abc"));
         assert_eq!((bearer("Basic abc"), bearer("abc"), bearer("")), (None, None, None));
         let headers = HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_static("Basic YTpi"))]);
-        assert_eq!(shown(&headers), Err(Unknown::Wrong));
+        assert_eq!(shown(&headers), Err(AuthError::Wrong));
         assert_eq!(shown(&HeaderMap::new()), Ok(None));
     }
 }

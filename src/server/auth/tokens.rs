@@ -36,7 +36,7 @@ pub struct Token {
     "line {line}: {problem}. Write one token a line, as `btcgraph token NAME` prints it: \
      NAME SHA256 [cost=NUMBER] [broadcast]"
 )]
-pub struct NotATokenLine {
+pub struct InvalidTokenLine {
     line: usize,
     problem: &'static str,
 }
@@ -106,18 +106,18 @@ impl Tokens {
 }
 
 impl FromStr for Tokens {
-    type Err = NotATokenLine;
+    type Err = InvalidTokenLine;
 
-    fn from_str(text: &str) -> Result<Self, NotATokenLine> {
+    fn from_str(text: &str) -> Result<Self, InvalidTokenLine> {
         let mut tokens: Vec<Token> = Vec::new();
         for (line, text) in (1..).zip(text.lines()) {
             let text = text.split('#').next().unwrap_or_default().trim();
             if text.is_empty() {
                 continue;
             }
-            let token = Token::read(text).map_err(|problem| NotATokenLine { line, problem })?;
+            let token = Token::read(text).map_err(|problem| InvalidTokenLine { line, problem })?;
             if tokens.iter().any(|other| other.name == token.name || other.hash == token.hash) {
-                return Err(NotATokenLine { line, problem: "another token has this name or this hash" });
+                return Err(InvalidTokenLine { line, problem: "another token has this name or this hash" });
             }
             tokens.push(token);
         }
@@ -126,9 +126,9 @@ impl FromStr for Tokens {
 }
 
 impl TryFrom<String> for Tokens {
-    type Error = NotATokenLine;
+    type Error = InvalidTokenLine;
 
-    fn try_from(text: String) -> Result<Self, NotATokenLine> {
+    fn try_from(text: String) -> Result<Self, InvalidTokenLine> {
         text.parse()
     }
 }

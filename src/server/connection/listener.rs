@@ -1,7 +1,7 @@
 //! Connections: how many there may be, and how long their clients may take, before anything that they say is looked at.
 //!
 //! ```text
-//!   listener ──► a place? places.rs ──► Timed, stream.rs ──► HTTP/1.1 (hyper) ──► router ──► websockets keep the Timed
+//!   listener ──► a slot? slots.rs ──► Timed, stream.rs ──► HTTP/1.1 (hyper) ──► router ──► websockets keep the Timed
 //!                  │                        ├─ ../pace.rs: does the client take what is sent to it
 //!                  │                        └─ framing.rs: does a request state its length twice
 //!                  └ no: 503 or 429, and closed
@@ -32,12 +32,12 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::file_limit;
-use super::min_rate::Least;
+use super::min_rate::MinRate;
 use super::timed_stream::{Answering, Timed, Times};
 use crate::limits::Limits;
 use crate::server::Open;
-use crate::server::limits::client_ip::Proxies;
-use crate::server::limits::slots::{Full, Most, Place, Places};
+use crate::server::limits::client_ip::TrustedProxies;
+use crate::server::limits::slots::{NoSlot, Slot, SlotLimits, Slots};
 
 /// The limits of connections, and to whom they apply.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +50,7 @@ pub(crate) struct Connections {
 
 impl Connections {
     /// Who pays for what one client may have: `None` for who may have all.
-    pub(crate) fn payer(&self, client: IpAddr, proxies: &Proxies) -> Option<IpAddr> {
+    pub(crate) fn payer(&self, client: IpAddr, proxies: &TrustedProxies) -> Option<IpAddr> {
         let client = client.to_canonical();
         let is_exempt = (client.is_loopback() && !self.limit_loopback) || proxies.trusts(client);
         (!is_exempt).then_some(client)
@@ -58,7 +58,7 @@ impl Connections {
 
     fn times(&self) -> Times {
         let limits = &self.limits;
-        Times { header: limits.header_timeout, idle: limits.idle_timeout, least: Least::of_responses(limits) }
+        Times { header: limits.header_timeout, idle: limits.idle_timeout, least: MinRate::of_responses(limits) }
     }
 }
 
@@ -74,7 +74,7 @@ const UNSENT: u32 = 16 << 10;
 /// How long nothing is accepted after an error that the next attempt would meet again, as when there is no file left.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// How many clients that find no place are told so at once; of more the connections are closed.
+/// How many clients that find no slot are told so at once; of more the connections are closed.
 const REFUSALS: usize = 64;
 
 /// How long one that is refused has to read that.
@@ -91,12 +91,13 @@ pub(crate) async fn serve(
     listener: TcpListener,
     router: Router,
     connections: &Connections,
-    proxies: Arc<Proxies>,
+    proxies: Arc<TrustedProxies>,
     shutdown: CancellationToken,
     open: Open,
 ) {
     let limits = &connections.limits;
-    let places = Places::new(Most { all: file_limit::fit(limits.connections), each: limits.connections_per_client });
+    let slots =
+        Slots::new(SlotLimits { all: file_limit::fit(limits.connections), each: limits.connections_per_client });
     let refusals = Arc::new(Semaphore::new(REFUSALS));
     loop {
         let accepted = tokio::select! {
@@ -114,10 +115,9 @@ pub(crate) async fn serve(
             }
         };
         bound_unsent(&stream);
-        match places.take(connections.payer(peer.ip(), &proxies)) {
-            Ok(place) => {
-                let connection =
-                    serve_one((stream, peer), place, router.clone(), connections.times(), shutdown.clone());
+        match slots.take(connections.payer(peer.ip(), &proxies)) {
+            Ok(slot) => {
+                let connection = serve_one((stream, peer), slot, router.clone(), connections.times(), shutdown.clone());
                 tokio::spawn(hold(open.clone(), connection));
             }
             Err(full) => {
@@ -155,7 +155,7 @@ fn is_of_one_connection(error: &io::Error) -> bool {
 
 async fn serve_one(
     (stream, peer): (TcpStream, SocketAddr),
-    place: Place,
+    slot: Slot,
     router: Router,
     times: Times,
     shutdown: CancellationToken,
@@ -164,7 +164,7 @@ async fn serve_one(
     // to 40 ms; what cannot be set is only slower
     let _ = stream.set_nodelay(true);
     let answering = Answering::default();
-    let stream = Timed::new(stream, times, answering.clone(), Some(place));
+    let stream = Timed::new(stream, times, answering.clone(), Some(slot));
     let router = TowerToHyperService::new(router);
     let service = service_fn(move |mut request: Request<Incoming>| {
         if answering.begin() {
@@ -198,12 +198,12 @@ async fn serve_one(
     }
 }
 
-/// Tells why there is no place, and reads what the client is sending: it may never read why if its connection is closed
+/// Tells why there is no slot, and reads what the client is sending: it may never read why if its connection is closed
 /// with something unread in it.
-async fn refuse(mut stream: TcpStream, full: Full) {
+async fn refuse(mut stream: TcpStream, full: NoSlot) {
     let status = match full {
-        Full::All => StatusCode::SERVICE_UNAVAILABLE,
-        Full::Client => StatusCode::TOO_MANY_REQUESTS,
+        NoSlot::All => StatusCode::SERVICE_UNAVAILABLE,
+        NoSlot::Client => StatusCode::TOO_MANY_REQUESTS,
     };
     let answer = format!("HTTP/1.1 {status}\r\nconnection: close\r\nretry-after: 10\r\ncontent-length: 0\r\n\r\n");
     let telling = async {
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn who_may_have_all_connections_pays_for_none() {
-        let proxies: Proxies = "10.0.0.0/8".parse().unwrap();
+        let proxies: TrustedProxies = "10.0.0.0/8".parse().unwrap();
         let payer = |limit_loopback, address: &str| {
             let connections = Connections { limits: Limits::default(), limit_loopback };
             connections.payer(address.parse().unwrap(), &proxies).map(|payer| payer.to_string())

@@ -17,7 +17,7 @@ use crate::limits::Limits;
 
 /// How fast a client has to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Least {
+pub(crate) struct MinRate {
     /// How long no byte may pass.
     pub(crate) timeout: Duration,
     /// Bytes a second; 0 for any rate.
@@ -26,7 +26,7 @@ pub(crate) struct Least {
     pub(crate) patience: Duration,
 }
 
-impl Least {
+impl MinRate {
     /// For the body of a request.
     pub(crate) fn of_bodies(limits: &Limits) -> Self {
         Self { timeout: limits.body_timeout, rate: limits.min_rate, patience: Duration::from_secs(10) }
@@ -40,8 +40,8 @@ impl Least {
 
 /// How one client has kept up.
 #[derive(Debug)]
-pub(crate) struct Pace {
-    least: Least,
+pub(crate) struct TransferPace {
+    least: MinRate,
     /// `None` while nothing waits to be sent.
     waiting: Option<Waiting>,
     /// What is left of the patience at the time up to which it is counted.
@@ -56,8 +56,8 @@ struct Waiting {
     counted: Instant,
 }
 
-impl Pace {
-    pub(crate) fn new(least: Least) -> Self {
+impl TransferPace {
+    pub(crate) fn new(least: MinRate) -> Self {
         Self { least, waiting: None, left: least.patience }
     }
 
@@ -112,7 +112,7 @@ mod tests {
 
     use super::*;
 
-    const LEAST: Least = Least { timeout: seconds(10), rate: 1_000, patience: seconds(60) };
+    const LEAST: MinRate = MinRate { timeout: seconds(10), rate: 1_000, patience: seconds(60) };
 
     const fn seconds(seconds: u64) -> Duration {
         Duration::from_secs(seconds)
@@ -121,7 +121,7 @@ mod tests {
     /// After how many seconds a client is too slow that takes so many bytes every so many seconds, of bytes that always
     /// wait. `None`: not within an hour.
     fn slow_after(bytes: usize, every: u64) -> Option<u64> {
-        let (mut pace, begin) = (Pace::new(LEAST), Instant::now());
+        let (mut pace, begin) = (TransferPace::new(LEAST), Instant::now());
         pace.wait(begin);
         for time in 0..3_600 {
             let now = begin + seconds(time);
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn nobody_is_slow_while_nothing_waits() {
-        let (mut pace, begin) = (Pace::new(LEAST), Instant::now());
+        let (mut pace, begin) = (TransferPace::new(LEAST), Instant::now());
         assert_eq!(pace.due(), None);
         pace.wait(begin);
         assert_eq!(pace.due(), Some(begin + seconds(10)));
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn answers_in_many_parts_are_no_way_around_the_rate() {
-        let (mut pace, mut now) = (Pace::new(LEAST), Instant::now());
+        let (mut pace, mut now) = (TransferPace::new(LEAST), Instant::now());
         for part in 0..100 {
             pace.wait(now);
             if pace.due().is_some_and(|due| due <= now + seconds(2)) {
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn without_a_rate_only_the_timeout_counts() {
-        let (mut pace, begin) = (Pace::new(Least { rate: 0, ..LEAST }), Instant::now());
+        let (mut pace, begin) = (TransferPace::new(MinRate { rate: 0, ..LEAST }), Instant::now());
         pace.wait(begin);
         for time in 1..1_000 {
             pace.take(1, begin + seconds(time));
@@ -188,7 +188,7 @@ mod tests {
         /// Whatever else happens, who takes at least the rate in every stretch of five seconds is never too slow.
         #[test]
         fn who_keeps_the_rate_is_never_too_slow(takes in prop::collection::vec((0..5_u64, 0..2_000_usize, any::<bool>()), 1..200)) {
-            let (mut pace, mut now) = (Pace::new(LEAST), Instant::now());
+            let (mut pace, mut now) = (TransferPace::new(LEAST), Instant::now());
             for (pause, more, rests) in takes {
                 pace.wait(now);
                 let then = now + seconds(pause);

@@ -27,8 +27,8 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::framing::Framing;
-use super::min_rate::{Least, Pace};
-use crate::server::limits::slots::Place;
+use super::min_rate::{MinRate, TransferPace};
+use crate::server::limits::slots::Slot;
 
 /// How long a client may take.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +38,7 @@ pub(crate) struct Times {
     /// From one request to the first byte of the next.
     pub(crate) idle: Duration,
     /// To take what is sent to it.
-    pub(crate) least: Least,
+    pub(crate) least: MinRate,
 }
 
 /// Whether a request is being answered on a connection, or it is no connection of HTTP any more. A clone is the same.
@@ -124,11 +124,11 @@ pub(crate) struct Timed<S = TcpStream> {
     request: Request,
     /// `None` once the connection is not one of HTTP any more.
     framing: Option<Framing>,
-    pace: Pace,
+    pace: TransferPace,
     /// Set to no later than what is due first.
     timer: Option<Pin<Box<Sleep>>>,
     /// Also of what the connection becomes when it is no longer one of HTTP.
-    _place: Option<Place>,
+    _place: Option<Slot>,
 }
 
 /// What is waited for of a client that may ask.
@@ -152,12 +152,21 @@ impl Request {
 }
 
 impl<S> Timed<S> {
-    /// `place` is held as long as there is the connection.
-    pub(crate) fn new(stream: S, times: Times, answering: Answering, place: Option<Place>) -> Self {
+    /// `slot` is held as long as there is the connection.
+    pub(crate) fn new(stream: S, times: Times, answering: Answering, slot: Option<Slot>) -> Self {
         // one that connects has something to say
         let request = Request::Head(Instant::now() + times.header);
         let framing = Some(Framing::default());
-        Self { stream, times, answering, request, framing, pace: Pace::new(times.least), timer: None, _place: place }
+        Self {
+            stream,
+            times,
+            answering,
+            request,
+            framing,
+            pace: TransferPace::new(times.least),
+            timer: None,
+            _place: slot,
+        }
     }
 
     /// These bytes were read.
@@ -276,7 +285,7 @@ mod tests {
     const TIMES: Times = Times {
         header: Duration::from_millis(300),
         idle: Duration::from_millis(1_200),
-        least: Least { timeout: Duration::from_millis(500), rate: 0, patience: Duration::ZERO },
+        least: MinRate { timeout: Duration::from_millis(500), rate: 0, patience: Duration::ZERO },
     };
 
     /// A connection whose other end holds so many bytes that were not read.
@@ -362,7 +371,7 @@ mod tests {
     #[tokio::test]
     async fn who_still_reads_an_answer_is_not_asked_for_another_request() {
         let (mut timed, _, client) = pair(100);
-        timed.pace = Pace::new(Least { timeout: TIMES.header * 3, ..TIMES.least });
+        timed.pace = TransferPace::new(MinRate { timeout: TIMES.header * 3, ..TIMES.least });
         let (mut reading, mut writing) = tokio::io::split(timed);
         let both = async {
             tokio::select! {

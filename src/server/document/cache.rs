@@ -23,7 +23,7 @@ use super::{guard, weight};
 use crate::api::code;
 use crate::limits::Limits;
 use crate::server::http::response::error;
-use crate::server::metrics::server_metrics::Figures;
+use crate::server::metrics::server_metrics::ServerMetrics;
 
 /// What a document of a common size weighs.
 const TYPICAL: u64 = 10_000;
@@ -32,8 +32,8 @@ const TYPICAL: u64 = 10_000;
 pub(crate) struct Documents {
     limits: Limits,
     parsed: Cache<Arc<str>, Arc<Parsed>, Bytes>,
-    held: Held,
-    figures: Option<Arc<Figures>>,
+    held: SubscriptionBudget,
+    figures: Option<Arc<ServerMetrics>>,
 }
 
 /// A document that was admitted.
@@ -53,7 +53,7 @@ impl Weighter<Arc<str>, Arc<Parsed>> for Bytes {
 
 /// The bytes of documents and variables that subscriptions hold, and how many they may.
 #[derive(Clone)]
-struct Held {
+struct SubscriptionBudget {
     bytes: Arc<AtomicUsize>,
     most: usize,
 }
@@ -98,12 +98,12 @@ impl Documents {
     pub(crate) fn new(limits: &Limits) -> Self {
         let kept = u64::try_from(limits.document_cache_bytes).unwrap_or(u64::MAX);
         let typical = usize::try_from(kept / TYPICAL).unwrap_or(usize::MAX).max(1);
-        let held = Held { bytes: Arc::default(), most: limits.subscription_bytes };
+        let held = SubscriptionBudget { bytes: Arc::default(), most: limits.subscription_bytes };
         Self { limits: *limits, parsed: Cache::with_weighter(typical, kept, Bytes), held, figures: None }
     }
 
     /// The same, counted there.
-    pub(crate) fn counted_in(self, figures: Arc<Figures>) -> Self {
+    pub(crate) fn counted_in(self, figures: Arc<ServerMetrics>) -> Self {
         Self { figures: Some(figures), ..self }
     }
 
@@ -151,7 +151,7 @@ pub(crate) fn operation<'d>(document: &'d ExecutableDocument, name: Option<&str>
     Some(&operation.node)
 }
 
-impl Held {
+impl SubscriptionBudget {
     fn take(&self, bytes: usize) -> Result<Holding, TooMuchHeld> {
         let more = |held: usize| Some(held.saturating_add(bytes)).filter(|held| *held <= self.most);
         match self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) {

@@ -25,7 +25,7 @@ use crate::limits::Limits;
 const INTROSPECTION_LISTS: [&str; 4] = ["fields", "interfaces", "possibleTypes", "inputFields"];
 const NESTED_INTROSPECTION_LISTS: usize = 2;
 /// How often these and `types` may be mentioned, with fragments expanded: each mention is a good part of the schema once
-/// more in the answer. Full introspection by common clients mentions five, and looking up one type four.
+/// more in the answer. NoSlot introspection by common clients mentions five, and looking up one type four.
 const INTROSPECTION_LISTS_MENTIONED: usize = 16;
 
 /// Why a document is not executed.

@@ -166,7 +166,7 @@ mod tests {
             ("{ a { ...F ...F } } fragment F on A { c ...F }", 1),
             ("{ a { b } } fragment F on A { c }", 1),
             ("{ a { b { c } } }", 0),
-            ("{ ... on Unknown { c } } fragment F on Unknown { c }", 0),
+            ("{ ... on AuthError { c } } fragment F on AuthError { c }", 0),
             ("query A { c } query B { c } subscription C { a { c } }", 3),
             ("{ __schema { types { c } } __typename a { __typename __c } }", 0),
         ] {

@@ -8,15 +8,15 @@ use async_graphql::{Response, ServerError};
 
 use super::payload::Payload;
 use crate::api::{Account, BudgetExhausted, RETRY_AFTER_SECONDS, code};
-use crate::server::auth::callers::Caller;
+use crate::server::auth::callers::Client;
 use crate::server::http::response::error;
-use crate::server::metrics::server_metrics::{self as metrics, Counted, Figures, Transport};
+use crate::server::metrics::server_metrics::{self as metrics, Counted, ServerMetrics, Transport};
 
 /// One client's subscription.
 pub(crate) struct Subscription {
-    pub(crate) figures: Arc<Figures>,
+    pub(crate) figures: Arc<ServerMetrics>,
     pub(crate) transport: Transport,
-    pub(crate) caller: Arc<Caller>,
+    pub(crate) caller: Arc<Client>,
     /// Says what an event costs, once the document was validated.
     pub(crate) account: Arc<Account>,
     /// Among those that are open.

@@ -20,7 +20,7 @@ pub(crate) enum Payload {
 
 /// What one reader of a subscription is told that several have, and where he is with that.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Told {
+pub(crate) struct SharedPayload {
     pub(crate) payload: Payload,
     /// From where a reader who has this could go on by himself, if that can be.
     pub(crate) place: Option<ResumePoint>,
@@ -28,7 +28,7 @@ pub(crate) struct Told {
     pub(crate) start: Option<ResumePoint>,
 }
 
-impl From<Payload> for Told {
+impl From<Payload> for SharedPayload {
     fn from(payload: Payload) -> Self {
         Self { payload, place: None, start: None }
     }
@@ -109,8 +109,8 @@ impl From<Refusal> for Refused {
     }
 }
 
-/// A fault of ours: the client is told an id, and the log what it was.
-pub(crate) fn fault(what: &dyn Display) -> ServerError {
+/// A internal_error of ours: the client is told an id, and the log what it was.
+pub(crate) fn internal_error(what: &dyn Display) -> ServerError {
     let id = getrandom::u64().map_or_else(|_| "unknown".to_owned(), |id| format!("{id:016x}"));
     tracing::error!(%id, error = %what, "a request failed");
     let message = format!("the server failed to answer; the reason is in its log under id {id}");
@@ -125,7 +125,7 @@ const UNWRITTEN: &str =
 
 fn json<T: serde::Serialize + ?Sized>(value: &T) -> Result<Utf8Bytes, Refused> {
     serde_json::to_string(value).map(Utf8Bytes::from).map_err(|error| {
-        let told = serde_json::to_string(&[fault(&error)]);
+        let told = serde_json::to_string(&[internal_error(&error)]);
         Refused(told.map_or_else(|_| Utf8Bytes::from_static(UNWRITTEN), Utf8Bytes::from))
     })
 }

@@ -6,7 +6,7 @@
 //!           ──► that is full, too: RESOURCE_EXHAUSTED           └ time is over: TIMEOUT, and it is dropped
 //! ```
 //!
-//! Executions read the index, which keeps a thread busy and never waits. On threads of their own they cannot keep the
+//! ExecutionPool read the index, which keeps a thread busy and never waits. On threads of their own they cannot keep the
 //! server from accepting connections, telling that it lives, or hearing that it is to stop. An execution that is dropped
 //! lets go of the state that it read: an old one would keep the index from reusing its space.
 //!
@@ -30,14 +30,14 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
-use super::payload::fault;
+use super::payload::internal_error;
 use crate::api::code;
 use crate::limits::Limits;
 use crate::server::http::response::error;
 
 /// Why something was not executed to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum NotExecuted {
+pub(crate) enum ExecutionError {
     /// Too many are, or wait.
     #[error("the server is busy: retry later")]
     Busy,
@@ -49,24 +49,24 @@ pub(crate) enum NotExecuted {
     Failed,
 }
 
-impl From<NotExecuted> for ServerError {
-    fn from(reason: NotExecuted) -> Self {
+impl From<ExecutionError> for ServerError {
+    fn from(reason: ExecutionError) -> Self {
         match reason {
-            NotExecuted::Busy => error(code::RESOURCE_EXHAUSTED, reason.to_string()),
-            NotExecuted::Late(_) => error(code::TIMEOUT, reason.to_string()),
-            NotExecuted::Failed => fault(&reason),
+            ExecutionError::Busy => error(code::RESOURCE_EXHAUSTED, reason.to_string()),
+            ExecutionError::Late(_) => error(code::TIMEOUT, reason.to_string()),
+            ExecutionError::Failed => internal_error(&reason),
         }
     }
 }
 
 /// The threads, and the places on them.
-pub(crate) struct Executions {
+pub(crate) struct ExecutionPool {
     pub(crate) threads: Threads,
-    pub(crate) places: Arc<Places>,
+    pub(crate) places: Arc<PoolSlots>,
 }
 
 /// The places, which outlive the threads in those who still have one.
-pub(crate) struct Places {
+pub(crate) struct PoolSlots {
     /// For queries, mutations, and the beginnings of subscriptions.
     executions: Arc<Semaphore>,
     /// For those who wait for one of these.
@@ -77,7 +77,7 @@ pub(crate) struct Places {
     pub(crate) limits: Limits,
 }
 
-impl Places {
+impl PoolSlots {
     fn new(limits: &Limits) -> Self {
         let semaphore = |places: usize| Semaphore::new(places.min(Semaphore::MAX_PERMITS));
         let (executions, events) = (Arc::new(semaphore(limits.executions)), Arc::new(semaphore(limits.executions)));
@@ -85,18 +85,19 @@ impl Places {
     }
 
     /// A place to execute something, and until when that is to be done.
-    pub(crate) async fn take(&self) -> Result<(OwnedSemaphorePermit, Instant), NotExecuted> {
+    pub(crate) async fn take(&self) -> Result<(OwnedSemaphorePermit, Instant), ExecutionError> {
         let deadline = Instant::now() + self.limits.timeout;
-        let place = timeout_at(deadline, self.wait()).await.map_err(|_| NotExecuted::Late(self.limits.timeout))??;
+        let place =
+            timeout_at(deadline, self.wait()).await.map_err(|_| ExecutionError::Late(self.limits.timeout))??;
         Ok((place, deadline))
     }
 
-    async fn wait(&self) -> Result<OwnedSemaphorePermit, NotExecuted> {
+    async fn wait(&self) -> Result<OwnedSemaphorePermit, ExecutionError> {
         if let Ok(place) = self.executions.clone().try_acquire_owned() {
             return Ok(place);
         }
-        let _waiting = self.queue.try_acquire().map_err(|_| NotExecuted::Busy)?;
-        self.executions.clone().acquire_owned().await.map_err(|_| NotExecuted::Failed)
+        let _waiting = self.queue.try_acquire().map_err(|_| ExecutionError::Busy)?;
+        self.executions.clone().acquire_owned().await.map_err(|_| ExecutionError::Failed)
     }
 }
 
@@ -112,38 +113,38 @@ impl Drop for Threads {
 }
 
 /// An execution that ends when it is not waited for any more.
-pub(crate) struct Running<T>(JoinHandle<T>);
+pub(crate) struct AbortOnDrop<T>(JoinHandle<T>);
 
-impl<T> Running<T> {
+impl<T> AbortOnDrop<T> {
     pub(crate) fn new(task: JoinHandle<T>) -> Self {
         Self(task)
     }
 
     /// What comes of it.
-    pub(crate) async fn end(&mut self) -> Result<T, NotExecuted> {
+    pub(crate) async fn end(&mut self) -> Result<T, ExecutionError> {
         (&mut self.0).await.map_err(|error| {
             tracing::error!(%error, "a request ended without a response");
-            NotExecuted::Failed
+            ExecutionError::Failed
         })
     }
 }
 
-impl<T> Drop for Running<T> {
+impl<T> Drop for AbortOnDrop<T> {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
-impl Executions {
+impl ExecutionPool {
     /// Starts as many threads as there are cores. Errors: what the operating system says of that.
     pub(crate) fn start(limits: &Limits) -> io::Result<Self> {
         let runtime = Builder::new_multi_thread().thread_name("execution").enable_all().build()?;
-        Ok(Self { threads: Threads(Some(runtime)), places: Arc::new(Places::new(limits)) })
+        Ok(Self { threads: Threads(Some(runtime)), places: Arc::new(PoolSlots::new(limits)) })
     }
 
     /// How many are executed now, and how many wait.
     pub(crate) fn now(&self) -> (usize, usize) {
-        let Places { executions, queue, limits, .. } = &*self.places;
+        let PoolSlots { executions, queue, limits, .. } = &*self.places;
         let taken = |of: usize, free: &Semaphore| of.saturating_sub(free.available_permits());
         (taken(limits.executions, executions), taken(limits.waiting, queue))
     }
@@ -152,16 +153,16 @@ impl Executions {
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         execution: impl Future<Output = T> + Send + 'static,
-    ) -> Result<T, NotExecuted> {
+    ) -> Result<T, ExecutionError> {
         let (place, deadline) = self.places.take().await?;
-        let Some(runtime) = &self.threads.0 else { return Err(NotExecuted::Failed) };
+        let Some(runtime) = &self.threads.0 else { return Err(ExecutionError::Failed) };
         // the place is free again when the execution has really ended
         let execution = async move {
             let _place = place;
             execution.await
         };
-        let mut running = Running::new(runtime.spawn(execution));
-        timeout_at(deadline, running.end()).await.map_err(|_| NotExecuted::Late(self.places.limits.timeout))?
+        let mut running = AbortOnDrop::new(runtime.spawn(execution));
+        timeout_at(deadline, running.end()).await.map_err(|_| ExecutionError::Late(self.places.limits.timeout))?
     }
 }
 
@@ -173,8 +174,8 @@ mod tests {
 
     use super::*;
 
-    fn executions(at_once: usize, waiting: usize, timeout: Duration) -> Arc<Executions> {
-        Arc::new(Executions::start(&Limits { executions: at_once, waiting, timeout, ..Limits::default() }).unwrap())
+    fn executions(at_once: usize, waiting: usize, timeout: Duration) -> Arc<ExecutionPool> {
+        Arc::new(ExecutionPool::start(&Limits { executions: at_once, waiting, timeout, ..Limits::default() }).unwrap())
     }
 
     const LONG: Duration = Duration::from_secs(20);
@@ -197,7 +198,7 @@ mod tests {
         while executions.places.queue.available_permits() > 0 {
             tokio::task::yield_now().await;
         }
-        assert_eq!(executions.run(future::ready(3)).await, Err(NotExecuted::Busy));
+        assert_eq!(executions.run(future::ready(3)).await, Err(ExecutionError::Busy));
         finish.send(()).unwrap();
         assert_eq!(running.await.unwrap(), Ok(true));
         assert_eq!(waiting.await.unwrap(), Ok(2));
@@ -223,7 +224,7 @@ mod tests {
             let _held = held;
             future::pending::<()>().await;
         };
-        assert_eq!(executions.run(execution).await, Err(NotExecuted::Late(timeout)));
+        assert_eq!(executions.run(execution).await, Err(ExecutionError::Late(timeout)));
         assert_eq!(tokio::time::timeout(LONG, was_dropped).await, Ok(Ok(())));
         while executions.places.executions.available_permits() == 0 {
             tokio::task::yield_now().await;
@@ -247,7 +248,7 @@ mod tests {
     #[tokio::test]
     async fn a_panic_is_an_error_and_frees_its_place() {
         let executions = executions(1, 0, LONG);
-        assert_eq!(executions.run(async { assert!(LONG.is_zero(), "on purpose") }).await, Err(NotExecuted::Failed));
+        assert_eq!(executions.run(async { assert!(LONG.is_zero(), "on purpose") }).await, Err(ExecutionError::Failed));
         while executions.places.executions.available_permits() == 0 {
             tokio::task::yield_now().await;
         }

@@ -22,31 +22,31 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use super::fanout::{Beginning, Key, SharedStreams};
+use super::fanout::{Fanout, Key, StartedStream};
 use super::metering::Subscription;
-use super::payload::{Payload, Refused, Told};
-use super::pool::{Executions, Running};
-use super::subscription::Reached;
+use super::payload::{Payload, Refused, SharedPayload};
+use super::pool::{AbortOnDrop, ExecutionPool};
+use super::subscription::ResumePoints;
 use crate::api::{self, Account, Include, ReadSet, ResumePoint, Schema};
 use crate::limits::Limits;
-use crate::server::auth::callers::Caller;
+use crate::server::auth::callers::Client;
 use crate::server::document::cache;
 use crate::server::document::cache::{Documents, Holding};
 use crate::server::document::guard::Refusal;
 use crate::server::document::introspection;
 use crate::server::document::introspection::{Introspection, Known};
 use crate::server::document::persisted::Persisted;
-use crate::server::metrics::server_metrics::{Counted, Figures, Transport, code_of};
+use crate::server::metrics::server_metrics::{Counted, ServerMetrics, Transport, code_of};
 use crate::server::metrics::{Kind, Metrics, MetricsError, number};
 
 /// Executes what the guard admits, and answers the rest with its refusal.
 #[derive(Clone)]
-pub(crate) struct Guarded {
+pub(crate) struct GraphqlService {
     engine: Arc<Engine>,
     /// Of one socket, if it is for one.
     socket: Option<Arc<OneSocket>>,
     transport: Transport,
-    caller: Arc<Caller>,
+    caller: Arc<Client>,
     include: Include,
 }
 
@@ -54,10 +54,10 @@ pub(crate) struct Guarded {
 struct Engine {
     schema: Schema,
     documents: Documents,
-    executions: Arc<Executions>,
-    shared: SharedStreams,
+    executions: Arc<ExecutionPool>,
+    shared: Fanout,
     introspection: Introspection,
-    figures: Arc<Figures>,
+    figures: Arc<ServerMetrics>,
 }
 
 /// The request extension that names what a response is to tell beside its data, as the header `X-Btcgraph-Include` does: for
@@ -97,13 +97,18 @@ impl OneSocket {
     }
 }
 
-impl Guarded {
+impl GraphqlService {
     /// Errors: what the operating system says of threads to execute on.
-    pub(crate) fn new(schema: Schema, limits: &Limits, figures: Arc<Figures>, caller: Arc<Caller>) -> io::Result<Self> {
+    pub(crate) fn new(
+        schema: Schema,
+        limits: &Limits,
+        figures: Arc<ServerMetrics>,
+        caller: Arc<Client>,
+    ) -> io::Result<Self> {
         let documents = Documents::new(limits);
         let documents = documents.counted_in(figures.clone());
-        let executions = Arc::new(Executions::start(limits)?);
-        let shared = SharedStreams::new(schema.open_subscriptions().clone());
+        let executions = Arc::new(ExecutionPool::start(limits)?);
+        let shared = Fanout::new(schema.open_subscriptions().clone());
         let engine =
             Arc::new(Engine { schema, documents, executions, shared, introspection: Introspection::new(), figures });
         Ok(Self { engine, socket: None, transport: Transport::default(), caller, include: Include::default() })
@@ -124,7 +129,7 @@ impl Guarded {
     }
 
     /// The same for what comes this way from somebody.
-    pub(crate) fn on_behalf(&self, caller: Arc<Caller>, transport: Transport, include: Include) -> Self {
+    pub(crate) fn on_behalf(&self, caller: Arc<Client>, transport: Transport, include: Include) -> Self {
         Self { transport, caller, include, ..self.clone() }
     }
 
@@ -217,7 +222,7 @@ impl Guarded {
             let executor = executor.clone();
             // written where it is executed, too
             let running = async move { executor.run_and(admitted, |response| Payload::new(&response)).await };
-            let answer = Running::new(tokio::spawn(running.in_current_span())).end().await;
+            let answer = AbortOnDrop::new(tokio::spawn(running.in_current_span())).end().await;
             answer.unwrap_or_else(|reason| Payload::new(&Response::from_errors(vec![reason.into()])))
         };
         stream::once(answer).boxed()
@@ -230,7 +235,7 @@ impl Guarded {
         &self,
         mut request: Request,
         begun: CancellationToken,
-        write: impl Fn(Response, bool, Reached) -> T + Send + 'static,
+        write: impl Fn(Response, bool, ResumePoints) -> T + Send + 'static,
     ) -> Result<BoxStream<'static, T>, ServerError> {
         // also if it is dropped before
         let begun = begun.drop_guard();
@@ -300,7 +305,7 @@ impl Guarded {
     }
 
     /// Executes a request that was admitted, each time anew, without its extensions, from now on or from behind a place.
-    fn again(&self, request: &Request) -> impl Fn(Option<ResumePoint>) -> Beginning + Send + Sync + use<> {
+    fn again(&self, request: &Request) -> impl Fn(Option<ResumePoint>) -> StartedStream + Send + Sync + use<> {
         // what is executed for all takes nobody's turn
         let executor = Self { socket: None, ..self.clone() };
         let (query, variables) = (request.query.clone(), request.variables.clone());
@@ -312,7 +317,7 @@ impl Guarded {
             if let Some(place) = behind {
                 request.data.insert(place);
             }
-            let told = |response: Response, may_refuse, Reached { start, place }| Told {
+            let told = |response: Response, may_refuse, ResumePoints { start, place }| SharedPayload {
                 payload: Payload::event(&response, may_refuse),
                 place,
                 start,
@@ -324,7 +329,7 @@ impl Guarded {
                 begun.cancel();
                 stream::iter([Payload::Refused(error.into()).into()]).boxed()
             };
-            Beginning::new(payloads.unwrap_or_else(refused), begun.clone()).costing(account)
+            StartedStream::new(payloads.unwrap_or_else(refused), begun.clone()).costing(account)
         }
     }
 }

@@ -3,7 +3,7 @@
 //! ```text
 //!   threads of executions                             │   the connection's
 //!                                                     │
-//!   api::Schema ──► Events ──► write ──► one waits ───┼──► Followed ──► socket
+//!   api::Schema ──► Events ──► write ──► one waits ───┼──► SubscriptionStream ──► socket
 //!                     ▲                               │       │
 //!                     └─────────────── asked ─────────┼───────┘
 //! ```
@@ -25,19 +25,19 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc};
 use tokio::time::{Instant, timeout_at};
 use tracing::Instrument;
 
-use super::pool::{Executions, NotExecuted, Places, Running};
+use super::pool::{AbortOnDrop, ExecutionError, ExecutionPool, PoolSlots};
 use crate::api::{Events, ResumePoint};
 
 /// What a subscription yields. Dropping it ends the subscription.
-pub(crate) struct Followed<T> {
+pub(crate) struct SubscriptionStream<T> {
     told: mpsc::Receiver<T>,
     asked: Arc<Notify>,
     /// Whether the next was asked for.
     is_asked: bool,
-    _running: Option<Running<()>>,
+    _running: Option<AbortOnDrop<()>>,
 }
 
-impl<T> Stream for Followed<T> {
+impl<T> Stream for SubscriptionStream<T> {
     type Item = T;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<T>> {
@@ -53,7 +53,7 @@ impl<T> Stream for Followed<T> {
     }
 }
 
-impl Executions {
+impl ExecutionPool {
     /// What comes of the events that `begin` gives once they may be executed, each as `write` makes it, which is given with
     /// it whether the subscription may be refused by it still, and where its reader is then. What else `begin` gives is held until they have begun:
     /// until they were looked at once, from when on nothing that happens is missed.
@@ -62,29 +62,29 @@ impl Executions {
     pub(crate) fn follow<T: Send + 'static, H: Send + 'static>(
         &self,
         begin: impl Future<Output = Result<(Events, H), ServerError>> + Send + 'static,
-        write: impl Fn(Response, bool, Reached) -> T + Send + 'static,
-    ) -> Followed<T> {
+        write: impl Fn(Response, bool, ResumePoints) -> T + Send + 'static,
+    ) -> SubscriptionStream<T> {
         let (teller, told) = mpsc::channel(1);
         let asked = Arc::new(Notify::new());
         let mut telling = Telling { write, teller, asked: asked.clone(), is_first: true, has_begun: false };
         let places = self.places.clone();
         let telling = async move {
             let all = AssertUnwindSafe(tell_all(places, begin, &mut telling)).catch_unwind().await;
-            let end = all.unwrap_or(Err(NotExecuted::Failed));
+            let end = all.unwrap_or(Err(ExecutionError::Failed));
             if let Err(reason) = end {
                 // once it has begun an event may be what was not executed
                 telling.is_first &= !telling.has_begun;
-                telling.tell(Response::from_errors(vec![reason.into()]), Reached::default());
+                telling.tell(Response::from_errors(vec![reason.into()]), ResumePoints::default());
             }
         };
-        let running = self.threads.0.as_ref().map(|threads| Running::new(threads.spawn(telling.in_current_span())));
-        Followed { told, asked, is_asked: true, _running: running }
+        let running = self.threads.0.as_ref().map(|threads| AbortOnDrop::new(threads.spawn(telling.in_current_span())));
+        SubscriptionStream { told, asked, is_asked: true, _running: running }
     }
 }
 
 /// Where readers of a subscription are.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Reached {
+pub(crate) struct ResumePoints {
     /// Who have nothing yet.
     pub(crate) start: Option<ResumePoint>,
     /// Who have what was told last.
@@ -102,8 +102,8 @@ struct Telling<T, W> {
     has_begun: bool,
 }
 
-impl<T, W: Fn(Response, bool, Reached) -> T> Telling<T, W> {
-    fn tell(&mut self, response: Response, reached: Reached) {
+impl<T, W: Fn(Response, bool, ResumePoints) -> T> Telling<T, W> {
+    fn tell(&mut self, response: Response, reached: ResumePoints) {
         let is_first = std::mem::take(&mut self.is_first);
         // there is room for what was asked for, and if nobody is there any more this is about to end
         let _ = self.teller.try_send((self.write)(response, is_first, reached));
@@ -111,15 +111,15 @@ impl<T, W: Fn(Response, bool, Reached) -> T> Telling<T, W> {
 }
 
 /// Tells all until there is no more. Errors: why there is no more, which is yet to be told.
-async fn tell_all<T, H, W: Fn(Response, bool, Reached) -> T>(
-    places: Arc<Places>,
+async fn tell_all<T, H, W: Fn(Response, bool, ResumePoints) -> T>(
+    places: Arc<PoolSlots>,
     begin: impl Future<Output = Result<(Events, H), ServerError>>,
     telling: &mut Telling<T, W>,
-) -> Result<(), NotExecuted> {
+) -> Result<(), ExecutionError> {
     let (mut events, held) = match begin.await {
         Ok(ready) => ready,
         Err(error) => {
-            telling.tell(Response::from_errors(vec![error]), Reached::default());
+            telling.tell(Response::from_errors(vec![error]), ResumePoints::default());
             return Ok(());
         }
     };
@@ -140,7 +140,7 @@ async fn tell_all<T, H, W: Fn(Response, bool, Reached) -> T>(
         }
     };
     while let Some(response) = next {
-        telling.tell(response, Reached { start: events.start(), place: events.place() });
+        telling.tell(response, ResumePoints { start: events.start(), place: events.place() });
         telling.asked.notified().await;
         next = places.next(&mut events).await?;
     }
@@ -162,16 +162,16 @@ fn look(events: &mut Events, context: &mut Context<'_>) -> Poll<Look> {
     }
 }
 
-impl Places {
+impl PoolSlots {
     /// The next event, however long it does not come.
-    async fn next(&self, events: &mut Events) -> Result<Option<Response>, NotExecuted> {
+    async fn next(&self, events: &mut Events) -> Result<Option<Response>, ExecutionError> {
         match poll_fn(|context| look(events, context)).await {
             Look::Next(next) => Ok(next.map(|response| *response)),
             Look::Executing(since) => {
                 let deadline = Instant::from_std(since) + self.limits.timeout;
-                let late = |_| NotExecuted::Late(self.limits.timeout);
+                let late = |_| ExecutionError::Late(self.limits.timeout);
                 let place = timeout_at(deadline, self.events.clone().acquire_owned()).await.map_err(late)?;
-                let place = place.map_err(|_| NotExecuted::Failed)?;
+                let place = place.map_err(|_| ExecutionError::Failed)?;
                 self.rest(events, deadline, place).await
             }
         }
@@ -183,7 +183,7 @@ impl Places {
         events: &mut Events,
         deadline: Instant,
         _place: OwnedSemaphorePermit,
-    ) -> Result<Option<Response>, NotExecuted> {
-        timeout_at(deadline, events.next()).await.map_err(|_| NotExecuted::Late(self.limits.timeout))
+    ) -> Result<Option<Response>, ExecutionError> {
+        timeout_at(deadline, events.next()).await.map_err(|_| ExecutionError::Late(self.limits.timeout))
     }
 }

@@ -13,7 +13,7 @@ use super::negotiation::joined;
 
 /// How an answer is written that is whole when it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Whole {
+pub(crate) enum ResponseType {
     /// `application/graphql-response+json`: the status tells whether the request was executed.
     GraphqlResponse,
     /// `application/json`: the status is 200 for whatever is a GraphQL request, as clients expect that are older than
@@ -34,17 +34,17 @@ pub(crate) enum Stream {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Accepted {
     /// Of the ways to write a whole answer the one it values most.
-    pub(crate) whole: Option<Whole>,
+    pub(crate) whole: Option<ResponseType>,
     /// The same of the ways to write a stream.
     pub(crate) stream: Option<Stream>,
 }
 
-impl Whole {
+impl ResponseType {
     /// The value of `Content-Type`.
     pub(crate) fn content_type(self) -> &'static str {
         match self {
-            Whole::GraphqlResponse => "application/graphql-response+json; charset=utf-8",
-            Whole::Json => "application/json; charset=utf-8",
+            ResponseType::GraphqlResponse => "application/graphql-response+json; charset=utf-8",
+            ResponseType::Json => "application/json; charset=utf-8",
         }
     }
 }
@@ -52,11 +52,14 @@ impl Whole {
 /// What these headers accept. Without `Accept` it is JSON, and so it is for ranges that hold both.
 pub(crate) fn accepted(headers: &HeaderMap) -> Accepted {
     if !headers.contains_key(ACCEPT) {
-        return Accepted { whole: Some(Whole::Json), stream: None };
+        return Accepted { whole: Some(ResponseType::Json), stream: None };
     }
     let list = joined(headers, &ACCEPT);
     let ranges: Vec<_> = split(&list, ',').filter_map(Range::read).collect();
-    let whole = [(Whole::Json, "application/json"), (Whole::GraphqlResponse, "application/graphql-response+json")];
+    let whole = [
+        (ResponseType::Json, "application/json"),
+        (ResponseType::GraphqlResponse, "application/graphql-response+json"),
+    ];
     let stream = [(Stream::Events, "text/event-stream"), (Stream::Multipart, "multipart/mixed")];
     Accepted {
         whole: best(&ranges, &whole, |_| true),
@@ -126,12 +129,12 @@ fn best<T: Copy>(ranges: &[Range<'_>], offered: &[(T, &str)], fits: impl Fn(&Ran
         // the range that names it most closely says its weight
         let close = |(_, range): &(usize, &Range<'_>)| range.closeness(name);
         let matching = ranges.iter().enumerate().filter(|(_, range)| range.closeness(name) > 0 && fits(range));
-        let Some((place, range)) = matching.rev().max_by_key(close) else { continue };
+        let Some((slot, range)) = matching.rev().max_by_key(close) else { continue };
         let better = best.is_none_or(|(weight, first, _)| {
-            range.weight > weight || (range.weight.total_cmp(&weight).is_eq() && place < first)
+            range.weight > weight || (range.weight.total_cmp(&weight).is_eq() && slot < first)
         });
         if range.weight > 0.0 && better {
-            best = Some((range.weight, place, offer));
+            best = Some((range.weight, slot, offer));
         }
     }
     best.map(|(_, _, offer)| offer)
@@ -160,8 +163,8 @@ fn split(text: &str, separator: char) -> impl DoubleEndedIterator<Item = &str> {
 mod tests {
     use axum::http::HeaderValue;
 
+    use super::ResponseType::{GraphqlResponse, Json};
     use super::Stream::{Events, Multipart};
-    use super::Whole::{GraphqlResponse, Json};
     use super::*;
 
     fn of(values: &[&str]) -> Accepted {

@@ -8,8 +8,8 @@ use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, EXPECT, TRANSFER_ENCODING};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::server::connection::min_rate::{Least, Pace};
-use crate::server::limits::memory::{Claim, Held, SMALL, TooMuch};
+use crate::server::connection::min_rate::{MinRate, TransferPace};
+use crate::server::limits::memory::{BudgetExhausted, MemoryBudget, Reservation, SMALL};
 
 /// How much of a body that is refused is read all the same, in multiples of the limit. A client that is still writing
 /// when its connection is closed may never read why.
@@ -17,11 +17,11 @@ const READ_ON: u64 = 4;
 
 /// Why there is no body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NoBody {
+pub(crate) enum BodyError {
     /// It is larger than the limit: so many bytes, as far as that is known.
     TooLarge(u64),
     /// There is too much else in memory that is on its way.
-    NoRoom(TooMuch),
+    NoRoom(BudgetExhausted),
     /// It did not come in time, or too slowly.
     Late,
     /// It is not chunked as its head says, or the connection ended before it.
@@ -33,13 +33,13 @@ pub(crate) enum NoBody {
 pub(crate) struct Received {
     bytes: Vec<u8>,
     /// Each for as much as was there before, so that there are few.
-    claims: Vec<Claim>,
+    claims: Vec<Reservation>,
     /// For how much there are claims, or need be none.
     claimed: usize,
 }
 
 impl Received {
-    fn add(&mut self, chunk: &[u8], held: &Held) -> Result<(), TooMuch> {
+    fn add(&mut self, chunk: &[u8], held: &MemoryBudget) -> Result<(), BudgetExhausted> {
         let size = self.bytes.len().saturating_add(chunk.len());
         if size > self.claimed.max(SMALL) {
             // as much as is there already, as the buffer grows, too
@@ -64,17 +64,17 @@ pub(crate) async fn receive(
     headers: &HeaderMap,
     body: Body,
     limit: usize,
-    least: Least,
-    held: &Held,
-) -> Result<Received, NoBody> {
+    least: MinRate,
+    held: &MemoryBudget,
+) -> Result<Received, BodyError> {
     let limit = u64::try_from(limit).unwrap_or(u64::MAX);
     let most = limit.saturating_mul(READ_ON);
     let announced = announced(headers).unwrap_or(0);
     // who expects "100 Continue" sends nothing before it has that
     if announced > most || (announced > limit && headers.contains_key(EXPECT)) {
-        return Err(NoBody::TooLarge(announced));
+        return Err(BodyError::TooLarge(announced));
     }
-    timeout(least.timeout, read(body, limit, most, least, held)).await.unwrap_or(Err(NoBody::Late))
+    timeout(least.timeout, read(body, limit, most, least, held)).await.unwrap_or(Err(BodyError::Late))
 }
 
 /// The only coding in which bodies are read. What a compressed one holds could be any number of times as large as the limit.
@@ -99,29 +99,29 @@ fn announced(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-async fn read(body: Body, limit: u64, most: u64, least: Least, held: &Held) -> Result<Received, NoBody> {
+async fn read(body: Body, limit: u64, most: u64, least: MinRate, held: &MemoryBudget) -> Result<Received, BodyError> {
     let (mut chunks, mut received, mut size) = (body.into_data_stream(), Received::default(), 0_u64);
-    let mut pace = Pace::new(least);
+    let mut pace = TransferPace::new(least);
     pace.wait(Instant::now());
     loop {
         let next = chunks.next();
         let chunk = match pace.due() {
-            Some(due) => timeout_at(due, next).await.map_err(|_| NoBody::Late)?,
+            Some(due) => timeout_at(due, next).await.map_err(|_| BodyError::Late)?,
             None => next.await,
         };
         let Some(chunk) = chunk else { break };
-        let Ok(chunk) = chunk else { return Err(NoBody::Malformed) };
+        let Ok(chunk) = chunk else { return Err(BodyError::Malformed) };
         pace.take(chunk.len(), Instant::now());
         size = size.saturating_add(u64::try_from(chunk.len()).unwrap_or(u64::MAX));
         if size <= limit {
-            received.add(&chunk, held).map_err(NoBody::NoRoom)?;
+            received.add(&chunk, held).map_err(BodyError::NoRoom)?;
         } else if size > most {
             break;
         } else {
             received = Received::default();
         }
     }
-    if size > limit { Err(NoBody::TooLarge(size)) } else { Ok(received) }
+    if size > limit { Err(BodyError::TooLarge(size)) } else { Ok(received) }
 }
 
 #[cfg(test)]
@@ -133,18 +133,18 @@ mod tests {
 
     use super::*;
 
-    async fn receive_with(headers: &[(HeaderName, &'static str)], body: Body) -> Result<Vec<u8>, NoBody> {
+    async fn receive_with(headers: &[(HeaderName, &'static str)], body: Body) -> Result<Vec<u8>, BodyError> {
         let headers = headers.iter().map(|(name, value)| (name.clone(), HeaderValue::from_static(value))).collect();
-        receive(&headers, body, 10, LEAST, &Held::new(0)).await.map(|body| body.bytes)
+        receive(&headers, body, 10, LEAST, &MemoryBudget::new(0)).await.map(|body| body.bytes)
     }
 
-    const LEAST: Least = Least { timeout: Duration::from_secs(30), rate: 1, patience: Duration::from_secs(10) };
+    const LEAST: MinRate = MinRate { timeout: Duration::from_secs(30), rate: 1, patience: Duration::from_secs(10) };
 
     #[tokio::test]
     async fn a_body_is_read_up_to_its_limit() {
         assert_eq!(receive_with(&[], Body::from("0123456789")).await, Ok(b"0123456789".to_vec()));
         assert_eq!(receive_with(&[], Body::empty()).await, Ok(Vec::new()));
-        assert_eq!(receive_with(&[], Body::from("0123456789a")).await, Err(NoBody::TooLarge(11)));
+        assert_eq!(receive_with(&[], Body::from("0123456789a")).await, Err(BodyError::TooLarge(11)));
         assert_eq!(receive_with(&[(CONTENT_LENGTH, "much")], Body::from("0")).await, Ok(b"0".to_vec()));
     }
 
@@ -157,8 +157,8 @@ mod tests {
     #[tokio::test]
     async fn a_body_that_says_it_is_too_large_is_not_waited_for() {
         let expects = (EXPECT, "100-continue");
-        assert_eq!(receive_with(&[(CONTENT_LENGTH, "41")], silent()).await, Err(NoBody::TooLarge(41)));
-        assert_eq!(receive_with(&[(CONTENT_LENGTH, "11"), expects], silent()).await, Err(NoBody::TooLarge(11)));
+        assert_eq!(receive_with(&[(CONTENT_LENGTH, "41")], silent()).await, Err(BodyError::TooLarge(41)));
+        assert_eq!(receive_with(&[(CONTENT_LENGTH, "11"), expects], silent()).await, Err(BodyError::TooLarge(11)));
         let fitting = receive_with(&[(CONTENT_LENGTH, "10")], silent());
         assert!(timeout(Duration::from_millis(10), fitting).await.is_err());
     }
@@ -167,7 +167,7 @@ mod tests {
     async fn a_body_that_breaks_off_is_malformed() {
         use async_graphql::futures_util::stream;
         let chunks = [Ok(b"0".to_vec()), Err(std::io::Error::from(std::io::ErrorKind::InvalidInput))];
-        assert_eq!(receive_with(&[], Body::from_stream(stream::iter(chunks))).await, Err(NoBody::Malformed));
+        assert_eq!(receive_with(&[], Body::from_stream(stream::iter(chunks))).await, Err(BodyError::Malformed));
     }
 
     #[test]
@@ -197,24 +197,24 @@ mod tests {
     #[tokio::test]
     async fn a_body_has_its_time_in_all_and_comes_at_the_least_rate() {
         let milliseconds = Duration::from_millis;
-        let least = |timeout, rate| Least { timeout: milliseconds(timeout), rate, patience: milliseconds(500) };
+        let least = |timeout, rate| MinRate { timeout: milliseconds(timeout), rate, patience: milliseconds(500) };
         for (bytes, tenths, least, expected) in [
             (8, 1, least(20_000, 1), Ok(8)),
             // slower than the rate, but not for long
             (2, 1, least(20_000, 100), Ok(2)),
-            (1_000, 1, least(20_000, 100), Err(NoBody::Late)),
-            (1_000, 2, least(20_000, 100), Err(NoBody::Late)),
+            (1_000, 1, least(20_000, 100), Err(BodyError::Late)),
+            (1_000, 2, least(20_000, 100), Err(BodyError::Late)),
             // as fast as that, but too long
-            (1_000, 1, least(700, 0), Err(NoBody::Late)),
+            (1_000, 1, least(700, 0), Err(BodyError::Late)),
         ] {
-            let received = receive(&HeaderMap::new(), dripping(bytes, tenths), 100, least, &Held::new(0)).await;
+            let received = receive(&HeaderMap::new(), dripping(bytes, tenths), 100, least, &MemoryBudget::new(0)).await;
             assert_eq!(received.map(|body| body.bytes.len()), expected, "{bytes} {tenths}");
         }
     }
 
     #[tokio::test]
     async fn bodies_that_there_is_no_room_for_are_refused_until_others_are_done() {
-        let held = Held::new(1_536 << 10);
+        let held = MemoryBudget::new(1_536 << 10);
         let receive = async |size: usize| {
             let body = Body::from_stream(async_graphql::futures_util::stream::iter(
                 (0..size >> 10).map(|_| Ok::<_, std::io::Error>(Bytes::from_static(&[b'x'; 1 << 10]))),
@@ -223,7 +223,7 @@ mod tests {
         };
         let first = receive(512 << 10).await;
         assert_eq!(first.as_ref().map(|body| body.bytes.len()), Ok(512 << 10));
-        assert_eq!(receive(768 << 10).await.map(|_| ()), Err(NoBody::NoRoom(TooMuch)));
+        assert_eq!(receive(768 << 10).await.map(|_| ()), Err(BodyError::NoRoom(BudgetExhausted)));
         assert_eq!(receive(SMALL).await.map(|body| body.bytes.len()), Ok(SMALL));
         drop(first);
         assert!(receive(768 << 10).await.is_ok());

@@ -21,17 +21,17 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use sha2::{Digest, Sha256};
 
-use super::accept::Whole;
+use super::accept::ResponseType;
 use crate::api::{self, Freshness, Schema};
 
 /// Who may keep an answer: whoever passes it on, or only the one who asked with a name or a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Keeper {
+pub(crate) enum CacheScope {
     Anyone,
     Asker,
 }
 
-impl Keeper {
+impl CacheScope {
     pub(crate) fn of(headers: &HeaderMap) -> Self {
         let is_personal = headers.contains_key(AUTHORIZATION) || headers.contains_key(COOKIE);
         if is_personal { Self::Asker } else { Self::Anyone }
@@ -81,7 +81,7 @@ fn schema_state() -> &'static str {
 }
 
 /// Says in an answer how long it may be kept. What it says until then is that it may not.
-pub(crate) fn tell(answer: &mut Response, kept: Kept, (media, keeper): (Whole, Keeper)) {
+pub(crate) fn tell(answer: &mut Response, kept: Kept, (media, keeper): (ResponseType, CacheScope)) {
     if kept == Kept::Of(Freshness::Immutable) {
         answer.headers_mut().insert(CACHE_CONTROL, keeper.for_a_year());
     } else if let Some(tag) = kept.state().and_then(|state| tag(&state, media)) {
@@ -91,7 +91,12 @@ pub(crate) fn tell(answer: &mut Response, kept: Kept, (media, keeper): (Whole, K
 }
 
 /// 304, if what the client says it has is still the answer to what it asks, which may be the schema.
-pub(crate) fn unchanged(schema: &Schema, caller: &Parts, media: Whole, is_about_schema: bool) -> Option<Response> {
+pub(crate) fn unchanged(
+    schema: &Schema,
+    caller: &Parts,
+    media: ResponseType,
+    is_about_schema: bool,
+) -> Option<Response> {
     // for other methods it is a condition to do something at all
     if !matches!(caller.method, Method::GET | Method::HEAD) {
         return None;
@@ -105,27 +110,27 @@ pub(crate) fn unchanged(schema: &Schema, caller: &Parts, media: Whole, is_about_
     };
     let state = given.flat_map(|list| list.split(',')).filter_map(|tag| read(tag.trim(), media)).find(is_current)?;
     let headers = [
-        (CACHE_CONTROL, Keeper::of(&caller.headers).if_still_so()),
+        (CACHE_CONTROL, CacheScope::of(&caller.headers).if_still_so()),
         (ETAG, tag(state, media)?),
         (VARY, HeaderValue::from_static("accept")),
     ];
     Some((StatusCode::NOT_MODIFIED, headers).into_response())
 }
 
-fn letter(media: Whole) -> &'static str {
+fn letter(media: ResponseType) -> &'static str {
     match media {
-        Whole::GraphqlResponse => "g",
-        Whole::Json => "j",
+        ResponseType::GraphqlResponse => "g",
+        ResponseType::Json => "j",
     }
 }
 
-fn tag(state: &str, media: Whole) -> Option<HeaderValue> {
+fn tag(state: &str, media: ResponseType) -> Option<HeaderValue> {
     HeaderValue::from_str(&format!("W/\"{state}.{}\"", letter(media))).ok()
 }
 
 /// The state that an ETag names, if that could be one of ours of this media type. Weak and strong ones compare alike
 /// (RFC 9110, section 13.1.2).
-fn read(tag: &str, media: Whole) -> Option<&str> {
+fn read(tag: &str, media: ResponseType) -> Option<&str> {
     let tag = tag.strip_prefix("W/").unwrap_or(tag).strip_prefix('"')?.strip_suffix('"')?;
     let (state, of_media) = tag.rsplit_once('.')?;
     (of_media == letter(media)).then_some(state)
@@ -135,7 +140,7 @@ fn read(tag: &str, media: Whole) -> Option<&str> {
 mod tests {
     use super::*;
 
-    const BOTH: [Whole; 2] = [Whole::Json, Whole::GraphqlResponse];
+    const BOTH: [ResponseType; 2] = [ResponseType::Json, ResponseType::GraphqlResponse];
 
     #[test]
     fn an_etag_is_read_as_it_was_written_and_in_no_other_media_type() {
@@ -175,7 +180,7 @@ mod tests {
             format!("\"t.{hash}.j.j\""),
             format!("\"h.{hash}.j\""),
         ] {
-            assert_eq!(read(&text, Whole::Json).and_then(Freshness::with_state), None, "{text}");
+            assert_eq!(read(&text, ResponseType::Json).and_then(Freshness::with_state), None, "{text}");
         }
     }
 }

@@ -30,22 +30,22 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::Response;
 
-use super::accept::{Accepted, Stream, Whole};
-use super::body::{NoBody, receive};
-use super::cache_headers::{Keeper, Kept};
-use super::request::NoRequest;
+use super::accept::{Accepted, ResponseType, Stream};
+use super::body::{BodyError, receive};
+use super::cache_headers::{CacheScope, Kept};
+use super::request::RequestError;
 use super::response::{error, refuse, refuse_as_json};
 use super::{accept, body, cache_headers as caching, multipart, request, response as answer, sse, stream as streams};
 use crate::api::{Include, ReadSet, code};
 use crate::server::Server;
 use crate::server::auth::callers;
-use crate::server::auth::callers::{Caller, Unknown};
-use crate::server::connection::min_rate::Least;
+use crate::server::auth::callers::{AuthError, Client};
+use crate::server::connection::min_rate::MinRate;
 use crate::server::document::introspection::Known;
 use crate::server::document::persisted::EXTENSION as PERSISTED_QUERY;
 use crate::server::execution::payload::Payload;
 use crate::server::metrics::server_metrics::{Transport, code_of};
-use crate::server::middleware::request_log::{Asked, RequestId};
+use crate::server::middleware::request_log::{OperationSummary, RequestId};
 use crate::server::websocket::upgrade;
 
 /// The header that names what a response is to tell beside its data: `usage`, `snapshot`, or both.
@@ -67,7 +67,7 @@ pub(crate) fn is_visit(request: &Request) -> bool {
     is_read
         && !request.headers().contains_key(UPGRADE)
         && accept::prefers_page(request.headers())
-        && matches!(query(), Err(NoRequest::NoQuery))
+        && matches!(query(), Err(RequestError::NoQuery))
 }
 
 /// Answers a query in the query string, or makes the connection a websocket.
@@ -92,7 +92,7 @@ pub(crate) async fn get(State(server): State<Arc<Server>>, request: Request) -> 
 pub(crate) async fn post(State(server): State<Arc<Server>>, request: Request) -> Response {
     let (caller, body) = request.into_parts();
     let limit = server.limits.body_bytes;
-    let body = receive(&caller.headers, body, limit, Least::of_bodies(&server.limits), &server.held).await;
+    let body = receive(&caller.headers, body, limit, MinRate::of_bodies(&server.limits), &server.held).await;
     let Some(accepted) = takes_something(&caller.headers) else { return not_acceptable() };
     let media = accepted.of_errors();
     if !request::is_json(&caller.headers) {
@@ -111,21 +111,21 @@ pub(crate) async fn post(State(server): State<Arc<Server>>, request: Request) ->
     }
     let body = match body {
         Ok(body) => body,
-        Err(NoBody::Malformed) => {
+        Err(BodyError::Malformed) => {
             let message = "the body is incomplete, or is not chunked as Transfer-Encoding says: each chunk is its size \
                            in hexadecimal digits and as many bytes, each ended by CRLF, and the last has size 0";
             return refuse(StatusCode::BAD_REQUEST, media, error(code::BAD_USER_INPUT, message));
         }
-        Err(NoBody::Late) => {
+        Err(BodyError::Late) => {
             let error = error(code::BAD_USER_INPUT, "the request body did not arrive in time");
             return refuse(StatusCode::REQUEST_TIMEOUT, media, error);
         }
-        Err(NoBody::NoRoom(reason)) => {
+        Err(BodyError::NoRoom(reason)) => {
             let mut response = refuse(StatusCode::SERVICE_UNAVAILABLE, media, reason.into());
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
             return response;
         }
-        Err(NoBody::TooLarge(actual)) => {
+        Err(BodyError::TooLarge(actual)) => {
             let message = format!("a request body may have at most {limit} bytes");
             let mut error = error(code::QUERY_LIMIT_EXCEEDED, message);
             let extensions = error.extensions.get_or_insert_default();
@@ -144,7 +144,7 @@ pub(crate) async fn post(State(server): State<Arc<Server>>, request: Request) ->
 async fn respond(server: &Server, caller: &Parts, accepted: Accepted, request: GraphqlRequest) -> Response {
     let name = request.operation_name.clone();
     let (mut response, Executed { kind, cost, code }) = execute(server, caller, accepted, request).await;
-    response.extensions_mut().insert(Asked { name, kind, cost, code });
+    response.extensions_mut().insert(OperationSummary { name, kind, cost, code });
     response
 }
 
@@ -175,9 +175,9 @@ async fn execute(server: &Server, caller: &Parts, accepted: Accepted, request: G
         }
     };
     let include = caller.headers.get(&INCLUDE).and_then(|list| list.to_str().ok()).map(Include::of);
-    let somebody = caller.extensions.get::<Arc<Caller>>().cloned().unwrap_or_else(|| server.callers.anyone_at(None));
+    let somebody = caller.extensions.get::<Arc<Client>>().cloned().unwrap_or_else(|| server.callers.anyone_at(None));
     if !somebody.is_admitted {
-        return (callers::refuse(Unknown::Missing), Executed::default());
+        return (callers::refuse(AuthError::Missing), Executed::default());
     }
     let executor = server.executor.on_behalf(somebody, Transport::Http, include.unwrap_or_default());
     let admitted = match executor.admit(request) {
@@ -225,7 +225,7 @@ async fn execute(server: &Server, caller: &Parts, accepted: Accepted, request: G
     {
         return (unchanged, executed);
     }
-    let keeper = Keeper::of(&caller.headers);
+    let keeper = CacheScope::of(&caller.headers);
     if let Some(Known { payload, cost }) = executor.recall(&admitted) {
         executed = Executed { cost: Some(cost), code: Some(code_of(&GraphqlResponse::default())), ..executed };
         let mut answer = answer::written(StatusCode::OK, media, Bytes::from(payload.into_result()));
@@ -266,7 +266,7 @@ fn foreign_origin() -> ServerError {
     error(code::FORBIDDEN, message)
 }
 
-/// Answers with payloads as they come; nothing is executed for a client that has no place.
+/// Answers with payloads as they come; nothing is executed for a client that has no slot.
 fn answer_stream(
     server: &Server,
     caller: &Parts,
@@ -290,14 +290,14 @@ fn takes_something(headers: &HeaderMap) -> Option<Accepted> {
 
 impl Accepted {
     /// How a whole answer is written to a client that may have asked for a stream.
-    fn of_errors(self) -> Whole {
-        self.whole.unwrap_or(Whole::Json)
+    fn of_errors(self) -> ResponseType {
+        self.whole.unwrap_or(ResponseType::Json)
     }
 }
 
 fn not_acceptable() -> Response {
     let message = "responses are application/graphql-response+json or application/json: accept one of them";
-    refuse(StatusCode::NOT_ACCEPTABLE, Whole::Json, error(code::BAD_USER_INPUT, message))
+    refuse(StatusCode::NOT_ACCEPTABLE, ResponseType::Json, error(code::BAD_USER_INPUT, message))
 }
 
 fn bad_request(accepted: Accepted, reason: String) -> Response {

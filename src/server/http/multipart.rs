@@ -31,12 +31,12 @@ mod tests {
     use super::*;
     use crate::server::execution::payload::Payload;
     use crate::server::http::stream::chunks;
-    use crate::server::limits::memory::Held;
+    use crate::server::limits::memory::MemoryBudget;
 
     #[tokio::test]
     async fn results_are_parts_with_the_payload_around_them_and_the_last_delimiter_ends_them() {
         let payloads = stream::iter([Payload::Result(r#"{"data":1}"#.into())]).boxed();
-        let parts: Vec<_> = chunks(FORM, Held::new(0), payloads).collect().await;
+        let parts: Vec<_> = chunks(FORM, MemoryBudget::new(0), payloads).collect().await;
         let text = String::from_utf8(parts.concat()).unwrap();
         assert_eq!(
             text,

@@ -19,7 +19,7 @@ use serde_json::value::RawValue;
 
 /// Bytes that are no GraphQL request, and why.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum NoRequest {
+pub(crate) enum RequestError {
     #[error("the body is not a GraphQL request: a JSON object with a query is expected ({0})")]
     Body(String),
     #[error("there is no query")]
@@ -61,7 +61,7 @@ struct Parameters<'b> {
 }
 
 /// The request in the body of a POST. Its query is empty if its extensions name one that the server may know.
-pub(crate) fn of_body(body: &[u8]) -> Result<Request, NoRequest> {
+pub(crate) fn of_body(body: &[u8]) -> Result<Request, RequestError> {
     // a list would be read, too: its items as the parameters in their order
     let not_an_object = match body.trim_ascii_start().first() {
         Some(b'{') => None,
@@ -69,10 +69,10 @@ pub(crate) fn of_body(body: &[u8]) -> Result<Request, NoRequest> {
         _ => Some("it is not an object"),
     };
     if let Some(reason) = not_an_object {
-        return Err(NoRequest::Body(reason.to_owned()));
+        return Err(RequestError::Body(reason.to_owned()));
     }
-    let text = std::str::from_utf8(body).map_err(|error| NoRequest::Body(format!("it is not UTF-8: {error}")))?;
-    let given: Parameters<'_> = serde_json::from_str(text).map_err(|error| NoRequest::Body(error.to_string()))?;
+    let text = std::str::from_utf8(body).map_err(|error| RequestError::Body(format!("it is not UTF-8: {error}")))?;
+    let given: Parameters<'_> = serde_json::from_str(text).map_err(|error| RequestError::Body(error.to_string()))?;
     let text = |name, raw: Option<&RawValue>| {
         raw.map(|raw| read::<String>(name, Kind::Text, raw.get())).transpose().map(Option::flatten)
     };
@@ -82,7 +82,7 @@ pub(crate) fn of_body(body: &[u8]) -> Result<Request, NoRequest> {
 }
 
 /// The same in the query string of a GET, where a parameter that is empty counts as not given: forms send those.
-pub(crate) fn of_query_string(query: &str) -> Result<Request, NoRequest> {
+pub(crate) fn of_query_string(query: &str) -> Result<Request, RequestError> {
     let [mut document, mut name, mut variables, mut extensions] = [const { None }; 4];
     for (key, value) in form_urlencoded::parse(query.as_bytes()) {
         let parameter = match key.as_ref() {
@@ -93,7 +93,7 @@ pub(crate) fn of_query_string(query: &str) -> Result<Request, NoRequest> {
             _ => continue,
         };
         if parameter.replace(value.into_owned()).is_some() {
-            return Err(NoRequest::Twice(key.into_owned()));
+            return Err(RequestError::Twice(key.into_owned()));
         }
     }
     let given = |parameter: Option<String>| parameter.filter(|text| !text.is_empty());
@@ -106,7 +106,7 @@ fn request(
     operation_name: Option<String>,
     variables: Option<&str>,
     extensions: Option<&str>,
-) -> Result<Request, NoRequest> {
+) -> Result<Request, RequestError> {
     let variables = variables.map(|text| read::<Variables>("variables", Kind::Object, text)).transpose()?.flatten();
     let extensions = extensions.map(|text| read("extensions", Kind::Object, text)).transpose()?.flatten();
     let mut request = Request::new(query.unwrap_or_default());
@@ -114,14 +114,14 @@ fn request(
     request.variables = variables.unwrap_or_default();
     request.extensions = extensions.unwrap_or_default();
     if request.query.is_empty() && !request.extensions.contains_key(crate::server::document::persisted::EXTENSION) {
-        return Err(NoRequest::NoQuery);
+        return Err(RequestError::NoQuery);
     }
     Ok(request)
 }
 
 /// A parameter's value, `None` for null.
-fn read<T: DeserializeOwned>(parameter: &'static str, expected: Kind, json: &str) -> Result<Option<T>, NoRequest> {
-    let wrong = |reason| NoRequest::Parameter { parameter, expected, reason };
+fn read<T: DeserializeOwned>(parameter: &'static str, expected: Kind, json: &str) -> Result<Option<T>, RequestError> {
+    let wrong = |reason| RequestError::Parameter { parameter, expected, reason };
     match (expected, json.trim_start().bytes().next()) {
         // or null
         (Kind::Text, Some(b'"' | b'n')) | (Kind::Object, Some(b'{' | b'n')) => {}

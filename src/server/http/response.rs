@@ -19,13 +19,13 @@ use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
-use super::accept::Whole;
+use super::accept::ResponseType;
 use crate::api::{RETRY_AFTER_SECONDS, code};
-use crate::server::limits::memory::Held;
+use crate::server::limits::memory::MemoryBudget;
 
 /// The answer to a GraphQL request. It counts as held until the client has read it; one that there is no room for is
 /// refused.
-pub(crate) fn answer(media: Whole, response: &GraphqlResponse, held: &Held) -> Response {
+pub(crate) fn answer(media: ResponseType, response: &GraphqlResponse, held: &MemoryBudget) -> Response {
     let Some(json) = json_of(response) else { return StatusCode::INTERNAL_SERVER_ERROR.into_response() };
     let json = match held.hold(json) {
         Ok(json) => json,
@@ -36,9 +36,9 @@ pub(crate) fn answer(media: Whole, response: &GraphqlResponse, held: &Held) -> R
     let wait = retry_after(response).filter(|_| is_shed);
     let status = match media {
         _ if wait.is_some() => StatusCode::TOO_MANY_REQUESTS,
-        Whole::GraphqlResponse if is_refusal(response) => status_of(response),
+        ResponseType::GraphqlResponse if is_refusal(response) => status_of(response),
         // whoever balances load looks at nothing else
-        Whole::Json if is_shed => StatusCode::SERVICE_UNAVAILABLE,
+        ResponseType::Json if is_shed => StatusCode::SERVICE_UNAVAILABLE,
         _ => StatusCode::OK,
     };
     let mut answer = written(status, media, json);
@@ -50,11 +50,11 @@ pub(crate) fn answer(media: Whole, response: &GraphqlResponse, held: &Held) -> R
 
 /// The same as JSON, for what is refused before the client is asked what it takes.
 pub(crate) fn refuse_as_json(status: StatusCode, error: ServerError) -> Response {
-    refuse(status, Whole::Json, error)
+    refuse(status, ResponseType::Json, error)
 }
 
 /// The answer to what is refused for another reason than what is in the GraphQL request.
-pub(crate) fn refuse(status: StatusCode, media: Whole, error: ServerError) -> Response {
+pub(crate) fn refuse(status: StatusCode, media: ResponseType, error: ServerError) -> Response {
     with_status(status, media, &GraphqlResponse::from_errors(vec![error]))
 }
 
@@ -112,11 +112,11 @@ fn retry_after(response: &GraphqlResponse) -> Option<u64> {
 }
 
 /// An answer that is written already.
-pub(crate) fn written(status: StatusCode, media: Whole, json: Bytes) -> Response {
+pub(crate) fn written(status: StatusCode, media: ResponseType, json: Bytes) -> Response {
     (status, headers(media), json).into_response()
 }
 
-fn headers(media: Whole) -> [(HeaderName, HeaderValue); 3] {
+fn headers(media: ResponseType) -> [(HeaderName, HeaderValue); 3] {
     [
         (CONTENT_TYPE, HeaderValue::from_static(media.content_type())),
         // the same question has another answer with the next block, unless `caching` finds that it has not
@@ -136,7 +136,7 @@ struct Answered<'r> {
     extensions: Option<&'r std::collections::BTreeMap<String, Value>>,
 }
 
-fn with_status(status: StatusCode, media: Whole, response: &GraphqlResponse) -> Response {
+fn with_status(status: StatusCode, media: ResponseType, response: &GraphqlResponse) -> Response {
     match json_of(response) {
         Some(json) => written(status, media, json),
         None => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
@@ -165,20 +165,20 @@ mod tests {
         GraphqlResponse::from_errors(vec![error(code, "no")])
     }
 
-    fn answer(media: Whole, response: &GraphqlResponse) -> Response {
-        super::answer(media, response, &Held::new(100 << 10))
+    fn answer(media: ResponseType, response: &GraphqlResponse) -> Response {
+        super::answer(media, response, &MemoryBudget::new(100 << 10))
     }
 
     #[tokio::test]
     async fn a_large_answer_that_there_is_no_room_for_is_shed_and_a_small_one_is_not() {
         let of = |size: usize| GraphqlResponse::new(Value::from("x".repeat(size)));
-        for media in [Whole::GraphqlResponse, Whole::Json] {
+        for media in [ResponseType::GraphqlResponse, ResponseType::Json] {
             assert_eq!(answer(media, &of(90 << 10)).status(), 200);
             let shed = answer(media, &of(101 << 10));
             assert_eq!((shed.status().as_u16(), &shed.headers()[RETRY_AFTER]), (503, &HeaderValue::from(1)));
             assert!(body(shed).await.contains(code::RESOURCE_EXHAUSTED));
         }
-        assert_eq!(super::answer(Whole::Json, &of(60 << 10), &Held::new(0)).status(), 200);
+        assert_eq!(super::answer(ResponseType::Json, &of(60 << 10), &MemoryBudget::new(0)).status(), 200);
     }
 
     async fn body(response: Response) -> String {
@@ -198,7 +198,7 @@ mod tests {
             (code::TIP_NOT_REACHED, 503),
             (code::TIMEOUT, 504),
         ] {
-            for (media, status) in [(Whole::GraphqlResponse, status), (Whole::Json, 200)] {
+            for (media, status) in [(ResponseType::GraphqlResponse, status), (ResponseType::Json, 200)] {
                 let answer = answer(media, &refused(code));
                 assert_eq!(answer.status().as_u16(), status, "{code} {media:?}");
                 let expected =
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn what_is_shed_says_so_to_everyone_and_when_to_come_again() {
-        for media in [Whole::GraphqlResponse, Whole::Json] {
+        for media in [ResponseType::GraphqlResponse, ResponseType::Json] {
             let answer = answer(media, &refused(code::RESOURCE_EXHAUSTED));
             assert_eq!((answer.status().as_u16(), &answer.headers()[RETRY_AFTER]), (503, &HeaderValue::from(1)));
         }
@@ -220,20 +220,20 @@ mod tests {
     async fn what_was_executed_has_data_even_if_that_is_null() {
         let mut failed = refused(code::INTERNAL_SERVER_ERROR);
         failed.errors[0].path = vec![PathSegment::Field("a".to_owned())];
-        for media in [Whole::GraphqlResponse, Whole::Json] {
+        for media in [ResponseType::GraphqlResponse, ResponseType::Json] {
             let answer = answer(media, &failed);
             assert_eq!(answer.status(), 200);
             assert!(body(answer).await.starts_with("{\"data\":null,\"errors\":[{"));
         }
         let whole = GraphqlResponse::new(Value::from(1)).extension("b", Value::from(2));
-        assert_eq!(body(answer(Whole::Json, &whole)).await, r#"{"data":1,"extensions":{"b":2}}"#);
+        assert_eq!(body(answer(ResponseType::Json, &whole)).await, r#"{"data":1,"extensions":{"b":2}}"#);
     }
 
     #[test]
     fn an_answer_says_what_it_is_and_what_it_depends_on() {
         for (media, expected) in [
-            (Whole::GraphqlResponse, "application/graphql-response+json; charset=utf-8"),
-            (Whole::Json, "application/json; charset=utf-8"),
+            (ResponseType::GraphqlResponse, "application/graphql-response+json; charset=utf-8"),
+            (ResponseType::Json, "application/json; charset=utf-8"),
         ] {
             let answer = answer(media, &GraphqlResponse::new(Value::Null));
             assert_eq!(answer.headers()[CONTENT_TYPE], expected);

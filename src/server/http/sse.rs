@@ -39,7 +39,7 @@ mod tests {
     use super::*;
     use crate::server::execution::payload::{Payload, Refused};
     use crate::server::http::stream::chunks;
-    use crate::server::limits::memory::Held;
+    use crate::server::limits::memory::MemoryBudget;
 
     #[tokio::test]
     async fn results_are_events_and_the_last_says_that_there_are_no_more() {
@@ -47,7 +47,7 @@ mod tests {
             Payload::Result(r#"{"data":{"a":"x\\ny"}}"#.into()),
             Payload::Refused(Refused(r#"[{"message":"no"}]"#.into())),
         ];
-        let events: Vec<_> = chunks(FORM, Held::new(0), stream::iter(payloads).boxed()).collect().await;
+        let events: Vec<_> = chunks(FORM, MemoryBudget::new(0), stream::iter(payloads).boxed()).collect().await;
         let text = String::from_utf8(events.concat()).unwrap();
         assert_eq!(
             text,

@@ -30,11 +30,11 @@ use super::response::{error, refuse_as_json};
 use crate::api::code;
 use crate::server::Server;
 use crate::server::execution::payload::Payload;
-use crate::server::limits::memory::Held;
-use crate::server::limits::slots::{Full, Place};
-use crate::server::metrics::server_metrics::{Counted, Figures, Transport};
+use crate::server::limits::memory::MemoryBudget;
+use crate::server::limits::slots::{NoSlot, Slot};
+use crate::server::metrics::server_metrics::{Counted, ServerMetrics, Transport};
 
-/// When one that finds no place may try again, in seconds.
+/// When one that finds no slot may try again, in seconds.
 const RETRY_SECONDS: HeaderValue = HeaderValue::from_static("10");
 
 /// Keeps proxies from gathering chunks before they pass them on (nginx, and what follows it).
@@ -55,13 +55,13 @@ pub(crate) struct Form {
     pub(crate) complete: &'static str,
 }
 
-/// The place of one such response among the sockets of the server.
+/// The slot of one such response among the sockets of the server.
 struct Connection {
-    place: Place,
+    slot: Slot,
     shutdown: CancellationToken,
     /// After how long without a chunk the client is told that it is not forgotten.
     interval: Duration,
-    told: Option<(Arc<Figures>, Transport, Counted)>,
+    told: Option<(Arc<ServerMetrics>, Transport, Counted)>,
 }
 
 /// Answers 200 with what a request yields, in this form; 503 if there are too many streams, 429 if this client has too many.
@@ -71,14 +71,14 @@ pub(crate) fn answer(
     form: Form,
     payloads: impl FnOnce() -> BoxStream<'static, Payload>,
 ) -> Response {
-    let place = match server.place_for(caller) {
-        Ok(place) => place,
+    let slot = match server.place_for(caller) {
+        Ok(slot) => slot,
         Err(full) => return refuse(full),
     };
     let figures = server.metrics.figures();
     let told = Some((figures.clone(), form.transport, figures.socket(form.transport)));
     let (shutdown, interval) = (server.shutdown.clone(), server.limits.socket_ping_interval);
-    let connection = Connection { place, shutdown, interval, told };
+    let connection = Connection { slot, shutdown, interval, told };
     let body =
         connection.body(chunks(form, server.held.clone(), payloads()), Bytes::from_static(form.silence.as_bytes()));
     ([(CONTENT_TYPE, form.content_type), (CACHE_CONTROL, "no-cache"), (BUFFERING, "no")], body).into_response()
@@ -88,7 +88,7 @@ pub(crate) fn answer(
 /// that is small, and small ones are not counted.
 pub(crate) fn chunks(
     form: Form,
-    held: Held,
+    held: MemoryBudget,
     payloads: BoxStream<'static, Payload>,
 ) -> impl Stream<Item = Bytes> + Send + 'static {
     let opening = Some(Bytes::from_static(form.opening.as_bytes())).filter(|opening| !opening.is_empty());
@@ -111,11 +111,11 @@ pub(crate) fn chunks(
     stream::iter(opening).chain(results)
 }
 
-/// The answer if there is no place.
-fn refuse(full: Full) -> Response {
+/// The answer if there is no slot.
+fn refuse(full: NoSlot) -> Response {
     let (status, message) = match full {
-        Full::All => (StatusCode::SERVICE_UNAVAILABLE, "the server has too many event streams: retry later"),
-        Full::Client => (StatusCode::TOO_MANY_REQUESTS, "this client has too many event streams: close one"),
+        NoSlot::All => (StatusCode::SERVICE_UNAVAILABLE, "the server has too many event streams: retry later"),
+        NoSlot::Client => (StatusCode::TOO_MANY_REQUESTS, "this client has too many event streams: close one"),
     };
     let mut response = refuse_as_json(status, error(code::RESOURCE_EXHAUSTED, message));
     response.headers_mut().insert(RETRY_AFTER, RETRY_SECONDS);
@@ -133,7 +133,7 @@ impl Connection {
     }
 
     async fn pump(self, chunks: impl Stream<Item = Bytes>, silence: Bytes, client: mpsc::Sender<Bytes>) {
-        let Self { place: _place, shutdown, interval, told } = self;
+        let Self { slot: _place, shutdown, interval, told } = self;
         let mut chunks = pin!(chunks);
         let pumping = async {
             loop {
@@ -161,41 +161,41 @@ mod tests {
     use super::*;
     use crate::server::http::{multipart, sse};
     use crate::server::limits::memory::SMALL;
-    use crate::server::limits::slots::{Most, Places};
+    use crate::server::limits::slots::{SlotLimits, Slots};
 
     const LONG: Duration = Duration::from_secs(20);
 
-    fn connection(places: &Places, interval: Duration) -> Connection {
-        let Ok(place) = places.take(None) else { panic!("there is a place") };
-        Connection { place, shutdown: CancellationToken::new(), interval, told: None }
+    fn connection(slots: &Slots, interval: Duration) -> Connection {
+        let Ok(slot) = slots.take(None) else { panic!("there is a slot") };
+        Connection { slot, shutdown: CancellationToken::new(), interval, told: None }
     }
 
-    fn one_place() -> Places {
-        Places::new(Most { all: 1, each: 0 })
+    fn one_place() -> Slots {
+        Slots::new(SlotLimits { all: 1, each: 0 })
     }
 
     #[tokio::test]
     async fn a_client_that_takes_what_there_is_keeps_its_place_however_long_that_goes_on() {
-        let places = one_place();
+        let slots = one_place();
         let silence = Bytes::from_static(b":");
-        let body = connection(&places, Duration::from_millis(5)).body(stream::pending(), silence);
+        let body = connection(&slots, Duration::from_millis(5)).body(stream::pending(), silence);
         let mut chunks = body.into_data_stream();
         for _ in 0..30 {
             assert_eq!(chunks.next().await.unwrap().unwrap(), ":");
         }
-        assert!(places.take(None).is_err());
+        assert!(slots.take(None).is_err());
     }
 
     #[tokio::test]
     async fn a_client_that_goes_away_leaves_its_place_at_once_also_while_something_waits_for_it() {
         for chunks in [stream::pending().boxed(), stream::repeat(Bytes::from_static(b"x")).boxed()] {
-            let places = one_place();
-            let body = connection(&places, LONG).body(chunks, Bytes::new());
+            let slots = one_place();
+            let body = connection(&slots, LONG).body(chunks, Bytes::new());
             sleep(Duration::from_millis(50)).await;
-            assert!(places.take(None).is_err());
+            assert!(slots.take(None).is_err());
             drop(body);
             let free = async {
-                while places.take(None).is_err() {
+                while slots.take(None).is_err() {
                     tokio::task::yield_now().await;
                 }
             };
@@ -207,7 +207,8 @@ mod tests {
     async fn what_there_is_no_room_for_is_told_as_an_error_and_nothing_comes_after_it() {
         let payloads = || [10, SMALL + 1, 10].map(|bytes| Payload::Result("x".repeat(bytes).into()));
         for form in [sse::FORM, multipart::FORM] {
-            let all = |held| chunks(form, Held::new(held), stream::iter(payloads()).boxed()).collect::<Vec<_>>();
+            let all =
+                |held| chunks(form, MemoryBudget::new(held), stream::iter(payloads()).boxed()).collect::<Vec<_>>();
             let (enough, too_little) = (all(1 << 20).await.concat(), all(0).await.concat());
             assert!(enough.len() > SMALL && enough.ends_with(form.complete.as_bytes()));
             let text = String::from_utf8(too_little).unwrap();

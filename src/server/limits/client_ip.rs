@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 /// The header in which each proxy adds the address that it was asked from, behind those that were there.
 const FORWARDED_FOR: &str = "x-forwarded-for";
 
-/// Proxies whose word is taken, as they are set: addresses and ranges of addresses, separated by blanks.
+/// TrustedProxies whose word is taken, as they are set: addresses and ranges of addresses, separated by blanks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Proxies(Vec<Range>);
+pub struct TrustedProxies(Vec<Range>);
 
 /// Addresses that begin with the same bits, as in `10.0.0.0/8`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,13 +30,13 @@ struct Range {
     "{0:?} is not an address: write one as in \"10.1.2.3\" or \"fd00::1\", or a range of them as in \
          \"10.0.0.0/8\""
 )]
-pub struct NotAnAddress(String);
+pub struct InvalidProxy(String);
 
 impl FromStr for Range {
-    type Err = NotAnAddress;
+    type Err = InvalidProxy;
 
-    fn from_str(text: &str) -> Result<Self, NotAnAddress> {
-        let no_range = || NotAnAddress(text.to_owned());
+    fn from_str(text: &str) -> Result<Self, InvalidProxy> {
+        let no_range = || InvalidProxy(text.to_owned());
         let (address, bits) = text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
         let address: IpAddr = address.parse().map_err(|_| no_range())?;
         let all = if address.is_ipv4() { 32 } else { 128 };
@@ -62,36 +62,36 @@ impl Range {
     }
 }
 
-impl FromStr for Proxies {
-    type Err = NotAnAddress;
+impl FromStr for TrustedProxies {
+    type Err = InvalidProxy;
 
-    fn from_str(text: &str) -> Result<Self, NotAnAddress> {
+    fn from_str(text: &str) -> Result<Self, InvalidProxy> {
         text.split_whitespace().map(str::parse).collect::<Result<_, _>>().map(Self)
     }
 }
 
-impl TryFrom<String> for Proxies {
-    type Error = NotAnAddress;
+impl TryFrom<String> for TrustedProxies {
+    type Error = InvalidProxy;
 
-    fn try_from(text: String) -> Result<Self, NotAnAddress> {
+    fn try_from(text: String) -> Result<Self, InvalidProxy> {
         text.parse()
     }
 }
 
-impl From<Proxies> for String {
-    fn from(set: Proxies) -> Self {
+impl From<TrustedProxies> for String {
+    fn from(set: TrustedProxies) -> Self {
         set.to_string()
     }
 }
 
-impl fmt::Display for Proxies {
+impl fmt::Display for TrustedProxies {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ranges: Vec<_> = self.0.iter().map(ToString::to_string).collect();
         f.write_str(&ranges.join(" "))
     }
 }
 
-impl Proxies {
+impl TrustedProxies {
     /// Whether this is one of these proxies.
     pub(crate) fn trusts(&self, address: IpAddr) -> bool {
         self.0.iter().any(|range| range.holds(address))
@@ -138,7 +138,7 @@ mod tests {
         for value in forwarded {
             headers.append(FORWARDED_FOR, HeaderValue::from_static(value));
         }
-        proxies.parse::<Proxies>().unwrap().client(peer.parse().unwrap(), &headers).to_string()
+        proxies.parse::<TrustedProxies>().unwrap().client(peer.parse().unwrap(), &headers).to_string()
     }
 
     #[test]
@@ -188,8 +188,8 @@ mod tests {
     #[test]
     fn what_is_no_range_is_refused() {
         for text in ["10.0.0.0/33", "10.0.0", "fd00::/129", "proxy.example", "10.0.0.0/", "10.0.0.0/-1"] {
-            assert_eq!(text.parse::<Proxies>(), Err(NotAnAddress(text.to_owned())));
+            assert_eq!(text.parse::<TrustedProxies>(), Err(InvalidProxy(text.to_owned())));
         }
-        assert_eq!("10.0.0.0/8 ::1".parse::<Proxies>().unwrap().to_string(), "10.0.0.0/8 ::1/128");
+        assert_eq!("10.0.0.0/8 ::1".parse::<TrustedProxies>().unwrap().to_string(), "10.0.0.0/8 ::1/128");
     }
 }

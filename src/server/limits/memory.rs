@@ -2,7 +2,7 @@
 //! that are finished and wait to be read. Each is bounded by itself; this bounds how many there are of the large ones.
 //!
 //! ```text
-//!   Held ── claim ──► Claim, goes with the bytes ──► dropped with the last of them ──► free again
+//!   MemoryBudget ── claim ──► Reservation, goes with the bytes ──► dropped with the last of them ──► free again
 //!     └─ none left: refused, at once
 //! ```
 //!
@@ -25,21 +25,21 @@ const UNIT: usize = 1 << 10;
 
 /// How much may be held, and is. A clone is the same.
 #[derive(Clone)]
-pub(crate) struct Held(Arc<Semaphore>);
+pub(crate) struct MemoryBudget(Arc<Semaphore>);
 
 /// So much of it.
 #[derive(Debug)]
-pub(crate) struct Claim {
+pub(crate) struct Reservation {
     _places: OwnedSemaphorePermit,
 }
 
 /// There is not enough left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("clients have too many unread responses: retry later")]
-pub(crate) struct TooMuch;
+pub(crate) struct BudgetExhausted;
 
-impl From<TooMuch> for ServerError {
-    fn from(reason: TooMuch) -> Self {
+impl From<BudgetExhausted> for ServerError {
+    fn from(reason: BudgetExhausted) -> Self {
         error(code::RESOURCE_EXHAUSTED, reason.to_string())
     }
 }
@@ -47,7 +47,7 @@ impl From<TooMuch> for ServerError {
 /// Bytes with what they have claimed.
 struct Claimed {
     bytes: Bytes,
-    _claim: Claim,
+    _claim: Reservation,
 }
 
 impl AsRef<[u8]> for Claimed {
@@ -56,24 +56,24 @@ impl AsRef<[u8]> for Claimed {
     }
 }
 
-impl Held {
+impl MemoryBudget {
     /// So many bytes may be.
     pub(crate) fn new(bytes: usize) -> Self {
         Self(Arc::new(Semaphore::new((bytes / UNIT).min(Semaphore::MAX_PERMITS))))
     }
 
     /// So many of them; none is claimed for what is small.
-    pub(crate) fn claim(&self, bytes: usize) -> Result<Option<Claim>, TooMuch> {
+    pub(crate) fn claim(&self, bytes: usize) -> Result<Option<Reservation>, BudgetExhausted> {
         if bytes <= SMALL {
             return Ok(None);
         }
-        let units = u32::try_from(bytes.div_ceil(UNIT)).map_err(|_| TooMuch)?;
-        let places = self.0.clone().try_acquire_many_owned(units).map_err(|_| TooMuch)?;
-        Ok(Some(Claim { _places: places }))
+        let units = u32::try_from(bytes.div_ceil(UNIT)).map_err(|_| BudgetExhausted)?;
+        let places = self.0.clone().try_acquire_many_owned(units).map_err(|_| BudgetExhausted)?;
+        Ok(Some(Reservation { _places: places }))
     }
 
     /// These bytes, which are counted as long as anybody has any of them.
-    pub(crate) fn hold(&self, bytes: Bytes) -> Result<Bytes, TooMuch> {
+    pub(crate) fn hold(&self, bytes: Bytes) -> Result<Bytes, BudgetExhausted> {
         Ok(match self.claim(bytes.len())? {
             None => bytes,
             Some(claim) => Bytes::from_owner(Claimed { bytes, _claim: claim }),
@@ -91,13 +91,13 @@ mod tests {
 
     #[test]
     fn what_is_large_is_held_as_long_as_there_is_room_and_makes_room_with_its_last_byte() {
-        let held = Held::new(300 << 10);
+        let held = MemoryBudget::new(300 << 10);
         let first = held.hold(bytes(200 << 10)).unwrap();
-        assert_eq!(held.hold(bytes(200 << 10)), Err(TooMuch));
+        assert_eq!(held.hold(bytes(200 << 10)), Err(BudgetExhausted));
         let second = held.hold(bytes(100 << 10)).unwrap();
         let part = first.slice(5..6);
         drop(first);
-        assert_eq!(held.hold(bytes(65 << 10)), Err(TooMuch));
+        assert_eq!(held.hold(bytes(65 << 10)), Err(BudgetExhausted));
         assert_eq!(part, bytes(1));
         drop(part);
         assert_eq!(held.hold(bytes(200 << 10)), Ok(bytes(200 << 10)));
@@ -106,8 +106,8 @@ mod tests {
 
     #[test]
     fn what_is_small_is_not_counted() {
-        let held = Held::new(0);
+        let held = MemoryBudget::new(0);
         assert_eq!(held.hold(bytes(SMALL)), Ok(bytes(SMALL)));
-        assert_eq!(held.hold(bytes(SMALL + 1)), Err(TooMuch));
+        assert_eq!(held.hold(bytes(SMALL + 1)), Err(BudgetExhausted));
     }
 }

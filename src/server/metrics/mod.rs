@@ -23,7 +23,7 @@ use prometheus::{Registry, TextEncoder};
 
 use axum::http::StatusCode;
 
-use server_metrics::Figures;
+use server_metrics::ServerMetrics;
 
 /// Why there are no metrics: two have one name, or one that Prometheus does not take. A mistake in btcgraph.
 pub type MetricsError = prometheus::Error;
@@ -44,14 +44,14 @@ pub type Sample = (Option<&'static str>, f64);
 #[derive(Clone)]
 pub struct Metrics {
     registry: Registry,
-    figures: Arc<Figures>,
+    figures: Arc<ServerMetrics>,
 }
 
 impl Metrics {
     /// Those of a server and of the process.
     pub fn new() -> Result<Self, MetricsError> {
         let registry = Registry::new();
-        let figures = Arc::new(Figures::new(&registry)?);
+        let figures = Arc::new(ServerMetrics::new(&registry)?);
         let metrics = Self { registry, figures };
         process::add(&metrics)?;
         Ok(metrics)
@@ -82,7 +82,7 @@ impl Metrics {
         self.add(kind, name, help, None, move || vec![(None, read())])
     }
 
-    pub(crate) fn figures(&self) -> &Arc<Figures> {
+    pub(crate) fn figures(&self) -> &Arc<ServerMetrics> {
         &self.figures
     }
 
@@ -175,7 +175,7 @@ mod tests {
         let colours = || vec![(Some("red"), 1.0), (Some("blue"), 2.5)];
         metrics.add(Kind::Counter, "btcgraph_a_total", "What a is.", Some("colour"), colours).unwrap();
         metrics.add_one(Kind::Gauge, "btcgraph_b", "What b is.", || 7.0).unwrap();
-        metrics.add(Kind::Gauge, "btcgraph_c", "Unknown now.", None, Vec::new).unwrap();
+        metrics.add(Kind::Gauge, "btcgraph_c", "AuthError now.", None, Vec::new).unwrap();
         let text = metrics.text().unwrap();
         let expected = "# HELP btcgraph_a_total What a is.\n# TYPE btcgraph_a_total counter\n\
             btcgraph_a_total{colour=\"blue\"} 2.5\nbtcgraph_a_total{colour=\"red\"} 1\n\

@@ -10,7 +10,7 @@ use super::{Kind, Metrics, MetricsError};
 const TICKS_A_SECOND: f64 = 100.0;
 
 /// Its kind, its name, what it is, and how it is read where it is there.
-type Told = (Kind, &'static str, &'static str, fn() -> Option<f64>);
+type SharedPayload = (Kind, &'static str, &'static str, fn() -> Option<f64>);
 
 pub(crate) fn add(metrics: &Metrics) -> Result<(), MetricsError> {
     let version = env!("CARGO_PKG_VERSION");
@@ -29,7 +29,7 @@ pub(crate) fn add(metrics: &Metrics) -> Result<(), MetricsError> {
     let since = Instant::now();
     let help = "Time since the start of the server, in seconds.";
     metrics.add_one(Kind::Gauge, "btcgraph_process_uptime_seconds", help, move || since.elapsed().as_secs_f64())?;
-    let told: [Told; 5] = [
+    let told: [SharedPayload; 5] = [
         (Kind::Gauge, "process_resident_memory_bytes", "Resident memory of the process, in bytes.", resident_bytes),
         (Kind::Gauge, "process_threads", "Threads of the process.", threads),
         (Kind::Counter, "process_cpu_seconds_total", "Processor time of the process, in seconds.", cpu_seconds),

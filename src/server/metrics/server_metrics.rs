@@ -51,7 +51,7 @@ const OTHER: &str = "OTHER";
 const SECONDS: [f64; 12] = [0.000_1, 0.000_5, 0.001, 0.002_5, 0.01, 0.025, 0.1, 0.25, 1.0, 2.5, 5.0, 15.0];
 
 /// Counts and gauges of one server.
-pub(crate) struct Figures {
+pub(crate) struct ServerMetrics {
     operations: IntCounterVec,
     seconds: Histogram,
     cost: IntCounter,
@@ -66,7 +66,7 @@ pub(crate) struct Figures {
     pub(crate) introspection_hits: IntCounter,
 }
 
-impl Figures {
+impl ServerMetrics {
     pub(crate) fn new(registry: &Registry) -> Result<Self, MetricsError> {
         let counter = |name: &str, help: &str| {
             let counter = IntCounter::new(name, help)?;

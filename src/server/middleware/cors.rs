@@ -41,7 +41,7 @@ const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, POST, OPTIONS"
 /// What pages of other origins may read of an answer's headers, beside what they always may.
 const EXPOSED: HeaderValue = HeaderValue::from_static("retry-after, ratelimit, ratelimit-policy, x-request-id");
 
-/// Whether a page of a public network may ask a server of a private one (Private Network Access, of WICG).
+/// Whether a page of a public network may ask a server of a private one (Private Network TokenPolicy, of WICG).
 const REQUEST_PRIVATE_NETWORK: HeaderName = HeaderName::from_static("access-control-request-private-network");
 const ALLOW_PRIVATE_NETWORK: HeaderName = HeaderName::from_static("access-control-allow-private-network");
 
@@ -70,19 +70,19 @@ impl Default for Origins {
      \"https://explorer.example\" or \
      \"http://192.168.1.5:3000\", without a path"
 )]
-pub struct NotAnOrigin(String);
+pub struct InvalidOrigin(String);
 
 impl FromStr for Origins {
-    type Err = NotAnOrigin;
+    type Err = InvalidOrigin;
 
-    fn from_str(text: &str) -> Result<Self, NotAnOrigin> {
+    fn from_str(text: &str) -> Result<Self, InvalidOrigin> {
         let mut origins = Self { any: false, loopback: false, listed: Vec::new() };
         for name in text.split_whitespace() {
             match name {
                 "*" => origins.any = true,
                 "loopback" => origins.loopback = true,
                 name if is_origin(name) => origins.listed.push(name.to_ascii_lowercase()),
-                name => return Err(NotAnOrigin(name.to_owned())),
+                name => return Err(InvalidOrigin(name.to_owned())),
             }
         }
         Ok(origins)
@@ -103,9 +103,9 @@ fn is_origin(name: &str) -> bool {
 }
 
 impl TryFrom<String> for Origins {
-    type Error = NotAnOrigin;
+    type Error = InvalidOrigin;
 
-    fn try_from(text: String) -> Result<Self, NotAnOrigin> {
+    fn try_from(text: String) -> Result<Self, InvalidOrigin> {
         text.parse()
     }
 }
@@ -153,7 +153,7 @@ impl Origins {
             || host.is_some_and(|host| host.eq_ignore_ascii_case(authority.as_str()))
     }
 
-    /// What goes into `Access-Control-Allow-Origin`, if anything does.
+    /// What goes into `TokenPolicy-Control-Allow-Origin`, if anything does.
     fn leave(&self, headers: &HeaderMap) -> Option<HeaderValue> {
         let origin = headers.get(ORIGIN)?;
         if self.any {
@@ -164,11 +164,7 @@ impl Origins {
 }
 
 /// Gives pages leave to read answers, and answers what browsers ask before they send what needs leave.
-pub(crate) async fn give_leave(
-    server: &Server,
-    request: Request,
-    next: impl AsyncFnOnce(Request) -> Response,
-) -> Response {
+pub(crate) async fn apply(server: &Server, request: Request, next: impl AsyncFnOnce(Request) -> Response) -> Response {
     let leave = server.origins.leave(request.headers());
     let asks_before = request.method() == Method::OPTIONS
         && request.headers().contains_key(ORIGIN)
@@ -297,7 +293,7 @@ mod tests {
             "https://u@a.example",
             "http://a:80",
         ] {
-            assert_eq!(text.parse::<Origins>(), Err(NotAnOrigin(text.to_owned())));
+            assert_eq!(text.parse::<Origins>(), Err(InvalidOrigin(text.to_owned())));
         }
     }
 

@@ -35,19 +35,19 @@ pub struct Hosts {
 #[error(
     "{0:?} is not a host: write * or a name or an address without a port, as in \"graph.example\" or \"[2001:db8::1]\""
 )]
-pub struct NotAHost(String);
+pub struct InvalidHost(String);
 
 impl FromStr for Hosts {
-    type Err = NotAHost;
+    type Err = InvalidHost;
 
-    fn from_str(text: &str) -> Result<Self, NotAHost> {
+    fn from_str(text: &str) -> Result<Self, InvalidHost> {
         let mut hosts = Self::default();
         for name in text.split_whitespace() {
             let is_host = || name.parse::<Authority>().is_ok_and(|authority| authority.host() == name);
             match name {
                 "*" => hosts.any = true,
                 name if is_host() => hosts.listed.push(name.to_ascii_lowercase()),
-                name => return Err(NotAHost(name.to_owned())),
+                name => return Err(InvalidHost(name.to_owned())),
             }
         }
         Ok(hosts)
@@ -55,9 +55,9 @@ impl FromStr for Hosts {
 }
 
 impl TryFrom<String> for Hosts {
-    type Error = NotAHost;
+    type Error = InvalidHost;
 
-    fn try_from(text: String) -> Result<Self, NotAHost> {
+    fn try_from(text: String) -> Result<Self, InvalidHost> {
         text.parse()
     }
 }
@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn what_is_no_host_is_refused() {
         for text in ["graph.example:8080", "http://graph.example", "u@graph.example", "a/b"] {
-            assert_eq!(text.parse::<Hosts>(), Err(NotAHost(text.to_owned())));
+            assert_eq!(text.parse::<Hosts>(), Err(InvalidHost(text.to_owned())));
         }
     }
 

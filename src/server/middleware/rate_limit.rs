@@ -33,7 +33,7 @@ pub(crate) const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy"
 pub(crate) const LEFT: HeaderName = HeaderName::from_static("ratelimit");
 
 /// What every client may ask, and what they have asked.
-pub(crate) struct Rate {
+pub(crate) struct RateLimiter {
     /// Requests in each [`WINDOW`].
     limit: u32,
     /// When what a client has asked is paid for.
@@ -51,7 +51,7 @@ struct Verdict {
     full: Duration,
 }
 
-impl Rate {
+impl RateLimiter {
     /// So many requests a minute; `None` for any number.
     pub(crate) fn new(limit: u32) -> Option<Self> {
         (limit > 0).then(|| Self { limit, clients: Cache::new(CLIENTS) })
@@ -63,7 +63,7 @@ impl Rate {
 
     fn ask(&self, client: IpAddr, now: Instant) -> Verdict {
         let each = WINDOW / self.limit;
-        let paid = self.clients.get_or_insert_with::<_, ()>(&household(client), || Ok(Arc::new(Mutex::new(now))));
+        let paid = self.clients.get_or_insert_with::<_, ()>(&rate_limit_key(client), || Ok(Arc::new(Mutex::new(now))));
         let Ok(paid) = paid else { return Verdict { wait: Duration::ZERO, left: 0, full: Duration::ZERO } };
         // a moment is whole at any time
         let mut paid = paid.lock().unwrap_or_else(PoisonError::into_inner);
@@ -80,11 +80,11 @@ impl Rate {
 }
 
 /// What one client asks otherwise than by requests of its own: the operations on a websocket.
-pub(crate) struct Meter(Option<(Arc<Rate>, IpAddr)>);
+pub(crate) struct OperationMeter(Option<(Arc<RateLimiter>, IpAddr)>);
 
-impl Meter {
+impl OperationMeter {
     /// Counts for this client, if anything is counted and it is known.
-    pub(crate) fn new(rate: Option<Arc<Rate>>, client: Option<IpAddr>) -> Self {
+    pub(crate) fn new(rate: Option<Arc<RateLimiter>>, client: Option<IpAddr>) -> Self {
         Self(rate.zip(client))
     }
 
@@ -101,13 +101,13 @@ impl Meter {
     }
 }
 
-/// Whole ones, rounded up.
+/// ResponseType ones, rounded up.
 fn seconds(time: Duration) -> u64 {
     time.as_secs() + u64::from(time.subsec_nanos() > 0)
 }
 
 /// Those who count as one: a network of IPv6 is given to one customer as a whole.
-pub(crate) fn household(client: IpAddr) -> IpAddr {
+pub(crate) fn rate_limit_key(client: IpAddr) -> IpAddr {
     match client {
         IpAddr::V4(_) => client,
         IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
@@ -150,13 +150,13 @@ mod tests {
 
     const A: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(1, 2, 3, 4));
 
-    fn wait(rate: &Rate, client: IpAddr, now: Instant) -> u64 {
+    fn wait(rate: &RateLimiter, client: IpAddr, now: Instant) -> u64 {
         rate.ask(client, now).wait.as_secs()
     }
 
     #[test]
     fn a_client_may_ask_a_minutes_number_at_once_and_then_as_they_are_paid_for() {
-        let (rate, now) = (Rate::new(6).unwrap(), Instant::now());
+        let (rate, now) = (RateLimiter::new(6).unwrap(), Instant::now());
         let left: Vec<_> = (0..6).map(|_| rate.ask(A, now)).collect();
         assert!(left.iter().all(|verdict| verdict.wait.is_zero()));
         assert_eq!(left.iter().map(|verdict| verdict.left).collect::<Vec<_>>(), [5, 4, 3, 2, 1, 0]);
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn clients_do_not_pay_for_each_other_but_a_network_of_ipv6_is_one() {
-        let (rate, now) = (Rate::new(1).unwrap(), Instant::now());
+        let (rate, now) = (RateLimiter::new(1).unwrap(), Instant::now());
         let address = |text: &str| text.parse::<IpAddr>().unwrap();
         assert_eq!(wait(&rate, A, now), 0);
         assert_eq!(wait(&rate, address("1.2.3.5"), now), 0);
@@ -191,6 +191,6 @@ mod tests {
 
     #[test]
     fn without_a_limit_there_is_nothing_to_count() {
-        assert!(Rate::new(0).is_none());
+        assert!(RateLimiter::new(0).is_none());
     }
 }

@@ -30,7 +30,7 @@ pub(crate) struct RequestId(pub(crate) Arc<str>);
 
 /// What a GraphQL request asked for, among the extensions of its response.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Asked {
+pub(crate) struct OperationSummary {
     /// The name of the operation, as the client says it.
     pub(crate) name: Option<String>,
     /// Unless the client does not say which operation is meant.
@@ -72,7 +72,7 @@ pub(crate) async fn tell(
     request.extensions_mut().insert(id.clone());
     let span = tracing::info_span!("request", id = %id.0);
     let mut response = next(request).instrument(span.clone()).await;
-    let asked = response.extensions_mut().remove::<Asked>().unwrap_or_default();
+    let asked = response.extensions_mut().remove::<OperationSummary>().unwrap_or_default();
     let name = asked.name.as_deref().map(|name| &name[..name.floor_char_boundary(LONGEST)]);
     let bytes = response.body().size_hint().exact();
     let figures = server.metrics.figures();

@@ -3,41 +3,41 @@
 use std::sync::{Arc, OnceLock};
 
 use super::protocol::{Closing, close};
-use crate::server::auth::callers::{Caller, Callers, bearer};
+use crate::server::auth::callers::{Authenticator, Client, bearer};
 
 /// Asks for a token where there must be one.
-pub(crate) struct Door {
-    callers: Arc<Callers>,
+pub(crate) struct SocketAuth {
+    callers: Arc<Authenticator>,
     /// Who opened the connection.
-    caller: Arc<Caller>,
-    guest: Guest,
+    caller: Arc<Client>,
+    guest: AuthenticatedClient,
 }
 
 /// Who came in, for those who have to know. A clone is the same.
 #[derive(Clone, Default)]
-pub(crate) struct Guest(Arc<OnceLock<Arc<Caller>>>);
+pub(crate) struct AuthenticatedClient(Arc<OnceLock<Arc<Client>>>);
 
-impl Guest {
+impl AuthenticatedClient {
     /// `None` as long as nobody was let in.
-    pub(crate) fn caller(&self) -> Option<&Arc<Caller>> {
+    pub(crate) fn caller(&self) -> Option<&Arc<Client>> {
         self.0.get()
     }
 }
 
-impl Door {
+impl SocketAuth {
     /// Through which comes who opened the connection, or whoever it says it is.
-    pub(crate) fn new(callers: Arc<Callers>, caller: Arc<Caller>) -> Self {
-        Self { callers, caller, guest: Guest::default() }
+    pub(crate) fn new(callers: Arc<Authenticator>, caller: Arc<Client>) -> Self {
+        Self { callers, caller, guest: AuthenticatedClient::default() }
     }
 
     /// Who will have come in.
-    pub(crate) fn guest(&self) -> Guest {
+    pub(crate) fn guest(&self) -> AuthenticatedClient {
         self.guest.clone()
     }
 
     /// Who it is, whose first message holds this authorization, as in `Bearer …` or the token alone. Errors: it is not let
     /// in.
-    pub(crate) fn admit(&self, authorization: Option<&str>) -> Result<Arc<Caller>, Closing> {
+    pub(crate) fn admit(&self, authorization: Option<&str>) -> Result<Arc<Client>, Closing> {
         let caller = match authorization {
             Some(text) => self.callers.of(Some(bearer(text).unwrap_or(text.trim())), None).ok(),
             None => Some(self.caller.clone()),

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::protocol::{Action, Id, Input, Protocol};
-use super::subprotocol::Dialect;
+use super::subprotocol::Subprotocol;
 use crate::server::execution::payload::{Payload, Refused};
 
 /// How many operations the socket may have at once.
@@ -17,14 +17,14 @@ const LIMIT: usize = 3;
 ///
 /// If the protocol is broken.
 pub fn converse(lines: &str) {
-    for dialect in Dialect::ALL {
-        converse_in(dialect, lines);
+    for subprotocol in Subprotocol::ALL {
+        converse_in(subprotocol, lines);
     }
 }
 
-fn converse_in(dialect: Dialect, lines: &str) {
+fn converse_in(subprotocol: Subprotocol, lines: &str) {
     let (result, refusal) = (Payload::Result("{}".into()), Payload::Refused(Refused("[]".into())));
-    let (mut protocol, mut running, mut is_closed) = (Protocol::new(dialect, LIMIT), BTreeSet::<Id>::new(), false);
+    let (mut protocol, mut running, mut is_closed) = (Protocol::new(subprotocol, LIMIT), BTreeSet::<Id>::new(), false);
     for line in lines.lines() {
         let eldest = running.first().cloned().unwrap_or_else(|| "none".into());
         let input = match line {

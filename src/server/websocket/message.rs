@@ -11,7 +11,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::protocol::Id;
-use super::subprotocol::{Dialect, Kind};
+use super::subprotocol::{Kind, Subprotocol};
 use crate::server::document::persisted::EXTENSION as PERSISTED_QUERY;
 
 /// The longest id of an operation, in bytes. The protocol has no such limit; clients commonly use 36.
@@ -81,7 +81,7 @@ impl<'de> Deserialize<'de> for Fields<'de> {
 }
 
 /// Reads a message. Errors: what is wrong with it, in words for the one who wrote the client.
-pub(crate) fn read(text: &str, dialect: Dialect) -> Result<Message, String> {
+pub(crate) fn read(text: &str, subprotocol: Subprotocol) -> Result<Message, String> {
     let fields = object(text).map_err(|wrong| match wrong {
         NoObject::Json(error) => format!("the message is not JSON: {error}"),
         NoObject::Other => "the message is not an object".to_owned(),
@@ -90,7 +90,7 @@ pub(crate) fn read(text: &str, dialect: Dialect) -> Result<Message, String> {
     let kind = fields.get("type").ok_or("the message has no type")?;
     let kind: String = serde_json::from_str(kind.get()).map_err(|_| "the type of the message is not a string")?;
     let about = |wrong: String| format!("{kind}: {wrong}");
-    match dialect.kind(&kind) {
+    match subprotocol.kind(&kind) {
         Some(Kind::Init) => optional_object(&fields, "payload").map(|payload| Message::Init(authorization(payload))),
         Some(Kind::Ping) => {
             optional_object(&fields, "payload").map(|payload| Message::Ping(payload.map(str::to_owned)))
@@ -100,7 +100,7 @@ pub(crate) fn read(text: &str, dialect: Dialect) -> Result<Message, String> {
         Some(Kind::Complete) => id(&fields).map(Message::Complete),
         Some(Kind::Terminate) => Ok(Message::Terminate),
         Some(Kind::OfServer) => Err("only a server may send this message".to_owned()),
-        None => return Err(format!("{:?} is not a message type of {}", beginning(&kind), dialect.name())),
+        None => return Err(format!("{:?} is not a message type of {}", beginning(&kind), subprotocol.name())),
     }
     .map_err(about)
 }
@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Message, String> {
-        super::read(text, Dialect::Transport)
+        super::read(text, Subprotocol::Transport)
     }
 
     #[test]
@@ -300,8 +300,8 @@ mod tests {
         ] {
             let separator = if fields.is_empty() { "" } else { "," };
             let text = format!(r#"{{"type":"{kind}"{separator}{fields}}}"#);
-            for (dialect, is_known) in [(Dialect::Transport, transport), (Dialect::Legacy, legacy)] {
-                assert_eq!(super::read(&text, dialect).is_ok(), is_known, "{dialect:?} {text}");
+            for (subprotocol, is_known) in [(Subprotocol::Transport, transport), (Subprotocol::Legacy, legacy)] {
+                assert_eq!(super::read(&text, subprotocol).is_ok(), is_known, "{subprotocol:?} {text}");
             }
         }
     }

@@ -13,14 +13,14 @@ use super::protocol::Id;
 use crate::server::execution::payload::Payload;
 
 #[derive(Default)]
-pub(crate) struct Turns {
+pub(crate) struct RoundRobin {
     /// In the order of their turns.
     running: Vec<(Id, BoxStream<'static, Payload>)>,
     /// Whose turn it is.
     turn: usize,
 }
 
-impl Turns {
+impl RoundRobin {
     pub(crate) fn push(&mut self, id: Id, payloads: BoxStream<'static, Payload>) {
         self.running.push((id, payloads));
     }
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     /// What is said until all are silent, at most so much; a capital is a last word.
-    fn said(turns: &mut Turns, most: usize) -> String {
+    fn said(turns: &mut RoundRobin, most: usize) -> String {
         let mut cx = Context::from_waker(Waker::noop());
         let next = || match turns.poll_next(&mut cx) {
             Poll::Ready((id, Some(_))) => Some(id.to_string()),
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn one_that_always_has_something_to_say_leaves_others_their_turn() {
-        let mut turns = Turns::default();
+        let mut turns = RoundRobin::default();
         turns.push("a".into(), stream::repeat_with(payload).boxed());
         turns.push("b".into(), saying(2, true));
         turns.push("c".into(), saying(3, false));
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn one_that_is_removed_says_no_more_and_costs_nobody_a_turn() {
-        let mut turns = Turns::default();
+        let mut turns = RoundRobin::default();
         for id in ["a", "b", "c"] {
             turns.push(id.into(), saying(9, false));
         }
@@ -115,7 +115,7 @@ mod tests {
         fn everybody_says_all_there_is_to_say_and_nobody_is_ahead_by_more_than_one_while_others_can_speak(
             counts in prop::collection::vec((0..6_usize, any::<bool>()), 0..8),
         ) {
-            let mut turns = Turns::default();
+            let mut turns = RoundRobin::default();
             for (number, (count, ends)) in counts.iter().enumerate() {
                 turns.push(number.to_string().as_str().into(), saying(*count, *ends));
             }

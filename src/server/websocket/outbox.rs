@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use super::protocol::{Closing, Id};
 use crate::server::execution::payload::Utf8Bytes;
-use crate::server::limits::memory::Claim;
+use crate::server::limits::memory::Reservation;
 
 /// Results are added up to so many.
 const RESULTS: usize = 64;
@@ -29,14 +29,14 @@ pub(crate) enum Cause {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Outgoing {
+pub(crate) struct Outbox {
     messages: VecDeque<Waiting>,
     results: Total,
     replies: Total,
     closing: Option<Closing>,
     is_closing: bool,
     /// Of what was popped, and is not yet on its way.
-    sending: Vec<Claim>,
+    sending: Vec<Reservation>,
 }
 
 #[derive(Debug)]
@@ -44,7 +44,7 @@ struct Waiting {
     about: Option<Id>,
     cause: Cause,
     text: Utf8Bytes,
-    claim: Option<Claim>,
+    claim: Option<Reservation>,
 }
 
 #[derive(Debug, Default)]
@@ -60,9 +60,15 @@ pub(crate) enum Next {
     Close(Closing),
 }
 
-impl Outgoing {
+impl Outbox {
     /// Adds a message, which is about that operation, with what is counted for it until it is on its way.
-    pub(crate) fn push(&mut self, about: Option<Id>, cause: Cause, text: impl Into<Utf8Bytes>, claim: Option<Claim>) {
+    pub(crate) fn push(
+        &mut self,
+        about: Option<Id>,
+        cause: Cause,
+        text: impl Into<Utf8Bytes>,
+        claim: Option<Reservation>,
+    ) {
         if self.is_closing {
             return;
         }
@@ -156,8 +162,8 @@ impl Waiting {
 mod tests {
     use super::*;
 
-    fn all(outgoing: &mut Outgoing) -> Vec<Next> {
-        std::iter::from_fn(|| outgoing.pop()).collect()
+    fn all(outbox: &mut Outbox) -> Vec<Next> {
+        std::iter::from_fn(|| outbox.pop()).collect()
     }
 
     fn text(text: &'static str) -> Next {
@@ -166,63 +172,63 @@ mod tests {
 
     #[test]
     fn messages_leave_in_their_order_and_make_room() {
-        let mut outgoing = Outgoing::default();
-        outgoing.push(None, Cause::Reply, "a", None);
-        outgoing.push(Some("1".into()), Cause::Result, "b", None);
-        assert_eq!(all(&mut outgoing), [text("a"), text("b")]);
-        assert!(outgoing.is_empty() && outgoing.results.count == 0 && outgoing.replies.bytes == 0);
+        let mut outbox = Outbox::default();
+        outbox.push(None, Cause::Reply, "a", None);
+        outbox.push(Some("1".into()), Cause::Result, "b", None);
+        assert_eq!(all(&mut outbox), [text("a"), text("b")]);
+        assert!(outbox.is_empty() && outbox.results.count == 0 && outbox.replies.bytes == 0);
     }
 
     #[test]
     fn results_and_replies_have_a_room_of_their_own_in_number_and_in_bytes() {
         let full = |cause, size: usize| {
-            let mut outgoing = Outgoing::default();
-            let has_room = |outgoing: &Outgoing| match cause {
-                Cause::Result => outgoing.has_room_for_results(),
-                Cause::Reply => outgoing.has_room_for_replies(),
+            let mut outbox = Outbox::default();
+            let has_room = |outbox: &Outbox| match cause {
+                Cause::Result => outbox.has_room_for_results(),
+                Cause::Reply => outbox.has_room_for_replies(),
             };
             let mut count = 0;
-            while has_room(&outgoing) {
-                outgoing.push(None, cause, "x".repeat(size), None);
+            while has_room(&outbox) {
+                outbox.push(None, cause, "x".repeat(size), None);
                 count += 1;
             }
-            (count, outgoing)
+            (count, outbox)
         };
         for size in [1, 10_000, 1_000_000] {
-            let (results, outgoing) = full(Cause::Result, size);
+            let (results, outbox) = full(Cause::Result, size);
             assert_eq!(results, RESULTS.min(RESULT_BYTES.div_ceil(size)));
-            assert!(outgoing.has_room_for_replies());
-            let (replies, outgoing) = full(Cause::Reply, size);
+            assert!(outbox.has_room_for_replies());
+            let (replies, outbox) = full(Cause::Reply, size);
             assert_eq!(replies, REPLIES.min(REPLY_BYTES.div_ceil(size)));
-            assert!(outgoing.has_room_for_results());
+            assert!(outbox.has_room_for_results());
         }
     }
 
     #[test]
     fn what_is_about_an_operation_can_be_taken_back() {
-        let mut outgoing = Outgoing::default();
+        let mut outbox = Outbox::default();
         for (about, message) in [(None, "ack"), (Some("a"), "a1"), (Some("b"), "b1"), (Some("a"), "a2")] {
-            outgoing.push(about.map(Id::from), Cause::Result, message, None);
+            outbox.push(about.map(Id::from), Cause::Result, message, None);
         }
-        outgoing.withdraw(&"a".into());
-        assert_eq!((outgoing.results.count, outgoing.results.bytes), (2, 5));
-        assert_eq!(all(&mut outgoing), [text("ack"), text("b1")]);
+        outbox.withdraw(&"a".into());
+        assert_eq!((outbox.results.count, outbox.results.bytes), (2, 5));
+        assert_eq!(all(&mut outbox), [text("ack"), text("b1")]);
     }
 
     #[test]
     fn a_close_frame_is_the_last_and_the_only_one_unless_it_waits_for_the_rest() {
         let closing = || Closing::new(1012, "the server stops".to_owned());
         for (at_once, before) in [(true, vec![]), (false, vec![text("a")])] {
-            let mut outgoing = Outgoing::default();
-            outgoing.push(None, Cause::Result, "a", None);
+            let mut outbox = Outbox::default();
+            outbox.push(None, Cause::Result, "a", None);
             if at_once {
-                outgoing.close(closing());
+                outbox.close(closing());
             } else {
-                outgoing.end(closing());
+                outbox.end(closing());
             }
-            outgoing.push(None, Cause::Result, "b", None);
-            assert!(outgoing.is_closing() && !outgoing.has_room_for_results());
-            assert_eq!(all(&mut outgoing), before.into_iter().chain([Next::Close(closing())]).collect::<Vec<_>>());
+            outbox.push(None, Cause::Result, "b", None);
+            assert!(outbox.is_closing() && !outbox.has_room_for_results());
+            assert_eq!(all(&mut outbox), before.into_iter().chain([Next::Close(closing())]).collect::<Vec<_>>());
         }
     }
 }

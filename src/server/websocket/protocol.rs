@@ -1,6 +1,6 @@
 //! A conversation over a websocket as a state machine: what happens on a socket in, what is to be done out. No I/O, no clock,
 //! no engine; [`transport`](super::session) does what it says. The names are those of `graphql-transport-ws`;
-//! [`dialect`](super::subprotocol) has those of the older subprotocol.
+//! [`subprotocol`](super::subprotocol) has those of the older subprotocol.
 //!
 //! ```text
 //!                 connection_init ──► connection_ack
@@ -21,7 +21,7 @@ use async_graphql::Request;
 
 use super::message;
 use super::message::Message;
-use super::subprotocol::Dialect;
+use super::subprotocol::Subprotocol;
 use crate::server::execution::payload::{Payload, Refused, too_many_operations};
 
 /// Names an operation among those of its socket. At most [`LONGEST_ID`](message::LONGEST_ID) bytes.
@@ -34,7 +34,7 @@ const LONGEST_REASON: usize = 123;
 pub(crate) mod close {
     /// The client said that it leaves.
     pub(crate) const NORMAL: u16 = 1000;
-    /// What was sent is no websocket frame, or not in its place.
+    /// What was sent is no websocket frame, or not in its slot.
     pub(crate) const PROTOCOL_ERROR: u16 = 1002;
     /// A text that is not UTF-8.
     pub(crate) const NOT_UTF8: u16 = 1007;
@@ -44,7 +44,7 @@ pub(crate) mod close {
     pub(crate) const TOO_LARGE: u16 = 1009;
     /// The server stops, and may come back.
     pub(crate) const SERVICE_RESTART: u16 = 1012;
-    /// There is no place for another socket.
+    /// There is no slot for another socket.
     pub(crate) const TRY_AGAIN_LATER: u16 = 1013;
     /// A message of a type or form that the protocol does not know.
     pub(crate) const BAD_REQUEST: u16 = 4400;
@@ -118,7 +118,7 @@ enum Phase {
 /// One end of a conversation, the server's.
 #[derive(Debug)]
 pub(crate) struct Protocol {
-    dialect: Dialect,
+    subprotocol: Subprotocol,
     phase: Phase,
     running: HashSet<Id>,
     limit: usize,
@@ -126,21 +126,21 @@ pub(crate) struct Protocol {
 
 impl Protocol {
     /// A socket that was just opened, and may have so many operations at once.
-    pub(crate) fn new(dialect: Dialect, limit: usize) -> Self {
-        Self { dialect, phase: Phase::Opened, running: HashSet::new(), limit }
+    pub(crate) fn new(subprotocol: Subprotocol, limit: usize) -> Self {
+        Self { subprotocol, phase: Phase::Opened, running: HashSet::new(), limit }
     }
 
     /// What is said to a client that is not let in, before its socket is closed.
     pub(crate) fn not_let_in(&self, closing: &Closing) -> Option<String> {
         let reason = || serde_json::json!({ "message": closing.reason }).to_string();
-        (self.dialect == Dialect::Legacy).then(|| frame("connection_error", None, Some(&reason())))
+        (self.subprotocol == Subprotocol::Legacy).then(|| frame("connection_error", None, Some(&reason())))
     }
 
     /// What is to be done about this, in order.
     pub(crate) fn on(&mut self, input: &Input<'_>) -> Vec<Action> {
         match (self.phase, input) {
             (Phase::Closed, _) => Vec::new(),
-            (_, Input::Text(text)) => match message::read(text, self.dialect) {
+            (_, Input::Text(text)) => match message::read(text, self.subprotocol) {
                 Ok(message) => self.on_message(message),
                 Err(wrong) => self.close(close::BAD_REQUEST, wrong),
             },
@@ -150,7 +150,7 @@ impl Protocol {
             }
             (_, Input::Yielded(id, payload)) => match payload {
                 Payload::Result(_) if !self.running.contains(*id) => Vec::new(),
-                Payload::Result(json) => send(id, frame(self.dialect.result(), Some(id), Some(json))),
+                Payload::Result(json) => send(id, frame(self.subprotocol.result(), Some(id), Some(json))),
                 Payload::Refused(Refused(errors)) => self.refuse(id, errors),
             },
             (_, Input::Ended(id)) if self.running.remove(*id) => send(id, frame("complete", Some(id), None)),
@@ -171,9 +171,9 @@ impl Protocol {
             // the protocol asks nothing of it, and no `ping` is sent from here: websockets have their own
             (_, Message::Pong) => Vec::new(),
             (Phase::Opened, Message::Subscribe(..)) => self.close(close::UNAUTHORIZED, "Unauthorized".to_owned()),
-            (_, Message::Subscribe(id, request)) if self.running.contains(&id) => match self.dialect {
-                Dialect::Transport => self.close(close::SUBSCRIBER_EXISTS, subscriber_exists(&id)),
-                Dialect::Legacy => vec![Action::Stop(id.clone()), Action::Start(id, request)],
+            (_, Message::Subscribe(id, request)) if self.running.contains(&id) => match self.subprotocol {
+                Subprotocol::Transport => self.close(close::SUBSCRIBER_EXISTS, subscriber_exists(&id)),
+                Subprotocol::Legacy => vec![Action::Stop(id.clone()), Action::Start(id, request)],
             },
             (_, Message::Subscribe(id, request)) => {
                 if self.running.len() >= self.limit {
@@ -187,7 +187,7 @@ impl Protocol {
             (_, Message::Complete(id)) => {
                 let was_running = self.running.remove(&id);
                 let mut actions = vec![Action::Stop(id.clone())];
-                if was_running && self.dialect == Dialect::Legacy {
+                if was_running && self.subprotocol == Subprotocol::Legacy {
                     actions.extend(send(&id, frame("complete", Some(&id), None)));
                 }
                 actions
@@ -204,7 +204,7 @@ impl Protocol {
     }
 
     fn error(&self, id: &Id, errors: &str) -> String {
-        frame("error", Some(id), Some(&self.dialect.refusal(errors)))
+        frame("error", Some(id), Some(&self.subprotocol.refusal(errors)))
     }
 
     fn close(&mut self, code: u16, reason: String) -> Vec<Action> {

@@ -4,7 +4,7 @@
 //! ```text
 //!                 ┌────────────────────────── Socket, a future ─────────────────────────┐
 //!   client ──────►│ listen ──► Dialogue::hear ──┐                                       │
-//!                 │   ▲ not while replies       ├──► Outgoing ──► write ──► flush ──────┼──► client
+//!                 │   ▲ not while replies       ├──► Outbox ──► write ──► flush ──────┼──► client
 //!                 │   │ wait to be sent         │       │                               │
 //!                 │   └──────────────────────── │ ◄─────┤                               │
 //!                 │ speak ◄─ Dialogue::speak ───┘       │ not while results wait        │
@@ -14,7 +14,7 @@
 //! ```
 //!
 //! A client that does not read stops its own operations and then its own messages, takes no more memory than the bounds
-//! of [`Outgoing`], and is ended by its connection, which fails when it takes too little. Nobody waits for it.
+//! of [`Outbox`], and is ended by its connection, which fails when it takes too little. Nobody waits for it.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -28,12 +28,12 @@ use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-use super::outbox::{Next, Outgoing};
+use super::outbox::{Next, Outbox};
 use super::protocol::{Closing, close};
-use super::socket_log::Tally;
+use super::socket_log::SocketLog;
 use super::upgrade::WebSocket;
 use crate::limits::Limits;
-use crate::server::limits::slots::Place;
+use crate::server::limits::slots::Slot;
 
 /// How long the client may take to answer a close frame.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -47,16 +47,16 @@ const ROUNDS: usize = 8;
 /// What is said over a socket.
 pub(crate) trait Dialogue: Unpin {
     /// The client sent this.
-    fn hear(&mut self, heard: Heard<'_>, outgoing: &mut Outgoing);
+    fn hear(&mut self, heard: Heard<'_>, outbox: &mut Outbox);
 
     /// Whether it may send more.
     fn can_hear(&self) -> bool;
 
     /// The client had its time to introduce itself.
-    fn init_due(&mut self, outgoing: &mut Outgoing);
+    fn init_due(&mut self, outbox: &mut Outbox);
 
     /// Says what there is to say and room for, and wakes the task when there is more.
-    fn speak(&mut self, cx: &mut Context<'_>, outgoing: &mut Outgoing);
+    fn speak(&mut self, cx: &mut Context<'_>, outbox: &mut Outbox);
 }
 
 /// What a client sends.
@@ -71,7 +71,7 @@ pub(crate) struct Socket<D> {
     stream: WebSocket,
     /// `None` once the socket is being closed: operations end at once.
     dialogue: Option<D>,
-    outgoing: Outgoing,
+    outbox: Outbox,
     clock: Clock,
     timer: Pin<Box<Sleep>>,
     stop: Pin<Box<WaitForCancellationFutureOwned>>,
@@ -81,8 +81,8 @@ pub(crate) struct Socket<D> {
     unflushed: bool,
     /// The client has taken less than was there to be written.
     blocked: bool,
-    tally: Option<Tally>,
-    _place: Option<Place>,
+    log: Option<SocketLog>,
+    _place: Option<Slot>,
 }
 
 /// When something is to happen unless something else happens before.
@@ -110,13 +110,13 @@ enum Reading {
 struct Over;
 
 impl<D: Dialogue> Socket<D> {
-    /// `place` is held until it is over.
+    /// `slot` is held until it is over.
     pub(crate) fn new(
         stream: WebSocket,
         dialogue: D,
         limits: &Limits,
         stop: CancellationToken,
-        place: Option<Place>,
+        slot: Option<Slot>,
     ) -> Self {
         let now = Instant::now();
         let clock = Clock {
@@ -130,7 +130,7 @@ impl<D: Dialogue> Socket<D> {
         Self {
             stream,
             dialogue: Some(dialogue),
-            outgoing: Outgoing::default(),
+            outbox: Outbox::default(),
             timer: Box::pin(sleep_until(clock.next())),
             clock,
             stop: Box::pin(stop.cancelled_owned()),
@@ -139,26 +139,26 @@ impl<D: Dialogue> Socket<D> {
             ping: false,
             unflushed: false,
             blocked: false,
-            tally: None,
-            _place: place,
+            log: None,
+            _place: slot,
         }
     }
 
     /// The same, with what goes over it counted.
-    pub(crate) fn counted(self, tally: Tally) -> Self {
-        Self { tally: Some(tally), ..self }
+    pub(crate) fn counted(self, log: SocketLog) -> Self {
+        Self { log: Some(log), ..self }
     }
 
     /// Closes it, for this reason.
     pub(crate) fn close(&mut self, code: u16, reason: &str) {
-        if !self.outgoing.is_closing() {
-            self.outgoing.close(Closing::new(code, reason.to_owned()));
+        if !self.outbox.is_closing() {
+            self.outbox.close(Closing::new(code, reason.to_owned()));
         }
         self.leave_if_closing();
     }
 
     fn leave_if_closing(&mut self) {
-        if self.outgoing.is_closing() && self.clock.close.is_none() {
+        if self.outbox.is_closing() && self.clock.close.is_none() {
             self.dialogue = None;
             self.ping = false;
             self.clock.close = Some(Instant::now() + CLOSE_TIMEOUT);
@@ -168,7 +168,7 @@ impl<D: Dialogue> Socket<D> {
     /// Whether the client is heard. While the socket is being closed it is, for its own close frame.
     fn is_listening(&self) -> bool {
         let can_hear = self.dialogue.as_ref().is_none_or(Dialogue::can_hear);
-        self.reading == Reading::Open && can_hear && self.outgoing.has_room_for_replies()
+        self.reading == Reading::Open && can_hear && self.outbox.has_room_for_replies()
     }
 
     /// Whether there may be more to read at once.
@@ -211,7 +211,7 @@ impl<D: Dialogue> Socket<D> {
             Message::Binary(bytes) => Heard::Binary(bytes),
             // the library answers the close frame when it is asked for the next message
             Message::Close(_) => {
-                self.outgoing.abandon();
+                self.outbox.abandon();
                 return self.leave_if_closing();
             }
             Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => return,
@@ -220,29 +220,29 @@ impl<D: Dialogue> Socket<D> {
             Heard::Text(text) => text.len(),
             Heard::Binary(bytes) => bytes.len(),
         };
-        if let Some(tally) = &mut self.tally {
-            tally.heard();
+        if let Some(log) = &mut self.log {
+            log.heard();
         }
         let limit = self.message_bytes;
         if size > limit {
             return self.close(close::TOO_LARGE, &format!("a message may have at most {limit} bytes"));
         }
         if let Some(dialogue) = &mut self.dialogue {
-            dialogue.hear(heard, &mut self.outgoing);
+            dialogue.hear(heard, &mut self.outbox);
             self.leave_if_closing();
         }
     }
 
     fn speak(&mut self, cx: &mut Context<'_>) {
         if let Some(dialogue) = &mut self.dialogue {
-            dialogue.speak(cx, &mut self.outgoing);
+            dialogue.speak(cx, &mut self.outbox);
             self.leave_if_closing();
         }
     }
 
     /// Writes what can be written. Errors: there is nobody to write to.
     fn write(&mut self, cx: &mut Context<'_>) -> Result<(), Over> {
-        while self.ping || !self.outgoing.is_empty() {
+        while self.ping || !self.outbox.is_empty() {
             match Pin::new(&mut self.stream).poll_ready(cx) {
                 Poll::Ready(Ok(())) => {}
                 Poll::Ready(Err(_)) => return Err(Over),
@@ -251,7 +251,7 @@ impl<D: Dialogue> Socket<D> {
             let message = if std::mem::take(&mut self.ping) {
                 Message::Ping(Bytes::new())
             } else {
-                match self.outgoing.pop() {
+                match self.outbox.pop() {
                     Some(Next::Text(text)) => Message::Text(text),
                     Some(Next::Close(Closing { code, reason })) => {
                         Message::Close(Some(CloseFrame { code: code.into(), reason: reason.into() }))
@@ -259,10 +259,10 @@ impl<D: Dialogue> Socket<D> {
                     None => break,
                 }
             };
-            if let Some(tally) = &mut self.tally {
+            if let Some(log) = &mut self.log {
                 match &message {
-                    Message::Text(text) => tally.told(text.len()),
-                    Message::Close(Some(frame)) => tally.closed(frame.code.into()),
+                    Message::Text(text) => log.told(text.len()),
+                    Message::Close(Some(frame)) => log.closed(frame.code.into()),
                     _ => {}
                 }
             }
@@ -273,7 +273,7 @@ impl<D: Dialogue> Socket<D> {
             match Pin::new(&mut self.stream).poll_flush(cx) {
                 Poll::Ready(Ok(())) => {
                     self.unflushed = false;
-                    self.outgoing.sent();
+                    self.outbox.sent();
                     if std::mem::take(&mut self.blocked) {
                         self.clock.begin_ping();
                     }
@@ -304,7 +304,7 @@ impl<D: Dialogue> Socket<D> {
             if is_due(self.clock.init) {
                 self.clock.init = None;
                 if let Some(dialogue) = &mut self.dialogue {
-                    dialogue.init_due(&mut self.outgoing);
+                    dialogue.init_due(&mut self.outbox);
                     self.leave_if_closing();
                 }
                 acted = true;
@@ -344,9 +344,9 @@ impl<D: Dialogue> Socket<D> {
         // from before anything makes room: who was not listened to then is not polled for what comes
         let heard = self.is_listening();
         self.speak(cx);
-        let had_room = self.outgoing.has_room_for_results();
+        let had_room = self.outbox.has_room_for_results();
         self.write(cx)?;
-        let has_opened = (!heard && self.is_listening()) || (!had_room && self.outgoing.has_room_for_results());
+        let has_opened = (!heard && self.is_listening()) || (!had_room && self.outbox.has_room_for_results());
         Ok(self.keep_time(cx)? || more_to_read || has_opened)
     }
 }

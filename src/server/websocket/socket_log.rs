@@ -4,17 +4,17 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::auth::Guest;
-use crate::server::metrics::server_metrics::{Counted, Figures, Transport};
+use super::auth::AuthenticatedClient;
+use crate::server::metrics::server_metrics::{Counted, ServerMetrics, Transport};
 
 /// Counts what goes over one websocket, and says so when it is dropped.
-pub(crate) struct Tally {
-    figures: Arc<Figures>,
+pub(crate) struct SocketLog {
+    figures: Arc<ServerMetrics>,
     _open: Counted,
     /// That of the request that became the websocket, for its id.
     span: tracing::Span,
     protocol: &'static str,
-    guest: Guest,
+    guest: AuthenticatedClient,
     /// The name of the token that whoever opened it sent in a header.
     token: Option<Arc<str>>,
     began: Instant,
@@ -24,12 +24,12 @@ pub(crate) struct Tally {
     code: Option<u16>,
 }
 
-impl Tally {
+impl SocketLog {
     /// One that is open from now on, and speaks this.
     pub(crate) fn open(
-        figures: Arc<Figures>,
+        figures: Arc<ServerMetrics>,
         protocol: &'static str,
-        guest: Guest,
+        guest: AuthenticatedClient,
         token: Option<Arc<str>>,
         span: tracing::Span,
     ) -> Self {
@@ -57,7 +57,7 @@ impl Tally {
     }
 }
 
-impl Drop for Tally {
+impl Drop for SocketLog {
     fn drop(&mut self) {
         let token = self.guest.caller().map_or(&self.token, |caller| &caller.name);
         tracing::info!(

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!                             graphql-transport-ws         graphql-ws (of subscriptions-transport-ws, for older clients)
-//!   a client asks             subscribe                    start; with the id of one that runs: in its place
+//!   a client asks             subscribe                    start; with the id of one that runs: in its slot
 //!   it loses interest         complete                     stop, which is answered with `complete`
 //!   it leaves                 (closes the socket)          connection_terminate
 //!   a result                  next                         data
@@ -17,7 +17,7 @@ use serde_json::Value;
 
 /// A subprotocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Dialect {
+pub(crate) enum Subprotocol {
     /// `graphql-transport-ws`.
     Transport,
     /// `graphql-ws`, the older one.
@@ -37,7 +37,7 @@ pub(crate) enum Kind {
     OfServer,
 }
 
-impl Dialect {
+impl Subprotocol {
     /// All there are, the better one first.
     pub(crate) const ALL: [Self; 2] = [Self::Transport, Self::Legacy];
 
@@ -95,8 +95,8 @@ mod tests {
     #[test]
     fn a_refusal_is_a_list_of_errors_or_one_error_with_all_in_it() {
         let errors = r#"[{"message":"no \"a\""},{"message":"no b","path":["b"]}]"#;
-        assert_eq!(Dialect::Transport.refusal(errors), errors);
-        let refusal: Value = serde_json::from_str(&Dialect::Legacy.refusal(errors)).unwrap();
+        assert_eq!(Subprotocol::Transport.refusal(errors), errors);
+        let refusal: Value = serde_json::from_str(&Subprotocol::Legacy.refusal(errors)).unwrap();
         let all: Value = serde_json::from_str(errors).unwrap();
         assert_eq!((&refusal["message"], &refusal["errors"]), (&all[0]["message"], &all));
     }

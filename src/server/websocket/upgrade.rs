@@ -1,9 +1,9 @@
 //! GraphQL over a websocket: queries, mutations and subscriptions.
 //!
 //! ```text
-//!   GET /graphql ─► upgrade ─► frames.rs ─► socket.rs (messages, times, what waits in outgoing.rs)
+//!   GET /graphql ─► upgrade ─► frames.rs ─► socket.rs (messages, times, what waits in outbox.rs)
 //!                                 │ Dialogue
-//!                            transport.rs ◄─► protocol.rs, message.rs, dialect.rs (pure)
+//!                            transport.rs ◄─► protocol.rs, message.rs, subprotocol.rs (pure)
 //!                                 │           └ turns.rs (operations)
 //!                            executor.rs
 //! ```
@@ -21,20 +21,20 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::server::create_response_with_body;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 
-use super::auth::Door;
+use super::auth::SocketAuth;
 use super::frames::Framed;
 use super::protocol::{Protocol, close};
-use super::session::Transport;
+use super::session::Session;
 use super::socket::Socket;
-use super::socket_log::Tally;
-use super::subprotocol::Dialect;
+use super::socket_log::SocketLog;
+use super::subprotocol::Subprotocol;
 use crate::api::{Include, code};
 use crate::server::Server;
-use crate::server::auth::callers::Caller;
+use crate::server::auth::callers::Client;
 use crate::server::http::response::{error, refuse_as_json};
-use crate::server::limits::slots::{Full, Place};
-use crate::server::metrics::server_metrics::Transport as Way;
-use crate::server::middleware::rate_limit::Meter;
+use crate::server::limits::slots::{NoSlot, Slot};
+use crate::server::metrics::server_metrics::Transport;
+use crate::server::middleware::rate_limit::OperationMeter;
 
 /// The websockets of clients.
 pub(crate) type WebSocket = WebSocketStream<Framed<TokioIo<Upgraded>>>;
@@ -57,15 +57,16 @@ pub(crate) fn upgrade(server: Arc<Server>, mut request: Request) -> Response {
         Ok(response) => response,
         Err(reason) => return refuse_as_json(StatusCode::BAD_REQUEST, error(code::BAD_USER_INPUT, reason.to_string())),
     };
-    let dialect = Dialect::ALL.into_iter().find(|dialect| is_offered(request.headers(), dialect.name()));
-    if let Some(dialect) = dialect {
-        response.headers_mut().insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(dialect.name()));
+    let subprotocol =
+        Subprotocol::ALL.into_iter().find(|subprotocol| is_offered(request.headers(), subprotocol.name()));
+    if let Some(subprotocol) = subprotocol {
+        response.headers_mut().insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(subprotocol.name()));
     }
     let upgraded = hyper::upgrade::on(&mut request);
     let (caller, _) = request.into_parts();
-    let place = server.place_for(&caller);
-    let meter = Meter::new(server.rate.clone(), server.client_of(&caller));
-    let asks = caller.extensions.get::<Arc<Caller>>().cloned().unwrap_or_else(|| server.callers.anyone_at(None));
+    let slot = server.place_for(&caller);
+    let meter = OperationMeter::new(server.rate.clone(), server.client_of(&caller));
+    let asks = caller.extensions.get::<Arc<Client>>().cloned().unwrap_or_else(|| server.callers.anyone_at(None));
     let (figures, token, span) = (server.metrics.figures().clone(), asks.name.clone(), tracing::Span::current());
     tokio::spawn(async move {
         // otherwise the client went away
@@ -76,13 +77,15 @@ pub(crate) fn upgrade(server: Arc<Server>, mut request: Request) -> Response {
         let stream = Framed::new(TokioIo::new(upgraded));
         let stream = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config)).await;
         let executor = server.executor.for_socket(server.persisted.clone());
-        let executor = executor.on_behalf(asks.clone(), Way::Websocket, Include::default());
-        let (door, held) = (Door::new(server.callers.clone(), asks), server.held.clone());
-        let protocol = Protocol::new(dialect.unwrap_or(Dialect::Transport), server.limits.operations_per_socket);
-        let tally = dialect.map(|dialect| Tally::open(figures, dialect.name(), door.guest(), token, span));
-        let mut socket = serve(stream, Transport::new(protocol, executor, meter, held, door), &server, place);
-        if let Some(tally) = tally {
-            return socket.counted(tally).await;
+        let executor = executor.on_behalf(asks.clone(), Transport::Websocket, Include::default());
+        let (door, held) = (SocketAuth::new(server.callers.clone(), asks), server.held.clone());
+        let protocol =
+            Protocol::new(subprotocol.unwrap_or(Subprotocol::Transport), server.limits.operations_per_socket);
+        let log =
+            subprotocol.map(|subprotocol| SocketLog::open(figures, subprotocol.name(), door.guest(), token, span));
+        let mut socket = serve(stream, Session::new(protocol, executor, meter, held, door), &server, slot);
+        if let Some(log) = log {
+            return socket.counted(log).await;
         }
         socket.close(close::SUBPROTOCOL_NOT_ACCEPTABLE, "Subprotocol not acceptable");
         socket.await;
@@ -95,17 +98,17 @@ fn is_offered(headers: &HeaderMap, protocol: &str) -> bool {
     lists.flat_map(|list| list.split(',')).any(|offered| offered.trim() == protocol)
 }
 
-fn serve(stream: WebSocket, dialogue: Transport, server: &Server, place: Result<Place, Full>) -> Socket<Transport> {
+fn serve(stream: WebSocket, dialogue: Session, server: &Server, slot: Result<Slot, NoSlot>) -> Socket<Session> {
     let shutdown = server.shutdown.clone();
-    let (place, full) = match place {
-        Ok(place) => (Some(place), None),
+    let (slot, full) = match slot {
+        Ok(slot) => (Some(slot), None),
         Err(full) => (None, Some(full)),
     };
-    let mut socket = Socket::new(stream, dialogue, &server.limits, shutdown, place);
+    let mut socket = Socket::new(stream, dialogue, &server.limits, shutdown, slot);
     match full {
         None => {}
-        Some(Full::All) => socket.close(close::TRY_AGAIN_LATER, "the server has too many websockets: retry later"),
-        Some(Full::Client) => socket.close(close::TRY_AGAIN_LATER, "this client has too many websockets: close one"),
+        Some(NoSlot::All) => socket.close(close::TRY_AGAIN_LATER, "the server has too many websockets: retry later"),
+        Some(NoSlot::Client) => socket.close(close::TRY_AGAIN_LATER, "this client has too many websockets: close one"),
     }
     socket
 }

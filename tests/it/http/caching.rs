@@ -1,7 +1,7 @@
 //! How long answers may be kept, as HTTP tells it. Which answers last is tested in `tests/it/caching`.
 
 use btcgraph::limits::Limits;
-use btcgraph::server::{Access, Options, Token, Tokens};
+use btcgraph::server::{Options, Token, TokenPolicy, Tokens};
 use btcgraph::sim::SimChain;
 use serde_json::json;
 
@@ -20,11 +20,11 @@ fn served() -> (Served, SimChain) {
     let mut chain = SimChain::new(41);
     chain.mine_empty(5).unwrap();
     let tokens: Tokens = Token::new("somebody", "abc", 0, false).unwrap().to_string().parse().unwrap();
-    let access = Access { tokens, ..Access::default() };
+    let token_policy = TokenPolicy { tokens, ..TokenPolicy::default() };
     (
         Served::start_over(
             Api::of_chain(&chain),
-            Options { limits: Limits { cache_depth: 4, ..Limits::default() }, access, ..Options::default() },
+            Options { limits: Limits { cache_depth: 4, ..Limits::default() }, token_policy, ..Options::default() },
         ),
         chain,
     )

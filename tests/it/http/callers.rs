@@ -1,16 +1,16 @@
 //! Who asks: tokens, budgets, and what a response tells of its cost.
 
-use btcgraph::server::{Access, Options, Token, Tokens};
+use btcgraph::server::{Options, Token, TokenPolicy, Tokens};
 use serde_json::json;
 
 use super::{Answer, Served, encoded};
 
 /// A server that knows alice, whose token is `secret`, and what clients may spend.
-fn served(cost: u32, change: impl FnOnce(&mut Access)) -> Served {
+fn served(cost: u32, change: impl FnOnce(&mut TokenPolicy)) -> Served {
     let tokens: Tokens = Token::new("alice", "secret", cost, false).unwrap().to_string().parse().unwrap();
-    let mut access = Access { tokens, ..Access::default() };
-    change(&mut access);
-    Served::start_with(Options { access, ..Options::default() })
+    let mut token_policy = TokenPolicy { tokens, ..TokenPolicy::default() };
+    change(&mut token_policy);
+    Served::start_with(Options { token_policy, ..Options::default() })
 }
 
 const ALICE: (&str, &str) = ("authorization", "Bearer secret");
@@ -36,7 +36,7 @@ fn a_token_that_is_not_known_is_401_also_where_none_is_required() {
 
 #[test]
 fn where_a_token_is_required_nothing_is_answered_without_one_but_health_and_schema() {
-    let served = served(0, |access| access.require_token = true);
+    let served = served(0, |token_policy| token_policy.require_token = true);
     // what looks like a websocket and becomes none is none
     for headers in [&[][..], &[("upgrade", "x")], &[("accept", "text/event-stream"), ("upgrade", "x")]] {
         for answer in [ask(&served, headers), served.get(&format!("query={}", encoded(QUERY)), headers)] {
@@ -77,7 +77,7 @@ fn what_no_waiting_could_pay_for_is_told_so() {
 
 #[test]
 fn clients_without_a_token_have_the_budget_of_the_settings() {
-    let served = served(0, |access| access.anonymous_cost_per_minute = 2);
+    let served = served(0, |token_policy| token_policy.anonymous_cost_per_minute = 2);
     assert_eq!(ask(&served, &[]).status, 200);
     assert_eq!(ask(&served, &[]).status, 429);
     assert_eq!(ask(&served, &[ALICE]).status, 200);
@@ -114,8 +114,8 @@ fn a_response_tells_its_cost_and_its_state_when_it_is_asked_to() {
 #[test]
 fn introspection_is_the_same_from_the_cache_and_costs_the_same() {
     let tokens = Token::new("alice", "secret", 1_000, false).unwrap().to_string().parse().unwrap();
-    let access = Access { tokens, ..Access::default() };
-    let served = Served::start_with(Options { access, public_metrics: true, ..Options::default() });
+    let token_policy = TokenPolicy { tokens, ..TokenPolicy::default() };
+    let served = Served::start_with(Options { token_policy, public_metrics: true, ..Options::default() });
     let question = json!({ "query": "query Named { __schema { queryType { name } types { name fields { name } } } }" });
     let left =
         |answer: &Answer| -> u64 { answer.header("ratelimit").split(['=', ';']).nth(2).unwrap().parse().unwrap() };

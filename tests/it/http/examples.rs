@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use bitcoin::Network;
 use btcgraph::server::admin::{self, Admin, Socket};
 use btcgraph::server::metrics::Metrics;
-use btcgraph::server::{Access, Options, Token, Tokens};
+use btcgraph::server::{Options, Token, TokenPolicy, Tokens};
 use btcgraph::sim::SimChain;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -120,7 +120,7 @@ struct Stage {
 impl Stage {
     fn new(api: Api) -> Self {
         let tokens: Tokens = Token::new("reader", "TOKEN", 0, false).unwrap().to_string().parse().unwrap();
-        let options = Options { access: Access { tokens, ..Access::default() }, ..Options::default() };
+        let options = Options { token_policy: TokenPolicy { tokens, ..TokenPolicy::default() }, ..Options::default() };
         let stage = Self {
             served: Served::start_over(api, options),
             home: tempfile::tempdir().unwrap(),

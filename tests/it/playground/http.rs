@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use bitcoin::Network;
 use btcgraph::limits::Limits;
-use btcgraph::server::{self, Access, Options, Token, Tokens};
+use btcgraph::server::{self, Options, Token, TokenPolicy, Tokens};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use ureq::http::Response;
@@ -69,9 +69,9 @@ const BROWSER: (&str, &str) = ("accept", "text/html,application/xhtml+xml,applic
 #[test]
 fn the_endpoint_opened_in_a_browser_leads_to_the_playground() {
     let tokens: Tokens = Token::new("alice", "secret", 0, false).unwrap().to_string().parse().unwrap();
-    let access = Access { tokens, require_token: true, ..Access::default() };
+    let token_policy = TokenPolicy { tokens, require_token: true, ..TokenPolicy::default() };
     // the page needs no token, so that a user can enter one there
-    for options in [Options::default(), Options { access, ..Options::default() }] {
+    for options in [Options::default(), Options { token_policy, ..Options::default() }] {
         let served = Served::start(options);
         for path in ["/graphql", "/graphql?", "/graphql?query=", "/graphql?theme=dark"] {
             let response = served.ask("GET", path, &[BROWSER]);

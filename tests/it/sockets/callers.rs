@@ -1,6 +1,6 @@
 //! Who opens a websocket: by the request that becomes one, or by its first message.
 
-use btcgraph::server::{Access, Options, Token, Tokens};
+use btcgraph::server::{Options, Token, TokenPolicy, Tokens};
 use serde_json::{Value, json};
 use tokio_tungstenite::connect_async;
 
@@ -9,8 +9,8 @@ use crate::support::api::Api;
 
 async fn served(api: &Api, cost: u32) -> Served {
     let tokens: Tokens = Token::new("alice", "secret", cost, false).unwrap().to_string().parse().unwrap();
-    let access = Access { tokens, require_token: true, ..Access::default() };
-    Served::with_options(&api.schema, Options { access, ..Options::default() }).await
+    let token_policy = TokenPolicy { tokens, require_token: true, ..TokenPolicy::default() };
+    Served::with_options(&api.schema, Options { token_policy, ..Options::default() }).await
 }
 
 async fn introduced(served: &Served, payload: &Value) -> Client {

@@ -78,7 +78,7 @@ fn fragments_are_counted_as_they_expand_without_expanding_them() {
         assert_eq!(which(&doubling_fragments(count)), "selections with fragments expanded");
     }
     // the same without a field at its end
-    let empty = doubling_fragments(25).replace("on Block { hash }", "on Block { ...Unknown }");
+    let empty = doubling_fragments(25).replace("on Block { hash }", "on Block { ...AuthError }");
     assert_eq!(which(&empty), "selections with fragments expanded");
     // the same with fragments that no operation uses
     let unused = doubling_fragments(25).replace("{ tip { ...F0 } }", "{ tip { hash } }");
@@ -102,7 +102,7 @@ fn a_fragment_that_spreads_itself_is_refused() {
     ] {
         assert!(matches!(refusal(query), Some(Refusal::Cycle { .. })), "{query}");
     }
-    assert_eq!(refusal("{ tip { ...Unknown } }"), None, "validation says so");
+    assert_eq!(refusal("{ tip { ...AuthError } }"), None, "validation says so");
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn a_few_fields_that_there_are_not_are_for_validation_to_tell_and_very_many_are_
     let hasj = |count: usize| (0..count).map(|number| format!("hasj{number} ")).collect::<Vec<_>>().concat();
     assert_eq!(refusal(&format!("{{ tip {{ hash {} }} }}", hasj(100))), None);
     let error = ServerError::from(refusal(&format!("{{ tip {{ hash {} }} }}", hasj(101))).unwrap());
-    assert!(error.message.starts_with("Unknown field \"hasj100\" on type \"Block\""), "{}", error.message);
+    assert!(error.message.starts_with("AuthError field \"hasj100\" on type \"Block\""), "{}", error.message);
     assert_eq!(error.extensions.unwrap().get("code"), Some(&"GRAPHQL_VALIDATION_FAILED".into()));
     assert_eq!(error.locations.len(), 1);
 }

@@ -4,7 +4,7 @@
 //!   subscribe ──► the same document, operation and variables as of one that runs?
 //!                    │ no: begin                     │ yes: join
 //!                    ▼                               ▼
-//!   api::Schema ──► Shared ── a task ──► ring.rs ──► Reader ──► socket        reader.rs
+//!   api::Schema ──► SharedStream ── a task ──► ring.rs ──► Reader ──► socket        reader.rs
 //!                    ▲ asks for more once some        Reader ──► socket
 //!                    └ reader has read all            Reader ──► socket
 //! ```
@@ -39,7 +39,7 @@ use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::{Account, OpenSubscription, OpenSubscriptions, ResumePoint, Sharing};
-use crate::server::execution::payload::{Payload, Told};
+use crate::server::execution::payload::{Payload, SharedPayload};
 use reader::Reader;
 use ring::{Bounds, Kept, Ring};
 
@@ -73,7 +73,7 @@ impl Key {
 }
 
 /// A stream that was asked for.
-pub(crate) struct Beginning<T = Told> {
+pub(crate) struct StartedStream<T = SharedPayload> {
     payloads: BoxStream<'static, T>,
     /// Cancelled once it has begun: from then on nothing that happens is missed.
     begun: CancellationToken,
@@ -81,7 +81,7 @@ pub(crate) struct Beginning<T = Told> {
     account: Arc<Account>,
 }
 
-impl<T> Beginning<T> {
+impl<T> StartedStream<T> {
     pub(crate) fn new(payloads: BoxStream<'static, T>, begun: CancellationToken) -> Self {
         Self { payloads, begun, account: Arc::default() }
     }
@@ -97,18 +97,18 @@ impl<T> Beginning<T> {
 }
 
 /// Begins a stream of its own, from now on or from behind a place.
-type Begin = Box<dyn Fn(Option<ResumePoint>) -> Beginning + Send + Sync>;
+type Begin = Box<dyn Fn(Option<ResumePoint>) -> StartedStream + Send + Sync>;
 
 /// The streams that run. Cheap to clone; all clones are one.
 #[derive(Clone)]
-pub(crate) struct SharedStreams(Arc<Streams>);
+pub(crate) struct Fanout(Arc<Streams>);
 
 struct Streams {
-    /// The one that newcomers join. Locked before any [`Shared::state`], never the other way round, and nothing is dropped
+    /// The one that newcomers join. Locked before any [`SharedStream::state`], never the other way round, and nothing is dropped
     /// meanwhile that would lock it.
-    running: Mutex<HashMap<Arc<Key>, Weak<Shared>>>,
+    running: Mutex<HashMap<Arc<Key>, Weak<SharedStream>>>,
     /// All that there are, by their numbers. Nothing else is locked while it is.
-    all: Mutex<HashMap<u64, Weak<Shared>>>,
+    all: Mutex<HashMap<u64, Weak<SharedStream>>>,
     next: AtomicU64,
     open: OpenSubscriptions,
     bounds: Bounds,
@@ -116,18 +116,18 @@ struct Streams {
 }
 
 /// A stream with all its readers, who hold it. The last to leave ends it.
-struct Shared {
+struct SharedStream {
     key: Arc<Key>,
     number: u64,
-    streams: SharedStreams,
+    streams: Fanout,
     begin: Begin,
-    source: Mutex<BoxStream<'static, Told>>,
+    source: Mutex<BoxStream<'static, SharedPayload>>,
     begun: CancellationToken,
     account: Arc<Account>,
     state: Mutex<State>,
     /// Something was pushed, or nothing will be any more.
     news: watch::Sender<()>,
-    /// Some reader wants more: one permit each time that [`Phase::Asked`] begins.
+    /// Some reader wants more: one permit each time that [`Phase::OperationSummary`] begins.
     asked: Arc<Notify>,
     task: OnceLock<AbortHandle>,
 }
@@ -146,7 +146,7 @@ struct State {
 #[derive(Clone, Copy)]
 enum Phase {
     /// The next payload is awaited.
-    Asked,
+    OperationSummary,
     /// Nobody has read the newest payload, which is as old as this.
     Resting(Instant),
     /// There are no more than those in the ring.
@@ -158,7 +158,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl SharedStreams {
+impl Fanout {
     pub(crate) fn new(open: OpenSubscriptions) -> Self {
         Self::bounded(open, BOUNDS)
     }
@@ -181,10 +181,10 @@ impl SharedStreams {
         &self,
         key: Key,
         sharing: Sharing,
-        begin: impl Fn(Option<ResumePoint>) -> Beginning + Send + Sync + 'static,
-    ) -> Beginning<Payload> {
+        begin: impl Fn(Option<ResumePoint>) -> StartedStream + Send + Sync + 'static,
+    ) -> StartedStream<Payload> {
         let key = Arc::new(key);
-        let mut unfit: Option<Arc<Shared>> = None;
+        let mut unfit: Option<Arc<SharedStream>> = None;
         loop {
             let mut running = lock(&self.0.running);
             let found = running.get(&key).and_then(Weak::upgrade);
@@ -206,7 +206,7 @@ impl SharedStreams {
             drop(running);
             let mut state = lock(&found.state);
             let fits = match state.phase {
-                Phase::Asked => true,
+                Phase::OperationSummary => true,
                 Phase::Resting(since) => since.elapsed() < FRESH,
                 Phase::Ended => false,
             };
@@ -225,10 +225,10 @@ impl SharedStreams {
         lock(&self.0.running).len()
     }
 
-    fn shared(&self, key: &Arc<Key>, sharing: Sharing, begin: Begin) -> Shared {
+    fn shared(&self, key: &Arc<Key>, sharing: Sharing, begin: Begin) -> SharedStream {
         let ring = Ring::new(self.0.bounds, self.0.kept.clone(), sharing == Sharing::NewestFirst);
-        let Beginning { payloads, begun, account } = begin(None);
-        Shared {
+        let StartedStream { payloads, begun, account } = begin(None);
+        SharedStream {
             key: key.clone(),
             number: self.0.next.fetch_add(1, Ordering::Relaxed),
             streams: self.clone(),
@@ -245,14 +245,14 @@ impl SharedStreams {
     }
 }
 
-impl SharedStreams {
+impl Fanout {
     /// Brings the bytes in all rings within their bound, at the cost of those that have most.
     fn relieve(&self) {
         let surplus = || self.0.kept.load(Ordering::Relaxed).saturating_sub(self.0.bounds.all_bytes);
         while surplus() > 0 {
             // dropped when nothing is locked: one of them may be the last to be held
-            let all: Vec<Arc<Shared>> = lock(&self.0.all).values().filter_map(Weak::upgrade).collect();
-            let mut spare: Vec<(usize, &Arc<Shared>)> =
+            let all: Vec<Arc<SharedStream>> = lock(&self.0.all).values().filter_map(Weak::upgrade).collect();
+            let mut spare: Vec<(usize, &Arc<SharedStream>)> =
                 all.iter().map(|shared| (lock(&shared.state).ring.spare(), shared)).collect();
             spare.sort_unstable_by_key(|(spare, shared)| (Reverse(*spare), shared.number));
             let Some((most, largest)) = spare.first().filter(|(most, _)| *most > 0) else { return };
@@ -264,13 +264,13 @@ impl SharedStreams {
     }
 }
 
-impl Shared {
+impl SharedStream {
     /// Has the first look at the source, and leaves the others to a task. What is executed is executed elsewhere.
     fn begin(self: &Arc<Self>, state: &mut State) {
         // the task looks again
         match self.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Pending => {
-                state.phase = Phase::Asked;
+                state.phase = Phase::OperationSummary;
                 self.asked.notify_one();
             }
             Poll::Ready(Some(payload)) => state.push(payload),
@@ -283,11 +283,11 @@ impl Shared {
         }
     }
 
-    fn poll(&self, context: &mut Context<'_>) -> Poll<Option<Told>> {
+    fn poll(&self, context: &mut Context<'_>) -> Poll<Option<SharedPayload>> {
         lock(&self.source).poll_next_unpin(context)
     }
 
-    fn push(&self, told: Told) {
+    fn push(&self, told: SharedPayload) {
         lock(&self.state).push(told);
         self.news.send_replace(());
         self.streams.relieve();
@@ -302,7 +302,7 @@ impl Shared {
     }
 }
 
-impl Drop for Shared {
+impl Drop for SharedStream {
     fn drop(&mut self) {
         if let Some(task) = self.task.get() {
             task.abort();
@@ -317,7 +317,7 @@ impl Drop for Shared {
 }
 
 impl State {
-    fn push(&mut self, told: Told) {
+    fn push(&mut self, told: SharedPayload) {
         // a refusal is the only answer
         let is_last = matches!(told.payload, Payload::Refused(_));
         self.start = self.start.or(told.start);
@@ -328,9 +328,9 @@ impl State {
 }
 
 /// Takes from the source whenever it is asked to, until there is no more or nobody is left.
-async fn tell(shared: Weak<Shared>, asked: Arc<Notify>) {
+async fn tell(shared: Weak<SharedStream>, asked: Arc<Notify>) {
     /// Also if the source panics: who waits for more is not left waiting.
-    struct Ending(Weak<Shared>);
+    struct Ending(Weak<SharedStream>);
 
     impl Drop for Ending {
         fn drop(&mut self) {

@@ -14,14 +14,14 @@ use async_graphql::futures_util::stream::{self, BoxStream};
 use tokio::sync::watch;
 
 use super::ring::Found;
-use super::{Beginning, Phase, Shared, State, lock};
+use super::{Phase, SharedStream, StartedStream, State, lock};
 use crate::api::{ResumePoint, code};
-use crate::server::execution::payload::{Payload, Told};
+use crate::server::execution::payload::{Payload, SharedPayload};
 use crate::server::http::response::error;
 
 /// One of those who share a stream.
 pub(crate) struct Reader {
-    shared: Arc<Shared>,
+    shared: Arc<SharedStream>,
     news: watch::Receiver<()>,
     place: u64,
     /// From where it could go on by itself, if that is not the start.
@@ -32,13 +32,13 @@ pub(crate) struct Reader {
 
 /// What a reader goes on with.
 enum Reading {
-    Shared(Reader),
-    Own(BoxStream<'static, Told>),
+    SharedStream(Reader),
+    Own(BoxStream<'static, SharedPayload>),
     Over,
 }
 
 impl Reader {
-    pub(crate) fn new(shared: &Arc<Shared>, state: &mut State) -> Self {
+    pub(crate) fn new(shared: &Arc<SharedStream>, state: &mut State) -> Self {
         if state.ring.readers() > 0 {
             state.also_open.push(shared.streams.0.open.one_more());
         }
@@ -47,21 +47,21 @@ impl Reader {
         Self { shared: shared.clone(), news: shared.news.subscribe(), place, reached, was_told: false }
     }
 
-    pub(crate) fn beginning(self) -> Beginning<Payload> {
+    pub(crate) fn beginning(self) -> StartedStream<Payload> {
         let begun = self.shared.begun.clone();
         let account = self.shared.account.clone();
-        Beginning { payloads: self.payloads(), begun, account }
+        StartedStream { payloads: self.payloads(), begun, account }
     }
 
     fn payloads(self) -> BoxStream<'static, Payload> {
         let next = |reading| async {
             match reading {
-                Reading::Shared(reader) => reader.next().await,
+                Reading::SharedStream(reader) => reader.next().await,
                 Reading::Own(mut own) => Some((own.next().await?.payload, Reading::Own(own))),
                 Reading::Over => None,
             }
         };
-        stream::unfold(Reading::Shared(self), next).boxed()
+        stream::unfold(Reading::SharedStream(self), next).boxed()
     }
 
     async fn next(mut self) -> Option<(Payload, Reading)> {
@@ -69,7 +69,7 @@ impl Reader {
             match self.read() {
                 Some(Found::Payload(told)) => {
                     (self.was_told, self.reached) = (true, told.place);
-                    return Some((told.payload, Reading::Shared(self)));
+                    return Some((told.payload, Reading::SharedStream(self)));
                 }
                 Some(Found::Lost) => {
                     let Some(place) = self.reached.or(lock(&self.shared.state).start) else {
@@ -98,9 +98,9 @@ impl Reader {
         let found = state.ring.read(&mut self.place);
         if found == Found::Nothing {
             match state.phase {
-                Phase::Asked => {}
+                Phase::OperationSummary => {}
                 Phase::Resting(_) => {
-                    state.phase = Phase::Asked;
+                    state.phase = Phase::OperationSummary;
                     self.shared.asked.notify_one();
                 }
                 Phase::Ended => return None,

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::server::execution::payload::Told;
+use crate::server::execution::payload::SharedPayload;
 
 /// How much may be kept. The newest payload always is while there is somebody who has not read it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,14 +46,14 @@ pub(crate) struct Ring {
 
 #[derive(Debug)]
 struct Waiting {
-    told: Told,
+    told: SharedPayload,
     unread: usize,
 }
 
 /// What a reader finds.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Found {
-    Payload(Told),
+    Payload(SharedPayload),
     /// It has read all there is.
     Nothing,
     /// What would be next for it is not kept any more.
@@ -87,7 +87,7 @@ impl Ring {
     }
 
     /// For all who are there.
-    pub(crate) fn push(&mut self, told: Told) {
+    pub(crate) fn push(&mut self, told: SharedPayload) {
         let bytes = told.payload.bytes();
         self.bytes = self.bytes.saturating_add(bytes);
         self.kept.fetch_add(bytes, Ordering::Relaxed);
@@ -174,7 +174,7 @@ mod tests {
 
     const BOUNDS: Bounds = Bounds { count: 4, bytes: 100, all_bytes: 150 };
 
-    fn payload(number: usize, bytes: usize) -> Told {
+    fn payload(number: usize, bytes: usize) -> SharedPayload {
         Payload::Result(format!("{number:0>bytes$}").into()).into()
     }
 

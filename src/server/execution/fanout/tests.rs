@@ -39,8 +39,8 @@ impl Sources {
     }
 }
 
-fn streams() -> SharedStreams {
-    SharedStreams::new(OpenSubscriptions::default())
+fn streams() -> Fanout {
+    Fanout::new(OpenSubscriptions::default())
 }
 
 fn key(variables: &str) -> Key {
@@ -51,14 +51,14 @@ fn payload(text: &str) -> Payload {
     Payload::Result(text.to_owned().into())
 }
 
-fn join(streams: &SharedStreams, sharing: Sharing, sources: &Sources) -> Payloads {
+fn join(streams: &Fanout, sharing: Sharing, sources: &Sources) -> Payloads {
     let sources = sources.clone();
     streams.join(key("{}"), sharing, move |_| begun(sources.begin())).payloads
 }
 
 /// A stream that has begun.
-fn begun(payloads: Payloads) -> Beginning {
-    Beginning::new(payloads.map(Told::from).boxed(), CancellationToken::new())
+fn begun(payloads: Payloads) -> StartedStream {
+    StartedStream::new(payloads.map(SharedPayload::from).boxed(), CancellationToken::new())
 }
 
 async fn next(payloads: &mut Payloads) -> Option<String> {
@@ -146,7 +146,7 @@ async fn all_who_join_know_when_it_has_begun() {
     let join = || {
         let (sources, token) = (sources.clone(), token.clone());
         streams.join(key("{}"), Sharing::FromNowOn, move |_| {
-            Beginning::new(sources.begin().map(Told::from).boxed(), token.clone())
+            StartedStream::new(sources.begin().map(SharedPayload::from).boxed(), token.clone())
         })
     };
     let readers = [join(), join()];
@@ -158,7 +158,7 @@ async fn all_who_join_know_when_it_has_begun() {
 #[tokio::test]
 async fn a_reader_who_falls_too_far_behind_the_others_is_told_so_and_ended() {
     let bounds = Bounds { count: 10, bytes: 1_000, all_bytes: 1 << 20 };
-    let (streams, sources) = (SharedStreams::bounded(OpenSubscriptions::default(), bounds), Sources::default());
+    let (streams, sources) = (Fanout::bounded(OpenSubscriptions::default(), bounds), Sources::default());
     let mut quick = join(&streams, Sharing::FromNowOn, &sources);
     let mut slow = join(&streams, Sharing::FromNowOn, &sources);
     for number in 0..11 {
@@ -316,7 +316,7 @@ async fn a_stream_whose_readers_are_all_stuck_is_left_to_them() {
 }
 
 /// Streams of one key, each payload with its number as its place. Who goes on from a place is told what it is.
-fn counting(streams: &SharedStreams, key: Key, bytes: usize) -> (mpsc::UnboundedSender<u64>, impl Fn() -> Payloads) {
+fn counting(streams: &Fanout, key: Key, bytes: usize) -> (mpsc::UnboundedSender<u64>, impl Fn() -> Payloads) {
     let (say, said) = mpsc::unbounded_channel::<u64>();
     let said = Arc::new(Mutex::new(Some(said)));
     let streams = streams.clone();
@@ -330,12 +330,12 @@ fn counting(streams: &SharedStreams, key: Key, bytes: usize) -> (mpsc::Unbounded
                 return begun(stream::iter([behind]).chain(stream::pending()).boxed());
             }
             let said = lock(&said).take().expect("it is begun once");
-            let told = UnboundedReceiverStream::new(said).map(move |number| Told {
+            let told = UnboundedReceiverStream::new(said).map(move |number| SharedPayload {
                 payload: payload(&format!("{number:0>bytes$}")),
                 place: Some(ResumePoint::number(number)),
                 start: Some(ResumePoint::number(0)),
             });
-            Beginning::new(told.boxed(), CancellationToken::new())
+            StartedStream::new(told.boxed(), CancellationToken::new())
         };
         streams.join(key, Sharing::FromNowOn, begin).payloads
     };
@@ -345,7 +345,7 @@ fn counting(streams: &SharedStreams, key: Key, bytes: usize) -> (mpsc::Unbounded
 #[tokio::test]
 async fn a_reader_who_lost_its_place_goes_on_alone_from_behind_what_it_has_where_that_can_be() {
     let bounds = Bounds { count: 4, bytes: 1_000, all_bytes: 1 << 20 };
-    let streams = SharedStreams::bounded(OpenSubscriptions::default(), bounds);
+    let streams = Fanout::bounded(OpenSubscriptions::default(), bounds);
     let (say, join) = counting(&streams, key("{}"), 1);
     let [mut quick, mut from_the_start, mut slow] = [join(), join(), join()];
     let mut late = None;
@@ -369,7 +369,7 @@ async fn a_reader_who_lost_its_place_goes_on_alone_from_behind_what_it_has_where
 #[tokio::test]
 async fn what_is_too_much_in_all_streams_together_is_at_the_cost_of_those_that_keep_most() {
     let bounds = Bounds { count: 100, bytes: 10_000, all_bytes: 2_000 };
-    let streams = SharedStreams::bounded(OpenSubscriptions::default(), bounds);
+    let streams = Fanout::bounded(OpenSubscriptions::default(), bounds);
     let (say_much, join_much) = counting(&streams, key("1"), 500);
     let (say_little, join_little) = counting(&streams, key("2"), 10);
     let (mut quick, mut slow) = (join_much(), join_much());

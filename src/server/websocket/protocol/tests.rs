@@ -55,7 +55,7 @@ fn ended(protocol: &mut Protocol, id: &str) -> Vec<Done> {
 
 /// A socket on which these operations run.
 fn running(ids: &[&str]) -> Protocol {
-    let mut protocol = Protocol::new(Dialect::Transport, 3);
+    let mut protocol = Protocol::new(Subprotocol::Transport, 3);
     assert_eq!(
         say(&mut protocol, &json!({ "type": "connection_init", "payload": { "as": "you like" } })),
         [Done::Send(json!({ "type": "connection_ack" }))]
@@ -109,7 +109,7 @@ fn an_operation_that_the_client_completes_is_stopped_without_an_echo_and_its_id_
 
 #[test]
 fn to_complete_what_does_not_run_sends_nothing() {
-    let mut protocol = Protocol::new(Dialect::Transport, 3);
+    let mut protocol = Protocol::new(Subprotocol::Transport, 3);
     for _ in 0..2 {
         assert_eq!(say(&mut protocol, &json!({ "type": "complete", "id": "a" })), [Done::Stop("a".to_owned())]);
     }
@@ -117,7 +117,7 @@ fn to_complete_what_does_not_run_sends_nothing() {
 
 #[test]
 fn a_ping_is_answered_with_its_payload_at_any_time_and_a_pong_with_nothing() {
-    for mut protocol in [Protocol::new(Dialect::Transport, 3), running(&["a"])] {
+    for mut protocol in [Protocol::new(Subprotocol::Transport, 3), running(&["a"])] {
         let pings = [json!({ "type": "ping" }), json!({ "type": "ping", "payload": null })];
         for ping in &pings {
             assert_eq!(say(&mut protocol, ping), [Done::Send(json!({ "type": "pong" }))]);
@@ -158,15 +158,15 @@ fn every_way_to_break_the_protocol_has_its_close_code_and_ends_everything() {
     let init = json!({ "type": "connection_init" }).to_string();
     let (first, nonsense) = (subscribe("a").to_string(), json!({ "type": "start" }).to_string());
     for (mut protocol, input, code, reason) in [
-        (Protocol::new(Dialect::Transport, 3), Input::Text(&first), 4401, "Unauthorized"),
-        (Protocol::new(Dialect::Transport, 3), Input::InitDue, 4408, "Connection initialisation timeout"),
+        (Protocol::new(Subprotocol::Transport, 3), Input::Text(&first), 4401, "Unauthorized"),
+        (Protocol::new(Subprotocol::Transport, 3), Input::InitDue, 4408, "Connection initialisation timeout"),
         (
-            Protocol::new(Dialect::Transport, 3),
+            Protocol::new(Subprotocol::Transport, 3),
             Input::Text("x"),
             4400,
             "the message is not JSON: expected value at line 1 column 1",
         ),
-        (Protocol::new(Dialect::Transport, 3), Input::Binary, 4400, "the message is binary: send text"),
+        (Protocol::new(Subprotocol::Transport, 3), Input::Binary, 4400, "the message is binary: send text"),
         (running(&["a"]), Input::Binary, 4400, "the message is binary: send text"),
         (running(&["a"]), Input::Text(&nonsense), 4400, "\"start\" is not a message type of graphql-transport-ws"),
         (running(&["a"]), Input::Text(&init), 4429, "Too many initialisation requests"),
@@ -196,7 +196,7 @@ fn a_reason_is_cut_to_what_a_close_frame_holds() {
 }
 
 fn legacy(ids: &[&str]) -> Protocol {
-    let mut protocol = Protocol::new(Dialect::Legacy, 3);
+    let mut protocol = Protocol::new(Subprotocol::Legacy, 3);
     assert_eq!(
         say(&mut protocol, &json!({ "type": "connection_init" })),
         [Done::Send(json!({ "type": "connection_ack" }))]
@@ -243,7 +243,7 @@ fn the_older_dialect_says_why_a_client_is_not_let_in_and_lets_it_leave() {
     let leave = json!({ "type": "connection_terminate" }).to_string();
     assert_eq!(closes(&mut legacy(&["a"]), &Input::Text(&leave), 1000), "");
     assert_eq!(
-        closes(&mut Protocol::new(Dialect::Legacy, 3), &Input::Text(&start("a").to_string()), 4401),
+        closes(&mut Protocol::new(Subprotocol::Legacy, 3), &Input::Text(&start("a").to_string()), 4401),
         "Unauthorized"
     );
 }
@@ -259,7 +259,7 @@ proptest! {
         steps in prop::collection::vec(anything(), 1..60),
     ) {
         const IDS: [&str; 4] = ["a", "b", "c", "d"];
-        let mut protocol = Protocol::new(Dialect::Transport, 3);
+        let mut protocol = Protocol::new(Subprotocol::Transport, 3);
         let (mut open, mut acknowledged, mut closed) = (HashSet::<String>::new(), false, false);
         for (kind, which, text) in steps {
             let id: Id = IDS[which].into();
