@@ -7,18 +7,24 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 
-use crate::server::Server;
+use crate::api::Schema;
+
+/// What `/health/ready` compares.
+pub(crate) struct Health {
+    pub(crate) schema: Schema,
+    /// How many blocks the index may be behind the node.
+    pub(crate) ready_blocks: u32,
+}
 
 /// 200 as long as the process can answer at all.
 pub(crate) async fn live() -> impl IntoResponse {
     Json(serde_json::json!({ "live": true }))
 }
 
-/// 200 if it answers for the node's tip or is not further behind than it may be, else 503; with how far that is either
-/// way.
-pub(crate) async fn ready(State(server): State<Arc<Server>>) -> impl IntoResponse {
-    let readiness = server.schema.readiness();
-    let is_ready = readiness.is_within(server.ready_blocks);
+/// 200 if the index is at the node's tip or few enough blocks behind it, else 503; with the distance either way.
+pub(crate) async fn ready(State(health): State<Arc<Health>>) -> impl IntoResponse {
+    let readiness = health.schema.readiness();
+    let is_ready = readiness.is_within(health.ready_blocks);
     let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let body = serde_json::json!({
         "ready": is_ready,

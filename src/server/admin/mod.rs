@@ -34,7 +34,7 @@ use crate::server::connection::min_rate::MinRate;
 use crate::server::http::body::{BodyError, receive};
 use crate::server::limits::memory::MemoryBudget;
 use crate::server::metrics::Metrics;
-use crate::server::within_deadline;
+use crate::server::shutdown::within_deadline;
 use socket::Listening;
 pub use socket::{Socket, SocketError};
 
@@ -147,7 +147,7 @@ async fn refuse_browsers(request: Request, next: Next) -> Response {
 }
 
 async fn metrics(State(shared): State<Shared>) -> Response {
-    shared.admin.metrics.as_ref().map_or_else(|| StatusCode::NOT_FOUND.into_response(), Metrics::answer)
+    shared.admin.metrics.as_ref().map_or_else(|| StatusCode::NOT_FOUND.into_response(), Metrics::response)
 }
 
 async fn notify(State(shared): State<Shared>, Path(hash): Path<String>) -> Response {
@@ -161,10 +161,10 @@ async fn notify(State(shared): State<Shared>, Path(hash): Path<String>) -> Respo
 
 async fn verify(State(shared): State<Shared>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
-    let (least, held) = (MinRate::of_bodies(&Limits::default()), MemoryBudget::new(BODY));
-    let question = match receive(&parts.headers, body, BODY, least, &held).await {
+    let (min_rate, memory) = (MinRate::of_bodies(&Limits::default()), MemoryBudget::of_unread_responses(BODY));
+    let question = match receive(&parts.headers, body, BODY, min_rate, &memory).await {
         Ok(question) => question,
-        Err(BodyError::TooLarge(_) | BodyError::NoRoom(_)) => {
+        Err(BodyError::TooLarge(_) | BodyError::NoMemory(_)) => {
             return (StatusCode::PAYLOAD_TOO_LARGE, "the body is too large").into_response();
         }
         Err(BodyError::Late) => {

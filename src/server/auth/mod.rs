@@ -1,4 +1,4 @@
-//! Who asks: tokens, and what each client may do and spend.
+//! Authentication: the tokens of the settings, and the client that each request belongs to.
 
-pub(crate) mod callers;
+pub(crate) mod authenticator;
 pub(crate) mod tokens;

@@ -5,10 +5,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
-/// The SHA-256 of a token. A token has 256 random bits, so that nothing slower is needed to keep it from being guessed.
-type Hash = [u8; 32];
+use crate::server::sha256::Sha256Hash;
 
 /// How long a name may be, in bytes: it is in every line of the log.
 const LONGEST_NAME: usize = 64;
@@ -16,14 +14,15 @@ const LONGEST_NAME: usize = 64;
 /// Tokens, one a line: `NAME SHA256 [cost=NUMBER] [broadcast]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Tokens(pub(crate) Vec<Token>);
+pub struct Tokens(Vec<Token>);
 
 /// What is known of a token, and of who has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
     /// The name by which the log and the metrics know its client.
     pub name: String,
-    hash: Hash,
+    /// Of a token, which has 256 random bits, so that nothing slower is needed to keep it from being guessed.
+    hash: Sha256Hash,
     /// What its client may spend a minute, in units of the API; 0 for any.
     pub cost_per_minute: u32,
     /// Whether its client may send transactions, if anyone may.
@@ -45,7 +44,7 @@ impl Token {
     /// The line of settings for this token.
     #[must_use]
     pub fn new(name: &str, token: &str, cost_per_minute: u32, broadcast: bool) -> Option<Self> {
-        let hash = Hash::from(Sha256::digest(token));
+        let hash = Sha256Hash::of(token);
         is_name(name).then(|| Self { name: name.to_owned(), hash, cost_per_minute, broadcast })
     }
 
@@ -53,7 +52,10 @@ impl Token {
         let mut words = line.split_whitespace();
         let name = words.next().filter(|name| is_name(name));
         let name = name.ok_or("a name has letters, digits, dots, dashes and underscores, 64 at most")?;
-        let hash = words.next().and_then(from_hex).ok_or("the SHA-256 of the token must have 64 hexadecimal digits")?;
+        let hash = words
+            .next()
+            .and_then(|hash| hash.parse().ok())
+            .ok_or("the SHA-256 of the token must have 64 hexadecimal digits")?;
         let mut token = Self { name: name.to_owned(), hash, cost_per_minute: 0, broadcast: false };
         for word in words {
             match word.split_once('=') {
@@ -70,8 +72,7 @@ impl Token {
 
 impl fmt::Display for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ", self.name)?;
-        self.hash.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
+        write!(f, "{} {}", self.name, self.hash)?;
         if self.cost_per_minute > 0 {
             write!(f, " cost={}", self.cost_per_minute)?;
         }
@@ -84,20 +85,17 @@ fn is_name(name: &str) -> bool {
     (1..=LONGEST_NAME).contains(&name.len()) && name.bytes().all(fits)
 }
 
-fn from_hex(text: &str) -> Option<Hash> {
-    let digits: Vec<_> = text.chars().map(|digit| digit.to_digit(16)).collect::<Option<_>>()?;
-    let bytes: Vec<_> = digits.chunks_exact(2).filter_map(|pair| u8::try_from(pair[0] << 4 | pair[1]).ok()).collect();
-    if text.len() == 64 { bytes.try_into().ok() } else { None }
-}
-
 impl Tokens {
-    /// The place of the token that a client shows. It takes as long whichever it is, and if it is none.
-    pub(crate) fn find(&self, shown: &str) -> Option<usize> {
-        let hash = Hash::from(Sha256::digest(shown));
-        let differ = |token: &Token| token.hash.iter().zip(&hash).fold(0, |differ, (a, b)| differ | (a ^ b));
+    pub(crate) fn iter(&self) -> std::slice::Iter<'_, Token> {
+        self.0.iter()
+    }
+
+    /// The place of this token among all. It takes as long whichever it is, and if it is none.
+    pub(crate) fn find(&self, token: &str) -> Option<usize> {
+        let hash = Sha256Hash::of(token);
         let mut found = None;
-        for (place, token) in self.0.iter().enumerate() {
-            if std::hint::black_box(differ(token)) == 0 {
+        for (place, token) in self.iter().enumerate() {
+            if token.hash.equals_in_constant_time(&hash) {
                 found = Some(place);
             }
         }

@@ -11,6 +11,15 @@
 
 use httparse::{EMPTY_HEADER, Request, Status};
 
+/// The most bytes of a request that are read before its head has ended, and about the most of an answer that wait in the
+/// connection's own buffer. A query of the default length fits the query string of a GET, each byte as three.
+pub(crate) const BUFFER: usize = 128 << 10;
+
+/// Among the extensions of a request that states its length by `Content-Length` and by `Transfer-Encoding`. Its connection is
+/// closed after the answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AmbiguousLength;
+
 /// The most headers of a request, the same as the library's.
 const HEADERS: usize = 100;
 
@@ -76,7 +85,7 @@ impl Framing {
     }
 
     fn keep(&mut self, bytes: &[u8]) {
-        if self.begun.len().saturating_add(bytes.len()) > super::listener::BUFFER {
+        if self.begun.len().saturating_add(bytes.len()) > BUFFER {
             self.end(State::Over);
         } else {
             self.begun.extend_from_slice(bytes);
@@ -189,7 +198,7 @@ mod tests {
 
     #[test]
     fn bytes_that_are_not_http_are_not_followed() {
-        let endless = format!("GET / HTTP/1.1\r\n{}", "a: b\r\n".repeat(crate::server::connection::listener::BUFFER));
+        let endless = format!("GET / HTTP/1.1\r\n{}", "a: b\r\n".repeat(BUFFER));
         for bytes in [
             "\u{16}\u{3}\u{1}\n\n",
             "GET / HTTP/1.1\r\nno header\r\n\r\n",

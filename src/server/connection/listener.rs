@@ -11,7 +11,7 @@
 //! for, or sends a request a byte at a time, is what this ends. What a request says is for the rest of the server.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,39 +32,12 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::file_limit;
-use super::min_rate::MinRate;
-use super::timed_stream::{Answering, Timed, Times};
+use super::framing::{AmbiguousLength, BUFFER};
+use super::timed_stream::{Answering, TimedStream, Timeouts};
 use crate::limits::Limits;
-use crate::server::Open;
-use crate::server::limits::client_ip::TrustedProxies;
+use crate::server::limits::client_ip::Exemptions;
 use crate::server::limits::slots::{NoSlot, Slot, SlotLimits, Slots};
-
-/// The limits of connections, and to whom they apply.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Connections {
-    /// How many there may be, and how long their clients may take.
-    pub(crate) limits: Limits,
-    /// Whether the limits of one client apply to clients on this machine, too.
-    pub(crate) limit_loopback: bool,
-}
-
-impl Connections {
-    /// Who pays for what one client may have: `None` for who may have all.
-    pub(crate) fn payer(&self, client: IpAddr, proxies: &TrustedProxies) -> Option<IpAddr> {
-        let client = client.to_canonical();
-        let is_exempt = (client.is_loopback() && !self.limit_loopback) || proxies.trusts(client);
-        (!is_exempt).then_some(client)
-    }
-
-    fn times(&self) -> Times {
-        let limits = &self.limits;
-        Times { header: limits.header_timeout, idle: limits.idle_timeout, least: MinRate::of_responses(limits) }
-    }
-}
-
-/// The most bytes of a request that are read before its head has ended, and about the most of an answer that wait in the
-/// connection's own buffer. A query of the default length fits the query string of a GET, each byte as three.
-pub(crate) const BUFFER: usize = 128 << 10;
+use crate::server::shutdown::Open;
 
 /// The most bytes that the operating system takes of what is sent before it has sent what it has. With more it would take
 /// megabytes of a client that reads slowly, and not say for minutes that the client reads at all. It says so when half of this
@@ -80,24 +53,21 @@ const REFUSALS: usize = 64;
 /// How long one that is refused has to read that.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Among the extensions of a request that states its length by `Content-Length` and by `Transfer-Encoding`. Its connection is
-/// closed after the answer.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct AmbiguousLength;
-
 /// Serves this router until the server is to stop. Then nothing is accepted any more, and connections end with the request
 /// that is being answered. Each holds `open` until then.
 pub(crate) async fn serve(
     listener: TcpListener,
     router: Router,
-    connections: &Connections,
-    proxies: Arc<TrustedProxies>,
+    limits: Limits,
+    exemptions: Arc<Exemptions>,
     shutdown: CancellationToken,
     open: Open,
 ) {
-    let limits = &connections.limits;
-    let slots =
-        Slots::new(SlotLimits { all: file_limit::fit(limits.connections), each: limits.connections_per_client });
+    let slots = Slots::new(
+        SlotLimits { all: file_limit::fit(limits.connections), each: limits.connections_per_client },
+        exemptions,
+    );
+    let timeouts = Timeouts::of(&limits);
     let refusals = Arc::new(Semaphore::new(REFUSALS));
     loop {
         let accepted = tokio::select! {
@@ -115,9 +85,9 @@ pub(crate) async fn serve(
             }
         };
         bound_unsent(&stream);
-        match slots.take(connections.payer(peer.ip(), &proxies)) {
+        match slots.take(Some(peer.ip())) {
             Ok(slot) => {
-                let connection = serve_one((stream, peer), slot, router.clone(), connections.times(), shutdown.clone());
+                let connection = serve_one((stream, peer), slot, router.clone(), timeouts, shutdown.clone());
                 tokio::spawn(hold(open.clone(), connection));
             }
             Err(full) => {
@@ -157,14 +127,14 @@ async fn serve_one(
     (stream, peer): (TcpStream, SocketAddr),
     slot: Slot,
     router: Router,
-    times: Times,
+    timeouts: Timeouts,
     shutdown: CancellationToken,
 ) {
     // a small frame is not to wait until the client has acknowledged the one before it (RFC 896), which takes clients up
     // to 40 ms; what cannot be set is only slower
     let _ = stream.set_nodelay(true);
     let answering = Answering::default();
-    let stream = Timed::new(stream, times, answering.clone(), Some(slot));
+    let stream = TimedStream::new(stream, timeouts, answering.clone(), Some(slot));
     let router = TowerToHyperService::new(router);
     let service = service_fn(move |mut request: Request<Incoming>| {
         if answering.begin() {
@@ -215,31 +185,4 @@ async fn refuse(mut stream: TcpStream, full: NoSlot) {
     };
     // whether it reads that is up to it
     let _ = timeout(REFUSAL_TIMEOUT, telling).await;
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_may_have_all_connections_pays_for_none() {
-        let proxies: TrustedProxies = "10.0.0.0/8".parse().unwrap();
-        let payer = |limit_loopback, address: &str| {
-            let connections = Connections { limits: Limits::default(), limit_loopback };
-            connections.payer(address.parse().unwrap(), &proxies).map(|payer| payer.to_string())
-        };
-        for (limit_loopback, address, expected) in [
-            (false, "1.2.3.4", Some("1.2.3.4")),
-            (false, "::ffff:1.2.3.4", Some("1.2.3.4")),
-            (false, "10.1.1.1", None),
-            (true, "10.1.1.1", None),
-            (false, "127.0.0.2", None),
-            (false, "::1", None),
-            (false, "::ffff:127.0.0.1", None),
-            (true, "127.0.0.2", Some("127.0.0.2")),
-            (true, "::1", Some("::1")),
-        ] {
-            assert_eq!(payer(limit_loopback, address).as_deref(), expected, "{limit_loopback} {address}");
-        }
-    }
 }

@@ -4,7 +4,7 @@
 //! ```text
 //!   bytes wait ──► none passes for the timeout ────────────────────────────────────────► too slow
 //!             └──► each second costs one of the patience, each byte that passes pays ──► none left: too slow
-//!                  back what it is worth at the least rate
+//!                  back what it is worth at the min_rate rate
 //! ```
 //!
 //! Pure: the time is told. While nothing is waited for nobody is slow.
@@ -40,30 +40,30 @@ impl MinRate {
 
 /// How one client has kept up.
 #[derive(Debug)]
-pub(crate) struct TransferPace {
-    least: MinRate,
+pub(crate) struct TransferMonitor {
+    min_rate: MinRate,
     /// `None` while nothing waits to be sent.
-    waiting: Option<Waiting>,
+    waiting: Option<Pending>,
     /// What is left of the patience at the time up to which it is counted.
     left: Duration,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct Pending {
     /// When a byte passed, or the first began to wait.
     progress: Instant,
     /// Up to when the wait is counted.
     counted: Instant,
 }
 
-impl TransferPace {
-    pub(crate) fn new(least: MinRate) -> Self {
-        Self { least, waiting: None, left: least.patience }
+impl TransferMonitor {
+    pub(crate) fn new(min_rate: MinRate) -> Self {
+        Self { min_rate, waiting: None, left: min_rate.patience }
     }
 
     /// Bytes have to wait.
     pub(crate) fn wait(&mut self, now: Instant) {
-        self.waiting.get_or_insert(Waiting { progress: now, counted: now });
+        self.waiting.get_or_insert(Pending { progress: now, counted: now });
     }
 
     /// So many bytes passed.
@@ -76,8 +76,9 @@ impl TransferPace {
             waiting.progress = now;
         }
         let nanoseconds = u64::try_from(bytes).unwrap_or(u64::MAX).saturating_mul(1_000_000_000);
-        let worth = nanoseconds.checked_div(self.least.rate.into()).map_or(self.least.patience, Duration::from_nanos);
-        self.left = self.left.saturating_add(worth).min(self.least.patience);
+        let worth =
+            nanoseconds.checked_div(self.min_rate.rate.into()).map_or(self.min_rate.patience, Duration::from_nanos);
+        self.left = self.left.saturating_add(worth).min(self.min_rate.patience);
     }
 
     /// Nothing waits any more.
@@ -94,8 +95,8 @@ impl TransferPace {
     /// When the client is too slow, unless something passes before.
     pub(crate) fn due(&self) -> Option<Instant> {
         let waiting = self.waiting.as_ref()?;
-        let stuck = waiting.progress + self.least.timeout;
-        if self.least.rate == 0 { Some(stuck) } else { Some(stuck.min(waiting.counted + self.left)) }
+        let stuck = waiting.progress + self.min_rate.timeout;
+        if self.min_rate.rate == 0 { Some(stuck) } else { Some(stuck.min(waiting.counted + self.left)) }
     }
 
     fn count(&mut self, now: Instant) {
@@ -121,7 +122,7 @@ mod tests {
     /// After how many seconds a client is too slow that takes so many bytes every so many seconds, of bytes that always
     /// wait. `None`: not within an hour.
     fn slow_after(bytes: usize, every: u64) -> Option<u64> {
-        let (mut pace, begin) = (TransferPace::new(LEAST), Instant::now());
+        let (mut pace, begin) = (TransferMonitor::new(LEAST), Instant::now());
         pace.wait(begin);
         for time in 0..3_600 {
             let now = begin + seconds(time);
@@ -147,7 +148,7 @@ mod tests {
 
     #[test]
     fn nobody_is_slow_while_nothing_waits() {
-        let (mut pace, begin) = (TransferPace::new(LEAST), Instant::now());
+        let (mut pace, begin) = (TransferMonitor::new(LEAST), Instant::now());
         assert_eq!(pace.due(), None);
         pace.wait(begin);
         assert_eq!(pace.due(), Some(begin + seconds(10)));
@@ -160,7 +161,7 @@ mod tests {
 
     #[test]
     fn answers_in_many_parts_are_no_way_around_the_rate() {
-        let (mut pace, mut now) = (TransferPace::new(LEAST), Instant::now());
+        let (mut pace, mut now) = (TransferMonitor::new(LEAST), Instant::now());
         for part in 0..100 {
             pace.wait(now);
             if pace.due().is_some_and(|due| due <= now + seconds(2)) {
@@ -176,7 +177,7 @@ mod tests {
 
     #[test]
     fn without_a_rate_only_the_timeout_counts() {
-        let (mut pace, begin) = (TransferPace::new(MinRate { rate: 0, ..LEAST }), Instant::now());
+        let (mut pace, begin) = (TransferMonitor::new(MinRate { rate: 0, ..LEAST }), Instant::now());
         pace.wait(begin);
         for time in 1..1_000 {
             pace.take(1, begin + seconds(time));
@@ -185,10 +186,10 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever else happens, who takes at least the rate in every stretch of five seconds is never too slow.
+        /// Whatever else happens, who takes at min_rate the rate in every stretch of five seconds is never too slow.
         #[test]
         fn who_keeps_the_rate_is_never_too_slow(takes in prop::collection::vec((0..5_u64, 0..2_000_usize, any::<bool>()), 1..200)) {
-            let (mut pace, mut now) = (TransferPace::new(LEAST), Instant::now());
+            let (mut pace, mut now) = (TransferMonitor::new(LEAST), Instant::now());
             for (pause, more, rests) in takes {
                 pace.wait(now);
                 let then = now + seconds(pause);

@@ -7,7 +7,7 @@
 //!                │              │                       │                         │
 //!   reading      └─ Head ───────┴───────────────────────┴─ answered: no limit ────┴─ Idle ─ a byte came ─ Head …
 //!                    header timeout                        (body.rs has its own)     keep-alive
-//!   writing      ../pace.rs, whenever bytes wait to be sent
+//!   writing      ../monitor.rs, whenever bytes wait to be sent
 //! ```
 //!
 //! On their way the bytes that are read are followed by framing.rs.
@@ -27,18 +27,25 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::framing::Framing;
-use super::min_rate::{MinRate, TransferPace};
+use super::min_rate::{MinRate, TransferMonitor};
+use crate::limits::Limits;
 use crate::server::limits::slots::Slot;
 
 /// How long a client may take.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Times {
+pub(crate) struct Timeouts {
     /// From the first byte of a request, or the beginning of the connection, to the end of the head.
     pub(crate) header: Duration,
     /// From one request to the first byte of the next.
     pub(crate) idle: Duration,
     /// To take what is sent to it.
-    pub(crate) least: MinRate,
+    pub(crate) min_rate: MinRate,
+}
+
+impl Timeouts {
+    pub(crate) fn of(limits: &Limits) -> Self {
+        Self { header: limits.header_timeout, idle: limits.idle_timeout, min_rate: MinRate::of_responses(limits) }
+    }
 }
 
 /// Whether a request is being answered on a connection, or it is no connection of HTTP any more. A clone is the same.
@@ -116,15 +123,15 @@ impl Drop for Answer {
     }
 }
 
-/// A connection on which nobody is waited for longer than [`Times`] say.
-pub(crate) struct Timed<S = TcpStream> {
+/// A connection on which nobody is waited for longer than [`Timeouts`] say.
+pub(crate) struct TimedStream<S = TcpStream> {
     stream: S,
-    times: Times,
+    timeouts: Timeouts,
     answering: Answering,
     request: Request,
     /// `None` once the connection is not one of HTTP any more.
     framing: Option<Framing>,
-    pace: TransferPace,
+    monitor: TransferMonitor,
     /// Set to no later than what is due first.
     timer: Option<Pin<Box<Sleep>>>,
     /// Also of what the connection becomes when it is no longer one of HTTP.
@@ -151,19 +158,19 @@ impl Request {
     }
 }
 
-impl<S> Timed<S> {
+impl<S> TimedStream<S> {
     /// `slot` is held as long as there is the connection.
-    pub(crate) fn new(stream: S, times: Times, answering: Answering, slot: Option<Slot>) -> Self {
+    pub(crate) fn new(stream: S, timeouts: Timeouts, answering: Answering, slot: Option<Slot>) -> Self {
         // one that connects has something to say
-        let request = Request::Head(Instant::now() + times.header);
+        let request = Request::Head(Instant::now() + timeouts.header);
         let framing = Some(Framing::default());
         Self {
             stream,
-            times,
+            timeouts,
             answering,
             request,
             framing,
-            pace: TransferPace::new(times.least),
+            monitor: TransferMonitor::new(timeouts.min_rate),
             timer: None,
             _place: slot,
         }
@@ -198,11 +205,11 @@ impl<S> Timed<S> {
 
     fn wrote(&mut self, written: Poll<io::Result<usize>>, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         match &written {
-            Poll::Ready(Ok(bytes)) => self.pace.take(*bytes, Instant::now()),
+            Poll::Ready(Ok(bytes)) => self.monitor.take(*bytes, Instant::now()),
             Poll::Ready(Err(_)) => {}
             Poll::Pending => {
-                self.pace.wait(Instant::now());
-                let due = self.pace.due();
+                self.monitor.wait(Instant::now());
+                let due = self.monitor.due();
                 if let Err(late) = self.expect_by(due, cx) {
                     tracing::debug!("a client reads its response too slowly, and is disconnected");
                     return Poll::Ready(Err(late));
@@ -213,26 +220,26 @@ impl<S> Timed<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Timed<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for TimedStream<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
         self.follow(&buffer.filled()[before..]);
         // who is slow to take an answer is judged by that
-        if self.answering.is_answering(cx) || self.pace.is_waiting() {
+        if self.answering.is_answering(cx) || self.monitor.is_waiting() {
             self.request = Request::None;
             return read;
         }
         match &read {
             Poll::Ready(Ok(())) if buffer.filled().len() > before => {
                 if !matches!(self.request, Request::Head(_)) {
-                    self.request = Request::Head(Instant::now() + self.times.header);
+                    self.request = Request::Head(Instant::now() + self.timeouts.header);
                 }
             }
             Poll::Ready(_) => {}
             Poll::Pending => {
                 if self.request == Request::None {
-                    self.request = Request::Begin(Instant::now() + self.times.idle);
+                    self.request = Request::Begin(Instant::now() + self.timeouts.idle);
                 }
                 let due = self.request.due();
                 if let Err(late) = self.expect_by(due, cx) {
@@ -245,7 +252,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Timed<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Timed<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for TimedStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
         self.wrote(written, cx)
@@ -266,7 +273,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Timed<S> {
 
     /// Whoever flushes has written all there is.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.pace.rest(Instant::now());
+        self.monitor.rest(Instant::now());
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 
@@ -282,17 +289,17 @@ mod tests {
 
     use super::*;
 
-    const TIMES: Times = Times {
+    const TIMEOUTS: Timeouts = Timeouts {
         header: Duration::from_millis(300),
         idle: Duration::from_millis(1_200),
-        least: MinRate { timeout: Duration::from_millis(500), rate: 0, patience: Duration::ZERO },
+        min_rate: MinRate { timeout: Duration::from_millis(500), rate: 0, patience: Duration::ZERO },
     };
 
     /// A connection whose other end holds so many bytes that were not read.
-    fn pair(holds: usize) -> (Timed<DuplexStream>, Answering, DuplexStream) {
+    fn pair(holds: usize) -> (TimedStream<DuplexStream>, Answering, DuplexStream) {
         let (stream, client) = duplex(holds);
         let answering = Answering::default();
-        (Timed::new(stream, TIMES, answering.clone(), None), answering, client)
+        (TimedStream::new(stream, TIMEOUTS, answering.clone(), None), answering, client)
     }
 
     /// Whether this is given up, and not before that time.
@@ -303,7 +310,7 @@ mod tests {
             && begin.elapsed() >= least
     }
 
-    async fn read(timed: &mut Timed<DuplexStream>) -> io::Result<()> {
+    async fn read(timed: &mut TimedStream<DuplexStream>) -> io::Result<()> {
         loop {
             timed.read_u8().await?;
         }
@@ -314,10 +321,10 @@ mod tests {
         let (mut timed, _, mut client) = pair(100);
         let dripping = tokio::spawn(async move {
             while client.write_all(b"x").await.is_ok() {
-                sleep(TIMES.header / 10).await;
+                sleep(TIMEOUTS.header / 10).await;
             }
         });
-        assert!(is_given_up_after(TIMES.header, read(&mut timed)).await);
+        assert!(is_given_up_after(TIMEOUTS.header, read(&mut timed)).await);
         drop(timed);
         dripping.await.unwrap();
     }
@@ -330,9 +337,9 @@ mod tests {
         answering.begin();
         let answer = answering.until_end_of(Body::empty());
         // nothing is asked of it while it is answered
-        assert!(timeout(TIMES.idle * 2, read(&mut timed)).await.is_err());
+        assert!(timeout(TIMEOUTS.idle * 2, read(&mut timed)).await.is_err());
         drop(answer);
-        assert!(is_given_up_after(TIMES.idle, read(&mut timed)).await);
+        assert!(is_given_up_after(TIMEOUTS.idle, read(&mut timed)).await);
     }
 
     #[tokio::test]
@@ -343,23 +350,23 @@ mod tests {
         timed.read_u8().await.unwrap();
         drop(answering.until_end_of(Body::empty()));
         let sending = tokio::spawn(async move {
-            sleep(TIMES.idle * 7 / 8).await;
+            sleep(TIMEOUTS.idle * 7 / 8).await;
             client.write_all(b"x").await.unwrap();
             client
         });
-        assert!(is_given_up_after(TIMES.idle * 7 / 8 + TIMES.header, read(&mut timed)).await);
+        assert!(is_given_up_after(TIMEOUTS.idle * 7 / 8 + TIMEOUTS.header, read(&mut timed)).await);
         drop(sending.await.unwrap());
     }
 
     #[tokio::test]
     async fn a_client_that_takes_no_byte_is_cut_off_and_one_that_takes_some_is_served_whole() {
         let (mut timed, _, client) = pair(100);
-        assert!(is_given_up_after(TIMES.least.timeout, timed.write_all(&[0; 1_000])).await);
+        assert!(is_given_up_after(TIMEOUTS.min_rate.timeout, timed.write_all(&[0; 1_000])).await);
         drop(client);
         let (mut timed, _, mut client) = pair(10);
         let reading = tokio::spawn(async move {
             for _ in 0..30 {
-                sleep(TIMES.least.timeout / 10).await;
+                sleep(TIMEOUTS.min_rate.timeout / 10).await;
                 client.read_u8().await.unwrap();
             }
             client
@@ -371,7 +378,7 @@ mod tests {
     #[tokio::test]
     async fn who_still_reads_an_answer_is_not_asked_for_another_request() {
         let (mut timed, _, client) = pair(100);
-        timed.pace = TransferPace::new(MinRate { timeout: TIMES.header * 3, ..TIMES.least });
+        timed.monitor = TransferMonitor::new(MinRate { timeout: TIMEOUTS.header * 3, ..TIMEOUTS.min_rate });
         let (mut reading, mut writing) = tokio::io::split(timed);
         let both = async {
             tokio::select! {
@@ -379,7 +386,7 @@ mod tests {
                 read = reading.read_u8() => read.map(|_| ()),
             }
         };
-        assert!(is_given_up_after(TIMES.header * 3, both).await);
+        assert!(is_given_up_after(TIMEOUTS.header * 3, both).await);
         drop(client);
     }
 }

@@ -14,10 +14,11 @@ use std::collections::HashMap;
 
 use async_graphql::parser::parse_query;
 use async_graphql::parser::types::{ExecutableDocument, OperationType, Selection, SelectionSet};
-use async_graphql::{Pos, Request, ServerError, Value};
+use async_graphql::{Request, ServerError, Value};
 
+pub use super::refusal::Refusal;
 use super::unknown_fields::Types;
-use crate::api::{code, hide_secrets};
+use crate::api::hide_secrets;
 use crate::limits::Limits;
 
 /// Lists of the introspection schema that lead from type to type, and how many may be within each other: each
@@ -25,85 +26,8 @@ use crate::limits::Limits;
 const INTROSPECTION_LISTS: [&str; 4] = ["fields", "interfaces", "possibleTypes", "inputFields"];
 const NESTED_INTROSPECTION_LISTS: usize = 2;
 /// How often these and `types` may be mentioned, with fragments expanded: each mention is a good part of the schema once
-/// more in the answer. NoSlot introspection by common clients mentions five, and looking up one type four.
+/// more in the answer. Full introspection by common clients mentions five, and looking up one type four.
 const INTROSPECTION_LISTS_MENTIONED: usize = 16;
-
-/// Why a document is not executed.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum Refusal {
-    /// It is larger than a limit.
-    #[error("a request has at most {limit} {which}, and this one has {actual}")]
-    TooLarge {
-        /// What there is too much of.
-        which: &'static str,
-        /// How much there may be.
-        limit: usize,
-        /// How much there is, as far as was counted.
-        actual: usize,
-    },
-    /// A string that does not end.
-    #[error("a string that begins at byte {at} does not end")]
-    OpenString {
-        /// Where it begins.
-        at: usize,
-    },
-    /// It is not GraphQL.
-    #[error("{0}")]
-    Syntax(ServerError),
-    /// A fragment that spreads itself, however far around.
-    #[error("the fragment {name:?} spreads itself")]
-    Cycle {
-        /// The fragment.
-        name: String,
-    },
-    /// A subscription that is not one field.
-    #[error("a subscription has exactly one field on its root, outside of fragments")]
-    SubscriptionRoot,
-    /// It selects very many fields that their types do not have.
-    #[error(
-        "Unknown field \"{field}\" on type \"{on}\", after too many others, or with too long a name: the server \
-         checks no more"
-    )]
-    UnknownFields {
-        /// The first that is one too many.
-        field: String,
-        /// The type that does not have it.
-        on: String,
-        /// Where it is selected.
-        at: Pos,
-    },
-}
-
-impl Refusal {
-    /// The code of the error that it becomes.
-    pub(crate) fn code(&self) -> &'static str {
-        match self {
-            Refusal::TooLarge { .. } => code::QUERY_LIMIT_EXCEEDED,
-            Refusal::OpenString { .. } | Refusal::Syntax(_) => code::GRAPHQL_PARSE_FAILED,
-            Refusal::Cycle { .. } | Refusal::SubscriptionRoot | Refusal::UnknownFields { .. } => {
-                code::GRAPHQL_VALIDATION_FAILED
-            }
-        }
-    }
-}
-
-impl From<Refusal> for ServerError {
-    fn from(refusal: Refusal) -> Self {
-        let mut error = match &refusal {
-            Refusal::Syntax(error) => error.clone(),
-            Refusal::UnknownFields { at, .. } => ServerError::new(refusal.to_string(), Some(*at)),
-            refusal => ServerError::new(refusal.to_string(), None),
-        };
-        let extensions = error.extensions.get_or_insert_default();
-        extensions.set("code", refusal.code());
-        if let Refusal::TooLarge { which, limit, actual } = refusal {
-            extensions.set("which", which);
-            extensions.set("limit", limit);
-            extensions.set("actual", actual);
-        }
-        error
-    }
-}
 
 /// The document, if it may be executed.
 ///

@@ -1,70 +1,72 @@
-//! Answers about the schema itself, kept as they are written: the schema does not change while the program runs, each tool
-//! that opens asks for all of it, and `{ __typename }` is what watchers ask to see whether somebody answers.
+//! A cache of the answers about the schema itself. The schema does not change while the program runs, each tool that opens
+//! requests all of it, and watchdogs send `{ __typename }`.
 //!
-//! Only what asks for nothing else is kept, and was answered without an error. What is kept is bounded by bytes.
+//! Only answers without errors to queries for nothing else are cached, bounded by their bytes.
 
 use async_graphql::Request;
 use async_graphql::parser::types::{ExecutableDocument, OperationType, Selection};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
+use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use super::cache;
-use crate::server::execution::fanout::Key;
-use crate::server::execution::payload::Payload;
+use super::request_key::RequestKey;
 
-/// Bytes of all answers that are kept. The whole schema, as tools ask for it, has some 300,000.
+/// Bytes of all cached answers. The whole schema, as tools request it, has some 300,000.
 const BYTES: u64 = 8 << 20;
-/// Of which one has about so many.
+/// The bytes of a typical answer.
 const TYPICAL: u64 = 64 << 10;
 
-/// An answer, and what it cost.
+/// An answer as JSON, and its cost.
 #[derive(Clone)]
-pub(crate) struct Known {
-    pub(crate) payload: Payload,
+pub(crate) struct CachedAnswer {
+    pub(crate) json: Utf8Bytes,
     pub(crate) cost: u64,
 }
 
-pub(crate) struct Introspection(Cache<Key, Known, Length>);
+/// Answers by their requests.
+pub(crate) struct IntrospectionCache(Cache<RequestKey, CachedAnswer, Length>);
 
 #[derive(Clone)]
 struct Length;
 
-impl Weighter<Key, Known> for Length {
-    fn weight(&self, key: &Key, known: &Known) -> u64 {
-        u64::try_from(known.payload.bytes().saturating_add(key.bytes())).unwrap_or(u64::MAX)
+impl Weighter<RequestKey, CachedAnswer> for Length {
+    fn weight(&self, key: &RequestKey, answer: &CachedAnswer) -> u64 {
+        u64::try_from(answer.json.len().saturating_add(key.bytes())).unwrap_or(u64::MAX)
     }
 }
 
-impl Introspection {
+impl IntrospectionCache {
     pub(crate) fn new() -> Self {
         let typical = usize::try_from(BYTES / TYPICAL).unwrap_or(1);
         Self(Cache::with_weighter(typical, BYTES, Length))
     }
 
-    pub(crate) fn get(&self, key: &Key) -> Option<Known> {
+    pub(crate) fn get(&self, key: &RequestKey) -> Option<CachedAnswer> {
         self.0.get(key)
     }
 
-    pub(crate) fn keep(&self, key: Key, payload: Payload, cost: u64) {
-        self.0.insert(key, Known { payload, cost });
+    pub(crate) fn insert(&self, key: RequestKey, json: Utf8Bytes, cost: u64) {
+        self.0.insert(key, CachedAnswer { json, cost });
     }
 }
 
-/// What the answer to this request would be kept under; `None` if it asks for something else than the schema, or not only
-/// for that.
-pub(crate) fn key_of(request: &Request, document: &ExecutableDocument) -> Option<Key> {
+/// The key of a query for the schema and nothing else; `None` of all other requests.
+pub(crate) fn key_of(request: &Request, document: &ExecutableDocument) -> Option<RequestKey> {
     if !request.extensions.is_empty() {
         return None;
     }
     let operation = cache::operation(document, request.operation_name.as_deref())?;
-    let about_the_schema = |selection: &Selection| match selection {
+    let is_about_schema = |selection: &Selection| match selection {
         Selection::Field(field) => matches!(field.node.name.node.as_str(), "__schema" | "__type" | "__typename"),
         Selection::FragmentSpread(_) | Selection::InlineFragment(_) => false,
     };
-    let selections = &operation.selection_set.node.items;
-    let is_it =
-        operation.ty == OperationType::Query && selections.iter().all(|selection| about_the_schema(&selection.node));
-    if is_it { Key::of(request) } else { None }
+    let mut selections = operation.selection_set.node.items.iter();
+    if operation.ty == OperationType::Query && selections.all(|selection| is_about_schema(&selection.node)) {
+        RequestKey::of(request)
+    } else {
+        None
+    }
 }
 
 #[cfg(test)]
@@ -74,14 +76,14 @@ mod tests {
 
     use super::*;
 
-    fn key(query: &str, operation: Option<&str>) -> Option<Key> {
+    fn key(query: &str, operation: Option<&str>) -> Option<RequestKey> {
         let mut request = Request::new(query);
         request.operation_name = operation.map(str::to_owned);
         key_of(&request, &parse_query(query).unwrap())
     }
 
     #[test]
-    fn only_what_asks_for_the_schema_and_nothing_else_is_kept() {
+    fn only_queries_of_the_schema_alone_have_a_key() {
         assert!(key("{ __schema { types { name } } }", None).is_some());
         assert!(key("{ __typename }", None).is_some());
         assert!(key("query Named { __schema { types { name } } }", None).is_some());
@@ -100,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn another_value_of_a_variable_is_another_question() {
+    fn another_value_of_a_variable_is_another_key() {
         let query = "query ($name: String!) { __type(name: $name) { name } }";
         let document = parse_query(query).unwrap();
         let key = |name: &str| {
@@ -111,12 +113,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_stays_within_its_bytes() {
-        let known = Introspection::new();
+    fn cached_answers_stay_within_their_bytes() {
+        let cache = IntrospectionCache::new();
         for number in 0..1_000 {
             let query = format!("{{ __type(name: \"T{number}\") {{ name }} }}");
-            known.keep(key(&query, None).unwrap(), Payload::Result("x".repeat(100_000).into()), 1);
+            cache.insert(key(&query, None).unwrap(), "x".repeat(100_000).into(), 1);
         }
-        assert!(known.0.weight() <= BYTES && !known.0.is_empty());
+        assert!(cache.0.weight() <= BYTES && !cache.0.is_empty());
     }
 }

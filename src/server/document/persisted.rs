@@ -15,10 +15,10 @@ use async_graphql::futures_util::stream::BoxStream;
 use async_graphql::{Request, ServerError, Value};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
-use sha2::{Digest, Sha256};
 
 use crate::api::code;
-use crate::server::http::response::error;
+use crate::server::error::error;
+use crate::server::sha256::Sha256Hash;
 
 /// The name of the request extension.
 pub(crate) const EXTENSION: &str = "persistedQuery";
@@ -28,28 +28,25 @@ const OVERHEAD: u64 = 150;
 /// The bytes of a query that is often asked.
 const TYPICAL: u64 = 1_000;
 
-/// The SHA-256 of a query's text.
-type Hash = [u8; 32];
-
 /// Queries by their hashes.
 pub(crate) struct Persisted {
     /// `None` if none are kept.
-    known: Option<Cache<Hash, Arc<str>, Length>>,
+    known: Option<Cache<Sha256Hash, Arc<str>, Length>>,
 }
 
 #[derive(Clone)]
 struct Length;
 
-impl Weighter<Hash, Arc<str>> for Length {
-    fn weight(&self, _: &Hash, text: &Arc<str>) -> u64 {
+impl Weighter<Sha256Hash, Arc<str>> for Length {
+    fn weight(&self, _: &Sha256Hash, text: &Arc<str>) -> u64 {
         u64::try_from(text.len()).unwrap_or(u64::MAX).saturating_add(OVERHEAD)
     }
 }
 
 /// A query that its client gave together with its hash, which is right.
 #[derive(Debug)]
-pub(crate) struct Named {
-    hash: Hash,
+pub(crate) struct UnstoredQuery {
+    hash: Sha256Hash,
     text: Arc<str>,
 }
 
@@ -65,7 +62,7 @@ impl Persisted {
     ///
     /// Errors: PERSISTED_QUERY_NOT_FOUND, PERSISTED_QUERY_NOT_SUPPORTED, BAD_USER_INPUT. The messages of the first two are
     /// what older clients know them by.
-    pub(crate) fn resolve(&self, mut request: Request) -> Result<(Request, Option<Named>), ServerError> {
+    pub(crate) fn resolve(&self, mut request: Request) -> Result<(Request, Option<UnstoredQuery>), ServerError> {
         let Some(asked) = request.extensions.get(EXTENSION).filter(|asked| **asked != Value::Null) else {
             return Ok((request, None));
         };
@@ -83,18 +80,18 @@ impl Persisted {
             request.query = known.get(&hash).ok_or_else(not_found)?.to_string();
             return Ok((request, None));
         }
-        if Hash::from(Sha256::digest(&request.query)) != hash {
+        if Sha256Hash::of(&request.query) != hash {
             let message = format!("{EXTENSION}: this is not the SHA-256 of the query");
             return Err(error(code::BAD_USER_INPUT, message));
         }
-        let named = Named { hash, text: request.query.as_str().into() };
+        let named = UnstoredQuery { hash, text: request.query.as_str().into() };
         Ok((request, Some(named)))
     }
 
     /// These answers to a query. It is kept with the first of them that is a result.
-    pub(crate) fn keeping<T: Send + 'static>(
+    pub(crate) fn store_after_result<T: Send + 'static>(
         self: &Arc<Self>,
-        named: Option<Named>,
+        named: Option<UnstoredQuery>,
         answers: BoxStream<'static, T>,
         is_result: impl Fn(&T) -> bool + Send + 'static,
     ) -> BoxStream<'static, T> {
@@ -104,14 +101,14 @@ impl Persisted {
             if is_result(answer)
                 && let Some(named) = named.take()
             {
-                persisted.keep(named);
+                persisted.store(named);
             }
         };
         answers.inspect(keep).boxed()
     }
 
     /// Keeps a query that was executed.
-    pub(crate) fn keep(&self, Named { hash, text }: Named) {
+    pub(crate) fn store(&self, UnstoredQuery { hash, text }: UnstoredQuery) {
         if let Some(known) = &self.known {
             known.insert(hash, text);
         }
@@ -119,25 +116,14 @@ impl Persisted {
 }
 
 /// The hash that the extension names. Errors: what is wrong with it.
-fn read(asked: &Value) -> Result<Hash, &'static str> {
+fn read(asked: &Value) -> Result<Sha256Hash, &'static str> {
     let Value::Object(asked) = asked else { return Err("an object with version and sha256Hash is expected") };
     match asked.get("version") {
         Some(Value::Number(version)) if version.as_u64() == Some(1) => {}
         _ => return Err("version 1 is expected"),
     }
     let Some(Value::String(hash)) = asked.get("sha256Hash") else { return Err("sha256Hash is expected") };
-    from_hex(hash).ok_or("sha256Hash is 64 hexadecimal digits")
-}
-
-fn from_hex(text: &str) -> Option<Hash> {
-    if text.len() != 64 || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
-        return None;
-    }
-    let mut hash = Hash::default();
-    for (byte, at) in hash.iter_mut().zip((0..64).step_by(2)) {
-        *byte = u8::from_str_radix(text.get(at..at + 2)?, 16).ok()?;
-    }
-    Some(hash)
+    hash.parse().map_err(|_| "sha256Hash is 64 hexadecimal digits")
 }
 
 #[cfg(test)]
@@ -147,8 +133,7 @@ mod tests {
     use super::*;
 
     fn hash_of(query: &str) -> String {
-        let bytes: Vec<_> = Sha256::digest(query).iter().map(|byte| format!("{byte:02x}")).collect();
-        bytes.concat()
+        Sha256Hash::of(query).to_string()
     }
 
     fn request(query: &str, extension: &serde_json::Value) -> Request {
@@ -177,18 +162,12 @@ mod tests {
         let (given, named) = persisted.resolve(asking("{ a }", &hash)).unwrap();
         assert_eq!(given.query, "{ a }");
         assert!(persisted.resolve(asking("", &hash)).is_err(), "it was not executed yet");
-        persisted.keep(named.unwrap());
+        persisted.store(named.unwrap());
         for hash in [hash.clone(), hash.to_uppercase()] {
             let (known, named) = persisted.resolve(asking("", &hash)).unwrap();
             assert_eq!(known.query, "{ a }");
             assert!(named.is_none());
         }
-    }
-
-    #[test]
-    fn a_hash_is_that_of_the_sha_256_standard() {
-        // the first example of FIPS 180-2, appendix B.1
-        assert_eq!(hash_of("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     }
 
     #[test]
@@ -238,7 +217,7 @@ mod tests {
         for number in 0..1_000 {
             let query = format!("{{ field{number} }}");
             let (_, named) = persisted.resolve(asking(&query, &hash_of(&query))).unwrap();
-            persisted.keep(named.unwrap());
+            persisted.store(named.unwrap());
         }
         let known = persisted.known.unwrap();
         assert!(known.weight() <= 20_000);

@@ -19,7 +19,7 @@ use async_graphql::parser::types::{
 };
 use async_graphql::{Name, Positioned};
 
-use super::guard::Refusal;
+use super::refusal::Refusal;
 use crate::api;
 
 /// How many there may be for the engine to say what may be meant (as many errors as graphql-js tells before it gives up).

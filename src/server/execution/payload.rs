@@ -1,36 +1,34 @@
-//! What an operation yields, as it goes to clients: written as JSON once, however many are sent it.
-
-use std::fmt::Display;
+//! What an operation yields, as it is sent to clients: encoded as JSON once, for however many clients.
 
 use async_graphql::{Response, ServerError, Value};
 pub(crate) use tokio_tungstenite::tungstenite::Utf8Bytes;
 
-use crate::api::{ResumePoint, code};
-use crate::server::document::guard::Refusal;
-use crate::server::http::response::{error, is_refusal};
+use crate::api::ResumePoint;
+use crate::server::document::refusal::Refusal;
+use crate::server::error::{OK, internal_error, is_refusal, known_code};
 
-/// One answer to an operation. A clone shares the text.
+/// One response to an operation. A clone shares the text.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Payload {
-    /// An execution result, as JSON: data, and errors of its fields.
+    /// An execution result as JSON: data, and errors of its fields.
     Result(Utf8Bytes),
-    /// The request is not executed, and there is no other answer to it.
+    /// The request is not executed. There is no other response to it.
     Refused(Refused),
 }
 
-/// What one reader of a subscription is told that several have, and where he is with that.
+/// A payload for all subscribers of a stream, and where a subscriber that leaves the stream resumes alone.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SharedPayload {
     pub(crate) payload: Payload,
-    /// From where a reader who has this could go on by himself, if that can be.
-    pub(crate) place: Option<ResumePoint>,
-    /// The same for one who has nothing yet.
+    /// Behind this payload, if the subscription can resume.
+    pub(crate) resume_point: Option<ResumePoint>,
+    /// Before the first payload.
     pub(crate) start: Option<ResumePoint>,
 }
 
 impl From<Payload> for SharedPayload {
     fn from(payload: Payload) -> Self {
-        Self { payload, place: None, start: None }
+        Self { payload, resume_point: None, start: None }
     }
 }
 
@@ -39,14 +37,14 @@ impl From<Payload> for SharedPayload {
 pub(crate) struct Refused(pub(crate) Utf8Bytes);
 
 impl Payload {
-    /// The answer to a query or a mutation.
+    /// The response to a query or a mutation.
     pub(crate) fn new(response: &Response) -> Self {
         if is_refusal(response) { Self::Refused(Refused::new(&response.errors)) } else { Self::result(response) }
     }
 
-    /// What a subscription yields. `may_refuse`: it has yielded nothing, and no event of it is being executed. It is refused
-    /// then if what it yields is no event: nothing but errors, none of them below the field that is subscribed to. That
-    /// field fails when the source of its events cannot be set up, or ends with an error before it has one.
+    /// A response of a subscription. `may_refuse`: it is the first, and no event is being executed. Then it is a refusal if
+    /// it is no event: nothing but errors, none of them below the field that is subscribed to. That field fails when the
+    /// source of its events cannot be set up, or ends with an error before it has one.
     pub(crate) fn event(response: &Response, may_refuse: bool) -> Self {
         let is_refused = may_refuse
             && response.data == Value::Null
@@ -55,7 +53,7 @@ impl Payload {
         if is_refused { Self::Refused(Refused::new(&response.errors)) } else { Self::result(response) }
     }
 
-    /// The last answer to an operation that was executed up to there.
+    /// The last response to an operation that fails while it is executed.
     pub(crate) fn failed(error: ServerError) -> Self {
         Self::result(&Response::from_errors(vec![error]))
     }
@@ -64,19 +62,26 @@ impl Payload {
         json(response).map_or_else(Self::Refused, Self::Result)
     }
 
-    /// Whether the request was executed.
+    /// Whether the request is executed.
     pub(crate) fn is_result(&self) -> bool {
         matches!(self, Self::Result(_))
     }
 
-    /// How long its text is.
+    /// The code of the first error of a refusal. A result with an error of a field is `OK`.
+    pub(crate) fn outcome(&self) -> &'static str {
+        let Self::Refused(Refused(errors)) = self else { return OK };
+        let errors: serde_json::Value = serde_json::from_str(errors).unwrap_or_default();
+        known_code(errors[0]["extensions"]["code"].as_str().unwrap_or_default())
+    }
+
+    /// The length of its text.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Result(json) | Self::Refused(Refused(json)) => json.len(),
         }
     }
 
-    /// As an execution result, by which transports without a message for errors say that a request is refused.
+    /// As an execution result, for transports that have no message for refusals.
     pub(crate) fn into_result(self) -> Utf8Bytes {
         match self {
             Self::Result(json) => json,
@@ -87,13 +92,8 @@ impl Payload {
 
 impl Refused {
     fn new(errors: &[ServerError]) -> Self {
-        json(errors).map_or_else(|unwritten| unwritten, Self)
+        json(errors).map_or_else(|unencodable| unencodable, Self)
     }
-}
-
-/// Refuses an operation on a socket that has as many open as it may.
-pub(crate) fn too_many_operations(limit: usize) -> Refusal {
-    Refusal::TooLarge { which: "operations on its websocket", limit, actual: limit.saturating_add(1) }
 }
 
 impl From<ServerError> for Refused {
@@ -109,24 +109,19 @@ impl From<Refusal> for Refused {
     }
 }
 
-/// A internal_error of ours: the client is told an id, and the log what it was.
-pub(crate) fn internal_error(what: &dyn Display) -> ServerError {
-    let id = getrandom::u64().map_or_else(|_| "unknown".to_owned(), |id| format!("{id:016x}"));
-    tracing::error!(%id, error = %what, "a request failed");
-    let message = format!("the server failed to answer; the reason is in its log under id {id}");
-    let mut error = error(code::INTERNAL_SERVER_ERROR, message);
-    error.extensions.get_or_insert_default().set("id", id);
-    error
+/// Refuses an operation on a socket that has as many as it may.
+pub(crate) fn too_many_operations(limit: usize) -> Refusal {
+    Refusal::TooLarge { which: "operations on its websocket", limit, actual: limit.saturating_add(1) }
 }
 
-/// What is said instead of an answer that cannot be written, which is no answer that the schema can give.
-const UNWRITTEN: &str =
+/// The errors of a response that cannot be encoded, which is none that the schema gives.
+const UNENCODABLE: &str =
     r#"[{"message":"the response cannot be encoded","extensions":{"code":"INTERNAL_SERVER_ERROR"}}]"#;
 
 fn json<T: serde::Serialize + ?Sized>(value: &T) -> Result<Utf8Bytes, Refused> {
     serde_json::to_string(value).map(Utf8Bytes::from).map_err(|error| {
-        let told = serde_json::to_string(&[internal_error(&error)]);
-        Refused(told.map_or_else(|_| Utf8Bytes::from_static(UNWRITTEN), Utf8Bytes::from))
+        let errors = serde_json::to_string(&[internal_error(&error)]);
+        Refused(errors.map_or_else(|_| Utf8Bytes::from_static(UNENCODABLE), Utf8Bytes::from))
     })
 }
 
@@ -146,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_refused_by_errors_of_its_own_and_a_subscription_also_by_its_field() {
+    fn a_subscription_is_also_refused_by_errors_of_its_field() {
         let failed = |path: &[&str]| Response::from_errors(vec![error(path)]);
         let mut partial = Response::new(value!({ "tip": null }));
         partial.errors.push(error(&["tip"]));
@@ -167,12 +162,22 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_an_array_of_errors_and_as_a_result_an_object_without_data() {
+    fn a_refusal_as_a_result_has_errors_and_no_data() {
         let payload = Payload::new(&Response::from_errors(vec![error(&[])]));
         let Payload::Refused(Refused(errors)) = &payload else { panic!("it is a refusal") };
         let errors: serde_json::Value = serde_json::from_str(errors).unwrap();
         assert_eq!(errors[0]["message"], "no");
         let result: serde_json::Value = serde_json::from_str(&payload.into_result()).unwrap();
         assert_eq!(result, serde_json::json!({ "errors": errors }));
+    }
+
+    #[test]
+    fn the_outcome_of_a_refusal_is_a_code_of_this_server() {
+        let refused =
+            |code: &str| Payload::Refused(Refused(format!(r#"[{{"extensions":{{"code":"{code}"}}}}]"#).into()));
+        assert_eq!(refused("NOT_READY").outcome(), crate::api::code::NOT_READY);
+        assert_eq!(refused("EVIL").outcome(), "OTHER");
+        assert_eq!(Payload::Refused(Refused("[]".into())).outcome(), "OTHER");
+        assert_eq!(Payload::Result("{}".into()).outcome(), "OK");
     }
 }

@@ -1,23 +1,23 @@
-//! How many requests are executed at once, where, and for how long.
+//! A bounded pool of executions: how many run at once, on which threads, for how long.
 //!
 //! ```text
-//!   request ──► a place is free ──────────────────► executed on threads of its own ──► answered
+//!   request ──► a slot is free ──────────────────► executed on threads of the pool ──► response
 //!           ──► all are taken ──► a short queue ──┘             │
-//!           ──► that is full, too: RESOURCE_EXHAUSTED           └ time is over: TIMEOUT, and it is dropped
+//!           ──► that is full, too: RESOURCE_EXHAUSTED           └ after the timeout: TIMEOUT, and it is dropped
 //! ```
 //!
-//! ExecutionPool read the index, which keeps a thread busy and never waits. On threads of their own they cannot keep the
-//! server from accepting connections, telling that it lives, or hearing that it is to stop. An execution that is dropped
-//! lets go of the state that it read: an old one would keep the index from reusing its space.
+//! Executions read the index, which keeps a thread busy without waiting. On threads of their own they cannot keep the
+//! server from accepting connections, reporting its health, or noticing that it is to stop. A dropped execution releases
+//! the state that it read: an old one would keep the index from reusing its space.
 //!
-//! A subscription is validated and begun as a query is executed, in the same places. What it is told of then does not
-//! wait behind queries, nor is it refused:
+//! A subscription is validated and started like a query, in the same slots. Its events do not wait behind queries and are
+//! not refused:
 //!
 //! ```text
-//!   event ──► its first turn, a millisecond ──► told         the light ones, by which thousands of clients are told
+//!   event ──► its first poll, a millisecond ──► sent         cheap events, which thousands of clients receive
 //!                  │ there is more to it
-//!                  └──► a place among the long ones ──► told
-//!                                 └ time is over: TIMEOUT, and the subscription ends with that
+//!                  └──► a slot for long events ──► sent
+//!                                 └ after the timeout: TIMEOUT, and the subscription ends with that
 //! ```
 
 use std::io;
@@ -30,79 +30,97 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
-use super::payload::internal_error;
 use crate::api::code;
 use crate::limits::Limits;
-use crate::server::http::response::error;
+use crate::server::error::{error, internal_error};
 
-/// Why something was not executed to its end.
+/// Why something is not executed to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ExecutionError {
-    /// Too many are, or wait.
+    /// Slots and queue are full.
     #[error("the server is busy: retry later")]
     Busy,
-    /// It took too long.
+    /// It exceeds the timeout.
     #[error("the request took longer than {} s", .0.as_secs_f64())]
-    Late(Duration),
+    TimedOut(Duration),
     /// It panicked; the log says where.
     #[error("the server failed to answer")]
-    Failed,
+    Panicked,
 }
 
 impl From<ExecutionError> for ServerError {
     fn from(reason: ExecutionError) -> Self {
         match reason {
             ExecutionError::Busy => error(code::RESOURCE_EXHAUSTED, reason.to_string()),
-            ExecutionError::Late(_) => error(code::TIMEOUT, reason.to_string()),
-            ExecutionError::Failed => internal_error(&reason),
+            ExecutionError::TimedOut(_) => error(code::TIMEOUT, reason.to_string()),
+            ExecutionError::Panicked => internal_error(&reason),
         }
     }
 }
 
-/// The threads, and the places on them.
+/// The threads and the slots on them.
 pub(crate) struct ExecutionPool {
-    pub(crate) threads: Threads,
-    pub(crate) places: Arc<PoolSlots>,
+    threads: Threads,
+    slots: Arc<PoolSlots>,
 }
 
-/// The places, which outlive the threads in those who still have one.
+/// The slots, which outlive the threads in executions that still have one.
 pub(crate) struct PoolSlots {
-    /// For queries, mutations, and the beginnings of subscriptions.
+    /// For queries, mutations, and the starts of subscriptions.
     executions: Arc<Semaphore>,
-    /// For those who wait for one of these.
+    /// For executions that wait for one of these.
     queue: Semaphore,
-    /// For events that take more than their first turn. Who waits for one of these is a subscription, of which there are
-    /// no more than there may be.
-    pub(crate) events: Arc<Semaphore>,
-    pub(crate) limits: Limits,
+    /// For events that take more than one poll. What waits for one of these is a subscription, and their number is bounded.
+    events: Arc<Semaphore>,
+    limits: Limits,
 }
 
 impl PoolSlots {
     fn new(limits: &Limits) -> Self {
-        let semaphore = |places: usize| Semaphore::new(places.min(Semaphore::MAX_PERMITS));
+        let semaphore = |slots: usize| Semaphore::new(slots.min(Semaphore::MAX_PERMITS));
         let (executions, events) = (Arc::new(semaphore(limits.executions)), Arc::new(semaphore(limits.executions)));
         Self { executions, queue: semaphore(limits.waiting), events, limits: *limits }
     }
 
-    /// A place to execute something, and until when that is to be done.
+    /// A slot to execute in, and the deadline of the execution.
     pub(crate) async fn take(&self) -> Result<(OwnedSemaphorePermit, Instant), ExecutionError> {
         let deadline = Instant::now() + self.limits.timeout;
-        let place =
-            timeout_at(deadline, self.wait()).await.map_err(|_| ExecutionError::Late(self.limits.timeout))??;
-        Ok((place, deadline))
+        let slot = self.by_deadline(deadline, self.wait()).await??;
+        Ok((slot, deadline))
+    }
+
+    /// A slot for an event that has executed since then, and its deadline.
+    pub(crate) async fn take_for_event(
+        &self,
+        since: std::time::Instant,
+    ) -> Result<(OwnedSemaphorePermit, Instant), ExecutionError> {
+        let deadline = Instant::from_std(since) + self.limits.timeout;
+        let slot = self.by_deadline(deadline, self.events.clone().acquire_owned()).await?;
+        Ok((slot.map_err(|_| ExecutionError::Panicked)?, deadline))
+    }
+
+    /// The output of a future.
+    ///
+    /// Errors: it is not ready by then.
+    pub(crate) async fn by_deadline<T>(
+        &self,
+        deadline: Instant,
+        future: impl Future<Output = T>,
+    ) -> Result<T, ExecutionError> {
+        timeout_at(deadline, future).await.map_err(|_| ExecutionError::TimedOut(self.limits.timeout))
     }
 
     async fn wait(&self) -> Result<OwnedSemaphorePermit, ExecutionError> {
-        if let Ok(place) = self.executions.clone().try_acquire_owned() {
-            return Ok(place);
+        if let Ok(slot) = self.executions.clone().try_acquire_owned() {
+            return Ok(slot);
         }
         let _waiting = self.queue.try_acquire().map_err(|_| ExecutionError::Busy)?;
-        self.executions.clone().acquire_owned().await.map_err(|_| ExecutionError::Failed)
+        self.executions.clone().acquire_owned().await.map_err(|_| ExecutionError::Panicked)
     }
 }
 
-/// A runtime that may be dropped from within another.
-pub(crate) struct Threads(pub(crate) Option<Runtime>);
+/// A runtime that may be dropped within another.
+struct Threads(Option<Runtime>);
 
 impl Drop for Threads {
     fn drop(&mut self) {
@@ -112,7 +130,7 @@ impl Drop for Threads {
     }
 }
 
-/// An execution that ends when it is not waited for any more.
+/// A task that is aborted when this is dropped.
 pub(crate) struct AbortOnDrop<T>(JoinHandle<T>);
 
 impl<T> AbortOnDrop<T> {
@@ -120,11 +138,11 @@ impl<T> AbortOnDrop<T> {
         Self(task)
     }
 
-    /// What comes of it.
-    pub(crate) async fn end(&mut self) -> Result<T, ExecutionError> {
+    /// The output of the task.
+    pub(crate) async fn join(&mut self) -> Result<T, ExecutionError> {
         (&mut self.0).await.map_err(|error| {
             tracing::error!(%error, "a request ended without a response");
-            ExecutionError::Failed
+            ExecutionError::Panicked
         })
     }
 }
@@ -136,33 +154,44 @@ impl<T> Drop for AbortOnDrop<T> {
 }
 
 impl ExecutionPool {
-    /// Starts as many threads as there are cores. Errors: what the operating system says of that.
+    /// Starts as many threads as there are cores. Errors: the operating system refuses.
     pub(crate) fn start(limits: &Limits) -> io::Result<Self> {
         let runtime = Builder::new_multi_thread().thread_name("execution").enable_all().build()?;
-        Ok(Self { threads: Threads(Some(runtime)), places: Arc::new(PoolSlots::new(limits)) })
+        Ok(Self { threads: Threads(Some(runtime)), slots: Arc::new(PoolSlots::new(limits)) })
     }
 
-    /// How many are executed now, and how many wait.
-    pub(crate) fn now(&self) -> (usize, usize) {
-        let PoolSlots { executions, queue, limits, .. } = &*self.places;
+    /// How many executions run now, and how many wait.
+    pub(crate) fn load(&self) -> (usize, usize) {
+        let PoolSlots { executions, queue, limits, .. } = &*self.slots;
         let taken = |of: usize, free: &Semaphore| of.saturating_sub(free.available_permits());
         (taken(limits.executions, executions), taken(limits.waiting, queue))
     }
 
-    /// What comes of this.
+    pub(crate) fn slots(&self) -> &Arc<PoolSlots> {
+        &self.slots
+    }
+
+    /// Spawns a task on the threads of the pool, outside of its slots. `None` once the pool stops.
+    pub(crate) fn spawn<T: Send + 'static>(
+        &self,
+        task: impl Future<Output = T> + Send + 'static,
+    ) -> Option<AbortOnDrop<T>> {
+        self.threads.0.as_ref().map(|threads| AbortOnDrop::new(threads.spawn(task)))
+    }
+
+    /// Executes in a slot.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         execution: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, ExecutionError> {
-        let (place, deadline) = self.places.take().await?;
-        let Some(runtime) = &self.threads.0 else { return Err(ExecutionError::Failed) };
-        // the place is free again when the execution has really ended
+        let (slot, deadline) = self.slots.take().await?;
+        // the slot is free when the execution has really ended
         let execution = async move {
-            let _place = place;
+            let _slot = slot;
             execution.await
         };
-        let mut running = AbortOnDrop::new(runtime.spawn(execution));
-        timeout_at(deadline, running.end()).await.map_err(|_| ExecutionError::Late(self.places.limits.timeout))?
+        let mut running = self.spawn(execution).ok_or(ExecutionError::Panicked)?;
+        self.slots.by_deadline(deadline, running.join()).await?
     }
 }
 
@@ -174,84 +203,84 @@ mod tests {
 
     use super::*;
 
-    fn executions(at_once: usize, waiting: usize, timeout: Duration) -> Arc<ExecutionPool> {
+    fn pool(at_once: usize, waiting: usize, timeout: Duration) -> Arc<ExecutionPool> {
         Arc::new(ExecutionPool::start(&Limits { executions: at_once, waiting, timeout, ..Limits::default() }).unwrap())
     }
 
     const LONG: Duration = Duration::from_secs(20);
 
     #[tokio::test]
-    async fn what_finds_no_place_waits_and_what_finds_none_to_wait_is_refused() {
-        let executions = executions(1, 1, LONG);
+    async fn executions_beyond_the_slots_wait_and_beyond_the_queue_are_refused() {
+        let pool = pool(1, 1, LONG);
         let (finish, finished) = oneshot::channel::<()>();
         let running = tokio::spawn({
-            let executions = executions.clone();
-            async move { executions.run(async { finished.await.is_ok() }).await }
+            let pool = pool.clone();
+            async move { pool.run(async { finished.await.is_ok() }).await }
         });
-        while executions.places.executions.available_permits() > 0 {
+        while pool.slots.executions.available_permits() > 0 {
             tokio::task::yield_now().await;
         }
         let waiting = tokio::spawn({
-            let executions = executions.clone();
-            async move { executions.run(future::ready(2)).await }
+            let pool = pool.clone();
+            async move { pool.run(future::ready(2)).await }
         });
-        while executions.places.queue.available_permits() > 0 {
+        while pool.slots.queue.available_permits() > 0 {
             tokio::task::yield_now().await;
         }
-        assert_eq!(executions.run(future::ready(3)).await, Err(ExecutionError::Busy));
+        assert_eq!(pool.run(future::ready(3)).await, Err(ExecutionError::Busy));
         finish.send(()).unwrap();
         assert_eq!(running.await.unwrap(), Ok(true));
         assert_eq!(waiting.await.unwrap(), Ok(2));
-        assert_eq!(executions.run(future::ready(4)).await, Ok(4));
+        assert_eq!(pool.run(future::ready(4)).await, Ok(4));
     }
 
-    /// Tells when it is dropped.
-    struct Held(Option<oneshot::Sender<()>>);
+    /// Sends when it is dropped.
+    struct SendOnDrop(Option<oneshot::Sender<()>>);
 
-    impl Drop for Held {
+    impl Drop for SendOnDrop {
         fn drop(&mut self) {
             let _ = self.0.take().map(|dropped| dropped.send(()));
         }
     }
 
     #[tokio::test]
-    async fn what_takes_too_long_is_dropped_with_all_it_holds() {
+    async fn an_execution_past_its_deadline_is_dropped() {
         let timeout = Duration::from_millis(50);
-        let executions = executions(1, 0, timeout);
+        let pool = pool(1, 0, timeout);
         let (dropped, was_dropped) = oneshot::channel();
-        let held = Held(Some(dropped));
+        let guard = SendOnDrop(Some(dropped));
         let execution = async move {
-            let _held = held;
+            let _guard = guard;
             future::pending::<()>().await;
         };
-        assert_eq!(executions.run(execution).await, Err(ExecutionError::Late(timeout)));
+        assert_eq!(pool.run(execution).await, Err(ExecutionError::TimedOut(timeout)));
         assert_eq!(tokio::time::timeout(LONG, was_dropped).await, Ok(Ok(())));
-        while executions.places.executions.available_permits() == 0 {
+        while pool.slots.executions.available_permits() == 0 {
             tokio::task::yield_now().await;
         }
-        assert_eq!(executions.run(future::ready(1)).await, Ok(1));
+        assert_eq!(pool.run(future::ready(1)).await, Ok(1));
     }
 
     #[tokio::test]
-    async fn what_is_not_waited_for_any_more_is_dropped() {
-        let executions = executions(1, 0, LONG);
+    async fn an_abandoned_execution_is_dropped() {
+        let pool = pool(1, 0, LONG);
         let (dropped, was_dropped) = oneshot::channel();
-        let held = Held(Some(dropped));
+        let guard = SendOnDrop(Some(dropped));
         let execution = async move {
-            let _held = held;
+            let _guard = guard;
             future::pending::<()>().await;
         };
-        assert!(tokio::time::timeout(Duration::from_millis(20), executions.run(execution)).await.is_err());
+        assert!(tokio::time::timeout(Duration::from_millis(20), pool.run(execution)).await.is_err());
         assert_eq!(tokio::time::timeout(LONG, was_dropped).await, Ok(Ok(())));
     }
 
     #[tokio::test]
-    async fn a_panic_is_an_error_and_frees_its_place() {
-        let executions = executions(1, 0, LONG);
-        assert_eq!(executions.run(async { assert!(LONG.is_zero(), "on purpose") }).await, Err(ExecutionError::Failed));
-        while executions.places.executions.available_permits() == 0 {
+    async fn a_panic_is_an_error_and_frees_its_slot() {
+        let pool = pool(1, 0, LONG);
+        assert_eq!(pool.run(async { assert!(LONG.is_zero(), "on purpose") }).await, Err(ExecutionError::Panicked));
+        while pool.slots.executions.available_permits() == 0 {
             tokio::task::yield_now().await;
         }
-        assert_eq!(executions.run(future::ready(1)).await, Ok(1));
+        assert_eq!(pool.run(future::ready(1)).await, Ok(1));
     }
 }

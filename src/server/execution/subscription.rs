@@ -1,28 +1,28 @@
-//! A subscription on the threads of executions: begun there, and each event executed there, once it is asked for.
+//! A subscription on the threads of the pool: started there, and each event executed there when the client is ready for it.
 //!
 //! ```text
-//!   threads of executions                             │   the connection's
-//!                                                     │
-//!   api::Schema ──► Events ──► write ──► one waits ───┼──► SubscriptionStream ──► socket
-//!                     ▲                               │       │
-//!                     └─────────────── asked ─────────┼───────┘
+//!   threads of the pool                                │   the connection's
+//!                                                      │
+//!   api::Schema ──► Events ──► encode ──► one waits ───┼──► SubscriptionStream ──► socket
+//!                     ▲                                │       │
+//!                     └───────────── demand ───────────┼───────┘
 //! ```
 //!
-//! Nothing is executed before it is asked for, but for the first: a client that does not read costs nothing, and what it
-//! is too slow for stays in the schema, which knows how to resume.
+//! Nothing but the first event is executed without demand: a client that does not read costs nothing, and what it is too
+//! slow for remains in the schema, which knows how to resume.
 
 use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Instant as Moment;
+use std::time::Instant as StdInstant;
 
 use async_graphql::futures_util::future::FutureExt;
 use async_graphql::futures_util::stream::{Stream, StreamExt};
 use async_graphql::{Response, ServerError};
 use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 use tracing::Instrument;
 
 use super::pool::{AbortOnDrop, ExecutionError, ExecutionPool, PoolSlots};
@@ -30,10 +30,10 @@ use crate::api::{Events, ResumePoint};
 
 /// What a subscription yields. Dropping it ends the subscription.
 pub(crate) struct SubscriptionStream<T> {
-    told: mpsc::Receiver<T>,
-    asked: Arc<Notify>,
-    /// Whether the next was asked for.
-    is_asked: bool,
+    events: mpsc::Receiver<T>,
+    demand: Arc<Notify>,
+    /// Whether the next event is demanded.
+    has_demand: bool,
     _running: Option<AbortOnDrop<()>>,
 }
 
@@ -41,149 +41,146 @@ impl<T> Stream for SubscriptionStream<T> {
     type Item = T;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<T>> {
-        if !self.is_asked {
-            self.is_asked = true;
-            self.asked.notify_one();
+        if !self.has_demand {
+            self.has_demand = true;
+            self.demand.notify_one();
         }
-        let told = self.told.poll_recv(context);
-        if told.is_ready() {
-            self.is_asked = false;
+        let event = self.events.poll_recv(context);
+        if event.is_ready() {
+            self.has_demand = false;
         }
-        told
+        event
     }
 }
 
-impl ExecutionPool {
-    /// What comes of the events that `begin` gives once they may be executed, each as `write` makes it, which is given with
-    /// it whether the subscription may be refused by it still, and where its reader is then. What else `begin` gives is held until they have begun:
-    /// until they were looked at once, from when on nothing that happens is missed.
-    ///
-    /// `begin` has no place, and may wait.
-    pub(crate) fn follow<T: Send + 'static, H: Send + 'static>(
-        &self,
-        begin: impl Future<Output = Result<(Events, H), ServerError>> + Send + 'static,
-        write: impl Fn(Response, bool, ResumePoints) -> T + Send + 'static,
-    ) -> SubscriptionStream<T> {
-        let (teller, told) = mpsc::channel(1);
-        let asked = Arc::new(Notify::new());
-        let mut telling = Telling { write, teller, asked: asked.clone(), is_first: true, has_begun: false };
-        let places = self.places.clone();
-        let telling = async move {
-            let all = AssertUnwindSafe(tell_all(places, begin, &mut telling)).catch_unwind().await;
-            let end = all.unwrap_or(Err(ExecutionError::Failed));
-            if let Err(reason) = end {
-                // once it has begun an event may be what was not executed
-                telling.is_first &= !telling.has_begun;
-                telling.tell(Response::from_errors(vec![reason.into()]), ResumePoints::default());
-            }
-        };
-        let running = self.threads.0.as_ref().map(|threads| AbortOnDrop::new(threads.spawn(telling.in_current_span())));
-        SubscriptionStream { told, asked, is_asked: true, _running: running }
-    }
-}
-
-/// Where readers of a subscription are.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct ResumePoints {
-    /// Who have nothing yet.
+/// A response of a subscription.
+pub(crate) struct Event {
+    pub(crate) response: Response,
+    /// Whether the response may be the reason why the subscription is refused.
+    pub(crate) may_refuse: bool,
+    /// Where a client resumes that has nothing yet.
     pub(crate) start: Option<ResumePoint>,
-    /// Who have what was told last.
-    pub(crate) place: Option<ResumePoint>,
+    /// Where a client resumes that has this event.
+    pub(crate) resume_point: Option<ResumePoint>,
 }
 
-/// The way to the client.
-struct Telling<T, W> {
-    write: W,
-    teller: mpsc::Sender<T>,
-    asked: Arc<Notify>,
-    /// Whether nothing was sent: what is next may be why the subscription is refused.
+/// Runs a subscription on this pool, and yields its events as `encode` makes them.
+///
+/// `start` has no slot, and may wait. What it returns beside the events is dropped when the subscription has begun: when its
+/// events were polled once, from when on nothing that happens is missed.
+pub(crate) fn run<T: Send + 'static, H: Send + 'static>(
+    pool: &ExecutionPool,
+    start: impl Future<Output = Result<(Events, H), ServerError>> + Send + 'static,
+    encode: impl Fn(&Event) -> T + Send + 'static,
+) -> SubscriptionStream<T> {
+    let (sender, events) = mpsc::channel(1);
+    let demand = Arc::new(Notify::new());
+    let mut outlet = Outlet { encode, sender, demand: demand.clone(), is_first: true, has_begun: false };
+    let slots = pool.slots().clone();
+    let running = async move {
+        let all = AssertUnwindSafe(send_all(slots, start, &mut outlet)).catch_unwind().await;
+        if let Err(reason) = all.unwrap_or(Err(ExecutionError::Panicked)) {
+            // once it has begun, what is not executed may be an event
+            outlet.is_first &= !outlet.has_begun;
+            outlet.send_error(reason.into());
+        }
+    };
+    let running = pool.spawn(running.in_current_span());
+    SubscriptionStream { events, demand, has_demand: true, _running: running }
+}
+
+/// Sends events to the [`SubscriptionStream`].
+struct Outlet<T, E> {
+    encode: E,
+    sender: mpsc::Sender<T>,
+    demand: Arc<Notify>,
+    /// Whether nothing is sent yet: the next response may be the reason why the subscription is refused.
     is_first: bool,
-    /// Whether it was looked at once, so that what happens from then on is not missed.
+    /// Whether the events were polled once.
     has_begun: bool,
 }
 
-impl<T, W: Fn(Response, bool, ResumePoints) -> T> Telling<T, W> {
-    fn tell(&mut self, response: Response, reached: ResumePoints) {
-        let is_first = std::mem::take(&mut self.is_first);
-        // there is room for what was asked for, and if nobody is there any more this is about to end
-        let _ = self.teller.try_send((self.write)(response, is_first, reached));
+impl<T, E: Fn(&Event) -> T> Outlet<T, E> {
+    fn send(&mut self, response: Response, start: Option<ResumePoint>, resume_point: Option<ResumePoint>) {
+        let may_refuse = std::mem::take(&mut self.is_first);
+        // there is space for what is demanded, and without a receiver this is about to be aborted
+        let _ = self.sender.try_send((self.encode)(&Event { response, may_refuse, start, resume_point }));
+    }
+
+    fn send_error(&mut self, error: ServerError) {
+        self.send(Response::from_errors(vec![error]), None, None);
     }
 }
 
-/// Tells all until there is no more. Errors: why there is no more, which is yet to be told.
-async fn tell_all<T, H, W: Fn(Response, bool, ResumePoints) -> T>(
-    places: Arc<PoolSlots>,
-    begin: impl Future<Output = Result<(Events, H), ServerError>>,
-    telling: &mut Telling<T, W>,
+/// Sends all events. Errors: why there are no more, which is yet to be sent.
+async fn send_all<T, H, E: Fn(&Event) -> T>(
+    slots: Arc<PoolSlots>,
+    start: impl Future<Output = Result<(Events, H), ServerError>>,
+    outlet: &mut Outlet<T, E>,
 ) -> Result<(), ExecutionError> {
-    let (mut events, held) = match begin.await {
-        Ok(ready) => ready,
+    let (mut events, until_begun) = match start.await {
+        Ok(started) => started,
         Err(error) => {
-            telling.tell(Response::from_errors(vec![error]), ResumePoints::default());
+            outlet.send_error(error);
             return Ok(());
         }
     };
-    let (place, deadline) = places.take().await?;
-    let first = poll_fn(|context| Poll::Ready(look(&mut events, context))).await;
-    drop(held);
-    telling.has_begun = true;
+    let (slot, deadline) = slots.take().await?;
+    let first = poll_fn(|context| Poll::Ready(poll(&mut events, context))).await;
+    drop(until_begun);
+    outlet.has_begun = true;
     let mut next = match first {
-        Poll::Ready(Look::Next(next)) => {
-            drop(place);
+        Poll::Ready(Polled::Next(next)) => {
+            drop(slot);
             next.map(|response| *response)
         }
-        // in the place that it has
-        Poll::Ready(Look::Executing(_)) => places.rest(&mut events, deadline, place).await?,
+        // in the slot that it has
+        Poll::Ready(Polled::Executing(_)) => finish(&slots, &mut events, deadline, slot).await?,
         Poll::Pending => {
-            drop(place);
-            places.next(&mut events).await?
+            drop(slot);
+            next_event(&slots, &mut events).await?
         }
     };
     while let Some(response) = next {
-        telling.tell(response, ResumePoints { start: events.start(), place: events.place() });
-        telling.asked.notified().await;
-        next = places.next(&mut events).await?;
+        outlet.send(response, events.start(), events.place());
+        outlet.demand.notified().await;
+        next = next_event(&slots, &mut events).await?;
     }
     Ok(())
 }
 
-/// What is found where events come from.
-enum Look {
-    /// One, or that there are no more.
+/// The state of the events after a poll.
+enum Polled {
+    /// An event, or the end.
     Next(Option<Box<Response>>),
-    /// One that is being executed since then, and was not done in its first turn.
-    Executing(Moment),
+    /// An event that executes since then, and takes more than one poll.
+    Executing(StdInstant),
 }
 
-fn look(events: &mut Events, context: &mut Context<'_>) -> Poll<Look> {
+fn poll(events: &mut Events, context: &mut Context<'_>) -> Poll<Polled> {
     match events.poll_next_unpin(context) {
-        Poll::Ready(next) => Poll::Ready(Look::Next(next.map(Box::new))),
-        Poll::Pending => events.executing_since().map_or(Poll::Pending, |since| Poll::Ready(Look::Executing(since))),
+        Poll::Ready(next) => Poll::Ready(Polled::Next(next.map(Box::new))),
+        Poll::Pending => events.executing_since().map_or(Poll::Pending, |since| Poll::Ready(Polled::Executing(since))),
     }
 }
 
-impl PoolSlots {
-    /// The next event, however long it does not come.
-    async fn next(&self, events: &mut Events) -> Result<Option<Response>, ExecutionError> {
-        match poll_fn(|context| look(events, context)).await {
-            Look::Next(next) => Ok(next.map(|response| *response)),
-            Look::Executing(since) => {
-                let deadline = Instant::from_std(since) + self.limits.timeout;
-                let late = |_| ExecutionError::Late(self.limits.timeout);
-                let place = timeout_at(deadline, self.events.clone().acquire_owned()).await.map_err(late)?;
-                let place = place.map_err(|_| ExecutionError::Failed)?;
-                self.rest(events, deadline, place).await
-            }
+/// The next event, whenever it happens.
+async fn next_event(slots: &PoolSlots, events: &mut Events) -> Result<Option<Response>, ExecutionError> {
+    match poll_fn(|context| poll(events, context)).await {
+        Polled::Next(next) => Ok(next.map(|response| *response)),
+        Polled::Executing(since) => {
+            let (slot, deadline) = slots.take_for_event(since).await?;
+            finish(slots, events, deadline, slot).await
         }
     }
+}
 
-    /// The rest of an event that is being executed, in its place.
-    async fn rest(
-        &self,
-        events: &mut Events,
-        deadline: Instant,
-        _place: OwnedSemaphorePermit,
-    ) -> Result<Option<Response>, ExecutionError> {
-        timeout_at(deadline, events.next()).await.map_err(|_| ExecutionError::Late(self.limits.timeout))
-    }
+/// Executes the rest of an event in its slot.
+async fn finish(
+    slots: &PoolSlots,
+    events: &mut Events,
+    deadline: Instant,
+    _slot: OwnedSemaphorePermit,
+) -> Result<Option<Response>, ExecutionError> {
+    slots.by_deadline(deadline, events.next()).await
 }

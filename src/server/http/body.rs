@@ -1,51 +1,52 @@
-//! The body of a request, within its limit and its time.
+//! Receives the body of a request, within its limit, its time and the memory of all.
 
 use std::borrow::Cow;
 
+use async_graphql::ServerError;
 use async_graphql::futures_util::StreamExt;
 use axum::body::Body;
 use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, EXPECT, TRANSFER_ENCODING};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::server::connection::min_rate::{MinRate, TransferPace};
-use crate::server::limits::memory::{BudgetExhausted, MemoryBudget, Reservation, SMALL};
+use crate::server::connection::min_rate::{MinRate, TransferMonitor};
+use crate::server::limits::memory::{MemoryBudget, Reservation, SMALL};
 
 /// How much of a body that is refused is read all the same, in multiples of the limit. A client that is still writing
 /// when its connection is closed may never read why.
 const READ_ON: u64 = 4;
 
 /// Why there is no body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum BodyError {
     /// It is larger than the limit: so many bytes, as far as that is known.
     TooLarge(u64),
-    /// There is too much else in memory that is on its way.
-    NoRoom(BudgetExhausted),
+    /// It exceeds the memory of all clients.
+    NoMemory(ServerError),
     /// It did not come in time, or too slowly.
     Late,
     /// It is not chunked as its head says, or the connection ended before it.
     Malformed,
 }
 
-/// A body, as far as it was received. Counts as held.
+/// A body, as far as it is received, with its reservation.
 #[derive(Debug, Default)]
 pub(crate) struct Received {
     bytes: Vec<u8>,
     /// Each for as much as was there before, so that there are few.
-    claims: Vec<Reservation>,
-    /// For how much there are claims, or need be none.
-    claimed: usize,
+    reservations: Vec<Reservation>,
+    /// The bytes that are reserved, or are too few to be.
+    reserved: usize,
 }
 
 impl Received {
-    fn add(&mut self, chunk: &[u8], held: &MemoryBudget) -> Result<(), BudgetExhausted> {
+    fn add(&mut self, chunk: &[u8], memory: &MemoryBudget) -> Result<(), ServerError> {
         let size = self.bytes.len().saturating_add(chunk.len());
-        if size > self.claimed.max(SMALL) {
+        if size > self.reserved.max(SMALL) {
             // as much as is there already, as the buffer grows, too
-            let more = size.max(self.claimed.saturating_mul(2)).saturating_sub(self.claimed);
-            self.claims.extend(held.claim(more)?);
-            self.claimed = self.claimed.saturating_add(more);
+            let more = size.max(self.reserved.saturating_mul(2)).saturating_sub(self.reserved);
+            self.reservations.extend(memory.reserve_large(more)?);
+            self.reserved = self.reserved.saturating_add(more);
         }
         self.bytes.extend_from_slice(chunk);
         Ok(())
@@ -64,8 +65,8 @@ pub(crate) async fn receive(
     headers: &HeaderMap,
     body: Body,
     limit: usize,
-    least: MinRate,
-    held: &MemoryBudget,
+    min_rate: MinRate,
+    memory: &MemoryBudget,
 ) -> Result<Received, BodyError> {
     let limit = u64::try_from(limit).unwrap_or(u64::MAX);
     let most = limit.saturating_mul(READ_ON);
@@ -74,7 +75,7 @@ pub(crate) async fn receive(
     if announced > most || (announced > limit && headers.contains_key(EXPECT)) {
         return Err(BodyError::TooLarge(announced));
     }
-    timeout(least.timeout, read(body, limit, most, least, held)).await.unwrap_or(Err(BodyError::Late))
+    timeout(min_rate.timeout, read(body, limit, most, min_rate, memory)).await.unwrap_or(Err(BodyError::Late))
 }
 
 /// The only coding in which bodies are read. What a compressed one holds could be any number of times as large as the limit.
@@ -99,9 +100,15 @@ fn announced(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-async fn read(body: Body, limit: u64, most: u64, least: MinRate, held: &MemoryBudget) -> Result<Received, BodyError> {
+async fn read(
+    body: Body,
+    limit: u64,
+    most: u64,
+    min_rate: MinRate,
+    memory: &MemoryBudget,
+) -> Result<Received, BodyError> {
     let (mut chunks, mut received, mut size) = (body.into_data_stream(), Received::default(), 0_u64);
-    let mut pace = TransferPace::new(least);
+    let mut pace = TransferMonitor::new(min_rate);
     pace.wait(Instant::now());
     loop {
         let next = chunks.next();
@@ -114,7 +121,7 @@ async fn read(body: Body, limit: u64, most: u64, least: MinRate, held: &MemoryBu
         pace.take(chunk.len(), Instant::now());
         size = size.saturating_add(u64::try_from(chunk.len()).unwrap_or(u64::MAX));
         if size <= limit {
-            received.add(&chunk, held).map_err(BodyError::NoRoom)?;
+            received.add(&chunk, memory).map_err(BodyError::NoMemory)?;
         } else if size > most {
             break;
         } else {
@@ -135,7 +142,7 @@ mod tests {
 
     async fn receive_with(headers: &[(HeaderName, &'static str)], body: Body) -> Result<Vec<u8>, BodyError> {
         let headers = headers.iter().map(|(name, value)| (name.clone(), HeaderValue::from_static(value))).collect();
-        receive(&headers, body, 10, LEAST, &MemoryBudget::new(0)).await.map(|body| body.bytes)
+        receive(&headers, body, 10, LEAST, &MemoryBudget::of_unread_responses(0)).await.map(|body| body.bytes)
     }
 
     const LEAST: MinRate = MinRate { timeout: Duration::from_secs(30), rate: 1, patience: Duration::from_secs(10) };
@@ -207,14 +214,16 @@ mod tests {
             // as fast as that, but too long
             (1_000, 1, least(700, 0), Err(BodyError::Late)),
         ] {
-            let received = receive(&HeaderMap::new(), dripping(bytes, tenths), 100, least, &MemoryBudget::new(0)).await;
+            let received =
+                receive(&HeaderMap::new(), dripping(bytes, tenths), 100, least, &MemoryBudget::of_unread_responses(0))
+                    .await;
             assert_eq!(received.map(|body| body.bytes.len()), expected, "{bytes} {tenths}");
         }
     }
 
     #[tokio::test]
     async fn bodies_that_there_is_no_room_for_are_refused_until_others_are_done() {
-        let held = MemoryBudget::new(1_536 << 10);
+        let held = MemoryBudget::of_unread_responses(1_536 << 10);
         let receive = async |size: usize| {
             let body = Body::from_stream(async_graphql::futures_util::stream::iter(
                 (0..size >> 10).map(|_| Ok::<_, std::io::Error>(Bytes::from_static(&[b'x'; 1 << 10]))),
@@ -223,7 +232,7 @@ mod tests {
         };
         let first = receive(512 << 10).await;
         assert_eq!(first.as_ref().map(|body| body.bytes.len()), Ok(512 << 10));
-        assert_eq!(receive(768 << 10).await.map(|_| ()), Err(BodyError::NoRoom(BudgetExhausted)));
+        assert!(matches!(receive(768 << 10).await, Err(BodyError::NoMemory(_))));
         assert_eq!(receive(SMALL).await.map(|body| body.bytes.len()), Ok(SMALL));
         drop(first);
         assert!(receive(768 << 10).await.is_ok());

@@ -1,17 +1,16 @@
-//! How long an answer may be kept, as HTTP tells it (RFC 9111), and whether what a client kept is still the answer
-//! (RFC 9110, section 13).
+//! How long an answer may be cached (RFC 9111), and whether a cached answer is still current (RFC 9110, section 13).
 //!
 //! ```text
 //!   Freshness::Immutable      Cache-Control: public, max-age=31536000, immutable
 //!   Freshness::UntilNextTip     Cache-Control: public, no-cache    ETag: W/"t.<tip>.<media>"
 //!   Freshness::UntilNextHead    Cache-Control: public, no-cache    ETag: W/"h.<tip>.<mark of the Head>.<media>"
 //!   introspection         Cache-Control: public, no-cache    ETag: W/"s.<hash of the schema>.<media>"
-//!   Freshness::NoStore      Cache-Control: no-store            so are mutations, streams, and whatever has an error
+//!   Freshness::NoStore      Cache-Control: no-store            also mutations, streams, and responses with errors
 //! ```
 //!
-//! An ETag says by itself what it depends on. So a client that brings one back (`If-None-Match`) is told 304 without that
-//! anything is executed: the same question of the same state has the same answer. The ETags are weak, because an answer is
-//! compressed or not.
+//! An ETag names the state that the answer depends on. So a client that sends one (`If-None-Match`) gets 304 without an
+//! execution: the same request of the same state has the same answer. The ETags are weak, because an answer is compressed
+//! or not.
 
 use std::sync::LazyLock;
 
@@ -21,50 +20,52 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use sha2::{Digest, Sha256};
 
-use super::accept::ResponseType;
+use super::media_type::ResponseType;
 use crate::api::{self, Freshness, Schema};
 
-/// Who may keep an answer: whoever passes it on, or only the one who asked with a name or a token.
+/// Which caches may store an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CacheScope {
-    Anyone,
-    Asker,
+    /// Also those between client and server.
+    Public,
+    /// Only the client's own: its request has credentials.
+    Private,
 }
 
 impl CacheScope {
     pub(crate) fn of(headers: &HeaderMap) -> Self {
         let is_personal = headers.contains_key(AUTHORIZATION) || headers.contains_key(COOKIE);
-        if is_personal { Self::Asker } else { Self::Anyone }
+        if is_personal { Self::Private } else { Self::Public }
     }
 
-    fn for_a_year(self) -> HeaderValue {
+    fn for_ever(self) -> HeaderValue {
         HeaderValue::from_static(match self {
-            Self::Anyone => "public, max-age=31536000, immutable",
-            Self::Asker => "private, max-age=31536000, immutable",
+            Self::Public => "public, max-age=31536000, immutable",
+            Self::Private => "private, max-age=31536000, immutable",
         })
     }
 
-    fn if_still_so(self) -> HeaderValue {
+    fn if_current(self) -> HeaderValue {
         HeaderValue::from_static(match self {
-            Self::Anyone => "public, no-cache",
-            Self::Asker => "private, no-cache",
+            Self::Public => "public, no-cache",
+            Self::Private => "private, no-cache",
         })
     }
 }
 
-/// With what an answer stays the answer.
+/// What an answer depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kept {
+pub(crate) enum Validity {
     Of(Freshness),
-    /// With the schema, which is of one version of this program.
+    /// The schema, which is that of a version of this program.
     WithSchema,
 }
 
-impl Kept {
-    /// What an ETag calls the state that the answer depends on; `None` if there is none to name.
+impl Validity {
+    /// The state in an ETag; `None` if there is none to name.
     fn state(self) -> Option<String> {
         match self {
-            Self::Of(lasting) => lasting.state(),
+            Self::Of(freshness) => freshness.state(),
             Self::WithSchema => Some(schema_state().to_owned()),
         }
     }
@@ -80,37 +81,37 @@ fn schema_state() -> &'static str {
     &STATE
 }
 
-/// Says in an answer how long it may be kept. What it says until then is that it may not.
-pub(crate) fn tell(answer: &mut Response, kept: Kept, (media, keeper): (ResponseType, CacheScope)) {
-    if kept == Kept::Of(Freshness::Immutable) {
-        answer.headers_mut().insert(CACHE_CONTROL, keeper.for_a_year());
-    } else if let Some(tag) = kept.state().and_then(|state| tag(&state, media)) {
-        answer.headers_mut().insert(CACHE_CONTROL, keeper.if_still_so());
+/// Adds the headers of an answer that may be cached. Without them it may not.
+pub(crate) fn add(answer: &mut Response, validity: Validity, (media, scope): (ResponseType, CacheScope)) {
+    if validity == Validity::Of(Freshness::Immutable) {
+        answer.headers_mut().insert(CACHE_CONTROL, scope.for_ever());
+    } else if let Some(tag) = validity.state().and_then(|state| tag(&state, media)) {
+        answer.headers_mut().insert(CACHE_CONTROL, scope.if_current());
         answer.headers_mut().insert(ETAG, tag);
     }
 }
 
-/// 304, if what the client says it has is still the answer to what it asks, which may be the schema.
+/// 304, if the answer that the client has cached is still current.
 pub(crate) fn unchanged(
     schema: &Schema,
-    caller: &Parts,
+    request: &Parts,
     media: ResponseType,
     is_about_schema: bool,
 ) -> Option<Response> {
-    // for other methods it is a condition to do something at all
-    if !matches!(caller.method, Method::GET | Method::HEAD) {
+    // for other methods it is a condition of the request
+    if !matches!(request.method, Method::GET | Method::HEAD) {
         return None;
     }
-    let given = caller.headers.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
+    let given = request.headers.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
     let is_current = |state: &&str| {
         if is_about_schema {
             return *state == schema_state();
         }
-        Freshness::with_state(state).is_some_and(|lasting| schema.is_current(&lasting))
+        Freshness::with_state(state).is_some_and(|freshness| schema.is_current(&freshness))
     };
     let state = given.flat_map(|list| list.split(',')).filter_map(|tag| read(tag.trim(), media)).find(is_current)?;
     let headers = [
-        (CACHE_CONTROL, CacheScope::of(&caller.headers).if_still_so()),
+        (CACHE_CONTROL, CacheScope::of(&request.headers).if_current()),
         (ETAG, tag(state, media)?),
         (VARY, HeaderValue::from_static("accept")),
     ];
@@ -128,7 +129,7 @@ fn tag(state: &str, media: ResponseType) -> Option<HeaderValue> {
     HeaderValue::from_str(&format!("W/\"{state}.{}\"", letter(media))).ok()
 }
 
-/// The state that an ETag names, if that could be one of ours of this media type. Weak and strong ones compare alike
+/// The state that an ETag of this media type names. Weak and strong ones compare alike
 /// (RFC 9110, section 13.1.2).
 fn read(tag: &str, media: ResponseType) -> Option<&str> {
     let tag = tag.strip_prefix("W/").unwrap_or(tag).strip_prefix('"')?.strip_suffix('"')?;
@@ -162,8 +163,8 @@ mod tests {
     #[test]
     fn the_state_of_the_schema_is_none_of_the_chain() {
         assert_eq!((schema_state().len(), Freshness::with_state(schema_state())), (18, None));
-        assert_eq!(Kept::Of(Freshness::Immutable).state(), None);
-        assert_eq!(Kept::Of(Freshness::NoStore).state(), None);
+        assert_eq!(Validity::Of(Freshness::Immutable).state(), None);
+        assert_eq!(Validity::Of(Freshness::NoStore).state(), None);
     }
 
     #[test]

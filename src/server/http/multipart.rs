@@ -4,7 +4,7 @@
 //!   --graphql                                --graphql                               --graphql--
 //!   Content-Type: application/json           Content-Type: application/json
 //!
-//!   {"payload":{"data": ...}}                {}   when nothing else was sent         there is no more
+//!   {"payload":{"data": ...}}                {}   when nothing else was sent         the end
 //! ```
 //!
 //! Rules: Apollo's "Multipart Protocol for GraphQL Subscriptions" 1.0. async-graphql's stream of parts leaves out what is
@@ -13,13 +13,13 @@
 use super::stream::Form;
 use crate::server::metrics::server_metrics::Transport;
 
-/// What the results of a request become.
+/// The form of results.
 pub(crate) const FORM: Form = Form {
     transport: Transport::Multipart,
     content_type: "multipart/mixed; boundary=\"graphql\"; subscriptionSpec=\"1.0\"",
     opening: "",
     result: |json| format!("--graphql\r\nContent-Type: application/json\r\n\r\n{{\"payload\":{json}}}\r\n"),
-    silence: "--graphql\r\nContent-Type: application/json\r\n\r\n{}\r\n",
+    keep_alive: "--graphql\r\nContent-Type: application/json\r\n\r\n{}\r\n",
     complete: "--graphql--\r\n",
 };
 
@@ -34,9 +34,9 @@ mod tests {
     use crate::server::limits::memory::MemoryBudget;
 
     #[tokio::test]
-    async fn results_are_parts_with_the_payload_around_them_and_the_last_delimiter_ends_them() {
+    async fn results_are_parts_and_the_last_delimiter_ends_them() {
         let payloads = stream::iter([Payload::Result(r#"{"data":1}"#.into())]).boxed();
-        let parts: Vec<_> = chunks(FORM, MemoryBudget::new(0), payloads).collect().await;
+        let parts: Vec<_> = chunks(FORM, MemoryBudget::of_unread_responses(0), payloads).collect().await;
         let text = String::from_utf8(parts.concat()).unwrap();
         assert_eq!(
             text,

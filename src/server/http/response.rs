@@ -3,14 +3,15 @@
 //! ```text
 //!                                    application/graphql-response+json     application/json
 //!   executed, with errors or not     200                                   200
-//!   refused before execution         400, or what its code says            200
-//!   no GraphQL request, or shed      what it is                            what it is
+//!   refused before execution         400, or the status of its code        200
+//!   no GraphQL request, or shed      its status                            its status
 //! ```
 //!
-//! A request that was refused has no `data`, not even null: that is what tells it from one whose data is null because a
-//! field failed (GraphQL, section 7.1.2). Under `application/json` it is 200 all the same, because a client that knows
-//! nothing newer takes any other status for something that stands between it and the server (GraphQL over HTTP, section
-//! "Status Codes").
+//! A refused request has no `data`, not even null: that distinguishes it from one whose data is null because a field failed
+//! (GraphQL, section 7.1.2). Under `application/json` it is 200 all the same, because older clients take any other status
+//! for that of an intermediary (GraphQL over HTTP, section "Status Codes").
+
+use std::collections::BTreeMap;
 
 use async_graphql::{Response as GraphqlResponse, ServerError, Value};
 use axum::body::Bytes;
@@ -19,61 +20,51 @@ use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
-use super::accept::ResponseType;
+use super::media_type::ResponseType;
 use crate::api::{RETRY_AFTER_SECONDS, code};
+use crate::server::error::{first_code, is_refusal};
 use crate::server::limits::memory::MemoryBudget;
 
-/// The answer to a GraphQL request. It counts as held until the client has read it; one that there is no room for is
+/// The answer to a GraphQL request. Its bytes are reserved until the client has read it; one that exceeds the budget is
 /// refused.
-pub(crate) fn answer(media: ResponseType, response: &GraphqlResponse, held: &MemoryBudget) -> Response {
+pub(crate) fn respond(media: ResponseType, response: &GraphqlResponse, memory: &MemoryBudget) -> Response {
     let Some(json) = json_of(response) else { return StatusCode::INTERNAL_SERVER_ERROR.into_response() };
-    let json = match held.hold(json) {
+    let json = match memory.keep(json) {
         Ok(json) => json,
-        Err(reason) => return answer(media, &GraphqlResponse::from_errors(vec![reason.into()]), held),
+        Err(reason) => return respond(media, &GraphqlResponse::from_errors(vec![reason]), memory),
     };
     let is_shed = first_code(response) == Some(code::RESOURCE_EXHAUSTED);
-    // the server has room, and the client has spent what it may
+    // the server has capacity, and the client has spent its budget
     let wait = retry_after(response).filter(|_| is_shed);
     let status = match media {
         _ if wait.is_some() => StatusCode::TOO_MANY_REQUESTS,
         ResponseType::GraphqlResponse if is_refusal(response) => status_of(response),
-        // whoever balances load looks at nothing else
+        // load balancers look at nothing else
         ResponseType::Json if is_shed => StatusCode::SERVICE_UNAVAILABLE,
         _ => StatusCode::OK,
     };
-    let mut answer = written(status, media, json);
+    let mut answer = with_json(status, media, json);
     if is_shed {
         answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from(wait.unwrap_or(1)));
     }
     answer
 }
 
-/// The same as JSON, for what is refused before the client is asked what it takes.
+/// A refusal as JSON, before the media types of the client are known.
 pub(crate) fn refuse_as_json(status: StatusCode, error: ServerError) -> Response {
     refuse(status, ResponseType::Json, error)
 }
 
-/// The answer to what is refused for another reason than what is in the GraphQL request.
+/// A refusal for a reason outside of the GraphQL request.
 pub(crate) fn refuse(status: StatusCode, media: ResponseType, error: ServerError) -> Response {
-    with_status(status, media, &GraphqlResponse::from_errors(vec![error]))
+    match json_of(&GraphqlResponse::from_errors(vec![error])) {
+        Some(json) => with_json(status, media, json),
+        None => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
 }
 
-/// An error with one of the codes of [`code`].
-pub(crate) fn error(code: &str, message: impl Into<String>) -> ServerError {
-    let mut error = ServerError::new(message, None);
-    error.extensions.get_or_insert_default().set("code", code);
-    error
-}
-
-/// Whether nothing was executed. Errors of fields have paths, and others come before the first field.
-pub(crate) fn is_refusal(response: &GraphqlResponse) -> bool {
-    !response.errors.is_empty()
-        && response.data == Value::Null
-        && response.errors.iter().all(|error| error.path.is_empty())
-}
-
-/// Gives those errors that say nothing but that something failed the id of their request, which the log has, too.
-pub(crate) fn number_faults(response: &mut GraphqlResponse, id: &str) {
+/// Adds the id of the request, which the log has, to those errors that say nothing but that something failed.
+pub(crate) fn add_request_id(response: &mut GraphqlResponse, id: &str) {
     let masked = Value::from(code::INTERNAL_SERVER_ERROR);
     for error in &mut response.errors {
         if let Some(extensions) = &mut error.extensions
@@ -84,7 +75,7 @@ pub(crate) fn number_faults(response: &mut GraphqlResponse, id: &str) {
     }
 }
 
-/// The status that says what the first error is. What a client did wrong is 400.
+/// The status of the first error. A mistake of the client is 400.
 fn status_of(response: &GraphqlResponse) -> StatusCode {
     match first_code(response) {
         Some(code::FORBIDDEN) => StatusCode::FORBIDDEN,
@@ -95,15 +86,7 @@ fn status_of(response: &GraphqlResponse) -> StatusCode {
     }
 }
 
-/// The code of the first error.
-fn first_code(response: &GraphqlResponse) -> Option<&str> {
-    match response.errors.first()?.extensions.as_ref()?.get("code")? {
-        Value::String(code) => Some(code),
-        _ => None,
-    }
-}
-
-/// After how many seconds the client may ask again, if the first error says so.
+/// The seconds until the client may retry, if the first error has them.
 fn retry_after(response: &GraphqlResponse) -> Option<u64> {
     match response.errors.first()?.extensions.as_ref()?.get(RETRY_AFTER_SECONDS)? {
         Value::Number(seconds) => seconds.as_u64(),
@@ -111,41 +94,31 @@ fn retry_after(response: &GraphqlResponse) -> Option<u64> {
     }
 }
 
-/// An answer that is written already.
-pub(crate) fn written(status: StatusCode, media: ResponseType, json: Bytes) -> Response {
-    (status, headers(media), json).into_response()
-}
-
-fn headers(media: ResponseType) -> [(HeaderName, HeaderValue); 3] {
-    [
+/// An answer that is encoded already.
+pub(crate) fn with_json(status: StatusCode, media: ResponseType, json: Bytes) -> Response {
+    let headers: [(HeaderName, HeaderValue); 3] = [
         (CONTENT_TYPE, HeaderValue::from_static(media.content_type())),
-        // the same question has another answer with the next block, unless `caching` finds that it has not
+        // the same request has another answer with the next block, unless cache_headers.rs finds that it has not
         (CACHE_CONTROL, HeaderValue::from_static("no-store")),
         (VARY, HeaderValue::from_static("accept")),
-    ]
+    ];
+    (status, headers, json).into_response()
 }
 
-/// What is sent of a response.
+/// The fields of a response that are sent.
 #[derive(Serialize)]
-struct Answered<'r> {
+struct Body<'r> {
     #[serde(skip_serializing_if = "Option::is_none")]
     data: Option<&'r Value>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     errors: &'r [ServerError],
     #[serde(skip_serializing_if = "Option::is_none")]
-    extensions: Option<&'r std::collections::BTreeMap<String, Value>>,
+    extensions: Option<&'r BTreeMap<String, Value>>,
 }
 
-fn with_status(status: StatusCode, media: ResponseType, response: &GraphqlResponse) -> Response {
-    match json_of(response) {
-        Some(json) => written(status, media, json),
-        None => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
-    }
-}
-
-/// `None` if it cannot be written.
+/// `None` if it cannot be encoded.
 fn json_of(response: &GraphqlResponse) -> Option<Bytes> {
-    let body = Answered {
+    let body = Body {
         data: (!is_refusal(response)).then_some(&response.data),
         errors: &response.errors,
         extensions: (!response.extensions.is_empty()).then_some(&response.extensions),
@@ -160,17 +133,18 @@ mod tests {
     use axum::body::to_bytes;
 
     use super::*;
+    use crate::server::error::error;
 
     fn refused(code: &str) -> GraphqlResponse {
         GraphqlResponse::from_errors(vec![error(code, "no")])
     }
 
     fn answer(media: ResponseType, response: &GraphqlResponse) -> Response {
-        super::answer(media, response, &MemoryBudget::new(100 << 10))
+        super::respond(media, response, &MemoryBudget::of_unread_responses(100 << 10))
     }
 
     #[tokio::test]
-    async fn a_large_answer_that_there_is_no_room_for_is_shed_and_a_small_one_is_not() {
+    async fn large_answers_beyond_the_budget_are_shed_and_small_ones_are_not() {
         let of = |size: usize| GraphqlResponse::new(Value::from("x".repeat(size)));
         for media in [ResponseType::GraphqlResponse, ResponseType::Json] {
             assert_eq!(answer(media, &of(90 << 10)).status(), 200);
@@ -178,7 +152,10 @@ mod tests {
             assert_eq!((shed.status().as_u16(), &shed.headers()[RETRY_AFTER]), (503, &HeaderValue::from(1)));
             assert!(body(shed).await.contains(code::RESOURCE_EXHAUSTED));
         }
-        assert_eq!(super::answer(ResponseType::Json, &of(60 << 10), &MemoryBudget::new(0)).status(), 200);
+        assert_eq!(
+            super::respond(ResponseType::Json, &of(60 << 10), &MemoryBudget::of_unread_responses(0)).status(),
+            200
+        );
     }
 
     async fn body(response: Response) -> String {
@@ -186,7 +163,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_refused_has_no_data_and_a_status_under_the_newer_type_only() {
+    async fn a_refusal_has_no_data_and_its_status_in_the_newer_type() {
         for (code, status) in [
             (code::GRAPHQL_PARSE_FAILED, 400),
             (code::GRAPHQL_VALIDATION_FAILED, 400),
@@ -209,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shed_says_so_to_everyone_and_when_to_come_again() {
+    fn a_shed_request_is_503_with_retry_after() {
         for media in [ResponseType::GraphqlResponse, ResponseType::Json] {
             let answer = answer(media, &refused(code::RESOURCE_EXHAUSTED));
             assert_eq!((answer.status().as_u16(), &answer.headers()[RETRY_AFTER]), (503, &HeaderValue::from(1)));
@@ -217,7 +194,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_executed_has_data_even_if_that_is_null() {
+    async fn an_executed_request_has_data_even_if_null() {
         let mut failed = refused(code::INTERNAL_SERVER_ERROR);
         failed.errors[0].path = vec![PathSegment::Field("a".to_owned())];
         for media in [ResponseType::GraphqlResponse, ResponseType::Json] {
@@ -230,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_says_what_it_is_and_what_it_depends_on() {
+    fn an_answer_has_its_media_type_and_varies_by_accept() {
         for (media, expected) in [
             (ResponseType::GraphqlResponse, "application/graphql-response+json; charset=utf-8"),
             (ResponseType::Json, "application/json; charset=utf-8"),

@@ -8,7 +8,7 @@
 //!   data: {"data": ...}      an execution result; of a request that is not executed {"errors": [...]}
 //!
 //!   event: complete
-//!   data:                    there is no more. A server that stops ends the stream without this, and clients come back
+//!   data:                    the end. A server that stops ends the stream without this, and clients reconnect
 //! ```
 //!
 //! Rules: PROTOCOL.md of the graphql-sse project. A client ends its operation by closing the connection.
@@ -16,18 +16,18 @@
 use super::stream::Form;
 use crate::server::metrics::server_metrics::Transport;
 
-/// Nothing, for whoever listens.
-const SILENCE: &str = ":\n\n";
+/// A comment, which clients ignore.
+const KEEP_ALIVE: &str = ":\n\n";
 
-/// What the results of a request become.
+/// The form of results.
 pub(crate) const FORM: Form = Form {
     transport: Transport::Events,
     content_type: "text/event-stream; charset=utf-8",
-    opening: SILENCE,
+    opening: KEEP_ALIVE,
     // the text is one line: what breaks lines is escaped in JSON
     result: |json| format!("event: next\ndata: {json}\n\n"),
-    silence: SILENCE,
-    // without data browsers would not tell it to pages
+    keep_alive: KEEP_ALIVE,
+    // without data browsers do not report it to pages
     complete: "event: complete\ndata:\n\n",
 };
 
@@ -42,12 +42,13 @@ mod tests {
     use crate::server::limits::memory::MemoryBudget;
 
     #[tokio::test]
-    async fn results_are_events_and_the_last_says_that_there_are_no_more() {
+    async fn results_are_events_and_the_last_is_complete() {
         let payloads = [
             Payload::Result(r#"{"data":{"a":"x\\ny"}}"#.into()),
             Payload::Refused(Refused(r#"[{"message":"no"}]"#.into())),
         ];
-        let events: Vec<_> = chunks(FORM, MemoryBudget::new(0), stream::iter(payloads).boxed()).collect().await;
+        let events: Vec<_> =
+            chunks(FORM, MemoryBudget::of_unread_responses(0), stream::iter(payloads).boxed()).collect().await;
         let text = String::from_utf8(events.concat()).unwrap();
         assert_eq!(
             text,

@@ -1,82 +1,112 @@
-//! What is held in memory for clients, of all of them together and in bytes: bodies of requests on their way in, and answers
-//! that are finished and wait to be read. Each is bounded by itself; this bounds how many there are of the large ones.
+//! Bytes that are in memory for clients, of all of them together. Each answer, body and subscription is bounded by
+//! itself; a budget bounds how many large ones there are.
 //!
 //! ```text
-//!   MemoryBudget ── claim ──► Reservation, goes with the bytes ──► dropped with the last of them ──► free again
-//!     └─ none left: refused, at once
+//!   MemoryBudget ── reserve ──► Reservation, kept with the bytes ──► dropped with the last of them ──► free again
+//!         └─ exceeded: refused at once
 //! ```
-//!
-//! Small ones are not counted: what a connection costs anyway is bounded by how many there are.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_graphql::ServerError;
 use axum::body::Bytes;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::api::code;
-use crate::server::http::response::error;
+use crate::server::error::error;
 
-/// The most bytes that are not counted.
+/// Answers and bodies up to this size are not counted: what a connection costs anyway is bounded by how many there are.
 pub(crate) const SMALL: usize = 64 << 10;
 
-/// What one place stands for, in bytes.
-const UNIT: usize = 1 << 10;
-
-/// How much may be held, and is. A clone is the same.
-#[derive(Clone)]
-pub(crate) struct MemoryBudget(Arc<Semaphore>);
-
-/// So much of it.
-#[derive(Debug)]
-pub(crate) struct Reservation {
-    _places: OwnedSemaphorePermit,
+/// So many bytes for one purpose. A clone is the same budget.
+#[derive(Clone, Debug)]
+pub(crate) struct MemoryBudget {
+    limit: usize,
+    used: Arc<AtomicUsize>,
+    exceeded: fn(BudgetExceeded) -> ServerError,
 }
 
-/// There is not enough left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("clients have too many unread responses: retry later")]
-pub(crate) struct BudgetExhausted;
+/// Some bytes of a budget, free again when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Reservation {
+    used: Arc<AtomicUsize>,
+    bytes: usize,
+}
 
-impl From<BudgetExhausted> for ServerError {
-    fn from(reason: BudgetExhausted) -> Self {
-        error(code::RESOURCE_EXHAUSTED, reason.to_string())
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.used.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
-/// Bytes with what they have claimed.
-struct Claimed {
-    bytes: Bytes,
-    _claim: Reservation,
+/// The bytes of a budget do not suffice.
+#[derive(Clone, Copy)]
+struct BudgetExceeded {
+    limit: usize,
+    actual: usize,
 }
 
-impl AsRef<[u8]> for Claimed {
+/// Bytes with their reservation.
+struct Reserved {
+    bytes: Bytes,
+    _reservation: Reservation,
+}
+
+impl AsRef<[u8]> for Reserved {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
 }
 
 impl MemoryBudget {
-    /// So many bytes may be.
-    pub(crate) fn new(bytes: usize) -> Self {
-        Self(Arc::new(Semaphore::new((bytes / UNIT).min(Semaphore::MAX_PERMITS))))
+    /// For request bodies and answers that clients have not read.
+    pub(crate) fn of_unread_responses(limit: usize) -> Self {
+        let exceeded = |_| error(code::RESOURCE_EXHAUSTED, "clients have too many unread responses: retry later");
+        Self { limit, used: Arc::default(), exceeded }
     }
 
-    /// So many of them; none is claimed for what is small.
-    pub(crate) fn claim(&self, bytes: usize) -> Result<Option<Reservation>, BudgetExhausted> {
-        if bytes <= SMALL {
-            return Ok(None);
+    /// For the documents and variables of open subscriptions.
+    pub(crate) fn of_subscriptions(limit: usize) -> Self {
+        let exceeded = |BudgetExceeded { limit, actual }| {
+            let message = format!(
+                "the documents and variables of all subscriptions may take {limit} bytes together, and this one would \
+                 make it {actual}: retry later"
+            );
+            let mut error = error(code::RESOURCE_EXHAUSTED, message);
+            let extensions = error.extensions.get_or_insert_default();
+            extensions.set("which", "subscriptionBytes");
+            extensions.set("limit", limit);
+            extensions.set("actual", actual);
+            error
+        };
+        Self { limit, used: Arc::default(), exceeded }
+    }
+
+    /// Reserves some bytes.
+    ///
+    /// Errors: RESOURCE_EXHAUSTED.
+    pub(crate) fn reserve(&self, bytes: usize) -> Result<Reservation, ServerError> {
+        let more = |used: usize| Some(used.saturating_add(bytes)).filter(|used| *used <= self.limit);
+        match self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) {
+            Ok(_) => Ok(Reservation { used: self.used.clone(), bytes }),
+            Err(used) => Err((self.exceeded)(BudgetExceeded { limit: self.limit, actual: used.saturating_add(bytes) })),
         }
-        let units = u32::try_from(bytes.div_ceil(UNIT)).map_err(|_| BudgetExhausted)?;
-        let places = self.0.clone().try_acquire_many_owned(units).map_err(|_| BudgetExhausted)?;
-        Ok(Some(Reservation { _places: places }))
     }
 
-    /// These bytes, which are counted as long as anybody has any of them.
-    pub(crate) fn hold(&self, bytes: Bytes) -> Result<Bytes, BudgetExhausted> {
-        Ok(match self.claim(bytes.len())? {
+    /// Reserves some bytes unless they are few ([`SMALL`]).
+    ///
+    /// Errors: RESOURCE_EXHAUSTED.
+    pub(crate) fn reserve_large(&self, bytes: usize) -> Result<Option<Reservation>, ServerError> {
+        if bytes <= SMALL { Ok(None) } else { self.reserve(bytes).map(Some) }
+    }
+
+    /// These bytes, reserved until the last part of them is dropped.
+    ///
+    /// Errors: RESOURCE_EXHAUSTED.
+    pub(crate) fn keep(&self, bytes: Bytes) -> Result<Bytes, ServerError> {
+        Ok(match self.reserve_large(bytes.len())? {
             None => bytes,
-            Some(claim) => Bytes::from_owner(Claimed { bytes, _claim: claim }),
+            Some(reservation) => Bytes::from_owner(Reserved { bytes, _reservation: reservation }),
         })
     }
 }
@@ -90,24 +120,33 @@ mod tests {
     }
 
     #[test]
-    fn what_is_large_is_held_as_long_as_there_is_room_and_makes_room_with_its_last_byte() {
-        let held = MemoryBudget::new(300 << 10);
-        let first = held.hold(bytes(200 << 10)).unwrap();
-        assert_eq!(held.hold(bytes(200 << 10)), Err(BudgetExhausted));
-        let second = held.hold(bytes(100 << 10)).unwrap();
+    fn large_bytes_are_counted_until_their_last_part_is_dropped() {
+        let budget = MemoryBudget::of_unread_responses(300 << 10);
+        let first = budget.keep(bytes(200 << 10)).unwrap();
+        assert!(budget.keep(bytes(200 << 10)).is_err());
+        let second = budget.keep(bytes(100 << 10)).unwrap();
         let part = first.slice(5..6);
         drop(first);
-        assert_eq!(held.hold(bytes(65 << 10)), Err(BudgetExhausted));
+        assert!(budget.keep(bytes(65 << 10)).is_err());
         assert_eq!(part, bytes(1));
         drop(part);
-        assert_eq!(held.hold(bytes(200 << 10)), Ok(bytes(200 << 10)));
+        assert_eq!(budget.keep(bytes(200 << 10)), Ok(bytes(200 << 10)));
         drop(second);
     }
 
     #[test]
-    fn what_is_small_is_not_counted() {
-        let held = MemoryBudget::new(0);
-        assert_eq!(held.hold(bytes(SMALL)), Ok(bytes(SMALL)));
-        assert_eq!(held.hold(bytes(SMALL + 1)), Err(BudgetExhausted));
+    fn small_bytes_are_not_counted() {
+        let budget = MemoryBudget::of_unread_responses(0);
+        assert_eq!(budget.keep(bytes(SMALL)), Ok(bytes(SMALL)));
+        assert!(budget.keep(bytes(SMALL + 1)).is_err());
+    }
+
+    #[test]
+    fn an_error_names_the_limit_and_the_actual_bytes() {
+        let budget = MemoryBudget::of_subscriptions(10);
+        let _first = budget.reserve(6).unwrap();
+        let refused = budget.reserve(6).unwrap_err().extensions.unwrap();
+        assert_eq!(refused.get("code"), Some(&"RESOURCE_EXHAUSTED".into()));
+        assert_eq!((refused.get("limit"), refused.get("actual")), (Some(&10.into()), Some(&12.into())));
     }
 }

@@ -1,39 +1,40 @@
-//! Slots that are taken by clients: so many in all, and so many by one client.
-//!
-//! A client is an address, or a network of IPv6 addresses, which is given to one customer as a whole.
+//! Slots for what stays open, connections and streams: so many for all clients and so many for each.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use crate::server::middleware::rate_limit::rate_limit_key;
+use parking_lot::Mutex;
+
+use super::client_ip::Exemptions;
 
 /// How many slots there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SlotLimits {
-    /// For all together.
+    /// For all clients together.
     pub(crate) all: usize,
-    /// For one client; 0 for as many as for all.
+    /// For each client; 0 for as many as for all.
     pub(crate) each: usize,
 }
 
-/// The slots, and who has them. A clone is the same.
+/// The slots and who occupies them. A clone shares them.
 #[derive(Clone)]
 pub(crate) struct Slots {
-    most: SlotLimits,
+    limits: SlotLimits,
+    exemptions: Arc<Exemptions>,
     taken: Arc<Mutex<Taken>>,
 }
 
 #[derive(Default)]
 struct Taken {
     all: usize,
-    /// Only of clients that have any.
+    /// Of clients that have any.
     each: HashMap<IpAddr, usize>,
 }
 
-/// A slot, which is free again when this is dropped.
+/// A slot, free again when this is dropped.
 pub(crate) struct Slot {
-    of: Arc<Mutex<Taken>>,
+    taken: Arc<Mutex<Taken>>,
     client: Option<IpAddr>,
 }
 
@@ -47,33 +48,32 @@ pub(crate) enum NoSlot {
 }
 
 impl Slots {
-    pub(crate) fn new(most: SlotLimits) -> Self {
-        Self { most, taken: Arc::default() }
+    pub(crate) fn new(limits: SlotLimits, exemptions: Arc<Exemptions>) -> Self {
+        Self { limits, exemptions, taken: Arc::default() }
     }
 
-    /// A slot for that client, `None` for one that may have as many as there are.
+    /// A slot for that client. One that is unknown or exempt may have as many as there are.
     pub(crate) fn take(&self, client: Option<IpAddr>) -> Result<Slot, NoSlot> {
-        let client = client.filter(|_| self.most.each > 0).map(rate_limit_key);
-        // nothing in here can fail halfway
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        if taken.all >= self.most.all {
+        let client = client.filter(|_| self.limits.each > 0).and_then(|client| self.exemptions.key_of(client));
+        let mut taken = self.taken.lock();
+        if taken.all >= self.limits.all {
             return Err(NoSlot::All);
         }
         if let Some(client) = client {
             let count = taken.each.entry(client).or_default();
-            if *count >= self.most.each {
+            if *count >= self.limits.each {
                 return Err(NoSlot::Client);
             }
             *count += 1;
         }
         taken.all += 1;
-        Ok(Slot { of: self.taken.clone(), client })
+        Ok(Slot { taken: self.taken.clone(), client })
     }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        let mut taken = self.of.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = self.taken.lock();
         taken.all = taken.all.saturating_sub(1);
         let Some(client) = self.client else { return };
         if let Some(count) = taken.each.get_mut(&client) {
@@ -89,13 +89,17 @@ impl Drop for Slot {
 mod tests {
     use super::*;
 
+    fn slots(all: usize, each: usize) -> Slots {
+        Slots::new(SlotLimits { all, each }, Arc::default())
+    }
+
     fn address(text: &str) -> IpAddr {
         text.parse().unwrap()
     }
 
     #[test]
-    fn a_client_has_its_share_and_all_have_theirs() {
-        let slots = Slots::new(SlotLimits { all: 4, each: 2 });
+    fn slots_are_limited_for_each_client_and_for_all() {
+        let slots = slots(4, 2);
         let of = |text| slots.take(Some(address(text)));
         let (a, _b) = (of("1.1.1.1").ok(), of("1.1.1.1").ok());
         assert_eq!(of("1.1.1.1").err(), Some(NoSlot::Client));
@@ -109,30 +113,30 @@ mod tests {
     }
 
     #[test]
-    fn a_network_of_ipv6_is_one_client() {
-        let slots = Slots::new(SlotLimits { all: 9, each: 1 });
+    fn a_network_of_ipv6_counts_as_one_client() {
+        let slots = slots(9, 1);
         let _place = slots.take(Some(address("2001:db8:0:1::1"))).ok();
         assert_eq!(slots.take(Some(address("2001:db8:0:1:ffff::2"))).err(), Some(NoSlot::Client));
         assert!(slots.take(Some(address("2001:db8:0:2::1"))).is_ok());
     }
 
     #[test]
-    fn who_may_have_all_and_everyone_without_a_share_is_not_told_apart() {
-        let exempt = Slots::new(SlotLimits { all: 3, each: 1 });
+    fn exempt_clients_and_limits_of_zero_are_bounded_by_all() {
+        let exempt = slots(3, 1);
         let held: Vec<_> = (0..3).map(|_| exempt.take(None).ok()).collect();
         assert!(held.iter().all(Option::is_some));
         assert_eq!(exempt.take(None).err(), Some(NoSlot::All));
-        let shared = Slots::new(SlotLimits { all: 3, each: 0 });
+        let shared = slots(3, 0);
         let held: Vec<_> = (0..3).map(|_| shared.take(Some(address("1.1.1.1"))).ok()).collect();
         assert!(held.iter().all(Option::is_some));
     }
 
     #[test]
-    fn nothing_is_kept_of_clients_that_have_gone() {
-        let slots = Slots::new(SlotLimits { all: 9, each: 3 });
+    fn clients_without_slots_are_forgotten() {
+        let slots = slots(9, 3);
         let held: Vec<_> = (0..9).map(|last| slots.take(Some(address(&format!("1.1.1.{last}")))).ok()).collect();
         drop(held);
-        let taken = slots.taken.lock().unwrap();
+        let taken = slots.taken.lock();
         assert_eq!((taken.all, taken.each.len()), (0, 0));
     }
 }

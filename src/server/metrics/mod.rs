@@ -1,63 +1,47 @@
-//! What the process tells of itself in figures, for Prometheus (text format 0.0.4).
+//! The metrics of the process, for Prometheus (text format 0.0.4).
 //!
 //! ```text
-//!   node, index, …    count for themselves, and know nothing of this ──► commands/metrics.rs ─ add ─┐
-//!   server/           counts here: figures.rs ──────────────────────────────────────────────────────┼─► text
-//!   the process       as the operating system tells: process.rs ────────────────────────────────────┘
+//!   node, index, …    count for themselves, and do not know this ──► commands/metrics.rs ─ add ─┐
+//!   server/           server_metrics.rs ────────────────────────────────────────────────────────┼─► text
+//!   the process       process.rs ───────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! What is counted elsewhere is read when somebody asks, so nobody is kept busy for it. A label has values that are known
-//! when the program is written: none is anything that a client could make up. docs/metrics.md lists all of them, which a
-//! test holds to what is told.
+//! What is counted elsewhere is read when it is requested (`collector.rs`). The values of labels are known when the program
+//! is written: none is text that a client makes up. docs/metrics.md lists all metrics, which a test compares.
 
+pub(crate) mod collector;
 mod process;
 pub(crate) mod server_metrics;
 
 use std::sync::Arc;
 
+use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
-use prometheus::core::{Collector, Desc};
-use prometheus::proto::{Counter, Gauge, LabelPair, Metric, MetricFamily, MetricType};
 use prometheus::{Registry, TextEncoder};
 
-use axum::http::StatusCode;
-
+use collector::register;
+pub use collector::{Kind, MetricsError, Sample, number};
 use server_metrics::ServerMetrics;
-
-/// Why there are no metrics: two have one name, or one that Prometheus does not take. A mistake in btcgraph.
-pub type MetricsError = prometheus::Error;
-
-/// How what is read is meant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// It only grows while the process runs.
-    Counter,
-    /// It goes up and down.
-    Gauge,
-}
-
-/// A value, and that of the metric's label if it has one.
-pub type Sample = (Option<&'static str>, f64);
 
 /// All metrics of a process. Cheap to clone; all clones are one.
 #[derive(Clone)]
 pub struct Metrics {
     registry: Registry,
-    figures: Arc<ServerMetrics>,
+    server: Arc<ServerMetrics>,
 }
 
 impl Metrics {
-    /// Those of a server and of the process.
+    /// The metrics of a server and of the process.
     pub fn new() -> Result<Self, MetricsError> {
         let registry = Registry::new();
-        let figures = Arc::new(ServerMetrics::new(&registry)?);
-        let metrics = Self { registry, figures };
-        process::add(&metrics)?;
+        let server = Arc::new(ServerMetrics::new(&registry)?);
+        let metrics = Self { registry, server };
+        process::add(&metrics.registry)?;
         Ok(metrics)
     }
 
-    /// Adds one that is read when somebody asks. `label` is the name of its label, if its samples have one.
+    /// Adds a metric that is read when it is requested. `label` is the name of its label, if its samples have one.
     pub fn add(
         &self,
         kind: Kind,
@@ -66,12 +50,10 @@ impl Metrics {
         label: Option<&str>,
         read: impl Fn() -> Vec<Sample> + Send + Sync + 'static,
     ) -> Result<(), MetricsError> {
-        let labels = label.iter().map(ToString::to_string).collect();
-        let description = Desc::new(name.to_owned(), help.to_owned(), labels, std::collections::HashMap::new())?;
-        self.registry.register(Box::new(Read { description, kind, samples: Box::new(read) }))
+        register(&self.registry, kind, name, help, label, Box::new(read))
     }
 
-    /// Adds one without a label.
+    /// Adds a metric without a label.
     pub fn add_one(
         &self,
         kind: Kind,
@@ -82,17 +64,17 @@ impl Metrics {
         self.add(kind, name, help, None, move || vec![(None, read())])
     }
 
-    pub(crate) fn figures(&self) -> &Arc<ServerMetrics> {
-        &self.figures
+    pub(crate) fn server(&self) -> &Arc<ServerMetrics> {
+        &self.server
     }
 
-    /// All of them as they are now.
+    /// All metrics in the text format of Prometheus.
     pub fn text(&self) -> Result<String, MetricsError> {
         TextEncoder::new().encode_to_string(&self.registry.gather())
     }
 
-    /// The same as an answer.
-    pub(crate) fn answer(&self) -> Response {
+    /// A response with all metrics.
+    pub(crate) fn response(&self) -> Response {
         match self.text() {
             Ok(text) => ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response(),
             Err(error) => {
@@ -101,68 +83,6 @@ impl Metrics {
             }
         }
     }
-}
-
-/// One that is read when somebody asks.
-struct Read {
-    description: Desc,
-    kind: Kind,
-    samples: Box<dyn Fn() -> Vec<Sample> + Send + Sync>,
-}
-
-impl Collector for Read {
-    fn desc(&self) -> Vec<&Desc> {
-        vec![&self.description]
-    }
-
-    fn collect(&self) -> Vec<MetricFamily> {
-        let metrics: Vec<_> = (self.samples)().into_iter().map(|sample| self.metric(sample)).collect();
-        if metrics.is_empty() {
-            return Vec::new();
-        }
-        let mut family = MetricFamily::default();
-        family.set_name(self.description.fq_name.clone());
-        family.set_help(self.description.help.clone());
-        family.set_field_type(match self.kind {
-            Kind::Counter => MetricType::COUNTER,
-            Kind::Gauge => MetricType::GAUGE,
-        });
-        family.set_metric(metrics);
-        vec![family]
-    }
-}
-
-impl Read {
-    fn metric(&self, (label, value): Sample) -> Metric {
-        let labels = self.description.variable_labels.iter().zip(label).map(|(name, value)| {
-            let mut pair = LabelPair::default();
-            pair.set_name(name.clone());
-            pair.set_value(value.to_owned());
-            pair
-        });
-        let mut metric = Metric::from_label(labels.collect());
-        match self.kind {
-            Kind::Counter => {
-                let mut counter = Counter::default();
-                counter.set_value(value);
-                metric.set_counter(counter);
-            }
-            Kind::Gauge => {
-                let mut gauge = Gauge::default();
-                gauge.set_value(value);
-                metric.set_gauge(gauge);
-            }
-        }
-        metric
-    }
-}
-
-/// A count as metrics have it. Beyond 2^53, which takes some centuries, it is not exact any more.
-#[must_use]
-pub fn number(count: u64) -> f64 {
-    // without a cast that could lose silently: the halves of 32 bits are exact
-    let (high, low) = (u32::try_from(count >> 32), u32::try_from(count & u64::from(u32::MAX)));
-    f64::from(high.unwrap_or(u32::MAX)) * 4_294_967_296.0 + f64::from(low.unwrap_or(u32::MAX))
 }
 
 #[cfg(test)]

@@ -1,43 +1,43 @@
 //! The process as the operating system sees it: memory, files, threads, time. Of Linux alone, from `/proc` (proc(5));
-//! elsewhere only since when it runs. The names are those that Prometheus's own libraries give.
+//! elsewhere only its start. The names are those of Prometheus's own libraries, whose collector is not used: it counts
+//! processor time in whole seconds.
 
 use std::fs;
 use std::time::{Instant, SystemTime};
 
-use super::{Kind, Metrics, MetricsError};
+use prometheus::Registry;
+
+use super::collector::{Kind, MetricsError, register};
 
 /// Linux counts processor time in hundredths of a second towards programs, whatever it does inside (`USER_HZ`).
 const TICKS_A_SECOND: f64 = 100.0;
 
-/// Its kind, its name, what it is, and how it is read where it is there.
-type SharedPayload = (Kind, &'static str, &'static str, fn() -> Option<f64>);
+/// A metric: its kind, its name, its help, and how it is read where the operating system has it.
+type ProcessMetric = (Kind, &'static str, &'static str, fn() -> Option<f64>);
 
-pub(crate) fn add(metrics: &Metrics) -> Result<(), MetricsError> {
-    let version = env!("CARGO_PKG_VERSION");
-    let build = move || vec![(Some(version), 1.0)];
-    metrics.add(
-        Kind::Gauge,
-        "btcgraph_build_info",
-        "1; the label is the version of btcgraph.",
-        Some("version"),
-        build,
-    )?;
-    let (began, started) = (SystemTime::UNIX_EPOCH, SystemTime::now());
-    let start = started.duration_since(began).map_or(0.0, |since| since.as_secs_f64());
+const METRICS: [ProcessMetric; 5] = [
+    (Kind::Gauge, "process_resident_memory_bytes", "Resident memory of the process, in bytes.", resident_bytes),
+    (Kind::Gauge, "process_threads", "Threads of the process.", threads),
+    (Kind::Counter, "process_cpu_seconds_total", "Processor time of the process, in seconds.", cpu_seconds),
+    (Kind::Gauge, "process_open_fds", "Open files and sockets of the process.", open_files),
+    (Kind::Gauge, "process_max_fds", "Limit of open files and sockets of the process.", max_files),
+];
+
+pub(crate) fn add(registry: &Registry) -> Result<(), MetricsError> {
+    let build = Box::new(|| vec![(Some(env!("CARGO_PKG_VERSION")), 1.0)]);
+    let help = "1; the label is the version of btcgraph.";
+    register(registry, Kind::Gauge, "btcgraph_build_info", help, Some("version"), build)?;
+    let start = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
     let help = "Start of the server, in seconds since 1970.";
-    metrics.add_one(Kind::Gauge, "process_start_time_seconds", help, move || start)?;
+    let read = Box::new(move || vec![(None, start)]);
+    register(registry, Kind::Gauge, "process_start_time_seconds", help, None, read)?;
     let since = Instant::now();
     let help = "Time since the start of the server, in seconds.";
-    metrics.add_one(Kind::Gauge, "btcgraph_process_uptime_seconds", help, move || since.elapsed().as_secs_f64())?;
-    let told: [SharedPayload; 5] = [
-        (Kind::Gauge, "process_resident_memory_bytes", "Resident memory of the process, in bytes.", resident_bytes),
-        (Kind::Gauge, "process_threads", "Threads of the process.", threads),
-        (Kind::Counter, "process_cpu_seconds_total", "Processor time of the process, in seconds.", cpu_seconds),
-        (Kind::Gauge, "process_open_fds", "Open files and sockets of the process.", open_files),
-        (Kind::Gauge, "process_max_fds", "Limit of open files and sockets of the process.", most_files),
-    ];
-    for (kind, name, help, read) in told {
-        metrics.add(kind, name, help, None, move || read().map(|value| (None, value)).into_iter().collect())?;
+    let read = Box::new(move || vec![(None, since.elapsed().as_secs_f64())]);
+    register(registry, Kind::Gauge, "btcgraph_process_uptime_seconds", help, None, read)?;
+    for (kind, name, help, read) in METRICS {
+        let read = Box::new(move || read().map(|value| (None, value)).into_iter().collect());
+        register(registry, kind, name, help, None, read)?;
     }
     Ok(())
 }
@@ -71,7 +71,7 @@ fn open_files() -> Option<f64> {
     u32::try_from(count.saturating_sub(1)).ok().map(f64::from)
 }
 
-fn most_files() -> Option<f64> {
+fn max_files() -> Option<f64> {
     let limits = fs::read_to_string("/proc/self/limits").ok()?;
     limits.lines().find_map(|line| line.strip_prefix("Max open files"))?.split_whitespace().next()?.parse().ok()
 }
@@ -85,7 +85,7 @@ mod tests {
         let _file = fs::File::open("/proc/self/stat").unwrap();
         assert!(resident_bytes().unwrap() > 1e6);
         assert!(threads().unwrap() >= 1.0);
-        assert!(open_files().unwrap() >= 3.0 && open_files().unwrap() < most_files().unwrap());
+        assert!(open_files().unwrap() >= 3.0 && open_files().unwrap() < max_files().unwrap());
         let before = cpu_seconds().unwrap();
         let until = Instant::now() + std::time::Duration::from_millis(100);
         while Instant::now() < until {}

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use async_graphql::{Response, Value};
 use prometheus::{Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
 
-use super::MetricsError;
-use crate::api::{self, code};
-use crate::server::execution::payload::Refused;
+use super::collector::MetricsError;
+use crate::api;
+use crate::server::error::OK;
 
 /// The way an operation came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,11 +40,6 @@ impl Transport {
         }
     }
 }
-
-/// The outcome of what has no error.
-const OK: &str = "OK";
-/// The outcome whose code is none that this program gives.
-const OTHER: &str = "OTHER";
 
 /// Upper bounds, in seconds: a cached answer takes microseconds, and the default timeout is 15 seconds.
 const SECONDS: [f64; 12] = [0.000_1, 0.000_5, 0.001, 0.002_5, 0.01, 0.025, 0.1, 0.25, 1.0, 2.5, 5.0, 15.0];
@@ -90,7 +84,7 @@ impl ServerMetrics {
         let help = "Bytes of responses before compression, by transport.";
         // each message of each socket is counted: looked up once
         let sent = counters("btcgraph_server_sent_bytes_total", help, &["transport"])?;
-        let figures = Self {
+        let server = Self {
             operations: counters(
                 "btcgraph_server_operations_total",
                 "GraphQL operations, by transport and the code of their first error; OK if they had none.",
@@ -119,14 +113,14 @@ impl ServerMetrics {
         };
         // what is zero is told, too
         for transport in Transport::ALL {
-            figures.operations.with_label_values(&[transport.name(), OK]);
-            figures.sockets.with_label_values(&[transport.name()]);
+            server.operations.with_label_values(&[transport.name(), OK]);
+            server.sockets.with_label_values(&[transport.name()]);
         }
         for field in api::subscription_fields() {
-            figures.subscriptions.with_label_values(&[field]);
+            server.subscriptions.with_label_values(&[field]);
         }
-        figures.responses.with_label_values(&["200"]);
-        Ok(figures)
+        server.responses.with_label_values(&["200"]);
+        Ok(server)
     }
 
     /// An operation ended, or was refused, or began to yield events.
@@ -188,29 +182,8 @@ impl Drop for Counted {
     }
 }
 
-/// The code of the first error of a response.
-pub(crate) fn code_of(response: &Response) -> &'static str {
-    let Some(error) = response.errors.first() else { return OK };
-    match error.extensions.as_ref().and_then(|extensions| extensions.get("code")) {
-        Some(Value::String(code)) => known(code),
-        _ => OTHER,
-    }
-}
-
-/// The same of errors that are written already.
-pub(crate) fn code_of_refused(Refused(errors): &Refused) -> &'static str {
-    let errors: Result<serde_json::Value, _> = serde_json::from_str(errors.as_str());
-    errors.ok().and_then(|errors| errors[0]["extensions"]["code"].as_str().map(known)).unwrap_or(OTHER)
-}
-
-fn known(given: &str) -> &'static str {
-    code::ALL.into_iter().find(|known| *known == given).unwrap_or(OTHER)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::server::http::response::error;
     use crate::server::metrics::Metrics;
 
     fn value(metrics: &Metrics, sample: &str) -> String {
@@ -222,28 +195,16 @@ mod tests {
     #[test]
     fn a_label_is_never_what_a_client_made_up() {
         let metrics = Metrics::new().unwrap();
-        let figures = metrics.figures();
-        assert!(figures.subscription(Some("evil\"} 1")).is_none() && figures.subscription(None).is_none());
-        let made_up = Response::from_errors(vec![error("EVIL", "no")]);
-        assert_eq!(code_of(&made_up), "OTHER");
-        assert_eq!(code_of_refused(&Refused(r#"[{"extensions":{"code":"EVIL"}}]"#.into())), "OTHER");
+        let server = metrics.server();
+        assert!(server.subscription(Some("evil\"} 1")).is_none() && server.subscription(None).is_none());
         assert!(!metrics.text().unwrap().to_lowercase().contains("evil"));
-    }
-
-    #[test]
-    fn outcomes_are_told_by_the_code_of_the_first_error() {
-        assert_eq!(code_of(&Response::new(Value::Null)), "OK");
-        let late = Response::from_errors(vec![error(code::TIMEOUT, "late")]);
-        assert_eq!(code_of(&late), code::TIMEOUT);
-        let refused = Refused(r#"[{"extensions":{"code":"NOT_READY"}}]"#.into());
-        assert_eq!(code_of_refused(&refused), code::NOT_READY);
     }
 
     #[test]
     fn what_is_open_is_counted_until_it_is_dropped() {
         let metrics = Metrics::new().unwrap();
         let sample = r#"btcgraph_server_subscriptions{field="newBlock"}"#;
-        let one = metrics.figures().subscription(Some("newBlock"));
+        let one = metrics.server().subscription(Some("newBlock"));
         assert_eq!(value(&metrics, sample), "1");
         drop(one);
         assert_eq!(value(&metrics, sample), "0");

@@ -1,5 +1,5 @@
-//! Compression of responses. Which encoding is used is decided by [`negotiation`], before the layer that compresses sees the
-//! request: of encodings that a client values alike that layer takes zstd first, which some clients offer and cannot decode.
+//! Compression of responses. [`encoding`] chooses the encoding before the layer that compresses sees the request: of equal
+//! weights that layer prefers zstd, which some clients offer and cannot decode.
 
 use axum::Router;
 use axum::extract::Request;
@@ -9,7 +9,8 @@ use tower::util::MapRequestLayer;
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove};
 
-use crate::server::http::negotiation;
+use crate::server::http::encoding;
+use crate::server::http::negotiation::joined;
 
 /// The least bytes of a response body that is compressed.
 const COMPRESSED_ABOVE: u16 = 1024;
@@ -28,7 +29,7 @@ pub(crate) fn apply(routes: Router) -> Router {
 fn choose(mut request: Request) -> Request {
     let headers = request.headers_mut();
     if headers.contains_key(ACCEPT_ENCODING) {
-        match negotiation::best(&negotiation::joined(headers, &ACCEPT_ENCODING), |_| true) {
+        match encoding::best(&joined(headers, &ACCEPT_ENCODING), |_| true) {
             Some(encoding) => headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(encoding.token())),
             None => headers.remove(ACCEPT_ENCODING),
         };

@@ -1,23 +1,26 @@
-//! Which web pages may ask this server, from a browser that shows them (CORS, in the Fetch standard).
+//! Which web pages may use this server from a browser (CORS, in the Fetch standard).
 //!
-//! Any page can make the browser send a request here, also to a server on the reader's own machine; what it may not do
-//! without leave is to read the answer, to send JSON, or to set headers. Leave is never given together with credentials:
-//! there are none that a browser would add by itself.
+//! Any page can make the browser send a request here, even to a server on the user's own machine; what it may not do
+//! without permission is read the response, send JSON, or set headers. Permission never includes credentials: there are
+//! none that a browser would add by itself.
 //!
 //! ```text
-//!   Origin: none                    no page asks, or a page of this server: allowed
-//!           http://localhost:5173   a page from this machine: allowed as `loopback`
-//!           http://HOST, as Host    a page of this server: allowed (`hosts.rs` has seen to Host)
+//!   Origin: none                    no page, or a page of this server: allowed
+//!           http://localhost:5173   a page of this machine: allowed as `loopback`
+//!           http://HOST, as Host    a page of this server: allowed (`host.rs` has checked Host)
 //!           https://else.example    allowed if it is listed, or if all are: `*`
 //!           null                    a file, a sandbox: allowed if all are
 //! ```
 //!
-//! Websockets are not subject to CORS: browsers open them to any server for any page. Whoever accepts one must ask
-//! [`Origins::allows`], and so must what changes something.
+//! Websockets are not subject to CORS: browsers open them to any server for any page. What accepts one, or changes
+//! something, must ask [`Origins::allows`]. The CORS layer of tower-http is not used: it answers 200 to every OPTIONS and
+//! cannot take the host of the request into account.
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
+use async_graphql::futures_util::future::{BoxFuture, FutureExt};
 use axum::extract::Request;
 use axum::http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
@@ -27,40 +30,40 @@ use axum::http::header::{
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
-use serde::{Deserialize, Serialize};
 
 use super::host::is_loopback;
-use crate::server::Server;
+use super::step::{Next, Step};
+use crate::server::list::{Word, WordList};
 
-/// For how long a browser need not ask again whether it may, in seconds: the longest that Chromium takes.
+/// How long a browser may cache a permission, in seconds: the longest time of Chromium.
 const MAX_AGE: HeaderValue = HeaderValue::from_static("7200");
 
-/// What may be asked for by pages of other origins.
+/// The methods of pages of other origins.
 const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, POST, OPTIONS");
 
-/// What pages of other origins may read of an answer's headers, beside what they always may.
+/// The headers of a response that pages of other origins may read, beside those that they always may.
 const EXPOSED: HeaderValue = HeaderValue::from_static("retry-after, ratelimit, ratelimit-policy, x-request-id");
 
 /// Whether a page of a public network may ask a server of a private one (Private Network TokenPolicy, of WICG).
 const REQUEST_PRIVATE_NETWORK: HeaderName = HeaderName::from_static("access-control-request-private-network");
 const ALLOW_PRIVATE_NETWORK: HeaderName = HeaderName::from_static("access-control-allow-private-network");
 
-/// The origins that are allowed, as they are set: names separated by blanks.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct Origins {
+/// The origins whose pages may use the server.
+pub type Origins = WordList<Origin>;
+
+/// An origin of the setting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
     /// `*`: all.
-    any: bool,
+    Any,
     /// `loopback`: those of this machine, on any port.
-    loopback: bool,
-    /// Others, as browsers write them.
-    listed: Vec<String>,
+    Loopback,
+    /// Another, in small letters, as browsers write it.
+    Named(String),
 }
 
-impl Default for Origins {
-    fn default() -> Self {
-        Self { any: false, loopback: true, listed: Vec::new() }
-    }
+impl Word for Origin {
+    const DEFAULT: &'static [Self] = &[Self::Loopback];
 }
 
 /// A text that names no origin.
@@ -72,20 +75,26 @@ impl Default for Origins {
 )]
 pub struct InvalidOrigin(String);
 
-impl FromStr for Origins {
+impl FromStr for Origin {
     type Err = InvalidOrigin;
 
     fn from_str(text: &str) -> Result<Self, InvalidOrigin> {
-        let mut origins = Self { any: false, loopback: false, listed: Vec::new() };
-        for name in text.split_whitespace() {
-            match name {
-                "*" => origins.any = true,
-                "loopback" => origins.loopback = true,
-                name if is_origin(name) => origins.listed.push(name.to_ascii_lowercase()),
-                name => return Err(InvalidOrigin(name.to_owned())),
-            }
+        match text {
+            "*" => Ok(Self::Any),
+            "loopback" => Ok(Self::Loopback),
+            name if is_origin(name) => Ok(Self::Named(name.to_ascii_lowercase())),
+            name => Err(InvalidOrigin(name.to_owned())),
         }
-        Ok(origins)
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Any => "*",
+            Self::Loopback => "loopback",
+            Self::Named(name) => name,
+        })
     }
 }
 
@@ -102,43 +111,25 @@ fn is_origin(name: &str) -> bool {
         })
 }
 
-impl TryFrom<String> for Origins {
-    type Error = InvalidOrigin;
-
-    fn try_from(text: String) -> Result<Self, InvalidOrigin> {
-        text.parse()
-    }
-}
-
-impl From<Origins> for String {
-    fn from(set: Origins) -> Self {
-        set.to_string()
-    }
-}
-
-impl fmt::Display for Origins {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let any = self.any.then_some("*");
-        let loopback = self.loopback.then_some("loopback");
-        let names: Vec<_> = any.into_iter().chain(loopback).chain(self.listed.iter().map(String::as_str)).collect();
-        f.write_str(&names.join(" "))
-    }
-}
-
 impl Origins {
-    /// Whether whoever sent these headers may open a websocket, or change something: a page that is allowed, or no page.
-    pub fn allows(&self, headers: &HeaderMap) -> bool {
+    /// Whether the sender of these headers may open a websocket or change something: a page that is allowed, or no page.
+    pub(crate) fn allows(&self, headers: &HeaderMap) -> bool {
         let mut origins = headers.get_all(ORIGIN).iter();
         match (origins.next(), origins.next()) {
             (None, _) => true,
-            (Some(origin), None) => origin.to_str().is_ok_and(|origin| self.holds(origin, headers)),
+            (Some(origin), None) => origin.to_str().is_ok_and(|origin| self.contains(origin, headers)),
             // no browser sends two
             (Some(_), Some(_)) => false,
         }
     }
 
-    fn holds(&self, origin: &str, headers: &HeaderMap) -> bool {
-        if self.any || self.listed.iter().any(|listed| listed.eq_ignore_ascii_case(origin)) {
+    fn contains(&self, origin: &str, headers: &HeaderMap) -> bool {
+        let is_listed = |listed: &Origin| match listed {
+            Origin::Any => true,
+            Origin::Loopback => false,
+            Origin::Named(name) => name.eq_ignore_ascii_case(origin),
+        };
+        if self.iter().any(is_listed) {
             return true;
         }
         let Some((_, authority)) = origin.split_once("://") else { return false };
@@ -149,50 +140,60 @@ impl Origins {
         let is_whole = port.is_some_and(|port| {
             port.is_empty() || port.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok())
         });
-        (self.loopback && is_whole && is_loopback(authority.host()))
+        (self.iter().any(|listed| *listed == Origin::Loopback) && is_whole && is_loopback(authority.host()))
             || host.is_some_and(|host| host.eq_ignore_ascii_case(authority.as_str()))
     }
 
-    /// What goes into `TokenPolicy-Control-Allow-Origin`, if anything does.
-    fn leave(&self, headers: &HeaderMap) -> Option<HeaderValue> {
+    /// The value of `Access-Control-Allow-Origin`, if the page has permission.
+    fn allowed(&self, headers: &HeaderMap) -> Option<HeaderValue> {
         let origin = headers.get(ORIGIN)?;
-        if self.any {
+        if self.iter().any(|listed| *listed == Origin::Any) {
             return Some(HeaderValue::from_static("*"));
         }
         self.allows(headers).then(|| origin.clone())
     }
 }
 
-/// Gives pages leave to read answers, and answers what browsers ask before they send what needs leave.
-pub(crate) async fn apply(server: &Server, request: Request, next: impl AsyncFnOnce(Request) -> Response) -> Response {
-    let leave = server.origins.leave(request.headers());
-    let asks_before = request.method() == Method::OPTIONS
-        && request.headers().contains_key(ORIGIN)
-        && request.headers().contains_key(ACCESS_CONTROL_REQUEST_METHOD);
-    let mut response = if asks_before { preflight(request.headers(), leave.is_some()) } else { next(request).await };
-    let headers = response.headers_mut();
-    // without leave, too: what is cached for a page that has none must not be shown to one that has
-    headers.append(VARY, HeaderValue::from_static("origin"));
-    if let Some(origin) = leave {
-        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-        if !asks_before {
-            headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
-        }
-    }
-    response
+/// Permits pages to read responses, and answers the preflight requests of browsers.
+pub(crate) struct Cors {
+    pub(crate) origins: Arc<Origins>,
 }
 
-fn preflight(request: &HeaderMap, leave: bool) -> Response {
+impl Step for Cors {
+    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> BoxFuture<'a, Response> {
+        async move {
+            let allowed = self.origins.allowed(request.headers());
+            let is_preflight = request.method() == Method::OPTIONS
+                && request.headers().contains_key(ORIGIN)
+                && request.headers().contains_key(ACCESS_CONTROL_REQUEST_METHOD);
+            let mut response =
+                if is_preflight { preflight(request.headers(), allowed.is_some()) } else { next.run(request).await };
+            let headers = response.headers_mut();
+            // even without permission: a cache must not answer a page that has it with the response to one that has not
+            headers.append(VARY, HeaderValue::from_static("origin"));
+            if let Some(origin) = allowed {
+                headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+                if !is_preflight {
+                    headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
+                }
+            }
+            response
+        }
+        .boxed()
+    }
+}
+
+fn preflight(request: &HeaderMap, is_allowed: bool) -> Response {
     let mut response = StatusCode::NO_CONTENT.into_response();
-    if !leave {
+    if !is_allowed {
         return response;
     }
     let headers = response.headers_mut();
     headers.insert(ACCESS_CONTROL_ALLOW_METHODS, METHODS);
     headers.insert(ACCESS_CONTROL_MAX_AGE, MAX_AGE);
-    // clients add headers of their own, and none means anything here that a page may not say
-    if let Some(asked) = request.get(ACCESS_CONTROL_REQUEST_HEADERS) {
-        headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, asked.clone());
+    // clients add headers of their own, and the server has none that a page may not set
+    if let Some(requested) = request.get(ACCESS_CONTROL_REQUEST_HEADERS) {
+        headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, requested.clone());
         headers.append(VARY, HeaderValue::from_static("access-control-request-headers"));
     }
     if request.contains_key(REQUEST_PRIVATE_NETWORK) {
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn by_default_pages_of_this_machine_are_allowed_and_those_of_the_server_itself() {
+    fn pages_of_this_machine_and_of_the_server_are_allowed() {
         assert_eq!("loopback".parse(), Ok(Origins::default()));
         for (origin, expected) in [
             ("http://localhost", true),
@@ -256,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn origins_that_are_listed_are_allowed_beside_or_instead() {
+    fn listed_origins_are_allowed() {
         let listed = "https://a.example http://192.168.1.5:3000";
         for (origin, expected) in [
             ("https://a.example", true),
@@ -275,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_no_page_is_allowed_and_who_has_two_origins_is_not() {
+    fn no_origin_is_allowed_and_two_are_not() {
         let none: Origins = "".parse().unwrap();
         assert!(none.allows(&headers("127.0.0.1:8080", &[])));
         for second in ["http://localhost", "https://evil.example"] {
@@ -284,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_origin_is_refused() {
+    fn invalid_origins_are_refused() {
         for text in [
             "example.org",
             "https://",

@@ -1,33 +1,37 @@
-//! Under which names this server answers.
+//! Answers requests only under the host names of this server.
 //!
-//! A page of `evil.example` can have its name lead to 127.0.0.1 once it is loaded (DNS rebinding). To the browser the
-//! server is then a part of that page, which may read everything; only the `Host` of its requests still tells. So
-//! requests are answered only under names that cannot be taken that way: those of this machine, the address that the
-//! server listens on, and the names that are listed.
+//! A page of `evil.example` can point its name at 127.0.0.1 once it is loaded (DNS rebinding). For the browser the server
+//! is then a part of that page, which may read everything; only the `Host` of its requests gives it away. So the server
+//! answers only under names that cannot be taken over like this: those of this machine, the address that it listens on
+//! and the names in its settings.
 
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
+use async_graphql::futures_util::future::{BoxFuture, FutureExt};
 use axum::extract::Request;
 use axum::http::header::HOST;
 use axum::http::uri::Authority;
 use axum::http::{StatusCode, Version};
 use axum::response::Response;
-use serde::{Deserialize, Serialize};
 
+use super::step::{Next, Step};
 use crate::api::code;
-use crate::server::Server;
-use crate::server::http::response::{error, refuse_as_json};
+use crate::server::error::error;
+use crate::server::http::response::refuse_as_json;
+use crate::server::list::{Word, WordList};
 
-/// The names that are allowed beside those of this machine, as they are set: separated by blanks.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct Hosts {
-    /// `*`: all. For a server behind another that sees to it.
-    any: bool,
-    /// In small letters, without ports.
-    listed: Vec<String>,
+/// The host names of the server, beside those of this machine and its address.
+pub type Hosts = WordList<Host>;
+
+/// A host of the setting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Host {
+    /// `*`: all. For a server behind another that checks them.
+    Any,
+    /// A name or an address in small letters, without a port.
+    Named(String),
 }
 
 /// A text that names no host.
@@ -37,52 +41,42 @@ pub struct Hosts {
 )]
 pub struct InvalidHost(String);
 
-impl FromStr for Hosts {
+impl Word for Host {}
+
+impl FromStr for Host {
     type Err = InvalidHost;
 
     fn from_str(text: &str) -> Result<Self, InvalidHost> {
-        let mut hosts = Self::default();
-        for name in text.split_whitespace() {
-            let is_host = || name.parse::<Authority>().is_ok_and(|authority| authority.host() == name);
-            match name {
-                "*" => hosts.any = true,
-                name if is_host() => hosts.listed.push(name.to_ascii_lowercase()),
-                name => return Err(InvalidHost(name.to_owned())),
+        match text {
+            "*" => Ok(Self::Any),
+            name if name.parse::<Authority>().is_ok_and(|authority| authority.host() == name) => {
+                Ok(Self::Named(name.to_ascii_lowercase()))
             }
+            name => Err(InvalidHost(name.to_owned())),
         }
-        Ok(hosts)
     }
 }
 
-impl TryFrom<String> for Hosts {
-    type Error = InvalidHost;
-
-    fn try_from(text: String) -> Result<Self, InvalidHost> {
-        text.parse()
-    }
-}
-
-impl From<Hosts> for String {
-    fn from(set: Hosts) -> Self {
-        set.to_string()
-    }
-}
-
-impl fmt::Display for Hosts {
+impl fmt::Display for Host {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let any = self.any.then_some("*");
-        let names: Vec<_> = any.into_iter().chain(self.listed.iter().map(String::as_str)).collect();
-        f.write_str(&names.join(" "))
+        f.write_str(match self {
+            Self::Any => "*",
+            Self::Named(name) => name,
+        })
     }
 }
 
 impl Hosts {
-    /// Whether a server that listens there answers under this name.
+    /// Whether a server that listens at this address answers under this name.
     fn allow(&self, host: &str, listen: IpAddr) -> bool {
-        if self.any || is_loopback(host) || self.listed.iter().any(|listed| listed.eq_ignore_ascii_case(host)) {
+        let is_listed = |listed: &Host| match listed {
+            Host::Any => true,
+            Host::Named(name) => name.eq_ignore_ascii_case(host),
+        };
+        if is_loopback(host) || self.iter().any(is_listed) {
             return true;
         }
-        // who listens on all addresses has many, and a browser that was given an address asked nobody for it
+        // a server on all addresses has many, and a browser that is given an address resolves no name
         address_of(host).is_some_and(|address| address == listen || listen.is_unspecified())
     }
 }
@@ -103,20 +97,28 @@ fn address_of(host: &str) -> Option<IpAddr> {
     }
 }
 
-/// What is asked under another name is not answered: 421 (RFC 9110, section 15.5.20); 400 for what has no name.
-pub(crate) async fn check(server: &Server, request: Request, next: impl AsyncFnOnce(Request) -> Response) -> Response {
-    match named(&request) {
-        Ok(Some(host)) if !server.hosts.allow(host.host(), server.listen.ip()) => {
-            let message = format!("Host header `{}` is not in the server's setting server.hosts", host.host());
-            refuse_as_json(StatusCode::MISDIRECTED_REQUEST, error(code::FORBIDDEN, message))
-        }
-        Ok(_) => next(request).await,
-        Err(reason) => refuse_as_json(StatusCode::BAD_REQUEST, error(code::BAD_USER_INPUT, reason)),
+/// Answers 421 to a request for another host (RFC 9110, section 15.5.20), 400 to one without a valid `Host`.
+pub(crate) struct CheckHost {
+    pub(crate) hosts: Hosts,
+    /// The address of the listener.
+    pub(crate) listen: IpAddr,
+}
+
+impl Step for CheckHost {
+    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> BoxFuture<'a, Response> {
+        let refusal = match named(&request) {
+            Ok(Some(host)) if !self.hosts.allow(host.host(), self.listen) => {
+                let message = format!("Host header `{}` is not in the server's setting server.hosts", host.host());
+                refuse_as_json(StatusCode::MISDIRECTED_REQUEST, error(code::FORBIDDEN, message))
+            }
+            Ok(_) => return next.run(request),
+            Err(reason) => refuse_as_json(StatusCode::BAD_REQUEST, error(code::BAD_USER_INPUT, reason)),
+        };
+        async { refusal }.boxed()
     }
 }
 
-/// The name that a request is for; `None` from clients that are older than it, as no browser is (RFC 9112, sections 3.2
-/// and 3.3).
+/// The host that a request names; `None` in HTTP/1.0, which no browser speaks (RFC 9112, sections 3.2 and 3.3).
 fn named(request: &Request) -> Result<Option<Authority>, &'static str> {
     let mut hosts = request.headers().get_all(HOST).iter();
     let (first, second) = (hosts.next(), hosts.next());
@@ -144,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_answers_for_this_machine_and_for_the_address_it_listens_on() {
+    fn this_machine_and_the_listen_address_are_allowed() {
         for (host, expected) in [
             ("localhost", true),
             ("LOCALHOST", true),
@@ -169,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_listens_on_all_addresses_answers_for_each_but_for_no_name() {
+    fn a_server_on_all_addresses_allows_each_but_no_name() {
         for listen in ["0.0.0.0", "::"] {
             for (host, expected) in [("192.168.1.5", true), ("[2001:db8::1]", true), ("evil.example", false)] {
                 assert_eq!(allowed("", listen, host), expected, "{host}");
@@ -178,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_listed_are_answered_for() {
+    fn listed_hosts_are_allowed() {
         let listed = "graph.example [2001:db8::1]";
         for (host, expected) in
             [("graph.example", true), ("Graph.Example", true), ("[2001:db8::1]", true), ("a.graph.example", false)]
@@ -189,14 +191,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_host_is_refused() {
+    fn invalid_hosts_are_refused() {
         for text in ["graph.example:8080", "http://graph.example", "u@graph.example", "a/b"] {
             assert_eq!(text.parse::<Hosts>(), Err(InvalidHost(text.to_owned())));
         }
     }
 
     #[test]
-    fn the_name_is_that_of_the_host_or_of_the_target() {
+    fn the_host_is_that_of_the_header_or_of_the_target() {
         let request = |uri: &str, hosts: &[&str], version| {
             let request = Request::builder().uri(uri).version(version);
             let request = hosts.iter().fold(request, |request, host| request.header(HOST, *host));

@@ -13,11 +13,11 @@
 //! `.gz`, and puts all but its page into `assets/`, under names with a hash of their content.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
+use async_graphql::futures_util::future::{BoxFuture, FutureExt};
 use axum::Router;
 use axum::body::Body;
-use axum::extract::Path;
+use axum::extract::{Path, Request};
 use axum::http::header::{
     ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH,
     REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
@@ -27,9 +27,10 @@ use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use rust_embed::{EmbeddedFile, RustEmbed};
 
-use crate::server::Server;
-use crate::server::http::negotiation;
-use crate::server::http::negotiation::Encoding;
+use crate::server::http::encoding::{self, Encoding};
+use crate::server::http::endpoint::is_visit;
+use crate::server::http::negotiation::joined;
+use crate::server::middleware::step::{Next, Step};
 
 /// GraphiQL, or nothing.
 #[derive(RustEmbed)]
@@ -74,7 +75,7 @@ struct Site {
 const BUILT: Site = Site { find: Built::get, policy: BUILT_POLICY };
 const PLAIN: Site = Site { find: Plain::get, policy: PLAIN_POLICY };
 
-pub(crate) fn routes() -> Router<Arc<Server>> {
+pub(crate) fn routes() -> Router {
     Router::new()
         .route("/", get(async || Redirect::temporary(PATH)))
         .route(PATH, get(page))
@@ -82,9 +83,18 @@ pub(crate) fn routes() -> Router<Arc<Server>> {
         .route("/playground/{*path}", get(file))
 }
 
-/// Leads a browser here that was to show something else.
-pub(crate) fn instead() -> Response {
-    ([(VARY, "accept")], Redirect::temporary(PATH)).into_response()
+/// Redirects a browser that opens the endpoint to the playground.
+pub(crate) struct ShowPlayground {
+    pub(crate) is_enabled: bool,
+}
+
+impl Step for ShowPlayground {
+    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> BoxFuture<'a, Response> {
+        if !self.is_enabled || !is_visit(&request) {
+            return next.run(request);
+        }
+        async { ([(VARY, "accept")], Redirect::temporary(PATH)).into_response() }.boxed()
+    }
 }
 
 pub(crate) async fn icon(headers: HeaderMap) -> Response {
@@ -111,14 +121,14 @@ impl Site {
             return StatusCode::NOT_FOUND.into_response();
         };
         let compressed = |encoding: Encoding| (self.find)(&format!("{name}.{}", encoding.extension()));
-        let accepted = negotiation::joined(request, &ACCEPT_ENCODING);
-        let chosen = negotiation::best(&accepted, |encoding| compressed(encoding).is_some());
+        let accepted = joined(request, &ACCEPT_ENCODING);
+        let chosen = encoding::best(&accepted, |encoding| compressed(encoding).is_some());
         let (file, encoding) = match chosen.and_then(compressed) {
             Some(file) => (file, chosen),
             None => (whole, None),
         };
         let tag = entity_tag(&file);
-        let unchanged = negotiation::holds(&negotiation::joined(request, &IF_NONE_MATCH), &tag);
+        let unchanged = names_tag(&joined(request, &IF_NONE_MATCH), &tag);
         let mut response = Response::new(if unchanged { Body::empty() } else { body(file.data) });
         if unchanged {
             *response.status_mut() = StatusCode::NOT_MODIFIED;
@@ -141,6 +151,11 @@ impl Site {
         }
         response
     }
+}
+
+/// Whether a list of entity tags has this one, or all (RFC 9110, section 13.1.2). Weak and strong tags compare alike.
+fn names_tag(tags: &str, tag: &str) -> bool {
+    tags.split(',').map(str::trim).any(|listed| listed == "*" || listed.strip_prefix("W/").unwrap_or(listed) == tag)
 }
 
 /// A hash of the bytes that are sent, so that each encoding of a file has a tag of its own.

@@ -108,3 +108,19 @@ fn every_file_of_both_sites_has_a_media_type() {
     let unknown: Vec<_> = files.filter(|name| media_type(name) == "application/octet-stream").collect();
     assert_eq!(unknown, Vec::<String>::new());
 }
+
+#[test]
+fn a_list_of_tags_names_its_own_or_all() {
+    for (tags, expected) in [
+        (r#""a""#, true),
+        (r#"W/"a""#, true),
+        (r#""b", W/"c" ,"a""#, true),
+        ("*", true),
+        ("", false),
+        (r#""b""#, false),
+        ("a", false),
+        (r#""A""#, false),
+    ] {
+        assert_eq!(names_tag(tags, r#""a""#), expected, "{tags}");
+    }
+}

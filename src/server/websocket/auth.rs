@@ -1,50 +1,47 @@
-//! Who comes in over a websocket: whoever opened it, or whoever its first message says it is.
+//! The client of a websocket: that of the request that opened it, or that of the token in its first message.
 
 use std::sync::{Arc, OnceLock};
 
 use super::protocol::{Closing, close};
-use crate::server::auth::callers::{Authenticator, Client, bearer};
+use crate::server::auth::authenticator::{Authenticator, Client, bearer};
 
-/// Asks for a token where there must be one.
+/// Authenticates a websocket.
 pub(crate) struct SocketAuth {
-    callers: Arc<Authenticator>,
-    /// Who opened the connection.
-    caller: Arc<Client>,
-    guest: AuthenticatedClient,
+    authenticator: Arc<Authenticator>,
+    /// The client that opened the connection.
+    opened_by: Arc<Client>,
+    authenticated: AuthenticatedClient,
 }
 
-/// Who came in, for those who have to know. A clone is the same.
+/// The client once it is authenticated, for the log. A clone is the same.
 #[derive(Clone, Default)]
 pub(crate) struct AuthenticatedClient(Arc<OnceLock<Arc<Client>>>);
 
 impl AuthenticatedClient {
-    /// `None` as long as nobody was let in.
-    pub(crate) fn caller(&self) -> Option<&Arc<Client>> {
+    /// `None` before authentication, and if it fails.
+    pub(crate) fn get(&self) -> Option<&Arc<Client>> {
         self.0.get()
     }
 }
 
 impl SocketAuth {
-    /// Through which comes who opened the connection, or whoever it says it is.
-    pub(crate) fn new(callers: Arc<Authenticator>, caller: Arc<Client>) -> Self {
-        Self { callers, caller, guest: AuthenticatedClient::default() }
+    pub(crate) fn new(authenticator: Arc<Authenticator>, opened_by: Arc<Client>) -> Self {
+        Self { authenticator, opened_by, authenticated: AuthenticatedClient::default() }
     }
 
-    /// Who will have come in.
-    pub(crate) fn guest(&self) -> AuthenticatedClient {
-        self.guest.clone()
+    pub(crate) fn authenticated(&self) -> AuthenticatedClient {
+        self.authenticated.clone()
     }
 
-    /// Who it is, whose first message holds this authorization, as in `Bearer …` or the token alone. Errors: it is not let
-    /// in.
-    pub(crate) fn admit(&self, authorization: Option<&str>) -> Result<Arc<Client>, Closing> {
-        let caller = match authorization {
-            Some(text) => self.callers.of(Some(bearer(text).unwrap_or(text.trim())), None).ok(),
-            None => Some(self.caller.clone()),
+    /// The client whose first message has this authorization, as `Bearer …` or the token alone. Errors: it is refused.
+    pub(crate) fn authenticate(&self, authorization: Option<&str>) -> Result<Arc<Client>, Closing> {
+        let client = match authorization {
+            Some(text) => self.authenticator.client(Some(bearer(text).unwrap_or(text.trim())), None).ok(),
+            None => Some(self.opened_by.clone()),
         };
-        let admitted = caller.filter(|caller| caller.is_admitted);
+        let admitted = client.filter(|client| client.is_admitted);
         let admitted = admitted.ok_or_else(|| Closing::new(close::FORBIDDEN, "Forbidden".to_owned()))?;
-        // it introduces itself once
-        Ok(self.guest.0.get_or_init(|| admitted).clone())
+        // the protocol allows one first message
+        Ok(self.authenticated.0.get_or_init(|| admitted).clone())
     }
 }

@@ -1,37 +1,40 @@
-//! Where messages begin and end in what a client sends, so that it is known since when one is unfinished: the library that
-//! reads them tells only of those that are whole.
+//! Where messages begin and end in the bytes of a client, to know since when one is unfinished: the library that reads them
+//! reports only whole ones.
 //!
 //! ```text
 //!   frame:    first byte ─ length ─ mask ─ payload          FIN, opcode, length (RFC 6455, section 5.2)
 //!   message:  frame, not FIN ─ frame, not FIN ─ … ─ FIN     control frames may stand between, and finish nothing
 //! ```
 //!
-//! What is no frame by the protocol is for the library to refuse.
+//! The library refuses what is no frame by the protocol.
 
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use hyper::upgrade::Upgraded;
+use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
+use tokio_tungstenite::WebSocketStream;
 
-/// The longest that stands before a payload, in bytes.
+/// The longest head of a frame, in bytes.
 const LONGEST_HEAD: usize = 14;
 
-/// Follows frames, byte by byte.
+/// Follows frames byte by byte.
 #[derive(Debug, Default)]
 struct Frames {
     head: [u8; LONGEST_HEAD],
-    /// How much of the head is there.
+    /// How much of the head is read.
     size: usize,
-    /// How much of the payload is to come, once the head is there.
+    /// How much of the payload is missing, once the head is read.
     payload: Option<u64>,
     /// Within a message of several frames, between its first and its last.
     is_fragmented: bool,
 }
 
 impl Frames {
-    /// Reads on. Whether anything was finished in these bytes, and whether something is unfinished after them.
+    /// Reads bytes. Whether anything ends in them, and whether something is unfinished after them.
     fn read(&mut self, mut bytes: &[u8]) -> (bool, bool) {
         let mut finished = false;
         loop {
@@ -47,7 +50,7 @@ impl Frames {
                     return (finished, self.size > 0 || self.is_fragmented);
                 }
                 if self.size < self.head_size() {
-                    // the second byte said that there is more of it
+                    // the second byte says how long it is
                     continue;
                 }
                 self.length()
@@ -69,7 +72,7 @@ impl Frames {
         }
     }
 
-    /// As far as that is known.
+    /// As far as its first bytes say.
     fn head_size(&self) -> usize {
         if self.size < 2 {
             return 2;
@@ -93,6 +96,9 @@ impl Frames {
     }
 }
 
+/// The websockets of clients.
+pub(crate) type WebSocket = WebSocketStream<Framed<TokioIo<Upgraded>>>;
+
 /// A stream that is read as frames.
 pub(crate) struct Framed<S> {
     stream: S,
@@ -111,8 +117,8 @@ impl<S> Framed<S> {
         self.unfinished
     }
 
-    /// Nothing was read for a while that the client may have sent.
-    pub(crate) fn excuse(&mut self) {
+    /// Restarts the time of an unfinished message: the server does not read what the client may have sent.
+    pub(crate) fn restart(&mut self) {
         self.unfinished = self.unfinished.map(|_| Instant::now());
     }
 }

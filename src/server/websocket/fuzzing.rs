@@ -3,7 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use super::protocol::{Action, Id, Input, Protocol};
+use super::message::Id;
+use super::protocol::{Action, Input, Protocol};
 use super::subprotocol::Subprotocol;
 use crate::server::execution::payload::{Payload, Refused};
 
@@ -50,7 +51,7 @@ fn converse_in(subprotocol: Subprotocol, lines: &str) {
                 Action::Send(_, text) => {
                     assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok(), "{text} is no JSON");
                 }
-                Action::Introduce(_) => {}
+                Action::Authenticate(_) => {}
             }
         }
         assert!(running.len() <= LIMIT, "{running:?}");

@@ -4,15 +4,18 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use async_graphql::{Request, Variables};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::protocol::Id;
 use super::subprotocol::{Kind, Subprotocol};
 use crate::server::document::persisted::EXTENSION as PERSISTED_QUERY;
+
+/// Names an operation among those of its socket. At most [`LONGEST_ID`] bytes.
+pub(crate) type Id = Arc<str>;
 
 /// The longest id of an operation, in bytes. The protocol has no such limit; clients commonly use 36.
 pub(crate) const LONGEST_ID: usize = 256;

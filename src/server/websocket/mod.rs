@@ -1,4 +1,12 @@
-//! GraphQL over a websocket.
+//! GraphQL over a websocket: queries, mutations and subscriptions.
+//!
+//! ```text
+//!   GET /graphql ─► upgrade.rs ─► socket.rs (messages by frames.rs, times, what waits in outbox.rs, socket_log.rs)
+//!                                    │
+//!                                 session.rs ◄─► protocol.rs, message.rs, subprotocol.rs (pure)
+//!                                    │           auth.rs
+//!                                    └ operations.rs ◄── execution/service.rs
+//! ```
 
 pub(crate) mod auth;
 pub(crate) mod frames;

@@ -1,7 +1,7 @@
-//! The operations of one socket. They take turns, one payload each, so that one that always has something to say does
-//! not keep others from being heard.
+//! The operations of one socket, polled in turn for one payload each, so that one that is always ready does not starve
+//! the others.
 //!
-//! Whenever the socket is woken all of them are asked, which is cheap for the few that a socket commonly has, and bounded
+//! Whenever the socket is woken all of them are polled, which is cheap for the few that a socket commonly has, and bounded
 //! by how many it may have.
 
 use std::task::{Context, Poll};
@@ -9,15 +9,15 @@ use std::task::{Context, Poll};
 use async_graphql::futures_util::StreamExt;
 use async_graphql::futures_util::stream::BoxStream;
 
-use super::protocol::Id;
+use super::message::Id;
 use crate::server::execution::payload::Payload;
 
 #[derive(Default)]
 pub(crate) struct RoundRobin {
-    /// In the order of their turns.
+    /// In the order of polling.
     running: Vec<(Id, BoxStream<'static, Payload>)>,
-    /// Whose turn it is.
-    turn: usize,
+    /// The next to poll.
+    next: usize,
 }
 
 impl RoundRobin {
@@ -29,28 +29,27 @@ impl RoundRobin {
     pub(crate) fn remove(&mut self, id: &Id) {
         if let Some(at) = self.running.iter().position(|(running, _)| running == id) {
             drop(self.running.remove(at));
-            if at < self.turn {
-                self.turn -= 1;
+            if at < self.next {
+                self.next -= 1;
             }
         }
     }
 
-    /// What the next operation says that has something to say; `None` if it was its last word, with which it is dropped.
-    /// Pending if all are silent, also if there is none.
+    /// The next payload of an operation; `None` if it ends, with which it is dropped. Pending if none is ready.
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<(Id, Option<Payload>)> {
         for _ in 0..self.running.len() {
-            if self.turn >= self.running.len() {
-                self.turn = 0;
+            if self.next >= self.running.len() {
+                self.next = 0;
             }
-            let (id, payloads) = &mut self.running[self.turn];
+            let (id, payloads) = &mut self.running[self.next];
             match payloads.poll_next_unpin(cx) {
-                Poll::Pending => self.turn += 1,
+                Poll::Pending => self.next += 1,
                 Poll::Ready(Some(payload)) => {
-                    self.turn += 1;
+                    self.next += 1;
                     return Poll::Ready((id.clone(), Some(payload)));
                 }
                 Poll::Ready(None) => {
-                    let (id, _) = self.running.remove(self.turn);
+                    let (id, _) = self.running.remove(self.next);
                     return Poll::Ready((id, None));
                 }
             }
@@ -68,10 +67,10 @@ mod tests {
 
     use super::*;
 
-    /// What is said until all are silent, at most so much; a capital is a last word.
-    fn said(turns: &mut RoundRobin, most: usize) -> String {
+    /// The ids of what is polled until none is ready; a capital is the end of an operation.
+    fn polled(operations: &mut RoundRobin, most: usize) -> String {
         let mut cx = Context::from_waker(Waker::noop());
-        let next = || match turns.poll_next(&mut cx) {
+        let next = || match operations.poll_next(&mut cx) {
             Poll::Ready((id, Some(_))) => Some(id.to_string()),
             Poll::Ready((id, None)) => Some(id.to_uppercase()),
             Poll::Pending => None,
@@ -83,53 +82,53 @@ mod tests {
         Payload::Result("{}".into())
     }
 
-    /// Says so much and then ends, or falls silent for ever.
-    fn saying(count: usize, ends: bool) -> BoxStream<'static, Payload> {
+    /// Yields so many payloads and then ends, or stays pending.
+    fn yielding(count: usize, ends: bool) -> BoxStream<'static, Payload> {
         let payloads = stream::iter((0..count).map(|_| payload()));
         if ends { payloads.boxed() } else { payloads.chain(stream::pending()).boxed() }
     }
 
     #[test]
-    fn one_that_always_has_something_to_say_leaves_others_their_turn() {
-        let mut turns = RoundRobin::default();
-        turns.push("a".into(), stream::repeat_with(payload).boxed());
-        turns.push("b".into(), saying(2, true));
-        turns.push("c".into(), saying(3, false));
-        assert_eq!(said(&mut turns, 12), "abcabcaBcaaa");
+    fn an_operation_that_is_always_ready_does_not_starve_others() {
+        let mut operations = RoundRobin::default();
+        operations.push("a".into(), stream::repeat_with(payload).boxed());
+        operations.push("b".into(), yielding(2, true));
+        operations.push("c".into(), yielding(3, false));
+        assert_eq!(polled(&mut operations, 12), "abcabcaBcaaa");
     }
 
     #[test]
-    fn one_that_is_removed_says_no_more_and_costs_nobody_a_turn() {
-        let mut turns = RoundRobin::default();
+    fn a_removed_operation_yields_nothing_and_skips_no_other() {
+        let mut operations = RoundRobin::default();
         for id in ["a", "b", "c"] {
-            turns.push(id.into(), saying(9, false));
+            operations.push(id.into(), yielding(9, false));
         }
-        assert_eq!(said(&mut turns, 2), "ab");
-        turns.remove(&"a".into());
-        turns.remove(&"x".into());
-        assert_eq!(said(&mut turns, 4), "cbcb");
+        assert_eq!(polled(&mut operations, 2), "ab");
+        operations.remove(&"a".into());
+        operations.remove(&"x".into());
+        assert_eq!(polled(&mut operations, 4), "cbcb");
     }
 
     proptest! {
         #[test]
-        fn everybody_says_all_there_is_to_say_and_nobody_is_ahead_by_more_than_one_while_others_can_speak(
+        fn all_payloads_are_yielded_and_no_operation_is_ahead_by_two(
             counts in prop::collection::vec((0..6_usize, any::<bool>()), 0..8),
         ) {
-            let mut turns = RoundRobin::default();
+            let mut operations = RoundRobin::default();
             for (number, (count, ends)) in counts.iter().enumerate() {
-                turns.push(number.to_string().as_str().into(), saying(*count, *ends));
+                operations.push(number.to_string().as_str().into(), yielding(*count, *ends));
             }
-            let mut told = vec![0_usize; counts.len()];
+            let mut yielded = vec![0_usize; counts.len()];
             let mut cx = Context::from_waker(Waker::noop());
-            while let Poll::Ready((id, payload)) = turns.poll_next(&mut cx) {
+            while let Poll::Ready((id, payload)) = operations.poll_next(&mut cx) {
                 let number: usize = id.parse().unwrap();
                 prop_assert!(payload.is_some() || counts[number].1);
-                told[number] += usize::from(payload.is_some());
+                yielded[number] += usize::from(payload.is_some());
                 for (other, (count, _)) in counts.iter().enumerate() {
-                    prop_assert!(told[other] == *count || told[other] + 1 >= told[number]);
+                    prop_assert!(yielded[other] == *count || yielded[other] + 1 >= yielded[number]);
                 }
             }
-            prop_assert_eq!(told, counts.iter().map(|(count, _)| *count).collect::<Vec<_>>());
+            prop_assert_eq!(yielded, counts.iter().map(|(count, _)| *count).collect::<Vec<_>>());
         }
     }
 }

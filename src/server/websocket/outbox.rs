@@ -6,7 +6,8 @@
 
 use std::collections::VecDeque;
 
-use super::protocol::{Closing, Id};
+use super::message::Id;
+use super::protocol::Closing;
 use crate::server::execution::payload::Utf8Bytes;
 use crate::server::limits::memory::Reservation;
 
@@ -44,7 +45,7 @@ struct Waiting {
     about: Option<Id>,
     cause: Cause,
     text: Utf8Bytes,
-    claim: Option<Reservation>,
+    reservation: Option<Reservation>,
 }
 
 #[derive(Debug, Default)]
@@ -67,7 +68,7 @@ impl Outbox {
         about: Option<Id>,
         cause: Cause,
         text: impl Into<Utf8Bytes>,
-        claim: Option<Reservation>,
+        reservation: Option<Reservation>,
     ) {
         if self.is_closing {
             return;
@@ -76,7 +77,7 @@ impl Outbox {
         let total = self.total(cause);
         total.count += 1;
         total.bytes = total.bytes.saturating_add(text.len());
-        self.messages.push_back(Waiting { about, cause, text, claim });
+        self.messages.push_back(Waiting { about, cause, text, reservation });
     }
 
     /// Whether operations may be asked for more.
@@ -130,7 +131,7 @@ impl Outbox {
     pub(crate) fn pop(&mut self) -> Option<Next> {
         let Some(mut waiting) = self.messages.pop_front() else { return self.closing.take().map(Next::Close) };
         waiting.leave(&mut self.results, &mut self.replies);
-        self.sending.extend(waiting.claim.take());
+        self.sending.extend(waiting.reservation.take());
         Some(Next::Text(waiting.text))
     }
 

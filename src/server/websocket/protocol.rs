@@ -15,17 +15,13 @@
 //! or at its end; then the id is free again. What was asked before connection_init is never executed.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
 use async_graphql::Request;
 
 use super::message;
-use super::message::Message;
+use super::message::{Id, Message};
 use super::subprotocol::Subprotocol;
 use crate::server::execution::payload::{Payload, Refused, too_many_operations};
-
-/// Names an operation among those of its socket. At most [`LONGEST_ID`](message::LONGEST_ID) bytes.
-pub(crate) type Id = Arc<str>;
 
 /// The longest reason that fits a close frame, in bytes (RFC 6455, section 5.5).
 const LONGEST_REASON: usize = 123;
@@ -97,7 +93,7 @@ pub(crate) enum Input<'i> {
 #[derive(Debug)]
 pub(crate) enum Action {
     /// See whether whoever says this of itself is let in, and do nothing else if not.
-    Introduce(Option<String>),
+    Authenticate(Option<String>),
     /// Send this text. With an id it is about that operation.
     Send(Option<Id>, String),
     /// Begin to execute this request.
@@ -131,7 +127,7 @@ impl Protocol {
     }
 
     /// What is said to a client that is not let in, before its socket is closed.
-    pub(crate) fn not_let_in(&self, closing: &Closing) -> Option<String> {
+    pub(crate) fn authentication_error(&self, closing: &Closing) -> Option<String> {
         let reason = || serde_json::json!({ "message": closing.reason }).to_string();
         (self.subprotocol == Subprotocol::Legacy).then(|| frame("connection_error", None, Some(&reason())))
     }
@@ -162,7 +158,7 @@ impl Protocol {
         match (self.phase, message) {
             (Phase::Opened, Message::Init(authorization)) => {
                 self.phase = Phase::Acknowledged;
-                vec![Action::Introduce(authorization), Action::Send(None, frame("connection_ack", None, None))]
+                vec![Action::Authenticate(authorization), Action::Send(None, frame("connection_ack", None, None))]
             }
             (_, Message::Init(_)) => self.close(close::TOO_MANY_INITS, "Too many initialisation requests".to_owned()),
             (_, Message::Ping(payload)) => {

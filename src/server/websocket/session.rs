@@ -1,107 +1,106 @@
-//! Either subprotocol with the engine behind it: what the protocol says is to be done is done here, and what
-//! operations yield is told to it. Nothing is taken from them that there is no room for.
+//! Runs the conversation of one socket: does what the [`Protocol`] says, and reports to it what operations yield. Nothing is
+//! taken from operations that there is no space for.
 
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use async_graphql::Request;
 use async_graphql::futures_util::stream::BoxStream;
-use async_graphql::{Request, ServerError};
 
 use super::auth::SocketAuth;
 use super::operations::RoundRobin;
 use super::outbox::{Cause, Outbox};
 use super::protocol::{Action, Input, Protocol};
-use super::socket::{Dialogue, Heard};
 use crate::api::Include;
+use crate::server::auth::authenticator::Client;
+use crate::server::document::admission::{Admission, Sender};
+use crate::server::document::persisted::Persisted;
+use crate::server::execution::operation_queue::OperationQueue;
 use crate::server::execution::payload::{Payload, Refused};
 use crate::server::execution::service::GraphqlService;
 use crate::server::limits::memory::{MemoryBudget, Reservation};
 use crate::server::metrics::server_metrics::Transport;
-use crate::server::middleware::rate_limit::OperationMeter;
+use crate::server::middleware::rate_limit::OperationRate;
 
+/// One client's conversation.
 pub(crate) struct Session {
-    protocol: Protocol,
-    executor: GraphqlService,
-    meter: OperationMeter,
-    held: MemoryBudget,
-    running: RoundRobin,
-    door: SocketAuth,
+    pub(crate) protocol: Protocol,
+    pub(crate) client: Arc<Client>,
+    pub(crate) auth: SocketAuth,
+    pub(crate) rate: OperationRate,
+    pub(crate) persisted: Arc<Persisted>,
+    pub(crate) admission: Arc<Admission>,
+    pub(crate) service: GraphqlService,
+    pub(crate) memory: MemoryBudget,
+    pub(crate) queue: Arc<OperationQueue>,
+    pub(crate) operations: RoundRobin,
 }
 
 impl Session {
-    pub(crate) fn new(
-        protocol: Protocol,
-        executor: GraphqlService,
-        meter: OperationMeter,
-        held: MemoryBudget,
-        door: SocketAuth,
-    ) -> Self {
-        Self { protocol, executor, meter, held, running: RoundRobin::default(), door }
+    /// The client sent a text.
+    pub(crate) fn receive_text(&mut self, text: &str, outbox: &mut Outbox) {
+        self.on(&Input::Text(text), Cause::Reply, None, outbox);
+    }
+
+    /// The client sent bytes.
+    pub(crate) fn receive_binary(&mut self, outbox: &mut Outbox) {
+        self.on(&Input::Binary, Cause::Reply, None, outbox);
+    }
+
+    /// The time for `connection_init` is over.
+    pub(crate) fn init_due(&mut self, outbox: &mut Outbox) {
+        self.on(&Input::InitDue, Cause::Reply, None, outbox);
+    }
+
+    /// Sends what operations yield, as far as there is space, and wakes the task when there is more.
+    pub(crate) fn poll_operations(&mut self, cx: &mut Context<'_>, outbox: &mut Outbox) {
+        while outbox.has_room_for_results() {
+            let Poll::Ready((id, mut payload)) = self.operations.poll_next(cx) else { return };
+            let reservation = match self.memory.reserve_large(payload.as_ref().map_or(0, Payload::bytes)) {
+                Ok(reservation) => reservation,
+                Err(reason) => {
+                    payload = Some(Payload::Refused(reason.into()));
+                    None
+                }
+            };
+            let input = payload.as_ref().map_or(Input::Ended(&id), |payload| Input::Yielded(&id, payload));
+            self.on(&input, Cause::Result, reservation, outbox);
+        }
     }
 
     fn start(&self, request: Request) -> Result<BoxStream<'static, Payload>, Refused> {
-        self.meter.ask()?;
-        self.executor.subscribe(request)
+        self.rate.count()?;
+        let (request, unstored) = self.persisted.resolve(request)?;
+        let (client, include) = (self.client.clone(), Include::default());
+        let admitted = self.admission.admit(request, Sender { client, transport: Transport::Websocket, include })?;
+        let payloads = self.service.subscribe(admitted, Some(&self.queue))?;
+        Ok(self.persisted.store_after_result(unstored, payloads, Payload::is_result))
     }
 
-    /// What is to be sent because of this has that claim.
-    fn on(&mut self, input: &Input<'_>, cause: Cause, mut claim: Option<Reservation>, outbox: &mut Outbox) {
+    /// Does what follows from this. The reservation is for the message that it leads to.
+    fn on(&mut self, input: &Input<'_>, cause: Cause, mut reservation: Option<Reservation>, outbox: &mut Outbox) {
         for action in self.protocol.on(input) {
             match action {
-                Action::Introduce(authorization) => match self.door.admit(authorization.as_deref()) {
-                    Ok(caller) => {
-                        self.executor = self.executor.on_behalf(caller, Transport::Websocket, Include::default());
-                    }
+                Action::Authenticate(authorization) => match self.auth.authenticate(authorization.as_deref()) {
+                    Ok(client) => self.client = client,
                     Err(closing) => {
-                        if let Some(reason) = self.protocol.not_let_in(&closing) {
+                        if let Some(reason) = self.protocol.authentication_error(&closing) {
                             outbox.push(None, cause, reason, None);
                         }
                         return outbox.end(closing);
                     }
                 },
-                Action::Send(about, text) => outbox.push(about, cause, text, claim.take()),
+                Action::Send(about, text) => outbox.push(about, cause, text, reservation.take()),
                 Action::Start(id, request) => match self.start(*request) {
-                    Ok(payloads) => self.running.push(id, payloads),
+                    Ok(payloads) => self.operations.push(id, payloads),
                     Err(refused) => self.on(&Input::Yielded(&id, &Payload::Refused(refused)), cause, None, outbox),
                 },
                 Action::Stop(id) => {
-                    self.running.remove(&id);
+                    self.operations.remove(&id);
                     outbox.withdraw(&id);
                 }
                 Action::Close(closing) => outbox.close(closing),
             }
-        }
-    }
-}
-
-impl Dialogue for Session {
-    fn hear(&mut self, heard: Heard<'_>, outbox: &mut Outbox) {
-        let input = match heard {
-            Heard::Text(text) => Input::Text(text),
-            Heard::Binary(_) => Input::Binary,
-        };
-        self.on(&input, Cause::Reply, None, outbox);
-    }
-
-    fn can_hear(&self) -> bool {
-        true
-    }
-
-    fn init_due(&mut self, outbox: &mut Outbox) {
-        self.on(&Input::InitDue, Cause::Reply, None, outbox);
-    }
-
-    fn speak(&mut self, cx: &mut Context<'_>, outbox: &mut Outbox) {
-        while outbox.has_room_for_results() {
-            let Poll::Ready((id, mut payload)) = self.running.poll_next(cx) else { return };
-            let claim = match self.held.claim(payload.as_ref().map_or(0, Payload::bytes)) {
-                Ok(claim) => claim,
-                Err(reason) => {
-                    payload = Some(Payload::Refused(ServerError::from(reason).into()));
-                    None
-                }
-            };
-            let input = payload.as_ref().map_or(Input::Ended(&id), |payload| Input::Yielded(&id, payload));
-            self.on(&input, Cause::Result, claim, outbox);
         }
     }
 }

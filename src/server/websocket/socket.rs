@@ -1,20 +1,20 @@
-//! One websocket, one task: frames in, frames out, and the times that either may take. What is said is a
-//! [`Dialogue`]'s; this knows nothing of GraphQL.
+//! One websocket, one task: frames in, frames out, and the time that either may take. What messages mean is up to the
+//! [`Session`].
 //!
 //! ```text
 //!                 ┌────────────────────────── Socket, a future ─────────────────────────┐
-//!   client ──────►│ listen ──► Dialogue::hear ──┐                                       │
+//!   client ──────►│ read ──► Session::receive ──┐                                       │
 //!                 │   ▲ not while replies       ├──► Outbox ──► write ──► flush ──────┼──► client
 //!                 │   │ wait to be sent         │       │                               │
 //!                 │   └──────────────────────── │ ◄─────┤                               │
-//!                 │ speak ◄─ Dialogue::speak ───┘       │ not while results wait        │
+//!                 │ Session::poll_operations ───┘       │ not while results wait        │
 //!                 │   ▲ ◄───────────────────────────────┘                               │
 //!                 │ time: init, ping and silence, a message that does not end, a close  │
 //!                 └──────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
 //! A client that does not read stops its own operations and then its own messages, takes no more memory than the bounds
-//! of [`Outbox`], and is ended by its connection, which fails when it takes too little. Nobody waits for it.
+//! of [`Outbox`], and is disconnected by its connection. No other client waits for it.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -28,49 +28,27 @@ use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
+use super::frames::WebSocket;
 use super::outbox::{Next, Outbox};
 use super::protocol::{Closing, close};
+use super::session::Session;
 use super::socket_log::SocketLog;
-use super::upgrade::WebSocket;
 use crate::limits::Limits;
-use crate::server::limits::slots::Slot;
 
 /// How long the client may take to answer a close frame.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How many messages are read before anything else has a turn.
+/// How many messages are read before anything else happens.
 const MESSAGES_AT_ONCE: usize = 16;
 
-/// How many times reading, operations and writing have a turn before other tasks have one.
+/// How many rounds of reading, operations and writing precede a yield to other tasks.
 const ROUNDS: usize = 8;
 
-/// What is said over a socket.
-pub(crate) trait Dialogue: Unpin {
-    /// The client sent this.
-    fn hear(&mut self, heard: Heard<'_>, outbox: &mut Outbox);
-
-    /// Whether it may send more.
-    fn can_hear(&self) -> bool;
-
-    /// The client had its time to introduce itself.
-    fn init_due(&mut self, outbox: &mut Outbox);
-
-    /// Says what there is to say and room for, and wakes the task when there is more.
-    fn speak(&mut self, cx: &mut Context<'_>, outbox: &mut Outbox);
-}
-
-/// What a client sends.
-#[derive(Clone, Copy)]
-pub(crate) enum Heard<'h> {
-    Text(&'h str),
-    Binary(&'h Bytes),
-}
-
 /// A socket until it is closed, as a future.
-pub(crate) struct Socket<D> {
+pub(crate) struct Socket {
     stream: WebSocket,
     /// `None` once the socket is being closed: operations end at once.
-    dialogue: Option<D>,
+    session: Option<Session>,
     outbox: Outbox,
     clock: Clock,
     timer: Pin<Box<Sleep>>,
@@ -79,20 +57,19 @@ pub(crate) struct Socket<D> {
     reading: Reading,
     ping: bool,
     unflushed: bool,
-    /// The client has taken less than was there to be written.
+    /// The client has not read all that was written.
     blocked: bool,
     log: Option<SocketLog>,
-    _place: Option<Slot>,
 }
 
-/// When something is to happen unless something else happens before.
+/// When something happens unless something else happens before.
 struct Clock {
     limits: Limits,
     init: Option<Instant>,
     ping: Instant,
-    /// Whether anything came since the last ping.
-    heard: bool,
-    /// When a message that has begun has to be there.
+    /// Whether anything was received since the last ping.
+    is_alive: bool,
+    /// When a message that has begun must be complete.
     message: Option<Instant>,
     close: Option<Instant>,
 }
@@ -100,8 +77,8 @@ struct Clock {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reading {
     Open,
-    /// What came cannot be read, and nothing after it. The client is told, and has a moment to read that: to close a
-    /// connection with something unread in it resets it.
+    /// What is received cannot be read, and nothing after it. The client gets the reason, and a moment to read it: to close
+    /// a connection with something unread in it resets it.
     Failed,
     Ended,
 }
@@ -109,27 +86,26 @@ enum Reading {
 /// The socket is over.
 struct Over;
 
-impl<D: Dialogue> Socket<D> {
-    /// `slot` is held until it is over.
+impl Socket {
     pub(crate) fn new(
         stream: WebSocket,
-        dialogue: D,
+        session: Session,
         limits: &Limits,
         stop: CancellationToken,
-        slot: Option<Slot>,
+        log: Option<SocketLog>,
     ) -> Self {
         let now = Instant::now();
         let clock = Clock {
             limits: *limits,
             init: Some(now + limits.socket_init_timeout),
             ping: now + limits.socket_ping_interval,
-            heard: true,
+            is_alive: true,
             message: None,
             close: None,
         };
         Self {
             stream,
-            dialogue: Some(dialogue),
+            session: Some(session),
             outbox: Outbox::default(),
             timer: Box::pin(sleep_until(clock.next())),
             clock,
@@ -139,14 +115,8 @@ impl<D: Dialogue> Socket<D> {
             ping: false,
             unflushed: false,
             blocked: false,
-            log: None,
-            _place: slot,
+            log,
         }
-    }
-
-    /// The same, with what goes over it counted.
-    pub(crate) fn counted(self, log: SocketLog) -> Self {
-        Self { log: Some(log), ..self }
     }
 
     /// Closes it, for this reason.
@@ -159,28 +129,27 @@ impl<D: Dialogue> Socket<D> {
 
     fn leave_if_closing(&mut self) {
         if self.outbox.is_closing() && self.clock.close.is_none() {
-            self.dialogue = None;
+            self.session = None;
             self.ping = false;
             self.clock.close = Some(Instant::now() + CLOSE_TIMEOUT);
         }
     }
 
-    /// Whether the client is heard. While the socket is being closed it is, for its own close frame.
-    fn is_listening(&self) -> bool {
-        let can_hear = self.dialogue.as_ref().is_none_or(Dialogue::can_hear);
-        self.reading == Reading::Open && can_hear && self.outbox.has_room_for_replies()
+    /// Whether messages are read. While the socket is being closed they are, for the client's close frame.
+    fn is_reading(&self) -> bool {
+        self.reading == Reading::Open && self.outbox.has_room_for_replies()
     }
 
-    /// Whether there may be more to read at once.
-    fn listen(&mut self, cx: &mut Context<'_>) -> bool {
+    /// Reads messages. Whether there may be more to read at once.
+    fn read(&mut self, cx: &mut Context<'_>) -> bool {
         for _ in 0..MESSAGES_AT_ONCE {
-            if !self.is_listening() {
+            if !self.is_reading() {
                 return false;
             }
             let Poll::Ready(message) = self.stream.poll_next_unpin(cx) else { return false };
-            self.clock.heard = true;
+            self.clock.is_alive = true;
             match message {
-                Some(Ok(message)) => self.hear(&message),
+                Some(Ok(message)) => self.receive(&message),
                 Some(Err(error)) => match close_code(&error) {
                     Some((code, reason)) => {
                         self.reading = Reading::Failed;
@@ -196,51 +165,50 @@ impl<D: Dialogue> Socket<D> {
 
     /// Gives what has begun of a message its time.
     fn expect_message(&mut self) {
-        let is_listening = self.is_listening();
+        let is_reading = self.is_reading();
         let stream = self.stream.get_mut();
-        if !is_listening {
-            stream.excuse();
+        if !is_reading {
+            stream.restart();
         }
-        let unfinished = stream.unfinished().filter(|_| is_listening && self.dialogue.is_some());
+        let unfinished = stream.unfinished().filter(|_| is_reading && self.session.is_some());
         self.clock.message = unfinished.map(|since| since + self.clock.limits.message_timeout);
     }
 
-    fn hear(&mut self, message: &Message) {
-        let heard = match message {
-            Message::Text(text) => Heard::Text(text),
-            Message::Binary(bytes) => Heard::Binary(bytes),
-            // the library answers the close frame when it is asked for the next message
+    fn receive(&mut self, message: &Message) {
+        let size = match message {
+            Message::Text(text) => text.len(),
+            Message::Binary(bytes) => bytes.len(),
+            // the library answers the close frame when it reads the next message
             Message::Close(_) => {
                 self.outbox.abandon();
                 return self.leave_if_closing();
             }
             Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => return,
         };
-        let size = match heard {
-            Heard::Text(text) => text.len(),
-            Heard::Binary(bytes) => bytes.len(),
-        };
         if let Some(log) = &mut self.log {
-            log.heard();
+            log.received();
         }
         let limit = self.message_bytes;
         if size > limit {
             return self.close(close::TOO_LARGE, &format!("a message may have at most {limit} bytes"));
         }
-        if let Some(dialogue) = &mut self.dialogue {
-            dialogue.hear(heard, &mut self.outbox);
+        if let Some(session) = &mut self.session {
+            match message {
+                Message::Text(text) => session.receive_text(text, &mut self.outbox),
+                _ => session.receive_binary(&mut self.outbox),
+            }
             self.leave_if_closing();
         }
     }
 
-    fn speak(&mut self, cx: &mut Context<'_>) {
-        if let Some(dialogue) = &mut self.dialogue {
-            dialogue.speak(cx, &mut self.outbox);
+    fn poll_operations(&mut self, cx: &mut Context<'_>) {
+        if let Some(session) = &mut self.session {
+            session.poll_operations(cx, &mut self.outbox);
             self.leave_if_closing();
         }
     }
 
-    /// Writes what can be written. Errors: there is nobody to write to.
+    /// Writes what can be written. Errors: the client is gone.
     fn write(&mut self, cx: &mut Context<'_>) -> Result<(), Over> {
         while self.ping || !self.outbox.is_empty() {
             match Pin::new(&mut self.stream).poll_ready(cx) {
@@ -261,7 +229,7 @@ impl<D: Dialogue> Socket<D> {
             };
             if let Some(log) = &mut self.log {
                 match &message {
-                    Message::Text(text) => log.told(text.len()),
+                    Message::Text(text) => log.sent(text.len()),
                     Message::Close(Some(frame)) => log.closed(frame.code.into()),
                     _ => {}
                 }
@@ -285,7 +253,7 @@ impl<D: Dialogue> Socket<D> {
         Ok(())
     }
 
-    /// Does what is due, and wakes the task when something will be. Whether there is something to write since.
+    /// Does what is due, and wakes the task when something will be. Whether anything was due.
     fn keep_time(&mut self, cx: &mut Context<'_>) -> Result<bool, Over> {
         let mut acted = false;
         loop {
@@ -303,22 +271,22 @@ impl<D: Dialogue> Socket<D> {
             }
             if is_due(self.clock.init) {
                 self.clock.init = None;
-                if let Some(dialogue) = &mut self.dialogue {
-                    dialogue.init_due(&mut self.outbox);
+                if let Some(session) = &mut self.session {
+                    session.init_due(&mut self.outbox);
                     self.leave_if_closing();
                 }
                 acted = true;
             }
             if self.clock.ping <= now {
-                // who is not listened to cannot be heard, and who has not read what was before the ping cannot answer it:
-                // these are judged by what they read
-                let is_judged = self.is_listening() && !self.blocked;
-                if !self.clock.heard && is_judged {
+                // a client that is not read seems silent, and one that has not read what precedes the ping cannot answer
+                // it: their connection judges them by what they read
+                let is_judged = self.is_reading() && !self.blocked;
+                if !self.clock.is_alive && is_judged {
                     return Err(Over);
                 }
                 self.clock.begin_ping();
-                self.clock.heard = !is_judged;
-                self.ping = self.dialogue.is_some() && !self.blocked;
+                self.clock.is_alive = !is_judged;
+                self.ping = self.session.is_some() && !self.blocked;
                 acted = true;
             }
             let next = self.clock.next();
@@ -331,22 +299,22 @@ impl<D: Dialogue> Socket<D> {
         }
     }
 
-    /// One turn each. Whether there may be more to do at once.
+    /// Reads, polls operations and writes once. Whether there may be more to do at once.
     fn round(&mut self, cx: &mut Context<'_>) -> Result<bool, Over> {
-        if self.dialogue.is_some() && self.stop.as_mut().poll(cx).is_ready() {
+        if self.session.is_some() && self.stop.as_mut().poll(cx).is_ready() {
             self.close(close::SERVICE_RESTART, "the server stops");
         }
-        let more_to_read = self.listen(cx);
+        let more_to_read = self.read(cx);
         self.expect_message();
         if self.reading == Reading::Ended {
             return Err(Over);
         }
-        // from before anything makes room: who was not listened to then is not polled for what comes
-        let heard = self.is_listening();
-        self.speak(cx);
+        // from before anything makes space: a stream that is not read is not polled for what is received
+        let was_reading = self.is_reading();
+        self.poll_operations(cx);
         let had_room = self.outbox.has_room_for_results();
         self.write(cx)?;
-        let has_opened = (!heard && self.is_listening()) || (!had_room && self.outbox.has_room_for_results());
+        let has_opened = (!was_reading && self.is_reading()) || (!had_room && self.outbox.has_room_for_results());
         Ok(self.keep_time(cx)? || more_to_read || has_opened)
     }
 }
@@ -354,7 +322,7 @@ impl<D: Dialogue> Socket<D> {
 impl Clock {
     /// Pings after another interval, and judges the client after one more.
     fn begin_ping(&mut self) {
-        self.heard = true;
+        self.is_alive = true;
         self.ping = Instant::now() + self.limits.socket_ping_interval;
     }
 
@@ -364,7 +332,7 @@ impl Clock {
     }
 }
 
-impl<D: Dialogue> Future for Socket<D> {
+impl Future for Socket {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -380,7 +348,7 @@ impl<D: Dialogue> Future for Socket<D> {
     }
 }
 
-/// What a client is told that sent what is no message. `None` if there is nobody to tell.
+/// The close frame for a client that sends what is no message. `None` if it is gone.
 fn close_code(error: &Error) -> Option<(u16, String)> {
     match error {
         Error::Capacity(CapacityError::MessageTooLong { .. }) => {

@@ -1,5 +1,5 @@
-//! What became of a websocket: a line in the log when it opens and one when it is over, with what went over it. The second
-//! names the token of whoever came in, which its first message may have shown.
+//! The log of a websocket: a line when it opens and one when it is closed, with what was sent. The second has the name of
+//! the client's token, which its first message may have had.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -7,17 +7,17 @@ use std::time::Instant;
 use super::auth::AuthenticatedClient;
 use crate::server::metrics::server_metrics::{Counted, ServerMetrics, Transport};
 
-/// Counts what goes over one websocket, and says so when it is dropped.
+/// Counts what is sent over one websocket, and logs it when it is dropped.
 pub(crate) struct SocketLog {
-    figures: Arc<ServerMetrics>,
+    metrics: Arc<ServerMetrics>,
     _open: Counted,
     /// That of the request that became the websocket, for its id.
     span: tracing::Span,
     protocol: &'static str,
-    guest: AuthenticatedClient,
-    /// The name of the token that whoever opened it sent in a header.
+    client: AuthenticatedClient,
+    /// The name of the token in a header of that request.
     token: Option<Arc<str>>,
-    began: Instant,
+    opened: Instant,
     received: u64,
     sent: u64,
     bytes: usize,
@@ -25,33 +25,33 @@ pub(crate) struct SocketLog {
 }
 
 impl SocketLog {
-    /// One that is open from now on, and speaks this.
+    /// The log of a websocket that opens now.
     pub(crate) fn open(
-        figures: Arc<ServerMetrics>,
+        metrics: Arc<ServerMetrics>,
         protocol: &'static str,
-        guest: AuthenticatedClient,
+        client: AuthenticatedClient,
         token: Option<Arc<str>>,
         span: tracing::Span,
     ) -> Self {
-        let open = figures.socket(Transport::Websocket);
+        let _open = metrics.socket(Transport::Websocket);
         tracing::info!(parent: &span, protocol, token = token.as_deref(), "a websocket is open");
-        let began = Instant::now();
-        Self { figures, _open: open, span, protocol, guest, token, began, received: 0, sent: 0, bytes: 0, code: None }
+        let opened = Instant::now();
+        Self { metrics, _open, span, protocol, client, token, opened, received: 0, sent: 0, bytes: 0, code: None }
     }
 
-    /// A message came.
-    pub(crate) fn heard(&mut self) {
+    /// A message is received.
+    pub(crate) fn received(&mut self) {
         self.received = self.received.saturating_add(1);
     }
 
-    /// A message of so many bytes was written.
-    pub(crate) fn told(&mut self, bytes: usize) {
+    /// A message of so many bytes is sent.
+    pub(crate) fn sent(&mut self, bytes: usize) {
         self.sent = self.sent.saturating_add(1);
         self.bytes = self.bytes.saturating_add(bytes);
-        self.figures.sent(Transport::Websocket, bytes);
+        self.metrics.sent(Transport::Websocket, bytes);
     }
 
-    /// It is being closed from here.
+    /// The server closes the socket with this code.
     pub(crate) fn closed(&mut self, code: u16) {
         self.code = Some(code);
     }
@@ -59,7 +59,7 @@ impl SocketLog {
 
 impl Drop for SocketLog {
     fn drop(&mut self) {
-        let token = self.guest.caller().map_or(&self.token, |caller| &caller.name);
+        let token = self.client.get().map_or(&self.token, |client| &client.name);
         tracing::info!(
             parent: &self.span,
             protocol = self.protocol,
@@ -68,7 +68,7 @@ impl Drop for SocketLog {
             received = self.received,
             sent = self.sent,
             bytes = self.bytes,
-            seconds = self.began.elapsed().as_secs_f64(),
+            seconds = self.opened.elapsed().as_secs_f64(),
             "a websocket is closed"
         );
     }

@@ -1,10 +1,10 @@
-//! One who reads a shared stream: at its own speed, and alone once it is too slow for the others.
+//! A reader of a shared stream: at its own speed, and alone once it is too slow for the others.
 //!
 //! ```text
-//!   what is next ──► in the ring ──────────────────────► told
-//!               ├──► not there yet ────────────────────► asked for, and awaited
-//!               ├──► not there any more, with a place ─► an execution of its own, from behind what it has
-//!               └──► not there any more, without ──────► told so, and ended
+//!   the next payload ──► in the ring ──────────────────────► read
+//!                   ├──► not yet there ────────────────────► demanded, and awaited
+//!                   ├──► evicted, with a resume point ─────► an execution of its own, behind what it has
+//!                   └──► evicted, without ─────────────────► an error, and the end
 //! ```
 
 use std::sync::Arc;
@@ -13,112 +13,106 @@ use async_graphql::futures_util::StreamExt;
 use async_graphql::futures_util::stream::{self, BoxStream};
 use tokio::sync::watch;
 
-use super::ring::Found;
-use super::{Phase, SharedStream, StartedStream, State, lock};
+use super::ring::RingRead;
+use super::stream::{SharedStream, StartedStream, StreamPhase, StreamState};
 use crate::api::{ResumePoint, code};
+use crate::server::error::error;
 use crate::server::execution::payload::{Payload, SharedPayload};
-use crate::server::http::response::error;
 
-/// One of those who share a stream.
+/// One client's place in a shared stream.
 pub(crate) struct Reader {
     shared: Arc<SharedStream>,
-    news: watch::Receiver<()>,
-    place: u64,
-    /// From where it could go on by itself, if that is not the start.
-    reached: Option<ResumePoint>,
-    /// Whether it was told anything.
-    was_told: bool,
+    changed: watch::Receiver<()>,
+    position: u64,
+    /// Where it can resume alone, if that is not the start.
+    resume_point: Option<ResumePoint>,
+    has_read: bool,
 }
 
-/// What a reader goes on with.
-enum Reading {
-    SharedStream(Reader),
+/// Where the next payload comes from.
+enum Source {
+    Shared(Reader),
     Own(BoxStream<'static, SharedPayload>),
-    Over,
+    None,
 }
 
 impl Reader {
-    pub(crate) fn new(shared: &Arc<SharedStream>, state: &mut State) -> Self {
+    pub(crate) fn new(shared: &Arc<SharedStream>, state: &mut StreamState) -> Self {
         if state.ring.readers() > 0 {
-            state.also_open.push(shared.streams.0.open.one_more());
+            state.also_open.push(shared.streams.open.one_more());
         }
-        let place = state.ring.join();
-        let reached = state.reached;
-        Self { shared: shared.clone(), news: shared.news.subscribe(), place, reached, was_told: false }
+        let position = state.ring.join();
+        let resume_point = state.resume_point;
+        Self { shared: shared.clone(), changed: shared.changed.subscribe(), position, resume_point, has_read: false }
     }
 
-    pub(crate) fn beginning(self) -> StartedStream<Payload> {
-        let begun = self.shared.begun.clone();
-        let account = self.shared.account.clone();
-        StartedStream { payloads: self.payloads(), begun, account }
-    }
-
-    fn payloads(self) -> BoxStream<'static, Payload> {
-        let next = |reading| async {
-            match reading {
-                Reading::SharedStream(reader) => reader.next().await,
-                Reading::Own(mut own) => Some((own.next().await?.payload, Reading::Own(own))),
-                Reading::Over => None,
+    pub(crate) fn into_stream(self) -> StartedStream<Payload> {
+        let (begun, account) = (self.shared.begun.clone(), self.shared.account.clone());
+        let next = |source| async {
+            match source {
+                Source::Shared(reader) => reader.next().await,
+                Source::Own(mut own) => Some((own.next().await?.payload, Source::Own(own))),
+                Source::None => None,
             }
         };
-        stream::unfold(Reading::SharedStream(self), next).boxed()
+        StartedStream { payloads: stream::unfold(Source::Shared(self), next).boxed(), begun, account }
     }
 
-    async fn next(mut self) -> Option<(Payload, Reading)> {
+    async fn next(mut self) -> Option<(Payload, Source)> {
         loop {
             match self.read() {
-                Some(Found::Payload(told)) => {
-                    (self.was_told, self.reached) = (true, told.place);
-                    return Some((told.payload, Reading::SharedStream(self)));
+                Some(RingRead::Payload(shared)) => {
+                    (self.has_read, self.resume_point) = (true, shared.resume_point);
+                    return Some((shared.payload, Source::Shared(self)));
                 }
-                Some(Found::Lost) => {
-                    let Some(place) = self.reached.or(lock(&self.shared.state).start) else {
-                        return Some((fell_behind(), Reading::Over));
+                Some(RingRead::Evicted) => {
+                    let Some(point) = self.resume_point.or(self.shared.state.lock().start) else {
+                        return Some((fell_behind(), Source::None));
                     };
                     tracing::debug!("a reader of a shared subscription fell behind and continues alone");
-                    return self.go_on_alone(Some(place)).await;
+                    return self.continue_alone(Some(point)).await;
                 }
-                // the sender is held beside the receiver
-                Some(Found::Nothing) => self.news.changed().await.ok()?,
-                None if self.was_told => return None,
-                None => return self.go_on_alone(None).await,
+                // the sender is owned beside the receiver
+                Some(RingRead::Empty) => self.changed.changed().await.ok()?,
+                None if self.has_read => return None,
+                None => return self.continue_alone(None).await,
             }
         }
     }
 
-    async fn go_on_alone(self, behind: Option<ResumePoint>) -> Option<(Payload, Reading)> {
-        let mut own = (self.shared.begin)(behind).payloads;
+    async fn continue_alone(self, behind: Option<ResumePoint>) -> Option<(Payload, Source)> {
+        let mut own = (self.shared.start)(behind).payloads;
         drop(self);
-        Some((own.next().await?.payload, Reading::Own(own)))
+        Some((own.next().await?.payload, Source::Own(own)))
     }
 
-    /// What is next, `None` once there will be no more. Asks for it if it is not there.
-    fn read(&mut self) -> Option<Found> {
-        let mut state = lock(&self.shared.state);
-        let found = state.ring.read(&mut self.place);
-        if found == Found::Nothing {
+    /// Reads the ring, and demands the next payload if there is none; `None` once there will be no more.
+    fn read(&mut self) -> Option<RingRead> {
+        let mut state = self.shared.state.lock();
+        let read = state.ring.read(&mut self.position);
+        if read == RingRead::Empty {
             match state.phase {
-                Phase::OperationSummary => {}
-                Phase::Resting(_) => {
-                    state.phase = Phase::OperationSummary;
-                    self.shared.asked.notify_one();
+                StreamPhase::Demanded => {}
+                StreamPhase::Idle(_) => {
+                    state.phase = StreamPhase::Demanded;
+                    self.shared.demand.notify_one();
                 }
-                Phase::Ended => return None,
+                StreamPhase::Ended => return None,
             }
         }
-        Some(found)
+        Some(read)
     }
 }
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        let mut state = lock(&self.shared.state);
-        state.ring.leave(self.place);
+        let mut state = self.shared.state.lock();
+        state.ring.leave(self.position);
         state.also_open.pop();
     }
 }
 
-/// The last that is told to a reader who lost its place.
+/// The last message to a reader that cannot resume.
 fn fell_behind() -> Payload {
     let message = "this subscription was read too slowly, and the server no longer stores its next event: subscribe \
                    again, after the last cursor if there is one";

@@ -1,41 +1,47 @@
-use std::sync::atomic::AtomicUsize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
-use async_graphql::futures_util::FutureExt;
+use async_graphql::futures_util::stream::{self, BoxStream};
+use async_graphql::futures_util::{FutureExt, StreamExt};
+use async_graphql::{Request, Variables};
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::UnboundedReceiverStream;
+use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::server::execution::payload::Refused;
+use crate::server::execution::payload::{Refused, SharedPayload};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
 type Payloads = BoxStream<'static, Payload>;
 
-/// Where streams come from: each that is begun can be told what to say.
+/// Where streams come from: each that is started says what it is told to.
 #[derive(Clone, Default)]
 struct Sources(Arc<Mutex<Vec<mpsc::UnboundedSender<Payload>>>>);
 
 impl Sources {
     fn begin(&self) -> Payloads {
         let (sender, said) = mpsc::unbounded_channel();
-        lock(&self.0).push(sender);
+        self.0.lock().push(sender);
         UnboundedReceiverStream::new(said).boxed()
     }
 
     fn begun(&self) -> usize {
-        lock(&self.0).len()
+        self.0.lock().len()
     }
 
     fn say(&self, which: usize, what: &str) {
-        lock(&self.0)[which].send(payload(what)).unwrap();
+        self.0.lock()[which].send(payload(what)).unwrap();
     }
 
     fn end(&self, which: usize) {
-        lock(&self.0)[which] = mpsc::unbounded_channel().0;
+        self.0.lock()[which] = mpsc::unbounded_channel().0;
     }
 
     fn is_dropped(&self, which: usize) -> bool {
-        lock(&self.0)[which].is_closed()
+        self.0.lock()[which].is_closed()
     }
 }
 
@@ -43,8 +49,10 @@ fn streams() -> Fanout {
     Fanout::new(OpenSubscriptions::default())
 }
 
-fn key(variables: &str) -> Key {
-    Key { document: "subscription { a }".to_owned(), operation: None, variables: variables.to_owned() }
+/// The key of a request with this number among its variables.
+fn key(number: u64) -> RequestKey {
+    let variables = Variables::from_json(serde_json::json!({ "number": number }));
+    RequestKey::of(&Request::new("subscription { a }").variables(variables)).unwrap()
 }
 
 fn payload(text: &str) -> Payload {
@@ -53,12 +61,16 @@ fn payload(text: &str) -> Payload {
 
 fn join(streams: &Fanout, sharing: Sharing, sources: &Sources) -> Payloads {
     let sources = sources.clone();
-    streams.join(key("{}"), sharing, move |_| begun(sources.begin())).payloads
+    streams.join(key(0), sharing, move |_| begun(sources.begin())).payloads
+}
+
+fn started(payloads: BoxStream<'static, SharedPayload>, begun: CancellationToken) -> StartedStream {
+    StartedStream { payloads, begun, account: Arc::default() }
 }
 
 /// A stream that has begun.
 fn begun(payloads: Payloads) -> StartedStream {
-    StartedStream::new(payloads.map(SharedPayload::from).boxed(), CancellationToken::new())
+    started(payloads.map(SharedPayload::from).boxed(), CancellationToken::new())
 }
 
 async fn next(payloads: &mut Payloads) -> Option<String> {
@@ -82,7 +94,7 @@ async fn until(is: impl Fn() -> bool) {
 }
 
 #[tokio::test]
-async fn many_readers_of_one_execution_are_told_all_in_order() {
+async fn many_readers_of_one_execution_read_all_in_order() {
     let (streams, sources) = (streams(), Sources::default());
     let mut readers: Vec<_> = (0..50).map(|_| join(&streams, Sharing::FromNowOn, &sources)).collect();
     for what in ["1", "2", "3"] {
@@ -121,7 +133,7 @@ async fn what_is_not_the_same_is_not_shared() {
     let of = |query: &str, operation: Option<&str>, variables: serde_json::Value| {
         let mut request = Request::new(query).variables(async_graphql::Variables::from_json(variables));
         request.operation_name = operation.map(str::to_owned);
-        Key::of(&request).unwrap()
+        RequestKey::of(&request).unwrap()
     };
     let json = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
     let keys = [
@@ -145,8 +157,8 @@ async fn all_who_join_know_when_it_has_begun() {
     let (streams, sources, token) = (streams(), Sources::default(), CancellationToken::new());
     let join = || {
         let (sources, token) = (sources.clone(), token.clone());
-        streams.join(key("{}"), Sharing::FromNowOn, move |_| {
-            StartedStream::new(sources.begin().map(SharedPayload::from).boxed(), token.clone())
+        streams.join(key(0), Sharing::FromNowOn, move |_| {
+            started(sources.begin().map(SharedPayload::from).boxed(), token.clone())
         })
     };
     let readers = [join(), join()];
@@ -156,7 +168,7 @@ async fn all_who_join_know_when_it_has_begun() {
 }
 
 #[tokio::test]
-async fn a_reader_who_falls_too_far_behind_the_others_is_told_so_and_ended() {
+async fn a_reader_too_far_behind_the_others_ends_with_an_error() {
     let bounds = Bounds { count: 10, bytes: 1_000, all_bytes: 1 << 20 };
     let (streams, sources) = (Fanout::bounded(OpenSubscriptions::default(), bounds), Sources::default());
     let mut quick = join(&streams, Sharing::FromNowOn, &sources);
@@ -165,9 +177,9 @@ async fn a_reader_who_falls_too_far_behind_the_others_is_told_so_and_ended() {
         sources.say(0, &number.to_string());
         assert_eq!(next(&mut quick).await, Some(number.to_string()), "nobody waits for the slow one");
     }
-    let told: serde_json::Value = serde_json::from_str(&next(&mut slow).await.unwrap()).unwrap();
-    assert_eq!(told["errors"][0]["extensions"]["code"], "RESOURCE_EXHAUSTED");
-    assert_eq!(told["data"], serde_json::Value::Null);
+    let last: serde_json::Value = serde_json::from_str(&next(&mut slow).await.unwrap()).unwrap();
+    assert_eq!(last["errors"][0]["extensions"]["code"], "RESOURCE_EXHAUSTED");
+    assert_eq!(last["data"], serde_json::Value::Null);
     assert_eq!(next(&mut slow).await, None);
     sources.say(0, "on");
     assert_eq!(next(&mut quick).await.as_deref(), Some("on"));
@@ -181,7 +193,7 @@ async fn who_reads_alone_takes_what_comes_when_it_wants_it() {
         let taken = counted.clone();
         begun(stream::repeat_with(move || payload(&taken.fetch_add(1, Ordering::Relaxed).to_string())).boxed())
     };
-    let mut reader = streams().join(key("{}"), Sharing::FromNowOn, begin).payloads;
+    let mut reader = streams().join(key(0), Sharing::FromNowOn, begin).payloads;
     for number in 0..5_000 {
         assert_eq!(next(&mut reader).await, Some(number.to_string()));
     }
@@ -200,13 +212,13 @@ async fn the_last_to_leave_ends_it_at_once() {
         drop(reader);
         assert_eq!(streams.0.open.count(), u32::try_from(usize::saturating_sub(open, 1)).unwrap());
     }
-    assert!(sources.is_dropped(0) && lock(&streams.0.running).is_empty());
+    assert!(sources.is_dropped(0) && streams.0.running.lock().is_empty());
     let _reader = join(&streams, Sharing::FromNowOn, &sources);
     assert_eq!(sources.begun(), 2);
 }
 
 #[tokio::test]
-async fn a_newcomer_is_told_what_comes_and_of_a_value_what_it_is() {
+async fn a_new_reader_gets_what_comes_or_the_newest_value() {
     for (sharing, expected) in [(Sharing::FromNowOn, "2"), (Sharing::NewestFirst, "1")] {
         let (streams, sources) = (streams(), Sources::default());
         let mut first = join(&streams, sharing, &sources);
@@ -236,15 +248,15 @@ async fn who_is_slow_with_a_value_goes_on_with_what_it_is() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_told_to_all_who_wait_and_not_to_those_who_come() {
+async fn a_refusal_is_for_waiting_readers_and_not_for_new_ones() {
     let (streams, refused) = (streams(), payload_refused());
     let (ask, asked) = mpsc::unbounded_channel();
     let asked = Arc::new(Mutex::new(Some(UnboundedReceiverStream::new(asked))));
-    let begin = move || lock(&asked).take().map_or_else(|| stream::pending().boxed(), StreamExt::boxed);
+    let begin = move || asked.lock().take().map_or_else(|| stream::pending().boxed(), StreamExt::boxed);
     let begin = Arc::new(begin);
     let join = || {
         let begin = begin.clone();
-        streams.join(key("{}"), Sharing::FromNowOn, move |_| begun(begin())).payloads
+        streams.join(key(0), Sharing::FromNowOn, move |_| begun(begin())).payloads
     };
     let mut readers = [join(), join(), join()];
     ask.send(refused.clone()).unwrap();
@@ -267,7 +279,7 @@ async fn who_joins_what_ends_without_a_word_begins_its_own() {
     assert_eq!(next(&mut first).await.as_deref(), Some("1"));
     let mut newcomer = join(&streams, Sharing::FromNowOn, &sources);
     sources.end(0);
-    assert_eq!(next(&mut first).await, None, "it was told something");
+    assert_eq!(next(&mut first).await, None, "it has read something");
     let waiting = tokio::spawn(async move { next(&mut newcomer).await });
     until(|| sources.begun() == 2).await;
     sources.say(1, "2");
@@ -289,7 +301,7 @@ async fn who_waits_for_a_source_that_panics_is_not_left_waiting() {
             .boxed(),
             number => stream::iter([payload(&number.to_string())]).boxed(),
         };
-        streams.join(key("{}"), Sharing::FromNowOn, move |_| begun(begin())).payloads
+        streams.join(key(0), Sharing::FromNowOn, move |_| begun(begin())).payloads
     };
     let mut readers = [join(), join()];
     assert_eq!(next(&mut readers[0]).await.as_deref(), Some("1"));
@@ -303,7 +315,7 @@ async fn a_stream_whose_readers_are_all_stuck_is_left_to_them() {
     for what in ["1", "2", "3"] {
         sources.say(0, what);
     }
-    tokio::time::sleep(FRESH + Duration::from_millis(100)).await;
+    tokio::time::sleep(super::stream::FRESH + Duration::from_millis(100)).await;
     let mut newcomer = join(&streams, Sharing::FromNowOn, &sources);
     assert!(is_silent(&mut newcomer).await, "it was not there when that happened");
     sources.say(1, "4");
@@ -312,30 +324,29 @@ async fn a_stream_whose_readers_are_all_stuck_is_left_to_them() {
         assert_eq!(next(&mut stuck).await.as_deref(), Some(expected));
     }
     drop(stuck);
-    assert!(lock(&streams.0.running).contains_key(&key("{}")), "the newer is still there to be joined");
+    assert!(streams.0.running.lock().contains_key(&key(0)), "the newer is still there to be joined");
 }
 
-/// Streams of one key, each payload with its number as its place. Who goes on from a place is told what it is.
-fn counting(streams: &Fanout, key: Key, bytes: usize) -> (mpsc::UnboundedSender<u64>, impl Fn() -> Payloads) {
+/// Streams of one key, each payload with its number as its resume point. A reader that resumes from a point is sent its number.
+fn counting(streams: &Fanout, key: RequestKey, bytes: usize) -> (mpsc::UnboundedSender<u64>, impl Fn() -> Payloads) {
     let (say, said) = mpsc::unbounded_channel::<u64>();
     let said = Arc::new(Mutex::new(Some(said)));
     let streams = streams.clone();
-    let (document, operation, variables) = (key.document, key.operation, key.variables);
     let join = move || {
         let said = said.clone();
-        let key = Key { document: document.clone(), operation: operation.clone(), variables: variables.clone() };
+        let key = key.clone();
         let begin = move |behind: Option<ResumePoint>| {
             if let Some(place) = behind {
                 let behind = payload(&format!("behind {}", place.to_number()));
                 return begun(stream::iter([behind]).chain(stream::pending()).boxed());
             }
-            let said = lock(&said).take().expect("it is begun once");
-            let told = UnboundedReceiverStream::new(said).map(move |number| SharedPayload {
+            let said = said.lock().take().expect("it is begun once");
+            let payloads = UnboundedReceiverStream::new(said).map(move |number| SharedPayload {
                 payload: payload(&format!("{number:0>bytes$}")),
-                place: Some(ResumePoint::number(number)),
+                resume_point: Some(ResumePoint::number(number)),
                 start: Some(ResumePoint::number(0)),
             });
-            StartedStream::new(told.boxed(), CancellationToken::new())
+            started(payloads.boxed(), CancellationToken::new())
         };
         streams.join(key, Sharing::FromNowOn, begin).payloads
     };
@@ -343,10 +354,10 @@ fn counting(streams: &Fanout, key: Key, bytes: usize) -> (mpsc::UnboundedSender<
 }
 
 #[tokio::test]
-async fn a_reader_who_lost_its_place_goes_on_alone_from_behind_what_it_has_where_that_can_be() {
+async fn a_reader_that_can_resume_continues_alone() {
     let bounds = Bounds { count: 4, bytes: 1_000, all_bytes: 1 << 20 };
     let streams = Fanout::bounded(OpenSubscriptions::default(), bounds);
-    let (say, join) = counting(&streams, key("{}"), 1);
+    let (say, join) = counting(&streams, key(0), 1);
     let [mut quick, mut from_the_start, mut slow] = [join(), join(), join()];
     let mut late = None;
     for number in 1..=9 {
@@ -370,8 +381,8 @@ async fn a_reader_who_lost_its_place_goes_on_alone_from_behind_what_it_has_where
 async fn what_is_too_much_in_all_streams_together_is_at_the_cost_of_those_that_keep_most() {
     let bounds = Bounds { count: 100, bytes: 10_000, all_bytes: 2_000 };
     let streams = Fanout::bounded(OpenSubscriptions::default(), bounds);
-    let (say_much, join_much) = counting(&streams, key("1"), 500);
-    let (say_little, join_little) = counting(&streams, key("2"), 10);
+    let (say_much, join_much) = counting(&streams, key(1), 500);
+    let (say_little, join_little) = counting(&streams, key(2), 10);
     let (mut quick, mut slow) = (join_much(), join_much());
     let (mut other, mut waiting) = (join_little(), join_little());
     say_little.send(1).unwrap();
@@ -392,6 +403,6 @@ async fn what_is_too_much_in_all_streams_together_is_at_the_cost_of_those_that_k
     }
     assert_eq!(next(&mut slow).await.as_deref(), Some("behind 0"));
     drop((quick, slow, other, waiting));
-    assert!(lock(&streams.0.all).is_empty());
+    assert!(streams.0.all.lock().is_empty());
     assert_eq!(streams.0.kept.load(Ordering::Relaxed), 0);
 }

@@ -16,7 +16,7 @@ enum Done {
 
 fn done(actions: Vec<Action>) -> Vec<Done> {
     let tell = |action| match action {
-        Action::Introduce(_) => None,
+        Action::Authenticate(_) => None,
         Action::Send(id, text) => Some({
             let message: Value = serde_json::from_str(&text).unwrap();
             assert_eq!(message.get("id").and_then(Value::as_str), id.as_deref(), "{text}");
@@ -235,11 +235,11 @@ fn the_older_dialect_starts_another_operation_in_the_place_of_one_with_its_id() 
 }
 
 #[test]
-fn the_older_dialect_says_why_a_client_is_not_let_in_and_lets_it_leave() {
+fn the_older_dialect_says_why_a_client_is_authentication_error_and_lets_it_leave() {
     let closing = Closing::new(close::FORBIDDEN, "Forbidden".to_owned());
-    let reason: Value = serde_json::from_str(&legacy(&[]).not_let_in(&closing).unwrap()).unwrap();
+    let reason: Value = serde_json::from_str(&legacy(&[]).authentication_error(&closing).unwrap()).unwrap();
     assert_eq!(reason, json!({ "type": "connection_error", "payload": { "message": "Forbidden" } }));
-    assert_eq!(running(&[]).not_let_in(&closing), None);
+    assert_eq!(running(&[]).authentication_error(&closing), None);
     let leave = json!({ "type": "connection_terminate" }).to_string();
     assert_eq!(closes(&mut legacy(&["a"]), &Input::Text(&leave), 1000), "");
     assert_eq!(

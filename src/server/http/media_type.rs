@@ -1,42 +1,39 @@
-//! Which media type an answer is given in: what a request says of that in `Accept` (RFC 9110, section 12.5.1), as a
-//! function of the header.
+//! The media type of an answer: what a request accepts (RFC 9110, section 12.5.1), as a function of `Accept`.
 //!
 //! An answer that is whole when it is sent is `application/graphql-response+json` or `application/json` (GraphQL over
-//! HTTP, section "Media Types"); one that goes on is `text/event-stream` (GraphQL over SSE) or `multipart/mixed` of the
-//! subscription protocol. A stream must be asked for by its name: `*/*` is what clients send that have not thought of
-//! it.
+//! HTTP, section "Media Types"); a stream is `text/event-stream` (GraphQL over SSE) or `multipart/mixed` of the
+//! subscription protocol. A stream must be requested by its name: clients that know none send `*/*`.
 
 use axum::http::HeaderMap;
 use axum::http::header::ACCEPT;
 
-use super::negotiation::joined;
+use super::negotiation::{Preference, joined, preferences};
 
-/// How an answer is written that is whole when it is sent.
+/// The media type of an answer that is whole when it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResponseType {
-    /// `application/graphql-response+json`: the status tells whether the request was executed.
+    /// `application/graphql-response+json`: the status says whether the request was executed.
     GraphqlResponse,
-    /// `application/json`: the status is 200 for whatever is a GraphQL request, as clients expect that are older than
-    /// the other.
+    /// `application/json`: the status is 200 for every GraphQL request, as older clients expect.
     Json,
 }
 
-/// How answers are written that come one after another.
+/// The media type of a stream of answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stream {
-    /// `text/event-stream`, as GraphQL over SSE has it.
+pub(crate) enum StreamType {
+    /// `text/event-stream`, by GraphQL over SSE.
     Events,
     /// `multipart/mixed` with `subscriptionSpec=1.0`.
     Multipart,
 }
 
-/// What a client takes, `None` for neither of a kind.
+/// The media types that a client accepts, `None` for none of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Accepted {
-    /// Of the ways to write a whole answer the one it values most.
+    /// For a whole answer.
     pub(crate) whole: Option<ResponseType>,
-    /// The same of the ways to write a stream.
-    pub(crate) stream: Option<Stream>,
+    /// For a stream.
+    pub(crate) stream: Option<StreamType>,
 }
 
 impl ResponseType {
@@ -49,114 +46,72 @@ impl ResponseType {
     }
 }
 
-/// What these headers accept. Without `Accept` it is JSON, and so it is for ranges that hold both.
+impl Accepted {
+    /// The type of errors for a client that may accept nothing but a stream.
+    pub(crate) fn of_errors(self) -> ResponseType {
+        self.whole.unwrap_or(ResponseType::Json)
+    }
+}
+
+/// The preferred types. Without `Accept`, and for ranges that include both, it is JSON.
 pub(crate) fn accepted(headers: &HeaderMap) -> Accepted {
     if !headers.contains_key(ACCEPT) {
         return Accepted { whole: Some(ResponseType::Json), stream: None };
     }
     let list = joined(headers, &ACCEPT);
-    let ranges: Vec<_> = split(&list, ',').filter_map(Range::read).collect();
+    let ranges = preferences(&list);
     let whole = [
         (ResponseType::Json, "application/json"),
         (ResponseType::GraphqlResponse, "application/graphql-response+json"),
     ];
-    let stream = [(Stream::Events, "text/event-stream"), (Stream::Multipart, "multipart/mixed")];
+    let stream = [(StreamType::Events, "text/event-stream"), (StreamType::Multipart, "multipart/mixed")];
     Accepted {
         whole: best(&ranges, &whole, |_| true),
-        stream: best(&ranges, &stream, |range| !range.is_wild() && (range.is_subscription || !range.is_multipart())),
+        stream: best(&ranges, &stream, |range| {
+            !range.name.ends_with("/*")
+                && (is_subscription(range) || !range.name.eq_ignore_ascii_case("multipart/mixed"))
+        }),
     }
 }
 
-/// Whether these headers value a page to look at above a GraphQL response, as those of a browser do when a user opens a URL.
+/// Whether a page is preferred to a GraphQL response, as by a browser in which a user opens a URL.
 pub(crate) fn prefers_page(headers: &HeaderMap) -> bool {
     let list = joined(headers, &ACCEPT);
-    let ranges: Vec<_> = split(&list, ',').filter_map(Range::read).collect();
-    let offered = [(false, "application/json"), (false, "application/graphql-response+json"), (true, "text/html")];
-    best(&ranges, &offered, |_| true).unwrap_or(false)
+    let types = [(false, "application/json"), (false, "application/graphql-response+json"), (true, "text/html")];
+    best(&preferences(&list), &types, |_| true).unwrap_or(false)
 }
 
-/// One of the ranges of the header.
-struct Range<'h> {
-    name: &'h str,
-    weight: f32,
-    /// Whether it has the parameter that says which multipart protocol is meant; there are others.
-    is_subscription: bool,
+/// Whether a range has the parameter of the subscription protocol; there are other multipart protocols.
+fn is_subscription(range: &Preference<'_>) -> bool {
+    let mut parameters = range.parameters.iter().rev();
+    parameters.find(|(key, _)| key.eq_ignore_ascii_case("subscriptionSpec")).is_some_and(|(_, value)| *value == "1.0")
 }
 
-impl<'h> Range<'h> {
-    fn read(text: &'h str) -> Option<Self> {
-        let mut parts = split(text, ';').map(str::trim);
-        let name = parts.next().filter(|name| !name.is_empty())?;
-        let mut range = Range { name, weight: 1.0, is_subscription: false };
-        for (key, value) in parts.filter_map(|parameter| parameter.split_once('=')) {
-            let value = value.trim().trim_matches('"');
-            match key.trim() {
-                // what is no weight is none
-                key if key.eq_ignore_ascii_case("q") => {
-                    range.weight = value.parse().ok().filter(|weight| (0.0..=1.0).contains(weight)).unwrap_or(0.0);
-                }
-                key if key.eq_ignore_ascii_case("subscriptionSpec") => range.is_subscription = value == "1.0",
-                _ => {}
-            }
-        }
-        Some(range)
-    }
-
-    fn is_wild(&self) -> bool {
-        self.name.ends_with("/*")
-    }
-
-    fn is_multipart(&self) -> bool {
-        self.name.eq_ignore_ascii_case("multipart/mixed")
-    }
-
-    /// How closely it names a type: 3 by its name, 2 by what is before the slash, 1 with all others, 0 not at all.
-    fn closeness(&self, name: &str) -> u8 {
-        let kind = |text: &str| text.split('/').next().unwrap_or_default().to_ascii_lowercase();
-        match self.name {
-            "*/*" => 1,
-            range if range.ends_with("/*") => 2 * u8::from(kind(range) == kind(name)),
-            range => 3 * u8::from(range.eq_ignore_ascii_case(name)),
-        }
+/// How closely a range names a type: 3 by its name, 2 by what precedes the slash, 1 with all others, 0 not at all.
+fn closeness(range: &Preference<'_>, name: &str) -> u8 {
+    let kind = |text: &str| text.split('/').next().unwrap_or_default().to_ascii_lowercase();
+    match range.name {
+        "*/*" => 1,
+        range if range.ends_with("/*") => 2 * u8::from(kind(range) == kind(name)),
+        range => 3 * u8::from(range.eq_ignore_ascii_case(name)),
     }
 }
 
-/// Of what is offered what the client values most; of what it values alike what it names first, and then what is
-/// offered first.
-fn best<T: Copy>(ranges: &[Range<'_>], offered: &[(T, &str)], fits: impl Fn(&Range<'_>) -> bool) -> Option<T> {
+/// The type with the highest weight; of equals the one that the client names first, and then the first of `types`.
+fn best<T: Copy>(ranges: &[Preference<'_>], types: &[(T, &str)], fits: impl Fn(&Preference<'_>) -> bool) -> Option<T> {
     let mut best: Option<(f32, usize, T)> = None;
-    for &(offer, name) in offered {
-        // the range that names it most closely says its weight
-        let close = |(_, range): &(usize, &Range<'_>)| range.closeness(name);
-        let matching = ranges.iter().enumerate().filter(|(_, range)| range.closeness(name) > 0 && fits(range));
-        let Some((slot, range)) = matching.rev().max_by_key(close) else { continue };
+    for &(value, name) in types {
+        // the range that names a type most closely has its weight
+        let matching = ranges.iter().enumerate().filter(|(_, range)| closeness(range, name) > 0 && fits(range));
+        let Some((place, range)) = matching.rev().max_by_key(|(_, range)| closeness(range, name)) else { continue };
         let better = best.is_none_or(|(weight, first, _)| {
-            range.weight > weight || (range.weight.total_cmp(&weight).is_eq() && slot < first)
+            range.weight > weight || (range.weight.total_cmp(&weight).is_eq() && place < first)
         });
         if range.weight > 0.0 && better {
-            best = Some((range.weight, slot, offer));
+            best = Some((range.weight, place, value));
         }
     }
-    best.map(|(_, _, offer)| offer)
-}
-
-/// The parts between separators that are not in a quoted string.
-fn split(text: &str, separator: char) -> impl DoubleEndedIterator<Item = &str> {
-    let (mut parts, mut start, mut quoted, mut escaped) = (Vec::new(), 0, false, false);
-    for (at, character) in text.char_indices() {
-        match character {
-            _ if escaped => escaped = false,
-            '\\' if quoted => escaped = true,
-            '"' => quoted = !quoted,
-            _ if character == separator && !quoted => {
-                parts.push(&text[start..at]);
-                start = at + character.len_utf8();
-            }
-            _ => {}
-        }
-    }
-    parts.push(&text[start..]);
-    parts.into_iter()
+    best.map(|(_, _, value)| value)
 }
 
 #[cfg(test)]
@@ -164,7 +119,7 @@ mod tests {
     use axum::http::HeaderValue;
 
     use super::ResponseType::{GraphqlResponse, Json};
-    use super::Stream::{Events, Multipart};
+    use super::StreamType::{Events, Multipart};
     use super::*;
 
     fn of(values: &[&str]) -> Accepted {

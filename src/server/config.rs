@@ -1,0 +1,46 @@
+//! The options of a server.
+
+use crate::limits::Limits;
+use crate::server::auth::authenticator::TokenPolicy;
+use crate::server::limits::client_ip::TrustedProxies;
+use crate::server::middleware::cors::Origins;
+use crate::server::middleware::host::Hosts;
+
+/// What is served beside the schema, and to which clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// What clients may request, how often and how long.
+    pub limits: Limits,
+    /// Whether the limits of one client apply to clients on this machine, too.
+    pub limit_loopback: bool,
+    /// Whether there is a playground.
+    pub playground: bool,
+    /// The origins whose pages may use the server.
+    pub origins: Origins,
+    /// The host names of the server, beside those of this machine and the address it listens on.
+    pub hosts: Hosts,
+    /// The proxies whose `X-Forwarded-For` names the client.
+    pub proxies: TrustedProxies,
+    /// The tokens of clients, and what is allowed without one.
+    pub token_policy: TokenPolicy,
+    /// How many blocks it may be behind the node and still count as ready.
+    pub ready_blocks: u32,
+    /// Whether the public address has the metrics.
+    pub public_metrics: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            limits: Limits::default(),
+            limit_loopback: false,
+            playground: true,
+            origins: Origins::default(),
+            hosts: Hosts::default(),
+            proxies: TrustedProxies::default(),
+            token_policy: TokenPolicy::default(),
+            ready_blocks: 1,
+            public_metrics: false,
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! A stream that many clients read, and the table of all of them.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use async_graphql::futures_util::StreamExt;
+use async_graphql::futures_util::stream::{self, BoxStream};
+use parking_lot::Mutex;
+use tokio::sync::{Notify, watch};
+use tokio::task::AbortHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::ring::{Bounds, KeptBytes, Ring};
+use crate::api::{Account, OpenSubscription, OpenSubscriptions, ResumePoint, Sharing};
+use crate::server::document::request_key::RequestKey;
+use crate::server::execution::payload::{Payload, SharedPayload};
+
+/// A stream that nobody demanded more of for so long is behind. It is left to its readers, which are all stuck.
+pub(crate) const FRESH: Duration = Duration::from_secs(1);
+
+/// A subscription that is started.
+pub(crate) struct StartedStream<T = SharedPayload> {
+    pub(crate) payloads: BoxStream<'static, T>,
+    /// Cancelled once it has begun: from then on nothing that happens is missed.
+    pub(crate) begun: CancellationToken,
+    /// Has the cost of an event once that is known.
+    pub(crate) account: Arc<Account>,
+}
+
+/// Starts an execution, from now on or from behind a point.
+pub(crate) type Start = Box<dyn Fn(Option<ResumePoint>) -> StartedStream + Send + Sync>;
+
+/// Streams by what they are.
+type Running = HashMap<Arc<RequestKey>, Weak<SharedStream>>;
+
+/// The streams of a server.
+pub(crate) struct Streams {
+    /// Those that new readers join. Locked before any [`SharedStream::state`], never the other way round, and nothing is
+    /// dropped meanwhile that would lock it.
+    pub(crate) running: Mutex<Running>,
+    /// All streams by their numbers. Nothing else is locked while this is.
+    pub(crate) all: Mutex<HashMap<u64, Weak<SharedStream>>>,
+    next: AtomicU64,
+    pub(crate) open: OpenSubscriptions,
+    bounds: Bounds,
+    pub(crate) kept: KeptBytes,
+}
+
+/// A stream with all its readers, which own it: the last to leave ends it.
+pub(crate) struct SharedStream {
+    key: Arc<RequestKey>,
+    number: u64,
+    pub(crate) streams: Arc<Streams>,
+    pub(crate) start: Start,
+    source: Mutex<BoxStream<'static, SharedPayload>>,
+    pub(crate) begun: CancellationToken,
+    pub(crate) account: Arc<Account>,
+    pub(crate) state: Mutex<StreamState>,
+    /// A payload was pushed, or none will be any more.
+    pub(crate) changed: watch::Sender<()>,
+    /// A reader demands more: one permit each time that [`StreamPhase::Demanded`] begins.
+    pub(crate) demand: Arc<Notify>,
+    task: OnceLock<AbortHandle>,
+}
+
+pub(crate) struct StreamState {
+    pub(crate) ring: Ring,
+    pub(crate) phase: StreamPhase,
+    /// Where a reader resumes that joined before the first payload.
+    pub(crate) start: Option<ResumePoint>,
+    /// Where a reader resumes that has all payloads.
+    pub(crate) resume_point: Option<ResumePoint>,
+    /// Of each reader but one, for which the schema counts the stream.
+    pub(crate) also_open: Vec<OpenSubscription>,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum StreamPhase {
+    /// The next payload is awaited.
+    Demanded,
+    /// Nobody has read the newest payload, which is as old as this.
+    Idle(Instant),
+    /// There are no more payloads than those in the ring.
+    Ended,
+}
+
+impl Streams {
+    pub(crate) fn new(open: OpenSubscriptions, bounds: Bounds) -> Self {
+        let (running, all) = (Mutex::default(), Mutex::default());
+        Self { running, all, next: AtomicU64::default(), open, bounds, kept: KeptBytes::default() }
+    }
+
+    /// The stream of this key, if it still has readers.
+    pub(crate) fn find(&self, running: &Running, key: &RequestKey) -> Option<Arc<SharedStream>> {
+        running.get(key).and_then(Weak::upgrade)
+    }
+
+    /// Adds a stream, which is yet to begin.
+    pub(crate) fn add(
+        self: &Arc<Self>,
+        running: &mut Running,
+        key: Arc<RequestKey>,
+        sharing: Sharing,
+        start: Start,
+    ) -> Arc<SharedStream> {
+        let ring = Ring::new(self.bounds, self.kept.clone(), sharing == Sharing::NewestFirst);
+        // ended until it has begun: if that fails there is nothing to join
+        let state =
+            StreamState { ring, phase: StreamPhase::Ended, start: None, resume_point: None, also_open: Vec::new() };
+        let StartedStream { payloads, begun, account } = start(None);
+        let shared = Arc::new(SharedStream {
+            key: key.clone(),
+            number: self.next.fetch_add(1, Ordering::Relaxed),
+            streams: self.clone(),
+            source: Mutex::new(payloads),
+            begun,
+            account,
+            start,
+            state: Mutex::new(state),
+            changed: watch::Sender::default(),
+            demand: Arc::default(),
+            task: OnceLock::new(),
+        });
+        self.all.lock().insert(shared.number, Arc::downgrade(&shared));
+        running.insert(key, Arc::downgrade(&shared));
+        shared
+    }
+
+    /// Evicts payloads of the largest rings until the bytes in all of them are within their bound.
+    fn evict(&self) {
+        let surplus = || self.kept.load(Ordering::Relaxed).saturating_sub(self.bounds.all_bytes);
+        while surplus() > 0 {
+            // dropped when nothing is locked: one of them may have lost its last reader
+            let all: Vec<Arc<SharedStream>> = self.all.lock().values().filter_map(Weak::upgrade).collect();
+            let mut spare: Vec<(usize, &Arc<SharedStream>)> =
+                all.iter().map(|shared| (shared.state.lock().ring.spare(), shared)).collect();
+            spare.sort_unstable_by_key(|(spare, shared)| (Reverse(*spare), shared.number));
+            let Some((most, largest)) = spare.first().filter(|(most, _)| *most > 0) else { return };
+            // down to the next in size, which is then as good a choice
+            let next = spare.get(1).map_or(0, |(next, _)| *next);
+            let bytes = surplus().min((most - next).max(1));
+            largest.state.lock().ring.evict(bytes);
+        }
+    }
+}
+
+impl SharedStream {
+    /// Polls the source once, and leaves the rest to a task. What is executed is executed elsewhere.
+    pub(crate) fn begin(self: &Arc<Self>, state: &mut StreamState) {
+        // the task polls again
+        match self.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Pending => {
+                state.phase = StreamPhase::Demanded;
+                self.demand.notify_one();
+            }
+            Poll::Ready(Some(payload)) => state.push(payload),
+            Poll::Ready(None) => {}
+        }
+        if !matches!(state.phase, StreamPhase::Ended) {
+            let task = tokio::spawn(push_all(Arc::downgrade(self), self.demand.clone()));
+            // it begins once
+            let _ = self.task.set(task.abort_handle());
+        }
+    }
+
+    fn poll(&self, context: &mut Context<'_>) -> Poll<Option<SharedPayload>> {
+        self.source.lock().poll_next_unpin(context)
+    }
+
+    fn push(&self, payload: SharedPayload) {
+        self.state.lock().push(payload);
+        self.changed.send_replace(());
+        self.streams.evict();
+    }
+
+    fn end(&self) {
+        self.state.lock().phase = StreamPhase::Ended;
+        self.changed.send_replace(());
+        // the source is dropped now, and not when the last reader is at the end
+        let ended = std::mem::replace(&mut *self.source.lock(), stream::empty().boxed());
+        drop(ended);
+    }
+}
+
+impl Drop for SharedStream {
+    fn drop(&mut self) {
+        if let Some(task) = self.task.get() {
+            task.abort();
+        }
+        self.streams.all.lock().remove(&self.number);
+        let mut running = self.streams.running.lock();
+        // there may be a newer stream of this key
+        if running.get(&self.key).is_some_and(|found| std::ptr::eq(found.as_ptr(), self)) {
+            running.remove(&self.key);
+        }
+    }
+}
+
+impl StreamState {
+    /// Whether a reader may join.
+    pub(crate) fn is_current(&self) -> bool {
+        match self.phase {
+            StreamPhase::Demanded => true,
+            StreamPhase::Idle(since) => since.elapsed() < FRESH,
+            StreamPhase::Ended => false,
+        }
+    }
+
+    fn push(&mut self, shared: SharedPayload) {
+        // a refusal is the only response
+        let is_last = matches!(shared.payload, Payload::Refused(_));
+        self.start = self.start.or(shared.start);
+        self.resume_point = shared.resume_point;
+        self.ring.push(shared);
+        self.phase = if is_last { StreamPhase::Ended } else { StreamPhase::Idle(Instant::now()) };
+    }
+}
+
+/// Pushes a payload for each demand, until there are no more or no reader is left.
+async fn push_all(shared: Weak<SharedStream>, demand: Arc<Notify>) {
+    /// Ends the stream even if the source panics: no reader is left waiting.
+    struct EndOnDrop(Weak<SharedStream>);
+
+    impl Drop for EndOnDrop {
+        fn drop(&mut self) {
+            if let Some(shared) = self.0.upgrade() {
+                shared.end();
+            }
+        }
+    }
+
+    let _end = EndOnDrop(shared.clone());
+    loop {
+        demand.notified().await;
+        // owned only during a poll, so that the last reader to leave drops the source
+        let next = poll_fn(|context| match shared.upgrade() {
+            Some(shared) => shared.poll(context),
+            None => Poll::Ready(None),
+        });
+        let Some(payload) = next.await else { return };
+        let Some(shared) = shared.upgrade() else { return };
+        shared.push(payload);
+    }
+}

@@ -1,0 +1,47 @@
+//! The order of the operations of one websocket.
+//!
+//! A query that follows a subscription waits until that has begun: a client that subscribes and then queries the state
+//! misses nothing in between. And one socket has few operations among the executions of the server at once: its others
+//! wait here, and leave the queue of the server to other clients.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+/// How many queries and mutations of one socket execute or wait for an execution at once. As many responses wait for a
+/// client that does not read.
+const CONCURRENT: usize = 4;
+
+/// The queue of one socket.
+pub(crate) struct OperationQueue {
+    permits: Arc<Semaphore>,
+    /// The subscriptions that have not begun, each cancelled when it has.
+    starting: Mutex<Vec<CancellationToken>>,
+}
+
+impl OperationQueue {
+    pub(crate) fn new() -> Self {
+        Self { permits: Arc::new(Semaphore::new(CONCURRENT)), starting: Mutex::default() }
+    }
+
+    /// A permit to execute, held until the execution ends.
+    pub(crate) async fn permit(&self) -> Option<OwnedSemaphorePermit> {
+        self.permits.clone().acquire_owned().await.ok()
+    }
+
+    /// The subscriptions that have not begun now.
+    pub(crate) fn starting(&self) -> Vec<CancellationToken> {
+        let mut starting = self.starting.lock();
+        starting.retain(|begun| !begun.is_cancelled());
+        starting.clone()
+    }
+
+    /// Adds a subscription, which cancels this when it has begun.
+    pub(crate) fn add(&self, begun: CancellationToken) {
+        let mut starting = self.starting.lock();
+        starting.retain(|begun| !begun.is_cancelled());
+        starting.push(begun);
+    }
+}
