@@ -5,7 +5,7 @@
 use std::io;
 use std::time::Duration;
 
-use btcgraph::server::admin::{Socket, SocketError};
+use btcgraph::server::admin::{AdminSocket, SocketError};
 use btcgraph::settings::AdminAddress;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader, Lines};
 use tokio::net::TcpStream;
@@ -20,10 +20,10 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const SHORT: u64 = 16 * 1024;
 
 /// Listens at the address of the settings.
-pub(super) async fn bind(address: &AdminAddress) -> Result<Socket, Failure> {
+pub(super) async fn bind(address: &AdminAddress) -> Result<AdminSocket, Failure> {
     let socket = match address {
-        AdminAddress::Unix(path) => Socket::unix(path).await,
-        AdminAddress::Tcp(address) => Socket::tcp(*address).await,
+        AdminAddress::Unix(path) => AdminSocket::unix(path).await,
+        AdminAddress::Tcp(address) => AdminSocket::tcp(*address).await,
     };
     Ok(socket?)
 }

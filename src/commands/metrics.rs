@@ -6,7 +6,7 @@ use std::sync::Arc;
 use btcgraph::index::IndexMetrics;
 use btcgraph::live::Live;
 use btcgraph::node::{FAILURES, Interface, NodeMetrics};
-use btcgraph::server::metrics::{Kind, Metrics, MetricsError, Sample, number};
+use btcgraph::server::metrics::{MetricKind, Metrics, MetricsError, Sample, number};
 use btcgraph::settings::Settings;
 use btcgraph::view::{Head, Published, SyncState};
 
@@ -44,16 +44,16 @@ fn add_node(metrics: &Metrics, node: Arc<NodeMetrics>) -> Result<(), MetricsErro
     let both = [(Interface::Rpc, "rpc"), (Interface::Rest, "rest")];
     let figures = node.clone();
     let help = "Requests to the Bitcoin node, each with one or more calls, by interface.";
-    metrics.add(Kind::Counter, "btcgraph_node_requests_total", help, Some("interface"), move || {
+    metrics.add(MetricKind::Counter, "btcgraph_node_requests_total", help, Some("interface"), move || {
         both.map(|(interface, name)| (Some(name), number(figures.requests(interface)))).to_vec()
     })?;
     let figures = node.clone();
     let help = "Duration of requests to the Bitcoin node, in seconds. Divided by their number it is the mean latency.";
-    metrics.add(Kind::Counter, "btcgraph_node_request_seconds_total", help, Some("interface"), move || {
+    metrics.add(MetricKind::Counter, "btcgraph_node_request_seconds_total", help, Some("interface"), move || {
         both.map(|(interface, name)| (Some(name), figures.waited(interface).as_secs_f64())).to_vec()
     })?;
     let help = "Requests to the Bitcoin node that failed, by reason.";
-    metrics.add(Kind::Counter, "btcgraph_node_failures_total", help, Some("kind"), move || {
+    metrics.add(MetricKind::Counter, "btcgraph_node_failures_total", help, Some("kind"), move || {
         FAILURES.into_iter().zip(node.failures()).map(|(kind, count)| (Some(kind), number(count))).collect()
     })
 }
@@ -81,11 +81,11 @@ fn add_index(
     ];
     for (name, help, read) in counters {
         let index = index.clone();
-        metrics.add_one(Kind::Counter, name, help, move || read(&index))?;
+        metrics.add_one(MetricKind::Counter, name, help, move || read(&index))?;
     }
     let limit = u64::try_from(cache_bytes).unwrap_or(u64::MAX);
     let help = "Limit of the page cache of the index, in bytes.";
-    metrics.add_one(Kind::Gauge, "btcgraph_index_cache_limit_bytes", help, move || number(limit))?;
+    metrics.add_one(MetricKind::Gauge, "btcgraph_index_cache_limit_bytes", help, move || number(limit))?;
     let head = published.clone();
     of_head(metrics, "btcgraph_index_file_bytes", "Bytes of the files of the index.", head, |head| {
         head.chain.file_bytes().map(number)
@@ -99,25 +99,25 @@ fn add_sync(metrics: &Metrics, published: &Published) -> Result<(), MetricsError
     })?;
     let state = published.clone();
     let help = "Height of the node's newest block, as it last reported.";
-    metrics.add(Kind::Gauge, "btcgraph_sync_node_height", help, None, move || {
+    metrics.add(MetricKind::Gauge, "btcgraph_sync_node_height", help, None, move || {
         one(state.state().node_height.map(|height| f64::from(height.to_u32())))
     })?;
     let both = published.clone();
     let help = "Number of blocks that the node is ahead.";
-    metrics.add(Kind::Gauge, "btcgraph_sync_blocks_behind", help, None, move || one(behind(&both)))?;
+    metrics.add(MetricKind::Gauge, "btcgraph_sync_blocks_behind", help, None, move || one(behind(&both)))?;
     let node = published.clone();
     let help = "Time since the node reported its newest block, in seconds.";
-    metrics.add(Kind::Gauge, "btcgraph_sync_seconds_since_node", help, None, move || {
+    metrics.add(MetricKind::Gauge, "btcgraph_sync_seconds_since_node", help, None, move || {
         one(node.silence().map(|ago| ago.as_secs_f64()))
     })?;
     let lost = published.clone();
     let help = "1 while the index lacks a block that was announced before a crash.";
-    metrics.add_one(Kind::Gauge, "btcgraph_sync_lost_block", help, move || {
+    metrics.add_one(MetricKind::Gauge, "btcgraph_sync_lost_block", help, move || {
         f64::from(u8::from(lost.state().lost_block().is_some()))
     })?;
     let state = published.clone();
     let help = "1 if the chain, or the mempool, is the node's, as it reported within server.ready_seconds.";
-    metrics.add(Kind::Gauge, "btcgraph_sync_in_sync", help, Some("what"), move || {
+    metrics.add(MetricKind::Gauge, "btcgraph_sync_in_sync", help, Some("what"), move || {
         let SyncState { mempool_in_sync, .. } = state.state();
         let truth = |is: bool| f64::from(u8::from(is));
         vec![(Some("chain"), truth(state.is_in_sync())), (Some("mempool"), truth(mempool_in_sync))]
@@ -145,7 +145,7 @@ fn add_mempool(metrics: &Metrics, published: &Published) -> Result<(), MetricsEr
     let head = published.clone();
     let help =
         "Transactions that entered or left the mempool, and corrections of the reason, since the start of the server.";
-    metrics.add(Kind::Counter, "btcgraph_mempool_events_total", help, None, move || {
+    metrics.add(MetricKind::Counter, "btcgraph_mempool_events_total", help, None, move || {
         one(head.head().map(|head| number(head.mempool.sequence())))
     })
 }
@@ -153,9 +153,9 @@ fn add_mempool(metrics: &Metrics, published: &Published) -> Result<(), MetricsEr
 fn add_live(metrics: &Metrics, live: Live) -> Result<(), MetricsError> {
     let events = live.clone();
     let help = "Published states of chain and mempool, each with the changes that led to it.";
-    metrics.add_one(Kind::Counter, "btcgraph_live_events_total", help, move || number(events.published()))?;
+    metrics.add_one(MetricKind::Counter, "btcgraph_live_events_total", help, move || number(events.published()))?;
     let help = "Readers of published states in the process. Many clients can share one.";
-    metrics.add_one(Kind::Gauge, "btcgraph_live_subscribers", help, move || {
+    metrics.add_one(MetricKind::Gauge, "btcgraph_live_subscribers", help, move || {
         number(u64::try_from(live.listeners()).unwrap_or(u64::MAX))
     })
 }
@@ -168,7 +168,7 @@ fn of_head(
     published: Published,
     read: impl Fn(&Head) -> Option<f64> + Send + Sync + 'static,
 ) -> Result<(), MetricsError> {
-    metrics.add(Kind::Gauge, name, help, None, move || one(published.head().and_then(|head| read(&head))))
+    metrics.add(MetricKind::Gauge, name, help, None, move || one(published.head().and_then(|head| read(&head))))
 }
 
 fn one(value: Option<f64>) -> Vec<Sample> {

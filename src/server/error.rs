@@ -1,6 +1,6 @@
 //! Errors as clients receive them: a GraphQL error with a code of [`code`], and what a response with errors means.
 //!
-//! What is written to the connection is up to `http/response.rs`, `execution/payload.rs` and the websocket's protocol.
+//! `http/response.rs`, `execution/payload.rs` and the websocket's protocol encode them.
 
 use std::fmt::Display;
 
@@ -47,7 +47,7 @@ pub(crate) fn outcome(response: &Response) -> &'static str {
     if response.errors.is_empty() { OK } else { first_code(response).map_or(OTHER, known_code) }
 }
 
-/// The code of the first error, as it is written.
+/// The text of the code of the first error.
 pub(crate) fn first_code(response: &Response) -> Option<&str> {
     match response.errors.first()?.extensions.as_ref()?.get("code")? {
         Value::String(code) => Some(code),

@@ -6,14 +6,14 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 /// A word of a [`WordList`].
-pub trait Word: FromStr + Display + Clone + 'static {
+pub trait ListWord: FromStr + Display + Clone + 'static {
     /// The list if the setting is left out.
     const DEFAULT: &'static [Self] = &[];
 }
 
 /// The words of a setting, in its order.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(try_from = "String", into = "String", bound = "T: Word, T::Err: Display")]
+#[serde(try_from = "String", into = "String", bound = "T: ListWord, T::Err: Display")]
 pub struct WordList<T>(Vec<T>);
 
 impl<T> WordList<T> {
@@ -22,13 +22,13 @@ impl<T> WordList<T> {
     }
 }
 
-impl<T: Word> Default for WordList<T> {
+impl<T: ListWord> Default for WordList<T> {
     fn default() -> Self {
         Self(T::DEFAULT.to_vec())
     }
 }
 
-impl<T: Word> FromStr for WordList<T> {
+impl<T: ListWord> FromStr for WordList<T> {
     type Err = T::Err;
 
     fn from_str(text: &str) -> Result<Self, T::Err> {
@@ -36,7 +36,7 @@ impl<T: Word> FromStr for WordList<T> {
     }
 }
 
-impl<T: Word> TryFrom<String> for WordList<T> {
+impl<T: ListWord> TryFrom<String> for WordList<T> {
     type Error = T::Err;
 
     fn try_from(text: String) -> Result<Self, T::Err> {
@@ -44,13 +44,13 @@ impl<T: Word> TryFrom<String> for WordList<T> {
     }
 }
 
-impl<T: Word> From<WordList<T>> for String {
+impl<T: ListWord> From<WordList<T>> for String {
     fn from(list: WordList<T>) -> Self {
         list.to_string()
     }
 }
 
-impl<T: Word> Display for WordList<T> {
+impl<T: ListWord> Display for WordList<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, word) in self.0.iter().enumerate() {
             let separator = if number == 0 { "" } else { " " };

@@ -53,7 +53,7 @@ pub use middleware::cors::{InvalidOrigin, Origins};
 pub use middleware::host::{Hosts, InvalidHost};
 use router::router;
 use shutdown::within_deadline;
-use state::State;
+use state::ServerState;
 #[cfg(fuzzing)]
 pub use websocket::fuzzing;
 
@@ -82,7 +82,7 @@ pub async fn serve_with_metrics(
     let (open, mut all_closed) = mpsc::channel(1);
     let listen = listener.local_addr()?.ip();
     let limits = options.limits;
-    let state = State::new(schema, options, metrics, listen, &shutdown, &open)?;
+    let state = ServerState::new(schema, options, metrics, listen, &shutdown, &open)?;
     let (router, exemptions) = (router(&state), state.exemptions.clone());
     // from here on the parts belong to the router, and with it to the connections
     drop(state);

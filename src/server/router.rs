@@ -19,10 +19,10 @@ use crate::server::middleware::request_log::RequestLog;
 use crate::server::middleware::step::{self, Steps};
 use crate::server::middleware::unambiguous_length::UnambiguousLength;
 use crate::server::playground::{self, ShowPlayground};
-use crate::server::state::State;
+use crate::server::state::ServerState;
 
 /// The steps of every request, the outermost first. Around them all, [`compression`] encodes the response.
-fn every_request(state: &State) -> Steps {
+fn every_request(state: &ServerState) -> Steps {
     Arc::new([
         Box::new(RequestLog { proxies: state.options.proxies.clone(), metrics: state.metrics.server().clone() }),
         Box::new(UnambiguousLength),
@@ -32,7 +32,7 @@ fn every_request(state: &State) -> Steps {
 }
 
 /// The steps of a request to the GraphQL endpoint, after those of every request.
-fn graphql_request(state: &State) -> Steps {
+fn graphql_request(state: &ServerState) -> Steps {
     Arc::new([
         Box::new(ShowPlayground { is_enabled: state.options.playground }),
         Box::new(RateLimit { rates: state.rates.clone() }),
@@ -41,7 +41,7 @@ fn graphql_request(state: &State) -> Steps {
 }
 
 /// The routes of a server.
-pub(crate) fn router(state: &State) -> Router {
+pub(crate) fn router(state: &ServerState) -> Router {
     let graphql = Router::new()
         .route("/graphql", get(endpoint::get).post(endpoint::post))
         .route_layer(from_fn_with_state(graphql_request(state), step::run))

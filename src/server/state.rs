@@ -13,7 +13,7 @@ use crate::server::document::admission::Admission;
 use crate::server::document::persisted::Persisted;
 use crate::server::execution::service::GraphqlService;
 use crate::server::health::Health;
-use crate::server::http::endpoint::Endpoint;
+use crate::server::http::endpoint::GraphqlEndpoint;
 use crate::server::http::stream::EventStreams;
 use crate::server::limits::client_ip::Exemptions;
 use crate::server::limits::memory::MemoryBudget;
@@ -25,9 +25,9 @@ use crate::server::shutdown::Open;
 use crate::server::websocket::upgrade::Websockets;
 
 /// What the router needs.
-pub(crate) struct State {
+pub(crate) struct ServerState {
     pub(crate) authenticator: Arc<Authenticator>,
-    pub(crate) endpoint: Arc<Endpoint>,
+    pub(crate) endpoint: Arc<GraphqlEndpoint>,
     pub(crate) exemptions: Arc<Exemptions>,
     pub(crate) health: Arc<Health>,
     pub(crate) metrics: Metrics,
@@ -38,7 +38,7 @@ pub(crate) struct State {
     pub(crate) listen: IpAddr,
 }
 
-impl State {
+impl ServerState {
     /// Errors: the operating system refuses threads, or a metric is registered twice.
     pub(crate) fn new(
         schema: Schema,
@@ -82,7 +82,7 @@ impl State {
             _open: open.clone(),
         });
         let health = Arc::new(Health { schema: schema.clone(), ready_blocks: options.ready_blocks });
-        let endpoint = Arc::new(Endpoint {
+        let endpoint = Arc::new(GraphqlEndpoint {
             admission,
             authenticator: authenticator.clone(),
             limits,

@@ -1,14 +1,14 @@
-//! The admin socket: what commands on this machine ask of a running server.
+//! The admin socket: requests of commands on this machine to a running server.
 //!
 //! ```text
 //!   POST /notify/HASH   the node has a new block: 202; 400 if that is not a block hash, 404 if the node has no such block
-//!   POST /verify        starts the check that its body describes, and streams what it tells, a line of JSON each: 200;
+//!   POST /verify        starts the check that its body describes, and streams its progress as lines of JSON: 200;
 //!                       400 if it cannot be read; 409 while another check is running
-//!   GET  /metrics       what the process tells of itself in figures, for Prometheus; POST does the same
+//!   GET  /metrics       the metrics of the process, for Prometheus; POST does the same
 //! ```
 //!
-//! What the requests mean is the business of whoever hands in an [`Admin`]. Requests with an `Origin` are refused: they
-//! come from a web page that some browser shows, and a loopback port is open to all of these.
+//! What the requests do is up to the [`Admin`]. Requests with an `Origin` are refused: they are those of a web page, and a
+//! loopback port is open to every page of every browser on this machine.
 
 mod socket;
 
@@ -36,7 +36,7 @@ use crate::server::limits::memory::MemoryBudget;
 use crate::server::metrics::Metrics;
 use crate::server::shutdown::within_deadline;
 use socket::Listening;
-pub use socket::{Socket, SocketError};
+pub use socket::{AdminSocket, SocketError};
 
 /// The most bytes of a body.
 const BODY: usize = 64 * 1024;
@@ -44,7 +44,7 @@ const BODY: usize = 64 * 1024;
 /// How many lines wait for a client that reads slowly.
 const LINES: usize = 16;
 
-/// Has the node asked for its newest block, since it is said to have one of this hash.
+/// Requests the newest block of the node, which is said to have one of this hash.
 pub type Notify = dyn Fn(&str) -> BoxFuture<'static, Result<(), NotNotified>> + Send + Sync;
 
 /// Why a hash is not that of a new block, for the user.
@@ -53,7 +53,7 @@ pub enum NotNotified {
     /// It is no hash.
     #[error("{0:?} is not a block hash: give 64 hexadecimal digits")]
     NotAHash(String),
-    /// The node, which was asked for its newest block all the same, knows none of this hash.
+    /// The node has no block of this hash. Its newest block is requested all the same.
     #[error("the node has no block {0}; the server still requests the newest block")]
     UnknownBlock(String),
 }
@@ -61,7 +61,7 @@ pub enum NotNotified {
 /// Starts the check that these bytes describe, and returns at once. Errors: why they describe none.
 pub type Verify = dyn Fn(&[u8], Job) -> Result<(), String> + Send + Sync;
 
-/// What the requests make happen.
+/// What the requests do.
 pub struct Admin {
     /// On `/notify`.
     pub notify: Box<Notify>,
@@ -71,40 +71,40 @@ pub struct Admin {
     pub metrics: Option<Metrics>,
 }
 
-/// A check that was asked for, in the hands of the thread that does it. No other starts until it is finished or dropped.
+/// A requested check, owned by the thread that runs it. No other starts until it is finished or dropped.
 pub struct Job {
     lines: mpsc::Sender<String>,
     stop: CancellationToken,
-    place: OwnedSemaphorePermit,
+    permit: OwnedSemaphorePermit,
 }
 
 impl Job {
-    /// Cancelled when the server stops, and when the client has gone.
+    /// Cancelled when the server stops, and when the client disconnects.
     #[must_use]
     pub fn stop(&self) -> &CancellationToken {
         &self.stop
     }
 
-    /// Tells the client a line, unless it still has many to read.
+    /// Sends the client a line, unless it has many unread.
     pub fn tell(&self, line: String) {
-        // an error says that it has, or that it is gone
+        // an error means that it has, or is gone
         let _ = self.lines.try_send(line + "\n");
     }
 
-    /// Tells the last line, and waits until the client has room for it or is gone. Not for async code.
+    /// Sends the last line, and blocks until the client has space for it or is gone.
     pub fn finish(self, line: String) {
-        drop(self.place);
-        // an error says that it is gone
+        drop(self.permit);
+        // an error means that it is gone
         let _ = self.lines.blocking_send(line + "\n");
     }
 }
 
-/// What every handler has.
+/// The state of the handlers.
 #[derive(Clone)]
-struct Shared {
+struct AdminState {
     admin: Arc<Admin>,
-    /// One place: a check reads all of the index.
-    place: Arc<Semaphore>,
+    /// One permit: a check reads all of the index.
+    permit: Arc<Semaphore>,
     shutdown: CancellationToken,
 }
 
@@ -112,8 +112,8 @@ struct Shared {
 /// seconds, and the socket's file is removed.
 ///
 /// Errors: what the operating system says of the socket.
-pub async fn serve(socket: Socket, admin: Admin, shutdown: CancellationToken) -> io::Result<()> {
-    let shared = Shared { admin: Arc::new(admin), place: Arc::new(Semaphore::new(1)), shutdown: shutdown.clone() };
+pub async fn serve(socket: AdminSocket, admin: Admin, shutdown: CancellationToken) -> io::Result<()> {
+    let shared = AdminState { admin: Arc::new(admin), permit: Arc::new(Semaphore::new(1)), shutdown: shutdown.clone() };
     let router = router(shared);
     let (listening, _file) = socket.into_parts();
     let stopped = shutdown.clone().cancelled_owned();
@@ -130,7 +130,7 @@ pub async fn serve(socket: Socket, admin: Admin, shutdown: CancellationToken) ->
     }
 }
 
-fn router(shared: Shared) -> Router {
+fn router(shared: AdminState) -> Router {
     Router::new()
         .route("/notify/{hash}", post(notify))
         .route("/verify", post(verify))
@@ -146,11 +146,11 @@ async fn refuse_browsers(request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-async fn metrics(State(shared): State<Shared>) -> Response {
+async fn metrics(State(shared): State<AdminState>) -> Response {
     shared.admin.metrics.as_ref().map_or_else(|| StatusCode::NOT_FOUND.into_response(), Metrics::response)
 }
 
-async fn notify(State(shared): State<Shared>, Path(hash): Path<String>) -> Response {
+async fn notify(State(shared): State<AdminState>, Path(hash): Path<String>) -> Response {
     let Err(reason) = (shared.admin.notify)(&hash).await else { return StatusCode::ACCEPTED.into_response() };
     let status = match reason {
         NotNotified::NotAHash(_) => StatusCode::BAD_REQUEST,
@@ -159,7 +159,7 @@ async fn notify(State(shared): State<Shared>, Path(hash): Path<String>) -> Respo
     (status, reason.to_string()).into_response()
 }
 
-async fn verify(State(shared): State<Shared>, request: Request) -> Response {
+async fn verify(State(shared): State<AdminState>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let (min_rate, memory) = (MinRate::of_bodies(&Limits::default()), MemoryBudget::of_unread_responses(BODY));
     let question = match receive(&parts.headers, body, BODY, min_rate, &memory).await {
@@ -174,7 +174,7 @@ async fn verify(State(shared): State<Shared>, request: Request) -> Response {
             return (StatusCode::BAD_REQUEST, "the body is malformed or incomplete").into_response();
         }
     };
-    let Ok(place) = shared.place.try_acquire_owned() else {
+    let Ok(permit) = shared.permit.try_acquire_owned() else {
         let reason = "another check of the index is running: wait until it ends, or stop it";
         return (StatusCode::CONFLICT, reason).into_response();
     };
@@ -182,7 +182,7 @@ async fn verify(State(shared): State<Shared>, request: Request) -> Response {
     let stop = shared.shutdown.child_token();
     // goes with the body, which is dropped when it has been sent, and when the client has gone
     let guard = stop.clone().drop_guard();
-    if let Err(reason) = (shared.admin.verify)(question.as_ref(), Job { lines, stop, place }) {
+    if let Err(reason) = (shared.admin.verify)(question.as_ref(), Job { lines, stop, permit }) {
         return (StatusCode::BAD_REQUEST, reason).into_response();
     }
     let lines = stream::unfold((receiver, guard), |(mut receiver, guard)| async {

@@ -1,7 +1,7 @@
 //! The socket itself: a port of a loopback address, or a Unix socket that only its owner may open.
 //!
-//! A Unix socket leaves a file, which a process that was killed does not remove. Nobody accepts connections at such a
-//! file, so it is replaced; where somebody does, a server lives.
+//! A Unix socket leaves a file, which a killed process does not remove. A file at which no process accepts connections is
+//! replaced; otherwise another server runs.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use tokio::net::TcpListener;
 
 /// A socket that listens. Its file, if it has one, is removed when this is dropped.
-pub struct Socket {
+pub struct AdminSocket {
     listening: Listening,
     file: Option<SocketFile>,
 }
@@ -21,13 +21,13 @@ pub(crate) enum Listening {
     Unix(tokio::net::UnixListener),
 }
 
-/// Why there is no socket.
+/// Why the socket cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
-    /// Somebody else listens there.
+    /// Another process listens there.
     #[error("another server listens at {0} already: stop it first, or choose another admin.listen (--admin)")]
     InUse(String),
-    /// There is a file that is no socket, and so not ours to replace.
+    /// The file is no socket, and is not replaced.
     #[error("{path} exists and is not a socket: choose another admin.listen (--admin), or move it away", path = path.display())]
     NotASocket {
         /// The file.
@@ -42,16 +42,16 @@ pub enum SocketError {
     /// The operating system refuses.
     #[error("cannot {doing} {place}: {source}. Choose another admin.listen (--admin)")]
     System {
-        /// What was tried.
+        /// The operation.
         doing: &'static str,
-        /// On what.
+        /// Its address or path.
         place: String,
-        /// What it says.
+        /// Its error.
         source: io::Error,
     },
 }
 
-impl Socket {
+impl AdminSocket {
     /// Listens at a port. That the address is loopback is for the caller to see to.
     ///
     /// Errors: [`SocketError::InUse`], `System`.
@@ -79,8 +79,8 @@ impl Socket {
         let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
         made.map_err(system("make the directory", directory))?;
-        refuse_the_living(path).await?;
-        // made where nobody else can open it, and moved to its place when nobody else may: its first mode is as the
+        refuse_if_in_use(path).await?;
+        // made where no other user can open it, and moved to its place when none may: its first mode is as the
         // process has it for all files. Moving replaces what a dead server left
         let private = tempfile::Builder::new()
             .prefix(".")
@@ -98,7 +98,7 @@ impl Socket {
         listen().map_err(system("listen at the socket", path))
     }
 
-    /// There are none here.
+    /// This system has none.
     #[cfg(not(unix))]
     pub async fn unix(path: &Path) -> Result<Self, SocketError> {
         Err(system("listen at the socket", path)(io::ErrorKind::Unsupported.into()))
@@ -110,9 +110,9 @@ impl Socket {
     }
 }
 
-/// A file that is there must be a socket that nobody accepts connections at.
+/// An existing file must be a socket at which no process accepts connections.
 #[cfg(unix)]
-async fn refuse_the_living(path: &Path) -> Result<(), SocketError> {
+async fn refuse_if_in_use(path: &Path) -> Result<(), SocketError> {
     use std::os::unix::fs::FileTypeExt;
 
     match path.symlink_metadata() {
@@ -183,7 +183,7 @@ mod tests {
     async fn a_socket_is_its_owners_alone_in_a_directory_of_its_own_and_leaves_no_file() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a/b/admin.sock");
-        let socket = Socket::unix(&path).await.unwrap();
+        let socket = AdminSocket::unix(&path).await.unwrap();
         assert_eq!(path.symlink_metadata().unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(path.parent().unwrap().metadata().unwrap().permissions().mode() & 0o777, 0o700);
         assert_eq!(entries(path.parent().unwrap()), ["admin.sock"]);
@@ -198,11 +198,11 @@ mod tests {
         let path = directory.path().join("admin.sock");
         drop(UnixListener::bind(&path).unwrap());
         assert!(path.exists(), "a socket's file outlives it");
-        let living = Socket::unix(&path).await.unwrap();
-        assert!(matches!(Socket::unix(&path).await, Err(SocketError::InUse(_))));
+        let living = AdminSocket::unix(&path).await.unwrap();
+        assert!(matches!(AdminSocket::unix(&path).await, Err(SocketError::InUse(_))));
         UnixStream::connect(&path).unwrap();
         drop(living);
-        drop(Socket::unix(&path).await.unwrap());
+        drop(AdminSocket::unix(&path).await.unwrap());
     }
 
     #[tokio::test]
@@ -210,7 +210,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("admin.sock");
         fs::write(&path, "precious").unwrap();
-        assert!(matches!(Socket::unix(&path).await, Err(SocketError::NotASocket { .. })));
+        assert!(matches!(AdminSocket::unix(&path).await, Err(SocketError::NotASocket { .. })));
         assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
     }
 
@@ -218,9 +218,9 @@ mod tests {
     async fn a_socket_that_took_the_place_of_another_stays() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("admin.sock");
-        let first = Socket::unix(&path).await.unwrap();
+        let first = AdminSocket::unix(&path).await.unwrap();
         fs::remove_file(&path).unwrap();
-        let _second = Socket::unix(&path).await.unwrap();
+        let _second = AdminSocket::unix(&path).await.unwrap();
         drop(first);
         UnixStream::connect(&path).unwrap();
     }
@@ -228,7 +228,7 @@ mod tests {
     #[tokio::test]
     async fn a_path_that_no_socket_can_have_is_refused_with_what_to_do() {
         let directory = tempfile::tempdir().unwrap();
-        let error = Socket::unix(&directory.path().join("x".repeat(200))).await.err().unwrap();
+        let error = AdminSocket::unix(&directory.path().join("x".repeat(200))).await.err().unwrap();
         assert!(error.to_string().contains("--admin"), "{error}");
         assert_eq!(entries(directory.path()), [""; 0]);
     }
@@ -236,7 +236,7 @@ mod tests {
     #[tokio::test]
     async fn a_port_that_is_taken_is_refused() {
         let taken = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
-        let error = Socket::tcp(taken.local_addr().unwrap()).await.err();
+        let error = AdminSocket::tcp(taken.local_addr().unwrap()).await.err();
         assert!(matches!(error, Some(SocketError::InUse(_))));
     }
 }

@@ -1,4 +1,4 @@
-//! Who sends a request: the client of a token, or an anonymous one; and what each may do and spend.
+//! The client of a request, by its token or anonymous; and what each client may do and spend.
 //!
 //! ```text
 //!   Authorization: Bearer …            HTTP, and the request that becomes a websocket ──┐
@@ -111,7 +111,7 @@ impl Client {
 }
 
 fn budget(cost_per_minute: u32) -> Option<Arc<Gcra>> {
-    (cost_per_minute > 0).then(|| Arc::new(Gcra::new(cost_per_minute)))
+    (cost_per_minute > 0).then(|| Arc::new(Gcra::new(cost_per_minute, Instant::now())))
 }
 
 fn spend(budget: &Gcra, cost: u64) -> Result<u64, BudgetExhausted> {

@@ -1,5 +1,4 @@
-//! The tokens that clients may have, as they are set: their names, their hashes, what they may. The tokens themselves are
-//! known to nobody but the clients.
+//! The tokens in the settings: their names, their hashes, their rights. Only the clients have the tokens themselves.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::server::sha256::Sha256Hash;
 
-/// How long a name may be, in bytes: it is in every line of the log.
+/// The longest name, in bytes: it is in every line of the log.
 const LONGEST_NAME: usize = 64;
 
 /// Tokens, one a line: `NAME SHA256 [cost=NUMBER] [broadcast]`.
@@ -16,10 +15,10 @@ const LONGEST_NAME: usize = 64;
 #[serde(try_from = "String", into = "String")]
 pub struct Tokens(Vec<Token>);
 
-/// What is known of a token, and of who has it.
+/// A token as the server knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
-    /// The name by which the log and the metrics know its client.
+    /// The name of its client in log and metrics.
     pub name: String,
     /// Of a token, which has 256 random bits, so that nothing slower is needed to keep it from being guessed.
     hash: Sha256Hash,
@@ -29,7 +28,7 @@ pub struct Token {
     pub broadcast: bool,
 }
 
-/// A line that describes no token.
+/// A line that is no token.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "line {line}: {problem}. Write one token a line, as `btcgraph token NAME` prints it: \

@@ -5,8 +5,8 @@ use crate::limits::Limits;
 /// For all that is no connection of a client: the index, the log, the node, the threads' own.
 const OTHERS: usize = 200;
 
-/// Of so many connections as many as there may be, with the limit of the process raised as far as it can be. Says so if that
-/// is not all of them: as a warning if somebody wanted them, and not only nobody said otherwise.
+/// As many of these connections as the process can have, with its limit of open files raised as far as possible. Fewer are
+/// logged: as a warning if the settings name a number.
 pub(crate) fn fit(connections: usize) -> usize {
     let Some(files) = raise() else { return connections };
     let fitting = fitting(connections, files);

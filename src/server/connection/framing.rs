@@ -26,7 +26,7 @@ const HEADERS: usize = 100;
 /// Follows the bytes that a client sends.
 #[derive(Debug, Default)]
 pub(crate) struct Framing {
-    state: State,
+    state: FramingState,
     /// The head or the line that has begun and not ended.
     begun: Vec<u8>,
     /// How many heads have ended.
@@ -34,7 +34,7 @@ pub(crate) struct Framing {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum State {
+enum FramingState {
     #[default]
     Head,
     /// So many bytes of a sized body, or of a chunk and the end of its line, and what follows them.
@@ -57,15 +57,15 @@ impl Framing {
     /// Takes the next bytes. The number of the request, from 1, if they end the head of one that states its length twice; no
     /// request behind it is looked at.
     pub(crate) fn follow(&mut self, mut bytes: &[u8]) -> Option<u64> {
-        while !bytes.is_empty() && self.state != State::Over {
-            if let State::Skip(left, after) = self.state {
+        while !bytes.is_empty() && self.state != FramingState::Over {
+            if let FramingState::Skip(left, after) = self.state {
                 let skipped = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
                 bytes = &bytes[skipped..];
                 let left = left - u64::try_from(skipped).unwrap_or(left);
                 self.state = match after {
-                    _ if left > 0 => State::Skip(left, after),
-                    After::Head => State::Head,
-                    After::Size => State::Size,
+                    _ if left > 0 => FramingState::Skip(left, after),
+                    After::Head => FramingState::Head,
+                    After::Size => FramingState::Size,
                 };
                 continue;
             }
@@ -86,13 +86,13 @@ impl Framing {
 
     fn keep(&mut self, bytes: &[u8]) {
         if self.begun.len().saturating_add(bytes.len()) > BUFFER {
-            self.end(State::Over);
+            self.end(FramingState::Over);
         } else {
             self.begun.extend_from_slice(bytes);
         }
     }
 
-    fn end(&mut self, state: State) {
+    fn end(&mut self, state: FramingState) {
         self.state = state;
         self.begun.clear();
         // a connection waits longer than it reads, and one that becomes a websocket never reads a head again
@@ -105,19 +105,21 @@ impl Framing {
             || self.begun.ends_with(b"\n\r\n");
         match self.state {
             // lines before a head that are empty are not of it
-            State::Head if is_empty && self.begun.iter().all(|byte| b"\r\n".contains(byte)) => self.begun.clear(),
-            State::Head if is_empty => return self.end_head(),
-            State::Size => match httparse::parse_chunk_size(&self.begun) {
-                Ok(Status::Complete((_, 0))) => self.end(State::Trailers),
+            FramingState::Head if is_empty && self.begun.iter().all(|byte| b"\r\n".contains(byte)) => {
+                self.begun.clear()
+            }
+            FramingState::Head if is_empty => return self.end_head(),
+            FramingState::Size => match httparse::parse_chunk_size(&self.begun) {
+                Ok(Status::Complete((_, 0))) => self.end(FramingState::Trailers),
                 Ok(Status::Complete((_, size))) => {
                     let with_line_end = size.saturating_add(2);
-                    self.end(State::Skip(with_line_end, After::Size));
+                    self.end(FramingState::Skip(with_line_end, After::Size));
                 }
-                _ => self.end(State::Over),
+                _ => self.end(FramingState::Over),
             },
-            State::Trailers if is_empty => self.end(State::Head),
-            State::Trailers => self.begun.clear(),
-            State::Head | State::Skip(..) | State::Over => {}
+            FramingState::Trailers if is_empty => self.end(FramingState::Head),
+            FramingState::Trailers => self.begun.clear(),
+            FramingState::Head | FramingState::Skip(..) | FramingState::Over => {}
         }
         false
     }
@@ -126,20 +128,20 @@ impl Framing {
         let mut headers = [EMPTY_HEADER; HEADERS];
         let mut request = Request::new(&mut headers);
         if !matches!(request.parse(&self.begun), Ok(Status::Complete(_))) {
-            self.end(State::Over);
+            self.end(FramingState::Over);
             return false;
         }
         self.heads += 1;
         let find = |name: &str| request.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name));
         let (length, coding) = (find("content-length"), find("transfer-encoding"));
         let (state, is_ambiguous) = match (length, coding) {
-            (Some(_), Some(_)) => (State::Over, true),
-            (None, None) => (State::Head, false),
+            (Some(_), Some(_)) => (FramingState::Over, true),
+            (None, None) => (FramingState::Head, false),
             // `chunked` comes last, or the library refuses the request
-            (None, Some(_)) => (State::Size, false),
+            (None, Some(_)) => (FramingState::Size, false),
             (Some(length), None) => {
                 let length = std::str::from_utf8(length.value).ok().and_then(|length| length.trim().parse().ok());
-                (length.map_or(State::Over, |length| State::Skip(length, After::Head)), false)
+                (length.map_or(FramingState::Over, |length| FramingState::Skip(length, After::Head)), false)
             }
         };
         self.end(state);
@@ -192,7 +194,7 @@ mod tests {
         for at_once in 1..=bytes.len() {
             let mut framing = Framing::default();
             assert!(bytes.as_bytes().chunks(at_once).all(|chunk| framing.follow(chunk).is_none()));
-            assert_eq!((framing.heads, framing.state, framing.begun.capacity()), (5, State::Head, 0));
+            assert_eq!((framing.heads, framing.state, framing.begun.capacity()), (5, FramingState::Head, 0));
         }
     }
 
@@ -208,7 +210,7 @@ mod tests {
         ] {
             let mut framing = Framing::default();
             assert_eq!(framing.follow(bytes.as_bytes()), None);
-            assert_eq!((framing.state, framing.follow(BOTH.as_bytes())), (State::Over, None), "{bytes:.40?}");
+            assert_eq!((framing.state, framing.follow(BOTH.as_bytes())), (FramingState::Over, None), "{bytes:.40?}");
             assert_eq!(framing.begun.capacity(), 0);
         }
     }

@@ -1,14 +1,14 @@
-//! Connections: how many there may be, and how long their clients may take, before anything that they say is looked at.
+//! Accepts connections and serves a router on each.
 //!
 //! ```text
-//!   listener ──► a slot? slots.rs ──► Timed, stream.rs ──► HTTP/1.1 (hyper) ──► router ──► websockets keep the Timed
-//!                  │                        ├─ ../pace.rs: does the client take what is sent to it
+//!   listener ──► a slot? slots.rs ──► timed_stream.rs ──► HTTP/1.1 (hyper) ──► router ──► websockets keep it
+//!                  │                        ├─ min_rate.rs: does the client read fast enough
 //!                  │                        └─ framing.rs: does a request state its length twice
 //!                  └ no: 503 or 429, and closed
 //! ```
 //!
-//! One connection costs a file of the process ([`files`]) and some kilobytes; who holds one, reads nothing of what it asked
-//! for, or sends a request a byte at a time, is what this ends. What a request says is for the rest of the server.
+//! One connection costs a file of the process ([`file_limit`]) and some kilobytes. Clients that keep one without reading or
+//! sending, or that send a byte at a time, are disconnected.
 
 use std::io;
 use std::net::SocketAddr;
@@ -39,22 +39,22 @@ use crate::server::limits::client_ip::Exemptions;
 use crate::server::limits::slots::{NoSlot, Slot, SlotLimits, Slots};
 use crate::server::shutdown::Open;
 
-/// The most bytes that the operating system takes of what is sent before it has sent what it has. With more it would take
-/// megabytes of a client that reads slowly, and not say for minutes that the client reads at all. It says so when half of this
-/// is sent, which at the least rate must not take as long as a client may be stuck.
+/// The most unsent bytes that the operating system buffers. With more it would buffer megabytes for a slow client, and not
+/// report for minutes that the client reads at all. It reports when half of this is sent, which at the minimum rate must
+/// take less than the write timeout.
 const UNSENT: u32 = 16 << 10;
 
-/// How long nothing is accepted after an error that the next attempt would meet again, as when there is no file left.
+/// The pause after an error that the next attempt would meet again, as when there is no file left.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// How many clients that find no slot are told so at once; of more the connections are closed.
+/// How many clients without a slot are refused at once; of more the connections are closed.
 const REFUSALS: usize = 64;
 
-/// How long one that is refused has to read that.
+/// How long a refused client has to read that.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Serves this router until the server is to stop. Then nothing is accepted any more, and connections end with the request
-/// that is being answered. Each holds `open` until then.
+/// Serves this router until the server stops. Then nothing is accepted, and connections end with the request that is being
+/// answered. Each keeps `open` until then.
 pub(crate) async fn serve(
     listener: TcpListener,
     router: Router,
@@ -88,21 +88,22 @@ pub(crate) async fn serve(
         match slots.take(Some(peer.ip())) {
             Ok(slot) => {
                 let connection = serve_one((stream, peer), slot, router.clone(), timeouts, shutdown.clone());
-                tokio::spawn(hold(open.clone(), connection));
+                tokio::spawn(with_guard(open.clone(), connection));
             }
             Err(full) => {
                 tracing::debug!(%peer, ?full, "a connection is refused: too many are open");
                 if let Ok(turn) = refusals.clone().try_acquire_owned() {
-                    tokio::spawn(hold(turn, refuse(stream, full)));
+                    tokio::spawn(with_guard(turn, refuse(stream, full)));
                 }
             }
         }
     }
 }
 
-async fn hold<T>(held: T, work: impl Future<Output = ()>) {
+/// Keeps a guard until the work is done.
+async fn with_guard<T>(guard: T, work: impl Future<Output = ()>) {
     work.await;
-    drop(held);
+    drop(guard);
 }
 
 /// Set on each connection, because those that arrive before the server starts inherit nothing of its listener.
@@ -144,7 +145,7 @@ async fn serve_one(
         let (response, answering) = (router.call(request), answering.clone());
         async move {
             let response = response.await?;
-            // what was asked for is another protocol, with times of its own
+            // another protocol, with timeouts of its own
             if response.status() == StatusCode::SWITCHING_PROTOCOLS {
                 answering.upgrade();
                 return Ok(response);
@@ -153,7 +154,7 @@ async fn serve_one(
         }
     });
     let mut http = http1::Builder::new();
-    // Timed has it, and tells a request that does not end from none
+    // TimedStream has it, and distinguishes an unfinished request from none
     let http = http.header_read_timeout(None).max_buf_size(BUFFER);
     let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(stream), service).with_upgrades());
     let ended = tokio::select! {
@@ -168,15 +169,15 @@ async fn serve_one(
     }
 }
 
-/// Tells why there is no slot, and reads what the client is sending: it may never read why if its connection is closed
-/// with something unread in it.
+/// Sends why there is no slot, and reads what the client sends: it may never read why if its connection is closed with
+/// something unread in it.
 async fn refuse(mut stream: TcpStream, full: NoSlot) {
     let status = match full {
         NoSlot::All => StatusCode::SERVICE_UNAVAILABLE,
         NoSlot::Client => StatusCode::TOO_MANY_REQUESTS,
     };
     let answer = format!("HTTP/1.1 {status}\r\nconnection: close\r\nretry-after: 10\r\ncontent-length: 0\r\n\r\n");
-    let telling = async {
+    let answering = async {
         stream.write_all(answer.as_bytes()).await?;
         stream.shutdown().await?;
         let mut unread = [0; 1024];
@@ -184,5 +185,5 @@ async fn refuse(mut stream: TcpStream, full: NoSlot) {
         Ok::<_, io::Error>(())
     };
     // whether it reads that is up to it
-    let _ = timeout(REFUSAL_TIMEOUT, telling).await;
+    let _ = timeout(REFUSAL_TIMEOUT, answering).await;
 }

@@ -1,13 +1,13 @@
-//! Whether a client is fast enough at what is waited for of it, told by the bytes that pass and not by how many there are:
-//! does it take what is sent to it, does the body of its request come.
+//! A minimum transfer rate: whether a client reads its responses, or sends the body of its request, fast enough. Judged by
+//! the bytes that pass, and not by their total.
 //!
 //! ```text
 //!   bytes wait ──► none passes for the timeout ────────────────────────────────────────► too slow
-//!             └──► each second costs one of the patience, each byte that passes pays ──► none left: too slow
-//!                  back what it is worth at the min_rate rate
+//!             └──► each second uses up one of the patience, each byte returns    ──► none left: too slow
+//!                  back its time at the minimum rate
 //! ```
 //!
-//! Pure: the time is told. While nothing is waited for nobody is slow.
+//! Pure: the time is an argument. While nothing is transferred no client is slow.
 
 use std::time::Duration;
 
@@ -15,14 +15,14 @@ use tokio::time::Instant;
 
 use crate::limits::Limits;
 
-/// How fast a client has to be.
+/// How fast a client must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MinRate {
-    /// How long no byte may pass.
+    /// The longest time without a byte.
     pub(crate) timeout: Duration,
     /// Bytes a second; 0 for any rate.
     pub(crate) rate: u32,
-    /// Over so long the rate is an average: while nothing passes it is used up in that time.
+    /// The time over which the rate is an average.
     pub(crate) patience: Duration,
 }
 
@@ -38,18 +38,18 @@ impl MinRate {
     }
 }
 
-/// How one client has kept up.
+/// The transfer of one client.
 #[derive(Debug)]
 pub(crate) struct TransferMonitor {
     min_rate: MinRate,
     /// `None` while nothing waits to be sent.
-    waiting: Option<Pending>,
+    waiting: Option<PendingTransfer>,
     /// What is left of the patience at the time up to which it is counted.
     left: Duration,
 }
 
 #[derive(Debug)]
-struct Pending {
+struct PendingTransfer {
     /// When a byte passed, or the first began to wait.
     progress: Instant,
     /// Up to when the wait is counted.
@@ -63,10 +63,10 @@ impl TransferMonitor {
 
     /// Bytes have to wait.
     pub(crate) fn wait(&mut self, now: Instant) {
-        self.waiting.get_or_insert(Pending { progress: now, counted: now });
+        self.waiting.get_or_insert(PendingTransfer { progress: now, counted: now });
     }
 
-    /// So many bytes passed.
+    /// So many bytes pass.
     pub(crate) fn take(&mut self, bytes: usize, now: Instant) {
         if bytes == 0 {
             return;
@@ -81,7 +81,7 @@ impl TransferMonitor {
         self.left = self.left.saturating_add(worth).min(self.min_rate.patience);
     }
 
-    /// Nothing waits any more.
+    /// Nothing waits.
     pub(crate) fn rest(&mut self, now: Instant) {
         self.count(now);
         self.waiting = None;
@@ -92,7 +92,7 @@ impl TransferMonitor {
         self.waiting.is_some()
     }
 
-    /// When the client is too slow, unless something passes before.
+    /// When the client is too slow, unless bytes pass before.
     pub(crate) fn due(&self) -> Option<Instant> {
         let waiting = self.waiting.as_ref()?;
         let stuck = waiting.progress + self.min_rate.timeout;
@@ -186,7 +186,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever else happens, who takes at min_rate the rate in every stretch of five seconds is never too slow.
+        /// Whatever else happens, a client with at least the rate in every five seconds is never too slow.
         #[test]
         fn who_keeps_the_rate_is_never_too_slow(takes in prop::collection::vec((0..5_u64, 0..2_000_usize, any::<bool>()), 1..200)) {
             let (mut pace, mut now) = (TransferMonitor::new(LEAST), Instant::now());

@@ -1,16 +1,15 @@
-//! The bytes of one connection, and the times that its client may take: to send the head of a request, to begin one, and
-//! to take what is sent to it. What speaks over it, HTTP or a websocket, is told of a client that is too slow as of a
-//! connection that broke.
+//! The bytes of one connection, and the time that its client may take: to send the head of a request, to begin one, and to
+//! read what is sent. For HTTP and websockets a client that is too slow is a connection that broke.
 //!
 //! ```text
 //!             accepted      a byte came         the head is there        the answer is passed on
 //!                │              │                       │                         │
 //!   reading      └─ Head ───────┴───────────────────────┴─ answered: no limit ────┴─ Idle ─ a byte came ─ Head …
 //!                    header timeout                        (body.rs has its own)     keep-alive
-//!   writing      ../monitor.rs, whenever bytes wait to be sent
+//!   writing      min_rate.rs, whenever bytes wait to be sent
 //! ```
 //!
-//! On their way the bytes that are read are followed by framing.rs.
+//! framing.rs follows the bytes that are read.
 
 use std::io;
 use std::pin::Pin;
@@ -38,7 +37,7 @@ pub(crate) struct Timeouts {
     pub(crate) header: Duration,
     /// From one request to the first byte of the next.
     pub(crate) idle: Duration,
-    /// To take what is sent to it.
+    /// To read what is sent.
     pub(crate) min_rate: MinRate,
 }
 
@@ -50,12 +49,12 @@ impl Timeouts {
 
 /// Whether a request is being answered on a connection, or it is no connection of HTTP any more. A clone is the same.
 #[derive(Clone, Default)]
-pub(crate) struct Answering(Arc<Shared>);
+pub(crate) struct Answering(Arc<AnsweringState>);
 
 #[derive(Default)]
-struct Shared {
+struct AnsweringState {
     is_answering: AtomicBool,
-    /// Who reads, to whom it matters when that ends.
+    /// The task that reads, woken when that ends.
     reader: AtomicWaker,
     /// How many requests have begun to be answered.
     begun: AtomicU64,
@@ -79,7 +78,7 @@ impl Answering {
 
     /// The body of its answer, with which it ends.
     pub(crate) fn until_end_of(self, body: Body) -> Body {
-        Body::new(Answer { body, answering: self })
+        Body::new(TrackedBody { body, answering: self })
     }
 
     /// If it is so, the task is woken when it is so no longer.
@@ -94,13 +93,13 @@ impl Answering {
     }
 }
 
-/// A body that tells when it was passed on, or dropped.
-struct Answer {
+/// A body that reports when it is passed on, or dropped.
+struct TrackedBody {
     body: Body,
     answering: Answering,
 }
 
-impl HttpBody for Answer {
+impl HttpBody for TrackedBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -117,13 +116,13 @@ impl HttpBody for Answer {
     }
 }
 
-impl Drop for Answer {
+impl Drop for TrackedBody {
     fn drop(&mut self) {
         self.answering.end();
     }
 }
 
-/// A connection on which nobody is waited for longer than [`Timeouts`] say.
+/// A connection with [`Timeouts`].
 pub(crate) struct TimedStream<S = TcpStream> {
     stream: S,
     timeouts: Timeouts,
@@ -138,7 +137,7 @@ pub(crate) struct TimedStream<S = TcpStream> {
     _place: Option<Slot>,
 }
 
-/// What is waited for of a client that may ask.
+/// What the client is to send next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Request {
     /// Nothing: it is being answered.
@@ -159,9 +158,9 @@ impl Request {
 }
 
 impl<S> TimedStream<S> {
-    /// `slot` is held as long as there is the connection.
+    /// The slot is free when the connection is dropped.
     pub(crate) fn new(stream: S, timeouts: Timeouts, answering: Answering, slot: Option<Slot>) -> Self {
-        // one that connects has something to say
+        // a client that connects has a request
         let request = Request::Head(Instant::now() + timeouts.header);
         let framing = Some(Framing::default());
         Self {
@@ -186,7 +185,7 @@ impl<S> TimedStream<S> {
         }
     }
 
-    /// Has the task looked at again when this is due. Errors: it is.
+    /// Wakes the task when this is due. Errors: it is.
     fn expect_by(&mut self, due: Option<Instant>, cx: &mut Context<'_>) -> io::Result<()> {
         let Some(due) = due else { return Ok(()) };
         if due <= Instant::now() {
@@ -196,7 +195,7 @@ impl<S> TimedStream<S> {
         if due < timer.deadline() || timer.is_elapsed() {
             timer.as_mut().reset(due);
         }
-        // it may be set for something that is not waited for any more
+        // it may be set for something that has happened
         while timer.as_mut().poll(cx).is_ready() {
             timer.as_mut().reset(due);
         }
@@ -225,7 +224,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for TimedStream<S> {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
         self.follow(&buffer.filled()[before..]);
-        // who is slow to take an answer is judged by that
+        // a client that is slow to read an answer is judged by that
         if self.answering.is_answering(cx) || self.monitor.is_waiting() {
             self.request = Request::None;
             return read;
@@ -271,7 +270,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for TimedStream<S> {
         self.stream.is_write_vectored()
     }
 
-    /// Whoever flushes has written all there is.
+    /// A flush follows the last write.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.monitor.rest(Instant::now());
         Pin::new(&mut self.stream).poll_flush(cx)

@@ -6,7 +6,7 @@ use async_graphql::parser::types::OperationType;
 use async_graphql::{Request, Value};
 
 use super::cache::{self, DocumentCache};
-use super::refusal::Refusal;
+use super::refusal::RequestRefusal;
 use super::request_key::RequestKey;
 use super::{guard, introspection};
 use crate::api::{Account, Include, ReadSet};
@@ -18,9 +18,9 @@ use crate::server::metrics::server_metrics::{ServerMetrics, Transport};
 /// transports without headers.
 const INCLUDE: &str = "include";
 
-/// Who sends a request, and how.
+/// The sender of a request, and the transport.
 #[derive(Clone)]
-pub(crate) struct Sender {
+pub(crate) struct RequestSender {
     pub(crate) client: Arc<Client>,
     pub(crate) transport: Transport,
     pub(crate) include: Include,
@@ -36,7 +36,7 @@ pub(crate) struct Admission {
 /// A request that may be executed.
 pub(crate) struct Admitted {
     pub(crate) request: Request,
-    pub(crate) sender: Sender,
+    pub(crate) sender: RequestSender,
     /// Computes and pays its cost.
     pub(crate) account: Arc<Account>,
     /// `None` if the request does not say which of its operations is meant, or names one that it does not have. That is for
@@ -54,8 +54,8 @@ impl Admission {
     /// Admits a request.
     ///
     /// Errors: the guard refuses it.
-    pub(crate) fn admit(&self, mut request: Request, sender: Sender) -> Result<Admitted, Refusal> {
-        let count = |refusal: &Refusal| self.metrics.operation(sender.transport, refusal.code());
+    pub(crate) fn admit(&self, mut request: Request, sender: RequestSender) -> Result<Admitted, RequestRefusal> {
+        let count = |refusal: &RequestRefusal| self.metrics.operation(sender.transport, refusal.code());
         guard::admit_values(&request, &self.limits).inspect_err(count)?;
         let document = self.documents.get(&request.query).inspect_err(count)?;
         let kind = cache::operation(&document, request.operation_name.as_deref()).map(|operation| operation.ty);

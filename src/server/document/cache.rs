@@ -10,7 +10,7 @@ use async_graphql::parser::types::{DocumentOperations, ExecutableDocument, Opera
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
-use super::refusal::Refusal;
+use super::refusal::RequestRefusal;
 use super::{guard, weight};
 use crate::limits::Limits;
 use crate::server::metrics::server_metrics::ServerMetrics;
@@ -50,7 +50,7 @@ impl DocumentCache {
     /// The document of this text.
     ///
     /// Errors: the guard refuses it.
-    pub(crate) fn get(&self, text: &str) -> Result<ExecutableDocument, Refusal> {
+    pub(crate) fn get(&self, text: &str) -> Result<ExecutableDocument, RequestRefusal> {
         let cached = self.parsed.get(text);
         let counter = if cached.is_some() { &self.metrics.document_hits } else { &self.metrics.document_misses };
         counter.inc();
@@ -61,12 +61,12 @@ impl DocumentCache {
     /// The bytes that a subscription by this request takes while it is open: a copy of its document and its variables.
     ///
     /// Errors: the guard refuses it.
-    pub(crate) fn bytes_of(&self, request: &Request) -> Result<usize, Refusal> {
+    pub(crate) fn bytes_of(&self, request: &Request) -> Result<usize, RequestRefusal> {
         let parsed = self.parsed.get(request.query.as_str()).map_or_else(|| self.parse(&request.query), Ok)?;
         Ok(parsed.bytes.saturating_add(weight::of_variables(&request.variables)))
     }
 
-    fn parse(&self, text: &str) -> Result<Arc<Parsed>, Refusal> {
+    fn parse(&self, text: &str) -> Result<Arc<Parsed>, RequestRefusal> {
         let document = guard::admit(text, &self.limits)?;
         let parsed = Arc::new(Parsed { bytes: weight::of(&document), document });
         self.parsed.insert(text.into(), parsed.clone());
@@ -112,8 +112,8 @@ mod tests {
     fn refused_documents_are_not_cached() {
         let cache = cache(Limits { aliases: 0, ..Limits::default() });
         for _ in 0..2 {
-            assert!(matches!(cache.get("{ a: b }"), Err(Refusal::TooLarge { .. })));
-            assert!(matches!(cache.get("{"), Err(Refusal::Syntax(_))));
+            assert!(matches!(cache.get("{ a: b }"), Err(RequestRefusal::TooLarge { .. })));
+            assert!(matches!(cache.get("{"), Err(RequestRefusal::Syntax(_))));
         }
         assert!(cache.parsed.is_empty());
     }

@@ -1,14 +1,14 @@
-//! What a document must hold before the engine sees it. Pure: text in, parsed document or refusal out.
+//! What a document must fulfil before the engine sees it. Pure: text in, parsed document or refusal out.
 //!
 //! ```text
 //!   text ── scan ──► bytes, tokens, bracket nesting       no parser has run: brackets nested some thousand deep
-//!        ── parse ─► document                             overflow the stack of the engine's, and abort the process
+//!        ── parse ─► document                             overflow the stack of the engine's, which aborts the process
 //!        ── check ─► fragments expanded, with a memo      fragments that spread the next one twice double with each
-//!        ── fields.rs ► few fields that there are not     for each the engine guesses at what may be meant
+//!        ── unknown_fields.rs                             for each unknown field the engine searches a suggestion
 //!        ──────────► handed on, so that it is not parsed again
 //! ```
 //!
-//! The engine's own walks are not memoised, so the bounds here are what bounds them.
+//! The engine's own walks are not memoised: these bounds are theirs, too.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ use async_graphql::parser::parse_query;
 use async_graphql::parser::types::{ExecutableDocument, OperationType, Selection, SelectionSet};
 use async_graphql::{Request, ServerError, Value};
 
-pub use super::refusal::Refusal;
+pub use super::refusal::RequestRefusal;
 use super::unknown_fields::Types;
 use crate::api::hide_secrets;
 use crate::limits::Limits;
@@ -32,13 +32,13 @@ const INTROSPECTION_LISTS_MENTIONED: usize = 16;
 /// The document, if it may be executed.
 ///
 /// Errors: why it may not.
-pub fn admit(query: &str, limits: &Limits) -> Result<ExecutableDocument, Refusal> {
+pub fn admit(query: &str, limits: &Limits) -> Result<ExecutableDocument, RequestRefusal> {
     scan(query, limits)?;
     let document = parse_query(query).map_err(|error| {
         let mut error = ServerError::from(error);
-        // its line is told with what is wrong with it
+        // its message includes the line
         hide_secrets(&mut error);
-        Refusal::Syntax(error)
+        RequestRefusal::Syntax(error)
     })?;
     check(&document, limits)?;
     Types::served().check(&document)?;
@@ -48,7 +48,7 @@ pub fn admit(query: &str, limits: &Limits) -> Result<ExecutableDocument, Refusal
 /// Bounds what comes beside the document. Goes through it without recursion: what nests too deep is yet to be refused.
 ///
 /// Errors: which limit they exceed.
-pub fn admit_values(request: &Request, limits: &Limits) -> Result<(), Refusal> {
+pub fn admit_values(request: &Request, limits: &Limits) -> Result<(), RequestRefusal> {
     let variables = request.variables.values();
     let mut waiting: Vec<(&Value, usize)> =
         variables.chain(request.extensions.values()).map(|value| (value, 0)).collect();
@@ -68,13 +68,13 @@ pub fn admit_values(request: &Request, limits: &Limits) -> Result<(), Refusal> {
     within("values in variables and extensions", limits.values, count)
 }
 
-fn within(which: &'static str, limit: usize, actual: usize) -> Result<(), Refusal> {
-    if actual > limit { Err(Refusal::TooLarge { which, limit, actual }) } else { Ok(()) }
+fn within(which: &'static str, limit: usize, actual: usize) -> Result<(), RequestRefusal> {
+    if actual > limit { Err(RequestRefusal::TooLarge { which, limit, actual }) } else { Ok(()) }
 }
 
 /// Bounds the text without parsing it. Strings and comments are skipped by the rules of the GraphQL grammar, so that
 /// what is skipped here is a string or a comment for the parser, too.
-fn scan(query: &str, limits: &Limits) -> Result<(), Refusal> {
+fn scan(query: &str, limits: &Limits) -> Result<(), RequestRefusal> {
     within("bytes", limits.query_bytes, query.len())?;
     let bytes = query.as_bytes();
     let (mut at, mut tokens, mut nesting) = (0, 0_usize, 0_usize);
@@ -88,7 +88,7 @@ fn scan(query: &str, limits: &Limits) -> Result<(), Refusal> {
                 at += bytes[at..].iter().take_while(|byte| !matches!(byte, b'\n' | b'\r')).count();
                 continue;
             }
-            b'"' => at = end_of_string(bytes, at).ok_or(Refusal::OpenString { at })?,
+            b'"' => at = end_of_string(bytes, at).ok_or(RequestRefusal::OpenString { at })?,
             b'{' | b'[' | b'(' => {
                 nesting += 1;
                 within("levels of brackets", limits.nesting, nesting)?;
@@ -180,7 +180,7 @@ struct Measure<'d> {
 }
 
 /// Bounds what the document comes to when its fragments are expanded.
-fn check(document: &ExecutableDocument, limits: &Limits) -> Result<(), Refusal> {
+fn check(document: &ExecutableDocument, limits: &Limits) -> Result<(), RequestRefusal> {
     let mut measure = Measure { document, limits, fragments: HashMap::new() };
     let mut total = Size::default();
     for (_, operation) in document.operations.iter() {
@@ -189,7 +189,7 @@ fn check(document: &ExecutableDocument, limits: &Limits) -> Result<(), Refusal> 
         size.directives = size.directives.saturating_add(operation.directives.len());
         within("root fields", limits.root_fields, size.root_fields)?;
         if operation.ty == OperationType::Subscription && !is_one_field(&operation.selection_set.node) {
-            return Err(Refusal::SubscriptionRoot);
+            return Err(RequestRefusal::SubscriptionRoot);
         }
         total.add(size);
     }
@@ -210,7 +210,7 @@ fn is_one_field(root: &SelectionSet) -> bool {
 }
 
 impl<'d> Measure<'d> {
-    fn selection_set(&mut self, set: &'d SelectionSet, depth: usize) -> Result<Size, Refusal> {
+    fn selection_set(&mut self, set: &'d SelectionSet, depth: usize) -> Result<Size, RequestRefusal> {
         within("levels with fragments expanded", self.limits.nesting, depth)?;
         let mut size = Size::default();
         for selection in &set.items {
@@ -254,11 +254,11 @@ impl<'d> Measure<'d> {
         Ok(size)
     }
 
-    fn fragment(&mut self, name: &'d str, depth: usize) -> Result<Size, Refusal> {
+    fn fragment(&mut self, name: &'d str, depth: usize) -> Result<Size, RequestRefusal> {
         // validation says that an unknown fragment is unknown
         let Some((name, fragment)) = self.document.fragments.get_key_value(name) else { return Ok(Size::default()) };
         match self.fragments.get(name.as_str()) {
-            Some(Memo::Open) => return Err(Refusal::Cycle { name: name.to_string() }),
+            Some(Memo::Open) => return Err(RequestRefusal::Cycle { name: name.to_string() }),
             Some(Memo::Done(size)) => {
                 within("levels with fragments expanded", self.limits.nesting, depth.saturating_add(size.depth))?;
                 return Ok(*size);

@@ -25,12 +25,12 @@ pub(crate) struct CachedAnswer {
 }
 
 /// Answers by their requests.
-pub(crate) struct IntrospectionCache(Cache<RequestKey, CachedAnswer, Length>);
+pub(crate) struct IntrospectionCache(Cache<RequestKey, CachedAnswer, AnswerBytes>);
 
 #[derive(Clone)]
-struct Length;
+struct AnswerBytes;
 
-impl Weighter<RequestKey, CachedAnswer> for Length {
+impl Weighter<RequestKey, CachedAnswer> for AnswerBytes {
     fn weight(&self, key: &RequestKey, answer: &CachedAnswer) -> u64 {
         u64::try_from(answer.json.len().saturating_add(key.bytes())).unwrap_or(u64::MAX)
     }
@@ -39,7 +39,7 @@ impl Weighter<RequestKey, CachedAnswer> for Length {
 impl IntrospectionCache {
     pub(crate) fn new() -> Self {
         let typical = usize::try_from(BYTES / TYPICAL).unwrap_or(1);
-        Self(Cache::with_weighter(typical, BYTES, Length))
+        Self(Cache::with_weighter(typical, BYTES, AnswerBytes))
     }
 
     pub(crate) fn get(&self, key: &RequestKey) -> Option<CachedAnswer> {

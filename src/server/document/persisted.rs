@@ -23,27 +23,27 @@ use crate::server::sha256::Sha256Hash;
 /// The name of the request extension.
 pub(crate) const EXTENSION: &str = "persistedQuery";
 
-/// What one takes beside its text, about.
+/// The bytes of a stored query beside its text, about.
 const OVERHEAD: u64 = 150;
-/// The bytes of a query that is often asked.
+/// The bytes of a typical query.
 const TYPICAL: u64 = 1_000;
 
 /// Queries by their hashes.
 pub(crate) struct Persisted {
-    /// `None` if none are kept.
-    known: Option<Cache<Sha256Hash, Arc<str>, Length>>,
+    /// `None` if none are stored.
+    known: Option<Cache<Sha256Hash, Arc<str>, QueryBytes>>,
 }
 
 #[derive(Clone)]
-struct Length;
+struct QueryBytes;
 
-impl Weighter<Sha256Hash, Arc<str>> for Length {
+impl Weighter<Sha256Hash, Arc<str>> for QueryBytes {
     fn weight(&self, _: &Sha256Hash, text: &Arc<str>) -> u64 {
         u64::try_from(text.len()).unwrap_or(u64::MAX).saturating_add(OVERHEAD)
     }
 }
 
-/// A query that its client gave together with its hash, which is right.
+/// A query that its client sent together with its hash, which is correct.
 #[derive(Debug)]
 pub(crate) struct UnstoredQuery {
     hash: Sha256Hash,
@@ -51,24 +51,24 @@ pub(crate) struct UnstoredQuery {
 }
 
 impl Persisted {
-    /// Keeps so many bytes of queries; none if that is 0.
+    /// Stores up to so many bytes of queries; none if that is 0.
     pub(crate) fn new(bytes: usize) -> Self {
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
         let typical = usize::try_from(bytes / (TYPICAL + OVERHEAD)).unwrap_or(usize::MAX).max(1);
-        Self { known: (bytes > 0).then(|| Cache::with_weighter(typical, bytes, Length)) }
+        Self { known: (bytes > 0).then(|| Cache::with_weighter(typical, bytes, QueryBytes)) }
     }
 
-    /// The request with its query, and what there is to keep of it once it was executed.
+    /// The request with its query, and the query to store once it is executed.
     ///
     /// Errors: PERSISTED_QUERY_NOT_FOUND, PERSISTED_QUERY_NOT_SUPPORTED, BAD_USER_INPUT. The messages of the first two are
-    /// what older clients know them by.
+    /// those by which older clients recognise them.
     pub(crate) fn resolve(&self, mut request: Request) -> Result<(Request, Option<UnstoredQuery>), ServerError> {
         let Some(asked) = request.extensions.get(EXTENSION).filter(|asked| **asked != Value::Null) else {
             return Ok((request, None));
         };
         let hash = read(asked).map_err(|reason| error(code::BAD_USER_INPUT, format!("{EXTENSION}: {reason}")))?;
         let Some(known) = &self.known else {
-            // a client that sends the query does not need this
+            // a client that sends the query needs no store
             return if request.query.is_empty() {
                 Err(error(code::PERSISTED_QUERY_NOT_SUPPORTED, "PersistedQueryNotSupported"))
             } else {
@@ -88,7 +88,7 @@ impl Persisted {
         Ok((request, Some(named)))
     }
 
-    /// These answers to a query. It is kept with the first of them that is a result.
+    /// These answers to a query, which is stored with the first of them that is a result.
     pub(crate) fn store_after_result<T: Send + 'static>(
         self: &Arc<Self>,
         named: Option<UnstoredQuery>,
@@ -107,7 +107,7 @@ impl Persisted {
         answers.inspect(keep).boxed()
     }
 
-    /// Keeps a query that was executed.
+    /// Stores a query that is executed.
     pub(crate) fn store(&self, UnstoredQuery { hash, text }: UnstoredQuery) {
         if let Some(known) = &self.known {
             known.insert(hash, text);

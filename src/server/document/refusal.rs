@@ -6,7 +6,7 @@ use crate::api::code;
 
 /// Why a document is not executed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum Refusal {
+pub enum RequestRefusal {
     /// It is larger than a limit.
     #[error("a request has at most {limit} {which}, and this one has {actual}")]
     TooLarge {
@@ -50,29 +50,29 @@ pub enum Refusal {
     },
 }
 
-impl Refusal {
+impl RequestRefusal {
     /// The code of the error that it becomes.
     pub(crate) fn code(&self) -> &'static str {
         match self {
-            Refusal::TooLarge { .. } => code::QUERY_LIMIT_EXCEEDED,
-            Refusal::OpenString { .. } | Refusal::Syntax(_) => code::GRAPHQL_PARSE_FAILED,
-            Refusal::Cycle { .. } | Refusal::SubscriptionRoot | Refusal::UnknownFields { .. } => {
+            RequestRefusal::TooLarge { .. } => code::QUERY_LIMIT_EXCEEDED,
+            RequestRefusal::OpenString { .. } | RequestRefusal::Syntax(_) => code::GRAPHQL_PARSE_FAILED,
+            RequestRefusal::Cycle { .. } | RequestRefusal::SubscriptionRoot | RequestRefusal::UnknownFields { .. } => {
                 code::GRAPHQL_VALIDATION_FAILED
             }
         }
     }
 }
 
-impl From<Refusal> for ServerError {
-    fn from(refusal: Refusal) -> Self {
+impl From<RequestRefusal> for ServerError {
+    fn from(refusal: RequestRefusal) -> Self {
         let mut error = match &refusal {
-            Refusal::Syntax(error) => error.clone(),
-            Refusal::UnknownFields { at, .. } => ServerError::new(refusal.to_string(), Some(*at)),
+            RequestRefusal::Syntax(error) => error.clone(),
+            RequestRefusal::UnknownFields { at, .. } => ServerError::new(refusal.to_string(), Some(*at)),
             refusal => ServerError::new(refusal.to_string(), None),
         };
         let extensions = error.extensions.get_or_insert_default();
         extensions.set("code", refusal.code());
-        if let Refusal::TooLarge { which, limit, actual } = refusal {
+        if let RequestRefusal::TooLarge { which, limit, actual } = refusal {
             extensions.set("which", which);
             extensions.set("limit", limit);
             extensions.set("actual", actual);

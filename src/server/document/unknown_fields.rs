@@ -1,14 +1,13 @@
-//! How many fields a document selects that their types do not have. Pure, but for the schema.
+//! Bounds the fields that a document selects and their types do not have. Pure, but for the schema.
 //!
 //! ```text
 //!   schema ── parsed once ──► Types: the fields of each, and what these lead to
-//!   document ── one pass ───► a field that its type does not have ──► one of few: the engine tells what may be meant
+//!   document ── one pass ───► a field that its type does not have ──► one of few: the engine suggests another
 //!                                                                └──► one of many: refused
 //! ```
 //!
-//! For each of them the engine's validation compares its name with all that the type has, to say which of those may be
-//! meant: 5 us each if they are short, and longer the longer they are, and a document may have thousands. Nobody reads more
-//! than the first few.
+//! For each of them the engine's validation compares its name with all fields of the type, to suggest one: 5 us for a short
+//! name, more for a long one, and a document may have thousands. No reader needs more than the first few suggestions.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -19,24 +18,23 @@ use async_graphql::parser::types::{
 };
 use async_graphql::{Name, Positioned};
 
-use super::refusal::Refusal;
+use super::refusal::RequestRefusal;
 use crate::api;
 
-/// How many there may be for the engine to say what may be meant (as many errors as graphql-js tells before it gives up).
+/// How many the engine may see (as many errors as graphql-js reports before it aborts).
 const UNKNOWN: usize = 100;
 
 /// A name counts once more for each so many bytes: the schema has none of twice as many.
 const LONG: usize = 32;
 
-/// What the names of introspection begin with (GraphQL, section 4). It is no part of the schema, and how much of it a
-/// document selects is bounded by itself.
+/// The prefix of the names of introspection (GraphQL, section 4), which is bounded by itself.
 const RESERVED: &str = "__";
 
-/// What a type has: its fields, and the types that they lead to.
-type Fields = HashMap<Name, Name>;
+/// The fields of a type, and the types that they lead to.
+type TypeFields = HashMap<Name, Name>;
 
 /// The types of a schema that have fields.
-pub(crate) struct Types(HashMap<Name, Fields>);
+pub(crate) struct Types(HashMap<Name, TypeFields>);
 
 impl Types {
     /// Those of the schema that is served.
@@ -64,12 +62,12 @@ impl Types {
 
     /// Refuses a document with more than [`UNKNOWN`] fields that their types do not have, or fewer with long names. Each
     /// fragment counts once, as the engine validates it.
-    pub(crate) fn check(&self, document: &ExecutableDocument) -> Result<(), Refusal> {
+    pub(crate) fn check(&self, document: &ExecutableDocument) -> Result<(), RequestRefusal> {
         self.count(document, UNKNOWN).map(drop)
     }
 
     /// How many there are, if they are no more than this.
-    fn count(&self, document: &ExecutableDocument, most: usize) -> Result<usize, Refusal> {
+    fn count(&self, document: &ExecutableDocument, most: usize) -> Result<usize, RequestRefusal> {
         let mut search = Search { types: self, most, unknown: 0 };
         for (_, operation) in document.operations.iter() {
             let root = match operation.node.ty {
@@ -86,17 +84,17 @@ impl Types {
         Ok(search.unknown)
     }
 
-    fn find(&self, name: &str) -> Option<(&Name, &Fields)> {
+    fn find(&self, name: &str) -> Option<(&Name, &TypeFields)> {
         self.0.get_key_value(name)
     }
 }
 
 /// The type itself, of which this may be a list.
-fn named(mut written: Type) -> Name {
+fn named(mut of: Type) -> Name {
     loop {
-        match written.base {
+        match of.base {
             BaseType::Named(name) => return name,
-            BaseType::List(of) => written = *of,
+            BaseType::List(item) => of = *item,
         }
     }
 }
@@ -109,7 +107,11 @@ struct Search<'s> {
 
 impl<'s> Search<'s> {
     /// Brackets within each other are bounded before, and with them how deep this goes.
-    fn selection_set(&mut self, set: &SelectionSet, on: Option<(&'s Name, &'s Fields)>) -> Result<(), Refusal> {
+    fn selection_set(
+        &mut self,
+        set: &SelectionSet,
+        on: Option<(&'s Name, &'s TypeFields)>,
+    ) -> Result<(), RequestRefusal> {
         let Some((name, fields)) = on else { return Ok(()) };
         for selection in &set.items {
             match &selection.node {
@@ -124,7 +126,7 @@ impl<'s> Search<'s> {
                         self.unknown += 1 + selected.len() / LONG;
                         if self.unknown > self.most {
                             let (field, on) = (selected.to_string(), name.to_string());
-                            return Err(Refusal::UnknownFields { field, on, at: selection.pos });
+                            return Err(RequestRefusal::UnknownFields { field, on, at: selection.pos });
                         }
                     }
                 }
@@ -166,7 +168,7 @@ mod tests {
             ("{ a { ...F ...F } } fragment F on A { c ...F }", 1),
             ("{ a { b } } fragment F on A { c }", 1),
             ("{ a { b { c } } }", 0),
-            ("{ ... on AuthError { c } } fragment F on AuthError { c }", 0),
+            ("{ ... on Unknown { c } } fragment F on Unknown { c }", 0),
             ("query A { c } query B { c } subscription C { a { c } }", 3),
             ("{ __schema { types { c } } __typename a { __typename __c } }", 0),
         ] {
@@ -177,7 +179,7 @@ mod tests {
     #[test]
     fn what_is_one_too_many_is_told_with_its_place() {
         let document = parse_query(format!("{{\n{} a {{ c }} }}", "d ".repeat(UNKNOWN))).unwrap();
-        let Err(Refusal::UnknownFields { field, on, at }) = Types::of(SDL).check(&document) else {
+        let Err(RequestRefusal::UnknownFields { field, on, at }) = Types::of(SDL).check(&document) else {
             panic!("there are too many")
         };
         assert_eq!((field.as_str(), on.as_str(), at.line), ("c", "A", 2));

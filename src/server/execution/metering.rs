@@ -8,18 +8,18 @@ use async_graphql::futures_util::stream::{self, BoxStream};
 
 use super::payload::Payload;
 use crate::api::{Account, BudgetExhausted, RETRY_AFTER_SECONDS, code};
-use crate::server::document::admission::Sender;
+use crate::server::document::admission::RequestSender;
 use crate::server::error::error;
-use crate::server::metrics::server_metrics::{Counted, ServerMetrics};
+use crate::server::metrics::server_metrics::{GaugeGuard, ServerMetrics};
 
 /// One client's subscription.
 pub(crate) struct Meter {
     pub(crate) metrics: Arc<ServerMetrics>,
-    pub(crate) sender: Sender,
+    pub(crate) sender: RequestSender,
     /// Has the cost of an event once the document is validated.
     pub(crate) account: Arc<Account>,
     /// Among the open subscriptions.
-    pub(crate) _open: Option<Counted>,
+    pub(crate) _open: Option<GaugeGuard>,
 }
 
 impl Meter {

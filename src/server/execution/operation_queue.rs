@@ -26,7 +26,7 @@ impl OperationQueue {
         Self { permits: Arc::new(Semaphore::new(CONCURRENT)), starting: Mutex::default() }
     }
 
-    /// A permit to execute, held until the execution ends.
+    /// A permit to execute, for the time of the execution.
     pub(crate) async fn permit(&self) -> Option<OwnedSemaphorePermit> {
         self.permits.clone().acquire_owned().await.ok()
     }

@@ -4,7 +4,7 @@ use async_graphql::{Response, ServerError, Value};
 pub(crate) use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use crate::api::ResumePoint;
-use crate::server::document::refusal::Refusal;
+use crate::server::document::refusal::RequestRefusal;
 use crate::server::error::{OK, internal_error, is_refusal, known_code};
 
 /// One response to an operation. A clone shares the text.
@@ -102,16 +102,16 @@ impl From<ServerError> for Refused {
     }
 }
 
-impl From<Refusal> for Refused {
-    fn from(refusal: Refusal) -> Self {
+impl From<RequestRefusal> for Refused {
+    fn from(refusal: RequestRefusal) -> Self {
         tracing::debug!(%refusal, "a query was refused");
         Self::new(&[refusal.into()])
     }
 }
 
 /// Refuses an operation on a socket that has as many as it may.
-pub(crate) fn too_many_operations(limit: usize) -> Refusal {
-    Refusal::TooLarge { which: "operations on its websocket", limit, actual: limit.saturating_add(1) }
+pub(crate) fn too_many_operations(limit: usize) -> RequestRefusal {
+    RequestRefusal::TooLarge { which: "operations on its websocket", limit, actual: limit.saturating_add(1) }
 }
 
 /// The errors of a response that cannot be encoded, which is none that the schema gives.

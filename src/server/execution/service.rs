@@ -26,7 +26,7 @@ use super::metering::Meter;
 use super::operation_queue::OperationQueue;
 use super::payload::{Payload, Refused, SharedPayload, Utf8Bytes};
 use super::pool::{AbortOnDrop, ExecutionPool};
-use super::subscription::{self, Event};
+use super::subscription::{self, SubscriptionEvent};
 use crate::api::{self, Account, ResumePoint, Schema};
 use crate::limits::Limits;
 use crate::server::document::admission::{Admission, Admitted};
@@ -35,14 +35,14 @@ use crate::server::document::request_key::RequestKey;
 use crate::server::error::{OK, outcome};
 use crate::server::limits::memory::{MemoryBudget, Reservation};
 use crate::server::metrics::Metrics;
-use crate::server::metrics::collector::{Kind, MetricsError, number};
+use crate::server::metrics::collector::{MetricKind, MetricsError, number};
 use crate::server::metrics::server_metrics::ServerMetrics;
 
 /// The schema behind bounded executions. A clone is the same service.
 #[derive(Clone)]
-pub(crate) struct GraphqlService(Arc<Engine>);
+pub(crate) struct GraphqlService(Arc<ServiceParts>);
 
-struct Engine {
+struct ServiceParts {
     schema: Schema,
     admission: Arc<Admission>,
     pool: Arc<ExecutionPool>,
@@ -78,7 +78,15 @@ impl GraphqlService {
         let fanout = Fanout::new(schema.open_subscriptions().clone());
         let subscription_memory = MemoryBudget::of_subscriptions(limits.subscription_bytes);
         let introspection = IntrospectionCache::new();
-        Ok(Self(Arc::new(Engine { schema, admission, pool, fanout, introspection, subscription_memory, metrics })))
+        Ok(Self(Arc::new(ServiceParts {
+            schema,
+            admission,
+            pool,
+            fanout,
+            introspection,
+            subscription_memory,
+            metrics,
+        })))
     }
 
     /// Registers the metrics that are read when they are requested.
@@ -86,13 +94,13 @@ impl GraphqlService {
         let count = |count: usize| number(u64::try_from(count).unwrap_or(u64::MAX));
         let pool = self.0.pool.clone();
         let help = "Queries and mutations that are executing or queued.";
-        metrics.add(Kind::Gauge, "btcgraph_server_executions", help, Some("state"), move || {
+        metrics.add(MetricKind::Gauge, "btcgraph_server_executions", help, Some("state"), move || {
             let (running, waiting) = pool.load();
             vec![(Some("running"), count(running)), (Some("waiting"), count(waiting))]
         })?;
         let fanout = self.0.fanout.clone();
         let help = "Subscriptions that are executed once for all clients with the same operation and variables.";
-        metrics.add_one(Kind::Gauge, "btcgraph_server_shared_streams", help, move || count(fanout.count()))
+        metrics.add_one(MetricKind::Gauge, "btcgraph_server_shared_streams", help, move || count(fanout.count()))
     }
 
     /// Executes a query or a mutation. `encode` makes the answer of the transport, on the thread of the execution: a large
@@ -139,7 +147,7 @@ impl GraphqlService {
             (payloads, begun, account)
         } else {
             let (begun, account) = (CancellationToken::new(), Arc::new(Account::default()));
-            let encode = |event: &Event| Payload::event(&event.response, event.may_refuse);
+            let encode = |event: &SubscriptionEvent| Payload::event(&event.response, event.may_refuse);
             let request = request.data(account.clone());
             (self.start(request, begun.clone(), queue.cloned(), encode)?, begun, account)
         };
@@ -225,7 +233,7 @@ impl GraphqlService {
         mut request: Request,
         begun: CancellationToken,
         queue: Option<Arc<OperationQueue>>,
-        encode: impl Fn(&Event) -> T + Send + 'static,
+        encode: impl Fn(&SubscriptionEvent) -> T + Send + 'static,
     ) -> Result<BoxStream<'static, T>, ServerError> {
         // also if it is dropped before
         let begun = begun.drop_guard();
@@ -254,7 +262,7 @@ impl GraphqlService {
             if let Some(point) = behind {
                 request.data.insert(point);
             }
-            let encode = |event: &Event| SharedPayload {
+            let encode = |event: &SubscriptionEvent| SharedPayload {
                 payload: Payload::event(&event.response, event.may_refuse),
                 resume_point: event.resume_point,
                 start: event.start,

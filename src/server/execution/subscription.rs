@@ -54,7 +54,7 @@ impl<T> Stream for SubscriptionStream<T> {
 }
 
 /// A response of a subscription.
-pub(crate) struct Event {
+pub(crate) struct SubscriptionEvent {
     pub(crate) response: Response,
     /// Whether the response may be the reason why the subscription is refused.
     pub(crate) may_refuse: bool,
@@ -67,11 +67,11 @@ pub(crate) struct Event {
 /// Runs a subscription on this pool, and yields its events as `encode` makes them.
 ///
 /// `start` has no slot, and may wait. What it returns beside the events is dropped when the subscription has begun: when its
-/// events were polled once, from when on nothing that happens is missed.
+/// events were polled once, from when on every event is found.
 pub(crate) fn run<T: Send + 'static, H: Send + 'static>(
     pool: &ExecutionPool,
     start: impl Future<Output = Result<(Events, H), ServerError>> + Send + 'static,
-    encode: impl Fn(&Event) -> T + Send + 'static,
+    encode: impl Fn(&SubscriptionEvent) -> T + Send + 'static,
 ) -> SubscriptionStream<T> {
     let (sender, events) = mpsc::channel(1);
     let demand = Arc::new(Notify::new());
@@ -100,11 +100,11 @@ struct Outlet<T, E> {
     has_begun: bool,
 }
 
-impl<T, E: Fn(&Event) -> T> Outlet<T, E> {
+impl<T, E: Fn(&SubscriptionEvent) -> T> Outlet<T, E> {
     fn send(&mut self, response: Response, start: Option<ResumePoint>, resume_point: Option<ResumePoint>) {
         let may_refuse = std::mem::take(&mut self.is_first);
         // there is space for what is demanded, and without a receiver this is about to be aborted
-        let _ = self.sender.try_send((self.encode)(&Event { response, may_refuse, start, resume_point }));
+        let _ = self.sender.try_send((self.encode)(&SubscriptionEvent { response, may_refuse, start, resume_point }));
     }
 
     fn send_error(&mut self, error: ServerError) {
@@ -113,7 +113,7 @@ impl<T, E: Fn(&Event) -> T> Outlet<T, E> {
 }
 
 /// Sends all events. Errors: why there are no more, which is yet to be sent.
-async fn send_all<T, H, E: Fn(&Event) -> T>(
+async fn send_all<T, H, E: Fn(&SubscriptionEvent) -> T>(
     slots: Arc<PoolSlots>,
     start: impl Future<Output = Result<(Events, H), ServerError>>,
     outlet: &mut Outlet<T, E>,

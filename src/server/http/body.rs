@@ -12,8 +12,8 @@ use tokio::time::{Instant, timeout, timeout_at};
 use crate::server::connection::min_rate::{MinRate, TransferMonitor};
 use crate::server::limits::memory::{MemoryBudget, Reservation, SMALL};
 
-/// How much of a body that is refused is read all the same, in multiples of the limit. A client that is still writing
-/// when its connection is closed may never read why.
+/// How much of a refused body is read all the same, in multiples of the limit. A client that still writes when its
+/// connection is closed may never read why.
 const READ_ON: u64 = 4;
 
 /// Why there is no body.
@@ -23,7 +23,7 @@ pub(crate) enum BodyError {
     TooLarge(u64),
     /// It exceeds the memory of all clients.
     NoMemory(ServerError),
-    /// It did not come in time, or too slowly.
+    /// It is late, or too slow.
     Late,
     /// It is not chunked as its head says, or the connection ended before it.
     Malformed,
@@ -59,8 +59,8 @@ impl AsRef<[u8]> for Received {
     }
 }
 
-/// The whole body. One that says of itself that it is too large is refused at once, unless its client is sending it
-/// already and would soon be done.
+/// The whole body. One that announces to be too large is refused at once, unless its client already sends it and would soon
+/// be done.
 pub(crate) async fn receive(
     headers: &HeaderMap,
     body: Body,
@@ -71,14 +71,14 @@ pub(crate) async fn receive(
     let limit = u64::try_from(limit).unwrap_or(u64::MAX);
     let most = limit.saturating_mul(READ_ON);
     let announced = announced(headers).unwrap_or(0);
-    // who expects "100 Continue" sends nothing before it has that
+    // a client that expects "100 Continue" sends nothing before that
     if announced > most || (announced > limit && headers.contains_key(EXPECT)) {
         return Err(BodyError::TooLarge(announced));
     }
     timeout(min_rate.timeout, read(body, limit, most, min_rate, memory)).await.unwrap_or(Err(BodyError::Late))
 }
 
-/// The only coding in which bodies are read. What a compressed one holds could be any number of times as large as the limit.
+/// The only coding in which bodies are read. A compressed body could expand to any multiple of the limit.
 pub(crate) const IDENTITY: &str = "identity";
 
 /// How the body is encoded, if that is in a way in which it is not read.

@@ -15,7 +15,7 @@ use axum::response::Response;
 
 use super::body::{self, BodyError, receive};
 use super::cache_headers::{self, CacheScope, Validity};
-use super::media_type::{self, Accepted, ResponseType, StreamType};
+use super::media_type::{self, AcceptedTypes, ResponseType, StreamType};
 use super::request::{self, RequestError};
 use super::response::{add_request_id, refuse, refuse_as_json, respond, with_json};
 use super::stream::EventStreams;
@@ -24,7 +24,7 @@ use crate::api::{Include, ReadSet, Schema, code};
 use crate::limits::Limits;
 use crate::server::auth::authenticator::{AuthError, Authenticator};
 use crate::server::connection::min_rate::MinRate;
-use crate::server::document::admission::{Admission, Admitted, Sender};
+use crate::server::document::admission::{Admission, Admitted, RequestSender};
 use crate::server::document::persisted::{EXTENSION as PERSISTED_QUERY, Persisted};
 use crate::server::error::{error, is_refusal, outcome};
 use crate::server::execution::payload::Payload;
@@ -40,7 +40,7 @@ use crate::server::websocket::upgrade::Websockets;
 const INCLUDE: HeaderName = HeaderName::from_static("x-btcgraph-include");
 
 /// What GET and POST use.
-pub(crate) struct Endpoint {
+pub(crate) struct GraphqlEndpoint {
     pub(crate) admission: Arc<Admission>,
     pub(crate) authenticator: Arc<Authenticator>,
     pub(crate) limits: Limits,
@@ -64,7 +64,7 @@ pub(crate) fn is_visit(request: &Request) -> bool {
 }
 
 /// Answers a query in the query string, or makes the connection a websocket.
-pub(crate) async fn get(State(endpoint): State<Arc<Endpoint>>, request: Request) -> Response {
+pub(crate) async fn get(State(endpoint): State<Arc<GraphqlEndpoint>>, request: Request) -> Response {
     let upgrade = request.headers().get(UPGRADE).and_then(|protocol| protocol.to_str().ok());
     if upgrade.is_some_and(|protocol| protocol.eq_ignore_ascii_case("websocket")) {
         // browsers open websockets for any page
@@ -82,7 +82,7 @@ pub(crate) async fn get(State(endpoint): State<Arc<Endpoint>>, request: Request)
 }
 
 /// Answers the request in the body.
-pub(crate) async fn post(State(endpoint): State<Arc<Endpoint>>, request: Request) -> Response {
+pub(crate) async fn post(State(endpoint): State<Arc<GraphqlEndpoint>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     match endpoint.receive(&parts, body).await {
         Ok((accepted, request)) => endpoint.answer(&parts, accepted, request).await,
@@ -90,9 +90,9 @@ pub(crate) async fn post(State(endpoint): State<Arc<Endpoint>>, request: Request
     }
 }
 
-impl Endpoint {
+impl GraphqlEndpoint {
     /// The request in a body, once the whole body has arrived. Errors: a refusal.
-    async fn receive(&self, parts: &Parts, body: Body) -> Result<(Accepted, GraphqlRequest), Box<Response>> {
+    async fn receive(&self, parts: &Parts, body: Body) -> Result<(AcceptedTypes, GraphqlRequest), Box<Response>> {
         let limit = self.limits.body_bytes;
         let body = receive(&parts.headers, body, limit, MinRate::of_bodies(&self.limits), &self.memory).await;
         let Some(accepted) = accepted(parts) else { return Err(Box::new(not_acceptable())) };
@@ -145,20 +145,25 @@ impl Endpoint {
     }
 
     /// The response, with a [`RequestSummary`] for the log.
-    async fn answer(&self, parts: &Parts, accepted: Accepted, request: GraphqlRequest) -> Response {
+    async fn answer(&self, parts: &Parts, accepted: AcceptedTypes, request: GraphqlRequest) -> Response {
         let operation = request.operation_name.clone();
         let (mut response, summary) = self.execute(parts, accepted, request).await;
         response.extensions_mut().insert(RequestSummary { operation, ..summary });
         response
     }
 
-    async fn execute(&self, parts: &Parts, accepted: Accepted, request: GraphqlRequest) -> (Response, RequestSummary) {
+    async fn execute(
+        &self,
+        parts: &Parts,
+        accepted: AcceptedTypes,
+        request: GraphqlRequest,
+    ) -> (Response, RequestSummary) {
         let media = accepted.of_errors();
         let context = parts.extensions.get::<RequestContext>().cloned().unwrap_or_default();
         let refuse_document = |error: ServerError| {
             let response = GraphqlResponse::from_errors(vec![error]);
             let summary = RequestSummary { code: Some(outcome(&response)), ..RequestSummary::default() };
-            let Accepted { whole: None, stream: Some(form) } = accepted else {
+            let AcceptedTypes { whole: None, stream: Some(form) } = accepted else {
                 return (respond(media, &response, &self.memory), summary);
             };
             // browsers do not show pages a response that is no stream
@@ -173,7 +178,7 @@ impl Endpoint {
         if !client.is_admitted {
             return (authenticate::refuse(AuthError::MissingToken), RequestSummary::default());
         }
-        let sender = Sender { client, transport: Transport::Http, include: include.unwrap_or_default() };
+        let sender = RequestSender { client, transport: Transport::Http, include: include.unwrap_or_default() };
         let mut admitted = match self.admission.admit(request, sender) {
             Ok(admitted) => admitted,
             Err(refusal) => return refuse_document(refusal.into()),
@@ -190,8 +195,8 @@ impl Endpoint {
             return (refuse(StatusCode::FORBIDDEN, media, foreign_origin()), summary);
         }
         let form = match (kind, accepted) {
-            (Some(OperationType::Subscription), Accepted { stream: Some(form), .. })
-            | (_, Accepted { whole: None, stream: Some(form) }) => Some(form),
+            (Some(OperationType::Subscription), AcceptedTypes { stream: Some(form), .. })
+            | (_, AcceptedTypes { whole: None, stream: Some(form) }) => Some(form),
             (Some(OperationType::Subscription), _) => {
                 let message = "a subscription is a stream: send it over a websocket, or accept text/event-stream";
                 return (refuse(StatusCode::NOT_ACCEPTABLE, media, error(code::BAD_USER_INPUT, message)), summary);
@@ -297,7 +302,7 @@ fn foreign_origin() -> ServerError {
 }
 
 /// The media types that the client accepts, `None` for none that the server has.
-fn accepted(parts: &Parts) -> Option<Accepted> {
+fn accepted(parts: &Parts) -> Option<AcceptedTypes> {
     let accepted = media_type::accepted(&parts.headers);
     (accepted.whole.is_some() || accepted.stream.is_some()).then_some(accepted)
 }

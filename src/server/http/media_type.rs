@@ -29,7 +29,7 @@ pub(crate) enum StreamType {
 
 /// The media types that a client accepts, `None` for none of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Accepted {
+pub(crate) struct AcceptedTypes {
     /// For a whole answer.
     pub(crate) whole: Option<ResponseType>,
     /// For a stream.
@@ -46,7 +46,7 @@ impl ResponseType {
     }
 }
 
-impl Accepted {
+impl AcceptedTypes {
     /// The type of errors for a client that may accept nothing but a stream.
     pub(crate) fn of_errors(self) -> ResponseType {
         self.whole.unwrap_or(ResponseType::Json)
@@ -54,9 +54,9 @@ impl Accepted {
 }
 
 /// The preferred types. Without `Accept`, and for ranges that include both, it is JSON.
-pub(crate) fn accepted(headers: &HeaderMap) -> Accepted {
+pub(crate) fn accepted(headers: &HeaderMap) -> AcceptedTypes {
     if !headers.contains_key(ACCEPT) {
-        return Accepted { whole: Some(ResponseType::Json), stream: None };
+        return AcceptedTypes { whole: Some(ResponseType::Json), stream: None };
     }
     let list = joined(headers, &ACCEPT);
     let ranges = preferences(&list);
@@ -65,7 +65,7 @@ pub(crate) fn accepted(headers: &HeaderMap) -> Accepted {
         (ResponseType::GraphqlResponse, "application/graphql-response+json"),
     ];
     let stream = [(StreamType::Events, "text/event-stream"), (StreamType::Multipart, "multipart/mixed")];
-    Accepted {
+    AcceptedTypes {
         whole: best(&ranges, &whole, |_| true),
         stream: best(&ranges, &stream, |range| {
             !range.name.ends_with("/*")
@@ -122,7 +122,7 @@ mod tests {
     use super::StreamType::{Events, Multipart};
     use super::*;
 
-    fn of(values: &[&str]) -> Accepted {
+    fn of(values: &[&str]) -> AcceptedTypes {
         let value = |value: &&str| (ACCEPT, HeaderValue::from_str(value).unwrap());
         accepted(&values.iter().map(value).collect())
     }
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn several_headers_are_one_list_and_none_is_json() {
         assert_eq!(of(&["text/html", "application/graphql-response+json"]).whole, Some(GraphqlResponse));
-        assert_eq!(of(&[]), Accepted { whole: Some(Json), stream: None });
+        assert_eq!(of(&[]), AcceptedTypes { whole: Some(Json), stream: None });
     }
 
     #[test]

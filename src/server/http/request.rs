@@ -25,23 +25,23 @@ pub(crate) enum RequestError {
     #[error("there is no query")]
     NoQuery,
     #[error("{parameter} must be {expected}{}", reason.as_ref().map_or(String::new(), |reason| format!(" ({reason})")))]
-    Parameter { parameter: &'static str, expected: Kind, reason: Option<String> },
+    Parameter { parameter: &'static str, expected: JsonKind, reason: Option<String> },
     #[error("{0} is given twice")]
     Twice(String),
 }
 
 /// What JSON a parameter is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum JsonKind {
     Text,
     Object,
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for JsonKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Kind::Text => "text",
-            Kind::Object => "a JSON object",
+            JsonKind::Text => "text",
+            JsonKind::Object => "a JSON object",
         })
     }
 }
@@ -74,7 +74,7 @@ pub(crate) fn of_body(body: &[u8]) -> Result<Request, RequestError> {
     let text = std::str::from_utf8(body).map_err(|error| RequestError::Body(format!("it is not UTF-8: {error}")))?;
     let given: Parameters<'_> = serde_json::from_str(text).map_err(|error| RequestError::Body(error.to_string()))?;
     let text = |name, raw: Option<&RawValue>| {
-        raw.map(|raw| read::<String>(name, Kind::Text, raw.get())).transpose().map(Option::flatten)
+        raw.map(|raw| read::<String>(name, JsonKind::Text, raw.get())).transpose().map(Option::flatten)
     };
     let query = text("query", given.query)?;
     let name = text("operationName", given.operation_name)?;
@@ -107,8 +107,8 @@ fn request(
     variables: Option<&str>,
     extensions: Option<&str>,
 ) -> Result<Request, RequestError> {
-    let variables = variables.map(|text| read::<Variables>("variables", Kind::Object, text)).transpose()?.flatten();
-    let extensions = extensions.map(|text| read("extensions", Kind::Object, text)).transpose()?.flatten();
+    let variables = variables.map(|text| read::<Variables>("variables", JsonKind::Object, text)).transpose()?.flatten();
+    let extensions = extensions.map(|text| read("extensions", JsonKind::Object, text)).transpose()?.flatten();
     let mut request = Request::new(query.unwrap_or_default());
     request.operation_name = operation_name;
     request.variables = variables.unwrap_or_default();
@@ -120,11 +120,15 @@ fn request(
 }
 
 /// A parameter's value, `None` for null.
-fn read<T: DeserializeOwned>(parameter: &'static str, expected: Kind, json: &str) -> Result<Option<T>, RequestError> {
+fn read<T: DeserializeOwned>(
+    parameter: &'static str,
+    expected: JsonKind,
+    json: &str,
+) -> Result<Option<T>, RequestError> {
     let wrong = |reason| RequestError::Parameter { parameter, expected, reason };
     match (expected, json.trim_start().bytes().next()) {
         // or null
-        (Kind::Text, Some(b'"' | b'n')) | (Kind::Object, Some(b'{' | b'n')) => {}
+        (JsonKind::Text, Some(b'"' | b'n')) | (JsonKind::Object, Some(b'{' | b'n')) => {}
         _ => return Err(wrong(None)),
     }
     serde_json::from_str(json).map_err(|error| wrong(Some(error.to_string())))

@@ -32,7 +32,7 @@ use crate::server::error::error;
 use crate::server::execution::payload::Payload;
 use crate::server::limits::memory::MemoryBudget;
 use crate::server::limits::slots::{NoSlot, Slot, Slots};
-use crate::server::metrics::server_metrics::{Counted, ServerMetrics, Transport};
+use crate::server::metrics::server_metrics::{GaugeGuard, ServerMetrics, Transport};
 
 /// When a client without a slot may retry, in seconds.
 const RETRY_SECONDS: HeaderValue = HeaderValue::from_static("10");
@@ -40,7 +40,7 @@ const RETRY_SECONDS: HeaderValue = HeaderValue::from_static("10");
 /// Keeps proxies from buffering chunks (nginx and its descendants).
 const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
-/// How results are written in such a response.
+/// The form of results in such a response.
 #[derive(Clone, Copy)]
 pub(crate) struct Form {
     pub(crate) transport: Transport,
@@ -70,7 +70,7 @@ struct Pump {
     slot: Slot,
     shutdown: CancellationToken,
     interval: Duration,
-    metrics: Option<(Arc<ServerMetrics>, Transport, Counted)>,
+    metrics: Option<(Arc<ServerMetrics>, Transport, GaugeGuard)>,
 }
 
 impl EventStreams {

@@ -9,7 +9,7 @@ use axum::extract::ConnectInfo;
 use axum::http::{Extensions, HeaderMap};
 use ipnet::IpNet;
 
-use crate::server::list::{Word, WordList};
+use crate::server::list::{ListWord, WordList};
 
 /// The header to which each proxy appends the address of its own client.
 const FORWARDED_FOR: &str = "x-forwarded-for";
@@ -29,7 +29,7 @@ pub struct Network(IpNet);
 )]
 pub struct InvalidProxy(String);
 
-impl Word for Network {}
+impl ListWord for Network {}
 
 impl FromStr for Network {
     type Err = InvalidProxy;
@@ -53,7 +53,7 @@ impl TrustedProxies {
     }
 
     /// The client of a connection from `peer`: the last address that the proxies add and that is not one of theirs. What
-    /// precedes it the client may have written itself.
+    /// precedes it the client may have forged.
     fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let mut client = peer.to_canonical();
         let values: Vec<_> = headers.get_all(FORWARDED_FOR).iter().filter_map(|value| value.to_str().ok()).collect();

@@ -47,9 +47,9 @@ pub(crate) struct RateExceeded {
 }
 
 impl Gcra {
-    /// `limit` units a minute. A limit of 0 counts as 1: whoever means "unlimited" has no limiter.
-    pub(crate) fn new(limit: u32) -> Self {
-        Self { limit: limit.max(1), paid: Mutex::new(Instant::now()) }
+    /// `limit` units a minute. A limit of 0 counts as 1: for unlimited there is no limiter.
+    pub(crate) fn new(limit: u32, now: Instant) -> Self {
+        Self { limit: limit.max(1), paid: Mutex::new(now) }
     }
 
     /// Units a minute.
@@ -109,7 +109,8 @@ mod tests {
 
     #[test]
     fn units_are_taken_at_once_or_one_by_one_and_return_with_time() {
-        let (gcra, now) = (Gcra::new(600), Instant::now());
+        let now = Instant::now();
+        let gcra = Gcra::new(600, now);
         let remaining = |units, now| gcra.take(units, now).map(|allowance| allowance.remaining);
         assert_eq!(remaining(400, now), Ok(200));
         assert_eq!(remaining(200, now), Ok(0));
@@ -120,7 +121,8 @@ mod tests {
 
     #[test]
     fn the_number_of_a_minute_may_be_taken_at_once_and_then_as_paid() {
-        let (gcra, now) = (Gcra::new(6), Instant::now());
+        let now = Instant::now();
+        let gcra = Gcra::new(6, now);
         let taken: Vec<_> = (0..6).map(|_| gcra.take(1, now).unwrap()).collect();
         assert_eq!(taken.iter().map(|allowance| allowance.remaining).collect::<Vec<_>>(), [5, 4, 3, 2, 1, 0]);
         assert_eq!(taken[5].full_in.as_secs(), 60);
@@ -132,7 +134,8 @@ mod tests {
 
     #[test]
     fn what_exceeds_the_allowance_takes_nothing() {
-        let (gcra, now) = (Gcra::new(60), Instant::now());
+        let now = Instant::now();
+        let gcra = Gcra::new(60, now);
         assert!(gcra.take(61, now).is_err() && gcra.take(u64::MAX, now).is_err());
         assert_eq!(gcra.take(60, now).unwrap().remaining, 0);
         let exceeded = gcra.take(1, now).unwrap_err();
@@ -141,7 +144,8 @@ mod tests {
 
     #[test]
     fn headers_name_the_limit_and_the_remaining_units() {
-        let (gcra, now, mut headers) = (Gcra::new(600), Instant::now(), HeaderMap::new());
+        let now = Instant::now();
+        let (gcra, mut headers) = (Gcra::new(600, now), HeaderMap::new());
         gcra.take(150, now).unwrap();
         gcra.allowance(now).write_to(&mut headers, "cost", gcra.limit());
         assert_eq!(headers[POLICY], "\"cost\";q=600;w=60");

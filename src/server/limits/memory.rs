@@ -23,7 +23,7 @@ pub(crate) const SMALL: usize = 64 << 10;
 pub(crate) struct MemoryBudget {
     limit: usize,
     used: Arc<AtomicUsize>,
-    exceeded: fn(BudgetExceeded) -> ServerError,
+    exceeded: fn(BudgetOverrun) -> ServerError,
 }
 
 /// Some bytes of a budget, free again when this is dropped.
@@ -41,7 +41,7 @@ impl Drop for Reservation {
 
 /// The bytes of a budget do not suffice.
 #[derive(Clone, Copy)]
-struct BudgetExceeded {
+struct BudgetOverrun {
     limit: usize,
     actual: usize,
 }
@@ -67,7 +67,7 @@ impl MemoryBudget {
 
     /// For the documents and variables of open subscriptions.
     pub(crate) fn of_subscriptions(limit: usize) -> Self {
-        let exceeded = |BudgetExceeded { limit, actual }| {
+        let exceeded = |BudgetOverrun { limit, actual }| {
             let message = format!(
                 "the documents and variables of all subscriptions may take {limit} bytes together, and this one would \
                  make it {actual}: retry later"
@@ -89,7 +89,7 @@ impl MemoryBudget {
         let more = |used: usize| Some(used.saturating_add(bytes)).filter(|used| *used <= self.limit);
         match self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) {
             Ok(_) => Ok(Reservation { used: self.used.clone(), bytes }),
-            Err(used) => Err((self.exceeded)(BudgetExceeded { limit: self.limit, actual: used.saturating_add(bytes) })),
+            Err(used) => Err((self.exceeded)(BudgetOverrun { limit: self.limit, actual: used.saturating_add(bytes) })),
         }
     }
 

@@ -17,7 +17,7 @@ pub(crate) struct SlotLimits {
     pub(crate) each: usize,
 }
 
-/// The slots and who occupies them. A clone shares them.
+/// The slots and their clients. A clone shares them.
 #[derive(Clone)]
 pub(crate) struct Slots {
     limits: SlotLimits,

@@ -11,7 +11,7 @@ pub type MetricsError = prometheus::Error;
 
 /// How what is read is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum MetricKind {
     /// It only grows while the process runs.
     Counter,
     /// It goes up and down.
@@ -24,7 +24,7 @@ pub type Sample = (Option<&'static str>, f64);
 /// A metric that is read when it is requested.
 struct Read {
     description: Desc,
-    kind: Kind,
+    kind: MetricKind,
     samples: Samples,
 }
 
@@ -34,7 +34,7 @@ pub(crate) type Samples = Box<dyn Fn() -> Vec<Sample> + Send + Sync>;
 /// Registers a metric that is read when it is requested.
 pub(crate) fn register(
     registry: &Registry,
-    kind: Kind,
+    kind: MetricKind,
     name: &str,
     help: &str,
     label: Option<&str>,
@@ -59,8 +59,8 @@ impl Collector for Read {
         family.set_name(self.description.fq_name.clone());
         family.set_help(self.description.help.clone());
         family.set_field_type(match self.kind {
-            Kind::Counter => MetricType::COUNTER,
-            Kind::Gauge => MetricType::GAUGE,
+            MetricKind::Counter => MetricType::COUNTER,
+            MetricKind::Gauge => MetricType::GAUGE,
         });
         family.set_metric(metrics);
         vec![family]
@@ -77,12 +77,12 @@ impl Read {
         });
         let mut metric = Metric::from_label(labels.collect());
         match self.kind {
-            Kind::Counter => {
+            MetricKind::Counter => {
                 let mut counter = Counter::default();
                 counter.set_value(value);
                 metric.set_counter(counter);
             }
-            Kind::Gauge => {
+            MetricKind::Gauge => {
                 let mut gauge = Gauge::default();
                 gauge.set_value(value);
                 metric.set_gauge(gauge);

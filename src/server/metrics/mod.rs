@@ -21,7 +21,7 @@ use axum::response::{IntoResponse, Response};
 use prometheus::{Registry, TextEncoder};
 
 use collector::register;
-pub use collector::{Kind, MetricsError, Sample, number};
+pub use collector::{MetricKind, MetricsError, Sample, number};
 use server_metrics::ServerMetrics;
 
 /// All metrics of a process. Cheap to clone; all clones are one.
@@ -44,7 +44,7 @@ impl Metrics {
     /// Adds a metric that is read when it is requested. `label` is the name of its label, if its samples have one.
     pub fn add(
         &self,
-        kind: Kind,
+        kind: MetricKind,
         name: &str,
         help: &str,
         label: Option<&str>,
@@ -56,7 +56,7 @@ impl Metrics {
     /// Adds a metric without a label.
     pub fn add_one(
         &self,
-        kind: Kind,
+        kind: MetricKind,
         name: &str,
         help: &str,
         read: impl Fn() -> f64 + Send + Sync + 'static,
@@ -93,16 +93,19 @@ mod tests {
     fn a_metric_is_told_with_its_kind_its_meaning_and_its_samples() {
         let metrics = Metrics::new().unwrap();
         let colours = || vec![(Some("red"), 1.0), (Some("blue"), 2.5)];
-        metrics.add(Kind::Counter, "btcgraph_a_total", "What a is.", Some("colour"), colours).unwrap();
-        metrics.add_one(Kind::Gauge, "btcgraph_b", "What b is.", || 7.0).unwrap();
-        metrics.add(Kind::Gauge, "btcgraph_c", "AuthError now.", None, Vec::new).unwrap();
+        metrics.add(MetricKind::Counter, "btcgraph_a_total", "What a is.", Some("colour"), colours).unwrap();
+        metrics.add_one(MetricKind::Gauge, "btcgraph_b", "What b is.", || 7.0).unwrap();
+        metrics.add(MetricKind::Gauge, "btcgraph_c", "Unknown now.", None, Vec::new).unwrap();
         let text = metrics.text().unwrap();
         let expected = "# HELP btcgraph_a_total What a is.\n# TYPE btcgraph_a_total counter\n\
             btcgraph_a_total{colour=\"blue\"} 2.5\nbtcgraph_a_total{colour=\"red\"} 1\n\
             # HELP btcgraph_b What b is.\n# TYPE btcgraph_b gauge\nbtcgraph_b 7\n";
         assert!(text.starts_with(expected), "{text}");
         assert!(!text.contains("btcgraph_c"));
-        assert!(metrics.add_one(Kind::Gauge, "btcgraph_b", "What b is.", || 8.0).is_err(), "there is one already");
+        assert!(
+            metrics.add_one(MetricKind::Gauge, "btcgraph_b", "What b is.", || 8.0).is_err(),
+            "there is one already"
+        );
     }
 
     #[test]

@@ -7,34 +7,34 @@ use std::time::{Instant, SystemTime};
 
 use prometheus::Registry;
 
-use super::collector::{Kind, MetricsError, register};
+use super::collector::{MetricKind, MetricsError, register};
 
 /// Linux counts processor time in hundredths of a second towards programs, whatever it does inside (`USER_HZ`).
 const TICKS_A_SECOND: f64 = 100.0;
 
 /// A metric: its kind, its name, its help, and how it is read where the operating system has it.
-type ProcessMetric = (Kind, &'static str, &'static str, fn() -> Option<f64>);
+type ProcessMetric = (MetricKind, &'static str, &'static str, fn() -> Option<f64>);
 
 const METRICS: [ProcessMetric; 5] = [
-    (Kind::Gauge, "process_resident_memory_bytes", "Resident memory of the process, in bytes.", resident_bytes),
-    (Kind::Gauge, "process_threads", "Threads of the process.", threads),
-    (Kind::Counter, "process_cpu_seconds_total", "Processor time of the process, in seconds.", cpu_seconds),
-    (Kind::Gauge, "process_open_fds", "Open files and sockets of the process.", open_files),
-    (Kind::Gauge, "process_max_fds", "Limit of open files and sockets of the process.", max_files),
+    (MetricKind::Gauge, "process_resident_memory_bytes", "Resident memory of the process, in bytes.", resident_bytes),
+    (MetricKind::Gauge, "process_threads", "Threads of the process.", threads),
+    (MetricKind::Counter, "process_cpu_seconds_total", "Processor time of the process, in seconds.", cpu_seconds),
+    (MetricKind::Gauge, "process_open_fds", "Open files and sockets of the process.", open_files),
+    (MetricKind::Gauge, "process_max_fds", "Limit of open files and sockets of the process.", max_files),
 ];
 
 pub(crate) fn add(registry: &Registry) -> Result<(), MetricsError> {
     let build = Box::new(|| vec![(Some(env!("CARGO_PKG_VERSION")), 1.0)]);
     let help = "1; the label is the version of btcgraph.";
-    register(registry, Kind::Gauge, "btcgraph_build_info", help, Some("version"), build)?;
+    register(registry, MetricKind::Gauge, "btcgraph_build_info", help, Some("version"), build)?;
     let start = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
     let help = "Start of the server, in seconds since 1970.";
     let read = Box::new(move || vec![(None, start)]);
-    register(registry, Kind::Gauge, "process_start_time_seconds", help, None, read)?;
+    register(registry, MetricKind::Gauge, "process_start_time_seconds", help, None, read)?;
     let since = Instant::now();
     let help = "Time since the start of the server, in seconds.";
     let read = Box::new(move || vec![(None, since.elapsed().as_secs_f64())]);
-    register(registry, Kind::Gauge, "btcgraph_process_uptime_seconds", help, None, read)?;
+    register(registry, MetricKind::Gauge, "btcgraph_process_uptime_seconds", help, None, read)?;
     for (kind, name, help, read) in METRICS {
         let read = Box::new(move || read().map(|value| (None, value)).into_iter().collect());
         register(registry, kind, name, help, None, read)?;

@@ -1,4 +1,4 @@
-//! What the server counts of itself.
+//! The metrics of the server.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::collector::MetricsError;
 use crate::api;
 use crate::server::error::OK;
 
-/// The way an operation came.
+/// The transport of an operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Transport {
     #[default]
@@ -111,7 +111,7 @@ impl ServerMetrics {
                 "Introspection queries answered from the cache.",
             )?,
         };
-        // what is zero is told, too
+        // zeros are reported, too
         for transport in Transport::ALL {
             server.operations.with_label_values(&[transport.name(), OK]);
             server.sockets.with_label_values(&[transport.name()]);
@@ -123,60 +123,60 @@ impl ServerMetrics {
         Ok(server)
     }
 
-    /// An operation ended, or was refused, or began to yield events.
+    /// Counts an operation that ended, was refused, or yields its first event.
     pub(crate) fn operation(&self, transport: Transport, code: &'static str) {
         self.operations.with_label_values(&[transport.name(), code]).inc();
     }
 
-    /// A query or a mutation took so long and cost so much.
+    /// Records the duration and the cost of a query or a mutation.
     pub(crate) fn executed(&self, took: Duration, cost: u64) {
         self.seconds.observe(took.as_secs_f64());
         self.cost.inc_by(cost);
     }
 
-    /// A subscription told an event, which cost so much.
+    /// Counts an event of a subscription and its cost.
     pub(crate) fn event(&self, cost: u64) {
         self.events.inc();
         self.cost.inc_by(cost);
     }
 
-    /// An HTTP response of this status.
+    /// Counts an HTTP response.
     pub(crate) fn response(&self, status: u16) {
-        // what no handler answers would be a mistake, and bounded all the same
+        // no handler answers with another status; the label is bounded all the same
         if (100..600).contains(&status) {
             self.responses.with_label_values(&[status.to_string().as_str()]).inc();
         }
     }
 
-    /// So many bytes went this way.
+    /// Counts bytes that are sent.
     pub(crate) fn sent(&self, transport: Transport, bytes: usize) {
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
         self.sent[transport.place()].inc_by(bytes);
     }
 
-    /// One subscription more to this field, until that is dropped. A field that there is not is not counted.
-    pub(crate) fn subscription(&self, field: Option<&str>) -> Option<Counted> {
+    /// Counts an open subscription to this field until the guard is dropped; `None` of an unknown field.
+    pub(crate) fn subscription(&self, field: Option<&str>) -> Option<GaugeGuard> {
         let known = api::subscription_fields().iter().find(|known| Some(known.as_str()) == field)?;
-        Some(Counted::new(self.subscriptions.with_label_values(&[known])))
+        Some(GaugeGuard::new(self.subscriptions.with_label_values(&[known])))
     }
 
-    /// One connection more that stays open, until that is dropped.
-    pub(crate) fn socket(&self, transport: Transport) -> Counted {
-        Counted::new(self.sockets.with_label_values(&[transport.name()]))
+    /// Counts an open stream until the guard is dropped.
+    pub(crate) fn socket(&self, transport: Transport) -> GaugeGuard {
+        GaugeGuard::new(self.sockets.with_label_values(&[transport.name()]))
     }
 }
 
-/// One of those that a gauge counts.
-pub(crate) struct Counted(IntGauge);
+/// One of those that a gauge counts, until this is dropped.
+pub(crate) struct GaugeGuard(IntGauge);
 
-impl Counted {
+impl GaugeGuard {
     fn new(gauge: IntGauge) -> Self {
         gauge.inc();
         Self(gauge)
     }
 }
 
-impl Drop for Counted {
+impl Drop for GaugeGuard {
     fn drop(&mut self) {
         self.0.dec();
     }
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_is_never_what_a_client_made_up() {
+    fn a_label_is_never_text_of_a_client() {
         let metrics = Metrics::new().unwrap();
         let server = metrics.server();
         assert!(server.subscription(Some("evil\"} 1")).is_none() && server.subscription(None).is_none());
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_open_is_counted_until_it_is_dropped() {
+    fn open_subscriptions_are_counted_until_dropped() {
         let metrics = Metrics::new().unwrap();
         let sample = r#"btcgraph_server_subscriptions{field="newBlock"}"#;
         let one = metrics.server().subscription(Some("newBlock"));

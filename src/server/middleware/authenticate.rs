@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::Response;
 
 use super::context::{RequestContext, RequestSummary};
-use super::step::{Next, Step};
+use super::step::{NextStep, RequestStep};
 use crate::api::code;
 use crate::server::auth::authenticator::{AuthError, Authenticator, bearer};
 use crate::server::error::error;
@@ -25,8 +25,8 @@ pub(crate) struct Authenticate {
     pub(crate) authenticator: Arc<Authenticator>,
 }
 
-impl Step for Authenticate {
-    fn handle<'a>(&'a self, mut request: Request, next: Next<'a>) -> BoxFuture<'a, Response> {
+impl RequestStep for Authenticate {
+    fn handle<'a>(&'a self, mut request: Request, next: NextStep<'a>) -> BoxFuture<'a, Response> {
         async move {
             let address = request.extensions_mut().get_or_insert_default::<RequestContext>().address;
             let client = token_of(request.headers()).and_then(|token| self.authenticator.client(token, address));

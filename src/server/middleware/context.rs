@@ -19,7 +19,7 @@ use async_graphql::parser::types::OperationType;
 
 use crate::server::auth::authenticator::Client;
 
-/// Who sends a request.
+/// The sender of a request.
 #[derive(Clone, Default)]
 pub(crate) struct RequestContext {
     /// The id that the log and the client know it by.

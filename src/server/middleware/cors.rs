@@ -13,8 +13,8 @@
 //! ```
 //!
 //! Websockets are not subject to CORS: browsers open them to any server for any page. What accepts one, or changes
-//! something, must ask [`Origins::allows`]. The CORS layer of tower-http is not used: it answers 200 to every OPTIONS and
-//! cannot take the host of the request into account.
+//! something, must ask [`Origins::allows`]. The CORS layer of tower-http is not used: it answers 200 to
+//! every OPTIONS, preflight or not.
 
 use std::fmt;
 use std::str::FromStr;
@@ -32,8 +32,8 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 
 use super::host::is_loopback;
-use super::step::{Next, Step};
-use crate::server::list::{Word, WordList};
+use super::step::{NextStep, RequestStep};
+use crate::server::list::{ListWord, WordList};
 
 /// How long a browser may cache a permission, in seconds: the longest time of Chromium.
 const MAX_AGE: HeaderValue = HeaderValue::from_static("7200");
@@ -49,11 +49,11 @@ const REQUEST_PRIVATE_NETWORK: HeaderName = HeaderName::from_static("access-cont
 const ALLOW_PRIVATE_NETWORK: HeaderName = HeaderName::from_static("access-control-allow-private-network");
 
 /// The origins whose pages may use the server.
-pub type Origins = WordList<Origin>;
+pub type Origins = WordList<AllowedOrigin>;
 
 /// An origin of the setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum AllowedOrigin {
     /// `*`: all.
     Any,
     /// `loopback`: those of this machine, on any port.
@@ -62,7 +62,7 @@ pub enum Origin {
     Named(String),
 }
 
-impl Word for Origin {
+impl ListWord for AllowedOrigin {
     const DEFAULT: &'static [Self] = &[Self::Loopback];
 }
 
@@ -75,7 +75,7 @@ impl Word for Origin {
 )]
 pub struct InvalidOrigin(String);
 
-impl FromStr for Origin {
+impl FromStr for AllowedOrigin {
     type Err = InvalidOrigin;
 
     fn from_str(text: &str) -> Result<Self, InvalidOrigin> {
@@ -88,7 +88,7 @@ impl FromStr for Origin {
     }
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for AllowedOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Any => "*",
@@ -124,10 +124,10 @@ impl Origins {
     }
 
     fn contains(&self, origin: &str, headers: &HeaderMap) -> bool {
-        let is_listed = |listed: &Origin| match listed {
-            Origin::Any => true,
-            Origin::Loopback => false,
-            Origin::Named(name) => name.eq_ignore_ascii_case(origin),
+        let is_listed = |listed: &AllowedOrigin| match listed {
+            AllowedOrigin::Any => true,
+            AllowedOrigin::Loopback => false,
+            AllowedOrigin::Named(name) => name.eq_ignore_ascii_case(origin),
         };
         if self.iter().any(is_listed) {
             return true;
@@ -140,14 +140,14 @@ impl Origins {
         let is_whole = port.is_some_and(|port| {
             port.is_empty() || port.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok())
         });
-        (self.iter().any(|listed| *listed == Origin::Loopback) && is_whole && is_loopback(authority.host()))
+        (self.iter().any(|listed| *listed == AllowedOrigin::Loopback) && is_whole && is_loopback(authority.host()))
             || host.is_some_and(|host| host.eq_ignore_ascii_case(authority.as_str()))
     }
 
     /// The value of `Access-Control-Allow-Origin`, if the page has permission.
     fn allowed(&self, headers: &HeaderMap) -> Option<HeaderValue> {
         let origin = headers.get(ORIGIN)?;
-        if self.iter().any(|listed| *listed == Origin::Any) {
+        if self.iter().any(|listed| *listed == AllowedOrigin::Any) {
             return Some(HeaderValue::from_static("*"));
         }
         self.allows(headers).then(|| origin.clone())
@@ -159,8 +159,8 @@ pub(crate) struct Cors {
     pub(crate) origins: Arc<Origins>,
 }
 
-impl Step for Cors {
-    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> BoxFuture<'a, Response> {
+impl RequestStep for Cors {
+    fn handle<'a>(&'a self, request: Request, next: NextStep<'a>) -> BoxFuture<'a, Response> {
         async move {
             let allowed = self.origins.allowed(request.headers());
             let is_preflight = request.method() == Method::OPTIONS

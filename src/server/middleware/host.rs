@@ -16,18 +16,18 @@ use axum::http::uri::Authority;
 use axum::http::{StatusCode, Version};
 use axum::response::Response;
 
-use super::step::{Next, Step};
+use super::step::{NextStep, RequestStep};
 use crate::api::code;
 use crate::server::error::error;
 use crate::server::http::response::refuse_as_json;
-use crate::server::list::{Word, WordList};
+use crate::server::list::{ListWord, WordList};
 
 /// The host names of the server, beside those of this machine and its address.
-pub type Hosts = WordList<Host>;
+pub type Hosts = WordList<AllowedHost>;
 
 /// A host of the setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Host {
+pub enum AllowedHost {
     /// `*`: all. For a server behind another that checks them.
     Any,
     /// A name or an address in small letters, without a port.
@@ -41,9 +41,9 @@ pub enum Host {
 )]
 pub struct InvalidHost(String);
 
-impl Word for Host {}
+impl ListWord for AllowedHost {}
 
-impl FromStr for Host {
+impl FromStr for AllowedHost {
     type Err = InvalidHost;
 
     fn from_str(text: &str) -> Result<Self, InvalidHost> {
@@ -57,7 +57,7 @@ impl FromStr for Host {
     }
 }
 
-impl fmt::Display for Host {
+impl fmt::Display for AllowedHost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Any => "*",
@@ -69,9 +69,9 @@ impl fmt::Display for Host {
 impl Hosts {
     /// Whether a server that listens at this address answers under this name.
     fn allow(&self, host: &str, listen: IpAddr) -> bool {
-        let is_listed = |listed: &Host| match listed {
-            Host::Any => true,
-            Host::Named(name) => name.eq_ignore_ascii_case(host),
+        let is_listed = |listed: &AllowedHost| match listed {
+            AllowedHost::Any => true,
+            AllowedHost::Named(name) => name.eq_ignore_ascii_case(host),
         };
         if is_loopback(host) || self.iter().any(is_listed) {
             return true;
@@ -104,8 +104,8 @@ pub(crate) struct CheckHost {
     pub(crate) listen: IpAddr,
 }
 
-impl Step for CheckHost {
-    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> BoxFuture<'a, Response> {
+impl RequestStep for CheckHost {
+    fn handle<'a>(&'a self, request: Request, next: NextStep<'a>) -> BoxFuture<'a, Response> {
         let refusal = match named(&request) {
             Ok(Some(host)) if !self.hosts.allow(host.host(), self.listen) => {
                 let message = format!("Host header `{}` is not in the server's setting server.hosts", host.host());

@@ -13,7 +13,7 @@ use axum::response::Response;
 use quick_cache::sync::Cache;
 
 use super::context::RequestContext;
-use super::step::{Next, Step};
+use super::step::{NextStep, RequestStep};
 use crate::api::code;
 use crate::server::error::{error, whole_seconds};
 use crate::server::http::response::refuse_as_json;
@@ -34,9 +34,9 @@ impl RequestRates {
     }
 
     fn take_one(&self, client: IpAddr, now: Instant) -> Result<Allowance, RateExceeded> {
-        let new = || Ok::<_, ()>(Arc::new(Gcra::new(self.limit)));
+        let new = || Ok::<_, ()>(Arc::new(Gcra::new(self.limit, now)));
         let gcra = self.clients.get_or_insert_with(&rate_limit_key(client), new);
-        gcra.unwrap_or_else(|()| Arc::new(Gcra::new(self.limit))).take(1, now)
+        gcra.unwrap_or_else(|()| Arc::new(Gcra::new(self.limit, now))).take(1, now)
     }
 
     fn too_many(&self) -> ServerError {
@@ -73,8 +73,8 @@ pub(crate) struct RateLimit {
     pub(crate) rates: Option<Arc<RequestRates>>,
 }
 
-impl Step for RateLimit {
-    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> BoxFuture<'a, Response> {
+impl RequestStep for RateLimit {
+    fn handle<'a>(&'a self, request: Request, next: NextStep<'a>) -> BoxFuture<'a, Response> {
         let address = request.extensions().get::<RequestContext>().and_then(|context| context.address);
         let (Some(rates), Some(address)) = (&self.rates, address) else { return next.run(request) };
         async move {

@@ -2,7 +2,7 @@
 //!
 //! The id is that of `X-Request-Id` if the client sends one that is fit for a log, or a new one; the response has it in
 //! the same header. The line names the client, the operation, its outcome and its cost. It has no query, no variables and
-//! no tokens but their names: these say what somebody wants to know.
+//! no tokens but their names: they are private.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,7 +15,7 @@ use axum::response::Response;
 use tracing::Instrument;
 
 use super::context::{RequestContext, RequestSummary};
-use super::step::{Next, Step};
+use super::step::{NextStep, RequestStep};
 use crate::server::error::random_id;
 use crate::server::limits::client_ip::TrustedProxies;
 use crate::server::metrics::server_metrics::{ServerMetrics, Transport};
@@ -44,8 +44,8 @@ fn is_fit(id: &str) -> bool {
         && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:+/=".contains(&byte))
 }
 
-impl Step for RequestLog {
-    fn handle<'a>(&'a self, mut request: Request, next: Next<'a>) -> BoxFuture<'a, Response> {
+impl RequestStep for RequestLog {
+    fn handle<'a>(&'a self, mut request: Request, next: NextStep<'a>) -> BoxFuture<'a, Response> {
         async move {
             let started = Instant::now();
             let id = id_of(request.headers());

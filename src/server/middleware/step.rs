@@ -8,24 +8,24 @@ use axum::middleware;
 use axum::response::Response;
 
 /// What a request passes before it is answered, and its response after that.
-pub(crate) trait Step: Send + Sync {
+pub(crate) trait RequestStep: Send + Sync {
     /// Answers the request, by the rest of the steps or instead of them.
-    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> BoxFuture<'a, Response>;
+    fn handle<'a>(&'a self, request: Request, next: NextStep<'a>) -> BoxFuture<'a, Response>;
 }
 
 /// Steps from the outermost to the innermost.
-pub(crate) type Steps = Arc<[Box<dyn Step>]>;
+pub(crate) type Steps = Arc<[Box<dyn RequestStep>]>;
 
 /// The rest of a list of steps, and what they lead to.
-pub(crate) struct Next<'a> {
-    steps: &'a [Box<dyn Step>],
+pub(crate) struct NextStep<'a> {
+    steps: &'a [Box<dyn RequestStep>],
     handler: middleware::Next,
 }
 
-impl<'a> Next<'a> {
+impl<'a> NextStep<'a> {
     pub(crate) fn run(self, request: Request) -> BoxFuture<'a, Response> {
         match self.steps.split_first() {
-            Some((step, steps)) => step.handle(request, Next { steps, handler: self.handler }),
+            Some((step, steps)) => step.handle(request, NextStep { steps, handler: self.handler }),
             None => self.handler.run(request).boxed(),
         }
     }
@@ -33,5 +33,5 @@ impl<'a> Next<'a> {
 
 /// Runs all steps around a handler: the function of a layer of axum.
 pub(crate) async fn run(State(steps): State<Steps>, request: Request, handler: middleware::Next) -> Response {
-    Next { steps: &steps, handler }.run(request).await
+    NextStep { steps: &steps, handler }.run(request).await
 }

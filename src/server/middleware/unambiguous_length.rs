@@ -5,7 +5,7 @@ use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::response::Response;
 
-use super::step::{Next, Step};
+use super::step::{NextStep, RequestStep};
 use crate::api::code;
 use crate::server::connection::framing::AmbiguousLength;
 use crate::server::error::error;
@@ -14,8 +14,8 @@ use crate::server::http::response::refuse_as_json;
 /// Answers 400 to a request that states its length twice.
 pub(crate) struct UnambiguousLength;
 
-impl Step for UnambiguousLength {
-    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> BoxFuture<'a, Response> {
+impl RequestStep for UnambiguousLength {
+    fn handle<'a>(&'a self, request: Request, next: NextStep<'a>) -> BoxFuture<'a, Response> {
         if request.extensions().get::<AmbiguousLength>().is_none() {
             return next.run(request);
         }

@@ -1,4 +1,4 @@
-//! The playground: pages that ask this server from a browser, and load nothing from elsewhere.
+//! The playground: pages that use this server from a browser, and load nothing from elsewhere.
 //!
 //! ```text
 //!   /, and /graphql as browsers visit it ──► /playground
@@ -6,7 +6,7 @@
 //!   /playground/…        ──► what GraphiQL loads
 //!   /playground/plain    ──► the plain page, from playground/plain/ beside this file
 //!   /playground/plain/…  ──► what the plain page loads
-//!   /favicon.ico         ──► the icon that browsers ask for with any answer, also without the playground
+//!   /favicon.ico         ──► the icon that browsers request, also without the playground
 //! ```
 //!
 //! All of it is in the program. The build of GraphiQL leaves each of its files compressed beside itself, as `.br` and
@@ -30,7 +30,7 @@ use rust_embed::{EmbeddedFile, RustEmbed};
 use crate::server::http::encoding::{self, Encoding};
 use crate::server::http::endpoint::is_visit;
 use crate::server::http::negotiation::joined;
-use crate::server::middleware::step::{Next, Step};
+use crate::server::middleware::step::{NextStep, RequestStep};
 
 /// GraphiQL, or nothing.
 #[derive(RustEmbed)]
@@ -88,8 +88,8 @@ pub(crate) struct ShowPlayground {
     pub(crate) is_enabled: bool,
 }
 
-impl Step for ShowPlayground {
-    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> BoxFuture<'a, Response> {
+impl RequestStep for ShowPlayground {
+    fn handle<'a>(&'a self, request: Request, next: NextStep<'a>) -> BoxFuture<'a, Response> {
         if !self.is_enabled || !is_visit(&request) {
             return next.run(request);
         }

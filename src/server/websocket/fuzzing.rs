@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::message::Id;
-use super::protocol::{Action, Input, Protocol};
+use super::protocol::{Action, Protocol, SocketInput};
 use super::subprotocol::Subprotocol;
 use crate::server::execution::payload::{Payload, Refused};
 
@@ -29,12 +29,12 @@ fn converse_in(subprotocol: Subprotocol, lines: &str) {
     for line in lines.lines() {
         let eldest = running.first().cloned().unwrap_or_else(|| "none".into());
         let input = match line {
-            "next" => Input::Yielded(&eldest, &result),
-            "refuse" => Input::Yielded(&eldest, &refusal),
-            "end" => Input::Ended(&eldest),
-            "init due" => Input::InitDue,
-            "binary" => Input::Binary,
-            text => Input::Text(text),
+            "next" => SocketInput::Yielded(&eldest, &result),
+            "refuse" => SocketInput::Yielded(&eldest, &refusal),
+            "end" => SocketInput::Ended(&eldest),
+            "init due" => SocketInput::InitDue,
+            "binary" => SocketInput::Binary,
+            text => SocketInput::Text(text),
         };
         if matches!(line, "refuse" | "end") {
             running.remove(&eldest);

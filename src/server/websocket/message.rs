@@ -1,4 +1,4 @@
-//! What clients say over websockets: text in, message or what is wrong with it out. Pure.
+//! The messages of clients: text in, message or what is wrong with it out. Pure.
 //!
 //! Rules: the message types of PROTOCOL.md of the projects graphql-ws and subscriptions-transport-ws. A field that it does not name is left alone.
 
@@ -11,7 +11,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::subprotocol::{Kind, Subprotocol};
+use super::subprotocol::{MessageKind, Subprotocol};
 use crate::server::document::persisted::EXTENSION as PERSISTED_QUERY;
 
 /// Names an operation among those of its socket. At most [`LONGEST_ID`] bytes.
@@ -20,15 +20,15 @@ pub(crate) type Id = Arc<str>;
 /// The longest id of an operation, in bytes. The protocol has no such limit; clients commonly use 36.
 pub(crate) const LONGEST_ID: usize = 256;
 
-/// How much of what a client sent is repeated to it, in bytes.
+/// How much of a client's text an error repeats, in bytes.
 const REPEATED: usize = 40;
 
 /// A message of a client.
 #[derive(Debug)]
-pub(crate) enum Message {
-    /// `connection_init`, with what its payload says of who the client is, as `authorization` or `Authorization`.
+pub(crate) enum ClientMessage {
+    /// `connection_init`, with `authorization` or `Authorization` of its payload.
     Init(Option<String>),
-    /// `ping`, with its payload as it was written.
+    /// `ping`, with the text of its payload.
     Ping(Option<String>),
     /// `pong`.
     Pong,
@@ -43,33 +43,33 @@ pub(crate) enum Message {
 /// The fields that are read, of messages and of what subscribe carries.
 const READ: [&str; 7] = ["type", "id", "payload", "query", "operationName", "variables", "extensions"];
 
-/// The fields of a message, each as it was written.
+/// The fields of a message, each as its text.
 #[derive(Default)]
-struct Fields<'t> {
+struct MessageFields<'t> {
     fields: BTreeMap<String, &'t RawValue>,
     /// One of those that are read, and is there more than once. Readers of JSON differ in which of them they take (RFC 8259, section 4).
     twice: Option<String>,
 }
 
-impl<'t> Fields<'t> {
+impl<'t> MessageFields<'t> {
     fn get(&self, name: &str) -> Option<&'t RawValue> {
         self.fields.get(name).copied()
     }
 }
 
-impl<'de> Deserialize<'de> for Fields<'de> {
+impl<'de> Deserialize<'de> for MessageFields<'de> {
     fn deserialize<D: Deserializer<'de>>(json: D) -> Result<Self, D::Error> {
         struct Object;
 
         impl<'de> Visitor<'de> for Object {
-            type Value = Fields<'de>;
+            type Value = MessageFields<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut read = Fields::default();
+                let mut read = MessageFields::default();
                 while let Some((name, value)) = map.next_entry::<String, &RawValue>()? {
                     if read.fields.insert(name.clone(), value).is_some() && READ.contains(&name.as_str()) {
                         read.twice = Some(name);
@@ -83,8 +83,8 @@ impl<'de> Deserialize<'de> for Fields<'de> {
     }
 }
 
-/// Reads a message. Errors: what is wrong with it, in words for the one who wrote the client.
-pub(crate) fn read(text: &str, subprotocol: Subprotocol) -> Result<Message, String> {
+/// Reads a message. Errors: what is wrong with it, for the author of the client.
+pub(crate) fn read(text: &str, subprotocol: Subprotocol) -> Result<ClientMessage, String> {
     let fields = object(text).map_err(|wrong| match wrong {
         NoObject::Json(error) => format!("the message is not JSON: {error}"),
         NoObject::Other => "the message is not an object".to_owned(),
@@ -94,15 +94,19 @@ pub(crate) fn read(text: &str, subprotocol: Subprotocol) -> Result<Message, Stri
     let kind: String = serde_json::from_str(kind.get()).map_err(|_| "the type of the message is not a string")?;
     let about = |wrong: String| format!("{kind}: {wrong}");
     match subprotocol.kind(&kind) {
-        Some(Kind::Init) => optional_object(&fields, "payload").map(|payload| Message::Init(authorization(payload))),
-        Some(Kind::Ping) => {
-            optional_object(&fields, "payload").map(|payload| Message::Ping(payload.map(str::to_owned)))
+        Some(MessageKind::Init) => {
+            optional_object(&fields, "payload").map(|payload| ClientMessage::Init(authorization(payload)))
         }
-        Some(Kind::Pong) => optional_object(&fields, "payload").map(|_| Message::Pong),
-        Some(Kind::Subscribe) => id(&fields).and_then(|id| Ok(Message::Subscribe(id, Box::new(request(&fields)?)))),
-        Some(Kind::Complete) => id(&fields).map(Message::Complete),
-        Some(Kind::Terminate) => Ok(Message::Terminate),
-        Some(Kind::OfServer) => Err("only a server may send this message".to_owned()),
+        Some(MessageKind::Ping) => {
+            optional_object(&fields, "payload").map(|payload| ClientMessage::Ping(payload.map(str::to_owned)))
+        }
+        Some(MessageKind::Pong) => optional_object(&fields, "payload").map(|_| ClientMessage::Pong),
+        Some(MessageKind::Subscribe) => {
+            id(&fields).and_then(|id| Ok(ClientMessage::Subscribe(id, Box::new(request(&fields)?))))
+        }
+        Some(MessageKind::Complete) => id(&fields).map(ClientMessage::Complete),
+        Some(MessageKind::Terminate) => Ok(ClientMessage::Terminate),
+        Some(MessageKind::OfServer) => Err("only a server may send this message".to_owned()),
         None => return Err(format!("{:?} is not a message type of {}", beginning(&kind), subprotocol.name())),
     }
     .map_err(about)
@@ -114,10 +118,10 @@ enum NoObject {
     Twice(String),
 }
 
-fn object(text: &str) -> Result<Fields<'_>, NoObject> {
-    let read: Result<Fields<'_>, _> = serde_json::from_str(text);
+fn object(text: &str) -> Result<MessageFields<'_>, NoObject> {
+    let read: Result<MessageFields<'_>, _> = serde_json::from_str(text);
     match read {
-        Ok(Fields { twice: Some(name), .. }) => Err(NoObject::Twice(name)),
+        Ok(MessageFields { twice: Some(name), .. }) => Err(NoObject::Twice(name)),
         Ok(fields) => Ok(fields),
         Err(error) if error.is_data() => Err(NoObject::Other),
         Err(error) => Err(NoObject::Json(error)),
@@ -128,16 +132,16 @@ fn beginning(text: &str) -> &str {
     &text[..text.floor_char_boundary(REPEATED)]
 }
 
-/// A field that is an object, null or not there, as it was written.
-fn optional_object<'t>(fields: &Fields<'t>, name: &str) -> Result<Option<&'t str>, String> {
+/// The text of a field that is an object; `None` if it is null or missing.
+fn optional_object<'t>(fields: &MessageFields<'t>, name: &str) -> Result<Option<&'t str>, String> {
     let Some(value) = fields.get(name).map(RawValue::get).filter(|text| *text != "null") else {
         return Ok(None);
     };
-    // a value as it was written has no space before it, and is known to be JSON
+    // the text of a value begins without a space, and is valid JSON
     if value.starts_with('{') { Ok(Some(value)) } else { Err(format!("{name} is neither an object nor null")) }
 }
 
-/// What a payload says of who the client is. What is no text is nothing that could be known.
+/// The authorization in a payload. A value that is no text is an unknown token.
 fn authorization(payload: Option<&str>) -> Option<String> {
     let fields = object(payload?).ok()?;
     let value = ["authorization", "Authorization"].iter().find_map(|name| fields.get(name))?;
@@ -147,7 +151,7 @@ fn authorization(payload: Option<&str>) -> Option<String> {
     Some(serde_json::from_str(value.get()).unwrap_or_default())
 }
 
-fn id(fields: &Fields<'_>) -> Result<Id, String> {
+fn id(fields: &MessageFields<'_>) -> Result<Id, String> {
     let id = fields.get("id").ok_or("there is no id")?;
     let id: String = serde_json::from_str(id.get()).map_err(|_| "id is not a string")?;
     match id.len() {
@@ -157,7 +161,7 @@ fn id(fields: &Fields<'_>) -> Result<Id, String> {
     }
 }
 
-fn request(fields: &Fields<'_>) -> Result<Request, String> {
+fn request(fields: &MessageFields<'_>) -> Result<Request, String> {
     let payload = fields.get("payload").ok_or("there is no payload")?;
     let payload = object(payload.get()).map_err(|wrong| match wrong {
         NoObject::Twice(name) => format!("payload.{} is given twice", beginning(&name)),
@@ -194,7 +198,7 @@ fn value(text: &str, what: &str) -> Result<Value, String> {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<Message, String> {
+    fn read(text: &str) -> Result<ClientMessage, String> {
         super::read(text, Subprotocol::Transport)
     }
 
@@ -202,7 +206,7 @@ mod tests {
     fn a_subscribe_message_carries_the_whole_request() {
         let text = r#" {"type":"subscribe","id":"a","payload":{"query":"query Q { a }","operationName":"Q",
             "variables":{"x":[1,null]},"extensions":{"y":{"z":1}},"more":1},"and":"more"} "#;
-        let Ok(Message::Subscribe(id, request)) = read(text) else { panic!("it is a request") };
+        let Ok(ClientMessage::Subscribe(id, request)) = read(text) else { panic!("it is a request") };
         assert_eq!(
             (&*id, request.query.as_str(), request.operation_name.as_deref()),
             ("a", "query Q { a }", Some("Q"))
@@ -214,14 +218,14 @@ mod tests {
     #[test]
     fn a_query_may_be_named_by_its_hash() {
         let text = r#"{"type":"subscribe","id":"a","payload":{"extensions":{"persistedQuery":{}}}}"#;
-        assert!(matches!(read(text), Ok(Message::Subscribe(_, request)) if request.query.is_empty()));
+        assert!(matches!(read(text), Ok(ClientMessage::Subscribe(_, request)) if request.query.is_empty()));
     }
 
     #[test]
     fn what_may_be_left_out_of_a_request_may_be_null() {
         for rest in ["", r#","variables":null,"operationName":null,"extensions":null"#] {
             let text = format!(r#"{{"type":"subscribe","id":"a","payload":{{"query":"{{a}}"{rest}}}}}"#);
-            let Ok(Message::Subscribe(_, request)) = read(&text) else { panic!("{text}") };
+            let Ok(ClientMessage::Subscribe(_, request)) = read(&text) else { panic!("{text}") };
             assert_eq!((request.variables.len(), request.operation_name, request.extensions.len()), (0, None, 0));
         }
     }
@@ -230,9 +234,9 @@ mod tests {
     fn the_payload_of_a_ping_is_kept_as_it_was_written() {
         let payload = r#"{"b": 1.00, "a":12345678901234567890123}"#;
         let text = format!(r#"{{"payload" : {payload} , "type":"ping"}}"#);
-        assert!(matches!(read(&text), Ok(Message::Ping(Some(kept))) if kept == payload));
+        assert!(matches!(read(&text), Ok(ClientMessage::Ping(Some(kept))) if kept == payload));
         for text in [r#"{"type":"ping"}"#, r#"{"type":"ping","payload":null}"#] {
-            assert!(matches!(read(text), Ok(Message::Ping(None))));
+            assert!(matches!(read(text), Ok(ClientMessage::Ping(None))));
         }
     }
 

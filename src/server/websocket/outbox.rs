@@ -1,8 +1,7 @@
-//! What waits to be sent on one socket. Bounded: whoever adds to it asks for room first, each at most one message above
-//! the bound.
+//! The messages that wait to be sent on one socket, bounded up to one message above the bound.
 //!
-//! Results have their room, and replies to what the client says have theirs: a client that is slow to read its results
-//! is still heard when it stops an operation, and one that only asks and never reads is not heard any more.
+//! Results and replies have bounds of their own: a client that is slow to read its results can still stop an operation, and
+//! of one that sends and never reads no more messages are read.
 
 use std::collections::VecDeque;
 
@@ -22,28 +21,28 @@ const REPLY_BYTES: usize = 256 << 10;
 
 /// Why a message is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cause {
-    /// An operation said something.
+pub(crate) enum MessageCause {
+    /// An operation yielded something.
     Result,
-    /// The client did.
+    /// The client sent something.
     Reply,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
-    messages: VecDeque<Waiting>,
+    messages: VecDeque<QueuedMessage>,
     results: Total,
     replies: Total,
     closing: Option<Closing>,
     is_closing: bool,
-    /// Of what was popped, and is not yet on its way.
+    /// Of what is popped, and not yet sent.
     sending: Vec<Reservation>,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct QueuedMessage {
     about: Option<Id>,
-    cause: Cause,
+    cause: MessageCause,
     text: Utf8Bytes,
     reservation: Option<Reservation>,
 }
@@ -54,19 +53,19 @@ struct Total {
     bytes: usize,
 }
 
-/// What is next on the wire.
+/// The next message on the wire.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Next {
+pub(crate) enum OutboxItem {
     Text(Utf8Bytes),
     Close(Closing),
 }
 
 impl Outbox {
-    /// Adds a message, which is about that operation, with what is counted for it until it is on its way.
+    /// Adds a message about an operation, with a reservation until it is sent.
     pub(crate) fn push(
         &mut self,
         about: Option<Id>,
-        cause: Cause,
+        cause: MessageCause,
         text: impl Into<Utf8Bytes>,
         reservation: Option<Reservation>,
     ) {
@@ -77,20 +76,20 @@ impl Outbox {
         let total = self.total(cause);
         total.count += 1;
         total.bytes = total.bytes.saturating_add(text.len());
-        self.messages.push_back(Waiting { about, cause, text, reservation });
+        self.messages.push_back(QueuedMessage { about, cause, text, reservation });
     }
 
-    /// Whether operations may be asked for more.
+    /// Whether operations may be polled.
     pub(crate) fn has_room_for_results(&self) -> bool {
         !self.is_closing && self.results.count < RESULTS && self.results.bytes < RESULT_BYTES
     }
 
-    /// Whether the client may be heard.
+    /// Whether messages of the client may be read.
     pub(crate) fn has_room_for_replies(&self) -> bool {
         self.replies.count < REPLIES && self.replies.bytes < REPLY_BYTES
     }
 
-    /// Takes back what is about that operation.
+    /// Removes the messages about an operation.
     pub(crate) fn withdraw(&mut self, id: &Id) {
         let (results, replies) = (&mut self.results, &mut self.replies);
         self.messages.retain(|waiting| {
@@ -127,32 +126,32 @@ impl Outbox {
         self.messages.is_empty() && self.closing.is_none()
     }
 
-    /// Takes what is to be sent next.
-    pub(crate) fn pop(&mut self) -> Option<Next> {
-        let Some(mut waiting) = self.messages.pop_front() else { return self.closing.take().map(Next::Close) };
+    /// Removes the next message.
+    pub(crate) fn pop(&mut self) -> Option<OutboxItem> {
+        let Some(mut waiting) = self.messages.pop_front() else { return self.closing.take().map(OutboxItem::Close) };
         waiting.leave(&mut self.results, &mut self.replies);
         self.sending.extend(waiting.reservation.take());
-        Some(Next::Text(waiting.text))
+        Some(OutboxItem::Text(waiting.text))
     }
 
-    /// What was popped is on its way.
+    /// What was popped is sent.
     pub(crate) fn sent(&mut self) {
         self.sending.clear();
     }
 
-    fn total(&mut self, cause: Cause) -> &mut Total {
+    fn total(&mut self, cause: MessageCause) -> &mut Total {
         match cause {
-            Cause::Result => &mut self.results,
-            Cause::Reply => &mut self.replies,
+            MessageCause::Result => &mut self.results,
+            MessageCause::Reply => &mut self.replies,
         }
     }
 }
 
-impl Waiting {
+impl QueuedMessage {
     fn leave(&self, results: &mut Total, replies: &mut Total) {
         let total = match self.cause {
-            Cause::Result => results,
-            Cause::Reply => replies,
+            MessageCause::Result => results,
+            MessageCause::Reply => replies,
         };
         total.count = total.count.saturating_sub(1);
         total.bytes = total.bytes.saturating_sub(self.text.len());
@@ -163,19 +162,19 @@ impl Waiting {
 mod tests {
     use super::*;
 
-    fn all(outbox: &mut Outbox) -> Vec<Next> {
+    fn all(outbox: &mut Outbox) -> Vec<OutboxItem> {
         std::iter::from_fn(|| outbox.pop()).collect()
     }
 
-    fn text(text: &'static str) -> Next {
-        Next::Text(text.into())
+    fn text(text: &'static str) -> OutboxItem {
+        OutboxItem::Text(text.into())
     }
 
     #[test]
     fn messages_leave_in_their_order_and_make_room() {
         let mut outbox = Outbox::default();
-        outbox.push(None, Cause::Reply, "a", None);
-        outbox.push(Some("1".into()), Cause::Result, "b", None);
+        outbox.push(None, MessageCause::Reply, "a", None);
+        outbox.push(Some("1".into()), MessageCause::Result, "b", None);
         assert_eq!(all(&mut outbox), [text("a"), text("b")]);
         assert!(outbox.is_empty() && outbox.results.count == 0 && outbox.replies.bytes == 0);
     }
@@ -185,8 +184,8 @@ mod tests {
         let full = |cause, size: usize| {
             let mut outbox = Outbox::default();
             let has_room = |outbox: &Outbox| match cause {
-                Cause::Result => outbox.has_room_for_results(),
-                Cause::Reply => outbox.has_room_for_replies(),
+                MessageCause::Result => outbox.has_room_for_results(),
+                MessageCause::Reply => outbox.has_room_for_replies(),
             };
             let mut count = 0;
             while has_room(&outbox) {
@@ -196,10 +195,10 @@ mod tests {
             (count, outbox)
         };
         for size in [1, 10_000, 1_000_000] {
-            let (results, outbox) = full(Cause::Result, size);
+            let (results, outbox) = full(MessageCause::Result, size);
             assert_eq!(results, RESULTS.min(RESULT_BYTES.div_ceil(size)));
             assert!(outbox.has_room_for_replies());
-            let (replies, outbox) = full(Cause::Reply, size);
+            let (replies, outbox) = full(MessageCause::Reply, size);
             assert_eq!(replies, REPLIES.min(REPLY_BYTES.div_ceil(size)));
             assert!(outbox.has_room_for_results());
         }
@@ -209,7 +208,7 @@ mod tests {
     fn what_is_about_an_operation_can_be_taken_back() {
         let mut outbox = Outbox::default();
         for (about, message) in [(None, "ack"), (Some("a"), "a1"), (Some("b"), "b1"), (Some("a"), "a2")] {
-            outbox.push(about.map(Id::from), Cause::Result, message, None);
+            outbox.push(about.map(Id::from), MessageCause::Result, message, None);
         }
         outbox.withdraw(&"a".into());
         assert_eq!((outbox.results.count, outbox.results.bytes), (2, 5));
@@ -221,15 +220,15 @@ mod tests {
         let closing = || Closing::new(1012, "the server stops".to_owned());
         for (at_once, before) in [(true, vec![]), (false, vec![text("a")])] {
             let mut outbox = Outbox::default();
-            outbox.push(None, Cause::Result, "a", None);
+            outbox.push(None, MessageCause::Result, "a", None);
             if at_once {
                 outbox.close(closing());
             } else {
                 outbox.end(closing());
             }
-            outbox.push(None, Cause::Result, "b", None);
+            outbox.push(None, MessageCause::Result, "b", None);
             assert!(outbox.is_closing() && !outbox.has_room_for_results());
-            assert_eq!(all(&mut outbox), before.into_iter().chain([Next::Close(closing())]).collect::<Vec<_>>());
+            assert_eq!(all(&mut outbox), before.into_iter().chain([OutboxItem::Close(closing())]).collect::<Vec<_>>());
         }
     }
 }

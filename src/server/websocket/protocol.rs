@@ -1,5 +1,5 @@
 //! A conversation over a websocket as a state machine: what happens on a socket in, what is to be done out. No I/O, no clock,
-//! no engine; [`transport`](super::session) does what it says. The names are those of `graphql-transport-ws`;
+//! no engine; [`session`](super::session) does what it says. The names are those of `graphql-transport-ws`;
 //! [`subprotocol`](super::subprotocol) has those of the older subprotocol.
 //!
 //! ```text
@@ -11,15 +11,16 @@
 //!           └──────────────► Closed ◄───────┘                  (nothing comes out any more)
 //! ```
 //!
-//! Rules: PROTOCOL.md of the projects graphql-ws and subscriptions-transport-ws. An operation has its id from `subscribe` until it is stopped, refused
-//! or at its end; then the id is free again. What was asked before connection_init is never executed.
+//! Rules: PROTOCOL.md of the projects graphql-ws and subscriptions-transport-ws. An operation has its
+//! id from `subscribe` until it is stopped, refused or at its end; then the id is free again. What a client sends before
+//! connection_init is never executed.
 
 use std::collections::HashSet;
 
 use async_graphql::Request;
 
 use super::message;
-use super::message::{Id, Message};
+use super::message::{ClientMessage, Id};
 use super::subprotocol::Subprotocol;
 use crate::server::execution::payload::{Payload, Refused, too_many_operations};
 
@@ -28,7 +29,7 @@ const LONGEST_REASON: usize = 123;
 
 /// Codes of close frames: of RFC 6455 and the IANA registry below 4000, of graphql-transport-ws above.
 pub(crate) mod close {
-    /// The client said that it leaves.
+    /// The client leaves.
     pub(crate) const NORMAL: u16 = 1000;
     /// What was sent is no websocket frame, or not in its slot.
     pub(crate) const PROTOCOL_ERROR: u16 = 1002;
@@ -46,13 +47,13 @@ pub(crate) mod close {
     pub(crate) const BAD_REQUEST: u16 = 4400;
     /// `subscribe` before `connection_ack`.
     pub(crate) const UNAUTHORIZED: u16 = 4401;
-    /// Who the client says it is, or does not say, is not let in.
+    /// Authentication failed.
     pub(crate) const FORBIDDEN: u16 = 4403;
     /// The client offers no subprotocol that is spoken here.
     pub(crate) const SUBPROTOCOL_NOT_ACCEPTABLE: u16 = 4406;
     /// No `connection_init` in time.
     pub(crate) const INIT_TIMED_OUT: u16 = 4408;
-    /// `subscribe` with the id of an operation that runs.
+    /// `subscribe` with the id of a running operation.
     pub(crate) const SUBSCRIBER_EXISTS: u16 = 4409;
     /// Another `connection_init`.
     pub(crate) const TOO_MANY_INITS: u16 = 4429;
@@ -76,23 +77,23 @@ impl Closing {
 
 /// What happens on a socket.
 #[derive(Clone, Debug)]
-pub(crate) enum Input<'i> {
+pub(crate) enum SocketInput<'i> {
     /// The client sent a text.
     Text(&'i str),
     /// The client sent bytes, which the protocol has no use for.
     Binary,
     /// The time to wait for `connection_init` is over.
     InitDue,
-    /// An operation that was started has this to say.
+    /// An operation yields this.
     Yielded(&'i Id, &'i Payload),
-    /// An operation that was started has no more to say.
+    /// An operation ends.
     Ended(&'i Id),
 }
 
 /// What is to be done.
 #[derive(Debug)]
 pub(crate) enum Action {
-    /// See whether whoever says this of itself is let in, and do nothing else if not.
+    /// Authenticate the client by this authorization; if that fails, drop the other actions.
     Authenticate(Option<String>),
     /// Send this text. With an id it is about that operation.
     Send(Option<Id>, String),
@@ -126,52 +127,54 @@ impl Protocol {
         Self { subprotocol, phase: Phase::Opened, running: HashSet::new(), limit }
     }
 
-    /// What is said to a client that is not let in, before its socket is closed.
+    /// The message to a client that is not authenticated, before its socket is closed.
     pub(crate) fn authentication_error(&self, closing: &Closing) -> Option<String> {
         let reason = || serde_json::json!({ "message": closing.reason }).to_string();
         (self.subprotocol == Subprotocol::Legacy).then(|| frame("connection_error", None, Some(&reason())))
     }
 
     /// What is to be done about this, in order.
-    pub(crate) fn on(&mut self, input: &Input<'_>) -> Vec<Action> {
+    pub(crate) fn on(&mut self, input: &SocketInput<'_>) -> Vec<Action> {
         match (self.phase, input) {
             (Phase::Closed, _) => Vec::new(),
-            (_, Input::Text(text)) => match message::read(text, self.subprotocol) {
+            (_, SocketInput::Text(text)) => match message::read(text, self.subprotocol) {
                 Ok(message) => self.on_message(message),
                 Err(wrong) => self.close(close::BAD_REQUEST, wrong),
             },
-            (_, Input::Binary) => self.close(close::BAD_REQUEST, "the message is binary: send text".to_owned()),
-            (Phase::Opened, Input::InitDue) => {
+            (_, SocketInput::Binary) => self.close(close::BAD_REQUEST, "the message is binary: send text".to_owned()),
+            (Phase::Opened, SocketInput::InitDue) => {
                 self.close(close::INIT_TIMED_OUT, "Connection initialisation timeout".to_owned())
             }
-            (_, Input::Yielded(id, payload)) => match payload {
+            (_, SocketInput::Yielded(id, payload)) => match payload {
                 Payload::Result(_) if !self.running.contains(*id) => Vec::new(),
                 Payload::Result(json) => send(id, frame(self.subprotocol.result(), Some(id), Some(json))),
                 Payload::Refused(Refused(errors)) => self.refuse(id, errors),
             },
-            (_, Input::Ended(id)) if self.running.remove(*id) => send(id, frame("complete", Some(id), None)),
-            (_, Input::InitDue | Input::Ended(_)) => Vec::new(),
+            (_, SocketInput::Ended(id)) if self.running.remove(*id) => send(id, frame("complete", Some(id), None)),
+            (_, SocketInput::InitDue | SocketInput::Ended(_)) => Vec::new(),
         }
     }
 
-    fn on_message(&mut self, message: Message) -> Vec<Action> {
+    fn on_message(&mut self, message: ClientMessage) -> Vec<Action> {
         match (self.phase, message) {
-            (Phase::Opened, Message::Init(authorization)) => {
+            (Phase::Opened, ClientMessage::Init(authorization)) => {
                 self.phase = Phase::Acknowledged;
                 vec![Action::Authenticate(authorization), Action::Send(None, frame("connection_ack", None, None))]
             }
-            (_, Message::Init(_)) => self.close(close::TOO_MANY_INITS, "Too many initialisation requests".to_owned()),
-            (_, Message::Ping(payload)) => {
+            (_, ClientMessage::Init(_)) => {
+                self.close(close::TOO_MANY_INITS, "Too many initialisation requests".to_owned())
+            }
+            (_, ClientMessage::Ping(payload)) => {
                 vec![Action::Send(None, frame("pong", None, payload.as_deref()))]
             }
             // the protocol asks nothing of it, and no `ping` is sent from here: websockets have their own
-            (_, Message::Pong) => Vec::new(),
-            (Phase::Opened, Message::Subscribe(..)) => self.close(close::UNAUTHORIZED, "Unauthorized".to_owned()),
-            (_, Message::Subscribe(id, request)) if self.running.contains(&id) => match self.subprotocol {
+            (_, ClientMessage::Pong) => Vec::new(),
+            (Phase::Opened, ClientMessage::Subscribe(..)) => self.close(close::UNAUTHORIZED, "Unauthorized".to_owned()),
+            (_, ClientMessage::Subscribe(id, request)) if self.running.contains(&id) => match self.subprotocol {
                 Subprotocol::Transport => self.close(close::SUBSCRIBER_EXISTS, subscriber_exists(&id)),
                 Subprotocol::Legacy => vec![Action::Stop(id.clone()), Action::Start(id, request)],
             },
-            (_, Message::Subscribe(id, request)) => {
+            (_, ClientMessage::Subscribe(id, request)) => {
                 if self.running.len() >= self.limit {
                     let Refused(errors) = too_many_operations(self.limit).into();
                     return send(&id, self.error(&id, &errors));
@@ -179,8 +182,8 @@ impl Protocol {
                 self.running.insert(id.clone());
                 vec![Action::Start(id, request)]
             }
-            // its last messages may be waiting to be sent still, though it has ended
-            (_, Message::Complete(id)) => {
+            // its last messages may still wait to be sent, though it has ended
+            (_, ClientMessage::Complete(id)) => {
                 let was_running = self.running.remove(&id);
                 let mut actions = vec![Action::Stop(id.clone())];
                 if was_running && self.subprotocol == Subprotocol::Legacy {
@@ -188,7 +191,7 @@ impl Protocol {
                 }
                 actions
             }
-            (_, Message::Terminate) => self.close(close::NORMAL, String::new()),
+            (_, ClientMessage::Terminate) => self.close(close::NORMAL, String::new()),
         }
     }
 

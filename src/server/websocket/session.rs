@@ -9,11 +9,11 @@ use async_graphql::futures_util::stream::BoxStream;
 
 use super::auth::SocketAuth;
 use super::operations::RoundRobin;
-use super::outbox::{Cause, Outbox};
-use super::protocol::{Action, Input, Protocol};
+use super::outbox::{MessageCause, Outbox};
+use super::protocol::{Action, Protocol, SocketInput};
 use crate::api::Include;
 use crate::server::auth::authenticator::Client;
-use crate::server::document::admission::{Admission, Sender};
+use crate::server::document::admission::{Admission, RequestSender};
 use crate::server::document::persisted::Persisted;
 use crate::server::execution::operation_queue::OperationQueue;
 use crate::server::execution::payload::{Payload, Refused};
@@ -39,17 +39,17 @@ pub(crate) struct Session {
 impl Session {
     /// The client sent a text.
     pub(crate) fn receive_text(&mut self, text: &str, outbox: &mut Outbox) {
-        self.on(&Input::Text(text), Cause::Reply, None, outbox);
+        self.on(&SocketInput::Text(text), MessageCause::Reply, None, outbox);
     }
 
     /// The client sent bytes.
     pub(crate) fn receive_binary(&mut self, outbox: &mut Outbox) {
-        self.on(&Input::Binary, Cause::Reply, None, outbox);
+        self.on(&SocketInput::Binary, MessageCause::Reply, None, outbox);
     }
 
     /// The time for `connection_init` is over.
     pub(crate) fn init_due(&mut self, outbox: &mut Outbox) {
-        self.on(&Input::InitDue, Cause::Reply, None, outbox);
+        self.on(&SocketInput::InitDue, MessageCause::Reply, None, outbox);
     }
 
     /// Sends what operations yield, as far as there is space, and wakes the task when there is more.
@@ -63,8 +63,8 @@ impl Session {
                     None
                 }
             };
-            let input = payload.as_ref().map_or(Input::Ended(&id), |payload| Input::Yielded(&id, payload));
-            self.on(&input, Cause::Result, reservation, outbox);
+            let input = payload.as_ref().map_or(SocketInput::Ended(&id), |payload| SocketInput::Yielded(&id, payload));
+            self.on(&input, MessageCause::Result, reservation, outbox);
         }
     }
 
@@ -72,13 +72,20 @@ impl Session {
         self.rate.count()?;
         let (request, unstored) = self.persisted.resolve(request)?;
         let (client, include) = (self.client.clone(), Include::default());
-        let admitted = self.admission.admit(request, Sender { client, transport: Transport::Websocket, include })?;
+        let admitted =
+            self.admission.admit(request, RequestSender { client, transport: Transport::Websocket, include })?;
         let payloads = self.service.subscribe(admitted, Some(&self.queue))?;
         Ok(self.persisted.store_after_result(unstored, payloads, Payload::is_result))
     }
 
     /// Does what follows from this. The reservation is for the message that it leads to.
-    fn on(&mut self, input: &Input<'_>, cause: Cause, mut reservation: Option<Reservation>, outbox: &mut Outbox) {
+    fn on(
+        &mut self,
+        input: &SocketInput<'_>,
+        cause: MessageCause,
+        mut reservation: Option<Reservation>,
+        outbox: &mut Outbox,
+    ) {
         for action in self.protocol.on(input) {
             match action {
                 Action::Authenticate(authorization) => match self.auth.authenticate(authorization.as_deref()) {
@@ -93,7 +100,9 @@ impl Session {
                 Action::Send(about, text) => outbox.push(about, cause, text, reservation.take()),
                 Action::Start(id, request) => match self.start(*request) {
                     Ok(payloads) => self.operations.push(id, payloads),
-                    Err(refused) => self.on(&Input::Yielded(&id, &Payload::Refused(refused)), cause, None, outbox),
+                    Err(refused) => {
+                        self.on(&SocketInput::Yielded(&id, &Payload::Refused(refused)), cause, None, outbox)
+                    }
                 },
                 Action::Stop(id) => {
                     self.operations.remove(&id);

@@ -29,7 +29,7 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use super::frames::WebSocket;
-use super::outbox::{Next, Outbox};
+use super::outbox::{Outbox, OutboxItem};
 use super::protocol::{Closing, close};
 use super::session::Session;
 use super::socket_log::SocketLog;
@@ -54,10 +54,10 @@ pub(crate) struct Socket {
     timer: Pin<Box<Sleep>>,
     stop: Pin<Box<WaitForCancellationFutureOwned>>,
     message_bytes: usize,
-    reading: Reading,
+    reading: ReadState,
     ping: bool,
     unflushed: bool,
-    /// The client has not read all that was written.
+    /// The client has not read all that was sent.
     blocked: bool,
     log: Option<SocketLog>,
 }
@@ -75,7 +75,7 @@ struct Clock {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Reading {
+enum ReadState {
     Open,
     /// What is received cannot be read, and nothing after it. The client gets the reason, and a moment to read it: to close
     /// a connection with something unread in it resets it.
@@ -111,7 +111,7 @@ impl Socket {
             clock,
             stop: Box::pin(stop.cancelled_owned()),
             message_bytes: limits.message_bytes,
-            reading: Reading::Open,
+            reading: ReadState::Open,
             ping: false,
             unflushed: false,
             blocked: false,
@@ -137,7 +137,7 @@ impl Socket {
 
     /// Whether messages are read. While the socket is being closed they are, for the client's close frame.
     fn is_reading(&self) -> bool {
-        self.reading == Reading::Open && self.outbox.has_room_for_replies()
+        self.reading == ReadState::Open && self.outbox.has_room_for_replies()
     }
 
     /// Reads messages. Whether there may be more to read at once.
@@ -152,12 +152,12 @@ impl Socket {
                 Some(Ok(message)) => self.receive(&message),
                 Some(Err(error)) => match close_code(&error) {
                     Some((code, reason)) => {
-                        self.reading = Reading::Failed;
+                        self.reading = ReadState::Failed;
                         self.close(code, &reason);
                     }
-                    None => self.reading = Reading::Ended,
+                    None => self.reading = ReadState::Ended,
                 },
-                None => self.reading = Reading::Ended,
+                None => self.reading = ReadState::Ended,
             }
         }
         true
@@ -220,8 +220,8 @@ impl Socket {
                 Message::Ping(Bytes::new())
             } else {
                 match self.outbox.pop() {
-                    Some(Next::Text(text)) => Message::Text(text),
-                    Some(Next::Close(Closing { code, reason })) => {
+                    Some(OutboxItem::Text(text)) => Message::Text(text),
+                    Some(OutboxItem::Close(Closing { code, reason })) => {
                         Message::Close(Some(CloseFrame { code: code.into(), reason: reason.into() }))
                     }
                     None => break,
@@ -264,7 +264,7 @@ impl Socket {
             }
             if is_due(self.clock.message) {
                 self.clock.message = None;
-                self.reading = Reading::Failed;
+                self.reading = ReadState::Failed;
                 let seconds = self.clock.limits.message_timeout.as_secs_f64();
                 self.close(close::POLICY, &format!("a message did not arrive within {seconds} s"));
                 acted = true;
@@ -306,7 +306,7 @@ impl Socket {
         }
         let more_to_read = self.read(cx);
         self.expect_message();
-        if self.reading == Reading::Ended {
+        if self.reading == ReadState::Ended {
             return Err(Over);
         }
         // from before anything makes space: a stream that is not read is not polled for what is received

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::auth::AuthenticatedClient;
-use crate::server::metrics::server_metrics::{Counted, ServerMetrics, Transport};
+use crate::server::metrics::server_metrics::{GaugeGuard, ServerMetrics, Transport};
 
 /// Counts what is sent over one websocket, and logs it when it is dropped.
 pub(crate) struct SocketLog {
     metrics: Arc<ServerMetrics>,
-    _open: Counted,
+    _open: GaugeGuard,
     /// That of the request that became the websocket, for its id.
     span: tracing::Span,
     protocol: &'static str,

@@ -1,14 +1,14 @@
-//! The two subprotocols that are spoken over websockets, and what of their messages differs. Pure.
+//! The two subprotocols of websockets, and where their messages differ. Pure.
 //!
 //! ```text
 //!                             graphql-transport-ws         graphql-ws (of subscriptions-transport-ws, for older clients)
-//!   a client asks             subscribe                    start; with the id of one that runs: in its slot
-//!   it loses interest         complete                     stop, which is answered with `complete`
+//!   an operation              subscribe                    start; with the id of one that runs: in its slot
+//!   its end by the client     complete                     stop, which is answered with `complete`
 //!   it leaves                 (closes the socket)          connection_terminate
 //!   a result                  next                         data
 //!   a refusal                 error: [first, …]            error: { message of the first, errors: [first, …] }
-//!   it is not let in          (the socket is closed)       connection_error before that
-//!   signs of life             ping, pong                   none: websockets have their own
+//!   not authenticated         (the socket is closed)       connection_error before that
+//!   keep-alive                ping, pong                   none: websockets have their own
 //! ```
 //!
 //! Rules: PROTOCOL.md of the projects graphql-ws and subscriptions-transport-ws.
@@ -26,7 +26,7 @@ pub(crate) enum Subprotocol {
 
 /// The types of messages of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum MessageKind {
     Init,
     Ping,
     Pong,
@@ -50,17 +50,17 @@ impl Subprotocol {
     }
 
     /// The type of message with this name; `None` if there is none.
-    pub(crate) fn kind(self, name: &str) -> Option<Kind> {
+    pub(crate) fn kind(self, name: &str) -> Option<MessageKind> {
         let kind = match (self, name) {
-            (_, "connection_init") => Kind::Init,
-            (Self::Transport, "ping") => Kind::Ping,
-            (Self::Transport, "pong") => Kind::Pong,
-            (Self::Transport, "subscribe") | (Self::Legacy, "start") => Kind::Subscribe,
-            (Self::Transport, "complete") | (Self::Legacy, "stop") => Kind::Complete,
-            (Self::Legacy, "connection_terminate") => Kind::Terminate,
+            (_, "connection_init") => MessageKind::Init,
+            (Self::Transport, "ping") => MessageKind::Ping,
+            (Self::Transport, "pong") => MessageKind::Pong,
+            (Self::Transport, "subscribe") | (Self::Legacy, "start") => MessageKind::Subscribe,
+            (Self::Transport, "complete") | (Self::Legacy, "stop") => MessageKind::Complete,
+            (Self::Legacy, "connection_terminate") => MessageKind::Terminate,
             (_, "connection_ack" | "error")
             | (Self::Transport, "next")
-            | (Self::Legacy, "data" | "complete" | "connection_error" | "ka") => Kind::OfServer,
+            | (Self::Legacy, "data" | "complete" | "connection_error" | "ka") => MessageKind::OfServer,
             _ => return None,
         };
         Some(kind)

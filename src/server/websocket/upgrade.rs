@@ -43,7 +43,7 @@ use crate::server::shutdown::Open;
 /// of its subscriptions too: the default of 128 KiB took a third of all time.
 const READ_BUFFER: usize = 4 << 10;
 
-/// How much is gathered before it is written, in bytes. The buffer is as large as its content.
+/// How much is gathered before a write, in bytes. The buffer is as large as its content.
 const WRITE_BUFFER: usize = 16 << 10;
 
 /// A message that exceeds its limit is read up to this multiple, so that its sender is still there to receive the error. Of

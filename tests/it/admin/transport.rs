@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bitcoin::BlockHash;
 use bitcoin::hashes::Hash;
-use btcgraph::server::admin::{Admin, Job, NotNotified, Socket, serve};
+use btcgraph::server::admin::{Admin, AdminSocket, Job, NotNotified, serve};
 use btcgraph::server::metrics::Metrics;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
@@ -45,7 +45,7 @@ impl Served {
             }),
             metrics: Some(Metrics::new().unwrap()),
         };
-        let socket = Socket::unix(&directory.path().join("s")).await.unwrap();
+        let socket = AdminSocket::unix(&directory.path().join("s")).await.unwrap();
         let shutdown = CancellationToken::new();
         let serving = tokio::spawn(serve(socket, admin, shutdown.clone()));
         Self { directory, notices, jobs, shutdown, serving }

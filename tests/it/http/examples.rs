@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bitcoin::Network;
-use btcgraph::server::admin::{self, Admin, Socket};
+use btcgraph::server::admin::{self, Admin, AdminSocket};
 use btcgraph::server::metrics::Metrics;
 use btcgraph::server::{Options, Token, TokenPolicy, Tokens};
 use btcgraph::sim::SimChain;
@@ -134,7 +134,7 @@ impl Stage {
             metrics: Some(Metrics::new().unwrap()),
         };
         let runtime = &stage.served.runtime;
-        let socket = runtime.block_on(Socket::unix(&socket)).unwrap();
+        let socket = runtime.block_on(AdminSocket::unix(&socket)).unwrap();
         runtime.spawn(admin::serve(socket, admin, stage.shutdown.clone()));
         stage
     }

@@ -2,13 +2,13 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn refusal(query: &str) -> Option<Refusal> {
+fn refusal(query: &str) -> Option<RequestRefusal> {
     admit(query, &Limits::default()).err()
 }
 
 fn which(query: &str) -> &'static str {
     match refusal(query) {
-        Some(Refusal::TooLarge { which, .. }) => which,
+        Some(RequestRefusal::TooLarge { which, .. }) => which,
         other => panic!("{other:?}"),
     }
 }
@@ -67,7 +67,10 @@ fn nesting_cannot_hide_behind_quotes_that_never_close() {
         format!(r#"{{ block(height: ["" {deep}"#),
         format!("{{ #\r block(height: [{deep}"),
     ] {
-        assert!(matches!(refusal(&query), Some(Refusal::OpenString { .. } | Refusal::TooLarge { .. })), "{query:.40}");
+        assert!(
+            matches!(refusal(&query), Some(RequestRefusal::OpenString { .. } | RequestRefusal::TooLarge { .. })),
+            "{query:.40}"
+        );
     }
 }
 
@@ -78,7 +81,7 @@ fn fragments_are_counted_as_they_expand_without_expanding_them() {
         assert_eq!(which(&doubling_fragments(count)), "selections with fragments expanded");
     }
     // the same without a field at its end
-    let empty = doubling_fragments(25).replace("on Block { hash }", "on Block { ...AuthError }");
+    let empty = doubling_fragments(25).replace("on Block { hash }", "on Block { ...Unknown }");
     assert_eq!(which(&empty), "selections with fragments expanded");
     // the same with fragments that no operation uses
     let unused = doubling_fragments(25).replace("{ tip { ...F0 } }", "{ tip { hash } }");
@@ -100,9 +103,9 @@ fn a_fragment_that_spreads_itself_is_refused() {
         "{ tip { ...A } } fragment A on Block { previous { ...B ...B } } fragment B on Block { ...A ...A }",
         "{ tip { hash } } fragment A on Block { ...B } fragment B on Block { ...A }",
     ] {
-        assert!(matches!(refusal(query), Some(Refusal::Cycle { .. })), "{query}");
+        assert!(matches!(refusal(query), Some(RequestRefusal::Cycle { .. })), "{query}");
     }
-    assert_eq!(refusal("{ tip { ...AuthError } }"), None, "validation says so");
+    assert_eq!(refusal("{ tip { ...Unknown } }"), None, "validation says so");
 }
 
 #[test]
@@ -156,7 +159,7 @@ fn a_subscription_has_one_field_on_its_root() {
         "subscription { ...F } fragment F on Subscription { newBlock { hash } }",
         "subscription { ... on Subscription { newBlock { hash } } }",
     ] {
-        assert_eq!(refusal(query), Some(Refusal::SubscriptionRoot), "{query}");
+        assert_eq!(refusal(query), Some(RequestRefusal::SubscriptionRoot), "{query}");
     }
 }
 
@@ -165,7 +168,7 @@ fn a_few_fields_that_there_are_not_are_for_validation_to_tell_and_very_many_are_
     let hasj = |count: usize| (0..count).map(|number| format!("hasj{number} ")).collect::<Vec<_>>().concat();
     assert_eq!(refusal(&format!("{{ tip {{ hash {} }} }}", hasj(100))), None);
     let error = ServerError::from(refusal(&format!("{{ tip {{ hash {} }} }}", hasj(101))).unwrap());
-    assert!(error.message.starts_with("AuthError field \"hasj100\" on type \"Block\""), "{}", error.message);
+    assert!(error.message.starts_with("Unknown field \"hasj100\" on type \"Block\""), "{}", error.message);
     assert_eq!(error.extensions.unwrap().get("code"), Some(&"GRAPHQL_VALIDATION_FAILED".into()));
     assert_eq!(error.locations.len(), 1);
 }
@@ -200,7 +203,7 @@ proptest! {
     }
 }
 
-fn values(variables: serde_json::Value, extensions: serde_json::Value) -> Result<(), Refusal> {
+fn values(variables: serde_json::Value, extensions: serde_json::Value) -> Result<(), RequestRefusal> {
     let mut request = Request::new("{ a }").variables(async_graphql::Variables::from_json(variables));
     request.extensions = serde_json::from_value(extensions).unwrap();
     admit_values(&request, &Limits { values: 10, nesting: 4, ..Limits::default() })
@@ -211,7 +214,7 @@ fn variables_and_extensions_are_counted_together_and_as_deep_as_documents() {
     use serde_json::json;
 
     let refused = |variables, extensions| match values(variables, extensions) {
-        Err(Refusal::TooLarge { which, limit, actual }) => (which, limit, actual > limit),
+        Err(RequestRefusal::TooLarge { which, limit, actual }) => (which, limit, actual > limit),
         other => panic!("{other:?}"),
     };
     // the list, and nine in it

@@ -11,7 +11,7 @@
 //!
 //! No reader waits for another. The task takes the next payload when the fastest reader demands it, so that a single reader
 //! is served as if nothing were shared: what it is too slow for remains in the schema, which knows how to resume. A reader
-//! slower than others finds what it missed in the ring. If that is evicted, it continues alone, with an execution of its own
+//! slower than others finds the older payloads in the ring. If that is evicted, it continues alone, with an execution of its own
 //! behind what it has; a subscription that cannot resume ends with an error.
 //!
 //! The bytes in all rings are bounded together, too. Above that the largest ring evicts its oldest payloads: readers of few
@@ -33,12 +33,12 @@ use crate::api::{OpenSubscriptions, ResumePoint, Sharing};
 use crate::server::document::request_key::RequestKey;
 use crate::server::execution::payload::Payload;
 use reader::Reader;
-use ring::Bounds;
+use ring::RingBounds;
 use stream::{SharedStream, StartedStream, Streams};
 
 /// The bounds of what readers may be behind by. Of large payloads at least one is kept, which all readers that are not
 /// stuck have taken before the next.
-const BOUNDS: Bounds = Bounds { count: 1_024, bytes: 1 << 20, all_bytes: 64 << 20 };
+const BOUNDS: RingBounds = RingBounds { count: 1_024, bytes: 1 << 20, all_bytes: 64 << 20 };
 
 /// The shared streams of a server. A clone is the same.
 #[derive(Clone)]
@@ -49,7 +49,7 @@ impl Fanout {
         Self::bounded(open, BOUNDS)
     }
 
-    fn bounded(open: OpenSubscriptions, bounds: Bounds) -> Self {
+    fn bounded(open: OpenSubscriptions, bounds: RingBounds) -> Self {
         Self(Arc::new(Streams::new(open, bounds)))
     }
 

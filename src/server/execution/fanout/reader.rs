@@ -30,7 +30,7 @@ pub(crate) struct Reader {
 }
 
 /// Where the next payload comes from.
-enum Source {
+enum PayloadSource {
     Shared(Reader),
     Own(BoxStream<'static, SharedPayload>),
     None,
@@ -50,24 +50,24 @@ impl Reader {
         let (begun, account) = (self.shared.begun.clone(), self.shared.account.clone());
         let next = |source| async {
             match source {
-                Source::Shared(reader) => reader.next().await,
-                Source::Own(mut own) => Some((own.next().await?.payload, Source::Own(own))),
-                Source::None => None,
+                PayloadSource::Shared(reader) => reader.next().await,
+                PayloadSource::Own(mut own) => Some((own.next().await?.payload, PayloadSource::Own(own))),
+                PayloadSource::None => None,
             }
         };
-        StartedStream { payloads: stream::unfold(Source::Shared(self), next).boxed(), begun, account }
+        StartedStream { payloads: stream::unfold(PayloadSource::Shared(self), next).boxed(), begun, account }
     }
 
-    async fn next(mut self) -> Option<(Payload, Source)> {
+    async fn next(mut self) -> Option<(Payload, PayloadSource)> {
         loop {
             match self.read() {
                 Some(RingRead::Payload(shared)) => {
                     (self.has_read, self.resume_point) = (true, shared.resume_point);
-                    return Some((shared.payload, Source::Shared(self)));
+                    return Some((shared.payload, PayloadSource::Shared(self)));
                 }
                 Some(RingRead::Evicted) => {
                     let Some(point) = self.resume_point.or(self.shared.state.lock().start) else {
-                        return Some((fell_behind(), Source::None));
+                        return Some((fell_behind(), PayloadSource::None));
                     };
                     tracing::debug!("a reader of a shared subscription fell behind and continues alone");
                     return self.continue_alone(Some(point)).await;
@@ -80,10 +80,10 @@ impl Reader {
         }
     }
 
-    async fn continue_alone(self, behind: Option<ResumePoint>) -> Option<(Payload, Source)> {
+    async fn continue_alone(self, behind: Option<ResumePoint>) -> Option<(Payload, PayloadSource)> {
         let mut own = (self.shared.start)(behind).payloads;
         drop(self);
-        Some((own.next().await?.payload, Source::Own(own)))
+        Some((own.next().await?.payload, PayloadSource::Own(own)))
     }
 
     /// Reads the ring, and demands the next payload if there is none; `None` once there will be no more.

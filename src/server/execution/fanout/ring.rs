@@ -17,7 +17,7 @@ use crate::server::execution::payload::SharedPayload;
 
 /// How much is kept. The newest payload is, whatever its size, while a reader has not read it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Bounds {
+pub(crate) struct RingBounds {
     /// Payloads of one ring.
     pub(crate) count: usize,
     /// Bytes of one ring.
@@ -32,7 +32,7 @@ pub(crate) type KeptBytes = Arc<AtomicUsize>;
 /// The payloads of one stream on the way to its readers.
 #[derive(Debug)]
 pub(crate) struct Ring {
-    bounds: Bounds,
+    bounds: RingBounds,
     kept: KeptBytes,
     /// Whether new and slow readers continue with the newest payload.
     newest: bool,
@@ -61,7 +61,7 @@ pub(crate) enum RingRead {
 }
 
 impl Ring {
-    pub(crate) fn new(bounds: Bounds, kept: KeptBytes, newest: bool) -> Self {
+    pub(crate) fn new(bounds: RingBounds, kept: KeptBytes, newest: bool) -> Self {
         Self { bounds, kept, newest, payloads: VecDeque::new(), first: 0, bytes: 0, readers: 0 }
     }
 
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
     use crate::server::execution::payload::Payload;
 
-    const BOUNDS: Bounds = Bounds { count: 4, bytes: 100, all_bytes: 150 };
+    const BOUNDS: RingBounds = RingBounds { count: 4, bytes: 100, all_bytes: 150 };
 
     fn payload(number: usize, bytes: usize) -> SharedPayload {
         Payload::Result(format!("{number:0>bytes$}").into()).into()

@@ -15,18 +15,18 @@ use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::ring::{Bounds, KeptBytes, Ring};
+use super::ring::{KeptBytes, Ring, RingBounds};
 use crate::api::{Account, OpenSubscription, OpenSubscriptions, ResumePoint, Sharing};
 use crate::server::document::request_key::RequestKey;
 use crate::server::execution::payload::{Payload, SharedPayload};
 
-/// A stream that nobody demanded more of for so long is behind. It is left to its readers, which are all stuck.
+/// A stream without demand for so long is behind. It is left to its readers, which are all stuck.
 pub(crate) const FRESH: Duration = Duration::from_secs(1);
 
 /// A subscription that is started.
 pub(crate) struct StartedStream<T = SharedPayload> {
     pub(crate) payloads: BoxStream<'static, T>,
-    /// Cancelled once it has begun: from then on nothing that happens is missed.
+    /// Cancelled once it has begun: from then on every event is found.
     pub(crate) begun: CancellationToken,
     /// Has the cost of an event once that is known.
     pub(crate) account: Arc<Account>,
@@ -36,18 +36,18 @@ pub(crate) struct StartedStream<T = SharedPayload> {
 pub(crate) type Start = Box<dyn Fn(Option<ResumePoint>) -> StartedStream + Send + Sync>;
 
 /// Streams by what they are.
-type Running = HashMap<Arc<RequestKey>, Weak<SharedStream>>;
+type RunningStreams = HashMap<Arc<RequestKey>, Weak<SharedStream>>;
 
 /// The streams of a server.
 pub(crate) struct Streams {
     /// Those that new readers join. Locked before any [`SharedStream::state`], never the other way round, and nothing is
     /// dropped meanwhile that would lock it.
-    pub(crate) running: Mutex<Running>,
+    pub(crate) running: Mutex<RunningStreams>,
     /// All streams by their numbers. Nothing else is locked while this is.
     pub(crate) all: Mutex<HashMap<u64, Weak<SharedStream>>>,
     next: AtomicU64,
     pub(crate) open: OpenSubscriptions,
-    bounds: Bounds,
+    bounds: RingBounds,
     pub(crate) kept: KeptBytes,
 }
 
@@ -83,27 +83,27 @@ pub(crate) struct StreamState {
 pub(crate) enum StreamPhase {
     /// The next payload is awaited.
     Demanded,
-    /// Nobody has read the newest payload, which is as old as this.
+    /// No reader has the newest payload, which is as old as this.
     Idle(Instant),
     /// There are no more payloads than those in the ring.
     Ended,
 }
 
 impl Streams {
-    pub(crate) fn new(open: OpenSubscriptions, bounds: Bounds) -> Self {
+    pub(crate) fn new(open: OpenSubscriptions, bounds: RingBounds) -> Self {
         let (running, all) = (Mutex::default(), Mutex::default());
         Self { running, all, next: AtomicU64::default(), open, bounds, kept: KeptBytes::default() }
     }
 
     /// The stream of this key, if it still has readers.
-    pub(crate) fn find(&self, running: &Running, key: &RequestKey) -> Option<Arc<SharedStream>> {
+    pub(crate) fn find(&self, running: &RunningStreams, key: &RequestKey) -> Option<Arc<SharedStream>> {
         running.get(key).and_then(Weak::upgrade)
     }
 
     /// Adds a stream, which is yet to begin.
     pub(crate) fn add(
         self: &Arc<Self>,
-        running: &mut Running,
+        running: &mut RunningStreams,
         key: Arc<RequestKey>,
         sharing: Sharing,
         start: Start,

@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 type Payloads = BoxStream<'static, Payload>;
 
-/// Where streams come from: each that is started says what it is told to.
+/// Sources of streams, each with a sender of its payloads.
 #[derive(Clone, Default)]
 struct Sources(Arc<Mutex<Vec<mpsc::UnboundedSender<Payload>>>>);
 
@@ -169,7 +169,7 @@ async fn all_who_join_know_when_it_has_begun() {
 
 #[tokio::test]
 async fn a_reader_too_far_behind_the_others_ends_with_an_error() {
-    let bounds = Bounds { count: 10, bytes: 1_000, all_bytes: 1 << 20 };
+    let bounds = RingBounds { count: 10, bytes: 1_000, all_bytes: 1 << 20 };
     let (streams, sources) = (Fanout::bounded(OpenSubscriptions::default(), bounds), Sources::default());
     let mut quick = join(&streams, Sharing::FromNowOn, &sources);
     let mut slow = join(&streams, Sharing::FromNowOn, &sources);
@@ -355,7 +355,7 @@ fn counting(streams: &Fanout, key: RequestKey, bytes: usize) -> (mpsc::Unbounded
 
 #[tokio::test]
 async fn a_reader_that_can_resume_continues_alone() {
-    let bounds = Bounds { count: 4, bytes: 1_000, all_bytes: 1 << 20 };
+    let bounds = RingBounds { count: 4, bytes: 1_000, all_bytes: 1 << 20 };
     let streams = Fanout::bounded(OpenSubscriptions::default(), bounds);
     let (say, join) = counting(&streams, key(0), 1);
     let [mut quick, mut from_the_start, mut slow] = [join(), join(), join()];
@@ -379,7 +379,7 @@ async fn a_reader_that_can_resume_continues_alone() {
 
 #[tokio::test]
 async fn what_is_too_much_in_all_streams_together_is_at_the_cost_of_those_that_keep_most() {
-    let bounds = Bounds { count: 100, bytes: 10_000, all_bytes: 2_000 };
+    let bounds = RingBounds { count: 100, bytes: 10_000, all_bytes: 2_000 };
     let streams = Fanout::bounded(OpenSubscriptions::default(), bounds);
     let (say_much, join_much) = counting(&streams, key(1), 500);
     let (say_little, join_little) = counting(&streams, key(2), 10);

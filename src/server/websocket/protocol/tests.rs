@@ -30,7 +30,7 @@ fn done(actions: Vec<Action>) -> Vec<Done> {
 }
 
 fn say(protocol: &mut Protocol, message: &Value) -> Vec<Done> {
-    done(protocol.on(&Input::Text(&message.to_string())))
+    done(protocol.on(&SocketInput::Text(&message.to_string())))
 }
 
 fn subscribe(id: &str) -> Value {
@@ -46,11 +46,11 @@ fn refusal() -> Payload {
 }
 
 fn yielded(protocol: &mut Protocol, id: &str, payload: &Payload) -> Vec<Done> {
-    done(protocol.on(&Input::Yielded(&id.into(), payload)))
+    done(protocol.on(&SocketInput::Yielded(&id.into(), payload)))
 }
 
 fn ended(protocol: &mut Protocol, id: &str) -> Vec<Done> {
-    done(protocol.on(&Input::Ended(&id.into())))
+    done(protocol.on(&SocketInput::Ended(&id.into())))
 }
 
 /// A socket on which these operations run.
@@ -67,7 +67,7 @@ fn running(ids: &[&str]) -> Protocol {
     protocol
 }
 
-fn closes(protocol: &mut Protocol, input: &Input<'_>, with: u16) -> String {
+fn closes(protocol: &mut Protocol, input: &SocketInput<'_>, with: u16) -> String {
     let done = done(protocol.on(input));
     let [Done::Close(code, reason)] = done.as_slice() else { panic!("{done:?}") };
     assert_eq!(*code, with, "{reason}");
@@ -158,22 +158,29 @@ fn every_way_to_break_the_protocol_has_its_close_code_and_ends_everything() {
     let init = json!({ "type": "connection_init" }).to_string();
     let (first, nonsense) = (subscribe("a").to_string(), json!({ "type": "start" }).to_string());
     for (mut protocol, input, code, reason) in [
-        (Protocol::new(Subprotocol::Transport, 3), Input::Text(&first), 4401, "Unauthorized"),
-        (Protocol::new(Subprotocol::Transport, 3), Input::InitDue, 4408, "Connection initialisation timeout"),
+        (Protocol::new(Subprotocol::Transport, 3), SocketInput::Text(&first), 4401, "Unauthorized"),
+        (Protocol::new(Subprotocol::Transport, 3), SocketInput::InitDue, 4408, "Connection initialisation timeout"),
         (
             Protocol::new(Subprotocol::Transport, 3),
-            Input::Text("x"),
+            SocketInput::Text("x"),
             4400,
             "the message is not JSON: expected value at line 1 column 1",
         ),
-        (Protocol::new(Subprotocol::Transport, 3), Input::Binary, 4400, "the message is binary: send text"),
-        (running(&["a"]), Input::Binary, 4400, "the message is binary: send text"),
-        (running(&["a"]), Input::Text(&nonsense), 4400, "\"start\" is not a message type of graphql-transport-ws"),
-        (running(&["a"]), Input::Text(&init), 4429, "Too many initialisation requests"),
-        (running(&["a"]), Input::Text(&first), 4409, "Subscriber for a already exists"),
+        (Protocol::new(Subprotocol::Transport, 3), SocketInput::Binary, 4400, "the message is binary: send text"),
+        (running(&["a"]), SocketInput::Binary, 4400, "the message is binary: send text"),
+        (
+            running(&["a"]),
+            SocketInput::Text(&nonsense),
+            4400,
+            "\"start\" is not a message type of graphql-transport-ws",
+        ),
+        (running(&["a"]), SocketInput::Text(&init), 4429, "Too many initialisation requests"),
+        (running(&["a"]), SocketInput::Text(&first), 4409, "Subscriber for a already exists"),
     ] {
         assert_eq!(closes(&mut protocol, &input, code), reason);
-        for after in [Input::Text(&init), Input::Binary, Input::InitDue, Input::Ended(&"a".into())] {
+        for after in
+            [SocketInput::Text(&init), SocketInput::Binary, SocketInput::InitDue, SocketInput::Ended(&"a".into())]
+        {
             assert_eq!(done(protocol.on(&after)), [], "{after:?} after {code}");
         }
         assert_eq!(yielded(&mut protocol, "a", &result("{}")), []);
@@ -182,7 +189,7 @@ fn every_way_to_break_the_protocol_has_its_close_code_and_ends_everything() {
 
 #[test]
 fn the_wait_for_connection_init_is_over_once_it_came() {
-    assert_eq!(done(running(&[]).on(&Input::InitDue)), []);
+    assert_eq!(done(running(&[]).on(&SocketInput::InitDue)), []);
 }
 
 #[test]
@@ -191,7 +198,7 @@ fn a_reason_is_cut_to_what_a_close_frame_holds() {
     let id = "ü".repeat(message::LONGEST_ID / 2);
     let mut protocol = running(&[&id]);
     let again = subscribe(&id).to_string();
-    let reason = closes(&mut protocol, &Input::Text(&again), 4409);
+    let reason = closes(&mut protocol, &SocketInput::Text(&again), 4409);
     assert!(reason.len() <= 123 && reason.ends_with("ü already exists"), "{reason}");
 }
 
@@ -241,9 +248,9 @@ fn the_older_dialect_says_why_a_client_is_authentication_error_and_lets_it_leave
     assert_eq!(reason, json!({ "type": "connection_error", "payload": { "message": "Forbidden" } }));
     assert_eq!(running(&[]).authentication_error(&closing), None);
     let leave = json!({ "type": "connection_terminate" }).to_string();
-    assert_eq!(closes(&mut legacy(&["a"]), &Input::Text(&leave), 1000), "");
+    assert_eq!(closes(&mut legacy(&["a"]), &SocketInput::Text(&leave), 1000), "");
     assert_eq!(
-        closes(&mut Protocol::new(Subprotocol::Legacy, 3), &Input::Text(&start("a").to_string()), 4401),
+        closes(&mut Protocol::new(Subprotocol::Legacy, 3), &SocketInput::Text(&start("a").to_string()), 4401),
         "Unauthorized"
     );
 }
@@ -272,12 +279,12 @@ proptest! {
                 _ => text,
             };
             let input = match kind {
-                8 => Input::Yielded(&id, &data),
-                9 => Input::Yielded(&id, &no),
-                10 => Input::Ended(&id),
-                11 if which == 0 => Input::InitDue,
-                11 if which == 1 => Input::Binary,
-                _ => Input::Text(&message),
+                8 => SocketInput::Yielded(&id, &data),
+                9 => SocketInput::Yielded(&id, &no),
+                10 => SocketInput::Ended(&id),
+                11 if which == 0 => SocketInput::InitDue,
+                11 if which == 1 => SocketInput::Binary,
+                _ => SocketInput::Text(&message),
             };
             let done = done(protocol.on(&input));
             prop_assert!(!closed || done.is_empty());
