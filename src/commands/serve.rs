@@ -15,7 +15,7 @@ use btcgraph::mempool::MempoolSnapshot;
 use btcgraph::node::{Node, NodeError, NodeMetrics, NodeOptions, Signals, StopFlag};
 use btcgraph::server::admin::{Admin, NotNotified};
 use btcgraph::server::{self, TokenPolicy, metrics::Metrics};
-use btcgraph::settings::{ApiSettings, ListenAddress, ServerSettings, Settings};
+use btcgraph::settings::{ListenAddress, ServerSettings, Settings};
 use btcgraph::sync::{self, Follow, PersistentMempool, Until, Wake, Withheld};
 use btcgraph::view::{NodeLimits, Published};
 use tokio::net::TcpListener;

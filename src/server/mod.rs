@@ -87,7 +87,7 @@ pub async fn serve_with_metrics(
     // from here on the parts belong to the router, and with it to the connections
     drop(state);
     let finished = async {
-        listener::serve(listener, router, limits, exemptions, shutdown.clone(), open).await;
+        listener::serve(listener, router, &limits, exemptions, shutdown.clone(), open).await;
         // connections that still send a response, and websockets
         all_closed.recv().await;
         Ok(())

@@ -123,7 +123,7 @@ fn spend(budget: &Gcra, cost: u64) -> Result<u64, BudgetExhausted> {
 
 impl Authenticator {
     pub(crate) fn new(policy: TokenPolicy) -> Self {
-        let by_token = policy.tokens.iter().map(|token| Arc::new(Client::of_token(token))).collect();
+        let by_token = policy.tokens.as_slice().iter().map(|token| Arc::new(Client::of_token(token))).collect();
         let anonymous = Arc::new(Client::anonymous(&policy));
         Self { policy, by_token, anonymous, by_address: Cache::new(MAX_CLIENTS) }
     }

@@ -85,15 +85,15 @@ fn is_name(name: &str) -> bool {
 }
 
 impl Tokens {
-    pub(crate) fn iter(&self) -> std::slice::Iter<'_, Token> {
-        self.0.iter()
+    pub(crate) fn as_slice(&self) -> &[Token] {
+        &self.0
     }
 
     /// The place of this token among all. It takes as long whichever it is, and if it is none.
     pub(crate) fn find(&self, token: &str) -> Option<usize> {
         let hash = Sha256Hash::of(token);
         let mut found = None;
-        for (place, token) in self.iter().enumerate() {
+        for (place, token) in self.0.iter().enumerate() {
             if token.hash.equals_in_constant_time(&hash) {
                 found = Some(place);
             }

@@ -106,7 +106,7 @@ impl Framing {
         match self.state {
             // lines before a head that are empty are not of it
             FramingState::Head if is_empty && self.begun.iter().all(|byte| b"\r\n".contains(byte)) => {
-                self.begun.clear()
+                self.begun.clear();
             }
             FramingState::Head if is_empty => return self.end_head(),
             FramingState::Size => match httparse::parse_chunk_size(&self.begun) {

@@ -58,7 +58,7 @@ const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
 pub(crate) async fn serve(
     listener: TcpListener,
     router: Router,
-    limits: Limits,
+    limits: &Limits,
     exemptions: Arc<Exemptions>,
     shutdown: CancellationToken,
     open: Open,
@@ -67,7 +67,7 @@ pub(crate) async fn serve(
         SlotLimits { all: file_limit::fit(limits.connections), each: limits.connections_per_client },
         exemptions,
     );
-    let timeouts = Timeouts::of(&limits);
+    let timeouts = Timeouts::of(limits);
     let refusals = Arc::new(Semaphore::new(REFUSALS));
     loop {
         let accepted = tokio::select! {

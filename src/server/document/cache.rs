@@ -94,13 +94,13 @@ mod tests {
         document.operations.iter().map(|(_, operation)| operation.node.selection_set.node.items.len()).sum()
     }
 
-    fn cache(limits: Limits) -> DocumentCache {
-        DocumentCache::new(&limits, Metrics::new().unwrap().server().clone())
+    fn cache(limits: &Limits) -> DocumentCache {
+        DocumentCache::new(limits, Metrics::new().unwrap().server().clone())
     }
 
     #[test]
     fn a_cached_document_is_that_of_its_text() {
-        let cache = cache(Limits { document_cache_bytes: 1 << 20, ..Limits::default() });
+        let cache = cache(&Limits { document_cache_bytes: 1 << 20, ..Limits::default() });
         for _ in 0..2 {
             assert_eq!(fields(&cache.get("{ a b }").unwrap()), 2);
             assert_eq!(fields(&cache.get("{ a }").unwrap()), 1);
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn refused_documents_are_not_cached() {
-        let cache = cache(Limits { aliases: 0, ..Limits::default() });
+        let cache = cache(&Limits { aliases: 0, ..Limits::default() });
         for _ in 0..2 {
             assert!(matches!(cache.get("{ a: b }"), Err(RequestRefusal::TooLarge { .. })));
             assert!(matches!(cache.get("{"), Err(RequestRefusal::Syntax(_))));
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn cached_documents_stay_within_their_bytes() {
-        let cache = cache(Limits { document_cache_bytes: 100_000, ..Limits::default() });
+        let cache = cache(&Limits { document_cache_bytes: 100_000, ..Limits::default() });
         for number in 0..1_000 {
             cache.get(&format!("{{ field{number} }}")).unwrap();
         }
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn variables_add_to_the_bytes_of_a_subscription() {
-        let cache = cache(Limits::default());
+        let cache = cache(&Limits::default());
         let request = || Request::new("subscription { newBlock { hash } }");
         let variables = async_graphql::Variables::from_json(serde_json::json!({ "a": [1, 2] }));
         let (without, with) = (cache.bytes_of(&request()), cache.bytes_of(&request().variables(variables)));

@@ -110,7 +110,7 @@ impl GraphqlEndpoint {
             let message = format!("Content-Encoding `{coding}` is not supported: send the body without encoding");
             let response = refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, error(code::BAD_USER_INPUT, message));
             return response.map_err(|response: Box<Response>| {
-                with_header(response, ACCEPT_ENCODING, HeaderValue::from_static(body::IDENTITY))
+                Box::new(with_header(*response, ACCEPT_ENCODING, HeaderValue::from_static(body::IDENTITY)))
             });
         }
         let body = match body {
@@ -126,7 +126,8 @@ impl GraphqlEndpoint {
             }
             Err(BodyError::NoMemory(reason)) => {
                 let response = refuse(StatusCode::SERVICE_UNAVAILABLE, reason);
-                return response.map_err(|response| with_header(response, RETRY_AFTER, HeaderValue::from_static("1")));
+                return response
+                    .map_err(|response| Box::new(with_header(*response, RETRY_AFTER, HeaderValue::from_static("1"))));
             }
             Err(BodyError::TooLarge(actual)) => {
                 let message = format!("a request body may have at most {limit} bytes");
@@ -316,7 +317,7 @@ fn bad_request(media: ResponseType, reason: String) -> Response {
     refuse(StatusCode::BAD_REQUEST, media, error(code::BAD_USER_INPUT, reason))
 }
 
-fn with_header(mut response: Box<Response>, name: HeaderName, value: HeaderValue) -> Box<Response> {
+fn with_header(mut response: Response, name: HeaderName, value: HeaderValue) -> Response {
     response.headers_mut().insert(name, value);
     response
 }

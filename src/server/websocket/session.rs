@@ -101,7 +101,7 @@ impl Session {
                 Action::Start(id, request) => match self.start(*request) {
                     Ok(payloads) => self.operations.push(id, payloads),
                     Err(refused) => {
-                        self.on(&SocketInput::Yielded(&id, &Payload::Refused(refused)), cause, None, outbox)
+                        self.on(&SocketInput::Yielded(&id, &Payload::Refused(refused)), cause, None, outbox);
                     }
                 },
                 Action::Stop(id) => {

@@ -33,10 +33,10 @@ impl SocketLog {
         token: Option<Arc<str>>,
         span: tracing::Span,
     ) -> Self {
-        let _open = metrics.socket(Transport::Websocket);
+        let open = metrics.socket(Transport::Websocket);
         tracing::info!(parent: &span, protocol, token = token.as_deref(), "a websocket is open");
         let opened = Instant::now();
-        Self { metrics, _open, span, protocol, client, token, opened, received: 0, sent: 0, bytes: 0, code: None }
+        Self { metrics, _open: open, span, protocol, client, token, opened, received: 0, sent: 0, bytes: 0, code: None }
     }
 
     /// A message is received.

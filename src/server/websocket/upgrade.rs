@@ -125,7 +125,7 @@ impl Websockets {
         match no_slot {
             None => {}
             Some(NoSlot::All) => {
-                socket.close(close::TRY_AGAIN_LATER, "the server has too many websockets: retry later")
+                socket.close(close::TRY_AGAIN_LATER, "the server has too many websockets: retry later");
             }
             Some(NoSlot::Client) => {
                 socket.close(close::TRY_AGAIN_LATER, "this client has too many websockets: close one");

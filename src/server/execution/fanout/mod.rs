@@ -27,7 +27,7 @@ pub(crate) mod reader;
 pub(crate) mod ring;
 pub(crate) mod stream;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use crate::api::{OpenSubscriptions, ResumePoint, Sharing};
 use crate::server::document::request_key::RequestKey;
@@ -66,7 +66,7 @@ impl Fanout {
         let mut unfit: Option<Arc<SharedStream>> = None;
         loop {
             let mut running = self.0.running.lock();
-            let found = self.0.find(&running, &key);
+            let found = running.get(&key).and_then(Weak::upgrade);
             let found = found.filter(|found| unfit.as_ref().is_none_or(|unfit| !Arc::ptr_eq(unfit, found)));
             let Some(found) = found else {
                 let shared = self.0.add(&mut running, key, sharing, Box::new(start));

@@ -95,11 +95,6 @@ impl Streams {
         Self { running, all, next: AtomicU64::default(), open, bounds, kept: KeptBytes::default() }
     }
 
-    /// The stream of this key, if it still has readers.
-    pub(crate) fn find(&self, running: &RunningStreams, key: &RequestKey) -> Option<Arc<SharedStream>> {
-        running.get(key).and_then(Weak::upgrade)
-    }
-
     /// Adds a stream, which is yet to begin.
     pub(crate) fn add(
         self: &Arc<Self>,
