@@ -19,15 +19,15 @@ use super::{pieces, serve, shutdown};
 #[derive(Args, Clone, Copy)]
 pub(super) struct DemoArguments {
     /// The kind of chain
-    #[arg(long, value_enum, default_value_t = Kind::Demo)]
-    profile: Kind,
+    #[arg(long, value_enum, default_value_t = ProfileName::Demo)]
+    profile: ProfileName,
     /// The seed of the simulation
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Kind {
+enum ProfileName {
     /// A small chain to look at: a block every 10 seconds or so, a few payments a second
     Demo,
     /// Some 3,200 transactions a block, with as many inputs and outputs as on mainnet, every ten minutes or so
@@ -36,12 +36,12 @@ enum Kind {
     Hostile,
 }
 
-impl From<Kind> for Profile {
-    fn from(kind: Kind) -> Self {
+impl From<ProfileName> for Profile {
+    fn from(kind: ProfileName) -> Self {
         match kind {
-            Kind::Demo => Profile::Demo,
-            Kind::MainnetLike => Profile::MainnetLike,
-            Kind::Hostile => Profile::Hostile,
+            ProfileName::Demo => Profile::Demo,
+            ProfileName::MainnetLike => Profile::MainnetLike,
+            ProfileName::Hostile => Profile::Hostile,
         }
     }
 }

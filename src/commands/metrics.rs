@@ -23,7 +23,7 @@ pub(super) struct MetricSources {
 }
 
 /// A metric: its name, its help, and how it is read.
-type Reading<T> = (&'static str, &'static str, fn(&T) -> f64);
+type SampledMetric<T> = (&'static str, &'static str, fn(&T) -> f64);
 
 /// All metrics of a process.
 pub(super) fn of(sources: MetricSources) -> Result<Metrics, Failure> {
@@ -64,7 +64,7 @@ fn add_index(
     cache_bytes: usize,
     published: &Published,
 ) -> Result<(), MetricsError> {
-    let counters: [Reading<IndexMetrics>; 5] = [
+    let counters: [SampledMetric<IndexMetrics>; 5] = [
         ("btcgraph_index_commits_total", "Commits to the index.", |index| number(index.commits())),
         (
             "btcgraph_index_commit_seconds_total",
@@ -130,7 +130,7 @@ fn behind(published: &Published) -> Option<f64> {
 }
 
 fn add_mempool(metrics: &Metrics, published: &Published) -> Result<(), MetricsError> {
-    let gauges: [Reading<Head>; 3] = [
+    let gauges: [SampledMetric<Head>; 3] = [
         ("btcgraph_mempool_transactions", "Transactions in the mempool.", |head| number(head.mempool.totals().count)),
         ("btcgraph_mempool_vbytes", "Total virtual size of the mempool, in vbytes.", |head| {
             number(head.mempool.totals().vsize)

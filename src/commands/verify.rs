@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::failure::{Exit, Failure, OrExit};
 use super::pieces;
-use check::{Outcome, Subject, Verdict, ask_node, check};
+use check::{CheckResult, Outcome, Subject, ask_node, check};
 use watch::Watch;
 
 pub(super) use check::VerifyArguments;
@@ -108,7 +108,7 @@ fn conclude(outcome: &Outcome) -> Result<(), Failure> {
             let stopped = "INCOMPLETE: stopped before the check was done, so there is no verdict on the index";
             Err(Failure::new(Exit::Incomplete, stopped))
         }
-        Outcome::Done(Verdict { report, differences, is_complete, checksums_match }) => {
+        Outcome::Done(CheckResult { report, differences, is_complete, checksums_match }) => {
             std::io::stdout().lock().write_all(report.as_bytes()).or_exit(Exit::Failed, "cannot print the report")?;
             match (differences, is_complete) {
                 (0, true) => Ok(()),

@@ -33,7 +33,7 @@ pub(super) enum Outcome {
     /// Stopped before the end, so there is no verdict.
     Stopped,
     /// With a verdict.
-    Done(Verdict),
+    Done(CheckResult),
 }
 
 /// What is checked.
@@ -45,7 +45,7 @@ pub(super) struct Subject<'a> {
 
 /// What the check found.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Verdict {
+pub(super) struct CheckResult {
     /// For the user to read.
     pub(super) report: String,
     /// The number of differences.
@@ -115,7 +115,7 @@ pub(super) fn check(
     Ok(Outcome::Done(judge(&report, comparison.as_ref(), subject.checksums_match)))
 }
 
-fn judge(report: &Report, comparison: Option<&Comparison>, checksums_match: bool) -> Verdict {
+fn judge(report: &Report, comparison: Option<&Comparison>, checksums_match: bool) -> CheckResult {
     let mut lines = describe(report, comparison, checksums_match);
     let differences: Vec<_> =
         report.differences.iter().chain(comparison.iter().flat_map(|comparison| &comparison.differences)).collect();
@@ -124,7 +124,7 @@ fn judge(report: &Report, comparison: Option<&Comparison>, checksums_match: bool
     if differences.is_empty() {
         lines.push(format!("result             {}", verdict(report, comparison, checksums_match)));
     }
-    Verdict { report: lines.join("\n") + "\n", differences: differences.len(), is_complete, checksums_match }
+    CheckResult { report: lines.join("\n") + "\n", differences: differences.len(), is_complete, checksums_match }
 }
 
 /// What is proven where nothing differs, and what was not checked.

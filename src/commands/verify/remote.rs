@@ -18,7 +18,7 @@ use tracing::{error, info};
 
 use super::super::failure::{Exit, Failure, OrExit};
 use super::super::{admin, pieces};
-use super::check::{Asked, Outcome, Subject, Verdict, VerifyArguments, ask_node, check};
+use super::check::{Asked, CheckResult, Outcome, Subject, VerifyArguments, ask_node, check};
 use super::watch::Watch;
 
 /// How many times the node is asked for its UTXO set until it is that of the tip.
@@ -45,7 +45,7 @@ enum Line {
     /// Some of a phase is done.
     Progress { phase: String, done: u64, total: u64 },
     /// The last line: the check is done.
-    Done(Verdict),
+    Done(CheckResult),
     /// The last line: the check failed.
     Failed { exit: Exit, message: String },
     /// The last line: the server stops.

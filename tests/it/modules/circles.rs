@@ -9,8 +9,11 @@ use std::path::Path;
 use super::tokens::tokens;
 use super::{module_path, rust_files};
 
-/// Modules without circles, each with the folder in which there may be some.
-const WITHOUT_CIRCLES: &[(&str, &[&str])] = &[("api", &["api", "types"])];
+/// Modules without circles, each with the folders in which there may be some. This list only grows.
+const WITHOUT_CIRCLES: &[(&str, &[&[&str]])] = &[("api", &[&["api", "types"]]), ("server", &[])];
+
+/// Modules whose root is a table of contents that none of their own files imports. This list only grows.
+const WITH_UNUSED_ROOT: &[&str] = &["server"];
 
 /// The most files in a folder.
 const FOLDER_FILES: usize = 25;
@@ -24,9 +27,10 @@ fn no_files_import_each_other() {
         let files: BTreeMap<_, _> = sources.iter().filter(|(module, _)| module[0] == *top).collect();
         assert!(files.len() > 5, "the sources of {top} are where this test looks for them");
         let mut imports = imports_of(&files);
-        imports.retain(|module, _| !is_in(module, exempt));
+        let is_exempt = |module: &Module| exempt.iter().any(|folder| is_in(module, folder));
+        imports.retain(|module, _| !is_exempt(module));
         for names in imports.values_mut() {
-            names.retain(|module| !is_in(module, exempt));
+            names.retain(|module| !is_exempt(module));
         }
         let circles = circles(&imports);
         assert!(circles.is_empty(), "move what these files share into a file of its own:\n{}", circles.join("\n"));
@@ -34,13 +38,25 @@ fn no_files_import_each_other() {
 }
 
 #[test]
-fn a_folder_of_api_holds_at_most_25_files() {
+fn no_file_imports_the_root_of_its_module() {
+    let sources = sources();
+    for top in WITH_UNUSED_ROOT {
+        let files: BTreeMap<_, _> = sources.iter().filter(|(module, _)| module[0] == *top).collect();
+        assert!(files.len() > 5, "the sources of {top} are where this test looks for them");
+        let importers = importers_of_root(top, &files);
+        assert!(importers.is_empty(), "import the file that defines it instead of {top}: {importers:?}");
+    }
+}
+
+#[test]
+fn a_folder_of_api_or_server_holds_at_most_25_files() {
     let mut folders: BTreeMap<String, usize> = BTreeMap::new();
     for (module, is_head) in sources().iter().map(|(module, source)| (module, source.is_head)) {
         let folder = if is_head { module.join("/") } else { module[..module.len() - 1].join("/") };
         *folders.entry(folder).or_default() += 1;
     }
-    folders.retain(|folder, files| folder.starts_with("api") && *files > FOLDER_FILES);
+    let is_checked = |folder: &str| WITHOUT_CIRCLES.iter().any(|(top, _)| folder.split('/').next() == Some(top));
+    folders.retain(|folder, files| is_checked(folder) && *files > FOLDER_FILES);
     assert!(folders.is_empty(), "folders with more than {FOLDER_FILES} files: {folders:?}");
 }
 
@@ -128,6 +144,18 @@ fn imports_of(files: &BTreeMap<&Module, &Source>) -> BTreeMap<Module, BTreeSet<M
         ((*module).clone(), imported.collect())
     });
     imports.collect()
+}
+
+/// The files of a module that name something of its root, be it defined there or re-exported.
+fn importers_of_root(top: &str, files: &BTreeMap<&Module, &Source>) -> Vec<String> {
+    let is_file = |path: &[String]| files.contains_key(&path.to_vec());
+    let of_root = |path: &[String]| {
+        path.first().is_some_and(|first| first == top) && path.get(..2).is_none_or(|child| !is_file(child))
+    };
+    let imports_root = |(module, source): &(&&Module, &&Source)| {
+        module.len() > 1 && named(module, source, &is_file).iter().any(|named| of_root(&named.path))
+    };
+    files.iter().filter(imports_root).map(|(module, _)| module.join("::")).collect()
 }
 
 /// All paths into the crate that a file names.
@@ -238,15 +266,16 @@ fn circles(imports: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<String> {
 mod the_check {
     use super::*;
 
+    fn sources_of(files: &[(&str, &str)]) -> BTreeMap<Module, Source> {
+        let source = |(file, source): &(&str, &str)| {
+            let is_head = file.ends_with("mod.rs");
+            (module_path(Path::new(file)), Source { tokens: without_tests(tokens(source)), is_head })
+        };
+        files.iter().map(source).collect()
+    }
+
     fn found(files: &[(&str, &str)]) -> Vec<String> {
-        let sources: BTreeMap<Module, Source> = files
-            .iter()
-            .map(|(file, source)| {
-                let is_head = file.ends_with("mod.rs");
-                (module_path(Path::new(file)), Source { tokens: without_tests(tokens(source)), is_head })
-            })
-            .collect();
-        circles(&imports_of(&sources.iter().collect()))
+        circles(&imports_of(&sources_of(files).iter().collect()))
     }
 
     #[test]
@@ -270,6 +299,24 @@ mod the_check {
     fn finds_a_head_file_that_uses_what_imports_it() {
         let found = found(&[("a/mod.rs", "mod x; struct A(x::X);"), ("a/x.rs", "use super::A;")]);
         assert_eq!(found, ["a ◄──► a::x"]);
+    }
+
+    #[test]
+    fn finds_an_import_of_the_root() {
+        let importers = |source: &str| {
+            let files = [("a/mod.rs", "mod x; mod y; pub use x::X;"), ("a/x.rs", "struct X;"), ("a/y.rs", source)];
+            importers_of_root("a", &sources_of(&files).iter().collect())
+        };
+        for source in
+            ["use super::X;", "use crate::a::{self};", "fn f(x: crate::a::X) {}", "use crate::{a::{x::X, X as Y}};"]
+        {
+            assert_eq!(importers(source), ["a::y"], "{source}");
+        }
+        for source in
+            ["use super::x::X;", "use crate::a::x::{self, X};", "fn f(x: crate::b::X) {}", "use crate::{b, c};"]
+        {
+            assert_eq!(importers(source), [""; 0], "{source}");
+        }
     }
 
     #[test]

@@ -1,9 +1,9 @@
-//! The order of the modules: which crate is named where, that imports run only downwards, and that a type name is
-//! defined once; and that the files of a module import each other in no circles.
+//! The order of the modules: which crate is named where, that imports run only downwards and in no circles, and that a
+//! type name is defined once.
 //!
 //! The tests read the sources as tokens, so that prose and literals may name anything.
 
-mod imports;
+mod circles;
 mod tokens;
 mod type_names;
 
