@@ -242,7 +242,7 @@ fn the_older_dialect_starts_another_operation_in_the_place_of_one_with_its_id() 
 }
 
 #[test]
-fn the_older_dialect_says_why_a_client_is_authentication_error_and_lets_it_leave() {
+fn the_older_dialect_says_why_it_refuses_a_client() {
     let closing = Closing::new(close::FORBIDDEN, "Forbidden".to_owned());
     let reason: Value = serde_json::from_str(&legacy(&[]).authentication_error(&closing).unwrap()).unwrap();
     assert_eq!(reason, json!({ "type": "connection_error", "payload": { "message": "Forbidden" } }));
