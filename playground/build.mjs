@@ -1,4 +1,4 @@
-// Bundles the playground into dist/, as src/server/playground.rs embeds and serves it.
+// Bundles the playground into dist/, as src/server/playground/mod.rs embeds and serves it.
 //
 //   dist/index.html   the page
 //   dist/licenses.txt what the bundled packages are licensed under

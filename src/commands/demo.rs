@@ -37,8 +37,8 @@ enum ProfileName {
 }
 
 impl From<ProfileName> for Profile {
-    fn from(kind: ProfileName) -> Self {
-        match kind {
+    fn from(name: ProfileName) -> Self {
+        match name {
             ProfileName::Demo => Profile::Demo,
             ProfileName::MainnetLike => Profile::MainnetLike,
             ProfileName::Hostile => Profile::Hostile,

@@ -26,7 +26,7 @@ use crate::server::auth::authenticator::{AuthError, Authenticator};
 use crate::server::connection::min_rate::MinRate;
 use crate::server::document::admission::{Admission, Admitted, RequestSender};
 use crate::server::document::persisted::{EXTENSION as PERSISTED_QUERY, Persisted};
-use crate::server::error::{error, is_refusal, outcome};
+use crate::server::error::{OK, error, is_refusal, outcome};
 use crate::server::execution::payload::Payload;
 use crate::server::execution::service::{Answer, Executed, GraphqlService};
 use crate::server::limits::memory::MemoryBudget;
@@ -249,7 +249,7 @@ impl GraphqlEndpoint {
             Answer::Cached(json) => {
                 let mut response = with_json(StatusCode::OK, media, Bytes::from(json));
                 cache_headers::add(&mut response, Validity::WithSchema, (media, scope));
-                Whole { response, is_refused: false, code: crate::server::error::OK }
+                Whole { response, is_refused: false, code: OK }
             }
             Answer::Response(mut executed) => {
                 if let Some(id) = &id {

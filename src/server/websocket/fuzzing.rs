@@ -11,8 +11,8 @@ use crate::server::execution::payload::{Payload, Refused};
 /// How many operations the socket may have at once.
 const LIMIT: usize = 3;
 
-/// Lets each line happen to a socket of each subprotocol that was just opened: the lines named below are what its operations and its clock do, the
-/// eldest operation first, and all others are messages of its client.
+/// Lets each line happen to a socket of each subprotocol that was just opened: the lines named below are what its
+/// operations and its clock do, the eldest operation first, and all others are messages of its client.
 ///
 /// # Panics
 ///
