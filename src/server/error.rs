@@ -3,6 +3,7 @@
 //! `http/response.rs`, `execution/payload.rs` and the websocket's protocol encode them.
 
 use std::fmt::Display;
+use std::time::Duration;
 
 use async_graphql::{Response, ServerError, Value};
 
@@ -61,7 +62,7 @@ pub(crate) fn known_code(code: &str) -> &'static str {
 }
 
 /// A duration in whole seconds, rounded up, as `Retry-After` has it.
-pub(crate) fn whole_seconds(duration: std::time::Duration) -> u64 {
+pub(crate) fn whole_seconds(duration: Duration) -> u64 {
     duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
 }
 
@@ -75,5 +76,11 @@ mod tests {
         assert_eq!(outcome(&Response::from_errors(vec![error(code::TIMEOUT, "late")])), code::TIMEOUT);
         assert_eq!(outcome(&Response::from_errors(vec![error("EVIL", "no")])), "OTHER");
         assert_eq!(outcome(&Response::from_errors(vec![ServerError::new("no", None)])), "OTHER");
+    }
+
+    #[test]
+    fn seconds_are_rounded_up() {
+        let seconds = [0, 1, 1_000, 1_001].map(|milliseconds| whole_seconds(Duration::from_millis(milliseconds)));
+        assert_eq!(seconds, [0, 1, 1, 2]);
     }
 }
