@@ -147,6 +147,12 @@ impl ImportedChain {
         usize::from(u16::from_be_bytes([high, low])) >> (16 - self.partition_bits)
     }
 
+    /// The bits of a script key behind those that name its partition, at most 20 of them, as a number.
+    pub(super) fn bits_behind_partition(&self, ScriptKey([a, b, c, d, ..]): ScriptKey, bits: u32) -> usize {
+        let behind = u64::from(u32::from_be_bytes([a, b, c, d]) << self.partition_bits);
+        usize::try_from(behind >> (32 - bits.min(20))).unwrap_or(0)
+    }
+
     /// The partition of the hash of a txid, and the 64 bits of it behind those that name the partition. Two of 1.5e9
     /// txids share a partition and these with a probability of 1 in 70,000.
     pub(super) fn partition_of_hash(&self, hash: [u8; 16]) -> (usize, u64) {

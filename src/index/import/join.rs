@@ -87,7 +87,7 @@ pub(super) fn join(
         let (clock, mut copies) = (work.clock(), BTreeMap::new());
         let (chain, builder) = (&work.chain, &mut work.builder);
         let make = |partition| join_partition(chain, partition, cut_bits, &runs);
-        in_order(state.next..partitions, chain.options.threads, make, |joined: Joined| {
+        in_order(state.next..partitions, chain.options.threads, 1, make, |joined: Joined| {
             if let Some((txnum, vin)) = joined.unresolved {
                 let txid = builder.with_table(txids::TABLE, |table| txids::read(table, txnum))?;
                 let txid = txid.map_or_else(|| txnum.to_string(), |txid| txid.to_string());
@@ -139,22 +139,10 @@ fn join_partition(
         }
         Ok(())
     })?;
-    keys.sort_unstable();
+    let (keys, ends) = sorted(&keys);
+    let bucket = |hash: u64| bucket_of(hash, ends.len());
     let equal = keys.chunk_by(|one, other| one.0 == other.0).filter(|equal| equal.len() > 1);
     let equal = equal.map(|equal| equal.iter().map(|(_, txnum)| *txnum).collect()).collect();
-
-    // of each bucket, how many keys are in those up to it
-    let bits = (keys.len() / BUCKET).max(2).ilog2();
-    let bucket = |hash: u64| usize::try_from(hash >> (u64::BITS - bits)).unwrap_or(0);
-    let mut ends = vec![0_u32; 1 << bits];
-    for (hash, _) in &keys {
-        ends[bucket(*hash)] += 1;
-    }
-    let mut sum = 0;
-    for end in &mut ends {
-        sum += *end;
-        *end = sum;
-    }
 
     let memory = chain.options.memory / 4 / chain.options.threads.max(1);
     let (mut found, mut unresolved) = (spends.buffers(chain.ranges.len(), memory), None);
@@ -187,6 +175,39 @@ fn join_partition(
     Ok(Joined { hashes: hashes.collect(), equal, unresolved })
 }
 
+/// The bucket of a hash, of so many, which are a power of two.
+fn bucket_of(hash: u64, buckets: usize) -> usize {
+    usize::try_from(hash >> (u64::BITS - buckets.ilog2())).unwrap_or(0)
+}
+
+/// The transactions in the order of their hashes, and of each bucket the number of transactions up to its end. As hashes are spread
+/// evenly, putting them into their buckets does most of the sorting.
+fn sorted(transactions: &[(u64, TxNum)]) -> (Vec<(u64, TxNum)>, Vec<u32>) {
+    let buckets = 1 << (transactions.len() / BUCKET).max(2).ilog2();
+    let mut ends = vec![0_u32; buckets];
+    for (hash, _) in transactions {
+        ends[bucket_of(*hash, buckets)] += 1;
+    }
+    let mut sum = 0;
+    for end in &mut ends {
+        sum += *end;
+        *end = sum;
+    }
+    // each bucket is filled from its end, which is its beginning then
+    let (mut sorted, mut at) = (vec![(0, TxNum(0)); transactions.len()], ends.clone());
+    for transaction in transactions.iter().rev() {
+        let at = &mut at[bucket_of(transaction.0, buckets)];
+        *at -= 1;
+        sorted[index(*at)] = *transaction;
+    }
+    let mut from = 0;
+    for end in &ends {
+        sorted[from..index(*end)].sort_unstable();
+        from = index(*end);
+    }
+    (sorted, ends)
+}
+
 fn index(number: u32) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
@@ -210,4 +231,32 @@ fn find_copies(
         };
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn transactions_are_sorted_and_each_bucket_ends_where_it_is_said_to(
+            // spread evenly, or nearly all in one bucket
+            hashes in prop_oneof![
+                prop::collection::vec(any::<u64>(), 0..600),
+                prop::collection::vec(prop_oneof![0..9_u64, any::<u64>()], 0..600),
+            ],
+        ) {
+            let transactions: Vec<_> = hashes.into_iter().zip((0..).map(TxNum)).collect();
+            let (found, ends) = sorted(&transactions);
+            let mut expected = transactions;
+            expected.sort_unstable();
+            for (bucket, end) in ends.iter().enumerate() {
+                let up_to = expected.iter().filter(|(hash, _)| bucket_of(*hash, ends.len()) <= bucket).count();
+                prop_assert_eq!(index(*end), up_to);
+            }
+            prop_assert_eq!(found, expected);
+        }
+    }
 }

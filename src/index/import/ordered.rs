@@ -14,8 +14,8 @@ struct Begun {
     end: usize,
 }
 
-/// Makes items on `threads` threads, and hands them to `take` in order on this one. Each thread is at most two items
-/// ahead: one in its channel, and one that is being made or waits for the channel.
+/// Makes items on `threads` threads, and hands them to `take` in order on this one. Each thread is at most `ahead` items ahead
+/// and one: those in its channel, and one that is being made or waits for the channel.
 ///
 /// After [`ControlFlow::Break`] no items are begun but those before one that is begun already; `take` receives all of them.
 /// Nothing is made ahead then. Returns the number behind the last item taken.
@@ -24,6 +24,7 @@ struct Begun {
 pub(super) fn in_order<T: Send>(
     items: Range<usize>,
     threads: usize,
+    ahead: usize,
     make: impl Fn(usize) -> Result<T, IndexError> + Sync,
     mut take: impl FnMut(T) -> Result<ControlFlow<()>, IndexError>,
 ) -> Result<usize, IndexError> {
@@ -41,7 +42,7 @@ pub(super) fn in_order<T: Send>(
         };
         let mut receivers = Vec::with_capacity(threads);
         for first in 0..threads {
-            let (sender, receiver) = sync_channel(1);
+            let (sender, receiver) = sync_channel(ahead);
             let work = move || {
                 for item in (items.start + first..items.end).step_by(threads).take_while(|item| may_start(*item)) {
                     let item = make(item);
@@ -84,14 +85,14 @@ mod tests {
                 thread::sleep(std::time::Duration::from_micros(if item.is_multiple_of(3) { 300 } else { 0 }));
                 Ok(item)
             };
-            let end = in_order(3..40, threads, make, |item| {
+            let end = in_order(3..40, threads, 1, make, |item| {
                 taken.push(item);
                 Ok(ControlFlow::Continue(()))
             });
             assert_eq!(end.unwrap(), 40);
             assert_eq!(taken, (3..40).collect::<Vec<_>>());
         }
-        assert_eq!(in_order(0..0, 2, |_| Ok(()), |()| Ok(ControlFlow::Continue(()))).unwrap(), 0);
+        assert_eq!(in_order(0..0, 2, 1, |_| Ok(()), |()| Ok(ControlFlow::Continue(()))).unwrap(), 0);
     }
 
     #[test]
@@ -105,7 +106,7 @@ mod tests {
             };
             while next < 40 {
                 let first = next;
-                next = in_order(next..40, threads, make, |item: usize| {
+                next = in_order(next..40, threads, 1, make, |item: usize| {
                     taken.push(item);
                     Ok(if item == first + 4 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
                 })
@@ -125,10 +126,10 @@ mod tests {
             taken += 1;
             Ok(ControlFlow::Continue(()))
         };
-        assert!(matches!(in_order(0..1_000, 2, make, take), Err(IndexError::Interrupted)));
+        assert!(matches!(in_order(0..1_000, 2, 1, make, take), Err(IndexError::Interrupted)));
         assert_eq!(taken, 7);
         let take = |item| if item == 3 { Err(IndexError::Interrupted) } else { Ok(ControlFlow::Continue(())) };
-        assert!(matches!(in_order(0..1_000, 2, Ok, take), Err(IndexError::Interrupted)));
+        assert!(matches!(in_order(0..1_000, 2, 1, Ok, take), Err(IndexError::Interrupted)));
     }
 
     #[test]
@@ -143,7 +144,7 @@ mod tests {
             thread::sleep(std::time::Duration::from_millis(50));
             Err(IndexError::Interrupted)
         };
-        assert!(matches!(in_order(0..1_000, 2, make, take), Err(IndexError::Interrupted)));
+        assert!(matches!(in_order(0..1_000, 2, 1, make, take), Err(IndexError::Interrupted)));
         let begun = begun.into_inner();
         assert!(begun <= 2 * 3, "{begun}");
     }

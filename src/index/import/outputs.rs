@@ -82,7 +82,7 @@ pub(super) fn outputs(
         let clock = work.clock();
         let (chain, builder) = (&work.chain, &mut work.builder);
         let make = |range| outputs_of_range(chain, range, &runs);
-        in_order(state.next..ranges, chain.options.threads, make, |range: RangeOutputs| {
+        in_order(state.next..ranges, chain.options.threads, 1, make, |range: RangeOutputs| {
             let (mut rows, mut states, mut txnum) = (Vec::new(), range.states.as_slice(), range.first);
             for count in range.counts {
                 let (own, rest) = states.split_at(usize::try_from(count).unwrap_or(usize::MAX).min(states.len()));

@@ -28,6 +28,8 @@ use crate::chain::raw::{HEADER_SIZE, RawBlock, RawTransaction};
 
 /// A transaction: hash ‖ txnum.
 pub(super) const TRANSACTION: usize = 8 + 4;
+/// Blocks that each thread may be ahead: while rows are written, the threads parse on.
+const AHEAD: usize = 8;
 /// Ranges of blocks in one temporary file.
 pub(super) const STREAM_BUNDLE: usize = 64;
 /// Memory for the buffers of P2PK scripts.
@@ -105,7 +107,7 @@ impl BlockReader {
             let mut buffers = workers[at % workers.len()].lock().unwrap_or_else(PoisonError::into_inner);
             parse(chain, &tasks[at], &mut buffers)
         };
-        in_order(0..tasks.len(), workers.len(), parse, |parsed| {
+        in_order(0..tasks.len(), workers.len(), AHEAD, parse, |parsed| {
             builder.append(txids::TABLE, &std::mem::take(&mut before), Vec::as_slice)?;
             txid_rows.extend(parsed.txids.iter().filter_map(|txid| txids.push(txid)));
             for (key_hash, script, txnum) in parsed.p2pk {

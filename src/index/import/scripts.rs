@@ -33,6 +33,9 @@ pub(super) struct ScriptOutput {
     pub(super) fate: Fate,
 }
 
+/// About as many effects as fit the fast cache of a processor while they are sorted.
+const SORTED_AT_ONCE: usize = 1 << 10;
+
 const COINBASE: u8 = 1;
 const SPENT: u8 = 2;
 const OVERWRITTEN: u8 = 4;
@@ -137,7 +140,8 @@ impl ScriptEffect {
 /// The rows of a partition, in their order.
 #[derive(Default)]
 struct Partition {
-    entries: Vec<ScriptEffect>,
+    /// Effects by the next bits of their script keys, which put them in order: the fewer are sorted at once, the faster.
+    effects: Vec<Vec<ScriptEffect>>,
     unspent: Vec<(unspent::UnspentKeyBytes, unspent::UnspentValue)>,
     payouts: Vec<(payouts::PayoutKey, ())>,
 }
@@ -175,8 +179,11 @@ pub(super) fn scripts(
         let clock = work.clock();
         let (chain, builder) = (&work.chain, &mut work.builder);
         let make = |partition| rows_of(chain, partition, &outputs);
-        in_order(state.next..partitions, chain.options.threads, make, |partition: Partition| {
-            let rows = history_rows(&mut state.packer, &partition.entries)?;
+        in_order(state.next..partitions, chain.options.threads, 1, make, |partition: Partition| {
+            let mut rows = Vec::new();
+            for effects in &partition.effects {
+                add_history_rows(&mut state.packer, effects, &mut rows)?;
+            }
             builder.append(history::TABLE, &rows, Vec::as_slice)?;
             builder.append(unspent::TABLE, &partition.unspent, |row| row)?;
             builder.append(payouts::TABLE, &partition.payouts, |()| ())?;
@@ -193,12 +200,12 @@ pub(super) fn scripts(
     work.retire(RunKind::Scripts)
 }
 
-/// The rows that the effects of a partition complete.
-fn history_rows(
+/// Adds the rows that effects complete.
+fn add_history_rows(
     packer: &mut history::HistoryPacker,
     effects: &[ScriptEffect],
-) -> Result<Vec<PackedRow<14>>, IndexError> {
-    let mut rows = Vec::new();
+    rows: &mut Vec<PackedRow<14>>,
+) -> Result<(), IndexError> {
     for effects in effects.chunk_by(|one, other| one.script_and_txnum() >> 32 == other.script_and_txnum() >> 32) {
         packer.script(effects[0].script(), HistoryRow::default());
         for same in effects.chunk_by(|one, other| one.script_and_txnum() == other.script_and_txnum()) {
@@ -206,27 +213,31 @@ fn history_rows(
             rows.extend(packer.push(same[0].txnum(), &change)?);
         }
     }
-    Ok(rows)
+    Ok(())
 }
 
 fn rows_of(chain: &ImportedChain, partition: usize, outputs: &Runs) -> Result<Partition, IndexError> {
-    let mut rows = Partition::default();
+    // most outputs have two effects, and a record of some 24 bytes
+    let effects = outputs.partition_bytes(partition) / 12;
+    let bits = (effects / SORTED_AT_ONCE).max(1).ilog2().min(20);
+    let room = (effects >> bits) + (effects >> bits) / 8;
+    let mut rows =
+        Partition { effects: (0..1 << bits).map(|_| Vec::with_capacity(room)).collect(), ..Partition::default() };
     outputs.consume(partition, |chunk| {
         let mut chunk = Decoder::new("import", chunk);
         while !chunk.is_empty() {
             let ScriptOutput { script, txnum, vout, value, is_coinbase, fate } = ScriptOutput::decode(&mut chunk)?;
             let kind = if is_coinbase { EffectKind::ReceiveCoinbase } else { EffectKind::Receive };
-            rows.entries.push(ScriptEffect::new(script, txnum, kind, value));
+            let effects = &mut rows.effects[chain.bits_behind_partition(script, bits)];
+            effects.push(ScriptEffect::new(script, txnum, kind, value));
             match fate {
                 Fate::Unspent => {
                     let row = unspent::UnspentRow { value, is_coinbase };
                     rows.unspent.push((unspent::key(script, txnum, vout), row.encode()));
                 }
-                Fate::Spent(txnum) => {
-                    rows.entries.push(ScriptEffect::new(script, txnum, EffectKind::Spend, value));
-                }
+                Fate::Spent(txnum) => effects.push(ScriptEffect::new(script, txnum, EffectKind::Spend, value)),
                 Fate::Overwritten(txnum) => {
-                    rows.entries.push(ScriptEffect::new(script, txnum, EffectKind::Overwrite, value));
+                    effects.push(ScriptEffect::new(script, txnum, EffectKind::Overwrite, value));
                 }
             }
             if is_coinbase {
@@ -235,7 +246,7 @@ fn rows_of(chain: &ImportedChain, partition: usize, outputs: &Runs) -> Result<Pa
         }
         Ok(())
     })?;
-    rows.entries.sort_unstable();
+    rows.effects.iter_mut().for_each(|effects| effects.sort_unstable());
     rows.unspent.sort_unstable();
     rows.payouts.sort_unstable();
     rows.payouts.dedup();

@@ -18,19 +18,20 @@ use super::super::retry::StopFlag;
 use super::spans::spans;
 use super::{BlockSourceStatus, LocatedBlocks, from_node};
 
-/// The most bytes of a batch, unless one block has more.
-const BATCH: u64 = 8 << 20;
+/// The most bytes of a batch, unless one block has more: so many blocks that those who divide them among threads seldom wait for
+/// the last of them.
+const BATCH: u64 = 32 << 20;
 /// Batches that wait for the consumer.
-const QUEUE: usize = 2;
-/// Batches that the buffers have room for: those that wait, one that is being read with its span, and as much again for the
+const QUEUE: usize = 1;
+/// Batches that the buffers have room for: the one that waits, one that is being read with its span, and as much again for the
 /// requests in flight.
-const BATCHES: u64 = 8;
+const BATCHES: u64 = 6;
 /// How often a consumer that waits for a batch checks the stop flag.
 const STOP_CHECK: Duration = Duration::from_millis(100);
 
 type Batch = Vec<(BlockHash, Vec<u8>)>;
 
-/// An iterator over blocks in batches of some 8 MiB, in the order of the hashes. An error is returned after the blocks
+/// An iterator over blocks in batches of up to 32 MiB, in the order of the hashes. An error is returned after the blocks
 /// before it and ends the iteration. Dropping it ends its thread.
 pub struct BlockBatches {
     batches: Receiver<Result<Batch, NodeError>>,
