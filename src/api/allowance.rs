@@ -1,7 +1,11 @@
 //! What an answer reads, counted against the bytes that it may read (`server.limits.transactionBytes`).
 
+use std::sync::Arc;
+
+use bitcoin::Txid;
+
 use crate::api::error::ApiError;
-use crate::view::{IndexError, Transaction, View};
+use crate::view::{IndexError, Transaction, TxNum, View};
 
 /// What an item of a list that a client sees whole adds to an answer beside its own bytes.
 pub(crate) const ITEM_BYTES: usize = 32;
@@ -17,6 +21,27 @@ pub(crate) fn find_transaction(
     view.count(0)?;
     let found = find(view)?;
     view.count(found.as_ref().map_or(0, |transaction| transaction.bytes_read))?;
+    Ok(found)
+}
+
+/// The newest transaction with this txid, if any, read together with those that other fields ask for. Its bytes count as read.
+///
+/// Errors: QUERY_LIMIT_EXCEEDED; those of the index.
+pub(crate) async fn find_together(view: &View, txid: Txid) -> Result<Option<Arc<Transaction>>, ApiError> {
+    view.count(0)?;
+    let found = view.transaction_together(txid).await?;
+    view.count(found.as_ref().map_or(0, |transaction| transaction.bytes_read))?;
+    Ok(found)
+}
+
+/// The transaction at this position, or a later one with its txid (BIP30), read together with those that other fields ask
+/// for. Its bytes count as read.
+///
+/// Errors: QUERY_LIMIT_EXCEEDED; those of the index.
+pub(crate) async fn newest_copy_together(view: &View, txnum: TxNum) -> Result<Arc<Transaction>, ApiError> {
+    view.count(0)?;
+    let found = view.newest_copy_together(txnum).await?;
+    view.count(found.bytes_read)?;
     Ok(found)
 }
 

@@ -65,7 +65,7 @@ pub use observed::{Observations, ObservedLimits};
 pub use open::{Index, IndexOptions};
 pub use optional::{NamedTable, OptionalTables};
 pub use raw::{RawBlocks, RawFiles, RawProgress, RawStorage};
-pub use snapshot::{Occurrence, Snapshot, SpendingInput, StoredTransaction, TableRows};
+pub use snapshot::{Occurrence, Snapshot, SpendingInput, StoredTransaction, TableRows, WantedTransaction};
 pub use tables::block_files::BlockFileRow;
 pub use tables::block_hashes::{BlockPlace, ChainMembership};
 pub use tables::block_observed::ObservedBlock;

@@ -82,10 +82,21 @@ pub struct StoredTransaction {
     pub txnum: TxNum,
     /// Its txid.
     pub txid: Txid,
+    /// Its block, and its index there.
+    pub at: Occurrence,
     /// Its fee in sat, `None` for a coinbase.
     pub fee: Option<u64>,
     /// Its serialisation, witness included.
     pub raw: Vec<u8>,
+}
+
+/// What identifies a transaction that is read together with others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum WantedTransaction {
+    /// The newest with this txid.
+    Newest(Txid),
+    /// The one at this position.
+    At(TxNum),
 }
 
 /// The input that spends an output.
@@ -306,6 +317,10 @@ impl Snapshot {
         if let Some(occurrence) = self.generations.occurrence(txnum)? {
             return Ok(occurrence);
         }
+        self.live_occurrence(txnum)
+    }
+
+    fn live_occurrence(&self, txnum: TxNum) -> Result<Occurrence, IndexError> {
         let row = self.block_starts.range::<&[u8; 4]>(..=&txnum.to_key())?.next_back().transpose()?;
         let (key, value) = row.ok_or_else(|| IndexError::corrupt("block_starts", "the genesis row is missing"))?;
         let start = BlockStart::decode(key.value(), value.value());
@@ -319,7 +334,8 @@ impl Snapshot {
         }
         let Some(row) = self.transactions.get(&txnum.to_key())? else { return Ok(None) };
         let TransactionRow { txid, fee, is_coinbase, raw } = TransactionRow::decode(row.value())?;
-        Ok(Some(StoredTransaction { txnum, txid, fee: (!is_coinbase).then_some(fee), raw: raw.to_vec() }))
+        let (at, fee) = (self.live_occurrence(txnum)?, (!is_coinbase).then_some(fee));
+        Ok(Some(StoredTransaction { txnum, txid, at, fee, raw: raw.to_vec() }))
     }
 
     /// Whether the block at this height is in a generation.
@@ -338,6 +354,12 @@ impl Snapshot {
 
     /// The newest transaction of the active chain with this txid.
     pub fn newest(&self, txid: &Txid) -> Result<Option<StoredTransaction>, IndexError> {
+        let live = self.newest_live(txid)?;
+        if live.is_some() { Ok(live) } else { self.generations.newest_transaction(txid) }
+    }
+
+    /// The newest live transaction with this txid.
+    fn newest_live(&self, txid: &Txid) -> Result<Option<StoredTransaction>, IndexError> {
         let prefix = self.salt.txid_prefix(txid);
         let (from, to) = (txids::key(prefix, self.generations.end()), txids::key(prefix, TxNum(u32::MAX)));
         for row in self.txids.range::<&txids::TxidKey>(&from..=&to)?.rev() {
@@ -347,8 +369,27 @@ impl Snapshot {
                 return Ok(found);
             }
         }
-        let frozen = self.generations.positions(txid)?;
-        frozen.last().map_or(Ok(None), |newest| self.generations.transaction(*newest))
+        Ok(None)
+    }
+
+    /// Those of these transactions that are frozen and that the chain does not repeat later, as `make` makes them of what is
+    /// stored. Several are looked up and read at a time, their bytes in the order of the chain, until `bytes` of them are read.
+    /// `None` stands for all others, and for those that cannot be read.
+    ///
+    /// Errors: [`IndexError::Threads`].
+    pub fn read_frozen<T: Send>(
+        &self,
+        wanted: &[WantedTransaction],
+        bytes: usize,
+        make: impl Fn(StoredTransaction) -> Result<T, IndexError> + Sync,
+    ) -> Result<Vec<Option<T>>, IndexError> {
+        self.generations.read_several(wanted, bytes, |txid| Ok(self.newest_live(txid)?.is_some()), make)
+    }
+
+    /// Whether any block is frozen.
+    #[must_use]
+    pub fn has_generations(&self) -> bool {
+        !self.generations.is_empty()
     }
 
     /// All positions of this txid in the active chain, oldest first: none, one, or more for a BIP30 duplicate.

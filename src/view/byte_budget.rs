@@ -26,6 +26,11 @@ impl ByteBudget {
         Self { limit, used: AtomicUsize::new(0) }
     }
 
+    /// The bytes that are left.
+    pub(super) fn left(&self) -> usize {
+        self.limit.saturating_sub(self.used.load(Ordering::Relaxed))
+    }
+
     /// Spends bytes of the budget. After a refusal everything is refused.
     pub(super) fn spend(&self, bytes: usize) -> Result<(), BudgetExceeded> {
         let add = |used: usize| used.saturating_add(bytes);
@@ -44,6 +49,7 @@ mod tests {
     fn a_spent_budget_refuses_everything() {
         let budget = ByteBudget::new(10);
         assert_eq!(budget.spend(4), Ok(()));
+        assert_eq!(budget.left(), 6);
         assert_eq!(budget.spend(6), Ok(()));
         assert_eq!(budget.spend(0), Ok(()));
         assert_eq!(budget.spend(1), Err(BudgetExceeded { limit: 10, actual: 11 }));

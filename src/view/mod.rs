@@ -27,6 +27,7 @@ mod replaced;
 mod submit;
 mod sync_state;
 mod tip_history;
+mod together;
 mod transaction;
 
 use std::sync::Arc;
@@ -36,6 +37,7 @@ use bitcoin::Network;
 
 use crate::chain::Height;
 use byte_budget::ByteBudget;
+use together::WantedTogether;
 
 pub use block::Block;
 pub use byte_budget::BudgetExceeded;
@@ -78,6 +80,7 @@ pub struct View {
     state: SyncState,
     node_client: NodeClient,
     read_set: ReadSet,
+    wanted: WantedTogether,
 }
 
 impl View {
@@ -91,7 +94,8 @@ impl View {
     #[must_use]
     pub fn with_budget(head: Arc<Head>, bytes: usize) -> Self {
         let (state, node_client, read_set) = (SyncState::default(), NodeClient::default(), ReadSet::default());
-        Self { head, budget: ByteBudget::new(bytes), state, node_client, read_set }
+        let wanted = WantedTogether::default();
+        Self { head, budget: ByteBudget::new(bytes), state, node_client, read_set, wanted }
     }
 
     /// Records the reads of this view in `read_set`.

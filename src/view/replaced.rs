@@ -121,7 +121,7 @@ impl View {
     /// A transaction in a tree of replacements, wherever it is.
     pub fn replacement(&self, txid: &Txid) -> Result<Replacement, IndexError> {
         if let Some(stored) = self.head.chain.newest(txid)? {
-            let found = self.placed(stored)?;
+            let found = Self::placed(stored)?;
             let (fee, size) = (found.place.and_then(|place| place.fee), Some(vsize(found.parts.weight())));
             return Ok(Replacement { fee, vsize: size, first_seen: None, is_confirmed: true });
         }

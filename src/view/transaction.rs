@@ -10,7 +10,7 @@ use bitcoin::{BlockHash, TxMerkleNode, Txid, Wtxid};
 use super::block::Block;
 use super::{BudgetExceeded, View, corrupt};
 use crate::chain::{Height, merkle};
-use crate::index::{IndexError, StoredTransaction, TxNum};
+use crate::index::{IndexError, Occurrence, StoredTransaction, TxNum};
 use crate::mempool::{Departed, Departure, Entry};
 
 /// Lock times below this are heights, from it on Unix seconds (`LOCKTIME_THRESHOLD`, Core `script/script.h`).
@@ -139,7 +139,7 @@ impl View {
     /// The transaction with this txid; `None` if the index does not know it.
     pub fn transaction(&self, txid: &Txid) -> Result<Option<Transaction>, IndexError> {
         if let Some(stored) = self.head.chain.newest(txid)? {
-            return self.placed(stored).map(Some);
+            return Self::placed(stored).map(Some);
         }
         if let Some(entry) = self.head.mempool.get(txid) {
             return Ok(self.unconfirmed(entry));
@@ -168,7 +168,7 @@ impl View {
         }
         let Some(stored) = self.head.chain.find_wtxid(wtxid)? else { return Ok(None) };
         let (txid, txnum) = (stored.txid, stored.txnum);
-        let mut transaction = self.placed(stored)?;
+        let mut transaction = Self::placed(stored)?;
         if self.latest_position(&txid)? != Some(txnum) {
             transaction.replaced_in = Some(self.block_hash_of(txnum)?);
         }
@@ -333,12 +333,12 @@ impl View {
     /// The transaction at an existing position.
     pub fn transaction_at(&self, txnum: TxNum) -> Result<Transaction, IndexError> {
         let stored = self.head.chain.transaction(txnum)?;
-        self.placed(stored.ok_or_else(|| corrupt("transactions", format!("row {txnum} is missing")))?)
+        Self::placed(stored.ok_or_else(|| corrupt("transactions", format!("row {txnum} is missing")))?)
     }
 
-    pub(super) fn placed(&self, stored: StoredTransaction) -> Result<Transaction, IndexError> {
-        let at = self.head.chain.occurrence(stored.txnum)?;
-        let place = ConfirmedPlace { txnum: stored.txnum, height: at.height, index: at.index, fee: stored.fee };
+    pub(super) fn placed(stored: StoredTransaction) -> Result<Transaction, IndexError> {
+        let Occurrence { height, index } = stored.at;
+        let place = ConfirmedPlace { txnum: stored.txnum, height, index, fee: stored.fee };
         Ok(Transaction {
             txid: stored.txid,
             parts: decode("transactions", &stored.raw)?,

@@ -43,6 +43,7 @@ mod node_blocks;
 mod operations;
 mod playground;
 mod raw_storage;
+mod read_together;
 mod real_chains;
 mod reference;
 mod scenarios;

@@ -60,7 +60,7 @@ impl OperationsQuery {
             GlobalId::Output(outpoint, replaced_in) => {
                 let found = find_copy(&view, outpoint.txid, replaced_in)?;
                 Ok(found
-                    .and_then(|transaction| Output::of(&view, transaction, outpoint.vout))
+                    .and_then(|transaction| Output::of(&view, &Arc::new(transaction), outpoint.vout))
                     .map(NodeInterface::Output))
             }
             GlobalId::Address(address) => Address::parse(&view, &address).map(NodeInterface::Address).map(Some),

@@ -20,6 +20,7 @@ use super::super::tables::unspent::{self, UnspentKey, UnspentRow};
 use super::super::tables::{overwritten, p2pk, payouts, spends as live_spends};
 use super::builder::Count;
 use super::facts::{FileFacts, GenerationRange};
+use super::recent::RecentTransactions;
 use super::tables::spends::OutputState;
 use super::tables::txid_prefixes::CutBits;
 use super::tables::{self, blocks, history, late_spends, positions, spends, txid_prefixes, txids};
@@ -27,11 +28,15 @@ use crate::chain::Height;
 
 pub(in crate::index) use scan::PackedEntries;
 
+/// The part of its memory for transactions that were read lately: one in so many bytes.
+const RECENT_SHARE: usize = 8;
+
 /// A generation, open for reading. Safe to share between threads.
 pub struct Generation {
     /// Keeps the file open.
     _database: ReadOnlyDatabase,
     path: PathBuf,
+    pub(super) recent: RecentTransactions,
     range: GenerationRange,
     salt: Salt,
     cut_bits: CutBits,
@@ -52,17 +57,19 @@ pub struct Generation {
 }
 
 impl Generation {
-    /// Opens the file of a generation, of which at most `cache_bytes` of pages are kept in memory. Repairs a complete file
-    /// that was not closed.
+    /// Opens the file of a generation, of which at most `cache_bytes` of pages and transactions are kept in memory. Repairs a
+    /// complete file that was not closed.
     ///
     /// Errors: [`IndexError::Foreign`] if it is not a generation, `WrongVersion`, `TableVersion`, `WrongNetwork`,
     /// `WrongSalt` if it is of another kind, storage errors.
     pub fn open(path: &Path, network: Network, salt: Salt, cache_bytes: usize) -> Result<Self, IndexError> {
-        let (facts, database, transaction) = FileFacts::open(path, network, salt, cache_bytes)?;
+        let recent_bytes = cache_bytes / RECENT_SHARE;
+        let (facts, database, transaction) = FileFacts::open(path, network, salt, cache_bytes - recent_bytes)?;
         facts.check_versions(path, &tables::VERSIONS)?;
         let FileFacts { range, cut_bits, counts, .. } = facts;
         Ok(Self {
             path: path.to_path_buf(),
+            recent: RecentTransactions::new(recent_bytes),
             range,
             salt,
             cut_bits,
@@ -108,6 +115,7 @@ impl Generation {
         let Self {
             _database: _,
             path: _,
+            recent: _,
             range: _,
             salt: _,
             cut_bits: _,
@@ -175,7 +183,10 @@ impl Generation {
 
     /// The txid of one of its transactions.
     pub fn txid(&self, txnum: TxNum) -> Result<Option<Txid>, IndexError> {
-        txids::read(&self.txids, txnum)
+        if !self.range.contains(txnum) {
+            return Ok(None);
+        }
+        txids::read_row_of(&self.txids, self.range.txnums.0, txnum)
     }
 
     /// The transactions with this txid, oldest first.

@@ -25,7 +25,7 @@ use super::super::tables::unspent::{FoundOutput, UnspentKey};
 use super::super::update::Tip;
 use super::derived::{DerivedName, WtxidsFile};
 use super::generation::Generation;
-use super::parallel::in_parallel;
+use super::parallel::Readers;
 use crate::chain::Height;
 
 /// A generation up to its end.
@@ -87,13 +87,15 @@ pub(in crate::index) struct Generations {
     in_force: Vec<InForce>,
     /// Where the bytes of their blocks are read.
     raw: Arc<RawSources>,
+    /// The threads that read at many places at once.
+    pub(super) readers: Arc<Readers>,
     /// The transactions that the table under construction has so far.
     pub(super) building: Arc<AtomicU64>,
 }
 
 impl Generations {
     pub(in crate::index) fn new(in_force: Vec<InForce>, raw: RawSources) -> Self {
-        Self { in_force, raw: Arc::new(raw), building: Arc::default() }
+        Self { in_force, raw: Arc::new(raw), ..Self::default() }
     }
 
     /// Whether they follow each other from the genesis block up to the tip of the index or below it.
@@ -305,7 +307,7 @@ impl Generations {
         if self.in_force.is_empty() {
             return Ok(vec![None; txids.len()]);
         }
-        in_parallel(txids, |txid| Ok(self.positions(txid)?.into_iter().rfind(|txnum| *txnum < before)))
+        self.readers.read(txids, |txid| Ok(self.positions(txid)?.into_iter().rfind(|txnum| *txnum < before)))
     }
 
     /// The input that spends an output of theirs, if a transaction of theirs does.

@@ -21,6 +21,7 @@ pub(super) mod generations;
 mod pack;
 pub(super) mod page;
 mod parallel;
+mod recent;
 pub(super) mod tables;
 mod transactions;
 mod versions;

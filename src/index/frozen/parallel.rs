@@ -1,32 +1,63 @@
 //! Reads at many places at once.
 
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use rayon::prelude::{IndexedParallelIterator, IntoParallelRefIterator, ParallelIterator};
+use rayon::{ThreadPool, ThreadPoolBuilder};
+
 use super::super::error::IndexError;
 
-/// Threads that read at many places.
+/// Threads that read at many places, whoever asks: a disk answers some reads at once, and more threads than processors wait for
+/// it together.
 const READERS: usize = 8;
-/// Items that are worth a thread of their own.
-const SHARE: usize = 8;
+/// Items that are not worth another thread.
+const SHARE: usize = 4;
+/// Items that are worth all threads, even if nothing waits for a disk.
+const MANY: usize = 256;
+/// What takes longer than this waits for a disk, or computes for as long as that would.
+const SLOW: Duration = Duration::from_micros(50);
 
-/// The results of reads for many items, in their order. Each thread reads for items next to each other.
-pub(super) fn in_parallel<T: Sync, R: Send>(
-    items: &[T],
-    read: impl Fn(&T) -> Result<R, IndexError> + Sync,
-) -> Result<Vec<R>, IndexError> {
-    let share = items.len().div_ceil(READERS).max(SHARE);
-    if items.len() <= share {
-        return items.iter().map(read).collect();
+/// The threads that read at many places. They are started when they are first needed.
+#[derive(Debug, Default)]
+pub(super) struct Readers(OnceLock<ThreadPool>);
+
+impl Readers {
+    /// The results of reads for many items, in their order. Each thread reads for items next to each other. Few items are read by
+    /// the caller while they are in memory: handing them to threads would take longer.
+    ///
+    /// Errors: the first of `read`; [`IndexError::Threads`].
+    pub(super) fn read<T: Sync, R: Send>(
+        &self,
+        items: &[T],
+        read: impl Fn(&T) -> Result<R, IndexError> + Sync + Send,
+    ) -> Result<Vec<R>, IndexError> {
+        let (mut results, mut rest) = (Vec::with_capacity(items.len()), items);
+        while rest.len() < MANY
+            && let Some((item, behind)) = rest.split_first()
+        {
+            let begun = Instant::now();
+            results.push(read(item)?);
+            rest = behind;
+            if begun.elapsed() > SLOW && rest.len() > SHARE {
+                break;
+            }
+        }
+        if !rest.is_empty() {
+            let read = self
+                .pool()?
+                .install(|| rest.par_iter().with_min_len(SHARE).map(read).collect::<Result<Vec<_>, _>>())?;
+            results.extend(read);
+        }
+        Ok(results)
     }
-    std::thread::scope(|scope| {
-        let (mut readers, read) = (Vec::with_capacity(READERS), &read);
-        for part in items.chunks(share) {
-            let reader = std::thread::Builder::new().name("read".into());
-            let work = move || part.iter().map(read).collect::<Result<Vec<_>, _>>();
-            readers.push(reader.spawn_scoped(scope, work).map_err(IndexError::Threads)?);
+
+    fn pool(&self) -> Result<&ThreadPool, IndexError> {
+        if let Some(pool) = self.0.get() {
+            return Ok(pool);
         }
-        let mut found = Vec::with_capacity(items.len());
-        for reader in readers {
-            found.extend(reader.join().unwrap_or(Err(IndexError::Broken))?);
-        }
-        Ok(found)
-    })
+        let builder = ThreadPoolBuilder::new().num_threads(READERS).thread_name(|_| "read".into());
+        let pool = builder.build().map_err(|error| IndexError::Threads(std::io::Error::other(error)))?;
+        Ok(self.0.get_or_init(|| pool))
+    }
 }

@@ -1,15 +1,16 @@
 //! Reads the transactions of generations: a generation has where they are, and the bytes are read from there and checked.
 
 use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bitcoin::Txid;
 
 use super::super::error::IndexError;
 use super::super::keys::TxNum;
-use super::super::snapshot::StoredTransaction;
+use super::super::snapshot::{Occurrence, StoredTransaction, WantedTransaction};
 use super::super::update::Tip;
 use super::generations::Generations;
-use super::parallel::in_parallel;
 use crate::chain::raw::RawTransaction;
 
 /// The most bytes of transactions that are held at a time, if each is smaller.
@@ -20,16 +21,66 @@ impl Generations {
     ///
     /// Errors: [`IndexError::RawUnavailable`] if its bytes cannot be read; storage errors.
     pub(in crate::index) fn transaction(&self, txnum: TxNum) -> Result<Option<StoredTransaction>, IndexError> {
-        if self.of(txnum).is_none() {
-            return Ok(None);
+        let Some(in_force) = self.of(txnum) else { return Ok(None) };
+        match in_force.generation.recent.get(txnum) {
+            Some(recent) => Ok(Some(StoredTransaction::clone(&recent))),
+            None => self.read_and_keep(&self.located(txnum)?).map(Some),
         }
-        self.read(&self.located(txnum)?).map(Some)
+    }
+
+    /// The newest transaction with this txid.
+    ///
+    /// Errors: as [`Generations::transaction`].
+    pub(in crate::index) fn newest_transaction(&self, txid: &Txid) -> Result<Option<StoredTransaction>, IndexError> {
+        self.positions(txid)?.pop().map_or(Ok(None), |newest| self.transaction(newest))
+    }
+
+    fn read_and_keep(&self, found: &Located) -> Result<StoredTransaction, IndexError> {
+        let read = self.read(found)?;
+        if let Some(in_force) = self.of(found.txnum) {
+            in_force.generation.recent.insert(Arc::new(read.clone()));
+        }
+        Ok(read)
     }
 
     fn read(&self, found: &Located) -> Result<StoredTransaction, IndexError> {
         let check = |raw: Vec<u8>| found.check(&raw).map(|()| raw);
         let raw = self.raw().read(found.block, found.offset, found.length, check)?;
-        Ok(StoredTransaction { txnum: found.txnum, txid: found.txid, fee: found.fee, raw })
+        let at = Occurrence { height: found.block.height, index: found.index };
+        Ok(StoredTransaction { txnum: found.txnum, txid: found.txid, at, fee: found.fee, raw })
+    }
+
+    /// What [`Snapshot::read_frozen`](super::super::Snapshot::read_frozen) says; `is_live` finds out whether a live transaction
+    /// has a txid.
+    ///
+    /// Errors: [`IndexError::Threads`].
+    pub(in crate::index) fn read_several<T: Send>(
+        &self,
+        wanted: &[WantedTransaction],
+        bytes: usize,
+        is_live: impl Fn(&Txid) -> Result<bool, IndexError> + Sync,
+        make: impl Fn(StoredTransaction) -> Result<T, IndexError> + Sync,
+    ) -> Result<Vec<Option<T>>, IndexError> {
+        // whoever reads one of them alone meets the error again
+        let located = self.readers.read(wanted, |wanted| Ok(self.locate(*wanted, &is_live).ok().flatten()))?;
+        let mut found: Vec<_> = (0..).zip(located).filter_map(|(at, located)| Some((at, located?))).collect();
+        found.sort_unstable_by_key(|(_, found): &(usize, FrozenTransaction)| found.txnum());
+        let read_bytes = AtomicUsize::new(0);
+        let read = self.readers.read(&found, |(at, found)| {
+            if read_bytes.fetch_add(found.length(), Ordering::Relaxed) > bytes {
+                return Ok((*at, None));
+            }
+            let read = match found {
+                FrozenTransaction::Recent(recent) => Ok(StoredTransaction::clone(recent)),
+                FrozenTransaction::Located(located) => self.read_and_keep(located),
+            };
+            Ok((*at, read.and_then(&make).ok()))
+        })?;
+        let mut results: Vec<_> = wanted.iter().map(|_| None).collect();
+        for (at, made) in read {
+            results[at] = made;
+        }
+        Ok(results)
     }
 
     /// Visits transactions of the generations, in the order of these numbers. Several are read at a time, of which
@@ -41,7 +92,7 @@ impl Generations {
         txnums: &[TxNum],
         mut visit: impl FnMut(usize, StoredTransaction) -> Result<(), IndexError>,
     ) -> Result<(), IndexError> {
-        let located = in_parallel(txnums, |txnum| self.located(*txnum))?;
+        let located = self.readers.read(txnums, |txnum| self.located(*txnum))?;
         let (mut rest, mut at) = (located.as_slice(), 0);
         while !rest.is_empty() {
             let mut bytes = 0;
@@ -50,7 +101,7 @@ impl Generations {
                 bytes <= HELD
             });
             let (held, behind) = rest.split_at(fitting.count().max(1));
-            for stored in in_parallel(held, |found| self.read(found))? {
+            for stored in self.readers.read(held, |found| self.read(found))? {
                 visit(at, stored)?;
                 at += 1;
             }
@@ -98,15 +149,72 @@ impl Generations {
         Ok(())
     }
 
+    /// Finds a transaction, `None` if no generation has it or the chain repeats it later.
+    fn locate(
+        &self,
+        wanted: WantedTransaction,
+        is_live: impl Fn(&Txid) -> Result<bool, IndexError>,
+    ) -> Result<Option<FrozenTransaction>, IndexError> {
+        let txid = match wanted {
+            WantedTransaction::Newest(txid) => Some(txid),
+            WantedTransaction::At(txnum) => self.txid(txnum)?,
+        };
+        let Some(txid) = txid else { return Ok(None) };
+        let newest = self.positions(&txid)?.pop().filter(|newest| match wanted {
+            WantedTransaction::Newest(_) => true,
+            WantedTransaction::At(txnum) => txnum == *newest,
+        });
+        let Some(newest) = newest else { return Ok(None) };
+        if is_live(&txid)? {
+            return Ok(None);
+        }
+        let recent = self.of(newest).and_then(|in_force| in_force.generation.recent.get(newest));
+        Ok(Some(match recent {
+            Some(recent) => FrozenTransaction::Recent(recent),
+            None => FrozenTransaction::Located(self.located_with(newest, txid)?),
+        }))
+    }
+
     /// Where the bytes of a transaction of theirs are.
     fn located(&self, txnum: TxNum) -> Result<Located, IndexError> {
-        let missing = |table| IndexError::corrupt(table, format!("transaction {txnum} is missing"));
-        let generation = &self.of(txnum).ok_or_else(|| missing("transactions"))?.generation;
-        let txid = generation.txid(txnum)?.ok_or_else(|| missing("txids"))?;
-        let (offset, length, fee) = generation.block_offset(txnum)?.ok_or_else(|| missing("positions"))?;
-        let height = generation.occurrence(txnum)?.ok_or_else(|| missing("block_starts"))?.height;
-        let hash = generation.block_hash(height)?.ok_or_else(|| missing("blocks"))?;
-        Ok(Located { txnum, block: Tip { height, hash }, txid, offset, length, fee })
+        let txid = self.txid(txnum)?.ok_or_else(|| missing("txids", txnum))?;
+        self.located_with(txnum, txid)
+    }
+
+    /// Where the bytes of a transaction of theirs are, of which the txid is known.
+    fn located_with(&self, txnum: TxNum, txid: Txid) -> Result<Located, IndexError> {
+        let generation = &self.of(txnum).ok_or_else(|| missing("transactions", txnum))?.generation;
+        let (offset, length, fee) = generation.block_offset(txnum)?.ok_or_else(|| missing("positions", txnum))?;
+        let Occurrence { height, index } =
+            generation.occurrence(txnum)?.ok_or_else(|| missing("block_starts", txnum))?;
+        let hash = generation.block_hash(height)?.ok_or_else(|| missing("blocks", txnum))?;
+        Ok(Located { txnum, block: Tip { height, hash }, index, txid, offset, length, fee })
+    }
+}
+
+fn missing(table: &'static str, txnum: TxNum) -> IndexError {
+    IndexError::corrupt(table, format!("transaction {txnum} is missing"))
+}
+
+/// A transaction that was looked up.
+enum FrozenTransaction {
+    Recent(Arc<StoredTransaction>),
+    Located(Located),
+}
+
+impl FrozenTransaction {
+    fn txnum(&self) -> TxNum {
+        match self {
+            Self::Recent(recent) => recent.txnum,
+            Self::Located(located) => located.txnum,
+        }
+    }
+
+    fn length(&self) -> usize {
+        match self {
+            Self::Recent(recent) => recent.raw.len(),
+            Self::Located(located) => usize::try_from(located.length).unwrap_or(usize::MAX),
+        }
     }
 }
 
@@ -114,6 +222,8 @@ impl Generations {
 struct Located {
     txnum: TxNum,
     block: Tip,
+    /// Its index in the block.
+    index: u32,
     txid: Txid,
     /// Bytes of the block before it.
     offset: u32,

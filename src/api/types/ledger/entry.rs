@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use async_graphql::{Context, Enum, InputObject, Object};
 
 use super::holdings::{Holdings, ROW_BYTES};
-use crate::api::allowance::find_transaction;
+use crate::api::allowance::{find_transaction, newest_copy_together};
 use crate::api::context::limits;
 use crate::api::costs;
 use crate::api::error::ApiError;
@@ -253,11 +253,15 @@ impl LedgerEntry {
     /// entry of the earlier one.
     async fn transaction(&self) -> Result<Transaction, ApiError> {
         let view = &self.holdings.view;
-        let found = find_transaction(view, |view| match &self.moved {
-            EntryMovement::Confirmed(movement) => view.newest_copy(movement.txnum).map(Some),
-            EntryMovement::Pending { movement, .. } => Ok(view.unconfirmed(&movement.entry)),
-            EntryMovement::Lost(movement) => view.transaction(&movement.txid),
-        })?;
+        let found = match &self.moved {
+            EntryMovement::Confirmed(movement) => {
+                return Ok(Transaction::new(view, newest_copy_together(view, movement.txnum).await?));
+            }
+            EntryMovement::Pending { movement, .. } => {
+                find_transaction(view, |view| Ok(view.unconfirmed(&movement.entry)))
+            }
+            EntryMovement::Lost(movement) => find_transaction(view, |view| view.transaction(&movement.txid)),
+        }?;
         let found = found.ok_or_else(|| ApiError::internal("a transaction that was read earlier is missing"))?;
         Ok(Transaction::new(view, found))
     }

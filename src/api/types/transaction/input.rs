@@ -40,9 +40,9 @@ impl Input {
         Ok((!self.transaction.parts.is_coinbase()).then_some(self.part()?.previous_output))
     }
 
-    fn find_prevout(&self) -> Result<Option<Output>, ApiError> {
+    async fn find_prevout(&self) -> Result<Option<Output>, ApiError> {
         let Some(outpoint) = self.outpoint()? else { return Ok(None) };
-        match Output::find(&self.view, outpoint)? {
+        match Output::find_together(&self.view, outpoint).await? {
             Some(prevout) => Ok(Some(prevout)),
             // what a transaction of the main chain spends is on the main chain
             None if self.transaction.place.is_some() => {
@@ -78,7 +78,7 @@ impl Input {
 
     /// The output that the input spends. Null in a coinbase.
     async fn prevout(&self) -> Option<Result<Output, ApiError>> {
-        self.find_prevout().transpose()
+        self.find_prevout().await.transpose()
     }
 
     /// The sequence number. 4294967295 opts out of the lock time; values below 2147483648 are relative lock times

@@ -6,7 +6,7 @@ use bitcoin::OutPoint;
 use super::input::Input;
 use super::op_return::OpReturn;
 use super::transaction::Transaction;
-use crate::api::allowance::{ITEM_BYTES, find_transaction};
+use crate::api::allowance::{ITEM_BYTES, find_together, find_transaction};
 use crate::api::error::ApiError;
 use crate::api::pagination::global_id::output_id;
 use crate::api::scalars::{Hex, Sats, int};
@@ -34,13 +34,19 @@ impl Output {
     /// The output at an outpoint, `None` if the index knows no such transaction or it has no such output.
     pub(crate) fn find(view: &Arc<View>, outpoint: OutPoint) -> Result<Option<Self>, ApiError> {
         let found = find_transaction(view, |view| view.transaction(&outpoint.txid))?;
-        Ok(found.and_then(|transaction| Self::of(view, transaction, outpoint.vout)))
+        Ok(found.and_then(|transaction| Self::of(view, &Arc::new(transaction), outpoint.vout)))
+    }
+
+    /// Returns what [`Output::find`] does, read together with what other fields ask for.
+    pub(crate) async fn find_together(view: &Arc<View>, outpoint: OutPoint) -> Result<Option<Self>, ApiError> {
+        let found = find_together(view, outpoint.txid).await?;
+        Ok(found.and_then(|transaction| Self::of(view, &transaction, outpoint.vout)))
     }
 
     /// An output of a transaction, `None` if it has no such output.
-    pub(crate) fn of(view: &Arc<View>, transaction: view::Transaction, vout: u32) -> Option<Self> {
+    pub(crate) fn of(view: &Arc<View>, transaction: &Arc<view::Transaction>, vout: u32) -> Option<Self> {
         let exists = usize::try_from(vout).is_ok_and(|vout| vout < transaction.parts.output.len());
-        exists.then(|| Self::new(view, &Arc::new(transaction), vout))
+        exists.then(|| Self::new(view, transaction, vout))
     }
 
     fn outpoint_of(&self) -> OutPoint {

@@ -4,6 +4,7 @@ use bitcoin::Txid;
 use bitcoin::hashes::Hash;
 use redb::{ReadableTable, TableDefinition};
 
+use super::super::super::block::small;
 use super::super::super::codec::{Decoder, Encoder};
 use super::super::super::error::IndexError;
 use super::super::super::keys::TxNum;
@@ -13,6 +14,8 @@ pub(in crate::index) const TABLE: TableDefinition<'static, &[u8; 4], &[u8]> = Ta
 
 pub(in crate::index) const TXID: usize = 32;
 const ROW: usize = value_bytes(1, 4) / TXID * TXID;
+/// The txids of a full row.
+const ROW_TXIDS: usize = ROW / TXID;
 
 /// Packs the txids of consecutive transactions.
 pub(in crate::index) struct TxidPacker {
@@ -61,9 +64,24 @@ pub(in crate::index) fn read(
 ) -> Result<Option<Txid>, IndexError> {
     let Some(row) = table.range::<&[u8; 4]>(..=&txnum.to_key())?.next_back().transpose()? else { return Ok(None) };
     let first = TxNum::from_key(*row.0.value());
-    let index = usize::try_from(txnum.0 - first.0).unwrap_or(usize::MAX);
-    let txid = row.1.value().chunks_exact(TXID).nth(index);
-    Ok(txid.and_then(|txid| Txid::from_slice(txid).ok()))
+    Ok(txid_in(row.1.value(), usize::try_from(txnum.0 - first.0).unwrap_or(usize::MAX)))
+}
+
+/// The txid of a transaction at or above the first of the table, `None` if the table does not reach it. As all rows but the last
+/// are full, the key of its row is known.
+pub(in crate::index) fn read_row_of(
+    table: &impl ReadableTable<&'static [u8; 4], &'static [u8]>,
+    first: TxNum,
+    txnum: TxNum,
+) -> Result<Option<Txid>, IndexError> {
+    let index = usize::try_from(txnum.0 - first.0).unwrap_or(usize::MAX) % ROW_TXIDS;
+    let row = table.get(&TxNum(txnum.0 - small(index)).to_key())?;
+    Ok(row.and_then(|row| txid_in(row.value(), index)))
+}
+
+fn txid_in(row: &[u8], index: usize) -> Option<Txid> {
+    let txid = row.chunks_exact(TXID).nth(index);
+    txid.and_then(|txid| Txid::from_slice(txid).ok())
 }
 
 #[cfg(test)]
@@ -89,5 +107,8 @@ mod tests {
         let read = |number| read(&*table, TxNum(number)).unwrap();
         assert!((1_000..).zip(&txids).all(|(number, txid)| read(number) == Some(*txid)));
         assert_eq!((read(999), read(1_300), read(u32::MAX)), (None, None, None));
+        let read = |number| read_row_of(&*table, TxNum(1_000), TxNum(number)).unwrap();
+        assert!((1_000..).zip(&txids).all(|(number, txid)| read(number) == Some(*txid)));
+        assert_eq!((read(1_300), read(u32::MAX)), (None, None));
     }
 }

@@ -1,0 +1,143 @@
+//! Frozen transactions that are read together, by one call of the index or by the fields of one answer.
+
+use std::collections::{BTreeSet, HashSet};
+use std::error::Error;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use async_graphql::Executor;
+use bitcoin::hashes::Hash;
+use bitcoin::{Block, Txid};
+use btcgraph::api::{self, Features};
+use btcgraph::index::{Index, RawBlocks, StoredTransaction, Tip, TxNum, WantedTransaction};
+use btcgraph::limits::Limits;
+use btcgraph::live::Live;
+use btcgraph::mempool::MempoolSnapshot;
+use btcgraph::view::{Head, Published};
+use serde_json::Value;
+
+use crate::support::frozen::{BlockBytes, frozen};
+use crate::support::hostile::repeated_coinbases;
+use crate::support::indexed::{Indexed, options};
+
+/// A node on a slow disk, and the threads that read from it.
+struct SlowNode {
+    bytes: BlockBytes,
+    threads: Arc<Mutex<HashSet<thread::ThreadId>>>,
+}
+
+impl RawBlocks for SlowNode {
+    fn read(&self, block: Tip, offset: u32, length: u32) -> Result<Vec<u8>, Box<dyn Error + Send + Sync>> {
+        self.threads.lock().unwrap().insert(thread::current().id());
+        thread::sleep(Duration::from_micros(100));
+        self.bytes.read(block, offset, length)
+    }
+}
+
+/// An index of which these blocks are frozen up to a height, whose node is slow.
+fn slow(blocks: &[&Block], cut: u32) -> (Indexed, Arc<Mutex<HashSet<thread::ThreadId>>>) {
+    let Indexed { index, directory } = frozen(blocks, &[cut / 2, cut]);
+    drop(index);
+    let index = Index::open(&options(directory.path())).unwrap();
+    let threads = Arc::default();
+    let bytes = BlockBytes::of(blocks.iter().copied());
+    index.set_raw_blocks(Arc::new(SlowNode { bytes, threads: Arc::clone(&threads) }));
+    let mut indexed = Indexed { index, directory };
+    indexed.connect(blocks[usize::try_from(cut).unwrap() + 1..].iter().copied(), 10);
+    threads.lock().unwrap().clear();
+    (indexed, threads)
+}
+
+#[test]
+fn several_transactions_are_those_that_are_read_one_by_one() {
+    let blocks = repeated_coinbases(61, 20);
+    let blocks: Vec<_> = blocks.iter().map(Arc::as_ref).collect();
+    let tip = u32::try_from(blocks.len()).unwrap() - 1;
+    for cut in [tip, tip - 45, tip / 2] {
+        let (indexed, threads) = slow(&blocks, cut);
+        let snapshot = indexed.index.snapshot().unwrap();
+        let frozen_end = snapshot.block(cut.into()).unwrap().unwrap().running.transactions;
+        let frozen_end = TxNum(u32::try_from(frozen_end).unwrap());
+        let txids: Vec<_> =
+            blocks.iter().flat_map(|block| &block.txdata).map(bitcoin::Transaction::compute_txid).collect();
+        let numbers = (0..).map(TxNum).take(txids.len());
+        let unknown = Txid::from_byte_array([9; 32]);
+        let newest = txids.iter().copied().chain([unknown]).map(WantedTransaction::Newest);
+        // one after the other in no order, and some twice
+        let mut wanted: Vec<_> = newest.chain(numbers.map(WantedTransaction::At)).collect();
+        wanted.extend(wanted.clone().into_iter().step_by(7));
+        wanted.reverse();
+        wanted.push(WantedTransaction::At(TxNum(u32::MAX)));
+        let alone = |wanted: &WantedTransaction| -> Option<StoredTransaction> {
+            let found = match wanted {
+                WantedTransaction::Newest(txid) => snapshot.newest(txid).unwrap()?,
+                WantedTransaction::At(txnum) => snapshot.transaction(*txnum).unwrap()?,
+            };
+            let is_newest = snapshot.positions(&found.txid).unwrap().last() == Some(&found.txnum);
+            (is_newest && found.txnum < frozen_end).then_some(found)
+        };
+        let together = snapshot.read_frozen(&wanted, usize::MAX, Ok).unwrap();
+        assert!(threads.lock().unwrap().len() > 1);
+        assert!(together.iter().flatten().count() > 100 && together.iter().any(Option::is_none));
+        for (wanted, together) in wanted.iter().zip(&together) {
+            assert_eq!(together, &alone(wanted), "{wanted:?}, cut at {cut}");
+        }
+        // now that they were read lately
+        assert_eq!(snapshot.read_frozen(&wanted, usize::MAX, Ok).unwrap(), together);
+    }
+}
+
+#[test]
+fn no_more_bytes_are_read_than_an_answer_may_have() {
+    let blocks = repeated_coinbases(62, 40);
+    let blocks: Vec<_> = blocks.iter().map(Arc::as_ref).collect();
+    let (indexed, _) = slow(&blocks, u32::try_from(blocks.len()).unwrap() - 1);
+    let snapshot = indexed.index.snapshot().unwrap();
+    let wanted: Vec<_> = (0..100).map(TxNum).map(WantedTransaction::At).collect();
+    let read = |bytes: usize| {
+        let found = snapshot.read_frozen(&wanted, bytes, Ok).unwrap();
+        found.into_iter().flatten().map(|stored| stored.raw.len()).collect::<Vec<_>>()
+    };
+    let all = read(usize::MAX);
+    let sum: usize = all.iter().sum();
+    let half = read(sum / 2);
+    let largest = all.iter().max().unwrap();
+    // the one that exceeds them is read, and none after it
+    assert!(!half.is_empty() && half.iter().sum::<usize>() <= sum / 2 + largest, "{} of {}", half.len(), all.len());
+    assert!(half.len() < all.len());
+}
+
+#[tokio::test]
+async fn fields_of_one_answer_read_frozen_transactions_together() {
+    let blocks = repeated_coinbases(63, 40);
+    let blocks: Vec<_> = blocks.iter().map(Arc::as_ref).collect();
+    let busiest = (0..).zip(&blocks).max_by_key(|(_, block)| block.txdata.len()).unwrap().0;
+    let tip = u32::try_from(blocks.len()).unwrap() - 1;
+    let live = Indexed::of(blocks.iter().copied(), 50);
+    let (indexed, threads) = slow(&blocks, tip);
+    let query = format!(
+        "{{ block(height: {busiest}) {{ transactions(first: 40) {{ nodes {{ txid inputs(first: 10) {{ nodes {{
+            prevout {{ outpoint value address transaction {{ txid inputs(first: 3) {{ nodes {{ prevout {{ value }} }} }} }} }}
+        }} }} }} }} }} }}"
+    );
+    let answer = async |indexed: &Indexed| -> Value {
+        let head = Head::after(None, Arc::new(indexed.index.snapshot().unwrap()), MempoolSnapshot::default());
+        let published = Published::default();
+        published.publish(Arc::new(head.unwrap()));
+        let schema = api::schema(published, Live::default(), Limits::default(), Features::default());
+        let answer = schema.execute(query.as_str().into()).await;
+        assert!(answer.errors.is_empty(), "{:?}", answer.errors);
+        answer.data.into_json().unwrap()
+    };
+    let expected = answer(&live).await;
+    let transactions = expected["block"]["transactions"]["nodes"].as_array().unwrap();
+    let prevouts: BTreeSet<_> = transactions
+        .iter()
+        .flat_map(|transaction| transaction["inputs"]["nodes"].as_array().unwrap())
+        .filter_map(|input| input["prevout"]["outpoint"].as_str())
+        .collect();
+    assert!(prevouts.len() > 10, "{}", prevouts.len());
+    assert_eq!(answer(&indexed).await, expected);
+    assert!(threads.lock().unwrap().len() > 1, "several threads read");
+}
