@@ -26,6 +26,24 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("README.md", "make demo"),
     ("README.md", "make test"),
     ("README.md", "cargo build --release"),
+    (
+        "docs/operations.md",
+        "btcgraph serve --rpc-url http://10.0.0.5:8332 --rpc-cookie /mnt/bitcoin/.cookie --zmq tcp://10.0.0.5:28332",
+    ),
+    ("docs/operations.md", "systemctl daemon-reload"),
+    ("docs/operations.md", "sudo -u bitcoin btcgraph metrics --config /etc/btcgraph.toml --data-dir /var/lib/btcgraph"),
+    ("docs/operations.md", "btcgraph demo --listen 127.0.0.1:0 --port-file /tmp/btcgraph.port"),
+    ("docs/operations.md", "BTCGRAPH_SERVER__MAX_PAGE_SIZE=200 btcgraph serve"),
+    ("docs/operations.md", "BTCGRAPH_SERVER__PLAYGROUND=false btcgraph serve"),
+    ("docs/operations.md", "BTCGRAPH_LOG__FILTER=info,btcgraph::sync=debug btcgraph serve"),
+    ("docs/operations.md", "btcgraph verify"),
+    ("docs/operations.md", "BTCGRAPH_SYNC__LOST_BLOCK_SECONDS=0 btcgraph serve"),
+    ("docs/operations.md", "systemctl stop btcgraph"),
+    (
+        "docs/operations.md",
+        "cd /var/lib/btcgraph/mainnet && rm -rf index.redb index.frozen && cp --archive /srv/btcgraph-backup/index.* .",
+    ),
+    ("docs/operations.md", "systemctl stop btcgraph && cd /var/lib/btcgraph/mainnet"),
     ("docs/testing.md", "cargo test --test it through_any_history -- --nocapture"),
     ("docs/testing.md", "BTCGRAPH_HISTORY=17 cargo test --test it through_any_history_the_index -- --nocapture"),
     ("docs/testing.md", "cargo install cargo-fuzz"),
@@ -33,6 +51,8 @@ const NOT_RUN: &[(&str, &str)] = &[
 
 /// How fences of shell examples are marked.
 const SHELL: [&str; 5] = ["sh", "bash", "shell", "console", "zsh"];
+/// What the first line of an example that is run begins with: commands that end, and change nothing.
+const RUN: [&str; 4] = ["curl ", "btcgraph config", "btcgraph metrics", "btcgraph token "];
 /// What a line of a shell example begins with.
 const COMMANDS: [&str; 5] = ["curl", "btcgraph", "cargo", "make", "npm"];
 /// Where examples expect the server.
@@ -144,7 +164,10 @@ impl Stage {
         let script = example.text.replace(ADDRESS, &self.served.address.to_string());
         let mut shell = Command::new("sh");
         shell.args(["-e", "-c", &script]).env_clear().env("HOME", self.home.path());
-        shell.env("PATH", std::env::var_os("PATH").unwrap()).current_dir(self.home.path()).stdin(Stdio::null());
+        let program = Path::new(env!("CARGO_BIN_EXE_btcgraph")).parent().unwrap().to_owned();
+        let path = std::env::var_os("PATH").unwrap();
+        let path = std::env::join_paths([program].into_iter().chain(std::env::split_paths(&path))).unwrap();
+        shell.env("PATH", path).current_dir(self.home.path()).stdin(Stdio::null());
         shell
     }
 
@@ -219,8 +242,8 @@ fn each_shell_example_is_run_or_listed_as_not_run() {
     let shell: Vec<_> = fences.iter().filter(|fence| fence.is_shell()).collect();
     for example in &shell {
         // what is neither must not be run by surprise
-        let is_run = example.first_line().starts_with("curl ");
-        assert!(is_run != example.is_listed(), "{}: make it a curl command, or list it in NOT_RUN", example.place());
+        let is_run = RUN.iter().any(|command| example.first_line().starts_with(command));
+        assert!(is_run != example.is_listed(), "{}: begin it as RUN says, or list it in NOT_RUN", example.place());
     }
     for listed in NOT_RUN {
         let found = shell.iter().filter(|example| (example.page.as_str(), example.first_line()) == *listed).count();
@@ -243,8 +266,12 @@ fn every_shell_example_prints_what_it_asks_for() {
     chain.mine_empty(200).unwrap();
     let mut stage = Stage::new(Api::of_chain(&chain));
     for example in fences().iter().filter(|fence| fence.is_shell() && !fence.is_listed()) {
-        if example.text.contains("admin.sock") {
+        if example.text.contains("admin.sock") || example.first_line() == "btcgraph metrics" {
             assert!(stage.printed(example).contains("\nbtcgraph_"), "{}", example.place());
+        } else if example.first_line().starts_with("btcgraph ") {
+            assert!(!stage.printed(example).is_empty(), "{}", example.place());
+        } else if example.text.contains("/health/ready") {
+            assert!(stage.printed(example).contains("\"indexedHeight\":"), "{}", example.place());
         } else if example.text.contains("text/event-stream") {
             let event = stage.first_event(example, &mut chain);
             assert_eq!(event["data"]["newBlock"]["height"], json!(201), "{}: {event}", example.place());
