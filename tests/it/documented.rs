@@ -1,6 +1,6 @@
 //! The guide to the API is true: each of its queries gives the answer that stands behind it.
 //!
-//! docs/api.md holds pairs of a query and its answer, or of a subscription and the first that it tells, in code blocks, on
+//! The pages of docs/api have pairs of a query and its answer, or of a subscription and its first event, in code blocks, on
 //! the first 4,522 blocks of mainnet and a few unconfirmed transactions. To write the answers anew:
 //! `BTCGRAPH_UPDATE_DOCS=1 cargo test --test it documented`.
 
@@ -16,7 +16,8 @@ use btcgraph::mempool::NodeMempool;
 use crate::support::api::Api;
 use crate::support::skips::shared_data;
 
-const GUIDE: &str = "docs/api.md";
+/// The directory of the pages.
+const GUIDE: &str = "docs/api";
 /// Characters of a line of JSON in the guide.
 const WIDTH: usize = 110;
 
@@ -51,11 +52,23 @@ fn with_answers(guide: &str, answer: impl Fn(&str) -> String) -> (String, usize)
     (text + rest, count)
 }
 
+/// The pages of the guide, in the order of their names: path and text of each.
+fn pages() -> Vec<(PathBuf, String)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(GUIDE);
+    let mut paths: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    paths.into_iter().map(|path| (path.clone(), std::fs::read_to_string(path).unwrap())).collect()
+}
+
+/// The queries of a page, without the subscriptions.
+fn queries_of(page: &str) -> Vec<String> {
+    let queries = page.split("```graphql\n").skip(1).map(|rest| rest.split_once("```\n").unwrap().0.to_owned());
+    queries.filter(|query| !query.starts_with("subscription")).collect()
+}
+
 /// The queries of the guide, without the subscriptions.
 pub(crate) fn queries() -> Vec<String> {
-    let guide = std::fs::read_to_string(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(GUIDE)).unwrap();
-    let queries = guide.split("```graphql\n").skip(1).map(|rest| rest.split_once("```\n").unwrap().0.to_owned());
-    queries.filter(|query| !query.starts_with("subscription")).collect()
+    pages().iter().flat_map(|(_, page)| queries_of(page)).collect()
 }
 
 /// The whole response, its keys in the order in which they were asked for.
@@ -162,16 +175,19 @@ fn every_query_of_the_guide_gives_the_answer_behind_it() {
         write_json(&answer_in_order(&api, query), 0, &mut text);
         text
     };
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(GUIDE);
-    let guide = std::fs::read_to_string(&path).unwrap();
-    let (expected, count) = with_answers(&guide, answer);
-    assert!(count >= 10, "the guide has {count} answers");
-    if std::env::var_os("BTCGRAPH_UPDATE_DOCS").is_some() {
-        std::fs::write(path, expected).unwrap();
-    } else {
-        for ((line, found), number) in guide.lines().zip(expected.lines()).zip(1..) {
-            assert_eq!(line, found, "{GUIDE} is not what the code answers, from line {number} on");
+    let mut answers = 0;
+    for (path, page) in pages() {
+        let (expected, count) = with_answers(&page, answer);
+        answers += count;
+        if std::env::var_os("BTCGRAPH_UPDATE_DOCS").is_some() {
+            std::fs::write(path, expected).unwrap();
+            continue;
         }
-        assert_eq!(guide.len(), expected.len(), "{GUIDE} is not what the code answers at its end");
+        let path = path.display();
+        for ((line, found), number) in page.lines().zip(expected.lines()).zip(1..) {
+            assert_eq!(line, found, "{path} is not what the code answers, from line {number} on");
+        }
+        assert_eq!(page.len(), expected.len(), "{path} is not what the code answers at its end");
     }
+    assert!(answers >= 10, "the guide has {answers} answers");
 }

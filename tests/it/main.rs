@@ -37,6 +37,7 @@ mod index_model;
 mod index_observed;
 mod ledgers;
 mod licences;
+mod links;
 mod modules;
 mod node;
 mod node_blocks;

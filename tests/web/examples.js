@@ -1,9 +1,9 @@
-// The documents in the text for readers: each block of GraphQL in docs/api.md and README.md.
+// The documents in the text for readers: each block of GraphQL in docs/api and README.md.
 
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 
-const PAGES = ['docs/api.md', 'README.md'];
 const root = new URL('../../', import.meta.url);
+const PAGES = [...readdirSync(new URL('docs/api/', root)).sort().map((page) => `docs/api/${page}`), 'README.md'];
 
 /** The committed schema, as text. */
 export const sdl = readFileSync(new URL('schema.graphql', root), 'utf8');

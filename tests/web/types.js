@@ -29,7 +29,11 @@ const SCALARS = {
   Wtxid: 'string',
 };
 
-const nameOf = ({ page, line }) => `${page === 'README.md' ? 'Readme' : 'Guide'}${line}`;
+/** `docs/api/blocks.md` and 7 as `DocsApiBlocks7`. */
+const nameOf = ({ page, line }) => {
+  const words = page.replace(/\.md$/, '').toLowerCase().split('/');
+  return words.map((word) => word[0].toUpperCase() + word.slice(1)).join('') + line;
+};
 
 /** The document with a name for its operation, which programs need and readers do not. */
 function named(example) {

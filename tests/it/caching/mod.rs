@@ -3,7 +3,7 @@
 //! ```text
 //!   questions.rs   the schema ──► one question a field, of deep blocks and of others
 //!   history.rs     a random history: blocks, payments, arrivals, departures, reorganisations and back
-//!   guide.rs       the queries of docs/api.md, on the chain they are about
+//!   guide.rs       the queries of docs/api, on the chain they are about
 //!   kept.rs        what a client may keep of the answers ──► contradictions
 //! ```
 
