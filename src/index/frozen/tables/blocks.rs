@@ -9,10 +9,14 @@ use redb::TableDefinition;
 use super::super::super::codec::{Decoder, Encoder};
 use super::super::super::error::IndexError;
 use super::super::super::tables::blocks::{BlockRow, ChainTotals, CountAndValue, QUANTILES, TypeTotals, Unspendable};
+use super::super::versions::TableVersions;
 use crate::chain::ScriptType;
 use crate::chain::raw::HEADER_SIZE;
 
 pub(in crate::index) const TABLE: TableDefinition<'static, &[u8; 4], &[u8]> = TableDefinition::new("blocks");
+
+/// Raised with every change of a row.
+pub(super) const VERSIONS: TableVersions = TableVersions::new("blocks", 1..=1);
 
 pub(in crate::index) fn encode(block: &BlockRow) -> Vec<u8> {
     let mut row = Encoder::default();

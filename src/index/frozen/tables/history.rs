@@ -25,8 +25,12 @@ use super::super::super::error::IndexError;
 use super::super::super::keys::{ScriptKey, TxNum};
 use super::super::super::tables::history::{HistoryChange, HistoryKey, HistoryRow, key, split_key};
 use super::super::page::{PackedRow, value_bytes};
+use super::super::versions::TableVersions;
 
 pub(in crate::index) const TABLE: TableDefinition<'static, &HistoryKey, &[u8]> = TableDefinition::new("history");
+
+/// Raised with every change of a row.
+pub(super) const VERSIONS: TableVersions = TableVersions::new("history", 1..=1);
 
 const ROW: usize = value_bytes(4, 14);
 /// The largest number of entries that the head of a group has.

@@ -4,5 +4,9 @@
 use redb::TableDefinition;
 
 use super::super::super::tables::spends::TxPoint;
+use super::super::versions::TableVersions;
 
 pub(in crate::index) const TABLE: TableDefinition<'static, &TxPoint, &TxPoint> = TableDefinition::new("late_spends");
+
+/// Raised with every change of a row.
+pub(super) const VERSIONS: TableVersions = TableVersions::new("late_spends", 1..=1);

@@ -18,19 +18,20 @@ use super::super::error::IndexError;
 use super::super::tables::{block_hashes, block_starts, overwritten, p2pk, payouts, unspent};
 use super::versions::TableVersions;
 
-/// The versions of the tables of a generation. The version of a table is raised with every change of its rows. A program
-/// that still reads the version before has it rebuilt in the background, into a file of its own (`derived.rs`).
+/// The versions of the tables of a generation; that of a table with a file here stands in that file. The version of a table is
+/// raised with every change of its rows. A program that still reads the version before has it rebuilt in the background, into a
+/// file of its own (`derived.rs`).
 pub(in crate::index) const VERSIONS: [TableVersions; 13] = [
-    TableVersions::new("blocks", 1..=1),
+    blocks::VERSIONS,
     TableVersions::new("block_starts", 1..=1),
     TableVersions::new("block_hashes", 1..=1),
-    TableVersions::new("txids", 1..=1),
-    TableVersions::new("txid_prefixes", 1..=1),
-    TableVersions::new("positions", 1..=1),
-    TableVersions::new("spends", 1..=1),
-    TableVersions::new("late_spends", 1..=1),
+    txids::VERSIONS,
+    txid_prefixes::VERSIONS,
+    positions::VERSIONS,
+    spends::VERSIONS,
+    late_spends::VERSIONS,
     TableVersions::new("overwritten", 1..=1),
-    TableVersions::new("history", 1..=1),
+    history::VERSIONS,
     TableVersions::new("unspent", 1..=1),
     TableVersions::new("payouts", 1..=1),
     TableVersions::new("p2pk", 1..=1),

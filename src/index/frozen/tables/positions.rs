@@ -10,9 +10,13 @@ use super::super::super::codec::{Decoder, Encoder, put_varint, varint_size};
 use super::super::super::error::IndexError;
 use super::super::super::keys::TxNum;
 use super::super::page::{PackedRow, value_bytes};
+use super::super::versions::TableVersions;
 use crate::chain::raw::HEADER_SIZE;
 
 pub(in crate::index) const TABLE: TableDefinition<'static, &[u8; 4], &[u8]> = TableDefinition::new("positions");
+
+/// Raised with every change of a row.
+pub(super) const VERSIONS: TableVersions = TableVersions::new("positions", 1..=1);
 
 const ROW: usize = value_bytes(4, 4);
 

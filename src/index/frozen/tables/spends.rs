@@ -12,8 +12,12 @@ use super::super::super::keys::{Position, TxNum};
 use super::super::super::snapshot::SpendingInput;
 use super::super::super::tables::spends::{TxPoint, split_tx_point, tx_point};
 use super::super::page::{PackedRow, value_bytes};
+use super::super::versions::TableVersions;
 
 pub(in crate::index) const TABLE: TableDefinition<'static, &TxPoint, &[u8]> = TableDefinition::new("spends");
+
+/// Raised with every change of a row.
+pub(super) const VERSIONS: TableVersions = TableVersions::new("spends", 1..=1);
 
 const ROW: usize = value_bytes(4, 7);
 const UNSPENT: u64 = 0;

@@ -10,10 +10,14 @@ use super::super::super::codec::{Decoder, Encoder, put_varint, varint_size};
 use super::super::super::error::IndexError;
 use super::super::super::keys::{TxNum, TxidPrefix};
 use super::super::page::{PackedRow, value_bytes};
+use super::super::versions::TableVersions;
 
 pub(in crate::index) const NAME: &str = "txid_prefixes";
 
 pub(in crate::index) const TABLE: TableDefinition<'static, &[u8; 6], &[u8]> = TableDefinition::new(NAME);
+
+/// Raised with every change of a row.
+pub(super) const VERSIONS: TableVersions = TableVersions::new(NAME, 1..=1);
 
 const ROW: usize = value_bytes(4, 6);
 /// Bits of a hash beyond those that number all transactions.

@@ -9,8 +9,12 @@ use super::super::super::codec::{Decoder, Encoder};
 use super::super::super::error::IndexError;
 use super::super::super::keys::TxNum;
 use super::super::page::{PackedRow, value_bytes};
+use super::super::versions::TableVersions;
 
 pub(in crate::index) const TABLE: TableDefinition<'static, &[u8; 4], &[u8]> = TableDefinition::new("txids");
+
+/// Raised with every change of a row.
+pub(super) const VERSIONS: TableVersions = TableVersions::new("txids", 1..=1);
 
 pub(in crate::index) const TXID: usize = 32;
 const ROW: usize = value_bytes(1, 4) / TXID * TXID;
