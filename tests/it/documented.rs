@@ -163,6 +163,13 @@ pub(crate) fn unconfirmed(blocks: &[Block]) -> Vec<Transaction> {
 }
 
 #[test]
+fn the_format_of_the_index_is_documented() {
+    let page = include_str!("../../docs/index-format.md");
+    let format = format!("`<data directory>/<network>/index.redb`, format **{}**", btcgraph::index::FORMAT_VERSION);
+    assert!(page.contains(&format), "docs/index-format.md: {format}");
+}
+
+#[test]
 fn every_query_of_the_guide_gives_the_answer_behind_it() {
     let Some(data) = shared_data("mainnet-0-4521.blk") else { return };
     let blocks = blocks(&data);
