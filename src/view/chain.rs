@@ -240,11 +240,8 @@ impl View {
 
 #[cfg(test)]
 mod tests {
-    use bitcoin::hashes::Hash;
-    use bitcoin::{BlockHash, CompactTarget, TxMerkleNode, block};
-
     use super::*;
-    use crate::index::{ChainTotals, QUANTILES, TypeTotals, Unspendable};
+    use crate::index::{ChainTotals, Unspendable};
 
     fn work(low: u64) -> Work {
         let mut bytes = [0; 32];
@@ -252,65 +249,20 @@ mod tests {
         Work::from_be_bytes(bytes)
     }
 
-    /// A row with these running totals; what it says of the block itself is nothing.
+    /// A row with these running totals; the rest does not matter.
     fn row(median_time: u32, transactions: u64, chainwork: u64, utxo_count: u64) -> BlockRow {
-        let header = block::Header {
-            version: block::Version::ONE,
-            prev_blockhash: BlockHash::all_zeros(),
-            merkle_root: TxMerkleNode::all_zeros(),
-            time: 0,
-            bits: CompactTarget::from_consensus(0x207f_ffff),
-            nonce: 0,
-        };
+        let example = BlockRow::example();
         let running = ChainTotals {
             transactions,
-            inputs: 0,
-            outputs: 0,
-            input_value: 0,
             output_value: u128::from(transactions) << 64,
-            fees: 0,
             subsidy: 100,
-            size: 0,
-            weight: 0,
             chainwork: work(chainwork),
-            empty_blocks: 0,
             unspendable: Unspendable { genesis: 1, bip30: 2, scripts: 3, unclaimed: 4 },
             utxo_count,
             utxo_value: 90,
-            segwit_transactions: 0,
-            segwit_size: 0,
-            segwit_weight: 0,
-            op_return_bytes: 0,
-            coin_age: 0,
-            feerate_quantiles: [0; QUANTILES],
-            types: [TypeTotals::default(); crate::chain::ScriptType::ALL.len()],
+            ..example.running
         };
-        BlockRow {
-            hash: BlockHash::all_zeros(),
-            header,
-            median_time,
-            size: 0,
-            stripped_size: 0,
-            weight: 0,
-            transactions: 0,
-            inputs: 0,
-            outputs: 0,
-            input_value: 0,
-            output_value: 0,
-            subsidy: 0,
-            fees: 0,
-            coinbase_value: 0,
-            fee_quantiles: [0; QUANTILES],
-            feerate_quantiles: [0; QUANTILES],
-            segwit_transactions: 0,
-            segwit_size: 0,
-            segwit_weight: 0,
-            taproot_outputs: 0,
-            op_return_outputs: 0,
-            op_return_bytes: 0,
-            coin_age: 0,
-            running,
-        }
+        BlockRow { median_time, running, ..example }
     }
 
     fn range(from: u32, to: u32, before: Option<BlockRow>, first: BlockRow, last: BlockRow) -> BlockRange {

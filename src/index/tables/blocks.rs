@@ -351,16 +351,12 @@ impl BlockRow {
 }
 
 #[cfg(test)]
-pub(in crate::index) mod tests {
-    use bitcoin::constants::genesis_block;
-
-    use super::*;
-
+impl BlockRow {
     /// A row whose every field differs from its neighbours.
-    pub(in crate::index) fn example() -> BlockRow {
-        let header = genesis_block(bitcoin::Network::Bitcoin).header;
+    pub(crate) fn example() -> Self {
+        let header = bitcoin::constants::genesis_block(bitcoin::Network::Bitcoin).header;
         let pair = |i: u64| CountAndValue { count: i, value: u128::from(i) << 70 };
-        BlockRow {
+        Self {
             hash: header.block_hash(),
             header,
             median_time: 1,
@@ -412,10 +408,15 @@ pub(in crate::index) mod tests {
             },
         }
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
 
     #[test]
     fn a_row_survives_encoding_and_another_length_is_refused() {
-        let row = example();
+        let row = BlockRow::example();
         let mut encoded = row.encode();
         assert_eq!(BlockRow::decode(&encoded).unwrap(), row);
         // as docs/index-format.md says

@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn a_row_survives_its_encoding() {
-        let stale = StaleBlock { row: super::super::blocks::tests::example(), raw: b"raw block".to_vec() };
+        let stale = StaleBlock { row: BlockRow::example(), raw: b"raw block".to_vec() };
         assert_eq!(StaleBlock::decode(&stale.encode()).unwrap(), stale);
         let place = (Height::from(5), BlockHash::from_byte_array([4; 32]));
         assert_eq!(split_key(&key(place.0, place.1)), place);

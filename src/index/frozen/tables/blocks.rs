@@ -169,12 +169,11 @@ fn decode_work(row: &mut Decoder<'_>) -> Result<Work, IndexError> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::super::super::tables::blocks::tests::example;
     use super::*;
 
     #[test]
     fn a_row_survives_encoding_and_another_length_is_refused() {
-        let row = example();
+        let row = BlockRow::example();
         let mut encoded = encode(&row);
         assert_eq!(decode(&encoded).unwrap(), row);
         assert_eq!(decode_hash(&encoded).unwrap(), row.hash);
@@ -188,10 +187,10 @@ mod tests {
     proptest! {
         #[test]
         fn a_damaged_row_is_an_error_or_another_row(at in 0_usize..600, flip in 1_u8..) {
-            let mut encoded = encode(&example());
+            let mut encoded = encode(&BlockRow::example());
             let at = at % encoded.len();
             encoded[at] ^= flip;
-            prop_assert!(decode(&encoded).map_or(true, |row| row != example()));
+            prop_assert!(decode(&encoded).map_or(true, |row| row != BlockRow::example()));
         }
     }
 }
