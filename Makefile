@@ -28,7 +28,7 @@ release: ## The program as released, and its debug information in a file of its 
 mutants: ## Whether a test notices each change to connecting and disconnecting blocks, by cargo-mutants (docs/testing.md); hours
 	scripts/mutants.sh
 
-bench: ## What benches/README.md tells of, most of an hour: an import, queries, the mempool, subscribers, transport, an attack
+bench: ## The figures of benches/README.md, most of an hour: an import, queries, the mempool, subscribers, transport, an attack
 	benches/import.sh target/bench
 	benches/queries.sh target/bench
 	cargo bench --locked --bench mempool
