@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bitcoin::Txid;
 
 use crate::api::error::ApiError;
-use crate::view::{IndexError, Transaction, TxNum, View};
+use crate::view::{IndexError, Transaction, TxNum, View, WantedTransaction};
 
 /// What an item of a list that a client sees whole adds to an answer beside its own bytes.
 pub(crate) const ITEM_BYTES: usize = 32;
@@ -29,9 +29,11 @@ pub(crate) fn find_transaction(
 /// Errors: QUERY_LIMIT_EXCEEDED; those of the index.
 pub(crate) async fn find_together(view: &View, txid: Txid) -> Result<Option<Arc<Transaction>>, ApiError> {
     view.count(0)?;
-    let found = view.transaction_together(txid).await?;
-    view.count(found.as_ref().map_or(0, |transaction| transaction.bytes_read))?;
-    Ok(found)
+    if let Some(found) = view.read_together(WantedTransaction::Newest(txid)).await {
+        view.count(found.bytes_read)?;
+        return Ok(Some(found));
+    }
+    Ok(find_transaction(view, |view| view.transaction(&txid))?.map(Arc::new))
 }
 
 /// The transaction at this position, or a later one with its txid (BIP30), read together with those that other fields ask
@@ -40,9 +42,11 @@ pub(crate) async fn find_together(view: &View, txid: Txid) -> Result<Option<Arc<
 /// Errors: QUERY_LIMIT_EXCEEDED; those of the index.
 pub(crate) async fn newest_copy_together(view: &View, txnum: TxNum) -> Result<Arc<Transaction>, ApiError> {
     view.count(0)?;
-    let found = view.newest_copy_together(txnum).await?;
-    view.count(found.bytes_read)?;
-    Ok(found)
+    if let Some(found) = view.read_together(WantedTransaction::At(txnum)).await {
+        view.count(found.bytes_read)?;
+        return Ok(found);
+    }
+    read_transaction(view, |view| view.newest_copy(txnum)).map(Arc::new)
 }
 
 /// The transaction that `read` returns. Its bytes count as read.

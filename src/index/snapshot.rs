@@ -372,6 +372,19 @@ impl Snapshot {
         Ok(None)
     }
 
+    /// Whether a live transaction has this txid.
+    fn is_live(&self, txid: &Txid) -> Result<bool, IndexError> {
+        let prefix = self.salt.txid_prefix(txid);
+        let (from, to) = (txids::key(prefix, self.generations.end()), txids::key(prefix, TxNum(u32::MAX)));
+        for row in self.txids.range::<&txids::TxidKey>(&from..=&to)? {
+            let (_, txnum) = txids::split_key(row?.0.value());
+            if self.txid(txnum)? == Some(*txid) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Those of these transactions that are frozen and that the chain does not repeat later, as `make` makes them of what is
     /// stored. Several are looked up and read at a time, their bytes in the order of the chain, until `bytes` of them are read.
     /// `None` stands for all others, and for those that cannot be read.
@@ -383,7 +396,7 @@ impl Snapshot {
         bytes: usize,
         make: impl Fn(StoredTransaction) -> Result<T, IndexError> + Sync,
     ) -> Result<Vec<Option<T>>, IndexError> {
-        self.generations.read_several(wanted, bytes, |txid| Ok(self.newest_live(txid)?.is_some()), make)
+        self.generations.read_several(wanted, bytes, |txid| self.is_live(txid), make)
     }
 
     /// Whether any block is frozen.

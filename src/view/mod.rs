@@ -59,7 +59,7 @@ pub use transaction::{ConfirmedPlace, MerkleProof, Transaction, TransactionState
 
 pub use crate::index::{
     BlockRow, ChainMembership, ChainTotals, CountAndValue, DeadTransaction, DiskShortage, FORMAT_VERSION, IndexError,
-    OutputPosition, QUANTILES, Reorg, ScriptKey, TableRows, Tip, TxNum, TypeTotals,
+    OutputPosition, QUANTILES, Reorg, ScriptKey, TableRows, Tip, TxNum, TypeTotals, WantedTransaction,
 };
 pub use crate::mempool::{
     ArrivalRate, Coins, Departed, Departure, Entry, FeeBin, FeeBins, FeeFraction, FeerateKind, MempoolEvent,

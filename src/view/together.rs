@@ -1,164 +1,194 @@
 //! Transactions that the fields of one answer ask for one by one, read together.
 //!
 //! ```text
-//!   field ─┐                      ┌─ found: each field takes its transaction
-//!   field ─┼─ named ── one reads ─┤
-//!   field ─┘           all named  └─ not found together: the field reads it alone, and meets the error if there is one
+//!   field ─┐                           ┌─ found: each field takes its transaction
+//!   field ─┼─ queue ── one field reads ┤
+//!   field ─┘           up to 128 of it └─ not found together: the field reads it alone, and meets the error if there is one
 //! ```
 //!
-//! The engine begins all fields of a list before it continues any. So a field names its transaction and lets the others go
-//! first; once no more are named, the first that continues reads all of them. Only frozen transactions are read so: live ones are rows
-//! that are read as fast one by one.
+//! The engine begins all fields of a list before it continues any. So a field puts its transaction into a queue and waits once;
+//! as soon as the queue has stopped growing, the first field that continues reads its beginning. Between two such reads the
+//! execution may end its turn or be dropped. Only frozen transactions are read so: live ones are rows that are read as fast one by one.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 
-use bitcoin::Txid;
-
 use super::{Transaction, View};
-use crate::index::{IndexError, TxNum, WantedTransaction};
+use crate::index::WantedTransaction;
 
-/// How often a field lets others go first at most: answers nest so deep that some begin late.
-const TURNS: u32 = 16;
+/// The most transactions of one read.
+const AT_ONCE: usize = 128;
+/// How often a field waits for others to begin at most: answers nest so deep that some begin late.
+const WAITS: u32 = 16;
 
 /// The transactions that fields of one answer wait for.
 #[derive(Default)]
-pub(super) struct WantedTogether(Mutex<Wanted>);
+pub(super) struct WantedTogether(Mutex<WantedState>);
 
 #[derive(Default)]
-struct Wanted {
-    named: Vec<WantedTransaction>,
-    /// How many were named before these.
-    before: usize,
+struct WantedState {
+    /// What is to be read; `None` where the field was dropped.
+    queue: VecDeque<Option<WantedTransaction>>,
+    /// How many left the queue.
+    dequeued: usize,
+    /// Whether a field reads, or has just read and not continued yet.
+    is_reading: bool,
     /// What was read, and how many fields are still to take it.
-    read: HashMap<WantedTransaction, (Arc<Transaction>, usize)>,
+    results: HashMap<WantedTransaction, (Arc<Transaction>, usize)>,
+    /// The bytes of all results.
+    result_bytes: usize,
 }
 
 /// What a field does next.
-enum Next {
-    /// Let the others go first: so many were named by now.
+enum NextStep {
+    /// Waits, as long as it may: so many fields have joined the queue.
     Wait(usize),
-    /// Read these for all.
+    /// Waits until another field has read.
+    WaitForReader,
+    /// Reads these for all.
     Read(Vec<WantedTransaction>),
-    Take(Arc<Transaction>),
-    /// It was not found together with the others.
-    ReadAlone,
+    Take(Option<Arc<Transaction>>),
 }
 
-impl WantedTogether {
-    fn lock(&self) -> MutexGuard<'_, Wanted> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Names a transaction. Returns how many were named, this one included.
-    fn name(&self, wanted: WantedTransaction) -> usize {
-        let mut all = self.lock();
-        all.named.push(wanted);
-        all.count()
-    }
-
-    /// What the field does that was the `own`th to name one, and that knows of `seen`.
-    fn next(&self, wanted: &WantedTransaction, own: usize, seen: usize, may_wait: bool) -> Next {
-        let mut all = self.lock();
-        if own <= all.before {
-            return all.take(wanted).map_or(Next::ReadAlone, Next::Take);
-        }
-        if may_wait && all.count() > seen {
-            return Next::Wait(all.count());
-        }
-        all.before = all.count();
-        Next::Read(std::mem::take(&mut all.named))
-    }
-
-    fn put(&self, wanted: &[WantedTransaction], found: Vec<Option<Arc<Transaction>>>) {
-        let mut all = self.lock();
-        for (wanted, found) in wanted.iter().zip(found) {
-            let Some(found) = found else { continue };
-            all.read.entry(*wanted).or_insert((found, 0)).1 += 1;
-        }
-    }
-}
-
-impl Wanted {
-    fn count(&self) -> usize {
-        self.before + self.named.len()
+impl WantedState {
+    /// How many fields have joined the queue.
+    fn joined(&self) -> usize {
+        self.dequeued + self.queue.len()
     }
 
     fn take(&mut self, wanted: &WantedTransaction) -> Option<Arc<Transaction>> {
-        let Entry::Occupied(mut read) = self.read.entry(*wanted) else { return None };
-        if read.get().1 <= 1 {
-            return Some(read.remove().0);
+        let Entry::Occupied(mut result) = self.results.entry(*wanted) else { return None };
+        if result.get().1 > 1 {
+            result.get_mut().1 -= 1;
+            return Some(Arc::clone(&result.get().0));
         }
-        read.get_mut().1 -= 1;
-        Some(Arc::clone(&read.get().0))
+        let (transaction, _) = result.remove();
+        self.result_bytes = self.result_bytes.saturating_sub(transaction.bytes_read);
+        Some(transaction)
+    }
+
+    fn put(&mut self, wanted: &WantedTransaction, transaction: Arc<Transaction>) {
+        match self.results.entry(*wanted) {
+            Entry::Occupied(mut result) => result.get_mut().1 += 1,
+            Entry::Vacant(none) => {
+                self.result_bytes = self.result_bytes.saturating_add(transaction.bytes_read);
+                none.insert((transaction, 1));
+            }
+        }
+    }
+}
+
+impl WantedTogether {
+    fn lock(&self) -> MutexGuard<'_, WantedState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A field's place in the queue. Dropping it removes what only this field waits for.
+struct QueuePlace<'v> {
+    all: &'v WantedTogether,
+    wanted: WantedTransaction,
+    /// How many fields had joined the queue with this one.
+    number: usize,
+    is_reader: bool,
+    has_taken: bool,
+}
+
+impl<'v> QueuePlace<'v> {
+    fn join(all: &'v WantedTogether, wanted: WantedTransaction) -> Self {
+        let mut state = all.lock();
+        state.queue.push_back(Some(wanted));
+        Self { all, wanted, number: state.joined(), is_reader: false, has_taken: false }
+    }
+
+    /// What the field does next that knows of `seen` fields in the queue.
+    fn next(&mut self, seen: usize, may_wait: bool) -> NextStep {
+        let mut state = self.all.lock();
+        if self.is_reader {
+            (state.is_reading, self.is_reader) = (false, false);
+        }
+        if self.number <= state.dequeued {
+            self.has_taken = true;
+            return NextStep::Take(state.take(&self.wanted));
+        }
+        if state.is_reading {
+            return NextStep::WaitForReader;
+        }
+        if may_wait && state.joined() > seen {
+            return NextStep::Wait(state.joined());
+        }
+        let count = state.queue.len().min(AT_ONCE);
+        state.dequeued += count;
+        (state.is_reading, self.is_reader) = (true, true);
+        NextStep::Read(state.queue.drain(..count).flatten().collect())
+    }
+}
+
+impl Drop for QueuePlace<'_> {
+    fn drop(&mut self) {
+        let mut state = self.all.lock();
+        if self.is_reader {
+            state.is_reading = false;
+        }
+        if self.number > state.dequeued {
+            let at = self.number - state.dequeued - 1;
+            if let Some(place) = state.queue.get_mut(at) {
+                *place = None;
+            }
+        } else if !self.has_taken {
+            state.take(&self.wanted);
+        }
     }
 }
 
 impl View {
-    /// Returns what [`View::transaction`] does, read together with what other fields ask for.
-    pub async fn transaction_together(&self, txid: Txid) -> Result<Option<Arc<Transaction>>, IndexError> {
-        match self.together(WantedTransaction::Newest(txid)).await? {
-            Some(found) => Ok(Some(found)),
-            None => Ok(self.transaction(&txid)?.map(Arc::new)),
-        }
-    }
-
-    /// Returns what [`View::newest_copy`] does, read together with what other fields ask for.
-    pub async fn newest_copy_together(&self, txnum: TxNum) -> Result<Arc<Transaction>, IndexError> {
-        match self.together(WantedTransaction::At(txnum)).await? {
-            Some(found) => Ok(found),
-            None => Ok(Arc::new(self.newest_copy(txnum)?)),
-        }
-    }
-
-    /// `None` if it is not to be read together with others.
-    async fn together(&self, wanted: WantedTransaction) -> Result<Option<Arc<Transaction>>, IndexError> {
+    /// Reads a frozen transaction together with what other fields ask for. `None` if it is to be read alone: it is not frozen,
+    /// the chain repeats its txid (BIP30), the byte budget does not allow all, or it cannot be read.
+    pub async fn read_together(&self, wanted: WantedTransaction) -> Option<Arc<Transaction>> {
         if !self.head.chain.has_generations() {
-            return Ok(None);
+            return None;
         }
-        let own = self.wanted.name(wanted);
-        let mut seen = own;
-        for turn in (0..TURNS).rev() {
-            let_others_go_first().await;
-            match self.wanted.next(&wanted, own, seen, turn > 0) {
-                Next::Wait(count) => seen = count,
-                Next::Take(found) => return Ok(Some(found)),
-                Next::ReadAlone => break,
-                Next::Read(named) => {
-                    if named.len() > 1 {
-                        self.read_together(&named)?;
-                    }
-                    return Ok(self.wanted.lock().take(&wanted));
-                }
+        let mut place = QueuePlace::join(&self.wanted, wanted);
+        let (mut seen, mut waits) = (place.number, WAITS);
+        loop {
+            wait_once().await;
+            match place.next(seen, waits > 0) {
+                NextStep::Wait(joined) => (seen, waits) = (joined, waits - 1),
+                NextStep::Take(found) => return found,
+                NextStep::Read(wanted) if wanted.len() > 1 => self.read_for_all(&wanted),
+                // one is not faster together
+                NextStep::Read(_) | NextStep::WaitForReader => {}
             }
         }
-        Ok(None)
     }
 
-    fn read_together(&self, named: &[WantedTransaction]) -> Result<(), IndexError> {
-        let mut distinct: HashMap<WantedTransaction, usize> = HashMap::with_capacity(named.len());
-        let mut wanted = Vec::with_capacity(named.len());
-        let places: Vec<_> = named
-            .iter()
-            .map(|named| {
-                *distinct.entry(*named).or_insert_with(|| {
-                    wanted.push(*named);
-                    wanted.len() - 1
-                })
-            })
-            .collect();
+    fn read_for_all(&self, queued: &[WantedTransaction]) {
+        let mut distinct = Vec::with_capacity(queued.len());
+        let mut places = HashMap::with_capacity(queued.len());
+        for wanted in queued {
+            places.entry(*wanted).or_insert_with(|| {
+                distinct.push(*wanted);
+                distinct.len() - 1
+            });
+        }
+        let bytes = self.budget.left().saturating_sub(self.wanted.lock().result_bytes);
         let make = |stored| Self::placed(stored).map(Arc::new);
-        let found = self.head.chain.read_frozen(&wanted, self.budget.left(), make)?;
-        self.wanted.put(named, places.iter().map(|at| found[*at].clone()).collect());
-        Ok(())
+        // each field that finds nothing reads alone, and meets the error
+        let Ok(found) = self.head.chain.read_frozen(&distinct, bytes, make) else { return };
+        let mut state = self.wanted.lock();
+        for wanted in queued {
+            if let Some(transaction) = places.get(wanted).and_then(|at| found[*at].clone()) {
+                state.put(wanted, transaction);
+            }
+        }
     }
 }
 
-/// Waits until the other fields that can begin have begun.
-async fn let_others_go_first() {
+/// Waits until all other fields that can begin or continue have done so.
+async fn wait_once() {
     let mut has_waited = false;
     poll_fn(|context| {
         if has_waited {

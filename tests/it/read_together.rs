@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use async_graphql::Executor;
+use async_graphql::{Executor, Response};
 use bitcoin::hashes::Hash;
 use bitcoin::{Block, Txid};
 use btcgraph::api::{self, Features};
@@ -15,7 +15,6 @@ use btcgraph::limits::Limits;
 use btcgraph::live::Live;
 use btcgraph::mempool::MempoolSnapshot;
 use btcgraph::view::{Head, Published};
-use serde_json::Value;
 
 use crate::support::frozen::{BlockBytes, frozen};
 use crate::support::hostile::repeated_coinbases;
@@ -24,29 +23,37 @@ use crate::support::indexed::{Indexed, options};
 /// A node on a slow disk, and the threads that read from it.
 struct SlowNode {
     bytes: BlockBytes,
-    threads: Arc<Mutex<HashSet<thread::ThreadId>>>,
+    threads: Reads,
+}
+
+/// The thread of each read.
+type Reads = Arc<Mutex<Vec<thread::ThreadId>>>;
+
+/// How many threads have read.
+fn threads(reads: &Reads) -> usize {
+    reads.lock().unwrap().iter().collect::<HashSet<_>>().len()
 }
 
 impl RawBlocks for SlowNode {
     fn read(&self, block: Tip, offset: u32, length: u32) -> Result<Vec<u8>, Box<dyn Error + Send + Sync>> {
-        self.threads.lock().unwrap().insert(thread::current().id());
+        self.threads.lock().unwrap().push(thread::current().id());
         thread::sleep(Duration::from_micros(100));
         self.bytes.read(block, offset, length)
     }
 }
 
 /// An index of which these blocks are frozen up to a height, whose node is slow.
-fn slow(blocks: &[&Block], cut: u32) -> (Indexed, Arc<Mutex<HashSet<thread::ThreadId>>>) {
+fn slow(blocks: &[&Block], cut: u32) -> (Indexed, Reads) {
     let Indexed { index, directory } = frozen(blocks, &[cut / 2, cut]);
     drop(index);
     let index = Index::open(&options(directory.path())).unwrap();
-    let threads = Arc::default();
+    let reads = Reads::default();
     let bytes = BlockBytes::of(blocks.iter().copied());
-    index.set_raw_blocks(Arc::new(SlowNode { bytes, threads: Arc::clone(&threads) }));
+    index.set_raw_blocks(Arc::new(SlowNode { bytes, threads: Arc::clone(&reads) }));
     let mut indexed = Indexed { index, directory };
     indexed.connect(blocks[usize::try_from(cut).unwrap() + 1..].iter().copied(), 10);
-    threads.lock().unwrap().clear();
-    (indexed, threads)
+    reads.lock().unwrap().clear();
+    (indexed, reads)
 }
 
 #[test]
@@ -55,7 +62,7 @@ fn several_transactions_are_those_that_are_read_one_by_one() {
     let blocks: Vec<_> = blocks.iter().map(Arc::as_ref).collect();
     let tip = u32::try_from(blocks.len()).unwrap() - 1;
     for cut in [tip, tip - 45, tip / 2] {
-        let (indexed, threads) = slow(&blocks, cut);
+        let (indexed, reads) = slow(&blocks, cut);
         let snapshot = indexed.index.snapshot().unwrap();
         let frozen_end = snapshot.block(cut.into()).unwrap().unwrap().running.transactions;
         let frozen_end = TxNum(u32::try_from(frozen_end).unwrap());
@@ -78,7 +85,7 @@ fn several_transactions_are_those_that_are_read_one_by_one() {
             (is_newest && found.txnum < frozen_end).then_some(found)
         };
         let together = snapshot.read_frozen(&wanted, usize::MAX, Ok).unwrap();
-        assert!(threads.lock().unwrap().len() > 1);
+        assert!(threads(&reads) > 1);
         assert!(together.iter().flatten().count() > 100 && together.iter().any(Option::is_none));
         for (wanted, together) in wanted.iter().zip(&together) {
             assert_eq!(together, &alone(wanted), "{wanted:?}, cut at {cut}");
@@ -108,6 +115,35 @@ fn no_more_bytes_are_read_than_an_answer_may_have() {
     assert!(half.len() < all.len());
 }
 
+async fn execute(indexed: &Indexed, query: &str, limits: Limits) -> Response {
+    let head = Head::after(None, Arc::new(indexed.index.snapshot().unwrap()), MempoolSnapshot::default());
+    let published = Published::default();
+    published.publish(Arc::new(head.unwrap()));
+    api::schema(published, Live::default(), limits, Features::default()).execute(query.into()).await
+}
+
+#[tokio::test]
+async fn nothing_is_read_after_an_answer_has_exceeded_its_bytes() {
+    let blocks = repeated_coinbases(64, 40);
+    let blocks: Vec<_> = blocks.iter().map(Arc::as_ref).collect();
+    let tip = u32::try_from(blocks.len()).unwrap() - 1;
+    let (indexed, reads) = slow(&blocks, tip);
+    let query =
+        "{ transactions(first: 100, order: DESC) { nodes { txid inputs(first: 2) { nodes { prevout { value } } } } } }";
+    let transaction_bytes = 25_000;
+    let answer = execute(&indexed, query, Limits { transaction_bytes, ..Limits::default() }).await;
+    let refused = |code: &str| format!("{:?}", answer.errors).contains(code);
+    assert!(refused("QUERY_LIMIT_EXCEEDED"), "{:?}", answer.errors);
+    let all = reads.lock().unwrap().len();
+    reads.lock().unwrap().clear();
+    let (indexed, reads) = slow(&blocks, tip);
+    let answer = execute(&indexed, query, Limits::default()).await;
+    assert!(answer.errors.is_empty(), "{:?}", answer.errors);
+    let unlimited = reads.lock().unwrap().len();
+    // those within the limit, and one that each of the threads has begun by then
+    assert!(all + 20 < unlimited, "{all} of {unlimited}");
+}
+
 #[tokio::test]
 async fn fields_of_one_answer_read_frozen_transactions_together() {
     let blocks = repeated_coinbases(63, 40);
@@ -115,18 +151,14 @@ async fn fields_of_one_answer_read_frozen_transactions_together() {
     let busiest = (0..).zip(&blocks).max_by_key(|(_, block)| block.txdata.len()).unwrap().0;
     let tip = u32::try_from(blocks.len()).unwrap() - 1;
     let live = Indexed::of(blocks.iter().copied(), 50);
-    let (indexed, threads) = slow(&blocks, tip);
+    let (indexed, reads) = slow(&blocks, tip);
     let query = format!(
         "{{ block(height: {busiest}) {{ transactions(first: 40) {{ nodes {{ txid inputs(first: 10) {{ nodes {{
             prevout {{ outpoint value address transaction {{ txid inputs(first: 3) {{ nodes {{ prevout {{ value }} }} }} }} }}
         }} }} }} }} }} }}"
     );
-    let answer = async |indexed: &Indexed| -> Value {
-        let head = Head::after(None, Arc::new(indexed.index.snapshot().unwrap()), MempoolSnapshot::default());
-        let published = Published::default();
-        published.publish(Arc::new(head.unwrap()));
-        let schema = api::schema(published, Live::default(), Limits::default(), Features::default());
-        let answer = schema.execute(query.as_str().into()).await;
+    let answer = async |indexed: &Indexed| {
+        let answer = execute(indexed, &query, Limits::default()).await;
         assert!(answer.errors.is_empty(), "{:?}", answer.errors);
         answer.data.into_json().unwrap()
     };
@@ -139,5 +171,5 @@ async fn fields_of_one_answer_read_frozen_transactions_together() {
         .collect();
     assert!(prevouts.len() > 10, "{}", prevouts.len());
     assert_eq!(answer(&indexed).await, expected);
-    assert!(threads.lock().unwrap().len() > 1, "several threads read");
+    assert!(threads(&reads) > 1);
 }

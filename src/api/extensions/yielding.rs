@@ -10,8 +10,8 @@
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use async_graphql::Response;
@@ -89,21 +89,56 @@ impl TimeSlice {
         let mut execution = pin!(execution);
         poll_fn(|context| {
             self.begin(SLICE);
-            execution.as_mut().poll(context)
+            self.poll_turn(context, |context| execution.as_mut().poll(context))
         })
         .await
+    }
+
+    /// Polls again while what is polled wakes itself and the turn lasts: fields wait for each other, and the runtime has nothing to do
+    /// with that.
+    fn poll_turn<T>(&self, context: &Context<'_>, mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Poll<T> {
+        let noted = Arc::new(NotedWake { waker: context.waker().clone(), is_woken: AtomicBool::new(false) });
+        let waker = Waker::from(Arc::clone(&noted));
+        loop {
+            let polled = poll(&mut Context::from_waker(&waker));
+            let goes_on = noted.is_woken.swap(false, Ordering::AcqRel) && !self.is_over();
+            if polled.is_ready() || !goes_on {
+                return polled;
+            }
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.elapsed() >= self.over.load(Ordering::Relaxed)
     }
 
     /// Goes on at once while the turn lasts, and else with the next.
     pub(crate) async fn wait(&self) {
         poll_fn(|context| {
-            if self.elapsed() < self.over.load(Ordering::Relaxed) {
+            if !self.is_over() {
                 return Poll::Ready(());
             }
             context.waker().wake_by_ref();
             Poll::Pending
         })
         .await;
+    }
+}
+
+/// A waker that also notes that it was called.
+struct NotedWake {
+    waker: Waker,
+    is_woken: AtomicBool,
+}
+
+impl Wake for NotedWake {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.is_woken.store(true, Ordering::Release);
+        self.waker.wake_by_ref();
     }
 }
 
@@ -147,7 +182,8 @@ impl Stream for Events {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Response>> {
         self.slice.begin(SLICE);
-        let next = self.responses.poll_next_unpin(context);
+        let Self { slice, responses, .. } = &mut *self;
+        let next = slice.poll_turn(context, |context| responses.poll_next_unpin(context));
         if self.start.is_none() {
             self.start = self.progress.place();
         }
@@ -158,7 +194,6 @@ impl Stream for Events {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::AtomicUsize;
-    use std::task::Waker;
 
     use async_graphql::Value;
     use async_graphql::futures_util::stream;
@@ -192,6 +227,39 @@ mod tests {
         }
         let others = others.into_inner();
         assert!((10..=100).contains(&others), "others went on {others} times in 200 ms of turns of 5 ms");
+    }
+
+    /// A field that waits once for the others.
+    async fn waiting_field() {
+        let mut has_waited = false;
+        poll_fn(|context| {
+            if has_waited {
+                return Poll::Ready(());
+            }
+            has_waited = true;
+            context.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await;
+    }
+
+    #[test]
+    fn fields_that_wait_for_each_other_take_one_turn() {
+        let slice = TimeSlice::new();
+        // more than the engine polls as one
+        let mut execution = pin!(slice.take(join_all((0..100).map(|_| waiting_field()))));
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(execution.as_mut().poll(&mut context).is_ready());
+
+        let mut events = Events::new(|slice, _| {
+            let event = async move {
+                let _executing = slice.execute();
+                join_all((0..100).map(|_| waiting_field())).await;
+                Response::new(Value::Null)
+            };
+            stream::once(event).boxed()
+        });
+        assert!(events.poll_next_unpin(&mut context).is_ready());
     }
 
     #[tokio::test]

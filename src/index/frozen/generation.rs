@@ -28,7 +28,7 @@ use crate::chain::Height;
 
 pub(in crate::index) use scan::PackedEntries;
 
-/// The part of its memory for transactions that were read lately: one in so many bytes.
+/// One eighth of its memory is for transactions that were read lately.
 const RECENT_SHARE: usize = 8;
 
 /// A generation, open for reading. Safe to share between threads.
@@ -186,7 +186,9 @@ impl Generation {
         if !self.range.contains(txnum) {
             return Ok(None);
         }
-        txids::read_row_of(&self.txids, self.range.txnums.0, txnum)
+        let txid = txids::read_row_of(&self.txids, self.range.txnums.0, txnum)?;
+        let missing = || IndexError::corrupt("txids", format!("transaction {txnum} is missing"));
+        txid.map(Some).ok_or_else(missing)
     }
 
     /// The transactions with this txid, oldest first.

@@ -87,8 +87,10 @@ pub(in crate::index) struct Generations {
     in_force: Vec<InForce>,
     /// Where the bytes of their blocks are read.
     raw: Arc<RawSources>,
-    /// The threads that read at many places at once.
+    /// The threads that read for connecting blocks.
     pub(super) readers: Arc<Readers>,
+    /// The threads that read for answers, for which connecting does not wait.
+    pub(super) answer_readers: Arc<Readers>,
     /// The transactions that the table under construction has so far.
     pub(super) building: Arc<AtomicU64>,
 }

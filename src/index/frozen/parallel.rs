@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use rayon::prelude::{IndexedParallelIterator, IntoParallelRefIterator, ParallelIterator};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
+use super::super::damage::catch_damage;
 use super::super::error::IndexError;
 
-/// Threads that read at many places, whoever asks: a disk answers some reads at once, and more threads than processors wait for
-/// it together.
+/// Threads of a pool: a disk answers some reads at once, and more threads than processors wait for it together.
 const READERS: usize = 8;
-/// Items that are not worth another thread.
+/// Items in memory that are not worth another thread.
 const SHARE: usize = 4;
 /// Items that are worth all threads, even if nothing waits for a disk.
 const MANY: usize = 256;
@@ -26,27 +26,30 @@ impl Readers {
     /// The results of reads for many items, in their order. Each thread reads for items next to each other. Few items are read by
     /// the caller while they are in memory: handing them to threads would take longer.
     ///
-    /// Errors: the first of `read`; [`IndexError::Threads`].
+    /// Errors: one of `read`; [`IndexError::Damaged`] if it panics on another thread; [`IndexError::Threads`].
     pub(super) fn read<T: Sync, R: Send>(
         &self,
         items: &[T],
         read: impl Fn(&T) -> Result<R, IndexError> + Sync + Send,
     ) -> Result<Vec<R>, IndexError> {
-        let (mut results, mut rest) = (Vec::with_capacity(items.len()), items);
+        let (mut results, mut rest, mut share) = (Vec::with_capacity(items.len()), items, SHARE);
         while rest.len() < MANY
             && let Some((item, behind)) = rest.split_first()
         {
             let begun = Instant::now();
             results.push(read(item)?);
             rest = behind;
-            if begun.elapsed() > SLOW && rest.len() > SHARE {
+            if begun.elapsed() > SLOW && rest.len() > 1 {
+                // each may wait for the disk
+                share = 1;
                 break;
             }
         }
         if !rest.is_empty() {
+            let read = |item: &T| catch_damage(|| read(item));
             let read = self
                 .pool()?
-                .install(|| rest.par_iter().with_min_len(SHARE).map(read).collect::<Result<Vec<_>, _>>())?;
+                .install(|| rest.par_iter().with_min_len(share).map(read).collect::<Result<Vec<_>, IndexError>>())?;
             results.extend(read);
         }
         Ok(results)

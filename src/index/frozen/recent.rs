@@ -1,5 +1,5 @@
-//! Transactions of a generation that were read lately. Their bytes were checked, and neither they nor what the generation has of
-//! them changes, so that they are not looked up, read and hashed again.
+//! Transactions of a generation that were read lately. Their bytes without witnesses were checked against the txid, and neither
+//! they nor what the generation has of them changes, so that they are not looked up, read and hashed again.
 
 use std::sync::Arc;
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use bitcoin::Txid;
 
@@ -61,20 +61,23 @@ impl Generations {
         is_live: impl Fn(&Txid) -> Result<bool, IndexError> + Sync,
         make: impl Fn(StoredTransaction) -> Result<T, IndexError> + Sync,
     ) -> Result<Vec<Option<T>>, IndexError> {
-        // whoever reads one of them alone meets the error again
-        let located = self.readers.read(wanted, |wanted| Ok(self.locate(*wanted, &is_live).ok().flatten()))?;
+        // reading one of them alone meets the error again
+        let located = self.answer_readers.read(wanted, |wanted| Ok(self.locate(*wanted, &is_live).ok().flatten()))?;
         let mut found: Vec<_> = (0..).zip(located).filter_map(|(at, located)| Some((at, located?))).collect();
         found.sort_unstable_by_key(|(_, found): &(usize, FrozenTransaction)| found.txnum());
-        let read_bytes = AtomicUsize::new(0);
-        let read = self.readers.read(&found, |(at, found)| {
-            if read_bytes.fetch_add(found.length(), Ordering::Relaxed) > bytes {
+        let (read_bytes, has_failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let read = self.answer_readers.read(&found, |(at, found)| {
+            // a source that fails once may take long to fail again
+            if has_failed.load(Ordering::Relaxed) || read_bytes.fetch_add(found.length(), Ordering::Relaxed) > bytes {
                 return Ok((*at, None));
             }
             let read = match found {
                 FrozenTransaction::Recent(recent) => Ok(StoredTransaction::clone(recent)),
                 FrozenTransaction::Located(located) => self.read_and_keep(located),
             };
-            Ok((*at, read.and_then(&make).ok()))
+            let result = read.and_then(&make);
+            has_failed.fetch_or(result.is_err(), Ordering::Relaxed);
+            Ok((*at, result.ok()))
         })?;
         let mut results: Vec<_> = wanted.iter().map(|_| None).collect();
         for (at, made) in read {
@@ -160,14 +163,14 @@ impl Generations {
             WantedTransaction::At(txnum) => self.txid(txnum)?,
         };
         let Some(txid) = txid else { return Ok(None) };
+        if is_live(&txid)? {
+            return Ok(None);
+        }
         let newest = self.positions(&txid)?.pop().filter(|newest| match wanted {
             WantedTransaction::Newest(_) => true,
             WantedTransaction::At(txnum) => txnum == *newest,
         });
         let Some(newest) = newest else { return Ok(None) };
-        if is_live(&txid)? {
-            return Ok(None);
-        }
         let recent = self.of(newest).and_then(|in_force| in_force.generation.recent.get(newest));
         Ok(Some(match recent {
             Some(recent) => FrozenTransaction::Recent(recent),

@@ -139,7 +139,7 @@ fn join_partition(
         }
         Ok(())
     })?;
-    let (keys, ends) = sorted(&keys);
+    let (keys, ends) = sorted(keys);
     let bucket = |hash: u64| bucket_of(hash, ends.len());
     let equal = keys.chunk_by(|one, other| one.0 == other.0).filter(|equal| equal.len() > 1);
     let equal = equal.map(|equal| equal.iter().map(|(_, txnum)| *txnum).collect()).collect();
@@ -182,10 +182,10 @@ fn bucket_of(hash: u64, buckets: usize) -> usize {
 
 /// The transactions in the order of their hashes, and of each bucket the number of transactions up to its end. As hashes are spread
 /// evenly, putting them into their buckets does most of the sorting.
-fn sorted(transactions: &[(u64, TxNum)]) -> (Vec<(u64, TxNum)>, Vec<u32>) {
+fn sorted(transactions: Vec<(u64, TxNum)>) -> (Vec<(u64, TxNum)>, Vec<u32>) {
     let buckets = 1 << (transactions.len() / BUCKET).max(2).ilog2();
     let mut ends = vec![0_u32; buckets];
-    for (hash, _) in transactions {
+    for (hash, _) in &transactions {
         ends[bucket_of(*hash, buckets)] += 1;
     }
     let mut sum = 0;
@@ -200,6 +200,7 @@ fn sorted(transactions: &[(u64, TxNum)]) -> (Vec<(u64, TxNum)>, Vec<u32>) {
         *at -= 1;
         sorted[index(*at)] = *transaction;
     }
+    drop(transactions);
     let mut from = 0;
     for end in &ends {
         sorted[from..index(*end)].sort_unstable();
@@ -241,7 +242,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn transactions_are_sorted_and_each_bucket_ends_where_it_is_said_to(
+        fn transactions_are_sorted_and_each_bucket_ends_behind_its_last_hash(
             // spread evenly, or nearly all in one bucket
             hashes in prop_oneof![
                 prop::collection::vec(any::<u64>(), 0..600),
@@ -249,7 +250,7 @@ mod tests {
             ],
         ) {
             let transactions: Vec<_> = hashes.into_iter().zip((0..).map(TxNum)).collect();
-            let (found, ends) = sorted(&transactions);
+            let (found, ends) = sorted(transactions.clone());
             let mut expected = transactions;
             expected.sort_unstable();
             for (bucket, end) in ends.iter().enumerate() {

@@ -18,8 +18,8 @@ use super::super::retry::StopFlag;
 use super::spans::spans;
 use super::{BlockSourceStatus, LocatedBlocks, from_node};
 
-/// The most bytes of a batch, unless one block has more: so many blocks that those who divide them among threads seldom wait for
-/// the last of them.
+/// The most bytes of a batch, unless one block has more: so many blocks that threads which share them seldom wait for the last of
+/// them.
 const BATCH: u64 = 32 << 20;
 /// Batches that wait for the consumer.
 const QUEUE: usize = 1;

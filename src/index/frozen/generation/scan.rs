@@ -71,7 +71,12 @@ impl Generation {
 
     /// Each transaction (txnum) with its txid.
     pub(in crate::index) fn scan_txids(&self) -> Result<PackedEntries<[u8; 4], Txid>, IndexError> {
-        packed(&self.txids, |first, row, found| {
+        let begin = self.range.txnums.0;
+        packed(&self.txids, move |first, row, found| {
+            if !txids::is_row_key(begin, TxNum::from_key(first)) {
+                let what = format!("the row before {} is not full", TxNum::from_key(first));
+                return Err(IndexError::corrupt("txids", what));
+            }
             let txids = row.chunks_exact(txids::TXID);
             let rest = txids.remainder().len();
             let txids = txids.filter_map(|txid| Txid::from_slice(txid).ok());

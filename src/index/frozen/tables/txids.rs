@@ -83,6 +83,11 @@ pub(in crate::index) fn read_row_of(
     Ok(row.and_then(|row| txid_in(row.value(), index)))
 }
 
+/// Whether a row may begin with this transaction: all rows before it are full.
+pub(in crate::index) fn is_row_key(first: TxNum, txnum: TxNum) -> bool {
+    txnum.0.checked_sub(first.0).and_then(|index| usize::try_from(index).ok()).is_some_and(|at| at % ROW_TXIDS == 0)
+}
+
 fn txid_in(row: &[u8], index: usize) -> Option<Txid> {
     let txid = row.chunks_exact(TXID).nth(index);
     txid.and_then(|txid| Txid::from_slice(txid).ok())
