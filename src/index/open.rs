@@ -119,6 +119,7 @@ impl Index {
         let salt = check(options, &database.begin_read()?)?;
         let mut index = Self::of(options, database, salt)?;
         index.cache_bytes = u64::try_from(cache_bytes).unwrap_or(u64::MAX);
+        index.forget_lost_tables()?;
         Ok(index)
     }
 

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use redb::ReadableDatabase;
+use tracing::warn;
 
 use super::error::IndexError;
 use super::frozen::builder::remove_if_exists;
@@ -23,8 +24,8 @@ use super::keys::TxNum;
 use super::open::{Index, cache_of_generation, deriving_directory, file, generations_directory};
 use super::sweep::SweepCursor;
 use super::tables::meta;
-use super::tables::wtxids::WtxidsState;
-use super::update::{Update, write_generations};
+use super::tables::wtxids::{NAME, WtxidsState};
+use super::update::{Update, read_derived, write_generations};
 use super::wtxids::{drop_rows, fill, read_state, write_state};
 
 /// Which optional tables an index has.
@@ -197,6 +198,30 @@ impl Index {
             }
         }
         Ok(removed)
+    }
+
+    /// Records that lookups wait for the files of tables that the index names and that cannot be opened, in a durable commit
+    /// if there are any: the live rows of their transactions may be deleted. They are due again.
+    ///
+    /// Errors: storage errors.
+    pub(super) fn forget_lost_tables(&mut self) -> Result<(), IndexError> {
+        let named = read_derived(&self.database.begin_read()?.open_table(meta::TABLE)?)?;
+        let is_lost = |of: &&InForce| of.wtxids.is_none() && named.iter().any(|name| name.generation() == of.name);
+        let generations = Arc::clone(&self.generations);
+        let Some(lost) = generations.iter().rfind(is_lost) else { return Ok(()) };
+        warn!(
+            generation = lost.name,
+            table = NAME,
+            "a file of an optional table is missing or damaged: it is built again"
+        );
+        let mut update = self.update()?;
+        update.with_tables(|tables, _| {
+            if let WtxidsState::On { from } = read_state(&tables.meta)? {
+                write_state(tables, WtxidsState::On { from: from.max(lost.end) })?;
+            }
+            write_generations(tables, &generations)
+        })?;
+        update.commit()
     }
 
     fn wtxids_state(&self) -> Result<WtxidsState, IndexError> {

@@ -25,7 +25,7 @@ use super::super::open::file;
 use super::super::update::Tip;
 use super::super::witnesses::commits_to_witnesses;
 use super::builder::{GenerationBuilder, remove_if_exists};
-use super::derived::DerivedName;
+use super::derived::{DerivedName, WtxidsFile};
 use super::facts::{GenerationRange, facts};
 use super::generations::{Generations, InForce};
 use super::tables::txid_prefixes::{CutBits, CutHash, TxidPrefixPacker};
@@ -155,7 +155,11 @@ impl DueTable {
     pub fn build(&self, stop: &Arc<AtomicBool>, watch: &mut dyn FnMut(BuildProgress)) -> Result<(), IndexError> {
         let placed = self.directory.join(self.name.file());
         if placed.try_exists().map_err(file("look for", &placed))? {
-            return Ok(());
+            // an earlier build ended right then, or the file was damaged since it was named
+            if self.is_complete() {
+                return Ok(());
+            }
+            remove_if_exists(&placed)?;
         }
         let counter = BuiltTransactions(&self.generations.building);
         fs::create_dir_all(&self.temporary).map_err(file("make the directory", &self.temporary))?;
@@ -166,6 +170,12 @@ impl DueTable {
         fs::rename(&packed, &placed).map_err(file("move the table to", &placed))?;
         flush(&self.directory)?;
         fs::remove_dir_all(&self.temporary).map_err(file("remove", &self.temporary))
+    }
+
+    /// Whether the file is there, and can be named.
+    fn is_complete(&self) -> bool {
+        let found = WtxidsFile::open(&self.directory, &self.name, self.network, self.salt, 0);
+        found.and_then(|found| found.is_of(&self.in_force)).unwrap_or(false)
     }
 
     fn read_blocks(

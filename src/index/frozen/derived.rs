@@ -9,6 +9,7 @@ use bitcoin::{Network, Wtxid};
 use redb::{ReadOnlyDatabase, ReadOnlyTable};
 
 use super::super::codec::{Decoder, Encoder};
+use super::super::damage::catch_damage;
 use super::super::error::IndexError;
 use super::super::keys::{Salt, TxNum};
 use super::super::snapshot::TableRows;
@@ -130,8 +131,19 @@ impl Drop for RetirableFile {
 impl WtxidsFile {
     /// Opens a file, of which at most `cache_bytes` of pages are kept in memory.
     ///
-    /// Errors: as [`Generation::open`](super::Generation::open).
+    /// Errors: as [`Generation::open`](super::Generation::open); [`IndexError::Damaged`].
     pub(in crate::index) fn open(
+        directory: &Path,
+        name: &DerivedName,
+        network: Network,
+        salt: Salt,
+        cache_bytes: usize,
+    ) -> Result<Self, IndexError> {
+        // it can be made again, so damage to it is not damage to the index
+        catch_damage(|| Self::read(directory, name, network, salt, cache_bytes))
+    }
+
+    fn read(
         directory: &Path,
         name: &DerivedName,
         network: Network,

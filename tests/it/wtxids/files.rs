@@ -107,12 +107,13 @@ fn files_that_are_missing_damaged_or_unused_are_made_again_or_removed() {
     fs::write(&files[1], b"no database").unwrap();
     history.restart(ON);
     assert!(!history.is_answered());
-    // the damaged file looks complete
     let due = history.indexed.index.due_table().unwrap().unwrap();
     due.build(&Arc::default(), &mut |_| {}).unwrap();
     history.indexed.index.name_table(&due).unwrap();
     let due = history.indexed.index.due_table().unwrap().unwrap();
     due.build(&Arc::default(), &mut |_| {}).unwrap();
+    // damaged before it is named
+    fs::write(&files[1], b"no database").unwrap();
     let named = history.indexed.index.name_table(&due).unwrap();
     assert!(matches!(named, NamedTable::Unreadable(_)), "{named:?}");
     history.complete();
@@ -135,4 +136,40 @@ fn files_that_are_missing_damaged_or_unused_are_made_again_or_removed() {
     history.restart(OFF);
     assert!(!stray.exists() && !deriving.exists());
     assert_eq!(history.files(), Vec::<PathBuf>::new());
+}
+
+/// The live rows of a generation are deleted once its file is in force, and nothing else has them if it is lost.
+#[test]
+fn lookups_wait_for_a_lost_file_whose_live_rows_are_deleted() {
+    let mut history = History::new(78, 40);
+    history.indexed.index.switch_tables(ON).unwrap();
+    history.freeze(0);
+    history.mine(30);
+    history.freeze(10);
+    history.complete();
+    let files = history.files();
+    assert!(history.is_answered() && files.len() == 2);
+    // all transactions of the second generation had live rows
+    let bytes = fs::read(&files[1]).unwrap();
+    for length in [100, 5_000, bytes.len() / 2, bytes.len() - 1] {
+        fs::write(&files[1], &bytes[..length]).unwrap();
+        history.restart(ON);
+        assert!(!history.is_answered(), "{length} bytes");
+        history.complete();
+        assert!(history.is_answered());
+    }
+    fs::remove_file(&files[1]).unwrap();
+    history.restart(ON);
+    assert!(!history.is_answered());
+    // the commits that follow do not name the file any more
+    history.mine(5);
+    history.freeze(3);
+    history.restart(ON);
+    assert!(!history.is_answered());
+    history.reorganise(12, 13);
+    history.restart(ON);
+    assert!(!history.is_answered());
+    history.complete();
+    assert!(history.is_answered());
+    history.indexed.verified();
 }
