@@ -1,7 +1,7 @@
 //! Creates, checks and opens the index file.
 
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -82,16 +82,21 @@ impl Index {
     /// `InUse`, `DiskFull`, `File`, `Damaged`, `Storage`.
     pub fn open(options: &IndexOptions) -> Result<Self, IndexError> {
         let path = &options.path;
+        if let Some(directory) = path.parent() {
+            fs::create_dir_all(directory).map_err(file("make the directory", directory))?;
+        }
+        let _turn = OpeningTurn::wait(path);
         if !path.try_exists().map_err(file("look for", path))? {
             create(options)?;
         }
-        Self::open_existing(options)
+        catch_damage(|| Self::open_there(options).map_err(IndexError::of_reading))
     }
 
     /// Opens an existing index.
     ///
     /// Errors: as [`Index::open`]; [`IndexError::Absent`].
     pub fn open_existing(options: &IndexOptions) -> Result<Self, IndexError> {
+        let _turn = OpeningTurn::wait(&options.path);
         catch_damage(|| Self::open_there(options).map_err(IndexError::of_reading))
     }
 
@@ -275,12 +280,25 @@ pub(super) fn file<'p>(doing: &'static str, path: &'p Path) -> impl Fn(std::io::
     }
 }
 
+/// A lock on the directory of an index while the index is created or opened. Of processes that start at the same moment one
+/// opens it, and the others find it in use: without the lock one could replace the file that another has just created, and
+/// each could make the others fail.
+struct OpeningTurn {
+    /// `None` if the system does not lock directories.
+    _directory: Option<File>,
+}
+
+impl OpeningTurn {
+    fn wait(index: &Path) -> Self {
+        let directory = index.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let locked = File::open(directory).and_then(|directory| directory.lock().map(|()| directory));
+        Self { _directory: locked.ok() }
+    }
+}
+
 /// Creates an empty index. It is written to a temporary file and renamed when complete, so that a crash leaves no partial one.
 fn create(options: &IndexOptions) -> Result<(), IndexError> {
     let path = &options.path;
-    if let Some(directory) = path.parent() {
-        fs::create_dir_all(directory).map_err(file("make the directory", directory))?;
-    }
     let unfinished = path.with_extension("new");
     remove_if_exists(&unfinished)?;
     let database = Database::create(&unfinished).map_err(|error| IndexError::opening(&unfinished, error))?;

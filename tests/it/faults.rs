@@ -4,7 +4,8 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
+use std::thread;
 use std::time::Duration;
 
 use bitcoin::Block;
@@ -135,6 +136,28 @@ fn an_index_that_is_open_elsewhere_is_refused() {
     let (code, printed) = run(btcgraph(directory.path(), &["import"]).env_remove("BTCGRAPH_INDEX__SALT"));
     assert_eq!(code, Some(4), "{printed}");
     assert!(printed.contains("in use by another process"), "{printed}");
+}
+
+/// None of them replaces the file of another, or keeps it from opening its own.
+#[test]
+fn of_those_that_create_an_index_at_once_one_opens_it() {
+    for _ in 0..50 {
+        let (directory, start) = (tempfile::tempdir().unwrap(), Barrier::new(4));
+        let options = options(&directory.path().join("regtest"));
+        let open = || {
+            start.wait();
+            Index::open(&options)
+        };
+        let opened: Vec<_> = thread::scope(|scope| {
+            let threads = [(); 4].map(|()| scope.spawn(open));
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        let (opened, refused): (Vec<_>, Vec<_>) = opened.into_iter().partition(Result::is_ok);
+        assert_eq!(opened.len(), 1);
+        for refused in refused {
+            assert!(matches!(refused, Err(IndexError::InUse { .. })), "{:?}", refused.err());
+        }
+    }
 }
 
 #[test]
