@@ -1,6 +1,7 @@
 //! Compares the index with its node: the hash over the UTXO set, and random blocks.
 
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 
 use bitcoin::{OutPoint, TxOut};
 
@@ -44,6 +45,8 @@ pub struct Comparison {
     pub agreed: Option<Tip>,
     /// The state of the node; without a UTXO set none was compared.
     pub node: NodeState,
+    /// The lowest height from which the node has all blocks: those below it were pruned, and not compared.
+    pub kept_from: Height,
     /// The heights of the blocks whose inputs and outputs were compared.
     pub blocks: Vec<Height>,
     /// All differences.
@@ -51,7 +54,7 @@ pub struct Comparison {
 }
 
 /// Compares the UTXO set in `report` with the one in `state`, and `count` random blocks of those in both chains (always
-/// including the highest). A reorganisation at the tip is no difference, as the index will follow it.
+/// including the highest) that the node has not pruned. A reorganisation at the tip is no difference, as the index will follow it.
 ///
 /// Errors: [`SyncError`]; a difference is not an error.
 pub fn compare_with_node(
@@ -67,12 +70,14 @@ pub fn compare_with_node(
         compare_utxo_sets(report, info, &mut differences);
     }
     let mut blocks = Vec::new();
-    for height in agreed.map(|agreed| draw(agreed.height, count)).transpose()?.into_iter().flatten() {
+    let kept_from = node.chain_info()?.prune_height.unwrap_or_default();
+    let drawn = agreed.map(|agreed| draw(kept_from..=agreed.height, count)).transpose()?;
+    for height in drawn.into_iter().flatten() {
         let block = node.block_verbose(&chain.block_hash(height)?)?;
         differences.extend(compare_block(chain, height, &block)?);
         blocks.push(height);
     }
-    Ok(Comparison { agreed, node: state, blocks, differences })
+    Ok(Comparison { agreed, node: state, kept_from, blocks, differences })
 }
 
 fn compare_utxo_sets(report: &Report, info: &TxOutSetInfo, differences: &mut Vec<String>) {
@@ -89,14 +94,16 @@ fn compare_utxo_sets(report: &Report, info: &TxOutSetInfo, differences: &mut Vec
     }
 }
 
-/// `count` different heights up to the highest one, which is included.
-fn draw(highest: Height, count: usize) -> Result<BTreeSet<Height>, SyncError> {
+/// `count` different heights of a range, its highest one among them.
+fn draw(range: RangeInclusive<Height>, count: usize) -> Result<BTreeSet<Height>, SyncError> {
+    let (lowest, highest) = range.into_inner();
+    let Some(above) = highest.to_u32().checked_sub(lowest.to_u32()) else { return Ok(BTreeSet::new()) };
     let mut heights = BTreeSet::from([highest]);
-    let blocks = u64::from(highest.to_u32()) + 1;
+    let blocks = u64::from(above) + 1;
     let count = count.min(usize::try_from(blocks).unwrap_or(usize::MAX));
     while heights.len() < count {
         let drawn = getrandom::u64().map_err(IndexError::from)? % blocks;
-        heights.extend(u32::try_from(drawn).map(Height::from));
+        heights.extend(u32::try_from(drawn).map(|drawn| Height::from(lowest.to_u32() + drawn)));
     }
     Ok(heights)
 }

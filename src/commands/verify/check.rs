@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 
+use btcgraph::chain::Height;
 use btcgraph::index::{IndexError, Report, Snapshot, Tip, VerifyOptions, VerifyProgress, catch_damage, verify};
 use btcgraph::node::{Node, StopFlag};
 use btcgraph::settings::Settings;
@@ -182,7 +183,12 @@ fn describe(report: &Report, comparison: Option<&Comparison>, checksums_match: b
                 )),
                 None => lines.push("node               it was at another block; UTXO sets not compared".into()),
             }
-            lines.push(format!("node               {} blocks compared output by output", comparison.blocks.len()));
+            let pruned = match comparison.kept_from {
+                Height::GENESIS => String::new(),
+                kept_from => format!(" of those from height {kept_from} on, as it has pruned the others"),
+            };
+            let compared = comparison.blocks.len();
+            lines.push(format!("node               {compared} blocks compared output by output{pruned}"));
         }
     }
     lines

@@ -7,6 +7,7 @@ use std::process::Stdio;
 use btcgraph::chain::Height;
 use btcgraph::index::{Index, IndexOptions};
 use redb::{Database, ReadableTable, TableDefinition};
+use serde_json::json;
 
 use crate::support::bitcoind::RealNode;
 use crate::support::indexed::options;
@@ -85,6 +86,21 @@ fn frozen_blocks_are_checked_with_the_bytes_of_the_node() {
     let (code, printed) = run(&mut btcgraph_on(&node, directory.path(), &["verify", "--without-node"]));
     assert_eq!(code, Some(4), "{printed}");
     assert!(printed.contains("up to height 20") && printed.contains("without --without-node"), "{printed}");
+}
+
+#[test]
+fn blocks_that_the_node_has_not_pruned_are_compared() {
+    let Some(node) = RealNode::start(&["-txindex=0", "-prune=1", "-fastprune=1"]) else { return };
+    node.mine(700);
+    let directory = tempfile::tempdir().unwrap();
+    let (code, printed) = run(&mut btcgraph_on(&node, directory.path(), &["import"]));
+    assert_eq!(code, Some(0), "{printed}");
+    node.must("pruneblockchain", &[json!(400)]);
+    let kept_from = node.must("getblockchaininfo", &[])["pruneheight"].as_u64().unwrap();
+    let (code, report, _) = verify(&node, directory.path(), &[]);
+    assert!(code == Some(0) && report.contains("everything agrees"), "{report}");
+    let compared = format!("{} blocks compared output by output of those from height {kept_from} on", 701 - kept_from);
+    assert!(kept_from > 100 && report.contains(&compared), "{report}");
 }
 
 #[test]
