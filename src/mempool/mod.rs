@@ -21,6 +21,7 @@
 //! splits it into chunks, `clusters` does so for the clusters that changed, and `projection` fills blocks with chunks.
 //! `encoding` serialises what outlives the process.
 
+mod admission;
 mod arrivals;
 mod audit;
 mod bump;
@@ -48,6 +49,7 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
+pub use admission::AddError;
 pub use arrivals::{ArrivalRate, RATE_WINDOW};
 pub use audit::BlockAudit;
 pub use departed::Departed;
@@ -65,4 +67,4 @@ pub use script_list::{MempoolScript, ScriptPlace};
 pub use scripts::{Coins, ScriptTotals};
 pub use snapshot::MempoolSnapshot;
 pub use state::MempoolTotals;
-pub use writer::{AddError, Added, BlockEffect, ConnectedBlock, Mempool};
+pub use writer::{Added, BlockEffect, ConnectedBlock, Mempool};

@@ -8,22 +8,22 @@
 //! - totals, sorted indexes and totals of scripts are those of the entries; only the effective feerates are updated with
 //!   the next snapshot.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bitcoin::hashes::Hash;
 use bitcoin::{BlockHash, OutPoint, Txid};
 
+use super::admission::{AddError, checked};
 use super::arrivals::ArrivalRate;
 use super::departed::Departed;
-use super::entry::{Arrival, Cause, Entry, PrevoutSource, outpoint};
+use super::entry::{Arrival, Cause, Entry, PrevoutSource};
 use super::events::{Departure, MempoolEventKind};
 use super::feerate::Rank;
 use super::limits::{MempoolLimits, NodeMempool};
 use super::snapshot::MempoolSnapshot;
 use super::state::MempoolState;
-use crate::chain::raw::{RawError, RawTransaction};
-use crate::chain::{Height, wide};
+use crate::chain::Height;
 
 /// The unconfirmed transactions of one node; its owner is the only writer. A clone costs a few pointers and is an
 /// independent mempool with the same content.
@@ -35,59 +35,6 @@ pub struct Mempool {
     changed: BTreeSet<u64>,
     /// The snapshot of this state, if it has not changed since.
     newest: Option<MempoolSnapshot>,
-}
-
-/// Why a transaction cannot be added. Nothing was changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum AddError {
-    /// It is in the mempool.
-    #[error("it is in the mempool")]
-    Present,
-    /// Another one spends the same output. If it replaces that one, remove that one first.
-    #[error("{spender} in the mempool spends {outpoint}, too")]
-    Conflict {
-        /// The output.
-        outpoint: OutPoint,
-        /// The transaction of the mempool that spends it.
-        spender: Txid,
-    },
-    /// Its prevout is declared unconfirmed, and the mempool has no such output.
-    #[error("it spends {outpoint}, which is not an output of a transaction in the mempool")]
-    MissingParent {
-        /// The output.
-        outpoint: OutPoint,
-    },
-    /// It spends an output twice.
-    #[error("it spends {outpoint} twice")]
-    DuplicateInput {
-        /// The output.
-        outpoint: OutPoint,
-    },
-    /// It is a coinbase, which can only be in a block.
-    #[error("it is a coinbase")]
-    Coinbase,
-    /// Its bytes are not a transaction.
-    #[error("its bytes are not a transaction: {0}")]
-    Malformed(#[from] RawError),
-    /// The number of prevouts is not the number of inputs.
-    #[error("it has {inputs} inputs and {prevouts} prevouts")]
-    PrevoutCount {
-        /// How many inputs it has.
-        inputs: usize,
-        /// How many prevouts were given.
-        prevouts: usize,
-    },
-    /// Its outputs exceed its inputs.
-    #[error("it spends {spent} sat and pays out {paid} sat")]
-    NegativeFee {
-        /// The sum of its inputs in sat.
-        spent: u64,
-        /// The sum of its outputs in sat.
-        paid: u64,
-    },
-    /// The sum of its inputs or outputs exceeds 64 bits.
-    #[error("the sum of its amounts exceeds 64 bits")]
-    TooLarge,
 }
 
 /// The result of adding a transaction.
@@ -142,7 +89,7 @@ impl Mempool {
     /// earlier transactions that spend its outputs become unconfirmed: when blocks are disconnected, it suffices to add
     /// their transactions in block order.
     pub fn add(&mut self, arrival: Arrival) -> Result<Added, AddError> {
-        let mut entry = self.checked(arrival)?;
+        let mut entry = checked(&self.state, arrival)?;
         self.newest = None;
         let departed = self.state.journal.remove(&entry.txid);
         // its first sight precedes its departure
@@ -336,58 +283,6 @@ impl Mempool {
         self.state.events.push(corrected, self.limits.events);
         let departed = Departed { departure, along_with, ..Departed::clone(departed) };
         self.state.journal.push(departed, self.limits.departed, self.limits.departed_bytes);
-    }
-
-    /// Validates an arrival and builds its entry, without its number.
-    fn checked(&self, arrival: Arrival) -> Result<Entry, AddError> {
-        let Arrival { txid, wtxid, raw, mut prevouts, first_seen, height, cause } = arrival;
-        if self.state.get(&txid).is_some() {
-            return Err(AddError::Present);
-        }
-        let transaction = RawTransaction::parse_whole(&raw)?;
-        if transaction.input_count() != prevouts.len() {
-            return Err(AddError::PrevoutCount { inputs: transaction.input_count(), prevouts: prevouts.len() });
-        }
-        if transaction.is_coinbase() {
-            return Err(AddError::Coinbase);
-        }
-        let mut seen = HashSet::with_capacity(prevouts.len());
-        let mut spent = 0_u64;
-        for (input, prevout) in transaction.inputs().zip(&mut prevouts) {
-            let outpoint = outpoint(&input);
-            if !seen.insert(outpoint) {
-                return Err(AddError::DuplicateInput { outpoint });
-            }
-            if let Some(spender) = self.spender(&outpoint) {
-                return Err(AddError::Conflict { outpoint, spender: spender.txid });
-            }
-            match self.state.get(&outpoint.txid) {
-                Some(parent) if outpoint.vout < parent.output_count => prevout.source = PrevoutSource::Unconfirmed,
-                None if prevout.source != PrevoutSource::Unconfirmed => {}
-                _ => return Err(AddError::MissingParent { outpoint }),
-            }
-            spent = spent.checked_add(prevout.value).ok_or(AddError::TooLarge)?;
-        }
-        let paid = transaction.outputs().try_fold(0_u64, |sum, output| sum.checked_add(output.value));
-        let paid = paid.ok_or(AddError::TooLarge)?;
-        let fee = spent.checked_sub(paid).ok_or(AddError::NegativeFee { spent, paid })?;
-        let weight = wide(transaction.weight());
-        let output_count = u32::try_from(transaction.output_count()).map_err(|_| AddError::TooLarge)?;
-        Ok(Entry {
-            txid,
-            wtxid,
-            raw,
-            prevouts: prevouts.iter().collect(),
-            fee,
-            weight,
-            output_value: paid,
-            output_count,
-            height,
-            first_seen,
-            sequence: 0,
-            returned_from: if let Cause::Returned { block } = cause { Some(Box::new(block)) } else { None },
-            loaded: cause == Cause::Loaded,
-        })
     }
 
     fn insert(&mut self, entry: Entry) -> Arc<Entry> {
