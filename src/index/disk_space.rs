@@ -118,6 +118,12 @@ pub(super) fn free(_: &Path) -> Option<u64> {
     None
 }
 
+/// The directory, or the lowest one above it that exists: they will be on one disk.
+pub(super) fn nearest_existing(directory: &Path) -> &Path {
+    let here = Path::new(".");
+    directory.ancestors().find(|path| path.exists()).unwrap_or(here)
+}
+
 /// Whether two files are on one disk. True also if that is unknown.
 #[cfg(unix)]
 pub(super) fn is_same_disk(one: &Path, other: &Path) -> bool {

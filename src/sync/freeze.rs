@@ -245,11 +245,14 @@ impl SyncLoop<'_> {
         }
         let transactions = chain.transactions_in(first..=last)?;
         let directory = self.follow.index.directory();
-        let raw_bytes = match storage {
-            RawStorage::Index => chain.bytes_of_blocks(first..=last)?,
-            RawStorage::Node => 0,
+        let estimate = ImportEstimate::of(transactions, 0, 1);
+        let estimate = match storage {
+            RawStorage::Index => {
+                let blocks = last.to_u32() - first.to_u32() + 1;
+                estimate.with_raw_blocks(blocks.into(), chain.bytes_of_blocks(first..=last)?)
+            }
+            RawStorage::Node => estimate,
         };
-        let estimate = ImportEstimate::of(transactions, 0, 1).with_raw_bytes(raw_bytes);
         if let Err(error) = estimate.check(directory, directory) {
             self.postpone(&error);
             return Ok(());

@@ -37,12 +37,14 @@ impl SyncLoop<'_> {
             Err(_) => {}
         }
         let hashes = node.active_hashes(last)?;
-        let mut progress = BulkImportProgress::new(hashes.len());
+        let count = hashes.len();
+        let mut progress = BulkImportProgress::new(count);
         let source =
             BlockSource::choose(node, freezing.blocks_dir.as_deref(), hashes, &mut |scan| progress.scanned(scan))?;
         // with undo data the estimate is a seventh too large
         let raw_bytes = source.bytes().unwrap_or(node_bytes);
-        let options = self.import_options(freezing, source.transactions()?, raw_bytes, &source.status())?;
+        let raw = (wide(count), raw_bytes);
+        let options = self.import_options(freezing, source.transactions()?, raw, &source.status())?;
         let mut import = self.begin_import(&options)?;
         if !import.has_all_blocks() {
             let read = self.read_blocks(&mut import, &source, freezing, &mut progress);
@@ -111,12 +113,12 @@ impl SyncLoop<'_> {
         Ok(())
     }
 
-    /// How to import about so many transactions, after a check that there is space for them.
+    /// How to import about so many transactions, in so many blocks with so many bytes, after a check that there is space for them.
     fn import_options(
         &self,
         freezing: &Freezing,
         transactions: u64,
-        raw_bytes: u64,
+        (blocks, raw_bytes): (u64, u64),
         source: &BlockSourceStatus,
     ) -> Result<ImportOptions, SyncError> {
         let Freezing { temporary_dir, memory, threads, .. } = freezing;
@@ -125,13 +127,7 @@ impl SyncLoop<'_> {
             Some(RawStorage::Node) | None => None,
         };
         let estimate = ImportEstimate::of(transactions, *memory, threads.get());
-        let estimate = if raw_files.is_some() { estimate.with_raw_bytes(raw_bytes) } else { estimate };
-        let path = temporary_dir.clone();
-        std::fs::create_dir_all(&path).map_err(|source| IndexError::File {
-            doing: "make the directory",
-            path,
-            source,
-        })?;
+        let estimate = if raw_files.is_some() { estimate.with_raw_blocks(blocks, raw_bytes) } else { estimate };
         let options = self.follow.index.import_options(self.runs_dir(freezing), *memory, threads.get(), transactions);
         let options = ImportOptions { raw_files, ..options };
         estimate.check_memory()?;

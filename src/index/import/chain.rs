@@ -36,7 +36,7 @@ pub(super) struct ImportedChain {
     times: Vec<u32>,
 }
 
-/// Bytes of a record of [`RunKind::Blocks`](super::runs::RunKind::Blocks).
+/// Bytes of a record of [`RunKind::Blocks`](super::run_kinds::RunKind::Blocks).
 pub(super) const BLOCK: usize = 32 + 4 + 4;
 
 /// As much of a block as its place in the chain needs.

@@ -10,7 +10,8 @@ use super::ImportOptions;
 use super::fresh_start::FreshStart;
 use super::join::JoinState;
 use super::outputs::OutputsState;
-use super::runs::{ImportId, RecordedRuns, RunKind};
+use super::run_kinds::RunKind;
+use super::runs::{ImportId, RecordedRuns};
 use super::scripts::ScriptsState;
 use crate::chain::network;
 

@@ -15,7 +15,8 @@ use super::checkpoint::JOINING;
 use super::ordered::in_order;
 use super::progress::{ImportPhase, ReportedProgress};
 use super::read::TRANSACTION;
-use super::runs::{RunKind, Runs};
+use super::run_kinds::RunKind;
+use super::runs::Runs;
 use super::workspace::Workspace;
 
 /// About how many transactions of a partition share the bits of the hash by which they are found.

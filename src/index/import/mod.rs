@@ -34,6 +34,8 @@ mod ordered;
 mod outputs;
 mod progress;
 mod read;
+mod run_buffers;
+mod run_kinds;
 mod runs;
 mod scripts;
 mod space;
@@ -65,7 +67,7 @@ use join::JoinState;
 pub use progress::{ImportPhase, ImportProgress};
 use progress::{ImportWatch, ReportedProgress};
 use read::{BlockReader, P2PK, P2PK_PARTITIONS};
-use runs::RunKind;
+use run_kinds::RunKind;
 use workspace::Workspace;
 
 /// How to import.
@@ -166,7 +168,7 @@ impl Import {
     ///
     /// Errors: [`IndexError::File`].
     pub fn remove_runs(directory: &Path) -> Result<(), IndexError> {
-        runs::remove_files(directory, &BTreeSet::new())
+        run_kinds::remove_files(directory, &BTreeSet::new())
     }
 
     /// Why the import begins without blocks; `None` if it continues an interrupted import.

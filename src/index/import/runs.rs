@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::super::error::IndexError;
 use super::fresh_start::FreshStart;
+use super::run_kinds::RunKind;
 use super::space::TemporarySpace;
 
 /// Bundles of runs whose number of partitions is known.
@@ -27,105 +28,13 @@ const BUNDLES: usize = 32;
 /// Bytes of the log of chunks: the id before them, and each.
 const LOG_HEAD: usize = size_of::<ImportId>();
 const LOG_CHUNK: usize = 8;
-/// The names of the files of runs end with these.
-const BUNDLE_SUFFIX: &str = ".run";
-const LOG_SUFFIX: &str = ".chunks";
 
 /// Bytes that a chunk takes in the lists of chunks, which may be up to half empty. Checkpoints write buffers that are not
 /// full: up to twice as many chunks as full ones.
 pub(super) const CHUNK_ENTRY: u64 = 2 * 2 * size_of::<RunChunk>() as u64;
 
-/// Bytes of a buffer before it becomes a chunk, if those of all partitions share so much memory.
-pub(super) fn chunk_size(memory: usize, partitions: usize) -> usize {
-    (memory / partitions.max(1)).clamp(1 << 10, 1 << 18)
-}
-
 /// Names the files of one import, so that those of another are not read in their place.
 pub(super) type ImportId = [u8; 8];
-
-/// What the records of runs are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum RunKind {
-    /// The blocks: hash, time, number of transactions.
-    Blocks,
-    /// Transactions by the hashes of their txids.
-    Transactions,
-    /// Inputs by the hashes of the txids that they spend.
-    Prevouts,
-    /// Compact blocks by range.
-    Stream,
-    /// P2PK scripts by the hashes of their public keys.
-    P2pk,
-    /// Inputs by the ranges of what they spend.
-    Spends,
-    /// What inputs spend, by the ranges of the inputs.
-    Inputs,
-    /// Outputs by their script keys.
-    Scripts,
-}
-
-impl RunKind {
-    pub(super) const ALL: [Self; 8] = [
-        Self::Blocks,
-        Self::Transactions,
-        Self::Prevouts,
-        Self::Stream,
-        Self::P2pk,
-        Self::Spends,
-        Self::Inputs,
-        Self::Scripts,
-    ];
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Blocks => "blocks",
-            Self::Transactions => "transactions",
-            Self::Prevouts => "prevouts",
-            Self::Stream => "stream",
-            Self::P2pk => "p2pk",
-            Self::Spends => "spends",
-            Self::Inputs => "inputs",
-            Self::Scripts => "scripts",
-        }
-    }
-
-    fn bundle_path(self, directory: &Path, bundle: usize) -> PathBuf {
-        directory.join(format!("{}-{bundle:02}{BUNDLE_SUFFIX}", self.name()))
-    }
-
-    fn log_path(self, directory: &Path) -> PathBuf {
-        directory.join(format!("{}{LOG_SUFFIX}", self.name()))
-    }
-
-    /// Whether a file of runs has this name.
-    fn is_file_name(name: &str) -> bool {
-        Self::ALL.iter().any(|kind| {
-            name.strip_prefix(kind.name()).is_some_and(|rest| {
-                let bundle = rest.strip_prefix('-').and_then(|rest| rest.strip_suffix(BUNDLE_SUFFIX));
-                rest == LOG_SUFFIX || bundle.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
-            })
-        })
-    }
-}
-
-/// Removes the files of runs in a directory but those named.
-///
-/// Errors: [`IndexError::File`]. A directory that does not exist has none.
-pub(super) fn remove_files(directory: &Path, but: &BTreeSet<PathBuf>) -> Result<(), IndexError> {
-    let failed = |source| IndexError::File { doing: "clear the temporary directory", path: directory.into(), source };
-    let entries = match fs::read_dir(directory) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        entries => entries.map_err(failed)?,
-    };
-    for entry in entries {
-        let entry = entry.map_err(failed)?;
-        let is_run = entry.file_name().to_str().is_some_and(RunKind::is_file_name);
-        if is_run && !but.contains(&entry.path()) {
-            fs::remove_file(entry.path()).map_err(failed)?;
-        }
-    }
-    Ok(())
-}
 
 /// A chunk behind those before it in its bundle.
 #[derive(Clone, Copy)]
@@ -272,12 +181,6 @@ impl Runs {
         }
         (files.log, files.logged, files.is_recorded) = (Some(log), chunks, true);
         Ok(None)
-    }
-
-    /// Buffers for one producer of records in so many partitions, which take `memory` bytes in all.
-    pub(super) fn buffers(self: &Arc<Self>, partitions: usize, memory: usize) -> RunBuffers {
-        let buffers = vec![Vec::new(); partitions];
-        RunBuffers { runs: Arc::clone(self), chunk: chunk_size(memory, partitions), buffers }
     }
 
     /// Visits the chunks of a partition in the order in which they were appended. The partition is empty then.
@@ -494,41 +397,6 @@ fn open_existing(path: &Path) -> io::Result<Option<File>> {
     match OpenOptions::new().read(true).write(true).open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         file => file.map(Some),
-    }
-}
-
-/// What one producer adds to runs.
-pub(super) struct RunBuffers {
-    runs: Arc<Runs>,
-    /// Bytes of a buffer before it becomes a chunk.
-    chunk: usize,
-    buffers: Vec<Vec<u8>>,
-}
-
-impl RunBuffers {
-    /// The buffer of a partition, to which a record is appended.
-    ///
-    /// Errors: [`IndexError::Sorting`] if the file cannot be written, or there is no such partition.
-    pub(super) fn record(&mut self, partition: usize) -> Result<&mut Vec<u8>, IndexError> {
-        let Some(buffer) = self.buffers.get_mut(partition) else {
-            return Err(IndexError::Sorting(io::ErrorKind::InvalidInput.into()));
-        };
-        if buffer.len() >= self.chunk {
-            self.runs.append(partition, buffer)?;
-            buffer.clear();
-        }
-        Ok(buffer)
-    }
-
-    /// Writes the records in the buffers.
-    ///
-    /// Errors: as [`RunBuffers::record`].
-    pub(super) fn flush(&mut self) -> Result<(), IndexError> {
-        for (partition, buffer) in self.buffers.iter_mut().enumerate().filter(|(_, buffer)| !buffer.is_empty()) {
-            self.runs.append(partition, buffer)?;
-            buffer.clear();
-        }
-        Ok(())
     }
 }
 

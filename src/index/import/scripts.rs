@@ -11,7 +11,8 @@ use super::ImportedChain;
 use super::checkpoint::SCRIPTS;
 use super::ordered::in_order;
 use super::progress::{ImportPhase, ReportedProgress};
-use super::runs::{RunKind, Runs};
+use super::run_kinds::RunKind;
+use super::runs::Runs;
 use super::workspace::Workspace;
 
 /// What became of an output.

@@ -18,7 +18,8 @@ use super::super::keys::TxNum;
 use super::super::open::file;
 use super::checkpoint::{Checkpoint, ImportPlan, ImportStage, READING};
 use super::fresh_start::FreshStart;
-use super::runs::{ImportId, RunDirectory, RunKind, Runs, remove_files};
+use super::run_kinds::{RunKind, remove_files};
+use super::runs::{ImportId, RunDirectory, Runs};
 use super::space::TemporarySpace;
 use super::{ImportOptions, ImportedChain, partition_bits};
 

@@ -1,5 +1,6 @@
 use proptest::prelude::*;
 
+use super::super::run_kinds::remove_files;
 use super::*;
 
 fn directory() -> (tempfile::TempDir, RunDirectory) {

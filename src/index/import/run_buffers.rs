@@ -1,0 +1,55 @@
+//! Buffers in memory before temporary runs: one for each partition, which becomes a chunk when it is full.
+
+use std::io;
+use std::sync::Arc;
+
+use super::super::error::IndexError;
+use super::runs::Runs;
+
+/// Bytes of a buffer before it becomes a chunk, if those of all partitions share so much memory.
+pub(super) fn chunk_size(memory: usize, partitions: usize) -> usize {
+    (memory / partitions.max(1)).clamp(1 << 10, 1 << 18)
+}
+
+/// What one producer adds to runs.
+pub(super) struct RunBuffers {
+    runs: Arc<Runs>,
+    /// Bytes of a buffer before it becomes a chunk.
+    chunk: usize,
+    buffers: Vec<Vec<u8>>,
+}
+
+impl Runs {
+    /// Buffers for one producer of records in so many partitions, which take `memory` bytes in all.
+    pub(super) fn buffers(self: &Arc<Self>, partitions: usize, memory: usize) -> RunBuffers {
+        let buffers = vec![Vec::new(); partitions];
+        RunBuffers { runs: Arc::clone(self), chunk: chunk_size(memory, partitions), buffers }
+    }
+}
+
+impl RunBuffers {
+    /// The buffer of a partition, to which a record is appended.
+    ///
+    /// Errors: [`IndexError::Sorting`] if the file cannot be written, or there is no such partition.
+    pub(super) fn record(&mut self, partition: usize) -> Result<&mut Vec<u8>, IndexError> {
+        let Some(buffer) = self.buffers.get_mut(partition) else {
+            return Err(IndexError::Sorting(io::ErrorKind::InvalidInput.into()));
+        };
+        if buffer.len() >= self.chunk {
+            self.runs.append(partition, buffer)?;
+            buffer.clear();
+        }
+        Ok(buffer)
+    }
+
+    /// Writes the records in the buffers.
+    ///
+    /// Errors: as [`RunBuffers::record`].
+    pub(super) fn flush(&mut self) -> Result<(), IndexError> {
+        for (partition, buffer) in self.buffers.iter_mut().enumerate().filter(|(_, buffer)| !buffer.is_empty()) {
+            self.runs.append(partition, buffer)?;
+            buffer.clear();
+        }
+        Ok(())
+    }
+}
