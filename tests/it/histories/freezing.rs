@@ -11,16 +11,20 @@ use btcgraph::index::{Index, RawBlocks, Tip};
 use btcgraph::sim::SimChain;
 
 use super::player::Way;
+use super::prepared::Prepared;
 use super::straight::Straight;
 use crate::support::frozen::part;
+use crate::support::indexed::{Indexed, rows};
 use crate::support::model::Model;
 
 /// As [`Straight`]. After some steps all but a few of the newest blocks are frozen, and after others some of the live rows
-/// that are shadowed then are deleted.
+/// that are shadowed then are deleted. After each freeze it is verified, and all of its rows are those of an index that
+/// follows the same chain and freezes nothing.
 pub(crate) struct FreezesOnTheWay {
     /// Added to the number of the step, so that histories differ in when they freeze.
     step: u32,
     blocks: Arc<SeenBlocks>,
+    all_live: Indexed,
 }
 
 /// All blocks that were ever in the chain.
@@ -35,11 +39,15 @@ impl RawBlocks for SeenBlocks {
 
 impl FreezesOnTheWay {
     pub(crate) fn from_step(step: u32) -> Self {
-        Self { step, blocks: Arc::default() }
+        Self { step, blocks: Arc::default(), all_live: Indexed::within(Prepared::get().index()) }
+    }
+
+    fn compare_all_rows(&self, index: &Index) {
+        assert_eq!(rows(index, self.all_live.directory.path()), self.all_live.rows());
     }
 
     /// Freezes all but so many blocks, if all shadowed rows of earlier ones are deleted.
-    fn freeze(index: &mut Index, depth: u32) {
+    fn freeze(&self, index: &mut Index, depth: u32) {
         let snapshot = index.snapshot().unwrap();
         let first = snapshot.frozen().map_or(Height::GENESIS, |frozen| frozen.height.next());
         let last = snapshot.tip().unwrap().height.to_u32().saturating_sub(depth);
@@ -51,6 +59,7 @@ impl FreezesOnTheWay {
         let range = snapshot.pack(first..=Height::from(last), &path).unwrap();
         assert_eq!(index.adopt(&path).unwrap(), range.last);
         assert_eq!(index.snapshot().unwrap().tip(), snapshot.tip());
+        self.compare_all_rows(index);
     }
 }
 
@@ -61,12 +70,13 @@ impl Way for FreezesOnTheWay {
 
     fn follow(&mut self, index: &mut Index, chain: &SimChain) {
         Straight.follow(index, chain);
+        Straight.follow(&mut self.all_live.index, chain);
         for block in chain.active_blocks() {
             self.blocks.0.lock().unwrap().entry(block.block_hash()).or_insert_with(|| serialize(block.as_ref()));
         }
         self.step += 1;
         match self.step % 7 {
-            0 => Self::freeze(index, self.step % 5),
+            0 => self.freeze(index, self.step % 5),
             2 | 3 => assert!(index.sweep(40).unwrap() || !index.has_shadowed_rows().unwrap()),
             5 => while index.sweep(100).unwrap() {},
             _ => {}

@@ -95,14 +95,28 @@ impl Indexed {
     }
 
     pub(crate) fn report(&self) -> Report {
-        let options = VerifyOptions { memory: 64 << 20, directory: self.directory.path().into() };
-        verify(&self.index.snapshot().unwrap(), &options, &mut |_| ControlFlow::Continue(())).unwrap()
+        report(&self.index, self.directory.path())
     }
 
     /// Name, rows and digest of every table that is a function of the chain.
-    pub(crate) fn rows(&self) -> Vec<(&'static str, u64, String)> {
-        let tables = self.verified().tables.into_iter();
-        let tables = tables.filter(|table| !matches!(table.name, "block_hashes" | "stale_transactions"));
-        tables.map(|table| (table.name, table.rows, table.digest.to_string())).collect()
+    pub(crate) fn rows(&self) -> TableRows {
+        rows(&self.index, self.directory.path())
     }
+}
+
+/// Name, rows and digest of tables.
+pub(crate) type TableRows = Vec<(&'static str, u64, String)>;
+
+fn report(index: &Index, temporary: &Path) -> Report {
+    let options = VerifyOptions { memory: 64 << 20, directory: temporary.into() };
+    verify(&index.snapshot().unwrap(), &options, &mut |_| ControlFlow::Continue(())).unwrap()
+}
+
+/// Checks a whole index, and returns every table of it that is a function of the chain.
+pub(crate) fn rows(index: &Index, temporary: &Path) -> TableRows {
+    let report = report(index, temporary);
+    assert_eq!(report.differences, Vec::<String>::new());
+    let tables = report.tables.into_iter();
+    let tables = tables.filter(|table| !matches!(table.name, "block_hashes" | "stale_transactions"));
+    tables.map(|table| (table.name, table.rows, table.digest.to_string())).collect()
 }
