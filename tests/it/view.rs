@@ -11,6 +11,7 @@ use btcgraph::sim::{Hostile, SimChain};
 use btcgraph::view::{ConfirmedPlace, Transaction, UnspendableReason, View};
 
 use crate::support::api::Api;
+use crate::support::cut::{IndexForm, live_and_cut};
 
 /// Value, immature value and number of the unspent outputs of each script.
 fn holdings(chain: &SimChain) -> BTreeMap<ScriptBuf, (u64, u64, u64)> {
@@ -50,12 +51,18 @@ fn follow(api: &mut Api, chain: &SimChain, fed: &mut Vec<Arc<Block>>) {
     *fed = active;
 }
 
-#[test]
-fn ledgers_equal_the_chain_through_reorgs_and_repeats() {
+live_and_cut!(
+    ledgers_equal_the_chain_through_reorgs_and_repeats,
+    outputs_spent_before_an_overwrite_are_not_overwritten,
+    a_fork_is_found_from_any_branch_that_is_kept,
+);
+
+fn ledgers_equal_the_chain_through_reorgs_and_repeats(form: IndexForm) {
     let (mut chain, mut hostile) = (SimChain::new(50), Hostile::new(50));
     let (mut api, mut fed, mut scripts) = (Api::of(Network::Regtest, []), Vec::new(), BTreeMap::new());
     let mut check = |chain: &SimChain| {
         follow(&mut api, chain, &mut fed);
+        api.take(form);
         assert_agrees(&api.view(), chain, &mut scripts);
     };
     for step in 0..130 {
@@ -91,11 +98,10 @@ fn copy_at(transaction: &Transaction, txnum: TxNum) -> Transaction {
     Transaction { place: transaction.place.map(|place| ConfirmedPlace { txnum, ..place }), ..transaction.clone() }
 }
 
-#[test]
-fn outputs_spent_before_an_overwrite_are_not_overwritten() {
+fn outputs_spent_before_an_overwrite_are_not_overwritten(form: IndexForm) {
     let (mut chain, mut hostile) = (SimChain::new(51), Hostile::new(51));
     let (earlier, later) = hostile.repeat_coinbase(&mut chain, 1).unwrap();
-    let api = Api::of_chain(&chain);
+    let api = Api::of_chain_in(form, &chain);
     let view = api.view();
     let (txid, first) = (chain.block(&earlier).unwrap().txdata[0].compute_txid(), chain.height_of(&earlier).unwrap());
     let latest = view.transaction(&txid).unwrap().unwrap();
@@ -112,11 +118,10 @@ fn outputs_spent_before_an_overwrite_are_not_overwritten() {
     assert!(chain.coin(&OutPoint { txid, vout: 0 }).is_some(), "the later copy creates it again");
 }
 
-#[test]
-fn a_fork_is_found_from_any_branch_that_is_kept() {
+fn a_fork_is_found_from_any_branch_that_is_kept(form: IndexForm) {
     let mut chain = SimChain::new(52);
     chain.mine_empty(10).unwrap();
-    let mut api = Api::of_chain(&chain);
+    let mut api = Api::of_chain_in(form, &chain);
     let old: Vec<Arc<Block>> = chain.active_blocks().cloned().collect();
     api.change(4, []);
     let branch = crate::support::api::branch(&mut chain, old[6].block_hash(), 6, &[]);

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::expected::{FIGURES, Truth, UTXO, hostile_chain, known_scripts, one, set, some};
 use super::walk::List;
 use crate::support::api::Api;
+use crate::support::cut::{IndexForm, live_and_cut};
 
 /// A chain with everything in it: reorganised, and with coinbases that were repeated, one of them twice.
 fn eventful(seed: u64) -> SimChain {
@@ -45,10 +46,15 @@ fn names(api: &Api, chain: &SimChain, whole: &Truth, height: u32) -> [(String, u
     ]
 }
 
-#[test]
-fn balances_totals_and_coins_of_the_past_are_those_of_the_chain_up_to_that_block() {
+live_and_cut!(
+    balances_totals_and_coins_of_the_past_are_those_of_the_chain_up_to_that_block,
+    filters_of_the_past_look_from_that_block,
+    an_output_had_at_each_block_the_state_that_the_chain_up_to_it_gives_it,
+);
+
+fn balances_totals_and_coins_of_the_past_are_those_of_the_chain_up_to_that_block(form: IndexForm) {
     let (chain, mut random) = (eventful(70), Rng::new(70));
-    let (mut api, whole, scripts) = (Api::of_chain(&chain), Truth::whole(&chain), known_scripts(&chain));
+    let (mut api, whole, scripts) = (Api::of_chain_in(form, &chain), Truth::whole(&chain), known_scripts(&chain));
     // the owners of the repeated coinbases, whose past is the most eventful
     let repeated = whole.model.copies.iter().find(|(_, copies)| copies.len() > 1).unwrap();
     let first = &whole.blocks[usize::try_from(whole.height(repeated.1[0])).unwrap()].txdata[0];
@@ -78,10 +84,9 @@ fn balances_totals_and_coins_of_the_past_are_those_of_the_chain_up_to_that_block
     }
 }
 
-#[test]
-fn filters_of_the_past_look_from_that_block() {
+fn filters_of_the_past_look_from_that_block(form: IndexForm) {
     let (chain, mut random) = (eventful(71), Rng::new(71));
-    let (mut api, whole, scripts) = (Api::of_chain(&chain), Truth::whole(&chain), known_scripts(&chain));
+    let (mut api, whole, scripts) = (Api::of_chain_in(form, &chain), Truth::whole(&chain), known_scripts(&chain));
     let scripts = some(&scripts, 60, &mut random);
     let owner = set(&scripts, &mut random);
     for height in moments(&whole, &mut random).into_iter().take(12) {
@@ -101,10 +106,9 @@ fn filters_of_the_past_look_from_that_block() {
     }
 }
 
-#[test]
-fn an_output_had_at_each_block_the_state_that_the_chain_up_to_it_gives_it() {
+fn an_output_had_at_each_block_the_state_that_the_chain_up_to_it_gives_it(form: IndexForm) {
     let (chain, mut random) = (eventful(72), Rng::new(72));
-    let (api, whole) = (Api::of_chain(&chain), Truth::whole(&chain));
+    let (api, whole) = (Api::of_chain_in(form, &chain), Truth::whole(&chain));
     let transactions: Vec<_> = whole
         .blocks
         .iter()

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::expected::{ENTRY, FIGURES, Scripts, Truth, UTXO, follow, known_scripts, one, set, some};
 use super::walk::List;
 use crate::support::api::{Api, coinbase_output, sat, spend};
+use crate::support::cut::{IndexForm, live_and_cut};
 
 fn sum(rows: &[Value], field: &str) -> u64 {
     rows.iter().map(|row| row[field].as_u64().unwrap()).sum()
@@ -50,12 +51,19 @@ fn sort_touched(mut entry: Value) -> Value {
     entry
 }
 
-#[test]
-fn scripts_and_sets_hold_received_spent_and_told_what_the_model_counts_after_every_step() {
+live_and_cut!(
+    scripts_and_sets_hold_received_spent_and_told_what_the_model_counts_after_every_step,
+    outputs_of_nothing_are_receipts_and_spends_all_the_same,
+    what_a_repeated_coinbase_pays_to_nobody_is_not_immature,
+    what_leads_from_a_history_to_a_repeated_coinbase_shows_the_copy_that_its_id_stands_for,
+);
+
+fn scripts_and_sets_hold_received_spent_and_told_what_the_model_counts_after_every_step(form: IndexForm) {
     let (mut chain, mut hostile, mut random) = (SimChain::new(60), Hostile::new(60), Rng::new(60));
     let (mut api, mut fed) = (Api::of(Network::Regtest, []), Vec::<Arc<Block>>::new());
     let mut check = |chain: &SimChain| {
         follow(&mut api, chain, &mut fed);
+        api.take(form);
         let (truth, scripts) = (Truth::whole(chain), known_scripts(chain));
         for _ in 0..4 {
             let script = random.choose(&scripts).unwrap();
@@ -118,8 +126,7 @@ fn members_say_what_each_stands_for_and_count_once() {
     assert_eq!(empty["addresses"], Truth::whole(&chain).figures(&Scripts::new()));
 }
 
-#[test]
-fn outputs_of_nothing_are_receipts_and_spends_all_the_same() {
+fn outputs_of_nothing_are_receipts_and_spends_all_the_same(form: IndexForm) {
     let mut chain = SimChain::new(62);
     let (miner, owner) = (SimChain::miner(), Owner::new(ScriptKind::P2wpkh, 3));
     let first = chain.mine(Vec::new()).unwrap();
@@ -128,7 +135,7 @@ fn outputs_of_nothing_are_receipts_and_spends_all_the_same() {
     chain.mine(vec![nothing.clone()]).unwrap();
     let coin = bitcoin::OutPoint { txid: nothing.compute_txid(), vout: 0 };
     chain.mine(vec![spend(&chain, owner, &[coin], vec![owner.output(sat(0))])]).unwrap();
-    let mut api = Api::of_chain(&chain);
+    let mut api = Api::of_chain_in(form, &chain);
     let (truth, scripts) = (Truth::whole(&chain), Scripts::from([owner.script_pubkey()]));
     let owner = one(&owner.script_pubkey(), &mut Rng::new(1));
     let entries = truth.entries(&scripts);
@@ -140,15 +147,14 @@ fn outputs_of_nothing_are_receipts_and_spends_all_the_same() {
     }
 }
 
-#[test]
-fn what_a_repeated_coinbase_pays_to_nobody_is_not_immature() {
+fn what_a_repeated_coinbase_pays_to_nobody_is_not_immature(form: IndexForm) {
     let (mut chain, burnt) = (SimChain::new(63), Owner::new(ScriptKind::OpReturn, 1).script_pubkey());
     let owner = Owner::new(ScriptKind::P2pkh, 4);
     let reward = Reward::to(owner.script_pubkey()).and(sat(1_000), burnt.clone());
     let first = chain.mine_template(Template { reward: Some(reward), ..Template::default() }).unwrap();
     chain.mine_empty(3).unwrap();
     chain.mine_duplicate_coinbase(&first.block_hash(), Vec::new()).unwrap();
-    let api = Api::of_chain(&chain);
+    let api = Api::of_chain_in(form, &chain);
     let scripts = Scripts::from([owner.script_pubkey(), burnt]);
     let owner = set(&scripts, &mut Rng::new(2));
     assert_eq!(
@@ -157,15 +163,14 @@ fn what_a_repeated_coinbase_pays_to_nobody_is_not_immature() {
     );
 }
 
-#[test]
-fn what_leads_from_a_history_to_a_repeated_coinbase_shows_the_copy_that_its_id_stands_for() {
+fn what_leads_from_a_history_to_a_repeated_coinbase_shows_the_copy_that_its_id_stands_for(form: IndexForm) {
     let owner = Owner::new(ScriptKind::P2pkh, 5);
     let mut chain = SimChain::new(64);
     let reward = Some(Reward::to(owner.script_pubkey()));
     let first = chain.mine_template(Template { reward, ..Template::default() }).unwrap();
     chain.mine_empty(3).unwrap();
     let later = chain.mine_duplicate_coinbase(&first.block_hash(), Vec::new()).unwrap();
-    let api = Api::of_chain(&chain);
+    let api = Api::of_chain_in(form, &chain);
     let ask = "id block { hash } outputs { nodes { id spendStatus unspendableReason } }";
     let txid = first.txdata[0].compute_txid();
     let data = api.data(&format!(

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::expected::{Scripts, Truth, UTXO, hostile_chain, known_scripts, one, set};
 use super::walk::List;
 use crate::support::api::Api;
+use crate::support::cut::{IndexForm, live_and_cut};
 
 /// The script whose history is longest.
 fn busiest(truth: &Truth) -> bitcoin::ScriptBuf {
@@ -62,10 +63,15 @@ fn lists(chain: &SimChain, truth: &Truth) -> Vec<(List, Vec<Value>)> {
     lists
 }
 
-#[test]
-fn every_list_is_the_same_in_pages_of_every_size_from_either_end() {
+live_and_cut!(
+    every_list_is_the_same_in_pages_of_every_size_from_either_end,
+    a_page_stays_the_same_page_and_the_walk_goes_on_while_blocks_arrive,
+    parts_of_blocks_and_transactions_come_in_pages_of_every_size,
+);
+
+fn every_list_is_the_same_in_pages_of_every_size_from_either_end(form: IndexForm) {
     let (chain, _) = hostile_chain(80, 140);
-    let (mut api, truth) = (Api::of_chain(&chain), Truth::whole(&chain));
+    let (mut api, truth) = (Api::of_chain_in(form, &chain), Truth::whole(&chain));
     for (list, expected) in lists(&chain, &truth) {
         assert!(expected.len() > 5, "{list:?}");
         // small pages of a long list show nothing that those of a short one do not
@@ -81,13 +87,12 @@ fn every_list_is_the_same_in_pages_of_every_size_from_either_end() {
     }
 }
 
-#[test]
-fn a_page_stays_the_same_page_and_the_walk_goes_on_while_blocks_arrive() {
+fn a_page_stays_the_same_page_and_the_walk_goes_on_while_blocks_arrive(form: IndexForm) {
     let (chain, _) = hostile_chain(81, 130);
     let truth = Truth::whole(&chain);
     let script = busiest(&truth);
     for (list, expected) in lists(&chain, &truth) {
-        let mut api = Api::of_chain(&chain);
+        let mut api = Api::of_chain_in(form, &chain);
         let (mut at_first, mut growing) = (None, chain.clone());
         let again = list.page(&api, "first: 7");
         let rows = list.forwards(&mut api, 7, |api| {
@@ -123,10 +128,9 @@ fn without_confirmations(rows: &[Value]) -> Vec<Value> {
     rows
 }
 
-#[test]
-fn parts_of_blocks_and_transactions_come_in_pages_of_every_size() {
+fn parts_of_blocks_and_transactions_come_in_pages_of_every_size(form: IndexForm) {
     let (chain, _) = hostile_chain(82, 130);
-    let mut api = Api::of_chain(&chain);
+    let mut api = Api::of_chain_in(form, &chain);
     let blocks: Vec<_> = chain.active_blocks().map(Arc::clone).collect();
     let block = blocks.iter().max_by_key(|block| block.txdata.len()).unwrap();
     let transactions = || blocks.iter().flat_map(|block| &block.txdata);

@@ -23,6 +23,7 @@ use btcgraph::view::{Head, NodeLimits, Published, SyncState, Tip, View};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use super::cut::{self, IndexForm};
 use super::following;
 use super::indexed::SALT;
 
@@ -93,6 +94,21 @@ impl Api {
     /// Over an index of the simulated chain.
     pub(crate) fn of_chain(chain: &SimChain) -> Self {
         Self::of(Network::Regtest, chain.active_blocks().map(Arc::as_ref))
+    }
+
+    /// Over an index of the simulated chain in this form.
+    pub(crate) fn of_chain_in(form: IndexForm, chain: &SimChain) -> Self {
+        let mut api = Self::of_chain(chain);
+        api.take(form);
+        api
+    }
+
+    /// Brings the index into this form, if it is not in it, and publishes that.
+    pub(crate) fn take(&mut self, form: IndexForm) {
+        if form == IndexForm::Cut {
+            cut::freeze_half(&mut self.index);
+            self.publish(Vec::new());
+        }
     }
 
     /// Over an index of the simulated chain, with other limits to what clients may ask of the node.
