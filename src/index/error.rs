@@ -315,6 +315,15 @@ pub enum IndexError {
         /// The error of the operating system.
         source: std::io::Error,
     },
+    /// Another import uses the directory for temporary runs.
+    #[error(
+        "another import uses {directory} for its temporary files. Wait until it is complete, or name another directory with \
+         --temporary-dir", directory = directory.display()
+    )]
+    TemporaryDirectoryInUse {
+        /// The directory.
+        directory: PathBuf,
+    },
     /// No secret could be drawn for a new index.
     #[error("the operating system has no random numbers: {0}")]
     NoRandomness(#[from] getrandom::Error),

@@ -26,7 +26,11 @@ impl SyncLoop<'_> {
         match self.follow.index.last_block_of(&building) {
             // the process ended right after it was complete
             Ok(last) => {
-                Import::remove_runs(&self.runs_dir(freezing))?;
+                match Import::remove_runs(&self.runs_dir(freezing)) {
+                    // another index of this network is imported with this directory, and removed them
+                    Ok(()) | Err(IndexError::TemporaryDirectoryInUse { .. }) => {}
+                    Err(error) => return Err(error.into()),
+                }
                 return self.put_into_force(last);
             }
             Err(error @ (IndexError::WrongSalt { .. } | IndexError::WrongVersion { .. })) => {

@@ -272,6 +272,26 @@ fn a_discarded_import_leaves_nothing_and_others_keep_their_files() {
     assert_eq!(Import::begin(options).unwrap().fresh_start(), Some(&FreshStart::NoCheckpoint));
 }
 
+#[test]
+fn two_imports_do_not_share_a_directory_for_temporary_runs() {
+    let (blocks, rows) = expected(11);
+    let (directory, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let options = interrupted(&blocks, directory.path());
+    let second = ImportOptions { path: other.path().join("imported.redb"), ..options.clone() };
+    let mut running = Import::begin(options.clone()).unwrap();
+    for _ in 0..2 {
+        let error = Import::begin(second.clone()).err().unwrap();
+        assert!(matches!(error, IndexError::TemporaryDirectoryInUse { .. }), "{error}");
+        assert!(error.to_string().contains(directory.path().to_str().unwrap()), "{error}");
+    }
+    assert!(Import::remove_runs(&options.directory).is_err());
+    running.push(&blocks[next(&running)..]).unwrap();
+    running.finish(&mut unwatched).unwrap().unwrap();
+    assert_eq!(open(&options.path).checksums().unwrap(), rows);
+    assert_eq!(files(other.path()), [""; 0]);
+    Import::begin(second).unwrap();
+}
+
 /// What has this process import instead of test: a directory with the file of blocks.
 const CHILD: &str = "BTCGRAPH_TEST_IMPORT";
 const BLOCKS: &str = "blocks";

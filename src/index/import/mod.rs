@@ -43,7 +43,6 @@ mod statistics;
 mod stream;
 mod workspace;
 
-use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -146,7 +145,8 @@ impl Import {
     /// [`Import::fresh_start`].
     ///
     /// Errors: [`IndexError::File`] if the file exists and is none of an unfinished import (it is a complete generation, say,
-    /// whose process ended right then: see [`Import::remove_runs`]), or the files cannot be made; [`IndexError::InUse`]; [`IndexError::TemporaryRuns`] if a run cannot be read; storage errors.
+    /// whose process ended right then: see [`Import::remove_runs`]), or the files cannot be made; [`IndexError::InUse`]; [`IndexError::TemporaryDirectoryInUse`];
+    /// `TemporaryRuns` if a run cannot be read; storage errors.
     pub fn begin(options: ImportOptions) -> Result<Self, IndexError> {
         let (mut work, stage, fresh_start) = Workspace::open(options)?;
         let step = match stage {
@@ -166,9 +166,9 @@ impl Import {
 
     /// Removes the temporary runs in the directory of an import that is complete: its process ended before it removed them.
     ///
-    /// Errors: [`IndexError::File`].
+    /// Errors: [`IndexError::File`]; `TemporaryDirectoryInUse`, as they are removed already then.
     pub fn remove_runs(directory: &Path) -> Result<(), IndexError> {
-        run_kinds::remove_files(directory, &BTreeSet::new())
+        workspace::remove_runs(directory)
     }
 
     /// Why the import begins without blocks; `None` if it continues an interrupted import.

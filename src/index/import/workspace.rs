@@ -1,8 +1,9 @@
 //! The file under construction and the runs of an import, and their checkpoints.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -32,6 +33,7 @@ pub(super) struct Workspace {
     pub(super) builder: GenerationBuilder,
     plan: ImportPlan,
     directory: RunDirectory,
+    _lock: DirectoryLock,
     runs: BTreeMap<RunKind, Arc<Runs>>,
     /// Runs that the newest durable checkpoint needs, and no later one.
     retired: Vec<Arc<Runs>>,
@@ -63,14 +65,14 @@ impl Workspace {
         } else {
             FreshStart::NoCheckpoint
         };
+        let lock = DirectoryLock::of(&options.directory)?;
         remove(&options)?;
         keep_raw_blocks(&options, &[])?;
-        let (fresh, stage) = Self::create(options)?;
+        let (fresh, stage) = Self::create(options, lock)?;
         Ok((fresh, stage, Some(reason)))
     }
 
-    fn create(options: ImportOptions) -> Result<(Self, ImportStage), IndexError> {
-        fs::create_dir_all(&options.directory).map_err(file("make the directory", &options.directory))?;
+    fn create(options: ImportOptions, lock: DirectoryLock) -> Result<(Self, ImportStage), IndexError> {
         let mut id = ImportId::default();
         getrandom::fill(&mut id)?;
         let plan = ImportPlan {
@@ -87,16 +89,23 @@ impl Workspace {
         let builder = GenerationBuilder::create_resumable(&options.path, &row.finish())?;
         let directory = RunDirectory { id, path: options.directory.clone(), space: Arc::default() };
         let chain = ImportedChain::new(options, &checkpoint.plan, Arc::clone(&directory.space));
-        Ok((Self::of(chain, builder, checkpoint.plan, directory), ImportStage::Reading(packer)))
+        Ok((Self::of(chain, builder, checkpoint.plan, directory, lock), ImportStage::Reading(packer)))
     }
 
-    fn of(chain: ImportedChain, builder: GenerationBuilder, plan: ImportPlan, directory: RunDirectory) -> Self {
+    fn of(
+        chain: ImportedChain,
+        builder: GenerationBuilder,
+        plan: ImportPlan,
+        directory: RunDirectory,
+        lock: DirectoryLock,
+    ) -> Self {
         let checkpointed = Instant::now();
         Self {
             chain,
             builder,
             plan,
             directory,
+            _lock: lock,
             runs: BTreeMap::new(),
             retired: Vec::new(),
             checkpointed,
@@ -113,6 +122,7 @@ impl Workspace {
         if checkpoint.runs.is_empty() {
             return Ok(Err(FreshStart::NoCheckpoint));
         }
+        let lock = DirectoryLock::of(&options.directory)?;
         let space = Arc::<TemporarySpace>::default();
         let directory =
             RunDirectory { id: checkpoint.plan.id, path: options.directory.clone(), space: Arc::clone(&space) };
@@ -131,7 +141,7 @@ impl Workspace {
         if let Some(blocks) = runs.get(&RunKind::Blocks) {
             chain.read_blocks(blocks)?;
         }
-        let mut resumed = Self::of(chain, builder, checkpoint.plan, directory);
+        let mut resumed = Self::of(chain, builder, checkpoint.plan, directory, lock);
         resumed.runs = runs;
         Ok(Ok((resumed, stage)))
     }
@@ -243,6 +253,28 @@ impl Drop for Workspace {
     }
 }
 
+/// A lock on the directory of temporary runs, so that two imports do not write each other's files. Systems that do not lock
+/// directories have none.
+struct DirectoryLock {
+    _directory: Option<File>,
+}
+
+impl DirectoryLock {
+    /// Makes the directory if it does not exist.
+    ///
+    /// Errors: [`IndexError::TemporaryDirectoryInUse`], `File`.
+    fn of(directory: &Path) -> Result<Self, IndexError> {
+        fs::create_dir_all(directory).map_err(file("make the directory", directory))?;
+        let open = File::open(directory).ok();
+        match open.as_ref().map(File::try_lock) {
+            Some(Err(TryLockError::WouldBlock)) => {
+                Err(IndexError::TemporaryDirectoryInUse { directory: directory.to_path_buf() })
+            }
+            _ => Ok(Self { _directory: open }),
+        }
+    }
+}
+
 /// A checkpoint while the files that it needs are flushed. Rows and runs grow meanwhile: what is behind the recorded
 /// numbers of rows and chunks is removed when the import is resumed.
 struct UnfinishedCheckpoint {
@@ -324,6 +356,17 @@ pub(super) fn discard(options: &ImportOptions) -> Result<(), IndexError> {
         drop(GenerationBuilder::open_resumable(&options.path)?);
     }
     remove(options)
+}
+
+/// Removes the runs in a directory that no import uses.
+///
+/// Errors: [`IndexError::File`], `TemporaryDirectoryInUse`.
+pub(super) fn remove_runs(directory: &Path) -> Result<(), IndexError> {
+    if !directory.exists() {
+        return Ok(());
+    }
+    let _lock = DirectoryLock::of(directory)?;
+    remove_files(directory, &BTreeSet::new())
 }
 
 /// Removes all files of an import.
