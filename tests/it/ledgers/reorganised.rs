@@ -21,12 +21,12 @@ struct Scene {
 }
 
 impl Scene {
-    fn new(form: IndexForm, seed: u64) -> Self {
+    fn new(kind: IndexForm, seed: u64) -> Self {
         let (chain, hostile) = hostile_chain(seed, 130);
         let scripts: Scripts = known_scripts(&chain).into_iter().step_by(2).collect();
         let owner = set(&scripts, &mut Rng::new(seed));
         let fed = chain.active_blocks().cloned().collect();
-        Self { api: Api::of_chain_in(form, &chain), chain, hostile, fed, scripts, owner }
+        Self { api: Api::of_chain_in(kind, &chain), chain, hostile, fed, scripts, owner }
     }
 
     /// Takes `depth` blocks away. Returns the height where the branches part.
@@ -53,8 +53,8 @@ live_and_cut!(
     a_moment_stays_the_block_that_it_was_at_the_first_page,
 );
 
-fn a_cursor_of_a_block_that_is_gone_is_refused_with_the_fork_and_reading_goes_on_from_there(form: IndexForm) {
-    let mut scene = Scene::new(form, 90);
+fn a_cursor_of_a_block_that_is_gone_is_refused_with_the_fork_and_reading_goes_on_from_there(kind: IndexForm) {
+    let mut scene = Scene::new(kind, 90);
     let list = |field, arguments: &str, row| List::new(scene.owner.clone(), field, arguments, row);
     let entries = list("transactions", "", ENTRY);
     let lists = [
@@ -84,8 +84,8 @@ fn a_cursor_of_a_block_that_is_gone_is_refused_with_the_fork_and_reading_goes_on
     assert_eq!(balances(&read), balances(&truth.entries(&scene.scripts)));
 }
 
-fn a_walk_through_the_past_ends_when_the_block_it_began_at_is_gone_and_only_then(form: IndexForm) {
-    let mut scene = Scene::new(form, 91);
+fn a_walk_through_the_past_ends_when_the_block_it_began_at_is_gone_and_only_then(kind: IndexForm) {
+    let mut scene = Scene::new(kind, 91);
     let tip = scene.chain.height().to_u32();
     let at = |height: u32| List::new(scene.owner.clone(), "utxos", &format!("at: {{ height: {height} }}"), UTXO);
     let (young, old) = (at(tip - 2), at(tip - 20));
@@ -98,8 +98,8 @@ fn a_walk_through_the_past_ends_when_the_block_it_began_at_is_gone_and_only_then
     assert_eq!(old.page(&scene.api, &format!("first: 100, after: {old_cursor}")).rows, before);
 }
 
-fn a_moment_stays_the_block_that_it_was_at_the_first_page(form: IndexForm) {
-    let mut scene = Scene::new(form, 92);
+fn a_moment_stays_the_block_that_it_was_at_the_first_page(kind: IndexForm) {
+    let mut scene = Scene::new(kind, 92);
     let in_the_future = "at: { time: \"2090-01-01T00:00:00Z\" }";
     let list = List::new(scene.owner.clone(), "utxos", in_the_future, UTXO);
     let whole = list.all(&mut scene.api);
