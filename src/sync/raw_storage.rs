@@ -149,10 +149,9 @@ impl SyncLoop<'_> {
             return Ok(());
         };
         mover.next = first;
-        let RawProgress { stored_bytes, frozen_bytes, .. } = progress;
-        if mover.logged_at.is_none()
-            && let Err(error) = self.follow.index.check_raw_space(frozen_bytes.saturating_sub(stored_bytes))
-        {
+        let RawProgress { missing_bytes, stored_bytes, frozen_bytes, .. } = progress;
+        // before each step, as others may write to the disk as well; what a pruning node has deleted takes no space
+        if let Err(error) = self.follow.index.check_raw_space(missing_bytes) {
             mover.postpone(&error);
             return Ok(());
         }

@@ -114,6 +114,14 @@ fn a_change_to_the_index_copies_blocks_and_continues_after_a_restart() {
     followed.restart();
     let snapshot = followed.indexed.index.snapshot().unwrap();
     assert_eq!(snapshot.raw_progress(Height::GENESIS).unwrap().first_missing, Some(Height::from(30)));
+    // of a node that prunes only the blocks that it still has take space
+    let (blocks, frozen) = (followed.blocks(), snapshot.frozen().unwrap().height.to_u32());
+    for (from, first) in [(0, 30), (30, 30), (77, 77)] {
+        let heights = usize::try_from(first).unwrap()..=usize::try_from(frozen).unwrap();
+        let bytes = blocks[heights].iter().map(|block| serialize(block.as_ref()).len() as u64).sum::<u64>();
+        let progress = snapshot.raw_progress(Height::from(from)).unwrap();
+        assert_eq!((progress.first_missing, progress.missing_bytes), (Some(Height::from(first)), bytes));
+    }
     // no node is known: what is copied is read, and nothing else
     assert!(snapshot.transaction(TxNum(5)).is_ok());
     let last = followed.blocks().iter().take(100).map(|block| block.txdata.len()).sum::<usize>();

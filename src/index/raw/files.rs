@@ -184,6 +184,11 @@ impl RawFiles {
         self.named().bytes
     }
 
+    /// The bytes of the named blocks from a height on.
+    pub(super) fn bytes_from(&self, from: Height) -> u64 {
+        self.named().rows.iter().skip(index(from)).map(|row| u64::from(row.length)).sum()
+    }
+
     /// How many blocks had rows when the files were opened, but no bytes in them.
     pub(super) fn lost(&self) -> u64 {
         self.named().lost

@@ -18,6 +18,8 @@ use crate::chain::Height;
 pub struct RawProgress {
     /// The lowest frozen block that is not in them; `None` if all are.
     pub first_missing: Option<Height>,
+    /// Bytes of those from there on that are not in them.
+    pub missing_bytes: u64,
     /// Bytes of those that are.
     pub stored_bytes: u64,
     /// Bytes of all frozen blocks.
@@ -33,10 +35,14 @@ impl Snapshot {
         let frozen_bytes =
             frozen.map_or(Ok(0), |frozen| Ok::<_, IndexError>(self.block_row(frozen.height)?.running.size))?;
         let first_missing = own.first_missing(from);
+        let behind = frozen.filter(|last| first_missing <= last.height);
+        let missing_bytes = behind.map_or(Ok(0), |last| {
+            let bytes = self.bytes_of_blocks(first_missing..=last.height)?;
+            Ok::<_, IndexError>(bytes.saturating_sub(own.bytes_from(first_missing)))
+        })?;
         Ok(RawProgress {
-            first_missing: frozen
-                .map(|_| first_missing)
-                .filter(|missing| Some(*missing) <= frozen.map(|last| last.height)),
+            first_missing: behind.map(|_| first_missing),
+            missing_bytes,
             stored_bytes: own.bytes(),
             frozen_bytes,
         })
