@@ -145,8 +145,8 @@ impl Import {
     /// [`Import::fresh_start`].
     ///
     /// Errors: [`IndexError::File`] if the file exists and is none of an unfinished import (it is a complete generation, say,
-    /// whose process ended right then: see [`Import::remove_runs`]), or the files cannot be made; [`IndexError::InUse`]; [`IndexError::TemporaryDirectoryInUse`];
-    /// `TemporaryRuns` if a run cannot be read; storage errors.
+    /// whose process ended right then: see [`Import::remove_runs`]), or the files cannot be made; [`IndexError::InUse`];
+    /// `TemporaryDirectoryInUse`; `TemporaryRuns` if a run cannot be read; storage errors.
     pub fn begin(options: ImportOptions) -> Result<Self, IndexError> {
         let (mut work, stage, fresh_start) = Workspace::open(options)?;
         let step = match stage {
@@ -166,7 +166,7 @@ impl Import {
 
     /// Removes the temporary runs in the directory of an import that is complete: its process ended before it removed them.
     ///
-    /// Errors: [`IndexError::File`]; `TemporaryDirectoryInUse`, as they are removed already then.
+    /// Errors: [`IndexError::File`]; `TemporaryDirectoryInUse`: another import has removed them already.
     pub fn remove_runs(directory: &Path) -> Result<(), IndexError> {
         workspace::remove_runs(directory)
     }
