@@ -115,7 +115,10 @@ fn no_more_bytes_are_read_than_an_answer_may_have() {
     assert!(half.len() < all.len());
 }
 
-async fn execute(indexed: &Indexed, query: &str, limits: Limits) -> Response {
+/// `transaction_bytes` bounds the bytes of the answer, if not the default does.
+async fn execute(indexed: &Indexed, query: &str, transaction_bytes: Option<usize>) -> Response {
+    let default = Limits::default();
+    let limits = Limits { transaction_bytes: transaction_bytes.unwrap_or(default.transaction_bytes), ..default };
     let head = Head::after(None, Arc::new(indexed.index.snapshot().unwrap()), MempoolSnapshot::default());
     let published = Published::default();
     published.publish(Arc::new(head.unwrap()));
@@ -130,14 +133,13 @@ async fn nothing_is_read_after_an_answer_has_exceeded_its_bytes() {
     let (indexed, reads) = slow(&blocks, tip);
     let query =
         "{ transactions(first: 100, order: DESC) { nodes { txid inputs(first: 2) { nodes { prevout { value } } } } } }";
-    let transaction_bytes = 25_000;
-    let answer = execute(&indexed, query, Limits { transaction_bytes, ..Limits::default() }).await;
+    let answer = execute(&indexed, query, Some(25_000)).await;
     let refused = |code: &str| format!("{:?}", answer.errors).contains(code);
     assert!(refused("QUERY_LIMIT_EXCEEDED"), "{:?}", answer.errors);
     let all = reads.lock().unwrap().len();
     reads.lock().unwrap().clear();
     let (indexed, reads) = slow(&blocks, tip);
-    let answer = execute(&indexed, query, Limits::default()).await;
+    let answer = execute(&indexed, query, None).await;
     assert!(answer.errors.is_empty(), "{:?}", answer.errors);
     let unlimited = reads.lock().unwrap().len();
     // those within the limit, and one that each of the threads has begun by then
@@ -158,7 +160,7 @@ async fn fields_of_one_answer_read_frozen_transactions_together() {
         }} }} }} }} }} }}"
     );
     let answer = async |indexed: &Indexed| {
-        let answer = execute(indexed, &query, Limits::default()).await;
+        let answer = execute(indexed, &query, None).await;
         assert!(answer.errors.is_empty(), "{:?}", answer.errors);
         answer.data.into_json().unwrap()
     };
