@@ -43,7 +43,7 @@ struct WantedState {
 }
 
 /// What a field does next.
-enum NextStep {
+enum ReadingStep {
     /// Waits, as long as it may: so many fields have joined the queue.
     Wait(usize),
     /// Waits until another field has read.
@@ -105,25 +105,25 @@ impl<'v> QueuePlace<'v> {
     }
 
     /// What the field does next that knows of `seen` fields in the queue.
-    fn next(&mut self, seen: usize, may_wait: bool) -> NextStep {
+    fn next(&mut self, seen: usize, may_wait: bool) -> ReadingStep {
         let mut state = self.all.lock();
         if self.is_reader {
             (state.is_reading, self.is_reader) = (false, false);
         }
         if self.number <= state.dequeued {
             self.has_taken = true;
-            return NextStep::Take(state.take(&self.wanted));
+            return ReadingStep::Take(state.take(&self.wanted));
         }
         if state.is_reading {
-            return NextStep::WaitForReader;
+            return ReadingStep::WaitForReader;
         }
         if may_wait && state.joined() > seen {
-            return NextStep::Wait(state.joined());
+            return ReadingStep::Wait(state.joined());
         }
         let count = state.queue.len().min(AT_ONCE);
         state.dequeued += count;
         (state.is_reading, self.is_reader) = (true, true);
-        NextStep::Read(state.queue.drain(..count).flatten().collect())
+        ReadingStep::Read(state.queue.drain(..count).flatten().collect())
     }
 }
 
@@ -156,11 +156,11 @@ impl View {
         loop {
             wait_once().await;
             match place.next(seen, waits > 0) {
-                NextStep::Wait(joined) => (seen, waits) = (joined, waits - 1),
-                NextStep::Take(found) => return found,
-                NextStep::Read(wanted) if wanted.len() > 1 => self.read_for_all(&wanted),
+                ReadingStep::Wait(joined) => (seen, waits) = (joined, waits - 1),
+                ReadingStep::Take(found) => return found,
+                ReadingStep::Read(wanted) if wanted.len() > 1 => self.read_for_all(&wanted),
                 // one is not faster together
-                NextStep::Read(_) | NextStep::WaitForReader => {}
+                ReadingStep::Read(_) | ReadingStep::WaitForReader => {}
             }
         }
     }
