@@ -228,7 +228,7 @@ pub const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     ),
     ("ReorgConnection", Immutable, "edges nodes pageInfo totalCount"),
     ("ReorgEdge", Immutable, "cursor node"),
-    ("Script", Immutable, "id scriptHash scriptHashElectrum"),
+    ("Script", Immutable, "id scriptHash electrumScriptHash"),
     ("Script", ByArgument, "stats balance utxos"),
     ("Script", UntilNextHead, "hex address transactions coinbaseBlocks"),
     ("ScriptDelta", UntilNextHead, "script address net received spent txCount"),

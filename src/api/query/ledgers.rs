@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use async_graphql::{Context, Object};
 use bitcoin::ScriptBuf;
+use bitcoin::hashes::{Hash, sha256};
 
 use super::root::QueryRoot;
 use crate::api::context::limits;
 use crate::api::error::ApiError;
 use crate::api::scalars::Hex;
-use crate::api::types::ledger::{Address, AddressSet, ByteOrder, Script, WatchInput};
+use crate::api::types::ledger::{Address, AddressSet, Script, WatchInput};
 use crate::view::View;
 
 /// Finds what holds coins.
@@ -37,21 +38,45 @@ impl LedgerQuery {
         Some(self.0.view(ctx).and_then(|view| AddressSet::of(&view, of, limits(ctx)?)))
     }
 
-    /// A script, given as a scriptPubKey or by its SHA-256. Give exactly one of the two. Every script returns a result,
-    /// even if it was never used.
+    /// A script, given as a scriptPubKey or by its SHA-256, in one of two byte orders. Give exactly one of the three. Every
+    /// script returns a result, even if it was never used.
     async fn script(
         &self,
         ctx: &Context<'_>,
         #[graphql(desc = "The scriptPubKey.")] script_pub_key: Option<Hex>,
-        #[graphql(desc = "The SHA-256 of the scriptPubKey, 32 bytes.")] script_hash: Option<Hex>,
-        #[graphql(desc = "The byte order of `scriptHash`.", default_with = "Some(ByteOrder::ElectrumReversed)")]
-        byte_order: Option<ByteOrder>,
+        #[graphql(
+            desc = "The SHA-256 of the scriptPubKey in natural byte order, 32 bytes, as in `Script.scriptHash` and \
+                          in esplora."
+        )]
+        script_hash: Option<Hex>,
+        #[graphql(
+            desc = "The SHA-256 of the scriptPubKey, byte-reversed, 32 bytes, as in `Script.electrumScriptHash` and \
+                          in the Electrum protocol."
+        )]
+        electrum_script_hash: Option<Hex>,
     ) -> Option<Result<Script, ApiError>> {
-        let find = |view: &Arc<View>| match (script_pub_key, script_hash) {
-            (Some(script), None) => Ok(Script::of(view, ScriptBuf::from_bytes(script.into_bytes()))),
-            (None, Some(hash)) => Script::with_hash_in(view, &hash, byte_order.unwrap_or(ByteOrder::ElectrumReversed)),
-            _ => Err(ApiError::bad_user_input("give scriptPubKey or scriptHash, exactly one of them")),
+        let find = |view: &Arc<View>| match (script_pub_key, script_hash, electrum_script_hash) {
+            (Some(script), None, None) => Ok(Script::of(view, ScriptBuf::from_bytes(script.into_bytes()))),
+            (None, Some(hash), None) => Script::with_hash(view, script_hash_of("scriptHash", &hash)?),
+            (None, None, Some(hash)) => {
+                let mut bytes = script_hash_of("electrumScriptHash", &hash)?.to_byte_array();
+                bytes.reverse();
+                Script::with_hash(view, sha256::Hash::from_byte_array(bytes))
+            }
+            _ => Err(ApiError::bad_user_input(
+                "give scriptPubKey, scriptHash or electrumScriptHash, exactly one of them",
+            )),
         };
         Some(self.0.view(ctx).and_then(|view| find(&view)))
     }
+}
+
+/// The 32 bytes of an argument. Errors: BAD_USER_INPUT for any other number of bytes.
+fn script_hash_of(name: &str, hash: &Hex) -> Result<sha256::Hash, ApiError> {
+    sha256::Hash::from_slice(hash.as_bytes()).map_err(|_| {
+        ApiError::bad_user_input(format!(
+            "{name} has {} bytes: give the 32 bytes of a SHA-256, 64 hexadecimal digits",
+            hash.as_bytes().len()
+        ))
+    })
 }

@@ -22,7 +22,7 @@ const OF_THE_PAST: [&str; 6] = [
     "{ chain { supply(at: { time: \"2009-02-14T02:00:00Z\" }) { height circulating } } }",
     "{ headers(fromHeight: 4290, count: 12) { hash } }",
     "{ blocks(last: 3, toTime: \"2009-02-14T21:20:00Z\") { totalCount nodes { hash } } }",
-    "{ script(scriptHash: \"8131e31b9b2da6ddb7cca24c537869c94320f19e80fc2ee72c9558e5a9296978\") { balance(at: { height: 4280 }) { confirmed immature }
+    "{ script(electrumScriptHash: \"8131e31b9b2da6ddb7cca24c537869c94320f19e80fc2ee72c9558e5a9296978\") { balance(at: { height: 4280 }) { confirmed immature }
        stats(at: { height: 170 }) { txCount received spentCount } utxos(at: { height: 181 }) { totalValue } } }",
 ];
 

@@ -184,7 +184,7 @@ pub(super) fn one(script: &ScriptBuf, random: &mut Rng) -> String {
         _ if random.chance(50) => {
             use bitcoin::hashes::{Hash, sha256};
             let hash = sha256::Hash::hash(script.as_bytes());
-            format!("script(scriptHash: \"{hash}\", byteOrder: SHA256_NATURAL)")
+            format!("script(scriptHash: \"{hash}\")")
         }
         _ => format!("script(scriptPubKey: \"{}\")", script.to_hex_string()),
     }

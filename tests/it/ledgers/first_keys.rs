@@ -50,26 +50,25 @@ fn the_ledger_of_the_first_payer_is_found_by_script_and_by_its_hash_in_either_by
         "hex": script.to_hex_string(),
         "address": null,
         "scriptHash": natural,
-        "scriptHashElectrum": reversed,
+        "electrumScriptHash": reversed,
         "balance": { "confirmed": balance, "immature": 0 },
         "stats": { "received": turnover.0.to_string(), "spent": turnover.1.to_string(), "txCount": moves.len(), "minedBlocks": 1 },
         "transactions": { "nodes": entries.collect::<Vec<_>>() },
         "coinbaseBlocks": { "nodes": [{ "height": 9 }] },
     });
-    let ask = "id hex address scriptHash scriptHashElectrum balance { confirmed immature } stats { received spent txCount minedBlocks }
+    let ask = "id hex address scriptHash electrumScriptHash balance { confirmed immature } stats { received spent txCount minedBlocks }
         transactions(order: ASC, first: 100) { nodes { received spent sentToSelf touched transaction { block { height } } } }
         coinbaseBlocks { nodes { height } }";
     for arguments in [
         format!("scriptPubKey: \"{script:x}\""),
-        format!("scriptHash: \"{reversed}\""),
-        format!("scriptHash: \"{reversed}\", byteOrder: ELECTRUM_REVERSED"),
-        format!("scriptHash: \"{natural}\", byteOrder: SHA256_NATURAL"),
+        format!("scriptHash: \"{natural}\""),
+        format!("electrumScriptHash: \"{reversed}\""),
     ] {
         assert_eq!(api.data(&format!("{{ script({arguments}) {{ {ask} }} }}"))["script"], expected, "{arguments}");
     }
     // in the other order it is the hash of something that never was
     let other = api.data(&format!(
-        "{{ script(scriptHash: \"{natural}\") {{ hex scriptHash stats {{ used }} balance {{ confirmed }} }} }}"
+        "{{ script(electrumScriptHash: \"{natural}\") {{ hex scriptHash stats {{ used }} balance {{ confirmed }} }} }}"
     ));
     assert_eq!(
         other["script"],

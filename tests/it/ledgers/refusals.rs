@@ -67,6 +67,18 @@ fn arguments_of_root_fields() {
         ("script { id }".to_owned(), input, vec!["scriptPubKey", "scriptHash"], Null::Root),
         (format!("script(scriptPubKey: \"51\", scriptHash: {TXID}) {{ id }}"), input, vec!["scriptPubKey"], Null::Root),
         (format!("script(scriptHash: \"{thirty_one}\") {{ id }}"), input, vec!["31"], Null::Root),
+        (
+            format!("script(scriptHash: {TXID}, electrumScriptHash: {TXID}) {{ id }}"),
+            input,
+            vec!["scriptPubKey"],
+            Null::Root,
+        ),
+        (
+            format!("script(electrumScriptHash: \"{thirty_one}\") {{ id }}"),
+            input,
+            vec!["electrumScriptHash has 31"],
+            Null::Root,
+        ),
         ("script(scriptHash: \"\") {{ id }}".replace("{{", "{").replace("}}", "}"), input, vec!["0 bytes"], Null::Root),
         ("address(address: \"1BoatSLRHtKNngkdXEeobR76b53LETtpyT?\") { id }".to_owned(), input, vec!["?"], Null::Root),
         (

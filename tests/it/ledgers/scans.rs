@@ -166,7 +166,7 @@ fn transactions_that_are_read_for_a_key_or_a_script_count_as_read() {
     let mut api = Api::empty(Network::Regtest, limits);
     api.change(0, chain.active_blocks().map(std::convert::AsRef::as_ref));
     let hash = sha256::Hash::hash(owner.script_pubkey().as_bytes());
-    let by_hash = format!("script(scriptHash: \"{hash}\", byteOrder: SHA256_NATURAL) {{ hex }}");
+    let by_hash = format!("script(scriptHash: \"{hash}\") {{ hex }}");
     let of_address = |field: &str| format!("address(address: \"{}\") {{ {field} }}", name(&owner.script_pubkey()));
     for field in [by_hash, of_address("publicKey"), of_address("utxos(at: { height: 103 }) { totalCount }")] {
         let ask = |times: usize| api.ask(&format!("{{ {} }}", repeated(&field, times)));

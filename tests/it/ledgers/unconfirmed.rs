@@ -332,5 +332,5 @@ fn waiting_world() -> World {
 
 /// The field that leads to a script by its hash alone.
 fn by_hash(script: &ScriptBuf) -> String {
-    format!("script(scriptHash: \"{}\", byteOrder: SHA256_NATURAL)", sha256::Hash::hash(script.as_bytes()))
+    format!("script(scriptHash: \"{}\")", sha256::Hash::hash(script.as_bytes()))
 }

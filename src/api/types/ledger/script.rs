@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use async_graphql::{Context, Enum, ID, Object};
+use async_graphql::{Context, ID, Object};
 use bitcoin::ScriptBuf;
 use bitcoin::hashes::{Hash, sha256};
 
@@ -19,16 +19,6 @@ use crate::api::types::block::{Block, BlockAt};
 use crate::api::types::enums::SortOrder;
 use crate::chain::address_of;
 use crate::view::View;
-
-/// The byte order of a 32-byte script hash.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
-pub(crate) enum ByteOrder {
-    /// Reversed, as in the Electrum protocol.
-    ElectrumReversed,
-    /// The order in which SHA-256 returns the bytes, as in esplora.
-    #[graphql(name = "SHA256_NATURAL")]
-    Sha256Natural,
-}
 
 /// A scriptPubKey, or the hash of one that never appeared.
 #[derive(Clone)]
@@ -56,20 +46,6 @@ impl Script {
             None => Self { view: view.clone(), hash, bytes: None, holdings: Holdings::new(view, script_id(&hash), []) },
         })
     }
-
-    /// The script with this hash, as a client wrote it. Errors: BAD_USER_INPUT unless it has 32 bytes.
-    pub(crate) fn with_hash_in(view: &Arc<View>, hash: &Hex, order: ByteOrder) -> Result<Self, ApiError> {
-        let mut bytes: [u8; 32] = hash.as_bytes().try_into().map_err(|_| {
-            ApiError::bad_user_input(format!(
-                "scriptHash has {} bytes: give the 32 bytes of a SHA-256, 64 hexadecimal digits",
-                hash.as_bytes().len()
-            ))
-        })?;
-        if order == ByteOrder::ElectrumReversed {
-            bytes.reverse();
-        }
-        Self::with_hash(view, sha256::Hash::from_byte_array(bytes))
-    }
 }
 
 /// A scriptPubKey and its history. Different addresses are always different scripts. Scripts without an address (P2PK,
@@ -93,7 +69,7 @@ impl Script {
     }
 
     /// The SHA-256 of the script, byte-reversed, as in the Electrum protocol.
-    async fn script_hash_electrum(&self) -> Hex {
+    async fn electrum_script_hash(&self) -> Hex {
         let mut bytes = self.hash.to_byte_array();
         bytes.reverse();
         Hex::new(bytes)
