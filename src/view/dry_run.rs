@@ -34,12 +34,15 @@ impl View {
         Ok(self.latest_position(txid)?.is_some())
     }
 
-    /// A transaction that a client submitted, with what the index and the mempool know of it. It has the submitted
-    /// witnesses, even if the known ones differ.
+    /// A transaction that a client submitted, with what the index and the mempool know of it. If the known one has the same
+    /// bytes, it is that one; otherwise it has the submitted witnesses and `submitted_as`.
     pub fn submitted(&self, parts: bitcoin::Transaction, raw: Vec<u8>) -> Result<Transaction, IndexError> {
         let txid = parts.compute_txid();
-        if let Some(known) = self.transaction(&txid)? {
-            return Ok(Transaction { parts, raw, ..known });
+        let submitted_as = Some(parts.compute_wtxid());
+        match self.transaction(&txid)? {
+            Some(known) if known.raw == raw => return Ok(known),
+            Some(known) => return Ok(Transaction { parts, raw, submitted_as, ..known }),
+            None => {}
         }
         Ok(Transaction {
             txid,
@@ -51,6 +54,7 @@ impl View {
             departed: None,
             replaced_in: None,
             is_foreign: true,
+            submitted_as,
         })
     }
 

@@ -38,6 +38,8 @@ pub struct Transaction {
     pub replaced_in: Option<BlockHash>,
     /// Whether it is unknown apart from the bytes that a client submitted.
     pub is_foreign: bool,
+    /// Its wtxid, if a client submitted its bytes and no known transaction has the same.
+    pub submitted_as: Option<Wtxid>,
     /// Bytes read to find it: its own, or those of its stale block if it was searched by txid.
     pub bytes_read: usize,
 }
@@ -188,6 +190,7 @@ impl View {
             departed: None,
             replaced_in: None,
             is_foreign: false,
+            submitted_as: None,
             bytes_read: entry.raw.len(),
         })
     }
@@ -349,6 +352,7 @@ impl View {
             departed: None,
             replaced_in: None,
             is_foreign: false,
+            submitted_as: None,
         })
     }
 
@@ -365,6 +369,7 @@ impl View {
             departed: None,
             replaced_in: None,
             is_foreign: false,
+            submitted_as: None,
             bytes_read: raw.len(),
         }))
     }

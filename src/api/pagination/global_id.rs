@@ -4,22 +4,55 @@ use std::fmt;
 use std::str::FromStr;
 
 use bitcoin::hashes::sha256;
-use bitcoin::{BlockHash, Network, OutPoint, Txid};
+use bitcoin::{BlockHash, Network, OutPoint, Txid, Wtxid};
 
 use crate::api::error::ApiError;
 use crate::chain::{address_of, parse_address};
+use crate::view;
 
 /// How much of an id that is refused its error quotes, in characters.
 const QUOTED: usize = 250;
+
+/// Which of the transactions with one txid is meant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Variant {
+    /// The one that a lookup by txid finds.
+    #[default]
+    Newest,
+    /// The copy in this block, which a later transaction with the same txid replaced (BIP30).
+    ReplacedIn(BlockHash),
+    /// One with this wtxid, of which the server has no more than the bytes that a client submitted. It has an id of its own,
+    /// because a cache of a client would otherwise mix it with the known transaction, whose witness differs.
+    Submitted(Wtxid),
+}
+
+impl Variant {
+    pub(crate) fn of(transaction: &view::Transaction) -> Self {
+        match (transaction.submitted_as, transaction.replaced_in) {
+            (Some(wtxid), _) => Self::Submitted(wtxid),
+            (None, Some(block)) => Self::ReplacedIn(block),
+            (None, None) => Self::Newest,
+        }
+    }
+}
+
+impl fmt::Display for Variant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Newest => Ok(()),
+            Self::ReplacedIn(block) => write!(f, "@{block}"),
+            Self::Submitted(wtxid) => write!(f, "+{wtxid}"),
+        }
+    }
+}
 
 /// What an id names, whether it exists or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum GlobalId {
     Block(BlockHash),
-    /// With the block that holds it, if it is meant as the copy that a later one with the same txid replaced (BIP30).
-    Transaction(Txid, Option<BlockHash>),
-    /// With the block that holds its transaction, likewise.
-    Output(OutPoint, Option<BlockHash>),
+    Transaction(Txid, Variant),
+    /// With the variant of its transaction.
+    Output(OutPoint, Variant),
     /// As it is usually written.
     Address(String),
     /// By the block that was the newest after it.
@@ -56,13 +89,13 @@ fn read(id: &str, network: Network) -> Option<GlobalId> {
     Some(match kind {
         "Block" => GlobalId::Block(hash(content)?),
         "Transaction" => {
-            let (txid, replaced_in) = copy(content)?;
-            GlobalId::Transaction(hash(txid)?, replaced_in)
+            let (txid, variant) = variant(content)?;
+            GlobalId::Transaction(hash(txid)?, variant)
         }
         "Output" => {
-            let (outpoint, replaced_in) = copy(content)?;
+            let (outpoint, variant) = variant(content)?;
             let (txid, vout) = outpoint.split_once(':')?;
-            GlobalId::Output(OutPoint { txid: hash(txid)?, vout: vout.parse().ok()? }, replaced_in)
+            GlobalId::Output(OutPoint { txid: hash(txid)?, vout: vout.parse().ok()? }, variant)
         }
         "Address" => {
             let script = parse_address(content, network).ok()?;
@@ -77,12 +110,15 @@ fn read(id: &str, network: Network) -> Option<GlobalId> {
     })
 }
 
-/// What comes before an `@` and the hash of a block, and that hash if it is there.
-fn copy(content: &str) -> Option<(&str, Option<BlockHash>)> {
-    match content.split_once('@') {
-        Some((content, block)) => Some((content, Some(hash(block)?))),
-        None => Some((content, None)),
+/// What comes before the suffix of a variant, and the variant.
+fn variant(content: &str) -> Option<(&str, Variant)> {
+    if let Some((content, block)) = content.split_once('@') {
+        return Some((content, Variant::ReplacedIn(hash(block)?)));
     }
+    Some(match content.split_once('+') {
+        Some((content, wtxid)) => (content, Variant::Submitted(hash(wtxid)?)),
+        None => (content, Variant::Newest),
+    })
 }
 
 fn hash<H: FromStr>(content: &str) -> Option<H> {
@@ -93,8 +129,8 @@ impl fmt::Display for GlobalId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&match self {
             Self::Block(hash) => block_id(*hash),
-            Self::Transaction(txid, replaced_in) => transaction_id(*txid, *replaced_in),
-            Self::Output(outpoint, replaced_in) => output_id(*outpoint, *replaced_in),
+            Self::Transaction(txid, variant) => transaction_id(*txid, *variant),
+            Self::Output(outpoint, variant) => output_id(*outpoint, *variant),
             Self::Address(address) => address_id(address),
             Self::Reorg(new_tip) => reorg_id(*new_tip),
             Self::Script(hash) => script_id(hash),
@@ -123,18 +159,13 @@ pub(crate) fn reorg_id(new_tip: BlockHash) -> String {
     format!("Reorg:{new_tip}")
 }
 
-/// The transaction with this txid, or the copy of it that `replaced_in` holds.
-pub(crate) fn transaction_id(txid: Txid, replaced_in: Option<BlockHash>) -> String {
-    format!("Transaction:{txid}{}", copy_suffix(replaced_in))
+pub(crate) fn transaction_id(txid: Txid, variant: Variant) -> String {
+    format!("Transaction:{txid}{variant}")
 }
 
-/// An output of the transaction with this txid, or of the copy of it that `replaced_in` holds.
-pub(crate) fn output_id(outpoint: OutPoint, replaced_in: Option<BlockHash>) -> String {
-    format!("Output:{}:{}{}", outpoint.txid, outpoint.vout, copy_suffix(replaced_in))
-}
-
-fn copy_suffix(replaced_in: Option<BlockHash>) -> String {
-    replaced_in.map_or_else(String::new, |block| format!("@{block}"))
+/// An output of this variant of its transaction.
+pub(crate) fn output_id(outpoint: OutPoint, variant: Variant) -> String {
+    format!("Output:{}:{}{variant}", outpoint.txid, outpoint.vout)
 }
 
 pub(crate) fn address_id(address: &str) -> String {
@@ -159,13 +190,16 @@ mod tests {
     #[test]
     fn every_type_has_one_spelling() {
         let (txid, block): (Txid, BlockHash) = (HASH.parse().unwrap(), HASH.parse().unwrap());
+        let (replaced, submitted) = (Variant::ReplacedIn(block), Variant::Submitted(HASH.parse().unwrap()));
         for (id, expected) in [
             (format!("Block:{HASH}"), GlobalId::Block(block)),
-            (format!("Transaction:{HASH}"), GlobalId::Transaction(txid, None)),
-            (format!("Transaction:{HASH}@{HASH}"), GlobalId::Transaction(txid, Some(block))),
-            (format!("Output:{HASH}:0"), GlobalId::Output(OutPoint { txid, vout: 0 }, None)),
-            (format!("Output:{HASH}:4294967295"), GlobalId::Output(OutPoint { txid, vout: u32::MAX }, None)),
-            (format!("Output:{HASH}:7@{HASH}"), GlobalId::Output(OutPoint { txid, vout: 7 }, Some(block))),
+            (format!("Transaction:{HASH}"), GlobalId::Transaction(txid, Variant::Newest)),
+            (format!("Transaction:{HASH}@{HASH}"), GlobalId::Transaction(txid, replaced)),
+            (format!("Transaction:{HASH}+{HASH}"), GlobalId::Transaction(txid, submitted)),
+            (format!("Output:{HASH}:0"), GlobalId::Output(OutPoint { txid, vout: 0 }, Variant::Newest)),
+            (format!("Output:{HASH}:4294967295"), GlobalId::Output(OutPoint { txid, vout: u32::MAX }, Variant::Newest)),
+            (format!("Output:{HASH}:7@{HASH}"), GlobalId::Output(OutPoint { txid, vout: 7 }, replaced)),
+            (format!("Output:{HASH}:7+{HASH}"), GlobalId::Output(OutPoint { txid, vout: 7 }, submitted)),
             (format!("Reorg:{HASH}"), GlobalId::Reorg(block)),
             (format!("Script:{HASH}"), GlobalId::Script(HASH.parse().unwrap())),
             (format!("Address:{ADDRESS}"), GlobalId::Address(ADDRESS.to_owned())),
@@ -200,6 +234,9 @@ mod tests {
             format!("Transaction:{HASH}:0"),
             format!("Transaction:{HASH}@"),
             format!("Transaction:{HASH}@{HASH}@{HASH}"),
+            format!("Transaction:{HASH}+"),
+            format!("Transaction:{HASH}@{HASH}+{HASH}"),
+            format!("Transaction:{HASH}+{HASH}@{HASH}"),
             format!("Block:{HASH}@{HASH}"),
             format!("Output:{HASH}@{HASH}:0"),
             format!("Script:{}", HASH.to_uppercase()),
@@ -234,13 +271,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back(bytes: [u8; 32], vout: u32, copied: bool) {
+        fn what_is_written_is_read_back(bytes: [u8; 32], vout: u32, kind in 0..3_u8) {
             let (txid, block) = (Txid::from_byte_array(bytes), BlockHash::from_byte_array(bytes));
-            let replaced_in = copied.then_some(block);
+            let variant = match kind {
+                0 => Variant::Newest,
+                1 => Variant::ReplacedIn(block),
+                _ => Variant::Submitted(Wtxid::from_byte_array(bytes)),
+            };
             for id in [
                 GlobalId::Block(block),
-                GlobalId::Transaction(txid, replaced_in),
-                GlobalId::Output(OutPoint { txid, vout }, replaced_in),
+                GlobalId::Transaction(txid, variant),
+                GlobalId::Output(OutPoint { txid, vout }, variant),
                 GlobalId::Reorg(block),
                 GlobalId::Script(sha256::Hash::from_byte_array(bytes)),
             ] {

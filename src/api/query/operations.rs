@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use async_graphql::{Context, ID, Object};
-use bitcoin::{BlockHash, Txid};
+use bitcoin::Txid;
 
 use super::root::{LookedUp, QueryRoot};
 use crate::api::allowance::find_transaction;
 use crate::api::context::{ServingContext, limits};
 use crate::api::costs;
 use crate::api::error::ApiError;
-use crate::api::pagination::global_id::{GlobalId, SERVER_ID};
+use crate::api::pagination::global_id::{GlobalId, SERVER_ID, Variant};
 use crate::api::types::block::Block;
 use crate::api::types::chain::{Chain, ChainTipObject, Reorg, SnapshotObject};
 use crate::api::types::ledger::{Address, Script};
@@ -53,12 +53,12 @@ impl OperationsQuery {
         let view = self.root.view(ctx)?;
         match GlobalId::parse(id, view.network())? {
             GlobalId::Block(hash) => Ok(view.block(hash)?.map(|block| NodeInterface::Block(Block::new(&view, block)))),
-            GlobalId::Transaction(txid, replaced_in) => {
-                let found = find_copy(&view, txid, replaced_in)?;
+            GlobalId::Transaction(txid, variant) => {
+                let found = find_variant(&view, txid, variant)?;
                 Ok(found.map(|transaction| NodeInterface::Transaction(Transaction::new(&view, transaction))))
             }
-            GlobalId::Output(outpoint, replaced_in) => {
-                let found = find_copy(&view, outpoint.txid, replaced_in)?;
+            GlobalId::Output(outpoint, variant) => {
+                let found = find_variant(&view, outpoint.txid, variant)?;
                 Ok(found
                     .and_then(|transaction| Output::of(&view, &Arc::new(transaction), outpoint.vout))
                     .map(NodeInterface::Output))
@@ -80,11 +80,12 @@ impl OperationsQuery {
     }
 }
 
-/// The transaction with this txid, or the copy of it that a later one replaced and this block holds.
-fn find_copy(view: &View, txid: Txid, replaced_in: Option<BlockHash>) -> Result<Option<view::Transaction>, ApiError> {
-    find_transaction(view, |view| match replaced_in {
-        Some(block) => view.replaced_transaction(&txid, block),
-        None => view.transaction(&txid),
+/// The transaction with this txid, or a variant of it. `None` for bytes that a client submitted, which are not stored.
+fn find_variant(view: &View, txid: Txid, variant: Variant) -> Result<Option<view::Transaction>, ApiError> {
+    find_transaction(view, |view| match variant {
+        Variant::Newest => view.transaction(&txid),
+        Variant::ReplacedIn(block) => view.replaced_transaction(&txid, block),
+        Variant::Submitted(_) => Ok(None),
     })
 }
 

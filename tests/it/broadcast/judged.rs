@@ -135,6 +135,37 @@ fn a_decoded_transaction_tells_what_it_spends_and_whether_it_is_known() {
 }
 
 #[test]
+fn only_the_bytes_of_a_known_transaction_have_its_id() {
+    let mut lab = Lab::simulated();
+    let known = paying(lab.coin(), 500);
+    lab.must_take(&known);
+    let mut stripped = known.clone();
+    stripped.input[0].witness.clear();
+    let unknown = child_of(&known, 300);
+    let fields = "id wtxid size hex outputs { nodes { id transaction { id } } }";
+    let document = format!("query($hex: Hex!) {{ of: decodeTransaction(hex: $hex) {{ transaction {{ {fields} }} }} }}");
+    let decode = |of: &Transaction| lab.data(&document, json!({ "hex": serialize_hex(of) }))["transaction"].clone();
+
+    let by_txid = format!("query($txid: Txid!) {{ of: transaction(txid: $txid) {{ {fields} }} }}");
+    let found = lab.data(&by_txid, json!({ "txid": txid(&known) }));
+    assert_eq!(found["id"], json!(format!("Transaction:{}", known.compute_txid())));
+    assert_eq!(decode(&known), found, "the same bytes are the same object");
+
+    for other in [&stripped, &unknown] {
+        let (decoded, wtxid) = (decode(other), other.compute_wtxid());
+        let id = format!("Transaction:{}+{wtxid}", other.compute_txid());
+        assert_eq!((&decoded["id"], &decoded["wtxid"]), (&json!(id), &json!(wtxid.to_string())));
+        let output = format!("Output:{}:0+{wtxid}", other.compute_txid());
+        assert_eq!(decoded["outputs"]["nodes"][0], json!({ "id": output, "transaction": { "id": id } }));
+        for id in [id, output] {
+            let by_id = lab.data("query($id: ID!) { of: node(id: $id) { id } }", json!({ "id": id }));
+            assert_eq!(by_id, Value::Null, "{id}");
+        }
+    }
+    lab.stop();
+}
+
+#[test]
 fn outputs_that_nobody_knows_are_named_and_leave_no_fee() {
     let mut lab = Lab::simulated();
     let there = lab.coin();

@@ -40,9 +40,9 @@ impl DecodedTransaction {
 /// A transaction decoded from the given bytes, in the context of this server's chain and mempool. Nothing is submitted.
 #[Object]
 impl DecodedTransaction {
-    /// The transaction, with the witnesses as given. If this server knows it, `state`, `block` and related fields
-    /// describe it; otherwise `state` is UNKNOWN and `node(id:)` does not find it. Its inputs are looked up as for any
-    /// other transaction: `fee` is null if an input is not known, and if the outputs exceed the inputs.
+    /// The transaction, with the witnesses as given. If this server knows a transaction with its txid, `state`, `block` and
+    /// related fields describe that one; otherwise `state` is UNKNOWN. Unless the known one has the same bytes, its id and
+    /// those of its outputs end in `+` and its wtxid. Its inputs are looked up as for any other transaction: `fee` is null if an input is not known, and if the outputs exceed the inputs.
     async fn transaction(&self) -> Transaction {
         Transaction::new(&self.view, self.transaction.clone())
     }

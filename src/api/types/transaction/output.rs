@@ -8,7 +8,7 @@ use super::op_return::OpReturn;
 use super::transaction::Transaction;
 use crate::api::allowance::{ITEM_BYTES, find_together, find_transaction};
 use crate::api::error::ApiError;
-use crate::api::pagination::global_id::output_id;
+use crate::api::pagination::global_id::{Variant, output_id};
 use crate::api::scalars::{Hex, Sats, int};
 use crate::api::types::block::BlockAt;
 use crate::api::types::enums::{ScriptTypeEnum, SpendStatusEnum, UnspendableReasonEnum};
@@ -82,9 +82,10 @@ impl Output {
 #[Object]
 impl Output {
     /// `Output:`, the txid, a colon and the output index. For a transaction that a later one with the same txid
-    /// overwrote (BIP30), `@` and the block hash follow.
+    /// overwrote (BIP30), `@` and the block hash follow; for one that exists only as bytes given to `decodeTransaction`, `+`
+    /// and its wtxid.
     pub(crate) async fn id(&self) -> ID {
-        output_id(self.outpoint_of(), self.transaction.replaced_in).into()
+        output_id(self.outpoint_of(), Variant::of(&self.transaction)).into()
     }
 
     /// The txid, a colon and the output index.

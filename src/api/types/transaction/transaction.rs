@@ -13,7 +13,7 @@ use crate::api::costs;
 use crate::api::error::ApiError;
 use crate::api::pagination::connection::{Connection, Edge};
 use crate::api::pagination::cursor::Scope;
-use crate::api::pagination::global_id::transaction_id;
+use crate::api::pagination::global_id::{Variant, transaction_id};
 use crate::api::pagination::page::PageArgs;
 use crate::api::scalars::{DateTime, Hex, Sats, Txid, UInt53, Wtxid, int};
 use crate::api::types::block::{Block, MerkleProofObject};
@@ -53,7 +53,7 @@ impl Transaction {
     where
         Edge<N>: OutputType,
     {
-        let scope = Scope::new(connection, transaction_id(self.transaction.txid, self.transaction.replaced_in));
+        let scope = Scope::new(connection, transaction_id(self.transaction.txid, Variant::of(&self.transaction)));
         let page = args.read(&scope, &self.view, limits(ctx)?)?.of(0..count.into(), SortOrder::Asc);
         let held_by = match self.transaction.place {
             Some(place) => Some(self.view.block_hash(place.height)?),
@@ -149,9 +149,10 @@ impl Transaction {
 #[Object]
 impl Transaction {
     /// `Transaction:` followed by the txid. For a transaction that a later one with the same txid overwrote (BIP30),
-    /// `@` and the block hash follow.
+    /// `@` and the block hash follow. For one that exists only as bytes given to `decodeTransaction`, `+` and its wtxid
+    /// follow, and `node` returns null.
     pub(crate) async fn id(&self) -> ID {
-        transaction_id(self.transaction.txid, self.transaction.replaced_in).into()
+        transaction_id(self.transaction.txid, Variant::of(&self.transaction)).into()
     }
 
     /// The hash of the serialisation without witness. Outpoints reference transactions by it.
