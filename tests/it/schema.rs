@@ -24,7 +24,6 @@ const INT_FITS: &[(&str, &str)] = &[
     ("Block.txCount", "a transaction has 60 bytes at least, a block 4,000,000 at most"),
     ("Block.weight", "at most 4,000,000 (consensus)"),
     ("BlockAt.height", "as Block.height"),
-    ("BlockConnection.totalCount", "as Block.height"),
     ("BlockHeader.height", "as Block.height"),
     ("BlockStats.inputCount", "as Input.index"),
     ("BlockStats.opReturnBytes", "as Block.size"),
@@ -53,13 +52,11 @@ const INT_FITS: &[(&str, &str)] = &[
     ("DifficultyEpoch.endHeight", "as Block.height"),
     ("DifficultyEpoch.index", "as Block.height"),
     ("DifficultyEpoch.startHeight", "as Block.height"),
-    ("DifficultyEpochConnection.totalCount", "as Block.height"),
     ("FeeBin.count", "as MempoolStats.count"),
     ("FeeEstimate.hitRate(lastBlocks)", "a count of rows, limited by the server"),
     ("FeeEstimate.targetBlocks", "at most 1,008"),
     ("Input.index", "an input has 41 bytes at least, a block 4,000,000 at most"),
     ("Input.outpointVout", "an output has 9 bytes at least, a block 4,000,000 at most; null in a coinbase"),
-    ("InputConnection.totalCount", "as Input.index"),
     ("LedgerEvent.depth", "as Block.confirmations"),
     ("LedgerFilter.fromHeight", "as Block.height"),
     ("LedgerFilter.toHeight", "as Block.height"),
@@ -104,14 +101,10 @@ const INT_FITS: &[(&str, &str)] = &[
     ("RangeStats.fromHeight", "as Block.height"),
     ("RangeStats.toHeight", "as Block.height"),
     ("RbfNode.vsize", "as Block.weight"),
-    ("Reorg.conflictedCount", "transactions of the blocks of one reorganisation"),
-    ("Reorg.connectedCount", "as Block.height"),
     ("Reorg.depth", "as Block.height"),
     ("Reorg.forkHeight", "as Block.height"),
-    ("Reorg.returnedCount", "transactions of the blocks of one reorganisation"),
-    ("ReorgConnection.totalCount", "a setting of 32 bits, and a reorganisation a second would take 68 years"),
+    ("ReorgBlock.height", "as Block.height"),
     ("ScriptDelta.txCount", "as MempoolStats.count"),
-    ("ScriptDeltaConnection.totalCount", "scripts in the memory of one node"),
     ("ServerInfo.subscriptions", "each takes memory: there cannot be 2^31"),
     ("Snapshot.height", "as Block.height"),
     ("Snapshot.nodeHeaders", "as Block.height"),
@@ -137,7 +130,6 @@ const INT_FITS: &[(&str, &str)] = &[
     ("TransactionStatusEvent.confirmations", "as Block.confirmations"),
     ("TransactionStatusEvent.projectedBlock", "as ProjectedBlock.index"),
     ("TxOccurrence.index", "as Block.txCount"),
-    ("TxidConnection.totalCount", "as MempoolStats.count"),
     ("Utxo.confirmations", "as Block.confirmations"),
     ("Utxo.height", "as Block.height"),
     ("Utxo.matureAtHeight", "a height plus 100"),
@@ -234,4 +226,36 @@ fn what_is_an_int_fits_32_bits_for_ever() {
     let walk = Walk::of(&parse_schema(committed()).unwrap());
     let listed: Vec<_> = INT_FITS.iter().map(|(place, _)| (*place).to_owned()).collect();
     assert_eq!(walk.ints, listed, "an Int of the schema without a reason here, or the other way round");
+}
+
+/// The fields of a type with their types and without their descriptions.
+fn fields_of(document: &ServiceDocument, wanted: impl Fn(&str) -> bool) -> BTreeMap<String, Vec<(String, String)>> {
+    let types = document.definitions.iter().filter_map(|definition| match definition {
+        TypeSystemDefinition::Type(found) if wanted(&found.node.name.node) => match &found.node.kind {
+            TypeKind::Object(object) => Some((found.node.name.node.to_string(), &object.fields)),
+            _ => None,
+        },
+        _ => None,
+    });
+    let field = |field: &Positioned<FieldDefinition>| (field.node.name.node.to_string(), field.node.ty.to_string());
+    types.map(|(name, fields)| (name, fields.iter().map(field).collect())).collect()
+}
+
+#[test]
+fn all_connections_have_the_same_fields() {
+    let found = fields_of(&parse_schema(committed()).unwrap(), |name| name.ends_with("Connection"));
+    assert!(found.len() >= 10, "{found:?}");
+    for (name, fields) in found {
+        let item = name.strip_suffix("Connection").unwrap();
+        let mut expected = vec![
+            ("edges".to_owned(), format!("[{item}Edge!]!")),
+            ("nodes".to_owned(), format!("[{item}!]!")),
+            ("pageInfo".to_owned(), "PageInfo!".to_owned()),
+            ("totalCount".to_owned(), "UInt53".to_owned()),
+        ];
+        if name == "UtxoConnection" {
+            expected.push(("totalValue".to_owned(), "Sats".to_owned()));
+        }
+        assert_eq!(fields, expected, "{name}");
+    }
 }

@@ -73,6 +73,8 @@ export const typePolicies: TypePolicies = {
   },
   ChainTip: { keyFields: false, merge: true },
   ConflictedTransaction: { keyFields: false, merge: true },
+  ConflictedTransactionConnection: { keyFields: false, merge: true },
+  ConflictedTransactionEdge: { keyFields: false, merge: true },
   CumulativeStats: {
     keyFields: false,
     merge: true,
@@ -154,7 +156,18 @@ export const typePolicies: TypePolicies = {
   RbfNode: { keyFields: false, merge: true },
   RecommendedFees: { keyFields: false, merge: true },
   RejectInfo: { keyFields: false, merge: true },
-  Reorg: { keyFields: ['id'] },
+  Reorg: {
+    keyFields: ['id'],
+    fields: {
+      disconnected: connection(),
+      connected: connection(),
+      returnedToMempool: connection(),
+      conflicted: connection(),
+    },
+  },
+  ReorgBlock: { keyFields: false, merge: true },
+  ReorgBlockConnection: { keyFields: false, merge: true },
+  ReorgBlockEdge: { keyFields: false, merge: true },
   ReorgConnection: { keyFields: false, merge: true },
   ReorgEdge: { keyFields: false, merge: true },
   Script: {

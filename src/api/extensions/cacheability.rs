@@ -110,6 +110,8 @@ pub const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     ("ChainSummary", UntilNextHead, "staleBlocks30d"),
     ("ChainTip", Never, "hash height branchLength status block"),
     ("ConflictedTransaction", UntilNextHead, "txid wasIn conflictingTxids"),
+    ("ConflictedTransactionConnection", Immutable, "edges nodes pageInfo totalCount"),
+    ("ConflictedTransactionEdge", Immutable, "cursor node"),
     (
         "CumulativeStats",
         Immutable,
@@ -223,9 +225,12 @@ pub const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     (
         "Reorg",
         UntilNextHead,
-        "id at depth forkHeight forkHash disconnected isComplete connectedCount connected returnedCount \
-         returnedToMempool conflictedCount conflicted",
+        "id at depth forkHeight forkHash disconnected isComplete connected returnedToMempool conflicted",
     ),
+    ("ReorgBlock", Immutable, "hash height"),
+    ("ReorgBlock", UntilNextHead, "block"),
+    ("ReorgBlockConnection", Immutable, "edges nodes pageInfo totalCount"),
+    ("ReorgBlockEdge", Immutable, "cursor node"),
     ("ReorgConnection", Immutable, "edges nodes pageInfo totalCount"),
     ("ReorgEdge", Immutable, "cursor node"),
     ("Script", Immutable, "id scriptHash electrumScriptHash"),

@@ -8,7 +8,7 @@ use super::page::{Cut, Page};
 use crate::api::error::ApiError;
 use crate::api::scalars::{Txid, UInt53};
 use crate::api::types::block::Block;
-use crate::api::types::chain::{DifficultyEpochObject, Reorg};
+use crate::api::types::chain::{ConflictedTransaction, DifficultyEpochObject, Reorg, ReorgBlock};
 use crate::api::types::ledger::{LedgerEntry, Utxo};
 use crate::api::types::mempool::ScriptDelta;
 use crate::api::types::transaction::{Input, Output, Transaction};
@@ -37,6 +37,8 @@ pub(crate) struct PageInfo {
     concrete(name = "OutputEdge", params(Output)),
     concrete(name = "BlockEdge", params(Block)),
     concrete(name = "ReorgEdge", params(Reorg)),
+    concrete(name = "ReorgBlockEdge", params(ReorgBlock)),
+    concrete(name = "ConflictedTransactionEdge", params(ConflictedTransaction)),
     concrete(name = "DifficultyEpochEdge", params(DifficultyEpochObject)),
     concrete(name = "TxidEdge", params(Txid)),
     concrete(name = "ScriptDeltaEdge", params(ScriptDelta)),
@@ -53,21 +55,21 @@ pub(crate) struct Edge<N: OutputType> {
 }
 
 /// A page of a list.
-// two lists may count alike
-#[allow(clippy::duplicated_attributes)]
 #[derive(SimpleObject)]
 #[graphql(
-    concrete(name = "TransactionConnection", params(Transaction, "Option<UInt53>")),
-    concrete(name = "InputConnection", params(Input, i32)),
-    concrete(name = "OutputConnection", params(Output, "Option<UInt53>")),
-    concrete(name = "BlockConnection", params(Block, "Option<i32>")),
-    concrete(name = "ReorgConnection", params(Reorg, "Option<i32>")),
-    concrete(name = "DifficultyEpochConnection", params(DifficultyEpochObject, i32)),
-    concrete(name = "TxidConnection", params(Txid, i32)),
-    concrete(name = "ScriptDeltaConnection", params(ScriptDelta, i32)),
-    concrete(name = "LedgerEntryConnection", params(LedgerEntry, "Option<UInt53>"))
+    concrete(name = "TransactionConnection", params(Transaction)),
+    concrete(name = "InputConnection", params(Input)),
+    concrete(name = "OutputConnection", params(Output)),
+    concrete(name = "BlockConnection", params(Block)),
+    concrete(name = "ReorgConnection", params(Reorg)),
+    concrete(name = "ReorgBlockConnection", params(ReorgBlock)),
+    concrete(name = "ConflictedTransactionConnection", params(ConflictedTransaction)),
+    concrete(name = "DifficultyEpochConnection", params(DifficultyEpochObject)),
+    concrete(name = "TxidConnection", params(Txid)),
+    concrete(name = "ScriptDeltaConnection", params(ScriptDelta)),
+    concrete(name = "LedgerEntryConnection", params(LedgerEntry))
 )]
-pub(crate) struct Connection<N: OutputType, C: OutputType>
+pub(crate) struct Connection<N: OutputType>
 where
     Edge<N>: OutputType,
 {
@@ -77,11 +79,12 @@ where
     pub(crate) nodes: Vec<N>,
     /// Whether there are more items before or after this page, and the cursors to continue with.
     pub(crate) page_info: PageInfo,
-    /// The number of items in the whole list, on all pages.
-    total_count: C,
+    /// The number of items in the whole list, on all pages. Null where the server would have to read the list to count
+    /// it: with a filter that it cannot seek, and for very long histories of several scripts.
+    total_count: Option<UInt53>,
 }
 
-impl<N: OutputType + Clone, C: OutputType> Connection<N, C>
+impl<N: OutputType + Clone> Connection<N>
 where
     Edge<N>: OutputType,
 {
@@ -92,7 +95,7 @@ where
     pub(crate) fn new<R>(
         scope: &Scope,
         page: Page<R>,
-        total_count: C,
+        total_count: Option<UInt53>,
         block: impl Fn(u64) -> Result<Option<BlockHash>, ApiError>,
         node: impl FnMut(u64, R) -> Result<N, ApiError>,
     ) -> Result<Self, ApiError> {
@@ -102,7 +105,7 @@ where
     /// The same for a list with cursors of its own, which `cursor` writes.
     pub(crate) fn with_cursors<R, P: Copy>(
         page: Page<R, P>,
-        total_count: C,
+        total_count: Option<UInt53>,
         cursor: impl Fn(P) -> Result<String, ApiError>,
         mut node: impl FnMut(P, R) -> Result<N, ApiError>,
     ) -> Result<Self, ApiError> {

@@ -9,15 +9,15 @@ use crate::api::error::ApiError;
 use crate::api::pagination::connection::Connection;
 use crate::api::pagination::cursor::Scope;
 use crate::api::pagination::page::{PageArgs, count_of, height_at};
-use crate::api::scalars::{BlockHash, DateTime, int};
+use crate::api::scalars::{BlockHash, DateTime};
 use crate::api::types::block::{Between, Block, BlockHeader, height_of};
 use crate::api::types::chain::Reorg;
 use crate::api::types::enums::SortOrder;
 use crate::chain::Height;
 use crate::view::Dependency;
 
-type Blocks = Connection<Block, Option<i32>>;
-type Reorgs = Connection<Reorg, Option<i32>>;
+type Blocks = Connection<Block>;
+type Reorgs = Connection<Reorg>;
 
 /// Finds blocks.
 pub(crate) struct BlockQuery(pub(crate) QueryRoot);
@@ -43,7 +43,7 @@ impl BlockQuery {
         Connection::new(
             &scope,
             page,
-            Some(int(end.saturating_sub(start))?),
+            Some(end.saturating_sub(start).into()),
             |position| Ok(Some(view.block_hash(height_at(position)?)?)),
             |position, ()| Ok(Block::new(&view, view.main_block(height_at(position)?)?)),
         )
@@ -60,7 +60,7 @@ impl BlockQuery {
         Connection::new(
             &scope,
             page,
-            Some(int(count)?),
+            Some(count.into()),
             // a stale block stays one, whatever happens to the main chain
             |_| Ok(None),
             |_, (height, hash)| Ok(Block::new(&view, view.stale_block(height, hash)?)),
@@ -76,7 +76,7 @@ impl BlockQuery {
         Connection::new(
             &scope,
             page,
-            Some(int(count)?),
+            Some(count.into()),
             // what happened stays so, whatever happens to the chain
             |_| Ok(None),
             |number, ()| {

@@ -12,13 +12,14 @@ pub(crate) struct ChainQuery(pub(crate) QueryRoot);
 
 #[Object]
 impl ChainQuery {
-    /// The main chain as a whole: key figures, coin supply, and totals over ranges of blocks.
-    async fn chain(&self, ctx: &Context<'_>) -> Result<Chain, ApiError> {
-        self.0.view(ctx).map(Chain::new)
+    /// The main chain as a whole: key figures, coin supply, and totals over ranges of blocks. NOT_READY before the first
+    /// block is indexed, which leaves the other fields of the answer as they are.
+    async fn chain(&self, ctx: &Context<'_>) -> Option<Result<Chain, ApiError>> {
+        Some(self.0.view(ctx).map(Chain::new))
     }
 
-    /// The unconfirmed transactions.
-    async fn mempool(&self, ctx: &Context<'_>) -> Result<Mempool, ApiError> {
-        self.0.view(ctx).map(Mempool::new)
+    /// The unconfirmed transactions. NOT_READY before the first block is indexed.
+    async fn mempool(&self, ctx: &Context<'_>) -> Option<Result<Mempool, ApiError>> {
+        Some(self.0.view(ctx).map(Mempool::new))
     }
 }

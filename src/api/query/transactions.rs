@@ -54,7 +54,7 @@ impl TransactionQuery {
         heights: (Option<i32>, Option<i32>),
         args: &PageArgs,
         filter: Option<TransactionFilter>,
-    ) -> Result<Connection<Transaction, Option<UInt53>>, ApiError> {
+    ) -> Result<Connection<Transaction>, ApiError> {
         let view = self.0.view(ctx)?;
         let scope = Scope::new("transactions", "Query".to_owned()).filtered(format!("{order:?} {heights:?}"));
         let (from_height, to_height) = heights;
@@ -147,7 +147,7 @@ impl TransactionQuery {
         #[graphql(desc = "Only transactions in blocks at or below this height, which may be above the tip.")]
         to_height: Option<i32>,
         #[graphql(desc = "Only transactions that meet all of these conditions.")] filter: Option<TransactionFilter>,
-    ) -> Option<Result<Connection<Transaction, Option<UInt53>>, ApiError>> {
+    ) -> Option<Result<Connection<Transaction>, ApiError>> {
         Some(self.page(
             ctx,
             order.unwrap_or(SortOrder::Desc),

@@ -16,6 +16,11 @@ impl UInt53 {
         Ok(Self(value))
     }
 
+    /// A count of items in memory.
+    pub(crate) fn count(items: usize) -> Result<Self, ApiError> {
+        Self::new(u64::try_from(items).unwrap_or(u64::MAX))
+    }
+
     /// A bound: one that cannot be reached is reported as 2^53 - 1.
     pub(crate) fn bound(value: usize) -> Self {
         Self(u64::try_from(value).map_or(MAX_EXACT, |value| value.min(MAX_EXACT)))

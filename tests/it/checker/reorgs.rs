@@ -4,17 +4,18 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::figures::{Checked, at, count, holds, int, list, rows, same, text};
+use super::figures::{Checked, at, count, holds, int, rows, same, text};
 
 /// How many of each list of a reorganisation are asked for.
 const FIRST: i128 = 12;
 
 pub(super) fn parts() -> String {
     format!(
-        "reorgs(first: 2) {{ nodes {{ id depth forkHeight forkHash connectedCount returnedCount conflictedCount
-            disconnected(first: {FIRST}) {{ hash height chainStatus confirmations reorg {{ id }} }}
-            connected(first: {FIRST}) {{ hash height chainStatus confirmations }}
-            returnedToMempool(first: {FIRST}) conflicted(first: {FIRST}) {{ txid wasIn conflictingTxids }} }} }}
+        "reorgs(first: 2) {{ nodes {{ id depth forkHeight forkHash
+            disconnected(first: {FIRST}) {{ totalCount nodes {{ hash height block {{ hash height chainStatus confirmations reorg {{ id }} }} }} }}
+            connected(first: {FIRST}) {{ totalCount nodes {{ hash height block {{ hash height chainStatus confirmations }} }} }}
+            returnedToMempool(first: {FIRST}) {{ totalCount nodes }}
+            conflicted(first: {FIRST}) {{ totalCount nodes {{ txid wasIn conflictingTxids }} }} }} }}
          staleBlocks(first: 3) {{ nodes {{ hash height chainStatus confirmations next {{ hash }}
             transactions(first: 3) {{ nodes {{ txid state confirmations block {{ hash chainStatus }} }} }} }} }}
          blocks(first: 30) {{ nodes {{ hash }} }}"
@@ -35,26 +36,34 @@ pub(super) fn check(data: &Value) -> Checked {
     };
     for reorg in rows(data, "reorgs") {
         let (depth, fork) = (int(reorg, "depth"), int(reorg, "forkHeight"));
-        let (left, joined) = (list(reorg, "disconnected"), list(reorg, "connected"));
-        same("how deep", count(left), depth.min(FIRST))?;
-        same("how many joined", count(joined), int(reorg, "connectedCount").min(FIRST))?;
+        let (left, joined) = (rows(reorg, "disconnected"), rows(reorg, "connected"));
+        same("how deep", int(reorg, "disconnected.totalCount"), depth)?;
+        for name in ["disconnected", "connected", "returnedToMempool", "conflicted"] {
+            let total = int(at(reorg, name), "totalCount");
+            same("how many of a list", count(rows(reorg, name)), total.min(FIRST))?;
+        }
         for (block, height) in left.iter().zip((0..).map(|below| fork + depth - below)) {
             same("height of a block that left", int(block, "height"), height)?;
-            holds("it left by none", text(block, "chainStatus") == "MAIN" || !at(block, "reorg").is_null())?;
+            let block = at(block, "block");
+            let is_main = || text(block, "chainStatus") == "MAIN";
+            holds("it left by none", block.is_null() || is_main() || !at(block, "reorg").is_null())?;
         }
         for (block, height) in joined.iter().zip(fork + 1..) {
             same("height of a block that joined", int(block, "height"), height)?;
             holds("it left and joined", left.iter().all(|other| text(other, "hash") != text(block, "hash")))?;
         }
-        left.iter().chain(joined).try_for_each(stands)?;
-        let returned = count(list(reorg, "returnedToMempool"));
-        same("how many returned", returned, int(reorg, "returnedCount").min(FIRST))?;
-        let conflicted = list(reorg, "conflicted");
-        same("how many could not", count(conflicted), int(reorg, "conflictedCount").min(FIRST))?;
-        for one in conflicted {
+        for outer in left.iter().chain(joined) {
+            let block = at(outer, "block");
+            if !block.is_null() {
+                same("hash of a block", text(block, "hash"), text(outer, "hash"))?;
+                same("height of a block", int(block, "height"), int(outer, "height"))?;
+                stands(block)?;
+            }
+        }
+        for one in rows(reorg, "conflicted") {
             let was_in = |block: &Value| at(block, "hash") == at(one, "wasIn");
             holds("it was in no block that left", depth > FIRST || left.iter().any(was_in))?;
-            let both = list(reorg, "returnedToMempool").contains(at(one, "txid"));
+            let both = rows(reorg, "returnedToMempool").contains(at(one, "txid"));
             holds("it returned and could not", !both)?;
         }
     }

@@ -68,6 +68,10 @@ fn what_needs_no_block_is_answered_before_there_is_one() {
     let typename = json!({ "__typename": "ServerInfo" });
     let expected = json!({ "sync": nothing_known, "server": server, "node": typename, "bitcoinNode": node });
     assert_eq!(api.data(questions), expected);
+    let response = api.ask("{ chain { network } mempool { id } sync { ready } }");
+    assert_eq!(response["data"], json!({ "chain": null, "mempool": null, "sync": { "ready": false } }));
+    let codes = [0, 1].map(|at| response["errors"][at]["extensions"]["code"].clone());
+    assert_eq!(codes, [json!("NOT_READY"), json!("NOT_READY")]);
     let response = api.ask("{ server { database { tables { rows } } } }");
     assert_eq!(response["data"], json!({ "server": { "database": { "tables": null } } }));
     assert_eq!(response["errors"][0]["extensions"]["code"], json!("NOT_READY"));

@@ -46,9 +46,11 @@ fn tip(sim: &SimNode) -> String {
 }
 
 const REORG: &str = "
-    id at depth forkHeight forkHash connectedCount isComplete returnedCount conflictedCount
-    disconnected { hash chainStatus reorg { id } } connected { hash chainStatus reorg { id } }
-    returnedToMempool conflicted { txid wasIn conflictingTxids }";
+    id at depth forkHeight forkHash isComplete
+    disconnected { totalCount nodes { hash height block { chainStatus reorg { id } } } }
+    connected { totalCount nodes { hash height block { chainStatus reorg { id } } } }
+    returnedToMempool { totalCount nodes }
+    conflicted { totalCount nodes { txid wasIn conflictingTxids } }";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reorg_is_reported_with_its_effect_on_payments() {
@@ -61,7 +63,7 @@ async fn a_reorg_is_reported_with_its_effect_on_payments() {
     let mut reorgs = subscribe(&schema, &format!("subscription {{ reorg {{ {REORG} }} }}"));
     let mut events = subscribe(
         &schema,
-        "subscription { chainEvents { ... on BlockConnected { joined: block { hash } } ... on BlockDisconnected { left: block { hash } reorg { id returnedCount } } } }",
+        "subscription { chainEvents { ... on BlockConnected { joined: block { hash } } ... on BlockDisconnected { left: block { hash } reorg { id returnedToMempool { totalCount } } } } }",
     );
     sim.with(|world| world.mine(Mining::default())).unwrap().unwrap();
     following.assert_catches_up(&sim);
@@ -78,21 +80,20 @@ async fn a_reorg_is_reported_with_its_effect_on_payments() {
     let joined = ask(&schema, "{ blocks(first: 2, order: ASC, fromHeight: 121) { nodes { hash } } }").await;
     let joined = joined["blocks"]["nodes"].as_array().unwrap().clone();
     let id = format!("Reorg:{}", tip(&sim));
-    let on_main = |block: &Value| json!({ "hash": block["hash"], "chainStatus": "MAIN", "reorg": null });
+    let on_main = |(block, height): (&Value, u32)| json!({ "hash": block["hash"], "height": height, "block": { "chainStatus": "MAIN", "reorg": null } });
+    let gone = json!({ "hash": left, "height": 121, "block": { "chainStatus": "STALE", "reorg": { "id": id } } });
+    let dead = json!({ "txid": dies, "wasIn": left, "conflictingTxids": [other.compute_txid().to_string()] });
     let expected = json!({
         "id": id,
         "at": reported["at"],
         "depth": 1,
         "forkHeight": 120,
         "forkHash": fork,
-        "connectedCount": 2,
         "isComplete": true,
-        "returnedCount": 1,
-        "conflictedCount": 1,
-        "disconnected": [{ "hash": left, "chainStatus": "STALE", "reorg": { "id": id } }],
-        "connected": joined.iter().map(on_main).collect::<Vec<_>>(),
-        "returnedToMempool": [returns],
-        "conflicted": [{ "txid": dies, "wasIn": left, "conflictingTxids": [other.compute_txid().to_string()] }],
+        "disconnected": { "totalCount": 1, "nodes": [gone] },
+        "connected": { "totalCount": 2, "nodes": joined.iter().zip(121..).map(on_main).collect::<Vec<_>>() },
+        "returnedToMempool": { "totalCount": 1, "nodes": [returns] },
+        "conflicted": { "totalCount": 1, "nodes": [dead] },
     });
     assert_eq!(reported, expected);
     let by_id = format!(
@@ -102,7 +103,7 @@ async fn a_reorg_is_reported_with_its_effect_on_payments() {
         ask(&schema, by_id).await,
         json!({ "node": expected, "reorgs": { "totalCount": 1, "nodes": [expected] } })
     );
-    let gone = json!({ "left": { "hash": left }, "reorg": { "id": id, "returnedCount": 1 } });
+    let gone = json!({ "left": { "hash": left }, "reorg": { "id": id, "returnedToMempool": { "totalCount": 1 } } });
     assert_eq!(next(&mut events).await, json!({ "chainEvents": gone }));
     let none = ask(&schema, format!("{{ node(id: \"Reorg:{left}\") {{ id }} }}")).await;
     assert_eq!(none, json!({ "node": null }));
@@ -118,12 +119,12 @@ async fn a_reorg_is_reported_with_its_effect_on_payments() {
         ids.push(last["id"].clone());
         shapes.push((
             last["depth"].clone(),
-            last["connectedCount"].clone(),
+            last["connected"]["totalCount"].clone(),
             last["id"] == json!(format!("Reorg:{}", tip(&sim))),
         ));
     }
     assert_eq!(shapes, [(json!(2), json!(1), true), (json!(1), json!(1), true), (json!(1), json!(0), true)]);
-    assert_eq!(last["connected"], json!([]));
+    assert_eq!(last["connected"]["nodes"], json!([]));
     let pages = ask(&schema, "{ newest: reorgs(first: 1) { nodes { id } pageInfo { hasNextPage endCursor } } }").await;
     assert_eq!(pages["newest"]["nodes"], json!([{ "id": last["id"] }]));
     let cursor = pages["newest"]["pageInfo"]["endCursor"].as_str().unwrap();
@@ -131,8 +132,21 @@ async fn a_reorg_is_reported_with_its_effect_on_payments() {
     let rest =
         ask(&schema, format!("{{ reorgs(after: \"{cursor}\") {{ nodes {{ id }} pageInfo {{ hasNextPage }} }} }}"));
     assert_eq!(rest.await["reorgs"], json!({ "nodes": older, "pageInfo": { "hasNextPage": false } }));
-    let refused = refusal(&schema, "{ reorgs { nodes { disconnected(first: 101) { hash } } } }").await;
+    let refused = refusal(&schema, "{ reorgs { nodes { disconnected(first: 101) { totalCount } } } }").await;
     assert_eq!(refused["code"], "QUERY_LIMIT_EXCEEDED");
+
+    // the blocks of the first one, a page each
+    let page = |arguments: String| {
+        let ask_for = format!("connected({arguments}) {{ nodes {{ hash }} pageInfo {{ hasNextPage endCursor }} }}");
+        let document = format!("{{ node(id: \"{id}\") {{ ... on Reorg {{ {ask_for} }} }} }}");
+        async { ask(&schema, document).await["node"]["connected"].clone() }
+    };
+    let first = page("first: 1".to_owned()).await;
+    let cursor = first["pageInfo"]["endCursor"].as_str().unwrap();
+    let second = page(format!("first: 1, after: \"{cursor}\"")).await;
+    assert_eq!([&first["nodes"][0], &second["nodes"][0]], [&joined[0], &joined[1]]);
+    let has_next = [&first, &second].map(|page| page["pageInfo"]["hasNextPage"].clone());
+    assert_eq!(has_next, [json!(true), json!(false)]);
     drop((schema, reorgs, events));
     following.stop();
 }

@@ -78,7 +78,7 @@ impl Block {
         ctx: &Context<'_>,
         args: &PageArgs,
         filter: Option<TransactionFilter>,
-    ) -> Result<Connection<Transaction, Option<UInt53>>, ApiError> {
+    ) -> Result<Connection<Transaction>, ApiError> {
         if let Some(filter) = filter.filter(TransactionFilter::leaves_out) {
             return self.filtered_page(ctx, args, &filter);
         }
@@ -109,7 +109,7 @@ impl Block {
         ctx: &Context<'_>,
         args: &PageArgs,
         filter: &TransactionFilter,
-    ) -> Result<Connection<Transaction, Option<UInt53>>, ApiError> {
+    ) -> Result<Connection<Transaction>, ApiError> {
         let (hash, limits) = (self.block.row.hash, limits(ctx)?);
         // where such a page ends is for the server's settings to say
         self.view.read_set().depends_on(Dependency::Chain);
@@ -346,7 +346,7 @@ impl Block {
         #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
         #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
         #[graphql(desc = "Only transactions that meet all of these conditions.")] filter: Option<TransactionFilter>,
-    ) -> Option<Result<Connection<Transaction, Option<UInt53>>, ApiError>> {
+    ) -> Option<Result<Connection<Transaction>, ApiError>> {
         Some(self.transaction_page(ctx, &PageArgs { first, after, last, before }, filter))
     }
 }

@@ -14,7 +14,7 @@ use crate::api::pagination::connection::Connection;
 use crate::api::pagination::cursor::Scope;
 use crate::api::pagination::global_id::CHAIN_ID;
 use crate::api::pagination::page::{PageArgs, count_of, height_at};
-use crate::api::scalars::{BlockHash, int};
+use crate::api::scalars::BlockHash;
 use crate::api::types::block::{BlockAt, height_of};
 use crate::api::types::enums::SortOrder;
 use crate::chain::{self, BLOCKS_PER_EPOCH, Height, network};
@@ -47,7 +47,7 @@ impl Chain {
         ctx: &Context<'_>,
         args: &PageArgs,
         order: SortOrder,
-    ) -> Result<Connection<DifficultyEpochObject, i32>, ApiError> {
+    ) -> Result<Connection<DifficultyEpochObject>, ApiError> {
         let scope = Scope::new("epochs", CHAIN_ID.to_owned()).filtered(format!("{order:?}"));
         let count = chain::DifficultyEpoch::of(self.view.tip().height).index().saturating_add(1);
         let page = args.read(&scope, &self.view, limits(ctx)?)?.of(0..count.into(), order);
@@ -55,7 +55,7 @@ impl Chain {
         Connection::new(
             &scope,
             page,
-            int(count)?,
+            Some(count.into()),
             |index| Ok(Some(self.view.block_hash(first(index)?)?)),
             |index, ()| {
                 let index = height_at(index)?.to_u32();
@@ -170,7 +170,7 @@ impl Chain {
         #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
         #[graphql(desc = "Newest first (DESC) or oldest first (ASC).", default_with = "Some(SortOrder::Desc)")]
         order: Option<SortOrder>,
-    ) -> Option<Result<Connection<DifficultyEpochObject, i32>, ApiError>> {
+    ) -> Option<Result<Connection<DifficultyEpochObject>, ApiError>> {
         let args = PageArgs { first, after, last, before };
         Some(self.epochs_page(ctx, &args, order.unwrap_or(SortOrder::Desc)))
     }

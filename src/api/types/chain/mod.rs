@@ -16,5 +16,5 @@ pub(crate) use chain_event::ChainEventUnion;
 pub(crate) use chain_tip::ChainTipObject;
 pub(crate) use difficulty_adjustment::DifficultyAdjustment;
 pub(crate) use difficulty_epoch::DifficultyEpochObject;
-pub(crate) use reorg::Reorg;
+pub(crate) use reorg::{ConflictedTransaction, Reorg, ReorgBlock};
 pub(crate) use snapshot::SnapshotObject;

@@ -1,18 +1,20 @@
 use std::sync::Arc;
 
-use async_graphql::{Context, ID, Object, SimpleObject};
+use async_graphql::{Context, ID, Object, OutputType, SimpleObject};
 
 use crate::api::context::limits;
 use crate::api::costs;
 use crate::api::error::ApiError;
+use crate::api::pagination::connection::{Connection, Edge};
+use crate::api::pagination::cursor::Scope;
 use crate::api::pagination::global_id::reorg_id;
-use crate::api::pagination::page::list_size;
-use crate::api::scalars::{BlockHash, DateTime, Txid, int, int_of};
+use crate::api::pagination::page::PageArgs;
+use crate::api::scalars::{BlockHash, DateTime, Txid, UInt53, int, int_of};
 use crate::api::types::block::Block;
+use crate::api::types::enums::SortOrder;
+use crate::chain::Height;
 use crate::view::{self, View};
 
-/// How many blocks or transactions are returned by default.
-const SHOWN: i32 = 25;
 /// Bytes of a hash or txid.
 const HASH: usize = 32;
 
@@ -43,25 +45,60 @@ impl Reorg {
         found.map_err(ApiError::from).transpose().map(|found| Self::new(view, found?))
     }
 
-    fn blocks(
+    /// A page of one of its lists. A cursor is valid while the effects on transactions are as they were: until then a list
+    /// may change in front of it.
+    fn page<T, N: OutputType + Clone>(
         &self,
         ctx: &Context<'_>,
-        hashes: &[bitcoin::BlockHash],
-        first: Option<i32>,
-    ) -> Result<Vec<Option<Block>>, ApiError> {
-        let count = list_size(limits(ctx)?, first.unwrap_or(SHOWN))?;
-        let found = hashes.iter().take(count).map(|hash| self.view.block(*hash));
-        found.map(|found| Ok(found?.map(|block| Block::new(&self.view, block)))).collect()
+        args: &PageArgs,
+        (name, items): (&'static str, &[T]),
+        node: impl Fn(usize, &T) -> Result<N, ApiError>,
+    ) -> Result<Connection<N>, ApiError>
+    where
+        Edge<N>: OutputType,
+    {
+        let is_whole = self.reorg.outcome.as_ref().map(|outcome| outcome.is_whole);
+        let scope =
+            Scope::new(name, reorg_id(self.reorg.new_tip())).filtered(format!("{} {is_whole:?}", self.reorg.at));
+        let count = UInt53::count(items.len())?;
+        let page = args.read(&scope, &self.view, limits(ctx)?)?.of(0..count.to_u64(), SortOrder::Asc);
+        Connection::new(
+            &scope,
+            page,
+            Some(count),
+            // what happened stays so, whatever happens to the chain
+            |_| Ok(None),
+            |position, ()| {
+                let found = usize::try_from(position).ok().and_then(|index| Some((index, items.get(index)?)));
+                let (index, item) = found.ok_or_else(|| ApiError::internal("a page reaches beyond its list"))?;
+                node(index, item)
+            },
+        )
     }
 
-    fn dead(&self, ctx: &Context<'_>, first: Option<i32>) -> Result<Vec<ConflictedTransaction>, ApiError> {
-        let count = list_size(limits(ctx)?, first.unwrap_or(SHOWN))?;
-        let dead = |dead: &view::DeadTransaction| ConflictedTransaction {
-            txid: Txid(dead.txid),
-            was_in: BlockHash(dead.block),
-            conflicting_txids: dead.conflicting.iter().copied().map(Txid).collect(),
-        };
-        Ok(self.died().iter().take(count).map(dead).collect())
+    fn block(&self, height: Height, hash: bitcoin::BlockHash) -> ReorgBlock {
+        ReorgBlock { view: self.view.clone(), height, hash }
+    }
+
+    /// The blocks that left, the highest first.
+    fn disconnected_page(&self, ctx: &Context<'_>, args: &PageArgs) -> Result<Connection<ReorgBlock>, ApiError> {
+        let hashes = &self.reorg.disconnected;
+        self.page(ctx, args, ("disconnected", hashes), |index, hash| {
+            Ok(self.block(self.above_fork(hashes.len().saturating_sub(index))?, *hash))
+        })
+    }
+
+    /// The blocks that replaced them, the lowest first.
+    fn connected_page(&self, ctx: &Context<'_>, args: &PageArgs) -> Result<Connection<ReorgBlock>, ApiError> {
+        self.page(ctx, args, ("connected", &self.reorg.connected), |index, hash| {
+            Ok(self.block(self.above_fork(index.saturating_add(1))?, *hash))
+        })
+    }
+
+    /// The height so many blocks above the fork.
+    fn above_fork(&self, blocks: usize) -> Result<Height, ApiError> {
+        let height = u32::try_from(blocks).ok().and_then(|blocks| self.reorg.fork.height.to_u32().checked_add(blocks));
+        height.map(Height::from).ok_or_else(|| ApiError::internal("a branch exceeds all heights"))
     }
 
     /// What is known to be unconfirmed again.
@@ -73,11 +110,6 @@ impl Reorg {
     fn died(&self) -> &[view::DeadTransaction] {
         self.reorg.outcome.as_ref().map_or(&[], |outcome| &outcome.died)
     }
-}
-
-/// How many there are, as a number of the schema.
-fn count(items: usize) -> Result<i32, ApiError> {
-    int_of(u64::try_from(items).unwrap_or(u64::MAX))
 }
 
 /// A reorg: a change of the main chain in which blocks left it, as followed by this server. It knows only reorgs that
@@ -98,7 +130,7 @@ impl Reorg {
 
     /// The number of blocks that left the main chain.
     async fn depth(&self) -> Result<i32, ApiError> {
-        count(self.reorg.disconnected.len())
+        int_of(self.reorg.disconnected.len())
     }
 
     /// The height of the newest block that both branches share.
@@ -111,76 +143,100 @@ impl Reorg {
         BlockHash(self.reorg.fork.hash)
     }
 
-    /// The blocks that left the main chain, highest first. Null for a block that is no longer stored.
-    #[graphql(complexity = "costs::list(first.unwrap_or(SHOWN), child_complexity)")]
+    /// The blocks that left the main chain, highest first.
+    #[graphql(complexity = "costs::page(first, last, child_complexity)")]
     async fn disconnected(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "Maximum number of items, at most `server.limits.pageSize`.", default_with = "Some(SHOWN)")]
+        #[graphql(desc = "Maximum number of items from the start, or after `after`; 25 without `first` and `last`.")]
         first: Option<i32>,
-    ) -> Option<Result<Vec<Option<Block>>, ApiError>> {
-        Some(self.blocks(ctx, &self.reorg.disconnected, first))
+        #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
+        #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
+        #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
+    ) -> Option<Result<Connection<ReorgBlock>, ApiError>> {
+        Some(self.disconnected_page(ctx, &PageArgs { first, after, last, before }))
     }
 
-    /// Whether the effects on the transactions of all disconnected blocks are known. If false, `returnedToMempool`,
-    /// `conflicted` and their counts are incomplete or empty: the Bitcoin node has not yet reported its mempool, which
+    /// The blocks that first replaced the disconnected ones, lowest first: at least up to the height of the old tip; more may
+    /// have followed since. Empty if the chain only became shorter, and incomplete if this server stopped while they arrived.
+    #[graphql(complexity = "costs::page(first, last, child_complexity)")]
+    async fn connected(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "Maximum number of items from the start, or after `after`; 25 without `first` and `last`.")]
+        first: Option<i32>,
+        #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
+        #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
+        #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
+    ) -> Option<Result<Connection<ReorgBlock>, ApiError>> {
+        Some(self.connected_page(ctx, &PageArgs { first, after, last, before }))
+    }
+
+    /// Whether the effects on the transactions of all disconnected blocks are known. If false, `returnedToMempool`
+    /// and `conflicted` are incomplete or empty: the Bitcoin node has not yet reported its mempool, which
     /// usually takes seconds; or did not report it within ten minutes; or there were too many disconnected blocks to
     /// store.
     async fn is_complete(&self) -> bool {
         self.reorg.outcome.as_ref().is_some_and(|outcome| outcome.is_whole)
     }
 
-    /// The number of blocks that first replaced the disconnected ones, at least up to the height of the old tip; more
-    /// may have followed since. Fewer if this server stopped while they arrived.
-    async fn connected_count(&self) -> Result<i32, ApiError> {
-        count(self.reorg.connected.len())
-    }
-
-    /// The blocks that first replaced the disconnected ones, lowest first. Empty if the chain only became shorter. Null
-    /// for a block that also left the main chain and is no longer stored.
-    #[graphql(complexity = "costs::list(first.unwrap_or(SHOWN), child_complexity)")]
-    async fn connected(
-        &self,
-        ctx: &Context<'_>,
-        #[graphql(desc = "Maximum number of items, at most `server.limits.pageSize`.", default_with = "Some(SHOWN)")]
-        first: Option<i32>,
-    ) -> Option<Result<Vec<Option<Block>>, ApiError>> {
-        Some(self.blocks(ctx, &self.reorg.connected, first))
-    }
-
-    /// The number of transactions of the disconnected blocks that were unconfirmed after the reorg, as far as known.
-    async fn returned_count(&self) -> Result<i32, ApiError> {
-        count(self.returned().len())
-    }
-
-    /// The transactions of the disconnected blocks that were unconfirmed after the reorg, in chain order.
-    #[graphql(complexity = "costs::list(first.unwrap_or(SHOWN), child_complexity.max(1))")]
+    /// The transactions of the disconnected blocks that were unconfirmed after the reorg, in chain order, as far as known.
+    #[graphql(complexity = "costs::page(first, last, child_complexity)")]
     async fn returned_to_mempool(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "Maximum number of items, at most `server.limits.pageSize`.", default_with = "Some(SHOWN)")]
+        #[graphql(desc = "Maximum number of items from the start, or after `after`; 25 without `first` and `last`.")]
         first: Option<i32>,
-    ) -> Option<Result<Vec<Txid>, ApiError>> {
-        let size = limits(ctx).and_then(|limits| list_size(limits, first.unwrap_or(SHOWN)));
-        Some(size.map(|count| self.returned().iter().take(count).copied().map(Txid).collect()))
-    }
-
-    /// The number of confirmed transactions that the reorg made invalid, as far as known.
-    async fn conflicted_count(&self) -> Result<i32, ApiError> {
-        count(self.died().len())
+        #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
+        #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
+        #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
+    ) -> Option<Result<Connection<Txid>, ApiError>> {
+        let args = PageArgs { first, after, last, before };
+        Some(self.page(ctx, &args, ("returnedToMempool", self.returned()), |_, txid| Ok(Txid(*txid))))
     }
 
     /// The confirmed payments that the reorg made invalid: transactions of the disconnected blocks that were neither on
-    /// the main chain nor in the mempool after it, in chain order. Coinbases, which become invalid with their block,
-    /// are not listed.
-    #[graphql(complexity = "costs::list(first.unwrap_or(SHOWN), child_complexity)")]
+    /// the main chain nor in the mempool after it, in chain order, as far as known. Coinbases, which become invalid with
+    /// their block, are not listed.
+    #[graphql(complexity = "costs::page(first, last, child_complexity)")]
     async fn conflicted(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "Maximum number of items, at most `server.limits.pageSize`.", default_with = "Some(SHOWN)")]
+        #[graphql(desc = "Maximum number of items from the start, or after `after`; 25 without `first` and `last`.")]
         first: Option<i32>,
-    ) -> Option<Result<Vec<ConflictedTransaction>, ApiError>> {
-        Some(self.dead(ctx, first))
+        #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
+        #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
+        #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
+    ) -> Option<Result<Connection<ConflictedTransaction>, ApiError>> {
+        let args = PageArgs { first, after, last, before };
+        Some(self.page(ctx, &args, ("conflicted", self.died()), |_, dead| Ok(ConflictedTransaction::from(dead))))
+    }
+}
+
+/// A block of a reorg, which this server may no longer store.
+#[derive(Clone)]
+pub(crate) struct ReorgBlock {
+    view: Arc<View>,
+    height: Height,
+    hash: bitcoin::BlockHash,
+}
+
+/// A block that left the main chain in a reorg, or joined it.
+#[Object]
+impl ReorgBlock {
+    /// The hash of the block.
+    async fn hash(&self) -> BlockHash {
+        BlockHash(self.hash)
+    }
+
+    /// The height of the block on its branch.
+    async fn height(&self) -> Result<i32, ApiError> {
+        int(self.height.to_u32())
+    }
+
+    /// The block. Null if it is stale and no longer stored.
+    async fn block(&self) -> Option<Result<Block, ApiError>> {
+        Block::maybe(&self.view, self.view.block(self.hash))
     }
 }
 
@@ -191,8 +247,18 @@ pub(crate) struct ConflictedTransaction {
     txid: Txid,
     /// The hash of the block that contained it.
     was_in: BlockHash,
-    /// The txids of the transactions, on the main chain or in the mempool, that spend the same outputs after the reorg.
-    /// Empty if those outputs themselves disappeared or are no longer mature, or if the node did not return the
-    /// transaction to its mempool.
+    /// The txids of the transactions, on the main chain or in the mempool, that spend the same outputs after the reorg: at
+    /// most one for each input. Empty if those outputs themselves disappeared or are no longer mature, or if the node did
+    /// not return the transaction to its mempool.
     conflicting_txids: Vec<Txid>,
+}
+
+impl From<&view::DeadTransaction> for ConflictedTransaction {
+    fn from(dead: &view::DeadTransaction) -> Self {
+        Self {
+            txid: Txid(dead.txid),
+            was_in: BlockHash(dead.block),
+            conflicting_txids: dead.conflicting.iter().copied().map(Txid).collect(),
+        }
+    }
 }

@@ -14,7 +14,7 @@ use crate::api::error::{ApiError, shown};
 use crate::api::pagination::connection::Connection;
 use crate::api::pagination::global_id::address_id;
 use crate::api::pagination::page::PageArgs;
-use crate::api::scalars::{Hex, UInt53};
+use crate::api::scalars::Hex;
 use crate::api::types::block::{Block, BlockAt};
 use crate::api::types::enums::{ScriptTypeEnum, SortOrder};
 use crate::chain::{self, AddressError, address_of, parse_address};
@@ -156,7 +156,7 @@ impl Address {
         #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
         #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
         #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
-    ) -> Option<Result<Connection<LedgerEntry, Option<UInt53>>, ApiError>> {
+    ) -> Option<Result<Connection<LedgerEntry>, ApiError>> {
         Some(self.holdings.transactions(ctx, filter, order, &PageArgs { first, after, last, before }))
     }
 
@@ -170,7 +170,7 @@ impl Address {
         #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
         #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
         #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
-    ) -> Option<Result<Connection<Block, Option<i32>>, ApiError>> {
+    ) -> Option<Result<Connection<Block>, ApiError>> {
         Some(self.holdings.coinbase_blocks(ctx, &PageArgs { first, after, last, before }))
     }
 }

@@ -322,7 +322,7 @@ impl Holdings {
         filter: Option<LedgerFilter>,
         order: Option<SortOrder>,
         args: &PageArgs,
-    ) -> Result<Connection<LedgerEntry, Option<UInt53>>, ApiError> {
+    ) -> Result<Connection<LedgerEntry>, ApiError> {
         let (filter, order) = (LedgerFilter::of(filter), order.unwrap_or(SortOrder::Desc));
         let scope = Scope::new("transactions", self.owner.clone()).filtered(format!("{filter:?} {order:?}"));
         let request = args.read_by(limits(ctx)?, |cursor| self.pending_list_place(&scope, cursor))?;

@@ -19,7 +19,6 @@ use crate::api::pagination::connection::Connection;
 use crate::api::pagination::cursor::Scope;
 use crate::api::pagination::page::{PageArgs, height_at};
 use crate::api::pagination::pending_list::{ListPosition, PendingListPlace};
-use crate::api::scalars::{UInt53, int};
 use crate::api::types::block::{Block, BlockAt};
 use crate::api::types::enums::SortOrder;
 use crate::chain::Height;
@@ -74,7 +73,7 @@ use crate::view::{self, Dependency, Movements, Pending, ScriptKey, TxNum, View};
     ),
     field(
         name = "transactions",
-        ty = "Option<Result<Connection<LedgerEntry, Option<UInt53>>, ApiError>>",
+        ty = "Option<Result<Connection<LedgerEntry>, ApiError>>",
         desc = "The transactions that pay or spend the ledger. Unconfirmed ones count as newer than all confirmed ones \
                 and are ordered by arrival in the mempool.",
         arg(
@@ -228,11 +227,7 @@ impl Holdings {
     }
 
     /// Blocks whose coinbase pays the ledger, newest first.
-    pub(crate) fn coinbase_blocks(
-        &self,
-        ctx: &Context<'_>,
-        args: &PageArgs,
-    ) -> Result<Connection<Block, Option<i32>>, ApiError> {
+    pub(crate) fn coinbase_blocks(&self, ctx: &Context<'_>, args: &PageArgs) -> Result<Connection<Block>, ApiError> {
         let scope = Scope::new("coinbaseBlocks", self.owner.clone());
         let request = args.read(&scope, &self.view, limits(ctx)?)?;
         self.count_scripts()?;
@@ -250,7 +245,7 @@ impl Holdings {
         )?;
         let everything = self.view.txnums(Height::GENESIS..tip.next())?;
         let counted = self.count_movements(&everything, limits(ctx)?.scan_rows)?;
-        let total = counted.map(|counted| int(counted.coinbases)).transpose()?;
+        let total = counted.map(|counted| counted.coinbases.into());
         let hash = |position| Ok(Some(self.view.block_hash(height_at(position)?)?));
         Connection::new(&scope, page, total, hash, |_, height| {
             Ok(Block::new(&self.view, self.view.main_block(height)?))

@@ -14,7 +14,7 @@ use crate::api::costs;
 use crate::api::error::ApiError;
 use crate::api::pagination::connection::Connection;
 use crate::api::pagination::page::PageArgs;
-use crate::api::scalars::{Hex, UInt53};
+use crate::api::scalars::Hex;
 use crate::api::types::block::{Block, BlockAt};
 use crate::api::types::enums::SortOrder;
 use crate::limits::Limits;
@@ -80,6 +80,7 @@ impl AddressSet {
         for text in input.addresses.into_iter().flatten() {
             members.push(match Address::parse(view, &text) {
                 Ok(address) => {
+                    let address = address?;
                     scripts.push((address.script_pubkey().clone(), address.text().to_owned()));
                     AddressLookup { input: text, address: Some(address), error: None }
                 }
@@ -174,7 +175,7 @@ impl AddressSet {
         #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
         #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
         #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
-    ) -> Option<Result<Connection<LedgerEntry, Option<UInt53>>, ApiError>> {
+    ) -> Option<Result<Connection<LedgerEntry>, ApiError>> {
         Some(self.holdings.transactions(ctx, filter, order, &PageArgs { first, after, last, before }))
     }
 
@@ -188,7 +189,7 @@ impl AddressSet {
         #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
         #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
         #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
-    ) -> Option<Result<Connection<Block, Option<i32>>, ApiError>> {
+    ) -> Option<Result<Connection<Block>, ApiError>> {
         Some(self.holdings.coinbase_blocks(ctx, &PageArgs { first, after, last, before }))
     }
 }

@@ -300,12 +300,12 @@ impl Holdings {
         let Connection { edges, nodes, page_info, .. } = if past {
             let page = self.past_page(&request.going_on(place), &filter, &at, scan_rows)?;
             let held_by = |_| Ok(Some(at.row.hash));
-            Connection::new(&scope, page, 0, held_by, |_, coin| node(Unspent::Confirmed(coin)))?
+            Connection::new(&scope, page, None, held_by, |_, coin| node(Unspent::Confirmed(coin)))?
         } else {
             let page = self.present_page(&request, &filter, &at, scan_rows)?;
             let txnum = |position| Ok(OutputPosition::from_u64(position).txnum);
             let cursor = |position| self.pending_list_cursor(&scope, position, txnum);
-            Connection::with_cursors(page, 0, cursor, |_, unspent| node(unspent))?
+            Connection::with_cursors(page, None, cursor, |_, unspent| node(unspent))?
         };
         let (total_count, total_value) = match totals {
             Some((count, value)) => (Some(UInt53::new(count)?), Some(Sats::new(value)?)),

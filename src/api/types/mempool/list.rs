@@ -23,7 +23,7 @@ use crate::api::error::ApiError;
 use crate::api::pagination::connection::Connection;
 use crate::api::pagination::cursor::Scope;
 use crate::api::pagination::page::{Page, PageArgs, PageRequest};
-use crate::api::scalars::{self, UInt53, int_of};
+use crate::api::scalars::{self, UInt53};
 use crate::api::types::enums::TxState;
 use crate::api::types::transaction::{SCAN_BYTES, Transaction, TransactionFilter};
 use crate::view::{Entry, FeeFraction, MempoolSnapshot, Rank, View};
@@ -172,7 +172,7 @@ pub(crate) fn transactions(
     args: &PageArgs,
     order: MempoolOrder,
     filter: &TransactionFilter,
-) -> Result<Connection<Transaction, Option<UInt53>>, ApiError> {
+) -> Result<Connection<Transaction>, ApiError> {
     let scope = Scope::new("transactions", crate::api::pagination::global_id::MEMPOOL_ID.to_owned())
         .filtered(format!("{order:?} {filter:?}"));
     let limits = limits(ctx)?;
@@ -203,17 +203,13 @@ pub(crate) fn transactions(
 }
 
 /// A page of all txids, the newest first.
-pub(crate) fn txids(
-    view: &View,
-    ctx: &Context<'_>,
-    args: &PageArgs,
-) -> Result<Connection<scalars::Txid, i32>, ApiError> {
+pub(crate) fn txids(view: &View, ctx: &Context<'_>, args: &PageArgs) -> Result<Connection<scalars::Txid>, ApiError> {
     let scope = Scope::new("txids", crate::api::pagination::global_id::MEMPOOL_ID.to_owned());
     let request = args.read_by(limits(ctx)?, |cursor| OrderPlace::find(&scope, cursor, view))?;
     let rows = MempoolOrder::Arrival.walk(view.mempool(), request);
     let page: Page<_, OrderPlace> =
         request.page(|_| false, rows.map(|(stand, _)| Ok::<_, ApiError>((stand, Some(stand.txid)))))?;
-    let count = int_of(view.mempool().totals().count)?;
+    let count = Some(UInt53::new(view.mempool().totals().count)?);
     Connection::with_cursors(page, count, |stand| Ok(stand.cursor(&scope)), |_, txid| Ok(scalars::Txid(txid)))
 }
 

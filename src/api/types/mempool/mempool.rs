@@ -17,7 +17,7 @@ use crate::api::error::ApiError;
 use crate::api::pagination::connection::Connection;
 use crate::api::pagination::global_id::MEMPOOL_ID;
 use crate::api::pagination::page::{PageArgs, list_size};
-use crate::api::scalars::{DateTime, Txid, UInt53};
+use crate::api::scalars::{DateTime, Txid};
 use crate::api::types::transaction::{Transaction, TransactionFilter};
 use crate::view::{Entry, Remainder, View};
 
@@ -120,7 +120,7 @@ impl Mempool {
         #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
         #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
         #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
-    ) -> Option<Result<Connection<Txid, i32>, ApiError>> {
+    ) -> Option<Result<Connection<Txid>, ApiError>> {
         Some(list::txids(&self.view, ctx, &PageArgs { first, after, last, before }))
     }
 
@@ -141,7 +141,7 @@ impl Mempool {
         )]
         order: Option<MempoolOrder>,
         #[graphql(desc = "Only transactions that meet all of these conditions.")] filter: Option<TransactionFilter>,
-    ) -> Option<Result<Connection<Transaction, Option<UInt53>>, ApiError>> {
+    ) -> Option<Result<Connection<Transaction>, ApiError>> {
         let args = PageArgs { first, after, last, before };
         Some(list::transactions(&self.view, ctx, &args, order.unwrap_or_default(), &filter.unwrap_or_default()))
     }
@@ -214,7 +214,7 @@ impl Mempool {
         #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
         #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
         #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
-    ) -> Option<Result<Connection<ScriptDelta, i32>, ApiError>> {
+    ) -> Option<Result<Connection<ScriptDelta>, ApiError>> {
         Some(script_delta::page(&self.view, ctx, &PageArgs { first, after, last, before }))
     }
 

@@ -36,7 +36,7 @@ impl ProjectedBlockObject {
 
     /// A page of its transactions. The cursor names the transaction, and not its position: that is another with each one
     /// that arrives.
-    fn page(&self, ctx: &Context<'_>, args: &PageArgs) -> Result<Connection<Transaction, Option<UInt53>>, ApiError> {
+    fn page(&self, ctx: &Context<'_>, args: &PageArgs) -> Result<Connection<Transaction>, ApiError> {
         let scope = Scope::new("transactions", format!("{MEMPOOL_ID} block {}", self.index));
         let request = args.read_by(limits(ctx)?, |cursor| {
             let stand = OrderPlace::find(&scope, cursor, &self.view)?;
@@ -107,7 +107,7 @@ impl ProjectedBlockObject {
         #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
         #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
         #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
-    ) -> Option<Result<Connection<Transaction, Option<UInt53>>, ApiError>> {
+    ) -> Option<Result<Connection<Transaction>, ApiError>> {
         Some(self.page(ctx, &PageArgs { first, after, last, before }))
     }
 }

@@ -8,7 +8,7 @@ use crate::api::error::ApiError;
 use crate::api::pagination::connection::Connection;
 use crate::api::pagination::cursor::Scope;
 use crate::api::pagination::page::{Page, PageArgs};
-use crate::api::scalars::{Sats, SignedSats, int_of};
+use crate::api::scalars::{Sats, SignedSats, UInt53, int_of};
 use crate::api::types::ledger::Script;
 use crate::chain::address_of;
 use crate::view::{ScriptPlace, ScriptTotals, View};
@@ -66,11 +66,7 @@ impl ScriptDelta {
 
 /// A page of the scripts that the mempool changes. A cursor is the place of the script in the order of all scripts there
 /// can be, so nothing that happens makes it stale.
-pub(crate) fn page(
-    view: &Arc<View>,
-    ctx: &Context<'_>,
-    args: &PageArgs,
-) -> Result<Connection<ScriptDelta, i32>, ApiError> {
+pub(crate) fn page(view: &Arc<View>, ctx: &Context<'_>, args: &PageArgs) -> Result<Connection<ScriptDelta>, ApiError> {
     let (scope, mempool) =
         (Scope::new("balanceChanges", crate::api::pagination::global_id::MEMPOOL_ID.to_owned()), view.mempool());
     let request = args.read_by(limits(ctx)?, |cursor| {
@@ -83,7 +79,7 @@ pub(crate) fn page(
     let lost = || ApiError::internal("a script of the mempool has no transaction that pays or spends it");
     Connection::with_cursors(
         page,
-        int_of(mempool.script_count())?,
+        Some(UInt53::count(mempool.script_count())?),
         |ScriptPlace(place)| Ok(scope.sealed(&place)),
         |place, ()| {
             let size = mempool.entry_with_script(place).ok_or_else(lost)?.raw.len();

@@ -42,14 +42,13 @@ impl Transaction {
 
     /// A page of its parts. They are the same whichever block holds the transaction, but a cursor is bound to the block
     /// all the same, so that a client that walks through pages learns of a reorganisation under its feet.
-    fn part_page<N: OutputType + Clone, C: OutputType>(
+    fn part_page<N: OutputType + Clone>(
         &self,
         ctx: &Context<'_>,
         args: &PageArgs,
         (connection, count): (&'static str, u32),
-        total_count: C,
         part: impl Fn(u32) -> N,
-    ) -> Result<Connection<N, C>, ApiError>
+    ) -> Result<Connection<N>, ApiError>
     where
         Edge<N>: OutputType,
     {
@@ -62,7 +61,7 @@ impl Transaction {
         Connection::new(
             &scope,
             page,
-            total_count,
+            Some(count.into()),
             |_| Ok(held_by),
             |index, ()| {
                 let index = u32::try_from(index).map_err(|_| ApiError::internal("a transaction has too many parts"))?;
@@ -71,16 +70,16 @@ impl Transaction {
         )
     }
 
-    fn input_page(&self, ctx: &Context<'_>, args: &PageArgs) -> Result<Connection<Input, i32>, ApiError> {
+    fn input_page(&self, ctx: &Context<'_>, args: &PageArgs) -> Result<Connection<Input>, ApiError> {
         let count = small(self.transaction.parts.input.len())?;
         let input = |vin| Input::new(&self.view, &self.transaction, vin);
-        self.part_page(ctx, args, ("inputs", count), int(count)?, input)
+        self.part_page(ctx, args, ("inputs", count), input)
     }
 
-    fn output_page(&self, ctx: &Context<'_>, args: &PageArgs) -> Result<Connection<Output, Option<UInt53>>, ApiError> {
+    fn output_page(&self, ctx: &Context<'_>, args: &PageArgs) -> Result<Connection<Output>, ApiError> {
         let count = small(self.transaction.parts.output.len())?;
         let output = |vout| Output::new(&self.view, &self.transaction, vout);
-        self.part_page(ctx, args, ("outputs", count), Some(count.into()), output)
+        self.part_page(ctx, args, ("outputs", count), output)
     }
 
     fn proof(&self) -> Result<Option<MerkleProofObject>, ApiError> {
@@ -263,7 +262,7 @@ impl Transaction {
         #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
         #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
         #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
-    ) -> Option<Result<Connection<Input, i32>, ApiError>> {
+    ) -> Option<Result<Connection<Input>, ApiError>> {
         Some(self.input_page(ctx, &PageArgs { first, after, last, before }))
     }
 
@@ -277,7 +276,7 @@ impl Transaction {
         #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
         #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
         #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
-    ) -> Option<Result<Connection<Output, Option<UInt53>>, ApiError>> {
+    ) -> Option<Result<Connection<Output>, ApiError>> {
         Some(self.output_page(ctx, &PageArgs { first, after, last, before }))
     }
 
