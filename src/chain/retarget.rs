@@ -23,6 +23,9 @@ pub struct EpochSoFar {
     pub first_bits: CompactTarget,
     /// The time in the header of the first, in seconds since 1970.
     pub first_time: u32,
+    /// The time in the header of block 1, if the epoch is the first and has it. Nobody mined the genesis block at its time,
+    /// which can be years before the next block: the pace is measured from block 1.
+    pub second_time: Option<u32>,
     /// The `bits` of the last so far.
     pub last_bits: CompactTarget,
     /// The time in the header of the last so far, in seconds since 1970.
@@ -37,12 +40,21 @@ impl EpochSoFar {
         i64::from(self.last_time) - i64::from(self.first_time)
     }
 
-    /// Seconds and intervals between the first block and the last so far; `None` if there is only one block, or no time
+    /// Seconds and intervals between the first mined block and the last so far; `None` if there is only one, or no time
     /// between them.
     #[must_use]
     pub fn measured(&self) -> Option<(u32, u32)> {
-        let (seconds, intervals) = (self.last_time.checked_sub(self.first_time)?, self.blocks.checked_sub(1)?);
+        let (from, before) = self.second_time.map_or((self.first_time, 1), |time| (time, 2));
+        let (seconds, intervals) = (self.last_time.checked_sub(from)?, self.blocks.checked_sub(before)?);
         (seconds > 0 && intervals > 0).then_some((seconds, intervals))
+    }
+
+    /// How many blocks there would be by now at the pace that the difficulty aims at. `None` where
+    /// [`measured`](Self::measured) is.
+    #[must_use]
+    pub fn expected_blocks(&self) -> Option<f64> {
+        let (seconds, intervals) = self.measured()?;
+        Some(f64::from(self.blocks - intervals) + f64::from(seconds) / f64::from(SECONDS_PER_BLOCK))
     }
 
     /// How many blocks of the epoch remain.
@@ -52,12 +64,12 @@ impl EpochSoFar {
     }
 
     /// The estimated time of the first block of the next epoch, in seconds since 1970, at the pace of the blocks so
-    /// far. `None` where [`measured`](Self::measured) is.
+    /// far. `None` where [`measured`](Self::measured) is, and beyond the last time that a header can have.
     #[must_use]
-    pub fn next_epoch_at(&self) -> Option<u64> {
+    pub fn next_epoch_at(&self) -> Option<u32> {
         let (seconds, intervals) = self.measured()?;
         let ahead = u64::from(seconds) * (u64::from(self.left()) + 1) / u64::from(intervals);
-        Some(u64::from(self.last_time) + ahead)
+        u32::try_from(u64::from(self.last_time) + ahead).ok()
     }
 
     /// The estimated `bits` of the next epoch at the pace of the blocks so far; exact if the epoch is complete. `None`
@@ -68,8 +80,9 @@ impl EpochSoFar {
             return Some(retarget(self.network, self.base(), self.seconds()));
         }
         let (seconds, intervals) = self.measured()?;
-        let timespan = i64::from(seconds) * i64::from(BLOCKS_PER_EPOCH - 1) / i64::from(intervals);
-        Some(retarget(self.network, self.base(), timespan))
+        // the rule measures from the first block of the epoch, the genesis block included
+        let ahead = i64::from(seconds) * i64::from(self.left()) / i64::from(intervals);
+        Some(retarget(self.network, self.base(), self.seconds() + ahead))
     }
 
     /// How much [`next_bits`](Self::next_bits) changes the difficulty of this epoch, as a fraction: 0.05 is 5 % harder.
@@ -119,7 +132,8 @@ mod tests {
 
     fn whole(network: Network, first_time: u32, last_time: u32, bits: u32) -> EpochSoFar {
         let bits = CompactTarget::from_consensus(bits);
-        EpochSoFar { network, blocks: BLOCKS_PER_EPOCH, first_bits: bits, first_time, last_bits: bits, last_time }
+        let blocks = BLOCKS_PER_EPOCH;
+        EpochSoFar { network, blocks, first_bits: bits, first_time, second_time: None, last_bits: bits, last_time }
     }
 
     #[test]
@@ -153,6 +167,7 @@ mod tests {
             blocks,
             first_bits: bits,
             first_time: 1_000_000,
+            second_time: None,
             last_bits: bits,
             last_time,
         };
@@ -165,7 +180,38 @@ mod tests {
 
         for unmeasured in [so_far(1, 1_000_000), so_far(2, 1_000_000), so_far(2, 999_999)] {
             assert_eq!((unmeasured.next_change(), unmeasured.next_epoch_at()), (None, None), "{unmeasured:?}");
+            assert_eq!(unmeasured.expected_blocks(), None, "{unmeasured:?}");
         }
+    }
+
+    #[test]
+    fn the_genesis_block_says_nothing_of_the_pace() {
+        let bits = CompactTarget::from_consensus(0x1d00_ffff);
+        // years after the genesis block, ten blocks every five minutes
+        let first_time = 1_296_688_602;
+        let epoch = EpochSoFar {
+            network: Network::Bitcoin,
+            blocks: 11,
+            first_bits: bits,
+            first_time,
+            second_time: Some(1_700_000_000),
+            last_bits: bits,
+            last_time: 1_700_000_000 + 9 * 300,
+        };
+        assert_eq!(epoch.measured(), Some((2_700, 9)));
+        assert_eq!(epoch.expected_blocks(), Some(2.0 + 4.5));
+        assert_eq!(epoch.next_epoch_at(), Some(1_700_000_000 + 2_700 + 2_006 * 300));
+        // the rule counts those years, and the difficulty cannot fall below the easiest
+        assert_eq!(epoch.next_bits(), Some(bits));
+        let only_one = EpochSoFar { blocks: 2, last_time: 1_700_000_000, ..epoch };
+        assert_eq!((only_one.measured(), only_one.next_epoch_at()), (None, None));
+    }
+
+    #[test]
+    fn an_epoch_that_ends_beyond_all_header_times_has_no_end() {
+        let bits = CompactTarget::from_consensus(0x1d00_ffff);
+        let epoch = EpochSoFar { blocks: 2, ..whole(Network::Bitcoin, 0, u32::MAX / 2, bits.to_consensus()) };
+        assert_eq!((epoch.measured(), epoch.next_epoch_at()), (Some((u32::MAX / 2, 1)), None));
     }
 
     #[test]
@@ -190,14 +236,14 @@ mod tests {
     proptest! {
         #[test]
         fn no_header_makes_it_panic(
-            blocks in 1..=BLOCKS_PER_EPOCH, first_bits: u32, last_bits: u32, first_time: u32, last_time: u32, at in 0..5_usize,
+            blocks in 1..=BLOCKS_PER_EPOCH, first_bits: u32, last_bits: u32, first_time: u32, second_time: Option<u32>, last_time: u32, at in 0..5_usize,
         ) {
             let (first_bits, last_bits) =
                 (CompactTarget::from_consensus(first_bits), CompactTarget::from_consensus(last_bits));
             let network = crate::chain::network::ALL[at];
-            let epoch = EpochSoFar { network, blocks, first_bits, first_time, last_bits, last_time };
+            let epoch = EpochSoFar { network, blocks, first_bits, first_time, second_time, last_bits, last_time };
             let _ = epoch.next_change();
-            prop_assert!(epoch.next_epoch_at().is_none_or(|at| at > u64::from(last_time)));
+            prop_assert!(epoch.next_epoch_at().is_none_or(|at| at > last_time));
         }
     }
 }

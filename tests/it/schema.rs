@@ -54,6 +54,7 @@ const INT_FITS: &[(&str, &str)] = &[
     ("DifficultyEpoch.startHeight", "as Block.height"),
     ("FeeBin.count", "as MempoolStats.count"),
     ("FeeEstimate.hitRate(lastBlocks)", "a count of rows, limited by the server"),
+    ("FeeEstimate.requestedBlocks", "as FeeEstimate.targetBlocks"),
     ("FeeEstimate.targetBlocks", "at most 1,008"),
     ("Input.index", "an input has 41 bytes at least, a block 4,000,000 at most"),
     ("Input.outpointVout", "an output has 9 bytes at least, a block 4,000,000 at most; null in a coinbase"),

@@ -134,7 +134,7 @@ pub const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     ("DifficultyEpochEdge", Immutable, "cursor node"),
     ("DiskShortage", Never, "neededBytes freeBytes"),
     ("FeeBin", UntilNextHead, "fromRate toRate vsize count cumulativeVsize"),
-    ("FeeEstimate", Never, "targetBlocks feeRate source mode asOf hitRate"),
+    ("FeeEstimate", Never, "requestedBlocks targetBlocks feeRate source mode asOf hitRate"),
     ("Input", Immutable, "index transaction outpointTxid outpointVout prevout sequence isCoinbase scriptSigHex witness"),
     ("InputConnection", Immutable, "edges nodes pageInfo totalCount"),
     ("InputEdge", Immutable, "cursor node"),

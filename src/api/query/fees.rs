@@ -21,6 +21,7 @@ impl FeeQuery {
         ctx: &Context<'_>,
         targets: Option<Vec<i32>>,
         mode: FeeMode,
+        source: FeeSource,
     ) -> Result<LookedUp<FeeEstimateObject>, ApiError> {
         let targets = targets.unwrap_or_else(|| TARGETS.to_vec());
         let (view, limit) = (self.0.view(ctx)?, limits(ctx)?.points);
@@ -29,8 +30,7 @@ impl FeeQuery {
             return Err(ApiError::limit_exceeded("points", limit.into(), count));
         }
         // asked at once, so that they go to the node together
-        let each =
-            targets.into_iter().map(|target| FeeEstimateObject::find(view.clone(), target, mode, FeeSource::default()));
+        let each = targets.into_iter().map(|target| FeeEstimateObject::find(view.clone(), target, mode, source));
         Ok(join_all(each).await.into_iter().map(Result::transpose).collect())
     }
 }
@@ -60,8 +60,8 @@ impl FeeQuery {
         FeeEstimateObject::find(view, target_blocks, mode, source).await.transpose()
     }
 
-    /// The node's estimates for several confirmation targets, in the given order. Null for each target without an
-    /// estimate.
+    /// Estimates for several confirmation targets, in the given order, each as in `feeEstimate`. Null for each target without
+    /// an estimate.
     #[graphql(
         complexity = "costs::list(targets.as_ref().map_or(TARGETS.len(), Vec::len), child_complexity).saturating_add(costs::NODE)"
     )]
@@ -73,10 +73,15 @@ impl FeeQuery {
             default_with = "Some(TARGETS.to_vec())"
         )]
         targets: Option<Vec<i32>>,
-        #[graphql(desc = "How the node's estimator weighs past feerates.", default_with = "Some(FeeMode::Economical)")]
+        #[graphql(
+            desc = "How the node's estimator weighs past feerates. Other sources ignore it.",
+            default_with = "Some(FeeMode::Economical)"
+        )]
         mode: Option<FeeMode>,
+        #[graphql(desc = "The source of the estimates.", default_with = "Some(FeeSource::NodeEstimator)")]
+        source: Option<FeeSource>,
     ) -> Option<Result<LookedUp<FeeEstimateObject>, ApiError>> {
-        Some(self.each(ctx, targets, mode.unwrap_or_default()).await)
+        Some(self.each(ctx, targets, mode.unwrap_or_default(), source.unwrap_or_default()).await)
     }
 
     /// The feerates to pay for confirmation in one of the next blocks, from the current mempool. With an empty mempool,

@@ -126,3 +126,22 @@ fn epochs_are_a_list_whose_cursors_stand_on_the_first_block_of_each() {
     assert_eq!(epoch("index: 2147483647"), json!({ "data": { "chain": { "epoch": null } } }));
     assert_eq!(epoch("index: -1")["errors"][0]["extensions"]["code"], json!("BAD_USER_INPUT"));
 }
+
+#[test]
+fn the_pace_of_a_young_chain_is_that_of_its_mined_blocks() {
+    // the genesis block of regtest is of 2011
+    let mut chain = SimChain::new(82).with_clock(1_700_000_000, 300);
+    chain.mine_empty(1).unwrap();
+    let mut api = Api::of_chain(&chain);
+    let found = adjustment(&api);
+    for field in ["averageInterval", "estimatedAt", "expectedBlocks"] {
+        assert_eq!(found[field], Value::Null, "{field} of one mined block");
+    }
+    let mined = chain.mine_empty(10).unwrap();
+    api.change(0, mined.iter().map(AsRef::as_ref));
+    let found = adjustment(&api);
+    assert_eq!((&found["blocksDone"], &found["averageInterval"]), (&json!(12), &json!(300.0)));
+    assert_eq!(found["expectedBlocks"], json!(2.0 + 5.0));
+    let tip = api.data("{ tip { timestamp } }")["tip"]["timestamp"].as_u64().unwrap();
+    assert_eq!(jiff_seconds(found["estimatedAt"].as_str().unwrap()), tip + 2_005 * 300);
+}

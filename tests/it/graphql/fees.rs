@@ -79,12 +79,12 @@ fn the_projection_answers_for_any_number_of_blocks_without_the_node() {
     let (api, transactions) = full_blocks(3);
     let estimate = |target: u32| {
         let arguments = format!("targetBlocks: {target}, source: MEMPOOL_PROJECTION");
-        let fields = "targetBlocks feeRate source mode asOf { mempoolSequence }";
+        let fields = "requestedBlocks targetBlocks feeRate source mode asOf { mempoolSequence }";
         api.data(&format!("{{ feeEstimate({arguments}) {{ {fields} }} }}"))["feeEstimate"].take()
     };
     let told = |target: u32, rate: f64| {
         json!({
-            "targetBlocks": target, "feeRate": rate, "source": "MEMPOOL_PROJECTION", "mode": null,
+            "requestedBlocks": target, "targetBlocks": target, "feeRate": rate, "source": "MEMPOOL_PROJECTION", "mode": null,
             "asOf": { "mempoolSequence": 6 },
         })
     };
@@ -95,6 +95,9 @@ fn the_projection_answers_for_any_number_of_blocks_without_the_node() {
     assert!(fee_rates(3) < rate(&api, &transactions[4]) && fee_rates(3) > 0.02, "the third is not quite full");
     assert_eq!(estimate(4), told(4, 0.02));
     assert_eq!(estimate(1_008), told(1_008, 0.02));
+    let all = api.data("{ feeEstimates(targets: [1008, 4], source: MEMPOOL_PROJECTION) { requestedBlocks feeRate } }");
+    let each = [1_008, 4].map(|target| json!({ "requestedBlocks": target, "feeRate": 0.02 }));
+    assert_eq!(all["feeEstimates"], json!(each));
 }
 
 #[test]
@@ -184,20 +187,20 @@ fn a_blend_is_the_higher_of_what_the_node_and_the_projection_say() {
         let mut api = Api::of_chain(chain);
         api.set_node_mempool(NodeMempool { min_fee_rate: minimum, ..NODE });
         api.set_node(&client(&sim));
-        let fields = "targetBlocks feeRate source mode";
+        let fields = "requestedBlocks targetBlocks feeRate source mode";
         let mut answer = api.data(&format!(
             "{{ node: feeEstimate(targetBlocks: 1) {{ {fields} }}
                 blend: feeEstimate(targetBlocks: 1, mode: CONSERVATIVE, source: BLEND) {{ {fields} }} }}"
         ));
         (answer["node"].take(), answer["blend"].take())
     };
-    let blend = |rate: f64| json!({ "targetBlocks": 1, "feeRate": rate, "source": "BLEND", "mode": "CONSERVATIVE" });
+    let blend = |rate: f64| json!({ "requestedBlocks": 1, "targetBlocks": 1, "feeRate": rate, "source": "BLEND", "mode": "CONSERVATIVE" });
     // the node has seen nobody pay
     chain.mine_empty(12).unwrap();
     assert_eq!(estimates(&chain, 1.5), (Value::Null, blend(1.5)));
 
     chain.mine(vec![paying(coins[0], 10 * VSIZE)]).unwrap();
-    let node = json!({ "targetBlocks": 2, "feeRate": 10.0, "source": "NODE_ESTIMATOR", "mode": "ECONOMICAL" });
+    let node = json!({ "requestedBlocks": 1, "targetBlocks": 2, "feeRate": 10.0, "source": "NODE_ESTIMATOR", "mode": "ECONOMICAL" });
     assert_eq!(estimates(&chain, 1.5), (node.clone(), blend(10.0)));
     assert_eq!(estimates(&chain, 12.5), (node, blend(12.5)));
 }

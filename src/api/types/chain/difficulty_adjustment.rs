@@ -6,7 +6,7 @@ use super::difficulty_epoch::DifficultyEpochObject;
 use crate::api::error::ApiError;
 use crate::api::scalars::{DateTime, int};
 use crate::chain::BLOCKS_PER_EPOCH;
-use crate::chain::retarget::{EpochSoFar, SECONDS_PER_BLOCK};
+use crate::chain::retarget::EpochSoFar;
 use crate::view::View;
 
 /// The next change of the difficulty.
@@ -19,15 +19,15 @@ impl DifficultyAdjustment {
     /// As of the tip.
     pub(crate) fn of(view: &Arc<View>) -> Result<Self, ApiError> {
         let epoch = DifficultyEpochObject::newest(view)?;
-        let so_far = epoch.so_far();
+        let so_far = epoch.so_far()?;
         Ok(Self { epoch, so_far })
     }
 }
 
 /// The projected difficulty of the next epoch, if the remaining blocks of the tip's epoch arrive at the pace of those
 /// so far. Like the consensus rule, it uses header timestamps rather than a clock, so it changes only with each block.
-/// Measured values are null while the epoch has only one block, or while no time has passed between its first block and
-/// the tip.
+/// Measured values are null while the epoch has only one mined block, or while no time has passed between that block and
+/// the tip. The genesis block is not a mined one: in the first epoch, the pace is that of the blocks from height 1.
 #[Object]
 impl DifficultyAdjustment {
     /// The current epoch, which contains the tip.
@@ -56,9 +56,10 @@ impl DifficultyAdjustment {
         self.so_far.next_change()
     }
 
-    /// The expected time of the first block of the next epoch.
+    /// The expected time of the first block of the next epoch. Null also if that is after 2106-02-07, the last time that a
+    /// header can have.
     async fn estimated_at(&self) -> Option<DateTime> {
-        self.so_far.next_epoch_at().map(DateTime::from_seconds)
+        self.so_far.next_epoch_at().map(DateTime::from_unix)
     }
 
     /// The height of the first block of the next epoch.
@@ -74,7 +75,7 @@ impl DifficultyAdjustment {
     /// The number of blocks, including the first, that would exist by the tip's timestamp at one block per ten minutes.
     /// Blocks are slow if this exceeds `blocksDone`.
     async fn expected_blocks(&self) -> Option<f64> {
-        self.so_far.measured().map(|(seconds, _)| 1.0 + f64::from(seconds) / f64::from(SECONDS_PER_BLOCK))
+        self.so_far.expected_blocks()
     }
 
     /// The change of the difficulty from the previous epoch to this one, as a fraction: 0.05 means 5 % harder. Null in

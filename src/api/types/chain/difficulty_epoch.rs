@@ -7,7 +7,7 @@ use crate::api::error::ApiError;
 use crate::api::scalars::{DateTime, Int53, UInt53, int};
 use crate::chain::difficulty::difficulty;
 use crate::chain::retarget::{EpochSoFar, change};
-use crate::chain::{self, BLOCKS_PER_EPOCH};
+use crate::chain::{self, BLOCKS_PER_EPOCH, Height};
 use crate::view::{BlockRange, Dependency, View};
 
 /// An epoch of the difficulty, as far as its blocks are there.
@@ -45,16 +45,19 @@ impl DifficultyEpochObject {
     }
 
     /// Its blocks so far, to see what they make of the difficulty.
-    pub(crate) fn so_far(&self) -> EpochSoFar {
+    pub(crate) fn so_far(&self) -> Result<EpochSoFar, ApiError> {
         let (first, last) = (&self.blocks.first.header, &self.blocks.last.header);
-        EpochSoFar {
+        let is_first = self.epoch.first() == Height::GENESIS && self.blocks.blocks() > 1;
+        let second = is_first.then(|| self.view.main_block(Height::GENESIS.next())).transpose()?;
+        Ok(EpochSoFar {
             network: self.view.network(),
             blocks: self.blocks.blocks(),
             first_bits: first.bits,
             first_time: first.time,
+            second_time: second.map(|block| block.row.header.time),
             last_bits: last.bits,
             last_time: last.time,
-        }
+        })
     }
 
     /// The height of the first block that is not in it any more.
@@ -63,7 +66,7 @@ impl DifficultyEpochObject {
     }
 
     pub(crate) fn is_complete(&self) -> bool {
-        self.so_far().left() == 0
+        self.epoch.last() <= self.view.tip().height
     }
 
     /// By how much it is harder than the one before it.
@@ -123,7 +126,8 @@ impl DifficultyEpochObject {
     /// The time from the first block to the last, in seconds; it spans 2,015 intervals. The next difficulty scales with
     /// two weeks divided by this time. Null until the last block exists.
     async fn actual_timespan(&self) -> Option<Result<Int53, ApiError>> {
-        self.is_complete().then(|| Int53::new(self.so_far().seconds()))
+        let seconds = || i64::from(self.blocks.last.header.time) - i64::from(self.blocks.first.header.time);
+        self.is_complete().then(|| Int53::new(seconds()))
     }
 
     /// Totals over the epoch's blocks so far.

@@ -46,8 +46,10 @@ pub(crate) enum FeeSource {
 #[graphql(complex)]
 #[graphql(name = "FeeEstimate")]
 pub(crate) struct FeeEstimateObject {
+    /// The requested number of blocks.
+    requested_blocks: i32,
     /// The number of blocks that the estimate is for. The node's estimator may return a longer target than requested: 2
-    /// instead of 1. A BLEND always reports the requested target.
+    /// instead of 1. Other sources estimate for the requested target.
     target_blocks: i32,
     /// The estimated feerate, in sat/vB.
     fee_rate: f64,
@@ -154,7 +156,15 @@ impl FeeEstimateObject {
             }
         };
         if source == FeeSource::MempoolProjection {
-            return Ok(projected.map(|fee_rate| Self::new(view, target_blocks, fee_rate, source, None)));
+            return Ok(projected.map(|fee_rate| Self {
+                requested_blocks: target_blocks,
+                target_blocks,
+                fee_rate,
+                source,
+                mode: None,
+                as_of: SnapshotObject::new(view.clone()),
+                view,
+            }));
         }
         let asked = match mode {
             FeeMode::Economical => EstimateMode::Economical,
@@ -163,15 +173,19 @@ impl FeeEstimateObject {
         let found =
             view.node_client().fee_estimate(target, asked).await.map_err(|error| ApiError::node_unavailable(&error))?;
         let estimated = found.feerate.map(Feerate::to_sat_per_vb);
-        let (target_blocks, fee_rate) = match projected {
+        let (estimated_for, fee_rate) = match projected {
             None => (int(found.blocks.into())?, estimated),
             Some(projected) => (target_blocks, Some(estimated.map_or(projected, |rate| rate.max(projected)))),
         };
-        Ok(fee_rate.map(|fee_rate| Self::new(view, target_blocks, fee_rate, source, Some(mode))))
-    }
-
-    fn new(view: Arc<View>, target_blocks: i32, fee_rate: f64, source: FeeSource, mode: Option<FeeMode>) -> Self {
-        Self { target_blocks, fee_rate, source, mode, as_of: SnapshotObject::new(view.clone()), view }
+        Ok(fee_rate.map(|fee_rate| Self {
+            requested_blocks: target_blocks,
+            target_blocks: estimated_for,
+            fee_rate,
+            source,
+            mode: Some(mode),
+            as_of: SnapshotObject::new(view.clone()),
+            view,
+        }))
     }
 }
 
