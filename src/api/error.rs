@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_graphql::{ErrorExtensionValues, ServerError, Value};
 use bitcoin::BlockHash;
 
-use super::features::Features;
+use super::features::Feature;
 use super::secrets::hidden;
 use crate::api::types::enums::{SyncPhaseEnum, TxState};
 use crate::chain::Height;
@@ -41,7 +41,7 @@ pub mod code {
     /// a limit that all clients share, `which` and `limit` name it. Or a subscription that cannot resume (`reorg`) was read too
     /// slowly, and the server no longer stores its next event: subscribe again.
     pub const RESOURCE_EXHAUSTED: &str = "RESOURCE_EXHAUSTED";
-    /// The field is disabled; `setting` names the setting that enables it.
+    /// The field is disabled; `feature` names it as `server.features` does, and `setting` the setting that enables it.
     pub const FEATURE_DISABLED: &str = "FEATURE_DISABLED";
     /// The requested block did not arrive in time; `height` and `hash` are those of the newest block, null while none is
     /// indexed. Nothing was executed.
@@ -158,11 +158,13 @@ impl ApiError {
     }
 
     /// The setting that enables this is off.
-    pub(crate) fn feature_disabled(setting: &'static str) -> Self {
+    pub(crate) fn feature_disabled(feature: Feature) -> Self {
+        let setting = feature.setting();
         Self::new(
             code::FEATURE_DISABLED,
             format!("this feature is disabled; the operator enables it with the setting {setting}"),
         )
+        .with("feature", feature)
         .with("setting", setting)
     }
 
@@ -184,7 +186,10 @@ impl ApiError {
 
     /// The node did not respond, and the field needs it.
     pub(crate) fn node_unavailable(error: &NodeClientError) -> Self {
-        Self::new(code::NODE_UNAVAILABLE, error.to_client())
+        match error {
+            NodeClientError::NoTemplates => Self::feature_disabled(Feature::BlockTemplate),
+            error => Self::new(code::NODE_UNAVAILABLE, error.to_client()),
+        }
     }
 
     /// The server has not read the node's mempool yet.
@@ -290,13 +295,13 @@ impl From<IndexError> for ApiError {
                 Self::new(code::NODE_UNAVAILABLE, message)
             }
             // only `wtxids` is optional so far
-            IndexError::TableOff { .. } => Self::feature_disabled(Features::WTXIDS),
-            IndexError::TableNotReady { table, built, transactions } => {
+            IndexError::TableOff { .. } => Self::feature_disabled(Feature::Wtxids),
+            IndexError::TableNotReady { built, transactions, .. } => {
                 let progress = to_f64(built) / to_f64(transactions.max(1));
                 let message = format!(
                     "the server has read {built} of {transactions} transactions for lookups of this kind; retry later"
                 );
-                Self::new(code::NOT_READY, message).with("feature", table).with("progress", progress)
+                Self::new(code::NOT_READY, message).with("feature", Feature::Wtxids).with("progress", progress)
             }
             error => Self::internal(&error.to_string()),
         }
@@ -411,6 +416,17 @@ mod tests {
                 serde_json::json!({
                     "message": "the server has not reached its Bitcoin node yet",
                     "extensions": { "code": "NODE_UNAVAILABLE" },
+                }),
+            ),
+            (
+                ApiError::node_unavailable(&NodeClientError::NoTemplates),
+                serde_json::json!({
+                    "message": "this feature is disabled; the operator enables it with the setting server.block_template",
+                    "extensions": {
+                        "code": "FEATURE_DISABLED",
+                        "feature": "BLOCK_TEMPLATE",
+                        "setting": "server.block_template",
+                    },
                 }),
             ),
             (

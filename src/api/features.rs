@@ -1,5 +1,7 @@
 //! What a server can do without.
 
+use async_graphql::Enum;
+
 /// What the part that runs the server may switch on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Features {
@@ -7,18 +9,42 @@ pub struct Features {
     pub broadcast: bool,
     /// Whether confirmed transactions are found by their wtxids.
     pub wtxids: bool,
+    /// Whether clients may request the node's next block template.
+    pub block_template: bool,
+}
+
+/// An optional feature of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
+#[graphql(name = "FeatureName")]
+pub(crate) enum Feature {
+    /// The mutations submit transactions to the node.
+    Broadcast,
+    /// Confirmed transactions are found by their wtxids.
+    Wtxids,
+    /// `Mempool.nextBlockTemplate` asks the node for its next block.
+    BlockTemplate,
+}
+
+impl Feature {
+    pub(crate) const ALL: [Self; 3] = [Self::Broadcast, Self::Wtxids, Self::BlockTemplate];
+
+    /// The setting that switches it on, as errors name it.
+    pub(crate) fn setting(self) -> &'static str {
+        match self {
+            Self::Broadcast => "api.broadcast",
+            Self::Wtxids => "index.wtxids",
+            Self::BlockTemplate => "server.block_template",
+        }
+    }
 }
 
 impl Features {
-    /// The setting that switches broadcasting on, as an error names it.
-    pub(crate) const BROADCAST: &'static str = "api.broadcast";
-
-    /// The setting that switches lookups of confirmed transactions by their wtxids on.
-    pub(crate) const WTXIDS: &'static str = "index.wtxids";
-
-    /// The names of what is switched on.
-    pub(crate) fn names(self) -> Vec<String> {
-        let names = [(self.broadcast, "broadcast"), (self.wtxids, "wtxids")];
-        names.into_iter().filter(|(is_on, _)| *is_on).map(|(_, name)| name.to_owned()).collect()
+    /// Whether a feature is switched on.
+    pub(crate) fn has(self, feature: Feature) -> bool {
+        match feature {
+            Feature::Broadcast => self.broadcast,
+            Feature::Wtxids => self.wtxids,
+            Feature::BlockTemplate => self.block_template,
+        }
     }
 }

@@ -264,7 +264,11 @@ fn options_of(limits: &Limits, settings: &ServerSettings) -> server::Options {
 }
 
 fn features_of(settings: &Settings) -> Features {
-    Features { broadcast: settings.api.broadcast, wtxids: settings.index.wtxids }
+    Features {
+        broadcast: settings.api.broadcast,
+        wtxids: settings.index.wtxids,
+        block_template: settings.server.block_template,
+    }
 }
 
 fn write_port(file: Option<&Path>, address: SocketAddr) -> Result<(), Failure> {

@@ -90,6 +90,7 @@ export const typePolicies: TypePolicies = {
   DifficultyEpochConnection: { keyFields: false, merge: true },
   DifficultyEpochEdge: { keyFields: false, merge: true },
   DiskShortage: { keyFields: false, merge: true },
+  Feature: { keyFields: false, merge: true },
   FeeBin: { keyFields: false, merge: true },
   FeeEstimate: { keyFields: false, merge: true },
   Input: { keyFields: false, merge: true },

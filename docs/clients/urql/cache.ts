@@ -40,6 +40,7 @@ export const keys: KeyingConfig = {
   DifficultyEpochConnection: isPart,
   DifficultyEpochEdge: isPart,
   DiskShortage: isPart,
+  Feature: isPart,
   FeeBin: isPart,
   FeeEstimate: isPart,
   Input: isPart,

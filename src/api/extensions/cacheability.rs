@@ -133,6 +133,7 @@ pub const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     ("DifficultyEpochConnection", Immutable, "edges nodes pageInfo totalCount"),
     ("DifficultyEpochEdge", Immutable, "cursor node"),
     ("DiskShortage", Never, "neededBytes freeBytes"),
+    ("Feature", Never, "name enabled setting"),
     ("FeeBin", UntilNextHead, "fromRate toRate vsize count cumulativeVsize"),
     ("FeeEstimate", Never, "requestedBlocks targetBlocks feeRate source mode asOf hitRate"),
     ("Input", Immutable, "index transaction outpointTxid outpointVout prevout sequence isCoinbase scriptSigHex witness"),

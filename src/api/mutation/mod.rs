@@ -20,7 +20,7 @@ use async_graphql::{Context, Object};
 use super::context::limits;
 use super::costs;
 use super::error::ApiError;
-use super::features::Features;
+use super::features::{Feature, Features};
 use crate::api::extensions::account::Account;
 use crate::api::mutation::sender::Sender;
 use crate::api::scalars::{Hex, Sats};
@@ -41,7 +41,7 @@ impl Mutation {
 
     fn check_enabled(&self, ctx: &Context<'_>) -> Result<(), ApiError> {
         if !self.features.broadcast {
-            return Err(ApiError::feature_disabled(Features::BROADCAST));
+            return Err(ApiError::feature_disabled(Feature::Broadcast));
         }
         match ctx.data_opt::<Arc<Account>>() {
             Some(account) if !account.may_broadcast() => {

@@ -96,7 +96,7 @@ impl TransactionQuery {
     /// A transaction by its txid or wtxid. Give exactly one of the two. Null if the transaction is neither in the mempool nor
     /// in a block that this server knows. By its txid a transaction that left the mempool recently is still found while the
     /// server stores its bytes. By its wtxid only transactions in the mempool and on the main chain are found, the latter
-    /// with the feature `wtxids` of `server.features`: without it, a wtxid that is not in the mempool is FEATURE_DISABLED, and
+    /// with the feature WTXIDS of `server.features`: without it, a wtxid that is not in the mempool is FEATURE_DISABLED, and
     /// NOT_READY while the server still builds what it needs for it.
     async fn transaction(
         &self,

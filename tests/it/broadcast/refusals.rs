@@ -54,8 +54,8 @@ fn arguments_that_cannot_be_are_errors() {
     let response = lab.execute(document, json!({ "hexes": vec![&hex; 26] }));
     let expected = json!({ "code": "QUERY_LIMIT_EXCEEDED", "which": "packageSize", "limit": 25, "actual": 26 });
     assert_eq!(response["errors"][0]["extensions"], expected);
-    let limits = lab.execute("{ server { features limits { packageSize } } }", json!({}));
-    assert_eq!(limits["data"]["server"], json!({ "features": ["broadcast"], "limits": { "packageSize": 25 } }));
+    let limits = lab.execute("{ server { limits { packageSize } } }", json!({}));
+    assert_eq!(limits["data"]["server"], json!({ "limits": { "packageSize": 25 } }));
     lab.stop();
 }
 
@@ -64,13 +64,18 @@ fn while_it_is_switched_off_the_setting_is_named_and_asking_goes_on() {
     let api = Api::empty(Network::Regtest, Limits::default());
     let sent = api.ask("mutation { of: broadcastTransaction(hex: \"00\") { outcome } }");
     assert_eq!(sent["data"], json!({ "of": null }));
-    let expected = json!({ "code": "FEATURE_DISABLED", "setting": "api.broadcast" });
+    let expected = json!({ "code": "FEATURE_DISABLED", "feature": "BROADCAST", "setting": "api.broadcast" });
     assert_eq!(sent["errors"][0]["extensions"], expected);
     assert_eq!(
         api.refusal("mutation { of: broadcastPackage(hexes: [\"00\"]) { accepted } }"),
         json!("FEATURE_DISABLED")
     );
-    assert_eq!(api.data("{ server { features } }"), json!({ "server": { "features": [] } }));
+    let features = [
+        json!({ "name": "BROADCAST", "enabled": false, "setting": "api.broadcast" }),
+        json!({ "name": "WTXIDS", "enabled": false, "setting": "index.wtxids" }),
+        json!({ "name": "BLOCK_TEMPLATE", "enabled": false, "setting": "server.block_template" }),
+    ];
+    assert_eq!(api.data("{ server { features { name enabled setting } } }")["server"]["features"], json!(features));
     assert_eq!(api.refusal("{ testTransactions(hexes: [\"00\"]) { allowed } }"), json!("NOT_READY"));
 }
 

@@ -137,7 +137,7 @@ fn a_confirmed_transaction_is_found_by_its_wtxid_once_the_table_is_complete() {
     let by_wtxid = |id: &str| format!("{{ transaction(wtxid: \"{id}\") {{ txid state }} }}");
     let refusal = |api: &Api| api.ask(&by_wtxid(&wtxid.to_string()))["errors"][0].clone();
     let disabled = "this feature is disabled; the operator enables it with the setting index.wtxids";
-    let extensions = json!({ "code": "FEATURE_DISABLED", "setting": "index.wtxids" });
+    let extensions = json!({ "code": "FEATURE_DISABLED", "feature": "WTXIDS", "setting": "index.wtxids" });
     assert_eq!(refusal(&api), error(&json!(["transaction"]), 3, disabled, &extensions));
 
     let transactions = u32::try_from(chain.active_blocks().map(|block| block.txdata.len()).sum::<usize>()).unwrap();
@@ -145,7 +145,7 @@ fn a_confirmed_transaction_is_found_by_its_wtxid_once_the_table_is_complete() {
     let message =
         format!("the server has read 20 of {transactions} transactions for lookups of this kind; retry later");
     let progress = 20.0 / f64::from(transactions);
-    let extensions = json!({ "code": "NOT_READY", "feature": "wtxids", "progress": progress });
+    let extensions = json!({ "code": "NOT_READY", "feature": "WTXIDS", "progress": progress });
     assert_eq!(refusal(&api), error(&json!(["transaction"]), 3, &message, &extensions));
 
     api.switch_tables(OptionalTables { wtxids: true }, 1_000);

@@ -30,7 +30,7 @@ fn followed(real: &RealNode) -> Api {
 fn what_needs_no_block_is_answered_before_there_is_one() {
     let api = Api::empty(Network::Regtest, Limits::default());
     let questions = "{ sync { phase indexedHeight targetHeight progress blocksPerSecond etaSeconds ready }
-        server { id version features subscriptions limits { depth } database { formatVersion fileBytes } }
+        server { id version features { name enabled } subscriptions limits { depth } database { formatVersion fileBytes } }
         node(id: \"Server:main\") { __typename }
         bitcoinNode { reachable version subversion chain blocks headers bestBlockHash verificationProgress
             initialBlockDownload pruned connections warnings } }";
@@ -43,10 +43,11 @@ fn what_needs_no_block_is_answered_before_there_is_one() {
         "etaSeconds": null,
         "ready": false,
     });
+    let features = ["BROADCAST", "WTXIDS", "BLOCK_TEMPLATE"];
     let server = json!({
         "id": "Server:main",
         "version": env!("CARGO_PKG_VERSION"),
-        "features": [],
+        "features": features.map(|name| json!({ "name": name, "enabled": false })),
         "subscriptions": 0,
         "limits": { "depth": 20 },
         "database": { "formatVersion": btcgraph::index::FORMAT_VERSION, "fileBytes": null },

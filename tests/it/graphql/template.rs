@@ -53,6 +53,7 @@ fn the_template_of_the_node_is_told_where_the_settings_allow_it() {
     let response = api.ask(TEMPLATE);
     let refused = &response["errors"][0];
     assert_eq!(response["data"]["mempool"]["nextBlockTemplate"], json!(null));
-    assert_eq!(refused["extensions"]["code"], json!("NODE_UNAVAILABLE"));
-    assert_eq!(refused["message"], json!("this server does not ask its Bitcoin node for block templates"));
+    let expected =
+        json!({ "code": "FEATURE_DISABLED", "feature": "BLOCK_TEMPLATE", "setting": "server.block_template" });
+    assert_eq!(refused["extensions"], expected);
 }

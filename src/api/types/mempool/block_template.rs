@@ -30,8 +30,8 @@ pub(crate) struct BlockTemplateObject {
 }
 
 impl BlockTemplateObject {
-    /// Asks the node for one. Errors: NODE_UNAVAILABLE if the settings do not let clients do that, if the node is away, and
-    /// if it makes none.
+    /// Asks the node for one. Errors: FEATURE_DISABLED if the settings do not let clients do that; NODE_UNAVAILABLE if the
+    /// node is away, and if it makes none.
     pub(crate) async fn ask(view: &Arc<View>) -> Result<Self, ApiError> {
         let found = view.node_client().block_template().await.map_err(|error| ApiError::node_unavailable(&error))?;
         view.count(found.transactions.len().saturating_mul(ITEM_BYTES))?;

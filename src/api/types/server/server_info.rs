@@ -6,8 +6,34 @@ use super::database_info::DatabaseInfo;
 use super::server_limits::ServerLimits;
 use crate::api::context::{Pinned, ServingContext};
 use crate::api::error::ApiError;
+use crate::api::features::{Feature, Features};
 use crate::api::pagination::global_id::SERVER_ID;
 use crate::api::scalars::{DateTime, int};
+
+/// An optional feature, and what is switched on.
+pub(crate) struct FeatureInfo {
+    name: Feature,
+    features: Features,
+}
+
+/// An optional feature of the server. If it is disabled, what needs it fails with FEATURE_DISABLED.
+#[Object(name = "Feature")]
+impl FeatureInfo {
+    /// The feature.
+    async fn name(&self) -> Feature {
+        self.name
+    }
+
+    /// Whether this server has it.
+    async fn enabled(&self) -> bool {
+        self.features.has(self.name)
+    }
+
+    /// The setting with which the operator enables it.
+    async fn setting(&self) -> &'static str {
+        self.name.setting()
+    }
+}
 
 /// This server.
 #[derive(Clone)]
@@ -60,9 +86,8 @@ impl ServerInfo {
         int(self.serving.subscriptions())
     }
 
-    /// The optional features that are enabled, by name. `broadcast`: the mutations submit transactions. `wtxids`: confirmed
-    /// transactions are found by their wtxids.
-    async fn features(&self) -> Vec<String> {
-        self.serving.features.names()
+    /// All optional features, and whether this server has them.
+    async fn features(&self) -> Vec<FeatureInfo> {
+        Feature::ALL.map(|name| FeatureInfo { name, features: self.serving.features }).into()
     }
 }
