@@ -267,11 +267,6 @@ impl ApiError {
         self.code
     }
 
-    /// What it says, without code and details.
-    pub(crate) fn into_message(self) -> String {
-        self.message
-    }
-
     fn extensions(self) -> ErrorExtensionValues {
         let mut values = ErrorExtensionValues::default();
         values.set("code", self.code);

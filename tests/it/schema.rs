@@ -13,6 +13,7 @@ use async_graphql::{Positioned, parser::types::BaseType, parser::types::Type};
 /// server limits.
 const INT_FITS: &[(&str, &str)] = &[
     ("AcceptResult.vsize", "as Transaction.vsize, or what signature operations count for: they are limited"),
+    ("AddressError.position", "an index in a text that a request bounds"),
     ("BitcoinNode.blocks", "as Block.height"),
     ("BitcoinNode.connections", "a connection takes a port or a file descriptor"),
     ("BitcoinNode.headers", "as Block.height"),

@@ -24,6 +24,7 @@ export const typePolicies: TypePolicies = {
       coinbaseBlocks: connection(),
     },
   },
+  AddressError: { keyFields: false, merge: true },
   AddressLookup: { keyFields: false, merge: true },
   AddressSet: {
     keyFields: false,

@@ -14,6 +14,7 @@ export const possibleTypes: Record<string, string[]> = {
 
 export const keys: KeyingConfig = {
   AcceptResult: isPart,
+  AddressError: isPart,
   AddressLookup: isPart,
   AddressSet: isPart,
   Balance: isPart,

@@ -108,20 +108,21 @@ fn members_say_what_each_stands_for_and_count_once() {
     let address = super::expected::address(&script).unwrap();
     let data = api.data(&format!(
         "{{ addresses(of: {{ addresses: [\"{address}\", \"{}\", \"nonsense\"], scripts: [\"{script:x}\", \"51\"] }}) {{
-            members {{ input error address {{ address }} }} stats {{ txCount received }} }}
+            members {{ input error {{ code message position }} ledger {{ ... on Address {{ address }} ... on Script {{ hex }} }} }} stats {{ txCount received }} }}
             script(scriptPubKey: \"{script:x}\") {{ stats {{ txCount received }} }} }}",
         address.to_uppercase()
     ));
     let (set, alone) = (&data["addresses"], &data["script"]);
     assert_eq!(set["stats"], alone["stats"], "an anyone-can-spend script that nobody paid adds nothing");
-    let member = |input: &str| json!({ "input": input, "error": null, "address": { "address": address } });
+    let member = |input: &str| json!({ "input": input, "error": null, "ledger": { "address": address } });
     let members = set["members"].as_array().unwrap();
     assert_eq!(members[0], member(&address));
     assert_eq!(members[1], member(&address.to_uppercase()));
-    assert_eq!((&members[2]["input"], &members[2]["address"]), (&json!("nonsense"), &Value::Null));
-    assert!(members[2]["error"].is_string(), "{}", members[2]);
+    let message = "\"nonsense\": the checksum does not match: the address is mistyped";
+    let error = json!({ "code": "WRONG_CHECKSUM", "message": message, "position": null });
+    assert_eq!(members[2], json!({ "input": "nonsense", "error": error, "ledger": null }));
     assert_eq!(members[3], member(&script.to_hex_string()));
-    assert_eq!(members[4], json!({ "input": "51", "error": null, "address": null }));
+    assert_eq!(members[4], json!({ "input": "51", "error": null, "ledger": { "hex": "51" } }));
     let empty = api.data(&format!("{{ addresses(of: {{ addresses: [], scripts: [] }}) {{ {FIGURES} }} }}"));
     assert_eq!(empty["addresses"], Truth::whole(&chain).figures(&Scripts::new()));
 }

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use async_graphql::{Context, ID, Object};
 use bitcoin::ScriptBuf;
 
+use super::address_error::refusal;
 use super::balance::Balance;
 use super::entry::{LedgerEntry, LedgerFilter};
 use super::holdings::{Holdings, script_hash};
@@ -10,7 +11,7 @@ use super::script::Script;
 use super::stats::LedgerStats;
 use super::utxo::{UtxoConnection, UtxoFilter};
 use crate::api::costs;
-use crate::api::error::{ApiError, shown};
+use crate::api::error::ApiError;
 use crate::api::pagination::connection::Connection;
 use crate::api::pagination::global_id::address_id;
 use crate::api::pagination::page::PageArgs;
@@ -34,12 +35,14 @@ impl Address {
     ///
     /// Errors: BAD_USER_INPUT, with the position of the fault where there is one.
     pub(crate) fn parse(view: &Arc<View>, text: &str) -> Result<Self, ApiError> {
-        let script = parse_address(text, view.network()).map_err(|error| match error {
-            // a secret that was sent by mistake is not quoted, where logs would keep it
-            AddressError::PrivateKey | AddressError::ExtendedKey => ApiError::bad_user_input(error.to_string()),
-            error => ApiError::bad_user_input_at(format!("{}: {error}", shown(text)), error.position()),
-        })?;
-        Self::of(view, script).ok_or_else(|| ApiError::internal("the script of an address has no address"))
+        Self::read(view, text)
+            .unwrap_or_else(|error| Err(ApiError::bad_user_input_at(refusal(&error, text), error.position())))
+    }
+
+    /// The address that this text stands for. The inner error is a fault of the server.
+    pub(crate) fn read(view: &Arc<View>, text: &str) -> Result<Result<Self, ApiError>, AddressError> {
+        let script = parse_address(text, view.network())?;
+        Ok(Self::of(view, script).ok_or_else(|| ApiError::internal("the script of an address has no address")))
     }
 
     /// The address of a script, `None` if it has none.

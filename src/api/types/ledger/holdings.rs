@@ -28,7 +28,7 @@ use crate::view::{self, Dependency, Movements, Pending, ScriptKey, TxNum, View};
 /// the main chain.
 // the same argument of two fields is said twice
 #[allow(clippy::duplicated_attributes)]
-#[derive(Interface)]
+#[derive(Clone, Interface)]
 #[graphql(
     field(
         name = "stats",

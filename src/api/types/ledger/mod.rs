@@ -11,6 +11,7 @@
 //! ```
 
 mod address;
+mod address_error;
 mod balance;
 mod entry;
 mod holdings;

@@ -5,9 +5,11 @@ use bitcoin::ScriptBuf;
 use bitcoin::hashes::{Hash, HashEngine, sha256};
 
 use super::address::Address;
+use super::address_error::AddressErrorObject;
 use super::balance::Balance;
 use super::entry::{LedgerEntry, LedgerFilter};
-use super::holdings::{Holdings, script_hash};
+use super::holdings::{Holdings, Ledger, script_hash};
+use super::script::Script;
 use super::stats::LedgerStats;
 use super::utxo::{UtxoConnection, UtxoFilter};
 use crate::api::costs;
@@ -46,10 +48,10 @@ impl WatchInput {
 pub(crate) struct AddressLookup {
     /// The address, or the scriptPubKey in hexadecimal, as given in the request.
     input: String,
-    /// The address. Null for a script that has no address form, and if `error` is set.
-    address: Option<Address>,
+    /// The address, or the script if it has no address. Null if `error` is set.
+    ledger: Option<Ledger>,
     /// Why the entry is not an address of this network. Null if the entry is part of the set.
-    error: Option<String>,
+    error: Option<AddressErrorObject>,
 }
 
 /// Several addresses and scripts as one ledger.
@@ -78,21 +80,26 @@ impl AddressSet {
         }
         let (mut members, mut scripts) = (Vec::with_capacity(input.len()), Vec::with_capacity(input.len()));
         for text in input.addresses.into_iter().flatten() {
-            members.push(match Address::parse(view, &text) {
+            members.push(match Address::read(view, &text) {
                 Ok(address) => {
                     let address = address?;
                     scripts.push((address.script_pubkey().clone(), address.text().to_owned()));
-                    AddressLookup { input: text, address: Some(address), error: None }
+                    AddressLookup { input: text, ledger: Some(Ledger::Address(address)), error: None }
                 }
-                Err(error) => AddressLookup { input: text, address: None, error: Some(error.into_message()) },
+                Err(error) => {
+                    let error = Some(AddressErrorObject::new(&error, &text)?);
+                    AddressLookup { input: text, ledger: None, error }
+                }
             });
         }
         for script in input.scripts.into_iter().flatten() {
             let script = ScriptBuf::from_bytes(script.into_bytes());
             let address = Address::of(view, script.clone());
             let hex = script.to_hex_string();
-            scripts.push((script, address.as_ref().map_or_else(|| hex.clone(), |address| address.text().to_owned())));
-            members.push(AddressLookup { input: hex, address, error: None });
+            let name = address.as_ref().map_or_else(|| hex.clone(), |address| address.text().to_owned());
+            let ledger = address.map_or_else(|| Ledger::Script(Script::of(view, script.clone())), Ledger::Address);
+            scripts.push((script, name));
+            members.push(AddressLookup { input: hex, ledger: Some(ledger), error: None });
         }
         let scripts: Vec<_> = scripts.into_iter().map(|(script, name)| (script_hash(&script), name)).collect();
         let owner = content_id(scripts.iter().map(|(hash, _)| *hash));
