@@ -156,9 +156,10 @@ fn engine(published: Published, live: Live, limits: &Limits, serving: Arc<Servin
     let query = query::Query::new(&published, &serving);
     let mutation = mutation::Mutation::new(&published, &live, serving.features);
     let waiting = wait_for_tip::WaitForTip::new(&published, &live, &serving);
-    GraphqlEngine::build(query, mutation, subscription::Subscription::new(published, live, serving))
+    GraphqlEngine::build(query, mutation, subscription::Subscription::new(published, live.clone(), serving))
         .register_output_type::<types::ledger::Ledger>()
         .data(*limits)
+        .data(live)
         .extension(request::RequestExtensions(*limits))
         .extension(waiting)
         .finish()

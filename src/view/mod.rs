@@ -134,6 +134,12 @@ impl View {
         self.budget.spend(bytes)
     }
 
+    /// The number of times that the tip had changed when this state was published, in this run of the server.
+    #[must_use]
+    pub fn tip_changes(&self) -> u64 {
+        self.head.tip_history.count()
+    }
+
     /// The newest block.
     #[must_use]
     pub fn tip(&self) -> Tip {

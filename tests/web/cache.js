@@ -121,11 +121,11 @@ const CHANGES = {
   'apollo/cache.ts': [
     ['type Balance {', 'type News {\n  text: String!\n}\n\ntype Balance {'],
     ['staleBlocks(', 'staleBlocks(\n    minHeight: Int,'],
-    ['= BlockConnected |', '= PageInfo | BlockConnected |'],
+    ['type BlockConnected implements ChainEvent {', 'type BlockConnected {'],
   ],
   'urql/cache.ts': [
     ['type Balance {', 'type News {\n  text: String!\n}\n\ntype Balance {'],
-    ['= BlockConnected |', '= PageInfo | BlockConnected |'],
+    ['type BlockConnected implements ChainEvent {', 'type BlockConnected {'],
   ],
 };
 for (const path of Object.keys(FILES)) {

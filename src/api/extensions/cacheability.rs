@@ -102,6 +102,7 @@ pub const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     ("Chain", Immutable, "id network genesisHash"),
     ("Chain", ByArgument, "supply range epoch"),
     ("Chain", UntilNextTip, "summary difficultyAdjustment epochs"),
+    ("ChainEvent", Never, "seq cursor"),
     (
         "ChainSummary",
         UntilNextTip,
@@ -170,6 +171,7 @@ pub const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
          descendantFees parents children hasUnconfirmedInputs projectedBlock vsizeAhead isReplaceable \
          bumpFeeTo",
     ),
+    ("MempoolEvent", Never, "seq cursor"),
     ("MempoolSample", UntilNextHead, "at count vsize totalFee minFeeRate txPerSecond vbytesPerSecond vsizeByFeeRate"),
     (
         "MempoolStats",
@@ -245,7 +247,7 @@ pub const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     ("ServerInfo", Never, "id version gitCommit startedAt limits database subscriptions features"),
     ("Snapshot", UntilNextTip, "height hash"),
     ("Snapshot", UntilNextHead, "takenAt"),
-    ("Snapshot", Never, "mempoolSequence nodeHeight nodeHeaders inSync mempoolInSync"),
+    ("Snapshot", Never, "cursor mempoolSequence nodeHeight nodeHeaders inSync mempoolInSync"),
     ("Spendability", Immutable, "ok reasons notBeforeHeight"),
     (
         "Supply",

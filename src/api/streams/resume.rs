@@ -2,17 +2,22 @@
 //! can go on from.
 //!
 //! ```text
-//!   chainEvents:    direction u8 ‖ block hash 32        sealed as the cursors of lists are
-//!   mempoolEvents:  run u64 ‖ number u64
-//!   ledgerEvents:   direction u8 ‖ block hash 32 ‖ events informed of it u32 ‖ [run u64 ‖ number u64 ‖ turns u64]
+//!   chainEvents:    seq u64 ‖ direction u8 ‖ block hash 32        sealed as the cursors of lists are
+//!   mempoolEvents:  seq u64 ‖ run u64 ‖ number u64
+//!   ledgerEvents:   seq u64 ‖ direction u8 ‖ block hash 32 ‖ events informed of it u32 ‖ [run u64 ‖ number u64 ‖ turns u64]
 //!                   sealed with what is watched, too
+//!   Snapshot:       block hash 32 ‖ run u64 ‖ number u64 ‖ turns u64
 //! ```
+//!
+//! The number of the event in its stream (`seq`) goes on from the cursor, so that a client can tell whether an event is missing.
+//! The cursor of a snapshot is good for each of these streams, and their numbers begin behind it.
 
 use bitcoin::BlockHash;
 use bitcoin::hashes::Hash;
 
 use crate::api::error::{ApiError, shown};
 use crate::api::pagination::cursor::Scope;
+use crate::api::scalars::UInt53;
 
 /// A reader of the chain that has heard that this block joined or left it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +41,20 @@ pub(crate) struct LedgerCursor {
     pub(crate) sent: u32,
     /// How far it is in what happened in the mempool, if that can be gone on from.
     pub(crate) reached: Option<MempoolReached>,
+}
+
+/// A state of the chain and the mempool that a client has queried. Every stream can begin behind it, whatever it watches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SnapshotCursor {
+    pub(crate) tip: BlockHash,
+    pub(crate) reached: MempoolReached,
+}
+
+/// Where a stream begins: a place, and the number of the last event in front of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StreamStart<P> {
+    pub(crate) place: P,
+    pub(crate) seq: u64,
 }
 
 /// How far in a run of the server a reader has come.
@@ -75,15 +94,18 @@ impl ChainCursor {
         }
     }
 
-    pub(crate) fn encode(self) -> String {
-        scope(Self::STREAM).sealed(&self.to_bytes())
+    pub(crate) fn encode(self, seq: UInt53) -> String {
+        numbered(&scope(Self::STREAM), seq, &self.to_bytes())
     }
 
-    /// Errors: BAD_USER_INPUT for a text that is no cursor of this stream.
-    pub(crate) fn decode(cursor: &str) -> Result<Self, ApiError> {
+    /// Errors: BAD_USER_INPUT for a text that is no cursor of this stream or of a snapshot.
+    pub(crate) fn decode(cursor: &str) -> Result<StreamStart<Self>, ApiError> {
+        if let Some(SnapshotCursor { tip, .. }) = SnapshotCursor::read(cursor) {
+            return Ok(StreamStart { place: Self::Connected(tip), seq: 0 });
+        }
         let place = || {
-            let content = scope(Self::STREAM).opened(cursor)?;
-            Self::from_bytes(content.try_into().ok()?)
+            let (seq, content) = opened(&scope(Self::STREAM), cursor)?;
+            Some(StreamStart { place: Self::from_bytes(content.try_into().ok()?)?, seq })
         };
         place().ok_or_else(|| no_cursor(Self::STREAM, cursor))
     }
@@ -92,17 +114,20 @@ impl ChainCursor {
 impl MempoolCursor {
     const STREAM: &'static str = "mempoolEvents";
 
-    pub(crate) fn encode(self) -> String {
-        scope(Self::STREAM).sealed(&[self.run.to_be_bytes(), self.sequence.to_be_bytes()].concat())
+    pub(crate) fn encode(self, seq: UInt53) -> String {
+        numbered(&scope(Self::STREAM), seq, &[self.run, self.sequence].map(u64::to_be_bytes).concat())
     }
 
-    /// Errors: BAD_USER_INPUT for a text that is no cursor of this stream.
-    pub(crate) fn decode(cursor: &str) -> Result<Self, ApiError> {
+    /// Errors: BAD_USER_INPUT for a text that is no cursor of this stream or of a snapshot.
+    pub(crate) fn decode(cursor: &str) -> Result<StreamStart<Self>, ApiError> {
+        if let Some(SnapshotCursor { reached, .. }) = SnapshotCursor::read(cursor) {
+            return Ok(StreamStart { place: Self { run: reached.run, sequence: reached.sequence }, seq: 0 });
+        }
         let place = || {
-            let content = scope(Self::STREAM).opened(cursor)?;
+            let (seq, content) = opened(&scope(Self::STREAM), cursor)?;
             let (run, sequence) = content.split_first_chunk()?;
             let sequence = u64::from_be_bytes(sequence.try_into().ok()?);
-            Some(Self { run: u64::from_be_bytes(*run), sequence })
+            Some(StreamStart { place: Self { run: u64::from_be_bytes(*run), sequence }, seq })
         };
         place().ok_or_else(|| no_cursor(Self::STREAM, cursor))
     }
@@ -119,19 +144,23 @@ impl LedgerCursor {
         scope(Self::STREAM).filtered(watched)
     }
 
-    pub(crate) fn encode(self, scope: &Scope) -> String {
+    pub(crate) fn encode(self, scope: &Scope, seq: UInt53) -> String {
         let mut content = self.block.to_bytes().to_vec();
         content.extend(self.sent.to_be_bytes());
         if let Some(MempoolReached { run, sequence, tip_changes }) = self.reached {
             content.extend([run, sequence, tip_changes].map(u64::to_be_bytes).concat());
         }
-        scope.sealed(&content)
+        numbered(scope, seq, &content)
     }
 
-    /// Errors: BAD_USER_INPUT for a text that is no cursor of this stream.
-    pub(crate) fn decode(cursor: &str, scope: &Scope) -> Result<Self, ApiError> {
+    /// Errors: BAD_USER_INPUT for a text that is no cursor of this stream or of a snapshot.
+    pub(crate) fn decode(cursor: &str, scope: &Scope) -> Result<StreamStart<Self>, ApiError> {
+        if let Some(SnapshotCursor { tip, reached }) = SnapshotCursor::read(cursor) {
+            let (block, sent) = (ChainCursor::Connected(tip), Self::WHOLE);
+            return Ok(StreamStart { place: Self { block, sent, reached: Some(reached) }, seq: 0 });
+        }
         let place = || {
-            let content = scope.opened(cursor)?;
+            let (seq, content) = opened(scope, cursor)?;
             let (block, rest) = content.split_first_chunk::<33>()?;
             let (sent, rest) = rest.split_first_chunk()?;
             let (block, sent) = (ChainCursor::from_bytes(*block)?, u32::from_be_bytes(*sent));
@@ -144,17 +173,48 @@ impl LedgerCursor {
                 }
                 _ => return None,
             };
-            Some(Self { block, sent, reached })
+            Some(StreamStart { place: Self { block, sent, reached }, seq })
         };
         place().ok_or_else(|| {
             ApiError::bad_user_input(format!(
                 "{} is not a cursor of {} with these arguments: give one from an event of this subscription, \
-                 with the same addresses, scripts and depths",
+                 with the same addresses, scripts and depths, or `snapshot.cursor` of a query",
                 shown(cursor),
                 Self::STREAM
             ))
         })
     }
+}
+
+impl SnapshotCursor {
+    pub(crate) fn encode(self) -> String {
+        let MempoolReached { run, sequence, tip_changes } = self.reached;
+        let mut content = self.tip.to_byte_array().to_vec();
+        content.extend([run, sequence, tip_changes].map(u64::to_be_bytes).concat());
+        scope("snapshot").sealed(&content)
+    }
+
+    /// `None` for a text that is no cursor of a snapshot.
+    fn read(cursor: &str) -> Option<Self> {
+        let content = scope("snapshot").opened(cursor)?;
+        let (tip, rest) = content.split_first_chunk::<32>()?;
+        let (run, rest) = rest.split_first_chunk()?;
+        let (sequence, rest) = rest.split_first_chunk()?;
+        let [run, sequence, tip_changes] = [*run, *sequence, rest.try_into().ok()?].map(u64::from_be_bytes);
+        let tip = BlockHash::from_byte_array(*tip);
+        Some(Self { tip, reached: MempoolReached { run, sequence, tip_changes } })
+    }
+}
+
+fn numbered(scope: &Scope, seq: UInt53, content: &[u8]) -> String {
+    scope.sealed(&[&seq.to_u64().to_be_bytes(), content].concat())
+}
+
+/// The number and the rest of a cursor.
+fn opened(scope: &Scope, cursor: &str) -> Option<(u64, Vec<u8>)> {
+    let content = scope.opened(cursor)?;
+    let (seq, rest) = content.split_first_chunk()?;
+    Some((u64::from_be_bytes(*seq), rest.to_vec()))
 }
 
 fn scope(stream: &'static str) -> Scope {
@@ -163,7 +223,7 @@ fn scope(stream: &'static str) -> Scope {
 
 fn no_cursor(stream: &str, cursor: &str) -> ApiError {
     ApiError::bad_user_input(format!(
-        "{} is not a cursor of {stream}: give one from an event of this subscription",
+        "{} is not a cursor of {stream}: give one from an event of this subscription, or `snapshot.cursor` of a query",
         shown(cursor)
     ))
 }
@@ -176,35 +236,55 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_cursor_leads_back_to_its_place(hash: [u8; 32], run: u64, sequence: u64) {
-            let hash = BlockHash::from_byte_array(hash);
+        fn a_cursor_leads_back_to_its_place(hash: [u8; 32], run: u64, sequence: u64, number: u32) {
+            let (hash, seq) = (BlockHash::from_byte_array(hash), UInt53::from(number));
             for place in [ChainCursor::Connected(hash), ChainCursor::Disconnected(hash)] {
-                prop_assert_eq!(ChainCursor::decode(&place.encode()).unwrap(), place);
-                prop_assert!(MempoolCursor::decode(&place.encode()).is_err());
+                let cursor = place.encode(seq);
+                prop_assert_eq!(ChainCursor::decode(&cursor).unwrap(), StreamStart { place, seq: number.into() });
+                prop_assert!(MempoolCursor::decode(&cursor).is_err());
             }
             let place = MempoolCursor { run, sequence };
-            prop_assert_eq!(MempoolCursor::decode(&place.encode()).unwrap(), place);
-            prop_assert!(ChainCursor::decode(&place.encode()).is_err());
+            let cursor = place.encode(seq);
+            prop_assert_eq!(MempoolCursor::decode(&cursor).unwrap(), StreamStart { place, seq: number.into() });
+            prop_assert!(ChainCursor::decode(&cursor).is_err());
+        }
+
+        #[test]
+        fn a_cursor_of_a_snapshot_begins_every_stream(tip: [u8; 32], run: u64, sequence: u64, tip_changes: u64) {
+            let tip = BlockHash::from_byte_array(tip);
+            let reached = MempoolReached { run, sequence, tip_changes };
+            let cursor = SnapshotCursor { tip, reached }.encode();
+            let block = ChainCursor::Connected(tip);
+            prop_assert_eq!(ChainCursor::decode(&cursor).unwrap(), StreamStart { place: block, seq: 0 });
+            let place = MempoolCursor { run, sequence };
+            prop_assert_eq!(MempoolCursor::decode(&cursor).unwrap(), StreamStart { place, seq: 0 });
+            let place = LedgerCursor { block, sent: LedgerCursor::WHOLE, reached: Some(reached) };
+            for watched in ["a", "b"] {
+                let scope = LedgerCursor::scope(watched.to_owned());
+                prop_assert_eq!(LedgerCursor::decode(&cursor, &scope).unwrap(), StreamStart { place, seq: 0 });
+            }
         }
 
         #[test]
         fn a_cursor_of_a_ledger_leads_back_to_its_place_in_the_same_stream_only(
-            hash: [u8; 32], sent: u32, reached: Option<(u64, u64, u64)>,
+            hash: [u8; 32], sent: u32, reached: Option<(u64, u64, u64)>, number: u32,
         ) {
+            let seq = UInt53::from(number);
             let reached = reached.map(|(run, sequence, tip_changes)| MempoolReached { run, sequence, tip_changes });
             let hash = BlockHash::from_byte_array(hash);
             let (scope, other) = (LedgerCursor::scope("a".to_owned()), LedgerCursor::scope("b".to_owned()));
             for block in [ChainCursor::Connected(hash), ChainCursor::Disconnected(hash)] {
                 let place = LedgerCursor { block, sent, reached };
-                prop_assert_eq!(LedgerCursor::decode(&place.encode(&scope), &scope).unwrap(), place);
-                prop_assert!(LedgerCursor::decode(&place.encode(&scope), &other).is_err());
-                prop_assert!(LedgerCursor::decode(&block.encode(), &scope).is_err());
+                let cursor = place.encode(&scope, seq);
+                prop_assert_eq!(LedgerCursor::decode(&cursor, &scope).unwrap(), StreamStart { place, seq: number.into() });
+                prop_assert!(LedgerCursor::decode(&cursor, &other).is_err());
+                prop_assert!(LedgerCursor::decode(&block.encode(seq), &scope).is_err());
             }
         }
 
         #[test]
         fn a_changed_cursor_and_any_other_text_is_refused(at: prop::sample::Index, noise in ".{0,80}") {
-            let mut cursor = ChainCursor::Connected(BlockHash::from_byte_array([7; 32])).encode().into_bytes();
+            let mut cursor = ChainCursor::Connected(BlockHash::from_byte_array([7; 32])).encode(3.into()).into_bytes();
             let at = at.index(cursor.len() - 1);
             cursor[at] = if cursor[at] == b'A' { b'B' } else { b'A' };
             prop_assert!(ChainCursor::decode(&String::from_utf8(cursor).unwrap()).is_err());

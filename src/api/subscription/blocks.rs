@@ -4,14 +4,14 @@ use std::sync::Arc;
 use async_graphql::futures_util::stream::{Stream, StreamExt};
 use async_graphql::{Context, Subscription};
 
-use super::source::{StreamSource, seq};
+use super::source::{SeqCounter, StreamSource};
 use crate::api::error::ApiError;
 use crate::api::streams::chain::Change;
 use crate::api::streams::follower::events_until_error;
 use crate::api::streams::resume::ChainCursor;
 use crate::api::streams::resume_point::{ResumePoint, ResumeTracker};
 use crate::api::types::block::Block;
-use crate::api::types::chain::{ChainEventUnion, Reorg};
+use crate::api::types::chain::{ChainEventObject, Reorg};
 
 /// The subscriptions to blocks.
 pub(crate) struct BlockSubscription(pub(crate) StreamSource);
@@ -24,15 +24,16 @@ impl BlockSubscription {
         &self,
         ctx: &Context<'_>,
         #[graphql(
-            desc = "Only events after the event with this cursor, however old it is. Changes that were undone in the \
+            desc = "Only events after the event or the snapshot with this cursor, however old it is. Changes that were undone in the \
                     meantime are skipped. If the server does not have the cursor's block yet, it waits for it for up \
                     to 10 seconds, then fails with CURSOR_EXPIRED."
         )]
         after: Option<String>,
-    ) -> Result<impl Stream<Item = Result<ChainEventUnion, ApiError>> + use<>, ApiError> {
+    ) -> Result<impl Stream<Item = Result<ChainEventObject, ApiError>> + use<>, ApiError> {
         let after = after.as_deref().map(ChainCursor::decode).transpose()?;
-        let changes = events_until_error(self.0.chain(ctx, after).await?).enumerate();
-        let events = changes.map(|(place, change)| ChainEventUnion::new(change?, seq(place)?));
+        let mut seq = SeqCounter::after(after.as_ref());
+        let changes = events_until_error(self.0.chain(ctx, after.map(|after| after.place)).await?);
+        let events = changes.map(move |change| ChainEventObject::new(change?, seq.next()?));
         Ok(self.0.counted(events))
     }
 

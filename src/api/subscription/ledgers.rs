@@ -3,14 +3,14 @@ use std::sync::Arc;
 use async_graphql::futures_util::stream::{Stream, StreamExt};
 use async_graphql::{Context, Subscription};
 
-use super::source::{StreamSource, seq};
+use super::source::{SeqCounter, StreamSource};
 use crate::api::context::limits;
 use crate::api::error::ApiError;
 use crate::api::streams::follower::events_until_error;
 use crate::api::streams::ledger::blocks::StaleBlocks;
 use crate::api::streams::ledger::follower::{LedgerFollower, LedgerSources};
 use crate::api::streams::resume::LedgerCursor;
-use crate::api::types::ledger::{LedgerEvent, WatchInput, Watched};
+use crate::api::types::ledger::{LedgerEvent, LedgerEventKind, WatchInput, Watched};
 
 /// How many numbers of confirmations one subscription can ask for.
 const DEPTHS: usize = 20;
@@ -39,7 +39,7 @@ impl LedgerSubscription {
         #[graphql(desc = "The addresses and scripts to watch, at most `server.limits.watch`. Duplicates count once.")]
         watch: WatchInput,
         #[graphql(
-            desc = "Only events after the event with this cursor. No event is missing while the server still stores \
+            desc = "Only events after the event or the snapshot with this cursor. No event is missing while the server still stores \
                     the mempool and chain history since then. After a longer absence, or a restart of the server, the \
                     client receives all changes of the chain that were not undone in the meantime, then GAP, SEEN for \
                     every transaction in the current mempool, and GAP_END. If the server does not have the cursor's \
@@ -47,21 +47,30 @@ impl LedgerSubscription {
         )]
         after: Option<String>,
         #[graphql(
-            desc = "The numbers of confirmations at which to send DEPTH_REACHED, at most 20. The first confirmation \
-                    always sends CONFIRMED, whether 1 is in the list or not.",
-            default_with = "Some(vec![1])"
+            desc = "The numbers of confirmations at which to send DEPTH_REACHED, at most 20. 1 in the list does nothing: \
+                    the first confirmation always sends CONFIRMED.",
+            default_with = "Some(Vec::new())"
         )]
         depths: Option<Vec<i32>>,
+        #[graphql(
+            desc = "Only events of these kinds; all if not given. GAP and GAP_END are always sent, because a client without \
+                    them keeps transactions that are gone. A cursor is valid whatever kinds are requested."
+        )]
+        kinds: Option<Vec<LedgerEventKind>>,
     ) -> Result<impl Stream<Item = Result<LedgerEvent, ApiError>> + use<>, ApiError> {
         let StreamSource { published, live, .. } = &self.source;
         let limits = *limits(ctx)?;
         let depths = above_one(depths.unwrap_or_default())?;
+        if kinds.as_ref().is_some_and(Vec::is_empty) {
+            return Err(ApiError::bad_user_input("kinds is empty: give at least one kind, or leave it out for all"));
+        }
         let watched = {
             let view = published.view_of(self.source.head()?, limits.transaction_bytes, published.node_client());
             Watched::of(&Arc::new(view), watch, &limits)?
         };
         let scope = LedgerCursor::scope(format!("{} {depths:?}", watched.id()));
-        let place = after.map(|cursor| LedgerCursor::decode(&cursor, &scope)).transpose()?;
+        let after = after.map(|cursor| LedgerCursor::decode(&cursor, &scope)).transpose()?;
+        let (mut seq, place) = (SeqCounter::after(after.as_ref()), after.map(|after| after.place));
         if let Some(place) = place {
             self.source.wait_for(place.block).await?;
         }
@@ -69,13 +78,25 @@ impl LedgerSubscription {
         let head = self.source.head()?;
         let sources = LedgerSources { published, live, stale: &self.stale, allowance: limits.transaction_bytes };
         let follower = LedgerFollower::new(&sources, (watched.clone(), depths), place, events, &head)?;
-        let sent = events_until_error(follower).enumerate().map(move |(number, found)| {
-            let (view, happening) = found?;
-            let cursor = happening.place.encode(&scope);
-            LedgerEvent::new(view, &happening, &watched, (seq(number)?, cursor), limits.scan_rows)
+        let is_wanted = move |kind| kinds.as_ref().is_none_or(|kinds| is_always_sent(kind) || kinds.contains(&kind));
+        let sent = events_until_error(follower).filter_map(move |found| {
+            let event = match found {
+                Ok((_, update)) if !is_wanted(update.kind) => None,
+                found => Some(found.and_then(|(view, update)| {
+                    let seq = seq.next()?;
+                    let cursor = update.place.encode(&scope, seq);
+                    LedgerEvent::new(view, &update, &watched, (seq, cursor), limits.scan_rows)
+                })),
+            };
+            std::future::ready(event)
         });
         Ok(self.source.counted(sent))
     }
+}
+
+/// Whether a client needs the event whatever kinds it asks for.
+fn is_always_sent(kind: LedgerEventKind) -> bool {
+    matches!(kind, LedgerEventKind::Gap | LedgerEventKind::GapEnd)
 }
 
 /// The numbers of confirmations above the first, ascending, each once.

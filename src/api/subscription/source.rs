@@ -14,7 +14,7 @@ use crate::api::streams::chain::ChainFollower;
 use crate::api::streams::follower::block_not_stored;
 use crate::api::streams::mempool::MempoolFollower;
 use crate::api::streams::reorgs::ReorgFollower;
-use crate::api::streams::resume::{ChainCursor, MempoolCursor};
+use crate::api::streams::resume::{ChainCursor, MempoolCursor, StreamStart};
 use crate::api::wait_until::wait_until;
 use crate::live::Live;
 use crate::view::{Head, MempoolEventKind, Published, View};
@@ -111,7 +111,17 @@ impl StreamSource {
     }
 }
 
-/// The number of an event by its place in its stream.
-pub(crate) fn seq(place: usize) -> Result<UInt53, ApiError> {
-    UInt53::new(u64::try_from(place).unwrap_or(u64::MAX).saturating_add(1))
+/// The numbers of the events of a stream, which go on from the cursor that it resumes from.
+pub(crate) struct SeqCounter(u64);
+
+impl SeqCounter {
+    pub(crate) fn after<P>(after: Option<&StreamStart<P>>) -> Self {
+        Self(after.map_or(0, |after| after.seq))
+    }
+
+    /// The number of the next event.
+    pub(crate) fn next(&mut self) -> Result<UInt53, ApiError> {
+        self.0 = self.0.saturating_add(1);
+        UInt53::new(self.0)
+    }
 }

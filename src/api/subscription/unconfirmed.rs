@@ -3,7 +3,7 @@ use std::sync::Arc;
 use async_graphql::futures_util::stream::{Stream, StreamExt};
 use async_graphql::{Context, Subscription};
 
-use super::source::{StreamSource, seq};
+use super::source::{SeqCounter, StreamSource};
 use crate::api::allowance::find_transaction;
 use crate::api::context::limits;
 use crate::api::error::ApiError;
@@ -11,7 +11,7 @@ use crate::api::streams::follower::events_until_error;
 use crate::api::streams::resume::MempoolCursor;
 use crate::api::streams::resume_point::{ResumePoint, ResumeTracker};
 use crate::api::types::ledger::{WatchInput, Watched};
-use crate::api::types::mempool::MempoolEventUnion;
+use crate::api::types::mempool::MempoolEventObject;
 use crate::api::types::transaction::{Transaction, TransactionFilter};
 use crate::view::{MempoolEventKind, View};
 
@@ -26,17 +26,18 @@ impl UnconfirmedSubscription {
         &self,
         ctx: &Context<'_>,
         #[graphql(
-            desc = "Only events after the event with this cursor. Fails with CURSOR_EXPIRED if the event belongs to an \
+            desc = "Only events after the event or the snapshot with this cursor. Fails with CURSOR_EXPIRED if it belongs to an \
                     earlier run of the server, or is older than the events that the server stores."
         )]
         after: Option<String>,
-    ) -> Result<impl Stream<Item = Result<MempoolEventUnion, ApiError>> + use<>, ApiError> {
+    ) -> Result<impl Stream<Item = Result<MempoolEventObject, ApiError>> + use<>, ApiError> {
         let run = self.0.live.run();
         let after = after.as_deref().map(MempoolCursor::decode).transpose()?;
-        let happenings = events_until_error(self.0.mempool(ctx, after, |_| true)?).enumerate();
-        let events = happenings.map(move |(place, found)| {
+        let mut seq = SeqCounter::after(after.as_ref());
+        let happenings = events_until_error(self.0.mempool(ctx, after.map(|after| after.place), |_| true)?);
+        let events = happenings.map(move |found| {
             let (view, event) = found?;
-            Ok(MempoolEventUnion::new(view, event, run, seq(place)?))
+            Ok(MempoolEventObject::new(view, event, run, seq.next()?))
         });
         Ok(self.0.counted(events))
     }

@@ -20,6 +20,7 @@ mod mempool_replacements;
 mod operations;
 mod pages;
 mod requests;
+mod resuming;
 mod subscription;
 mod template;
 mod transactions;

@@ -305,7 +305,7 @@ fn with_cursors() -> [Document; 2] {
     let miner = SimChain::miner().script_pubkey().to_hex_string();
     [
         Box::new(|after| {
-            let told = "... on BlockConnected { cursor block { hash } } ... on BlockDisconnected { cursor }";
+            let told = "cursor ... on BlockConnected { block { hash } }";
             Request::new(format!("subscription {{ told: chainEvents(after: {after}) {{ {told} }} }}"))
         }),
         Box::new(move |after| {

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use async_graphql::{SimpleObject, Union};
+use async_graphql::{Interface, SimpleObject};
 
 use super::reorg::Reorg;
 use crate::api::error::ApiError;
@@ -9,9 +9,22 @@ use crate::api::streams::chain::Change;
 use crate::api::types::block::Block;
 
 /// A change of the main chain.
-#[derive(Union)]
-#[graphql(name = "ChainEvent")]
-pub(crate) enum ChainEventUnion {
+#[derive(Interface)]
+#[graphql(
+    name = "ChainEvent",
+    field(
+        name = "seq",
+        ty = "UInt53",
+        desc = "The number of this event in its stream. It goes on from `after`: 1 more than that of the event before it."
+    ),
+    field(
+        name = "cursor",
+        ty = "String",
+        desc = "The cursor of this event. Pass it as `after` to resume after this event, on this server or another server of \
+                the same chain."
+    )
+)]
+pub(crate) enum ChainEventObject {
     /// A block joined it.
     Connected(BlockConnected),
     /// A block left it.
@@ -21,10 +34,12 @@ pub(crate) enum ChainEventUnion {
 /// A block that joined the main chain on top of the block of the previous event.
 #[derive(SimpleObject)]
 pub(crate) struct BlockConnected {
-    /// The sequence number of this event in this stream, from 1.
+    /// The number of this event in its stream. It goes on from `after`: 1 more than that of the event before it.
+    #[graphql(owned)]
     seq: UInt53,
     /// The cursor of this event. Pass it as `after` to resume after this event, on this server or another server of the
     /// same chain.
+    #[graphql(owned)]
     cursor: String,
     /// The block.
     block: Block,
@@ -34,10 +49,12 @@ pub(crate) struct BlockConnected {
 /// that replace it.
 #[derive(SimpleObject)]
 pub(crate) struct BlockDisconnected {
-    /// The sequence number of this event in this stream, from 1.
+    /// The number of this event in its stream. It goes on from `after`: 1 more than that of the event before it.
+    #[graphql(owned)]
     seq: UInt53,
     /// The cursor of this event. Pass it as `after` to resume after this event, on this server or another server of the
     /// same chain.
+    #[graphql(owned)]
     cursor: String,
     /// The block, which is now stale.
     block: Block,
@@ -46,9 +63,9 @@ pub(crate) struct BlockDisconnected {
     reorg: Option<Reorg>,
 }
 
-impl ChainEventUnion {
+impl ChainEventObject {
     pub(crate) fn new(change: Change, seq: UInt53) -> Result<Self, ApiError> {
-        let (cursor, view) = (change.place().encode(), Arc::new(change.view));
+        let (cursor, view) = (change.place().encode(seq), Arc::new(change.view));
         let (hash, block) = (change.block.row.hash, Block::new(&view, change.block));
         if change.joined {
             return Ok(Self::Connected(BlockConnected { seq, cursor, block }));

@@ -12,7 +12,7 @@ mod snapshot;
 mod supply;
 
 pub(crate) use chain::Chain;
-pub(crate) use chain_event::ChainEventUnion;
+pub(crate) use chain_event::ChainEventObject;
 pub(crate) use chain_tip::ChainTipObject;
 pub(crate) use difficulty_adjustment::DifficultyAdjustment;
 pub(crate) use difficulty_epoch::DifficultyEpochObject;

@@ -1,10 +1,12 @@
 use std::sync::Arc;
 
-use async_graphql::Object;
+use async_graphql::{Context, Object};
 
 use crate::api::error::ApiError;
 use crate::api::scalars::{BlockHash, DateTime, UInt53, int};
+use crate::api::streams::resume::{MempoolReached, SnapshotCursor};
 use crate::chain::Height;
+use crate::live::Live;
 use crate::view::View;
 
 /// The state of the chain that an answer is made from.
@@ -37,6 +39,16 @@ impl SnapshotObject {
     /// started. Null until the server follows the mempool.
     async fn mempool_sequence(&self) -> Option<Result<UInt53, ApiError>> {
         self.0.follows_mempool().then(|| UInt53::new(self.0.mempool().sequence()))
+    }
+
+    /// The cursor of this state. Pass it as `after` of `chainEvents`, `mempoolEvents` or `ledgerEvents`, whatever that watches,
+    /// to receive everything that happened since this answer, and nothing twice. The place in the mempool is known to this
+    /// run of this server; elsewhere, `mempoolEvents` fails with CURSOR_EXPIRED, and `ledgerEvents` sends GAP.
+    async fn cursor(&self, ctx: &Context<'_>) -> Result<String, ApiError> {
+        let run =
+            ctx.data_opt::<Live>().ok_or_else(|| ApiError::internal("the schema was built without events"))?.run();
+        let (sequence, tip_changes) = (self.0.mempool().sequence(), self.0.tip_changes());
+        Ok(SnapshotCursor { tip: self.0.tip().hash, reached: MempoolReached { run, sequence, tip_changes } }.encode())
     }
 
     /// When this state first became available since the server started.

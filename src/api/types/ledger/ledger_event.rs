@@ -17,7 +17,7 @@ use crate::view::View;
 #[derive(SimpleObject)]
 #[graphql(complex)]
 pub(crate) struct LedgerEvent {
-    /// The sequence number of this event in this stream, from 1.
+    /// The number of this event in its stream. It goes on from `after`: 1 more than that of the event before it.
     seq: UInt53,
     /// The cursor of this event. Pass it as `after`, with the same addresses, scripts and depths, to resume after this
     /// event.

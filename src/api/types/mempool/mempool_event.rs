@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use async_graphql::{Enum, Object, SimpleObject, Union};
+use async_graphql::{Enum, Interface, Object, SimpleObject};
 
 use crate::api::allowance::find_transaction;
 use crate::api::error::ApiError;
@@ -46,9 +46,22 @@ impl RemovalReason {
 }
 
 /// A change of the mempool.
-#[derive(Union)]
-#[graphql(name = "MempoolEvent")]
-pub(crate) enum MempoolEventUnion {
+#[derive(Interface)]
+#[graphql(
+    name = "MempoolEvent",
+    field(
+        name = "seq",
+        ty = "UInt53",
+        desc = "The number of this event in its stream. It goes on from `after`: 1 more than that of the event before it."
+    ),
+    field(
+        name = "cursor",
+        ty = "String",
+        desc = "The cursor of this event. Pass it as `after` to resume after this event, while this server runs and still \
+                stores the events since then."
+    )
+)]
+pub(crate) enum MempoolEventObject {
     /// A transaction entered it.
     Added(TransactionAdded),
     /// A transaction left it, or the reason why one had left became known.
@@ -66,10 +79,12 @@ pub(crate) struct TransactionAdded {
 #[derive(SimpleObject)]
 #[graphql(complex)]
 pub(crate) struct TransactionRemoved {
-    /// The sequence number of this event in this stream, from 1.
+    /// The number of this event in its stream. It goes on from `after`: 1 more than that of the event before it.
+    #[graphql(owned)]
     seq: UInt53,
     /// The cursor of this event. Pass it as `after` to resume after this event, while this server runs and still stores
     /// the events since then.
+    #[graphql(owned)]
     cursor: String,
     /// The txid of the transaction.
     txid: Txid,
@@ -92,10 +107,10 @@ struct EventPlace {
     cursor: String,
 }
 
-impl MempoolEventUnion {
+impl MempoolEventObject {
     pub(crate) fn new(view: View, event: view::MempoolEvent, run: u64, seq: UInt53) -> Self {
         let view = Arc::new(view);
-        let place = EventPlace { seq, cursor: MempoolCursor { run, sequence: event.sequence }.encode() };
+        let place = EventPlace { seq, cursor: MempoolCursor { run, sequence: event.sequence }.encode(seq) };
         match event.kind {
             MempoolEventKind::Added { txid, .. } => Self::Added(TransactionAdded { view, place, txid }),
             MempoolEventKind::Removed { txid, departure } => {
@@ -124,7 +139,7 @@ impl TransactionRemoved {
 /// A transaction that entered the mempool: it is new, or a reorg returned it from a disconnected block.
 #[Object]
 impl TransactionAdded {
-    /// The sequence number of this event in this stream, from 1.
+    /// The number of this event in its stream. It goes on from `after`: 1 more than that of the event before it.
     async fn seq(&self) -> UInt53 {
         self.place.seq
     }
