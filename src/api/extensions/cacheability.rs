@@ -199,7 +199,7 @@ pub const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     ("PackageResult", Never, "accepted message results replaced packageFeeRate"),
     ("PageInfo", Immutable, "hasNextPage hasPreviousPage startCursor endCursor"),
     ("ProjectedBlock", UntilNextHead, "index txCount vsize weight totalFees medianFeeRate feeRatePercentiles transactions"),
-    ("ProjectedBlockDelta", Never, "index sequence full added removed"),
+    ("ProjectedBlockDelta", Never, "index sequence block added removed"),
     ("Query", Immutable, "chain mempool"),
     (
         "Query",

@@ -6,13 +6,16 @@ use async_graphql::{Context, Subscription};
 
 use super::source::StreamSource;
 use crate::api::context::{Pinned, limits};
+use crate::api::costs;
 use crate::api::error::ApiError;
-use crate::api::pagination::page::count_of;
+use crate::api::pagination::page::{count_of, list_size};
 use crate::api::streams::follower::events_until_error;
 use crate::api::streams::open::CountedEvents;
 use crate::api::streams::sampled::{SampleTimer, SampledFollower, has_changed};
 use crate::api::types::chain::DifficultyAdjustment;
-use crate::api::types::mempool::{MempoolStats, ProjectedBlockDelta, ProjectedBlockReader, RecommendedFeesObject};
+use crate::api::types::mempool::{
+    MempoolStats, PROJECTED, ProjectedBlockDelta, ProjectedBlockObject, ProjectedBlockReader, RecommendedFeesObject,
+};
 use crate::api::types::node::SyncProgress;
 use crate::view::{ReadSet, View};
 
@@ -93,9 +96,31 @@ impl SampledSubscription {
         }))
     }
 
-    /// A block that miners would assemble from the mempool: the whole block first, then the transactions added and
-    /// removed, at most once per second. If more than 1,000 transactions are added, the rest follows in the next events
-    /// at once. Changes of only the order or the figures send no event. An event that fails is not repeated: subscribe
+    /// All blocks that miners would assemble from the mempool, next block first: an initial event, then an event when a figure
+    /// of one of them changes, at most once per second. For the transactions of one block, `projectedBlock` sends changes.
+    #[graphql(complexity = "costs::list(first.unwrap_or(PROJECTED), child_complexity)")]
+    async fn projected_blocks(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(
+            desc = "Maximum number of blocks, at most `server.limits.pageSize`.",
+            default_with = "Some(PROJECTED)"
+        )]
+        first: Option<i32>,
+    ) -> Result<impl Stream<Item = Result<Vec<ProjectedBlockObject>, ApiError>> + use<>, ApiError> {
+        let first = list_size(limits(ctx)?, first.unwrap_or(PROJECTED))?;
+        let timer = SampleTimer::at_changes(self.0.live.changes(), PAUSE);
+        let (view, mut sent) = (self.views(ctx)?, None);
+        Ok(self.sent(timer, move |_| {
+            let blocks = ProjectedBlockObject::first(&view()?, first);
+            let figures: Vec<_> = blocks.iter().map(ProjectedBlockObject::figures).collect();
+            Ok(has_changed(&mut sent, figures).then_some(blocks))
+        }))
+    }
+
+    /// A block that miners would assemble from the mempool: all its transactions first, then those added and
+    /// removed, at most once per second, with the figures of the block in each event. If more than 1,000 transactions are added, the rest follows in the next events
+    /// at once. A change of only the order sends no event. An event that fails is not repeated: subscribe
     /// again.
     async fn projected_block(
         &self,

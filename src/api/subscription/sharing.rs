@@ -117,6 +117,7 @@ mod tests {
             ("newBlock", Some(Sharing::FromNowOn)),
             ("outputSpent", None),
             ("projectedBlock", None),
+            ("projectedBlocks", None),
             ("recommendedFees", None),
             ("reorg", Some(Sharing::FromNowOn)),
             ("syncProgress", Some(Sharing::NewestFirst)),

@@ -176,7 +176,8 @@ async fn readers_that_do_not_read_hold_no_state() {
     let mut readers: Vec<Events> = [
         "mempoolStats(everySeconds: 3600) { count }",
         "recommendedFees { minimum }",
-        "projectedBlock { index full { txCount } }",
+        "projectedBlock { index block { txCount } }",
+        "projectedBlocks { index }",
         "difficultyAdjustment { progress }",
         "syncProgress { indexedHeight }",
     ]
@@ -190,12 +191,12 @@ async fn readers_that_do_not_read_hold_no_state() {
         api.connect(&chain.mine(Vec::new()).unwrap());
     }
     assert_eq!(api.live_heads(), 1, "only the published Head is held");
-    assert_eq!(data(&api, "{ server { subscriptions } }").await, json!({ "server": { "subscriptions": 5 } }));
+    assert_eq!(data(&api, "{ server { subscriptions } }").await, json!({ "server": { "subscriptions": 6 } }));
     drop(readers);
     assert_eq!(data(&api, "{ server { subscriptions } }").await, json!({ "server": { "subscriptions": 0 } }));
 }
 
-const DELTA: &str = "index sequence full { index txCount } added { txid } removed";
+const DELTA: &str = "index sequence block { index txCount } added { txid } removed";
 
 #[tokio::test]
 async fn a_projected_block_is_told_whole_and_then_by_what_changes() {
@@ -208,29 +209,51 @@ async fn a_projected_block_is_told_whole_and_then_by_what_changes() {
     let mut first = subscribe(&api, &format!("projectedBlock {{ {DELTA} }}"));
     let mut second = subscribe(&api, &format!("projectedBlock(index: 1) {{ {DELTA} }}"));
     let whole = json!({
-        "index": 0, "sequence": 1, "full": { "index": 0, "txCount": 2 },
+        "index": 0, "sequence": 1, "block": { "index": 0, "txCount": 2 },
         "added": [{ "txid": id(0) }, { "txid": id(1) }], "removed": [],
     });
     assert_eq!(next(&mut first).await, whole);
-    let none = json!({ "index": 1, "sequence": 1, "full": null, "added": [], "removed": [] });
+    let none = json!({ "index": 1, "sequence": 1, "block": null, "added": [], "removed": [] });
     assert_eq!(next(&mut second).await, none);
 
     // the best of all pushes one into the block behind
     api.arrive(&transactions[2..]);
     let delta = json!({
-        "index": 0, "sequence": 2, "full": null, "added": [{ "txid": id(3) }], "removed": [id(1)],
+        "index": 0, "sequence": 2, "block": { "index": 0, "txCount": 2 },
+        "added": [{ "txid": id(3) }], "removed": [id(1)],
     });
     assert_eq!(next(&mut first).await, delta);
     let delta = json!({
-        "index": 1, "sequence": 2, "full": null, "added": [{ "txid": id(1) }, { "txid": id(2) }], "removed": [],
+        "index": 1, "sequence": 2, "block": { "index": 1, "txCount": 2 },
+        "added": [{ "txid": id(1) }, { "txid": id(2) }], "removed": [],
     });
     assert_eq!(next(&mut second).await, delta);
     // what changes only the second is no news of the first
     api.depart(&transactions[2].compute_txid(), Departure::Expired);
-    let delta = json!({ "index": 1, "sequence": 3, "full": null, "added": [], "removed": [id(2)] });
+    let block = json!({ "index": 1, "txCount": 1 });
+    let delta = json!({ "index": 1, "sequence": 3, "block": block, "added": [], "removed": [id(2)] });
     assert_eq!(next(&mut second).await, delta);
     is_quiet(&mut first).await;
     assert_eq!(refusal(&api, "projectedBlock(index: -1) { index }").await, json!("BAD_USER_INPUT"));
+}
+
+#[tokio::test]
+async fn all_projected_blocks_are_sent_when_a_figure_changes() {
+    let (chain, coins) = chain_with_coins(3);
+    let mut api = Api::of_chain(&chain);
+    let transactions: Vec<_> =
+        [40_000, 30_000, 20_000].iter().zip(&coins).map(|(fee, coin)| large(*coin, *fee)).collect();
+    api.arrive(&transactions[..2]);
+    let mut all = subscribe(&api, "projectedBlocks { index txCount totalFees }");
+    let mut first = subscribe(&api, "projectedBlocks(first: 1) { txCount }");
+    let block = |index: u32, count: u32, fees: u32| json!({ "index": index, "txCount": count, "totalFees": fees });
+    assert_eq!(next(&mut all).await, json!([block(0, 2, 70_000)]));
+    assert_eq!(next(&mut first).await, json!([{ "txCount": 2 }]));
+    api.arrive(&transactions[2..]);
+    assert_eq!(next(&mut all).await, json!([block(0, 2, 70_000), block(1, 1, 20_000)]));
+    // the first block is as it was
+    is_quiet(&mut first).await;
+    assert_eq!(refusal(&api, "projectedBlocks(first: 101) { index }").await, json!("QUERY_LIMIT_EXCEEDED"));
 }
 
 #[tokio::test]
@@ -239,13 +262,13 @@ async fn a_projected_block_that_gains_much_is_told_in_several_events_one_right_b
     let mut api = Api::of_chain(&chain);
     let payments: Vec<_> = coins.iter().map(|coin| paying(*coin, 500)).collect();
     api.arrive(&payments);
-    let mut events = subscribe(&api, "projectedBlock { sequence full { txCount } added { txid } removed }");
+    let mut events = subscribe(&api, "projectedBlock { sequence block { txCount } added { txid } removed }");
     let started = std::time::Instant::now();
     let mut has = BTreeSet::new();
     for (sequence, added) in [(1, 1_000), (2, 1_000), (3, 100)] {
         let event = next(&mut events).await;
-        let whole = if sequence == 1 { json!({ "txCount": 2_100 }) } else { Value::Null };
-        assert_eq!((&event["sequence"], &event["full"], &event["removed"]), (&json!(sequence), &whole, &json!([])));
+        let block = json!({ "txCount": 2_100 });
+        assert_eq!((&event["sequence"], &event["block"], &event["removed"]), (&json!(sequence), &block, &json!([])));
         assert_eq!(event["added"].as_array().unwrap().len(), added);
         has.extend(event["added"].as_array().unwrap().iter().map(|added| added["txid"].to_string()));
     }
@@ -312,7 +335,6 @@ impl Stage {
                 let mut response = response_json(event);
                 assert_eq!(response.get("errors"), None, "{response:#}");
                 let event = response["data"]["event"].take();
-                assert_eq!(event["full"].is_null(), event["sequence"] != 1 || event["added"] == json!([]));
                 if let Some(before) = expected_sequence.replace(event["sequence"].as_u64().unwrap()) {
                     assert_eq!(event["sequence"].as_u64().unwrap(), before + 1);
                 }
@@ -322,6 +344,8 @@ impl Stage {
                 for added in event["added"].as_array().unwrap() {
                     assert!(has.insert(added["txid"].as_str().unwrap().to_owned()), "{added} was told before");
                 }
+                let count = event["block"]["txCount"].as_u64().unwrap_or_default();
+                assert_eq!(usize::try_from(count), Ok(has.len()), "the figures of block {index}: {event}");
             }
             let list = "projectedBlocks { transactions(first: 100) { nodes { txid } } }";
             let answer = data(&self.api, &format!("{{ mempool {{ {list} }} }}")).await;

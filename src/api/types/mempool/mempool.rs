@@ -19,12 +19,12 @@ use crate::api::pagination::global_id::MEMPOOL_ID;
 use crate::api::pagination::page::{PageArgs, list_size};
 use crate::api::scalars::{DateTime, Txid};
 use crate::api::types::transaction::{Transaction, TransactionFilter};
-use crate::view::{Entry, Remainder, View};
+use crate::view::{Entry, View};
 
 /// How many transactions `recent` returns by default.
 const RECENT: i32 = 10;
 /// How many blocks are projected if nothing else is asked for.
-const PROJECTED: i32 = 8;
+pub(crate) const PROJECTED: i32 = 8;
 /// How many trees of replacements are returned by default.
 const REPLACEMENTS: i32 = 25;
 /// How many bins a histogram cut by size is taken to have before they are counted.
@@ -65,12 +65,7 @@ impl Mempool {
     }
 
     fn projected(&self, ctx: &Context<'_>, first: i32) -> Result<Vec<ProjectedBlockObject>, ApiError> {
-        let blocks = self.view.mempool().projected_blocks(list_size(limits(ctx)?, first)?, Remainder::Left);
-        Ok(blocks
-            .into_iter()
-            .enumerate()
-            .map(|(index, block)| ProjectedBlockObject::new(&self.view, index, block))
-            .collect())
+        Ok(ProjectedBlockObject::first(&self.view, list_size(limits(ctx)?, first)?))
     }
 
     fn replacing(&self, ctx: &Context<'_>, first: i32, full_rbf_only: bool) -> Result<Vec<RbfNode>, ApiError> {

@@ -14,7 +14,7 @@ use crate::api::pagination::page::PageArgs;
 use crate::api::scalars::{Sats, UInt53, int_of};
 use crate::api::types::enums::SortOrder;
 use crate::api::types::transaction::Transaction;
-use crate::view::{self, Entry, FeeFraction, View};
+use crate::view::{self, Entry, FeeFraction, Remainder, View};
 
 /// A block to come.
 pub(crate) struct ProjectedBlockObject {
@@ -26,6 +26,18 @@ pub(crate) struct ProjectedBlockObject {
 impl ProjectedBlockObject {
     pub(crate) fn new(view: &Arc<View>, index: usize, block: Arc<view::ProjectedBlock>) -> Self {
         Self { view: view.clone(), index, block }
+    }
+
+    /// The first blocks to come.
+    pub(crate) fn first(view: &Arc<View>, count: usize) -> Vec<Self> {
+        let blocks = view.mempool().projected_blocks(count, Remainder::Left).into_iter().enumerate();
+        blocks.map(|(index, block)| Self::new(view, index, block)).collect()
+    }
+
+    /// What a summary of the block has: two blocks with the same figures need no second event.
+    pub(crate) fn figures(&self) -> impl PartialEq + Send + use<> {
+        let view::ProjectedBlock { weight, vsize, fees, feerates, sequences } = self.block.as_ref();
+        (*weight, *vsize, *fees, *feerates, sequences.len())
     }
 
     fn entry(&self, position: u64) -> Result<&Arc<Entry>, ApiError> {

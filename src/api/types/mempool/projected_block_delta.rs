@@ -20,7 +20,7 @@ pub(crate) struct ProjectedBlockDelta {
     view: Arc<View>,
     index: usize,
     sequence: UInt53,
-    full: Option<ProjectedBlockObject>,
+    block: Option<ProjectedBlockObject>,
     added: Vec<Arc<Entry>>,
     removed: Vec<bitcoin::Txid>,
 }
@@ -78,9 +78,9 @@ impl ProjectedBlockReader {
             return Ok(None);
         }
         self.sequence = UInt53::new(self.sequence.to_u64().saturating_add(1))?;
-        let full = block.filter(|_| is_first).map(|block| ProjectedBlockObject::new(view, self.index, block));
+        let block = block.map(|block| ProjectedBlockObject::new(view, self.index, block));
         let (view, index, sequence) = (view.clone(), self.index, self.sequence);
-        Ok(Some(ProjectedBlockDelta { view, index, sequence, full, added, removed }))
+        Ok(Some(ProjectedBlockDelta { view, index, sequence, block, added, removed }))
     }
 }
 
@@ -98,10 +98,9 @@ impl ProjectedBlockDelta {
         self.sequence
     }
 
-    /// The block with its figures, in the first event. Null in all later events, and if there are not enough projected
-    /// blocks.
-    async fn full(&self) -> Option<&ProjectedBlockObject> {
-        self.full.as_ref()
+    /// The block with its figures in the state of this event. Null if there are not enough projected blocks.
+    async fn block(&self) -> Option<&ProjectedBlockObject> {
+        self.block.as_ref()
     }
 
     /// The transactions added to the block, in the order in which a miner includes them; at most 1,000, and the next
